@@ -1,0 +1,40 @@
+/* authority.h - the certificate authority: lives in the keeper, and only there */
+#ifndef KEYHOLE_AUTHORITY_H
+#define KEYHOLE_AUTHORITY_H
+
+#include <keyhole/buf.h>
+#include <keyhole/err.h>
+#include <keyhole/host.h>
+
+struct kh_ca;
+
+/*
+ * Reads certificate and key, or makes both where neither exists (EC P-256, key file 0600 from its
+ * first moment, made under a lock so that two starts make one CA). One without the other, a key
+ * that does not fit, a certificate that is no CA or has expired, a key file that others may read:
+ * errors that say what to do.
+ */
+struct kh_ca *kh_ca_open(const char *certificate_path, const char *key_path, struct kh_err *err);
+/* For one life: the key is never written. The subject is unlike every other CA's. */
+struct kh_ca *kh_ca_new(struct kh_err *err);
+void kh_ca_free(struct kh_ca *ca);
+
+/* Views live as long as the CA. */
+struct kh_slice kh_ca_der(const struct kh_ca *ca);
+struct kh_slice kh_ca_pem(const struct kh_ca *ca);
+
+/*
+ * A leaf for `host`, DER, appended to `out`: the key of `spki_der`, SAN (dNSName or iPAddress),
+ * AKI, SKI, KU digitalSignature, EKU serverAuth, CA:FALSE, notBefore an hour back, 30 days (never
+ * past the CA's end), random serial of 128 bits, CN where the name fits into 64 bytes.
+ */
+bool kh_ca_sign(const struct kh_ca *ca, struct kh_slice spki_der, const struct kh_host *host,
+		struct kh_buf *out, struct kh_err *err);
+
+/* Trust stores for a sandbox. PKCS#12 with the CA as a trusted entry for Java (password
+ * "changeit"). */
+bool kh_ca_pkcs12(const struct kh_ca *ca, struct kh_buf *out, struct kh_err *err);
+/* The same from a DER certificate alone, for the launcher, which has no CA. */
+bool kh_ca_pkcs12_from_der(struct kh_slice der, struct kh_buf *out, struct kh_err *err);
+
+#endif

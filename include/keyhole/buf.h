@@ -1,0 +1,65 @@
+/* buf.h - a byte queue that grows up to a cap and not one byte further */
+#ifndef KEYHOLE_BUF_H
+#define KEYHOLE_BUF_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <keyhole/slice.h>
+
+/*
+ * Bytes are appended at the tail and consumed at the head. Memory is allocated on first use and may
+ * move on every append, so a view of the content ends with the next append. A wiping buffer has
+ * held or may hold a credential: what it gives up (consumed, moved, freed) is overwritten first.
+ */
+struct kh_buf {
+	char *data;
+	size_t head; /* first byte not yet consumed */
+	size_t tail; /* behind the last byte */
+	size_t alloc;
+	size_t cap; /* most bytes held at a time */
+	bool wipe;
+};
+
+void kh_buf_init(struct kh_buf *buf, size_t cap_bytes);
+void kh_buf_init_wiping(struct kh_buf *buf, size_t cap_bytes);
+void kh_buf_fini(struct kh_buf *buf);
+
+static inline size_t kh_buf_len(const struct kh_buf *buf)
+{
+	return buf->tail - buf->head;
+}
+
+static inline size_t kh_buf_room(const struct kh_buf *buf)
+{
+	return buf->cap - kh_buf_len(buf);
+}
+
+static inline struct kh_slice kh_buf_view(const struct kh_buf *buf)
+{
+	return (struct kh_slice){ buf->data ? buf->data + buf->head : "", kh_buf_len(buf) };
+}
+
+/* All or nothing. Return: false over the cap or without memory, and the buffer is unchanged. */
+bool kh_buf_append(struct kh_buf *buf, const void *bytes, size_t len);
+bool kh_buf_append_slice(struct kh_buf *buf, struct kh_slice s);
+bool kh_buf_append_str(struct kh_buf *buf, const char *str);
+bool kh_buf_append_char(struct kh_buf *buf, char c);
+bool kh_buf_append_u64(struct kh_buf *buf, unsigned long long value);
+bool kh_buf_printf(struct kh_buf *buf, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Room for `len` bytes at the tail, to be filled and then committed (fewer are allowed). Return:
+ * NULL over the cap or without memory. */
+char *kh_buf_reserve(struct kh_buf *buf, size_t len);
+void kh_buf_commit(struct kh_buf *buf, size_t len);
+/* Takes `len` (≤ length) bytes from the head; an empty buffer starts again at its beginning. */
+void kh_buf_consume(struct kh_buf *buf, size_t len);
+/* Shortens to `len` bytes, from the tail. */
+void kh_buf_truncate(struct kh_buf *buf, size_t len);
+void kh_buf_clear(struct kh_buf *buf);
+/* Gives the memory of an empty buffer back (idle connections). Does nothing when it holds bytes. */
+void kh_buf_release(struct kh_buf *buf);
+/* Terminates the content (the NUL is not counted) and gives it. Return: NULL over the cap. */
+const char *kh_buf_cstr(struct kh_buf *buf);
+
+#endif

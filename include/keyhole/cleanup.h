@@ -1,0 +1,54 @@
+/* cleanup.h - what a function made is released when it leaves, unless it gives it away */
+#ifndef KEYHOLE_CLEANUP_H
+#define KEYHOLE_CLEANUP_H
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define kh_cleanup(fn) __attribute__((cleanup(fn)))
+#define kh_auto_free kh_cleanup(kh_cleanup_free)
+#define kh_auto_close kh_cleanup(kh_cleanup_close)
+
+static inline void kh_cleanup_free(void *slot)
+{
+	free(*(void **)slot);
+}
+
+/* -1 is no descriptor; errno is kept. */
+static inline void kh_cleanup_close(int *fd)
+{
+	if (*fd >= 0) {
+		int saved = errno;
+		(void)close(*fd);
+		errno = saved;
+		*fd = -1;
+	}
+}
+
+/* Takes a pointer or a descriptor out of its owner's hand. */
+static inline void *kh_steal_ptr_impl(void *slot)
+{
+	void **p = slot, *value = *p;
+	*p = NULL;
+	return value;
+}
+#define kh_steal_ptr(slot) kh_steal_ptr_impl((void *)(slot))
+
+static inline int kh_steal_fd(int *slot)
+{
+	int fd = *slot;
+	*slot = -1;
+	return fd;
+}
+
+/* Declares kh_auto_<name>: `static inline void fn(type **)` around `type *`'s free function. */
+#define KH_DEFINE_CLEANUP(type, free_fn) \
+	static inline void free_fn##_slot(type **slot) \
+	{ \
+		if (*slot) \
+			free_fn(*slot); \
+		*slot = NULL; \
+	}
+
+#endif

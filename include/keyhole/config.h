@@ -1,0 +1,234 @@
+/* config.h - keyhole.yaml as structs: read, checked, and carried to the worker */
+#ifndef KEYHOLE_CONFIG_H
+#define KEYHOLE_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <keyhole/buf.h>
+#include <keyhole/err.h>
+#include <keyhole/host.h>
+#include <keyhole/log.h>
+#include <keyhole/slice.h>
+
+/* Where something stands; lines and columns from 1. `file` is an index into kh_config.files. */
+struct kh_where {
+	uint32_t file;
+	uint32_t line;
+	uint32_t column;
+};
+
+enum kh_scheme { KH_SCHEME_NONE = 0, KH_SCHEME_HTTP, KH_SCHEME_HTTPS };
+
+/* "http", "https"; 80, 443. */
+const char *kh_scheme_name(enum kh_scheme scheme);
+uint16_t kh_scheme_port(enum kh_scheme scheme);
+
+enum kh_host_match {
+	KH_MATCH_NOTHING = 0,
+	KH_MATCH_EXACT,	 /* `host` */
+	KH_MATCH_SUFFIX, /* "*.example.com": `host` is example.com; one label or more in front */
+	KH_MATCH_ANY,	 /* "**" */
+	KH_MATCH_RANGE,	 /* an address or CIDR: `range` */
+};
+
+struct kh_host_pattern {
+	enum kh_host_match match;
+	struct kh_host host;
+	struct kh_cidr range;
+};
+
+/* "api.example.com", "*.example.com", "**", "10.0.0.0/8", "[::1]". A wildcard over one label
+ * ("*.com") is refused here. */
+bool kh_host_pattern_parse(struct kh_host_pattern *out, struct kh_slice text, struct kh_err *err);
+bool kh_host_pattern_matches(const struct kh_host_pattern *pattern, const struct kh_host *host);
+
+enum { KH_RULE_CREDENTIALS = 4 };
+
+/* `METHODS SCHEME://HOST[:PORT][/PATH]`, METHODS "*" (or left out) or a list joined by commas. */
+struct kh_rule {
+	bool allow;
+	bool client_auth_pass; /* client_auth: pass */
+	char *text;	       /* as written: for people, the refusal and the audit */
+	char *preset;	       /* the preset that it came from, or NULL */
+	struct kh_where where;
+	char **methods; /* exact, case-sensitive tokens; none: any */
+	size_t n_methods;
+	enum kh_scheme scheme;
+	struct kh_host_pattern host;
+	uint16_t port; /* the scheme's own where none is written; never 0 */
+	char *path;    /* pattern in the normalised form of target.h ('*' within a segment, '**'
+			  across);    NULL: any */
+	/* Indices into kh_config.credentials: the first whose source is present at start is used.
+	 */
+	uint16_t credentials[KH_RULE_CREDENTIALS];
+	size_t n_credentials;
+};
+
+/* Parses the text of a rule; `allow`, `where`, `preset`, credentials are the caller's. */
+bool kh_rule_parse(struct kh_rule *out, struct kh_slice text, struct kh_err *err);
+void kh_rule_fini(struct kh_rule *rule);
+
+struct kh_rules {
+	struct kh_rule *list;
+	size_t count;
+};
+
+enum kh_source_kind { KH_SOURCE_NONE = 0, KH_SOURCE_ENV, KH_SOURCE_FILE };
+
+/* A header that a credential sets: `{}` stands for the value, once. */
+struct kh_credential_field {
+	char *name;
+	char *prefix; /* before the value, "" for none: "Bearer " */
+	char *suffix;
+};
+
+struct kh_credential_config {
+	char *name;
+	struct kh_where where;
+	enum kh_source_kind source; /* not in the worker's snapshot */
+	char *source_name; /* variable or path (absolute after reading); not in the snapshot */
+	struct kh_credential_field *fields;
+	size_t n_fields;
+	struct kh_host_pattern *hosts; /* where it may go, ever */
+	size_t n_hosts;
+	/* In the sandbox: the variable that clients look for, and what the stand-in looks like: a
+	 * prefix
+	 * ("sk-ant-api03-"); random characters of `placeholder_alphabet` follow up to the real
+	 * length. */
+	char *env_name;
+	char *placeholder_prefix;
+	char *placeholder_alphabet;
+	char *preset;
+	/* Set by the keeper at start and carried in the snapshot: the source gave a value. */
+	bool present;
+};
+
+struct kh_tenant_config {
+	char *name;
+	struct kh_where where;
+	struct kh_rules rules;
+};
+
+struct kh_listener_config {
+	char *unix_path; /* absolute after reading */
+	uint16_t tenant; /* index */
+	char *sandbox;	 /* id for the audit; the tenant's name where none is given */
+	mode_t mode;	 /* 0600 unless written */
+	uid_t owner;	 /* (uid_t)-1: leave */
+	gid_t group;
+	struct kh_where where;
+};
+
+struct kh_pin {
+	struct kh_host host;
+	struct kh_sockaddr addr;
+};
+
+enum kh_durability { KH_DURABILITY_WRITTEN = 0, KH_DURABILITY_SYNCED };
+
+/* Milliseconds. */
+struct kh_timeouts {
+	uint32_t header;    /* whole request head, from its first byte (slowloris) */
+	uint32_t handshake; /* TLS, either side */
+	uint32_t connect;   /* TCP, all addresses together */
+	uint32_t resolve;
+	uint32_t response;  /* request sent until the head of the final response: models think */
+	uint32_t idle_down; /* between exchanges, sandbox side */
+	uint32_t idle_up;   /* pooled upstream connection */
+	uint32_t stall;	    /* a body in either direction without a byte of progress */
+	uint32_t drain;	    /* after SIGTERM */
+};
+
+struct kh_config {
+	char **files; /* names for messages; index 0 is the main file */
+	size_t n_files;
+
+	char *ca_certificate_path; /* NULL: a CA for this life only, kept in memory */
+	char *ca_key_path;
+	struct kh_listener_config *listeners;
+	size_t n_listeners;
+
+	char *upstream_ca_file;	    /* beside the system's roots, or NULL */
+	bool upstream_system_roots; /* true unless switched off */
+	struct kh_pin *pins;	    /* upstream.resolve */
+	size_t n_pins;
+	struct kh_cidr *allow_addresses;
+	size_t n_allow_addresses;
+	struct kh_sockaddr *nameservers; /* none: those of /etc/resolv.conf */
+	size_t n_nameservers;
+
+	char *audit_path; /* NULL: the command chooses */
+	enum kh_durability durability;
+
+	struct kh_credential_config *credentials;
+	size_t n_credentials;
+	struct kh_rules site; /* none: no ceiling */
+	struct kh_tenant_config *tenants;
+	size_t n_tenants;
+
+	struct kh_timeouts timeouts;
+	uint32_t max_connections;   /* a listener */
+	uint32_t max_exchanges;	    /* a connection */
+	uint32_t leaves_per_second; /* a listener */
+
+	uint32_t threads;  /* 0: one a core */
+	char *worker_user; /* NULL: `keyhole` where it exists, else a reserved uid */
+	enum kh_log_level log_level;
+};
+
+/* One message, error or warning: "file:line:column: error: text". */
+struct kh_diagnostic {
+	bool warning;
+	struct kh_where where;
+	char *text;
+};
+
+struct kh_diagnostics {
+	struct kh_diagnostic *list;
+	size_t count;
+	size_t errors;
+};
+
+void kh_diagnostics_fini(struct kh_diagnostics *d);
+
+/* A configuration with every default and nothing else. */
+struct kh_config *kh_config_new(void);
+void kh_config_free(struct kh_config *config);
+
+/*
+ * Reads a file (libyaml) by the table of options (src/config/options.c). All errors are collected,
+ * not only the first. Relative paths are taken from the file's folder; presets from `preset_dir`
+ * (kh_preset_dir() where NULL).
+ * Return: NULL when there was an error; warnings alone do not fail. `diags` is filled either way.
+ */
+struct kh_config *kh_config_load(const char *path, const char *preset_dir,
+				 struct kh_diagnostics *diags);
+/* The same from memory; `name` stands in messages. For tests and fuzzing. */
+struct kh_config *kh_config_parse(const char *name, struct kh_slice yaml, const char *folder,
+				  const char *preset_dir, struct kh_diagnostics *diags);
+/*
+ * What `keyhole run --use a,b` means without a file: one tenant "default" whose rules are those
+ * presets.
+ */
+struct kh_config *kh_config_from_presets(const char *const *presets, size_t n,
+					 const char *preset_dir, struct kh_diagnostics *diags);
+/* Adds presets at the front of a tenant's rules (`run -c FILE --use …`). */
+bool kh_config_use(struct kh_config *config, size_t tenant, const char *preset,
+		   const char *preset_dir, struct kh_diagnostics *diags);
+/* "$KEYHOLE_PRESETS", else ../share/keyhole/policies beside the binary, else policies/ of the build
+ * tree. */
+const char *kh_preset_dir(void);
+/* Prints each as "file:line:column: error: text" (one write a line) and, for errors, nothing more.
+ */
+void kh_diagnostics_print(const struct kh_diagnostics *d, const struct kh_config *config, int fd);
+/* Index of a tenant by name, -1 when there is none. */
+int kh_config_tenant(const struct kh_config *config, const char *name);
+
+/* The worker's part (no sources, no paths of keys) as bytes for a sealed memfd, and back
+ * (snapshot.c). The decoder trusts nothing: every index and enum is checked. */
+bool kh_config_encode(const struct kh_config *config, struct kh_buf *out);
+struct kh_config *kh_config_decode(struct kh_slice bytes, struct kh_err *err);
+
+#endif

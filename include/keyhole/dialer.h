@@ -1,0 +1,24 @@
+/* dialer.h - a TCP connection to the first address that answers (RFC 8305) */
+#ifndef KEYHOLE_DIALER_H
+#define KEYHOLE_DIALER_H
+
+#include <keyhole/resolver.h>
+
+struct kh_dial;
+/* `fd` is connected, non-blocking, TCP_NODELAY, close-on-exec, and now the callee's; or -1 with
+ * `err`. `peer` is the address that was dialled. Never called before kh_dial_start has returned. */
+typedef void kh_dial_cb(int fd, const struct kh_sockaddr *peer, const struct kh_err *err,
+			void *arg);
+
+/*
+ * The guard is asked for every address right before connect(2), and once more with getpeername: a
+ * list that passed the guard somewhere else does not count. Attempts start 250 ms apart. All
+ * refused: ADDRESS_PROHIBITED, naming the class. `allow` as in guard.h; not asked for pinned
+ * addresses.
+ */
+struct kh_dial *kh_dial_start(struct event_base *base, const struct kh_addresses *addresses,
+			      const struct kh_cidr *allow, size_t n_allow, uint32_t timeout_ms,
+			      kh_dial_cb *cb, void *arg);
+void kh_dial_cancel(struct kh_dial *dial);
+
+#endif

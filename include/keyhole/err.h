@@ -1,0 +1,98 @@
+/* err.h - what went wrong, why, and how the three places that report it name it */
+#ifndef KEYHOLE_ERR_H
+#define KEYHOLE_ERR_H
+
+#include <stdbool.h>
+#include <stdarg.h>
+
+/*
+ * One row a cause: X(code, HTTP status, Proxy-Status error type of RFC 9209 §2.3 ("" where none
+ * fits), audit reason). The status answers the sandbox, the token says it to a program, the reason
+ * stands in the journal. Status 0: there is nobody left to answer.
+ * A refusal by policy is never 429 or 5xx: client libraries retry those.
+ */
+#define KH_ERR_TABLE(X) \
+	X(NONE, 0, "", "none") \
+	X(INTERNAL, 500, "proxy_internal_error", "internal") \
+	X(NO_MEMORY, 503, "proxy_internal_error", "no_memory") \
+	X(SYSTEM, 500, "proxy_internal_error", "system") \
+	X(CONFIG, 500, "proxy_configuration_error", "configuration") \
+	X(USAGE, 500, "proxy_configuration_error", "usage") \
+	X(REQUEST_MALFORMED, 400, "http_request_error", "malformed_request") \
+	X(REQUEST_URI_TOO_LONG, 414, "http_request_error", "target_too_long") \
+	X(REQUEST_HEAD_TOO_LARGE, 431, "http_request_error", "head_too_large") \
+	X(REQUEST_TIMEOUT, 408, "http_request_error", "request_timeout") \
+	X(EXPECTATION_FAILED, 417, "http_request_error", "expectation") \
+	X(METHOD_UNSUPPORTED, 501, "http_request_error", "method_unsupported") \
+	X(UPGRADE_UNSUPPORTED, 426, "http_upgrade_failed", "upgrade_unsupported") \
+	X(VERSION_UNSUPPORTED, 505, "http_request_error", "version_unsupported") \
+	X(AUTHORITY_MISMATCH, 421, "http_request_error", "authority_mismatch") \
+	X(PROTOCOL_UNKNOWN, 400, "http_request_error", "protocol_unknown") \
+	X(DENIED_BY_RULE, 403, "http_request_denied", "denied_by_rule") \
+	X(NO_RULE, 403, "http_request_denied", "no_rule") \
+	X(CLIENT_AUTH, 403, "http_request_denied", "client_auth") \
+	X(ADDRESS_PROHIBITED, 403, "destination_ip_prohibited", "address_prohibited") \
+	X(LIMIT, 429, "connection_limit_reached", "limit") \
+	X(NAME_NOT_FOUND, 502, "destination_not_found", "name_not_found") \
+	X(DNS_ERROR, 502, "dns_error", "dns_error") \
+	X(DNS_TIMEOUT, 504, "dns_timeout", "dns_timeout") \
+	X(CONNECT_REFUSED, 502, "connection_refused", "connection_refused") \
+	X(CONNECT_TIMEOUT, 504, "connection_timeout", "connect_timeout") \
+	X(UNREACHABLE, 502, "destination_ip_unroutable", "unreachable") \
+	X(TLS_CERTIFICATE, 502, "tls_certificate_error", "tls_certificate") \
+	X(TLS_PROTOCOL, 502, "tls_protocol_error", "tls_protocol") \
+	X(TLS_TIMEOUT, 504, "connection_timeout", "tls_timeout") \
+	X(UP_CLOSED, 502, "connection_terminated", "upstream_closed") \
+	X(RESPONSE_MALFORMED, 502, "http_protocol_error", "malformed_response") \
+	X(RESPONSE_HEAD_TOO_LARGE, 502, "http_response_header_section_size", "response_head_size") \
+	X(RESPONSE_INCOMPLETE, 502, "http_response_incomplete", "response_incomplete") \
+	X(RESPONSE_TIMEOUT, 504, "http_response_timeout", "response_timeout") \
+	X(CREDENTIAL_UNAVAILABLE, 503, "proxy_configuration_error", "credential_unavailable") \
+	X(CREDENTIAL_BINDING, 403, "http_request_denied", "credential_binding") \
+	X(AUDIT_UNAVAILABLE, 503, "proxy_internal_error", "journal_unavailable") \
+	X(LEAF_UNAVAILABLE, 503, "proxy_internal_error", "leaf_unavailable") \
+	X(DRAINING, 503, "proxy_internal_response", "draining") \
+	X(DOWN_TLS, 0, "tls_protocol_error", "sandbox_tls") \
+	X(DOWN_CLOSED, 0, "connection_terminated", "sandbox_closed") \
+	X(ABORTED, 0, "connection_terminated", "aborted")
+
+enum kh_err_code {
+#define KH_ERR_ENUM(code, status, token, reason) KH_ERR_##code,
+	KH_ERR_TABLE(KH_ERR_ENUM)
+#undef KH_ERR_ENUM
+		KH_ERR_COUNT
+};
+
+enum { KH_ERR_TEXT_BYTES = 512 };
+
+/* Lives on the caller's stack. Every function that takes one accepts NULL. */
+struct kh_err {
+	enum kh_err_code code;
+	int sys;		      /* errno, or 0 */
+	char text[KH_ERR_TEXT_BYTES]; /* one line, terminated, escaped; "what: why (what to do)" */
+};
+
+#define KH_ERR_INIT \
+	{ \
+		.code = KH_ERR_NONE \
+	}
+
+/* Sets code and text (truncated to fit). Return: false, always, so that `return kh_err_set(…)`
+ * reads. */
+bool kh_err_set(struct kh_err *err, enum kh_err_code code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* The same with errno: its text is appended as ": …" and it is kept in `sys`. */
+bool kh_err_sys(struct kh_err *err, enum kh_err_code code, int sys, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+/* Puts context in front: "context: text". Return: false, always. */
+bool kh_err_wrap(struct kh_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Drains OpenSSL's error queue of this thread into the text. Return: false, always.
+ * (tls/openssl_err.c) */
+bool kh_err_openssl(struct kh_err *err, enum kh_err_code code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+int kh_err_status(enum kh_err_code code);
+const char *kh_err_proxy_status(enum kh_err_code code);
+const char *kh_err_reason(enum kh_err_code code);
+
+#endif

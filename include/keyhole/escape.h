@@ -1,0 +1,24 @@
+/* escape.h - the one gate that bytes of a sandbox or an upstream pass before they are shown */
+#ifndef KEYHOLE_ESCAPE_H
+#define KEYHOLE_ESCAPE_H
+
+#include <keyhole/buf.h>
+
+/*
+ * Printable ASCII stays; a backslash, a quote, every control byte, DEL and every byte ≥ 0x80 become
+ * \\ \" or \xHH, so that nothing moves a terminal's cursor, ends a line or forges one. At most
+ * KH_ESC_MAX_BYTES of output; a longer text ends in "...".
+ * Return: one of eight buffers of the calling thread, in turn; for log and error texts only.
+ */
+enum { KH_ESC_MAX_BYTES = 256 };
+const char *kh_esc(struct kh_slice s);
+const char *kh_esc_str(const char *str);
+
+/*
+ * Appends `s` as a JSON string with its quotes. Valid UTF-8 stays as it is, but for controls,
+ * quote, backslash, DEL, U+0080-U+009F, U+2028 and U+2029 (written \u00XX and the like); a byte
+ * that is not part of valid UTF-8 becomes U+FFFD. Return: false as kh_buf_append.
+ */
+bool kh_json_string(struct kh_buf *buf, struct kh_slice s);
+
+#endif

@@ -1,0 +1,30 @@
+/* file.h - small files, memfds and descriptors */
+#ifndef KEYHOLE_FILE_H
+#define KEYHOLE_FILE_H
+
+#include <sys/types.h>
+
+#include <keyhole/buf.h>
+#include <keyhole/err.h>
+
+/* Reads all of a regular file or descriptor (from its start, by pread, where it can seek). Return:
+ * false when it can't be read or holds more than the buffer's cap. */
+bool kh_file_read(const char *path, struct kh_buf *out, struct kh_err *err);
+bool kh_file_read_fd(int fd, struct kh_buf *out, struct kh_err *err);
+/* Writes a new file beside and renames it over `path`: whole or not at all, with `mode`, synced. */
+bool kh_file_write(const char *path, struct kh_slice content, mode_t mode, struct kh_err *err);
+/* Every byte, through EINTR and short writes. */
+bool kh_file_write_all(int fd, struct kh_slice content, struct kh_err *err);
+/* A memfd with this content, sealed against every change, at offset 0, close-on-exec. Return: -1.
+ */
+int kh_file_sealed(const char *name, struct kh_slice content, struct kh_err *err);
+/* Makes the folder and its parents (those with 0755, the last with `mode`). */
+bool kh_file_mkdirs(const char *path, mode_t mode, struct kh_err *err);
+bool kh_fd_set_cloexec(int fd, bool on);
+bool kh_fd_set_nonblock(int fd, bool on);
+/* "a/b" joined to a folder unless absolute. Heap. */
+char *kh_path_join(const char *folder, const char *path);
+/* Heap, formatted. Return: NULL without memory. */
+char *kh_strf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

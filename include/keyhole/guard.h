@@ -1,0 +1,18 @@
+/* guard.h - which addresses a sandbox may be connected to */
+#ifndef KEYHOLE_GUARD_H
+#define KEYHOLE_GUARD_H
+
+#include <keyhole/config.h>
+
+/*
+ * The special-purpose registries of IANA (RFC 6890 and updates) and clouds' metadata addresses:
+ * loopback, unspecified, private, CGNAT, link-local, ULA, site-local, multicast, broadcast,
+ * documentation, benchmark, protocol assignments, reserved; and an IPv6 address that embeds an IPv4
+ * one (v4-mapped, v4-compatible, NAT64 64:ff9b::/96 and 64:ff9b:1::/48, 6to4, Teredo) is judged by
+ * both. `allow` opens exact ranges; a mapped address is held against v4 ranges too. Return: NULL
+ * when it may be dialled, else the name of its class ("loopback", "metadata" …).
+ */
+const char *kh_guard_refuses(const struct kh_sockaddr *addr, const struct kh_cidr *allow,
+			     size_t n_allow);
+
+#endif

@@ -1,0 +1,41 @@
+/* keeper.h - the parent: CA key, secret sources, listening sockets, the worker's life */
+#ifndef KEYHOLE_KEEPER_H
+#define KEYHOLE_KEEPER_H
+
+#include <keyhole/config.h>
+
+/* What a launcher needs to know of its private daemon: written once to `ready_fd` in wire.h's
+ * encoding, behind a u32 length. */
+struct kh_ready {
+	bool ok;
+	char *error; /* not ok: why, one line */
+	char *ca_pem;
+	char *audit_path;
+	struct kh_ready_placeholder {
+		char *env_name;
+		char *value;
+	} * placeholders;
+	size_t n_placeholders;
+};
+bool kh_ready_write(int fd, const struct kh_ready *ready, struct kh_err *err);
+/* Blocks until it is there, the other side is gone, or the timeout. */
+bool kh_ready_read(int fd, struct kh_ready *out, uint32_t timeout_ms, struct kh_err *err);
+void kh_ready_fini(struct kh_ready *ready);
+
+struct kh_keeper_options {
+	struct kh_config *config; /* taken over */
+	int ready_fd; /* -1: none. Written when the sockets listen; the worker may still be starting
+		       */
+	int serving_fd;	  /* -1: none. A "\n" is written when the worker serves; for tests and
+			     --ready-fd */
+	bool one_run;	  /* of `keyhole run`: die with the parent; a missing secret is an error at
+			     start; quiet log */
+	uid_t socket_uid; /* one_run as root: who owns the sandbox's socket; (uid_t)-1: nobody else
+			   */
+	gid_t socket_gid;
+};
+
+/* Runs until SIGTERM or SIGINT (drains), or a start error. Return: exit status of the process. */
+int kh_keeper_run(struct kh_keeper_options *options);
+
+#endif

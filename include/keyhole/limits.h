@@ -1,0 +1,72 @@
+/* limits.h - every cap in one place, each with the attack or the mistake that it bounds */
+#ifndef KEYHOLE_LIMITS_H
+#define KEYHOLE_LIMITS_H
+
+enum {
+	/* A credential: bounds what a mistaken `file:` (a disk image) would map. */
+	KH_LIMIT_SECRET_BYTES = 64 * 1024,
+	/* The configuration and each preset: a YAML file of gigabytes. */
+	KH_LIMIT_CONFIG_BYTES = 256 * 1024 * 1024,
+	KH_LIMIT_CONFIG_DEPTH = 32,
+	/* Message between keeper and worker: a compromised worker that makes the keeper allocate.
+	 */
+	KH_LIMIT_CHANNEL_BYTES = 64 * 1024,
+	KH_LIMIT_CHANNEL_FDS = 16,
+
+	/* Request or response line: a client that never ends its line. */
+	KH_LIMIT_LINE_BYTES = 16 * 1024,
+	/* A whole head (line and fields): memory a connection before any rule is asked. */
+	KH_LIMIT_HEAD_BYTES = 64 * 1024,
+	KH_LIMIT_FIELDS = 128,
+	/* One field, name and value. */
+	KH_LIMIT_FIELD_BYTES = 32 * 1024,
+	/* Trailer section. */
+	KH_LIMIT_TRAILER_BYTES = 16 * 1024,
+	/* A chunk-size line with its extension: the slow drip of extensions (CVE-2023-39326 and
+	   kin). */
+	KH_LIMIT_CHUNK_LINE_BYTES = 256,
+	/* All chunk extensions of a message. */
+	KH_LIMIT_CHUNK_EXT_BYTES = 16 * 1024,
+	/* Interim (1xx) responses before the final one: an upstream that sends them for ever. */
+	KH_LIMIT_INTERIM_RESPONSES = 16,
+	/* Empty lines before a request line (RFC 9112 §2.2 allows "at least one"). */
+	KH_LIMIT_EMPTY_LINES = 1,
+
+	/* What one side may have read ahead of the other: a slow reader behind a fast writer. */
+	KH_LIMIT_RELAY_BYTES = 64 * 1024,
+	/* One read of a socket. */
+	KH_LIMIT_READ_BYTES = 32 * 1024,
+	/* Exchanges on one connection from the sandbox: memory kept alive by one that never ends.
+	 */
+	KH_LIMIT_EXCHANGES_PER_CONNECTION = 100000,
+	/* Connections of one listener (a sandbox) at a time: npm opens up to about 2,100. */
+	KH_LIMIT_CONNECTIONS_PER_LISTENER = 16384,
+	/* Idle upstream connections kept by one thread. */
+	KH_LIMIT_POOL_IDLE = 256,
+	KH_LIMIT_POOL_IDLE_PER_KEY = 32,
+
+	/* Leaves minted a sandbox: a flood of CONNECTs to made-up names (each costs a signature).
+	 */
+	KH_LIMIT_LEAVES_PER_SECOND = 50,
+	KH_LIMIT_LEAVES_BURST = 500,
+	/* Leaves kept. */
+	KH_LIMIT_LEAF_CACHE = 4096,
+
+	/* Addresses taken from one DNS answer. */
+	KH_LIMIT_ADDRESSES = 16,
+	/* Names resolved at a time by one thread. */
+	KH_LIMIT_RESOLVES = 1024,
+
+	/* An audit record (path is cut, with a mark, to fit). */
+	KH_LIMIT_RECORD_BYTES = 8 * 1024,
+	KH_LIMIT_AUDIT_PATH_BYTES = 1024,
+	KH_LIMIT_AUDIT_QUERY_NAMES = 32,
+	/* Records of one loop turn. */
+	KH_LIMIT_BATCH_BYTES = 4 * 1024 * 1024,
+
+	/* keyhole-init: connections relayed at a time, and bytes in flight of each direction. */
+	KH_LIMIT_INIT_CONNECTIONS = 4096,
+	KH_LIMIT_INIT_RELAY_BYTES = 16 * 1024,
+};
+
+#endif

@@ -1,0 +1,26 @@
+/* listener.h - the Unix sockets that lead out of sandboxes */
+#ifndef KEYHOLE_LISTENER_H
+#define KEYHOLE_LISTENER_H
+
+#include <keyhole/config.h>
+
+/*
+ * Binds and listens (keeper's side): the folder is made where it is absent (0755), a dead socket of
+ * that name is removed (a live one is an error that says who holds it), mode and owner are set
+ * before anybody can connect (bound under a temporary name, renamed). Close-on-exec, non-blocking.
+ * Return: -1 on error.
+ */
+int kh_listener_open(const struct kh_listener_config *config, struct kh_err *err);
+
+struct kh_peer {
+	pid_t pid; /* as SO_PEERCRED gave it; 0 where unknown */
+	uid_t uid;
+	gid_t gid;
+};
+
+enum kh_accept { KH_ACCEPT_GOT = 1, KH_ACCEPT_AGAIN, KH_ACCEPT_RETRY_LATER, KH_ACCEPT_BROKEN };
+/* accept4 with SO_PEERCRED noted. RETRY_LATER: out of descriptors or memory; the caller waits a
+ * moment, the listener stays. BROKEN: not a listening socket any more. */
+enum kh_accept kh_listener_accept(int listener, int *fd, struct kh_peer *peer);
+
+#endif

@@ -1,0 +1,54 @@
+/* message.h - an HTTP message head, whichever codec read it */
+#ifndef KEYHOLE_MESSAGE_H
+#define KEYHOLE_MESSAGE_H
+
+#include <stdint.h>
+
+#include <keyhole/limits.h>
+#include <keyhole/slice.h>
+
+/* As received: case and order kept; value without the blanks around it. */
+struct kh_field {
+	struct kh_slice name;
+	struct kh_slice value;
+};
+
+enum kh_framing {
+	KH_FRAMING_NONE = 0, /* no content follows the head */
+	KH_FRAMING_LENGTH,   /* content_length bytes, may be 0 */
+	KH_FRAMING_CHUNKED,
+	KH_FRAMING_CLOSE, /* until the connection ends (responses only) */
+};
+
+/* The views point into the codec's own copy and live until the codec starts on the next message. */
+struct kh_message {
+	/* request */
+	struct kh_slice method;
+	struct kh_slice target;
+	/* response */
+	uint16_t status; /* 100-599 */
+	struct kh_slice reason;
+
+	uint8_t minor; /* HTTP/1.x */
+	enum kh_framing framing;
+	uint64_t content_length; /* with KH_FRAMING_LENGTH; or what a HEAD/304 response announced */
+	bool keep_alive;	 /* what version and Connection say together */
+	bool expect_continue;
+	bool upgrade;	      /* Upgrade with the Connection option */
+	struct kh_slice host; /* value of the one Host field of a request */
+	struct kh_field fields[KH_LIMIT_FIELDS];
+	size_t n_fields;
+};
+
+/* First field of that name (any case), NULL when there is none. */
+const struct kh_field *kh_message_field(const struct kh_message *message, struct kh_slice name);
+/*
+ * A field that speaks of this connection only and is never forwarded: Connection and every field
+ * that it names, Keep-Alive, Proxy-Connection, Proxy-Authenticate, Proxy-Authorization, TE,
+ * Trailer, Transfer-Encoding, Upgrade, and Content-Length (the sender sets the framing itself). A
+ * Connection option that names an end-to-end field on which decisions rest (Host, Content-Length,
+ * Authorization, Cookie …) makes the message malformed, in the codec.
+ */
+bool kh_message_is_hop_field(const struct kh_message *message, const struct kh_field *field);
+
+#endif

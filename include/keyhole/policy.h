@@ -1,0 +1,60 @@
+/* policy.h - may this request leave, and with which credential */
+#ifndef KEYHOLE_POLICY_H
+#define KEYHOLE_POLICY_H
+
+#include <keyhole/config.h>
+
+/* Compiled once, immutable, shared by threads; reference-counted (atomically). */
+struct kh_policy;
+
+/* Keeps a pointer into `config`, which must outlive it (the snapshot that the worker holds). */
+struct kh_policy *kh_policy_compile(const struct kh_config *config, struct kh_err *err);
+struct kh_policy *kh_policy_ref(struct kh_policy *policy);
+void kh_policy_unref(struct kh_policy *policy);
+
+/* The canonical request, as target.h makes it. */
+struct kh_request_view {
+	struct kh_slice method;
+	enum kh_scheme scheme;
+	const struct kh_host *host;
+	uint16_t port;
+	struct kh_slice path; /* normalised; %2F kept */
+	struct kh_slice
+		path_slashed; /* the other reading, %2F as '/'; ptr NULL where there is no %2F */
+};
+
+/* A zeroed decision denies. */
+struct kh_decision {
+	bool allow;
+	enum kh_err_code reason; /* of a denial: KH_ERR_DENIED_BY_RULE or KH_ERR_NO_RULE */
+	const struct kh_rule
+		*rule; /* that decided; NULL: none matched. Lives as long as the policy */
+	bool at_site;  /* the ceiling decided, not the tenant */
+};
+
+/*
+ * The site's rules (where there are any), then the tenant's; each list top to bottom, the first
+ * match decides, no match denies. A request with %2F must be allowed in both readings, by rules
+ * that carry the same credentials and client_auth. No allocation.
+ */
+void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
+		      const struct kh_request_view *request, struct kh_decision *out);
+
+/* Is there any path and method that the tenant may use at this authority? For CONNECT: which never
+ * opens anything by itself, but says early what will be refused. */
+bool kh_policy_knows_host(const struct kh_policy *policy, uint16_t tenant, enum kh_scheme scheme,
+			  const struct kh_host *host, uint16_t port);
+
+/*
+ * What is allowed near a refused request, for its text: first the rules that allow something at the
+ * same host, else the tenant's allowing rules. Return: how many texts were put in (at most `most`);
+ * *more says that there were others.
+ */
+size_t kh_policy_nearby(const struct kh_policy *policy, uint16_t tenant, const struct kh_host *host,
+			const char **texts, size_t most, bool *more);
+
+/* `*` stays within a segment, `**` crosses them; both views in normalised form. Linear in the
+ * path's length times the pattern's stars, never exponential. */
+bool kh_path_matches(struct kh_slice pattern, struct kh_slice path);
+
+#endif

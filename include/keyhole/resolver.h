@@ -1,0 +1,43 @@
+/* resolver.h - names to addresses, by c-ares, on one thread's event loop */
+#ifndef KEYHOLE_RESOLVER_H
+#define KEYHOLE_RESOLVER_H
+
+#include <keyhole/config.h>
+#include <keyhole/limits.h>
+
+struct event_base;
+struct kh_resolver;
+
+/*
+ * Made before the lock-in, and opens no file: `resolv_conf` and `hosts` are the texts of those
+ * files (nameserver and options lines; names of the hosts file are found before DNS is asked).
+ * `config` gives pins (first of all) and nameservers (instead of resolv.conf's); it outlives the
+ * resolver or is replaced by kh_resolver_configure.
+ */
+struct kh_resolver *kh_resolver_new(struct event_base *base, const struct kh_config *config,
+				    struct kh_slice resolv_conf, struct kh_slice hosts,
+				    struct kh_err *err);
+void kh_resolver_configure(struct kh_resolver *resolver, const struct kh_config *config);
+void kh_resolver_free(struct kh_resolver *resolver); /* pending lookups end without a callback */
+
+struct kh_addresses {
+	struct kh_sockaddr
+		list[KH_LIMIT_ADDRESSES]; /* port set; v6 and v4 interleaved, RFC 8305 §4 */
+	size_t count;
+	bool pinned; /* from upstream.resolve: the pin's own port, and the guard does not judge it
+		      */
+};
+
+struct kh_lookup;
+/* Called once, never before kh_resolver_lookup has returned; `err` (NAME_NOT_FOUND, DNS_ERROR,
+ * DNS_TIMEOUT) or addresses. */
+typedef void kh_lookup_cb(const struct kh_addresses *addresses, const struct kh_err *err,
+			  void *arg);
+/* A literal is answered without DNS. Search domains are never appended. Names are cached for their
+ * TTL (at most 60 s, failures 1 s). Return: NULL without memory or above KH_LIMIT_RESOLVES. */
+struct kh_lookup *kh_resolver_lookup(struct kh_resolver *resolver, const struct kh_host *host,
+				     uint16_t port, uint32_t timeout_ms, kh_lookup_cb *cb,
+				     void *arg);
+void kh_lookup_cancel(struct kh_lookup *lookup); /* the callback will not come */
+
+#endif

@@ -1,0 +1,47 @@
+/* secret.h - pages that hold a credential, shut but for the moment in which it is used */
+#ifndef KEYHOLE_SECRET_H
+#define KEYHOLE_SECRET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <keyhole/err.h>
+#include <keyhole/slice.h>
+
+/*
+ * A value in pages of its own: memfd_secret where the kernel has it (neither ptrace nor a core dump
+ * reads it), else a sealed memfd, locked and left out of dumps. The pages are PROT_NONE outside
+ * kh_secret_expose; windows of several threads on one secret are counted. There is no accessor that
+ * gives the value. Reference-counted (atomically): a reload replaces a secret while exchanges still
+ * use the old one; the last unref wipes and unmaps.
+ */
+struct kh_secret;
+
+/* Copies `value` in (1 … KH_LIMIT_SECRET_BYTES bytes) and overwrites the caller's copy. */
+struct kh_secret *kh_secret_new(void *value, size_t len, struct kh_err *err);
+/*
+ * For crossing to another process: the secret's own descriptor (still owned by the secret) to be
+ * sent, and the receiver's side. kh_secret_from_fd takes the descriptor over, also when it fails.
+ */
+int kh_secret_fd(const struct kh_secret *secret);
+struct kh_secret *kh_secret_from_fd(int fd, size_t len, struct kh_err *err);
+
+struct kh_secret *kh_secret_ref(struct kh_secret *secret);
+void kh_secret_unref(struct kh_secret *secret); /* NULL is fine */
+
+size_t kh_secret_len(const struct kh_secret *secret);
+/*
+ * Opens the page, runs `use` (which writes the bytes into a wiping buffer and keeps no pointer),
+ * shuts it. Return: what `use` returned; false when the page could not be opened.
+ */
+bool kh_secret_expose(const struct kh_secret *secret, bool (*use)(struct kh_slice value, void *arg),
+		      void *arg);
+/* In time that depends on the lengths only. */
+bool kh_secret_equals(const struct kh_secret *secret, struct kh_slice candidate);
+/* "memfd_secret" or "memfd": for doctor and the log. */
+const char *kh_secret_backing(void);
+
+/* Overwrites; never optimised away. */
+void kh_wipe(void *bytes, size_t len);
+
+#endif

@@ -1,0 +1,73 @@
+/* worker_internal.h - what the worker's main thread and its event threads share */
+#ifndef KEYHOLE_PROXY_WORKER_INTERNAL_H
+#define KEYHOLE_PROXY_WORKER_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <keyhole/audit.h>
+#include <keyhole/channel.h>
+#include <keyhole/config.h>
+#include <keyhole/policy.h>
+#include <keyhole/secret.h>
+#include <keyhole/tls.h>
+
+struct kh_loop;
+
+/* One a credential of the configuration, under `lock` of the worker. */
+enum kh_slot_state { KH_SLOT_EMPTY = 0, KH_SLOT_ASKED, KH_SLOT_FULL, KH_SLOT_MISSING };
+struct kh_credential_slot {
+	enum kh_slot_state state;
+	struct kh_secret *secret;  /* FULL */
+	uint64_t missing_since_ms; /* MISSING: asked again after a second */
+};
+
+/* The main thread owns the channel's receiving end; all else is set before the event threads start,
+ * or locked. */
+struct kh_worker {
+	struct kh_channel channel;
+	struct kh_config *config;
+	struct kh_policy *policy;
+	struct kh_leaves *leaves;
+	struct kh_roots *roots;
+	struct kh_journal *journal;
+	int journal_fd;
+	int *listeners; /* in the order of config->listeners */
+	size_t n_listeners;
+	struct kh_loop **loops;
+	unsigned n_loops;
+	atomic_bool draining;
+	pthread_mutex_t lock; /* slots, wanted leaves */
+	struct kh_credential_slot *slots;
+	struct kh_wanted_leaf *wanted; /* hosts asked for and not yet answered (worker.c) */
+};
+
+/* worker.c, for the event threads; safe from any of them. */
+/* Asks the keeper unless it was asked already; the answer comes to every loop by kh_loop_post_leaf.
+ * Return: false when it could not be asked. */
+bool kh_worker_want_leaf(struct kh_worker *worker, const struct kh_host *host);
+/* FULL: *out is a reference for the caller. ASKED: the answer comes by kh_loop_post_credential.
+ * MISSING: no value. */
+enum kh_slot_state kh_worker_secret(struct kh_worker *worker, uint16_t index,
+				    struct kh_secret **out);
+
+/* loop.c: one event thread. */
+/* Before the lock-in: event base, resolver, TLS contexts; opens nothing afterwards. */
+struct kh_loop *kh_loop_new(struct kh_worker *worker, unsigned index, struct kh_slice resolv_conf,
+			    struct kh_slice hosts, struct kh_err *err);
+/* The thread's body; returns when it has drained. */
+void kh_loop_run(struct kh_loop *loop);
+void kh_loop_free(struct kh_loop *loop);
+/* From the main thread: wake the loop and tell it. */
+void kh_loop_post_leaf(struct kh_loop *loop, const struct kh_host *host, bool found);
+void kh_loop_post_credential(struct kh_loop *loop, uint16_t index);
+void kh_loop_post_drain(struct kh_loop *loop);
+
+/* lockin.c: the worker's own cage, in stages; each says what must hold before and what holds after.
+ */
+/* `user`: config.worker_user. Must run before any thread is started; afterwards: unprivileged uid
+ * and gid, no groups, no capabilities, no new privileges, not dumpable, Landlock with nothing
+ * allowed, and the seccomp allowlist. */
+bool kh_lockin(const char *user, struct kh_err *err);
+
+#endif
