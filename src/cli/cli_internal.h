@@ -1,0 +1,32 @@
+/* cli_internal.h - one function a subcommand; argv[0] is the subcommand's name */
+#ifndef KEYHOLE_CLI_INTERNAL_H
+#define KEYHOLE_CLI_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <keyhole/err.h>
+
+/* Exit statuses that are keyhole's own and not a command's. */
+enum {
+	KH_EXIT_FAILED = 1,	      /* the subcommand looked, and the answer is no */
+	KH_EXIT_USAGE = 2,	      /* it was called wrongly */
+	KH_EXIT_KEYHOLE = 125,	      /* `run`: keyhole itself failed */
+	KH_EXIT_NOT_EXECUTABLE = 126, /* `run`: as a shell would */
+	KH_EXIT_NOT_FOUND = 127,
+};
+
+int kh_cli_run(int argc, char **argv);
+int kh_cli_proxy(int argc, char **argv);
+int kh_cli_check(int argc, char **argv);
+int kh_cli_audit(int argc, char **argv);
+int kh_cli_version(int argc, char **argv);
+
+/* "keyhole: what: why (what to do)", one write to standard error. */
+void kh_cli_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* The same for an error that a function left. */
+void kh_cli_complain_err(const struct kh_err *err);
+/* The name of `names` (n of them) that is nearest to what was typed, NULL when none is near. */
+const char *kh_cli_nearest(const char *typed, const char *const *names, size_t n);
+
+#endif

@@ -1,0 +1,96 @@
+/* main.c - finds the subcommand */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <keyhole/worker.h>
+
+#include "cli_internal.h"
+
+/* Absent in a build that leaves the part out: its subcommand then says so. */
+#pragma weak kh_cli_run
+#pragma weak kh_cli_proxy
+#pragma weak kh_cli_check
+#pragma weak kh_cli_audit
+#pragma weak kh_worker_main
+
+static int worker(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	return kh_worker_main();
+}
+
+/* A row a subcommand; one without a summary is for keyhole itself and not shown. */
+static const struct subcommand {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *summary;
+} subcommands[] = {
+	{ "run", kh_cli_run, "run a command in a sandbox whose only way out is the proxy" },
+	{ "proxy", kh_cli_proxy, "serve sandboxes as a daemon" },
+	{ "check", kh_cli_check, "read a configuration and show every error in it" },
+	{ "audit", kh_cli_audit, "verify a journal" },
+	{ "version", kh_cli_version, "show the version" },
+	{ "worker", worker, NULL },
+};
+enum { N_SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
+
+static int help(FILE *out)
+{
+	fputs("usage: keyhole COMMAND [OPTION…]\n"
+	      "The agent sees the keyhole, never the key.\n\n",
+	      out);
+	for (size_t i = 0; i < N_SUBCOMMANDS; i++)
+		if (subcommands[i].summary)
+			fprintf(out, "  %-9s%s\n", subcommands[i].name, subcommands[i].summary);
+	fputs("\n`keyhole COMMAND --help` shows a command's options; keyhole(1) tells the rest.\n"
+	      "For a start: keyhole run --use anthropic -- claude -p \"hello\"\n",
+	      out);
+	return ferror(out) ? KH_EXIT_FAILED : 0;
+}
+
+static int unknown(const char *typed)
+{
+	const char *names[N_SUBCOMMANDS];
+	size_t n = 0;
+	for (size_t i = 0; i < N_SUBCOMMANDS; i++)
+		if (subcommands[i].summary)
+			names[n++] = subcommands[i].name;
+	const char *near = kh_cli_nearest(typed, names, n);
+	if (near)
+		kh_cli_complain("%s: no such command (did you mean `keyhole %s`?)", typed, near);
+	else
+		kh_cli_complain("%s: no such command (`keyhole --help` lists them)", typed);
+	return KH_EXIT_USAGE;
+}
+
+/* A descriptor 0, 1 or 2 that the caller shut would be given to the next file that is opened, and
+ * what is meant for a terminal would be written into it. */
+static bool open_standard_descriptors(void)
+{
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) == -1 && open("/dev/null", O_RDWR) != fd)
+			return false;
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	if (!open_standard_descriptors())
+		return KH_EXIT_KEYHOLE;
+	if (argc < 2) {
+		help(stderr);
+		return KH_EXIT_USAGE;
+	}
+	const char *name = argv[1];
+	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
+		return help(stdout);
+	if (strcmp(name, "--version") == 0)
+		return kh_cli_version(argc - 1, argv + 1);
+	for (size_t i = 0; i < N_SUBCOMMANDS; i++)
+		if (strcmp(name, subcommands[i].name) == 0 && subcommands[i].run)
+			return subcommands[i].run(argc - 1, argv + 1);
+	return unknown(name);
+}

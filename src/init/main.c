@@ -1,0 +1,5 @@
+/* main.c - keyhole-init: PID 1 of a sandbox */
+int main(void)
+{
+	return 125;
+}
