@@ -1,0 +1,49 @@
+/* list.h - an intrusive ring of nodes; the head is a node that nothing contains */
+#ifndef KEYHOLE_LIST_H
+#define KEYHOLE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct kh_node {
+	struct kh_node *next;
+	struct kh_node *prev;
+};
+
+#define kh_container_of(node, type, member) \
+	((type *)(void *)((char *)(node) - offsetof(type, member)))
+
+static inline void kh_list_init(struct kh_node *head)
+{
+	head->next = head->prev = head;
+}
+
+static inline bool kh_list_is_empty(const struct kh_node *head)
+{
+	return head->next == head;
+}
+
+static inline void kh_list_append(struct kh_node *head, struct kh_node *node)
+{
+	node->prev = head->prev;
+	node->next = head;
+	head->prev->next = node;
+	head->prev = node;
+}
+
+/* Taking out what is in no list (zeroed, or taken out before) does nothing. */
+static inline void kh_list_remove(struct kh_node *node)
+{
+	if (!node->next)
+		return;
+	node->prev->next = node->next;
+	node->next->prev = node->prev;
+	node->next = node->prev = NULL;
+}
+
+static inline bool kh_list_has_node(const struct kh_node *node)
+{
+	return node->next != NULL;
+}
+
+#endif

@@ -1,0 +1,272 @@
+/*
+ * loop.c - one event thread
+ *
+ * A turn is one pass of libevent. During it, exchanges whose open record lies in the batch wait in `commits`; at its end
+ * the batch is written in one go, and only then do they go on. What ended during the turn is freed after that.
+ * Other threads speak to the loop by mail: a locked list and an eventfd.
+ */
+
+#include <errno.h>
+#include <sys/eventfd.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/clock.h>
+
+#include "proxy_internal.h"
+
+enum mail_kind { MAIL_LEAF = 1, MAIL_CREDENTIAL, MAIL_DRAIN };
+
+struct kh_mail {
+	struct kh_mail *next;
+	enum mail_kind kind;
+	struct kh_host host;
+	bool found;
+	uint16_t index;
+};
+
+void kh_loop_bury(struct kh_loop *loop, struct kh_grave *grave, void (*free_fn)(struct kh_grave *))
+{
+	grave->free_fn = free_fn;
+	kh_list_append(&loop->graves, &grave->link);
+}
+
+void kh_loop_commit(struct kh_loop *loop, struct kh_exchange *exchange)
+{
+	kh_list_append(&loop->commits, &exchange->commit_link);
+}
+
+static void commit_batch(struct kh_loop *loop)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_node ready;
+
+	bool ok = kh_journal_commit(loop->worker->journal, &loop->batch, &err);
+	if (!ok && !loop->journal_failed)
+		kh_log_error("the journal can't be written, so nothing is forwarded: %s", err.text);
+	if (ok && loop->journal_failed)
+		kh_log_warn("the journal can be written again");
+	loop->journal_failed = !ok;
+
+	/* Those that begin meanwhile wait for the next round. */
+	kh_list_init(&ready);
+	while (!kh_list_is_empty(&loop->commits)) {
+		struct kh_node *node = loop->commits.next;
+		kh_list_remove(node);
+		kh_list_append(&ready, node);
+	}
+	while (!kh_list_is_empty(&ready)) {
+		struct kh_exchange *x = kh_container_of(ready.next, struct kh_exchange, commit_link);
+		kh_list_remove(&x->commit_link);
+		kh_exchange_committed(x, ok);
+	}
+}
+
+static void turn_end(struct kh_loop *loop)
+{
+	enum { ROUNDS = 8 };
+
+	for (int i = 0; i < ROUNDS && (loop->batch.count || !kh_list_is_empty(&loop->commits)); i++) {
+		commit_batch(loop);
+		if (loop->journal_failed)
+			break;
+	}
+	if (!kh_list_is_empty(&loop->commits))
+		event_active(loop->wake, EV_READ, 0);
+	while (!kh_list_is_empty(&loop->graves)) {
+		struct kh_grave *grave = kh_container_of(loop->graves.next, struct kh_grave, link);
+		kh_list_remove(&grave->link);
+		grave->free_fn(grave);
+	}
+}
+
+static void post(struct kh_loop *loop, const struct kh_mail *letter)
+{
+	struct kh_mail *mail = malloc(sizeof(*mail));
+	uint64_t one = 1;
+
+	if (!mail) /* a lost answer ends in the handshake's or exchange's own timeout */
+		return;
+	*mail = *letter;
+	mail->next = NULL;
+	pthread_mutex_lock(&loop->mail_lock);
+	struct kh_mail **at = &loop->mail;
+	while (*at)
+		at = &(*at)->next;
+	*at = mail;
+	pthread_mutex_unlock(&loop->mail_lock);
+	(void)!write(loop->wake_fd, &one, sizeof(one));
+}
+
+void kh_loop_post_leaf(struct kh_loop *loop, const struct kh_host *host, bool found)
+{
+	post(loop, &(struct kh_mail){ .kind = MAIL_LEAF, .host = *host, .found = found });
+}
+
+void kh_loop_post_credential(struct kh_loop *loop, uint16_t index)
+{
+	post(loop, &(struct kh_mail){ .kind = MAIL_CREDENTIAL, .index = index });
+}
+
+void kh_loop_post_drain(struct kh_loop *loop)
+{
+	post(loop, &(struct kh_mail){ .kind = MAIL_DRAIN });
+}
+
+static void start_drain(struct kh_loop *loop)
+{
+	struct kh_node *next;
+
+	loop->draining = true;
+	kh_doors_shut(loop);
+	kh_up_close_idle(loop);
+	for (struct kh_node *node = loop->live.next; node != &loop->live; node = next) {
+		next = node->next;
+		kh_session_drain(kh_container_of(node, struct kh_session, link));
+	}
+}
+
+static void deliver(struct kh_loop *loop, const struct kh_mail *mail)
+{
+	struct kh_node *next;
+
+	if (mail->kind == MAIL_DRAIN) {
+		start_drain(loop);
+		return;
+	}
+	for (struct kh_node *node = loop->live.next; node != &loop->live; node = next) {
+		struct kh_session *session = kh_container_of(node, struct kh_session, link);
+		next = node->next;
+		if (mail->kind == MAIL_LEAF) {
+			if (session->wants_leaf &&
+			    kh_host_eq(&session->authority.host, &mail->host))
+				kh_session_leaf(session, mail->found);
+		} else if (session->exchange && session->exchange->state == KH_EXCHANGE_SECRET &&
+			   session->exchange->credential_index == mail->index) {
+			kh_exchange_secret_came(session->exchange);
+		}
+	}
+}
+
+static void on_wake(evutil_socket_t fd, short what, void *arg)
+{
+	struct kh_loop *loop = arg;
+	uint64_t count;
+
+	(void)what;
+	(void)!read(fd, &count, sizeof(count));
+	pthread_mutex_lock(&loop->mail_lock);
+	struct kh_mail *mail = loop->mail;
+	loop->mail = NULL;
+	pthread_mutex_unlock(&loop->mail_lock);
+	while (mail) {
+		struct kh_mail *next = mail->next;
+		deliver(loop, mail);
+		free(mail);
+		mail = next;
+	}
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	kh_up_tick(arg);
+}
+
+static bool make_events(struct kh_loop *loop, struct kh_err *err)
+{
+	static const struct timeval second = { .tv_sec = 1 };
+
+	struct event_config *config = event_config_new();
+	if (!config)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "event loop: no memory");
+	/* The clock of the turn, not a syscall for each timer that is set. */
+	event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+	loop->base = event_base_new_with_config(config);
+	event_config_free(config);
+	loop->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (!loop->base || loop->wake_fd < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "event loop");
+	loop->wake = event_new(loop->base, loop->wake_fd, EV_READ | EV_PERSIST, on_wake, loop);
+	loop->tick = event_new(loop->base, -1, EV_PERSIST, on_tick, loop);
+	if (!loop->wake || !loop->tick || event_add(loop->wake, NULL) < 0 ||
+	    event_add(loop->tick, &second) < 0)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "event loop: no memory");
+	return true;
+}
+
+struct kh_loop *kh_loop_new(struct kh_worker *worker, unsigned index, struct kh_slice resolv_conf,
+			    struct kh_slice hosts, struct kh_err *err)
+{
+	enum { SESSIONS = 512 };
+
+	struct kh_loop *loop = calloc(1, sizeof(*loop));
+	if (!loop) {
+		kh_err_set(err, KH_ERR_NO_MEMORY, "event loop: no memory");
+		return NULL;
+	}
+	loop->worker = worker;
+	loop->index = index;
+	loop->wake_fd = -1;
+	pthread_mutex_init(&loop->mail_lock, NULL);
+	kh_list_init(&loop->live);
+	kh_list_init(&loop->graves);
+	kh_list_init(&loop->commits);
+	kh_list_init(&loop->idle_ups);
+	kh_batch_init(&loop->batch);
+	loop->sessions = kh_sessions_new(SESSIONS);
+	if (!loop->sessions)
+		kh_err_set(err, KH_ERR_NO_MEMORY, "event loop: no memory");
+	else if (make_events(loop, err) &&
+		 (loop->resolver = kh_resolver_new(loop->base, worker->config, resolv_conf, hosts, err)) &&
+		 (loop->down_ctx = kh_tls_down_ctx(worker->leaves, err)) &&
+		 (loop->up_ctx = kh_tls_up_ctx(worker->roots, err)))
+		return loop;
+	kh_loop_free(loop);
+	return NULL;
+}
+
+void kh_loop_run(struct kh_loop *loop)
+{
+	loop->now_ms = kh_clock_mono_ms();
+	if (!kh_doors_open(loop)) {
+		kh_log_error("thread %u: no memory for its listeners", loop->index);
+		abort();
+	}
+	while (!loop->draining || loop->n_live > 0 || loop->batch.count > 0) {
+		if (event_base_loop(loop->base, EVLOOP_ONCE) < 0) {
+			kh_log_error("thread %u: the event loop failed", loop->index);
+			abort();
+		}
+		loop->now_ms = kh_clock_mono_ms();
+		turn_end(loop);
+		/* A journal that can't be written must not keep a drained daemon alive. */
+		if (loop->draining && loop->n_live == 0 && loop->journal_failed)
+			break;
+	}
+}
+
+void kh_loop_free(struct kh_loop *loop)
+{
+	if (!loop)
+		return;
+	kh_up_close_idle(loop);
+	turn_end(loop);
+	kh_doors_free(loop);
+	if (loop->resolver)
+		kh_resolver_free(loop->resolver);
+	if (loop->wake)
+		event_free(loop->wake);
+	if (loop->tick)
+		event_free(loop->tick);
+	SSL_CTX_free(loop->down_ctx);
+	SSL_CTX_free(loop->up_ctx);
+	kh_sessions_free(loop->sessions);
+	if (loop->base)
+		event_base_free(loop->base);
+	if (loop->wake_fd >= 0)
+		close(loop->wake_fd);
+	kh_batch_fini(&loop->batch);
+	pthread_mutex_destroy(&loop->mail_lock);
+	free(loop);
+}
