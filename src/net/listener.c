@@ -1,0 +1,224 @@
+/*
+ * listener.c - the Unix sockets that lead out of sandboxes
+ *
+ * A name must never lead to a socket with the wrong mode or owner, nor be taken from a daemon that
+ * is alive. So the socket is bound under a random name beside its own, gets mode and owner, starts
+ * to listen, and is renamed over whatever dead socket holds the name. A lock on the folder keeps
+ * two starts from both finding the same socket dead.
+ *
+ * Names are handed to bind(2) and connect(2) as /proc/self/fd/N/name: sun_path holds 107 bytes, and
+ * the folder of a socket may well be longer.
+ */
+#include <keyhole/listener.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/escape.h>
+#include <keyhole/file.h>
+
+enum { NAME_MAX_BYTES = 80, LOCK_TRIES = 100, LOCK_PAUSE_US = 20 * 1000, ACCEPT_TRIES = 16 };
+
+/* A name in the folder `dir`, as an address. */
+static socklen_t address_of(struct sockaddr_un *un, int dir, const char *name)
+{
+	*un = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	int n = snprintf(un->sun_path, sizeof un->sun_path, "/proc/self/fd/%d/%s", dir, name);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)n + 1);
+}
+
+/* Who accepts there, for the message: "pid 12 (keyhole)". */
+static void describe_holder(int fd, char *out, size_t size)
+{
+	struct ucred peer = { 0 };
+	socklen_t len = sizeof peer;
+	char path[64], name[32] = "";
+	(void)snprintf(out, size, "another process");
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid <= 0)
+		return;
+	(void)snprintf(path, sizeof path, "/proc/%ld/comm", (long)peer.pid);
+	kh_auto_close int comm = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = comm < 0 ? -1 : read(comm, name, sizeof name - 1);
+	if (n > 0 && name[n - 1] == '\n')
+		name[n - 1] = '\0';
+	(void)snprintf(out, size, "process %ld%s%s%s", (long)peer.pid, n > 0 ? " (" : "",
+		       n > 0 ? kh_esc_str(name) : "", n > 0 ? ")" : "");
+}
+
+/* May the name be taken: nothing there, or a socket that nobody listens on. */
+static bool check_free(int dir, const char *name, const char *path, struct kh_err *err)
+{
+	struct stat st;
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		if (errno == ENOENT)
+			return true;
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s", kh_esc_str(path));
+	}
+	if (!S_ISSOCK(st.st_mode))
+		return kh_err_set(err, KH_ERR_CONFIG,
+				  "listen on %s: there is a file of that name that is no socket "
+				  "(move it away, or choose another path)",
+				  kh_esc_str(path));
+
+	kh_auto_close int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (probe < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s", kh_esc_str(path));
+	struct sockaddr_un un;
+	socklen_t len = address_of(&un, dir, name);
+	if (connect(probe, (struct sockaddr *)&un, len) < 0) {
+		if (errno == ECONNREFUSED || errno == ENOENT)
+			return true;
+		if (errno != EAGAIN) /* EAGAIN: it lives, and its queue is full */
+			return kh_err_sys(err, KH_ERR_SYSTEM, errno,
+					  "listen on %s: the socket there can't be asked",
+					  kh_esc_str(path));
+	}
+	char holder[96];
+	describe_holder(probe, holder, sizeof holder);
+	return kh_err_set(
+		err, KH_ERR_CONFIG,
+		"listen on %s: %s listens there already (stop it, or choose another path)",
+		kh_esc_str(path), holder);
+}
+
+static bool lock_folder(int dir, const char *path, struct kh_err *err)
+{
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		if (flock(dir, LOCK_EX | LOCK_NB) == 0)
+			return true;
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			break;
+		(void)usleep(LOCK_PAUSE_US);
+	}
+	return kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s: its folder can't be locked",
+			  kh_esc_str(path));
+}
+
+/* Mode and owner before listen(2): until then connect(2) is refused to everybody. */
+static bool dress_and_listen(int fd, int dir, const char *name,
+			     const struct kh_listener_config *config, struct kh_err *err)
+{
+	if ((config->owner != (uid_t)-1 || config->group != (gid_t)-1) &&
+	    fchownat(dir, name, config->owner, config->group, AT_SYMLINK_NOFOLLOW) < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "owner of %s",
+				  kh_esc_str(config->unix_path));
+	if (fchmodat(dir, name, config->mode & 0777, 0) < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "mode of %s",
+				  kh_esc_str(config->unix_path));
+	if (listen(fd, SOMAXCONN) < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s",
+				  kh_esc_str(config->unix_path));
+	return true;
+}
+
+static int bind_in(int dir, const char *name, const struct kh_listener_config *config,
+		   struct kh_err *err)
+{
+	char temporary[32];
+	uint64_t number;
+	kh_auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0 || getrandom(&number, sizeof number, 0) != sizeof number) {
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s",
+			   kh_esc_str(config->unix_path));
+		return -1;
+	}
+	(void)snprintf(temporary, sizeof temporary, ".keyhole-%016llx", (unsigned long long)number);
+
+	struct sockaddr_un un;
+	socklen_t len = address_of(&un, dir, temporary);
+	if (bind(fd, (struct sockaddr *)&un, len) < 0) {
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s",
+			   kh_esc_str(config->unix_path));
+		return -1;
+	}
+	bool ok = dress_and_listen(fd, dir, temporary, config, err);
+	if (ok && renameat(dir, temporary, dir, name) < 0)
+		ok = kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s",
+				kh_esc_str(config->unix_path));
+	if (!ok) {
+		(void)unlinkat(dir, temporary, 0);
+		return -1;
+	}
+	return kh_steal_fd(&fd);
+}
+
+int kh_listener_open(const struct kh_listener_config *config, struct kh_err *err)
+{
+	const char *path = config->unix_path;
+	const char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
+	if (!name[0] || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
+	    strlen(name) > NAME_MAX_BYTES) {
+		kh_err_set(
+			err, KH_ERR_CONFIG,
+			"listen on %s: not the name of a socket (1 to %d bytes behind the last /)",
+			kh_esc_str(path), NAME_MAX_BYTES);
+		return -1;
+	}
+	kh_auto_free char *folder =
+		!slash	       ? strdup(".")
+		: slash > path ? kh_slice_dup(kh_slice_of(path, (size_t)(slash - path)))
+			       : strdup("/");
+	if (!folder) {
+		kh_err_set(err, KH_ERR_NO_MEMORY, "listen on %s: no memory", kh_esc_str(path));
+		return -1;
+	}
+	if (!kh_file_mkdirs(folder, 0755, err)) {
+		kh_err_wrap(err, "listen on %s", kh_esc_str(path));
+		return -1;
+	}
+	kh_auto_close int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0) {
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s", kh_esc_str(path));
+		return -1;
+	}
+	if (!lock_folder(dir, path, err) || !check_free(dir, name, path, err))
+		return -1;
+	return bind_in(dir, name, config, err);
+}
+
+static void note_peer(int fd, struct kh_peer *peer)
+{
+	struct ucred cred = { 0 };
+	socklen_t len = sizeof cred;
+	/* Nobody's uid, so that a failure is never root. */
+	*peer = (struct kh_peer){ .pid = 0, .uid = (uid_t)-1, .gid = (gid_t)-1 };
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0)
+		*peer = (struct kh_peer){ .pid = cred.pid, .uid = cred.uid, .gid = cred.gid };
+}
+
+enum kh_accept kh_listener_accept(int listener, int *fd, struct kh_peer *peer)
+{
+	*fd = -1;
+	for (int i = 0; i < ACCEPT_TRIES; i++) {
+		int got = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (got >= 0) {
+			note_peer(got, peer);
+			*fd = got;
+			return KH_ACCEPT_GOT;
+		}
+		switch (errno) {
+		case EAGAIN:
+			return KH_ACCEPT_AGAIN;
+		case EBADF:
+		case EINVAL:
+		case ENOTSOCK:
+		case EOPNOTSUPP:
+		case EFAULT:
+			return KH_ACCEPT_BROKEN;
+		case EINTR:
+		case ECONNABORTED: /* that one went away while it queued; the next may not have */
+			continue;
+		default: /* EMFILE, ENFILE, ENOBUFS, ENOMEM, and whatever a filter answers */
+			return KH_ACCEPT_RETRY_LATER;
+		}
+	}
+	return KH_ACCEPT_AGAIN;
+}
