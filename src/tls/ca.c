@@ -1,0 +1,304 @@
+/*
+ * ca.c - the certificate authority: made, opened, and signing leaves
+ *
+ * Lives in the keeper. What comes to kh_ca_sign is the worker's word: a host that the keeper has
+ * parsed anew, and a public key that is decoded strictly here. Nothing of either is ever put into
+ * a text that OpenSSL parses.
+ */
+#include "tls_internal.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include <openssl/ec.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+
+#include <keyhole/escape.h>
+
+enum {
+	HOUR_S = 3600,
+	DAY_S = 24 * HOUR_S,
+	/* A sandbox's clock may be behind ours: a microVM that was resumed, a container on another
+	   host. */
+	CA_BACK_S = DAY_S,
+	CA_AHEAD_S = 3652 * DAY_S,
+	LEAF_BACK_S = HOUR_S,
+	LEAF_AHEAD_S = 30 * DAY_S,
+	CN_MOST = 64, /* ub-common-name of RFC 5280 */
+	RSA_LEAST_BITS = 2048,
+};
+
+struct kh_ca {
+	EVP_PKEY *key;
+	X509 *cert;
+	uint8_t *der;
+	size_t der_len;
+	char *pem;
+	size_t pem_len;
+};
+
+void kh_ca_free(struct kh_ca *ca)
+{
+	if (!ca)
+		return;
+	EVP_PKEY_free(ca->key);
+	X509_free(ca->cert);
+	free(ca->der);
+	free(ca->pem);
+	free(ca);
+}
+
+KH_DEFINE_CLEANUP(struct kh_ca, kh_ca_free)
+
+static char *to_pem(X509 *cert, size_t *len)
+{
+	kh_cleanup(BIO_free_all_slot) BIO *bio = BIO_new(BIO_s_mem());
+	char *bytes = NULL;
+	if (!bio || PEM_write_bio_X509(bio, cert) != 1)
+		return NULL;
+	long n = BIO_get_mem_data(bio, &bytes);
+	char *pem = n > 0 ? malloc((size_t)n + 1) : NULL;
+	if (pem) {
+		memcpy(pem, bytes, (size_t)n);
+		pem[n] = '\0';
+		*len = (size_t)n;
+	}
+	return pem;
+}
+
+/* Takes both over, also when it fails. */
+static struct kh_ca *assemble(EVP_PKEY *key, X509 *cert, struct kh_err *err)
+{
+	struct kh_ca *ca = calloc(1, sizeof *ca);
+	if (!ca) {
+		EVP_PKEY_free(key);
+		X509_free(cert);
+		kh_err_set(err, KH_ERR_NO_MEMORY, "CA: no memory");
+		return NULL;
+	}
+	ca->key = key;
+	ca->cert = cert;
+	ca->der = kh_x509_to_der(cert, &ca->der_len);
+	ca->pem = to_pem(cert, &ca->pem_len);
+	if (!ca->der || !ca->pem) {
+		kh_err_openssl(err, KH_ERR_INTERNAL, "CA: its certificate can't be written");
+		kh_ca_free(ca);
+		return NULL;
+	}
+	return ca;
+}
+
+/* Two CAs with one subject and different keys confuse every client that has seen both, so the
+ * subject names the key. */
+static bool name_after_key(X509_NAME *name, X509 *cert)
+{
+	uint8_t digest[EVP_MAX_MD_SIZE];
+	unsigned len = 0;
+	char text[32];
+	if (X509_pubkey_digest(cert, EVP_sha256(), digest, &len) != 1 || len < 8)
+		return false;
+	(void)snprintf(text, sizeof text, "keyhole CA %02x%02x%02x%02x%02x%02x%02x%02x", digest[0],
+		       digest[1], digest[2], digest[3], digest[4], digest[5], digest[6], digest[7]);
+	return kh_x509_set_name(name, text, "keyhole");
+}
+
+static X509 *make_certificate(EVP_PKEY *key)
+{
+	kh_cleanup(X509_free_slot) X509 *cert = X509_new();
+	if (!cert || X509_set_version(cert, X509_VERSION_3) != 1 || !kh_x509_set_serial(cert) ||
+	    !kh_x509_set_validity(cert, -(long)CA_BACK_S, CA_AHEAD_S) ||
+	    X509_set_pubkey(cert, key) != 1)
+		return NULL;
+	X509_NAME *name = X509_get_subject_name(cert);
+	if (!name_after_key(name, cert) || X509_set_issuer_name(cert, name) != 1)
+		return NULL;
+	if (!kh_x509_add(cert, cert, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") ||
+	    !kh_x509_add(cert, cert, NID_key_usage, "critical,keyCertSign,cRLSign") ||
+	    !kh_x509_add(cert, cert, NID_subject_key_identifier, "hash") ||
+	    !kh_x509_add(cert, cert, NID_authority_key_identifier, "keyid:always"))
+		return NULL;
+	if (X509_sign(cert, key, EVP_sha256()) <= 0)
+		return NULL;
+	return kh_steal_ptr(&cert);
+}
+
+static bool make(EVP_PKEY **key, X509 **cert, struct kh_err *err)
+{
+	kh_cleanup(EVP_PKEY_free_slot) EVP_PKEY *made = EVP_EC_gen("P-256");
+	*cert = made ? make_certificate(made) : NULL;
+	if (!*cert)
+		return kh_err_openssl(err, KH_ERR_INTERNAL, "CA: can't be made");
+	*key = kh_steal_ptr(&made);
+	return true;
+}
+
+struct kh_ca *kh_ca_new(struct kh_err *err)
+{
+	EVP_PKEY *key = NULL;
+	X509 *cert = NULL;
+	return make(&key, &cert, err) ? assemble(key, cert, err) : NULL;
+}
+
+/* Is this a certificate that clients will take leaves from? */
+static bool check_usable(const struct kh_ca *ca, const char *certificate_path, const char *key_path,
+			 struct kh_err *err)
+{
+	const char *file = kh_esc_str(certificate_path);
+	if (X509_check_private_key(ca->cert, ca->key) != 1) {
+		ERR_clear_error();
+		return kh_err_set(
+			err, KH_ERR_CONFIG,
+			"CA: the key %s is not the one of the certificate %s (restore the "
+			"pair, or move both away to have a new CA made)",
+			kh_esc_str(key_path), file);
+	}
+	if (!kh_x509_digest_for(ca->key) ||
+	    (EVP_PKEY_is_a(ca->key, "RSA") && EVP_PKEY_get_bits(ca->key) < RSA_LEAST_BITS))
+		return kh_err_set(err, KH_ERR_CONFIG,
+				  "CA: %s has a key that is neither EC nor RSA of at least %d bits",
+				  file, RSA_LEAST_BITS);
+	/* 1: basicConstraints says so; the older ways to be a CA are not accepted by clients. */
+	if (X509_check_ca(ca->cert) != 1 || !(X509_get_key_usage(ca->cert) & KU_KEY_CERT_SIGN))
+		return kh_err_set(err, KH_ERR_CONFIG,
+				  "CA: %s is no CA certificate (it needs basicConstraints CA:TRUE "
+				  "and keyUsage keyCertSign)",
+				  file);
+	if (!X509_get0_subject_key_id(ca->cert))
+		return kh_err_set(err, KH_ERR_CONFIG,
+				  "CA: %s has no subject key identifier, which strict clients ask "
+				  "for",
+				  file);
+	if (X509_cmp_current_time(X509_get0_notAfter(ca->cert)) <= 0)
+		return kh_err_set(err, KH_ERR_CONFIG,
+				  "CA: %s has expired (move certificate and key away to have a new "
+				  "CA made)",
+				  file);
+	if (X509_cmp_current_time(X509_get0_notBefore(ca->cert)) >= 0)
+		return kh_err_set(err, KH_ERR_CONFIG,
+				  "CA: %s is not valid yet (is the clock right?)", file);
+	return true;
+}
+
+static bool exists(const char *path)
+{
+	return access(path, F_OK) == 0;
+}
+
+struct kh_ca *kh_ca_open(const char *certificate_path, const char *key_path, struct kh_err *err)
+{
+	EVP_PKEY *key = NULL;
+	X509 *cert = NULL;
+	kh_auto_close int lock = -1;
+
+	if (!exists(certificate_path) || !exists(key_path)) {
+		/* Another start may be between the two files right now: ask again under the lock.
+		 */
+		lock = kh_ca_files_lock(key_path, err);
+		if (lock < 0)
+			return NULL;
+		if (!exists(certificate_path) && !exists(key_path)) {
+			if (!make(&key, &cert, err))
+				return NULL;
+			if (!kh_ca_files_store(certificate_path, key_path, key, cert, err)) {
+				EVP_PKEY_free(key);
+				X509_free(cert);
+				return NULL;
+			}
+			return assemble(key, cert, err);
+		}
+	}
+	if (!kh_ca_files_load(certificate_path, key_path, &key, &cert, err))
+		return NULL;
+	kh_cleanup(kh_ca_free_slot) struct kh_ca *ca = assemble(key, cert, err);
+	if (!ca || !check_usable(ca, certificate_path, key_path, err))
+		return NULL;
+	return kh_steal_ptr(&ca);
+}
+
+struct kh_slice kh_ca_der(const struct kh_ca *ca)
+{
+	return kh_slice_of(ca->der, ca->der_len);
+}
+
+struct kh_slice kh_ca_pem(const struct kh_ca *ca)
+{
+	return kh_slice_of(ca->pem, ca->pem_len);
+}
+
+/* P-256 and nothing else: it is what our worker makes, so anything else is not our worker's. */
+static EVP_PKEY *read_leaf_key(struct kh_slice spki_der, struct kh_err *err)
+{
+	const unsigned char *at = (const unsigned char *)spki_der.ptr;
+	char group[32] = "";
+	kh_cleanup(EVP_PKEY_free_slot) EVP_PKEY *key = NULL;
+	if (spki_der.len > 0 && spki_der.len < 1024)
+		key = d2i_PUBKEY(NULL, &at, (long)spki_der.len);
+	if (!key || at != (const unsigned char *)spki_der.ptr + spki_der.len ||
+	    !EVP_PKEY_is_a(key, "EC") ||
+	    EVP_PKEY_get_group_name(key, group, sizeof group, NULL) != 1 ||
+	    strcmp(group, "prime256v1") != 0) {
+		ERR_clear_error();
+		kh_err_set(err, KH_ERR_LEAF_UNAVAILABLE,
+			   "leaf: the public key is not one of EC P-256");
+		return NULL;
+	}
+	return kh_steal_ptr(&key);
+}
+
+/* An hour back and 30 days ahead, within the CA's own days. */
+static bool set_leaf_validity(X509 *leaf, const X509 *ca)
+{
+	time_t begin = time(NULL) - LEAF_BACK_S, end = time(NULL) + LEAF_AHEAD_S;
+	const ASN1_TIME *ca_begin = X509_get0_notBefore(ca), *ca_end = X509_get0_notAfter(ca);
+	bool clamp_begin = ASN1_TIME_cmp_time_t(ca_begin, begin) > 0;
+	bool clamp_end = ASN1_TIME_cmp_time_t(ca_end, end) < 0;
+	return (clamp_begin ? X509_set1_notBefore(leaf, ca_begin) == 1
+			    : ASN1_TIME_set(X509_getm_notBefore(leaf), begin) != NULL) &&
+	       (clamp_end ? X509_set1_notAfter(leaf, ca_end) == 1
+			  : ASN1_TIME_set(X509_getm_notAfter(leaf), end) != NULL);
+}
+
+static bool fill_leaf(X509 *leaf, const struct kh_ca *ca, EVP_PKEY *leaf_key,
+		      const struct kh_host *host)
+{
+	bool named = host->len <= CN_MOST;
+	if (X509_set_version(leaf, X509_VERSION_3) != 1 || !kh_x509_set_serial(leaf) ||
+	    !set_leaf_validity(leaf, ca->cert) || X509_set_pubkey(leaf, leaf_key) != 1 ||
+	    X509_set_issuer_name(leaf, X509_get_subject_name(ca->cert)) != 1)
+		return false;
+	if (named && !kh_x509_set_name(X509_get_subject_name(leaf), host->text, NULL))
+		return false;
+	/* RFC 5280 §4.2.1.6: where the subject is empty, the alternative name is critical. */
+	return kh_x509_add(leaf, ca->cert, NID_basic_constraints, "critical,CA:FALSE") &&
+	       kh_x509_add(leaf, ca->cert, NID_key_usage, "critical,digitalSignature") &&
+	       kh_x509_add(leaf, ca->cert, NID_ext_key_usage, "serverAuth") &&
+	       kh_x509_add(leaf, ca->cert, NID_subject_key_identifier, "hash") &&
+	       kh_x509_add(leaf, ca->cert, NID_authority_key_identifier, "keyid:always") &&
+	       kh_x509_add_host(leaf, host, !named);
+}
+
+bool kh_ca_sign(const struct kh_ca *ca, struct kh_slice spki_der, const struct kh_host *host,
+		struct kh_buf *out, struct kh_err *err)
+{
+	if (host->kind != KH_HOST_NAME && host->kind != KH_HOST_IPV4 && host->kind != KH_HOST_IPV6)
+		return kh_err_set(err, KH_ERR_LEAF_UNAVAILABLE, "leaf: no host to sign for");
+	if (X509_cmp_current_time(X509_get0_notAfter(ca->cert)) <= 0)
+		return kh_err_set(err, KH_ERR_LEAF_UNAVAILABLE,
+				  "leaf for %s: the CA has expired (make a new one and restart)",
+				  host->text);
+	kh_cleanup(EVP_PKEY_free_slot) EVP_PKEY *key = read_leaf_key(spki_der, err);
+	if (!key)
+		return false;
+	kh_cleanup(X509_free_slot) X509 *leaf = X509_new();
+	if (!leaf || !fill_leaf(leaf, ca, key, host) ||
+	    X509_sign(leaf, ca->key, kh_x509_digest_for(ca->key)) <= 0)
+		return kh_err_openssl(err, KH_ERR_LEAF_UNAVAILABLE, "leaf for %s: can't be signed",
+				      host->text);
+	size_t len = 0;
+	kh_auto_free uint8_t *der = kh_x509_to_der(leaf, &len);
+	if (!der || !kh_buf_append(out, der, len))
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "leaf for %s: no memory", host->text);
+	return true;
+}

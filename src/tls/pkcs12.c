@@ -1,0 +1,75 @@
+/*
+ * pkcs12.c - the CA as a trust store for Java
+ *
+ * Java takes a certificate for a trusted one only where its bag carries an attribute of Oracle's
+ * that says for which usages (here: any). The password is known to everybody, so it protects
+ * nothing: the certificate lies in the clear, and the MAC is what Java has always been able to
+ * check (SHA-1; releases before 2021 know no other).
+ */
+#include "tls_internal.h"
+
+#include <openssl/err.h>
+#include <openssl/pkcs12.h>
+#include <openssl/objects.h>
+
+#define TRUSTED_KEY_USAGE "2.16.840.1.113894.746875.1.1"
+#define STORE_PASSWORD "changeit"
+#define STORE_ALIAS "keyhole"
+
+enum { MAC_ROUNDS = 2048 };
+
+static void free_bags(STACK_OF(PKCS12_SAFEBAG) * bags)
+{
+	sk_PKCS12_SAFEBAG_pop_free(bags, PKCS12_SAFEBAG_free);
+}
+
+static void free_safes(STACK_OF(PKCS7) * safes)
+{
+	sk_PKCS7_pop_free(safes, PKCS7_free);
+}
+
+static bool dress_bag(PKCS12_SAFEBAG *bag)
+{
+	ASN1_OBJECT *any_usage = OBJ_nid2obj(NID_anyExtendedKeyUsage);
+	return bag && any_usage &&
+	       PKCS12_add_friendlyname_utf8(bag, STORE_ALIAS, sizeof STORE_ALIAS - 1) == 1 &&
+	       PKCS12_add1_attr_by_txt(bag, TRUSTED_KEY_USAGE, V_ASN1_OBJECT,
+				       (const unsigned char *)any_usage, -1) == 1;
+}
+
+static PKCS12 *make_store(X509 *cert)
+{
+	STACK_OF(PKCS12_SAFEBAG) *bags = NULL;
+	STACK_OF(PKCS7) *safes = NULL;
+	PKCS12 *store = NULL;
+	if (dress_bag(PKCS12_add_cert(&bags, cert)) &&
+	    PKCS12_add_safe(&safes, bags, -1, 0, NULL) == 1)
+		store = PKCS12_add_safes(safes, 0);
+	if (store &&
+	    PKCS12_set_mac(store, STORE_PASSWORD, -1, NULL, 0, MAC_ROUNDS, EVP_sha1()) != 1) {
+		PKCS12_free(store);
+		store = NULL;
+	}
+	free_bags(bags);
+	free_safes(safes);
+	return store;
+}
+
+bool kh_ca_pkcs12_from_der(struct kh_slice der, struct kh_buf *out, struct kh_err *err)
+{
+	kh_cleanup(X509_free_slot) X509 *cert = kh_x509_from_der(der);
+	PKCS12 *store = cert ? make_store(cert) : NULL;
+	unsigned char *bytes = NULL;
+	int len = store ? i2d_PKCS12(store, &bytes) : -1;
+	PKCS12_free(store);
+	if (len <= 0)
+		return kh_err_openssl(err, KH_ERR_INTERNAL, "trust store for Java: can't be made");
+	bool ok = kh_buf_append(out, bytes, (size_t)len);
+	OPENSSL_free(bytes);
+	return ok ? true : kh_err_set(err, KH_ERR_NO_MEMORY, "trust store for Java: no memory");
+}
+
+bool kh_ca_pkcs12(const struct kh_ca *ca, struct kh_buf *out, struct kh_err *err)
+{
+	return kh_ca_pkcs12_from_der(kh_ca_der(ca), out, err);
+}

@@ -1,0 +1,45 @@
+/* tls_internal.h - what only src/tls sees */
+#ifndef KEYHOLE_TLS_INTERNAL_H
+#define KEYHOLE_TLS_INTERNAL_H
+
+#include <openssl/evp.h>
+#include <openssl/x509.h>
+
+#include <keyhole/authority.h>
+#include <keyhole/cleanup.h>
+#include <keyhole/tls.h>
+
+KH_DEFINE_CLEANUP(X509, X509_free)
+KH_DEFINE_CLEANUP(EVP_PKEY, EVP_PKEY_free)
+KH_DEFINE_CLEANUP(BIO, BIO_free_all)
+
+/* certificate.c: building and reading certificates. */
+
+enum { KH_SERIAL_BITS = 128 };
+
+/* The digest that goes with this kind of key; NULL for a kind that is not used here. */
+const EVP_MD *kh_x509_digest_for(const EVP_PKEY *key);
+bool kh_x509_set_serial(X509 *cert);
+/* From now + `from_s` to now + `until_s`. */
+bool kh_x509_set_validity(X509 *cert, long from_s, long until_s);
+/* By OpenSSL's configuration syntax: `value` must be a constant of ours, never a peer's text. */
+bool kh_x509_add(X509 *cert, X509 *issuer, int nid, const char *value);
+bool kh_x509_add_host(X509 *cert, const struct kh_host *host, bool critical);
+bool kh_x509_set_name(X509_NAME *name, const char *common_name, const char *organisation);
+/* DER into memory of malloc's; the caller frees. Return: NULL, with OpenSSL's queue filled. */
+uint8_t *kh_x509_to_der(X509 *cert, size_t *len);
+/* One certificate and nothing behind it. */
+X509 *kh_x509_from_der(struct kh_slice der);
+
+/* ca_files.c: where the CA is kept. */
+
+/* Fills key and certificate from the two files, or says why not. */
+bool kh_ca_files_load(const char *certificate_path, const char *key_path, EVP_PKEY **key,
+		      X509 **certificate, struct kh_err *err);
+/* Neither may exist. */
+bool kh_ca_files_store(const char *certificate_path, const char *key_path, EVP_PKEY *key,
+		       X509 *certificate, struct kh_err *err);
+/* Of another process that makes a CA there. Return: a descriptor to close; -1. */
+int kh_ca_files_lock(const char *key_path, struct kh_err *err);
+
+#endif
