@@ -1,0 +1,620 @@
+#!/usr/bin/python3
+"""standin.py - a stand-in for api.anthropic.com, for the demo and for tests.
+
+It speaks TLS under a CA of its own (made with the openssl command when it starts), HTTP/1.1 with
+keep-alive, and the Messages API: plain and streamed answers, count_tokens, the list of models, and
+the side calls that command line agents make. Every /v1 path asks for the real key, as `x-api-key` or
+as `Authorization: Bearer`, and answers 401 to anything else.
+
+It never shows the key that it got, only a fingerprint: the first 8 hex digits of its SHA-256, in the
+response field `x-standin-key` and in the log. The log is one JSON object a line:
+
+    {"event": "accept"|"tls"|"request"|"done"|"end", "conn": 1, "t": CLOCK_MONOTONIC seconds, …}
+
+`request` is written when a head has been read, `done` when its answer has been sent, `end` when the
+connection is over. When it can be used, one JSON line on standard output says where: {"port": …,
+"ca": …, "fingerprint": …}. SIGUSR1 closes the connections that rest between two requests.
+
+Python's standard library only.
+"""
+
+import argparse
+import hashlib
+import ipaddress
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HEAD_LIMIT = 1 << 20
+KEEP_BODY = 8 << 20
+IDLE_SECONDS = 120
+
+
+def fingerprint(key):
+    """What may be shown of a key."""
+    return hashlib.sha256(key).hexdigest()[:8]
+
+
+# --- certificates ---------------------------------------------------------------------------------
+
+
+def openssl(*args, text=None):
+    done = subprocess.run(["openssl", *args], input=text, capture_output=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"openssl {args[0]}: {done.stderr.decode(errors='replace')}")
+    return done.stdout
+
+
+def make_ca(folder, name="ca", subject=None):
+    """Makes a CA in `folder`; gives the paths of certificate and key."""
+    cert, key = os.path.join(folder, name + ".pem"), os.path.join(folder, name + ".key")
+    subject = subject or f"/CN=Stand-in CA {secrets.token_hex(4)}"
+    openssl(
+        "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc",
+        "-keyout", key, "-out", cert, "-days", "3", "-subj", subject,
+        "-addext", "keyUsage=critical,keyCertSign,cRLSign",
+    )  # fmt: skip
+    return cert, key
+
+
+def alternative_names(names):
+    def kind(name):
+        try:
+            ipaddress.ip_address(name)
+            return "IP"
+        except ValueError:
+            return "DNS"
+
+    return ",".join(f"{kind(n)}:{n}" for n in names)
+
+
+def make_leaf(folder, ca, names, stem="leaf", self_signed=False):
+    """Makes a server certificate for `names`, signed by `ca` (paths of certificate and key)."""
+    cert, key = os.path.join(folder, stem + ".pem"), os.path.join(folder, stem + ".key")
+    signer = [] if self_signed else ["-CA", ca[0], "-CAkey", ca[1]]
+    openssl(
+        "req", "-x509", *signer, "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc",
+        "-keyout", key, "-out", cert, "-days", "2", "-subj", f"/CN={names[0][:60]}",
+        "-addext", "basicConstraints=critical,CA:FALSE",
+        "-addext", "keyUsage=critical,digitalSignature",
+        "-addext", "extendedKeyUsage=serverAuth",
+        "-addext", "subjectAltName=" + alternative_names(names),
+    )  # fmt: skip
+    return cert, key
+
+
+def server_context(cert, key, lowest=ssl.TLSVersion.TLSv1_2, highest=None):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    if lowest < ssl.TLSVersion.TLSv1_2:
+        context.set_ciphers("ALL:@SECLEVEL=0")
+    context.minimum_version = lowest
+    if highest:
+        context.maximum_version = highest
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+# --- one connection -------------------------------------------------------------------------------
+
+
+class Gone(Exception):
+    """The other side is no longer there, or sent what is not HTTP."""
+
+
+class Request:
+    def __init__(self, line, fields, raw_head):
+        self.line = line
+        self.method, self.target, self.version = line.split(" ")
+        self.fields = fields
+        self.raw_head = raw_head
+        self.path, _, self.query = self.target.partition("?")
+        self.body = b""
+        self.body_bytes = 0
+        self.body_digest = hashlib.sha256()
+        self.trailers = []
+
+    def get(self, name):
+        return next((v for n, v in self.fields if n.lower() == name), None)
+
+    def argument(self, name, default=None):
+        for pair in self.query.split("&"):
+            n, _, v = pair.partition("=")
+            if n == name:
+                return v
+        return default
+
+    def key(self):
+        """The API key, wherever the client put it, as bytes; None where there is none."""
+        value = self.get("x-api-key")
+        if value is None:
+            value = self.get("authorization")
+            if value is not None and value.lower().startswith("bearer "):
+                value = value[7:]
+        return None if value is None else value.encode("latin-1")
+
+
+class Connection:
+    """Reads requests and hands each to the server's `answer`; writes what that wants written."""
+
+    def __init__(self, server, sock, number):
+        self.server = server
+        self.sock = sock
+        self.raw = sock
+        self.number = number
+        self.buffer = b""
+        self.keep = True
+        self.idle = False
+        self.epoch = server.epoch
+        self.sni = None
+        self.count = 0
+
+    # reading
+
+    def fill(self):
+        try:
+            piece = self.sock.recv(65536)
+        except (OSError, ssl.SSLError, ValueError) as why:
+            raise Gone(str(why)) from None
+        if not piece:
+            raise Gone("end of stream")
+        self.buffer += piece
+
+    def read_head(self):
+        while b"\r\n\r\n" not in self.buffer:
+            if len(self.buffer) > HEAD_LIMIT:
+                raise Gone("head too large")
+            self.fill()
+        raw, self.buffer = self.buffer.split(b"\r\n\r\n", 1)
+        lines = raw.decode("latin-1").split("\r\n")
+        fields = []
+        for line in lines[1:]:
+            name, colon, value = line.partition(":")
+            if not colon:
+                raise Gone("not a field: " + line)
+            fields.append((name, value.strip(" \t")))
+        try:
+            return Request(lines[0], fields, raw + b"\r\n\r\n")
+        except ValueError:
+            raise Gone("not a request line: " + lines[0]) from None
+
+    def take(self, count):
+        while len(self.buffer) < count:
+            self.fill()
+        piece, self.buffer = self.buffer[:count], self.buffer[count:]
+        return piece
+
+    def take_line(self):
+        while b"\r\n" not in self.buffer:
+            self.fill()
+        line, self.buffer = self.buffer.split(b"\r\n", 1)
+        return line
+
+    def read_body(self, request):
+        """Takes the content; keeps its beginning and the digest of all of it."""
+
+        def got(piece):
+            request.body_digest.update(piece)
+            request.body_bytes += len(piece)
+            if len(request.body) < KEEP_BODY:
+                request.body += piece
+
+        if (request.get("transfer-encoding") or "").lower() == "chunked":
+            while size := int(self.take_line().split(b";")[0], 16):
+                got(self.take(size))
+                if self.take(2) != b"\r\n":
+                    raise Gone("chunk without end")
+            while line := self.take_line():
+                name, _, value = line.decode("latin-1").partition(":")
+                request.trailers.append((name, value.strip()))
+            return
+        rest = int(request.get("content-length") or 0)
+        while rest:
+            if not self.buffer:
+                self.fill()
+            piece = self.take(min(rest, len(self.buffer)))
+            rest -= len(piece)
+            got(piece)
+
+    # writing
+
+    def send(self, data):
+        try:
+            self.sock.sendall(data)
+        except (OSError, ssl.SSLError, ValueError) as why:
+            raise Gone(str(why)) from None
+
+    def head(self, status, fields, reason=None):
+        reason = reason if reason is not None else REASONS.get(status, "Status")
+        lines = [f"HTTP/1.1 {status} {reason}"] + [f"{n}: {v}" for n, v in fields]
+        self.send(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
+
+    def reply(self, request, status, body, kind="application/json", fields=()):
+        """A whole answer with Content-Length; the body is left out for HEAD."""
+        if isinstance(body, (dict, list)):
+            body = json.dumps(body).encode()
+        all_fields = [("content-type", kind), ("content-length", len(body)), *fields]
+        all_fields += self.server.common_fields(request)
+        if not self.keep:
+            all_fields.append(("connection", "close"))
+        self.head(status, all_fields)
+        if request.method != "HEAD":
+            self.send(body)
+
+    def chunk(self, data):
+        self.send(b"%x\r\n%s\r\n" % (len(data), data))
+
+    def last_chunk(self, trailers=()):
+        self.send(b"0\r\n" + b"".join(b"%s: %s\r\n" % t for t in trailers) + b"\r\n")
+
+    # life
+
+    def close(self, notify=True):
+        """Ends the connection, with TLS' close_notify unless a cut-off is wanted."""
+        if notify and isinstance(self.sock, ssl.SSLSocket):
+            try:
+                self.sock.settimeout(0.3)
+                self.sock.unwrap()
+            except (OSError, ssl.SSLError, ValueError):
+                pass
+        try:
+            socket.socket.shutdown(self.raw, socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self.keep = False
+
+    def rest(self):
+        """Waits for the first byte of the next request. Return: there is one."""
+        if self.buffer:
+            return True
+        with self.server.lock:
+            if self.epoch != self.server.epoch:
+                return False
+            self.idle = True
+        try:
+            self.fill()
+        finally:
+            with self.server.lock:
+                self.idle = False
+        return True
+
+    def run(self):
+        log = self.server.log
+        why = ""
+        try:
+            self.sock.settimeout(IDLE_SECONDS)
+            if self.server.context:
+                self.sock = self.server.context.wrap_socket(
+                    self.sock, server_side=True, do_handshake_on_connect=False
+                )
+                self.raw = self.sock
+                self.sock.owner = self
+                self.sock.do_handshake()
+                log(event="tls", conn=self.number, version=self.sock.version(), sni=self.sni)
+            while self.keep and self.rest():
+                request = self.read_head()
+                self.count += 1
+                self.keep = request.version == "HTTP/1.1" and "close" not in (
+                    (request.get("connection") or "").lower()
+                )
+                self.server.log_request(self, request)
+                self.server.answer(self, request)
+                log(event="done", conn=self.number, target=request.target,
+                    body_bytes=request.body_bytes)  # fmt: skip
+        except (Gone, ssl.SSLError, OSError, ValueError) as problem:
+            why = str(problem)
+        finally:
+            self.close()
+            self.sock.close()
+            with self.server.lock:
+                self.server.connections.discard(self)
+            log(event="end", conn=self.number, requests=self.count, why=why)
+
+
+REASONS = {
+    200: "OK", 204: "No Content", 304: "Not Modified", 400: "Bad Request", 401: "Unauthorized",
+    404: "Not Found", 413: "Content Too Large", 417: "Expectation Failed", 429: "Too Many Requests",
+    500: "Internal Server Error", 529: "Overloaded",
+}  # fmt: skip
+
+
+# --- the API --------------------------------------------------------------------------------------
+
+
+class Standin:
+    """The server; `answer` is what tests override to add more."""
+
+    def __init__(self, key, context, log_fd=-1, answer_text=None, pace=0.06):
+        self.real_key = key
+        self.context = context
+        self.log_fd = log_fd
+        self.answer_text = answer_text
+        self.pace = pace
+        self.lock = threading.Lock()
+        self.connections = set()
+        self.epoch = 0
+        self.numbers = 0
+        if context:
+            context.sni_callback = self.note_sni
+
+    @staticmethod
+    def note_sni(sock, name, _context):
+        sock.owner.sni = name
+
+    def log(self, **what):
+        if self.log_fd >= 0:
+            what = {"event": what.pop("event"), "t": time.monotonic(), **what}
+            os.write(self.log_fd, json.dumps(what).encode() + b"\n")
+
+    def log_request(self, connection, request):
+        key = request.key()
+        self.log(
+            event="request",
+            conn=connection.number,
+            nth=connection.count,
+            sni=connection.sni,
+            method=request.method,
+            target=request.target,
+            version=request.version,
+            host=request.get("host"),
+            fields=[n.lower() for n, _ in request.fields],
+            key=None if key is None else fingerprint(key),
+            test_id=request.get("x-test-id"),
+        )
+
+    def serve(self, listener):
+        """Accepts for ever, a thread a connection."""
+        while True:
+            try:
+                sock, _ = listener.accept()
+            except ConnectionError:
+                continue
+            except OSError:
+                return
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with self.lock:
+                self.numbers += 1
+                connection = Connection(self, sock, self.numbers)
+                self.connections.add(connection)
+            self.log(event="accept", conn=connection.number)
+            threading.Thread(target=connection.run, daemon=True).start()
+
+    def close_idle(self, *_):
+        """Ends the connections that rest now, and the others when they come to rest."""
+        self.epoch += 1
+        for connection in list(self.connections):
+            if connection.idle:
+                try:
+                    socket.socket.shutdown(connection.raw, socket.SHUT_RDWR)
+                except OSError:
+                    pass
+
+    def common_fields(self, request):
+        key = request.key()
+        fields = [("request-id", "req_" + secrets.token_hex(12))]
+        if key is not None:
+            fields.append(("x-standin-key", fingerprint(key)))
+        return fields
+
+    def is_real(self, request):
+        key = request.key()
+        return key is not None and secrets.compare_digest(key, self.real_key)
+
+    def answer(self, connection, request):
+        if (request.get("expect") or "").lower() == "100-continue":
+            connection.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+        connection.read_body(request)
+        self.api(connection, request)
+
+    def api(self, connection, request):
+        needs_key = request.path.startswith("/v1/") or request.key() is not None
+        if needs_key and not self.is_real(request):
+            self.error(connection, request, 401, "authentication_error", "invalid x-api-key")
+            return
+        method = "GET" if request.method == "HEAD" else request.method
+        handler = ROUTES.get((method, request.path))
+        if handler is None:
+            self.error(connection, request, 404, "not_found_error", "there is nothing at this path")
+            return
+        handler(self, connection, request)
+
+    def error(self, connection, request, status, kind, message):
+        error = {"type": "error", "error": {"type": kind, "message": message}}
+        connection.reply(request, status, error)
+
+    def read_json(self, connection, request):
+        try:
+            what = json.loads(request.body or b"{}")
+        except ValueError:
+            what = None
+        if not isinstance(what, dict):
+            self.error(connection, request, 400, "invalid_request_error", "the body is not JSON")
+            return None
+        return what
+
+    def text_for(self, request):
+        return self.answer_text or (
+            "Hello! This answer was made by a stand-in for the API, not by a model. "
+            f"The key that came with your question has the fingerprint {fingerprint(request.key())}, "
+            "and it is the real one."
+        )
+
+    def count_tokens(self, connection, request):
+        if self.read_json(connection, request) is not None:
+            connection.reply(request, 200, {"input_tokens": 1 + len(request.body) // 4})
+
+    def models(self, connection, request):
+        def model(name):
+            return {"type": "model", "id": name, "display_name": name,
+                    "created_at": "2026-01-01T00:00:00Z"}  # fmt: skip
+
+        names = ["claude-opus-standin", "claude-haiku-standin"]
+        connection.reply(
+            request,
+            200,
+            {"data": [model(n) for n in names], "has_more": False,
+             "first_id": names[0], "last_id": names[-1]},
+        )  # fmt: skip
+
+    def empty(self, connection, request):
+        connection.reply(request, 200, {})
+
+    def messages(self, connection, request):
+        what = self.read_json(connection, request)
+        if what is None:
+            return
+        if not isinstance(what.get("messages"), list) or not what["messages"]:
+            self.error(connection, request, 400, "invalid_request_error",
+                       "messages: Field required")  # fmt: skip
+            return
+        text = self.text_for(request)
+        message = {
+            "id": "msg_" + secrets.token_hex(12),
+            "type": "message",
+            "role": "assistant",
+            "model": what.get("model", "claude-standin"),
+            "content": [{"type": "text", "text": text}],
+            "stop_reason": "end_turn",
+            "stop_sequence": None,
+            "usage": {
+                "input_tokens": 1 + len(request.body) // 4,
+                "cache_creation_input_tokens": 0,
+                "cache_read_input_tokens": 0,
+                "output_tokens": len(text.split()),
+            },
+        }
+        if what.get("stream"):
+            self.stream(connection, request, message)
+        else:
+            connection.reply(request, 200, message)
+
+    def stream(self, connection, request, message):
+        """The events of one streamed message, paced, so that one can see that it is a stream."""
+        text = message["content"][0]["text"]
+        fields = [("content-type", "text/event-stream; charset=utf-8"),
+                  ("cache-control", "no-cache"), ("transfer-encoding", "chunked")]  # fmt: skip
+        connection.head(200, fields + self.common_fields(request))
+
+        def event(kind, **rest):
+            data = json.dumps({"type": kind, **rest})
+            connection.chunk(f"event: {kind}\ndata: {data}\n\n".encode())
+
+        begin = dict(message, content=[], stop_reason=None)
+        begin["usage"] = dict(message["usage"], output_tokens=1)
+        event("message_start", message=begin)
+        event("content_block_start", index=0, content_block={"type": "text", "text": ""})
+        event("ping")
+        words = text.split(" ")
+        for at in range(0, len(words), 3):
+            piece = " ".join(words[at : at + 3]) + (" " if at + 3 < len(words) else "")
+            event("content_block_delta", index=0, delta={"type": "text_delta", "text": piece})
+            time.sleep(self.pace)
+        event("content_block_stop", index=0)
+        event(
+            "message_delta",
+            delta={"stop_reason": "end_turn", "stop_sequence": None},
+            usage={"output_tokens": message["usage"]["output_tokens"]},
+        )
+        event("message_stop")
+        connection.last_chunk()
+
+
+ROUTES = {
+    ("POST", "/v1/messages"): Standin.messages,
+    ("POST", "/v1/messages/count_tokens"): Standin.count_tokens,
+    ("GET", "/v1/models"): Standin.models,
+    ("GET", "/"): Standin.empty,
+    ("GET", "/api/hello"): Standin.empty,
+    ("GET", "/api/claude_code/policy_limits"): Standin.empty,
+    ("GET", "/api/claude_code/settings"): Standin.empty,
+    ("GET", "/api/claude_cli/bootstrap"): Standin.empty,
+    ("POST", "/api/event_logging/batch"): Standin.empty,
+    ("POST", "/api/event_logging/v2/batch"): Standin.empty,
+}
+
+
+# --- start ----------------------------------------------------------------------------------------
+
+
+def arguments(description):
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--listen", default="127.0.0.1", help="address (default 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=0, help="port (default: any that is free)")
+    parser.add_argument("--dir", help="folder for CA and certificate (default: one that is removed)")
+    parser.add_argument("--names", default="api.anthropic.com", help="names in the certificate")
+    parser.add_argument("--key-file", help="file with the real key (default: $STANDIN_KEY)")
+    parser.add_argument("--cert", help="certificate (PEM), with --cert-key, instead of an own CA")
+    parser.add_argument("--cert-key", help="its private key")
+    parser.add_argument("--tls", help="one version of TLS: 1.0, 1.1, 1.2 or 1.3")
+    parser.add_argument("--plain", action="store_true", help="without TLS")
+    parser.add_argument("--log", help="file for the log")
+    parser.add_argument("--answer", help="text of every answer")
+    parser.add_argument("--pace", type=float, default=0.06, help="seconds between streamed pieces")
+    parser.add_argument("--until-eof", action="store_true", help="end when standard input ends")
+    return parser
+
+
+def real_key(args):
+    if args.key_file:
+        with open(args.key_file, "rb") as file:
+            key = file.read().strip()
+    else:
+        key = os.environ.get("STANDIN_KEY", "").encode()
+    if not key:
+        sys.exit("standin: no key: set STANDIN_KEY or give --key-file")
+    return key
+
+
+def end_with_input():
+    try:
+        while os.read(0, 4096):
+            pass
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def main(server_class=Standin):
+    args = arguments(__doc__.splitlines()[0]).parse_args()
+    key = real_key(args)
+    folder = args.dir or tempfile.mkdtemp(prefix="standin.")
+    context, ca = None, None
+    # The end by a signal is an ordinary one, so that the folder is removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
+    try:
+        if args.cert:
+            cert = (args.cert, args.cert_key)
+        elif not args.plain:
+            ca = make_ca(folder)
+            cert = make_leaf(folder, ca, args.names.split(","))
+        if not args.plain:
+            exact = ssl.TLSVersion["TLSv" + args.tls.replace(".", "_").replace("1_0", "1")] if args.tls else None
+            context = server_context(*cert, exact or ssl.TLSVersion.TLSv1_2, exact)
+        log_fd = -1
+        if args.log:
+            log_fd = os.open(args.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        server = server_class(key, context, log_fd, args.answer, args.pace)
+        signal.signal(signal.SIGUSR1, server.close_idle)
+        listener = socket.create_server((args.listen, args.port), backlog=1024)
+        ready = {"port": listener.getsockname()[1], "ca": ca and ca[0],
+                 "fingerprint": fingerprint(key)}  # fmt: skip
+        print(json.dumps(ready), flush=True)
+        if args.until_eof:
+            threading.Thread(target=end_with_input, daemon=True).start()
+        server.serve(listener)
+    finally:
+        if not args.dir:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

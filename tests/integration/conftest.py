@@ -1,0 +1,193 @@
+"""conftest.py - the fixtures of the integration tests; what they do stands in harness.py."""
+
+import contextlib
+import copy
+import os
+import subprocess
+
+import pytest
+from harness import KEYHOLE, PATIENCE, SECRET, Daemon, Nginx, Relay, Upstream, free_port
+
+NAMES = ["api.test", "open.test", "auth.test", "a.wild.test", "b.a.wild.test", "wild.test",
+         "api.anthropic.com", "other.test", "127.0.0.1"]  # fmt: skip
+
+
+def pytest_report_header():
+    return f"keyhole: {KEYHOLE}, uid {os.getuid()}"
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A failure shows what the test's daemons wrote to standard error."""
+    report = (yield).get_result()
+    if report.failed:
+        for value in list(item.funcargs.values()):
+            for daemon in getattr(value, "daemons", [value]):
+                if isinstance(daemon, Daemon):
+                    report.sections.append(("keyhole's standard error", daemon.stderr()[-8000:]))
+    return report
+
+
+@pytest.fixture(scope="session")
+def standin(tmp_path_factory):
+    """The TLS upstream that every name of NAMES is pinned to."""
+    upstream = Upstream(str(tmp_path_factory.mktemp("standin")), NAMES)
+    yield upstream
+    upstream.stop()
+
+
+@pytest.fixture(scope="session")
+def plain_standin(tmp_path_factory):
+    """The same without TLS, for http:// rules."""
+    upstream = Upstream(str(tmp_path_factory.mktemp("plain")), plain=True)
+    yield upstream
+    upstream.stop()
+
+
+@pytest.fixture(scope="session")
+def origin_nginx(tmp_path_factory):
+    nginx = Nginx(str(tmp_path_factory.mktemp("nginx")), ["nginx.test"], free_port())
+    yield nginx
+    nginx.stop()
+
+
+def base_config(standin):
+    """A tenant with a rule of each kind; tests override the parts that they are about."""
+    return {
+        "version": 1,
+        "authority": {"certificate": "ca.pem", "key": "ca.key"},
+        "listen": [{"unix": "d/s", "tenant": "acme", "mode": "0660"}],
+        "upstream": {
+            "ca_file": standin.ca,
+            "resolve": {name: standin.address for name in NAMES if name != "127.0.0.1"},
+        },
+        "audit": {"file": "audit.jsonl"},
+        "credentials": {
+            "main": {
+                "value": {"file": "secret"},
+                "header": {"x-api-key": "{}"},
+                "hosts": ["api.test", "api.anthropic.com"],
+            },
+        },
+        "tenants": {
+            "acme": {
+                "rules": [
+                    {"allow": "https://api.test", "credential": "main"},
+                    {"allow": "https://open.test"},
+                    {"allow": "https://auth.test", "client_auth": "pass"},
+                ]
+            }
+        },
+    }
+
+
+def merge(config, overrides):
+    for name, value in overrides.items():
+        if isinstance(value, dict) and isinstance(config.get(name), dict):
+            merge(config[name], value)
+        elif value is None:
+            config.pop(name, None)
+        else:
+            config[name] = copy.deepcopy(value)
+    return config
+
+
+class Daemons:
+    """Starts daemons, and at the end holds each to what must be true after every test."""
+
+    def __init__(self, upstreams):
+        self.upstreams = upstreams
+        self.daemons = []
+
+    def __call__(self, overrides=None, rules=None, config=None, **options):
+        config = config or merge(base_config(self.upstreams[0]), overrides or {})
+        if rules is not None:
+            config["tenants"]["acme"]["rules"] = rules
+        daemon = Daemon(config, **options)
+        self.daemons.append(daemon)
+        return daemon
+
+    def check(self):
+        for daemon in self.daemons:
+            if daemon.process and getattr(daemon, "checked", True):
+                daemon.settle(self.upstreams)
+
+    def end(self):
+        try:
+            for daemon in self.daemons:
+                if daemon.process and getattr(daemon, "checked", True):
+                    daemon.stop()
+                    daemon.verify()
+                    daemon.check_secret()
+        finally:
+            for daemon in self.daemons:
+                daemon.remove()
+            for upstream in self.upstreams:
+                upstream.check_forbidden()
+
+
+@pytest.fixture
+def daemon(standin):
+    """daemon(overrides, rules=…): starts one of your own."""
+    daemons = Daemons([standin])
+    try:
+        yield daemons
+        daemons.check()
+    finally:
+        daemons.end()
+
+
+@pytest.fixture(scope="module")
+def module_daemon(standin):
+    daemons = Daemons([standin])
+    try:
+        yield daemons()
+    finally:
+        daemons.end()
+
+
+@pytest.fixture
+def shared(module_daemon, standin):
+    """A daemon with the base configuration, one for the module; looked after as any other."""
+    yield module_daemon
+    module_daemon.settle([standin])
+
+
+@pytest.fixture
+def relay():
+    """relay(daemon): a loopback port in front of its socket."""
+    relays = []
+
+    def make(daemon):
+        relays.append(Relay(daemon.socket_path))
+        return relays[-1]
+
+    yield make
+    for one in relays:
+        with contextlib.suppress(OSError):
+            one.close()
+
+
+@pytest.fixture
+def curl(relay):
+    """curl(daemon, args…): the real one, through the proxy, trusting only its CA."""
+
+    def run(daemon, *args, text=True, ca=None, **options):
+        through = relay(daemon)
+        env = {
+            "PATH": os.environ["PATH"],
+            "HTTPS_PROXY": through.url,
+            "http_proxy": through.url,
+            "SSL_CERT_FILE": ca or daemon.ca,
+        }
+        done = subprocess.run(
+            ["curl", "-sS", "--max-time", str(PATIENCE), *args],
+            env=env, capture_output=True, text=text, timeout=60, check=False, **options,
+        )  # fmt: skip
+        everything = (done.stdout or b"", done.stderr or b"") if not text else (
+            done.stdout.encode(), done.stderr.encode())  # fmt: skip
+        assert not any(SECRET.encode() in part for part in everything), "curl was given the real key"
+        return done
+
+    return run
+

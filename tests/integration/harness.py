@@ -1,0 +1,628 @@
+"""harness.py - what the integration tests stand on: upstreams, the daemon, and clients by hand.
+
+Everything is started in a folder of its own, says when it is ready on a descriptor, takes a port
+that is free, and is ended by its own process id. Whatever a test client receives is searched for
+the real key as it arrives: a leak fails the test in which it happens.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import select
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+KEYHOLE = os.environ.get("KEYHOLE", os.path.join(ROOT, "build", "keyhole"))
+sys.path[:0] = [HERE, os.path.join(ROOT, "deploy", "demo")]
+import standin as standin_module  # noqa: E402
+
+PATIENCE = 20
+SECRET = "sk-ant-api03-" + secrets.token_urlsafe(60)
+FINGERPRINT = standin_module.fingerprint(SECRET.encode())
+PLACEHOLDER = "sk-ant-api03-PLACEHOLDER" + "x" * (len(SECRET) - 24)
+
+
+def until(what, condition, seconds=PATIENCE):
+    """Waits for a condition that has no descriptor to wait on. Return: its last value."""
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {seconds} s in vain for: {what}")
+        time.sleep(0.005)
+    return value
+
+
+def finish(process, seconds=PATIENCE):
+    """The exit status of a process that is about to end; it is killed where it does not."""
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        raise AssertionError(f"process {process.args[0]} did not end in {seconds} s") from None
+
+
+# --- upstreams ------------------------------------------------------------------------------------
+
+
+class Upstream:
+    """The stand-in as a process, and its log."""
+
+    def __init__(self, folder, names=("localhost",), secret=SECRET, script="upstream.py", **options):
+        os.makedirs(folder, exist_ok=True)
+        self.log_path = os.path.join(folder, "standin.log")
+        self.forbidden = set()
+        args = ["--dir", folder, "--log", self.log_path, "--until-eof", "--names", ",".join(names)]
+        for name, value in options.items():
+            args += ["--" + name.replace("_", "-")] + ([] if value is True else [str(value)])
+        self.process = subprocess.Popen(
+            ["/usr/bin/python3", os.path.join(HERE, script), *args],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={"PATH": os.environ["PATH"], "STANDIN_KEY": secret},
+        )
+        line = self.process.stdout.readline()
+        assert line, "the stand-in did not start"
+        ready = json.loads(line)
+        self.port, self.ca = ready["port"], ready["ca"]
+
+    @property
+    def address(self):
+        return f"127.0.0.1:{self.port}"
+
+    def events(self, kind=None, since=0, **match):
+        """The log from byte `since` on, filtered."""
+        with open(self.log_path, "rb") as file:
+            file.seek(since)
+            data = file.read()
+        found = [json.loads(line) for line in data[: data.rfind(b"\n") + 1].splitlines()]
+        return [
+            e
+            for e in found
+            if (kind is None or e["event"] == kind)
+            and all(e.get(k) == v for k, v in match.items())
+        ]
+
+    def mark(self):
+        return os.path.getsize(self.log_path)
+
+    def requests(self, test_id=None, since=0):
+        match = {} if test_id is None else {"test_id": test_id}
+        return self.events("request", since, **match)
+
+    def never(self, test_id):
+        """This request must not be here: looked at now and when the daemon has ended."""
+        self.forbidden.add(test_id)
+        assert not self.requests(test_id), "a refused request reached the upstream"
+
+    def check_forbidden(self):
+        seen = [e for e in self.requests() if e["test_id"] in self.forbidden]
+        self.forbidden.clear()
+        assert not seen, f"refused requests reached the upstream after all: {seen}"
+
+    def close_idle(self):
+        os.kill(self.process.pid, signal.SIGUSR1)
+
+    def stop(self):
+        self.process.stdin.close()
+        finish(self.process)
+        self.process.stdout.close()
+
+
+NGINX = """
+daemon off; master_process off; worker_processes 1; pid {folder}/nginx.pid;
+error_log {folder}/error.log warn;
+events {{ worker_connections 1024; }}
+http {{
+  access_log off; client_max_body_size 0; server_tokens off;
+  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+  server {{
+    listen 127.0.0.1:{port} ssl;
+    ssl_certificate {cert}; ssl_certificate_key {key};
+    root {folder}/www;
+    location = /text {{ default_type text/plain; return 200 "from nginx\\n"; }}
+    location = /seen {{ default_type text/plain; return 200 "$http_x_api_key"; }}
+    location = /status/204 {{ return 204; }}
+  }}
+}}
+"""
+
+
+class Nginx:
+    def __init__(self, folder, names, port):
+        os.makedirs(os.path.join(folder, "www"), exist_ok=True)
+        self.port = port
+        self.folder = folder
+        ca = standin_module.make_ca(folder)
+        cert, key = standin_module.make_leaf(folder, ca, names)
+        self.ca = ca[0]
+        conf = os.path.join(folder, "nginx.conf")
+        with open(conf, "w", encoding="ascii") as file:
+            file.write(NGINX.format(folder=folder, port=port, cert=cert, key=key))
+        self.process = subprocess.Popen(
+            [shutil.which("nginx") or "/usr/sbin/nginx", "-e", folder + "/error.log", "-p", folder,
+             "-c", conf],
+        )  # fmt: skip
+        until("nginx listens", self.listens)
+
+    def listens(self):
+        assert self.process.poll() is None, "nginx ended: " + self.errors()
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
+            return True
+        return False
+
+    def errors(self):
+        with contextlib.suppress(OSError), open(self.folder + "/error.log", encoding="utf-8") as f:
+            return f.read()
+        return ""
+
+    @property
+    def address(self):
+        return f"127.0.0.1:{self.port}"
+
+    def stop(self):
+        self.process.terminate()
+        finish(self.process)
+
+
+def free_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+# --- the journal ----------------------------------------------------------------------------------
+
+
+def read_journal(path):
+    """All records, with the chain checked by other means than the product's own."""
+    records = []
+    before = "0" * 64
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            assert line.endswith(b"\n"), f"line {number} of the journal is torn"
+            record = json.loads(line)
+            body = line[: line.rindex(b',"hash"')]
+            digest = hashlib.sha256(body).hexdigest()
+            assert record["hash"] == digest, f"line {number}: its hash does not fit"
+            assert record["prev"] == before, f"line {number}: it does not follow the one before"
+            before = digest
+            records.append(record)
+    return records
+
+
+# --- the daemon -----------------------------------------------------------------------------------
+
+
+class Daemon:
+    """`keyhole proxy` with a configuration, in a folder of its own."""
+
+    def __init__(self, config, folder=None, env=None, secret=SECRET, start=True):
+        # A short path: a Unix socket's has 107 bytes.
+        self.folder = folder or tempfile.mkdtemp(prefix="kh.")
+        self.own_folder = folder is None
+        self.config_path = os.path.join(self.folder, "keyhole.yaml")
+        self.socket_path = os.path.join(self.folder, "d", "s")
+        self.journal_path = os.path.join(self.folder, "audit.jsonl")
+        self.ca = os.path.join(self.folder, "ca.pem")
+        self.stderr_path = os.path.join(self.folder, "stderr")
+        self.env = env or {}
+        self.process = None
+        self.watched = []
+        self.secret = secret
+        self.secret_path = os.path.join(self.folder, "secret")
+        self.write_secret(secret)
+        self.write(config)
+        if start:
+            self.start()
+
+    def write_secret(self, value):
+        if value is None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.secret_path)
+            return
+        fd = os.open(self.secret_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(fd, "w", encoding="ascii") as file:
+            file.write(value + "\n")
+
+    def write(self, config):
+        self.config = config
+        with open(self.config_path, "w", encoding="utf-8") as file:
+            json.dump(config, file, indent=2)  # JSON is YAML
+
+    def spawn(self):
+        """Starts it and waits for a line on the ready descriptor. Return: it serves."""
+        ready, theirs = os.pipe()
+        with open(self.stderr_path, "ab") as stderr:
+            self.process = subprocess.Popen(
+                [KEYHOLE, "proxy", "-c", self.config_path, "--ready-fd", str(theirs)],
+                pass_fds=[theirs],
+                stdin=subprocess.DEVNULL,
+                stderr=stderr,
+                env={"PATH": os.environ["PATH"], **self.env},
+            )
+        os.close(theirs)
+        with os.fdopen(ready, "rb", buffering=0) as pipe:
+            if not select.select([pipe], [], [], PATIENCE)[0]:
+                self.process.kill()
+                self.process.wait()
+                raise AssertionError("the daemon said neither yes nor no\n" + self.stderr())
+            return pipe.read(1) == b"\n"
+
+    def start(self):
+        if not self.spawn():
+            finish(self.process)
+            raise AssertionError("the daemon did not start\n" + self.stderr())
+        self.baseline = self.descriptors()
+
+    def stderr(self):
+        with contextlib.suppress(OSError), open(self.stderr_path, errors="replace") as file:
+            return file.read()
+        return ""
+
+    # looking into it
+
+    def worker_pid(self):
+        path = f"/proc/{self.process.pid}/task/{self.process.pid}/children"
+        with open(path, encoding="ascii") as file:
+            children = [int(pid) for pid in file.read().split()]
+        for pid in children:
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+                if b"worker" in file.read().split(b"\0"):
+                    return pid
+        return None
+
+    def descriptors(self, pid=None):
+        """How many the worker has open; None where we may not look (it is not dumpable)."""
+        try:
+            return len(os.listdir(f"/proc/{pid or self.worker_pid()}/fd"))
+        except PermissionError:
+            return None
+
+    def memory_kib(self, pid, field="Pss"):
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+            for line in file:
+                if line.startswith(field + ":"):
+                    return int(line.split()[1])
+        raise AssertionError("no " + field)
+
+    def resident_kib(self, pid):
+        with open(f"/proc/{pid}/status", encoding="ascii") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("VmRSS:"))
+
+    def journal(self, **match):
+        return [
+            r for r in read_journal(self.journal_path)
+            if all(r.get(k) == v for k, v in match.items())
+        ]  # fmt: skip
+
+    def records_of(self, path):
+        """All records of the one exchange with this path."""
+        records = self.journal()
+        ids = {r["id"] for r in records if r.get("url.path") == path}
+        return [r for r in records if r.get("id") in ids]
+
+    def verify(self):
+        done = subprocess.run(
+            [KEYHOLE, "audit", "verify", self.journal_path],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"audit verify: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    # what must hold after every test
+
+    def settle(self, upstreams=()):
+        assert self.process.poll() is None, "the daemon ended by itself\n" + self.stderr()
+        for upstream in upstreams:
+            upstream.close_idle()
+        if self.baseline is not None:
+            try:
+                until("the descriptors are back", lambda: self.descriptors() <= self.baseline, 5)
+            except AssertionError:
+                pid = self.worker_pid()
+                links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+                raise AssertionError(f"leaked: {len(links)} > {self.baseline}: {links}") from None
+        read_journal(self.journal_path)
+        self.check_secret()
+
+    def check_secret(self):
+        """The real key stands in its own file and nowhere else in the daemon's folder."""
+        needle = SECRET.encode()
+        for folder, _, files in os.walk(self.folder):
+            for name in files:
+                path = os.path.join(folder, name)
+                if path == self.secret_path or not os.path.isfile(path):
+                    continue
+                with open(path, "rb") as file:
+                    assert needle not in file.read(), f"the real key stands in {name}"
+
+    def stop(self, expected=0):
+        if self.process and self.process.poll() is None:
+            self.process.terminate()
+            status = finish(self.process)
+            assert status == expected, f"exit status {status}\n" + self.stderr()
+
+    def remove(self):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        if self.own_folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+# --- clients --------------------------------------------------------------------------------------
+
+
+class Closed(Exception):
+    """The connection ended where an answer was expected."""
+
+
+class Response:
+    def __init__(self, status, reason, fields):
+        self.status = status
+        self.reason = reason
+        self.fields = fields
+        self.body = b""
+        self.trailers = []
+        self.interim = []
+        self.complete = True
+
+    def get(self, name):
+        return next((v for n, v in self.fields if n.lower() == name.lower()), None)
+
+    def all(self, name):
+        return [v for n, v in self.fields if n.lower() == name.lower()]
+
+    def json(self):
+        return json.loads(self.body)
+
+    def text(self):
+        return self.body.decode()
+
+    def __repr__(self):
+        return f"<{self.status} {self.fields} {self.body[:400]!r}>"
+
+
+class Wire:
+    """A connection to the sandbox's socket, byte by byte under a test's control."""
+
+    def __init__(self, path, timeout=PATIENCE):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(timeout)
+        self.sock.connect(path)
+        self.buffer = b""
+        self.tail = b""
+        self.ended = False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.sock.close()
+
+    def send(self, data):
+        self.sock.sendall(data.encode("latin-1") if isinstance(data, str) else data)
+
+    def shutdown(self):
+        self.sock.shutdown(socket.SHUT_WR)
+
+    def more(self):
+        """Reads once. Return: there was something."""
+        try:
+            piece = self.sock.recv(262144)
+        except (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError, BrokenPipeError):
+            piece = b""
+        if not piece:
+            self.ended = True
+            return False
+        seen = self.tail + piece
+        assert SECRET.encode() not in seen, "the sandbox has received the real key"
+        self.tail = seen[-len(SECRET) :]
+        self.buffer += piece
+        return True
+
+    def take_until(self, mark):
+        while mark not in self.buffer:
+            if not self.more():
+                raise Closed(f"ended after {self.buffer!r}")
+        piece, self.buffer = self.buffer.split(mark, 1)
+        return piece
+
+    def take(self, count):
+        while len(self.buffer) < count:
+            if not self.more():
+                raise Closed(f"ended {count - len(self.buffer)} bytes too early")
+        piece, self.buffer = self.buffer[:count], self.buffer[count:]
+        return piece
+
+    def rest(self):
+        """All that comes until the end."""
+        while self.more():
+            pass
+        piece, self.buffer = self.buffer, b""
+        return piece
+
+    def is_closed(self):
+        """The other side ends the connection (within patience), and says nothing more."""
+        return self.rest() == b""
+
+    def read_head(self):
+        lines = self.take_until(b"\r\n\r\n").decode("latin-1").split("\r\n")
+        version, status, *reason = lines[0].split(" ", 2)
+        assert version in ("HTTP/1.1", "HTTP/1.0"), lines[0]
+        fields = []
+        for line in lines[1:]:
+            name, _, value = line.partition(":")
+            fields.append((name, value.strip()))
+        return Response(int(status), " ".join(reason), fields)
+
+    def pieces(self, response, method="GET"):
+        """The content as it arrives."""
+        if method == "HEAD" or response.status in (204, 304) or response.status < 200:
+            return
+        if (response.get("transfer-encoding") or "").lower() == "chunked":
+            while size := int(self.take_until(b"\r\n").split(b";")[0], 16):
+                yield self.take(size)
+                assert self.take(2) == b"\r\n"
+            while line := self.take_until(b"\r\n"):
+                name, _, value = line.decode("latin-1").partition(":")
+                response.trailers.append((name, value.strip()))
+            return
+        length = response.get("content-length")
+        rest = None if length is None else int(length)
+        while rest is None or rest:
+            if not self.buffer and not self.more():
+                if rest is None:
+                    return
+                raise Closed(f"ended {rest} bytes too early")
+            piece = self.buffer if rest is None else self.buffer[:rest]
+            self.buffer = self.buffer[len(piece) :]
+            rest = None if rest is None else rest - len(piece)
+            yield piece
+
+    def response(self, method="GET", partial=False):
+        """The next final response, whole; `partial` takes what there is of one that is cut off."""
+        interim = []
+        while (response := self.read_head()).status < 200 and response.status != 101:
+            interim.append(response)
+        response.interim = interim
+        parts = []
+        try:
+            for piece in self.pieces(response, method):
+                parts.append(piece)
+        except Closed:
+            if not partial:
+                raise
+            response.complete = False
+        response.body = b"".join(parts)
+        return response
+
+    def start(self, method, target, fields=(), body=None, host=None):
+        """Sends a request that is well-formed as far as the caller lets it be."""
+        lines = [f"{method} {target} HTTP/1.1"]
+        names = {n.lower() for n, _ in fields}
+        if "host" not in names:
+            lines.append(f"Host: {host if host is not None else self.host}")
+        lines += [f"{n}: {v}" for n, v in fields]
+        if body is not None and not names & {"content-length", "transfer-encoding"}:
+            lines.append(f"Content-Length: {len(body)}")
+        self.send("\r\n".join(lines) + "\r\n\r\n")
+        if body:
+            self.send(body)
+
+    def ask(self, method, target, fields=(), body=None, host=None, **kind):
+        self.start(method, target, fields, body, host)
+        return self.response(method, **kind)
+
+
+class Tunnel(Wire):
+    """CONNECT, then TLS under the daemon's CA."""
+
+    def __init__(self, daemon, host, port=443, sni=None, authority=None, timeout=PATIENCE, **tls):
+        super().__init__(daemon.socket_path, timeout)
+        self.host = host
+        authority = authority or f"{host}:{port}"
+        self.connect_response = None
+        self.send(f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n")
+        answer = self.read_head()
+        self.connect_response = answer
+        if answer.status != 200:
+            for piece in self.pieces(answer):
+                answer.body += piece
+            raise Refused(answer)
+        assert not self.buffer, "bytes behind the answer to CONNECT"
+        self.start_tls(daemon, sni if sni is not None else host, **tls)
+
+    def start_tls(self, daemon, sni, alpn=("http/1.1",), context=None):
+        context = context or client_context(daemon.ca, alpn)
+        self.sock = context.wrap_socket(
+            self.sock, server_hostname=sni or None, suppress_ragged_eofs=False
+        )
+
+
+class Refused(Exception):
+    def __init__(self, response):
+        super().__init__(f"CONNECT was refused: {response!r}")
+        self.response = response
+
+
+def client_context(cafile, alpn=("http/1.1",), check=True):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cafile)
+    context.check_hostname = check
+    if alpn:
+        context.set_alpn_protocols(list(alpn))
+    return context
+
+
+class Relay:
+    """A loopback port in front of the sandbox's socket, for clients that can only do TCP.
+
+    Half-closes are kept. What keyhole-init does inside a sandbox, in a few threads.
+    """
+
+    def __init__(self, path):
+        self.path = path
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def accept(self):
+        while True:
+            try:
+                down, _ = self.listener.accept()
+            except OSError:
+                return
+            up = socket.socket(socket.AF_UNIX)
+            try:
+                up.connect(self.path)
+            except OSError:
+                down.close()
+                continue
+            both = [threading.Thread(target=self.pump, args=pair, daemon=True)
+                    for pair in ((down, up), (up, down))]  # fmt: skip
+            for thread in both:
+                thread.start()
+            threading.Thread(target=self.end, args=(both, down, up), daemon=True).start()
+
+    @staticmethod
+    def pump(source, sink):
+        try:
+            while piece := source.recv(65536):
+                sink.sendall(piece)
+            sink.shutdown(socket.SHUT_WR)
+        except OSError:
+            for sock in (source, sink):
+                with contextlib.suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
+
+    @staticmethod
+    def end(threads, *socks):
+        for thread in threads:
+            thread.join()
+        for sock in socks:
+            sock.close()
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
