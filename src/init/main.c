@@ -1,5 +1,172 @@
-/* main.c - keyhole-init: PID 1 of a sandbox */
-int main(void)
+/*
+ * main.c - keyhole-init, PID 1 of a sandbox: arguments, order of start, the loop
+ *
+ * A static binary, so that it runs in any root. It holds nothing secret and is trusted with
+ * nothing: whatever it relays, the proxy judges on the other side of the Unix socket. One thread,
+ * one epoll set, no memory but what is there at the start.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <keyhole/init.h>
+
+#include "init_internal.h"
+
+static int epoll_fd = -1;
+
+static void complain(const char *fmt, va_list args)
 {
-	return 125;
+	char line[512] = "keyhole-init: ";
+	size_t used = strlen(line);
+	int n = vsnprintf(line + used, sizeof(line) - used - 1, fmt, args);
+	if (n < 0)
+		return;
+	used += (size_t)n < sizeof(line) - used - 1 ? (size_t)n : sizeof(line) - used - 2;
+	line[used++] = '\n';
+	ssize_t ignored = write(STDERR_FILENO, line, used);
+	(void)ignored;
+}
+
+void init_complain(const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	complain(fmt, args);
+	va_end(args);
+}
+
+void init_die(const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	complain(fmt, args);
+	va_end(args);
+	_exit(KH_INIT_FAILED);
+}
+
+bool init_watch_add(int fd, struct init_watch *watch, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.ptr = watch };
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+static int number(const char *option, const char *text, long least, long most)
+{
+	char *end = NULL;
+	errno = 0;
+	long value = text ? strtol(text, &end, 10) : -1;
+	if (!text || errno || end == text || *end || value < least || value > most)
+		init_die("%s wants a number from %ld to %ld", option, least, most);
+	return (int)value;
+}
+
+struct arguments {
+	int port, control;
+	const char *socket;
+	struct init_command command;
+};
+
+static void parse_stdio(const char *text, int fds[3])
+{
+	if (!text || sscanf(text, "%d,%d,%d", &fds[0], &fds[1], &fds[2]) != 3)
+		init_die("--stdio wants three descriptors: IN,OUT,ERR");
+}
+
+static void parse_tty(const char *text, bool tty[3])
+{
+	for (; text && *text; text++) {
+		if (*text < '0' || *text > '2')
+			init_die("--tty wants some of the digits 012");
+		tty[*text - '0'] = true;
+	}
+}
+
+static void parse(int argc, char **argv, struct arguments *out)
+{
+	*out = (struct arguments){
+		.port = KH_INIT_PORT,
+		.control = -1,
+		.socket = KH_INIT_SOCKET,
+		.command.stdio = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO },
+	};
+	int i = 1;
+	for (; i < argc && strcmp(argv[i], "--") != 0; i += 2) {
+		const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+		if (strcmp(argv[i], "--port") == 0)
+			out->port = number("--port", value, 1, 65535);
+		else if (strcmp(argv[i], "--control") == 0)
+			out->control = number("--control", value, 0, INT_MAX);
+		else if (strcmp(argv[i], "--socket") == 0 && value)
+			out->socket = value;
+		else if (strcmp(argv[i], "--stdio") == 0)
+			parse_stdio(value, out->command.stdio);
+		else if (strcmp(argv[i], "--tty") == 0)
+			parse_tty(value, out->command.tty);
+		else
+			init_die("%s: no such option", argv[i]);
+	}
+	if (i + 1 >= argc)
+		init_die("no command (put it behind --)");
+	out->command.argv = argv + i + 1;
+}
+
+/* Two descriptors a connection: as many as this process may have; the command gets its own limit
+ * back. */
+static unsigned long raise_nofile(struct init_command *command)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		init_die("reading the limit of descriptors: %s", strerror(errno));
+	command->nofile_soft = limit.rlim_cur;
+	command->nofile_hard = limit.rlim_max;
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+		limit.rlim_cur = command->nofile_soft;
+	return limit.rlim_cur;
+}
+
+static void loop(void)
+{
+	enum { EVENTS = 256 };
+	static struct epoll_event events[EVENTS];
+	for (;;) {
+		int n = epoll_wait(epoll_fd, events, EVENTS, init_relay_turn());
+		if (n < 0 && errno != EINTR)
+			init_die("waiting for events: %s", strerror(errno));
+		for (int i = 0; i < n; i++) {
+			struct init_watch *watch = events[i].data.ptr;
+			watch->ready(watch, events[i].events);
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct arguments args;
+	parse(argc, argv, &args);
+	/* Neither the agent's ptrace nor /proc/1/mem reaches in. */
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
+		init_die("making itself undumpable: %s", strerror(errno));
+	unsigned long nofile = raise_nofile(&args.command);
+	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (epoll_fd < 0)
+		init_die("epoll: %s", strerror(errno));
+	if (!init_loopback_up())
+		init_die("bringing lo up: %s", strerror(errno));
+	int listener = init_loopback_listen((uint16_t)args.port);
+	if (listener < 0)
+		init_die("listening on 127.0.0.1:%d: %s", args.port, strerror(errno));
+	init_relay_start(listener, args.socket, nofile);
+	if (args.control >= 0)
+		init_control_start(args.control);
+	init_command_prepare(&args.command);
+	loop();
 }

@@ -1,0 +1,46 @@
+/* init.h - what the launcher and keyhole-init tell each other; plain C, for both sides */
+#ifndef KEYHOLE_INIT_H
+#define KEYHOLE_INIT_H
+
+#include <stdint.h>
+
+/*
+ * keyhole-init [--port N] [--socket PATH] [--control FD] [--stdio IN,OUT,ERR] [--tty FDS] -- CMD…
+ *
+ *   --port     where it listens on 127.0.0.1 (3128)
+ *   --socket   the Unix socket that each connection is relayed to (/run/keyhole/s)
+ *   --control  an inherited SOCK_SEQPACKET descriptor to the launcher; without it, it works alone
+ *   --stdio    inherited descriptors that become the command's standard input, output and error
+ *   --tty      those of them that are to be a terminal made inside the sandbox: "01", "012"
+ *
+ * It exits with the command's own status (128+n for signal n), 126 where the command can't be
+ * executed, 127 where it isn't there, 125 where the init itself failed. It ends, and with it every
+ * process of the sandbox, when the command ends or the launcher's end of the control socket closes.
+ */
+enum {
+	KH_INIT_PORT = 3128,
+	KH_INIT_FAILED = 125,
+	KH_INIT_NOT_EXECUTABLE = 126,
+	KH_INIT_NOT_FOUND = 127,
+};
+#define KH_INIT_SOCKET "/run/keyhole/s"
+
+/*
+ * One struct a datagram, in both directions. With --tty the init sends TERMINAL with the master by
+ * SCM_RIGHTS and starts nothing until GO. The launcher trusts nothing that comes from inside.
+ */
+enum kh_init_type {
+	KH_INIT_TERMINAL = 1, /* I→L with the pseudo-terminal's master */
+	KH_INIT_STARTED,      /* I→L the command was executed */
+	KH_INIT_NO_EXEC,      /* I→L value: errno; it could not be */
+	KH_INIT_EXITED,	      /* I→L value: the wait status */
+	KH_INIT_GO,	      /* L→I the terminal is set up: start */
+	KH_INIT_SIGNAL,	      /* L→I value: for the command's process group */
+};
+
+struct kh_init_message {
+	uint32_t type;
+	int32_t value;
+};
+
+#endif

@@ -1,0 +1,183 @@
+/* command.c - the agent's process: started in a session of its own, signalled, reaped */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <keyhole/init.h>
+
+#include "init_internal.h"
+
+static struct init_command command;
+static pid_t child = -1;
+static bool started;
+static int signal_fd = -1, terminal_fd = -1;
+static char terminal_name[64];
+static sigset_t mask_before;
+static struct init_watch signal_watch;
+
+static bool wants_terminal(void)
+{
+	return command.tty[0] || command.tty[1] || command.tty[2];
+}
+
+/* In the sandbox's own devpts: what the agent does to it, it does to no terminal of the host. */
+static void open_terminal(void)
+{
+	terminal_fd = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (terminal_fd < 0 || grantpt(terminal_fd) != 0 || unlockpt(terminal_fd) != 0 ||
+	    ptsname_r(terminal_fd, terminal_name, sizeof(terminal_name)) != 0)
+		init_die("making a terminal: %s", strerror(errno));
+}
+
+static bool connect_stdio(void)
+{
+	int fds[3] = { command.stdio[0], command.stdio[1], command.stdio[2] };
+	int slave = -1;
+	if (wants_terminal()) {
+		slave = open(terminal_name, O_RDWR | O_NOCTTY | O_CLOEXEC);
+		if (slave < 0 || ioctl(slave, TIOCSCTTY, 0) != 0)
+			return false;
+	}
+	/* First out of the way of 0, 1 and 2, in case that they stand crosswise. */
+	for (int i = 0; i < 3; i++) {
+		fds[i] = fcntl(command.tty[i] ? slave : fds[i], F_DUPFD_CLOEXEC, 10);
+		if (fds[i] < 0)
+			return false;
+	}
+	for (int i = 0; i < 3; i++)
+		if (dup2(fds[i], i) != i)
+			return false;
+	/* The inherited ones are not the command's business under their old numbers. */
+	for (int i = 0; i < 3; i++)
+		if (command.stdio[i] > STDERR_FILENO)
+			close(command.stdio[i]);
+	return true;
+}
+
+static _Noreturn void become_command(int report)
+{
+	struct rlimit nofile = { .rlim_cur = command.nofile_soft, .rlim_max = command.nofile_hard };
+	if (setsid() >= 0 && connect_stdio() && setrlimit(RLIMIT_NOFILE, &nofile) == 0 &&
+	    sigprocmask(SIG_SETMASK, &mask_before, NULL) == 0)
+		execvp(command.argv[0], command.argv);
+	int why = errno;
+	ssize_t ignored = write(report, &why, sizeof(why));
+	(void)ignored;
+	_exit(why == ENOENT ? KH_INIT_NOT_FOUND : KH_INIT_NOT_EXECUTABLE);
+}
+
+static _Noreturn void could_not_execute(int why)
+{
+	if (init_control_present())
+		init_control_send(KH_INIT_NO_EXEC, why, -1);
+	else
+		init_complain("%s: %s", command.argv[0], strerror(why));
+	_exit(why == ENOENT ? KH_INIT_NOT_FOUND : KH_INIT_NOT_EXECUTABLE);
+}
+
+/* The init keeps no end of the command's pipes: else whoever reads from it would never see the end
+ * (and a writer never a broken pipe) while the init lives. */
+static void let_go_of_stdio(void)
+{
+	for (int i = 0; i < 3; i++) {
+		if (command.stdio[i] > STDERR_FILENO)
+			close(command.stdio[i]);
+	}
+	if (terminal_fd >= 0)
+		close(terminal_fd);
+	terminal_fd = -1;
+}
+
+void init_command_go(void)
+{
+	if (started)
+		return;
+	started = true;
+	int report[2];
+	if (pipe2(report, O_CLOEXEC) != 0)
+		init_die("a pipe: %s", strerror(errno));
+	child = fork();
+	if (child < 0)
+		init_die("starting a process: %s", strerror(errno));
+	if (child == 0)
+		become_command(report[1]);
+	close(report[1]);
+	int why = 0;
+	ssize_t n;
+	while ((n = read(report[0], &why, sizeof(why))) < 0 && errno == EINTR)
+		;
+	close(report[0]);
+	if (n == sizeof(why))
+		could_not_execute(why);
+	init_control_send(KH_INIT_STARTED, (int)child, -1);
+	let_go_of_stdio();
+}
+
+void init_command_signal(int signo)
+{
+	if (child > 0 && signo > 0 && signo < NSIG)
+		kill(-child, signo);
+}
+
+/* Every orphan of the sandbox becomes a child of PID 1. */
+static void reap(void)
+{
+	for (;;) {
+		int status;
+		pid_t pid = waitpid(-1, &status, WNOHANG);
+		if (pid < 0 && errno == EINTR)
+			continue;
+		if (pid <= 0)
+			return;
+		if (pid != child)
+			continue;
+		init_control_send(KH_INIT_EXITED, status, -1);
+		_exit(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+	}
+}
+
+static void signalled(struct init_watch *watch, uint32_t events)
+{
+	(void)watch;
+	(void)events;
+	struct signalfd_siginfo info;
+	while (read(signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGCHLD)
+			reap();
+		else
+			init_command_signal((int)info.ssi_signo);
+	}
+}
+
+void init_command_prepare(const struct init_command *wanted)
+{
+	command = *wanted;
+	sigset_t all;
+	sigfillset(&all);
+	/* Faults of this program stay faults. */
+	static const int own[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS };
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		sigdelset(&all, own[i]);
+	if (sigprocmask(SIG_BLOCK, &all, &mask_before) != 0)
+		init_die("blocking signals: %s", strerror(errno));
+	signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+	signal_watch.ready = signalled;
+	if (signal_fd < 0 || !init_watch_add(signal_fd, &signal_watch, EPOLLIN))
+		init_die("watching signals: %s", strerror(errno));
+	if (wants_terminal()) {
+		open_terminal();
+		init_control_send(KH_INIT_TERMINAL, 0, terminal_fd);
+		if (init_control_present())
+			return; /* until GO */
+	}
+	init_command_go();
+}

@@ -1,0 +1,74 @@
+/* control.c - the socket to the launcher */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <keyhole/init.h>
+
+#include "init_internal.h"
+
+static int control_fd = -1;
+static struct init_watch control_watch;
+
+bool init_control_present(void)
+{
+	return control_fd >= 0;
+}
+
+void init_control_send(uint32_t type, int value, int pass)
+{
+	if (control_fd < 0)
+		return;
+	struct kh_init_message message = { .type = type, .value = value };
+	struct iovec iov = { .iov_base = &message, .iov_len = sizeof(message) };
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} ancillary = { 0 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	if (pass >= 0) {
+		msg.msg_control = ancillary.bytes;
+		msg.msg_controllen = sizeof(ancillary.bytes);
+		struct cmsghdr *header = CMSG_FIRSTHDR(&msg);
+		header->cmsg_level = SOL_SOCKET;
+		header->cmsg_type = SCM_RIGHTS;
+		header->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(header), &pass, sizeof(int));
+	}
+	while (sendmsg(control_fd, &msg, MSG_NOSIGNAL) < 0)
+		if (errno != EINTR)
+			return; /* A launcher that is gone shows itself in receive(). */
+}
+
+static void receive(struct init_watch *watch, uint32_t events)
+{
+	(void)watch;
+	(void)events;
+	struct kh_init_message message;
+	ssize_t n = recv(control_fd, &message, sizeof(message), MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	/* Without a launcher there is nobody to run for. The namespace ends with this process. */
+	if (n <= 0)
+		_exit(KH_INIT_FAILED);
+	if (n != sizeof(message))
+		return;
+	if (message.type == KH_INIT_GO)
+		init_command_go();
+	else if (message.type == KH_INIT_SIGNAL)
+		init_command_signal(message.value);
+}
+
+void init_control_start(int fd)
+{
+	control_fd = fd;
+	int flags = fcntl(fd, F_GETFD);
+	if (flags < 0 || fcntl(fd, F_SETFD, flags | FD_CLOEXEC) != 0)
+		init_die("--control %d: %s", fd, strerror(errno));
+	control_watch.ready = receive;
+	if (!init_watch_add(fd, &control_watch, EPOLLIN))
+		init_die("watching the launcher: %s", strerror(errno));
+}

@@ -1,0 +1,52 @@
+/* init_internal.h - the parts of keyhole-init; static memory only, nothing grows */
+#ifndef KEYHOLE_INIT_INTERNAL_H
+#define KEYHOLE_INIT_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* One entry of the epoll set; lives as long as its descriptor is watched. */
+struct init_watch {
+	void (*ready)(struct init_watch *watch, uint32_t events);
+	void *owner;
+};
+/* Return: false with errno. */
+bool init_watch_add(int fd, struct init_watch *watch, uint32_t events);
+
+/* One line to standard error: "keyhole-init: …". */
+void init_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+_Noreturn void init_die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* loopback.c */
+/* Return: false with errno where lo is down and stays so. */
+bool init_loopback_up(void);
+/* Return: a non-blocking listener on 127.0.0.1, -1 with errno. */
+int init_loopback_listen(uint16_t port);
+
+/* relay.c */
+/* Takes the listener over. `nofile`: how many descriptors this process may have. */
+void init_relay_start(int listener, const char *socket_path, unsigned long nofile);
+/* Goes on with what one turn of the loop left. Return: how long the loop may sleep, ms, -1: for
+ * ever. */
+int init_relay_turn(void);
+
+/* control.c */
+void init_control_start(int fd);
+/* `pass` is a descriptor to send along, -1: none. Quietly nothing where there is no launcher. */
+void init_control_send(uint32_t type, int value, int pass);
+bool init_control_present(void);
+
+/* command.c */
+struct init_command {
+	char **argv;
+	int stdio[3];
+	bool tty[3];
+	unsigned long nofile_soft, nofile_hard; /* as they were: the command gets them back */
+};
+/* Blocks the signals, watches them, and starts the command (with a terminal: at GO). */
+void init_command_prepare(const struct init_command *command);
+void init_command_go(void);
+void init_command_signal(int signo);
+
+#endif
