@@ -1,6 +1,7 @@
 /* doors.c - accepting what comes out of the sandboxes, with their rates and caps */
 
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include <keyhole/clock.h>
 
