@@ -59,7 +59,8 @@ void kh_buf_truncate(struct kh_buf *buf, size_t len);
 void kh_buf_clear(struct kh_buf *buf);
 /* Gives the memory of an empty buffer back (idle connections). Does nothing when it holds bytes. */
 void kh_buf_release(struct kh_buf *buf);
-/* Terminates the content (the NUL is not counted) and gives it. Return: NULL over the cap. */
+/* Terminates the content (the NUL is not counted) and gives it; also of a full buffer. Return: NULL
+ * without memory. */
 const char *kh_buf_cstr(struct kh_buf *buf);
 
 #endif

@@ -13,6 +13,9 @@
 enum { KH_ESC_MAX_BYTES = 256 };
 const char *kh_esc(struct kh_slice s);
 const char *kh_esc_str(const char *str);
+/* The last gate of a finished line of our own, in place: control bytes, DEL, U+0080-U+009F, marks
+ * that turn the direction of text, and bytes that are not UTF-8 become '?'. */
+void kh_esc_clean(char *text);
 
 /*
  * Appends `s` as a JSON string with its quotes. Valid UTF-8 stays as it is, but for controls,

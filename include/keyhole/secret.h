@@ -20,8 +20,11 @@ struct kh_secret;
 /* Copies `value` in (1 … KH_LIMIT_SECRET_BYTES bytes) and overwrites the caller's copy. */
 struct kh_secret *kh_secret_new(void *value, size_t len, struct kh_err *err);
 /*
- * For crossing to another process: the secret's own descriptor (still owned by the secret) to be
- * sent, and the receiver's side. kh_secret_from_fd takes the descriptor over, also when it fails.
+ * For crossing to another process: a descriptor to be sent (owned by the secret, good until the
+ * next call or the last unref; -1 when none can be made), and the receiver's side. Each call makes
+ * a copy in fresh pages, of which the receiver is the only user: it overwrites them at its last
+ * unref, and can't change the value here. kh_secret_from_fd takes the descriptor over, also when it
+ * fails; it works in a worker that has locked itself in (mmap, mprotect, madvise, munmap, close).
  */
 int kh_secret_fd(const struct kh_secret *secret);
 struct kh_secret *kh_secret_from_fd(int fd, size_t len, struct kh_err *err);

@@ -1,0 +1,226 @@
+/*
+ * buf.c - the capped byte queue
+ *
+ * Content lies in data[head, tail). Room at the tail comes first from consumed bytes at the head
+ * (the content moves down), then from a larger block, doubled each time up to the cap. One byte
+ * more than the content is always kept, so that kh_buf_cstr and vsnprintf have a place for their
+ * NUL even in a full buffer.
+ */
+#include <keyhole/buf.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <keyhole/secret.h>
+
+enum { FIRST_ALLOC_BYTES = 256 };
+
+static void init(struct kh_buf *buf, size_t cap_bytes, bool wipe)
+{
+	size_t most = SIZE_MAX / 4; /* no sum of two lengths overflows */
+	*buf = (struct kh_buf){ .cap = cap_bytes < most ? cap_bytes : most, .wipe = wipe };
+}
+
+void kh_buf_init(struct kh_buf *buf, size_t cap_bytes)
+{
+	init(buf, cap_bytes, false);
+}
+
+void kh_buf_init_wiping(struct kh_buf *buf, size_t cap_bytes)
+{
+	init(buf, cap_bytes, true);
+}
+
+static void drop_block(struct kh_buf *buf)
+{
+	/* All of the block, not only the content: what was reserved and not committed counts too.
+	 */
+	if (buf->wipe && buf->data)
+		kh_wipe(buf->data, buf->alloc);
+	free(buf->data);
+	buf->data = NULL;
+	buf->alloc = 0;
+}
+
+void kh_buf_fini(struct kh_buf *buf)
+{
+	drop_block(buf);
+	buf->head = buf->tail = 0;
+}
+
+/* Moves the content to the block's beginning. */
+static void compact(struct kh_buf *buf)
+{
+	size_t len = kh_buf_len(buf);
+	if (len)
+		memmove(buf->data, buf->data + buf->head, len);
+	if (buf->wipe)
+		kh_wipe(buf->data + len, buf->tail - len);
+	buf->head = 0;
+	buf->tail = len;
+}
+
+static bool grow(struct kh_buf *buf, size_t need)
+{
+	size_t most = buf->cap + 1;
+	size_t size = buf->alloc < FIRST_ALLOC_BYTES / 2 ? FIRST_ALLOC_BYTES : buf->alloc * 2;
+	if (size < need)
+		size = need;
+	if (size > most)
+		size = most;
+
+	size_t len = kh_buf_len(buf);
+	if (!buf->wipe && buf->head == 0) {
+		char *moved = realloc(buf->data, size);
+		if (!moved)
+			return false;
+		buf->data = moved;
+	} else {
+		char *fresh = malloc(size);
+		if (!fresh)
+			return false;
+		if (len)
+			memcpy(fresh, buf->data + buf->head, len);
+		drop_block(buf);
+		buf->data = fresh;
+	}
+	buf->alloc = size;
+	buf->head = 0;
+	buf->tail = len;
+	return true;
+}
+
+/* `len` bytes and a NUL behind the tail. */
+static bool make_room(struct kh_buf *buf, size_t len)
+{
+	if (len > kh_buf_room(buf))
+		return false;
+	if (buf->alloc - buf->tail > len)
+		return true;
+	size_t need = kh_buf_len(buf) + len + 1;
+	/* Moving the content pays when at least half of the block is won by it; a queue that is
+	   always nearly full would otherwise move everything for every few bytes. */
+	if (need <= buf->alloc && (buf->head >= buf->alloc / 2 || buf->alloc > buf->cap)) {
+		compact(buf);
+		return true;
+	}
+	return grow(buf, need);
+}
+
+char *kh_buf_reserve(struct kh_buf *buf, size_t len)
+{
+	return make_room(buf, len) ? buf->data + buf->tail : NULL;
+}
+
+void kh_buf_commit(struct kh_buf *buf, size_t len)
+{
+	size_t most = buf->alloc > buf->tail ? buf->alloc - buf->tail - 1 : 0;
+	buf->tail += len < most ? len : most;
+}
+
+bool kh_buf_append(struct kh_buf *buf, const void *bytes, size_t len)
+{
+	if (!make_room(buf, len))
+		return false;
+	if (len)
+		memcpy(buf->data + buf->tail, bytes, len);
+	buf->tail += len;
+	return true;
+}
+
+bool kh_buf_append_slice(struct kh_buf *buf, struct kh_slice s)
+{
+	return kh_buf_append(buf, s.ptr, s.len);
+}
+
+bool kh_buf_append_str(struct kh_buf *buf, const char *str)
+{
+	return kh_buf_append_slice(buf, kh_slice_str(str));
+}
+
+bool kh_buf_append_char(struct kh_buf *buf, char c)
+{
+	return kh_buf_append(buf, &c, 1);
+}
+
+bool kh_buf_append_u64(struct kh_buf *buf, unsigned long long value)
+{
+	char digits[24];
+	size_t at = sizeof(digits);
+	do {
+		digits[--at] = (char)('0' + value % 10);
+		value /= 10;
+	} while (value);
+	return kh_buf_append(buf, digits + at, sizeof(digits) - at);
+}
+
+bool kh_buf_printf(struct kh_buf *buf, const char *fmt, ...)
+{
+	if (!make_room(buf, 0))
+		return false;
+	va_list args, again;
+	va_start(args, fmt);
+	va_copy(again, args);
+	int need = vsnprintf(buf->data + buf->tail, buf->alloc - buf->tail, fmt, args);
+	bool ok = need >= 0;
+	if (ok && (size_t)need >= buf->alloc - buf->tail) {
+		ok = make_room(buf, (size_t)need) &&
+		     vsnprintf(buf->data + buf->tail, (size_t)need + 1, fmt, again) == need;
+	}
+	/* The NUL of the first try must not count, and the cap holds even where the block has more
+	   room than that. */
+	if (ok && (size_t)need > kh_buf_room(buf))
+		ok = false;
+	if (ok)
+		buf->tail += (size_t)need;
+	else if (buf->wipe)
+		kh_wipe(buf->data + buf->tail, buf->alloc - buf->tail);
+	va_end(again);
+	va_end(args);
+	return ok;
+}
+
+void kh_buf_consume(struct kh_buf *buf, size_t len)
+{
+	size_t most = kh_buf_len(buf);
+	if (len > most)
+		len = most;
+	if (buf->wipe && len)
+		kh_wipe(buf->data + buf->head, len);
+	buf->head += len;
+	if (buf->head == buf->tail)
+		buf->head = buf->tail = 0;
+}
+
+void kh_buf_truncate(struct kh_buf *buf, size_t len)
+{
+	size_t now = kh_buf_len(buf);
+	if (len >= now)
+		return;
+	if (buf->wipe)
+		kh_wipe(buf->data + buf->head + len, now - len);
+	buf->tail = buf->head + len;
+	if (len == 0)
+		buf->head = buf->tail = 0;
+}
+
+void kh_buf_clear(struct kh_buf *buf)
+{
+	kh_buf_truncate(buf, 0);
+}
+
+void kh_buf_release(struct kh_buf *buf)
+{
+	if (kh_buf_len(buf))
+		return;
+	drop_block(buf);
+	buf->head = buf->tail = 0;
+}
+
+const char *kh_buf_cstr(struct kh_buf *buf)
+{
+	if (!make_room(buf, 0))
+		return NULL;
+	buf->data[buf->tail] = 0;
+	return buf->data + buf->head;
+}

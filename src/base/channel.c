@@ -1,0 +1,217 @@
+/*
+ * channel.c - messages between keeper and worker
+ *
+ * One datagram a message, so there is nothing to reassemble: a message is whole or it is bad. The
+ * keeper reads what a worker that may be compromised has sent. Everything that does not fit ends
+ * in BAD with every descriptor closed that came along.
+ */
+#include <keyhole/channel.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/file.h>
+#include <keyhole/limits.h>
+#include <keyhole/wire.h>
+
+enum {
+	HEAD_BYTES = 8,
+	/* A peer that has stopped reading is given up, so that it can't hold the other up. */
+	SEND_TIMEOUT_S = 10,
+};
+
+_Static_assert(KH_LIMIT_CHANNEL_FDS == sizeof(((struct kh_channel_message *)0)->fds) / sizeof(int),
+	       "a message holds as many descriptors as the limit says");
+
+static bool is_known(uint32_t type)
+{
+	switch (type) {
+#define KH_CHANNEL_CASE(name, value) case KH_CHANNEL_##name:
+		KH_CHANNEL_TABLE(KH_CHANNEL_CASE)
+#undef KH_CHANNEL_CASE
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool kh_channel_pair(int fds[2], struct kh_err *err)
+{
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) == 0)
+		return true;
+	fds[0] = fds[1] = -1;
+	return kh_err_sys(err, KH_ERR_SYSTEM, errno, "socketpair");
+}
+
+bool kh_channel_init(struct kh_channel *channel, int fd, struct kh_err *err)
+{
+	*channel = (struct kh_channel){ .fd = -1 };
+	/* Blocking, with an end to it; who may not block says so to kh_channel_receive. */
+	const struct timeval limit = { .tv_sec = SEND_TIMEOUT_S };
+	if (!kh_fd_set_nonblock(fd, false) || !kh_fd_set_cloexec(fd, true) ||
+	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the channel can't be set up");
+	char *in = malloc(KH_LIMIT_CHANNEL_BYTES);
+	if (!in || pthread_mutex_init(&channel->send_lock, NULL) != 0) {
+		free(in);
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for the channel");
+	}
+	channel->in = in;
+	channel->fd = fd;
+	return true;
+}
+
+void kh_channel_fini(struct kh_channel *channel)
+{
+	if (channel->fd < 0)
+		return;
+	(void)close(channel->fd);
+	channel->fd = -1;
+	free(channel->in);
+	channel->in = NULL;
+	(void)pthread_mutex_destroy(&channel->send_lock);
+}
+
+static void put_u32(unsigned char *out, uint32_t value)
+{
+	for (unsigned i = 0; i < 4; i++)
+		out[i] = (unsigned char)(value >> (24 - 8 * i));
+}
+
+/* Aligned room for the control message of the most descriptors, and not one more. */
+union control {
+	struct cmsghdr align;
+	char bytes[CMSG_SPACE(sizeof(int) * KH_LIMIT_CHANNEL_FDS)];
+};
+
+static void attach_fds(struct msghdr *msg, union control *control, const int *fds, unsigned n_fds)
+{
+	memset(control, 0, sizeof(*control));
+	msg->msg_control = control->bytes;
+	msg->msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
+	struct cmsghdr *head = CMSG_FIRSTHDR(msg);
+	head->cmsg_level = SOL_SOCKET;
+	head->cmsg_type = SCM_RIGHTS;
+	head->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
+	memcpy(CMSG_DATA(head), fds, sizeof(int) * n_fds);
+}
+
+bool kh_channel_send(struct kh_channel *channel, enum kh_channel_type type, uint32_t ref,
+		     struct kh_slice body, const int *fds, unsigned n_fds, struct kh_err *err)
+{
+	if (body.len > KH_LIMIT_CHANNEL_BYTES - HEAD_BYTES || n_fds > KH_LIMIT_CHANNEL_FDS)
+		return kh_err_set(err, KH_ERR_INTERNAL,
+				  "message %d is too large: %zu bytes, %u descriptors", (int)type,
+				  body.len, n_fds);
+	unsigned char head[HEAD_BYTES];
+	put_u32(head, (uint32_t)type);
+	put_u32(head + 4, ref);
+	/* sendmsg does not write through it; the structure is shared with recvmsg, which does. */
+	union {
+		const char *read;
+		void *write;
+	} base = { .read = body.ptr };
+	struct iovec iov[2] = { { head, sizeof(head) }, { base.write, body.len } };
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = body.len ? 2 : 1 };
+	union control control;
+	if (n_fds)
+		attach_fds(&msg, &control, fds, n_fds);
+
+	(void)pthread_mutex_lock(&channel->send_lock);
+	ssize_t sent;
+	do
+		sent = sendmsg(channel->fd, &msg, MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	int why = errno;
+	(void)pthread_mutex_unlock(&channel->send_lock);
+	if (sent < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, why == EAGAIN ? ETIMEDOUT : why,
+				  "message %d can't be sent", (int)type);
+	/* A datagram goes whole or not at all. */
+	return true;
+}
+
+/* Takes what came along into the message. Return: false when there is anything but descriptors, or
+ * more of them than fit. */
+static bool collect_fds(struct msghdr *msg, struct kh_channel_message *out)
+{
+	bool ok = true;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) {
+			ok = false;
+			continue;
+		}
+		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		const unsigned char *data = CMSG_DATA(c);
+		for (size_t i = 0; i < n; i++) {
+			int fd;
+			memcpy(&fd, data + i * sizeof(int), sizeof(int));
+			if (out->n_fds < KH_LIMIT_CHANNEL_FDS) {
+				out->fds[out->n_fds++] = fd;
+			} else {
+				(void)close(fd);
+				ok = false;
+			}
+		}
+	}
+	return ok;
+}
+
+static bool decode(struct kh_slice datagram, struct kh_channel_message *out)
+{
+	struct kh_wire_reader r = { .rest = datagram };
+	uint32_t type = kh_wire_u32(&r);
+	out->ref = kh_wire_u32(&r);
+	out->body = r.rest;
+	if (r.bad || !is_known(type))
+		return false;
+	out->type = (enum kh_channel_type)type;
+	return true;
+}
+
+enum kh_channel_status kh_channel_receive(struct kh_channel *channel, bool wait,
+					  struct kh_channel_message *out)
+{
+	memset(out, 0, sizeof(*out));
+	for (unsigned i = 0; i < KH_LIMIT_CHANNEL_FDS; i++)
+		out->fds[i] = -1;
+
+	union control control;
+	struct iovec iov = { channel->in, KH_LIMIT_CHANNEL_BYTES };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control.bytes,
+			      .msg_controllen = sizeof(control.bytes) };
+	ssize_t n;
+	do
+		n = recvmsg(channel->fd, &msg, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
+	while (n < 0 && errno == EINTR);
+	if (n < 0) {
+		if (errno == EAGAIN || errno == EWOULDBLOCK)
+			return KH_CHANNEL_AGAIN;
+		return errno == ECONNRESET ? KH_CHANNEL_CLOSED : KH_CHANNEL_BAD;
+	}
+	bool ok = collect_fds(&msg, out) && !(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
+	/* The end, or an empty datagram, which nobody sends in good faith: the end as well. */
+	if (n == 0 && ok && out->n_fds == 0)
+		return KH_CHANNEL_CLOSED;
+	if (ok && decode(kh_slice_of(channel->in, (size_t)n), out))
+		return KH_CHANNEL_GOT;
+	kh_channel_message_close(out);
+	return KH_CHANNEL_BAD;
+}
+
+void kh_channel_message_close(struct kh_channel_message *message)
+{
+	for (unsigned i = 0; i < message->n_fds; i++) {
+		if (message->fds[i] >= 0)
+			(void)close(message->fds[i]);
+		message->fds[i] = -1;
+	}
+	message->n_fds = 0;
+}

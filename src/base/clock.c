@@ -1,0 +1,61 @@
+/* clock.c - the two clocks, and a time stamp without a time zone */
+#include <keyhole/clock.h>
+
+#include <stdio.h>
+#include <time.h>
+
+static uint64_t read_us(clockid_t id)
+{
+	struct timespec now;
+	if (clock_gettime(id, &now) != 0)
+		return 0; /* only for a clock that does not exist */
+	return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+}
+
+uint64_t kh_clock_mono_ms(void)
+{
+	return read_us(CLOCK_MONOTONIC) / 1000;
+}
+
+uint64_t kh_clock_mono_us(void)
+{
+	return read_us(CLOCK_MONOTONIC);
+}
+
+uint64_t kh_clock_wall_ms(void)
+{
+	return read_us(CLOCK_REALTIME) / 1000;
+}
+
+/*
+ * The proleptic Gregorian calendar, counted in years that begin on March 1st, so that the leap day
+ * is a year's last day and the lengths of months follow one line.
+ */
+static void civil_date(uint64_t days, unsigned *year, unsigned *month, unsigned *day)
+{
+	uint64_t z = days + 719468; /* days from 0000-03-01 */
+	uint64_t era = z / 146097;  /* of 400 years */
+	uint64_t doe = z % 146097;
+	uint64_t yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
+	uint64_t doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+	uint64_t mp = (5 * doy + 2) / 153;
+	*day = (unsigned)(doy - (153 * mp + 2) / 5 + 1);
+	*month = (unsigned)(mp < 10 ? mp + 3 : mp - 9);
+	*year = (unsigned)(yoe + era * 400 + (*month <= 2));
+}
+
+void kh_clock_format(uint64_t wall_ms, char out[KH_TIME_BYTES])
+{
+	const uint64_t last = 253402300799999; /* 9999-12-31T23:59:59.999Z: four digits of year */
+	if (wall_ms > last)
+		wall_ms = last;
+	unsigned ms = (unsigned)(wall_ms % 1000);
+	uint64_t s = wall_ms / 1000;
+	unsigned in_day = (unsigned)(s % 86400);
+	unsigned year, month, day;
+	civil_date(s / 86400, &year, &month, &day);
+	/* The remainders say to the compiler that each number has its width. */
+	(void)snprintf(out, KH_TIME_BYTES, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ", year % 10000,
+		       month % 100, day % 100, in_day / 3600 % 100, in_day / 60 % 60, in_day % 60,
+		       ms);
+}

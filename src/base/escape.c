@@ -1,0 +1,183 @@
+/* escape.c - text that somebody else wrote, made safe to show */
+#include <keyhole/escape.h>
+
+#include <stdio.h>
+
+/* A `...` at the end, and never a cut escape. */
+static const char mark[] = "...";
+enum { MARK_BYTES = sizeof(mark) - 1, RING = 8 };
+
+static size_t escape_byte(char out[5], unsigned char c)
+{
+	static const char hex[] = "0123456789abcdef";
+	if (c == '\\' || c == '"') {
+		out[0] = '\\';
+		out[1] = (char)c;
+		return 2;
+	}
+	if (c >= 0x20 && c < 0x7f) {
+		out[0] = (char)c;
+		return 1;
+	}
+	out[0] = '\\';
+	out[1] = 'x';
+	out[2] = hex[c >> 4];
+	out[3] = hex[c & 15];
+	return 4;
+}
+
+const char *kh_esc(struct kh_slice s)
+{
+	static _Thread_local char ring[RING][KH_ESC_MAX_BYTES + 1];
+	static _Thread_local unsigned turn;
+	char *out = ring[turn++ % RING];
+	size_t len = 0, whole = 0; /* `whole`: where the mark still fits behind it */
+	for (size_t i = 0; i < s.len; i++) {
+		char one[5];
+		size_t n = escape_byte(one, (unsigned char)s.ptr[i]);
+		if (len + n > KH_ESC_MAX_BYTES) {
+			memcpy(out + whole, mark, MARK_BYTES);
+			len = whole + MARK_BYTES;
+			break;
+		}
+		memcpy(out + len, one, n);
+		len += n;
+		if (len + MARK_BYTES <= KH_ESC_MAX_BYTES)
+			whole = len;
+	}
+	out[len] = 0;
+	return out;
+}
+
+const char *kh_esc_str(const char *str)
+{
+	return kh_esc(kh_slice_str(str));
+}
+
+/*
+ * One code point of UTF-8 (RFC 3629 §4: no overlong form, no surrogate, nothing past U+10FFFF).
+ * Return: how many bytes it takes, 0 when s[0] does not begin one.
+ */
+static size_t decode_utf8(const unsigned char *s, size_t len, uint32_t *out)
+{
+	static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
+	size_t n;
+	uint32_t cp;
+	if (s[0] < 0x80) {
+		*out = s[0];
+		return 1;
+	}
+	if (s[0] >= 0xc2 && s[0] <= 0xdf) {
+		n = 2;
+		cp = s[0] & 0x1fu;
+	} else if ((s[0] & 0xf0) == 0xe0) {
+		n = 3;
+		cp = s[0] & 0x0fu;
+	} else if (s[0] >= 0xf0 && s[0] <= 0xf4) {
+		n = 4;
+		cp = s[0] & 0x07u;
+	} else {
+		return 0;
+	}
+	if (n > len)
+		return 0;
+	for (size_t i = 1; i < n; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+		cp = cp << 6 | (s[i] & 0x3fu);
+	}
+	if (cp < least[n] || cp > 0x10ffff || (cp >= 0xd800 && cp <= 0xdfff))
+		return 0;
+	*out = cp;
+	return n;
+}
+
+/* What moves a cursor, ends a line somewhere, or turns the direction of the text round. */
+static bool is_treacherous(uint32_t cp)
+{
+	return cp < 0x20 || (cp >= 0x7f && cp <= 0x9f) || (cp >= 0x200e && cp <= 0x200f) ||
+	       (cp >= 0x2028 && cp <= 0x202e) || (cp >= 0x2066 && cp <= 0x2069) || cp == 0xfeff;
+}
+
+void kh_esc_clean(char *text)
+{
+	size_t len = strlen(text);
+	for (size_t i = 0; i < len;) {
+		uint32_t cp;
+		size_t n = decode_utf8((const unsigned char *)text + i, len - i, &cp);
+		if (n && !is_treacherous(cp)) {
+			i += n;
+			continue;
+		}
+		size_t bad = n ? n : 1;
+		memset(text + i, '?', bad);
+		i += bad;
+	}
+}
+
+/* A stretch that stays as it is. */
+static size_t plain_run(struct kh_slice s, size_t from)
+{
+	size_t i = from;
+	while (i < s.len) {
+		unsigned char c = (unsigned char)s.ptr[i];
+		if (c < 0x20 || c >= 0x7f || c == '"' || c == '\\')
+			break;
+		i++;
+	}
+	return i - from;
+}
+
+static bool put_json_escape(struct kh_buf *buf, uint32_t cp)
+{
+	switch (cp) {
+	case '"':
+		return kh_buf_append(buf, "\\\"", 2);
+	case '\\':
+		return kh_buf_append(buf, "\\\\", 2);
+	case '\n':
+		return kh_buf_append(buf, "\\n", 2);
+	case '\r':
+		return kh_buf_append(buf, "\\r", 2);
+	case '\t':
+		return kh_buf_append(buf, "\\t", 2);
+	default:
+		return kh_buf_printf(buf, "\\u%04x", (unsigned)cp);
+	}
+}
+
+static bool put_json_content(struct kh_buf *buf, struct kh_slice s)
+{
+	for (size_t i = 0; i < s.len;) {
+		size_t run = plain_run(s, i);
+		if (run) {
+			if (!kh_buf_append(buf, s.ptr + i, run))
+				return false;
+			i += run;
+			continue;
+		}
+		uint32_t cp = 0;
+		size_t n = decode_utf8((const unsigned char *)s.ptr + i, s.len - i, &cp);
+		bool ok;
+		if (n == 0)
+			ok = kh_buf_append(buf, "\xef\xbf\xbd", 3);
+		else if (cp == '"' || cp == '\\' || is_treacherous(cp))
+			ok = put_json_escape(buf, cp);
+		else
+			ok = kh_buf_append(buf, s.ptr + i, n);
+		if (!ok)
+			return false;
+		i += n ? n : 1;
+	}
+	return true;
+}
+
+bool kh_json_string(struct kh_buf *buf, struct kh_slice s)
+{
+	size_t before = kh_buf_len(buf);
+	if (kh_buf_append_char(buf, '"') && put_json_content(buf, s) &&
+	    kh_buf_append_char(buf, '"'))
+		return true;
+	kh_buf_truncate(buf, before);
+	return false;
+}

@@ -1,0 +1,253 @@
+/* file.c - small files read and replaced whole, memfds, descriptors */
+#include <keyhole/file.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/escape.h>
+
+#ifndef MFD_NOEXEC_SEAL /* Linux 6.3 */
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+enum { READ_STEP_BYTES = 16 * 1024 };
+
+/* read or pread, through EINTR. */
+static ssize_t read_some(int fd, void *out, size_t room, bool seekable, off_t at)
+{
+	ssize_t n;
+	do
+		n = seekable ? pread(fd, out, room, at) : read(fd, out, room);
+	while (n < 0 && errno == EINTR);
+	return n;
+}
+
+static bool read_all(int fd, struct kh_buf *out, struct kh_err *err)
+{
+	bool seekable = lseek(fd, 0, SEEK_CUR) >= 0;
+	off_t at = 0;
+	for (;;) {
+		char one;
+		size_t room = kh_buf_room(out);
+		size_t want = room < READ_STEP_BYTES ? room : READ_STEP_BYTES;
+		/* A full buffer asks for one byte more, to tell "just fits" from "too long". */
+		char *to = want ? kh_buf_reserve(out, want) : &one;
+		if (!to)
+			return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory to read it");
+		ssize_t n = read_some(fd, to, want ? want : 1, seekable, at);
+		if (n < 0)
+			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "can't be read");
+		if (n == 0)
+			return true;
+		if (!want)
+			return kh_err_sys(err, KH_ERR_SYSTEM, EFBIG, "holds more than %zu bytes",
+					  out->cap);
+		kh_buf_commit(out, (size_t)n);
+		at += n;
+	}
+}
+
+bool kh_file_read_fd(int fd, struct kh_buf *out, struct kh_err *err)
+{
+	size_t before = kh_buf_len(out);
+	if (read_all(fd, out, err))
+		return true;
+	kh_buf_truncate(out, before);
+	return false;
+}
+
+bool kh_file_read(const char *path, struct kh_buf *out, struct kh_err *err)
+{
+	/* Not blocking, so that a FIFO without a writer doesn't hold us up; one with a writer (a
+	   shell's process substitution) is read to its end. */
+	kh_auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(path));
+	struct stat st;
+	if (fstat(fd, &st) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(path));
+	if (S_ISDIR(st.st_mode))
+		return kh_err_sys(err, KH_ERR_SYSTEM, EISDIR, "%s", kh_esc_str(path));
+	if (!S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode))
+		return kh_err_sys(err, KH_ERR_SYSTEM, EINVAL, "%s: not a regular file",
+				  kh_esc_str(path));
+	if (!kh_fd_set_nonblock(fd, false))
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(path));
+	return kh_file_read_fd(fd, out, err) || kh_err_wrap(err, "%s", kh_esc_str(path));
+}
+
+bool kh_file_write_all(int fd, struct kh_slice content, struct kh_err *err)
+{
+	while (content.len) {
+		ssize_t n = write(fd, content.ptr, content.len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return kh_err_sys(err, KH_ERR_SYSTEM, n < 0 ? errno : EIO,
+					  "can't be written");
+		content = kh_slice_sub(content, (size_t)n, content.len);
+	}
+	return true;
+}
+
+/* Makes the rename itself last. Some file systems can't sync a folder: then nothing is lost by it.
+ */
+static bool sync_folder_of(const char *path, struct kh_err *err)
+{
+	kh_auto_free char *folder = kh_slice_dup(kh_slice_str(path));
+	if (!folder)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for a path");
+	char *slash = strrchr(folder, '/');
+	if (slash && slash != folder)
+		*slash = 0;
+	kh_auto_close int fd = open(slash == folder ? "/"
+				    : slash	    ? folder
+						    : ".",
+				    O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0 && fsync(fd) != 0 && errno != EINVAL && errno != EROFS)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s: its folder can't be synced",
+				  kh_esc_str(path));
+	return true;
+}
+
+static bool fill(int fd, struct kh_slice content, mode_t mode, struct kh_err *err)
+{
+	if (!kh_file_write_all(fd, content, err))
+		return false;
+	if (fchmod(fd, mode) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "mode %04o can't be set",
+				  (unsigned)mode);
+	if (fsync(fd) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "can't be synced");
+	return true;
+}
+
+bool kh_file_write(const char *path, struct kh_slice content, mode_t mode, struct kh_err *err)
+{
+	kh_auto_free char *beside = kh_strf("%s.XXXXXX", path);
+	if (!beside)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for a path");
+	/* 0600 until it is whole: a key is nobody else's for no moment. */
+	kh_auto_close int fd = mkostemp(beside, O_CLOEXEC);
+	if (fd < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno,
+				  "%s: a new file can't be made beside it", kh_esc_str(path));
+	if (!fill(fd, content, mode, err)) {
+		(void)unlink(beside);
+		return kh_err_wrap(err, "%s", kh_esc_str(path));
+	}
+	if (rename(beside, path) != 0) {
+		int why = errno;
+		(void)unlink(beside);
+		return kh_err_sys(err, KH_ERR_SYSTEM, why, "%s: can't be replaced",
+				  kh_esc_str(path));
+	}
+	return sync_folder_of(path, err);
+}
+
+int kh_file_sealed(const char *name, struct kh_slice content, struct kh_err *err)
+{
+	const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	kh_auto_close int fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create(name, flags);
+	if (fd < 0) {
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s: memfd_create", kh_esc_str(name));
+		return -1;
+	}
+	if (!kh_file_write_all(fd, content, err)) {
+		kh_err_wrap(err, "%s", kh_esc_str(name));
+		return -1;
+	}
+	if (lseek(fd, 0, SEEK_SET) != 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0) {
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s: can't be sealed", kh_esc_str(name));
+		return -1;
+	}
+	return kh_steal_fd(&fd);
+}
+
+/* An existing folder is fine as it is. */
+static bool make_folder(const char *path, mode_t mode, struct kh_err *err)
+{
+	if (mkdir(path, mode) == 0) {
+		/* The mode that was asked for, whatever the umask is. */
+		if (chmod(path, mode) != 0)
+			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(path));
+		return true;
+	}
+	int why = errno;
+	struct stat st;
+	if (stat(path, &st) == 0) {
+		if (S_ISDIR(st.st_mode))
+			return true;
+		why = ENOTDIR;
+	}
+	return kh_err_sys(err, KH_ERR_SYSTEM, why, "%s: the folder can't be made",
+			  kh_esc_str(path));
+}
+
+bool kh_file_mkdirs(const char *path, mode_t mode, struct kh_err *err)
+{
+	kh_auto_free char *part = kh_slice_dup(kh_slice_str(path));
+	if (!part)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for a path");
+	size_t len = strlen(part);
+	while (len > 1 && part[len - 1] == '/')
+		part[--len] = 0;
+	if (len == 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, ENOENT, "an empty path");
+	for (size_t i = 1; i < len; i++) {
+		if (part[i] != '/' || part[i - 1] == '/')
+			continue;
+		part[i] = 0;
+		if (!make_folder(part, 0755, err))
+			return false;
+		part[i] = '/';
+	}
+	return make_folder(part, mode, err);
+}
+
+static bool set_flag(int fd, int get, int set, int flag, bool on)
+{
+	int flags = fcntl(fd, get);
+	if (flags < 0)
+		return false;
+	int want = on ? flags | flag : flags & ~flag;
+	return want == flags || fcntl(fd, set, want) == 0;
+}
+
+bool kh_fd_set_cloexec(int fd, bool on)
+{
+	return set_flag(fd, F_GETFD, F_SETFD, FD_CLOEXEC, on);
+}
+
+bool kh_fd_set_nonblock(int fd, bool on)
+{
+	return set_flag(fd, F_GETFL, F_SETFL, O_NONBLOCK, on);
+}
+
+char *kh_path_join(const char *folder, const char *path)
+{
+	if (path[0] == '/' || !folder || !folder[0])
+		return kh_strf("%s", path);
+	size_t len = strlen(folder);
+	return kh_strf("%s%s%s", folder, folder[len - 1] == '/' ? "" : "/", path);
+}
+
+char *kh_strf(const char *fmt, ...)
+{
+	char *out = NULL;
+	va_list args;
+	va_start(args, fmt);
+	int n = vasprintf(&out, fmt, args);
+	va_end(args);
+	return n < 0 ? NULL : out;
+}

@@ -1,0 +1,89 @@
+/* slice.c - views of bytes: compare, cut, read a number */
+#include <keyhole/slice.h>
+
+#include <stdlib.h>
+
+bool kh_slice_eq_nocase(struct kh_slice a, struct kh_slice b)
+{
+	if (a.len != b.len)
+		return false;
+	for (size_t i = 0; i < a.len; i++)
+		if (kh_lower(a.ptr[i]) != kh_lower(b.ptr[i]))
+			return false;
+	return true;
+}
+
+bool kh_slice_has_prefix(struct kh_slice s, struct kh_slice prefix)
+{
+	return kh_slice_eq(kh_slice_sub(s, 0, prefix.len), prefix);
+}
+
+bool kh_slice_has_suffix(struct kh_slice s, struct kh_slice suffix)
+{
+	return s.len >= suffix.len &&
+	       kh_slice_eq(kh_slice_sub(s, s.len - suffix.len, s.len), suffix);
+}
+
+size_t kh_slice_find(struct kh_slice s, char c, size_t from)
+{
+	if (from >= s.len)
+		return s.len;
+	const char *at = memchr(s.ptr + from, c, s.len - from);
+	return at ? (size_t)(at - s.ptr) : s.len;
+}
+
+struct kh_slice kh_slice_sub(struct kh_slice s, size_t from, size_t to)
+{
+	if (!s.ptr) /* not even 0 may be added to a null pointer */
+		return s;
+	if (to > s.len)
+		to = s.len;
+	if (from > to)
+		from = to;
+	return (struct kh_slice){ s.ptr + from, to - from };
+}
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+struct kh_slice kh_slice_trim(struct kh_slice s)
+{
+	size_t from = 0, to = s.len;
+	while (from < to && is_blank(s.ptr[from]))
+		from++;
+	while (to > from && is_blank(s.ptr[to - 1]))
+		to--;
+	return kh_slice_sub(s, from, to);
+}
+
+char *kh_slice_dup(struct kh_slice s)
+{
+	if (s.len && memchr(s.ptr, 0, s.len))
+		return NULL;
+	char *copy = malloc(s.len + 1);
+	if (!copy)
+		return NULL;
+	if (s.len)
+		memcpy(copy, s.ptr, s.len);
+	copy[s.len] = 0;
+	return copy;
+}
+
+bool kh_slice_to_u64(struct kh_slice s, uint64_t *out)
+{
+	if (s.len == 0)
+		return false;
+	uint64_t value = 0;
+	for (size_t i = 0; i < s.len; i++) {
+		if (!kh_is_digit(s.ptr[i]))
+			return false;
+		unsigned digit = (unsigned)(s.ptr[i] - '0');
+		if (value > (UINT64_MAX - digit) / 10)
+			return false;
+		value = value * 10 + digit;
+	}
+	*out = value;
+	return true;
+}
