@@ -29,6 +29,8 @@ enum {
 	KH_LIMIT_CHUNK_EXT_BYTES = 16 * 1024,
 	/* Interim (1xx) responses before the final one: an upstream that sends them for ever. */
 	KH_LIMIT_INTERIM_RESPONSES = 16,
+	/* Options in Connection, empty ones too: each is held against each field. */
+	KH_LIMIT_CONNECTION_OPTIONS = 32,
 	/* Empty lines before a request line (RFC 9112 §2.2 allows "at least one"). */
 	KH_LIMIT_EMPTY_LINES = 1,
 

@@ -32,6 +32,7 @@ struct kh_message {
 	uint8_t minor; /* HTTP/1.x */
 	enum kh_framing framing;
 	uint64_t content_length; /* with KH_FRAMING_LENGTH; or what a HEAD/304 response announced */
+	bool has_content_length; /* it was announced, if only as 0 */
 	bool keep_alive;	 /* what version and Connection say together */
 	bool expect_continue;
 	bool upgrade;	      /* Upgrade with the Connection option */

@@ -1,0 +1,161 @@
+/* message.c - questions about the fields of a message head */
+#include "message_internal.h"
+
+/* Each list is sorted by nothing: short, and asked rarely. */
+#define NAME(text) \
+	{ \
+		text, sizeof(text) - 1 \
+	}
+
+/* RFC 9110 §7.6.1, and the length, which the sender sets itself. */
+static const struct kh_slice hop_fields[] = {
+	NAME("Connection"),
+	NAME("Keep-Alive"),
+	NAME("Proxy-Connection"),
+	NAME("Proxy-Authenticate"),
+	NAME("Proxy-Authentication-Info"),
+	NAME("Proxy-Authorization"),
+	NAME("TE"),
+	NAME("Trailer"),
+	NAME("Transfer-Encoding"),
+	NAME("Upgrade"),
+	NAME("Content-Length"),
+};
+
+static const struct kh_slice end_to_end_fields[] = {
+	NAME("Accept"),
+	NAME("Age"),
+	NAME("Authorization"),
+	NAME("Cache-Control"),
+	NAME("Content-Encoding"),
+	NAME("Content-Length"),
+	NAME("Content-Range"),
+	NAME("Content-Type"),
+	NAME("Cookie"),
+	NAME("Date"),
+	NAME("Expect"),
+	NAME("Forwarded"),
+	NAME("Host"),
+	NAME("Location"),
+	NAME("Origin"),
+	NAME("Proxy-Authenticate"),
+	NAME("Proxy-Authorization"),
+	NAME("Range"),
+	NAME("Set-Cookie"),
+	NAME("Transfer-Encoding"),
+	NAME("Vary"),
+	NAME("Via"),
+	NAME("WWW-Authenticate"),
+	NAME("X-Api-Key"),
+	NAME("Api-Key"),
+	NAME("X-Goog-Api-Key"),
+};
+
+static const struct kh_slice no_trailers[] = {
+	/* framing and the connection */
+	NAME("Connection"),
+	NAME("Content-Length"),
+	NAME("Keep-Alive"),
+	NAME("Proxy-Connection"),
+	NAME("TE"),
+	NAME("Trailer"),
+	NAME("Transfer-Encoding"),
+	NAME("Upgrade"),
+	/* routing */
+	NAME("Forwarded"),
+	NAME("Host"),
+	NAME("Location"),
+	NAME("Origin"),
+	NAME("Via"),
+	NAME("X-Forwarded-For"),
+	NAME("X-Forwarded-Host"),
+	NAME("X-Forwarded-Proto"),
+	/* authentication */
+	NAME("Api-Key"),
+	NAME("Authorization"),
+	NAME("Cookie"),
+	NAME("Proxy-Authenticate"),
+	NAME("Proxy-Authorization"),
+	NAME("Set-Cookie"),
+	NAME("WWW-Authenticate"),
+	NAME("X-Api-Key"),
+	NAME("X-Goog-Api-Key"),
+	/* the form of the content */
+	NAME("Content-Encoding"),
+	NAME("Content-Range"),
+	NAME("Content-Type"),
+	/* controls and conditions */
+	NAME("Age"),
+	NAME("Cache-Control"),
+	NAME("Expect"),
+	NAME("Expires"),
+	NAME("If-Match"),
+	NAME("If-Modified-Since"),
+	NAME("If-None-Match"),
+	NAME("If-Range"),
+	NAME("If-Unmodified-Since"),
+	NAME("Max-Forwards"),
+	NAME("Pragma"),
+	NAME("Range"),
+	NAME("Retry-After"),
+	NAME("Vary"),
+};
+
+static bool is_one_of(struct kh_slice name, const struct kh_slice *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (name.len == list[i].len && kh_slice_eq_nocase(name, list[i]))
+			return true;
+	return false;
+}
+#define IS_ONE_OF(name, list) is_one_of(name, list, sizeof(list) / sizeof(*(list)))
+
+bool kh_message_is_end_to_end(struct kh_slice name)
+{
+	return IS_ONE_OF(name, end_to_end_fields);
+}
+
+bool kh_message_is_no_trailer(struct kh_slice name)
+{
+	return IS_ONE_OF(name, no_trailers);
+}
+
+bool kh_list_next(struct kh_slice *rest, struct kh_slice *element)
+{
+	if (!rest->ptr)
+		return false;
+	size_t comma = kh_slice_find(*rest, ',', 0);
+	*element = kh_slice_trim(kh_slice_sub(*rest, 0, comma));
+	if (comma == rest->len)
+		*rest = kh_slice_of(NULL, 0);
+	else
+		*rest = kh_slice_sub(*rest, comma + 1, rest->len);
+	return true;
+}
+
+const struct kh_field *kh_message_field(const struct kh_message *message, struct kh_slice name)
+{
+	for (size_t i = 0; i < message->n_fields; i++)
+		if (message->fields[i].name.len == name.len &&
+		    kh_slice_eq_nocase(message->fields[i].name, name))
+			return &message->fields[i];
+	return NULL;
+}
+
+bool kh_message_is_hop_field(const struct kh_message *message, const struct kh_field *field)
+{
+	if (IS_ONE_OF(field->name, hop_fields))
+		return true;
+	for (size_t i = 0; i < message->n_fields; i++) {
+		struct kh_slice options = message->fields[i].value, option;
+
+		if (message->fields[i].name.len != sizeof("Connection") - 1 ||
+		    !kh_slice_eq_nocase(message->fields[i].name, KH_SLICE("Connection")))
+			continue;
+		while (kh_list_next(&options, &option))
+			if (option.len == field->name.len &&
+			    kh_slice_eq_nocase(option, field->name))
+				return true;
+	}
+	return false;
+}

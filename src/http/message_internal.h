@@ -1,0 +1,16 @@
+/* message_internal.h - what the codecs ask about fields */
+#ifndef KEYHOLE_MESSAGE_INTERNAL_H
+#define KEYHOLE_MESSAGE_INTERNAL_H
+
+#include <keyhole/message.h>
+
+/* Steps through a comma-separated list (RFC 9110 §5.6.1): each element without its blanks, empty
+ * ones too. Commas in quoted strings are not looked for: only for lists of tokens. */
+bool kh_list_next(struct kh_slice *rest, struct kh_slice *element);
+/* A field on which decisions rest and which a Connection option therefore may not take away. */
+bool kh_message_is_end_to_end(struct kh_slice name);
+/* A field that makes a trailer section malformed: framing, routing, authentication, the form of
+ * the content, controls (RFC 9110 §6.5.1). */
+bool kh_message_is_no_trailer(struct kh_slice name);
+
+#endif
