@@ -7,7 +7,8 @@
 
 #include "proxy_internal.h"
 
-/* Connections of each listener over all threads: `max_connections` counts a sandbox, not a thread of ours. */
+/* Connections of each listener over all threads: `max_connections` counts a sandbox, not a thread
+ * of ours. */
 static bool take_place(struct kh_door *door)
 {
 	const struct kh_config *config = door->loop->worker->config;
@@ -74,7 +75,8 @@ static void on_accept(evutil_socket_t listener, short what, void *arg)
 			if (take_place(door)) {
 				kh_session_new(door, fd, &peer);
 			} else {
-				kh_log_warn("sandbox %s: more than %u connections at a time, one is refused",
+				kh_log_warn("sandbox %s: more than %u connections at a time, one "
+					    "is refused",
 					    kh_esc_str(door->config->sandbox),
 					    door->loop->worker->config->max_connections);
 				close(fd);
@@ -110,7 +112,8 @@ bool kh_doors_open(struct kh_loop *loop)
 		door->fd = worker->listeners[i];
 		door->leaf_tokens = KH_LIMIT_LEAVES_BURST;
 		door->leaf_tokens_ms = loop->now_ms;
-		door->event = event_new(loop->base, door->fd, EV_READ | EV_PERSIST, on_accept, door);
+		door->event =
+			event_new(loop->base, door->fd, EV_READ | EV_PERSIST, on_accept, door);
 		door->resume = event_new(loop->base, -1, 0, on_resume, door);
 		if (!door->event || !door->resume || event_add(door->event, NULL) < 0)
 			return false;

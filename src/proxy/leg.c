@@ -2,7 +2,8 @@
 
 #include "proxy_internal.h"
 
-/* Above the mark at which reading stops, one more read of the other side, framed anew, must still fit. */
+/* Above the mark at which reading stops, one more read of the other side, framed anew, must still
+ * fit. */
 enum { LEG_CAP_BYTES = KH_LEG_HIGH_BYTES + 4 * KH_LEG_READ_BYTES + KH_LIMIT_HEAD_BYTES };
 
 void kh_leg_init(struct kh_leg *leg, bool wiping)
@@ -59,8 +60,8 @@ bool kh_leg_flush(struct kh_leg *leg)
 
 bool kh_leg_put(struct kh_leg *leg, struct kh_slice bytes)
 {
-	/* A small piece waits for the end of this turn's work, so that a head and its content leave as one record; a
-	 * large one goes straight from where it lies. */
+	/* A small piece waits for the end of this turn's work, so that a head and its content leave
+	 * as one record; a large one goes straight from where it lies. */
 	enum { DIRECT_BYTES = 8 * 1024 };
 
 	if (leg->failed || !leg->stream)

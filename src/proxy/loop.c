@@ -1,9 +1,10 @@
 /*
  * loop.c - one event thread
  *
- * A turn is one pass of libevent. During it, exchanges whose open record lies in the batch wait in `commits`; at its end
- * the batch is written in one go, and only then do they go on. What ended during the turn is freed after that.
- * Other threads speak to the loop by mail: a locked list and an eventfd.
+ * A turn is one pass of libevent. During it, exchanges whose open record lies in the batch wait in
+ * `commits`; at its end the batch is written in one go, and only then do they go on. What ended
+ * during the turn is freed after that. Other threads speak to the loop by mail: a locked list and
+ * an eventfd.
  */
 
 #include <errno.h>
@@ -55,7 +56,8 @@ static void commit_batch(struct kh_loop *loop)
 		kh_list_append(&ready, node);
 	}
 	while (!kh_list_is_empty(&ready)) {
-		struct kh_exchange *x = kh_container_of(ready.next, struct kh_exchange, commit_link);
+		struct kh_exchange *x =
+			kh_container_of(ready.next, struct kh_exchange, commit_link);
 		kh_list_remove(&x->commit_link);
 		kh_exchange_committed(x, ok);
 	}
@@ -65,7 +67,8 @@ static void turn_end(struct kh_loop *loop)
 {
 	enum { ROUNDS = 8 };
 
-	for (int i = 0; i < ROUNDS && (loop->batch.count || !kh_list_is_empty(&loop->commits)); i++) {
+	for (int i = 0; i < ROUNDS && (loop->batch.count || !kh_list_is_empty(&loop->commits));
+	     i++) {
 		commit_batch(loop);
 		if (loop->journal_failed)
 			break;
@@ -139,7 +142,7 @@ static void deliver(struct kh_loop *loop, const struct kh_mail *mail)
 		if (mail->kind == MAIL_LEAF) {
 			if (session->wants_leaf &&
 			    kh_host_eq(&session->authority.host, &mail->host))
-				kh_session_leaf(session, mail->found);
+				kh_tunnel_leaf(session, mail->found);
 		} else if (session->exchange && session->exchange->state == KH_EXCHANGE_SECRET &&
 			   session->exchange->credential_index == mail->index) {
 			kh_exchange_secret_came(session->exchange);
@@ -180,7 +183,7 @@ static bool make_events(struct kh_loop *loop, struct kh_err *err)
 	struct event_config *config = event_config_new();
 	if (!config)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "event loop: no memory");
-	/* The clock of the turn, not a syscall for each timer that is set. */
+	/* Other threads write to the eventfd and never touch the base. */
 	event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
 	loop->base = event_base_new_with_config(config);
 	event_config_free(config);
@@ -218,7 +221,8 @@ struct kh_loop *kh_loop_new(struct kh_worker *worker, unsigned index, struct kh_
 	if (!loop->sessions)
 		kh_err_set(err, KH_ERR_NO_MEMORY, "event loop: no memory");
 	else if (make_events(loop, err) &&
-		 (loop->resolver = kh_resolver_new(loop->base, worker->config, resolv_conf, hosts, err)) &&
+		 (loop->resolver =
+			  kh_resolver_new(loop->base, worker->config, resolv_conf, hosts, err)) &&
 		 (loop->down_ctx = kh_tls_down_ctx(worker->leaves, err)) &&
 		 (loop->up_ctx = kh_tls_up_ctx(worker->roots, err)))
 		return loop;

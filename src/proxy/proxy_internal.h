@@ -19,9 +19,10 @@
 #include "worker_internal.h"
 
 /*
- * Ownership: the loop owns its sessions (down connections) and its idle upstream connections. A session owns at most one
- * exchange; an exchange owns at most one upstream connection while it lasts. Everything of one connection
- * happens on one thread. What ends is taken out of its lists at once and freed at the end of the loop turn.
+ * Ownership: the loop owns its sessions (down connections) and its idle upstream connections. A
+ * session owns at most one exchange; an exchange owns at most one upstream connection while it
+ * lasts. Everything of one connection happens on one thread. What ends is taken out of its lists at
+ * once and freed at the end of the loop turn.
  */
 struct kh_loop {
 	struct kh_worker *worker;
@@ -35,7 +36,8 @@ struct kh_loop {
 	struct kh_node live; /* struct kh_session.link */
 	size_t n_live;
 	struct kh_node graves; /* struct kh_grave: freed at the end of the turn */
-	struct kh_node commits; /* struct kh_exchange.commit_link: their open records are in the batch */
+	struct kh_node
+		commits; /* struct kh_exchange.commit_link: their open records are in the batch */
 	struct kh_node idle_ups; /* struct kh_up.link, oldest first */
 	size_t n_idle_ups;
 	struct kh_door *doors; /* one a listener */
@@ -47,7 +49,7 @@ struct kh_loop {
 	struct kh_mail *mail;
 	bool draining;
 	bool journal_failed; /* said once in the log */
-	uint64_t now_ms; /* of this turn */
+	uint64_t now_ms;     /* of this turn */
 };
 
 /* A listener as one thread sees it. */
@@ -58,7 +60,7 @@ struct kh_door {
 	int fd;
 	struct event *event;
 	struct event *resume; /* after running out of descriptors */
-	double leaf_tokens; /* this thread's share of the sandbox's leaves */
+	double leaf_tokens;   /* this thread's share of the sandbox's leaves */
 	uint64_t leaf_tokens_ms;
 };
 
@@ -80,8 +82,8 @@ enum { KH_LEG_HIGH_BYTES = KH_LIMIT_RELAY_BYTES, KH_LEG_READ_BYTES = 16 * 1024 }
 
 void kh_leg_init(struct kh_leg *leg, bool wiping);
 void kh_leg_fini(struct kh_leg *leg);
-/* Writes now what goes when nothing waits, keeps the rest. Return: false when the connection failed or the cap is
- * reached. */
+/* Writes now what goes when nothing waits, keeps the rest. Return: false when the connection failed
+ * or the cap is reached. */
 bool kh_leg_put(struct kh_leg *leg, struct kh_slice bytes);
 /* Writes what waits. Return: false when the connection failed. */
 bool kh_leg_flush(struct kh_leg *leg);
@@ -91,12 +93,13 @@ static inline bool kh_leg_is_full(const struct kh_leg *leg)
 }
 
 enum kh_session_state {
-	KH_SESSION_HEAD = 1, /* a request's head is awaited */
-	KH_SESSION_TUNNEL, /* CONNECT was accepted: its first byte is awaited */
+	KH_SESSION_HEAD = 1,  /* a request's head is awaited */
+	KH_SESSION_TUNNEL,    /* CONNECT was accepted: its first byte is awaited */
 	KH_SESSION_HANDSHAKE, /* TLS with the sandbox */
-	KH_SESSION_EXCHANGE, /* one exchange runs */
-	KH_SESSION_DISCARD, /* answered; the rest of the request's content is thrown away */
-	KH_SESSION_LINGER, /* all is said: the peer's end is awaited, so that it can read the last answer */
+	KH_SESSION_EXCHANGE,  /* one exchange runs */
+	KH_SESSION_DISCARD,   /* answered; the rest of the request's content is thrown away */
+	KH_SESSION_LINGER, /* all is said: the peer's end is awaited, so that it can read the last
+			      answer */
 	KH_SESSION_DEAD,
 };
 
@@ -113,23 +116,25 @@ struct kh_session {
 	struct kh_h1 *h1;
 	bool tunnel; /* inside a CONNECT to `authority` */
 	bool tls;
-	bool eof; /* the sandbox has sent its last byte */
-	bool head_begun; /* some bytes of the next head are there */
+	bool eof;		       /* the sandbox has sent its last byte */
+	bool head_begun;	       /* some bytes of the next head are there */
 	struct kh_authority authority; /* with `tunnel` */
-	bool wants_leaf;
+	bool wants_leaf;	       /* the handshake rests until it is there */
+	bool closing;		       /* after what waits is written, the connection ends */
+	bool fin_sent;
 	struct kh_exchange *exchange;
 	uint32_t exchanges;
 	uint64_t discarded_bytes;
 	struct event timer;
 	uint64_t deadline_ms; /* what the state allows; 0: none */
-	uint64_t timer_ms; /* when the timer fires; it looks at deadline_ms then */
+	uint64_t timer_ms;    /* when the timer fires; it looks at deadline_ms then */
 };
 
 enum kh_exchange_state {
 	KH_EXCHANGE_SECRET = 1, /* the keeper was asked for the credential */
-	KH_EXCHANGE_COMMIT, /* the open record is on its way into the journal */
-	KH_EXCHANGE_CONNECT, /* an upstream connection is being made */
-	KH_EXCHANGE_RELAY, /* the head has gone upstream */
+	KH_EXCHANGE_COMMIT,	/* the open record is on its way into the journal */
+	KH_EXCHANGE_CONNECT,	/* an upstream connection is being made */
+	KH_EXCHANGE_RELAY,	/* the head has gone upstream */
 	KH_EXCHANGE_ENDED,
 };
 
@@ -150,12 +155,12 @@ struct kh_exchange {
 	uint16_t credential_index;
 	struct kh_secret *secret;
 	char stripped[128]; /* names of carriers that were taken out */
-	bool opened; /* its open record stands in the journal, or will */
+	bool opened;	    /* its open record stands in the journal, or will */
 	bool request_done;
 	bool response_begun; /* the final head has gone down */
 	bool response_done;
 	bool retried;
-	bool body_sent; /* content has gone upstream: no second try */
+	bool body_sent;	 /* content has gone upstream: no second try */
 	bool close_down; /* the connection ends with this exchange */
 	enum kh_framing up_framing, down_framing;
 	uint16_t status;
@@ -175,7 +180,7 @@ struct kh_up_key {
 	enum kh_scheme scheme;
 	uint16_t tenant;
 	int32_t credential; /* -1: none */
-	int32_t door; /* -1, or the one listener whose own authentication rides along */
+	int32_t door;	    /* -1, or the one listener whose own authentication rides along */
 };
 
 enum kh_up_state {
@@ -222,15 +227,25 @@ bool kh_door_may_mint(struct kh_door *door);
 /* session.c */
 void kh_session_new(struct kh_door *door, int fd, const struct kh_peer *peer);
 /* Ends it now; the exchange, if any, is closed with `reason`. */
-void kh_session_kill(struct kh_session *session, enum kh_err_code reason);
+void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const char *detail);
 void kh_session_drain(struct kh_session *session);
-void kh_session_leaf(struct kh_session *session, bool found);
-/* The exchange is over: next request, or the end of the connection. */
+/* The exchange is over and freed: next request, or the end of the connection. */
 void kh_session_exchange_over(struct kh_session *session, bool keep);
-/* Feeds the codec with what was read, as far as the state takes it. */
-void kh_session_process(struct kh_session *session);
-/* Sets what both sides of the connection are watched for, and until when, from the state alone. */
-void kh_session_update(struct kh_session *session);
+/* The last thing that every event does: takes what was read as far as the state allows, writes what
+ * waits, and sets what both sides are watched for and until when. The session may be dead
+ * afterwards. */
+void kh_session_turn(struct kh_session *session);
+/* An answer of our own for a request that has no exchange: then the connection ends. */
+void kh_session_refuse(struct kh_session *session, const struct kh_err *err);
+
+/* tunnel.c: from CONNECT to the first request inside */
+void kh_tunnel_open(struct kh_session *session, const struct kh_message *connect);
+/* Looks at the first bytes inside. */
+void kh_tunnel_first_bytes(struct kh_session *session);
+void kh_tunnel_event(struct kh_session *session, unsigned events);
+void kh_tunnel_leaf(struct kh_session *session, bool found);
+/* A refusal without an exchange, for the journal. */
+void kh_tunnel_deny(struct kh_session *session, const struct kh_err *err);
 
 /* exchange.c: from the head to the request upstream */
 void kh_exchange_begin(struct kh_session *session, const struct kh_message *message);
@@ -266,8 +281,9 @@ void kh_up_tick(struct kh_loop *loop);
 void kh_up_close_idle(struct kh_loop *loop);
 
 /* denial.c: refusals that an agent can use */
-/* Puts a whole response into `out`. `x` may be NULL (nothing could be read). Return: false without memory. */
-bool kh_denial_put(struct kh_buf *out, const struct kh_session *session, const struct kh_exchange *x,
-		   const struct kh_err *err, bool keep_alive);
+/* Puts a whole response into `out`. `x` may be NULL (nothing could be read). Return: false without
+ * memory. */
+bool kh_denial_put(struct kh_buf *out, const struct kh_session *session,
+		   const struct kh_exchange *x, const struct kh_err *err, bool keep_alive);
 
 #endif

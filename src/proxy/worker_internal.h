@@ -38,7 +38,7 @@ struct kh_worker {
 	unsigned n_loops;
 	atomic_bool draining;
 	atomic_uint *connections; /* open ones, one a listener; made before the loops */
-	pthread_mutex_t lock; /* slots, wanted leaves */
+	pthread_mutex_t lock;	  /* slots, wanted leaves */
 	struct kh_credential_slot *slots;
 	struct kh_wanted_leaf *wanted; /* hosts asked for and not yet answered (worker.c) */
 };

@@ -1,0 +1,151 @@
+/*
+ * tunnel.c - from CONNECT to the first request inside
+ *
+ * CONNECT opens nothing towards the internet: it names the authority that everything inside has to
+ * agree with. What comes first inside says what it is: a TLS record (a leaf for that name is
+ * shown), or the letters of an HTTP method; anything else is refused. Whether a host may be reached
+ * is decided for the requests inside, where the refusal can be read.
+ */
+
+#include "proxy_internal.h"
+
+enum { TLS_HANDSHAKE_RECORD = 0x16 };
+
+void kh_tunnel_deny(struct kh_session *session, const struct kh_err *err)
+{
+	const struct kh_config *config = session->loop->worker->config;
+	char id[KH_EXCHANGE_ID_BYTES];
+
+	kh_exchange_id(id);
+	struct kh_audit_open what = {
+		.id = id,
+		.tenant = config->tenants[session->door->config->tenant].name,
+		.sandbox = session->door->config->sandbox,
+		.peer_pid = (uint32_t)session->peer.pid,
+		.peer_uid = session->peer.uid,
+		.authority = session->tunnel ? &session->authority : NULL,
+		.scheme = session->tls ? KH_SCHEME_HTTPS : KH_SCHEME_NONE,
+	};
+	struct kh_audit_close how = {
+		.id = id,
+		.status = (uint16_t)kh_err_status(err->code),
+		.reason = err->code,
+		.detail = err->text,
+	};
+	(void)kh_audit_deny(&session->loop->batch, &what, &how);
+	kh_log_info("%s: refused: %s", id, err->text);
+}
+
+/* A leaf for the tunnel's host, unless it is there: asked ahead of the ClientHello, which saves its
+ * wait. */
+static bool order_leaf(struct kh_session *session)
+{
+	struct kh_worker *worker = session->loop->worker;
+
+	if (kh_leaves_has(worker->leaves, &session->authority.host))
+		return true;
+	return kh_door_may_mint(session->door) &&
+	       kh_worker_want_leaf(worker, &session->authority.host);
+}
+
+void kh_tunnel_open(struct kh_session *session, const struct kh_message *connect)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_authority named;
+
+	if (session->tunnel) {
+		kh_err_set(&err, KH_ERR_REQUEST_MALFORMED,
+			   "CONNECT inside a tunnel is not supported");
+	} else if (connect->framing != KH_FRAMING_NONE) {
+		kh_err_set(&err, KH_ERR_REQUEST_MALFORMED, "CONNECT carries no content");
+	} else if (!kh_authority_parse(&session->authority, connect->target, 0, &err)) {
+		kh_err_wrap(&err, "CONNECT %s", kh_esc(connect->target));
+	} else if (connect->host.len &&
+		   (!kh_authority_parse(&named, connect->host, session->authority.port, &err) ||
+		    !kh_authority_eq(&named, &session->authority))) {
+		kh_err_set(&err, KH_ERR_AUTHORITY_MISMATCH,
+			   "CONNECT names %s and its Host field names %s", kh_esc(connect->target),
+			   kh_esc(connect->host));
+	}
+	if (err.code) {
+		kh_session_refuse(session, &err);
+		return;
+	}
+	session->tunnel = true;
+	session->state = KH_SESSION_TUNNEL;
+	session->deadline_ms = 0;
+	/* Inside, another reading begins. */
+	kh_h1_free(session->h1);
+	session->h1 = NULL;
+	(void)order_leaf(session);
+	if (!kh_leg_put(&session->down, KH_SLICE("HTTP/1.1 200 Connection established\r\n\r\n")))
+		kh_session_kill(session, KH_ERR_DOWN_CLOSED, NULL);
+}
+
+void kh_tunnel_first_bytes(struct kh_session *session)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_slice in = kh_buf_view(&session->in);
+	unsigned char first = (unsigned char)in.ptr[0];
+
+	session->deadline_ms = 0;
+	if (kh_is_alpha((char)first)) {
+		session->state = KH_SESSION_HEAD;
+		return;
+	}
+	if (first != TLS_HANDSHAKE_RECORD) {
+		kh_err_set(&err, KH_ERR_PROTOCOL_UNKNOWN,
+			   "neither TLS nor HTTP inside the tunnel to %s (first byte 0x%02x)",
+			   session->authority.host.text, first);
+		kh_tunnel_deny(session, &err);
+		kh_session_kill(session, KH_ERR_PROTOCOL_UNKNOWN, NULL);
+		return;
+	}
+	/* The answer to CONNECT has to be out, in plain, before TLS speaks. */
+	if (!kh_leg_flush(&session->down)) {
+		kh_session_kill(session, KH_ERR_DOWN_CLOSED, NULL);
+		return;
+	}
+	if (kh_buf_len(&session->down.out))
+		return;
+	kh_stream_watch(session->down.stream, 0);
+	if (!kh_stream_accept_tls(session->down.stream, session->loop->down_ctx, in,
+				  &session->authority.host,
+				  session->loop->worker->config->timeouts.handshake)) {
+		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
+		return;
+	}
+	session->state = KH_SESSION_HANDSHAKE;
+	kh_buf_clear(&session->in);
+}
+
+void kh_tunnel_leaf(struct kh_session *session, bool found)
+{
+	session->wants_leaf = false;
+	kh_stream_leaf_ready(session->down.stream, found);
+}
+
+void kh_tunnel_event(struct kh_session *session, unsigned events)
+{
+	if (session->state != KH_SESSION_HANDSHAKE)
+		return;
+	if (events & KH_STREAM_WANTS_LEAF) {
+		if (kh_leaves_has(session->loop->worker->leaves, &session->authority.host))
+			kh_tunnel_leaf(session, true);
+		else if (order_leaf(session))
+			session->wants_leaf = true;
+		else
+			kh_tunnel_leaf(session, false);
+		return;
+	}
+	if (events & KH_STREAM_HANDSHAKE_FAILED) {
+		struct kh_err err = *kh_stream_error(session->down.stream);
+		kh_err_wrap(&err, "TLS with the sandbox for %s", session->authority.host.text);
+		kh_tunnel_deny(session, &err);
+		kh_session_kill(session, err.code, NULL);
+		return;
+	}
+	session->tls = true;
+	session->state = KH_SESSION_HEAD;
+	session->deadline_ms = 0;
+}
