@@ -119,6 +119,7 @@ struct kh_session {
 	bool eof;		       /* the sandbox has sent its last byte */
 	bool head_begun;	       /* some bytes of the next head are there */
 	struct kh_authority authority; /* with `tunnel` */
+	bool leaf_ordered;	       /* its token is spent */
 	bool wants_leaf;	       /* the handshake rests until it is there */
 	bool closing;		       /* after what waits is written, the connection ends */
 	bool fin_sent;
@@ -207,6 +208,7 @@ struct kh_up {
 	struct kh_h1 *h1;
 	struct kh_sockaddr peer;
 	bool reused;
+	bool reusable; /* the response said that the connection stays open */
 	bool answered; /* a byte of this exchange's response has come */
 	uint64_t idle_since_ms;
 };
@@ -253,7 +255,7 @@ void kh_exchange_committed(struct kh_exchange *x, bool written);
 void kh_exchange_secret_came(struct kh_exchange *x);
 void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece);
 void kh_exchange_request_end(struct kh_exchange *x);
-/* May content of the request be taken now? */
+/* May the codec go on with the request's content now (and the upstream take it)? */
 bool kh_exchange_takes_body(const struct kh_exchange *x);
 /* Whatever went wrong: an answer if none was begun, else the end of the connection. */
 void kh_exchange_fail(struct kh_exchange *x, const struct kh_err *err);

@@ -9,6 +9,8 @@
  * Every event ends in kh_session_turn, which computes from the state what is waited for.
  */
 
+#include <unistd.h>
+
 #include <keyhole/clock.h>
 
 #include "proxy_internal.h"
@@ -185,8 +187,7 @@ static unsigned compute_down_watch(const struct kh_session *session)
 	switch (session->state) {
 	case KH_SESSION_EXCHANGE:
 		/* Also while nothing is taken: to notice that the sandbox has gone. */
-		if (kh_exchange_takes_body(x) ? !kh_leg_is_full(&x->up->leg)
-					      : kh_buf_len(&session->in) < SESSION_IN_BYTES / 2)
+		if (kh_exchange_takes_body(x) || kh_buf_len(&session->in) < SESSION_IN_BYTES / 2)
 			watch |= KH_STREAM_READABLE;
 		break;
 	case KH_SESSION_HEAD:
@@ -313,8 +314,7 @@ static void process(struct kh_session *session)
 			kh_tunnel_first_bytes(session);
 			break;
 		case KH_SESSION_EXCHANGE:
-			if (!kh_exchange_takes_body(session->exchange) ||
-			    kh_leg_is_full(&session->exchange->up->leg))
+			if (!kh_exchange_takes_body(session->exchange))
 				return;
 			if (!take_body(session) && session->state == state)
 				return;

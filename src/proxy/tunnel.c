@@ -44,8 +44,10 @@ static bool order_leaf(struct kh_session *session)
 
 	if (kh_leaves_has(worker->leaves, &session->authority.host))
 		return true;
-	return kh_door_may_mint(session->door) &&
-	       kh_worker_want_leaf(worker, &session->authority.host);
+	if (!session->leaf_ordered && !kh_door_may_mint(session->door))
+		return false;
+	session->leaf_ordered = true;
+	return kh_worker_want_leaf(worker, &session->authority.host);
 }
 
 void kh_tunnel_open(struct kh_session *session, const struct kh_message *connect)

@@ -1,0 +1,180 @@
+/*
+ * denial.c - refusals that an agent can use
+ *
+ * Status, Proxy-Status (RFC 9209) and a body that says what was refused, by which rule or for want
+ * of one, whether trying again is of use, and what is allowed near it. As text for people's tools,
+ * else as JSON in the shape that the client libraries of the common model APIs print ("error" with
+ * "type" and "message").
+ */
+
+#include "proxy_internal.h"
+
+enum { DENIAL_BYTES = 16 * 1024, NEARBY = 8 };
+
+static bool is_policy(enum kh_err_code code)
+{
+	return kh_err_status(code) == 403;
+}
+
+/* Trying again without any change may help. */
+static bool is_passing(enum kh_err_code code)
+{
+	int status = kh_err_status(code);
+
+	return status == 429 || status == 502 || status == 503 || status == 504;
+}
+
+static bool wants_text(const struct kh_exchange *x)
+{
+	if (!x)
+		return true;
+	const struct kh_field *accept = kh_message_field(x->message, KH_SLICE("accept"));
+	const struct kh_field *agent = kh_message_field(x->message, KH_SLICE("user-agent"));
+	if (accept && kh_slice_has_prefix(accept->value, KH_SLICE("text/plain")))
+		return true;
+	if (accept && !kh_slice_eq(accept->value, KH_SLICE("*/*")))
+		return false;
+	return agent && (kh_slice_has_prefix(agent->value, KH_SLICE("curl/")) ||
+			 kh_slice_has_prefix(agent->value, KH_SLICE("Wget/")) ||
+			 kh_slice_has_prefix(agent->value, KH_SLICE("git/")));
+}
+
+/* "POST https://api.example.com/v1/x", without the query: it may hold what nobody should print. */
+static void put_subject(struct kh_buf *out, const struct kh_exchange *x)
+{
+	kh_buf_append_str(out, kh_esc(x->message->method));
+	if (!x->authority.port)
+		return;
+	kh_buf_printf(out, " %s://", kh_scheme_name(x->scheme));
+	kh_authority_format(out, &x->authority, kh_scheme_port(x->scheme));
+	kh_buf_append_str(out, kh_esc(x->target.raw_path));
+}
+
+static void put_nearby(struct kh_buf *out, const struct kh_session *session,
+		       const struct kh_exchange *x)
+{
+	const char *texts[NEARBY];
+	bool more = false;
+
+	size_t n = kh_policy_nearby(session->loop->worker->policy, session->door->config->tenant,
+				    &x->authority.host, texts, NEARBY, &more);
+	if (n == 0) {
+		kh_buf_append_str(out, " Nothing is allowed here.");
+		return;
+	}
+	kh_buf_append_str(out, " Allowed:");
+	for (size_t i = 0; i < n; i++)
+		kh_buf_printf(out, "%s %s", i ? ";" : "", texts[i]);
+	kh_buf_append_str(out, more ? "; and more." : ".");
+}
+
+static void put_message(struct kh_buf *out, const struct kh_session *session,
+			const struct kh_exchange *x, const struct kh_err *err)
+{
+	kh_buf_append_str(out, "keyhole: ");
+	if (x) {
+		put_subject(out, x);
+		kh_buf_append_str(out, is_policy(err->code) ? " is not allowed: " : ": ");
+	}
+	kh_buf_append_str(out, err->text);
+	kh_buf_append_char(out, '.');
+	if (is_policy(err->code)) {
+		kh_buf_append_str(out, " Trying again will not help: ask the person who runs this "
+				       "sandbox, or use what is allowed.");
+		if (x)
+			put_nearby(out, session, x);
+	} else if (!is_passing(err->code)) {
+		kh_buf_append_str(out, " Trying again the same way will not help.");
+	}
+}
+
+static const char *error_type(enum kh_err_code code)
+{
+	int status = kh_err_status(code);
+
+	if (status == 403)
+		return "permission_error";
+	if (status >= 400 && status < 500)
+		return "invalid_request_error";
+	return "api_error";
+}
+
+static void put_json(struct kh_buf *out, struct kh_slice message, const struct kh_exchange *x,
+		     const struct kh_err *err)
+{
+	const struct kh_rule *rule = x ? x->decision.rule : NULL;
+
+	kh_buf_printf(out,
+		      "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"code\":\"keyhole_%s\","
+		      "\"message\":",
+		      error_type(err->code), kh_err_reason(err->code));
+	kh_json_string(out, message);
+	kh_buf_printf(out, "},\"keyhole\":{\"reason\":\"%s\",\"retry\":%s",
+		      kh_err_reason(err->code), is_passing(err->code) ? "true" : "false");
+	if (rule) {
+		kh_buf_append_str(out, ",\"rule\":");
+		kh_json_string(out, kh_slice_str(rule->text));
+	}
+	if (x)
+		kh_buf_printf(out, ",\"id\":\"%s\"", x->id);
+	kh_buf_append_str(out, "}}\n");
+}
+
+/* RFC 8941 strings hold printable ASCII; kh_err's texts are escaped already, quotes and backslashes
+ * are not. */
+static void put_proxy_status(struct kh_buf *out, const struct kh_err *err)
+{
+	enum { DETAILS = 256 };
+
+	kh_buf_append_str(out, "keyhole");
+	if (kh_err_proxy_status(err->code)[0])
+		kh_buf_printf(out, "; error=%s", kh_err_proxy_status(err->code));
+	kh_buf_append_str(out, "; details=\"");
+	for (size_t i = 0; err->text[i] && i < DETAILS; i++) {
+		char c = err->text[i];
+		if (c == '"' || c == '\\')
+			kh_buf_append_char(out, '\\');
+		kh_buf_append_char(out, c >= 0x20 && c < 0x7f ? c : '?');
+	}
+	kh_buf_append_char(out, '"');
+}
+
+bool kh_denial_put(struct kh_buf *out, const struct kh_session *session,
+		   const struct kh_exchange *x, const struct kh_err *err, bool keep_alive)
+{
+	struct kh_buf message, body, status;
+	bool text = wants_text(x), ok = true;
+	char length[24];
+
+	kh_buf_init(&message, DENIAL_BYTES);
+	kh_buf_init(&body, 2 * DENIAL_BYTES);
+	kh_buf_init(&status, DENIAL_BYTES);
+	put_message(&message, session, x, err);
+	if (text) {
+		kh_buf_append_slice(&body, kh_buf_view(&message));
+		kh_buf_append_char(&body, '\n');
+	} else {
+		put_json(&body, kh_buf_view(&message), x, err);
+	}
+	put_proxy_status(&status, err);
+	snprintf(length, sizeof(length), "%zu", kh_buf_len(&body));
+
+	uint16_t code = (uint16_t)kh_err_status(err->code);
+	ok = kh_h1_put_status_line(out, code, kh_slice_str(kh_h1_reason(code))) &&
+	     kh_h1_put_field(out, KH_SLICE("Content-Type"),
+			     text ? KH_SLICE("text/plain; charset=utf-8")
+				  : KH_SLICE("application/json")) &&
+	     kh_h1_put_field(out, KH_SLICE("Content-Length"), kh_slice_str(length)) &&
+	     kh_h1_put_field(out, KH_SLICE("Cache-Control"), KH_SLICE("no-store")) &&
+	     kh_h1_put_field(out, KH_SLICE("Proxy-Status"), kh_buf_view(&status)) &&
+	     (keep_alive || kh_h1_put_field(out, KH_SLICE("Connection"), KH_SLICE("close"))) &&
+	     /* RFC 9110 §15.5.22: a 426 names what to speak instead. */
+	     (code != 426 || kh_h1_put_field(out, KH_SLICE("Upgrade"), KH_SLICE("HTTP/1.1"))) &&
+	     kh_h1_put_end(out);
+	if (ok && !(x && kh_slice_eq(x->message->method, KH_SLICE("HEAD"))))
+		ok = kh_buf_append_slice(out, kh_buf_view(&body));
+	kh_buf_fini(&message);
+	kh_buf_fini(&body);
+	kh_buf_fini(&status);
+	return ok;
+}

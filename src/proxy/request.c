@@ -1,0 +1,210 @@
+/*
+ * request.c - the canonical request, the decision, and the head that goes upstream
+ *
+ * What was checked is what is sent: policy, DNS, dialling, SNI, verification, injection and the
+ * Host field that is written all come from the one authority that kh_request_resolve has settled.
+ */
+
+#include "proxy_internal.h"
+
+/* Inside a tunnel everything has to name the tunnel's authority. */
+static bool resolve_in_tunnel(struct kh_exchange *x, struct kh_err *err)
+{
+	const struct kh_session *session = x->session;
+	const char *sni = session->tls ? kh_stream_sni_mismatch(session->down.stream) : NULL;
+
+	x->scheme = session->tls ? KH_SCHEME_HTTPS : KH_SCHEME_HTTP;
+	x->authority = session->authority;
+	if (sni)
+		return kh_err_set(err, KH_ERR_AUTHORITY_MISMATCH,
+				  "the tunnel is to %s and its TLS handshake names %s",
+				  x->authority.host.text, sni);
+	if (x->target.absolute && (x->target.scheme != x->scheme ||
+				   !kh_authority_eq(&x->target.authority, &x->authority)))
+		return kh_err_set(err, KH_ERR_AUTHORITY_MISMATCH,
+				  "the tunnel is to %s:%u and the request's target names %s:%u",
+				  x->authority.host.text, x->authority.port,
+				  x->target.authority.host.text, x->target.authority.port);
+	return true;
+}
+
+static bool check_host_field(struct kh_exchange *x, struct kh_err *err)
+{
+	struct kh_authority named;
+	const struct kh_message *message = x->message;
+
+	if (message->host.len == 0 && message->minor == 0 &&
+	    (x->target.absolute || x->session->tunnel))
+		return true; /* HTTP/1.0 may leave it out; the authority is known all the same */
+	if (!kh_authority_parse(&named, message->host, kh_scheme_port(x->scheme), err))
+		return kh_err_wrap(err, "Host field");
+	if (kh_authority_eq(&named, &x->authority))
+		return true;
+	return kh_err_set(err,
+			  x->session->tunnel ? KH_ERR_AUTHORITY_MISMATCH : KH_ERR_REQUEST_MALFORMED,
+			  "the request is for %s:%u and its Host field names %s",
+			  x->authority.host.text, x->authority.port, kh_esc(message->host));
+}
+
+bool kh_request_resolve(struct kh_exchange *x, struct kh_err *err)
+{
+	const struct kh_session *session = x->session;
+
+	if (!kh_target_parse(&x->target, x->message->method, x->message->target, err))
+		return false;
+	if (session->tunnel) {
+		if (!resolve_in_tunnel(x, err))
+			return false;
+	} else if (x->target.absolute) {
+		x->scheme = x->target.scheme;
+		x->authority = x->target.authority;
+	} else {
+		return kh_err_set(err, KH_ERR_REQUEST_MALFORMED,
+				  "this is a proxy: CONNECT host:port, or a request with the whole "
+				  "URL, is expected here");
+	}
+	return check_host_field(x, err);
+}
+
+/* The authentication that the sandbox sent itself: taken out where a credential goes in (the codec
+ * drops it from the head, see put_fields), refused where none does, unless the rule lets it pass.
+ */
+static bool settle_carriers(struct kh_exchange *x, struct kh_err *err)
+{
+	struct kh_slice found = kh_carrier_find(x->message, x->target.query);
+
+	if (found.len == 0)
+		return true;
+	if (x->credential) {
+		snprintf(x->stripped, sizeof(x->stripped), "%s", kh_esc(found));
+		return true;
+	}
+	if (x->decision.rule->client_auth_pass)
+		return true;
+	return kh_err_set(
+		err, KH_ERR_CLIENT_AUTH,
+		"%s carries authentication, and the rule \"%s\" neither sets a credential "
+		"nor has client_auth: pass",
+		kh_esc(found), x->decision.rule->text);
+}
+
+static bool choose_credential(struct kh_exchange *x, struct kh_err *err)
+{
+	const struct kh_config *config = x->session->loop->worker->config;
+	const struct kh_rule *rule = x->decision.rule;
+
+	if (rule->n_credentials == 0)
+		return true;
+	x->credential_index = rule->credentials[0];
+	for (size_t i = 0; i < rule->n_credentials; i++) {
+		if (config->credentials[rule->credentials[i]].present) {
+			x->credential_index = rule->credentials[i];
+			break;
+		}
+	}
+	x->credential = &config->credentials[x->credential_index];
+	if (x->scheme != KH_SCHEME_HTTPS ||
+	    !kh_credential_may_go_to(x->credential, &x->authority.host) ||
+	    kh_slice_eq(x->message->method, KH_SLICE("TRACE")))
+		return kh_err_set(err, KH_ERR_CREDENTIAL_BINDING,
+				  "the credential %s may not go into %s %s://%s",
+				  x->credential->name, kh_esc(x->message->method),
+				  kh_scheme_name(x->scheme), x->authority.host.text);
+	return true;
+}
+
+bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
+{
+	const struct kh_session *session = x->session;
+	struct kh_request_view view = {
+		.method = x->message->method,
+		.scheme = x->scheme,
+		.host = &x->authority.host,
+		.port = x->authority.port,
+		.path = x->target.path,
+		.path_slashed = x->target.path_slashed,
+	};
+
+	kh_policy_decide(session->loop->worker->policy, session->door->config->tenant, &view,
+			 &x->decision);
+	if (!x->decision.allow) {
+		const struct kh_rule *rule = x->decision.rule;
+		if (rule)
+			return kh_err_set(err, KH_ERR_DENIED_BY_RULE, "the rule \"%s\" denies it",
+					  rule->text);
+		return kh_err_set(err, KH_ERR_NO_RULE, "no rule allows it");
+	}
+	if (!x->decision.rule)
+		return kh_err_set(err, KH_ERR_NO_RULE, "no rule allows it");
+	if (x->message->upgrade)
+		return kh_err_set(err, KH_ERR_UPGRADE_UNSUPPORTED,
+				  "protocol upgrades are not supported here: use plain HTTP");
+	return choose_credential(x, err) && settle_carriers(x, err);
+}
+
+static bool put_fields(struct kh_exchange *x, struct kh_buf *out)
+{
+	const struct kh_message *message = x->message;
+
+	for (size_t i = 0; i < message->n_fields; i++) {
+		const struct kh_field *field = &message->fields[i];
+		if (kh_message_is_hop_field(message, field))
+			continue;
+		if (kh_slice_eq_nocase(field->name, KH_SLICE("host")))
+			continue; /* written from the authority */
+		if (x->credential && (kh_carrier_is_field(field->name) ||
+				      kh_credential_sets_field(x->credential, field->name)))
+			continue;
+		if (!kh_h1_put_field(out, field->name, field->value))
+			return false;
+	}
+	return true;
+}
+
+static bool put_framing(struct kh_exchange *x, struct kh_buf *out)
+{
+	char length[24];
+
+	x->up_framing = x->message->framing;
+	if (x->up_framing == KH_FRAMING_CHUNKED)
+		return kh_h1_put_field(out, KH_SLICE("Transfer-Encoding"), KH_SLICE("chunked"));
+	if (x->up_framing == KH_FRAMING_LENGTH) {
+		snprintf(length, sizeof(length), "%llu",
+			 (unsigned long long)x->message->content_length);
+		return kh_h1_put_field(out, KH_SLICE("Content-Length"), kh_slice_str(length));
+	}
+	return true;
+}
+
+static bool put_target(struct kh_exchange *x, struct kh_buf *out)
+{
+	struct kh_buf stripped;
+
+	if (!x->credential)
+		return kh_h1_put_request_line(out, x->message->method, x->target.raw);
+	kh_buf_init(&stripped, KH_LIMIT_LINE_BYTES);
+	bool ok = kh_carrier_strip_query(&stripped, x->target.raw) &&
+		  kh_h1_put_request_line(out, x->message->method, kh_buf_view(&stripped));
+	kh_buf_fini(&stripped);
+	return ok;
+}
+
+bool kh_request_put_head(struct kh_exchange *x, struct kh_buf *out, struct kh_err *err)
+{
+	struct kh_buf host;
+
+	kh_buf_init(&host, KH_HOST_MAX_BYTES + 16);
+	bool ok = put_target(x, out) &&
+		  kh_authority_format(&host, &x->authority, kh_scheme_port(x->scheme)) &&
+		  kh_h1_put_field(out, KH_SLICE("Host"), kh_buf_view(&host)) && put_fields(x, out);
+	kh_buf_fini(&host);
+	if (!ok)
+		return kh_err_set(err, KH_ERR_REQUEST_HEAD_TOO_LARGE,
+				  "the head does not fit into what may be sent upstream");
+	if (x->credential && !kh_credential_put_fields(x->credential, x->secret, out, err))
+		return false;
+	if (!put_framing(x, out) || !kh_h1_put_end(out))
+		return kh_err_set(err, KH_ERR_REQUEST_HEAD_TOO_LARGE,
+				  "the head does not fit into what may be sent upstream");
+	return true;
+}

@@ -1,0 +1,306 @@
+/*
+ * upstream.c - connections to upstreams: made, lent to an exchange, kept, closed
+ *
+ * RESOLVING ─▶ DIALING ─▶ HANDSHAKE ─▶ BUSY ─▶ IDLE ─▶ BUSY … ─▶ DEAD
+ *
+ * A kept connection serves only requests of the same key: tenant, credential, scheme, host and port
+ * (and the same sandbox where its own authentication rides along). The pool is one thread's. Before
+ * a kept connection is used it is looked at: an end or a byte that nobody asked for takes it out.
+ */
+
+#include <unistd.h>
+
+#include <keyhole/clock.h>
+
+#include "proxy_internal.h"
+
+enum { UP_IN_BYTES = 64 * 1024, SESSION_KEY_BYTES = KH_HOST_MAX_BYTES + 64 };
+
+static void make_key(const struct kh_exchange *x, struct kh_up_key *key)
+{
+	const struct kh_door *door = x->session->door;
+
+	*key = (struct kh_up_key){
+		.host = x->authority.host,
+		.port = x->authority.port,
+		.scheme = x->scheme,
+		.tenant = door->config->tenant,
+		.credential = x->credential ? x->credential_index : -1,
+		.door = x->decision.rule->client_auth_pass ? door->index : -1,
+	};
+}
+
+static bool same_key(const struct kh_up_key *a, const struct kh_up_key *b)
+{
+	return a->port == b->port && a->scheme == b->scheme && a->tenant == b->tenant &&
+	       a->credential == b->credential && a->door == b->door &&
+	       kh_host_eq(&a->host, &b->host);
+}
+
+static void free_up(struct kh_grave *grave)
+{
+	struct kh_up *up = kh_container_of(grave, struct kh_up, grave);
+
+	kh_leg_fini(&up->leg);
+	kh_buf_fini(&up->in);
+	if (up->h1)
+		kh_h1_free(up->h1);
+	free(up);
+}
+
+void kh_up_close(struct kh_up *up)
+{
+	if (up->state == KH_UP_DEAD)
+		return;
+	if (up->state == KH_UP_IDLE) {
+		kh_list_remove(&up->link);
+		up->loop->n_idle_ups--;
+	}
+	up->state = KH_UP_DEAD;
+	if (up->lookup)
+		kh_lookup_cancel(up->lookup);
+	if (up->dial)
+		kh_dial_cancel(up->dial);
+	up->lookup = NULL;
+	up->dial = NULL;
+	if (up->leg.stream)
+		kh_stream_watch(up->leg.stream, 0);
+	kh_loop_bury(up->loop, &up->grave, free_up);
+}
+
+static size_t count_same(const struct kh_loop *loop, const struct kh_up_key *key)
+{
+	size_t n = 0;
+
+	for (struct kh_node *node = loop->idle_ups.next; node != &loop->idle_ups; node = node->next)
+		n += same_key(&kh_container_of(node, struct kh_up, link)->key, key);
+	return n;
+}
+
+void kh_up_release(struct kh_up *up, bool keep)
+{
+	struct kh_loop *loop = up->loop;
+
+	up->exchange = NULL;
+	if (up->state != KH_UP_BUSY || !keep || !up->reusable || loop->draining || up->leg.failed ||
+	    kh_buf_len(&up->leg.out) || kh_buf_len(&up->in) || !kh_h1_is_idle(up->h1) ||
+	    count_same(loop, &up->key) >= KH_LIMIT_POOL_IDLE_PER_KEY) {
+		kh_up_close(up);
+		return;
+	}
+	if (loop->n_idle_ups >= KH_LIMIT_POOL_IDLE)
+		kh_up_close(kh_container_of(loop->idle_ups.next, struct kh_up, link));
+	kh_buf_release(&up->in);
+	kh_buf_release(&up->leg.out);
+	kh_h1_release(up->h1);
+	up->state = KH_UP_IDLE;
+	up->idle_since_ms = loop->now_ms;
+	kh_list_append(&loop->idle_ups, &up->link);
+	loop->n_idle_ups++;
+	kh_stream_watch(up->leg.stream,
+			KH_STREAM_READABLE); /* an idle one that speaks is done with */
+}
+
+void kh_up_tick(struct kh_loop *loop)
+{
+	uint64_t now = kh_clock_mono_ms();
+	uint32_t idle = loop->worker->config->timeouts.idle_up;
+
+	while (!kh_list_is_empty(&loop->idle_ups)) {
+		struct kh_up *up = kh_container_of(loop->idle_ups.next, struct kh_up, link);
+		if (now - up->idle_since_ms < idle)
+			break;
+		kh_up_close(up);
+	}
+}
+
+void kh_up_close_idle(struct kh_loop *loop)
+{
+	while (!kh_list_is_empty(&loop->idle_ups))
+		kh_up_close(kh_container_of(loop->idle_ups.next, struct kh_up, link));
+}
+
+static struct kh_up *take_idle(struct kh_loop *loop, const struct kh_up_key *key)
+{
+	struct kh_node *prev;
+
+	/* The latest one first: it is the likeliest to live. */
+	for (struct kh_node *node = loop->idle_ups.prev; node != &loop->idle_ups; node = prev) {
+		struct kh_up *up = kh_container_of(node, struct kh_up, link);
+		prev = node->prev;
+		if (!same_key(&up->key, key))
+			continue;
+		if (!kh_stream_is_alive(up->leg.stream)) {
+			kh_up_close(up);
+			continue;
+		}
+		kh_list_remove(&up->link);
+		loop->n_idle_ups--;
+		return up;
+	}
+	return NULL;
+}
+
+static void failed(struct kh_up *up, const struct kh_err *err)
+{
+	struct kh_exchange *x = up->exchange;
+	struct kh_session *session = x->session;
+	struct kh_err copy = *err;
+
+	kh_err_wrap(&copy, "%s", up->key.host.text);
+	kh_exchange_up_failed(x, &copy);
+	kh_session_turn(session);
+}
+
+static void ready(struct kh_up *up)
+{
+	struct kh_exchange *x = up->exchange;
+	struct kh_session *session = x->session;
+
+	up->state = KH_UP_BUSY;
+	up->answered = false;
+	up->reusable = false;
+	kh_exchange_up_ready(x);
+	kh_session_turn(session);
+}
+
+static void on_stream(struct kh_stream *stream, unsigned events, void *arg)
+{
+	struct kh_up *up = arg;
+	struct kh_exchange *x = up->exchange;
+
+	up->loop->now_ms = kh_clock_mono_ms();
+	if (up->state == KH_UP_IDLE) {
+		kh_up_close(up);
+		return;
+	}
+	if (!x)
+		return;
+	if (events & KH_STREAM_HANDSHAKE_DONE) {
+		ready(up);
+		return;
+	}
+	if (events & KH_STREAM_HANDSHAKE_FAILED) {
+		failed(up, kh_stream_error(stream));
+		return;
+	}
+	struct kh_session *session = x->session;
+	if (events & KH_STREAM_READABLE)
+		kh_response_readable(x);
+	else
+		x->progress_ms = up->loop->now_ms;
+	kh_session_turn(session);
+}
+
+static void on_dialled(int fd, const struct kh_sockaddr *peer, const struct kh_err *err, void *arg)
+{
+	struct kh_up *up = arg;
+	struct kh_err none = KH_ERR_INIT;
+	char key[SESSION_KEY_BYTES];
+
+	up->loop->now_ms = kh_clock_mono_ms();
+	up->dial = NULL;
+	if (fd < 0) {
+		failed(up, err);
+		return;
+	}
+	up->peer = *peer;
+	up->leg.stream = kh_stream_new(up->loop->base, fd, on_stream, up);
+	if (!up->leg.stream) {
+		close(fd);
+		kh_err_set(&none, KH_ERR_NO_MEMORY, "no memory for a connection");
+		failed(up, &none);
+		return;
+	}
+	if (up->key.scheme == KH_SCHEME_HTTP) {
+		ready(up);
+		return;
+	}
+	/* A ticket of one tenant or credential never resumes another's session. */
+	snprintf(key, sizeof(key), "%u/%d/%d/%s:%u", up->key.tenant, up->key.credential,
+		 up->key.door, up->key.host.text, up->key.port);
+	up->state = KH_UP_HANDSHAKE;
+	if (!kh_stream_connect_tls(up->leg.stream, up->loop->up_ctx, &up->key.host,
+				   up->loop->sessions, key,
+				   up->loop->worker->config->timeouts.handshake)) {
+		kh_err_set(&none, KH_ERR_NO_MEMORY, "no memory for a TLS connection");
+		failed(up, &none);
+	}
+}
+
+static void dial(struct kh_up *up, const struct kh_addresses *addresses)
+{
+	const struct kh_config *config = up->loop->worker->config;
+	struct kh_err err = KH_ERR_INIT;
+
+	up->state = KH_UP_DIALING;
+	up->dial =
+		kh_dial_start(up->loop->base, addresses, config->allow_addresses,
+			      config->n_allow_addresses, config->timeouts.connect, on_dialled, up);
+	if (!up->dial) {
+		kh_err_set(&err, KH_ERR_NO_MEMORY, "no memory for a connection");
+		failed(up, &err);
+	}
+}
+
+static void on_resolved(const struct kh_addresses *addresses, const struct kh_err *err, void *arg)
+{
+	struct kh_up *up = arg;
+
+	up->loop->now_ms = kh_clock_mono_ms();
+	up->lookup = NULL;
+	if (addresses)
+		dial(up, addresses);
+	else
+		failed(up, err);
+}
+
+static struct kh_up *new_up(struct kh_loop *loop, const struct kh_up_key *key)
+{
+	struct kh_up *up = calloc(1, sizeof(*up));
+
+	if (!up)
+		return NULL;
+	up->loop = loop;
+	up->key = *key;
+	up->h1 = kh_h1_new(KH_H1_RESPONSES);
+	kh_leg_init(&up->leg, true);
+	kh_buf_init(&up->in, UP_IN_BYTES);
+	if (up->h1)
+		return up;
+	free(up);
+	return NULL;
+}
+
+void kh_up_acquire(struct kh_exchange *x, bool fresh)
+{
+	struct kh_loop *loop = x->session->loop;
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_up_key key;
+
+	make_key(x, &key);
+	struct kh_up *up = fresh ? NULL : take_idle(loop, &key);
+	if (up) {
+		x->up = up;
+		up->exchange = x;
+		up->reused = true;
+		up->state = KH_UP_BUSY;
+		up->answered = false;
+		up->reusable = false;
+		kh_exchange_up_ready(x);
+		return;
+	}
+	up = new_up(loop, &key);
+	if (up) {
+		x->up = up;
+		up->exchange = x;
+		up->state = KH_UP_RESOLVING;
+		up->lookup =
+			kh_resolver_lookup(loop->resolver, &key.host, key.port,
+					   loop->worker->config->timeouts.resolve, on_resolved, up);
+		if (up->lookup)
+			return;
+	}
+	kh_err_set(&err, KH_ERR_NO_MEMORY, "too much is being resolved, or no memory is left");
+	kh_exchange_up_failed(x, &err);
+}
