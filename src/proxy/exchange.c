@@ -48,7 +48,7 @@ void kh_exchange_note(struct kh_exchange *x, enum kh_err_code reason, const char
 		return; /* the first cause counts */
 	x->reason = reason;
 	if (detail)
-		snprintf(x->detail, sizeof(x->detail), "%s", detail);
+		snprintf(x->detail, sizeof(x->detail), "%.*s", (int)sizeof(x->detail) - 1, detail);
 }
 
 static void write_end(struct kh_exchange *x)
