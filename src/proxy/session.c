@@ -338,22 +338,39 @@ static void process(struct kh_session *session)
 	}
 }
 
+/* Return: false when the session is dead. */
+static bool flush_both(struct kh_session *session)
+{
+	struct kh_exchange *x = session->exchange;
+
+	if (x && x->up && x->up->state == KH_UP_BUSY)
+		(void)kh_leg_flush(&x->up->leg); /* a failure shows when it is read */
+	if (session->state == KH_SESSION_HANDSHAKE || kh_buf_len(&session->down.out) == 0 ||
+	    kh_leg_flush(&session->down))
+		return true;
+	kh_session_kill(session, KH_ERR_DOWN_CLOSED, "the sandbox closed the connection");
+	return false;
+}
+
 void kh_session_turn(struct kh_session *session)
 {
+	enum kh_session_state state;
+	size_t left;
+
 	if (session->state == KH_SESSION_DEAD)
 		return;
-	process(session);
-	if (session->state == KH_SESSION_DEAD)
+	/* What was written makes room for more of what was read, and no event would say so. */
+	do {
+		if (!flush_both(session))
+			return;
+		state = session->state;
+		left = kh_buf_len(&session->in);
+		process(session);
+		if (session->state == KH_SESSION_DEAD)
+			return;
+	} while (session->state != state || kh_buf_len(&session->in) != left);
+	if (!flush_both(session))
 		return;
-	if (session->exchange && session->exchange->up &&
-	    session->exchange->up->state == KH_UP_BUSY)
-		(void)kh_leg_flush(
-			&session->exchange->up->leg); /* a failure shows when it is read */
-	if (session->state != KH_SESSION_HANDSHAKE && kh_buf_len(&session->down.out) &&
-	    !kh_leg_flush(&session->down)) {
-		kh_session_kill(session, KH_ERR_DOWN_CLOSED, "the sandbox closed the connection");
-		return;
-	}
 	if (session->state == KH_SESSION_LINGER && kh_buf_len(&session->down.out) == 0 &&
 	    !session->fin_sent) {
 		session->fin_sent = true;
