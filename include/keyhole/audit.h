@@ -100,7 +100,8 @@ bool kh_audit_deny(struct kh_batch *batch, const struct kh_audit_open *what,
 struct kh_verify_report {
 	bool ok;
 	uint64_t lines, opens, closes, denials, recovered;
-	uint64_t unclosed; /* opens without an end: alive, or cut off */
+	uint64_t starts, aborted; /* lives of the writer; opens that an earlier life left */
+	uint64_t unclosed;	  /* opens without an end: alive, or cut off */
 	uint64_t last_seq;
 	char head[65];	   /* hash of the last line, hex */
 	uint64_t bad_line; /* from 1; 0 when ok */

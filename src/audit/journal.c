@@ -1,0 +1,334 @@
+/*
+ * journal.c - the one writer of a journal
+ *
+ * Theory of operation. Threads make their records in batches of their own (record.c). A commit
+ * takes the lock, gives each record its number and its place in the chain, and writes the whole
+ * batch with one write(2). The chain goes on from there only when every byte is in the file (and,
+ * with `synced`, on the disk).
+ *
+ * When a write falls short the file is cut back to where it was and the batch stays with its
+ * caller. Where it can't be cut back either (an append-only file, a dying disk), the whole lines
+ * that got in stand: they are in the chain and leave the batch. The bytes of the cut one stay, for
+ * nothing that was written is ever taken away, and count as torn. The next commit first ends them
+ * by a newline and a `recovered` record, which says from where, how many bytes, and what they hash
+ * to, so that they are as fixed as any other line.
+ *
+ * A worker that dies leaves torn bytes in the same way; recover.c finds them at the next start.
+ *
+ * All that is done to the descriptor is pread, write, fstat, ftruncate and fdatasync: the worker is
+ * locked in by then.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <keyhole/clock.h>
+
+#include "audit_internal.h"
+
+enum {
+	/* A batch and what sealing adds to it: a body has more than 60 bytes, a seal 177. */
+	OUT_BYTES = 4 * KH_LIMIT_BATCH_BYTES + 4096,
+	OUT_KEPT_BYTES = 512 * 1024,
+};
+
+/* The line that is being added to the chain. */
+struct link {
+	uint64_t seq;
+	char head[KH_HASH_HEX + 1];
+};
+
+/* Appends `body` to the journal's `out` as the next line. */
+static bool seal(struct kh_journal *journal, struct link *link, struct kh_slice body)
+{
+	struct kh_buf *out = &journal->out;
+	size_t start = kh_buf_len(out);
+
+	if (!kh_buf_append_slice(out, body) || !kh_buf_append_str(out, ",\"seq\":") ||
+	    !kh_buf_append_u64(out, link->seq + 1) || !kh_buf_append_str(out, ",\"prev\":\"") ||
+	    !kh_buf_append(out, link->head, KH_HASH_HEX) || !kh_buf_append_char(out, '"'))
+		return false;
+	if (!kh_digest_begin(&journal->digest) ||
+	    !kh_digest_add(&journal->digest, kh_slice_sub(kh_buf_view(out), start, SIZE_MAX)) ||
+	    !kh_digest_end(&journal->digest, link->head))
+		return false;
+	link->seq++;
+	return kh_buf_append_str(out, ",\"hash\":\"") &&
+	       kh_buf_append(out, link->head, KH_HASH_HEX) && kh_buf_append_str(out, "\"}\n");
+}
+
+/* SHA-256 of the torn bytes, as they stand in the file. */
+static bool digest_torn(struct kh_journal *journal, char hex[KH_HASH_HEX + 1])
+{
+	char chunk[4096];
+	uint64_t at = journal->end - journal->torn;
+
+	if (!kh_digest_begin(&journal->digest))
+		return false;
+	while (at < journal->end) {
+		uint64_t left = journal->end - at;
+		size_t want = left < sizeof(chunk) ? (size_t)left : sizeof(chunk);
+		ssize_t n = pread(journal->fd, chunk, want, (off_t)at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0 || !kh_digest_add(&journal->digest, kh_slice_of(chunk, (size_t)n)))
+			return false;
+		at += (uint64_t)n;
+	}
+	return kh_digest_end(&journal->digest, hex);
+}
+
+/* What has to stand before the batch: the end of a line that has none, and what it was. */
+static bool put_recovered(struct kh_journal *journal, struct link *link)
+{
+	char hex[KH_HASH_HEX + 1];
+	struct kh_buf body;
+	bool ok;
+
+	if (!journal->torn)
+		return !journal->unended || kh_buf_append_char(&journal->out, '\n');
+	if (!digest_torn(journal, hex))
+		return false;
+	kh_buf_init(&body, KH_LIMIT_RECORD_BYTES);
+	ok = kh_record_begin(&body, "recovered") &&
+	     kh_buf_printf(&body, ",\"offset\":%llu,\"bytes\":%llu,\"sha256\":\"%s\"",
+			   (unsigned long long)(journal->end - journal->torn),
+			   (unsigned long long)journal->torn, hex) &&
+	     kh_buf_append_char(&journal->out, '\n') && seal(journal, link, kh_buf_view(&body));
+	kh_buf_fini(&body);
+	return ok;
+}
+
+/* The first body of a batch. */
+static struct kh_slice first_body(struct kh_slice bytes)
+{
+	uint32_t len;
+
+	memcpy(&len, bytes.ptr, sizeof(len));
+	return kh_slice_of(bytes.ptr + sizeof(len), len);
+}
+
+/* All that is to be written, in `out`. */
+static bool compose(struct kh_journal *journal, const struct kh_batch *batch, struct link *link)
+{
+	struct kh_slice rest = kh_buf_view(&batch->bytes);
+
+	if (!put_recovered(journal, link))
+		return false;
+	while (rest.len > 0) {
+		struct kh_slice body = first_body(rest);
+
+		if (!seal(journal, link, body))
+			return false;
+		rest = kh_slice_sub(rest, sizeof(uint32_t) + body.len, rest.len);
+	}
+	return true;
+}
+
+/* Return: how many bytes are in the file; fewer than asked: errno says why. */
+static size_t write_out(int fd, struct kh_slice bytes)
+{
+	size_t done = 0;
+
+	while (done < bytes.len) {
+		ssize_t n = write(fd, bytes.ptr + done, bytes.len - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			errno = n < 0 ? errno : EIO;
+			break;
+		}
+		done += (size_t)n;
+	}
+	return done;
+}
+
+static void stand(struct kh_journal *journal, const struct kh_line *line)
+{
+	journal->seq = line->seq;
+	memcpy(journal->head, line->hash.ptr, KH_HASH_HEX);
+}
+
+/* Takes a line off *in into the chain. One that lacks nothing but its newline is whole as well: the
+ * next commit ends it. Return: false when there is none; what is left is torn. */
+static bool accept_line(struct kh_journal *journal, struct kh_slice *in)
+{
+	size_t newline = kh_slice_find(*in, '\n', 0);
+	struct kh_line line;
+
+	if (!kh_line_parse(&line, kh_slice_sub(*in, 0, newline)))
+		return false;
+	stand(journal, &line);
+	journal->unended = newline == in->len;
+	*in = kh_slice_sub(*in, newline + 1, in->len);
+	return true;
+}
+
+/* `in` is in the file to stay. What is whole of it is in the chain, the rest is torn. */
+static void accept_partly(struct kh_journal *journal, struct kh_batch *batch, struct kh_slice in)
+{
+	uint64_t written = in.len;
+
+	journal->end += written;
+	if (journal->torn || journal->unended)
+		in = kh_slice_sub(in, 1, in.len);
+	journal->unended = false;
+	if (journal->torn && !accept_line(journal, &in)) {
+		/* The `recovered` record is itself cut: one more line of what is torn. */
+		journal->torn += written;
+		return;
+	}
+	while (accept_line(journal, &in)) {
+		struct kh_slice body = first_body(kh_buf_view(&batch->bytes));
+
+		kh_buf_consume(&batch->bytes, sizeof(uint32_t) + body.len);
+		batch->count--;
+	}
+	journal->torn = in.len;
+}
+
+static bool write_batch(struct kh_journal *journal, struct kh_batch *batch, struct kh_err *err)
+{
+	struct link link = { .seq = journal->seq };
+	struct kh_slice out;
+	size_t done;
+	bool ok;
+
+	memcpy(link.head, journal->head, sizeof(link.head));
+	if (!compose(journal, batch, &link))
+		return kh_err_set(err, KH_ERR_AUDIT_UNAVAILABLE,
+				  "journal: the records can't be made (memory, or torn bytes that "
+				  "can't be read)");
+	out = kh_buf_view(&journal->out);
+	done = write_out(journal->fd, out);
+	ok = done == out.len;
+	if (ok && journal->durability == KH_DURABILITY_SYNCED)
+		ok = fdatasync(journal->fd) == 0;
+	if (!ok) {
+		kh_err_sys(err, KH_ERR_AUDIT_UNAVAILABLE, errno,
+			   "journal: %zu of %zu bytes written", done, out.len);
+		if (done > 0 && ftruncate(journal->fd, (off_t)journal->end) < 0)
+			accept_partly(journal, batch, kh_slice_sub(out, 0, done));
+		return false;
+	}
+	journal->end += out.len;
+	journal->seq = link.seq;
+	memcpy(journal->head, link.head, sizeof(link.head));
+	journal->torn = 0;
+	journal->unended = false;
+	kh_buf_clear(&batch->bytes);
+	batch->count = 0;
+	return true;
+}
+
+bool kh_journal_commit(struct kh_journal *journal, struct kh_batch *batch, struct kh_err *err)
+{
+	bool ok;
+
+	if (batch->count == 0)
+		return true;
+	(void)pthread_mutex_lock(&journal->lock);
+	ok = write_batch(journal, batch, err);
+	kh_buf_clear(&journal->out);
+	if (journal->out.alloc > OUT_KEPT_BYTES)
+		kh_buf_release(&journal->out);
+	(void)pthread_mutex_unlock(&journal->lock);
+	return ok;
+}
+
+static bool put_start(struct kh_journal *journal, struct kh_batch *batch)
+{
+	struct kh_buf body;
+	bool ok;
+
+	kh_buf_init(&body, KH_LIMIT_RECORD_BYTES);
+	ok = kh_record_begin(&body, "start") &&
+	     kh_buf_printf(&body, ",\"format\":1,\"version\":\"%s\",\"process.pid\":%ld",
+			   KH_VERSION, (long)getpid()) &&
+	     kh_buf_printf(&body, ",\"durability\":\"%s\"",
+			   journal->durability == KH_DURABILITY_SYNCED ? "synced" : "written") &&
+	     kh_batch_put(batch, kh_buf_view(&body));
+	kh_buf_fini(&body);
+	return ok;
+}
+
+static bool write_start(struct kh_journal *journal, struct kh_err *err)
+{
+	struct kh_batch batch;
+	bool ok;
+
+	kh_batch_init(&batch);
+	ok = put_start(journal, &batch) ? kh_journal_commit(journal, &batch, err)
+					: kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
+	kh_batch_fini(&batch);
+	return ok;
+}
+
+static void free_journal(struct kh_journal *journal)
+{
+	kh_digest_fini(&journal->digest);
+	kh_buf_fini(&journal->out);
+	(void)pthread_mutex_destroy(&journal->lock);
+	free(journal);
+}
+
+struct kh_journal *kh_journal_open(int fd, enum kh_durability durability,
+				   struct kh_journal_report *report, struct kh_err *err)
+{
+	struct kh_journal *journal = calloc(1, sizeof(*journal));
+	struct kh_journal_report found = { 0 };
+
+	if (!journal) {
+		kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
+		return NULL;
+	}
+	(void)pthread_mutex_init(&journal->lock, NULL);
+	journal->fd = fd;
+	journal->durability = durability;
+	kh_buf_init(&journal->out, OUT_BYTES);
+	if (!kh_digest_init(&journal->digest, err) || !kh_recover_tail(journal, err)) {
+		free_journal(journal);
+		return NULL;
+	}
+	if (journal->torn) {
+		found.recovered_offset = journal->end - journal->torn;
+		found.recovered_bytes = journal->torn;
+	}
+	if (!kh_recover_opens(journal, &found.aborted, err) || !write_start(journal, err)) {
+		free_journal(journal);
+		return NULL;
+	}
+	found.seq = journal->seq;
+	if (report)
+		*report = found;
+	return journal;
+}
+
+void kh_journal_close(struct kh_journal *journal)
+{
+	struct kh_batch batch;
+	struct kh_buf body;
+
+	if (!journal)
+		return;
+	kh_batch_init(&batch);
+	kh_buf_init(&body, KH_LIMIT_RECORD_BYTES);
+	/* Without it the next start sees a life that was cut off, which is what it then was. */
+	if (kh_record_begin(&body, "stop") && kh_batch_put(&batch, kh_buf_view(&body)))
+		(void)kh_journal_commit(journal, &batch, NULL);
+	kh_buf_fini(&body);
+	kh_batch_fini(&batch);
+	free_journal(journal);
+}
+
+void kh_journal_head(struct kh_journal *journal, uint64_t *seq, uint8_t hash[32])
+{
+	(void)pthread_mutex_lock(&journal->lock);
+	*seq = journal->seq;
+	for (size_t i = 0; i < KH_HASH_BYTES; i++)
+		hash[i] = (uint8_t)(kh_hex_value(journal->head[2 * i]) << 4 |
+				    kh_hex_value(journal->head[2 * i + 1]));
+	(void)pthread_mutex_unlock(&journal->lock);
+}

@@ -1,0 +1,179 @@
+/* line.c - one line of the journal: its form, its hash, its id */
+#include "audit_internal.h"
+
+const char kh_genesis_hex[KH_HASH_HEX + 1] =
+	"0000000000000000000000000000000000000000000000000000000000000000";
+
+bool kh_digest_init(struct kh_digest *digest, struct kh_err *err)
+{
+	digest->md = EVP_MD_fetch(NULL, "SHA256", NULL);
+	digest->ctx = EVP_MD_CTX_new();
+	if (digest->md && digest->ctx)
+		return true;
+	kh_digest_fini(digest);
+	return kh_err_set(err, KH_ERR_INTERNAL, "journal: SHA-256 is not to be had from OpenSSL");
+}
+
+void kh_digest_fini(struct kh_digest *digest)
+{
+	EVP_MD_CTX_free(digest->ctx);
+	EVP_MD_free(digest->md);
+	digest->ctx = NULL;
+	digest->md = NULL;
+}
+
+bool kh_digest_begin(struct kh_digest *digest)
+{
+	return EVP_DigestInit_ex2(digest->ctx, digest->md, NULL) == 1;
+}
+
+bool kh_digest_add(struct kh_digest *digest, struct kh_slice bytes)
+{
+	return EVP_DigestUpdate(digest->ctx, bytes.ptr, bytes.len) == 1;
+}
+
+bool kh_digest_end(struct kh_digest *digest, char hex[KH_HASH_HEX + 1])
+{
+	static const char digits[] = "0123456789abcdef";
+	uint8_t hash[KH_HASH_BYTES];
+
+	if (EVP_DigestFinal_ex(digest->ctx, hash, NULL) != 1)
+		return false;
+	for (size_t i = 0; i < sizeof(hash); i++) {
+		hex[2 * i] = digits[hash[i] >> 4];
+		hex[2 * i + 1] = digits[hash[i] & 15];
+	}
+	hex[KH_HASH_HEX] = '\0';
+	return true;
+}
+
+static bool is_hash(struct kh_slice s)
+{
+	if (s.len != KH_HASH_HEX)
+		return false;
+	for (size_t i = 0; i < s.len; i++)
+		if (!kh_is_digit(s.ptr[i]) && !(s.ptr[i] >= 'a' && s.ptr[i] <= 'f'))
+			return false;
+	return true;
+}
+
+/* Takes `"tail` off the end of *s, or leaves it. */
+static bool chop(struct kh_slice *s, struct kh_slice tail)
+{
+	if (s->len < tail.len || memcmp(s->ptr + s->len - tail.len, tail.ptr, tail.len) != 0)
+		return false;
+	s->len -= tail.len;
+	return true;
+}
+
+static bool chop_hash(struct kh_slice *s, struct kh_slice *hash)
+{
+	if (s->len < KH_HASH_HEX)
+		return false;
+	*hash = kh_slice_of(s->ptr + s->len - KH_HASH_HEX, KH_HASH_HEX);
+	s->len -= KH_HASH_HEX;
+	return is_hash(*hash);
+}
+
+/* Takes `head` off the front of *s, or leaves it. */
+static bool skip(struct kh_slice *s, struct kh_slice head)
+{
+	if (s->len < head.len || memcmp(s->ptr, head.ptr, head.len) != 0)
+		return false;
+	*s = kh_slice_of(s->ptr + head.len, s->len - head.len);
+	return true;
+}
+
+static bool take_event(struct kh_slice *rest, struct kh_slice *event)
+{
+	size_t n = 0;
+
+	if (!skip(rest, KH_SLICE("{\"event\":\"")))
+		return false;
+	while (n < rest->len && rest->ptr[n] >= 'a' && rest->ptr[n] <= 'z')
+		n++;
+	*event = kh_slice_of(rest->ptr, n);
+	*rest = kh_slice_of(rest->ptr + n, rest->len - n);
+	return n > 0 && skip(rest, KH_SLICE("\",\"time\":\""));
+}
+
+bool kh_line_parse(struct kh_line *out, struct kh_slice line)
+{
+	struct kh_slice rest = line, digits;
+
+	if (!chop(&rest, KH_SLICE("\"}")) || !chop_hash(&rest, &out->hash) ||
+	    !chop(&rest, KH_SLICE(",\"hash\":\"")))
+		return false;
+	out->hashed = rest;
+	if (!chop(&rest, KH_SLICE("\"")) || !chop_hash(&rest, &out->prev) ||
+	    !chop(&rest, KH_SLICE(",\"prev\":\"")))
+		return false;
+	digits = kh_slice_of(rest.ptr + rest.len, 0);
+	while (rest.len > 0 && digits.len < 20 && kh_is_digit(rest.ptr[rest.len - 1])) {
+		rest.len--;
+		digits.ptr--;
+		digits.len++;
+	}
+	if (!kh_slice_to_u64(digits, &out->seq) || !chop(&rest, KH_SLICE(",\"seq\":")))
+		return false;
+	/* One spelling of a number, or a line could be changed without a trace in what it says. */
+	if (digits.ptr[0] == '0')
+		return false;
+	return take_event(&rest, &out->event);
+}
+
+bool kh_line_is_sound(struct kh_digest *digest, const struct kh_line *line)
+{
+	char hex[KH_HASH_HEX + 1];
+
+	return kh_digest_begin(digest) && kh_digest_add(digest, line->hashed) &&
+	       kh_digest_end(digest, hex) && memcmp(hex, line->hash.ptr, KH_HASH_HEX) == 0;
+}
+
+bool kh_line_id(struct kh_slice line, uint64_t *id)
+{
+	struct kh_slice event;
+
+	*id = 0;
+	if (!take_event(&line, &event) || line.len < KH_TIME_BYTES - 1)
+		return false;
+	line = kh_slice_of(line.ptr + (KH_TIME_BYTES - 1), line.len - (KH_TIME_BYTES - 1));
+	if (!skip(&line, KH_SLICE("\",\"id\":\"x")) || line.len < 17 || line.ptr[16] != '"')
+		return false;
+	for (size_t i = 0; i < 16; i++) {
+		int digit = kh_hex_value(line.ptr[i]);
+
+		if (digit < 0)
+			return false;
+		*id = *id << 4 | (uint64_t)digit;
+	}
+	return true;
+}
+
+/* What follows the first `key` in the line; the empty view when there is none. */
+static struct kh_slice behind(struct kh_slice line, struct kh_slice key)
+{
+	const char *at = memmem(line.ptr, line.len, key.ptr, key.len);
+
+	if (!at)
+		return (struct kh_slice){ NULL, 0 };
+	at += key.len;
+	return kh_slice_of(at, (size_t)(line.ptr + line.len - at));
+}
+
+bool kh_line_number(struct kh_slice line, struct kh_slice key, uint64_t *out)
+{
+	struct kh_slice rest = behind(line, key);
+	size_t n = 0;
+
+	while (n < rest.len && kh_is_digit(rest.ptr[n]))
+		n++;
+	return kh_slice_to_u64(kh_slice_of(rest.ptr, n), out);
+}
+
+struct kh_slice kh_line_hex(struct kh_slice line, struct kh_slice key)
+{
+	struct kh_slice rest = kh_slice_sub(behind(line, key), 0, KH_HASH_HEX);
+
+	return is_hash(rest) ? rest : (struct kh_slice){ "", 0 };
+}

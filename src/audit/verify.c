@@ -1,0 +1,237 @@
+/*
+ * verify.c - is the journal as it was written?
+ *
+ * Theory of operation. One pass, line by line, in the memory of one line. A line is good when its
+ * hash fits its bytes, its `prev` is the hash of the last good line, and its `seq` the next one.
+ * What is not good is either torn, and then a good `recovered` record follows that names exactly
+ * these bytes by offset, length and hash; or it is what is wrong with the journal. The first such
+ * place is the verdict. The rest of the file is read only to say more about it: where a line that
+ * is missing stands instead.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "audit_internal.h"
+
+enum { WAIT_MS = 200 };
+
+struct verifier {
+	struct kh_verify_report *report;
+	struct kh_digest digest; /* of the line at hand */
+	uint64_t line;		 /* its number, from 1 */
+	/* From `offset` on something is wrong, unless a `recovered` record explains it. */
+	bool suspect;
+	uint64_t offset, bytes;
+	struct kh_digest torn; /* of these bytes */
+	uint64_t sought;       /* seq of the line that is missing; 0: none */
+	char due[96];	       /* what was wrong, as far as a found line could explain it */
+};
+
+static bool is_event(const struct kh_line *line, const char *event)
+{
+	return kh_slice_eq(line->event, kh_slice_str(event));
+}
+
+static void take_in(struct verifier *v, struct kh_slice text, const struct kh_line *line)
+{
+	struct kh_verify_report *report = v->report;
+	uint64_t id, count = 1;
+
+	report->last_seq = line->seq;
+	memcpy(report->head, line->hash.ptr, KH_HASH_HEX);
+	report->opens += is_event(line, "open");
+	report->closes += is_event(line, "close");
+	report->denials += is_event(line, "deny");
+	report->starts += is_event(line, "start");
+	if (!is_event(line, "aborted"))
+		return;
+	if (!kh_line_id(text, &id) && !kh_line_number(text, KH_SLICE(",\"count\":"), &count))
+		count = 1;
+	report->aborted += count;
+}
+
+/* A sound line that is not the one that is due. */
+static void accuse_place(struct verifier *v, const struct kh_line *line)
+{
+	struct kh_verify_report *report = v->report;
+	unsigned long long number = v->line, seq = line->seq, due = report->last_seq + 1;
+	bool same = memcmp(line->hash.ptr, report->head, KH_HASH_HEX) == 0;
+
+	snprintf(v->due, sizeof(v->due), "line %llu: seq %llu where %llu is due", number, seq, due);
+	if (seq == due && number > 1) {
+		report->bad_line = v->line - 1;
+		snprintf(report->problem, sizeof(report->problem),
+			 "line %llu: written anew (line %llu names another hash before it)",
+			 number - 1, number);
+	} else if (seq == due) {
+		snprintf(report->problem, sizeof(report->problem),
+			 "line 1: another line once stood before it");
+	} else if (seq > due && report->last_seq == 0) {
+		v->sought = due;
+		snprintf(report->problem, sizeof(report->problem),
+			 "line 1: the beginning is missing (its seq is %llu)", seq);
+	} else if (seq > due) {
+		v->sought = due;
+		snprintf(report->problem, sizeof(report->problem), "%s: %llu missing before it",
+			 v->due, seq - due);
+	} else if (seq == report->last_seq) {
+		snprintf(report->problem, sizeof(report->problem), "line %llu: inserted (%s)",
+			 number,
+			 same ? "the same as the line before it"
+			      : "a second line with the seq of the one before it");
+	} else {
+		snprintf(report->problem, sizeof(report->problem), "%s: moved here, or inserted",
+			 v->due);
+	}
+}
+
+/* Is it the line that is due? If not, what is wrong with it goes into the report. */
+static bool judge(struct verifier *v, const struct kh_lines_piece *piece)
+{
+	struct kh_verify_report *report = v->report;
+	const char *why = NULL;
+	struct kh_line line;
+
+	if (!piece->ends)
+		why = piece->bytes.len > KH_LINE_BYTES ? "no record (too long for one)"
+						       : "cut off (no newline ends it)";
+	else if (!kh_line_parse(&line, piece->bytes))
+		why = "no record (cut, changed or inserted)";
+	else if (!kh_line_is_sound(&v->digest, &line))
+		why = "changed (its hash does not fit)";
+	report->bad_line = v->line;
+	if (why) {
+		snprintf(report->problem, sizeof(report->problem), "line %llu: %s",
+			 (unsigned long long)v->line, why);
+		return false;
+	}
+	if (line.seq != report->last_seq + 1 ||
+	    memcmp(line.prev.ptr, report->head, KH_HASH_HEX) != 0) {
+		accuse_place(v, &line);
+		return false;
+	}
+	report->bad_line = 0;
+	take_in(v, piece->bytes, &line);
+	return true;
+}
+
+/* The record that explains all bytes since the suspicion arose. */
+static bool explains(struct verifier *v, const struct kh_lines_piece *piece)
+{
+	const struct kh_verify_report *report = v->report;
+	char hex[KH_HASH_HEX + 1];
+	struct kh_line line;
+	uint64_t offset, bytes;
+
+	/* The newline before the record is the record's own. */
+	if (!piece->begins || !piece->ends || !kh_line_parse(&line, piece->bytes) ||
+	    !is_event(&line, "recovered") || line.seq != report->last_seq + 1 ||
+	    memcmp(line.prev.ptr, report->head, KH_HASH_HEX) != 0 ||
+	    !kh_line_number(piece->bytes, KH_SLICE(",\"offset\":"), &offset) ||
+	    !kh_line_number(piece->bytes, KH_SLICE(",\"bytes\":"), &bytes) || offset != v->offset ||
+	    bytes != v->bytes || !kh_line_is_sound(&v->digest, &line))
+		return false;
+	if (!kh_digest_end(&v->torn, hex) ||
+	    !kh_slice_eq(kh_line_hex(piece->bytes, KH_SLICE(",\"sha256\":\"")),
+			 kh_slice_of(hex, KH_HASH_HEX)))
+		return false;
+	take_in(v, piece->bytes, &line);
+	return true;
+}
+
+static bool suspect(struct verifier *v, const struct kh_lines_piece *piece)
+{
+	v->suspect = true;
+	v->offset = piece->offset;
+	v->bytes = piece->bytes.len;
+	return kh_digest_begin(&v->torn) && kh_digest_add(&v->torn, piece->bytes);
+}
+
+/* Another line after one that was not good. */
+static void search(struct verifier *v, const struct kh_lines_piece *piece)
+{
+	struct kh_verify_report *report = v->report;
+	struct kh_line line;
+
+	if (piece->begins && piece->ends && v->sought && kh_line_parse(&line, piece->bytes) &&
+	    line.seq == v->sought && kh_line_is_sound(&v->digest, &line)) {
+		snprintf(report->problem, sizeof(report->problem),
+			 "%s: that line stands at line %llu (moved)", v->due,
+			 (unsigned long long)v->line);
+		v->sought = 0;
+	}
+	v->bytes += piece->bytes.len + (piece->begins ? 1 : 0);
+	/* A digest that was ended to be compared takes no more, and need not. */
+	if (piece->begins)
+		(void)kh_digest_add(&v->torn, KH_SLICE("\n"));
+	(void)kh_digest_add(&v->torn, piece->bytes);
+}
+
+static bool step(struct verifier *v, const struct kh_lines_piece *piece)
+{
+	if (piece->begins)
+		v->line++;
+	if (v->suspect && explains(v, piece)) {
+		v->suspect = false;
+		v->sought = 0;
+		v->report->recovered++;
+		v->report->bad_line = 0;
+		v->report->problem[0] = '\0';
+		return true;
+	}
+	if (v->suspect) {
+		search(v, piece);
+		return true;
+	}
+	return judge(v, piece) || suspect(v, piece);
+}
+
+static bool read_all(struct verifier *v, struct kh_lines *lines, struct kh_err *err)
+{
+	enum kh_lines_status status;
+	struct kh_lines_piece piece;
+
+	while ((status = kh_lines_next(lines, &piece, err)) == KH_LINES_PIECE)
+		if (!step(v, &piece))
+			return kh_err_set(err, KH_ERR_INTERNAL, "journal: SHA-256 fails");
+	return status == KH_LINES_END;
+}
+
+static void conclude(struct verifier *v)
+{
+	struct kh_verify_report *report = v->report;
+	uint64_t ended = report->closes + report->aborted;
+
+	report->lines = v->line;
+	report->unclosed = report->opens > ended ? report->opens - ended : 0;
+	report->ok = !v->suspect && v->line > 0;
+	if (v->line == 0)
+		snprintf(report->problem, sizeof(report->problem),
+			 "empty: a journal has a `start` record at least");
+}
+
+bool kh_verify_within(int fd, uint32_t wait_ms, struct kh_verify_report *report, struct kh_err *err)
+{
+	struct verifier v = { .report = report };
+	struct kh_lines lines;
+	bool ok;
+
+	*report = (struct kh_verify_report){ 0 };
+	memcpy(report->head, kh_genesis_hex, sizeof(report->head));
+	if (!kh_lines_init(&lines, fd, false, 0, err))
+		return false;
+	lines.wait_ms = wait_ms;
+	ok = kh_digest_init(&v.digest, err) && kh_digest_init(&v.torn, err) &&
+	     read_all(&v, &lines, err);
+	if (ok)
+		conclude(&v);
+	kh_digest_fini(&v.digest);
+	kh_digest_fini(&v.torn);
+	kh_lines_fini(&lines);
+	return ok;
+}
+
+bool kh_journal_verify(int fd, struct kh_verify_report *report, struct kh_err *err)
+{
+	return kh_verify_within(fd, WAIT_MS, report, err);
+}
