@@ -1,0 +1,145 @@
+/*
+ * target.c - what a request line names, taken apart once (RFC 9112 §3.2, RFC 3986)
+ *
+ * The path is matched in its normal form (base/path.c) and sent as it came. The query is only
+ * checked byte by byte: it decides nothing but which parameters carry authentication.
+ */
+#include <keyhole/target.h>
+
+#include <keyhole/escape.h>
+#include <keyhole/limits.h>
+#include <keyhole/path.h>
+
+static bool refuse(struct kh_err *err, struct kh_slice text, const char *why)
+{
+	return kh_err_set(err, KH_ERR_REQUEST_MALFORMED, "target \"%s\": %s", kh_esc(text), why);
+}
+
+/* RFC 3986's query, and the brackets that many clients send as they are. */
+static bool is_query_byte(char c)
+{
+	return kh_is_alpha(c) || kh_is_digit(c) ||
+	       (c != '\0' && strchr("-._~!$&'()*+,;=:@/?%[]", c) != NULL);
+}
+
+static bool check_query(struct kh_slice query, struct kh_slice target, struct kh_err *err)
+{
+	for (size_t i = 0; i < query.len; i++) {
+		char c = query.ptr[i];
+
+		if (c == '#')
+			return refuse(err, target, "a fragment is never sent");
+		if (!is_query_byte(c))
+			return refuse(err, target,
+				      "a byte that has no place in a query (RFC 3986)");
+		if (c != '%')
+			continue;
+		int high = query.len - i > 2 ? kh_hex_value(query.ptr[i + 1]) : -1;
+		int low = query.len - i > 2 ? kh_hex_value(query.ptr[i + 2]) : -1;
+		if (high < 0 || low < 0)
+			return refuse(err, target, "'%' must be followed by two hex digits");
+	}
+	return true;
+}
+
+/* "http://authority" in front; the rest of *target is origin-form, empty for "/" . */
+static bool take_absolute(struct kh_target *out, struct kh_slice *target, struct kh_err *err)
+{
+	static const enum kh_scheme schemes[] = { KH_SCHEME_HTTP, KH_SCHEME_HTTPS };
+
+	for (size_t i = 0; i < sizeof(schemes) / sizeof(*schemes); i++) {
+		struct kh_slice name = kh_slice_str(kh_scheme_name(schemes[i]));
+		struct kh_slice given = kh_slice_sub(*target, 0, name.len);
+		struct kh_slice mark = kh_slice_sub(*target, name.len, name.len + 3);
+
+		if (!kh_slice_eq_nocase(given, name) || !kh_slice_eq(mark, KH_SLICE("://")))
+			continue;
+		size_t start = name.len + 3, end = start;
+		while (end < target->len && !strchr("/?#", target->ptr[end]))
+			end++;
+		if (!kh_authority_parse(&out->authority, kh_slice_sub(*target, start, end),
+					kh_scheme_port(schemes[i]), err))
+			return false;
+		out->absolute = true;
+		out->scheme = schemes[i];
+		*target = kh_slice_sub(*target, end, target->len);
+		return true;
+	}
+	return refuse(err, *target, "neither begins with '/' nor with 'http://' or 'https://'");
+}
+
+static bool normalise(struct kh_target *out, struct kh_err *err)
+{
+	bool differs;
+
+	if (!kh_path_normalise(out->raw_path, &out->store, err))
+		return false;
+	size_t len = kh_buf_len(&out->store);
+	if (!kh_path_slashed(kh_buf_view(&out->store), &out->store, &differs))
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "path of %zu bytes: no room", len);
+	struct kh_slice all = kh_buf_view(&out->store);
+	out->path = kh_slice_sub(all, 0, len);
+	if (differs)
+		out->path_slashed = kh_slice_sub(all, len, all.len);
+	return true;
+}
+
+bool kh_target_parse(struct kh_target *out, struct kh_slice method, struct kh_slice target,
+		     struct kh_err *err)
+{
+	struct kh_slice rest = target;
+
+	memset(out, 0, sizeof(*out));
+	kh_buf_init(&out->store, 2 * (size_t)KH_LIMIT_LINE_BYTES);
+	if (kh_slice_eq(target, KH_SLICE("*"))) {
+		if (!kh_slice_eq(method, KH_SLICE("OPTIONS")))
+			return refuse(err, target, "'*' goes with OPTIONS only");
+		out->raw = out->raw_path = out->path = target;
+		return true;
+	}
+	if (target.len == 0)
+		return refuse(err, target, "is empty");
+	if (target.ptr[0] != '/' && !take_absolute(out, &rest, err))
+		return false;
+
+	size_t mark = kh_slice_find(rest, '?', 0);
+	out->raw = rest;
+	out->raw_path = kh_slice_sub(rest, 0, mark);
+	if (kh_slice_find(out->raw_path, '#', 0) < out->raw_path.len)
+		return refuse(err, target, "a fragment is never sent");
+	if (mark < rest.len) {
+		out->query = kh_slice_sub(rest, mark + 1, rest.len);
+		if (!check_query(out->query, target, err))
+			return false;
+	}
+	if (out->raw_path.len == 0) {
+		/* "http://host": '/' (or '*' for OPTIONS, RFC 9112 §3.2.4) is what is sent. With a
+		 * query behind it there is no view of "/?…" to give, and nobody sends it. */
+		if (mark < rest.len)
+			return refuse(err, target, "a query without a path");
+		out->raw = kh_slice_eq(method, KH_SLICE("OPTIONS")) ? KH_SLICE("*") : KH_SLICE("/");
+		out->raw_path = out->path = out->raw;
+		return true;
+	}
+	return normalise(out, err);
+}
+
+void kh_target_fini(struct kh_target *target)
+{
+	kh_buf_fini(&target->store);
+}
+
+bool kh_query_next(struct kh_slice *rest, struct kh_slice *name, struct kh_slice *value)
+{
+	if (!rest->ptr)
+		return false;
+	size_t end = 0;
+	while (end < rest->len && rest->ptr[end] != '&' && rest->ptr[end] != ';')
+		end++;
+	struct kh_slice parameter = kh_slice_sub(*rest, 0, end);
+	size_t equals = kh_slice_find(parameter, '=', 0);
+	*name = kh_slice_sub(parameter, 0, equals);
+	*value = kh_slice_sub(parameter, equals + 1, parameter.len);
+	*rest = end < rest->len ? kh_slice_sub(*rest, end + 1, rest->len) : kh_slice_of(NULL, 0);
+	return true;
+}
