@@ -7,68 +7,217 @@ DATADIR ?= $(PREFIX)/share
 MANDIR ?= $(DATADIR)/man
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 
+# VARIANT: asan, fuzz or cov; each has a folder of its own under build/.
 VARIANT ?=
 B := build$(if $(VARIANT),/$(VARIANT))
 V ?= 0
 Q := $(if $(filter 1,$(V)),,@)
-say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' '$(1)' '$(2)';)
+quiet := $(findstring s,$(firstword -$(MAKEFLAGS)))
+say = $(if $(filter 1,$(V)),,@$(if $(quiet),,printf '  %-7s %s\n' '$(1)' '$(2)';))
+, := ,
 
+# All cores, unless -j says otherwise.
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
+endif
+
+.PHONY: all
+all: ## build build/keyhole and build/keyhole-init (the default)
+
+# --- what the build needs; targets that bring it themselves, or need none of it, don't ask for it
 PKGS := openssl libevent libevent_pthreads libcares yaml-0.1 libseccomp
-PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
-PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
+SELF_RELIANT := help clean deps demo test format uninstall lint-text
+ifneq ($(filter-out $(SELF_RELIANT),$(or $(MAKECMDGOALS),all)),)
+BUILDS := 1
+ifeq ($(shell command -v pkg-config 2>/dev/null),)
+$(error pkg-config is missing. Run: deploy/install-deps.sh build)
+endif
+MISSING := $(shell for p in $(PKGS); do pkg-config --exists $$p || echo $$p; done)
+ifneq ($(MISSING),)
+$(error missing: $(MISSING). Run: deploy/install-deps.sh build)
+endif
+ifeq ($(shell command -v $(lastword $(CC)) 2>/dev/null),)
+$(error no compiler "$(CC)". Run: deploy/install-deps.sh build (or: make CC=...))
+endif
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS))
+PKG_LIBS := $(shell pkg-config --libs $(PKGS))
+endif
 
-WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wformat=2 \
+# --- flags
+WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wformat=2 -Wdate-time \
 	-Wstrict-prototypes -Wmissing-prototypes -Wcast-qual -Wwrite-strings -Wvla -Wswitch-enum -Werror
 HARDEN := -fstack-protector-strong -fstack-clash-protection -fcf-protection=full -fPIE
 HARDEN_LD := -pie -Wl,-z,relro,-z,now,-z,noexecstack
+ifneq ($(filter-out x86_64 i386 i686,$(shell uname -m)),)
+HARDEN := $(filter-out -fcf-protection=full,$(HARDEN))
+endif
 OPT := -O2 -g
 FORTIFY := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3
-ifeq ($(VARIANT),asan)
+INIT_OPT := -Os -g -ffunction-sections -fdata-sections
+INIT_HARDEN := $(HARDEN) $(FORTIFY)
+ifneq ($(filter asan fuzz,$(VARIANT)),)
 OPT := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 FORTIFY :=
 HARDEN := -fPIE
 HARDEN_LD := -pie
 endif
+ifeq ($(VARIANT),fuzz)
+OPT += -fsanitize=fuzzer-no-link
+endif
+ifeq ($(VARIANT),cov)
+OPT := -O0 -g --coverage
+FORTIFY :=
+endif
 CFLAGS ?=
 LDFLAGS ?=
-KH_CFLAGS = -std=c17 -D_GNU_SOURCE $(OPT) $(WARN) $(HARDEN) $(FORTIFY) -Iinclude $(PKG_CFLAGS) \
-	-DKH_VERSION='"$(VERSION)"' -DKH_LIBEXECDIR='"$(LIBEXECDIR)"' -DKH_DATADIR='"$(DATADIR)/keyhole"' -MMD -MP $(CFLAGS)
+# The same bytes wherever the tree lies.
+PREFIX_MAP := -ffile-prefix-map=$(CURDIR)=.
+BASE_CFLAGS = -std=c17 -D_GNU_SOURCE $(WARN) -Iinclude $(PREFIX_MAP) -DKH_VERSION='"$(VERSION)"' \
+	-DKH_LIBEXECDIR='"$(LIBEXECDIR)"' -DKH_DATADIR='"$(DATADIR)/keyhole"' -MMD -MP
+KH_CFLAGS = $(BASE_CFLAGS) $(OPT) $(HARDEN) $(FORTIFY) $(PKG_CFLAGS) $(CFLAGS)
+INIT_CFLAGS = $(BASE_CFLAGS) $(INIT_OPT) $(INIT_HARDEN) $(CFLAGS)
 
-LIB_SRC := $(wildcard $(addsuffix /*.c,$(addprefix src/,base config policy net tls http credential llm audit proxy keeper sandbox)))
-CLI_SRC := $(wildcard src/cli/*.c)
-INIT_SRC := $(wildcard src/init/*.c)
+# Another compiler or another flag: everything is built anew.
+ifdef BUILDS
+FLAGS := $(filter-out ccache,$(CC)) $(shell $(CC) --version 2>/dev/null | head -n 1) | $(KH_CFLAGS) \
+	| $(INIT_CFLAGS) | $(HARDEN_LD) $(LDFLAGS) $(PKG_LIBS)
+ifneq ($(strip $(file <$(B)/flags)),$(strip $(FLAGS)))
+$(shell mkdir -p $(B))
+$(file >$(B)/flags,$(strip $(FLAGS)))
+endif
+endif
+
+# --- the library and the two binaries
+LIB_SRC := $(sort $(wildcard $(addsuffix /*.c,$(addprefix src/,base config policy net tls http credential \
+	llm audit proxy keeper sandbox sandbox/engines))))
+CLI_SRC := $(sort $(wildcard src/cli/*.c))
+INIT_SRC := $(sort $(wildcard src/init/*.c))
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
-.PHONY: all
 all: $(B)/keyhole $(B)/keyhole-init
 
-$(B)/obj/%.o: %.c
+$(B)/obj/src/init/%.o: src/init/%.c $(B)/flags
+	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(INIT_CFLAGS) -c -o $@ $<
+
+$(B)/obj/%.o: %.c $(B)/flags
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(KH_CFLAGS) -c -o $@ $<
 
 $(B)/libkeyhole.a: $(call obj,$(LIB_SRC))
-	$(call say,AR,$@)rm -f $@ && $(AR) rcs $@ $^
+	$(call say,AR,$@)rm -f $@ && $(AR) rcsD $@ $^
 
 $(B)/keyhole: $(call obj,$(CLI_SRC)) $(B)/libkeyhole.a
 	$(call say,LD,$@)$(CC) $(OPT) $(HARDEN_LD) $(LDFLAGS) -o $@ $^ $(PKG_LIBS) -lpthread
 
-# Static, without a run-time dependency: it runs in any root.
-$(B)/keyhole-init: $(INIT_SRC)
-	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(filter-out -MMD -MP,$(KH_CFLAGS)) -fno-pie -static $(LDFLAGS) -o $@ $^
+# Static, without a run-time dependency: it runs in any root. No sanitizer goes in.
+$(B)/keyhole-init: $(call obj,$(INIT_SRC))
+	$(call say,LD,$@)$(CC) $(INIT_OPT) -static-pie -s -Wl,--gc-sections -Wl,-z,relro,-z,now,-z,noexecstack \
+		$(LDFLAGS) -o $@ $^
 
-UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/test_*.c))
+# --- tests
+UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(sort $(wildcard tests/unit/test_*.c)))
+UNIT_SECONDS ?= 120
+# A test that replaces functions names them in its first lines: /* wrap: connect getsockopt */
 $(B)/unit/%: tests/unit/%.c $(B)/libkeyhole.a
 	$(call say,TEST,$@)mkdir -p $(@D) && $(CC) $(KH_CFLAGS) -Wno-missing-prototypes -Isrc -Itests/unit $(HARDEN_LD) \
-		$(addprefix -Wl$(,)--wrap=,$(shell sed -n 's|^/\* wrap: \(.*\) \*/|\1|p' $<)) -o $@ $< $(B)/libkeyhole.a -lcmocka $(PKG_LIBS) -lpthread
-, := ,
+		$(addprefix -Wl$(,)--wrap=,$(shell sed -n 's|^/\* wrap: \(.*\) \*/|\1|p' $<)) $(LDFLAGS) \
+		-o $@ $< $(B)/libkeyhole.a -lcmocka $(PKG_LIBS) -lpthread
 
-.PHONY: unit asan
-unit: $(UNIT)
-	@for t in $(UNIT); do $$t || exit 1; done
-asan:
-	+$(Q)$(MAKE) VARIANT=asan unit
+.PHONY: unit unit-programs asan test
+unit-programs: $(UNIT)
+unit: $(UNIT) ## build and run the unit tests
+	@for t in $(UNIT); do timeout $(UNIT_SECONDS) $$t || { echo "$$t: failed" >&2; exit 1; }; done
+asan: ## the unit tests under AddressSanitizer and UBSan
+	+$(Q)$(MAKE) --no-print-directory VARIANT=asan unit
+test: ## install what is missing, build, run every test; ends with "N passed, N failed, N skipped"
+	+$(Q)tests/run.sh
 
-.PHONY: clean
-clean:
-	rm -rf build
+# --- fuzzing: one libFuzzer program a parser; the corpora are replayed without libFuzzer
+FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
+FUZZ_SECONDS ?=
+FUZZ_CC ?= clang
+.PHONY: fuzz fuzz-programs fuzz-replay fuzz-replay-programs
+ifeq ($(VARIANT),fuzz)
+FUZZ_MAIN := -fsanitize=fuzzer
+else
+FUZZ_MAIN := $(B)/obj/tests/fuzz/replay.o
+endif
+$(B)/fuzz/%: tests/fuzz/%.c $(B)/libkeyhole.a $(filter %.o,$(FUZZ_MAIN))
+	$(call say,FUZZ,$@)mkdir -p $(@D) && $(CC) $(KH_CFLAGS) -Wno-missing-prototypes -Isrc $(HARDEN_LD) $(LDFLAGS) \
+		-o $@ $< $(FUZZ_MAIN) $(B)/libkeyhole.a $(PKG_LIBS) -lpthread
+fuzz-programs: $(addprefix $(B)/fuzz/fuzz_,$(FUZZ_NAMES))
+fuzz: ## build the fuzzers with clang; FUZZ_SECONDS=60 runs each for so long (FUZZ_NAMES="host wire": these)
+	+$(Q)$(MAKE) --no-print-directory VARIANT=fuzz CC="$(FUZZ_CC)" fuzz-programs
+	$(if $(FUZZ_SECONDS),$(Q)tests/fuzz/run.sh $(FUZZ_SECONDS) $(FUZZ_NAMES))
+fuzz-replay-programs: $(addprefix $(B)/fuzz/fuzz_,$(FUZZ_NAMES))
+fuzz-replay: ## feed the committed corpora to the fuzz targets under ASan and UBSan
+	+$(Q)$(MAKE) --no-print-directory VARIANT=asan fuzz-replay-programs
+	@for n in $(FUZZ_NAMES); do \
+		timeout $(UNIT_SECONDS) build/asan/fuzz/fuzz_$$n tests/fuzz/corpus/$$n || exit 1; done
 
--include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
+# --- a closer look
+C_FILES := $(sort $(wildcard include/keyhole/*.h src/*/*.[ch] src/*/*/*.[ch] tests/unit/*.[ch] tests/fuzz/*.[ch]))
+HEADERS := $(filter %.h,$(C_FILES))
+SH_FILES = $(shell grep -lE '^\#!(/bin/sh|/bin/bash|/usr/bin/env (ba)?sh)' $$(git ls-files -co --exclude-standard 2>/dev/null))
+.PHONY: lint lint-text lint-tidy lint-cppcheck format cov
+lint: lint-text lint-tidy lint-cppcheck ## clang-format, house rules, shellcheck, clang-tidy, cppcheck
+lint-text:
+	$(call say,FORMAT,clang-format)clang-format --dry-run -Werror $(C_FILES)
+	$(call say,HOUSE,tests/house.sh)tests/house.sh
+	$(call say,SHELL,shellcheck)shellcheck $(SH_FILES)
+build/tidy/%.ok: %.c $(HEADERS) .clang-tidy
+	$(call say,TIDY,$<)mkdir -p $(@D) && clang-tidy --quiet --warnings-as-errors='*' $< -- \
+		$(filter-out -MMD -MP -Werror,$(BASE_CFLAGS)) $(PKG_CFLAGS) -Isrc -Itests/unit 2>$@.err \
+		|| { cat $@.err; rm -f $@.err; exit 1; }; rm -f $@.err; touch $@
+lint-tidy: $(patsubst %.c,build/tidy/%.ok,$(filter %.c,$(C_FILES)))
+lint-cppcheck:
+	$(call say,CHECK,cppcheck)mkdir -p build/cppcheck && cppcheck --quiet --error-exitcode=1 --std=c11 \
+		--enable=warning,performance,portability --inline-suppr --library=posix --library=gnu \
+		--suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches \
+		--cppcheck-build-dir=build/cppcheck -D_GNU_SOURCE -DKH_VERSION='"$(VERSION)"' -Iinclude src
+format: ## put every C file into the house's format
+	$(Q)clang-format -i $(C_FILES)
+cov: ## line coverage of the unit tests, a line a file, the least covered first
+	+$(Q)$(MAKE) --no-print-directory VARIANT=cov unit-programs
+	$(Q)find build/cov -name '*.gcda' -delete; for t in build/cov/unit/test_*; do \
+		case $$t in *.d | *.gcno | *.gcda) ;; *) timeout $(UNIT_SECONDS) $$t >/dev/null 2>&1 || echo "$$t failed" ;; esac; done
+	@find build/cov/obj/src -name '*.gcda' -exec gcov -n {} + 2>/dev/null | awk '\
+		/^File / { f = $$2; gsub(/\x27/, "", f) } \
+		/^Lines executed/ && f ~ /^src\// { split($$2, a, /[:%]/); printf "%7.1f%% of %5d  %s\n", a[2], $$NF, f; \
+			hit += a[2] * $$NF / 100; all += $$NF } /^$$/ { f = "" } \
+		END { if (all) printf "%7.1f%% of %5d  in all\n", 100 * hit / all, all }' | sort -n
+
+# --- for users
+.PHONY: deps demo install uninstall help clean
+deps: ## install every package that building and testing needs
+	$(Q)deploy/install-deps.sh build run test
+demo: ## install what is missing, build, and show what keyhole does
+	$(Q)deploy/install-deps.sh build run test
+	+$(Q)$(MAKE) --no-print-directory all
+	$(Q)deploy/demo/run.sh
+
+MAN := $(sort $(wildcard docs/man/*.[1-8]))
+INSTALLED = $(BINDIR)/keyhole $(LIBEXECDIR)/keyhole-init $(UNITDIR)/keyhole.service \
+	$(foreach m,$(MAN),$(MANDIR)/man$(subst .,,$(suffix $(m)))/$(notdir $(m))) \
+	$(addprefix $(DATADIR)/keyhole/policies/,$(notdir $(wildcard policies/*.yaml)))
+install: all ## install under PREFIX (and DESTDIR)
+	$(Q)install -D -m 0755 build/keyhole '$(DESTDIR)$(BINDIR)/keyhole'
+	$(Q)install -D -m 0755 build/keyhole-init '$(DESTDIR)$(LIBEXECDIR)/keyhole-init'
+	$(Q)for p in policies/*.yaml; do install -D -m 0644 "$$p" "$(DESTDIR)$(DATADIR)/keyhole/$$p" || exit 1; done
+	$(Q)for m in $(MAN); do \
+		install -D -m 0644 "$$m" "$(DESTDIR)$(MANDIR)/man$${m##*.}/$${m##*/}" || exit 1; done
+	$(Q)mkdir -p build && sed 's|@BINDIR@|$(BINDIR)|g' deploy/systemd/keyhole.service >build/keyhole.service && \
+		install -D -m 0644 build/keyhole.service '$(DESTDIR)$(UNITDIR)/keyhole.service'
+uninstall: ## remove what install put there
+	$(Q)for f in $(INSTALLED); do rm -f "$(DESTDIR)$$f"; done
+	$(Q)for d in '$(DATADIR)/keyhole/policies' '$(DATADIR)/keyhole' '$(LIBEXECDIR)'; do \
+		if [ -d "$(DESTDIR)$$d" ]; then rmdir --ignore-fail-on-non-empty "$(DESTDIR)$$d"; fi; done
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo '  Variables: CC, CFLAGS, LDFLAGS, V=1, VARIANT, PREFIX, DESTDIR, FUZZ_SECONDS'
+clean: ## remove build/
+	$(Q)rm -rf build
+
+ifdef BUILDS
+-include $(shell find $(B)/obj $(B)/unit $(B)/fuzz -name '*.d' 2>/dev/null)
+endif

@@ -22,7 +22,7 @@
 
 static int epoll_fd = -1;
 
-static void complain(const char *fmt, va_list args)
+__attribute__((format(printf, 1, 0))) static void complain(const char *fmt, va_list args)
 {
 	char line[512] = "keyhole-init: ";
 	size_t used = strlen(line);
