@@ -3,8 +3,18 @@
 #define KEYHOLE_WORKER_H
 
 /* `keyhole worker`, exec'd by the keeper with the channel on this descriptor and nothing else but
- * stderr. Return: exit status. */
+ * stderr (and /dev/null on 0 and 1). Return: exit status. */
 enum { KH_WORKER_CHANNEL_FD = 3 };
+
+enum kh_worker_exit {
+	KH_WORKER_EXIT_DRAINED = 0,
+	KH_WORKER_EXIT_USAGE = 2,   /* not started by a keeper */
+	KH_WORKER_EXIT_START = 3,   /* it can't start; another try would most likely end the same
+				       way */
+	KH_WORKER_EXIT_ORPHAN = 4,  /* the keeper is gone, or not to be understood */
+	KH_WORKER_EXIT_NO_EXEC = 5, /* the binary could not be executed */
+};
+
 int kh_worker_main(void);
 
 #endif

@@ -1,0 +1,382 @@
+/* keeper.c - the parent process: it holds the keys, starts the worker, and keeps one running */
+
+/*
+ * The start: harden, start the worker's process, and while that one loads, open the CA, read the
+ * secrets, lock the journal, listen; then hand the worker what it needs and tell the launcher. One
+ * loop waits for signals and for the worker's messages:
+ *
+ *   the worker ends           a new one at once; when they die young again and again, after 100 ms
+ *                             doubling to a second, for ever. Only the first of all, if it ends
+ * with the status "can't start", is the daemon's own failure to start. SIGTERM, SIGINT DRAIN, at
+ * most timeouts.drain, then SIGKILL. A second one: at once. SIGHUP                    said to be
+ * unsupported
+ *
+ * Listeners and journal stay open here all along, so connections queue while no worker is there.
+ */
+
+#include "keeper_internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <openssl/crypto.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/clock.h>
+#include <keyhole/log.h>
+#include <keyhole/worker.h>
+
+enum {
+	/* Until READY: reading a long journal takes its time, hanging does not. */
+	START_MS = 60 * 1000,
+	/* Lived that long after READY: it was no failed start. */
+	PROVEN_MS = 500,
+	PAUSE_FIRST_MS = 100,
+	PAUSE_MOST_MS = 1000,
+};
+
+struct keeper {
+	struct kh_keeper_options *options;
+	struct kh_config *config;
+	struct kh_ca *ca;
+	struct kh_vault vault;
+	struct kh_sockets sockets;
+	struct kh_ward ward;
+	int signals;
+	unsigned failures;   /* workers in a row that died young */
+	uint64_t restart_ms; /* 0: none is due */
+	uint64_t drain_ms;   /* when draining ends; 0: not draining */
+	bool has_served;
+	bool over;
+	int status;
+};
+
+/* --- start ------------------------------------------------------------------------------------ */
+
+static bool harden(const struct kh_keeper_options *options, struct kh_err *err)
+{
+	struct rlimit none = { 0, 0 };
+	(void)umask(077);
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0 || setrlimit(RLIMIT_CORE, &none) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "hardening the keeper");
+	if (!options->one_run)
+		return true;
+	/* A ^C in the terminal is the command's, and this daemon is the launcher's: its end ends
+	 * it. */
+	(void)setsid();
+	if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "tying the keeper to its parent");
+	return true;
+}
+
+static bool open_signals(struct keeper *k, struct kh_err *err)
+{
+	sigset_t set;
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGHUP);
+	(void)sigaddset(&set, SIGCHLD);
+	(void)signal(SIGPIPE, SIG_IGN);
+	/* An ignored SIGCHLD, which exec would pass on, makes zombies vanish with their status. */
+	(void)signal(SIGCHLD, SIG_DFL);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) == 0)
+		k->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return k->signals >= 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "signals");
+}
+
+static bool open_authority(struct keeper *k, struct kh_err *err)
+{
+	const struct kh_config *config = k->config;
+	k->ca = config->ca_certificate_path
+			? kh_ca_open(config->ca_certificate_path, config->ca_key_path, err)
+			: kh_ca_new(err);
+	if (!k->ca)
+		return false;
+	k->ward.ca = k->ca;
+	kh_signer_init(&k->ward.signer, k->ca);
+	return true;
+}
+
+static void own_sockets(struct keeper *k)
+{
+	const struct kh_keeper_options *options = k->options;
+	for (size_t i = 0; options->socket_uid != (uid_t)-1 && i < k->config->n_listeners; i++) {
+		k->config->listeners[i].owner = options->socket_uid;
+		k->config->listeners[i].group = options->socket_gid;
+	}
+}
+
+static bool start(struct keeper *k, struct kh_err *err)
+{
+	struct kh_config *config = k->config;
+	if (k->options->one_run && config->log_level == KH_LOG_INFO)
+		config->log_level = KH_LOG_WARN;
+	kh_log_set_level(config->log_level);
+	own_sockets(k);
+	if (!harden(k->options, err) || !open_signals(k, err) || !kh_ward_spawn(&k->ward, err))
+		return false;
+	/* No openssl.cnf: what this program does is not for a file to change, and it costs time. */
+	(void)OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
+	if (!kh_vault_open(&k->vault, config, k->options->one_run, err) ||
+	    !open_authority(k, err) || !kh_sockets_open(&k->sockets, config, err))
+		return false;
+	return kh_ward_feed(&k->ward, err);
+}
+
+static bool tell_ready(struct keeper *k, struct kh_err *err)
+{
+	if (k->options->ready_fd < 0)
+		return true;
+	kh_cleanup(kh_ready_fini) struct kh_ready ready = { .ok = true };
+	ready.ca_pem = kh_slice_dup(kh_ca_pem(k->ca));
+	ready.audit_path = strdup(k->config->audit_path);
+	if (!ready.ca_pem || !ready.audit_path)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "readiness: no memory");
+	return kh_vault_placeholders(&k->vault, &ready, err) &&
+	       kh_ready_write(k->options->ready_fd, &ready, err);
+}
+
+/* To the launcher where there is one; it says it to its user. */
+static void tell_failure(const struct keeper *k, const struct kh_err *why)
+{
+	struct kh_ready ready = { .ok = false, .error = strdup(why->text) };
+	if (k->options->ready_fd < 0 || !ready.error ||
+	    !kh_ready_write(k->options->ready_fd, &ready, NULL))
+		kh_log_error("%s", why->text);
+	kh_ready_fini(&ready);
+}
+
+static void close_option(int *fd)
+{
+	if (*fd >= 0)
+		(void)close(*fd);
+	*fd = -1;
+}
+
+/* --- the worker's life ------------------------------------------------------------------------ */
+
+static void say_how_it_ended(const struct keeper *k, pid_t pid, int status)
+{
+	const char *then = k->drain_ms ? "" : "; a new one is started";
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
+		kh_log_error("worker %ld made a system call that it may not make, and was killed "
+			     "for it%s",
+			     (long)pid, then);
+	else if (WIFSIGNALED(status))
+		kh_log_error("worker %ld was killed by signal %d (%s)%s", (long)pid,
+			     WTERMSIG(status), strsignal(WTERMSIG(status)), then);
+	else
+		kh_log_error("worker %ld ended with status %d%s", (long)pid, WEXITSTATUS(status),
+			     then);
+}
+
+/* The first worker of all could not start, and says that the next one could not either. */
+static bool is_hopeless(const struct keeper *k, int status)
+{
+	return !k->has_served && WIFEXITED(status) &&
+	       (WEXITSTATUS(status) == KH_WORKER_EXIT_START ||
+		WEXITSTATUS(status) == KH_WORKER_EXIT_NO_EXEC);
+}
+
+static uint64_t pause_before_next(const struct keeper *k)
+{
+	if (k->failures < 2)
+		return 0;
+	unsigned doublings = k->failures - 2;
+	uint64_t pause = doublings < 8 ? (uint64_t)PAUSE_FIRST_MS << doublings : PAUSE_MOST_MS;
+	return pause < PAUSE_MOST_MS ? pause : PAUSE_MOST_MS;
+}
+
+static void stop(struct keeper *k, int status)
+{
+	k->over = true;
+	k->status = status;
+}
+
+static void on_worker_end(struct keeper *k, pid_t pid, int status)
+{
+	uint64_t now = kh_clock_mono_ms();
+	if (k->drain_ms) {
+		if (!k->ward.drained)
+			say_how_it_ended(k, pid, status);
+		stop(k, 0);
+		return;
+	}
+	if (is_hopeless(k, status)) {
+		kh_log_error("the worker can't start (status %d); giving up", WEXITSTATUS(status));
+		stop(k, 1);
+		return;
+	}
+	say_how_it_ended(k, pid, status);
+	bool proven = k->ward.serving_ms && now - k->ward.serving_ms >= PROVEN_MS;
+	k->failures = proven ? 0 : k->failures + 1;
+	k->restart_ms = now + pause_before_next(k);
+}
+
+static void start_next(struct keeper *k)
+{
+	struct kh_err err = KH_ERR_INIT;
+	k->restart_ms = 0;
+	if (kh_ward_spawn(&k->ward, &err)) {
+		if (kh_ward_feed(&k->ward, &err))
+			return;
+		kh_ward_condemn(&k->ward); /* its end brings the next try */
+		kh_log_error("%s", err.text);
+		return;
+	}
+	k->failures++;
+	k->restart_ms = kh_clock_mono_ms() + PAUSE_MOST_MS;
+	kh_log_error("%s", err.text);
+}
+
+static void reap(struct keeper *k)
+{
+	int status;
+	pid_t pid = k->ward.pid;
+	if (kh_ward_reap(&k->ward, false, &status))
+		on_worker_end(k, pid, status);
+}
+
+static void note_serving(struct keeper *k)
+{
+	if (k->has_served || !k->ward.serving_ms)
+		return;
+	k->has_served = true;
+	kh_log_info("serving (worker %ld, secrets in %s)", (long)k->ward.pid, kh_secret_backing());
+	if (k->options->serving_fd >= 0)
+		(void)!write(k->options->serving_fd, "\n", 1);
+	close_option(&k->options->serving_fd);
+}
+
+/* --- signals and time ------------------------------------------------------------------------- */
+
+static void drain(struct keeper *k)
+{
+	k->drain_ms = kh_clock_mono_ms() + k->config->timeouts.drain;
+	k->restart_ms = 0;
+	kh_log_info("draining");
+	kh_ward_drain(&k->ward);
+	kh_sockets_shut(&k->sockets);
+	if (k->ward.state == KH_WARD_NONE)
+		stop(k, 0);
+}
+
+static void on_signal(struct keeper *k, uint32_t sig)
+{
+	if (sig == SIGHUP) {
+		kh_log_warn("reload is not supported yet; restart");
+	} else if (sig == SIGTERM || sig == SIGINT) {
+		if (!k->drain_ms)
+			drain(k);
+		else
+			stop(k, 0);
+	}
+}
+
+static void read_signals(struct keeper *k)
+{
+	struct signalfd_siginfo info;
+	while (read(k->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		on_signal(k, info.ssi_signo);
+}
+
+/* When time alone makes something happen; 0: never. */
+static uint64_t next_deadline(const struct keeper *k)
+{
+	if (k->ward.state == KH_WARD_NONE)
+		return k->restart_ms;
+	if (k->ward.state == KH_WARD_STARTING)
+		return k->ward.started_ms + START_MS;
+	return k->drain_ms;
+}
+
+static void on_deadline(struct keeper *k)
+{
+	if (k->ward.state == KH_WARD_NONE) {
+		start_next(k);
+		return;
+	}
+	if (k->ward.state == KH_WARD_STARTING)
+		kh_log_error("worker %ld does not get ready: it is killed", (long)k->ward.pid);
+	else if (k->ward.state == KH_WARD_DRAINING)
+		kh_log_warn("what still ran at the end of timeouts.drain is cut off");
+	kh_ward_condemn(&k->ward);
+}
+
+static int poll_timeout(uint64_t deadline)
+{
+	if (deadline == 0)
+		return -1;
+	uint64_t now = kh_clock_mono_ms();
+	return deadline > now ? (int)(deadline - now) : 0;
+}
+
+static void turn(struct keeper *k)
+{
+	bool listening = k->ward.state != KH_WARD_NONE && k->ward.state != KH_WARD_CONDEMNED;
+	struct pollfd fds[2] = {
+		{ .fd = k->signals, .events = POLLIN },
+		{ .fd = listening ? k->ward.channel.fd : -1, .events = POLLIN },
+	};
+	/* A condemned worker has no deadline: its SIGCHLD comes. */
+	uint64_t deadline = k->ward.state == KH_WARD_CONDEMNED ? 0 : next_deadline(k);
+	int n = poll(fds, 2, poll_timeout(deadline));
+	if (n < 0 && errno != EINTR) {
+		kh_log_error("poll: %s", strerror(errno));
+		stop(k, 1);
+		return;
+	}
+	if (n > 0 && fds[1].revents)
+		kh_ward_receive(&k->ward);
+	note_serving(k);
+	if (n > 0 && fds[0].revents)
+		read_signals(k);
+	reap(k);
+	if (!k->over && deadline && kh_clock_mono_ms() >= deadline && deadline == next_deadline(k))
+		on_deadline(k);
+}
+
+static void finish(struct keeper *k)
+{
+	int status;
+	kh_ward_condemn(&k->ward);
+	(void)kh_ward_reap(&k->ward, true, &status);
+	kh_sockets_close(&k->sockets);
+	kh_vault_close(&k->vault);
+	kh_signer_fini(&k->ward.signer);
+	kh_ca_free(k->ca);
+	close_option(&k->signals);
+	close_option(&k->options->serving_fd);
+	kh_config_free(k->config);
+}
+
+int kh_keeper_run(struct kh_keeper_options *options)
+{
+	struct keeper k = { .options = options, .config = options->config, .signals = -1 };
+	struct kh_err err = KH_ERR_INIT;
+	kh_log_set_role("keeper");
+	k.ward = (struct kh_ward){ .config = k.config,
+				   .vault = &k.vault,
+				   .sockets = &k.sockets,
+				   .pid = -1,
+				   .channel = { .fd = -1 } };
+	k.vault.config = k.config;
+	k.sockets = (struct kh_sockets){ .config = k.config, .journal = -1 };
+	if (!start(&k, &err) || !tell_ready(&k, &err)) {
+		tell_failure(&k, &err);
+		stop(&k, 1);
+	}
+	close_option(&options->ready_fd);
+	while (!k.over)
+		turn(&k);
+	finish(&k);
+	return k.status;
+}

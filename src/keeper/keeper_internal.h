@@ -1,0 +1,138 @@
+/* keeper_internal.h - the parts of the parent process */
+#ifndef KEYHOLE_KEEPER_INTERNAL_H
+#define KEYHOLE_KEEPER_INTERNAL_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include <keyhole/authority.h>
+#include <keyhole/channel.h>
+#include <keyhole/config.h>
+#include <keyhole/keeper.h>
+#include <keyhole/secret.h>
+
+/* sources.c: one value */
+enum kh_source_result {
+	KH_SOURCE_GOT = 1,
+	KH_SOURCE_ABSENT,  /* no such variable or file, or an empty one */
+	KH_SOURCE_REFUSED, /* it is there and can't be used */
+};
+/*
+ * Reads the value from where the configuration says, into *out. A variable's value is overwritten
+ * where it stands in the environment, whatever comes of it. `err` names the credential and the
+ * source and never holds a byte of the value.
+ */
+enum kh_source_result kh_source_read(const struct kh_credential_config *credential,
+				     struct kh_secret **out, struct kh_err *err);
+
+/* vault.c: all values, one slot a credential of the configuration */
+struct kh_vault {
+	struct kh_config *config;
+	struct kh_vault_slot {
+		struct kh_secret *secret; /* NULL: not there */
+		uint64_t tried_ms;
+	} * slots;
+};
+
+/*
+ * Reads the values and sets `present` in the configuration. With `one_run`, only those that the
+ * sandbox's own rules name are read, and a rule none of whose credentials is there is an error;
+ * else each missing one is a warning in the log.
+ */
+bool kh_vault_open(struct kh_vault *vault, struct kh_config *config, bool one_run,
+		   struct kh_err *err);
+void kh_vault_close(struct kh_vault *vault);
+/* The vault's own reference; NULL: not there, with the reason. A file that was absent is looked for
+ * again, at most once a second. */
+struct kh_secret *kh_vault_get(struct kh_vault *vault, uint16_t index, struct kh_err *err);
+/* Stand-ins for what the sandbox's rules would put in, into `ready`. */
+bool kh_vault_placeholders(const struct kh_vault *vault, struct kh_ready *ready,
+			   struct kh_err *err);
+
+/* sockets.c: what stays open while workers come and go */
+struct kh_sockets {
+	const struct kh_config *config;
+	struct kh_listening {
+		int fd;
+		dev_t dev; /* of the name that leads to it */
+		ino_t ino;
+	} * listening;
+	size_t count;
+	int journal; /* locked */
+};
+bool kh_sockets_open(struct kh_sockets *sockets, const struct kh_config *config,
+		     struct kh_err *err);
+/* Stops listening and takes the names away, where they are still ours. */
+void kh_sockets_shut(struct kh_sockets *sockets);
+void kh_sockets_close(struct kh_sockets *sockets);
+/* Opens, makes (0600) and locks. Return: -1; where another process holds it, the error says which.
+ */
+int kh_journal_lock(const char *path, struct kh_err *err);
+
+/* files.c: what a worker reads at its start, opened anew for each. The descriptors are the
+ * caller's. */
+enum { KH_ROOTS_MOST = 2 };
+bool kh_roots_open(const struct kh_config *config, int fds[KH_ROOTS_MOST], unsigned *n,
+		   struct kh_err *err);
+/* Sealed copies of resolv.conf and hosts; empty ones for absent files. */
+bool kh_resolver_files(int fds[2], struct kh_err *err);
+
+/* spawn.c: the worker's process */
+/* `channel` is the worker's end. Return: its pid, -1 on error. */
+pid_t kh_spawn_worker(int channel, struct kh_err *err);
+
+/* signer.c: leaves */
+struct kh_signer {
+	const struct kh_ca *ca;
+	struct kh_buf spki; /* of the worker that runs now */
+	double tokens;
+	uint64_t tokens_ms;
+	bool said_flooded;
+};
+void kh_signer_init(struct kh_signer *signer, const struct kh_ca *ca);
+void kh_signer_fini(struct kh_signer *signer);
+/* A new worker: the old one's key is forgotten. */
+void kh_signer_reset(struct kh_signer *signer);
+/* LEAF_KEY's body. Return: false when it is not what a worker sends. */
+bool kh_signer_take_key(struct kh_signer *signer, struct kh_slice body);
+/* LEAF_WANT's body; LEAF's body into `reply`. Return: false when it is not what a worker sends; a
+ * leaf that is refused is an empty one. */
+bool kh_signer_answer(struct kh_signer *signer, struct kh_slice body, struct kh_buf *reply);
+
+/* ward.c: the worker that runs, as the keeper sees it */
+enum kh_ward_state {
+	KH_WARD_NONE = 0, /* no process */
+	KH_WARD_STARTING, /* the process runs, READY has not come */
+	KH_WARD_SERVING,
+	KH_WARD_DRAINING,  /* DRAIN was sent */
+	KH_WARD_CONDEMNED, /* SIGKILL was sent; its end is awaited */
+};
+
+struct kh_ward {
+	struct kh_config *config; /* borrowed, like the next three */
+	const struct kh_ca *ca;
+	struct kh_vault *vault;
+	const struct kh_sockets *sockets;
+	struct kh_signer signer;
+	enum kh_ward_state state;
+	pid_t pid;
+	struct kh_channel channel;
+	uint64_t started_ms, serving_ms; /* of this worker; serving_ms 0: not yet */
+	bool drained;
+	/* The last one that was told, kept for signing. */
+	uint64_t checkpoint_seq;
+	char checkpoint_head[32];
+};
+
+/* The process alone, so that it can start while the keeper prepares what it needs. */
+bool kh_ward_spawn(struct kh_ward *ward, struct kh_err *err);
+/* The start messages, SNAPSHOT to GO; all four borrowed members are set. */
+bool kh_ward_feed(struct kh_ward *ward, struct kh_err *err);
+/* Takes and answers what the worker sent. One that says what it may not is condemned. */
+void kh_ward_receive(struct kh_ward *ward);
+void kh_ward_drain(struct kh_ward *ward);
+void kh_ward_condemn(struct kh_ward *ward);
+/* Return: true when the process has ended; *status is waitpid's, and the state is NONE. */
+bool kh_ward_reap(struct kh_ward *ward, bool wait, int *status);
+
+#endif

@@ -1,0 +1,144 @@
+/* sockets.c - what stays open in the keeper while workers come and go: listeners and journal */
+
+#include "keeper_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/escape.h>
+#include <keyhole/file.h>
+#include <keyhole/listener.h>
+
+/*
+ * Two locks on the journal. flock() belongs to the open file, which the worker shares: the journal
+ * stays locked as long as any of the two lives. It does not say who holds it, so a record lock of
+ * the keeper's own stands beside it, whose only use is to be asked about.
+ */
+static bool lock_journal(int fd, const char *path, struct kh_err *err)
+{
+	struct flock mine = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+		(void)fcntl(fd, F_SETLK, &mine);
+		return true;
+	}
+	int why = errno;
+	if (why != EWOULDBLOCK)
+		return kh_err_sys(err, KH_ERR_SYSTEM, why, "journal %s: can't be locked",
+				  kh_esc_str(path));
+	char holder[48] = "another process";
+	if (fcntl(fd, F_GETLK, &mine) == 0 && mine.l_type != F_UNLCK && mine.l_pid > 0)
+		(void)snprintf(holder, sizeof(holder), "process %ld", (long)mine.l_pid);
+	return kh_err_set(
+		err, KH_ERR_CONFIG,
+		"journal %s: %s writes it already (stop that one, or choose another file)",
+		kh_esc_str(path), holder);
+}
+
+static bool make_folder_of(const char *path, struct kh_err *err)
+{
+	const char *slash = strrchr(path, '/');
+	if (!slash || slash == path)
+		return true;
+	kh_auto_free char *folder = kh_slice_dup(kh_slice_of(path, (size_t)(slash - path)));
+	if (!folder)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
+	return kh_file_mkdirs(folder, 0700, err);
+}
+
+int kh_journal_lock(const char *path, struct kh_err *err)
+{
+	if (!make_folder_of(path, err)) {
+		kh_err_wrap(err, "journal %s", kh_esc_str(path));
+		return -1;
+	}
+	/* Not blocking: a FIFO of that name must not hold the start up. */
+	kh_auto_close int fd =
+		open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) != 0) {
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal %s", kh_esc_str(path));
+		return -1;
+	}
+	if (!S_ISREG(st.st_mode)) {
+		kh_err_set(err, KH_ERR_CONFIG, "journal %s: not a regular file", kh_esc_str(path));
+		return -1;
+	}
+	if (!kh_fd_set_nonblock(fd, false)) {
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal %s", kh_esc_str(path));
+		return -1;
+	}
+	return lock_journal(fd, path, err) ? kh_steal_fd(&fd) : -1;
+}
+
+static bool listen_at(struct kh_listening *l, const struct kh_listener_config *config,
+		      struct kh_err *err)
+{
+	l->fd = kh_listener_open(config, err);
+	if (l->fd < 0)
+		return false;
+	struct stat st;
+	if (lstat(config->unix_path, &st) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s",
+				  kh_esc_str(config->unix_path));
+	l->dev = st.st_dev;
+	l->ino = st.st_ino;
+	return true;
+}
+
+bool kh_sockets_open(struct kh_sockets *sockets, const struct kh_config *config, struct kh_err *err)
+{
+	*sockets = (struct kh_sockets){ .config = config, .journal = -1 };
+	if (config->n_listeners == 0)
+		return kh_err_set(err, KH_ERR_CONFIG,
+				  "nothing to listen on (give `listen:` at least one entry)");
+	if (!config->audit_path)
+		return kh_err_set(
+			err, KH_ERR_CONFIG,
+			"no journal (set `audit: { file: … }`; nothing is forwarded without)");
+	sockets->journal = kh_journal_lock(config->audit_path, err);
+	if (sockets->journal < 0)
+		return false;
+	sockets->listening = calloc(config->n_listeners, sizeof(*sockets->listening));
+	if (!sockets->listening)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "listeners: no memory");
+	for (; sockets->count < config->n_listeners; sockets->count++) {
+		sockets->listening[sockets->count].fd = -1;
+		if (!listen_at(&sockets->listening[sockets->count],
+			       &config->listeners[sockets->count], err)) {
+			sockets->count++; /* it may have been opened */
+			return false;
+		}
+	}
+	return true;
+}
+
+void kh_sockets_shut(struct kh_sockets *sockets)
+{
+	for (size_t i = 0; i < sockets->count; i++) {
+		struct kh_listening *l = &sockets->listening[i];
+		const char *path = sockets->config->listeners[i].unix_path;
+		struct stat st;
+		if (l->fd < 0)
+			continue;
+		if (lstat(path, &st) == 0 && st.st_dev == l->dev && st.st_ino == l->ino)
+			(void)unlink(path);
+		(void)close(l->fd);
+		l->fd = -1;
+	}
+}
+
+void kh_sockets_close(struct kh_sockets *sockets)
+{
+	kh_sockets_shut(sockets);
+	free(sockets->listening);
+	sockets->listening = NULL;
+	sockets->count = 0;
+	if (sockets->journal >= 0)
+		(void)close(sockets->journal);
+	sockets->journal = -1;
+}

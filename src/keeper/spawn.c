@@ -1,0 +1,75 @@
+/* spawn.c - starts a worker: this binary anew, with nothing of the keeper in it */
+
+/*
+ * exec gives the worker a memory of its own, so nothing that the keeper read (keys, the
+ * environment) is in it. What it gets is: an empty environment, /dev/null on 0 and 1 (so that no
+ * descriptor of a connection ever has those numbers), standard error, and the channel.
+ */
+
+#include "keeper_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include <keyhole/worker.h>
+
+/* Close-on-exec of all above; old kernels have no close_range, then each is asked. */
+static bool shut_above(int last)
+{
+	if (syscall(SYS_close_range, (unsigned)last + 1, ~0U, CLOSE_RANGE_CLOEXEC) == 0)
+		return true;
+	long most = sysconf(_SC_OPEN_MAX);
+	for (int fd = last + 1; fd < (most > 0 ? most : 65536); fd++) {
+		int flags = fcntl(fd, F_GETFD);
+		if (flags >= 0 && fcntl(fd, F_SETFD, flags | FD_CLOEXEC) != 0)
+			return false;
+	}
+	return true;
+}
+
+static bool arrange_descriptors(int channel)
+{
+	/* Out of the way of the numbers that are to be given out. */
+	int high = fcntl(channel, F_DUPFD_CLOEXEC, KH_WORKER_CHANNEL_FD + 1);
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	return high >= 0 && null >= 0 && dup2(null, STDIN_FILENO) >= 0 &&
+	       dup2(null, STDOUT_FILENO) >= 0 && dup2(high, KH_WORKER_CHANNEL_FD) >= 0 &&
+	       shut_above(KH_WORKER_CHANNEL_FD);
+}
+
+static void default_signals(void)
+{
+	sigset_t none;
+	(void)sigemptyset(&none);
+	for (int sig = 1; sig < NSIG; sig++)
+		(void)signal(sig, SIG_DFL);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+__attribute__((noreturn)) static void child(int channel, pid_t keeper)
+{
+	static char name[] = "keyhole", verb[] = "worker";
+	char *argv[] = { name, verb, NULL };
+	char *no_environment[] = { NULL };
+
+	default_signals();
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == keeper &&
+	    arrange_descriptors(channel))
+		(void)execve("/proc/self/exe", argv, no_environment);
+	_exit(KH_WORKER_EXIT_NO_EXEC);
+}
+
+pid_t kh_spawn_worker(int channel, struct kh_err *err)
+{
+	pid_t keeper = getpid();
+	pid_t pid = fork();
+	if (pid == 0)
+		child(channel, keeper);
+	if (pid < 0)
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "starting a worker");
+	return pid;
+}

@@ -1,0 +1,232 @@
+/* vault.c - the values of all credentials, in the keeper's secret pages */
+
+#include "keeper_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/clock.h>
+#include <keyhole/credential.h>
+#include <keyhole/escape.h>
+#include <keyhole/log.h>
+
+enum { LOOK_AGAIN_MS = 1000 };
+
+static bool has_listener(const struct kh_config *config, size_t tenant)
+{
+	for (size_t i = 0; i < config->n_listeners; i++) {
+		if (config->listeners[i].tenant == tenant)
+			return true;
+	}
+	return false;
+}
+
+/* Runs `visit` on every rule of the tenants that have a sandbox here, until one returns false. */
+static bool each_rule(const struct kh_config *config,
+		      bool (*visit)(const struct kh_rule *rule, void *arg), void *arg)
+{
+	for (size_t t = 0; t < config->n_tenants; t++) {
+		const struct kh_rules *rules = &config->tenants[t].rules;
+		for (size_t r = 0; has_listener(config, t) && r < rules->count; r++) {
+			if (rules->list[r].n_credentials > 0 && !visit(&rules->list[r], arg))
+				return false;
+		}
+	}
+	return true;
+}
+
+static bool mark_named(const struct kh_rule *rule, void *arg)
+{
+	bool *named = arg;
+	for (size_t i = 0; i < rule->n_credentials; i++)
+		named[rule->credentials[i]] = true;
+	return true;
+}
+
+/* Two credentials may name one variable, which is overwritten at its first reading. */
+static struct kh_secret *same_variable(const struct kh_vault *vault, size_t index)
+{
+	const struct kh_credential_config *list = vault->config->credentials;
+	for (size_t i = 0; i < index; i++) {
+		if (vault->slots[i].secret && list[i].source == KH_SOURCE_ENV &&
+		    list[index].source == KH_SOURCE_ENV &&
+		    strcmp(list[i].source_name, list[index].source_name) == 0)
+			return kh_secret_ref(vault->slots[i].secret);
+	}
+	return NULL;
+}
+
+static enum kh_source_result read_slot(struct kh_vault *vault, size_t index, struct kh_err *err)
+{
+	struct kh_credential_config *credential = &vault->config->credentials[index];
+	struct kh_vault_slot *slot = &vault->slots[index];
+	slot->tried_ms = kh_clock_mono_ms();
+	slot->secret = same_variable(vault, index);
+	enum kh_source_result result =
+		slot->secret ? KH_SOURCE_GOT : kh_source_read(credential, &slot->secret, err);
+	credential->present = slot->secret != NULL;
+	return result;
+}
+
+/* A daemon serves what it can: the tenants of the other credentials are not to suffer. */
+static void read_all(struct kh_vault *vault)
+{
+	for (size_t i = 0; i < vault->config->n_credentials; i++) {
+		struct kh_err err = KH_ERR_INIT;
+		enum kh_source_result result = read_slot(vault, i, &err);
+		if (result != KH_SOURCE_GOT)
+			kh_log(result == KH_SOURCE_REFUSED ? KH_LOG_ERROR : KH_LOG_WARN,
+			       "%s; requests that need it are answered with 503", err.text);
+	}
+}
+
+/* "ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN" */
+static void name_sources(const struct kh_config *config, const struct kh_rule *rule, char *out,
+			 size_t room)
+{
+	size_t len = 0;
+	out[0] = '\0';
+	for (size_t i = 0; i < rule->n_credentials && len + 1 < room; i++) {
+		const struct kh_credential_config *c = &config->credentials[rule->credentials[i]];
+		int n = snprintf(out + len, room - len, "%s%s%s", i > 0 ? " or " : "",
+				 c->source == KH_SOURCE_FILE ? "file " : "",
+				 c->source_name ? kh_esc_str(c->source_name) : c->name);
+		len += n > 0 ? (size_t)n : 0;
+	}
+}
+
+struct check {
+	const struct kh_config *config;
+	struct kh_err *err;
+};
+
+static bool check_rule(const struct kh_rule *rule, void *arg)
+{
+	struct check *check = arg;
+	for (size_t i = 0; i < rule->n_credentials; i++) {
+		if (check->config->credentials[rule->credentials[i]].present)
+			return true;
+	}
+	char sources[256];
+	name_sources(check->config, rule, sources, sizeof(sources));
+	return kh_err_set(
+		check->err, KH_ERR_CREDENTIAL_UNAVAILABLE, "no value for credential %s%s%s: set %s",
+		check->config->credentials[rule->credentials[0]].name,
+		rule->preset ? ", which preset " : "", rule->preset ? rule->preset : "", sources);
+}
+
+/* Nothing but what this sandbox can use. */
+static bool read_named(struct kh_vault *vault, struct kh_err *err)
+{
+	struct kh_config *config = vault->config;
+	kh_auto_free bool *named = calloc(config->n_credentials, sizeof(*named));
+	if (!named)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "credentials: no memory");
+	(void)each_rule(config, mark_named, named);
+	for (size_t i = 0; i < config->n_credentials; i++) {
+		config->credentials[i].present = false;
+		if (named[i] && read_slot(vault, i, err) == KH_SOURCE_REFUSED)
+			return false;
+	}
+	struct check check = { config, err };
+	return each_rule(config, check_rule, &check);
+}
+
+bool kh_vault_open(struct kh_vault *vault, struct kh_config *config, bool one_run,
+		   struct kh_err *err)
+{
+	*vault = (struct kh_vault){ .config = config };
+	if (config->n_credentials == 0)
+		return true;
+	vault->slots = calloc(config->n_credentials, sizeof(*vault->slots));
+	if (!vault->slots)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "credentials: no memory");
+	if (one_run)
+		return read_named(vault, err);
+	read_all(vault);
+	return true;
+}
+
+void kh_vault_close(struct kh_vault *vault)
+{
+	for (size_t i = 0; vault->slots && i < vault->config->n_credentials; i++)
+		kh_secret_unref(vault->slots[i].secret);
+	free(vault->slots);
+	vault->slots = NULL;
+}
+
+struct kh_secret *kh_vault_get(struct kh_vault *vault, uint16_t index, struct kh_err *err)
+{
+	const struct kh_credential_config *credential = &vault->config->credentials[index];
+	struct kh_vault_slot *slot = &vault->slots[index];
+	if (slot->secret)
+		return slot->secret;
+	if (credential->source != KH_SOURCE_FILE ||
+	    kh_clock_mono_ms() - slot->tried_ms < LOOK_AGAIN_MS) {
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "credential %s has no value",
+			   credential->name);
+		return NULL;
+	}
+	slot->tried_ms = kh_clock_mono_ms();
+	if (kh_source_read(credential, &slot->secret, err) == KH_SOURCE_GOT)
+		kh_log_info("credential %s has a value now", credential->name);
+	return slot->secret;
+}
+
+struct marks {
+	const struct kh_config *config;
+	bool *used;
+};
+
+/* The first one of the rule that is there is what goes in. */
+static bool mark_used(const struct kh_rule *rule, void *arg)
+{
+	struct marks *mark = arg;
+	for (size_t i = 0; i < rule->n_credentials; i++) {
+		if (mark->config->credentials[rule->credentials[i]].present) {
+			mark->used[rule->credentials[i]] = true;
+			break;
+		}
+	}
+	return true;
+}
+
+static bool add_placeholder(const struct kh_vault *vault, size_t index, struct kh_ready *ready,
+			    struct kh_err *err)
+{
+	const struct kh_credential_config *credential = &vault->config->credentials[index];
+	for (size_t i = 0; i < ready->n_placeholders; i++) {
+		if (strcmp(ready->placeholders[i].env_name, credential->env_name) == 0)
+			return true;
+	}
+	struct kh_ready_placeholder *p = &ready->placeholders[ready->n_placeholders];
+	p->value = kh_placeholder_new(credential, kh_secret_len(vault->slots[index].secret), err);
+	p->env_name = p->value ? strdup(credential->env_name) : NULL;
+	if (!p->env_name) {
+		free(p->value);
+		p->value = NULL;
+		return kh_err_wrap(err, "stand-in for credential %s", credential->name);
+	}
+	ready->n_placeholders++;
+	return true;
+}
+
+bool kh_vault_placeholders(const struct kh_vault *vault, struct kh_ready *ready, struct kh_err *err)
+{
+	const struct kh_config *config = vault->config;
+	if (config->n_credentials == 0)
+		return true;
+	kh_auto_free bool *used = calloc(config->n_credentials, sizeof(*used));
+	ready->placeholders = calloc(config->n_credentials, sizeof(*ready->placeholders));
+	if (!used || !ready->placeholders)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "stand-ins: no memory");
+	struct marks marks = { config, used };
+	(void)each_rule(config, mark_used, &marks);
+	for (size_t i = 0; i < config->n_credentials; i++) {
+		if (used[i] && config->credentials[i].env_name &&
+		    !add_placeholder(vault, i, ready, err))
+			return false;
+	}
+	return true;
+}

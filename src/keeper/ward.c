@@ -1,0 +1,295 @@
+/* ward.c - the worker that runs, as the keeper sees it */
+
+/*
+ * States: NONE → STARTING → SERVING → DRAINING → NONE, and from each of them CONDEMNED → NONE. Only
+ * kh_ward_reap leads back to NONE: a process is forgotten when it is known to be gone.
+ *
+ * The worker may have been taken over. It is asked nothing; what it says is one of six messages,
+ * each allowed in certain states only, with a body that fits exactly and no descriptor. Anything
+ * else condemns it. An answer that can't be sent condemns it too: the channel's sending times out,
+ * so a worker that stops reading can't hold the keeper up.
+ */
+
+#include "keeper_internal.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/clock.h>
+#include <keyhole/file.h>
+#include <keyhole/limits.h>
+#include <keyhole/log.h>
+#include <keyhole/wire.h>
+
+enum {
+	MESSAGES_A_TURN = 256, /* then signals get their turn */
+	CHECKPOINT_HEAD_BYTES = 32,
+	SNAPSHOT_BYTES = 512 * 1024 * 1024,
+};
+
+bool kh_ward_spawn(struct kh_ward *ward, struct kh_err *err)
+{
+	int ends[2];
+	if (!kh_channel_pair(ends, err))
+		return false;
+	kh_auto_close int theirs = ends[1];
+	if (!kh_channel_init(&ward->channel, ends[0], err)) {
+		(void)close(ends[0]);
+		return false;
+	}
+	ward->pid = kh_spawn_worker(theirs, err);
+	if (ward->pid < 0) {
+		kh_channel_fini(&ward->channel);
+		return false;
+	}
+	ward->state = KH_WARD_STARTING;
+	ward->started_ms = kh_clock_mono_ms();
+	ward->serving_ms = 0;
+	ward->drained = false;
+	return true;
+}
+
+void kh_ward_condemn(struct kh_ward *ward)
+{
+	if (ward->state == KH_WARD_NONE || ward->state == KH_WARD_CONDEMNED)
+		return;
+	(void)kill(ward->pid, SIGKILL);
+	ward->state = KH_WARD_CONDEMNED;
+}
+
+bool kh_ward_reap(struct kh_ward *ward, bool wait, int *status)
+{
+	if (ward->state == KH_WARD_NONE)
+		return false;
+	pid_t got;
+	do
+		got = waitpid(ward->pid, status, wait ? 0 : WNOHANG);
+	while (got < 0 && errno == EINTR);
+	if (got == 0)
+		return false;
+	if (got < 0)
+		*status = 0;
+	kh_channel_fini(&ward->channel);
+	kh_signer_reset(&ward->signer);
+	ward->state = KH_WARD_NONE;
+	ward->pid = -1;
+	return true;
+}
+
+/* A message of the start, which has no ref. */
+static bool tell(struct kh_ward *ward, enum kh_channel_type type, struct kh_slice body,
+		 const int *fds, unsigned n_fds, struct kh_err *err)
+{
+	return kh_channel_send(&ward->channel, type, 0, body, fds, n_fds, err);
+}
+
+static const struct kh_slice nothing = { "", 0 };
+
+static bool feed_snapshot(struct kh_ward *ward, struct kh_err *err)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf bytes;
+	kh_buf_init(&bytes, SNAPSHOT_BYTES);
+	if (!kh_config_encode(ward->config, &bytes))
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "the configuration's snapshot: no memory");
+	kh_auto_close int fd = kh_file_sealed("keyhole-snapshot", kh_buf_view(&bytes), err);
+	return fd >= 0 && tell(ward, KH_CHANNEL_SNAPSHOT, nothing, &fd, 1, err);
+}
+
+static bool feed_listeners(struct kh_ward *ward, struct kh_err *err)
+{
+	const struct kh_sockets *sockets = ward->sockets;
+	for (size_t first = 0; first < sockets->count; first += KH_LIMIT_CHANNEL_FDS) {
+		int fds[KH_LIMIT_CHANNEL_FDS];
+		unsigned n = 0;
+		while (n < KH_LIMIT_CHANNEL_FDS && first + n < sockets->count) {
+			fds[n] = sockets->listening[first + n].fd;
+			n++;
+		}
+		kh_cleanup(kh_buf_fini) struct kh_buf body;
+		kh_buf_init(&body, 2 * sizeof(uint32_t));
+		if (!kh_wire_put_u32(&body, n) || !kh_wire_put_u32(&body, (uint32_t)first) ||
+		    !tell(ward, KH_CHANNEL_LISTENERS, kh_buf_view(&body), fds, n, err))
+			return false;
+	}
+	return true;
+}
+
+static void close_all(int *fds, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		(void)close(fds[i]);
+}
+
+static bool feed_files(struct kh_ward *ward, struct kh_err *err)
+{
+	int roots[KH_ROOTS_MOST], resolver[2];
+	unsigned n;
+	if (!kh_roots_open(ward->config, roots, &n, err))
+		return false;
+	bool sent = tell(ward, KH_CHANNEL_ROOTS, nothing, roots, n, err);
+	close_all(roots, n);
+	if (!sent || !kh_resolver_files(resolver, err))
+		return false;
+	sent = tell(ward, KH_CHANNEL_RESOLVER, nothing, resolver, 2, err);
+	close_all(resolver, 2);
+	return sent;
+}
+
+static bool feed_issuer(struct kh_ward *ward, struct kh_err *err)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
+	if (!kh_wire_put_bytes(&body, kh_ca_der(ward->ca)))
+		return kh_err_set(err, KH_ERR_INTERNAL, "the CA's certificate is too long");
+	return tell(ward, KH_CHANNEL_ISSUER, kh_buf_view(&body), NULL, 0, err);
+}
+
+bool kh_ward_feed(struct kh_ward *ward, struct kh_err *err)
+{
+	return (feed_snapshot(ward, err) && feed_listeners(ward, err) &&
+		tell(ward, KH_CHANNEL_JOURNAL, nothing, &ward->sockets->journal, 1, err) &&
+		feed_files(ward, err) && feed_issuer(ward, err) &&
+		tell(ward, KH_CHANNEL_GO, nothing, NULL, 0, err)) ||
+	       kh_err_wrap(err, "starting the worker");
+}
+
+void kh_ward_drain(struct kh_ward *ward)
+{
+	struct kh_err err = KH_ERR_INIT;
+	if (ward->state != KH_WARD_STARTING && ward->state != KH_WARD_SERVING)
+		return;
+	ward->state = KH_WARD_DRAINING;
+	if (!tell(ward, KH_CHANNEL_DRAIN, nothing, NULL, 0, &err))
+		kh_ward_condemn(ward);
+}
+
+static void reply(struct kh_ward *ward, enum kh_channel_type type, uint32_t ref,
+		  struct kh_slice body, const int *fds, unsigned n_fds)
+{
+	struct kh_err err = KH_ERR_INIT;
+	if (kh_channel_send(&ward->channel, type, ref, body, fds, n_fds, &err))
+		return;
+	kh_log_error("the worker takes no answer: %s", err.text);
+	kh_ward_condemn(ward);
+}
+
+static bool on_leaf_want(struct kh_ward *ward, const struct kh_channel_message *message)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES);
+	if (!kh_signer_answer(&ward->signer, message->body, &body))
+		return false;
+	reply(ward, KH_CHANNEL_LEAF, message->ref, kh_buf_view(&body), NULL, 0);
+	return true;
+}
+
+static bool on_credential_want(struct kh_ward *ward, const struct kh_channel_message *message)
+{
+	struct kh_wire_reader r = { .rest = message->body };
+	uint16_t index = kh_wire_u16(&r);
+	if (!kh_wire_done(&r) || index >= ward->config->n_credentials)
+		return false;
+
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_secret *secret = kh_vault_get(ward->vault, index, &err);
+	int fd = secret ? kh_secret_fd(secret) : -1;
+	if (secret && fd < 0)
+		kh_err_set(&err, KH_ERR_CREDENTIAL_UNAVAILABLE, "no secret page is to be had");
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
+	if (kh_wire_put_u16(&body, index) &&
+	    kh_wire_put_u32(&body, fd >= 0 ? (uint32_t)kh_secret_len(secret) : 0) &&
+	    kh_wire_put_str(&body, fd >= 0 ? NULL : err.text))
+		reply(ward, KH_CHANNEL_CREDENTIAL, message->ref, kh_buf_view(&body), &fd,
+		      fd >= 0 ? 1 : 0);
+	return true;
+}
+
+static bool on_checkpoint(struct kh_ward *ward, const struct kh_channel_message *message)
+{
+	struct kh_wire_reader r = { .rest = message->body };
+	uint64_t seq = kh_wire_u64(&r);
+	struct kh_slice head = kh_wire_bytes(&r);
+	if (!kh_wire_done(&r) || head.len != CHECKPOINT_HEAD_BYTES || seq <= ward->checkpoint_seq)
+		return false;
+	ward->checkpoint_seq = seq;
+	memcpy(ward->checkpoint_head, head.ptr, CHECKPOINT_HEAD_BYTES);
+	return true;
+}
+
+static bool on_ready(struct kh_ward *ward, const struct kh_channel_message *message)
+{
+	if (message->body.len != 0 || ward->serving_ms != 0)
+		return false;
+	ward->serving_ms = kh_clock_mono_ms();
+	if (ward->state == KH_WARD_STARTING)
+		ward->state = KH_WARD_SERVING;
+	return true;
+}
+
+/* Return: false when a worker in its right mind would not say this now. */
+static bool take(struct kh_ward *ward, const struct kh_channel_message *message)
+{
+	if (message->n_fds > 0)
+		return false;
+	switch (message->type) {
+	case KH_CHANNEL_LEAF_KEY:
+		return ward->serving_ms == 0 && kh_signer_take_key(&ward->signer, message->body);
+	case KH_CHANNEL_READY:
+		return on_ready(ward, message);
+	case KH_CHANNEL_LEAF_WANT:
+		return ward->serving_ms != 0 && on_leaf_want(ward, message);
+	case KH_CHANNEL_CREDENTIAL_WANT:
+		return ward->serving_ms != 0 && on_credential_want(ward, message);
+	case KH_CHANNEL_CHECKPOINT:
+		return on_checkpoint(ward, message);
+	case KH_CHANNEL_DRAINED:
+		ward->drained = ward->state == KH_WARD_DRAINING && message->body.len == 0;
+		return ward->drained;
+	case KH_CHANNEL_SNAPSHOT:
+	case KH_CHANNEL_LISTENERS:
+	case KH_CHANNEL_JOURNAL:
+	case KH_CHANNEL_ROOTS:
+	case KH_CHANNEL_RESOLVER:
+	case KH_CHANNEL_ISSUER:
+	case KH_CHANNEL_GO:
+	case KH_CHANNEL_LEAF:
+	case KH_CHANNEL_CREDENTIAL:
+	case KH_CHANNEL_DRAIN:
+		break; /* the keeper's own words */
+	}
+	return false;
+}
+
+void kh_ward_receive(struct kh_ward *ward)
+{
+	for (int i = 0; i < MESSAGES_A_TURN; i++) {
+		struct kh_channel_message message;
+		if (ward->state == KH_WARD_NONE || ward->state == KH_WARD_CONDEMNED)
+			return;
+		switch (kh_channel_receive(&ward->channel, false, &message)) {
+		case KH_CHANNEL_GOT:
+			if (!take(ward, &message)) {
+				kh_log_error("worker %ld sent a message that it may not send "
+					     "(type %d): it is killed",
+					     (long)ward->pid, (int)message.type);
+				kh_ward_condemn(ward);
+			}
+			kh_channel_message_close(&message);
+			break;
+		case KH_CHANNEL_AGAIN:
+			return;
+		case KH_CHANNEL_CLOSED: /* it is ending, or it is no good without */
+			kh_ward_condemn(ward);
+			return;
+		case KH_CHANNEL_BAD:
+			kh_log_error("worker %ld sent what is no message: it is killed",
+				     (long)ward->pid);
+			kh_ward_condemn(ward);
+			return;
+		}
+	}
+}
