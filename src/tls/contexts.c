@@ -1,0 +1,205 @@
+/*
+ * contexts.c - the two SSL_CTX of a thread, and what they call back
+ *
+ * Nothing in them is about one host: name, certificate and verification are set a connection. They
+ * are each thread's own, and their session caches are off, so that threads never wait for each
+ * other's locks.
+ */
+#include "leaves_internal.h"
+#include "sessions_internal.h"
+#include "stream_internal.h"
+
+#include <openssl/err.h>
+#include <openssl/tls1.h>
+
+#include <keyhole/escape.h>
+
+#define CIPHERS_TLS12 "ECDHE+AESGCM:ECDHE+CHACHA20"
+#define CIPHERS_TLS12_UP CIPHERS_TLS12 ":DHE+AESGCM:DHE+CHACHA20"
+
+enum {
+	/* Two records at a time. The buffer is there only while something is being read. */
+	READ_BUFFER_BYTES = 2 * (SSL3_RT_MAX_PLAIN_LENGTH + SSL3_RT_MAX_ENCRYPTED_OVERHEAD) + 16,
+	TICKET_LIFE_S = 2 * 3600,
+	SECURITY_LEVEL = 2, /* 112 bits: no RSA below 2048, no SHA-1 signatures */
+};
+
+static char groups[] = "X25519:P-256:P-384:P-521"; /* the macro wants it writable */
+static const unsigned char alpn_http11[] = { 8, 'h', 't', 't', 'p', '/', '1', '.', '1' };
+
+static SSL_CTX *new_ctx(const SSL_METHOD *method, const char *ciphers, struct kh_err *err)
+{
+	SSL_CTX *ctx = SSL_CTX_new(method);
+	if (!ctx || SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1 ||
+	    SSL_CTX_set_max_proto_version(ctx, 0) != 1 ||
+	    SSL_CTX_set_cipher_list(ctx, ciphers) != 1 ||
+	    SSL_CTX_set1_groups_list(ctx, groups) != 1) {
+		kh_err_openssl(err, KH_ERR_INTERNAL, "TLS context");
+		SSL_CTX_free(ctx);
+		return NULL;
+	}
+	SSL_CTX_set_security_level(ctx, SECURITY_LEVEL);
+	SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+				      SSL_MODE_RELEASE_BUFFERS);
+	SSL_CTX_set_read_ahead(ctx, 1);
+	SSL_CTX_set_default_read_buffer_len(ctx, READ_BUFFER_BYTES);
+	return ctx;
+}
+
+/* ---- towards the sandbox ---- */
+
+/* The host_name of a server_name extension (RFC 6066 §3). Return: false: not well-formed; OpenSSL
+ * will say so itself a moment later. */
+static bool read_sni(const unsigned char *ext, size_t len, struct kh_slice *name)
+{
+	if (len < 5 || (size_t)(ext[0] << 8 | ext[1]) != len - 2 || ext[2] != 0)
+		return false;
+	size_t name_len = (size_t)(ext[3] << 8 | ext[4]);
+	if (name_len != len - 5)
+		return false;
+	*name = kh_slice_of(ext + 5, name_len);
+	return true;
+}
+
+static void note_mismatch(struct kh_stream *s, struct kh_slice sni)
+{
+	if (s->sni_mismatch)
+		return;
+	s->sni_mismatch = strdup(kh_esc(sni));
+}
+
+/* Each ClientHello is looked at, the one after a HelloRetryRequest too. */
+static int on_client_hello(SSL *ssl, int *alert, void *arg)
+{
+	struct kh_stream *s = SSL_get_app_data(ssl);
+	const unsigned char *ext = NULL;
+	size_t len = 0;
+	struct kh_slice sni;
+	struct kh_host named;
+	(void)arg;
+	if (!s || !s->handshake) {
+		*alert = SSL_AD_INTERNAL_ERROR;
+		return SSL_CLIENT_HELLO_ERROR;
+	}
+	if (!SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &ext, &len))
+		return SSL_CLIENT_HELLO_SUCCESS;
+	if (!read_sni(ext, len, &sni)) {
+		*alert = SSL_AD_DECODE_ERROR;
+		return SSL_CLIENT_HELLO_ERROR;
+	}
+	if (!kh_host_parse(&named, sni, NULL) || !kh_host_eq(&named, &s->handshake->host)) {
+		note_mismatch(s, sni);
+		if (!s->sni_mismatch) { /* without memory to remember it, it must not go on */
+			*alert = SSL_AD_INTERNAL_ERROR;
+			return SSL_CLIENT_HELLO_ERROR;
+		}
+	}
+	return SSL_CLIENT_HELLO_SUCCESS;
+}
+
+/* The tunnel's leaf, whatever the SNI. 0: refused; -1: the handshake rests until there is one. */
+static int on_certificate(SSL *ssl, void *arg)
+{
+	struct kh_stream *s = SSL_get_app_data(ssl);
+	X509 *leaf = NULL, *issuer = NULL;
+	if (!s || !s->handshake || s->handshake->leaf_refused)
+		return 0;
+	if (!kh_leaves_get(arg, &s->handshake->host, &leaf, &issuer))
+		return -1;
+	int ok = issuer && SSL_use_certificate(ssl, leaf) == 1 && SSL_clear_chain_certs(ssl) == 1 &&
+		 SSL_add0_chain_cert(ssl, issuer) == 1;
+	if (!ok)
+		X509_free(issuer);
+	X509_free(leaf);
+	return ok;
+}
+
+static int on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+		   const unsigned char *offered, unsigned offered_len, void *arg)
+{
+	(void)ssl;
+	(void)arg;
+	for (unsigned at = 0; at < offered_len; at += 1u + offered[at]) {
+		if (offered[at] == alpn_http11[0] && at + 1u + offered[at] <= offered_len &&
+		    memcmp(offered + at + 1, alpn_http11 + 1, alpn_http11[0]) == 0) {
+			*out = offered + at + 1;
+			*out_len = offered[at];
+			return SSL_TLSEXT_ERR_OK;
+		}
+	}
+	return SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+SSL_CTX *kh_tls_down_ctx(struct kh_leaves *leaves, struct kh_err *err)
+{
+	SSL_CTX *ctx = new_ctx(TLS_server_method(), CIPHERS_TLS12, err);
+	unsigned char ticket_keys[KH_TICKET_KEY_BYTES];
+	if (!ctx)
+		return NULL;
+	memcpy(ticket_keys, kh_leaves_ticket_keys(leaves), sizeof ticket_keys);
+	bool ok = SSL_CTX_use_PrivateKey(ctx, kh_leaves_key(leaves)) == 1 &&
+		  SSL_CTX_set_tlsext_ticket_keys(ctx, ticket_keys, sizeof ticket_keys) == 1 &&
+		  SSL_CTX_set_num_tickets(ctx, 1) == 1;
+	OPENSSL_cleanse(ticket_keys, sizeof ticket_keys);
+	if (!ok) {
+		kh_err_openssl(err, KH_ERR_INTERNAL, "TLS context");
+		SSL_CTX_free(ctx);
+		return NULL;
+	}
+	SSL_CTX_set_options(ctx, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
+	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF); /* tickets alone */
+	SSL_CTX_set_timeout(ctx, TICKET_LIFE_S);
+	SSL_CTX_set_client_hello_cb(ctx, on_client_hello, NULL);
+	SSL_CTX_set_cert_cb(ctx, on_certificate, leaves);
+	SSL_CTX_set_alpn_select_cb(ctx, on_alpn, NULL);
+	return ctx;
+}
+
+/* ---- towards upstreams ---- */
+
+static int on_new_session(SSL *ssl, SSL_SESSION *session)
+{
+	struct kh_stream *s = SSL_get_app_data(ssl);
+	return s && s->sessions && s->session_key &&
+	       kh_sessions_put(s->sessions, kh_slice_str(s->session_key), session);
+}
+
+/* Notes what was refused and where; changes nothing about it. */
+static int on_verify(int ok, X509_STORE_CTX *ctx)
+{
+	SSL *ssl = X509_STORE_CTX_get_ex_data(ctx, SSL_get_ex_data_X509_STORE_CTX_idx());
+	struct kh_stream *s = ssl ? SSL_get_app_data(ssl) : NULL;
+	if (ok || !s || !s->handshake || s->handshake->verify_error != X509_V_OK)
+		return ok;
+	X509 *cert = X509_STORE_CTX_get_current_cert(ctx);
+	char subject[256] = "";
+	if (cert)
+		X509_NAME_oneline(X509_get_subject_name(cert), subject, sizeof subject);
+	s->handshake->verify_error = X509_STORE_CTX_get_error(ctx);
+	s->handshake->verify_depth = X509_STORE_CTX_get_error_depth(ctx);
+	s->handshake->verify_subject = strdup(kh_esc_str(subject));
+	return 0;
+}
+
+SSL_CTX *kh_tls_up_ctx(struct kh_roots *roots, struct kh_err *err)
+{
+	SSL_CTX *ctx = new_ctx(TLS_client_method(), CIPHERS_TLS12_UP, err);
+	if (!ctx)
+		return NULL;
+	if (SSL_CTX_set_app_data(ctx, roots) != 1 ||
+	    SSL_CTX_set_alpn_protos(ctx, alpn_http11, sizeof alpn_http11) != 0) {
+		kh_err_openssl(err, KH_ERR_INTERNAL, "TLS context");
+		SSL_CTX_free(ctx);
+		return NULL;
+	}
+	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, on_verify);
+	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+	SSL_CTX_sess_set_new_cb(ctx, on_new_session);
+	return ctx;
+}
+
+struct kh_roots *kh_tls_ctx_roots(const SSL_CTX *ctx)
+{
+	return SSL_CTX_get_app_data(ctx);
+}

@@ -1,0 +1,267 @@
+/*
+ * handshake.c - a stream becomes TLS, on either side
+ *
+ * What is particular to a connection is set on its SSL here; the rest is in the contexts. The
+ * handshake is driven by readiness of the descriptor, by kicks (the prefix may hold all that is
+ * needed; roots are looked for again every few milliseconds) and ended by its deadline.
+ */
+#include "roots_internal.h"
+#include "sessions_internal.h"
+#include "stream_internal.h"
+
+#include <stdio.h>
+
+#include <openssl/err.h>
+#include <openssl/sha.h>
+#include <openssl/x509v3.h>
+
+#include <keyhole/file.h>
+
+enum { ROOTS_POLL_MS = 5 };
+
+void kh_stream_handshake_free(struct kh_stream *s)
+{
+	if (s->deadline)
+		event_free(s->deadline);
+	s->deadline = NULL;
+	if (s->handshake)
+		free(s->handshake->verify_subject);
+	free(s->handshake);
+	s->handshake = NULL;
+}
+
+static void fail(struct kh_stream *s)
+{
+	s->state = STREAM_FAILED;
+	ERR_clear_error();
+	kh_stream_handshake_free(s);
+	(void)kh_stream_report(s, KH_STREAM_HANDSHAKE_FAILED);
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *arg)
+{
+	struct kh_stream *s = arg;
+	(void)fd;
+	(void)what;
+	kh_stream_explain_timeout(s);
+	fail(s);
+}
+
+/* The stream stays as it was: plain. */
+static bool abandon(struct kh_stream *s)
+{
+	kh_stream_handshake_free(s);
+	SSL_free(s->ssl);
+	s->ssl = NULL;
+	free(s->prefix);
+	s->prefix = NULL;
+	s->prefix_len = s->prefix_at = 0;
+	ERR_clear_error();
+	return false;
+}
+
+static bool begin(struct kh_stream *s, SSL_CTX *ctx, const struct kh_host *host,
+		  uint32_t timeout_ms)
+{
+	if (s->state != STREAM_PLAIN)
+		return false;
+	struct timeval deadline = { .tv_sec = timeout_ms / 1000,
+				    .tv_usec = (timeout_ms % 1000) * 1000 };
+	s->handshake = calloc(1, sizeof *s->handshake);
+	s->deadline = event_new(s->base, -1, 0, on_deadline, s);
+	s->ssl = SSL_new(ctx);
+	BIO *bio = kh_stream_bio_new(s);
+	if (!s->handshake || !s->deadline || !s->ssl || !bio || SSL_set_app_data(s->ssl, s) != 1 ||
+	    event_add(s->deadline, &deadline) < 0) {
+		BIO_free(bio);
+		return abandon(s);
+	}
+	SSL_set_bio(s->ssl, bio, bio);
+	s->handshake->host = *host;
+	s->handshake->timeout_ms = timeout_ms;
+	s->handshake->verify_error = X509_V_OK;
+	s->handshake->want = EV_READ;
+	return true;
+}
+
+bool kh_stream_accept_tls(struct kh_stream *s, SSL_CTX *ctx, struct kh_slice prefix,
+			  const struct kh_host *host, uint32_t timeout_ms)
+{
+	unsigned char context[SHA256_DIGEST_LENGTH];
+	if (!begin(s, ctx, host, timeout_ms))
+		return false;
+	if (prefix.len > 0) {
+		s->prefix = malloc(prefix.len);
+		if (!s->prefix)
+			return abandon(s);
+		memcpy(s->prefix, prefix.ptr, prefix.len);
+		s->prefix_len = prefix.len;
+	}
+	/* A session is resumed only for the host that it was made for. */
+	if (EVP_Digest(host->text, host->len, context, NULL, EVP_sha256(), NULL) != 1 ||
+	    SSL_set_session_id_context(s->ssl, context, sizeof context) != 1)
+		return abandon(s);
+	SSL_set_accept_state(s->ssl);
+	s->state = STREAM_HANDSHAKE;
+	kh_stream_kick(s, 0);
+	kh_stream_update(s);
+	return true;
+}
+
+void kh_stream_leaf_ready(struct kh_stream *s, bool found)
+{
+	if (s->state != STREAM_LEAF)
+		return;
+	s->handshake->leaf_refused = !found;
+	s->state = STREAM_HANDSHAKE;
+	kh_stream_kick(s, 0);
+}
+
+static bool set_expected_name(struct kh_stream *s)
+{
+	X509_VERIFY_PARAM *param = SSL_get0_param(s->ssl);
+	struct kh_host *host = &s->handshake->host;
+	X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
+						       X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
+	switch (host->kind) {
+	case KH_HOST_NAME:
+		return X509_VERIFY_PARAM_set1_host(param, host->text, host->len) == 1 &&
+		       SSL_set_tlsext_host_name(s->ssl, host->text) == 1;
+	case KH_HOST_IPV4:
+		return X509_VERIFY_PARAM_set1_ip(param, host->addr, 4) == 1;
+	case KH_HOST_IPV6:
+		return X509_VERIFY_PARAM_set1_ip(param, host->addr, 16) == 1;
+	case KH_HOST_NONE:
+		break;
+	}
+	return false; /* to verify against nothing would be to verify nothing */
+}
+
+bool kh_stream_connect_tls(struct kh_stream *s, SSL_CTX *ctx, const struct kh_host *host,
+			   struct kh_sessions *sessions, const char *session_key,
+			   uint32_t timeout_ms)
+{
+	if (!begin(s, ctx, host, timeout_ms))
+		return false;
+	if (!set_expected_name(s))
+		return abandon(s);
+	if (sessions && session_key) {
+		s->sessions = sessions;
+		s->session_key = strdup(session_key);
+		if (!s->session_key)
+			return abandon(s);
+	}
+	s->is_up = true;
+	SSL_set_connect_state(s->ssl);
+	s->handshake->roots = kh_tls_ctx_roots(ctx);
+	s->state = STREAM_ROOTS;
+	kh_stream_kick(s, 0);
+	return true;
+}
+
+/* A resumed session is not verified again, so its key names all that the verification rested on. */
+static bool offer_session(struct kh_stream *s, unsigned long generation)
+{
+	if (!s->session_key)
+		return true;
+	char *key = kh_strf("%lu %s %s", generation, s->handshake->host.text, s->session_key);
+	if (!key)
+		return false;
+	free(s->session_key);
+	s->session_key = key;
+	SSL_SESSION *session = kh_sessions_take(s->sessions, kh_slice_str(key));
+	if (session && SSL_set_session(s->ssl, session) != 1)
+		ERR_clear_error(); /* a full handshake then */
+	SSL_SESSION_free(session);
+	return true;
+}
+
+/* Return: the handshake may go on; if not, the stream may be gone. */
+static bool look_for_roots(struct kh_stream *s)
+{
+	unsigned long generation = 0;
+	X509_STORE *store = kh_roots_get(s->handshake->roots, &generation);
+	if (!store) {
+		kh_stream_kick(s, ROOTS_POLL_MS);
+		return false;
+	}
+	bool ok = SSL_set1_verify_cert_store(s->ssl, store) == 1 && offer_session(s, generation);
+	X509_STORE_free(store);
+	if (!ok) {
+		kh_err_set(kh_stream_err(s), KH_ERR_NO_MEMORY, "no memory for a TLS connection");
+		fail(s);
+		return false;
+	}
+	s->state = STREAM_HANDSHAKE;
+	return true;
+}
+
+/* What OpenSSL leaves to us. Return: NULL: all is well. */
+static const char *find_fault(const struct kh_stream *s)
+{
+	const unsigned char *alpn = NULL;
+	unsigned len = 0;
+	if (!s->is_up)
+		return NULL;
+	if (SSL_get_verify_result(s->ssl) != X509_V_OK || !SSL_get0_peer_certificate(s->ssl))
+		return "its certificate was not verified";
+	SSL_get0_alpn_selected(s->ssl, &alpn, &len);
+	if (len > 0 && !kh_slice_eq(kh_slice_of(alpn, len), KH_SLICE("http/1.1")))
+		return "it chose a protocol that was not offered (ALPN)";
+	return NULL;
+}
+
+static void finish(struct kh_stream *s)
+{
+	const char *fault = find_fault(s);
+	if (fault) {
+		kh_err_set(kh_stream_err(s), KH_ERR_TLS_PROTOCOL, "%s: %s", s->handshake->host.text,
+			   fault);
+		fail(s);
+		return;
+	}
+	s->state = STREAM_TLS;
+	s->read_blocked = false;
+	kh_stream_handshake_free(s);
+	(void)kh_stream_report(s, KH_STREAM_HANDSHAKE_DONE);
+}
+
+void kh_stream_drive(struct kh_stream *s)
+{
+	if (s->state == STREAM_ROOTS && !look_for_roots(s))
+		return;
+	ERR_clear_error();
+	int rc = SSL_do_handshake(s->ssl);
+	if (rc == 1) {
+		finish(s);
+		return;
+	}
+	switch (SSL_get_error(s->ssl, rc)) {
+	case SSL_ERROR_WANT_READ:
+		s->handshake->want = EV_READ;
+		kh_stream_update(s);
+		return;
+	case SSL_ERROR_WANT_WRITE:
+		s->handshake->want = EV_WRITE;
+		kh_stream_update(s);
+		return;
+	case SSL_ERROR_WANT_X509_LOOKUP:
+		s->state = STREAM_LEAF;
+		kh_stream_update(s);
+		(void)kh_stream_report(s, KH_STREAM_WANTS_LEAF);
+		return;
+	default:
+		kh_stream_explain_failure(s);
+		fail(s);
+	}
+}
+
+const char *kh_stream_sni_mismatch(const struct kh_stream *s)
+{
+	return s->sni_mismatch;
+}
+
+const char *kh_stream_tls_version(const struct kh_stream *s)
+{
+	return s->state == STREAM_TLS ? SSL_get_version(s->ssl) : NULL;
+}

@@ -1,0 +1,104 @@
+/*
+ * sessions.c - sessions of upstreams, to be resumed
+ *
+ * A resumed session is not verified again, so the key under which it lies holds everything that
+ * the verification rested on: the host, the load of the trust roots, and the pool's own key. A
+ * TLS 1.3 ticket is handed out once (RFC 8446 §C.4); a TLS 1.2 session stays.
+ */
+#include "sessions_internal.h"
+
+#include <time.h>
+
+#include <keyhole/lru.h>
+
+/* Servers send two tickets a connection or so; connections made at the same time want one each. */
+enum { TICKETS_PER_KEY = 4, LONGEST_S = 24 * 3600 };
+
+struct bundle {
+	SSL_SESSION *list[TICKETS_PER_KEY]; /* oldest first */
+	unsigned count;
+};
+
+struct kh_sessions {
+	struct kh_lru *bundles;
+};
+
+static void drop_bundle(void *value)
+{
+	struct bundle *bundle = value;
+	for (unsigned i = 0; i < bundle->count; i++)
+		SSL_SESSION_free(bundle->list[i]);
+	free(bundle);
+}
+
+struct kh_sessions *kh_sessions_new(size_t most)
+{
+	struct kh_sessions *sessions = calloc(1, sizeof *sessions);
+	if (!sessions)
+		return NULL;
+	sessions->bundles = kh_lru_new(most, drop_bundle);
+	if (!sessions->bundles) {
+		free(sessions);
+		return NULL;
+	}
+	return sessions;
+}
+
+void kh_sessions_free(struct kh_sessions *sessions)
+{
+	if (!sessions)
+		return;
+	kh_lru_free(sessions->bundles);
+	free(sessions);
+}
+
+static bool is_fresh(const SSL_SESSION *session)
+{
+	long age = (long)time(NULL) - SSL_SESSION_get_time(session);
+	return age >= 0 && age < SSL_SESSION_get_timeout(session) && age < LONGEST_S &&
+	       SSL_SESSION_is_resumable(session);
+}
+
+static SSL_SESSION *pull_youngest(struct bundle *bundle)
+{
+	return bundle->count > 0 ? bundle->list[--bundle->count] : NULL;
+}
+
+SSL_SESSION *kh_sessions_take(struct kh_sessions *sessions, struct kh_slice key)
+{
+	struct bundle *bundle = kh_lru_get(sessions->bundles, key);
+	SSL_SESSION *session = NULL;
+	while (bundle && !session && (session = pull_youngest(bundle)) != NULL) {
+		if (is_fresh(session))
+			break;
+		SSL_SESSION_free(session);
+		session = NULL;
+	}
+	if (session && SSL_SESSION_get_protocol_version(session) < TLS1_3_VERSION) {
+		SSL_SESSION_up_ref(session);
+		bundle->list[bundle->count++] = session;
+	}
+	if (bundle && bundle->count == 0)
+		free(kh_lru_take(sessions->bundles, key));
+	return session;
+}
+
+bool kh_sessions_put(struct kh_sessions *sessions, struct kh_slice key, SSL_SESSION *session)
+{
+	struct bundle *bundle = kh_lru_get(sessions->bundles, key);
+	if (!bundle) {
+		bundle = calloc(1, sizeof *bundle);
+		if (!bundle || !kh_lru_put(sessions->bundles, key, bundle)) {
+			free(bundle);
+			return false;
+		}
+	}
+	if (bundle->count == TICKETS_PER_KEY) {
+		SSL_SESSION_free(bundle->list[0]);
+		memmove(bundle->list, bundle->list + 1,
+			(TICKETS_PER_KEY - 1) * sizeof bundle->list[0]);
+		bundle->count--;
+	}
+	bundle->list[bundle->count++] = session;
+	return true;
+}
