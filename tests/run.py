@@ -1,0 +1,245 @@
+"""run.py - builds, runs every test, and counts
+
+Unit tests (cmocka, under ASan and UBSan), the fuzzers' corpora, then pytest in each folder of tests/
+that holds test_*.py. Everything has a time limit. The last line is "N passed, N failed, N skipped".
+A suite that crashes, hangs, stops half-way or collects nothing is a failure of its own.
+"""
+
+import argparse
+import glob
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TOTAL_SECONDS = 870  # all of it, the build too
+UNIT_SECONDS = 120  # one program
+STARTED = time.monotonic()
+
+
+class Tally:
+    def __init__(self):
+        self.passed = 0
+        self.failures = []  # "suite: test"
+        self.skips = []  # "suite: test: why"
+
+    def fail(self, what):
+        self.failures.append(what)
+
+    def line(self):
+        return f"{self.passed} passed, {len(self.failures)} failed, {len(self.skips)} skipped"
+
+
+def remaining(most):
+    return max(1.0, min(most, TOTAL_SECONDS - (time.monotonic() - STARTED)))
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def environment():
+    env = dict(os.environ)
+    # Not a part of the make that called us: it builds with all cores, and no test sees its flags.
+    for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "CMOCKA_XML_FILE"):
+        env.pop(name, None)
+    return env
+
+
+def run(command, seconds, env=None, capture=False):
+    """In a process group of its own, all of which ends with it. Returns (status, output); the
+    status is None when the time was up."""
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=env or environment(),
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE if capture else None,
+        stderr=subprocess.STDOUT if capture else None,
+    )
+    try:
+        output, _ = process.communicate(timeout=seconds)
+        status = process.returncode
+    except subprocess.TimeoutExpired:
+        status = None
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+    try:
+        os.killpg(process.pid, signal.SIGKILL)  # whatever it left running
+    except (ProcessLookupError, PermissionError):
+        pass
+    return status, (output or b"").decode("utf-8", "replace")
+
+
+def ending(status):
+    if status is None:
+        return "out of time"
+    if status < 0:
+        return f"killed by signal {-status} ({signal.Signals(-status).name})"
+    return f"exit status {status}"
+
+
+def build(tally, targets):
+    for arguments in targets:
+        say("== make " + " ".join(arguments))
+        status, _ = run(["make", "--no-print-directory", "-s", *arguments], remaining(400))
+        if status != 0:
+            tally.fail(f"make {' '.join(arguments)}: {ending(status)}")
+            return False
+    return True
+
+
+def read_tap(output):
+    """cmocka's TAP: (planned, [(ok, name, why skipped or None)])"""
+    planned, results = 0, []
+    for line in output.splitlines():
+        plan = re.match(r"1\.\.(\d+)$", line)
+        case = re.match(r"(not )?ok (\d+) -? ?(.*)$", line)
+        if plan:
+            planned += int(plan[1])
+        elif case:
+            name, mark, why = case[3].partition("# SKIP")
+            if mark:
+                results.append((True, why.strip() or name.strip(), name.strip() or "says not why"))
+            else:
+                results.append((not case[1], name.strip(), None))
+    return planned, results
+
+
+def unit_tests(tally):
+    programs = [
+        os.path.join("build/asan/unit", os.path.basename(source)[:-2])
+        for source in sorted(glob.glob(os.path.join(ROOT, "tests/unit/test_*.c")))
+    ]
+    if not programs:
+        tally.fail("unit: there is no unit test")
+    env = environment()
+    env["CMOCKA_MESSAGE_OUTPUT"] = "TAP"
+    for program in programs:
+        name = os.path.basename(program)
+        status, output = run([program], remaining(UNIT_SECONDS), env, capture=True)
+        planned, results = read_tap(output)
+        good = [r for r in results if r[0] and r[2] is None]
+        bad = [r for r in results if not r[0]]
+        tally.passed += len(good)
+        tally.skips += [f"{name}: {r[1]}" for r in results if r[2] is not None]
+        problems = [f"{name}: {r[1]}" for r in bad]
+        if not problems and status != 0:
+            problems.append(f"{name}: {ending(status)}")
+        elif len(results) != planned:
+            problems.append(f"{name}: stopped after {len(results)} of {planned} tests ({ending(status)})")
+        elif planned == 0:
+            problems.append(f"{name}: ran no test")
+        tally.failures += problems
+        say(f"   {name}: {len(good)} of {planned or len(results)} passed")
+        if problems:
+            say(output)
+
+
+def fuzz_replay(tally):
+    for source in sorted(glob.glob(os.path.join(ROOT, "tests/fuzz/fuzz_*.c"))):
+        name = os.path.basename(source)[:-2]
+        corpus = os.path.join("tests/fuzz/corpus", name[len("fuzz_") :])
+        command = [os.path.join("build/asan/fuzz", name)]
+        if os.path.isdir(os.path.join(ROOT, corpus)):
+            command.append(corpus)
+        status, output = run(command, remaining(UNIT_SECONDS), capture=True)
+        if status == 0:
+            tally.passed += 1
+            say("   " + (output.strip().splitlines() or [name])[-1])
+        else:
+            tally.fail(f"{name}: {ending(status)}")
+            say(output)
+
+
+def read_junit(path, tally, suite):
+    """Returns how many cases stood in the report."""
+    cases = 0
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        cases += 1
+        name = f"{suite}: {case.get('classname', '')}::{case.get('name', '')}"
+        skipped = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            tally.fail(name)
+        elif skipped is not None:
+            tally.skips.append(f"{name}: {skipped.get('message', 'says not why')}")
+        else:
+            tally.passed += 1
+    return cases
+
+
+def pytest_folder(tally, folder, extra):
+    with tempfile.TemporaryDirectory() as scratch:
+        report = os.path.join(scratch, "report.xml")
+        command = [
+            sys.executable, "-m", "pytest", "-q", "-rfEs", "--tb=short", "--durations=5",
+            "-p", "no:cacheprovider", "-o", "faulthandler_timeout=120",
+            f"--junitxml={report}", folder, *extra,
+        ]  # fmt: skip
+        env = environment()
+        env["PYTHONDONTWRITEBYTECODE"] = "1"
+        status, _ = run(command, remaining(TOTAL_SECONDS), env)
+        failed_before = len(tally.failures)
+        cases = 0
+        if os.path.exists(report):
+            try:
+                cases = read_junit(report, tally, folder)
+            except ElementTree.ParseError as error:
+                tally.fail(f"{folder}: its report can't be read ({error})")
+        if cases == 0:
+            tally.fail(f"{folder}: no test was run ({ending(status)})")
+        elif status != 0 and len(tally.failures) == failed_before:
+            tally.fail(f"{folder}: pytest ended with {ending(status)}")
+
+
+def pytest_folders():
+    found = glob.glob(os.path.join(ROOT, "tests", "*", "test_*.py"))
+    return sorted({os.path.relpath(os.path.dirname(path), ROOT) for path in found})
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Builds keyhole and runs its tests.")
+    parser.add_argument("--only", action="append", choices=["unit", "fuzz", "pytest"],
+                        help="only this part (may be given twice)")  # fmt: skip
+    parser.add_argument("--folder", action="append", help="only this folder of pytest's")
+    parser.add_argument("pytest", nargs="*", help="arguments for pytest (behind --)")
+    options = parser.parse_args()
+    parts = options.only or ["unit", "fuzz", "pytest"]
+
+    tally = Tally()
+    targets = [["all"]]
+    if {"unit", "fuzz"} & set(parts):
+        targets.append(["VARIANT=asan", "unit-programs", "fuzz-replay-programs"])
+    if build(tally, targets):
+        if "unit" in parts:
+            say("== unit tests, under AddressSanitizer and UBSan")
+            unit_tests(tally)
+        if "fuzz" in parts:
+            say("== the fuzzers' corpora")
+            fuzz_replay(tally)
+        if "pytest" in parts:
+            folders = options.folder or pytest_folders()
+            if not folders:
+                tally.fail("pytest: there is no test")
+            for folder in folders:
+                say(f"== pytest {folder}")
+                pytest_folder(tally, folder, options.pytest)
+
+    say("")
+    for skip in tally.skips:
+        say(f"skipped: {skip}")
+    for failure in tally.failures:
+        say(f"FAILED: {failure}")
+    say(f"{time.monotonic() - STARTED:.0f} seconds")
+    say(tally.line())
+    return 1 if tally.failures or not tally.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
