@@ -77,11 +77,17 @@ struct kh_journal {
 	struct kh_digest digest;
 };
 
+/* Without a farewell: as a death would leave it. */
+void kh_journal_free(struct kh_journal *journal);
+
 /* recover.c: what an earlier life left, found from the end backwards. */
 /* Sets end, seq, head, torn and unended. */
 bool kh_recover_tail(struct kh_journal *journal, struct kh_err *err);
-/* Writes an `aborted` record for each open of the last life that has no end. */
-bool kh_recover_opens(struct kh_journal *journal, uint64_t *aborted, struct kh_err *err);
+/* Writes an `aborted` record for each open of the last life that has no end; those above `most_ids`
+ * are counted in one. */
+enum { KH_RECOVER_IDS = 1024 * 1024 }; /* 16 MiB of ids at the most */
+bool kh_recover_opens(struct kh_journal *journal, size_t most_ids, uint64_t *aborted,
+		      struct kh_err *err);
 
 /* lines.c: a descriptor as lines. */
 struct kh_lines {

@@ -30,6 +30,8 @@ enum {
 	/* A batch and what sealing adds to it: a body has more than 60 bytes, a seal 177. */
 	OUT_BYTES = 4 * KH_LIMIT_BATCH_BYTES + 4096,
 	OUT_KEPT_BYTES = 512 * 1024,
+	/* Of any file system; writes are cut between two of them. */
+	BLOCK_BYTES = 512,
 };
 
 /* The line that is being added to the chain. */
@@ -57,8 +59,20 @@ static bool seal(struct kh_journal *journal, struct link *link, struct kh_slice 
 	       kh_buf_append(out, link->head, KH_HASH_HEX) && kh_buf_append_str(out, "\"}\n");
 }
 
-/* SHA-256 of the torn bytes, as they stand in the file. */
-static bool digest_torn(struct kh_journal *journal, char hex[KH_HASH_HEX + 1])
+/*
+ * What ends the torn bytes. A death between two blocks must not leave the newline as the last byte:
+ * recovery would take them for a line that was changed. A blank in front moves it into the next
+ * block, and is torn with the rest.
+ */
+static struct kh_slice lead(const struct kh_journal *journal)
+{
+	if (journal->torn && (journal->end + 1) % BLOCK_BYTES == 0)
+		return KH_SLICE(" \n");
+	return journal->torn || journal->unended ? KH_SLICE("\n") : KH_SLICE("");
+}
+
+/* SHA-256 of the torn bytes, as they stand in the file, and of `more`. */
+static bool digest_torn(struct kh_journal *journal, struct kh_slice more, char hex[KH_HASH_HEX + 1])
 {
 	char chunk[4096];
 	uint64_t at = journal->end - journal->torn;
@@ -76,26 +90,30 @@ static bool digest_torn(struct kh_journal *journal, char hex[KH_HASH_HEX + 1])
 			return false;
 		at += (uint64_t)n;
 	}
-	return kh_digest_end(&journal->digest, hex);
+	return kh_digest_add(&journal->digest, more) && kh_digest_end(&journal->digest, hex);
 }
 
 /* What has to stand before the batch: the end of a line that has none, and what it was. */
 static bool put_recovered(struct kh_journal *journal, struct link *link)
 {
+	struct kh_slice end = lead(journal), pad = end;
 	char hex[KH_HASH_HEX + 1];
 	struct kh_buf body;
 	bool ok;
 
+	if (!kh_buf_append_slice(&journal->out, end))
+		return false;
 	if (!journal->torn)
-		return !journal->unended || kh_buf_append_char(&journal->out, '\n');
-	if (!digest_torn(journal, hex))
+		return true;
+	pad.len--;
+	if (!digest_torn(journal, pad, hex))
 		return false;
 	kh_buf_init(&body, KH_LIMIT_RECORD_BYTES);
 	ok = kh_record_begin(&body, "recovered") &&
 	     kh_buf_printf(&body, ",\"offset\":%llu,\"bytes\":%llu,\"sha256\":\"%s\"",
 			   (unsigned long long)(journal->end - journal->torn),
-			   (unsigned long long)journal->torn, hex) &&
-	     kh_buf_append_char(&journal->out, '\n') && seal(journal, link, kh_buf_view(&body));
+			   (unsigned long long)(journal->torn + pad.len), hex) &&
+	     seal(journal, link, kh_buf_view(&body));
 	kh_buf_fini(&body);
 	return ok;
 }
@@ -171,9 +189,8 @@ static void accept_partly(struct kh_journal *journal, struct kh_batch *batch, st
 {
 	uint64_t written = in.len;
 
+	in = kh_slice_sub(in, lead(journal).len, in.len);
 	journal->end += written;
-	if (journal->torn || journal->unended)
-		in = kh_slice_sub(in, 1, in.len);
 	journal->unended = false;
 	if (journal->torn && !accept_line(journal, &in)) {
 		/* The `recovered` record is itself cut: one more line of what is torn. */
@@ -266,7 +283,7 @@ static bool write_start(struct kh_journal *journal, struct kh_err *err)
 	return ok;
 }
 
-static void free_journal(struct kh_journal *journal)
+void kh_journal_free(struct kh_journal *journal)
 {
 	kh_digest_fini(&journal->digest);
 	kh_buf_fini(&journal->out);
@@ -289,15 +306,16 @@ struct kh_journal *kh_journal_open(int fd, enum kh_durability durability,
 	journal->durability = durability;
 	kh_buf_init(&journal->out, OUT_BYTES);
 	if (!kh_digest_init(&journal->digest, err) || !kh_recover_tail(journal, err)) {
-		free_journal(journal);
+		kh_journal_free(journal);
 		return NULL;
 	}
 	if (journal->torn) {
 		found.recovered_offset = journal->end - journal->torn;
 		found.recovered_bytes = journal->torn;
 	}
-	if (!kh_recover_opens(journal, &found.aborted, err) || !write_start(journal, err)) {
-		free_journal(journal);
+	if (!kh_recover_opens(journal, KH_RECOVER_IDS, &found.aborted, err) ||
+	    !write_start(journal, err)) {
+		kh_journal_free(journal);
 		return NULL;
 	}
 	found.seq = journal->seq;
@@ -320,7 +338,7 @@ void kh_journal_close(struct kh_journal *journal)
 		(void)kh_journal_commit(journal, &batch, NULL);
 	kh_buf_fini(&body);
 	kh_batch_fini(&batch);
-	free_journal(journal);
+	kh_journal_free(journal);
 }
 
 void kh_journal_head(struct kh_journal *journal, uint64_t *seq, uint8_t hash[32])

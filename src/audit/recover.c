@@ -10,7 +10,7 @@
  * Then the beginning of the last life is sought backwards (a line that begins like a `start`
  * record), and that life is read forwards with a set of the ids that are open. What is left in the
  * set has no end. Time and reads are bounded by one life; memory by the exchanges that were open at
- * one moment, and by MOST_IDS whatever the file holds: those above are counted, not named.
+ * one moment, and by KH_RECOVER_IDS whatever the file holds: those above are counted, not named.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,8 +23,6 @@ enum {
 	CHUNK_BYTES = 64 * 1024,
 	/* Times that closing the same torn bytes was cut off by a death of its own. */
 	MOST_TRIES = 1024,
-	/* 16 MiB at the most. */
-	MOST_IDS = 1024 * 1024,
 	/* Records that are written at a time. */
 	ABORTED_AT_ONCE = 4096,
 };
@@ -69,17 +67,19 @@ static bool find_line(int fd, char *chunk, uint64_t from, uint64_t *begin, struc
 	return true;
 }
 
-/* A line of the file, parsed, with its hash checked; `line` points into the chunk. */
+/* A line of the file; `whole`: it has a record's form; `sound`: and its hash fits. It points into
+ * the chunk. */
 static bool read_line(struct kh_journal *journal, char *chunk, uint64_t begin, uint64_t end,
-		      struct kh_line *line, bool *sound, struct kh_err *err)
+		      struct kh_line *line, bool *whole, bool *sound, struct kh_err *err)
 {
+	*whole = false;
 	*sound = false;
 	if (end - begin > KH_LINE_BYTES)
 		return true;
 	if (!read_at(journal->fd, begin, chunk, (size_t)(end - begin), err))
 		return false;
-	*sound = kh_line_parse(line, kh_slice_of(chunk, (size_t)(end - begin))) &&
-		 kh_line_is_sound(&journal->digest, line);
+	*whole = kh_line_parse(line, kh_slice_of(chunk, (size_t)(end - begin)));
+	*sound = *whole && kh_line_is_sound(&journal->digest, line);
 	return true;
 }
 
@@ -122,13 +122,15 @@ static bool first_line_torn(struct kh_journal *journal, struct kh_err *err)
 static bool find_sound_line(struct kh_journal *journal, char *chunk, uint64_t tail,
 			    struct kh_err *err)
 {
+	uint64_t behind = journal->end - tail; /* length of the line that begins at `tail` */
+
 	for (int tries = 0; tail > 0 && tries < MOST_TRIES; tries++) {
 		uint64_t begin;
 		struct kh_line line;
-		bool sound, like;
+		bool whole, sound, like;
 
 		if (!find_line(journal->fd, chunk, tail - 1, &begin, err) ||
-		    !read_line(journal, chunk, begin, tail - 1, &line, &sound, err))
+		    !read_line(journal, chunk, begin, tail - 1, &line, &whole, &sound, err))
 			return false;
 		if (sound) {
 			journal->seq = line.seq;
@@ -136,13 +138,15 @@ static bool find_sound_line(struct kh_journal *journal, char *chunk, uint64_t ta
 			journal->torn = journal->end - tail;
 			return true;
 		}
-		if (tail == journal->end)
+		/* A cut line has no record's form; one that has was changed. */
+		if (behind == 0 || whole)
 			return not_ours(err, begin);
-		if (!begins_like(journal->fd, tail, journal->end - tail,
+		if (!begins_like(journal->fd, tail, behind,
 				 KH_SLICE("{\"event\":\"recovered\",\"time\":\""), &like, err))
 			return false;
 		if (!like)
 			return not_ours(err, begin);
+		behind = tail - 1 - begin;
 		tail = begin;
 	}
 	if (tail > 0)
@@ -156,11 +160,11 @@ static bool adopt_unended(struct kh_journal *journal, char *chunk, struct kh_err
 {
 	uint64_t begin = journal->end - journal->torn;
 	struct kh_line line;
-	bool sound;
+	bool whole, sound;
 
 	/* Behind more torn lines it is the record that closes them; see where it begins. */
 	if (!find_line(journal->fd, chunk, journal->end, &begin, err) ||
-	    !read_line(journal, chunk, begin, journal->end, &line, &sound, err))
+	    !read_line(journal, chunk, begin, journal->end, &line, &whole, &sound, err))
 		return false;
 	if (!sound || line.seq != journal->seq + 1 ||
 	    memcmp(line.prev.ptr, journal->head, KH_HASH_HEX) != 0)
@@ -238,7 +242,7 @@ static bool find_life(struct kh_journal *journal, uint64_t *begin, struct kh_err
  */
 struct ids {
 	uint64_t *slots;
-	size_t size, used;
+	size_t size, used, most;
 	uint64_t unnamed;
 };
 
@@ -271,7 +275,7 @@ static void ids_add(struct ids *ids, uint64_t id)
 {
 	size_t at;
 
-	if (id == 0 || ids->used >= MOST_IDS || (2 * ids->used >= ids->size && !grow(ids))) {
+	if (id == 0 || ids->used >= ids->most || (2 * ids->used >= ids->size && !grow(ids))) {
 		ids->unnamed++;
 		return;
 	}
@@ -376,9 +380,10 @@ static bool write_aborted(struct kh_journal *journal, const struct ids *ids, str
 	return kh_journal_commit(journal, batch, err);
 }
 
-bool kh_recover_opens(struct kh_journal *journal, uint64_t *aborted, struct kh_err *err)
+bool kh_recover_opens(struct kh_journal *journal, size_t most_ids, uint64_t *aborted,
+		      struct kh_err *err)
 {
-	struct ids ids = { 0 };
+	struct ids ids = { .most = most_ids };
 	struct kh_batch batch;
 	bool ok;
 

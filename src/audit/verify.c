@@ -110,6 +110,13 @@ static bool judge(struct verifier *v, const struct kh_lines_piece *piece)
 		accuse_place(v, &line);
 		return false;
 	}
+	/* In its place in the chain, but nothing torn stands before it. */
+	if (is_event(&line, "recovered")) {
+		snprintf(report->problem, sizeof(report->problem),
+			 "line %llu: names torn bytes that are not there",
+			 (unsigned long long)v->line);
+		return false;
+	}
 	report->bad_line = 0;
 	take_in(v, piece->bytes, &line);
 	return true;
