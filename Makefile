@@ -25,7 +25,7 @@ endif
 all: ## build build/keyhole and build/keyhole-init (the default)
 
 # --- what the build needs; targets that bring it themselves, or need none of it, don't ask for it
-PKGS := openssl libevent libevent_pthreads libcares yaml-0.1 libseccomp
+PKGS := openssl libevent libevent_pthreads libcares yaml-0.1 libseccomp jansson
 SELF_RELIANT := help clean deps demo test format uninstall lint-text
 ifneq ($(filter-out $(SELF_RELIANT),$(or $(MAKECMDGOALS),all)),)
 BUILDS := 1

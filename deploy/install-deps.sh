@@ -18,6 +18,7 @@ build|libevent: event loops|libevent-dev|libevent-devel|libevent-dev|libevent
 build|c-ares: name resolution|libc-ares-dev|c-ares-devel|c-ares-dev|c-ares
 build|libyaml: the configuration|libyaml-dev|libyaml-devel|yaml-dev|libyaml
 build|libseccomp: the system-call filters|libseccomp-dev|libseccomp-devel|libseccomp-dev|libseccomp
+build|jansson: reading the journal back|libjansson-dev|jansson-devel|jansson-dev|jansson
 run|bubblewrap: the sandbox|bubblewrap|bubblewrap|bubblewrap|bubblewrap
 run|the roots that upstreams are verified by|ca-certificates|ca-certificates|ca-certificates|ca-certificates
 run|OpenSSL at run time|libssl3t64/libssl3|openssl-libs|libssl3 libcrypto3|openssl
@@ -25,6 +26,7 @@ run|libevent at run time|libevent-2.1-7t64/libevent-2.1-7 libevent-pthreads-2.1-
 run|c-ares at run time|libcares2/libc-ares2|c-ares|c-ares|c-ares
 run|libyaml at run time|libyaml-0-2|libyaml|yaml|libyaml
 run|libseccomp at run time|libseccomp2|libseccomp|libseccomp|libseccomp
+run|jansson at run time|libjansson4|jansson|jansson|jansson
 test|unit tests|libcmocka-dev|libcmocka-devel|cmocka-dev|cmocka
 test|integration tests|python3 python3-pytest python3-h11|python3 python3-pytest python3-h11|python3 py3-pytest py3-h11|python python-pytest python-h11
 test|a real server to talk to|nginx-light/nginx|nginx|nginx|nginx
