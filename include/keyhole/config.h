@@ -123,7 +123,7 @@ struct kh_listener_config {
 
 struct kh_pin {
 	struct kh_host host;
-	struct kh_sockaddr addr;
+	struct kh_sockaddr addr; /* port 0: the request's own */
 };
 
 enum kh_durability { KH_DURABILITY_WRITTEN = 0, KH_DURABILITY_SYNCED };
@@ -189,9 +189,12 @@ struct kh_diagnostics {
 	struct kh_diagnostic *list;
 	size_t count;
 	size_t errors;
+	char **files; /* what kh_where.file stands for, also when there is no configuration */
+	size_t n_files;
 };
 
 void kh_diagnostics_fini(struct kh_diagnostics *d);
+const char *kh_diagnostics_file(const struct kh_diagnostics *d, uint32_t index);
 
 /* A configuration with every default and nothing else. */
 struct kh_config *kh_config_new(void);
@@ -220,8 +223,12 @@ bool kh_config_use(struct kh_config *config, size_t tenant, const char *preset,
 /* "$KEYHOLE_PRESETS", else ../share/keyhole/policies beside the binary, else policies/ of the build
  * tree. */
 const char *kh_preset_dir(void);
-/* Prints each as "file:line:column: error: text" (one write a line) and, for errors, nothing more.
+/*
+ * Looks at the host for what makes a sound configuration unsafe there (a listener's folder that
+ * holds other files). For `keyhole check`; warnings only.
  */
+void kh_config_inspect(const struct kh_config *config, struct kh_diagnostics *diags);
+/* Prints each as "file:line:column: error: text", one write a line. `config` may be NULL. */
 void kh_diagnostics_print(const struct kh_diagnostics *d, const struct kh_config *config, int fd);
 /* Index of a tenant by name, -1 when there is none. */
 int kh_config_tenant(const struct kh_config *config, const char *name);

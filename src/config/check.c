@@ -1,0 +1,208 @@
+/* check.c - what no single option shows: how they stand to each other, and to the host */
+#include <dirent.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <keyhole/escape.h>
+
+#include "config_internal.h"
+
+#define say(diags, where, ...) kh_diagnostics_add(diags, false, where, __VA_ARGS__)
+#define warn(diags, where, ...) kh_diagnostics_add(diags, true, where, __VA_ARGS__)
+
+/* The bytes of a path that bind() takes, without the terminator. */
+enum { SOCKET_PATH_BYTES = sizeof(((struct sockaddr_un *)0)->sun_path) - 1 };
+
+/* A rule may only send a credential where the credential itself may go. */
+static void check_binding(struct kh_reader *reader, const struct kh_rule *rule, uint16_t index)
+{
+	const struct kh_credential_config *credential = &reader->config->credentials[index];
+	if (rule->scheme != KH_SCHEME_HTTPS)
+		say(reader->diags, rule->where,
+		    "credential \"%s\" would go over plain %s: only https carries one",
+		    kh_esc_str(credential->name), kh_scheme_name(rule->scheme));
+	if (credential->n_hosts == 0)
+		return; /* an error of the credential, which was said */
+	for (size_t i = 0; i < credential->n_hosts; i++)
+		if (kh_host_pattern_covers(&credential->hosts[i], &rule->host))
+			return;
+	if (rule->host.match == KH_MATCH_ANY)
+		say(reader->diags, rule->where,
+		    "a rule for any host (\"**\") can't carry a credential: name the hosts");
+	else
+		say(reader->diags, rule->where,
+		    "credential \"%s\" may not go to the hosts of this rule: its own `hosts` bind "
+		    "it",
+		    kh_esc_str(credential->name));
+}
+
+void kh_config_check_rules(struct kh_reader *reader, const struct kh_rules *rules)
+{
+	for (size_t i = 0; i < rules->count; i++)
+		for (size_t j = 0; j < rules->list[i].n_credentials; j++)
+			check_binding(reader, &rules->list[i], rules->list[i].credentials[j]);
+}
+
+static void check_tenants(struct kh_reader *reader)
+{
+	const struct kh_config *config = reader->config;
+	struct kh_where top = { .file = reader->file, .line = 1, .column = 1 };
+	if (config->n_tenants == 0)
+		warn(reader->diags, top, "no tenants: nothing can be reached");
+	for (size_t i = 0; i < config->n_tenants; i++) {
+		const struct kh_tenant_config *tenant = &config->tenants[i];
+		if (tenant->rules.count == 0)
+			warn(reader->diags, tenant->where,
+			     "tenant \"%s\" has no rules: every request of it is refused",
+			     kh_esc_str(tenant->name));
+		kh_config_check_rules(reader, &tenant->rules);
+	}
+}
+
+static void mark_used(const struct kh_rules *rules, bool *used)
+{
+	for (size_t i = 0; i < rules->count; i++)
+		for (size_t j = 0; j < rules->list[i].n_credentials; j++)
+			used[rules->list[i].credentials[j]] = true;
+}
+
+/* A preset's credentials may be of no use here; one of the file is there for a reason. */
+static void check_unused(struct kh_reader *reader)
+{
+	const struct kh_config *config = reader->config;
+	bool *used = calloc(config->n_credentials + 1, sizeof(*used));
+	if (!used) {
+		(void)kh_reader_no_memory(reader);
+		return;
+	}
+	for (size_t i = 0; i < config->n_tenants; i++)
+		mark_used(&config->tenants[i].rules, used);
+	for (size_t i = 0; i < config->n_credentials; i++)
+		if (!used[i] && !config->credentials[i].preset)
+			warn(reader->diags, config->credentials[i].where,
+			     "credential \"%s\" is used by no rule",
+			     kh_esc_str(config->credentials[i].name));
+	free(used);
+}
+
+static int compare_listeners(const void *a, const void *b)
+{
+	const struct kh_listener_config *x = *(const struct kh_listener_config *const *)a;
+	const struct kh_listener_config *y = *(const struct kh_listener_config *const *)b;
+	int order = strcmp(x->unix_path, y->unix_path);
+	return order ? order : (x->where.line > y->where.line) - (x->where.line < y->where.line);
+}
+
+/* The listeners with a path, ordered by it. Heap; NULL without memory. */
+static const struct kh_listener_config **by_path(const struct kh_config *config, size_t *n)
+{
+	const struct kh_listener_config **list =
+		calloc(config->n_listeners + 1, sizeof(struct kh_listener_config *));
+	*n = 0;
+	for (size_t i = 0; list && i < config->n_listeners; i++)
+		if (config->listeners[i].unix_path)
+			list[(*n)++] = &config->listeners[i];
+	if (list)
+		qsort(list, *n, sizeof(struct kh_listener_config *), compare_listeners);
+	return list;
+}
+
+static void check_listeners(struct kh_reader *reader)
+{
+	size_t n;
+	const struct kh_listener_config **list = by_path(reader->config, &n);
+	if (!list) {
+		(void)kh_reader_no_memory(reader);
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		size_t len = strlen(list[i]->unix_path);
+		if (len > SOCKET_PATH_BYTES)
+			say(reader->diags, list[i]->where,
+			    "listen[].unix: %zu bytes are too long for a Unix socket's path (%d at "
+			    "most)",
+			    len, (int)SOCKET_PATH_BYTES);
+		if (i > 0 && strcmp(list[i - 1]->unix_path, list[i]->unix_path) == 0)
+			say(reader->diags, list[i]->where,
+			    "listen[].unix: \"%s\" is served by another listener already",
+			    kh_esc_str(list[i]->unix_path));
+	}
+	free(list);
+}
+
+static void check_authority(struct kh_reader *reader, const struct kh_where where)
+{
+	const struct kh_config *config = reader->config;
+	if (!config->ca_certificate_path != !config->ca_key_path) {
+		say(reader->diags, where,
+		    "authority: certificate and key belong together, and %s is missing",
+		    config->ca_key_path ? "certificate" : "key");
+		return;
+	}
+	struct stat st;
+	if (!config->ca_key_path || !reader->folder || stat(config->ca_key_path, &st) != 0)
+		return;
+	if (st.st_mode & (S_IRWXG | S_IRWXO))
+		say(reader->diags, where,
+		    "authority.key: \"%s\" is open to others (mode %04o): whoever reads it can "
+		    "pose as any server (chmod 0600)",
+		    kh_esc_str(config->ca_key_path), (unsigned)(st.st_mode & 07777));
+}
+
+void kh_config_check(struct kh_reader *reader)
+{
+	check_authority(reader, reader->authority);
+	check_tenants(reader);
+	check_unused(reader);
+	check_listeners(reader);
+}
+
+/* A sandbox gets to see the folder of its socket: nothing else may lie there. */
+static void inspect_folder(const struct kh_listener_config *listener, const char *folder,
+			   const char *own, struct kh_diagnostics *diags)
+{
+	DIR *dir = opendir(folder);
+	for (struct dirent *entry; dir && (entry = readdir(dir));) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+		    strcmp(entry->d_name, own) == 0)
+			continue;
+		warn(diags, listener->where,
+		     "listen[].unix: the folder \"%s\" holds other files (\"%s\"), and the sandbox "
+		     "sees what is in it: give the socket a folder of its own",
+		     kh_esc_str(folder), kh_esc_str(entry->d_name));
+		break;
+	}
+	if (dir)
+		(void)closedir(dir);
+}
+
+void kh_config_inspect(const struct kh_config *config, struct kh_diagnostics *diags)
+{
+	size_t n;
+	const struct kh_listener_config **list = by_path(config, &n);
+	for (size_t i = 0; list && i < n; i++) {
+		const char *path = list[i]->unix_path;
+		const char *slash = strrchr(path, '/');
+		if (!slash)
+			continue;
+		struct kh_slice folder =
+			kh_slice_of(path, slash == path ? 1 : (size_t)(slash - path));
+		/* Ordered by path, so those of one folder stand side by side. */
+		const char *before = i > 0 ? list[i - 1]->unix_path : "";
+		const char *last = strrchr(before, '/');
+		if (last && last - before == slash - path &&
+		    strncmp(before, path, (size_t)(slash - path)) == 0)
+			warn(diags, list[i]->where,
+			     "listen[].unix: shares its folder with \"%s\", and each sandbox sees "
+			     "the other's socket: give each a folder of its own",
+			     kh_esc_str(before));
+		char *copy = kh_slice_dup(folder);
+		if (copy)
+			inspect_folder(list[i], copy, slash + 1, diags);
+		free(copy);
+	}
+	free(list);
+	kh_diagnostics_take_files(diags, config);
+	kh_diagnostics_sort(diags);
+}

@@ -1,0 +1,272 @@
+/* config.c - a configuration's life: made, read, found in, freed */
+#include <limits.h>
+#include <stdlib.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/escape.h>
+#include <keyhole/file.h>
+#include <keyhole/limits.h>
+
+#include "config_internal.h"
+
+void *kh_list_add(void *list, size_t *count, size_t size)
+{
+	void **slot = list;
+	size_t n = *count;
+	/* Grown whenever the count is a power of two, which is when it is full. */
+	if ((n & (n - 1)) == 0) {
+		void *more = reallocarray(*slot, n ? n * 2 : 1, size);
+		if (!more)
+			return NULL;
+		*slot = more;
+	}
+	void *element = (char *)*slot + n * size;
+	memset(element, 0, size);
+	*count = n + 1;
+	return element;
+}
+
+bool kh_config_add_file(struct kh_config *config, const char *name, uint32_t *index)
+{
+	char *copy = kh_slice_dup(kh_slice_str(name));
+	char **slot = copy ? kh_list_add(&config->files, &config->n_files, sizeof(*slot)) : NULL;
+	if (!slot) {
+		free(copy);
+		return false;
+	}
+	*slot = copy;
+	*index = (uint32_t)(config->n_files - 1);
+	return true;
+}
+
+struct kh_config *kh_config_new(void)
+{
+	struct kh_config *config = calloc(1, sizeof(*config));
+	if (!config)
+		return NULL;
+	struct kh_diagnostics diags = { 0 };
+	struct kh_reader reader = { .config = config, .diags = &diags };
+	kh_walk_defaults(&reader, "", config);
+	bool ok = diags.errors == 0;
+	kh_diagnostics_fini(&diags);
+	if (!ok) {
+		kh_config_free(config);
+		return NULL;
+	}
+	return config;
+}
+
+void kh_rules_fini(struct kh_rules *rules)
+{
+	for (size_t i = 0; i < rules->count; i++)
+		kh_rule_fini(&rules->list[i]);
+	free(rules->list);
+	*rules = (struct kh_rules){ 0 };
+}
+
+/* Moves all of `more` to the end of `rules`. */
+bool kh_rules_append(struct kh_rules *rules, struct kh_rules *more)
+{
+	for (size_t i = 0; i < more->count; i++) {
+		struct kh_rule *slot = kh_list_add(&rules->list, &rules->count, sizeof(*slot));
+		if (!slot)
+			return false;
+		*slot = more->list[i];
+		more->list[i] = (struct kh_rule){ 0 };
+	}
+	kh_rules_fini(more);
+	return true;
+}
+
+void kh_credential_config_fini(struct kh_credential_config *credential)
+{
+	for (size_t i = 0; i < credential->n_fields; i++) {
+		free(credential->fields[i].name);
+		free(credential->fields[i].prefix);
+		free(credential->fields[i].suffix);
+	}
+	free(credential->fields);
+	free(credential->hosts);
+	free(credential->name);
+	free(credential->source_name);
+	free(credential->env_name);
+	free(credential->placeholder_prefix);
+	free(credential->placeholder_alphabet);
+	free(credential->preset);
+	*credential = (struct kh_credential_config){ 0 };
+}
+
+void kh_config_free(struct kh_config *config)
+{
+	if (!config)
+		return;
+	for (size_t i = 0; i < config->n_files; i++)
+		free(config->files[i]);
+	for (size_t i = 0; i < config->n_listeners; i++) {
+		free(config->listeners[i].unix_path);
+		free(config->listeners[i].sandbox);
+	}
+	for (size_t i = 0; i < config->n_credentials; i++)
+		kh_credential_config_fini(&config->credentials[i]);
+	for (size_t i = 0; i < config->n_tenants; i++) {
+		free(config->tenants[i].name);
+		kh_rules_fini(&config->tenants[i].rules);
+	}
+	kh_rules_fini(&config->site);
+	free(config->files);
+	free(config->ca_certificate_path);
+	free(config->ca_key_path);
+	free(config->listeners);
+	free(config->upstream_ca_file);
+	free(config->pins);
+	free(config->allow_addresses);
+	free(config->nameservers);
+	free(config->audit_path);
+	free(config->credentials);
+	free(config->tenants);
+	free(config->worker_user);
+	free(config);
+}
+
+int kh_config_tenant(const struct kh_config *config, const char *name)
+{
+	for (size_t i = 0; i < config->n_tenants; i++)
+		if (strcmp(config->tenants[i].name, name) == 0)
+			return (int)i;
+	return -1;
+}
+
+int kh_config_credential(const struct kh_config *config, struct kh_slice name)
+{
+	for (size_t i = 0; i < config->n_credentials; i++)
+		if (kh_slice_eq(kh_slice_str(config->credentials[i].name), name))
+			return (int)i;
+	return -1;
+}
+
+/* Reads and checks `yaml` into the reader's configuration. */
+static void read_file(struct kh_reader *reader, struct kh_slice yaml)
+{
+	struct kh_tree tree;
+	if (kh_tree_parse(&tree, yaml, reader)) {
+		const struct kh_node *authority =
+			tree.root->kind == KH_NODE_MAP ? kh_node_get(tree.root, "authority") : NULL;
+		reader->authority = kh_reader_where(reader, authority ? authority->key : NULL);
+		kh_walk(reader, tree.root, KH_IN_FILE, reader->config);
+		kh_pending_resolve(reader, NULL);
+		kh_config_check(reader);
+	}
+	kh_pending_fini(reader);
+	kh_tree_free(&tree);
+}
+
+/* The common end of everything that makes a configuration. */
+static struct kh_config *finish(struct kh_config *config, struct kh_diagnostics *diags)
+{
+	kh_diagnostics_take_files(diags, config);
+	kh_diagnostics_sort(diags);
+	if (diags->errors == 0)
+		return config;
+	kh_config_free(config);
+	return NULL;
+}
+
+struct kh_config *kh_config_parse(const char *name, struct kh_slice yaml, const char *folder,
+				  const char *preset_dir, struct kh_diagnostics *diags)
+{
+	struct kh_config *config = kh_config_new();
+	struct kh_reader reader = {
+		.config = config, .diags = diags, .folder = folder, .preset_dir = preset_dir
+	};
+	if (!config || !kh_config_add_file(config, name, &reader.file)) {
+		kh_config_free(config);
+		return kh_reader_no_memory(&reader);
+	}
+	read_file(&reader, yaml);
+	return finish(config, diags);
+}
+
+/* The absolute folder of a file, on the heap. */
+static char *folder_of(const char *path)
+{
+	kh_auto_free char *copy = kh_slice_dup(kh_slice_str(path));
+	if (!copy)
+		return NULL;
+	char *slash = strrchr(copy, '/');
+	if (slash)
+		*(slash == copy ? slash + 1 : slash) = '\0';
+	return realpath(slash ? copy : ".", NULL);
+}
+
+struct kh_config *kh_config_load(const char *path, const char *preset_dir,
+				 struct kh_diagnostics *diags)
+{
+	struct kh_buf text;
+	struct kh_err err = KH_ERR_INIT;
+	kh_buf_init(&text, KH_LIMIT_CONFIG_BYTES);
+	kh_auto_free char *folder = folder_of(path);
+	struct kh_config *config = NULL;
+	if (folder && kh_file_read(path, &text, &err)) {
+		config = kh_config_parse(path, kh_buf_view(&text), folder, preset_dir, diags);
+	} else {
+		struct kh_where nowhere = { 0 };
+		kh_diagnostics_add(diags, false, nowhere, "%s",
+				   err.code ? err.text : "its folder can't be read");
+		char **slot = kh_list_add(&diags->files, &diags->n_files, sizeof(*slot));
+		if (slot)
+			*slot = kh_slice_dup(kh_slice_str(path));
+	}
+	kh_buf_fini(&text);
+	return config;
+}
+
+/* A reader for what is added to a configuration that stands already. */
+static struct kh_reader reader_of(struct kh_config *config, const char *preset_dir,
+				  struct kh_diagnostics *diags)
+{
+	return (struct kh_reader){ .config = config, .diags = diags, .preset_dir = preset_dir };
+}
+
+struct kh_config *kh_config_from_presets(const char *const *presets, size_t n,
+					 const char *preset_dir, struct kh_diagnostics *diags)
+{
+	struct kh_config *config = kh_config_new();
+	struct kh_reader reader = reader_of(config, preset_dir, diags);
+	struct kh_tenant_config *tenant = NULL;
+	if (config && kh_config_add_file(config, "--use", &reader.file))
+		tenant = kh_list_add(&config->tenants, &config->n_tenants, sizeof(*tenant));
+	if (tenant)
+		tenant->name = kh_slice_dup(KH_SLICE("default"));
+	if (!tenant || !tenant->name) {
+		kh_config_free(config);
+		return kh_reader_no_memory(&reader);
+	}
+	for (size_t i = n; i > 0; i--)
+		(void)kh_config_use(config, 0, presets[i - 1], preset_dir, diags);
+	return finish(config, diags);
+}
+
+bool kh_config_use(struct kh_config *config, size_t tenant, const char *preset,
+		   const char *preset_dir, struct kh_diagnostics *diags)
+{
+	struct kh_reader reader = reader_of(config, preset_dir, diags);
+	size_t errors = diags->errors;
+	if (tenant >= config->n_tenants) {
+		kh_diagnostics_add(diags, false, (struct kh_where){ 0 }, "no such tenant");
+		return false;
+	}
+	struct kh_rules front = { 0 };
+	kh_preset_splice(&reader, kh_slice_str(preset), NULL, &front);
+	kh_config_check_rules(&reader, &front);
+	struct kh_rules *rules = &config->tenants[tenant].rules;
+	if (diags->errors == errors) {
+		if (!kh_rules_append(&front, rules))
+			(void)kh_reader_no_memory(&reader);
+		*rules = front;
+		front = (struct kh_rules){ 0 };
+	}
+	kh_rules_fini(&front);
+	kh_diagnostics_take_files(diags, config);
+	kh_diagnostics_sort(diags);
+	return diags->errors == errors;
+}

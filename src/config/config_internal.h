@@ -1,0 +1,218 @@
+/* config_internal.h - the reader of keyhole.yaml: tree, table of options, walker, checks */
+#ifndef KEYHOLE_CONFIG_INTERNAL_H
+#define KEYHOLE_CONFIG_INTERNAL_H
+
+#include <keyhole/config.h>
+
+/* node.c: YAML as a tree in which every node knows where it stands. */
+enum kh_node_kind { KH_NODE_SCALAR = 1, KH_NODE_MAP, KH_NODE_LIST };
+
+struct kh_node {
+	enum kh_node_kind kind;
+	bool plain; /* a scalar without quotes */
+	uint32_t line;
+	uint32_t column;
+	struct kh_slice text;	   /* a scalar's; terminated */
+	const struct kh_node *key; /* of a map's child: its key, a scalar */
+	struct kh_node *first;	   /* children, in the order of the file */
+	struct kh_node *last;
+	struct kh_node *next;
+	size_t count;
+};
+
+struct kh_tree {
+	struct kh_tree_chunk *chunks;
+	struct kh_node *root;
+};
+
+/* A rule as its five keys, before they are understood together. */
+struct kh_rule_draft {
+	const struct kh_node *allow;
+	const struct kh_node *deny;
+	const struct kh_node *use;
+	const struct kh_node *credential;
+	const struct kh_node *client_auth;
+};
+
+/* What one reading carries along. Errors are collected; nothing stops at the first. */
+struct kh_reader {
+	struct kh_config *config;
+	struct kh_diagnostics *diags;
+	const char *folder;	    /* of relative paths; NULL: the file system is left alone */
+	const char *preset_dir;	    /* NULL: kh_preset_dir() */
+	uint32_t file;		    /* being read: index into config->files */
+	const char *preset;	    /* its name while a preset is read */
+	struct kh_pending *pending; /* names to look up when everything is read */
+	size_t n_pending;
+	struct kh_rule_draft draft; /* the rule that is being read */
+	struct kh_where authority;  /* where that section stands */
+	bool no_memory;
+};
+
+/* Return: false when the text is no tree at all; errors are in the reader's diagnostics. */
+bool kh_tree_parse(struct kh_tree *tree, struct kh_slice yaml, struct kh_reader *reader);
+void kh_tree_free(struct kh_tree *tree);
+/* The value of a key in a map, NULL where it is absent. */
+const struct kh_node *kh_node_get(const struct kh_node *map, const char *key);
+/* "a map", "a list", "text", "nothing": what a node is, for messages. */
+const char *kh_node_what(const struct kh_node *node);
+/* A scalar that holds nothing: `key:` and `key: ~`. */
+bool kh_node_is_empty(const struct kh_node *node);
+
+/* diag.c */
+void kh_diagnostics_add(struct kh_diagnostics *d, bool warning, struct kh_where where,
+			const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void kh_diagnostics_sort(struct kh_diagnostics *d);
+/* The names of the files stand in the diagnostics too: they outlive a failed configuration. */
+void kh_diagnostics_take_files(struct kh_diagnostics *d, const struct kh_config *config);
+struct kh_where kh_reader_where(const struct kh_reader *reader, const struct kh_node *node);
+#define kh_reader_error(reader, node, ...) \
+	kh_diagnostics_add((reader)->diags, false, kh_reader_where(reader, node), __VA_ARGS__)
+#define kh_reader_warn(reader, node, ...) \
+	kh_diagnostics_add((reader)->diags, true, kh_reader_where(reader, node), __VA_ARGS__)
+/* Memory is gone: said once. Return: NULL. */
+void *kh_reader_no_memory(struct kh_reader *reader);
+
+/* nearest.c: "did you mean". Offer every known word, then ask. */
+struct kh_nearest {
+	struct kh_slice typed;
+	const char *best;
+	unsigned distance;
+};
+void kh_nearest_init(struct kh_nearest *nearest, struct kh_slice typed);
+void kh_nearest_offer(struct kh_nearest *nearest, const char *known);
+/* " (did you mean \"x\"?)" in `out`, or "" when nothing offered is near. */
+enum { KH_NEAREST_BYTES = 128 };
+const char *kh_nearest_hint(const struct kh_nearest *nearest, char out[KH_NEAREST_BYTES]);
+
+/* options.c: the one table. */
+enum kh_option_type {
+	KH_OPTION_SECTION = 1, /* a map with known keys, which have rows of their own */
+	KH_OPTION_LIST,	       /* of items whose rows begin with "<items>." */
+	KH_OPTION_MAP,	       /* the same with a name for each item */
+	KH_OPTION_TEXT,	       /* char *, checked by `check` */
+	KH_OPTION_PATH,	       /* char *, made absolute */
+	KH_OPTION_BOOL,	       /* bool */
+	KH_OPTION_COUNT,       /* uint32_t, least … most */
+	KH_OPTION_DURATION,    /* uint32_t, milliseconds, least … most */
+	KH_OPTION_SIZE,	       /* uint64_t, bytes, least … most */
+	KH_OPTION_CHOICE,      /* an enum, index into `choices` */
+	KH_OPTION_NODE,	  /* const struct kh_node *: its owner reads it when the item is whole */
+	KH_OPTION_CUSTOM, /* `read` does it */
+};
+
+enum {
+	KH_IN_FILE = 1,	    /* may stand in keyhole.yaml */
+	KH_IN_PRESET = 2,   /* may stand in a preset */
+	KH_IS_REQUIRED = 4, /* an error where it is absent */
+	KH_IS_QUIET = 8,    /* might be a misplaced secret: messages never show its value */
+};
+
+struct kh_option {
+	const char *path; /* "timeouts.header", "listen[].unix", "credentials.*.hosts" */
+	enum kh_option_type type;
+	unsigned flags;
+	size_t offset; /* in the struct that its section or item fills */
+	uint64_t least;
+	uint64_t most;
+	const char *const *choices; /* ends in NULL */
+	const char *items;	    /* LIST, MAP: "listen[]" */
+	const char *fallback;	    /* the default, as it would be written; NULL: none */
+	const char *expects;	    /* "a list of hosts": what a wrong type is told */
+	const char *doc;	    /* one line */
+	/* TEXT: why the text won't do, NULL when it will. */
+	const char *(*check)(struct kh_slice text);
+	/* CUSTOM reads the node; SECTION: what to do with a node that is no map (NULL: an error).
+	 */
+	void (*read)(struct kh_reader *reader, const struct kh_option *option,
+		     const struct kh_node *node, void *base);
+	/* LIST, MAP: makes the item (NULL: it was refused), and looks at it when it is filled. */
+	void *(*add)(struct kh_reader *reader, void *parent, const struct kh_node *node);
+	void (*done)(struct kh_reader *reader, void *parent, void *item,
+		     const struct kh_node *node);
+};
+
+extern const struct kh_option kh_options[];
+extern const size_t kh_options_count;
+
+/* walk.c: fills structs by the table. `in`: KH_IN_FILE or KH_IN_PRESET. */
+void kh_walk(struct kh_reader *reader, const struct kh_node *root, unsigned in, void *base);
+/* Sets the defaults of the rows below `prefix` ("" for the whole file) in a fresh struct. */
+void kh_walk_defaults(struct kh_reader *reader, const char *prefix, void *base);
+/* "got a list" and the like, where a scalar is due. Return: false when it is none. */
+bool kh_walk_scalar(struct kh_reader *reader, const struct kh_option *option,
+		    const struct kh_node *node);
+
+/* value.c: one scalar. Return: false when the text is no such value. */
+bool kh_value_duration(struct kh_slice text, uint64_t *out_ms);
+bool kh_value_size(struct kh_slice text, uint64_t *out_bytes);
+/* "90s", "5m": the shortest spelling, for messages. */
+enum { KH_VALUE_BYTES = 32 };
+const char *kh_value_show_duration(uint64_t ms, char out[KH_VALUE_BYTES]);
+void kh_value_set(struct kh_reader *reader, const struct kh_option *option,
+		  const struct kh_node *node, void *base);
+const char *kh_value_check_id(struct kh_slice text);
+const char *kh_value_check_user(struct kh_slice text);
+const char *kh_value_check_env(struct kh_slice text);
+const char *kh_value_check_alphabet(struct kh_slice text);
+const char *kh_value_check_prefix(struct kh_slice text);
+
+/* section.c, credential.c, rules.c: the readers that the table names. */
+void kh_read_version(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void kh_read_mode(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void kh_read_owner(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void kh_read_group(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void kh_read_tenant(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void kh_read_pins(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void kh_read_ranges(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void kh_read_servers(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void *kh_listener_add(struct kh_reader *, void *parent, const struct kh_node *);
+void kh_listener_done(struct kh_reader *, void *parent, void *item, const struct kh_node *);
+void *kh_tenant_add(struct kh_reader *, void *parent, const struct kh_node *);
+void kh_tenant_done(struct kh_reader *, void *parent, void *item, const struct kh_node *);
+
+void kh_read_literal(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void kh_read_source_env(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+			void *);
+void kh_read_source_file(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+			 void *);
+void kh_read_fields(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void kh_read_hosts(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void *kh_credential_add(struct kh_reader *, void *parent, const struct kh_node *);
+void kh_credential_done(struct kh_reader *, void *parent, void *item, const struct kh_node *);
+
+void *kh_rule_add(struct kh_reader *, void *parent, const struct kh_node *);
+void kh_rule_done(struct kh_reader *, void *parent, void *item, const struct kh_node *);
+/* Credentials may be named before they are read: their names wait until all are there. `extra` is
+ * the list that belongs neither to the site nor to a tenant (a preset's). */
+void kh_pending_resolve(struct kh_reader *reader, struct kh_rules *extra);
+void kh_pending_fini(struct kh_reader *reader);
+bool kh_rules_append(struct kh_rules *rules, struct kh_rules *more);
+
+/* preset.c */
+struct kh_preset_draft {
+	char *description;
+	struct kh_rules rules;
+};
+/* Reads policies/<name>.yaml: its credentials into the configuration, its rules to the
+ * end of `rules`. `at` is where it was asked for. */
+void kh_preset_splice(struct kh_reader *reader, struct kh_slice name, const struct kh_node *at,
+		      struct kh_rules *rules);
+
+/* pattern.c: does everything that `inner` matches match `outer` too? */
+bool kh_host_pattern_covers(const struct kh_host_pattern *outer,
+			    const struct kh_host_pattern *inner);
+
+/* check.c: what no single option shows. */
+void kh_config_check(struct kh_reader *reader);
+void kh_config_check_rules(struct kh_reader *reader, const struct kh_rules *rules);
+
+/* config.c */
+bool kh_config_add_file(struct kh_config *config, const char *name, uint32_t *index);
+/* Room for one more zeroed element: *list may move. Return: the element, NULL without memory. */
+void *kh_list_add(void *list, size_t *count, size_t size);
+void kh_rules_fini(struct kh_rules *rules);
+void kh_credential_config_fini(struct kh_credential_config *credential);
+int kh_config_credential(const struct kh_config *config, struct kh_slice name);
+
+#endif

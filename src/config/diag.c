@@ -1,0 +1,127 @@
+/* diag.c - errors and warnings of a configuration, collected and shown in the order of the file */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <keyhole/escape.h>
+#include <keyhole/file.h>
+
+#include "config_internal.h"
+
+/* A file of nothing but mistakes: enough is enough. */
+enum { MOST_DIAGNOSTICS = 200, TEXT_BYTES = 768 };
+
+void kh_diagnostics_add(struct kh_diagnostics *d, bool warning, struct kh_where where,
+			const char *fmt, ...)
+{
+	if (!warning)
+		d->errors++;
+	if (d->count >= MOST_DIAGNOSTICS)
+		return;
+	char text[TEXT_BYTES];
+	if (d->count == MOST_DIAGNOSTICS - 1) {
+		(void)snprintf(text, sizeof(text), "too many mistakes: the rest is not shown");
+	} else {
+		va_list args;
+		va_start(args, fmt);
+		(void)vsnprintf(text, sizeof(text), fmt, args);
+		va_end(args);
+	}
+	struct kh_diagnostic *one = kh_list_add(&d->list, &d->count, sizeof(*one));
+	if (!one)
+		return; /* counted above, and that is what fails the configuration */
+	one->warning = warning;
+	one->where = where;
+	one->text = kh_slice_dup(kh_slice_str(text));
+}
+
+static int compare_u32(uint32_t a, uint32_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+static int compare(const struct kh_diagnostic *a, const struct kh_diagnostic *b)
+{
+	int order = compare_u32(a->where.file, b->where.file);
+	if (order == 0)
+		order = compare_u32(a->where.line, b->where.line);
+	return order ? order : compare_u32(a->where.column, b->where.column);
+}
+
+/* By insertion: stable, and at most MOST_DIAGNOSTICS of them. */
+void kh_diagnostics_sort(struct kh_diagnostics *d)
+{
+	for (size_t i = 1; i < d->count; i++) {
+		struct kh_diagnostic one = d->list[i];
+		size_t j = i;
+		for (; j > 0 && compare(&d->list[j - 1], &one) > 0; j--)
+			d->list[j] = d->list[j - 1];
+		d->list[j] = one;
+	}
+}
+
+struct kh_where kh_reader_where(const struct kh_reader *reader, const struct kh_node *node)
+{
+	return (struct kh_where){ .file = reader->file,
+				  .line = node ? node->line : 0,
+				  .column = node ? node->column : 0 };
+}
+
+void *kh_reader_no_memory(struct kh_reader *reader)
+{
+	if (!reader->no_memory)
+		kh_reader_error(reader, NULL, "out of memory");
+	reader->no_memory = true;
+	return NULL;
+}
+
+static void free_files(struct kh_diagnostics *d)
+{
+	for (size_t i = 0; i < d->n_files; i++)
+		free(d->files[i]);
+	free(d->files);
+	d->files = NULL;
+	d->n_files = 0;
+}
+
+void kh_diagnostics_take_files(struct kh_diagnostics *d, const struct kh_config *config)
+{
+	free_files(d);
+	for (size_t i = 0; i < config->n_files; i++) {
+		char **slot = kh_list_add(&d->files, &d->n_files, sizeof(*slot));
+		if (slot)
+			*slot = kh_slice_dup(kh_slice_str(config->files[i]));
+	}
+}
+
+void kh_diagnostics_fini(struct kh_diagnostics *d)
+{
+	for (size_t i = 0; i < d->count; i++)
+		free(d->list[i].text);
+	free(d->list);
+	free_files(d);
+	*d = (struct kh_diagnostics){ 0 };
+}
+
+const char *kh_diagnostics_file(const struct kh_diagnostics *d, uint32_t index)
+{
+	return index < d->n_files && d->files[index] ? d->files[index] : "configuration";
+}
+
+void kh_diagnostics_print(const struct kh_diagnostics *d, const struct kh_config *config, int fd)
+{
+	(void)config;
+	for (size_t i = 0; i < d->count; i++) {
+		const struct kh_diagnostic *one = &d->list[i];
+		struct kh_buf line;
+		kh_buf_init(&line, 8192);
+		bool ok = kh_buf_printf(&line,
+					"%s:", kh_esc_str(kh_diagnostics_file(d, one->where.file)));
+		if (ok && one->where.line > 0)
+			ok = kh_buf_printf(&line, "%u:%u:", one->where.line, one->where.column);
+		ok = ok && kh_buf_printf(&line, " %s: %s\n", one->warning ? "warning" : "error",
+					 one->text ? one->text : "out of memory");
+		if (ok)
+			(void)kh_file_write_all(fd, kh_buf_view(&line), NULL);
+		kh_buf_fini(&line);
+	}
+}

@@ -1,0 +1,61 @@
+/* nearest.c - "did you mean": the known word that is nearest to what was typed */
+#include <stdio.h>
+
+#include "config_internal.h"
+
+enum { WORD_BYTES = 48 };
+
+static unsigned least(unsigned a, unsigned b)
+{
+	return a < b ? a : b;
+}
+
+/* Edits (insert, delete, replace, swap of two neighbours) between two short words, without case. */
+static unsigned edits(struct kh_slice a, struct kh_slice b)
+{
+	unsigned rows[3][WORD_BYTES + 1];
+	for (unsigned j = 0; j <= b.len; j++)
+		rows[0][j] = j;
+	for (unsigned i = 1; i <= a.len; i++) {
+		unsigned *row = rows[i % 3];
+		const unsigned *above = rows[(i + 2) % 3], *two_above = rows[(i + 1) % 3];
+		row[0] = i;
+		for (unsigned j = 1; j <= b.len; j++) {
+			bool same = kh_lower(a.ptr[i - 1]) == kh_lower(b.ptr[j - 1]);
+			unsigned cost = above[j - 1] + (same ? 0 : 1);
+			cost = least(cost, least(above[j], row[j - 1]) + 1);
+			if (i > 1 && j > 1 && a.ptr[i - 1] == b.ptr[j - 2] &&
+			    a.ptr[i - 2] == b.ptr[j - 1])
+				cost = least(cost, two_above[j - 2] + 1);
+			row[j] = cost;
+		}
+	}
+	return rows[a.len % 3][b.len];
+}
+
+void kh_nearest_init(struct kh_nearest *nearest, struct kh_slice typed)
+{
+	*nearest = (struct kh_nearest){ .typed = typed };
+	/* A third of the word may be wrong, and one letter of a short one. */
+	nearest->distance = (unsigned)(typed.len < 6 ? 2 : least((unsigned)typed.len / 3, 5) + 1);
+}
+
+void kh_nearest_offer(struct kh_nearest *nearest, const char *known)
+{
+	struct kh_slice word = kh_slice_str(known);
+	if (nearest->typed.len == 0 || nearest->typed.len > WORD_BYTES || word.len > WORD_BYTES)
+		return;
+	unsigned distance = edits(nearest->typed, word);
+	if (distance < nearest->distance && distance < word.len) {
+		nearest->distance = distance;
+		nearest->best = known;
+	}
+}
+
+const char *kh_nearest_hint(const struct kh_nearest *nearest, char out[KH_NEAREST_BYTES])
+{
+	out[0] = '\0';
+	if (nearest->best)
+		(void)snprintf(out, KH_NEAREST_BYTES, " (did you mean \"%s\"?)", nearest->best);
+	return out;
+}

@@ -1,0 +1,199 @@
+/* rule.c - the grammar of a rule: METHODS SCHEME://HOST[:PORT][/PATH] */
+#include <stdlib.h>
+
+#include <keyhole/escape.h>
+#include <keyhole/path.h>
+
+#include "config_internal.h"
+
+enum { PATTERN_BYTES = 4096, MOST_METHODS = 32, METHOD_BYTES = 32 };
+
+const char *kh_scheme_name(enum kh_scheme scheme)
+{
+	switch (scheme) {
+	case KH_SCHEME_HTTP:
+		return "http";
+	case KH_SCHEME_HTTPS:
+		return "https";
+	case KH_SCHEME_NONE:
+		break;
+	}
+	return "none";
+}
+
+uint16_t kh_scheme_port(enum kh_scheme scheme)
+{
+	return scheme == KH_SCHEME_HTTP ? 80 : scheme == KH_SCHEME_HTTPS ? 443 : 0;
+}
+
+static bool add_method(struct kh_rule *rule, struct kh_slice method, struct kh_err *err)
+{
+	if (method.len == 0 || method.len > METHOD_BYTES)
+		return kh_err_set(err, KH_ERR_CONFIG,
+				  "a method must have 1 to %d letters, and a comma between two",
+				  METHOD_BYTES);
+	for (size_t i = 0; i < method.len; i++) {
+		char c = method.ptr[i];
+		if ((c < 'A' || c > 'Z') && c != '-' && c != '_')
+			return kh_err_set(err, KH_ERR_CONFIG,
+					  "method \"%s\": methods are written in capitals",
+					  kh_esc(method));
+	}
+	if (kh_slice_eq(method, KH_SLICE("CONNECT")))
+		return kh_err_set(err, KH_ERR_CONFIG,
+				  "CONNECT is no method of a rule: it opens where a rule allows "
+				  "something, and nothing else");
+	for (size_t i = 0; i < rule->n_methods; i++)
+		if (kh_slice_eq(kh_slice_str(rule->methods[i]), method))
+			return kh_err_set(err, KH_ERR_CONFIG, "method \"%s\" stands there twice",
+					  kh_esc(method));
+	if (rule->n_methods == MOST_METHODS)
+		return kh_err_set(err, KH_ERR_CONFIG, "more than %d methods", MOST_METHODS);
+	char **slot = kh_list_add(&rule->methods, &rule->n_methods, sizeof(*slot));
+	if (slot)
+		*slot = kh_slice_dup(method);
+	if (!slot || !*slot)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "out of memory");
+	return true;
+}
+
+static bool parse_methods(struct kh_rule *rule, struct kh_slice text, struct kh_err *err)
+{
+	if (kh_slice_eq(text, KH_SLICE("*")))
+		return true;
+	for (size_t at = 0; at <= text.len;) {
+		size_t comma = kh_slice_find(text, ',', at);
+		if (!add_method(rule, kh_slice_sub(text, at, comma), err))
+			return false;
+		at = comma + 1;
+	}
+	return true;
+}
+
+static bool parse_port(struct kh_rule *rule, struct kh_slice text, struct kh_err *err)
+{
+	uint64_t port;
+	if (!kh_slice_to_u64(text, &port) || port == 0 || port > 65535 || text.ptr[0] == '0')
+		return kh_err_set(err, KH_ERR_CONFIG, "port \"%s\": expected 1 to 65535",
+				  kh_esc(text));
+	rule->port = (uint16_t)port;
+	return true;
+}
+
+/* HOST[:PORT]; an address of version 6 and every range stand in brackets. */
+static bool parse_authority(struct kh_rule *rule, struct kh_slice text, struct kh_err *err)
+{
+	size_t end = kh_slice_find(text, ':', 0);
+	if (text.len > 0 && text.ptr[0] == '[') {
+		end = kh_slice_find(text, ']', 0);
+		if (end == text.len)
+			return kh_err_set(err, KH_ERR_CONFIG, "host \"%s\": ']' is missing",
+					  kh_esc(text));
+		end++;
+		if (end < text.len && text.ptr[end] != ':')
+			return kh_err_set(err, KH_ERR_CONFIG,
+					  "host \"%s\": only a port may follow ']'", kh_esc(text));
+	}
+	if (kh_slice_find(text, '@', 0) < text.len)
+		return kh_err_set(err, KH_ERR_CONFIG,
+				  "a rule names no user or password in front of '@'");
+	if (end < text.len && !parse_port(rule, kh_slice_sub(text, end + 1, text.len), err))
+		return false;
+	if (end == text.len)
+		rule->port = kh_scheme_port(rule->scheme);
+	return kh_host_pattern_parse(&rule->host, kh_slice_sub(text, 0, end), err);
+}
+
+static bool parse_path(struct kh_rule *rule, struct kh_slice text, struct kh_err *err)
+{
+	if (kh_slice_find(text, '?', 0) < text.len || kh_slice_find(text, '#', 0) < text.len)
+		return kh_err_set(err, KH_ERR_CONFIG,
+				  "a rule looks at the path only: '?' and '#' have no place in it");
+	for (size_t i = 0; i + 2 < text.len; i++)
+		if (memcmp(text.ptr + i, "***", 3) == 0)
+			return kh_err_set(err, KH_ERR_CONFIG,
+					  "three stars: '*' stays within a segment, '**' crosses");
+	struct kh_buf normal;
+	kh_buf_init(&normal, PATTERN_BYTES);
+	bool ok = kh_path_normalise(text, &normal, err);
+	if (ok) {
+		rule->path = kh_slice_dup(kh_buf_view(&normal));
+		if (!rule->path)
+			ok = kh_err_set(err, KH_ERR_NO_MEMORY, "out of memory");
+	}
+	kh_buf_fini(&normal);
+	return ok;
+}
+
+/* "https://10.0.0.0/8": a range, or the path /8? */
+static bool looks_like_range(struct kh_slice host, struct kh_slice path)
+{
+	struct kh_host address;
+	uint64_t bits;
+	return kh_slice_to_u64(kh_slice_sub(path, 1, path.len), &bits) && bits <= 32 &&
+	       kh_host_parse(&address, host, NULL) && address.kind == KH_HOST_IPV4;
+}
+
+static bool parse_scheme(struct kh_rule *rule, struct kh_slice *rest, struct kh_err *err)
+{
+	static const enum kh_scheme schemes[] = { KH_SCHEME_HTTP, KH_SCHEME_HTTPS };
+	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+		struct kh_slice name = kh_slice_str(kh_scheme_name(schemes[i]));
+		struct kh_slice after = kh_slice_sub(*rest, name.len, name.len + 3);
+		if (kh_slice_has_prefix(*rest, name) && kh_slice_eq(after, KH_SLICE("://"))) {
+			rule->scheme = schemes[i];
+			*rest = kh_slice_sub(*rest, name.len + 3, rest->len);
+			return true;
+		}
+	}
+	return kh_err_set(err, KH_ERR_CONFIG,
+			  "expected METHODS SCHEME://HOST[:PORT][/PATH] with http or https, as in "
+			  "\"GET,HEAD https://api.example.com/v1/**\"");
+}
+
+static bool parse(struct kh_rule *rule, struct kh_slice text, struct kh_err *err)
+{
+	size_t blank = kh_slice_find(text, ' ', 0);
+	struct kh_slice rest = text;
+	if (blank < text.len) {
+		if (!parse_methods(rule, kh_slice_sub(text, 0, blank), err))
+			return false;
+		rest = kh_slice_sub(text, blank + 1, text.len);
+	}
+	if (!parse_scheme(rule, &rest, err))
+		return false;
+	/* The first '/' behind the host; one inside of brackets belongs to a range. */
+	size_t from = rest.len > 0 && rest.ptr[0] == '[' ? kh_slice_find(rest, ']', 0) : 0;
+	size_t slash = kh_slice_find(rest, '/', from);
+	struct kh_slice host = kh_slice_sub(rest, 0, slash);
+	struct kh_slice path = kh_slice_sub(rest, slash, rest.len);
+	if (path.len > 1 && looks_like_range(host, path))
+		return kh_err_set(err, KH_ERR_CONFIG,
+				  "a range stands in brackets: \"[%s%s]\" (and for the path write "
+				  "\"[%s]%s\")",
+				  kh_esc(host), kh_esc(path), kh_esc(host), kh_esc(path));
+	return parse_authority(rule, host, err) && (path.len == 0 || parse_path(rule, path, err));
+}
+
+bool kh_rule_parse(struct kh_rule *out, struct kh_slice text, struct kh_err *err)
+{
+	*out = (struct kh_rule){ 0 };
+	out->text = kh_slice_dup(text);
+	if (!out->text)
+		return kh_err_set(err, KH_ERR_CONFIG, "rule \"%s\": holds a NUL", kh_esc(text));
+	if (parse(out, text, err))
+		return true;
+	kh_rule_fini(out);
+	return false;
+}
+
+void kh_rule_fini(struct kh_rule *rule)
+{
+	for (size_t i = 0; i < rule->n_methods; i++)
+		free(rule->methods[i]);
+	free(rule->methods);
+	free(rule->text);
+	free(rule->preset);
+	free(rule->path);
+	*rule = (struct kh_rule){ 0 };
+}

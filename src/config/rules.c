@@ -1,0 +1,214 @@
+/* rules.c - lists of rules: a rule's keys understood together, and names looked up at the end */
+#include <stdlib.h>
+
+#include <keyhole/escape.h>
+
+#include "config_internal.h"
+
+/* A credential named by a rule, before it is known whether there is one of that name. Lists move
+ * while they grow, so it says where the rule is, not which. */
+enum { OF_SITE = -1, OF_EXTRA = -2 };
+struct kh_pending {
+	long tenant; /* or OF_SITE, OF_EXTRA */
+	size_t rule;
+	struct kh_slice name; /* in the tree */
+	struct kh_where where;
+};
+
+static long list_of(const struct kh_config *config, const struct kh_rules *rules)
+{
+	if (rules == &config->site)
+		return OF_SITE;
+	for (size_t i = config->n_tenants; i > 0; i--)
+		if (rules == &config->tenants[i - 1].rules)
+			return (long)(i - 1);
+	return OF_EXTRA;
+}
+
+/* One draft at a time: rules hold no rules. */
+void *kh_rule_add(struct kh_reader *reader, void *parent, const struct kh_node *node)
+{
+	(void)parent;
+	(void)node;
+	reader->draft = (struct kh_rule_draft){ 0 };
+	return &reader->draft;
+}
+
+static void wait_for(struct kh_reader *reader, const struct kh_rules *rules,
+		     const struct kh_node *name)
+{
+	if (name->kind != KH_NODE_SCALAR || kh_node_is_empty(name)) {
+		kh_reader_error(reader, name, "rules[].credential: expected a name, got %s",
+				kh_node_what(name));
+		return;
+	}
+	struct kh_pending *one = kh_list_add(&reader->pending, &reader->n_pending, sizeof(*one));
+	if (!one) {
+		(void)kh_reader_no_memory(reader);
+		return;
+	}
+	one->tenant = list_of(reader->config, rules);
+	one->rule = rules->count - 1;
+	one->name = name->text;
+	one->where = kh_reader_where(reader, name);
+}
+
+static void take_credentials(struct kh_reader *reader, const struct kh_rules *rules,
+			     const struct kh_node *node)
+{
+	if (rules == &reader->config->site) {
+		kh_reader_error(reader, node,
+				"rules[].credential: the site's rules are a ceiling; a credential "
+				"belongs to a tenant's rule");
+		return;
+	}
+	if (node->kind != KH_NODE_LIST) {
+		wait_for(reader, rules, node);
+		return;
+	}
+	if (node->count == 0 || node->count > KH_RULE_CREDENTIALS) {
+		kh_reader_error(reader, node,
+				"rules[].credential: expected 1 to %d names, of which the first "
+				"that has a value is used",
+				KH_RULE_CREDENTIALS);
+		return;
+	}
+	for (const struct kh_node *child = node->first; child; child = child->next)
+		wait_for(reader, rules, child);
+}
+
+static void take_client_auth(struct kh_reader *reader, const struct kh_rules *rules,
+			     struct kh_rule *rule, const struct kh_rule_draft *draft)
+{
+	const struct kh_node *node = draft->client_auth;
+	bool scalar = node->kind == KH_NODE_SCALAR;
+	if (scalar && kh_slice_eq(node->text, KH_SLICE("pass")))
+		rule->client_auth_pass = true;
+	else if (!scalar || !kh_slice_eq(node->text, KH_SLICE("refuse")))
+		kh_reader_error(reader, node, "rules[].client_auth: expected pass or refuse");
+	if (rules == &reader->config->site)
+		kh_reader_error(
+			reader, node,
+			"rules[].client_auth: belongs to a tenant's rule, not to the site's");
+	else if (rule->client_auth_pass && draft->credential)
+		kh_reader_error(reader, node,
+				"rules[].client_auth: where a credential goes in, the client's own "
+				"is always removed: take one of the two");
+}
+
+static void use(struct kh_reader *reader, struct kh_rules *rules, const struct kh_rule_draft *draft)
+{
+	const struct kh_node *node = draft->use;
+	if (draft->allow || draft->deny || draft->credential || draft->client_auth) {
+		kh_reader_error(reader, node, "rules[].use: stands alone in its rule");
+		return;
+	}
+	if (reader->preset) {
+		kh_reader_error(reader, node, "rules[].use: a preset uses no other preset");
+		return;
+	}
+	if (node->kind != KH_NODE_SCALAR || kh_node_is_empty(node)) {
+		kh_reader_error(reader, node, "rules[].use: expected a preset's name, got %s",
+				kh_node_what(node));
+		return;
+	}
+	size_t from = rules->count;
+	kh_preset_splice(reader, node->text, node, rules);
+	/* As a ceiling a preset is its rules and nothing else. */
+	for (size_t i = from; rules == &reader->config->site && i < rules->count; i++) {
+		rules->list[i].n_credentials = 0;
+		rules->list[i].client_auth_pass = false;
+	}
+}
+
+void kh_rule_done(struct kh_reader *reader, void *parent, void *item, const struct kh_node *node)
+{
+	struct kh_rules *rules = parent;
+	const struct kh_rule_draft draft = *(struct kh_rule_draft *)item;
+	if (draft.use) {
+		use(reader, rules, &draft);
+		return;
+	}
+	const struct kh_node *text = draft.allow ? draft.allow : draft.deny;
+	if (!text || (draft.allow && draft.deny)) {
+		kh_reader_error(reader, node, "rules[]: expected one of allow, deny, use");
+		return;
+	}
+	if (text->kind != KH_NODE_SCALAR || kh_node_is_empty(text)) {
+		kh_reader_error(reader, text, "rules[].%s: expected the text of a rule, got %s",
+				draft.allow ? "allow" : "deny", kh_node_what(text));
+		return;
+	}
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_rule rule;
+	if (!kh_rule_parse(&rule, text->text, &err)) {
+		kh_reader_error(reader, text, "rule \"%s\": %s", kh_esc(text->text), err.text);
+		return;
+	}
+	rule.allow = draft.allow;
+	rule.where = kh_reader_where(reader, text);
+	if (reader->preset)
+		rule.preset = kh_slice_dup(kh_slice_str(reader->preset));
+	struct kh_rule *slot = kh_list_add(&rules->list, &rules->count, sizeof(*slot));
+	if (!slot || (reader->preset && !rule.preset)) {
+		kh_rule_fini(&rule);
+		(void)kh_reader_no_memory(reader);
+		return;
+	}
+	*slot = rule;
+	if (!rule.allow && (draft.credential || draft.client_auth)) {
+		kh_reader_error(reader, draft.credential ? draft.credential : draft.client_auth,
+				"rules[]: a rule that denies carries nothing");
+		return;
+	}
+	if (draft.credential)
+		take_credentials(reader, rules, draft.credential);
+	if (draft.client_auth)
+		take_client_auth(reader, rules, slot, &draft);
+}
+
+static void resolve(struct kh_reader *reader, const struct kh_pending *one, struct kh_rule *rule)
+{
+	struct kh_config *config = reader->config;
+	int index = kh_config_credential(config, one->name);
+	if (index < 0) {
+		struct kh_nearest nearest;
+		kh_nearest_init(&nearest, one->name);
+		for (size_t i = 0; i < config->n_credentials; i++)
+			kh_nearest_offer(&nearest, config->credentials[i].name);
+		char hint[KH_NEAREST_BYTES];
+		kh_diagnostics_add(reader->diags, false, one->where,
+				   "no credential is called \"%s\"%s", kh_esc(one->name),
+				   kh_nearest_hint(&nearest, hint));
+		return;
+	}
+	for (size_t i = 0; i < rule->n_credentials; i++)
+		if (rule->credentials[i] == index) {
+			kh_diagnostics_add(reader->diags, false, one->where,
+					   "credential \"%s\" stands there twice",
+					   kh_esc(one->name));
+			return;
+		}
+	if (rule->n_credentials < KH_RULE_CREDENTIALS)
+		rule->credentials[rule->n_credentials++] = (uint16_t)index;
+}
+
+void kh_pending_resolve(struct kh_reader *reader, struct kh_rules *extra)
+{
+	for (size_t i = 0; i < reader->n_pending; i++) {
+		const struct kh_pending *one = &reader->pending[i];
+		struct kh_rules *rules = one->tenant == OF_EXTRA ? extra
+					 : one->tenant == OF_SITE
+						 ? &reader->config->site
+						 : &reader->config->tenants[one->tenant].rules;
+		resolve(reader, one, &rules->list[one->rule]);
+	}
+	kh_pending_fini(reader);
+}
+
+void kh_pending_fini(struct kh_reader *reader)
+{
+	free(reader->pending);
+	reader->pending = NULL;
+	reader->n_pending = 0;
+}

@@ -1,0 +1,280 @@
+/* section.c - the options of listeners, tenants and the upstream side that need a reader of their
+ * own */
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <keyhole/escape.h>
+
+#include "config_internal.h"
+
+enum { NO_TENANT = UINT16_MAX };
+
+void kh_read_version(struct kh_reader *reader, const struct kh_option *option,
+		     const struct kh_node *node, void *base)
+{
+	(void)base;
+	if (kh_walk_scalar(reader, option, node) && !kh_slice_eq(node->text, KH_SLICE("1")))
+		kh_reader_error(reader, node,
+				"version: this keyhole reads version 1 of the format, not \"%s\"",
+				kh_esc(node->text));
+}
+
+/* Octal, as people write modes. */
+static bool parse_mode(struct kh_slice text, mode_t *out)
+{
+	mode_t mode = 0;
+	for (size_t i = 0; i < text.len; i++) {
+		if (text.ptr[i] < '0' || text.ptr[i] > '7')
+			return false;
+		mode = mode * 8 + (mode_t)(text.ptr[i] - '0');
+	}
+	*out = mode;
+	return text.len >= 3 && text.len <= 4 && mode <= 0777;
+}
+
+void kh_read_mode(struct kh_reader *reader, const struct kh_option *option,
+		  const struct kh_node *node, void *base)
+{
+	struct kh_listener_config *listener = base;
+	mode_t mode;
+	if (!kh_walk_scalar(reader, option, node))
+		return;
+	if (!parse_mode(node->text, &mode)) {
+		kh_reader_error(reader, node, "%s: expected %s, got \"%s\"", option->path,
+				option->expects, kh_esc(node->text));
+		return;
+	}
+	listener->mode = mode;
+	if (mode & S_IRWXO)
+		kh_reader_warn(reader, node,
+			       "%s: everybody on this host may use the socket, and with it the "
+			       "tenant's credentials",
+			       option->path);
+}
+
+void kh_read_owner(struct kh_reader *reader, const struct kh_option *option,
+		   const struct kh_node *node, void *base)
+{
+	struct kh_listener_config *listener = base;
+	uint64_t number;
+	if (!kh_walk_scalar(reader, option, node))
+		return;
+	const struct passwd *user = getpwnam(node->text.ptr);
+	if (user)
+		listener->owner = user->pw_uid;
+	else if (kh_slice_to_u64(node->text, &number) && number < UINT32_MAX)
+		listener->owner = (uid_t)number;
+	else
+		kh_reader_error(reader, node, "%s: no user is called \"%s\"", option->path,
+				kh_esc(node->text));
+}
+
+void kh_read_group(struct kh_reader *reader, const struct kh_option *option,
+		   const struct kh_node *node, void *base)
+{
+	struct kh_listener_config *listener = base;
+	uint64_t number;
+	if (!kh_walk_scalar(reader, option, node))
+		return;
+	const struct group *group = getgrnam(node->text.ptr);
+	if (group)
+		listener->group = group->gr_gid;
+	else if (kh_slice_to_u64(node->text, &number) && number < UINT32_MAX)
+		listener->group = (gid_t)number;
+	else
+		kh_reader_error(reader, node, "%s: no group is called \"%s\"", option->path,
+				kh_esc(node->text));
+}
+
+void kh_read_tenant(struct kh_reader *reader, const struct kh_option *option,
+		    const struct kh_node *node, void *base)
+{
+	struct kh_listener_config *listener = base;
+	if (!kh_walk_scalar(reader, option, node))
+		return;
+	int index = kh_config_tenant(reader->config, node->text.ptr);
+	if (index >= 0) {
+		listener->tenant = (uint16_t)index;
+		return;
+	}
+	struct kh_nearest nearest;
+	kh_nearest_init(&nearest, node->text);
+	for (size_t i = 0; i < reader->config->n_tenants; i++)
+		kh_nearest_offer(&nearest, reader->config->tenants[i].name);
+	char hint[KH_NEAREST_BYTES];
+	kh_reader_error(reader, node, "%s: no tenant is called \"%s\"%s", option->path,
+			kh_esc(node->text), kh_nearest_hint(&nearest, hint));
+	listener->tenant = 0; /* said once is enough */
+}
+
+void *kh_listener_add(struct kh_reader *reader, void *parent, const struct kh_node *node)
+{
+	(void)parent;
+	struct kh_config *config = reader->config;
+	struct kh_listener_config *listener =
+		kh_list_add(&config->listeners, &config->n_listeners, sizeof(*listener));
+	if (!listener)
+		return kh_reader_no_memory(reader);
+	listener->where = kh_reader_where(reader, node);
+	listener->owner = (uid_t)-1;
+	listener->group = (gid_t)-1;
+	listener->tenant = NO_TENANT;
+	return listener;
+}
+
+void kh_listener_done(struct kh_reader *reader, void *parent, void *item,
+		      const struct kh_node *node)
+{
+	(void)parent;
+	struct kh_listener_config *listener = item;
+	if (listener->tenant == NO_TENANT) {
+		listener->tenant = 0;
+		if (reader->config->n_tenants != 1) {
+			kh_reader_error(reader, node,
+					"listen[].tenant is missing: it says whose rules apply");
+			return;
+		}
+	}
+	if (listener->sandbox || listener->tenant >= reader->config->n_tenants)
+		return;
+	const char *name = reader->config->tenants[listener->tenant].name;
+	listener->sandbox = kh_slice_dup(kh_slice_str(name));
+	if (!listener->sandbox)
+		(void)kh_reader_no_memory(reader);
+}
+
+void *kh_tenant_add(struct kh_reader *reader, void *parent, const struct kh_node *node)
+{
+	(void)parent;
+	struct kh_config *config = reader->config;
+	const char *why = kh_value_check_id(node->key->text);
+	if (why || config->n_tenants >= NO_TENANT) {
+		kh_reader_error(reader, node->key, "tenants: \"%s\" %s", kh_esc(node->key->text),
+				why ? why : "is one too many");
+		return NULL;
+	}
+	char *name = kh_slice_dup(node->key->text);
+	struct kh_tenant_config *tenant =
+		name ? kh_list_add(&config->tenants, &config->n_tenants, sizeof(*tenant)) : NULL;
+	if (!tenant) {
+		free(name);
+		return kh_reader_no_memory(reader);
+	}
+	tenant->name = name;
+	tenant->where = kh_reader_where(reader, node->key);
+	return tenant;
+}
+
+static void add_pin(struct kh_reader *reader, const struct kh_option *option,
+		    const struct kh_node *node)
+{
+	struct kh_config *config = reader->config;
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_pin pin = { 0 };
+	if (!kh_host_parse(&pin.host, node->key->text, &err)) {
+		kh_reader_error(reader, node->key, "%s: %s", option->path, err.text);
+		return;
+	}
+	for (size_t i = 0; i < config->n_pins; i++)
+		if (kh_host_eq(&config->pins[i].host, &pin.host)) {
+			kh_reader_error(reader, node->key, "%s: \"%s\" stands there already",
+					option->path, pin.host.text);
+			return;
+		}
+	if (node->kind != KH_NODE_SCALAR || kh_node_is_empty(node)) {
+		kh_reader_error(reader, node,
+				"%s: expected an address such as \"127.0.0.1:8443\", got %s",
+				option->path, kh_node_what(node));
+		return;
+	}
+	if (!kh_sockaddr_parse(&pin.addr, node->text, 0, &err)) {
+		kh_reader_error(reader, node, "%s: %s", option->path, err.text);
+		return;
+	}
+	struct kh_pin *slot = kh_list_add(&config->pins, &config->n_pins, sizeof(*slot));
+	if (slot)
+		*slot = pin;
+	else
+		(void)kh_reader_no_memory(reader);
+}
+
+void kh_read_pins(struct kh_reader *reader, const struct kh_option *option,
+		  const struct kh_node *node, void *base)
+{
+	(void)base;
+	if (node->kind != KH_NODE_MAP) {
+		kh_reader_error(reader, node, "%s: expected %s, got %s", option->path,
+				option->expects, kh_node_what(node));
+		return;
+	}
+	for (const struct kh_node *child = node->first; child; child = child->next)
+		add_pin(reader, option, child);
+}
+
+/* The items of a list of scalars, one by one. Return: NULL at the end, and where there is no list
+ * (which is said). */
+static const struct kh_node *next_item(struct kh_reader *reader, const struct kh_option *option,
+				       const struct kh_node *list, const struct kh_node *item)
+{
+	if (list->kind != KH_NODE_LIST) {
+		kh_reader_error(reader, list, "%s: expected %s, got %s", option->path,
+				option->expects, kh_node_what(list));
+		return NULL;
+	}
+	item = item ? item->next : list->first;
+	while (item && !kh_walk_scalar(reader, option, item))
+		item = item->next;
+	return item;
+}
+
+void kh_read_ranges(struct kh_reader *reader, const struct kh_option *option,
+		    const struct kh_node *node, void *base)
+{
+	(void)base;
+	struct kh_config *config = reader->config;
+	const struct kh_node *item = NULL;
+	while ((item = next_item(reader, option, node, item))) {
+		struct kh_err err = KH_ERR_INIT;
+		struct kh_cidr range;
+		if (!kh_cidr_parse(&range, item->text, &err)) {
+			kh_reader_error(reader, item, "%s: %s", option->path, err.text);
+			continue;
+		}
+		if (range.prefix_bits == 0)
+			kh_reader_warn(reader, item,
+				       "%s: this opens every address, those of this host and of "
+				       "the cloud's metadata too",
+				       option->path);
+		struct kh_cidr *slot = kh_list_add(&config->allow_addresses,
+						   &config->n_allow_addresses, sizeof(*slot));
+		if (slot)
+			*slot = range;
+		else
+			(void)kh_reader_no_memory(reader);
+	}
+}
+
+void kh_read_servers(struct kh_reader *reader, const struct kh_option *option,
+		     const struct kh_node *node, void *base)
+{
+	(void)base;
+	struct kh_config *config = reader->config;
+	const struct kh_node *item = NULL;
+	while ((item = next_item(reader, option, node, item))) {
+		struct kh_err err = KH_ERR_INIT;
+		struct kh_sockaddr server;
+		if (!kh_sockaddr_parse(&server, item->text, 53, &err)) {
+			kh_reader_error(reader, item, "%s: %s", option->path, err.text);
+			continue;
+		}
+		struct kh_sockaddr *slot =
+			kh_list_add(&config->nameservers, &config->n_nameservers, sizeof(*slot));
+		if (slot)
+			*slot = server;
+		else
+			(void)kh_reader_no_memory(reader);
+	}
+}

@@ -1,0 +1,431 @@
+/* snapshot.c - the worker's part of a configuration as bytes, and back
+ *
+ * The keeper writes it into a sealed memfd, the worker reads it. The worker gets no source of a
+ * secret and no path. The decoder trusts nothing, although its writer is trusted: rules and hosts
+ * travel as the text that they were made of and pass the same parsers again, and every index and
+ * enum is checked against what was read before it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <keyhole/wire.h>
+
+#include "config_internal.h"
+
+enum {
+	MAGIC = 0x4b485331, /* "KHS1" */
+	MOST_RULES = 16 * 1024 * 1024,
+	MOST_LISTED = 65536,
+	MOST_FIELDS = 64,
+	MOST_METHODS = 64,
+};
+
+/* ---- out ---- */
+
+static bool put_where(struct kh_buf *out, const struct kh_where *where)
+{
+	return kh_wire_put_u32(out, where->file) && kh_wire_put_u32(out, where->line) &&
+	       kh_wire_put_u32(out, where->column);
+}
+
+static bool put_cidr(struct kh_buf *out, const struct kh_cidr *range)
+{
+	return kh_wire_put_u8(out, range->family) && kh_wire_put_u8(out, range->prefix_bits) &&
+	       kh_wire_put_bytes(out, kh_slice_of(range->addr, sizeof(range->addr)));
+}
+
+static bool put_sockaddr(struct kh_buf *out, const struct kh_sockaddr *addr)
+{
+	return kh_wire_put_bytes(out, kh_slice_of(&addr->any, addr->len));
+}
+
+static bool put_pattern(struct kh_buf *out, const struct kh_host_pattern *pattern)
+{
+	return kh_wire_put_u8(out, (uint8_t)pattern->match) &&
+	       kh_wire_put_bytes(out, kh_host_view(&pattern->host)) &&
+	       put_cidr(out, &pattern->range);
+}
+
+static bool put_rules(struct kh_buf *out, const struct kh_rules *rules)
+{
+	bool ok = kh_wire_put_u32(out, (uint32_t)rules->count);
+	for (size_t i = 0; ok && i < rules->count; i++) {
+		const struct kh_rule *rule = &rules->list[i];
+		ok = kh_wire_put_str(out, rule->text) && kh_wire_put_str(out, rule->preset) &&
+		     put_where(out, &rule->where) &&
+		     kh_wire_put_u8(out, (uint8_t)(rule->allow | rule->client_auth_pass << 1)) &&
+		     kh_wire_put_u32(out, (uint32_t)rule->n_credentials);
+		for (size_t j = 0; ok && j < rule->n_credentials; j++)
+			ok = kh_wire_put_u16(out, rule->credentials[j]);
+	}
+	return ok;
+}
+
+static bool put_credential(struct kh_buf *out, const struct kh_credential_config *credential)
+{
+	bool ok = kh_wire_put_str(out, credential->name) && put_where(out, &credential->where) &&
+		  kh_wire_put_str(out, credential->preset) &&
+		  kh_wire_put_str(out, credential->env_name) &&
+		  kh_wire_put_str(out, credential->placeholder_prefix) &&
+		  kh_wire_put_str(out, credential->placeholder_alphabet) &&
+		  kh_wire_put_u8(out, credential->present) &&
+		  kh_wire_put_u32(out, (uint32_t)credential->n_fields);
+	for (size_t i = 0; ok && i < credential->n_fields; i++)
+		ok = kh_wire_put_str(out, credential->fields[i].name) &&
+		     kh_wire_put_str(out, credential->fields[i].prefix) &&
+		     kh_wire_put_str(out, credential->fields[i].suffix);
+	ok = ok && kh_wire_put_u32(out, (uint32_t)credential->n_hosts);
+	for (size_t i = 0; ok && i < credential->n_hosts; i++)
+		ok = put_pattern(out, &credential->hosts[i]);
+	return ok;
+}
+
+static bool put_listener(struct kh_buf *out, const struct kh_listener_config *listener)
+{
+	return kh_wire_put_u16(out, listener->tenant) && kh_wire_put_str(out, listener->sandbox) &&
+	       put_where(out, &listener->where);
+}
+
+static bool put_upstream(struct kh_buf *out, const struct kh_config *config)
+{
+	bool ok = kh_wire_put_u8(out, config->upstream_system_roots) &&
+		  kh_wire_put_u32(out, (uint32_t)config->n_pins);
+	for (size_t i = 0; ok && i < config->n_pins; i++)
+		ok = kh_wire_put_bytes(out, kh_host_view(&config->pins[i].host)) &&
+		     put_sockaddr(out, &config->pins[i].addr);
+	ok = ok && kh_wire_put_u32(out, (uint32_t)config->n_allow_addresses);
+	for (size_t i = 0; ok && i < config->n_allow_addresses; i++)
+		ok = put_cidr(out, &config->allow_addresses[i]);
+	ok = ok && kh_wire_put_u32(out, (uint32_t)config->n_nameservers);
+	for (size_t i = 0; ok && i < config->n_nameservers; i++)
+		ok = put_sockaddr(out, &config->nameservers[i]);
+	return ok;
+}
+
+/* The scalars that the worker needs, in one order for both ways. */
+struct scalars {
+	uint32_t *slot[16];
+	size_t n;
+};
+
+static struct scalars scalars_of(struct kh_config *c)
+{
+	struct kh_timeouts *t = &c->timeouts;
+	return (struct scalars){ .slot = { &t->header, &t->handshake, &t->connect, &t->resolve,
+					   &t->response, &t->idle_down, &t->idle_up, &t->stall,
+					   &t->drain, &c->max_connections, &c->max_exchanges,
+					   &c->leaves_per_second, &c->threads },
+				 .n = 13 };
+}
+
+bool kh_config_encode(const struct kh_config *config, struct kh_buf *out)
+{
+	struct kh_config copy = *config;
+	struct scalars scalars = scalars_of(&copy);
+	bool ok = kh_wire_put_u32(out, MAGIC) && kh_wire_put_u32(out, (uint32_t)config->n_files);
+	for (size_t i = 0; ok && i < config->n_files; i++)
+		ok = kh_wire_put_str(out, config->files[i]);
+	for (size_t i = 0; ok && i < scalars.n; i++)
+		ok = kh_wire_put_u32(out, *scalars.slot[i]);
+	ok = ok && kh_wire_put_u8(out, (uint8_t)config->durability) &&
+	     kh_wire_put_u8(out, (uint8_t)config->log_level) &&
+	     kh_wire_put_str(out, config->worker_user) && put_upstream(out, config) &&
+	     kh_wire_put_u32(out, (uint32_t)config->n_credentials);
+	for (size_t i = 0; ok && i < config->n_credentials; i++)
+		ok = put_credential(out, &config->credentials[i]);
+	ok = ok && put_rules(out, &config->site) &&
+	     kh_wire_put_u32(out, (uint32_t)config->n_tenants);
+	for (size_t i = 0; ok && i < config->n_tenants; i++)
+		ok = kh_wire_put_str(out, config->tenants[i].name) &&
+		     put_where(out, &config->tenants[i].where) &&
+		     put_rules(out, &config->tenants[i].rules);
+	ok = ok && kh_wire_put_u32(out, (uint32_t)config->n_listeners);
+	for (size_t i = 0; ok && i < config->n_listeners; i++)
+		ok = put_listener(out, &config->listeners[i]);
+	return ok;
+}
+
+/* ---- in ---- */
+
+/* A configuration being read: `r.bad` is the one flag for whatever is wrong. */
+struct in {
+	struct kh_wire_reader r;
+	struct kh_config *config;
+};
+
+static void *add(struct in *in, void *list, size_t *count, size_t size)
+{
+	void *slot = in->r.bad ? NULL : kh_list_add(list, count, size);
+	if (!slot)
+		in->r.bad = true;
+	return slot;
+}
+
+static bool flag(struct in *in)
+{
+	uint8_t value = kh_wire_u8(&in->r);
+	if (value > 1)
+		in->r.bad = true;
+	return value == 1;
+}
+
+/* A string that must be there. */
+static char *text(struct in *in)
+{
+	char *str = kh_wire_str(&in->r);
+	if (!str)
+		in->r.bad = true;
+	return str;
+}
+
+static struct kh_where where(struct in *in)
+{
+	struct kh_where at = { .file = kh_wire_u32(&in->r) };
+	at.line = kh_wire_u32(&in->r);
+	at.column = kh_wire_u32(&in->r);
+	if (at.file >= in->config->n_files && at.file != 0)
+		in->r.bad = true;
+	return at;
+}
+
+static struct kh_cidr cidr(struct in *in)
+{
+	struct kh_cidr range = { .family = kh_wire_u8(&in->r) };
+	range.prefix_bits = kh_wire_u8(&in->r);
+	struct kh_slice addr = kh_wire_bytes(&in->r);
+	if (addr.len != sizeof(range.addr)) {
+		in->r.bad = true;
+		return (struct kh_cidr){ 0 };
+	}
+	memcpy(range.addr, addr.ptr, sizeof(range.addr));
+	unsigned bits = range.family == 4 ? 32 : range.family == 6 ? 128 : 0;
+	/* Bits behind the prefix are zero, as kh_cidr_parse has it. */
+	bool clean = range.prefix_bits <= bits;
+	for (unsigned i = range.prefix_bits; clean && i < 128; i++)
+		clean = !(range.addr[i / 8] & (0x80 >> i % 8));
+	if (!clean)
+		in->r.bad = true;
+	return range;
+}
+
+static struct kh_host host(struct in *in)
+{
+	struct kh_slice name = kh_wire_bytes(&in->r);
+	struct kh_host made = { 0 };
+	if (in->r.bad || !kh_host_parse(&made, name, NULL) ||
+	    !kh_slice_eq(name, kh_host_view(&made)))
+		in->r.bad = true;
+	return made;
+}
+
+static struct kh_sockaddr address(struct in *in)
+{
+	struct kh_slice bytes = kh_wire_bytes(&in->r);
+	struct kh_sockaddr addr = { 0 };
+	if (bytes.len == sizeof(addr.v4) || bytes.len == sizeof(addr.v6)) {
+		memcpy(&addr.any, bytes.ptr, bytes.len);
+		addr.len = (socklen_t)bytes.len;
+	}
+	sa_family_t due = addr.len == sizeof(addr.v4) ? AF_INET : AF_INET6;
+	if (addr.len == 0 || addr.any.sa_family != due)
+		in->r.bad = true;
+	return addr;
+}
+
+static struct kh_host_pattern pattern(struct in *in)
+{
+	struct kh_host_pattern made = { 0 };
+	uint8_t match = kh_wire_u8(&in->r);
+	struct kh_slice name = kh_wire_bytes(&in->r);
+	made.range = cidr(in);
+	if (match == KH_MATCH_EXACT || match == KH_MATCH_SUFFIX) {
+		if (!kh_host_parse(&made.host, name, NULL) || made.host.kind != KH_HOST_NAME ||
+		    made.range.family != 0)
+			in->r.bad = true;
+	} else if (name.len != 0 || (match == KH_MATCH_RANGE) != (made.range.family != 0) ||
+		   match == KH_MATCH_NOTHING || match > KH_MATCH_RANGE) {
+		in->r.bad = true;
+	}
+	made.match = in->r.bad ? KH_MATCH_NOTHING : (enum kh_host_match)match;
+	return made;
+}
+
+static void read_rule(struct in *in, struct kh_rule *rule)
+{
+	char *source = text(in);
+	if (!source || !kh_rule_parse(rule, kh_slice_str(source), NULL))
+		in->r.bad = true;
+	free(source);
+	rule->preset = kh_wire_str(&in->r);
+	rule->where = where(in);
+	uint8_t flags = kh_wire_u8(&in->r);
+	rule->allow = flags & 1;
+	rule->client_auth_pass = flags & 2;
+	uint32_t n = kh_wire_count(&in->r, KH_RULE_CREDENTIALS);
+	for (uint32_t i = 0; i < n; i++) {
+		rule->credentials[i] = kh_wire_u16(&in->r);
+		if (rule->credentials[i] >= in->config->n_credentials)
+			in->r.bad = true;
+	}
+	rule->n_credentials = n;
+	/* Neither may ride along, whoever wrote this. */
+	if (flags > 3 || (n > 0 && (rule->client_auth_pass || !rule->allow)) ||
+	    (n > 0 && rule->scheme != KH_SCHEME_HTTPS))
+		in->r.bad = true;
+}
+
+static void read_rules(struct in *in, struct kh_rules *rules)
+{
+	uint32_t n = kh_wire_count(&in->r, MOST_RULES);
+	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
+		struct kh_rule *rule = add(in, &rules->list, &rules->count, sizeof(*rule));
+		if (rule)
+			read_rule(in, rule);
+	}
+}
+
+static void read_credential(struct in *in, struct kh_credential_config *credential)
+{
+	credential->name = text(in);
+	credential->where = where(in);
+	credential->preset = kh_wire_str(&in->r);
+	credential->env_name = kh_wire_str(&in->r);
+	credential->placeholder_prefix = kh_wire_str(&in->r);
+	credential->placeholder_alphabet = kh_wire_str(&in->r);
+	credential->present = flag(in);
+	uint32_t n = kh_wire_count(&in->r, MOST_FIELDS);
+	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
+		struct kh_credential_field *field =
+			add(in, &credential->fields, &credential->n_fields, sizeof(*field));
+		if (!field)
+			break;
+		field->name = text(in);
+		field->prefix = text(in);
+		field->suffix = text(in);
+	}
+	n = kh_wire_count(&in->r, MOST_LISTED);
+	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
+		struct kh_host_pattern *slot =
+			add(in, &credential->hosts, &credential->n_hosts, sizeof(*slot));
+		if (slot)
+			*slot = pattern(in);
+		if (slot && slot->match == KH_MATCH_ANY)
+			in->r.bad = true;
+	}
+	/* Nowhere to go, or nothing to set: no such credential was ever accepted. */
+	if (credential->n_hosts == 0 || credential->n_fields == 0)
+		in->r.bad = true;
+}
+
+static void read_upstream(struct in *in)
+{
+	struct kh_config *config = in->config;
+	config->upstream_system_roots = flag(in);
+	uint32_t n = kh_wire_count(&in->r, MOST_LISTED);
+	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
+		struct kh_pin *pin = add(in, &config->pins, &config->n_pins, sizeof(*pin));
+		if (!pin)
+			break;
+		pin->host = host(in);
+		pin->addr = address(in);
+	}
+	n = kh_wire_count(&in->r, MOST_LISTED);
+	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
+		struct kh_cidr *slot = add(in, &config->allow_addresses, &config->n_allow_addresses,
+					   sizeof(*slot));
+		if (slot)
+			*slot = cidr(in);
+		if (slot && slot->family == 0)
+			in->r.bad = true;
+	}
+	n = kh_wire_count(&in->r, MOST_LISTED);
+	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
+		struct kh_sockaddr *slot =
+			add(in, &config->nameservers, &config->n_nameservers, sizeof(*slot));
+		if (slot)
+			*slot = address(in);
+	}
+}
+
+static void read_tenants(struct in *in)
+{
+	struct kh_config *config = in->config;
+	uint32_t n = kh_wire_count(&in->r, UINT16_MAX);
+	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
+		struct kh_tenant_config *tenant =
+			add(in, &config->tenants, &config->n_tenants, sizeof(*tenant));
+		if (!tenant)
+			break;
+		tenant->name = text(in);
+		tenant->where = where(in);
+		read_rules(in, &tenant->rules);
+	}
+}
+
+static void read_listeners(struct in *in)
+{
+	struct kh_config *config = in->config;
+	uint32_t n = kh_wire_count(&in->r, MOST_LISTED);
+	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
+		struct kh_listener_config *listener =
+			add(in, &config->listeners, &config->n_listeners, sizeof(*listener));
+		if (!listener)
+			break;
+		listener->owner = (uid_t)-1;
+		listener->group = (gid_t)-1;
+		listener->mode = 0600;
+		listener->tenant = kh_wire_u16(&in->r);
+		listener->sandbox = text(in);
+		listener->where = where(in);
+		if (listener->tenant >= config->n_tenants)
+			in->r.bad = true;
+	}
+}
+
+static void read_all(struct in *in)
+{
+	struct kh_config *config = in->config;
+	if (kh_wire_u32(&in->r) != MAGIC)
+		in->r.bad = true;
+	uint32_t n = kh_wire_count(&in->r, MOST_LISTED);
+	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
+		char **slot = add(in, &config->files, &config->n_files, sizeof(*slot));
+		if (slot)
+			*slot = text(in);
+	}
+	struct scalars scalars = scalars_of(config);
+	for (size_t i = 0; i < scalars.n; i++)
+		*scalars.slot[i] = kh_wire_u32(&in->r);
+	uint8_t durability = kh_wire_u8(&in->r), level = kh_wire_u8(&in->r);
+	if (durability > KH_DURABILITY_SYNCED || level > KH_LOG_DEBUG)
+		in->r.bad = true;
+	config->durability = durability ? KH_DURABILITY_SYNCED : KH_DURABILITY_WRITTEN;
+	config->log_level = (enum kh_log_level)level;
+	config->worker_user = kh_wire_str(&in->r);
+	read_upstream(in);
+	n = kh_wire_count(&in->r, UINT16_MAX);
+	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
+		struct kh_credential_config *credential =
+			add(in, &config->credentials, &config->n_credentials, sizeof(*credential));
+		if (credential)
+			read_credential(in, credential);
+	}
+	read_rules(in, &config->site);
+	read_tenants(in);
+	read_listeners(in);
+}
+
+struct kh_config *kh_config_decode(struct kh_slice bytes, struct kh_err *err)
+{
+	struct in in = { .r = { .rest = bytes }, .config = calloc(1, sizeof(struct kh_config)) };
+	if (!in.config) {
+		(void)kh_err_set(err, KH_ERR_NO_MEMORY, "snapshot: out of memory");
+		return NULL;
+	}
+	read_all(&in);
+	if (kh_wire_done(&in.r))
+		return in.config;
+	kh_config_free(in.config);
+	(void)kh_err_set(err, KH_ERR_INTERNAL, "snapshot: damaged, or of another version");
+	return NULL;
+}
