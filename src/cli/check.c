@@ -1,0 +1,128 @@
+/* check.c - `keyhole check`: every error and warning of a configuration, and an exit status */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <keyhole/config.h>
+#include <keyhole/escape.h>
+#include <keyhole/file.h>
+#include <keyhole/limits.h>
+
+#include "cli_internal.h"
+
+static const char usage[] =
+	"usage: keyhole check -c FILE [--json]\n"
+	"Reads a configuration and shows every error and warning in it as file:line:column.\n\n"
+	"  -c, --config FILE  the configuration\n"
+	"      --json         the result as one JSON object on standard output\n"
+	"      --help         this text\n\n"
+	"Exit status: 0 it can be used, 1 it has errors, 2 wrong usage. keyhole-check(1) tells "
+	"more.\n";
+
+static size_t count_rules(const struct kh_config *config)
+{
+	size_t n = config->site.count;
+	for (size_t i = 0; i < config->n_tenants; i++)
+		n += config->tenants[i].rules.count;
+	return n;
+}
+
+static const char *plural(size_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static void print_summary(const char *path, const struct kh_config *config,
+			  const struct kh_diagnostics *diags)
+{
+	size_t rules = count_rules(config), warnings = diags->count;
+	printf("%s: ok: %zu tenant%s, %zu rule%s, %zu credential%s, %zu listener%s, %zu "
+	       "warning%s\n",
+	       kh_esc_str(path), config->n_tenants, plural(config->n_tenants), rules, plural(rules),
+	       config->n_credentials, plural(config->n_credentials), config->n_listeners,
+	       plural(config->n_listeners), warnings, plural(warnings));
+}
+
+static bool put_diagnostic(struct kh_buf *out, const struct kh_diagnostics *diags, size_t index)
+{
+	const struct kh_diagnostic *one = &diags->list[index];
+	const char *file = kh_diagnostics_file(diags, one->where.file);
+	return kh_buf_append_str(out, index ? "," : "") &&
+	       kh_buf_append_str(out, "{\"severity\":") &&
+	       kh_buf_append_str(out, one->warning ? "\"warning\"" : "\"error\"") &&
+	       kh_buf_append_str(out, ",\"file\":") && kh_json_string(out, kh_slice_str(file)) &&
+	       kh_buf_printf(out, ",\"line\":%u,\"column\":%u,\"text\":", one->where.line,
+			     one->where.column) &&
+	       kh_json_string(out, kh_slice_str(one->text ? one->text : "out of memory")) &&
+	       kh_buf_append_char(out, '}');
+}
+
+static bool print_json(const struct kh_config *config, const struct kh_diagnostics *diags)
+{
+	struct kh_buf out;
+	kh_buf_init(&out, KH_LIMIT_CONFIG_BYTES);
+	bool ok = kh_buf_printf(&out, "{\"ok\":%s,\"diagnostics\":[", config ? "true" : "false");
+	for (size_t i = 0; ok && i < diags->count; i++)
+		ok = put_diagnostic(&out, diags, i);
+	ok = ok && kh_buf_append_str(&out, "]}\n") &&
+	     fwrite(kh_buf_view(&out).ptr, 1, kh_buf_len(&out), stdout) == kh_buf_len(&out);
+	kh_buf_fini(&out);
+	return ok;
+}
+
+static int check(const char *path, bool json)
+{
+	struct kh_diagnostics diags = { 0 };
+	struct kh_config *config = kh_config_load(path, NULL, &diags);
+	if (config)
+		kh_config_inspect(config, &diags);
+	bool good = config != NULL;
+	if (json) {
+		good = print_json(config, &diags) && good;
+	} else {
+		kh_diagnostics_print(&diags, config, STDERR_FILENO);
+		if (config)
+			print_summary(path, config, &diags);
+	}
+	kh_config_free(config);
+	kh_diagnostics_fini(&diags);
+	return good ? EXIT_SUCCESS : KH_EXIT_FAILED;
+}
+
+int kh_cli_check(int argc, char **argv)
+{
+	enum { OPT_JSON = 256, OPT_HELP };
+	static const struct option options[] = { { "config", required_argument, NULL, 'c' },
+						 { "json", no_argument, NULL, OPT_JSON },
+						 { "help", no_argument, NULL, OPT_HELP },
+						 { NULL, 0, NULL, 0 } };
+	const char *path = NULL;
+	bool json = false;
+	for (int opt; (opt = getopt_long(argc, argv, "c:", options, NULL)) != -1;) {
+		switch (opt) {
+		case 'c':
+			path = optarg;
+			break;
+		case OPT_JSON:
+			json = true;
+			break;
+		case OPT_HELP:
+			fputs(usage, stdout);
+			return EXIT_SUCCESS;
+		default:
+			return KH_EXIT_USAGE; /* getopt said why */
+		}
+	}
+	if (optind < argc) {
+		kh_cli_complain("check: unexpected argument \"%s\" (the file is given with -c)",
+				kh_esc_str(argv[optind]));
+		return KH_EXIT_USAGE;
+	}
+	if (!path) {
+		kh_cli_complain("check: no file is given (write keyhole check -c FILE)");
+		return KH_EXIT_USAGE;
+	}
+	return check(path, json);
+}
