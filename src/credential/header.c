@@ -21,10 +21,25 @@ bool kh_credential_may_go_to(const struct kh_credential_config *credential,
 	return false;
 }
 
+/* '_' for '-' as in carriers.c: a server may take both for the field that goes in. */
+static bool is_same_name(struct kh_slice a, struct kh_slice b)
+{
+	if (a.len != b.len)
+		return false;
+	for (size_t i = 0; i < a.len; i++) {
+		char x = a.ptr[i] == '_' ? '-' : kh_lower(a.ptr[i]);
+		char y = b.ptr[i] == '_' ? '-' : kh_lower(b.ptr[i]);
+
+		if (x != y)
+			return false;
+	}
+	return true;
+}
+
 bool kh_credential_sets_field(const struct kh_credential_config *credential, struct kh_slice name)
 {
 	for (size_t i = 0; i < credential->n_fields; i++)
-		if (kh_slice_eq_nocase(kh_slice_str(credential->fields[i].name), name))
+		if (is_same_name(kh_slice_str(credential->fields[i].name), name))
 			return true;
 	return false;
 }

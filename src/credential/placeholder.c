@@ -56,6 +56,21 @@ static bool fill(char *to, size_t len, struct kh_slice alphabet, struct kh_err *
 	return true;
 }
 
+/* Visible ASCII, each character once, enough of them that 16 can't be guessed. */
+static bool is_alphabet(struct kh_slice s)
+{
+	bool seen[128] = { false };
+
+	for (size_t i = 0; i < s.len; i++) {
+		unsigned char c = (unsigned char)s.ptr[i];
+
+		if (c < 0x21 || c > 0x7e || seen[c])
+			return false;
+		seen[c] = true;
+	}
+	return s.len >= LEAST_ALPHABET;
+}
+
 char *kh_placeholder_new(const struct kh_credential_config *credential, size_t real_len,
 			 struct kh_err *err)
 {
@@ -64,9 +79,10 @@ char *kh_placeholder_new(const struct kh_credential_config *credential, size_t r
 
 	if (alphabet.len == 0)
 		alphabet = kh_slice_str(letters_and_digits);
-	if (alphabet.len < LEAST_ALPHABET || alphabet.len > 256) {
+	if (!is_alphabet(alphabet)) {
 		kh_err_set(err, KH_ERR_CONFIG,
-			   "credential %s: a placeholder's alphabet has %d to 256 characters",
+			   "credential %s: a placeholder's alphabet is at least %d visible "
+			   "characters, each of them once",
 			   credential->name, LEAST_ALPHABET);
 		return NULL;
 	}

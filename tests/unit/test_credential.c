@@ -1,0 +1,236 @@
+/* test_credential.c - a value goes where it is bound, whole, into memory that is wiped */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <keyhole/credential.h>
+
+/* Config's structs hold char *, and none of this writes to them. */
+static char *text(const char *literal)
+{
+	return (char *)(uintptr_t)literal;
+}
+
+static struct kh_secret *secret(const char *value, size_t len)
+{
+	char copy[256];
+
+	assert_true(len <= sizeof(copy));
+	memcpy(copy, value, len);
+	struct kh_secret *made = kh_secret_new(copy, len, NULL);
+	assert_non_null(made);
+	return made;
+}
+
+static void test_fields_are_written(void **state)
+{
+	struct kh_credential_field fields[] = {
+		{ .name = text("Authorization"), .prefix = text("Bearer "), .suffix = text("") },
+		{ .name = text("x-key"), .prefix = text(""), .suffix = text(";v=1") },
+	};
+	struct kh_credential_config credential = { .name = text("c"),
+						   .fields = fields,
+						   .n_fields = 2 };
+	struct kh_secret *value = secret("s3cret value", 12);
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_buf out;
+
+	(void)state;
+	kh_buf_init_wiping(&out, 4096);
+	assert_true(kh_buf_append_str(&out, "GET / HTTP/1.1\r\n"));
+	assert_true(kh_credential_put_fields(&credential, value, &out, &err));
+	assert_string_equal(kh_buf_cstr(&out),
+			    "GET / HTTP/1.1\r\nAuthorization: Bearer s3cret value\r\n"
+			    "x-key: s3cret value;v=1\r\n");
+	kh_buf_fini(&out);
+
+	/* Over the cap: not a byte of it stays. */
+	kh_buf_init_wiping(&out, 50);
+	assert_false(kh_credential_put_fields(&credential, value, &out, &err));
+	assert_int_equal(err.code, KH_ERR_CREDENTIAL_UNAVAILABLE);
+	assert_int_equal(kh_buf_len(&out), 0);
+	kh_buf_fini(&out);
+
+	/* A head that would not be wiped gets nothing. */
+	kh_buf_init(&out, 4096);
+	assert_false(kh_credential_put_fields(&credential, value, &out, &err));
+	assert_int_equal(err.code, KH_ERR_INTERNAL);
+	assert_int_equal(kh_buf_len(&out), 0);
+	kh_buf_fini(&out);
+
+	credential.n_fields = 0;
+	kh_buf_init_wiping(&out, 4096);
+	assert_false(kh_credential_put_fields(&credential, value, &out, &err));
+	assert_int_equal(err.code, KH_ERR_CREDENTIAL_UNAVAILABLE);
+	kh_buf_fini(&out);
+	kh_secret_unref(value);
+}
+
+static void test_a_value_that_splits_a_head_is_refused_and_not_shown(void **state)
+{
+	static const struct kh_slice values[] = {
+		{ "secret\r\nX: y", 12 }, { "secret\n", 7 },   { "secret\r", 7 },
+		{ "sec\0ret", 7 },	  { "sec\x01ret", 7 }, { "sec\x7fret", 7 },
+		{ " secret", 7 },	  { "secret ", 7 },    { "\tsecret", 7 },
+	};
+	struct kh_credential_field fields[] = {
+		{ .name = text("x-key"), .prefix = text(""), .suffix = text("") },
+	};
+	struct kh_credential_config credential = { .name = text("c"),
+						   .fields = fields,
+						   .n_fields = 1 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
+		struct kh_secret *value = secret(values[i].ptr, values[i].len);
+		struct kh_err err = KH_ERR_INIT;
+		struct kh_buf out;
+
+		kh_buf_init_wiping(&out, 4096);
+		assert_false(kh_credential_put_fields(&credential, value, &out, &err));
+		assert_int_equal(err.code, KH_ERR_CREDENTIAL_UNAVAILABLE);
+		assert_null(strstr(err.text, "sec"));
+		assert_int_equal(kh_buf_len(&out), 0);
+		kh_buf_fini(&out);
+		kh_secret_unref(value);
+	}
+}
+
+static void test_it_goes_to_its_hosts_only(void **state)
+{
+	struct kh_host_pattern patterns[2] = { { .match = KH_MATCH_EXACT },
+					       { .match = KH_MATCH_NOTHING } };
+	struct kh_credential_config credential = { .hosts = patterns, .n_hosts = 2 };
+	struct kh_host host, sub, other, nothing = { .kind = KH_HOST_NONE };
+
+	(void)state;
+	assert_true(kh_host_parse(&host, KH_SLICE("API.example"), NULL));
+	assert_true(kh_host_parse(&sub, KH_SLICE("a.api.example"), NULL));
+	assert_true(kh_host_parse(&other, KH_SLICE("api.example.evil.example"), NULL));
+	patterns[0].host = host;
+	assert_true(kh_credential_may_go_to(&credential, &host));
+	assert_false(kh_credential_may_go_to(&credential, &sub));
+	assert_false(kh_credential_may_go_to(&credential, &other));
+	assert_false(kh_credential_may_go_to(&credential, &nothing));
+	/* Bound to nothing, it goes nowhere. */
+	credential.n_hosts = 0;
+	assert_false(kh_credential_may_go_to(&credential, &host));
+}
+
+static void test_fields_that_it_sets(void **state)
+{
+	struct kh_credential_field fields[] = { { .name = text("X-Special-Key") } };
+	struct kh_credential_config credential = { .fields = fields, .n_fields = 1 };
+
+	(void)state;
+	assert_true(kh_credential_sets_field(&credential, KH_SLICE("x-special-key")));
+	assert_true(kh_credential_sets_field(&credential, KH_SLICE("X_SPECIAL_KEY")));
+	assert_false(kh_credential_sets_field(&credential, KH_SLICE("x-special-keys")));
+	assert_false(kh_credential_sets_field(&credential, KH_SLICE("x-special")));
+}
+
+static void test_placeholder_has_shape_and_length(void **state)
+{
+	struct kh_credential_config credential = {
+		.name = text("c"),
+		.placeholder_prefix = text("sk-ant-api03-"),
+		.placeholder_alphabet = text("abcdef0123"),
+	};
+	char *made = kh_placeholder_new(&credential, 108, NULL);
+
+	(void)state;
+	assert_non_null(made);
+	assert_int_equal(strlen(made), 108);
+	assert_memory_equal(made, "sk-ant-api03-", 13);
+	assert_int_equal(strspn(made + 13, "abcdef0123"), 95);
+	free(made);
+
+	/* The real value is short: 16 random characters all the same. */
+	made = kh_placeholder_new(&credential, 14, NULL);
+	assert_non_null(made);
+	assert_int_equal(strlen(made), 13 + 16);
+	free(made);
+
+	credential.placeholder_prefix = NULL;
+	credential.placeholder_alphabet = NULL;
+	made = kh_placeholder_new(&credential, 0, NULL);
+	assert_non_null(made);
+	assert_int_equal(strlen(made), 16);
+	for (const char *c = made; *c; c++)
+		assert_true(kh_is_alpha(*c) || kh_is_digit(*c));
+	free(made);
+}
+
+static void test_a_placeholder_that_could_be_guessed_is_not_made(void **state)
+{
+	struct kh_credential_config credential = { .name = text("c"),
+						   .placeholder_alphabet = text("ab") };
+	struct kh_err err = KH_ERR_INIT;
+
+	(void)state;
+	assert_null(kh_placeholder_new(&credential, 40, &err));
+	assert_int_equal(err.code, KH_ERR_CONFIG);
+	credential.placeholder_alphabet = text("aaaaaaaaaaaaaaaaaaaaaaaa");
+	assert_null(kh_placeholder_new(&credential, 40, &err));
+	credential.placeholder_alphabet = text("abcdefghij\r\n");
+	assert_null(kh_placeholder_new(&credential, 40, &err));
+	credential.placeholder_alphabet = NULL;
+	assert_null(kh_placeholder_new(&credential, (size_t)1 << 40, &err));
+}
+
+/* 62 characters do not divide 256: taken modulo, eight of them would come a quarter more often. */
+static void test_every_character_is_as_likely(void **state)
+{
+	enum { RUNS = 40, LEN = 15516 };
+	struct kh_credential_config credential = { .name = text("c") };
+	size_t seen[256] = { 0 };
+	double chi = 0, each = (double)RUNS * LEN / 62;
+
+	(void)state;
+	for (int run = 0; run < RUNS; run++) {
+		char *made = kh_placeholder_new(&credential, LEN, NULL);
+
+		assert_non_null(made);
+		for (const char *c = made; *c; c++)
+			seen[(unsigned char)*c]++;
+		free(made);
+	}
+	for (int c = 0; c < 256; c++)
+		if (seen[c])
+			chi += ((double)seen[c] - each) * ((double)seen[c] - each) / each;
+	/* 61 degrees of freedom: above 150 one time in about 10^9; modulo gives above 4,000. */
+	assert_true(chi < 150);
+}
+
+static void test_two_placeholders_differ(void **state)
+{
+	struct kh_credential_config credential = { .name = text("c") };
+	char *a = kh_placeholder_new(&credential, 40, NULL);
+	char *b = kh_placeholder_new(&credential, 40, NULL);
+
+	(void)state;
+	assert_non_null(a);
+	assert_non_null(b);
+	assert_string_not_equal(a, b);
+	free(a);
+	free(b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_fields_are_written),
+		cmocka_unit_test(test_a_value_that_splits_a_head_is_refused_and_not_shown),
+		cmocka_unit_test(test_it_goes_to_its_hosts_only),
+		cmocka_unit_test(test_fields_that_it_sets),
+		cmocka_unit_test(test_placeholder_has_shape_and_length),
+		cmocka_unit_test(test_a_placeholder_that_could_be_guessed_is_not_made),
+		cmocka_unit_test(test_every_character_is_as_likely),
+		cmocka_unit_test(test_two_placeholders_differ),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
