@@ -10,10 +10,8 @@
 
 /* Absent in a build that leaves the part out: its subcommand then says so. */
 #pragma weak kh_cli_run
-#pragma weak kh_cli_proxy
 #pragma weak kh_cli_check
 #pragma weak kh_cli_audit
-#pragma weak kh_worker_main
 
 static int worker(int argc, char **argv)
 {

@@ -40,6 +40,8 @@ enum {
 	PROVEN_MS = 500,
 	PAUSE_FIRST_MS = 100,
 	PAUSE_MOST_MS = 1000,
+	/* Who signals a process and its group (timeout(1) does) means it once. */
+	SAME_REQUEST_MS = 250,
 };
 
 struct keeper {
@@ -52,6 +54,7 @@ struct keeper {
 	int signals;
 	unsigned failures;   /* workers in a row that died young */
 	uint64_t restart_ms; /* 0: none is due */
+	uint64_t asked_ms;   /* when the end was asked for */
 	uint64_t drain_ms;   /* when draining ends; 0: not draining */
 	bool has_served;
 	bool over;
@@ -260,7 +263,8 @@ static void note_serving(struct keeper *k)
 
 static void drain(struct keeper *k)
 {
-	k->drain_ms = kh_clock_mono_ms() + k->config->timeouts.drain;
+	k->asked_ms = kh_clock_mono_ms();
+	k->drain_ms = k->asked_ms + k->config->timeouts.drain;
 	k->restart_ms = 0;
 	kh_log_info("draining");
 	kh_ward_drain(&k->ward);
@@ -276,7 +280,7 @@ static void on_signal(struct keeper *k, uint32_t sig)
 	} else if (sig == SIGTERM || sig == SIGINT) {
 		if (!k->drain_ms)
 			drain(k);
-		else
+		else if (kh_clock_mono_ms() - k->asked_ms >= SAME_REQUEST_MS)
 			stop(k, 0);
 	}
 }

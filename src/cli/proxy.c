@@ -1,0 +1,82 @@
+/* proxy.c - `keyhole proxy`: the daemon */
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/config.h>
+#include <keyhole/file.h>
+#include <keyhole/keeper.h>
+#include <keyhole/slice.h>
+
+#include "cli_internal.h"
+
+static int help(void)
+{
+	fputs("usage: keyhole proxy -c FILE [--ready-fd N]\n"
+	      "Serves the sandboxes whose sockets the configuration lists, until SIGTERM.\n\n"
+	      "  -c, --config FILE  the configuration (keyhole.yaml)\n"
+	      "      --ready-fd N   write a line to descriptor N when requests are served\n"
+	      "  -h, --help         show this\n\n"
+	      "SIGTERM and SIGINT finish what runs (at most timeouts.drain), a second one ends at\n"
+	      "once. Exit status: 0 after SIGTERM, 1 when it could not start, 2 for wrong "
+	      "options.\n",
+	      stdout);
+	return ferror(stdout) ? KH_EXIT_FAILED : 0;
+}
+
+/* An open descriptor that is not one of the standard three. */
+static bool parse_ready_fd(const char *text, int *out)
+{
+	uint64_t fd;
+	if (!kh_slice_to_u64(kh_slice_str(text), &fd) || fd <= STDERR_FILENO || fd > 1 << 20 ||
+	    fcntl((int)fd, F_GETFD) < 0) {
+		kh_cli_complain("--ready-fd %s: not an open descriptor above 2", text);
+		return false;
+	}
+	*out = (int)fd;
+	return kh_fd_set_cloexec(*out, true);
+}
+
+/* The errors go to standard error, all of them. */
+static struct kh_config *load(const char *path)
+{
+	struct kh_diagnostics diags = { .count = 0 };
+	struct kh_config *config = kh_config_load(path, NULL, &diags);
+	kh_diagnostics_print(&diags, config, STDERR_FILENO);
+	kh_diagnostics_fini(&diags);
+	return config;
+}
+
+int kh_cli_proxy(int argc, char **argv)
+{
+	static const struct option options[] = { { "config", required_argument, NULL, 'c' },
+						 { "ready-fd", required_argument, NULL, 'r' },
+						 { "help", no_argument, NULL, 'h' },
+						 { NULL, 0, NULL, 0 } };
+	const char *path = NULL;
+	int ready_fd = -1, option;
+	while ((option = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
+		if (option == 'h')
+			return help();
+		if (option == 'c')
+			path = optarg;
+		else if (option != 'r' || !parse_ready_fd(optarg, &ready_fd))
+			return KH_EXIT_USAGE;
+	}
+	if (!path || optind < argc) {
+		kh_cli_complain("%s (usage: keyhole proxy -c FILE)",
+				path ? "proxy takes no argument" : "which configuration?");
+		return KH_EXIT_USAGE;
+	}
+	struct kh_keeper_options keeper = { .config = load(path),
+					    .ready_fd = -1,
+					    .serving_fd = ready_fd,
+					    .socket_uid = (uid_t)-1,
+					    .socket_gid = (gid_t)-1 };
+	if (!keeper.config)
+		return KH_EXIT_FAILED;
+	return kh_keeper_run(&keeper);
+}

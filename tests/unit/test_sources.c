@@ -1,0 +1,407 @@
+/* test_sources.c - where values come from, what is refused, and that nobody sees one */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <keeper/keeper_internal.h>
+#include <keyhole/cleanup.h>
+#include <keyhole/file.h>
+#include <keyhole/limits.h>
+#include <keyhole/log.h>
+
+static char folder[] = "/tmp/keyhole-test-sources-XXXXXX";
+static char path[64];
+
+static struct kh_credential_config from_env(char *name)
+{
+	static char credential[] = "main";
+	return (struct kh_credential_config){ .name = credential,
+					      .source = KH_SOURCE_ENV,
+					      .source_name = name };
+}
+
+static struct kh_credential_config from_file(void)
+{
+	struct kh_credential_config c = from_env(path);
+	c.source = KH_SOURCE_FILE;
+	return c;
+}
+
+static void write_file(const char *bytes, size_t len)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, bytes, len), (ssize_t)len);
+	assert_int_equal(close(fd), 0);
+}
+
+static void gives(struct kh_credential_config c, const char *value)
+{
+	struct kh_secret *secret = NULL;
+	struct kh_err err = KH_ERR_INIT;
+	enum kh_source_result result = kh_source_read(&c, &secret, &err);
+	if (result != KH_SOURCE_GOT)
+		print_error("%s\n", err.text);
+	assert_int_equal(result, KH_SOURCE_GOT);
+	assert_true(kh_secret_equals(secret, kh_slice_str(value)));
+	kh_secret_unref(secret);
+}
+
+/* The text names the credential and holds `words`, and nothing of the value. */
+static void gives_nothing(struct kh_credential_config c, enum kh_source_result expected,
+			  const char *words, const char *value)
+{
+	struct kh_secret *secret = NULL;
+	struct kh_err err = KH_ERR_INIT;
+	assert_int_equal(kh_source_read(&c, &secret, &err), expected);
+	assert_null(secret);
+	assert_non_null(strstr(err.text, "main"));
+	if (!strstr(err.text, words))
+		print_error("'%s' has no '%s'\n", err.text, words);
+	assert_non_null(strstr(err.text, words));
+	assert_true(!value || !strstr(err.text, value));
+}
+
+static bool is_zero(const char *bytes, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (bytes[i])
+			return false;
+	return true;
+}
+
+static void a_variables_value_is_read_and_overwritten_in_place(void **state)
+{
+	(void)state;
+	static char entry[] = "KH_TEST_KEY=sk-real-0123456789";
+	char *value = strchr(entry, '=') + 1;
+	char name[] = "KH_TEST_KEY";
+	assert_int_equal(putenv(entry), 0);
+	gives(from_env(name), "sk-real-0123456789");
+	assert_true(is_zero(value, strlen("sk-real-0123456789")));
+	/* and a second reading finds nothing */
+	gives_nothing(from_env(name), KH_SOURCE_ABSENT, "KH_TEST_KEY is empty", NULL);
+	assert_int_equal(unsetenv(name), 0);
+}
+
+static void a_refused_variables_value_is_overwritten_too(void **state)
+{
+	(void)state;
+	static char entry[] = "KH_TEST_KEY=sk-real\nsecond-line";
+	char name[] = "KH_TEST_KEY";
+	assert_int_equal(putenv(entry), 0);
+	gives_nothing(from_env(name), KH_SOURCE_REFUSED, "more than one line", "sk-real");
+	assert_true(is_zero(strchr(entry, '=') + 1, strlen("sk-real\nsecond-line")));
+	assert_int_equal(unsetenv(name), 0);
+}
+
+extern char **environ;
+
+/* exec may pass a name twice; getenv sees the first. */
+static void every_entry_of_the_name_is_overwritten(void **state)
+{
+	(void)state;
+	static char one[] = "KH_TWICE=sk-real-1", two[] = "KH_TWICE=sk-real-2",
+		    other[] = "KH_TWICE_MORE=stays";
+	char *entries[] = { other, one, two, NULL }, **before = environ, name[] = "KH_TWICE";
+	environ = entries;
+	gives(from_env(name), "sk-real-1");
+	environ = before;
+	assert_string_equal(one, "KH_TWICE=");
+	assert_string_equal(two, "KH_TWICE=");
+	assert_true(is_zero(two + 9, 9));
+	assert_string_equal(other, "KH_TWICE_MORE=stays");
+}
+
+static void a_missing_or_empty_variable_is_absent(void **state)
+{
+	(void)state;
+	char name[] = "KH_TEST_UNSET";
+	gives_nothing(from_env(name), KH_SOURCE_ABSENT, "KH_TEST_UNSET is not set", NULL);
+	assert_int_equal(setenv(name, "", 1), 0);
+	gives_nothing(from_env(name), KH_SOURCE_ABSENT, "KH_TEST_UNSET is empty", NULL);
+	assert_int_equal(unsetenv(name), 0);
+}
+
+static void one_line_end_is_taken_off_a_file(void **state)
+{
+	(void)state;
+	static const char *const files[] = { "sk-real", "sk-real\n", "sk-real\r\n" };
+	for (size_t i = 0; i < 3; i++) {
+		write_file(files[i], strlen(files[i]));
+		gives(from_file(), "sk-real");
+	}
+}
+
+static void what_a_field_cannot_hold_is_refused_without_showing_it(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *content;
+		size_t len;
+		const char *words;
+	} files[] = {
+		{ "sk-real\nsecond\n", 15, "more than one line" },
+		{ "sk-real\n\n", 9, "more than one line" },
+		{ "sk-real\r\nsecond", 15, "more than one line" },
+		{ "sk-real\rx", 9, "more than one line" },
+		{ "sk-real\0x", 9, "control byte" },
+		{ "sk-real\x1b[0m", 11, "control byte" },
+		{ "sk-real\tx", 9, "control byte" },
+		{ "sk-real\x7f", 8, "control byte" },
+		{ " sk-real", 8, "blank" },
+		{ "sk-real \n", 9, "blank" },
+	};
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		write_file(files[i].content, files[i].len);
+		gives_nothing(from_file(), KH_SOURCE_REFUSED, files[i].words, "sk-real");
+	}
+}
+
+static void an_empty_or_absent_file_is_absent(void **state)
+{
+	(void)state;
+	static const char *const files[] = { "", "\n", "\r\n" };
+	for (size_t i = 0; i < 3; i++) {
+		write_file(files[i], strlen(files[i]));
+		gives_nothing(from_file(), KH_SOURCE_ABSENT, "is empty", NULL);
+	}
+	assert_int_equal(unlink(path), 0);
+	gives_nothing(from_file(), KH_SOURCE_ABSENT, "No such file", NULL);
+}
+
+static void a_folder_is_refused(void **state)
+{
+	(void)state;
+	struct kh_credential_config c = from_file();
+	c.source_name = folder;
+	gives_nothing(c, KH_SOURCE_REFUSED, "directory", NULL);
+}
+
+static void a_value_has_its_cap(void **state)
+{
+	(void)state;
+	char *big = malloc(KH_LIMIT_SECRET_BYTES + 2);
+	assert_non_null(big);
+	memset(big, 'k', KH_LIMIT_SECRET_BYTES + 1);
+	big[KH_LIMIT_SECRET_BYTES + 1] = 0;
+	write_file(big, KH_LIMIT_SECRET_BYTES + 1);
+	gives_nothing(from_file(), KH_SOURCE_REFUSED, "longer than 64 KiB", "kkkkkkkk");
+	big[KH_LIMIT_SECRET_BYTES] = '\n';
+	write_file(big, KH_LIMIT_SECRET_BYTES + 1);
+	big[KH_LIMIT_SECRET_BYTES] = 0;
+	gives(from_file(), big);
+	/* far more than is read at all */
+	int fd = open(path, O_WRONLY);
+	assert_int_equal(ftruncate(fd, 1L << 32), 0);
+	assert_int_equal(close(fd), 0);
+	gives_nothing(from_file(), KH_SOURCE_REFUSED, "more than", "kkkkkkkk");
+	free(big);
+}
+
+/* --- all of a configuration ------------------------------------------------------------------- */
+
+static struct kh_config *configure(const char *credentials, const char *rules)
+{
+	kh_auto_free char *yaml = kh_strf("version: 1\n"
+					  "listen: [ { unix: d/s, tenant: acme } ]\n"
+					  "credentials: { %s }\n"
+					  "tenants: { acme: { rules: [ %s ] } }\n",
+					  credentials, rules);
+	struct kh_diagnostics diags = { .count = 0 };
+	struct kh_config *config =
+		kh_config_parse("k.yaml", kh_slice_str(yaml), folder, NULL, &diags);
+	if (!config)
+		kh_diagnostics_print(&diags, config, STDERR_FILENO);
+	kh_diagnostics_fini(&diags);
+	assert_non_null(config);
+	return config;
+}
+
+#define FROM(name, variable) \
+	name ": { value: { env: " variable \
+	     " }, header: { x-api-key: \"{}\" }, hosts: [ api.test ] }"
+
+static size_t find(const struct kh_config *config, const char *name)
+{
+	size_t i = 0;
+	while (strcmp(config->credentials[i].name, name) != 0)
+		i++;
+	return i;
+}
+
+static void two_credentials_share_a_variable(void **state)
+{
+	(void)state;
+	struct kh_config *config = configure(FROM("one", "KH_SHARED") ", " FROM("two", "KH_SHARED"),
+					     "{ allow: \"https://api.test/a\", credential: one }, "
+					     "{ allow: \"https://api.test/b\", credential: two }");
+	struct kh_vault vault;
+	assert_int_equal(setenv("KH_SHARED", "sk-shared", 1), 0);
+	assert_true(kh_vault_open(&vault, config, true, NULL));
+	for (uint16_t i = 0; i < 2; i++) {
+		assert_true(config->credentials[i].present);
+		assert_true(kh_secret_equals(kh_vault_get(&vault, i, NULL), KH_SLICE("sk-shared")));
+	}
+	assert_string_equal(getenv("KH_SHARED"), "");
+	kh_vault_close(&vault);
+	kh_config_free(config);
+}
+
+static void one_run_stops_without_any_of_the_alternatives(void **state)
+{
+	(void)state;
+	const char *rules = "{ allow: \"https://api.test\", credential: [ one, two ] }";
+	const char *credentials = FROM("one", "KH_ONE") ", " FROM("two", "KH_TWO");
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_vault vault;
+	struct kh_config *config = configure(credentials, rules);
+	assert_false(kh_vault_open(&vault, config, true, &err));
+	assert_non_null(strstr(err.text, "KH_ONE or KH_TWO"));
+	kh_vault_close(&vault);
+	kh_config_free(config);
+
+	config = configure(credentials, rules);
+	assert_int_equal(setenv("KH_TWO", "sk-two", 1), 0);
+	assert_true(kh_vault_open(&vault, config, true, &err));
+	assert_false(config->credentials[find(config, "one")].present);
+	assert_true(config->credentials[find(config, "two")].present);
+	kh_vault_close(&vault);
+	kh_config_free(config);
+}
+
+static void a_daemon_goes_on_without_a_value(void **state)
+{
+	(void)state;
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_vault vault;
+	struct kh_config *config = configure(FROM("one", "KH_ONE"),
+					     "{ allow: \"https://api.test\", credential: one }");
+	kh_log_set_level(KH_LOG_ERROR);
+	assert_true(kh_vault_open(&vault, config, false, &err));
+	assert_false(config->credentials[0].present);
+	assert_null(kh_vault_get(&vault, 0, &err));
+	assert_int_equal(err.code, KH_ERR_CREDENTIAL_UNAVAILABLE);
+	kh_vault_close(&vault);
+	kh_config_free(config);
+}
+
+static void one_run_reads_only_what_its_rules_name(void **state)
+{
+	(void)state;
+	struct kh_vault vault;
+	struct kh_config *config = configure(FROM("one", "KH_ONE") ", " FROM("other", "KH_OTHER"),
+					     "{ allow: \"https://api.test\", credential: one }");
+	assert_int_equal(setenv("KH_ONE", "sk-one", 1), 0);
+	assert_int_equal(setenv("KH_OTHER", "sk-other", 1), 0);
+	assert_true(kh_vault_open(&vault, config, true, NULL));
+	assert_null(kh_vault_get(&vault, (uint16_t)find(config, "other"), NULL));
+	/* and neither is left for anybody who looks at the environment */
+	kh_keeper_forget_sources(config);
+	assert_string_equal(getenv("KH_ONE"), "");
+	assert_string_equal(getenv("KH_OTHER"), "");
+	kh_vault_close(&vault);
+	kh_config_free(config);
+}
+
+static void a_placeholder_is_as_long_as_the_secret_and_is_not_it(void **state)
+{
+	(void)state;
+	static const char value[] = "sk-0123456789abcdefghijklmnopqrstuvwxyz";
+	struct kh_vault vault;
+	struct kh_ready ready = { .ok = true };
+	struct kh_config *config =
+		configure(FROM("one", "KH_ONE") ", " FROM("two", "KH_TWO"),
+			  "{ allow: \"https://api.test\", credential: [ one, two ] }");
+	assert_int_equal(setenv("KH_ONE", value, 1), 0);
+	assert_int_equal(setenv("KH_TWO", "sk-two", 1), 0);
+	assert_true(kh_vault_open(&vault, config, true, NULL));
+	assert_true(kh_vault_placeholders(&vault, &ready, NULL));
+	/* The second alternative never goes in, so it is not shown either. */
+	assert_int_equal(ready.n_placeholders, 1);
+	assert_string_equal(ready.placeholders[0].env_name, "KH_ONE");
+	assert_int_equal(strlen(ready.placeholders[0].value), strlen(value));
+	assert_string_not_equal(ready.placeholders[0].value, value);
+	kh_ready_fini(&ready);
+	kh_vault_close(&vault);
+	kh_config_free(config);
+}
+
+static void a_file_that_comes_later_is_found(void **state)
+{
+	(void)state;
+	kh_auto_free char *credential = kh_strf(
+		"one: { value: { file: %s }, header: { x-api-key: \"{}\" }, hosts: [ api.test ] }",
+		path);
+	struct kh_config *config =
+		configure(credential, "{ allow: \"https://api.test\", credential: one }");
+	struct kh_vault vault;
+	(void)unlink(path);
+	kh_log_set_level(KH_LOG_ERROR);
+	assert_true(kh_vault_open(&vault, config, false, NULL));
+	write_file("sk-late\n", 8);
+	/* It was looked for a moment ago: a worker can't make the keeper read without end. */
+	assert_null(kh_vault_get(&vault, 0, NULL));
+	vault.slots[0].tried_ms -= 1001;
+	assert_true(kh_secret_equals(kh_vault_get(&vault, 0, NULL), KH_SLICE("sk-late")));
+	kh_vault_close(&vault);
+	kh_config_free(config);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	if (!mkdtemp(folder))
+		return -1;
+	(void)snprintf(path, sizeof(path), "%s/value", folder);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	(void)unlink(path);
+	return rmdir(folder);
+}
+
+static int forget_variables(void **state)
+{
+	static const char *const names[] = { "KH_ONE", "KH_TWO", "KH_OTHER", "KH_SHARED" };
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		(void)unsetenv(names[i]);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_variables_value_is_read_and_overwritten_in_place),
+		cmocka_unit_test(a_refused_variables_value_is_overwritten_too),
+		cmocka_unit_test(every_entry_of_the_name_is_overwritten),
+		cmocka_unit_test(a_missing_or_empty_variable_is_absent),
+		cmocka_unit_test(one_line_end_is_taken_off_a_file),
+		cmocka_unit_test(what_a_field_cannot_hold_is_refused_without_showing_it),
+		cmocka_unit_test(an_empty_or_absent_file_is_absent),
+		cmocka_unit_test(a_folder_is_refused),
+		cmocka_unit_test(a_value_has_its_cap),
+		cmocka_unit_test_teardown(two_credentials_share_a_variable, forget_variables),
+		cmocka_unit_test_teardown(one_run_stops_without_any_of_the_alternatives,
+					  forget_variables),
+		cmocka_unit_test_teardown(a_daemon_goes_on_without_a_value, forget_variables),
+		cmocka_unit_test_teardown(one_run_reads_only_what_its_rules_name, forget_variables),
+		cmocka_unit_test_teardown(a_placeholder_is_as_long_as_the_secret_and_is_not_it,
+					  forget_variables),
+		cmocka_unit_test(a_file_that_comes_later_is_found),
+	};
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
