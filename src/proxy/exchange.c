@@ -77,7 +77,12 @@ static void write_end(struct kh_exchange *x)
 		kh_exchange_describe(x, &what);
 		(void)kh_audit_deny(batch, &what, &how);
 	}
-	if (x->reason != KH_ERR_NONE)
+	if (x->reason == KH_ERR_NONE)
+		return;
+	/* Refusals by policy are the audit's affair; what failed is the operator's as well. */
+	if (kh_err_status(x->reason) == 403)
+		kh_log_debug("%s: %s: %s", x->id, kh_err_reason(x->reason), x->detail);
+	else
 		kh_log_info("%s: %s: %s", x->id, kh_err_reason(x->reason), x->detail);
 }
 

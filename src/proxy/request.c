@@ -66,26 +66,35 @@ bool kh_request_resolve(struct kh_exchange *x, struct kh_err *err)
 	return check_host_field(x, err);
 }
 
-/* The authentication that the sandbox sent itself: taken out where a credential goes in (the codec
- * drops it from the head, see put_fields), refused where none does, unless the rule lets it pass.
- */
+static void note_stripped(struct kh_exchange *x, struct kh_slice name)
+{
+	size_t used = strlen(x->stripped);
+
+	snprintf(x->stripped + used, sizeof(x->stripped) - used, "%s%s", used ? "," : "",
+		 kh_esc(name));
+}
+
+/* The authentication that the sandbox sent itself: all of it is taken out where a credential goes
+ * in (see put_fields and put_target), refused where none does, unless the rule lets it pass. */
 static bool settle_carriers(struct kh_exchange *x, struct kh_err *err)
 {
 	struct kh_slice found = kh_carrier_find(x->message, x->target.query);
+	struct kh_slice rest = x->target.query, name, value;
 
-	if (found.len == 0)
+	if (found.len == 0 || (!x->credential && x->decision.rule->client_auth_pass))
 		return true;
-	if (x->credential) {
-		snprintf(x->stripped, sizeof(x->stripped), "%s", kh_esc(found));
-		return true;
-	}
-	if (x->decision.rule->client_auth_pass)
-		return true;
-	return kh_err_set(
-		err, KH_ERR_CLIENT_AUTH,
-		"%s carries authentication, and the rule \"%s\" neither sets a credential "
-		"nor has client_auth: pass",
-		kh_esc(found), x->decision.rule->text);
+	if (!x->credential)
+		return kh_err_set(err, KH_ERR_CLIENT_AUTH,
+				  "%s carries authentication, and the rule \"%s\" neither sets a "
+				  "credential nor has client_auth: pass",
+				  kh_esc(found), x->decision.rule->text);
+	for (size_t i = 0; i < x->message->n_fields; i++)
+		if (kh_carrier_is_field(x->message->fields[i].name))
+			note_stripped(x, x->message->fields[i].name);
+	while (rest.ptr && kh_query_next(&rest, &name, &value))
+		if (kh_carrier_is_query(name))
+			note_stripped(x, name);
+	return true;
 }
 
 static bool choose_credential(struct kh_exchange *x, struct kh_err *err)

@@ -258,8 +258,9 @@ static bool make_loops(struct beginning *b, struct kh_err *err)
 	unsigned n = count_threads(w->config);
 	(void)mallopt(M_ARENA_MAX, (int)(n < ARENAS_MOST ? n + 1 : ARENAS_MOST));
 	w->loops = calloc(n, sizeof(struct kh_loop *));
+	w->connections = calloc(w->n_listeners + 1, sizeof(*w->connections));
 	b->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (!w->loops || b->done < 0)
+	if (!w->loops || !w->connections || b->done < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "event threads");
 	for (; w->n_loops < n; w->n_loops++) {
 		w->loops[w->n_loops] = kh_loop_new(w, w->n_loops, kh_buf_view(&b->resolv_conf),
