@@ -94,6 +94,8 @@ static bool parse_authority(struct kh_rule *rule, struct kh_slice text, struct k
 			return kh_err_set(err, KH_ERR_CONFIG,
 					  "host \"%s\": only a port may follow ']'", kh_esc(text));
 	}
+	if (kh_slice_find(text, ' ', 0) < text.len)
+		return kh_err_set(err, KH_ERR_CONFIG, "host \"%s\": a blank", kh_esc(text));
 	if (kh_slice_find(text, '@', 0) < text.len)
 		return kh_err_set(err, KH_ERR_CONFIG,
 				  "a rule names no user or password in front of '@'");
@@ -155,7 +157,8 @@ static bool parse(struct kh_rule *rule, struct kh_slice text, struct kh_err *err
 {
 	size_t blank = kh_slice_find(text, ' ', 0);
 	struct kh_slice rest = text;
-	if (blank < text.len) {
+	/* A blank behind the host is no end of methods. */
+	if (blank < text.len && kh_slice_find(text, ':', 0) > blank) {
 		if (!parse_methods(rule, kh_slice_sub(text, 0, blank), err))
 			return false;
 		rest = kh_slice_sub(text, blank + 1, text.len);
