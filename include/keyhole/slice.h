@@ -14,6 +14,11 @@ struct kh_slice {
 };
 
 #define KH_SLICE(literal) ((struct kh_slice){ ("" literal), sizeof(literal) - 1 })
+/* The same in a static table. */
+#define KH_SLICE_INIT(literal) \
+	{ \
+		"" literal, sizeof(literal) - 1 \
+	}
 /* For printf's "%.*s": only for bytes that are known to be clean, see escape.h for the others. */
 #define KH_FMT(slice) (int)(slice).len, (slice).ptr
 
