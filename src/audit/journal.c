@@ -30,8 +30,8 @@ enum {
 	/* A batch and what sealing adds to it: a body has more than 60 bytes, a seal 177. */
 	OUT_BYTES = 4 * KH_LIMIT_BATCH_BYTES + 4096,
 	OUT_KEPT_BYTES = 512 * 1024,
-	/* Of any file system; writes are cut between two of them. */
-	BLOCK_BYTES = 512,
+	/* Writes are cut between two pages, of this size or a multiple. */
+	PAGE_BYTES = 4096,
 };
 
 /* The line that is being added to the chain. */
@@ -60,13 +60,13 @@ static bool seal(struct kh_journal *journal, struct link *link, struct kh_slice 
 }
 
 /*
- * What ends the torn bytes. A death between two blocks must not leave the newline as the last byte:
+ * What ends the torn bytes. A death between two pages must not leave the newline as the last byte:
  * recovery would take them for a line that was changed. A blank in front moves it into the next
- * block, and is torn with the rest.
+ * page, and is torn with the rest.
  */
 static struct kh_slice lead(const struct kh_journal *journal)
 {
-	if (journal->torn && (journal->end + 1) % BLOCK_BYTES == 0)
+	if (journal->torn && (journal->end + 1) % PAGE_BYTES == 0)
 		return KH_SLICE(" \n");
 	return journal->torn || journal->unended ? KH_SLICE("\n") : KH_SLICE("");
 }

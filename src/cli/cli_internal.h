@@ -20,6 +20,12 @@ int kh_cli_run(int argc, char **argv);
 int kh_cli_proxy(int argc, char **argv);
 int kh_cli_check(int argc, char **argv);
 int kh_cli_audit(int argc, char **argv);
+struct kh_audit_show_options {
+	bool json;
+	bool denied; /* refusals only */
+};
+/* audit_show.c. Return: exit status. */
+int kh_cli_audit_show(const char *name, const struct kh_audit_show_options *options);
 int kh_cli_version(int argc, char **argv);
 
 /* "keyhole: what: why (what to do)", one write to standard error. */

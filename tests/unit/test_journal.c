@@ -236,9 +236,9 @@ static void a_line_torn_at_any_byte_is_closed_and_named(void **state)
 		assert_int_equal(verdict.unclosed, 0);
 		snprintf(named, sizeof(named), "\"event\":\"recovered\",\"time\":\"");
 		assert_int_equal(occurrences(fd, named), torn);
-		/* With the blank that keeps the newline from the end of a block. */
+		/* With the blank that keeps the newline from the end of a page. */
 		snprintf(named, sizeof(named), ",\"offset\":%zu,\"bytes\":%zu,", begin,
-			 cut - begin + ((cut + 1) % 512 == 0));
+			 cut - begin + ((cut + 1) % 4096 == 0));
 		assert_int_equal(occurrences(fd, named), torn);
 		close(fd);
 	}
@@ -304,26 +304,28 @@ static void a_death_while_closing_is_closed_too(void **state)
 	free(bytes);
 }
 
-static void a_newline_is_never_the_last_byte_of_a_block_behind_torn_bytes(void **state)
+static void a_newline_is_never_the_last_byte_of_a_page_behind_torn_bytes(void **state)
 {
+	int fd = new_file(), cut_fd;
+	struct kh_journal *journal = opened(fd, NULL);
 	size_t len;
-	char *bytes = cut_off_life(&len);
-	size_t begin = last_line(bytes, len);
-	size_t cut = (begin / 512 + 1) * 512 - 1;
-	int fd;
-	struct kh_journal *journal;
+	char *bytes;
 
 	(void)state;
-	/* The torn bytes end one short of a block's end; the write stops there, and so do we. */
-	assert_true(cut > begin && cut < len);
-	fd = file_of(bytes, cut);
-	fail_after(fd, 1, true);
-	assert_null(kh_journal_open(fd, KH_DURABILITY_WRITTEN, NULL, NULL));
-	work_again();
-	journal = opened(fd, NULL);
-	kh_journal_close(journal);
-	assert_verifies(fd);
+	write_exchanges(journal, 10);
+	bytes = read_back(fd, &len);
+	kh_journal_free(journal);
 	close(fd);
+	/* The torn bytes end one short of a page; the write stops at its end, and so do we. */
+	assert_true(len > 4096);
+	assert_int_not_equal(bytes[4094], '\n');
+	cut_fd = file_of(bytes, 4095);
+	fail_after(cut_fd, 1, true);
+	assert_null(kh_journal_open(cut_fd, KH_DURABILITY_WRITTEN, NULL, NULL));
+	work_again();
+	kh_journal_close(opened(cut_fd, NULL));
+	assert_verifies(cut_fd);
+	close(cut_fd);
 	free(bytes);
 }
 
@@ -532,7 +534,7 @@ static void what_can_not_be_cut_back_is_closed(void **state)
 	(void)state;
 	for (size_t fit = 0; fit < 1500; fit += 11) {
 		for (size_t again = 0; again < 700; again += 37) {
-			/* A newline alone behind torn bytes is for blocks, see above. */
+			/* A newline alone behind torn bytes is the page's end, see above. */
 			if (again == 1)
 				continue;
 			refuse_to_cut(fit, again, false);
@@ -658,7 +660,7 @@ int main(void)
 		cmocka_unit_test(a_line_torn_at_any_byte_is_closed_and_named),
 		cmocka_unit_test(torn_bytes_keep_standing),
 		cmocka_unit_test(a_death_while_closing_is_closed_too),
-		cmocka_unit_test(a_newline_is_never_the_last_byte_of_a_block_behind_torn_bytes),
+		cmocka_unit_test(a_newline_is_never_the_last_byte_of_a_page_behind_torn_bytes),
 		cmocka_unit_test(an_open_without_an_end_is_marked_once),
 		cmocka_unit_test(many_opens_are_told_apart),
 		cmocka_unit_test(opens_above_the_bound_are_counted),

@@ -1,0 +1,148 @@
+/* audit.c - `keyhole audit`: is the journal whole, and what does it say */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include <keyhole/audit.h>
+#include <keyhole/cleanup.h>
+#include <keyhole/escape.h>
+
+#include "cli_internal.h"
+
+enum { EXIT_BROKEN = KH_EXIT_FAILED, EXIT_UNREADABLE = 2 };
+
+static int help(FILE *out)
+{
+	fputs("usage: keyhole audit verify [--json] FILE…\n"
+	      "       keyhole audit show [--denied] [--json] FILE…\n\n"
+	      "  verify    check every line of a journal and the chain between them\n"
+	      "  show      one line an exchange, for people\n\n"
+	      "  --json    one JSON object a line\n"
+	      "  --denied  only what was refused\n\n"
+	      "FILE - is standard input. verify exits with 0 when all is well, 1 when a journal "
+	      "was\n"
+	      "changed or is cut off, 2 when it can't be read.\n",
+	      out);
+	return ferror(out) ? KH_EXIT_FAILED : 0;
+}
+
+static void print_json(const char *name, const struct kh_verify_report *r)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "file", json_stringn_nocheck(name, strlen(name)));
+	json_object_set_new(o, "ok", json_boolean(r->ok));
+	json_object_set_new(o, "lines", json_integer((json_int_t)r->lines));
+	json_object_set_new(o, "starts", json_integer((json_int_t)r->starts));
+	json_object_set_new(o, "opens", json_integer((json_int_t)r->opens));
+	json_object_set_new(o, "closes", json_integer((json_int_t)r->closes));
+	json_object_set_new(o, "denials", json_integer((json_int_t)r->denials));
+	json_object_set_new(o, "recovered", json_integer((json_int_t)r->recovered));
+	json_object_set_new(o, "aborted", json_integer((json_int_t)r->aborted));
+	json_object_set_new(o, "unclosed", json_integer((json_int_t)r->unclosed));
+	json_object_set_new(o, "last_seq", json_integer((json_int_t)r->last_seq));
+	json_object_set_new(o, "head", json_string(r->head));
+	if (!r->ok) {
+		json_object_set_new(o, "bad_line", json_integer((json_int_t)r->bad_line));
+		json_object_set_new(o, "problem", json_string(r->problem));
+	}
+	(void)json_dumpf(o, stdout, JSON_COMPACT | JSON_ENSURE_ASCII);
+	(void)putchar('\n');
+	json_decref(o);
+}
+
+static void print_count(uint64_t n, const char *what)
+{
+	if (n > 0)
+		printf(", %" PRIu64 " %s", n, what);
+}
+
+static void print_text(const char *name, const struct kh_verify_report *r)
+{
+	printf("%s: ", kh_esc_str(name));
+	if (!r->ok) {
+		printf("BROKEN: %s\n", r->problem);
+		return;
+	}
+	printf("ok: %" PRIu64 " lines, %" PRIu64 " exchanges", r->lines, r->opens);
+	print_count(r->denials, "denied");
+	print_count(r->aborted, "aborted by the end of a worker");
+	print_count(r->unclosed, "still open");
+	print_count(r->recovered, "torn and closed");
+	printf("; seq %" PRIu64 ", head %s\n", r->last_seq, r->head);
+}
+
+static int verify_file(const char *name, bool json)
+{
+	struct kh_verify_report report;
+	struct kh_err err = KH_ERR_INIT;
+	kh_auto_close int opened = -1;
+	int fd = STDIN_FILENO;
+
+	if (strcmp(name, "-") != 0) {
+		fd = opened = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+		if (fd < 0) {
+			kh_cli_complain("audit: %s: %s", kh_esc_str(name), strerror(errno));
+			return EXIT_UNREADABLE;
+		}
+	}
+	if (!kh_journal_verify(fd, &report, &err)) {
+		kh_cli_complain("audit: %s: %s", kh_esc_str(name), err.text);
+		return EXIT_UNREADABLE;
+	}
+	if (json)
+		print_json(name, &report);
+	else
+		print_text(name, &report);
+	return report.ok ? 0 : EXIT_BROKEN;
+}
+
+int kh_cli_audit(int argc, char **argv)
+{
+	struct kh_audit_show_options options = { .json = false };
+	const char *verb = argc > 1 ? argv[1] : "";
+	bool verify = strcmp(verb, "verify") == 0, no_more = false;
+	int n = 0, worst = 0;
+
+	if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0)
+		return help(stdout);
+	if (!verify && strcmp(verb, "show") != 0) {
+		kh_cli_complain("audit: %s (`keyhole audit --help` shows them)",
+				verb[0] ? "no such verb" : "a verb is missing");
+		return KH_EXIT_USAGE;
+	}
+	/* Options are taken out; files stay, in their order. */
+	for (int i = 2; i < argc; i++) {
+		if (no_more || argv[i][0] != '-' || !argv[i][1])
+			argv[n++] = argv[i];
+		else if (strcmp(argv[i], "--") == 0)
+			no_more = true;
+		else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+			return help(stdout);
+		else if (strcmp(argv[i], "--json") == 0)
+			options.json = true;
+		else if (strcmp(argv[i], "--denied") == 0 && !verify)
+			options.denied = true;
+		else {
+			kh_cli_complain("audit %s: unknown option %s (`keyhole audit --help`)",
+					verb, kh_esc_str(argv[i]));
+			return KH_EXIT_USAGE;
+		}
+	}
+	if (n == 0) {
+		kh_cli_complain("audit %s: which journal? (the configuration's audit.file)", verb);
+		return KH_EXIT_USAGE;
+	}
+	for (int i = 0; i < n; i++) {
+		int status = verify ? verify_file(argv[i], options.json)
+				    : kh_cli_audit_show(argv[i], &options);
+
+		worst = status > worst ? status : worst;
+	}
+	return fflush(stdout) == 0 ? worst : EXIT_UNREADABLE;
+}

@@ -1,0 +1,364 @@
+/*
+ * audit_show.c - a journal for people: one aligned line an exchange
+ *
+ * An open waits for its close and is shown with it; what still waits at the end is shown as open.
+ * Columns of a fixed width come first and the long ones last, so that lines are aligned without
+ * reading ahead. All text of a record was written by a sandbox or an upstream, and passes kh_esc.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include <keyhole/err.h>
+#include <keyhole/escape.h>
+#include <keyhole/limits.h>
+
+#include "cli_internal.h"
+
+enum {
+	LINE_BYTES = 64 * 1024,
+	ROW_BYTES = 16 * 1024,
+	/* Exchanges that wait for their close at a time; above it the oldest is shown as it is. */
+	MOST_WAITING = 65536,
+};
+
+struct show {
+	const struct kh_audit_show_options *options;
+	bool colour;
+	json_t *waiting; /* id → open record, in the order of the file */
+	struct kh_buf row;
+	uint64_t foreign; /* lines that are no records */
+};
+
+static struct kh_slice text_of(const json_t *record, const char *key)
+{
+	const json_t *value = json_object_get(record, key);
+
+	if (!json_is_string(value))
+		return (struct kh_slice){ "", 0 };
+	return kh_slice_of(json_string_value(value), json_string_length(value));
+}
+
+static uint64_t number_of(const json_t *record, const char *key)
+{
+	json_int_t value = json_integer_value(json_object_get(record, key));
+
+	return value > 0 ? (uint64_t)value : 0;
+}
+
+static bool is_event(const json_t *record, const char *event)
+{
+	return kh_slice_eq(text_of(record, "event"), kh_slice_str(event));
+}
+
+static void put(struct show *s, const char *text)
+{
+	(void)kh_buf_append_str(&s->row, text);
+}
+
+static void put_escaped(struct show *s, const char *before, struct kh_slice text)
+{
+	if (text.len == 0)
+		return;
+	put(s, before);
+	put(s, kh_esc(text));
+}
+
+static void paint(struct show *s, const char *colour)
+{
+	if (s->colour)
+		put(s, colour);
+}
+
+#define RED "\x1b[31m"
+#define GREEN "\x1b[32m"
+#define YELLOW "\x1b[33m"
+#define DIM "\x1b[2m"
+#define PLAIN "\x1b[0m"
+
+/* "2026-01-02T03:04:05.678Z" as "2026-01-02 03:04:05". */
+static void put_time(struct show *s, const json_t *record)
+{
+	struct kh_slice time = text_of(record, "time");
+
+	paint(s, DIM);
+	put(s, kh_esc(kh_slice_sub(time, 0, 10)));
+	put_escaped(s, " ", kh_slice_sub(time, 11, 19));
+	paint(s, PLAIN);
+}
+
+static void put_bytes(struct show *s, uint64_t bytes)
+{
+	static const char units[] = "KMGTPE";
+	double value = (double)bytes;
+	int unit = -1;
+
+	while (value >= 999.5 && unit < 5) {
+		value /= 1024;
+		unit++;
+	}
+	if (unit < 0)
+		(void)kh_buf_printf(&s->row, " %5" PRIu64, bytes);
+	else
+		(void)kh_buf_printf(&s->row, value < 9.95 ? " %4.1f%c" : " %4.0f%c", value,
+				    units[unit]);
+}
+
+static void put_url(struct show *s, const json_t *record)
+{
+	const json_t *names = json_object_get(record, "url.query.names");
+	struct kh_slice scheme = text_of(record, "url.scheme"), path = text_of(record, "url.path");
+	uint64_t port = number_of(record, "server.port");
+	bool usual = kh_slice_eq(scheme, KH_SLICE("https")) ? port == 443 : port == 80;
+	size_t i;
+	json_t *name;
+
+	put(s, "  ");
+	if (scheme.len > 0) {
+		put_escaped(s, "", scheme);
+		put(s, "://");
+	}
+	put_escaped(s, "", text_of(record, "server.address"));
+	if (port > 0 && !(usual && scheme.len > 0))
+		(void)kh_buf_printf(&s->row, ":%" PRIu64, port);
+	put_escaped(s, "", path);
+	if (number_of(record, "url.path_bytes") > 0)
+		put(s, "...");
+	json_array_foreach(names, i, name) put_escaped(
+		s, i ? "&" : "?", kh_slice_of(json_string_value(name), json_string_length(name)));
+}
+
+/* A refusal by policy, also one that came after the open record (an address, for instance). */
+static bool is_refusal(const json_t *open, const json_t *close)
+{
+	struct kh_slice reason = text_of(close, "reason");
+
+	if (is_event(open, "deny"))
+		return true;
+	for (int code = 0; reason.len > 0 && code < KH_ERR_COUNT; code++)
+		if (kh_slice_eq(reason, kh_slice_str(kh_err_reason((enum kh_err_code)code))))
+			return kh_err_status((enum kh_err_code)code) == 403;
+	return false;
+}
+
+static void put_status(struct show *s, uint64_t status, bool refused)
+{
+	paint(s, status == 0 || status >= 500 ? RED : status >= 400 || refused ? YELLOW : GREEN);
+	if (status > 0)
+		(void)kh_buf_printf(&s->row, "  %3" PRIu64, status);
+	else
+		put(s, "    -");
+	paint(s, PLAIN);
+}
+
+static void print_row(struct show *s)
+{
+	put(s, "\n");
+	(void)fwrite(s->row.data + s->row.head, 1, kh_buf_len(&s->row), stdout);
+}
+
+/* `close` is `open` itself for a refusal, and NULL for an exchange without an end. */
+static void show_row(struct show *s, const json_t *open, const json_t *close, const char *no_end)
+{
+	bool refused = close && is_refusal(open, close);
+	struct kh_slice reason = text_of(close, "reason");
+
+	put_time(s, open);
+	put_status(s, number_of(close, "http.response.status_code"), refused);
+	(void)kh_buf_printf(&s->row, "  %-7s", kh_esc(text_of(open, "http.request.method")));
+	put_bytes(s, number_of(close, "http.request.body.size"));
+	put_bytes(s, number_of(close, "http.response.body.size"));
+	(void)kh_buf_printf(&s->row, " %7" PRIu64 "ms", number_of(close, "duration_ms"));
+	put_url(s, open);
+	put_escaped(s, "  credential ", text_of(open, "credential"));
+	if (!refused)
+		put_escaped(s, "  by ", text_of(open, "rule"));
+	paint(s, refused ? YELLOW : RED);
+	if (refused)
+		put_escaped(s, "  DENIED ", reason.len ? reason : KH_SLICE("none"));
+	else
+		put_escaped(s, "  ", reason);
+	put_escaped(s, ": ", text_of(close, "detail"));
+	put(s, no_end);
+	paint(s, PLAIN);
+	print_row(s);
+}
+
+/* One object: what `open` and `close` say together, without their places in the chain. */
+static void show_json(const json_t *open, const json_t *close)
+{
+	static const char *const own[] = { "seq", "prev", "hash" };
+	json_t *both = json_copy((json_t *)(uintptr_t)open);
+
+	if (close && close != open) {
+		(void)json_object_update_missing(both, (json_t *)(uintptr_t)close);
+		(void)json_object_set(both, "end", json_object_get(close, "time"));
+	}
+	if (is_event(open, "open"))
+		(void)json_object_set_new(both, "event", json_string("exchange"));
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		(void)json_object_del(both, own[i]);
+	(void)json_dumpf(both, stdout, JSON_COMPACT | JSON_ENSURE_ASCII);
+	(void)putchar('\n');
+	json_decref(both);
+}
+
+static void show_exchange(struct show *s, const json_t *open, const json_t *close,
+			  const char *no_end)
+{
+	if (s->options->denied && !(close && is_refusal(open, close)))
+		return;
+	kh_buf_clear(&s->row);
+	if (s->options->json)
+		show_json(open, close);
+	else
+		show_row(s, open, close, no_end);
+}
+
+/* What the writer says of itself. */
+static void show_writer(struct show *s, json_t *record)
+{
+	if (s->options->denied)
+		return;
+	if (s->options->json) {
+		show_json(record, NULL);
+		return;
+	}
+	kh_buf_clear(&s->row);
+	put_time(s, record);
+	paint(s, DIM);
+	put_escaped(s, "    -  ", text_of(record, "event"));
+	put_escaped(s, "  keyhole ", text_of(record, "version"));
+	if (number_of(record, "process.pid") > 0)
+		(void)kh_buf_printf(&s->row, "  pid %" PRIu64, number_of(record, "process.pid"));
+	if (is_event(record, "recovered"))
+		(void)kh_buf_printf(&s->row, "  %" PRIu64 " torn bytes at offset %" PRIu64,
+				    number_of(record, "bytes"), number_of(record, "offset"));
+	if (number_of(record, "count") > 0)
+		(void)kh_buf_printf(&s->row, "  %" PRIu64 " exchanges", number_of(record, "count"));
+	paint(s, PLAIN);
+	print_row(s);
+}
+
+static void show_waiting(struct show *s, const char *why)
+{
+	void *first = json_object_iter(s->waiting);
+
+	if (!first)
+		return;
+	show_exchange(s, json_object_iter_value(first), NULL, why);
+	(void)json_object_del(s->waiting, json_object_iter_key(first));
+}
+
+/* Takes the record over. */
+static void follow(struct show *s, json_t *record)
+{
+	const char *id = json_string_value(json_object_get(record, "id"));
+	json_t *open = id ? json_object_get(s->waiting, id) : NULL;
+
+	if (is_event(record, "open") && id) {
+		(void)json_object_set(s->waiting, id, record);
+		if (json_object_size(s->waiting) > MOST_WAITING)
+			show_waiting(s, "  (no end yet)");
+	} else if (is_event(record, "close") && open) {
+		show_exchange(s, open, record, "");
+		(void)json_object_del(s->waiting, id);
+	} else if (is_event(record, "aborted") && open) {
+		show_exchange(s, open, NULL, "  aborted: the worker ended first");
+		(void)json_object_del(s->waiting, id);
+	} else if (is_event(record, "deny") || is_event(record, "close")) {
+		show_exchange(s, record, record, "");
+	} else {
+		show_writer(s, record);
+	}
+	json_decref(record);
+}
+
+static void read_line(struct show *s, const char *line, size_t len)
+{
+	json_t *record = json_loadb(line, len, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL);
+
+	if (json_is_object(record) && text_of(record, "event").len > 0) {
+		follow(s, record);
+		return;
+	}
+	json_decref(record);
+	s->foreign++;
+}
+
+/* What is longer than any record, or not ended, is none. */
+static void read_lines(struct show *s, FILE *in, char *line)
+{
+	size_t len = 0;
+	int c;
+
+	while ((c = getc_unlocked(in)) != EOF) {
+		if (c != '\n') {
+			if (len < LINE_BYTES)
+				line[len] = (char)c;
+			len++;
+			continue;
+		}
+		if (len <= LINE_BYTES)
+			read_line(s, line, len);
+		else
+			s->foreign++;
+		len = 0;
+	}
+	s->foreign += len > 0;
+}
+
+static bool wants_colour(void)
+{
+	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	return isatty(STDOUT_FILENO) && !(no && no[0]) && term && strcmp(term, "dumb") != 0;
+}
+
+static int show_stream(FILE *in, const char *name, const struct kh_audit_show_options *options)
+{
+	struct show s = { .options = options, .colour = wants_colour() };
+	char *line = malloc(LINE_BYTES);
+	bool failed;
+
+	s.waiting = json_object();
+	kh_buf_init(&s.row, ROW_BYTES);
+	if (line && s.waiting)
+		read_lines(&s, in, line);
+	failed = ferror(in) || !line || !s.waiting;
+	if (failed)
+		kh_cli_complain("audit: %s: %s", kh_esc_str(name), strerror(errno));
+	while (s.waiting && json_object_size(s.waiting) > 0)
+		show_waiting(&s, "  (no end yet)");
+	if (s.foreign > 0)
+		kh_cli_complain("audit: %s: %" PRIu64 " lines are no records (see `keyhole audit "
+				"verify`)",
+				kh_esc_str(name), s.foreign);
+	json_decref(s.waiting);
+	kh_buf_fini(&s.row);
+	free(line);
+	return failed ? 2 : 0;
+}
+
+int kh_cli_audit_show(const char *name, const struct kh_audit_show_options *options)
+{
+	FILE *in = stdin;
+	int status;
+
+	if (strcmp(name, "-") != 0) {
+		in = fopen(name, "rce");
+		if (!in) {
+			kh_cli_complain("audit: %s: %s", kh_esc_str(name), strerror(errno));
+			return 2;
+		}
+	}
+	status = show_stream(in, name, options);
+	if (in != stdin)
+		(void)fclose(in);
+	return status;
+}
