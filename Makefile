@@ -154,8 +154,16 @@ fuzz-replay: ## feed the committed corpora to the fuzz targets under ASan and UB
 	@for n in $(FUZZ_NAMES); do \
 		timeout $(UNIT_SECONDS) build/asan/fuzz/fuzz_$$n tests/fuzz/corpus/$$n || exit 1; done
 
+# --- what drives the proxy in tests and measurements: a load generator, an origin, a journal's writer
+BENCH_TOOLS := $(patsubst tests/bench/%.c,$(B)/bench/%,$(sort $(wildcard tests/bench/*.c)))
+.PHONY: bench-tools
+bench-tools: $(BENCH_TOOLS) ## build the load generator and its kin in build/bench/
+$(B)/bench/%: tests/bench/%.c $(B)/libkeyhole.a
+	$(call say,BENCH,$@)mkdir -p $(@D) && $(CC) $(KH_CFLAGS) $(HARDEN_LD) $(LDFLAGS) -o $@ $< \
+		$(B)/libkeyhole.a $(PKG_LIBS) -lpthread
+
 # --- a closer look
-C_FILES := $(sort $(wildcard include/keyhole/*.h src/*/*.[ch] src/*/*/*.[ch] tests/unit/*.[ch] tests/fuzz/*.[ch]))
+C_FILES := $(sort $(wildcard include/keyhole/*.h src/*/*.[ch] src/*/*/*.[ch] tests/unit/*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch]))
 HEADERS := $(filter %.h,$(C_FILES))
 SH_FILES = $(shell grep -lE '^\#!(/bin/sh|/bin/bash|/usr/bin/env (ba)?sh)' $$(git ls-files -co --exclude-standard 2>/dev/null))
 .PHONY: lint lint-text lint-tidy lint-cppcheck format cov
@@ -219,5 +227,5 @@ clean: ## remove build/
 	$(Q)rm -rf build
 
 ifdef BUILDS
--include $(shell find $(B)/obj $(B)/unit $(B)/fuzz -name '*.d' 2>/dev/null)
+-include $(shell find $(B)/obj $(B)/unit $(B)/fuzz $(B)/bench -name '*.d' 2>/dev/null)
 endif

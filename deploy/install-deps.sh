@@ -31,6 +31,7 @@ test|unit tests|libcmocka-dev|libcmocka-devel|cmocka-dev|cmocka
 test|integration tests|python3 python3-pytest python3-h11|python3 python3-pytest python3-h11|python3 py3-pytest py3-h11|python python-pytest python-h11
 test|a real server to talk to|nginx-light/nginx|nginx|nginx|nginx
 test|real clients|curl wget git openssl|curl wget git openssl|curl wget git openssl|curl wget git openssl
+test|a journal checked by hand|jq|jq|jq|jq
 test|processes and sockets looked at from outside|procps iproute2|procps-ng iproute|procps iproute2|procps-ng iproute2
 test|tests as an ordinary user (setpriv, runuser)|util-linux|util-linux|util-linux util-linux-misc setpriv runuser|util-linux
 lint|the second compiler and the fuzzers|clang libclang-rt-dev/libclang-rt-14-dev/libclang-common-14-dev|clang compiler-rt|clang compiler-rt|clang compiler-rt

@@ -213,7 +213,7 @@ def main():
     parts = options.only or ["unit", "fuzz", "pytest"]
 
     tally = Tally()
-    targets = [["all"]]
+    targets = [["all", "bench-tools"]]
     if {"unit", "fuzz"} & set(parts):
         targets.append(["VARIANT=asan", "unit-programs", "fuzz-replay-programs"])
     if build(tally, targets):

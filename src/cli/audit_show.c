@@ -177,7 +177,7 @@ static void show_row(struct show *s, const json_t *open, const json_t *close, co
 	put_url(s, open);
 	put_escaped(s, "  credential ", text_of(open, "credential"));
 	if (!refused)
-		put_escaped(s, "  by ", text_of(open, "rule"));
+		put_escaped(s, "  rule ", text_of(open, "rule_at"));
 	paint(s, refused ? YELLOW : RED);
 	if (refused)
 		put_escaped(s, "  DENIED ", reason.len ? reason : KH_SLICE("none"));

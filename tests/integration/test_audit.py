@@ -1,0 +1,343 @@
+"""test_audit.py - the journal as others see it: checked by hashlib, by sha256sum and jq, and by the command
+
+The journals are written by build/bench/journal, which uses the library as the worker does.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import pty
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+from harness import KEYHOLE
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+WRITER = os.path.join(os.path.dirname(KEYHOLE), "bench", "journal")
+
+
+def write(path, *arguments, check=True, **options):
+    done = subprocess.run([WRITER, path, *map(str, arguments)], capture_output=True, text=True,
+                          timeout=60, check=False, **options)  # fmt: skip
+    assert not check or done.returncode == 0, done.stderr
+    return done
+
+
+def keyhole(*arguments, **options):
+    return subprocess.run([KEYHOLE, "audit", *map(str, arguments)], capture_output=True, text=True,
+                          timeout=60, check=False, **options)  # fmt: skip
+
+
+def verdict(path):
+    done = keyhole("verify", "--json", path)
+    return done.returncode, json.loads(done.stdout)
+
+
+@pytest.fixture
+def journal(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    write(path, 2, 50, 7)
+    return path
+
+
+def records_of(path):
+    """The chain by hashlib, over all lines but torn ones: those are for the command to judge."""
+    before, records = "0" * 64, []
+    for line in lines_of(path):
+        body, _, _ = line.rpartition(b',"hash"')
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        assert record["hash"] == hashlib.sha256(body).hexdigest()
+        assert (record["seq"], record["prev"]) == (len(records) + 1, before)
+        before = record["hash"]
+        records.append(record)
+    return records
+
+
+def lines_of(path):
+    return path.read_bytes().split(b"\n")[:-1]
+
+
+def test_hashlib_finds_the_same_chain(journal):
+    before = "0" * 64
+    lines = lines_of(journal)
+    for number, line in enumerate(lines, 1):
+        body, tail = line[: line.rindex(b',"hash"')], line[line.rindex(b',"hash"') :]
+        assert tail == b',"hash":"%s"}' % hashlib.sha256(body).hexdigest().encode()
+        record = json.loads(line)
+        assert (record["seq"], record["prev"]) == (number, before)
+        before = record["hash"]
+    assert len(lines) == 2 * (49 * 2 + 1) + 2
+    status, report = verdict(journal)
+    assert (status, report["ok"], report["head"], report["last_seq"]) == (0, True, before, len(lines))
+    assert (report["opens"], report["closes"], report["denials"]) == (98, 98, 2)
+
+
+def recipe():
+    """The program that docs/audit.md gives for checking a journal by hand."""
+    with open(os.path.join(ROOT, "docs", "audit.md")) as page:
+        found = re.findall(r"```sh\n(#!/bin/bash\n# check.sh.*?)```", page.read(), re.DOTALL)
+    assert len(found) == 1
+    return found[0]
+
+
+@pytest.mark.skipif(not shutil.which("jq"), reason="jq is not installed")
+def test_sha256sum_and_jq_alone_check_it(tmp_path):
+    path, check = tmp_path / "audit.jsonl", tmp_path / "check.sh"
+    write(path, 1, 6, 1)
+    check.write_text(recipe())
+
+    def run():
+        return subprocess.run(["bash", check, path], capture_output=True, text=True, timeout=60,
+                              check=False)  # fmt: skip
+
+    done = run()
+    head = json.loads(lines_of(path)[-1])["hash"]
+    assert (done.returncode, done.stdout) == (0, f"ok: 13 lines, head {head}\n")
+    path.write_bytes(path.read_bytes().replace(b'"acme"', b'"evil"', 1))
+    done = run()
+    assert (done.returncode, done.stdout) == (1, "line 2 does not fit\n")
+
+
+@pytest.mark.skipif(not shutil.which("jq"), reason="jq is not installed")
+def test_one_line_is_checked_as_the_page_says(journal):
+    with open(os.path.join(ROOT, "docs", "audit.md")) as page:
+        found = re.search(r"```sh\n(sed -n 7p .*?)```", page.read(), re.DOTALL)
+    done = subprocess.run(["bash", "-c", found[1]], cwd=journal.parent, capture_output=True,
+                          text=True, timeout=60, check=True)  # fmt: skip
+    computed, written = done.stdout.split("\n")[:2]
+    assert computed.split()[0] == written == json.loads(lines_of(journal)[6])["hash"]
+
+
+TAMPERINGS = {
+    "change": (lambda l: l[:8] + [l[8].replace(b"acme", b"evil").replace(b"200", b"204")] + l[9:], 9),
+    "delete": (lambda l: l[:8] + l[9:], 9),
+    "insert": (lambda l: l[:8] + [b'{"event":"stop"}'] + l[8:], 9),
+    "duplicate": (lambda l: l[:9] + l[8:], 10),
+    "swap": (lambda l: l[:8] + [l[9], l[8]] + l[10:], 9),
+    "cut": (lambda l: l[:8] + [l[8][:60]] + l[9:], 9),
+}
+
+
+@pytest.mark.parametrize("kind", TAMPERINGS)
+def test_verify_names_the_line(journal, kind):
+    tamper, line = TAMPERINGS[kind]
+    journal.write_bytes(b"".join(one + b"\n" for one in tamper(lines_of(journal))))
+    done = keyhole("verify", journal)
+    assert done.returncode == 1
+    assert re.match(rf"{re.escape(str(journal))}: BROKEN: line {line}: ", done.stdout), done.stdout
+
+
+def test_a_last_line_that_is_cut_off_is_broken_until_the_next_start(journal):
+    content = journal.read_bytes()
+    journal.write_bytes(content[:-30])
+    done = keyhole("verify", journal)
+    assert done.returncode == 1
+    assert "cut off" in done.stdout
+    assert "torn bytes" in write(journal, 1, 1).stdout
+    status, report = verdict(journal)
+    assert (status, report["recovered"]) == (0, 1)
+    records_of(journal)
+
+
+def test_a_journal_that_is_being_written_verifies(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    seen = []
+    with subprocess.Popen([WRITER, path, "2", "60000", "2"], stdout=subprocess.PIPE) as writer:
+        writer.stdout.readline()
+        while writer.poll() is None:
+            status, report = verdict(path)
+            assert status == 0, report
+            seen.append(report["lines"])
+    assert writer.returncode == 0
+    assert len(seen) > 2
+    assert seen[0] < seen[-1]
+
+
+def test_a_writer_that_is_killed_leaves_a_journal_that_goes_on(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    for life in range(10):
+        with subprocess.Popen([WRITER, path, "2", "0", "50"], stdout=subprocess.PIPE) as writer:
+            writer.stdout.readline()
+            time.sleep(0.002 * life)
+            writer.send_signal(signal.SIGKILL)
+    write(path, 1, 1)
+    status, report = verdict(path)
+    assert (status, report["unclosed"], report["starts"]) == (0, 0, 11)
+    records_of(path)
+
+
+def test_a_full_disk_is_an_error_and_leaves_the_chain_whole(tmp_path):
+    path = tmp_path / "audit.jsonl"
+
+    def small_disk():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+
+    done = write(path, 2, 1000, 5, check=False, preexec_fn=small_disk)
+    assert done.returncode == 1
+    assert "journal: " in done.stderr
+    assert path.stat().st_size <= 50_000
+    status, report = verdict(path)
+    assert status == 0, report
+    write(path, 1, 10)
+    status, report = verdict(path)
+    assert (status, report["unclosed"]) == (0, 0)
+    records_of(path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an append-only file takes root to make")
+def test_an_append_only_file_is_written_and_closed_like_any(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    write(path, 1, 5)
+    if subprocess.run(["chattr", "+a", path], capture_output=True, check=False).returncode:
+        pytest.skip("this file system has no append-only files")
+
+    def small_disk():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+
+    try:
+        assert write(path, 1, 1000, 5, check=False, preexec_fn=small_disk).returncode == 1
+        assert path.stat().st_size == 50_000
+        write(path, 1, 10)
+    finally:
+        subprocess.run(["chattr", "-a", path], check=True)
+    status, report = verdict(path)
+    assert (status, report["unclosed"]) == (0, 0), report
+    records_of(path)
+
+
+def test_what_can_not_be_read_is_status_2(tmp_path, journal):
+    done = keyhole("verify", tmp_path / "none")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("keyhole: audit: ")
+    assert keyhole("verify", tmp_path).returncode == 2
+    assert keyhole("verify").returncode == 2
+    assert keyhole("nonsense", journal).returncode == 2
+    assert keyhole("verify", "--denied", journal).returncode == 2
+    # The worst of several.
+    assert keyhole("verify", journal, tmp_path / "none").returncode == 2
+    empty = tmp_path / "empty"
+    empty.touch()
+    assert keyhole("verify", empty, journal).returncode == 1
+
+
+def test_standard_input_is_read(journal):
+    with open(journal) as file:
+        assert keyhole("verify", "-", stdin=file).returncode == 0
+    with open(journal) as file:
+        assert "POST" in keyhole("show", "-", stdin=file).stdout
+
+
+def test_help_is_shown():
+    for arguments in (["--help"], ["verify", "--help"], ["show", "-h"]):
+        done = keyhole(*arguments)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("usage: keyhole audit verify")
+
+
+def test_show_is_one_aligned_line_an_exchange(journal):
+    done = keyhole("show", journal)
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = done.stdout.splitlines()
+    assert len(rows) == 100 + 2
+    assert "start  keyhole " in rows[0]
+    exchanges = [row for row in rows if "https://" in row]
+    assert len({row.index("https://") for row in exchanges}) == 1
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  200  POST     1\.0K  4\.0K    1234ms  "
+                    r"https://api\.example\.com/v1/messages\?beta&key  credential example  "
+                    r"rule keyhole\.yaml:12$", exchanges[0])  # fmt: skip
+    refused = [row for row in rows if "DENIED" in row]
+    assert len(refused) == 2
+    assert all("  403  POST" in row and row.endswith("DENIED no_rule: no rule allows it")
+               for row in refused)  # fmt: skip
+    assert keyhole("show", "--denied", journal).stdout.splitlines() == refused
+    assert "a-value-that-is-never-written" not in done.stdout
+    assert b"a-value-that-is-never-written" not in journal.read_bytes()
+
+
+def test_show_json_is_an_exchange_an_object(journal):
+    done = keyhole("show", "--json", journal)
+    objects = [json.loads(line) for line in done.stdout.splitlines()]
+    exchanges = [one for one in objects if one["event"] == "exchange"]
+    assert len(exchanges) == 98
+    assert all(one["url.path"] == "/v1/messages" and one["http.response.status_code"] == 200
+               and one["end"] >= one["time"] and "hash" not in one for one in exchanges)  # fmt: skip
+
+
+def test_show_says_what_has_no_end(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    write(path, 1, 3, 1)
+    lines = lines_of(path)
+    # start, open, close, open
+    path.write_bytes(b"".join(line + b"\n" for line in lines[:4]))
+    assert keyhole("show", path).stdout.splitlines()[-1].endswith("(no end yet)")
+    write(path, 1, 1)
+    assert "aborted: the worker ended first" in keyhole("show", path).stdout
+
+
+def test_show_lets_nothing_through_to_the_terminal(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    evil = "/\x1b[2J\r\n\x07\u009b\u202e\x00\\"
+    record = {key: evil for key in ("time", "id", "http.request.method", "url.scheme", "server.address",
+                                    "url.path", "credential", "rule_at", "reason", "detail", "version",
+                                    "tenant")}  # fmt: skip
+    record["url.query.names"] = [evil]
+    with open(path, "w") as file:
+        for event in ("open", "close", "deny", "start", "recovered", evil):
+            file.write(json.dumps({**record, "event": event}) + "\n")
+        file.write("no record\n\x00\n[]\n{\n" + "x" * 300_000 + "\ncut off")
+    done = subprocess.run([KEYHOLE, "audit", "show", path], capture_output=True, timeout=60, check=False)
+    everything = done.stdout + done.stderr
+    assert done.returncode == 0
+    assert b"\\x1b[2J" in done.stdout
+    assert not re.search(rb"[^\n\x20-\x7e]", everything)
+    assert len(done.stdout.splitlines()) == 5
+    assert b"6 lines are no records" in done.stderr
+    json_out = subprocess.run([KEYHOLE, "audit", "show", "--json", path], capture_output=True, timeout=60,
+                              check=False).stdout  # fmt: skip
+    assert not re.search(rb"[^\n\x20-\x7e]", json_out)
+
+
+def on_a_terminal(*arguments, **environment):
+    parent, child = pty.openpty()
+    env = {"PATH": os.environ["PATH"], "TERM": "xterm", **environment}
+    with subprocess.Popen([KEYHOLE, "audit", *arguments], stdout=child, env=env) as process:
+        os.close(child)
+        output = b""
+        with contextlib.suppress(OSError):
+            while piece := os.read(parent, 65536):
+                output += piece
+        process.wait(60)
+    os.close(parent)
+    return output
+
+
+def test_colours_are_for_terminals_that_want_them(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    write(path, 1, 2)
+    assert "\x1b" not in keyhole("show", path).stdout
+    assert b"\x1b[3" in on_a_terminal("show", path)
+    assert b"\x1b" not in on_a_terminal("show", path, NO_COLOR="1")
+    assert b"\x1b" not in on_a_terminal("show", path, TERM="dumb")
+
+
+def test_a_word_of_the_page_is_a_field_of_the_journal(tmp_path):
+    """Every field that the writer writes stands in docs/audit.md."""
+    path = tmp_path / "audit.jsonl"
+    write(path, 1, 3, 1)
+    path.write_bytes(path.read_bytes()[:-700])
+    write(path, 1, 3, 1)
+    fields = set().union(*(record.keys() for record in records_of(path)))
+    with open(os.path.join(ROOT, "docs", "audit.md")) as page:
+        named = set(re.findall(r"`([a-z_0-9.]+)`", page.read()))
+    assert fields <= named, sorted(fields - named)
