@@ -9,8 +9,9 @@
  * Appends the normal form of a path (without query): escapes of unreserved characters (RFC 3986
  * §2.3) decoded, the hex of every other escape in upper case, %2F and %5C kept apart from '/'.
  * Refused: a path that does not begin with '/'; a dot segment, plain or encoded, also one that
- * %2F or %5C would make or that carries parameters ("..;x"); a backslash; a control byte, plain or
- * encoded; an escape that is not '%' and two hex digits; any byte outside of RFC 3986's.
+ * %2F or %5C would make, that carries parameters ("..;x"), or that further decodings would bring
+ * out ("%252e%252e"; nor may a path be encoded over and over); a backslash; a control byte, plain
+ * or encoded; an escape that is not '%' and two hex digits; any byte outside of RFC 3986's.
  * The normal form is never longer than `raw`. A rule's path passes here as it is: '*' is a
  * character like any other to this function.
  * Return: false with KH_ERR_REQUEST_MALFORMED (KH_ERR_NO_MEMORY over the cap), `out` unchanged.

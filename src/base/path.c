@@ -7,6 +7,7 @@
  */
 #include <keyhole/path.h>
 
+#include <keyhole/cleanup.h>
 #include <keyhole/escape.h>
 
 static bool is_unreserved(char c)
@@ -66,6 +67,51 @@ static bool has_dot_segment(struct kh_slice normal)
 	return is_dot_segment(kh_slice_sub(normal, start, normal.len));
 }
 
+/* Decodes every escape in place, and a backslash is a slash. Return: whether there was an escape.
+ */
+static bool decode_again(char *text, size_t *len)
+{
+	bool any = false;
+	size_t to = 0;
+	for (size_t i = 0; i < *len; i++) {
+		int high = *len - i >= 3 ? kh_hex_value(text[i + 1]) : -1;
+		int low = *len - i >= 3 ? kh_hex_value(text[i + 2]) : -1;
+		char c = text[i];
+		if (c == '%' && high >= 0 && low >= 0) {
+			c = (char)(high * 16 + low);
+			i += 2;
+			any = true;
+		}
+		text[to++] = c == '\\' ? '/' : c;
+	}
+	*len = to;
+	return any;
+}
+
+/*
+ * Some servers decode what a front end has decoded already: "%252e%252e" climbs there. An escaped
+ * percent sign is rare; behind one, what further decodings would make is looked at too, and a path
+ * that is not plain after a few of them is nothing that a client means.
+ */
+static const char *climbs_when_decoded_again(struct kh_slice normal)
+{
+	enum { MOST_TIMES = 4 };
+	if (!memmem(normal.ptr, normal.len, "%25", 3))
+		return NULL;
+	kh_auto_free char *text = malloc(normal.len);
+	if (!text)
+		return "no memory to look at its escapes";
+	memcpy(text, normal.ptr, normal.len);
+	size_t len = normal.len;
+	for (int times = 0; decode_again(text, &len); times++) {
+		if (times == MOST_TIMES)
+			return "escaped over and over";
+		if (has_dot_segment(kh_slice_of(text, len)))
+			return "a dot segment, once it is decoded again";
+	}
+	return NULL;
+}
+
 /* Writes one escape (at least a '%') to `to`. Return: bytes written, 0 with *why. */
 static size_t put_escape(struct kh_slice raw, size_t at, char *to, const char **why)
 {
@@ -118,6 +164,9 @@ bool kh_path_normalise(struct kh_slice raw, struct kh_buf *out, struct kh_err *e
 	}
 	if (has_dot_segment(kh_slice_of(to, len)))
 		return refuse(err, raw, "a dot segment");
+	const char *climbs = climbs_when_decoded_again(kh_slice_of(to, len));
+	if (climbs)
+		return refuse(err, raw, climbs);
 	kh_buf_commit(out, len);
 	return true;
 }

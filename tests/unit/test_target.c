@@ -56,16 +56,36 @@ static void test_origin_form(void **state)
 	origin("/@scope%2fname", "/@scope%2fname", NULL, "/@scope%2Fname", "/@scope/name");
 	origin("/a:b/http://c", "/a:b/http://c", NULL, "/a:b/http://c", NULL);
 	origin("/v1/x:generate?alt=sse", "/v1/x:generate", "alt=sse", "/v1/x:generate", NULL);
+	origin("/100%25/%2541", "/100%25/%2541", NULL, "/100%25/%2541", NULL);
 	origin("/q?a=%0a%00[1]", "/q", "a=%0a%00[1]", "/q", NULL);
 }
 
 static void test_what_could_climb_is_refused(void **state)
 {
 	static const char *const texts[] = {
-		"/..",		 "/../a",	    "/a/../b",	 "/a/.",	"/./a",
-		"/%2e%2e/a",	 "/.%2E/a",	    "/a/%2e",	 "/a%2f..%2fb", "/a%2f%2e%2e",
-		"/..%5ca",	 "/a\\..\\b",	    "/a/..;x/b", "/a%5C..",	"/..%2f",
-		"http://h/a/..", "http://h/%2e%2E",
+		"/..",
+		"/../a",
+		"/a/../b",
+		"/a/.",
+		"/./a",
+		"/%2e%2e/a",
+		"/.%2E/a",
+		"/a/%2e",
+		"/a%2f..%2fb",
+		"/a%2f%2e%2e",
+		"/..%5ca",
+		"/a\\..\\b",
+		"/a/..;x/b",
+		"/a%5C..",
+		"/..%2f",
+		"http://h/a/..",
+		"http://h/%2e%2E",
+		"/%252e%252e/a",
+		"/%25252e%25252E",
+		"/a%255c..",
+		"/.%252e%255c",
+		"/%252%2565/a",
+		"/%2525252525252525",
 	};
 	struct kh_target target;
 
