@@ -241,9 +241,9 @@ static bool take(struct kh_ward *ward, const struct kh_channel_message *message)
 	case KH_CHANNEL_READY:
 		return on_ready(ward, message);
 	case KH_CHANNEL_LEAF_WANT:
-		return ward->serving_ms != 0 && on_leaf_want(ward, message);
+		return on_leaf_want(ward, message); /* may overtake READY */
 	case KH_CHANNEL_CREDENTIAL_WANT:
-		return ward->serving_ms != 0 && on_credential_want(ward, message);
+		return on_credential_want(ward, message);
 	case KH_CHANNEL_CHECKPOINT:
 		return on_checkpoint(ward, message);
 	case KH_CHANNEL_DRAINED:

@@ -28,206 +28,22 @@
 #include <openssl/ssl.h>
 
 #include <keyhole/cleanup.h>
-#include <keyhole/file.h>
 #include <keyhole/limits.h>
 #include <keyhole/log.h>
 #include <keyhole/wire.h>
 #include <keyhole/worker.h>
 
 #include "asks.h"
+#include "begin.h"
 
 enum {
-	THREADS_MOST = 64,
 	ARENAS_MOST = 8, /* of malloc: each keeps pages of its own */
-	SNAPSHOT_BYTES = 512 * 1024 * 1024,
-	RESOLVER_FILE_BYTES = 8 * 1024 * 1024,
 #ifdef __SANITIZE_ADDRESS__
 	STACK_BYTES = 4 * 1024 * 1024, /* its frames are several times larger */
 #else
 	STACK_BYTES = 256 * 1024,
 #endif
 };
-
-/* What is there between the first message and the last thread's start. */
-struct beginning {
-	struct kh_worker *worker;
-	int roots[KH_LIMIT_CHANNEL_FDS];
-	unsigned n_roots;
-	struct kh_buf resolv_conf, hosts;
-	pthread_t threads[THREADS_MOST];
-	int done; /* eventfd: how many event threads have returned */
-};
-
-/* --- the start's messages --------------------------------------------------------------------- */
-
-static bool not_understood(struct kh_err *err)
-{
-	return kh_err_set(err, KH_ERR_INTERNAL, "the keeper's message is not understood");
-}
-
-static bool take_snapshot(struct beginning *b, struct kh_channel_message *message,
-			  struct kh_err *err)
-{
-	struct kh_worker *w = b->worker;
-	kh_cleanup(kh_buf_fini) struct kh_buf bytes;
-	kh_buf_init(&bytes, SNAPSHOT_BYTES);
-	if (message->n_fds != 1)
-		return not_understood(err);
-	if (!kh_file_read_fd(message->fds[0], &bytes, err))
-		return false;
-	w->config = kh_config_decode(kh_buf_view(&bytes), err);
-	if (!w->config)
-		return false;
-	kh_log_set_level(w->config->log_level);
-	w->policy = kh_policy_compile(w->config, err);
-	w->listeners = calloc(w->config->n_listeners + 1, sizeof(*w->listeners));
-	if (!w->policy)
-		return false;
-	if (!w->listeners)
-		return kh_err_set(err, KH_ERR_NO_MEMORY, "worker: no memory");
-	return kh_asks_init(w, err);
-}
-
-static bool take_listeners(struct beginning *b, struct kh_channel_message *message,
-			   struct kh_err *err)
-{
-	struct kh_worker *w = b->worker;
-	struct kh_wire_reader r = { .rest = message->body };
-	uint32_t count = kh_wire_u32(&r), first = kh_wire_u32(&r);
-	if (!kh_wire_done(&r) || count != message->n_fds || count == 0 || first != w->n_listeners ||
-	    count > w->config->n_listeners - w->n_listeners)
-		return not_understood(err);
-	for (unsigned i = 0; i < message->n_fds; i++)
-		w->listeners[w->n_listeners++] = kh_steal_fd(&message->fds[i]);
-	return true;
-}
-
-static bool take_journal(struct beginning *b, struct kh_channel_message *message,
-			 struct kh_err *err)
-{
-	struct kh_worker *w = b->worker;
-	struct kh_journal_report report = { .seq = 0 };
-	if (message->n_fds != 1)
-		return not_understood(err);
-	w->journal_fd = kh_steal_fd(&message->fds[0]);
-	w->journal = kh_journal_open(w->journal_fd, w->config->durability, &report, err);
-	if (!w->journal)
-		return false;
-	if (report.recovered_bytes > 0)
-		kh_log_warn("journal: a torn line of %llu bytes at offset %llu was closed",
-			    (unsigned long long)report.recovered_bytes,
-			    (unsigned long long)report.recovered_offset);
-	if (report.aborted > 0)
-		kh_log_warn("journal: %llu exchanges of an earlier life were marked aborted",
-			    (unsigned long long)report.aborted);
-	return true;
-}
-
-static bool take_roots(struct beginning *b, struct kh_channel_message *message)
-{
-	b->n_roots = message->n_fds;
-	for (unsigned i = 0; i < message->n_fds; i++)
-		b->roots[i] = kh_steal_fd(&message->fds[i]);
-	b->worker->roots = kh_roots_new();
-	return b->worker->roots != NULL;
-}
-
-static bool take_resolver(struct beginning *b, struct kh_channel_message *message,
-			  struct kh_err *err)
-{
-	if (message->n_fds != 2)
-		return not_understood(err);
-	return kh_file_read_fd(message->fds[0], &b->resolv_conf, err) &&
-	       kh_file_read_fd(message->fds[1], &b->hosts, err);
-}
-
-static bool take_issuer(struct beginning *b, const struct kh_channel_message *message,
-			struct kh_err *err)
-{
-	struct kh_wire_reader r = { .rest = message->body };
-	struct kh_slice der = kh_wire_bytes(&r);
-	if (!kh_wire_done(&r))
-		return not_understood(err);
-	return kh_leaves_set_issuer(b->worker->leaves, der, err);
-}
-
-/* One message of the start: it must be of type `next`, or, where listeners are still missing, more
- * of them. */
-static bool take(struct beginning *b, enum kh_channel_type next, struct kh_channel_message *message,
-		 struct kh_err *err)
-{
-	if (message->type != next)
-		return not_understood(err);
-	switch (next) {
-	case KH_CHANNEL_SNAPSHOT:
-		return take_snapshot(b, message, err);
-	case KH_CHANNEL_LISTENERS:
-		return take_listeners(b, message, err);
-	case KH_CHANNEL_JOURNAL:
-		return take_journal(b, message, err);
-	case KH_CHANNEL_ROOTS:
-		return take_roots(b, message) ||
-		       kh_err_set(err, KH_ERR_NO_MEMORY, "trust roots: no memory");
-	case KH_CHANNEL_RESOLVER:
-		return take_resolver(b, message, err);
-	case KH_CHANNEL_ISSUER:
-		return take_issuer(b, message, err);
-	case KH_CHANNEL_GO:
-	case KH_CHANNEL_READY:
-	case KH_CHANNEL_LEAF_KEY:
-	case KH_CHANNEL_LEAF_WANT:
-	case KH_CHANNEL_LEAF:
-	case KH_CHANNEL_CREDENTIAL_WANT:
-	case KH_CHANNEL_CREDENTIAL:
-	case KH_CHANNEL_DRAIN:
-	case KH_CHANNEL_DRAINED:
-	case KH_CHANNEL_CHECKPOINT:
-		break;
-	}
-	return true;
-}
-
-static enum kh_channel_type after(const struct beginning *b, enum kh_channel_type type)
-{
-	static const enum kh_channel_type order[] = { KH_CHANNEL_SNAPSHOT, KH_CHANNEL_LISTENERS,
-						      KH_CHANNEL_JOURNAL,  KH_CHANNEL_ROOTS,
-						      KH_CHANNEL_RESOLVER, KH_CHANNEL_ISSUER,
-						      KH_CHANNEL_GO };
-	if (type == KH_CHANNEL_LISTENERS && b->worker->n_listeners < b->worker->config->n_listeners)
-		return type;
-	size_t i = 0;
-	while (order[i] != type)
-		i++;
-	return order[i + 1];
-}
-
-/* Up to and with GO. Return: false, and the exit status in *status. */
-static bool take_all(struct beginning *b, int *status)
-{
-	enum kh_channel_type next = KH_CHANNEL_SNAPSHOT;
-	for (;;) {
-		struct kh_channel_message message;
-		struct kh_err err = KH_ERR_INIT;
-		enum kh_channel_status got =
-			kh_channel_receive(&b->worker->channel, true, &message);
-		if (got == KH_CHANNEL_AGAIN)
-			continue;
-		if (got != KH_CHANNEL_GOT) {
-			*status = KH_WORKER_EXIT_ORPHAN;
-			return false;
-		}
-		bool ok = take(b, next, &message, &err);
-		kh_channel_message_close(&message);
-		if (!ok) {
-			kh_log_error("%s", err.text);
-			*status = KH_WORKER_EXIT_START;
-			return false;
-		}
-		if (next == KH_CHANNEL_GO)
-			return true;
-		next = after(b, next);
-	}
-}
 
 /* --- before and after the lock-in ------------------------------------------------------------- */
 
@@ -249,10 +65,10 @@ static unsigned count_threads(const struct kh_config *config)
 		n = (unsigned)CPU_COUNT(&set);
 	if (n == 0)
 		n = 1;
-	return n < THREADS_MOST ? n : THREADS_MOST;
+	return n < KH_WORKER_THREADS_MOST ? n : KH_WORKER_THREADS_MOST;
 }
 
-static bool make_loops(struct beginning *b, struct kh_err *err)
+static bool make_loops(struct kh_beginning *b, struct kh_err *err)
 {
 	struct kh_worker *w = b->worker;
 	unsigned n = count_threads(w->config);
@@ -285,8 +101,9 @@ static void raise_descriptor_limit(void)
 
 static void *load_roots(void *arg)
 {
-	struct beginning *b = arg;
+	struct kh_beginning *b = arg;
 	struct kh_err err = KH_ERR_INIT;
+	(void)prctl(PR_SET_NAME, "roots", 0, 0, 0);
 	if (!kh_roots_load(b->worker->roots, b->roots, b->n_roots, &err))
 		kh_log_error("trust roots: %s; no upstream can be verified", err.text);
 	for (unsigned i = 0; i < b->n_roots; i++)
@@ -298,6 +115,7 @@ static void *load_roots(void *arg)
 
 struct runner {
 	struct kh_loop *loop;
+	unsigned index;
 	int done;
 };
 
@@ -305,14 +123,17 @@ static void *run_loop(void *arg)
 {
 	struct runner runner = *(struct runner *)arg;
 	uint64_t one = 1;
+	char name[16];
 	free(arg);
+	/* From inside: by another thread it would be a write to a file of /proc. */
+	(void)snprintf(name, sizeof(name), "loop %u", runner.index);
+	(void)prctl(PR_SET_NAME, name, 0, 0, 0);
 	kh_loop_run(runner.loop);
 	(void)!write(runner.done, &one, sizeof(one));
 	return NULL;
 }
 
-static bool start_thread(pthread_t *out, const char *name, void *(*body)(void *), void *arg,
-			 struct kh_err *err)
+static bool start_thread(pthread_t *out, void *(*body)(void *), void *arg, struct kh_err *err)
 {
 	pthread_attr_t attr;
 	if (pthread_attr_init(&attr) != 0)
@@ -323,31 +144,28 @@ static bool start_thread(pthread_t *out, const char *name, void *(*body)(void *)
 	(void)pthread_attr_destroy(&attr);
 	if (rc != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, rc, "starting a thread");
-	(void)pthread_setname_np(*out, name);
 	return true;
 }
 
-static bool start_threads(struct beginning *b, struct kh_err *err)
+static bool start_threads(struct kh_beginning *b, struct kh_err *err)
 {
 	struct kh_worker *w = b->worker;
 	pthread_t loader;
 	for (unsigned i = 0; i < w->n_loops; i++) {
-		char name[16];
 		struct runner *runner = malloc(sizeof(*runner));
 		if (!runner)
 			return kh_err_set(err, KH_ERR_NO_MEMORY, "threads: no memory");
-		*runner = (struct runner){ w->loops[i], b->done };
-		(void)snprintf(name, sizeof(name), "loop %u", i);
-		if (!start_thread(&b->threads[i], name, run_loop, runner, err))
+		*runner = (struct runner){ w->loops[i], i, b->done };
+		if (!start_thread(&b->threads[i], run_loop, runner, err))
 			return false;
 	}
-	if (!start_thread(&loader, "roots", load_roots, b, err))
+	if (!start_thread(&loader, load_roots, b, err))
 		return false;
 	(void)pthread_detach(loader);
 	return true;
 }
 
-static bool lock_in_and_serve(struct beginning *b, struct kh_err *err)
+static bool lock_in_and_serve(struct kh_beginning *b, struct kh_err *err)
 {
 	struct kh_worker *w = b->worker;
 	raise_descriptor_limit();
@@ -390,7 +208,7 @@ static bool take_message(struct kh_worker *w)
 }
 
 /* Return: every event thread has drained; false when the keeper is gone. */
-static bool serve(struct beginning *b)
+static bool serve(struct kh_beginning *b)
 {
 	struct kh_worker *w = b->worker;
 	uint64_t returned = 0;
@@ -408,7 +226,7 @@ static bool serve(struct beginning *b)
 	return true;
 }
 
-static void finish(struct beginning *b)
+static void finish(struct kh_beginning *b)
 {
 	struct kh_worker *w = b->worker;
 	for (unsigned i = 0; i < w->n_loops; i++) {
@@ -440,11 +258,12 @@ static void ignore_signals(void)
 int kh_worker_main(void)
 {
 	static struct kh_worker worker = { .channel = { .fd = -1 }, .journal_fd = -1 };
-	static struct beginning b = { .worker = &worker, .done = -1 };
+	static struct kh_beginning b;
 	struct kh_err err = KH_ERR_INIT;
 	int status = KH_WORKER_EXIT_START;
 
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	(void)prctl(PR_SET_NAME, "keyhole worker", 0, 0, 0);
 	kh_log_set_role("worker");
 	if (!started_by_keeper()) {
 		kh_log_error("this is started by `keyhole proxy` and `keyhole run` alone");
@@ -452,14 +271,13 @@ int kh_worker_main(void)
 	}
 	ignore_signals();
 	(void)OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
-	kh_buf_init(&b.resolv_conf, RESOLVER_FILE_BYTES);
-	kh_buf_init(&b.hosts, RESOLVER_FILE_BYTES);
+	kh_begin_init(&b, &worker);
 	if (!kh_channel_init(&worker.channel, KH_WORKER_CHANNEL_FD, &err) ||
 	    !send_leaf_key(&worker, &err)) {
 		kh_log_error("%s", err.text);
 		_exit(status);
 	}
-	if (!take_all(&b, &status))
+	if (!kh_begin_take(&b, &status))
 		_exit(status);
 	if (!lock_in_and_serve(&b, &err)) {
 		kh_log_error("%s", err.text);

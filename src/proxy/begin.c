@@ -1,0 +1,191 @@
+/* begin.c - the messages of a worker's start, each in its turn */
+
+#include "begin.h"
+
+#include <stdlib.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/file.h>
+#include <keyhole/log.h>
+#include <keyhole/wire.h>
+#include <keyhole/worker.h>
+
+#include "asks.h"
+
+enum { SNAPSHOT_BYTES = 512 * 1024 * 1024, RESOLVER_FILE_BYTES = 8 * 1024 * 1024 };
+
+void kh_begin_init(struct kh_beginning *b, struct kh_worker *worker)
+{
+	*b = (struct kh_beginning){ .worker = worker, .done = -1 };
+	kh_buf_init(&b->resolv_conf, RESOLVER_FILE_BYTES);
+	kh_buf_init(&b->hosts, RESOLVER_FILE_BYTES);
+}
+
+static bool not_understood(struct kh_err *err)
+{
+	return kh_err_set(err, KH_ERR_INTERNAL, "the keeper's message is not understood");
+}
+
+static bool take_snapshot(struct kh_beginning *b, struct kh_channel_message *message,
+			  struct kh_err *err)
+{
+	struct kh_worker *w = b->worker;
+	kh_cleanup(kh_buf_fini) struct kh_buf bytes;
+	kh_buf_init(&bytes, SNAPSHOT_BYTES);
+	if (message->n_fds != 1)
+		return not_understood(err);
+	if (!kh_file_read_fd(message->fds[0], &bytes, err))
+		return false;
+	w->config = kh_config_decode(kh_buf_view(&bytes), err);
+	if (!w->config)
+		return false;
+	kh_log_set_level(w->config->log_level);
+	w->policy = kh_policy_compile(w->config, err);
+	if (!w->policy)
+		return false;
+	w->listeners = calloc(w->config->n_listeners + 1, sizeof(*w->listeners));
+	w->connections = calloc(w->config->n_listeners + 1, sizeof(*w->connections));
+	if (!w->listeners || !w->connections)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "worker: no memory");
+	return kh_asks_init(w, err);
+}
+
+static bool take_listeners(struct kh_beginning *b, struct kh_channel_message *message,
+			   struct kh_err *err)
+{
+	struct kh_worker *w = b->worker;
+	struct kh_wire_reader r = { .rest = message->body };
+	uint32_t count = kh_wire_u32(&r), first = kh_wire_u32(&r);
+	if (!kh_wire_done(&r) || count != message->n_fds || count == 0 || first != w->n_listeners ||
+	    count > w->config->n_listeners - w->n_listeners)
+		return not_understood(err);
+	for (unsigned i = 0; i < message->n_fds; i++)
+		w->listeners[w->n_listeners++] = kh_steal_fd(&message->fds[i]);
+	return true;
+}
+
+static bool take_journal(struct kh_beginning *b, struct kh_channel_message *message,
+			 struct kh_err *err)
+{
+	struct kh_worker *w = b->worker;
+	struct kh_journal_report report = { .seq = 0 };
+	if (message->n_fds != 1)
+		return not_understood(err);
+	w->journal_fd = kh_steal_fd(&message->fds[0]);
+	w->journal = kh_journal_open(w->journal_fd, w->config->durability, &report, err);
+	if (!w->journal)
+		return false;
+	if (report.recovered_bytes > 0)
+		kh_log_warn("journal: a torn line of %llu bytes at offset %llu was closed",
+			    (unsigned long long)report.recovered_bytes,
+			    (unsigned long long)report.recovered_offset);
+	if (report.aborted > 0)
+		kh_log_warn("journal: %llu exchanges of an earlier life were marked aborted",
+			    (unsigned long long)report.aborted);
+	return true;
+}
+
+static bool take_roots(struct kh_beginning *b, struct kh_channel_message *message)
+{
+	b->n_roots = message->n_fds;
+	for (unsigned i = 0; i < message->n_fds; i++)
+		b->roots[i] = kh_steal_fd(&message->fds[i]);
+	b->worker->roots = kh_roots_new();
+	return b->worker->roots != NULL;
+}
+
+static bool take_resolver(struct kh_beginning *b, struct kh_channel_message *message,
+			  struct kh_err *err)
+{
+	if (message->n_fds != 2)
+		return not_understood(err);
+	return kh_file_read_fd(message->fds[0], &b->resolv_conf, err) &&
+	       kh_file_read_fd(message->fds[1], &b->hosts, err);
+}
+
+static bool take_issuer(struct kh_beginning *b, const struct kh_channel_message *message,
+			struct kh_err *err)
+{
+	struct kh_wire_reader r = { .rest = message->body };
+	struct kh_slice der = kh_wire_bytes(&r);
+	if (!kh_wire_done(&r))
+		return not_understood(err);
+	return kh_leaves_set_issuer(b->worker->leaves, der, err);
+}
+
+/* One message of the start: it must be of type `next`, or, where listeners are still missing, more
+ * of them. */
+static bool take(struct kh_beginning *b, enum kh_channel_type next,
+		 struct kh_channel_message *message, struct kh_err *err)
+{
+	if (message->type != next)
+		return not_understood(err);
+	switch (next) {
+	case KH_CHANNEL_SNAPSHOT:
+		return take_snapshot(b, message, err);
+	case KH_CHANNEL_LISTENERS:
+		return take_listeners(b, message, err);
+	case KH_CHANNEL_JOURNAL:
+		return take_journal(b, message, err);
+	case KH_CHANNEL_ROOTS:
+		return take_roots(b, message) ||
+		       kh_err_set(err, KH_ERR_NO_MEMORY, "trust roots: no memory");
+	case KH_CHANNEL_RESOLVER:
+		return take_resolver(b, message, err);
+	case KH_CHANNEL_ISSUER:
+		return take_issuer(b, message, err);
+	case KH_CHANNEL_GO:
+	case KH_CHANNEL_READY:
+	case KH_CHANNEL_LEAF_KEY:
+	case KH_CHANNEL_LEAF_WANT:
+	case KH_CHANNEL_LEAF:
+	case KH_CHANNEL_CREDENTIAL_WANT:
+	case KH_CHANNEL_CREDENTIAL:
+	case KH_CHANNEL_DRAIN:
+	case KH_CHANNEL_DRAINED:
+	case KH_CHANNEL_CHECKPOINT:
+		break;
+	}
+	return true;
+}
+
+static enum kh_channel_type after(const struct kh_beginning *b, enum kh_channel_type type)
+{
+	static const enum kh_channel_type order[] = { KH_CHANNEL_SNAPSHOT, KH_CHANNEL_LISTENERS,
+						      KH_CHANNEL_JOURNAL,  KH_CHANNEL_ROOTS,
+						      KH_CHANNEL_RESOLVER, KH_CHANNEL_ISSUER,
+						      KH_CHANNEL_GO };
+	if (type == KH_CHANNEL_LISTENERS && b->worker->n_listeners < b->worker->config->n_listeners)
+		return type;
+	size_t i = 0;
+	while (order[i] != type)
+		i++;
+	return order[i + 1];
+}
+
+bool kh_begin_take(struct kh_beginning *b, int *status)
+{
+	enum kh_channel_type next = KH_CHANNEL_SNAPSHOT;
+	for (;;) {
+		struct kh_channel_message message;
+		struct kh_err err = KH_ERR_INIT;
+		enum kh_channel_status got =
+			kh_channel_receive(&b->worker->channel, true, &message);
+		if (got == KH_CHANNEL_AGAIN)
+			continue;
+		if (got != KH_CHANNEL_GOT) {
+			*status = KH_WORKER_EXIT_ORPHAN;
+			return false;
+		}
+		bool ok = take(b, next, &message, &err);
+		kh_channel_message_close(&message);
+		if (!ok) {
+			kh_log_error("%s", err.text);
+			*status = KH_WORKER_EXIT_START;
+			return false;
+		}
+		if (next == KH_CHANNEL_GO)
+			return true;
+		next = after(b, next);
+	}
+}
