@@ -122,6 +122,10 @@ $(B)/unit/%: tests/unit/%.c $(B)/libkeyhole.a
 		$(addprefix -Wl$(,)--wrap=,$(shell sed -n 's|^/\* wrap: \(.*\) \*/|\1|p' $<)) $(LDFLAGS) \
 		-o $@ $< $(B)/libkeyhole.a -lcmocka $(PKG_LIBS) -lpthread
 
+# The launcher without a proxy, for tests/sandbox.
+$(B)/sandbox/launch_only: tests/sandbox/launch_only.c $(B)/libkeyhole.a
+	$(call say,TEST,$@)mkdir -p $(@D) && $(CC) $(KH_CFLAGS) $(HARDEN_LD) -o $@ $< $(B)/libkeyhole.a $(PKG_LIBS) -lpthread
+
 .PHONY: unit unit-programs asan test
 unit-programs: $(UNIT)
 unit: $(UNIT) ## build and run the unit tests

@@ -11,6 +11,15 @@
 
 /* The sandbox runs as this uid and gid inside. */
 enum { KH_SANDBOX_UID = 1000, KH_SANDBOX_GID = 1000 };
+/* On the host, where root starts it: a reserved uid that owns nothing, and not the worker's. */
+enum { KH_SANDBOX_HOST_UID = 64952, KH_SANDBOX_HOST_GID = 64952 };
+
+/* Where things lie inside. */
+#define KH_SANDBOX_HOME "/home/agent"
+#define KH_SANDBOX_RUN "/run/keyhole"
+#define KH_SANDBOX_BUNDLE "/etc/ssl/certs/ca-certificates.crt"
+#define KH_SANDBOX_CA "/etc/keyhole/ca.pem"
+#define KH_SANDBOX_P12 "/etc/keyhole/ca.p12"
 
 struct kh_env_var {
 	char *name;
@@ -24,26 +33,52 @@ struct kh_sandbox_spec {
 	bool workspace_read_only;
 	bool mask_env_files;	      /* .env files of the workspace read as empty */
 	const char *home;	      /* a folder that keeps state, or NULL: a private one */
+	const char *const *read_only; /* more folders or files of the host to see, absolute */
+	size_t n_read_only;
 	const struct kh_env_var *env; /* --env, after the defaults and before keyhole's own */
 	size_t n_env;
 	const struct kh_env_var *placeholders;
 	size_t n_placeholders;
+	const char *git_name; /* identity for commits, or NULL */
+	const char *git_email;
 	const char *ca_pem;	/* the CA that the sandbox trusts */
 	const char *socket_dir; /* folder with the one socket, named "s" */
 	const char *const
 		*forbidden_paths; /* must not be visible: config, CA key, journal, sockets … */
 	size_t n_forbidden;
-	uid_t host_uid; /* on the host, when started by root; (uid_t)-1: the caller's own */
+	uid_t host_uid; /* on the host, when started by root; (uid_t)-1: KH_SANDBOX_HOST_UID */
 	gid_t host_gid;
-	char *const *argv; /* the command */
-	bool tty;	   /* standard input and output are a terminal */
+	/* A file for what is put into the workspace for the time of the run, for kh_sandbox_sweep;
+	 * NULL: none. */
+	const char *record;
+	const char *init_path; /* keyhole-init; NULL: beside the binary, or where it is installed */
+	char *const *argv;     /* the command */
+	bool tty;	       /* standard input and output are a terminal */
 };
 
 /*
- * Runs the command and waits for it; signals are forwarded. Return: true when the command ran (or
- * could not be executed: 126, 127), with its exit status as a shell would give it in *status; false
- * when keyhole itself failed.
+ * Refuses what can't be kept: a forbidden path that a mount would show, a protected file of the
+ * workspace that is a symbolic link, a workspace that is / or would cover keyhole's own folders.
+ * kh_sandbox_run asks it by itself; asking it first costs a caller nothing but the time.
+ */
+bool kh_sandbox_check(const struct kh_sandbox_spec *spec, struct kh_err *err);
+
+/*
+ * Runs the command and waits for it; signals are forwarded. Warnings go to the log. Return: true
+ * when the command ran (or could not be executed: 126 or 127, and `err` says why), with its exit
+ * status as a shell would give it in *status; false when keyhole itself failed.
  */
 bool kh_sandbox_run(const struct kh_sandbox_spec *spec, int *status, struct kh_err *err);
+
+/*
+ * Names in a workspace that make something run outside later (hooks, settings of editors and
+ * agents): read-only in every sandbox, also where they don't exist. Terminated by NULL; for the
+ * documentation's test.
+ */
+extern const char *const kh_sandbox_protected[];
+
+/* Removes what a launcher that was killed left in the workspace: mount points that it had made and
+ * written down in the file `record`. Nothing but empty folders of its own is removed. */
+void kh_sandbox_sweep(const char *record);
 
 #endif

@@ -1,0 +1,54 @@
+/* engine.c - the engines by name, and the command line that one of them makes */
+#include <string.h>
+
+#include "sandbox_internal.h"
+
+static const struct kh_engine *const engines[] = { &kh_engine_process };
+
+const struct kh_engine *kh_engine_find(const char *name, struct kh_err *err)
+{
+	for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++)
+		if (strcmp(engines[i]->name, name) == 0)
+			return engines[i];
+	struct kh_buf names kh_cleanup(kh_buf_fini);
+	kh_buf_init(&names, 256);
+	for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++)
+		(void)kh_buf_printf(&names, "%s%s", i ? ", " : "", engines[i]->name);
+	const char *list = kh_buf_cstr(&names);
+	kh_err_set(err, KH_ERR_USAGE, "--engine %s: no such engine (there is: %s)", name,
+		   list ? list : "process");
+	return NULL;
+}
+
+void kh_engine_command_fini(struct kh_engine_command *command)
+{
+	free(command->path);
+	for (size_t i = 0; i < command->n_argv; i++)
+		free(command->argv[i]);
+	free(command->argv);
+	free(command->fds);
+	if (command->args_fd >= 0)
+		close(command->args_fd);
+	*command = (struct kh_engine_command){ .args_fd = -1 };
+}
+
+bool kh_engine_command_arg(struct kh_engine_command *command, const char *arg)
+{
+	char **argv = reallocarray(command->argv, command->n_argv + 2, sizeof(*argv));
+	if (!argv)
+		return false;
+	command->argv = argv;
+	argv[command->n_argv] = strdup(arg);
+	argv[command->n_argv + 1] = NULL;
+	return argv[command->n_argv++] != NULL;
+}
+
+bool kh_engine_command_fd(struct kh_engine_command *command, int fd)
+{
+	int *fds = reallocarray(command->fds, command->n_fds + 1, sizeof(*fds));
+	if (!fds)
+		return false;
+	command->fds = fds;
+	fds[command->n_fds++] = fd;
+	return true;
+}

@@ -1,0 +1,91 @@
+/* files.c - what a sandbox is told about itself: users, hosts, names; and the git identity */
+#include <string.h>
+#include <sys/random.h>
+
+#include <keyhole/file.h>
+#include <keyhole/slice.h>
+
+#include "sandbox_internal.h"
+
+#define HOSTNAME "sandbox"
+
+static const struct {
+	const char *path, *content;
+} fixed[] = {
+	{ "/etc/passwd", "root:x:0:0:root:/root:/bin/sh\n"
+			 "agent:x:1000:1000:agent:" KH_SANDBOX_HOME ":/bin/sh\n"
+			 "nobody:x:65534:65534:nobody:/nonexistent:/bin/false\n" },
+	{ "/etc/group", "root:x:0:\n"
+			"tty:x:5:\n"
+			"agent:x:1000:\n"
+			"nogroup:x:65534:\n" },
+	{ "/etc/hosts", "127.0.0.1 localhost " HOSTNAME "\n"
+			"::1 localhost ip6-localhost ip6-loopback\n" },
+	{ "/etc/hostname", HOSTNAME "\n" },
+	{ "/etc/nsswitch.conf", "passwd: files\n"
+				"group: files\n"
+				"shadow: files\n"
+				"hosts: files dns\n"
+				"services: files\n"
+				"protocols: files\n" },
+	/* Nothing answers there: a program that asks a resolver is told no at once instead of
+	 * waiting for an answer that can't come. Names are resolved by the proxy. */
+	{ "/etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n" },
+	/* apt reads no proxy variable for https. */
+	{ "/etc/apt/apt.conf.d/90keyhole", "Acquire::http::Proxy \"http://127.0.0.1:3128\";\n"
+					   "Acquire::https::Proxy \"http://127.0.0.1:3128\";\n" },
+};
+
+/* A value for git's configuration, in quotes. */
+static bool quote(struct kh_buf *out, const char *value)
+{
+	bool ok = kh_buf_append_char(out, '"');
+	for (; ok && *value; value++) {
+		if (*value == '"' || *value == '\\')
+			ok = kh_buf_append_char(out, '\\');
+		if ((unsigned char)*value >= 0x20)
+			ok = ok && kh_buf_append_char(out, *value);
+	}
+	return ok && kh_buf_append_char(out, '"');
+}
+
+static bool lay_git(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
+{
+	if (!spec->git_name && !spec->git_email)
+		return true;
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+	kh_buf_init(&text, 16 * 1024);
+	bool ok = kh_buf_append_str(&text, "[user]\n");
+	if (spec->git_name)
+		ok = ok && kh_buf_append_str(&text, "\tname = ") && quote(&text, spec->git_name) &&
+		     kh_buf_append_char(&text, '\n');
+	if (spec->git_email)
+		ok = ok && kh_buf_append_str(&text, "\temail = ") &&
+		     quote(&text, spec->git_email) && kh_buf_append_char(&text, '\n');
+	if (!ok)
+		return kh_err_set(err, KH_ERR_USAGE, "git identity: too long");
+	return kh_view_file(view, "/etc/gitconfig", 0644, kh_buf_view(&text), err);
+}
+
+/* Not the host's, by which its owner would be recognised. */
+static bool lay_machine_id(struct kh_view *view, struct kh_err *err)
+{
+	unsigned char bytes[16];
+	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+		return kh_err_set(err, KH_ERR_SYSTEM, "no random bytes");
+	char text[2 * sizeof(bytes) + 1];
+	for (size_t i = 0; i < sizeof(bytes); i++) {
+		text[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
+		text[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
+	}
+	text[2 * sizeof(bytes)] = '\n';
+	return kh_view_file(view, "/etc/machine-id", 0444, kh_slice_of(text, sizeof(text)), err);
+}
+
+bool kh_files_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
+{
+	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
+		if (!kh_view_file(view, fixed[i].path, 0644, kh_slice_str(fixed[i].content), err))
+			return false;
+	return lay_machine_id(view, err) && lay_git(view, spec, err);
+}

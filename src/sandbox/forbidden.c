@@ -1,0 +1,239 @@
+/*
+ * forbidden.c - would a sandbox see what it must never see?
+ *
+ * Asked of the file system and not of the spelling: a path is known by where it lies in which
+ * device, so that neither a symbolic link nor a second mount of the same folder hides it. What a
+ * mount shows is its own tree and everything mounted below it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <keyhole/escape.h>
+#include <keyhole/file.h>
+#include <keyhole/slice.h>
+
+#include "sandbox_internal.h"
+
+/* One line of /proc/self/mountinfo: what of a device is mounted where. */
+struct mounted {
+	uint64_t id, major, minor;
+	char *root, *point;
+};
+
+struct table {
+	struct mounted *list;
+	size_t n;
+};
+
+static void table_fini(struct table *table)
+{
+	for (size_t i = 0; i < table->n; i++) {
+		free(table->list[i].root);
+		free(table->list[i].point);
+	}
+	free(table->list);
+}
+
+/* Undoes the kernel's \040 and kin, in place. */
+static void unescape(char *text)
+{
+	char *out = text;
+	for (const char *in = text; *in;) {
+		if (in[0] == '\\' && in[1] >= '0' && in[1] <= '3' && in[2] && in[3]) {
+			*out++ = (char)((in[1] - '0') * 64 + (in[2] - '0') * 8 + (in[3] - '0'));
+			in += 4;
+		} else {
+			*out++ = *in++;
+		}
+	}
+	*out = '\0';
+}
+
+/* The next word of a line, and the line behind it. */
+static struct kh_slice take_word(struct kh_slice *line)
+{
+	size_t end = kh_slice_find(*line, ' ', 0);
+	struct kh_slice word = kh_slice_sub(*line, 0, end);
+	*line = kh_slice_sub(*line, end + 1, line->len);
+	return word;
+}
+
+/* "36 35 98:0 /root/of/mount /mount/point options …" */
+static bool read_line(struct table *table, struct kh_slice line)
+{
+	struct kh_slice id = take_word(&line);
+	(void)take_word(&line);
+	struct kh_slice device = take_word(&line), root = take_word(&line),
+			point = take_word(&line);
+	size_t colon = kh_slice_find(device, ':', 0);
+	struct mounted m;
+	if (!kh_slice_to_u64(id, &m.id) ||
+	    !kh_slice_to_u64(kh_slice_sub(device, 0, colon), &m.major) ||
+	    !kh_slice_to_u64(kh_slice_sub(device, colon + 1, device.len), &m.minor))
+		return false;
+	struct mounted *list = reallocarray(table->list, table->n + 1, sizeof(*list));
+	if (!list)
+		return false;
+	table->list = list;
+	m.root = kh_slice_dup(root);
+	m.point = kh_slice_dup(point);
+	list[table->n++] = m;
+	if (!m.root || !m.point)
+		return false;
+	unescape(m.root);
+	unescape(m.point);
+	return true;
+}
+
+static bool read_table(struct table *table, struct kh_err *err)
+{
+	FILE *file = fopen("/proc/self/mountinfo", "re");
+	if (!file)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "/proc/self/mountinfo");
+	char *line = NULL;
+	size_t room = 0;
+	bool ok = true;
+	while (ok && getline(&line, &room, file) > 0)
+		ok = read_line(table, kh_slice_str(line));
+	free(line);
+	fclose(file);
+	return ok || kh_err_set(err, KH_ERR_SYSTEM, "/proc/self/mountinfo: can't be understood");
+}
+
+/* A place in a device. */
+struct place {
+	uint64_t major, minor;
+	char path[PATH_MAX];
+};
+
+static bool is_below(const char *path, const char *folder)
+{
+	size_t len = strlen(folder);
+	if (len == 1)
+		return true;
+	return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}
+
+/* "/root/of/mount" + what stands behind the mount point. */
+static bool join(struct place *out, const struct mounted *m, const char *rest)
+{
+	const char *root = strcmp(m->root, "/") == 0 ? "" : m->root;
+	rest += strspn(rest, "/");
+	out->major = m->major;
+	out->minor = m->minor;
+	int n = snprintf(out->path, sizeof(out->path), "%s%s%s", root, *rest || !*root ? "/" : "",
+			 rest);
+	return n > 0 && (size_t)n < sizeof(out->path);
+}
+
+/* `path` is resolved and exists. */
+static bool locate(const struct table *table, const char *path, struct place *out)
+{
+	struct statx st;
+	if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_MNT_ID, &st) != 0 ||
+	    !(st.stx_mask & STATX_MNT_ID))
+		return false;
+	for (size_t i = 0; i < table->n; i++) {
+		const struct mounted *m = &table->list[i];
+		if (m->id == st.stx_mnt_id && is_below(path, m->point))
+			return join(out, m, strlen(m->point) > 1 ? path + strlen(m->point) : path);
+	}
+	return false;
+}
+
+static bool holds(const struct place *tree, const struct place *what)
+{
+	return tree->major == what->major && tree->minor == what->minor &&
+	       is_below(what->path, tree->path);
+}
+
+/* Does the tree at `source`, with all that is mounted in it, show the place? */
+static bool shows(const struct table *table, const char *source, const struct place *what)
+{
+	struct place tree;
+	if (!locate(table, source, &tree))
+		return true; /* What can't be told apart is taken for the worst. */
+	if (holds(&tree, what))
+		return true;
+	for (size_t i = 0; i < table->n; i++) {
+		const struct mounted *m = &table->list[i];
+		if (!is_below(m->point, source))
+			continue;
+		if (join(&tree, m, "") && holds(&tree, what))
+			return true;
+	}
+	return false;
+}
+
+/* What doesn't exist yet is as visible as the folder in which it will be. */
+static char *resolve(const char *path)
+{
+	char *resolved = realpath(path, NULL);
+	kh_auto_free char *above = resolved ? NULL : strdup(path);
+	while (!resolved && above && above[0] == '/' && above[1]) {
+		char *slash = strrchr(above, '/');
+		slash[slash == above ? 1 : 0] = '\0';
+		resolved = realpath(above, NULL);
+	}
+	return resolved;
+}
+
+/* A second name of the same file may lie anywhere on the device. */
+static bool may_have_second_name(const char *source, const struct stat *file)
+{
+	struct stat st;
+	return S_ISREG(file->st_mode) && file->st_nlink > 1 && stat(source, &st) == 0 &&
+	       st.st_dev == file->st_dev;
+}
+
+static bool check_one(const struct table *table, const struct kh_view *view, const char *path,
+		      struct kh_err *err)
+{
+	kh_auto_free char *resolved = resolve(path);
+	struct place what;
+	struct stat file;
+	if (!resolved || !locate(table, resolved, &what) || stat(resolved, &file) != 0)
+		return kh_err_set(err, KH_ERR_CONFIG,
+				  "%s: can't tell whether the sandbox would see it",
+				  kh_esc_str(path));
+	const char *chosen = NULL;
+	for (size_t i = 0; i < view->n; i++) {
+		const struct kh_mount *m = &view->list[i];
+		if (m->kind != KH_MOUNT_READ && m->kind != KH_MOUNT_WRITE)
+			continue;
+		/* A part of the tree before, laid over it. */
+		if (chosen && m->tree == KH_TREE_HOST && is_below(m->source, chosen))
+			continue;
+		if (m->tree != KH_TREE_HOST)
+			chosen = m->source;
+		kh_auto_free char *source = realpath(m->source, NULL);
+		if (source && shows(table, source, &what))
+			return kh_err_set(err, KH_ERR_CONFIG,
+					  "%s: the sandbox would see it through %s (put it in a "
+					  "folder that the sandbox is not given)",
+					  kh_esc_str(path), kh_esc_str(m->source));
+		if (source && m->tree != KH_TREE_HOST && may_have_second_name(source, &file))
+			return kh_err_set(err, KH_ERR_CONFIG,
+					  "%s: the file has a second name, which may lie in %s "
+					  "(make a copy of its own)",
+					  kh_esc_str(path), kh_esc_str(m->source));
+	}
+	return true;
+}
+
+bool kh_forbidden_check(const struct kh_view *view, const char *const *paths, size_t n,
+			struct kh_err *err)
+{
+	if (n == 0)
+		return true;
+	struct table table kh_cleanup(table_fini) = { 0 };
+	bool ok = read_table(&table, err);
+	for (size_t i = 0; ok && i < n; i++)
+		ok = check_one(&table, view, paths[i], err);
+	return ok;
+}

@@ -1,0 +1,385 @@
+/*
+ * launch.c - starts the engine's program, and stays with it to the end
+ *
+ * Between fork and exec: a session of its own (the terminal's Ctrl-C is for us, and we pass it on),
+ * as root the stage and the unprivileged uid, /dev/null for standard input and output, a pipe for
+ * what the engine complains of, and every other descriptor closed but those that it was promised.
+ * The command's own standard descriptors travel to keyhole-init under other numbers.
+ *
+ * Then one poll loop: signals, the control socket, the engine's complaints, its end, and the
+ * terminal. What comes over the control socket comes from inside and is taken for what it claims
+ * only as far as the sandbox may decide it: its own exit status, its own terminal.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <linux/close_range.h>
+#include <unistd.h>
+
+#include <keyhole/escape.h>
+#include <keyhole/file.h>
+#include <keyhole/init.h>
+#include <keyhole/log.h>
+#include <keyhole/slice.h>
+
+#include "sandbox_internal.h"
+
+enum { COMPLAINT_BYTES = 2048 };
+
+static const int forwarded[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
+				 SIGUSR1, SIGUSR2, SIGALRM, SIGCONT };
+
+/* What goes on while the sandbox runs. */
+struct running {
+	struct kh_launch *launch;
+	pid_t pid;
+	int signals, complaints, ended; /* signalfd, pipe, pidfd */
+	char complaint[COMPLAINT_BYTES];
+	size_t complaint_len;
+	struct kh_terminal terminal;
+	bool started, exited, no_exec;
+	int command_status; /* the command's wait status */
+	int exec_errno;
+	struct kh_err err; /* of ours, in the middle of it */
+};
+
+/* ---- the child, up to its exec ---- */
+
+struct child {
+	const struct kh_launch *launch;
+	pid_t parent;
+	int report, complaints;
+	sigset_t mask;
+};
+
+static bool sort_descriptors(const struct child *child, struct kh_err *err)
+{
+	kh_auto_close int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
+	    dup2(child->complaints, STDERR_FILENO) < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "standard descriptors");
+	if (syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "closing descriptors");
+	const struct kh_engine_command *command = child->launch->command;
+	for (size_t i = 0; i < command->n_fds; i++)
+		if (!kh_fd_set_cloexec(command->fds[i], false))
+			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "descriptor %d",
+					  command->fds[i]);
+	return true;
+}
+
+static bool prepare_child(const struct child *child, struct kh_err *err)
+{
+	if (setsid() < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a session");
+	if (child->launch->stage && !kh_stage_enter(child->launch->stage, err))
+		return false;
+	/* Set after the uid, since a change of uid clears it. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != child->parent)
+		return kh_err_set(err, KH_ERR_SYSTEM, "the launcher is gone");
+	if (!sort_descriptors(child, err))
+		return false;
+	if (sigprocmask(SIG_SETMASK, &child->mask, NULL) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "signals");
+	return true;
+}
+
+static _Noreturn void run_child(const struct child *child)
+{
+	static char *const no_environment[] = { NULL };
+	struct kh_err err = KH_ERR_INIT;
+	if (prepare_child(child, &err)) {
+		execve(child->launch->command->path, child->launch->command->argv, no_environment);
+		kh_err_sys(&err, KH_ERR_SYSTEM, errno, "%s", child->launch->command->path);
+	}
+	(void)!write(child->report, &err, sizeof(err));
+	_exit(KH_INIT_FAILED);
+}
+
+/* Return: the engine's program runs (its image has been replaced), or why not. */
+static bool start(struct running *r, const sigset_t *mask, struct kh_err *err)
+{
+	int report[2], complaints[2];
+	if (pipe2(report, O_CLOEXEC) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a pipe");
+	if (pipe2(complaints, O_CLOEXEC) != 0) {
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "a pipe");
+		close(report[0]);
+		close(report[1]);
+		return false;
+	}
+	struct child child = { r->launch, getpid(), report[1], complaints[1], *mask };
+	r->pid = fork();
+	if (r->pid == 0)
+		run_child(&child);
+	close(report[1]);
+	close(complaints[1]);
+	close(kh_steal_fd(&r->launch->control_peer));
+	r->complaints = complaints[0];
+	(void)kh_fd_set_nonblock(r->complaints, true);
+	if (r->pid < 0) {
+		close(report[0]);
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "starting the sandbox");
+	}
+	r->ended = (int)syscall(SYS_pidfd_open, r->pid, 0);
+	struct kh_err said;
+	ssize_t n;
+	while ((n = read(report[0], &said, sizeof(said))) < 0 && errno == EINTR)
+		;
+	close(report[0]);
+	if (n == sizeof(said)) {
+		*err = said;
+		return kh_err_wrap(err, "the sandbox");
+	}
+	return r->ended >= 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "watching the sandbox");
+}
+
+/* ---- while it runs ---- */
+
+static void send_message(struct running *r, uint32_t type, int value)
+{
+	struct kh_init_message message = { .type = type, .value = value };
+	(void)!send(r->launch->control, &message, sizeof(message), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static int take_descriptor(struct msghdr *msg)
+{
+	int fd = -1;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c))
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+		    c->cmsg_len == CMSG_LEN(sizeof(int)))
+			memcpy(&fd, CMSG_DATA(c), sizeof(int));
+	return fd;
+}
+
+static void take_terminal(struct running *r, int fd)
+{
+	bool wanted = r->launch->tty && r->terminal.master < 0 && !r->started;
+	if (fd < 0 || !wanted || !isatty(fd)) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	if (kh_terminal_attach(&r->terminal, fd, &r->err))
+		send_message(r, KH_INIT_GO, 0);
+	else
+		kill(r->pid, SIGKILL);
+}
+
+static bool receive(struct running *r)
+{
+	struct kh_init_message message = { 0 };
+	struct iovec iov = { &message, sizeof(message) };
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} ancillary;
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = ancillary.bytes,
+			      .msg_controllen = sizeof(ancillary.bytes) };
+	ssize_t n = recvmsg(r->launch->control, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (n < 0)
+		return errno == EINTR;
+	int fd = take_descriptor(&msg);
+	if (n == sizeof(message) && message.type == KH_INIT_TERMINAL) {
+		take_terminal(r, fd);
+		return true;
+	}
+	if (fd >= 0)
+		close(fd);
+	if (n != sizeof(message))
+		return n > 0;
+	if (message.type == KH_INIT_STARTED) {
+		r->started = true;
+	} else if (message.type == KH_INIT_NO_EXEC && !r->started) {
+		r->no_exec = true;
+		r->exec_errno = message.value;
+	} else if (message.type == KH_INIT_EXITED && r->started) {
+		r->exited = true;
+		r->command_status = message.value;
+	}
+	return true;
+}
+
+static void listen_to_complaints(struct running *r)
+{
+	char rest[256];
+	for (;;) {
+		size_t room = sizeof(r->complaint) - 1 - r->complaint_len;
+		ssize_t n = read(r->complaints, room ? r->complaint + r->complaint_len : rest,
+				 room ? room : sizeof(rest));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n <= 0) {
+			close(r->complaints);
+			r->complaints = -1;
+			return;
+		}
+		if (room)
+			r->complaint_len += (size_t)n;
+	}
+}
+
+static void signalled(struct running *r)
+{
+	struct signalfd_siginfo info;
+	while (read(r->signals, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGWINCH) {
+			kh_terminal_resize(&r->terminal);
+		} else if (info.ssi_signo == SIGTSTP) {
+			/* The command leads a session of its own, where SIGTSTP is not heard. */
+			send_message(r, KH_INIT_SIGNAL, SIGSTOP);
+			(void)raise(SIGSTOP);
+			send_message(r, KH_INIT_SIGNAL, SIGCONT);
+		} else {
+			send_message(r, KH_INIT_SIGNAL, (int)info.ssi_signo);
+		}
+	}
+}
+
+static void loop(struct running *r)
+{
+	enum { SIGNALS, CONTROL, COMPLAINTS, ENDED, IN, OUT, MASTER, COUNT };
+	bool control = true;
+	for (;;) {
+		struct pollfd p[COUNT] = {
+			[SIGNALS] = { r->signals, POLLIN, 0 },
+			[CONTROL] = { control ? r->launch->control : -1, POLLIN, 0 },
+			[COMPLAINTS] = { r->complaints, POLLIN, 0 },
+			[ENDED] = { r->ended, POLLIN, 0 },
+			[IN] = { STDIN_FILENO, kh_terminal_wants(&r->terminal, KH_TERMINAL_IN), 0 },
+			[OUT] = { STDOUT_FILENO, kh_terminal_wants(&r->terminal, KH_TERMINAL_OUT),
+				  0 },
+			[MASTER] = { r->terminal.master,
+				     kh_terminal_wants(&r->terminal, KH_TERMINAL_MASTER), 0 },
+		};
+		/* poll reports a hang-up also where nothing was asked for. */
+		if (!p[IN].events)
+			p[IN].fd = -1;
+		if (!p[OUT].events)
+			p[OUT].fd = -1;
+		if (!p[MASTER].events)
+			p[MASTER].fd = -1;
+		if (poll(p, COUNT, -1) < 0) {
+			if (errno == EINTR)
+				continue;
+			return;
+		}
+		if (p[CONTROL].revents)
+			control = receive(r);
+		if (p[COMPLAINTS].revents)
+			listen_to_complaints(r);
+		if (p[SIGNALS].revents)
+			signalled(r);
+		/* After the inner side has ended there is nothing to move; its end follows. */
+		if (!kh_terminal_move(&r->terminal, p[IN].revents, p[OUT].revents,
+				      p[MASTER].revents) &&
+		    r->terminal.to_outer_len == 0 && !p[ENDED].revents)
+			(void)poll(&p[ENDED], 1, 20);
+		if (p[ENDED].revents)
+			return;
+	}
+}
+
+/* ---- the end ---- */
+
+static int as_shell(int wait_status)
+{
+	return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+/* One line: what was said, without the line ends and the program's name. */
+static bool explain(struct running *r, struct kh_err *err)
+{
+	r->complaint[r->complaint_len] = '\0';
+	struct kh_slice said = kh_slice_of(r->complaint, r->complaint_len);
+	while (said.len > 0 && said.ptr[said.len - 1] == '\n')
+		said.len--;
+	return r->launch->engine->explain(kh_esc(said), err);
+}
+
+static bool conclude(struct running *r, int engine_status, int *status, struct kh_err *err)
+{
+	if (r->err.code != KH_ERR_NONE) {
+		*err = r->err;
+		return false;
+	}
+	if (r->no_exec) {
+		bool absent = r->exec_errno == ENOENT;
+		*status = absent ? KH_INIT_NOT_FOUND : KH_INIT_NOT_EXECUTABLE;
+		kh_err_sys(err, KH_ERR_USAGE, r->exec_errno, "%s", kh_esc_str(r->launch->name));
+		return true;
+	}
+	if (r->exited) {
+		*status = as_shell(r->command_status);
+		return true;
+	}
+	if (!r->started)
+		return explain(r, err);
+	/* The init was killed, and with it everything: by the kernel for want of memory, or by
+	 * somebody on the host. */
+	*status = as_shell(engine_status);
+	kh_err_set(err, KH_ERR_SYSTEM, "the sandbox was ended from outside (status %d%s)", *status,
+		   *status == 137 ? "; out of memory?" : "");
+	return true;
+}
+
+static bool watch_signals(struct running *r, sigset_t *before, struct kh_err *err)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
+		sigaddset(&set, forwarded[i]);
+	sigaddset(&set, SIGWINCH);
+	sigaddset(&set, SIGTSTP);
+	sigset_t blocked = set;
+	/* Else restoring the terminal from the background would stop us. */
+	sigaddset(&blocked, SIGTTOU);
+	if (sigprocmask(SIG_BLOCK, &blocked, before) != 0 ||
+	    (r->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "signals");
+	return true;
+}
+
+bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err)
+{
+	struct running r = {
+		.launch = launch, .pid = -1, .signals = -1, .complaints = -1, .ended = -1
+	};
+	kh_terminal_init(&r.terminal);
+	sigset_t before;
+	bool ok = watch_signals(&r, &before, err);
+	if (ok)
+		ok = start(&r, &before, err);
+	if (ok)
+		loop(&r);
+	else if (r.pid > 0)
+		kill(r.pid, SIGKILL);
+	int engine_status = 0;
+	while (r.pid > 0 && waitpid(r.pid, &engine_status, 0) < 0 && errno == EINTR)
+		;
+	/* What was said last may still be in the socket and the pipe. */
+	while (ok && receive(&r))
+		;
+	if (r.complaints >= 0)
+		listen_to_complaints(&r);
+	kh_terminal_finish(&r.terminal);
+	if (ok)
+		ok = conclude(&r, engine_status, status, err);
+	const int fds[] = { r.signals, r.complaints, r.ended };
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return ok;
+}

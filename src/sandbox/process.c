@@ -1,0 +1,169 @@
+/*
+ * process.c - the engine "process": bubblewrap
+ *
+ * Its options go by a descriptor (--args), so that neither the placeholders nor the paths stand in
+ * the list of processes. bubblewrap makes the namespaces and the mounts, drops every capability,
+ * sets no-new-privileges, loads the filter and becomes keyhole-init.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include <keyhole/file.h>
+#include <keyhole/slice.h>
+
+#include "sandbox_internal.h"
+
+enum { ARGS_MOST_BYTES = 4 * 1024 * 1024 };
+
+static const char *const fixed[] = {
+	"--unshare-user", "--unshare-net",	  "--unshare-pid",    "--unshare-ipc",
+	"--unshare-uts",  "--unshare-cgroup-try", "--disable-userns", "--die-with-parent",
+	"--new-session",  "--as-pid-1",		  "--cap-drop",	      "ALL",
+	"--clearenv",
+};
+
+/* One option; a NULL ends it early. */
+static bool put(struct kh_buf *args, const char *a, const char *b, const char *c)
+{
+	const char *words[] = { a, b, c };
+	for (size_t i = 0; i < 3 && words[i]; i++)
+		if (!kh_buf_append(args, words[i], strlen(words[i]) + 1))
+			return false;
+	return true;
+}
+
+static bool put_number(struct kh_buf *args, const char *option, int value, const char *last)
+{
+	char text[16];
+	snprintf(text, sizeof(text), "%d", value);
+	return put(args, option, text, last);
+}
+
+static bool put_mode(struct kh_buf *args, mode_t mode)
+{
+	char text[16];
+	snprintf(text, sizeof(text), "%04o", (unsigned)mode);
+	return put(args, "--perms", text, NULL);
+}
+
+static bool put_mount(struct kh_buf *args, const struct kh_mount *m, struct kh_engine_command *out)
+{
+	switch (m->kind) {
+	case KH_MOUNT_DIR:
+		return put_mode(args, m->mode) && put(args, "--dir", m->target, NULL);
+	case KH_MOUNT_LINK:
+		return put(args, "--symlink", m->source, m->target);
+	case KH_MOUNT_FILE:
+		return kh_engine_command_fd(out, m->fd) && put_mode(args, m->mode) &&
+		       put_number(args, "--file", m->fd, m->target);
+	case KH_MOUNT_READ:
+		return put(args, "--ro-bind", m->source, m->target);
+	case KH_MOUNT_WRITE:
+		return put(args, "--bind", m->source, m->target);
+	case KH_MOUNT_BLANK:
+		return put_mode(args, 0555) && put(args, "--tmpfs", m->target, NULL) &&
+		       put(args, "--remount-ro", m->target, NULL);
+	case KH_MOUNT_EMPTY:
+		return kh_engine_command_fd(out, m->fd) &&
+		       put_number(args, "--ro-bind-data", m->fd, m->target);
+	case KH_MOUNT_TMPFS:
+		return put_mode(args, m->mode) && put(args, "--tmpfs", m->target, NULL);
+	case KH_MOUNT_PROC:
+		return put(args, "--proc", m->target, NULL);
+	case KH_MOUNT_DEV:
+		return put(args, "--dev", m->target, NULL);
+	case KH_MOUNT_SEAL:
+		return put(args, "--remount-ro", m->target, NULL);
+	}
+	return false;
+}
+
+static bool put_all(struct kh_buf *args, const struct kh_plan *plan, struct kh_engine_command *out)
+{
+	bool ok = true;
+	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
+		ok = ok && put(args, fixed[i], NULL, NULL);
+	ok = ok && put_number(args, "--uid", KH_SANDBOX_UID, NULL) &&
+	     put_number(args, "--gid", KH_SANDBOX_GID, NULL) &&
+	     put(args, "--hostname", plan->hostname, NULL) &&
+	     put_number(args, "--seccomp", plan->seccomp_fd, NULL) &&
+	     kh_engine_command_fd(out, plan->seccomp_fd);
+	for (size_t i = 0; ok && i < plan->env->n; i++)
+		ok = put(args, "--setenv", plan->env->list[i].name, plan->env->list[i].value);
+	for (size_t i = 0; ok && i < plan->view->n; i++)
+		ok = put_mount(args, &plan->view->list[i], out);
+	return ok && put(args, "--chdir", plan->directory, NULL);
+}
+
+/* As a shell finds it. */
+static char *find(const char *program)
+{
+	const char *path = getenv("PATH");
+	while (path && *path) {
+		size_t len = strcspn(path, ":");
+		/* An empty entry means the working folder, which may be anybody's. */
+		kh_auto_free char *candidate =
+			len ? kh_strf("%.*s/%s", (int)len, path, program) : NULL;
+		if (candidate && candidate[0] == '/' && access(candidate, X_OK) == 0)
+			return kh_steal_ptr(&candidate);
+		path += len + (path[len] == ':');
+	}
+	return NULL;
+}
+
+static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, struct kh_err *err)
+{
+	out->path = find("bwrap");
+	if (!out->path)
+		return kh_err_set(err, KH_ERR_SYSTEM,
+				  "the sandbox: bubblewrap is not on the PATH (install it: `apt "
+				  "install bubblewrap`, `dnf install bubblewrap`, `apk add "
+				  "bubblewrap`, `pacman -S bubblewrap`)");
+	struct kh_buf args kh_cleanup(kh_buf_fini);
+	kh_buf_init(&args, ARGS_MOST_BYTES);
+	if (!put_all(&args, plan, out))
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: its options are too many");
+	out->args_fd = kh_file_sealed("keyhole-args", kh_buf_view(&args), err);
+	if (out->args_fd < 0)
+		return kh_err_wrap(err, "the sandbox");
+	char number[16];
+	snprintf(number, sizeof(number), "%d", out->args_fd);
+	bool ok = kh_engine_command_fd(out, out->args_fd) && kh_engine_command_arg(out, "bwrap") &&
+		  kh_engine_command_arg(out, "--args") && kh_engine_command_arg(out, number) &&
+		  kh_engine_command_arg(out, "--");
+	for (char *const *word = plan->init; ok && *word; word++)
+		ok = kh_engine_command_arg(out, *word);
+	return ok || kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
+}
+
+#define NO_USERNS \
+	"this host does not let you make user namespaces (as root: `sysctl " \
+	"kernel.unprivileged_userns_clone=1` where that exists, `sysctl " \
+	"user.max_user_namespaces=10000` where it is 0, and on Ubuntu 24.04 and later `sysctl " \
+	"kernel.apparmor_restrict_unprivileged_userns=0` or an AppArmor profile for bwrap; in a " \
+	"container, its seccomp profile must allow unshare)"
+
+static const struct {
+	const char *said, *means;
+} meanings[] = {
+	{ "reating new namespace", NO_USERNS },
+	{ "No permissions to create", NO_USERNS },
+	{ "setting up uid map", NO_USERNS },
+	{ "kernel does not support user namespaces", NO_USERNS },
+	{ "loopback: Failed", NO_USERNS },
+	{ "Unknown option", "this bubblewrap is too old (0.8 or newer is needed)" },
+	{ "mount proc", "this host does not let a sandbox have a /proc of its own (in a container: "
+			"run it with an unmasked /proc, as `--security-opt systempaths=unconfined` "
+			"does)" },
+};
+
+static bool explain(const char *said, struct kh_err *err)
+{
+	for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
+		if (strstr(said, meanings[i].said))
+			return kh_err_set(err, KH_ERR_SYSTEM, "the sandbox: %s", meanings[i].means);
+	return kh_err_set(err, KH_ERR_SYSTEM, "the sandbox: %s",
+			  said[0] ? said : "bubblewrap ended before it had begun");
+}
+
+const struct kh_engine kh_engine_process = { "process", prepare, explain };

@@ -1,0 +1,308 @@
+/* sandbox.c - from a spec to a sandbox: lays the view, fills the environment, starts the engine */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <keyhole/escape.h>
+#include <keyhole/file.h>
+#include <keyhole/init.h>
+#include <keyhole/slice.h>
+
+#include "sandbox_internal.h"
+
+#define INIT_INSIDE "/run/keyhole-init"
+
+enum { INIT_MOST_BYTES = 8 * 1024 * 1024 };
+
+/* Everything of one run; freed in one place. */
+struct build {
+	struct kh_view view;
+	struct kh_env env;
+	struct kh_mountpoints made;
+	struct kh_stage stage;
+	struct kh_engine_command command;
+	int seccomp_fd;
+	int control, control_peer;
+	int stdio[3];
+};
+
+static void build_init(struct build *b)
+{
+	memset(b, 0, sizeof(*b));
+	b->made.record = -1;
+	b->command.args_fd = -1;
+	b->seccomp_fd = b->control = b->control_peer = -1;
+	b->stdio[0] = b->stdio[1] = b->stdio[2] = -1;
+}
+
+static void build_fini(struct build *b)
+{
+	int *fds[] = { &b->seccomp_fd, &b->control,  &b->control_peer,
+		       &b->stdio[0],   &b->stdio[1], &b->stdio[2] };
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		kh_cleanup_close(fds[i]);
+	kh_engine_command_fini(&b->command);
+	kh_stage_fini(&b->stage);
+	kh_mountpoints_remove(&b->made);
+	kh_env_fini(&b->env);
+	kh_view_fini(&b->view);
+}
+
+/* ---- the view ---- */
+
+/* Beside the binary (a build tree), else where `make install` puts it. */
+static char *find_init(const char *given)
+{
+	if (given)
+		return strdup(given);
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	if (n > 0) {
+		self[n] = '\0';
+		char *slash = strrchr(self, '/');
+		*slash = '\0';
+		kh_auto_free char *beside = kh_strf("%s/keyhole-init", self);
+		if (beside && access(beside, R_OK) == 0)
+			return kh_steal_ptr(&beside);
+		kh_auto_free char *installed = kh_strf("%s/../libexec/keyhole/keyhole-init", self);
+		if (installed && access(installed, R_OK) == 0)
+			return kh_steal_ptr(&installed);
+	}
+	return strdup(KH_LIBEXECDIR "/keyhole-init");
+}
+
+/* A copy in the sandbox's own root: the path of the original need not be open to the sandbox's
+ * uid. */
+static bool lay_init(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
+{
+	kh_auto_free char *path = find_init(spec->init_path);
+	struct kh_buf binary kh_cleanup(kh_buf_fini);
+	kh_buf_init(&binary, INIT_MOST_BYTES);
+	if (!path || !kh_file_read(path, &binary, err))
+		return kh_err_wrap(err, "keyhole-init (is keyhole installed as a whole?)");
+	return kh_view_file(view, INIT_INSIDE, 0555, kh_buf_view(&binary), err);
+}
+
+static bool lay_home(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
+{
+	if (!spec->home) {
+		kh_view_over(view, KH_MOUNT_TMPFS, KH_SANDBOX_HOME, 0755);
+		return true;
+	}
+	struct stat st;
+	if (stat(spec->home, &st) != 0)
+		return kh_err_sys(err, KH_ERR_USAGE, errno, "--home %s", kh_esc_str(spec->home));
+	if (!S_ISDIR(st.st_mode) || strcmp(spec->home, "/") == 0)
+		return kh_err_set(err, KH_ERR_USAGE, "--home %s: must be a folder of its own",
+				  kh_esc_str(spec->home));
+	kh_view_bind(view, KH_MOUNT_WRITE, spec->home, KH_SANDBOX_HOME, KH_TREE_AS_OWNER);
+	return true;
+}
+
+/* Folders that hold more than a tool; each is refused by name. */
+static const char *const too_much[] = { "/",	"/etc",	 "/root", "/home", "/var",
+					"/run", "/proc", "/dev",  "/sys",  "/tmp" };
+
+static bool lay_read_only(struct kh_view *view, const struct kh_sandbox_spec *spec,
+			  struct kh_err *err)
+{
+	for (size_t i = 0; i < spec->n_read_only; i++) {
+		const char *path = spec->read_only[i];
+		for (size_t j = 0; j < sizeof(too_much) / sizeof(too_much[0]); j++)
+			if (strcmp(path, too_much[j]) == 0)
+				return kh_err_set(err, KH_ERR_USAGE,
+						  "--ro %s: holds more than a tool (name a folder "
+						  "in it)",
+						  path);
+		struct stat st;
+		if (stat(path, &st) != 0)
+			return kh_err_sys(err, KH_ERR_USAGE, errno, "--ro %s", kh_esc_str(path));
+		if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+			return kh_err_set(err, KH_ERR_USAGE, "--ro %s: neither a folder nor a file",
+					  kh_esc_str(path));
+		kh_view_bind(view, KH_MOUNT_READ, path, path, KH_TREE_AS_IS);
+	}
+	return true;
+}
+
+/* Later entries lie over earlier ones. */
+static bool lay(struct build *b, const struct kh_sandbox_spec *spec, struct kh_err *err)
+{
+	struct kh_view *view = &b->view;
+	if (!kh_files_lay(view, spec, err) || !kh_trust_lay(view, spec, err) ||
+	    !kh_root_lay(view, spec, err) || !lay_init(view, spec, err) ||
+	    !lay_home(view, spec, err) || !lay_read_only(view, spec, err) ||
+	    !kh_workspace_lay(view, spec, &b->made, err) || !kh_dotenv_lay(view, spec, err))
+		return false;
+	if (!kh_forbidden_check(view, spec->forbidden_paths, spec->n_forbidden, err))
+		return false;
+	kh_view_bind(view, KH_MOUNT_READ, spec->socket_dir, KH_SANDBOX_RUN, KH_TREE_AS_IS);
+	kh_view_over(view, KH_MOUNT_SEAL, "/", 0);
+	return !view->failed || kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
+}
+
+/* ---- standard descriptors ---- */
+
+/* A terminal that is only written to is handed on so that it can only be written to: one that is
+ * open both ways would let the agent read what is typed. */
+static int hand_on(int fd)
+{
+	if (fd != STDIN_FILENO && isatty(fd)) {
+		char path[32];
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		int only = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+		if (only > STDERR_FILENO)
+			return only;
+	}
+	return fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+}
+
+static bool take_stdio(struct build *b, const struct kh_sandbox_spec *spec, char tty[4],
+		       struct kh_err *err)
+{
+	size_t n = 0;
+	for (int fd = 0; fd < 3; fd++) {
+		bool inner = spec->tty && isatty(fd);
+		if (inner)
+			tty[n++] = (char)('0' + fd);
+		b->stdio[fd] = inner ? open("/dev/null", O_RDWR | O_CLOEXEC) : hand_on(fd);
+		if (b->stdio[fd] < 0)
+			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "standard descriptor %d", fd);
+	}
+	tty[n] = '\0';
+	return true;
+}
+
+/* ---- the command line of the init ---- */
+
+struct words {
+	char **list;
+	size_t n;
+};
+
+static void words_fini(struct words *words)
+{
+	for (size_t i = 0; i < words->n; i++)
+		free(words->list[i]);
+	free(words->list);
+}
+
+static bool add_word(struct words *words, const char *word)
+{
+	char **list = reallocarray(words->list, words->n + 2, sizeof(*list));
+	if (!list)
+		return false;
+	words->list = list;
+	list[words->n] = strdup(word);
+	list[words->n + 1] = NULL;
+	return list[words->n++] != NULL;
+}
+
+static bool init_words(struct words *out, const struct build *b, const struct kh_sandbox_spec *spec,
+		       const char *tty)
+{
+	char control[16], stdio[48];
+	snprintf(control, sizeof(control), "%d", b->control_peer);
+	snprintf(stdio, sizeof(stdio), "%d,%d,%d", b->stdio[0], b->stdio[1], b->stdio[2]);
+	const char *const head[] = { INIT_INSIDE, "--control", control, "--stdio", stdio };
+	bool ok = true;
+	for (size_t i = 0; i < sizeof(head) / sizeof(head[0]); i++)
+		ok = ok && add_word(out, head[i]);
+	if (*tty)
+		ok = ok && add_word(out, "--tty") && add_word(out, tty);
+	ok = ok && add_word(out, "--");
+	for (char *const *word = spec->argv; ok && *word; word++)
+		ok = add_word(out, *word);
+	return ok;
+}
+
+static bool prepare(struct build *b, const struct kh_sandbox_spec *spec,
+		    const struct kh_engine *engine, struct kh_err *err)
+{
+	char tty[4];
+	int pair[2];
+	if (!take_stdio(b, spec, tty, err))
+		return false;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a socket pair");
+	b->control = pair[0];
+	b->control_peer = pair[1];
+	b->seccomp_fd = kh_seccomp_program(err);
+	if (b->seccomp_fd < 0)
+		return false;
+	struct words words kh_cleanup(words_fini) = { 0 };
+	if (!init_words(&words, b, spec, tty))
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
+	struct kh_plan plan = {
+		.view = &b->view,
+		.env = &b->env,
+		.directory = spec->workspace ? spec->workspace : KH_SANDBOX_HOME,
+		.hostname = "sandbox",
+		.seccomp_fd = b->seccomp_fd,
+		.init = words.list,
+	};
+	if (!engine->prepare(&plan, &b->command, err))
+		return false;
+	const int inherited[] = { b->control_peer, b->stdio[0], b->stdio[1], b->stdio[2] };
+	for (size_t i = 0; i < sizeof(inherited) / sizeof(inherited[0]); i++)
+		if (!kh_engine_command_fd(&b->command, inherited[i]))
+			return kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
+	return true;
+}
+
+bool kh_sandbox_check(const struct kh_sandbox_spec *spec, struct kh_err *err)
+{
+	return kh_engine_find(spec->engine, err) && kh_workspace_check(spec, err);
+}
+
+static bool open_record(struct kh_mountpoints *made, const struct kh_sandbox_spec *spec,
+			struct kh_err *err)
+{
+	if (!spec->record)
+		return true;
+	made->record_path = strdup(spec->record);
+	made->record =
+		open(spec->record, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	return (made->record_path && made->record >= 0) ||
+	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", spec->record);
+}
+
+static bool run(struct build *b, const struct kh_sandbox_spec *spec, int *status,
+		struct kh_err *err)
+{
+	const struct kh_engine *engine = kh_engine_find(spec->engine, err);
+	if (!engine || !kh_workspace_check(spec, err) || !open_record(&b->made, spec, err) ||
+	    !lay(b, spec, err) || !kh_env_fill(&b->env, spec, err))
+		return false;
+	bool root = geteuid() == 0;
+	uid_t uid = spec->host_uid == (uid_t)-1 ? KH_SANDBOX_HOST_UID : spec->host_uid;
+	gid_t gid = spec->host_gid == (gid_t)-1 ? KH_SANDBOX_HOST_GID : spec->host_gid;
+	if (root && (uid == 0 || gid == 0))
+		return kh_err_set(err, KH_ERR_USAGE, "a sandbox never runs as root");
+	if (root && !kh_stage_plan(&b->stage, &b->view, uid, gid, err))
+		return false;
+	if (!prepare(b, spec, engine, err))
+		return false;
+	struct kh_launch launch = {
+		.engine = engine,
+		.command = &b->command,
+		.stage = root ? &b->stage : NULL,
+		.control = b->control,
+		.control_peer = kh_steal_fd(&b->control_peer),
+		.tty = spec->tty,
+		.name = spec->argv[0],
+	};
+	return kh_launch(&launch, status, err);
+}
+
+bool kh_sandbox_run(const struct kh_sandbox_spec *spec, int *status, struct kh_err *err)
+{
+	struct build b;
+	build_init(&b);
+	bool ok = run(&b, spec, status, err);
+	build_fini(&b);
+	return ok;
+}

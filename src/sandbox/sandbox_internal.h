@@ -1,0 +1,219 @@
+/*
+ * sandbox_internal.h - how a spec becomes a sandbox
+ *
+ *   spec ──▶ view (what is seen, where) ─┐
+ *        ──▶ env  (variables)            ├─▶ plan ──▶ engine: a command line ──▶ launch: fork, wait
+ *        ──▶ seccomp, init, control      ┘
+ *
+ * The view and the plan know no engine. An engine is one struct kh_engine: another one is one more
+ * file that turns a plan into a command line.
+ */
+#ifndef KEYHOLE_SANDBOX_INTERNAL_H
+#define KEYHOLE_SANDBOX_INTERNAL_H
+
+#include <sys/stat.h>
+
+#include <keyhole/buf.h>
+#include <keyhole/cleanup.h>
+#include <keyhole/sandbox.h>
+
+/* ---- view.c: what the sandbox sees, in the order in which it is laid ---- */
+
+enum kh_mount_kind {
+	KH_MOUNT_DIR = 1, /* an empty folder of the root */
+	KH_MOUNT_LINK,	  /* a symbolic link; `source` is its text */
+	KH_MOUNT_FILE,	  /* a file of the root with the content of `fd` */
+	KH_MOUNT_READ,	  /* a folder or file of the host, read-only */
+	KH_MOUNT_WRITE,	  /* the same, writable */
+	KH_MOUNT_BLANK,	  /* an empty read-only folder over `target` */
+	KH_MOUNT_EMPTY,	  /* an empty read-only file over `target`, content from `fd` */
+	KH_MOUNT_TMPFS,
+	KH_MOUNT_PROC,
+	KH_MOUNT_DEV,
+	KH_MOUNT_SEAL, /* from here on `target` itself (not what is mounted in it) is read-only */
+};
+
+/* Whose rights count in a tree of the host, where root starts the sandbox. */
+enum kh_tree {
+	KH_TREE_HOST =
+		0,     /* a part of the host view, or of the tree before: taken as it lies there */
+	KH_TREE_AS_IS, /* named by the caller: seen with the rights of a user unrelated to it */
+	KH_TREE_AS_OWNER, /* named by the caller: the sandbox's uid stands for the tree's owner */
+};
+
+struct kh_mount {
+	enum kh_mount_kind kind;
+	char *source;
+	char *target;
+	int fd; /* owned; -1 */
+	mode_t mode;
+	enum kh_tree tree;
+};
+
+struct kh_view {
+	struct kh_mount *list;
+	size_t n, alloc;
+	bool failed; /* without memory: asked once, at the end */
+};
+
+void kh_view_fini(struct kh_view *view);
+void kh_view_dir(struct kh_view *view, const char *target, mode_t mode);
+void kh_view_link(struct kh_view *view, const char *text, const char *target);
+void kh_view_bind(struct kh_view *view, enum kh_mount_kind kind, const char *source,
+		  const char *target, enum kh_tree tree);
+void kh_view_over(struct kh_view *view, enum kh_mount_kind kind, const char *target, mode_t mode);
+bool kh_view_file(struct kh_view *view, const char *target, mode_t mode, struct kh_slice content,
+		  struct kh_err *err);
+/* Is there an entry for exactly this target already? */
+bool kh_view_has(const struct kh_view *view, const char *target);
+
+/* ---- what goes into a view ---- */
+
+/* root.c: /usr and its kin and chosen files of /etc, or a root of the caller's. */
+bool kh_root_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err);
+/* files.c: passwd, group, hosts, resolv.conf … made for this sandbox. */
+bool kh_files_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err);
+/* trust.c: the CA, alone and among the system's roots, over every usual path. */
+bool kh_trust_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err);
+
+/* mountpoint.c: folders that a workspace lacks, made for the time of the run. */
+struct kh_mountpoints {
+	struct kh_mountpoint {
+		char *path;
+		dev_t dev;
+		ino_t ino;
+	} * list;
+	size_t n;
+	int record; /* "<path>\0" each, for whoever has to clean up after a kill; -1 */
+	char *record_path;
+};
+bool kh_mountpoint_make(struct kh_mountpoints *made, const char *path, const struct stat *owner,
+			struct kh_err *err);
+/* The same for a file, with this content. */
+bool kh_mountpoint_make_file(struct kh_mountpoints *made, const char *path, const char *content,
+			     const struct stat *owner, struct kh_err *err);
+void kh_mountpoints_remove(struct kh_mountpoints *made);
+
+/* workspace.c */
+bool kh_workspace_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
+		      struct kh_mountpoints *made, struct kh_err *err);
+/* Without changing anything: would it refuse? */
+bool kh_workspace_check(const struct kh_sandbox_spec *spec, struct kh_err *err);
+/* dotenv.c: warns about .env files, or masks them. */
+bool kh_dotenv_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err);
+
+/* forbidden.c: would any of these paths be visible? False names which, and through what. */
+bool kh_forbidden_check(const struct kh_view *view, const char *const *paths, size_t n,
+			struct kh_err *err);
+
+/* ---- env.c ---- */
+
+struct kh_env {
+	struct kh_env_var *list;
+	size_t n, alloc;
+	bool failed;
+};
+void kh_env_fini(struct kh_env *env);
+/* Replaces one of that name. */
+void kh_env_set(struct kh_env *env, const char *name, const char *value);
+const char *kh_env_get(const struct kh_env *env, const char *name);
+bool kh_env_fill(struct kh_env *env, const struct kh_sandbox_spec *spec, struct kh_err *err);
+
+/* ---- seccomp.c ---- */
+
+/* A memfd with the filter as classic BPF, close-on-exec. Return: -1. */
+int kh_seccomp_program(struct kh_err *err);
+
+/* ---- engine.c ---- */
+
+struct kh_plan {
+	const struct kh_view *view;
+	const struct kh_env *env;
+	const char *directory; /* to start in */
+	const char *hostname;
+	int seccomp_fd;
+	char *const *init; /* argv of keyhole-init, with the command behind it */
+};
+
+/* A command line that makes the sandbox and becomes (or waits for) keyhole-init. */
+struct kh_engine_command {
+	char *path; /* of the program */
+	char **argv;
+	size_t n_argv;
+	int *fds; /* inherited by it, besides 0, 1, 2; not owned but for args_fd */
+	size_t n_fds;
+	int args_fd;
+};
+void kh_engine_command_fini(struct kh_engine_command *command);
+bool kh_engine_command_arg(struct kh_engine_command *command, const char *arg);
+bool kh_engine_command_fd(struct kh_engine_command *command, int fd);
+
+struct kh_engine {
+	const char *name;
+	bool (*prepare)(const struct kh_plan *plan, struct kh_engine_command *out,
+			struct kh_err *err);
+	/* What it said on standard error when it did not come up: the one clear line. Return:
+	   false. */
+	bool (*explain)(const char *said, struct kh_err *err);
+};
+extern const struct kh_engine kh_engine_process;
+/* Return: NULL, and err names those that there are. */
+const struct kh_engine *kh_engine_find(const char *name, struct kh_err *err);
+
+/* ---- stage.c: root only: folders of any owner made usable by the sandbox's uid ---- */
+
+struct kh_stage {
+	struct kh_stage_tree {
+		char *source; /* on the host */
+		char *staged; /* where it is in the launcher's private mount namespace */
+		int userns;   /* whose maps swap the owner and the sandbox's uid; -1: as it is */
+		bool is_dir;
+	} * list;
+	size_t n;
+	uid_t uid;
+	gid_t gid;
+};
+/* Looks at the chosen trees and replaces their sources (and those below them) in the view. */
+bool kh_stage_plan(struct kh_stage *stage, struct kh_view *view, uid_t uid, gid_t gid,
+		   struct kh_err *err);
+/* In the forked child: a mount namespace of its own with the trees in it, then the sandbox's uid
+ * for good. */
+bool kh_stage_enter(const struct kh_stage *stage, struct kh_err *err);
+void kh_stage_fini(struct kh_stage *stage);
+
+/* ---- terminal.c: the terminal outside and the one inside ---- */
+
+struct kh_terminal {
+	int master; /* -1: none (yet) */
+	bool raw;
+	bool input_open;
+	char *termios; /* the outer one, as it was */
+	char to_master[4096], to_outer[4096];
+	size_t to_master_len, to_outer_len;
+};
+void kh_terminal_init(struct kh_terminal *terminal);
+/* Takes the master over; the outer terminal goes raw. */
+bool kh_terminal_attach(struct kh_terminal *terminal, int master, struct kh_err *err);
+void kh_terminal_resize(const struct kh_terminal *terminal);
+/* What to poll for, on standard input, standard output and the master. */
+short kh_terminal_wants(const struct kh_terminal *terminal, int which);
+enum { KH_TERMINAL_IN, KH_TERMINAL_OUT, KH_TERMINAL_MASTER };
+/* Return: false when the inner side has ended. */
+bool kh_terminal_move(struct kh_terminal *terminal, short in, short out, short master);
+/* What is still in it, then the outer terminal as it was. */
+void kh_terminal_finish(struct kh_terminal *terminal);
+
+/* ---- launch.c ---- */
+
+struct kh_launch {
+	const struct kh_engine *engine;
+	struct kh_engine_command *command;
+	const struct kh_stage *stage; /* NULL: as who we are */
+	int control;		      /* our end */
+	int control_peer;	      /* inherited by the init */
+	bool tty;
+	const char *name; /* of the command, for messages */
+};
+bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err);
+
+#endif

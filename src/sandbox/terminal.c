@@ -1,0 +1,136 @@
+/*
+ * terminal.c - the caller's terminal on one side, one made inside the sandbox on the other
+ *
+ * The agent never holds the caller's terminal: it gets one of the sandbox's own devpts, and bytes
+ * are carried between the two. The outer one is raw meanwhile, so Ctrl-C is a byte like any other
+ * and becomes a signal inside.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <keyhole/file.h>
+
+#include "sandbox_internal.h"
+
+void kh_terminal_init(struct kh_terminal *terminal)
+{
+	memset(terminal, 0, sizeof(*terminal));
+	terminal->master = -1;
+}
+
+void kh_terminal_resize(const struct kh_terminal *terminal)
+{
+	struct winsize size;
+	if (terminal->master >= 0 && ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0)
+		(void)ioctl(terminal->master, TIOCSWINSZ, &size);
+}
+
+/* Called with SIGTTOU blocked: a background process may set the terminal then. */
+bool kh_terminal_attach(struct kh_terminal *terminal, int master, struct kh_err *err)
+{
+	terminal->master = master;
+	struct termios outer;
+	if (tcgetattr(STDIN_FILENO, &outer) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the terminal");
+	terminal->termios = malloc(sizeof(outer));
+	if (!terminal->termios)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
+	memcpy(terminal->termios, &outer, sizeof(outer));
+	/* The inner one begins as the outer one was. */
+	if (tcsetattr(master, TCSANOW, &outer) != 0 || !kh_fd_set_nonblock(master, true))
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the sandbox's terminal");
+	kh_terminal_resize(terminal);
+	cfmakeraw(&outer);
+	if (tcsetattr(STDIN_FILENO, TCSANOW, &outer) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the terminal");
+	terminal->raw = true;
+	terminal->input_open = true;
+	return true;
+}
+
+short kh_terminal_wants(const struct kh_terminal *t, int which)
+{
+	if (t->master < 0)
+		return 0;
+	if (which == KH_TERMINAL_IN)
+		return t->input_open && t->to_master_len < sizeof(t->to_master) ? POLLIN : 0;
+	if (which == KH_TERMINAL_OUT)
+		return t->to_outer_len > 0 ? POLLOUT : 0;
+	return (short)((t->to_outer_len < sizeof(t->to_outer) ? POLLIN : 0) |
+		       (t->to_master_len > 0 ? POLLOUT : 0));
+}
+
+enum moved { MOVED, NOTHING, ENDED };
+
+static enum moved fill(int fd, char *buffer, size_t *len, size_t room)
+{
+	ssize_t n = read(fd, buffer + *len, room - *len);
+	if (n > 0) {
+		*len += (size_t)n;
+		return MOVED;
+	}
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return NOTHING;
+	return ENDED;
+}
+
+static enum moved drain(int fd, char *buffer, size_t *len)
+{
+	ssize_t n = write(fd, buffer, *len);
+	if (n < 0)
+		return errno == EINTR || errno == EAGAIN ? NOTHING : ENDED;
+	memmove(buffer, buffer + n, *len - (size_t)n);
+	*len -= (size_t)n;
+	return MOVED;
+}
+
+bool kh_terminal_move(struct kh_terminal *t, short in, short out, short master)
+{
+	if (t->master < 0)
+		return true;
+	if ((in & (POLLIN | POLLHUP | POLLERR)) && t->input_open &&
+	    t->to_master_len < sizeof(t->to_master) &&
+	    fill(STDIN_FILENO, t->to_master, &t->to_master_len, sizeof(t->to_master)) == ENDED)
+		t->input_open = false;
+	if ((master & POLLOUT) && t->to_master_len > 0 &&
+	    drain(t->master, t->to_master, &t->to_master_len) == ENDED)
+		t->to_master_len = 0;
+	bool open = true;
+	if ((master & (POLLIN | POLLHUP | POLLERR)) && t->to_outer_len < sizeof(t->to_outer))
+		open = fill(t->master, t->to_outer, &t->to_outer_len, sizeof(t->to_outer)) != ENDED;
+	if ((out & (POLLOUT | POLLERR | POLLHUP)) && t->to_outer_len > 0 &&
+	    drain(STDOUT_FILENO, t->to_outer, &t->to_outer_len) == ENDED)
+		t->to_outer_len = 0;
+	return open;
+}
+
+void kh_terminal_finish(struct kh_terminal *t)
+{
+	/* All of the sandbox is gone: what it had written is in the master, and then EIO. */
+	while (t->master >= 0) {
+		if (t->to_outer_len > 0 &&
+		    drain(STDOUT_FILENO, t->to_outer, &t->to_outer_len) == ENDED)
+			break;
+		if (t->to_outer_len < sizeof(t->to_outer) &&
+		    fill(t->master, t->to_outer, &t->to_outer_len, sizeof(t->to_outer)) != MOVED &&
+		    t->to_outer_len == 0)
+			break;
+	}
+	if (t->master >= 0)
+		close(t->master);
+	t->master = -1;
+	if (t->raw) {
+		struct termios outer;
+		memcpy(&outer, t->termios, sizeof(outer));
+		(void)tcsetattr(STDIN_FILENO, TCSADRAIN, &outer);
+	}
+	t->raw = false;
+	free(t->termios);
+	t->termios = NULL;
+}

@@ -1,0 +1,139 @@
+/* view.c - the list of what a sandbox sees, in the order in which it is laid */
+#include <errno.h>
+#include <string.h>
+
+#include <keyhole/file.h>
+#include <keyhole/slice.h>
+
+#include "sandbox_internal.h"
+
+void kh_view_fini(struct kh_view *view)
+{
+	for (size_t i = 0; i < view->n; i++) {
+		free(view->list[i].source);
+		free(view->list[i].target);
+		if (view->list[i].fd >= 0)
+			close(view->list[i].fd);
+	}
+	free(view->list);
+	*view = (struct kh_view){ 0 };
+}
+
+bool kh_view_has(const struct kh_view *view, const char *target)
+{
+	for (size_t i = 0; i < view->n; i++)
+		if (strcmp(view->list[i].target, target) == 0)
+			return true;
+	return false;
+}
+
+/* Takes `fd` over. */
+static void push(struct kh_view *view, const struct kh_mount *what)
+{
+	if (view->n == view->alloc) {
+		size_t alloc = view->alloc ? view->alloc * 2 : 64;
+		struct kh_mount *list = reallocarray(view->list, alloc, sizeof(*list));
+		if (!list) {
+			view->failed = true;
+			if (what->fd >= 0)
+				close(what->fd);
+			return;
+		}
+		view->list = list;
+		view->alloc = alloc;
+	}
+	struct kh_mount *entry = &view->list[view->n++];
+	*entry = *what;
+	entry->target = strdup(what->target);
+	entry->source = what->source ? strdup(what->source) : NULL;
+	if (!entry->target || (what->source && !entry->source))
+		view->failed = true;
+}
+
+/* Is `path` inside of something of the host, where nothing is to be made? */
+static bool is_covered(const struct kh_view *view, const char *path)
+{
+	for (size_t i = view->n; i > 0; i--) {
+		const struct kh_mount *m = &view->list[i - 1];
+		if (m->kind != KH_MOUNT_READ && m->kind != KH_MOUNT_WRITE &&
+		    m->kind != KH_MOUNT_TMPFS)
+			continue;
+		size_t len = strlen(m->target);
+		if (strncmp(path, m->target, len) == 0 && (path[len] == '/' || !path[len]))
+			return m->kind != KH_MOUNT_TMPFS;
+	}
+	return false;
+}
+
+/* Each folder above `target` gets an entry of its own: an engine that makes them by itself makes
+ * them unreadable for others. */
+static void parents(struct kh_view *view, const char *target)
+{
+	const char *last = strrchr(target, '/');
+	size_t len = last ? (size_t)(last - target) : 0;
+	if (len == 0)
+		return;
+	if (view->n > 0) {
+		const char *before = view->list[view->n - 1].target;
+		const char *end = strrchr(before, '/');
+		if (end && (size_t)(end - before) == len && memcmp(before, target, len) == 0)
+			return;
+	}
+	kh_auto_free char *parent = kh_slice_dup(kh_slice_of(target, len));
+	if (!parent) {
+		view->failed = true;
+		return;
+	}
+	if (kh_view_has(view, parent) || is_covered(view, parent))
+		return;
+	kh_view_dir(view, parent, 0755);
+}
+
+void kh_view_dir(struct kh_view *view, const char *target, mode_t mode)
+{
+	parents(view, target);
+	struct kh_mount m = { .kind = KH_MOUNT_DIR, .fd = -1, .mode = mode };
+	m.target = (char *)(uintptr_t)target;
+	push(view, &m);
+}
+
+void kh_view_link(struct kh_view *view, const char *text, const char *target)
+{
+	parents(view, target);
+	struct kh_mount m = { .kind = KH_MOUNT_LINK, .fd = -1 };
+	m.source = (char *)(uintptr_t)text;
+	m.target = (char *)(uintptr_t)target;
+	push(view, &m);
+}
+
+void kh_view_bind(struct kh_view *view, enum kh_mount_kind kind, const char *source,
+		  const char *target, enum kh_tree tree)
+{
+	parents(view, target);
+	struct kh_mount m = { .kind = kind, .fd = -1, .tree = tree };
+	m.source = (char *)(uintptr_t)source;
+	m.target = (char *)(uintptr_t)target;
+	push(view, &m);
+}
+
+void kh_view_over(struct kh_view *view, enum kh_mount_kind kind, const char *target, mode_t mode)
+{
+	if (kind != KH_MOUNT_SEAL)
+		parents(view, target);
+	struct kh_mount m = { .kind = kind, .fd = -1, .mode = mode };
+	m.target = (char *)(uintptr_t)target;
+	push(view, &m);
+}
+
+bool kh_view_file(struct kh_view *view, const char *target, mode_t mode, struct kh_slice content,
+		  struct kh_err *err)
+{
+	parents(view, target);
+	int fd = kh_file_sealed("keyhole-view", content, err);
+	if (fd < 0)
+		return kh_err_wrap(err, "%s", target);
+	struct kh_mount m = { .kind = KH_MOUNT_FILE, .fd = fd, .mode = mode };
+	m.target = (char *)(uintptr_t)target;
+	push(view, &m);
+	return true;
+}
