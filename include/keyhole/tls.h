@@ -66,7 +66,8 @@ enum kh_stream_event {
 };
 typedef void kh_stream_cb(struct kh_stream *stream, unsigned events, void *arg);
 
-/* Takes `fd` (non-blocking) over. Nothing is watched until kh_stream_watch. */
+/* Takes `fd` (non-blocking) over, unless NULL is returned (no memory). Nothing is watched until
+ * kh_stream_watch. */
 struct kh_stream *kh_stream_new(struct event_base *base, int fd, kh_stream_cb *cb, void *arg);
 void kh_stream_set_callback(struct kh_stream *stream, kh_stream_cb *cb, void *arg);
 /* Sends close_notify where TLS stands, closes, frees; also from inside the callback. No event
@@ -83,7 +84,7 @@ enum kh_io {
 	KH_IO_AGAIN,
 	KH_IO_EOF,	 /* a clean end: FIN on a plain stream, close_notify on TLS */
 	KH_IO_TRUNCATED, /* FIN on TLS without close_notify: whoever relies on the end must not */
-	KH_IO_ERROR,	 /* kh_stream_error */
+	KH_IO_ERROR, /* kh_stream_error; a plain stream does not know its side and says UP_CLOSED */
 };
 /* Up to `room` bytes. */
 enum kh_io kh_stream_read(struct kh_stream *stream, void *bytes, size_t room, size_t *got);
@@ -117,6 +118,8 @@ bool kh_stream_connect_tls(struct kh_stream *stream, SSL_CTX *ctx, const struct 
 			   uint32_t timeout_ms);
 /* "TLSv1.3"; NULL on a plain stream. */
 const char *kh_stream_tls_version(const struct kh_stream *stream);
+/* Was a session resumed (no certificates were sent this time)? */
+bool kh_stream_is_resumed(const struct kh_stream *stream);
 /* Does an idle connection still live: nothing to read, no end, no error (one non-blocking peek). */
 bool kh_stream_is_alive(struct kh_stream *stream);
 

@@ -11,6 +11,7 @@
 
 #include <openssl/err.h>
 #include <openssl/tls1.h>
+#include <openssl/x509v3.h>
 
 #include <keyhole/escape.h>
 
@@ -165,6 +166,32 @@ static int on_new_session(SSL *ssl, SSL_SESSION *session)
 	       kh_sessions_put(s->sessions, kh_slice_str(s->session_key), session);
 }
 
+/* The names that a certificate is for: the first few, escaped; heap. */
+static char *list_names(X509 *cert)
+{
+	enum { NAMES_SHOWN = 4, NAME_SHOWN_BYTES = 64 };
+	GENERAL_NAMES *names =
+		cert ? X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL) : NULL;
+	struct kh_buf text;
+	int shown = 0;
+	kh_buf_init(&text, NAMES_SHOWN * (KH_ESC_MAX_BYTES + 8));
+	for (int i = 0; names && i < sk_GENERAL_NAME_num(names) && shown < NAMES_SHOWN; i++) {
+		int type = 0;
+		const ASN1_STRING *name =
+			GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(names, i), &type);
+		if (type != GEN_DNS)
+			continue;
+		size_t len = (size_t)ASN1_STRING_length(name);
+		struct kh_slice shortened = kh_slice_sub(
+			kh_slice_of(ASN1_STRING_get0_data(name), len), 0, NAME_SHOWN_BYTES);
+		kh_buf_printf(&text, "%s%s", shown++ ? ", " : "", kh_esc(shortened));
+	}
+	GENERAL_NAMES_free(names);
+	char *list = kh_slice_dup(kh_buf_view(&text));
+	kh_buf_fini(&text);
+	return list;
+}
+
 /* Notes what was refused and where; changes nothing about it. */
 static int on_verify(int ok, X509_STORE_CTX *ctx)
 {
@@ -179,6 +206,7 @@ static int on_verify(int ok, X509_STORE_CTX *ctx)
 	s->handshake->verify_error = X509_STORE_CTX_get_error(ctx);
 	s->handshake->verify_depth = X509_STORE_CTX_get_error_depth(ctx);
 	s->handshake->verify_subject = strdup(kh_esc_str(subject));
+	s->handshake->verify_names = list_names(X509_STORE_CTX_get0_cert(ctx));
 	return 0;
 }
 

@@ -24,8 +24,10 @@ void kh_stream_handshake_free(struct kh_stream *s)
 	if (s->deadline)
 		event_free(s->deadline);
 	s->deadline = NULL;
-	if (s->handshake)
+	if (s->handshake) {
 		free(s->handshake->verify_subject);
+		free(s->handshake->verify_names);
+	}
 	free(s->handshake);
 	s->handshake = NULL;
 }
@@ -264,4 +266,9 @@ const char *kh_stream_sni_mismatch(const struct kh_stream *s)
 const char *kh_stream_tls_version(const struct kh_stream *s)
 {
 	return s->state == STREAM_TLS ? SSL_get_version(s->ssl) : NULL;
+}
+
+bool kh_stream_is_resumed(const struct kh_stream *s)
+{
+	return s->state == STREAM_TLS && SSL_session_reused(s->ssl) == 1;
 }

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include <openssl/err.h>
-#include <openssl/x509v3.h>
 
 #include <keyhole/escape.h>
 
@@ -32,45 +31,16 @@ static const char *verify_hint(int error)
 	}
 }
 
-/* The names that the certificate is for: the first few, escaped. */
-static void list_names(const struct kh_stream *s, char *out, size_t size)
-{
-	enum { NAMES_SHOWN = 4 };
-	X509 *cert = SSL_get0_peer_certificate(s->ssl);
-	GENERAL_NAMES *names =
-		cert ? X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL) : NULL;
-	size_t len = 0;
-	int shown = 0;
-	out[0] = '\0';
-	for (int i = 0; names && i < sk_GENERAL_NAME_num(names) && shown < NAMES_SHOWN; i++) {
-		int type = 0;
-		const ASN1_STRING *text =
-			GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(names, i), &type);
-		if (type != GEN_DNS)
-			continue;
-		struct kh_slice name =
-			kh_slice_of(ASN1_STRING_get0_data(text), (size_t)ASN1_STRING_length(text));
-		int n = snprintf(out + len, size - len, "%s%s", shown ? ", " : "",
-				 kh_esc(kh_slice_sub(name, 0, 64)));
-		if (n < 0 || (size_t)n >= size - len)
-			break;
-		len += (size_t)n;
-		shown++;
-	}
-	GENERAL_NAMES_free(names);
-}
-
 static void explain_certificate(struct kh_stream *s)
 {
 	const struct handshake *h = s->handshake;
 	const char *reason = X509_verify_cert_error_string(h->verify_error);
 	if (h->verify_error == X509_V_ERR_HOSTNAME_MISMATCH ||
 	    h->verify_error == X509_V_ERR_IP_ADDRESS_MISMATCH) {
-		char names[256];
-		list_names(s, names, sizeof names);
 		kh_err_set(kh_stream_err(s), KH_ERR_TLS_CERTIFICATE,
 			   "certificate of %s: %s (it is for: %s)", h->host.text, reason,
-			   names[0] ? names : "no name at all");
+			   h->verify_names && h->verify_names[0] ? h->verify_names
+								 : "no name at all");
 		return;
 	}
 	kh_err_set(kh_stream_err(s), KH_ERR_TLS_CERTIFICATE,
