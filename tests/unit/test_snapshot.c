@@ -1,0 +1,302 @@
+/* test_snapshot.c - the worker gets what it needs and no more, and believes nothing */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include <keyhole/config.h>
+
+static const char full[] =
+	"version: 1\n"
+	"authority: { certificate: /secret-place/ca.pem, key: /secret-place/ca.key }\n"
+	"listen:\n"
+	"  - { unix: /secret-place/s1/s, tenant: a, mode: \"0660\" }\n"
+	"  - { unix: /secret-place/s2/s, tenant: b, sandbox: box-2 }\n"
+	"upstream:\n"
+	"  ca_file: /secret-place/roots.pem\n"
+	"  system_roots: false\n"
+	"  resolve: { api.example.com: \"127.0.0.1:9443\", v6.example.com: \"[::1]:9444\" }\n"
+	"  allow_addresses: [ 127.0.0.0/8, \"::1\" ]\n"
+	"  nameservers: [ 192.0.2.1, \"[2001:db8::1]:5353\" ]\n"
+	"audit: { file: /secret-place/audit.jsonl, durability: synced }\n"
+	"credentials:\n"
+	"  k1:\n"
+	"    value: { env: SECRET_VARIABLE }\n"
+	"    header: { authorization: \"Bearer {}\", x-extra: \"<{}>\" }\n"
+	"    hosts: [ api.example.com, \"*.wild.example.com\" ]\n"
+	"    placeholder: { env: API_KEY, prefix: sk-, alphabet: 0123456789abcdef }\n"
+	"  k2: { value: { file: /secret-place/k2 }, header: { x-k: \"{}\" }, hosts: [ 127.0.0.1 ] "
+	"}\n"
+	"site: { rules: [ { deny: \"* https://**/private/**\" }, { allow: \"https://**\" } ] }\n"
+	"tenants:\n"
+	"  a:\n"
+	"    rules:\n"
+	"      - { allow: \"GET,POST https://api.example.com/v1/*\", credential: [ k1 ] }\n"
+	"      - { allow: \"https://127.0.0.1\", credential: k2 }\n"
+	"      - { allow: \"https://other.example.com:8443/**\", client_auth: pass }\n"
+	"      - { deny: \"https://[10.0.0.0/8]/x\" }\n"
+	"  b: { rules: [ { use: npm } ] }\n"
+	"timeouts: { header: 11s, handshake: 12s, connect: 13s, resolve: 14s, response: 15s,\n"
+	"  idle_down: 16s, idle_up: 17s, stall: 18s, drain: 19s }\n"
+	"limits: { connections: 21, exchanges: 22, leaves: 23 }\n"
+	"worker: { threads: 3, user: nobody }\n"
+	"log: { level: debug }\n";
+
+static struct kh_config *config_of(const char *yaml)
+{
+	struct kh_diagnostics diags = { 0 };
+	struct kh_config *config =
+		kh_config_parse("test.yaml", kh_slice_str(yaml), NULL, "policies", &diags);
+	if (!config)
+		fail_msg("%s", diags.count ? diags.list[0].text : "no configuration");
+	kh_diagnostics_fini(&diags);
+	return config;
+}
+
+static struct kh_buf bytes_of(const struct kh_config *config)
+{
+	struct kh_buf out;
+	kh_buf_init(&out, 1024 * 1024);
+	assert_true(kh_config_encode(config, &out));
+	return out;
+}
+
+static void assert_same_rules(const struct kh_rules *a, const struct kh_rules *b)
+{
+	assert_int_equal(a->count, b->count);
+	for (size_t i = 0; i < a->count; i++) {
+		const struct kh_rule *x = &a->list[i], *y = &b->list[i];
+		assert_string_equal(x->text, y->text);
+		assert_int_equal(x->allow, y->allow);
+		assert_int_equal(x->client_auth_pass, y->client_auth_pass);
+		assert_int_equal(!x->preset, !y->preset);
+		if (x->preset)
+			assert_string_equal(x->preset, y->preset);
+		assert_memory_equal(&x->where, &y->where, sizeof(x->where));
+		assert_int_equal(x->n_methods, y->n_methods);
+		assert_int_equal(x->scheme, y->scheme);
+		assert_int_equal(x->host.match, y->host.match);
+		assert_int_equal(x->port, y->port);
+		assert_int_equal(x->n_credentials, y->n_credentials);
+		assert_memory_equal(x->credentials, y->credentials, sizeof(x->credentials));
+	}
+}
+
+static void what_the_worker_needs_comes_through(void **state)
+{
+	(void)state;
+	struct kh_config *config = config_of(full);
+	config->credentials[1].present = true;
+	struct kh_buf bytes = bytes_of(config);
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_config *back = kh_config_decode(kh_buf_view(&bytes), &err);
+	if (!back)
+		fail_msg("%s", err.text);
+	assert_memory_equal(&back->timeouts, &config->timeouts, sizeof(back->timeouts));
+	assert_int_equal(back->timeouts.header, 11000);
+	assert_int_equal(back->timeouts.drain, 19000);
+	assert_int_equal(back->max_connections, 21);
+	assert_int_equal(back->max_exchanges, 22);
+	assert_int_equal(back->leaves_per_second, 23);
+	assert_int_equal(back->threads, 3);
+	assert_int_equal(back->log_level, KH_LOG_DEBUG);
+	assert_int_equal(back->durability, KH_DURABILITY_SYNCED);
+	assert_string_equal(back->worker_user, "nobody");
+	assert_false(back->upstream_system_roots);
+	assert_int_equal(back->n_pins, 2);
+	assert_true(kh_host_eq(&back->pins[1].host, &config->pins[1].host));
+	assert_memory_equal(&back->pins[0].addr.v4, &config->pins[0].addr.v4,
+			    sizeof(struct sockaddr_in));
+	assert_memory_equal(&back->pins[1].addr.v6, &config->pins[1].addr.v6,
+			    sizeof(struct sockaddr_in6));
+	assert_int_equal(back->n_allow_addresses, 2);
+	assert_memory_equal(back->allow_addresses, config->allow_addresses,
+			    2 * sizeof(struct kh_cidr));
+	assert_int_equal(back->n_nameservers, 2);
+	assert_int_equal(back->n_files, config->n_files);
+	assert_int_equal(back->n_listeners, 2);
+	assert_int_equal(back->listeners[1].tenant, 1);
+	assert_string_equal(back->listeners[0].sandbox, "a");
+	assert_string_equal(back->listeners[1].sandbox, "box-2");
+	assert_int_equal(back->n_credentials, 2);
+	assert_string_equal(back->credentials[0].name, "k1");
+	assert_int_equal(back->credentials[0].n_fields, 2);
+	assert_string_equal(back->credentials[0].fields[0].prefix, "Bearer ");
+	assert_string_equal(back->credentials[0].fields[1].suffix, ">");
+	assert_int_equal(back->credentials[0].n_hosts, 2);
+	assert_memory_equal(back->credentials[0].hosts, config->credentials[0].hosts,
+			    2 * sizeof(struct kh_host_pattern));
+	assert_string_equal(back->credentials[0].env_name, "API_KEY");
+	assert_false(back->credentials[0].present);
+	assert_true(back->credentials[1].present);
+	assert_same_rules(&back->site, &config->site);
+	assert_int_equal(back->n_tenants, 2);
+	for (size_t i = 0; i < 2; i++) {
+		assert_string_equal(back->tenants[i].name, config->tenants[i].name);
+		assert_same_rules(&back->tenants[i].rules, &config->tenants[i].rules);
+	}
+	struct kh_buf again = bytes_of(back);
+	assert_true(kh_slice_eq(kh_buf_view(&bytes), kh_buf_view(&again)));
+	kh_buf_fini(&again);
+	kh_buf_fini(&bytes);
+	kh_config_free(back);
+	kh_config_free(config);
+}
+
+static void no_source_of_a_secret_and_no_path_goes_to_the_worker(void **state)
+{
+	(void)state;
+	struct kh_config *config = config_of(full);
+	struct kh_buf bytes = bytes_of(config);
+	struct kh_slice view = kh_buf_view(&bytes);
+	assert_null(memmem(view.ptr, view.len, "secret-place", 12));
+	assert_null(memmem(view.ptr, view.len, "SECRET_VARIABLE", 15));
+	struct kh_config *back = kh_config_decode(view, NULL);
+	assert_non_null(back);
+	assert_int_equal(back->credentials[0].source, KH_SOURCE_NONE);
+	assert_null(back->credentials[0].source_name);
+	assert_null(back->ca_key_path);
+	assert_null(back->audit_path);
+	assert_null(back->listeners[0].unix_path);
+	kh_config_free(back);
+	kh_buf_fini(&bytes);
+	kh_config_free(config);
+}
+
+static void a_cut_snapshot_is_refused_wherever_it_is_cut(void **state)
+{
+	(void)state;
+	struct kh_config *config = config_of(full);
+	struct kh_buf bytes = bytes_of(config);
+	struct kh_slice view = kh_buf_view(&bytes);
+	for (size_t len = 0; len < view.len; len++) {
+		struct kh_err err = KH_ERR_INIT;
+		char *exact = malloc(len ? len : 1); /* ends where ASan sees it */
+		memcpy(exact, view.ptr, len);
+		assert_null(kh_config_decode(kh_slice_of(exact, len), &err));
+		assert_int_equal(err.code, KH_ERR_INTERNAL);
+		free(exact);
+	}
+	assert_true(kh_buf_append_char(&bytes, 'x'));
+	assert_null(kh_config_decode(kh_buf_view(&bytes), NULL));
+	kh_buf_fini(&bytes);
+	kh_config_free(config);
+}
+
+/* What must hold of any configuration, however it came. */
+static void assert_sound(const struct kh_config *config)
+{
+	for (size_t i = 0; i < config->n_listeners; i++)
+		assert_true(config->listeners[i].tenant < config->n_tenants);
+	for (size_t t = 0; t < config->n_tenants; t++)
+		for (size_t i = 0; i < config->tenants[t].rules.count; i++) {
+			const struct kh_rule *rule = &config->tenants[t].rules.list[i];
+			assert_true(rule->text && rule->port && rule->scheme && rule->host.match);
+			assert_true(rule->n_credentials <= KH_RULE_CREDENTIALS);
+			for (size_t j = 0; j < rule->n_credentials; j++)
+				assert_true(rule->credentials[j] < config->n_credentials);
+		}
+	for (size_t i = 0; i < config->n_credentials; i++)
+		assert_true(config->credentials[i].n_hosts && config->credentials[i].n_fields);
+}
+
+static void a_changed_byte_gives_a_sound_configuration_or_none(void **state)
+{
+	(void)state;
+	static const unsigned char values[] = { 0x00, 0x01, 0x7f, 0x80, 0xff };
+	struct kh_config *config = config_of(full);
+	struct kh_buf bytes = bytes_of(config);
+	size_t refused = 0, len = kh_buf_len(&bytes);
+	for (size_t i = 0; i < len; i++)
+		for (size_t v = 0; v < sizeof(values); v++) {
+			char kept = bytes.data[bytes.head + i];
+			bytes.data[bytes.head + i] = (char)values[v];
+			struct kh_config *back = kh_config_decode(kh_buf_view(&bytes), NULL);
+			if (back)
+				assert_sound(back);
+			refused += !back;
+			kh_config_free(back);
+			bytes.data[bytes.head + i] = kept;
+		}
+	assert_true(refused > len); /* most of it is structure */
+	kh_buf_fini(&bytes);
+	kh_config_free(config);
+}
+
+static void a_writer_that_lies_is_not_believed(void **state)
+{
+	(void)state;
+	for (unsigned lie = 0; lie < 9; lie++) {
+		struct kh_config *config = config_of(full);
+		struct kh_rule *rule = &config->tenants[0].rules.list[0];
+		struct kh_credential_config *credential = &config->credentials[0];
+		enum kh_host_match match = credential->hosts[0].match;
+		size_t n_hosts = credential->n_hosts;
+		switch (lie) {
+		case 0:
+			rule->credentials[0] = 2;
+			break;
+		case 1:
+			rule->client_auth_pass = true; /* beside a credential */
+			break;
+		case 2:
+			rule->allow = false;
+			break;
+		case 3:
+			config->listeners[0].tenant = 2;
+			break;
+		case 4:
+			credential->hosts[0].match = KH_MATCH_ANY;
+			break;
+		case 5:
+			credential->hosts[0].match = KH_MATCH_NOTHING;
+			break;
+		case 6:
+			credential->n_hosts = 0;
+			break;
+		case 7:
+			config->allow_addresses[0].prefix_bits = 33;
+			break;
+		case 8:
+			rule->text[strlen(rule->text) - 9] = ' ';
+			break;
+		default:
+			fail();
+		}
+		struct kh_buf bytes = bytes_of(config);
+		if (kh_config_decode(kh_buf_view(&bytes), NULL))
+			fail_msg("lie %u is believed", lie);
+		kh_buf_fini(&bytes);
+		credential->hosts[0].match = match;
+		credential->n_hosts = n_hosts;
+		kh_config_free(config);
+	}
+}
+
+static void a_snapshot_that_does_not_fit_is_an_error(void **state)
+{
+	(void)state;
+	struct kh_config *config = config_of(full);
+	struct kh_buf bytes;
+	kh_buf_init(&bytes, 512);
+	assert_false(kh_config_encode(config, &bytes));
+	kh_buf_fini(&bytes);
+	kh_config_free(config);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_the_worker_needs_comes_through),
+		cmocka_unit_test(no_source_of_a_secret_and_no_path_goes_to_the_worker),
+		cmocka_unit_test(a_cut_snapshot_is_refused_wherever_it_is_cut),
+		cmocka_unit_test(a_changed_byte_gives_a_sound_configuration_or_none),
+		cmocka_unit_test(a_writer_that_lies_is_not_believed),
+		cmocka_unit_test(a_snapshot_that_does_not_fit_is_an_error),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
