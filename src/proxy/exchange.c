@@ -123,6 +123,9 @@ void kh_exchange_fail(struct kh_exchange *x, const struct kh_err *err)
 	struct kh_session *session = x->session;
 
 	kh_exchange_note(x, err->code, err->text);
+	/* A response that turns out to be broken in the turn in which it began has not left yet. */
+	if (x->response_begun && kh_leg_rewind(&session->down, x->down_mark))
+		x->response_begun = false;
 	if (x->response_begun || kh_err_status(err->code) == 0) {
 		/* The sandbox must see that this response is not whole. */
 		kh_session_kill(session, err->code, err->text);

@@ -32,6 +32,7 @@ static bool write_some(struct kh_leg *leg, struct kh_slice bytes, size_t *put)
 		switch (kh_stream_write(leg->stream, bytes.ptr + *put, bytes.len - *put, &n)) {
 		case KH_IO_OK:
 			*put += n;
+			leg->written_bytes += n;
 			break;
 		case KH_IO_AGAIN:
 			return true;
@@ -56,6 +57,19 @@ bool kh_leg_flush(struct kh_leg *leg)
 	bool ok = write_some(leg, kh_buf_view(&leg->out), &put);
 	kh_buf_consume(&leg->out, put);
 	return ok;
+}
+
+uint64_t kh_leg_position(const struct kh_leg *leg)
+{
+	return leg->written_bytes + kh_buf_len(&leg->out);
+}
+
+bool kh_leg_rewind(struct kh_leg *leg, uint64_t position)
+{
+	if (leg->failed || leg->written_bytes > position)
+		return false;
+	kh_buf_truncate(&leg->out, (size_t)(position - leg->written_bytes));
+	return true;
 }
 
 bool kh_leg_put(struct kh_leg *leg, struct kh_slice bytes)

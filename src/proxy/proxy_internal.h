@@ -74,6 +74,7 @@ struct kh_grave {
 struct kh_leg {
 	struct kh_stream *stream; /* NULL: not connected */
 	struct kh_buf out;
+	uint64_t written_bytes;
 	bool failed; /* a write failed: nothing more is written */
 };
 
@@ -87,6 +88,10 @@ void kh_leg_fini(struct kh_leg *leg);
 bool kh_leg_put(struct kh_leg *leg, struct kh_slice bytes);
 /* Writes what waits. Return: false when the connection failed. */
 bool kh_leg_flush(struct kh_leg *leg);
+/* Position behind all that was put. */
+uint64_t kh_leg_position(const struct kh_leg *leg);
+/* Takes back what was put since, if none of it has left. */
+bool kh_leg_rewind(struct kh_leg *leg, uint64_t position);
 static inline bool kh_leg_is_full(const struct kh_leg *leg)
 {
 	return kh_buf_len(&leg->out) >= KH_LEG_HIGH_BYTES;
@@ -166,6 +171,7 @@ struct kh_exchange {
 	enum kh_framing up_framing, down_framing;
 	uint16_t status;
 	unsigned interim;
+	uint64_t down_mark; /* where the response's head begins in all that goes down */
 	uint64_t up_bytes, down_bytes, started_ms, first_byte_ms, progress_ms;
 	enum kh_err_code reason;
 	char detail[160];

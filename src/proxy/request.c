@@ -112,9 +112,11 @@ static bool choose_credential(struct kh_exchange *x, struct kh_err *err)
 		}
 	}
 	x->credential = &config->credentials[x->credential_index];
+	/* Methods are case-sensitive; servers that reflect a request under `trace` as well are not
+	 * worth the risk. */
 	if (x->scheme != KH_SCHEME_HTTPS ||
 	    !kh_credential_may_go_to(x->credential, &x->authority.host) ||
-	    kh_slice_eq(x->message->method, KH_SLICE("TRACE")))
+	    kh_slice_eq_nocase(x->message->method, KH_SLICE("TRACE")))
 		return kh_err_set(err, KH_ERR_CREDENTIAL_BINDING,
 				  "the credential %s may not go into %s %s://%s",
 				  x->credential->name, kh_esc(x->message->method),

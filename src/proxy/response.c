@@ -88,6 +88,7 @@ static bool on_head(struct kh_exchange *x, const struct kh_message *response, st
 		     put_fields(out, response) && kh_h1_put_end(out);
 	} else {
 		x->response_begun = true;
+		x->down_mark = kh_leg_position(&x->session->down);
 		x->status = response->status;
 		x->up->reusable = response->keep_alive && response->framing != KH_FRAMING_CLOSE;
 		x->first_byte_ms = x->session->loop->now_ms;
