@@ -56,7 +56,6 @@ struct child {
 	const struct kh_launch *launch;
 	pid_t parent;
 	int report, complaints;
-	sigset_t mask;
 };
 
 static bool sort_descriptors(const struct child *child, struct kh_err *err)
@@ -86,7 +85,10 @@ static bool prepare_child(const struct child *child, struct kh_err *err)
 		return kh_err_set(err, KH_ERR_SYSTEM, "the launcher is gone");
 	if (!sort_descriptors(child, err))
 		return false;
-	if (sigprocmask(SIG_SETMASK, &child->mask, NULL) != 0)
+	/* What we hold back for ourselves is not to be held back from the command. */
+	sigset_t none;
+	sigemptyset(&none);
+	if (sigprocmask(SIG_SETMASK, &none, NULL) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "signals");
 	return true;
 }
@@ -104,7 +106,7 @@ static _Noreturn void run_child(const struct child *child)
 }
 
 /* Return: the engine's program runs (its image has been replaced), or why not. */
-static bool start(struct running *r, const sigset_t *mask, struct kh_err *err)
+static bool start(struct running *r, struct kh_err *err)
 {
 	int report[2], complaints[2];
 	if (pipe2(report, O_CLOEXEC) != 0)
@@ -115,7 +117,7 @@ static bool start(struct running *r, const sigset_t *mask, struct kh_err *err)
 		close(report[1]);
 		return false;
 	}
-	struct child child = { r->launch, getpid(), report[1], complaints[1], *mask };
+	struct child child = { r->launch, getpid(), report[1], complaints[1] };
 	r->pid = fork();
 	if (r->pid == 0)
 		run_child(&child);
@@ -338,8 +340,13 @@ static bool watch_signals(struct running *r, sigset_t *before, struct kh_err *er
 {
 	sigset_t set;
 	sigemptyset(&set);
-	for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
-		sigaddset(&set, forwarded[i]);
+	for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++) {
+		struct sigaction action;
+		/* nohup and a shell's `&` mean what they say; a signalfd would see it all the same.
+		 */
+		if (sigaction(forwarded[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+			sigaddset(&set, forwarded[i]);
+	}
 	sigaddset(&set, SIGWINCH);
 	sigaddset(&set, SIGTSTP);
 	sigset_t blocked = set;
@@ -360,7 +367,7 @@ bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err)
 	sigset_t before;
 	bool ok = watch_signals(&r, &before, err);
 	if (ok)
-		ok = start(&r, &before, err);
+		ok = start(&r, err);
 	if (ok)
 		loop(&r);
 	else if (r.pid > 0)

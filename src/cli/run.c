@@ -1,0 +1,253 @@
+/*
+ * run.c - `keyhole run`: a private daemon, a sandbox over its socket, and a clean end
+ *
+ * The keeper is forked before anything that takes time, so that it opens its CA and starts its
+ * worker while the launcher asks git who commits. When it is ready it says what the sandbox needs
+ * (CA, placeholders), and the launcher wipes the keys out of its own environment and goes on. At
+ * the end the keeper is asked to stop, which closes the journal, and everything that the run made
+ * is removed: also when a signal ends it, since the signals are the command's and only its end is
+ * ours.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <linux/close_range.h>
+#include <unistd.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/file.h>
+#include <keyhole/log.h>
+
+#include "run_internal.h"
+
+enum {
+	READY_MS = 60 * 1000,
+	STOP_MS = 5 * 1000, /* the keeper drains for two at most */
+};
+
+struct run {
+	struct kh_run_options options;
+	struct kh_run_folder folder;
+	struct kh_config *config;
+	char **forbidden;
+	struct kh_run_git git;
+	struct kh_ready ready;
+	struct kh_run_summary summary;
+	pid_t keeper;
+	int ready_fd;
+	sigset_t mask;
+};
+
+/* ---- the keeper ---- */
+
+static _Noreturn void become_keeper(struct run *run, int ready_fd)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	/* Neither the command's input nor its output is the daemon's to hold. */
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0)
+		_exit(KH_EXIT_KEYHOLE);
+	if (ready_fd != STDERR_FILENO + 1) {
+		(void)dup2(ready_fd, STDERR_FILENO + 1);
+		ready_fd = STDERR_FILENO + 1;
+	}
+	(void)kh_fd_set_cloexec(ready_fd, true);
+	(void)syscall(SYS_close_range, (unsigned)ready_fd + 1, ~0u, 0u);
+	(void)sigprocmask(SIG_SETMASK, &run->mask, NULL);
+	struct kh_keeper_options options = {
+		.config = run->config,
+		.ready_fd = ready_fd,
+		.serving_fd = -1,
+		.one_run = true,
+		.socket_uid = geteuid() == 0 ? KH_SANDBOX_HOST_UID : (uid_t)-1,
+		.socket_gid = geteuid() == 0 ? KH_SANDBOX_HOST_GID : (gid_t)-1,
+	};
+	_exit(kh_keeper_run(&options));
+}
+
+static bool start_keeper(struct run *run, struct kh_err *err)
+{
+	int ready[2];
+	if (pipe2(ready, O_CLOEXEC) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a pipe");
+	run->keeper = fork();
+	if (run->keeper == 0)
+		become_keeper(run, ready[1]);
+	close(ready[1]);
+	run->ready_fd = ready[0];
+	return run->keeper > 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "starting the proxy");
+}
+
+static bool await_ready(struct run *run, struct kh_err *err)
+{
+	if (!kh_ready_read(run->ready_fd, &run->ready, READY_MS, err))
+		return false;
+	return run->ready.ok || kh_err_set(err, KH_ERR_CONFIG, "%s", run->ready.error);
+}
+
+/* Drained and gone, or killed. */
+static void stop_keeper(struct run *run)
+{
+	if (run->keeper <= 0)
+		return;
+	kh_auto_close int ended = (int)syscall(SYS_pidfd_open, run->keeper, 0);
+	(void)kill(run->keeper, SIGTERM);
+	struct pollfd p = { .fd = ended, .events = POLLIN };
+	if (ended < 0 || poll(&p, 1, STOP_MS) <= 0)
+		(void)kill(run->keeper, SIGKILL);
+	while (waitpid(run->keeper, NULL, 0) < 0 && errno == EINTR)
+		;
+	run->keeper = -1;
+}
+
+/* ---- the sandbox ---- */
+
+/* A terminal on both sides, and ours to read from: a job in the background has none. */
+static bool has_terminal(void)
+{
+	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) &&
+	       tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
+static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
+{
+	const struct kh_run_options *o = &run->options;
+	struct kh_env_var *placeholders =
+		calloc(run->ready.n_placeholders + 1, sizeof(*placeholders));
+	if (!placeholders)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
+	for (size_t i = 0; i < run->ready.n_placeholders; i++)
+		placeholders[i] = (struct kh_env_var){ run->ready.placeholders[i].env_name,
+						       run->ready.placeholders[i].value };
+	size_t n_forbidden = 0;
+	while (run->forbidden && run->forbidden[n_forbidden])
+		n_forbidden++;
+	struct kh_sandbox_spec spec = {
+		.engine = o->engine,
+		.rootfs = o->rootfs,
+		.workspace = o->workspace,
+		.workspace_read_only = o->workspace_read_only,
+		.mask_env_files = o->mask_env,
+		.home = o->home,
+		.read_only = (const char *const *)o->read_only,
+		.n_read_only = o->n_read_only,
+		.env = o->env,
+		.n_env = o->n_env,
+		.placeholders = placeholders,
+		.n_placeholders = run->ready.n_placeholders,
+		.git_name = run->git.name,
+		.git_email = run->git.email,
+		.ca_pem = run->ready.ca_pem,
+		.socket_dir = run->folder.socket_dir,
+		.record = run->folder.record,
+		.forbidden_paths = (const char *const *)run->forbidden,
+		.n_forbidden = n_forbidden,
+		.host_uid = (uid_t)-1,
+		.host_gid = (gid_t)-1,
+		.argv = o->command,
+		.tty = has_terminal(),
+	};
+	bool ok = kh_sandbox_run(&spec, status, err);
+	free(placeholders);
+	return ok;
+}
+
+/* ---- signals before there is anybody to forward them to ---- */
+
+static const int ending[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
+
+static void hold_signals(struct run *run)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+		sigaddset(&set, ending[i]);
+	(void)sigprocmask(SIG_BLOCK, &set, &run->mask);
+	/* Ignored by the caller, it would take our children's status with it. */
+	(void)signal(SIGCHLD, SIG_DFL);
+}
+
+/* Which one has come meanwhile; 0: none. */
+static int held_signal(void)
+{
+	sigset_t pending;
+	sigemptyset(&pending);
+	(void)sigpending(&pending);
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
+		struct sigaction action;
+		if (sigismember(&pending, ending[i]) == 1 &&
+		    sigaction(ending[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+			return ending[i];
+	}
+	return 0;
+}
+
+/* ---- the whole ---- */
+
+/* Return: true when the command was reached. */
+static bool go(struct run *run, int *status, struct kh_err *err)
+{
+	if (!kh_run_folder_make(&run->folder, err))
+		return false;
+	run->config = kh_run_config(&run->options, &run->folder, &run->forbidden);
+	if (!run->config)
+		return false; /* it has said why */
+	if (!kh_run_env_check(&run->options, run->config, err))
+		return false;
+	kh_run_summary_begin(&run->summary, run->config->audit_path);
+	if (!start_keeper(run, err))
+		return false;
+	kh_run_wipe_environment(run->config);
+	kh_run_git_ask(&run->git);
+	if (!await_ready(run, err))
+		return false;
+	kh_run_git_answer(&run->git);
+	int signo = held_signal();
+	if (signo) {
+		*status = 128 + signo;
+		return true;
+	}
+	return run_sandbox(run, status, err);
+}
+
+static void clean_up(struct run *run)
+{
+	stop_keeper(run);
+	kh_run_git_fini(&run->git);
+	kh_run_folder_remove(&run->folder);
+	if (run->ready_fd >= 0)
+		close(run->ready_fd);
+	kh_ready_fini(&run->ready);
+	kh_run_forbidden_free(run->forbidden);
+	kh_config_free(run->config);
+}
+
+int kh_cli_run(int argc, char **argv)
+{
+	struct run run = { .keeper = -1, .ready_fd = -1, .folder = { .lock = -1 } };
+	run.git = (struct kh_run_git){ .fd = -1, .pid = -1 };
+	int status = KH_EXIT_KEYHOLE;
+	struct kh_err err = KH_ERR_INIT;
+	enum kh_run_parsed parsed = kh_run_options_parse(&run.options, argc, argv);
+	bool reached = false;
+	if (parsed == KH_RUN_GO) {
+		hold_signals(&run);
+		reached = go(&run, &status, &err);
+		if (!reached)
+			status = KH_EXIT_KEYHOLE;
+		clean_up(&run);
+		if (err.code != KH_ERR_NONE)
+			kh_cli_complain_err(&err);
+		if (reached && !run.options.quiet)
+			kh_run_summary_print(&run.summary);
+	}
+	free(run.summary.path);
+	kh_run_options_fini(&run.options);
+	return parsed == KH_RUN_HELPED ? 0 : status;
+}

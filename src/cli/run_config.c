@@ -1,0 +1,209 @@
+/* run_config.c - the configuration of one run: its own listener, its journal, what stays unseen */
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/escape.h>
+#include <keyhole/file.h>
+#include <keyhole/secret.h>
+
+#include "run_internal.h"
+
+enum { DRAIN_MOST_MS = 2000 /* the sandbox is gone: nobody waits for an answer */ };
+
+void kh_run_forbidden_free(char **list)
+{
+	for (size_t i = 0; list && list[i]; i++)
+		free(list[i]);
+	free(list);
+}
+
+/* NULL paths are skipped. */
+static bool forbid(char ***list, const char *path)
+{
+	size_t n = 0;
+	while (*list && (*list)[n])
+		n++;
+	if (!path)
+		return true;
+	char **more = reallocarray(*list, n + 2, sizeof(*more));
+	if (!more)
+		return false;
+	*list = more;
+	more[n] = path[0] == '/' ? strdup(path) : realpath(path, NULL);
+	more[n + 1] = NULL;
+	return more[n] != NULL;
+}
+
+/* Before the listeners of the file are put aside: a daemon may serve them right now. */
+static bool forbid_all(char ***list, const struct kh_run_options *options,
+		       const struct kh_config *config, const struct kh_run_folder *folder)
+{
+	bool ok = forbid(list, options->config_path) && forbid(list, config->ca_key_path) &&
+		  forbid(list, config->audit_path) && forbid(list, folder->socket_path);
+	for (size_t i = 0; ok && i < config->n_listeners; i++)
+		ok = forbid(list, config->listeners[i].unix_path);
+	for (size_t i = 0; ok && i < config->n_credentials; i++)
+		if (config->credentials[i].source == KH_SOURCE_FILE)
+			ok = forbid(list, config->credentials[i].source_name);
+	return ok;
+}
+
+static bool use_presets(struct kh_config *config, size_t tenant,
+			const struct kh_run_options *options, struct kh_diagnostics *diags)
+{
+	/* Each goes in front, so the last comes first. */
+	for (size_t i = options->n_presets; i > 0; i--)
+		if (!kh_config_use(config, tenant, options->presets[i - 1], NULL, diags))
+			return false;
+	return true;
+}
+
+static int choose_tenant(const struct kh_run_options *options, const struct kh_config *config)
+{
+	if (options->tenant) {
+		int index = kh_config_tenant(config, options->tenant);
+		if (index < 0)
+			kh_cli_complain("--tenant %s: no such tenant in the configuration",
+					kh_esc_str(options->tenant));
+		return index;
+	}
+	if (config->n_tenants == 1)
+		return 0;
+	char names[256] = "";
+	for (size_t i = 0, used = 0; i < config->n_tenants && used < sizeof(names); i++)
+		used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "",
+					 config->tenants[i].name);
+	kh_cli_complain("run: the configuration has %s (say which: --tenant NAME)%s%s",
+			config->n_tenants ? "several tenants" : "no tenant",
+			config->n_tenants ? "; there are " : "", names);
+	return -1;
+}
+
+static struct kh_config *load(const struct kh_run_options *options, int *tenant)
+{
+	struct kh_diagnostics diags = { 0 };
+	struct kh_config *config = NULL;
+	*tenant = -1;
+	if (options->config_path) {
+		config = kh_config_load(options->config_path, NULL, &diags);
+		*tenant = config ? choose_tenant(options, config) : -1;
+		if (*tenant >= 0 && !use_presets(config, (size_t)*tenant, options, &diags))
+			*tenant = -1;
+	} else {
+		config = kh_config_from_presets((const char *const *)options->presets,
+						options->n_presets, NULL, &diags);
+		*tenant = config ? choose_tenant(options, config) : -1;
+	}
+	kh_diagnostics_print(&diags, config, STDERR_FILENO);
+	kh_diagnostics_fini(&diags);
+	if (*tenant >= 0)
+		return config;
+	kh_config_free(config);
+	return NULL;
+}
+
+/* The one socket of this run, in the place of the file's. */
+static bool set_listener(struct kh_config *config, int tenant, const struct kh_run_folder *folder)
+{
+	struct kh_listener_config *one = calloc(1, sizeof(*one));
+	if (!one)
+		return false;
+	one->unix_path = strdup(folder->socket_path);
+	one->sandbox = strdup(folder->id);
+	one->tenant = (uint16_t)tenant;
+	one->mode = 0600;
+	one->owner = (uid_t)-1;
+	one->group = (gid_t)-1;
+	for (size_t i = 0; i < config->n_listeners; i++) {
+		free(config->listeners[i].unix_path);
+		free(config->listeners[i].sandbox);
+	}
+	free(config->listeners);
+	config->listeners = one;
+	config->n_listeners = 1;
+	return one->unix_path && one->sandbox;
+}
+
+/* $XDG_STATE_HOME/keyhole/audit/<time>-<id>.jsonl */
+static char *new_journal(const struct kh_run_folder *folder)
+{
+	const char *state = getenv("XDG_STATE_HOME");
+	const char *home = getenv("HOME");
+	const struct passwd *user = home && home[0] == '/' ? NULL : getpwuid(geteuid());
+	if (!home || home[0] != '/')
+		home = user ? user->pw_dir : "/tmp";
+	kh_auto_free char *base =
+		state && state[0] == '/' ? strdup(state) : kh_strf("%s/.local/state", home);
+	time_t now = time(NULL);
+	struct tm tm;
+	char when[32];
+	if (!base || !gmtime_r(&now, &tm) ||
+	    strftime(when, sizeof(when), "%Y%m%dT%H%M%SZ", &tm) == 0)
+		return NULL;
+	return kh_strf("%s/keyhole/audit/%s-%s.jsonl", base, when, folder->id + strlen("run-"));
+}
+
+static bool set_journal(struct kh_config *config, const struct kh_run_options *options,
+			const struct kh_run_folder *folder)
+{
+	if (!options->audit && config->audit_path)
+		return true;
+	free(config->audit_path);
+	config->audit_path = options->audit ? strdup(options->audit) : new_journal(folder);
+	return config->audit_path != NULL;
+}
+
+struct kh_config *kh_run_config(const struct kh_run_options *options,
+				const struct kh_run_folder *folder, char ***forbidden)
+{
+	int tenant;
+	struct kh_config *config = load(options, &tenant);
+	if (!config)
+		return NULL;
+	if (config->timeouts.drain > DRAIN_MOST_MS)
+		config->timeouts.drain = DRAIN_MOST_MS;
+	if (set_journal(config, options, folder) &&
+	    forbid_all(forbidden, options, config, folder) && set_listener(config, tenant, folder))
+		return config;
+	kh_cli_complain("run: no memory");
+	kh_config_free(config);
+	return NULL;
+}
+
+bool kh_run_env_check(const struct kh_run_options *options, const struct kh_config *config,
+		      struct kh_err *err)
+{
+	for (size_t i = 0; i < options->n_env; i++) {
+		const char *name = options->env[i].name;
+		for (size_t j = 0; j < config->n_credentials; j++) {
+			const struct kh_credential_config *c = &config->credentials[j];
+			bool source =
+				c->source == KH_SOURCE_ENV && strcmp(c->source_name, name) == 0;
+			if (source || (c->env_name && strcmp(c->env_name, name) == 0))
+				return kh_err_set(err, KH_ERR_USAGE,
+						  "--env %s: belongs to the credential %s, and the "
+						  "sandbox gets a placeholder there",
+						  kh_esc_str(name), c->name);
+		}
+	}
+	return true;
+}
+
+void kh_run_wipe_environment(const struct kh_config *config)
+{
+	for (size_t i = 0; i < config->n_credentials; i++) {
+		const struct kh_credential_config *c = &config->credentials[i];
+		char *value = c->source == KH_SOURCE_ENV ? getenv(c->source_name) : NULL;
+		if (!value)
+			continue;
+		/* /proc shows the first environment as it lies in memory, unset or not. */
+		kh_wipe(value, strlen(value));
+		unsetenv(c->source_name);
+	}
+}

@@ -1,0 +1,129 @@
+/*
+ * run_folder.c - the folder of one run: its socket, and notes for whoever cleans up after it
+ *
+ * A run holds a lock on its folder as long as it lives. A folder without one belongs to a launcher
+ * that was killed: the next run removes it, and what it had put into a workspace.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/file.h>
+
+#include "run_internal.h"
+
+enum {
+	YOUNG_SECONDS = 10,    /* between its making and its lock */
+	SOCKET_PATH_MOST = 60, /* of the folder above: a socket's path has 107 bytes */
+};
+
+/* As root, where the sandbox's uid can pass through; else where nobody else can look. */
+static bool choose(char *template, size_t room, struct kh_err *err)
+{
+	if (geteuid() == 0) {
+		if (!kh_file_mkdirs("/run/keyhole", 0755, err))
+			return false;
+		snprintf(template, room, "/run/keyhole/run-XXXXXX");
+		return true;
+	}
+	const char *dir = getenv("XDG_RUNTIME_DIR");
+	struct stat st;
+	bool ours = dir && dir[0] == '/' && strlen(dir) < SOCKET_PATH_MOST && stat(dir, &st) == 0 &&
+		    S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 0022) == 0;
+	snprintf(template, room, "%s/keyhole-run-XXXXXX", ours ? dir : "/tmp");
+	return true;
+}
+
+static void remove_files(const char *path)
+{
+	static const char *const files[] = { "s/s", "mountpoints" };
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		kh_auto_free char *file = kh_strf("%s/%s", path, files[i]);
+		if (file)
+			(void)unlink(file);
+	}
+	kh_auto_free char *inner = kh_strf("%s/s", path);
+	if (inner)
+		(void)rmdir(inner);
+	(void)rmdir(path);
+}
+
+/* Nobody else's folder, old enough, and without a lock. */
+static void sweep_one(const char *path)
+{
+	kh_auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) != 0 || st.st_uid != geteuid() ||
+	    st.st_mtime > time(NULL) - YOUNG_SECONDS || flock(fd, LOCK_EX | LOCK_NB) != 0)
+		return;
+	kh_auto_free char *record = kh_strf("%s/mountpoints", path);
+	if (record)
+		kh_sandbox_sweep(record);
+	remove_files(path);
+}
+
+static void sweep(const char *template)
+{
+	const char *name = strrchr(template, '/') + 1;
+	kh_auto_free char *above = strndup(template, (size_t)(name - template - 1));
+	size_t len = strlen(name) - strlen("XXXXXX");
+	DIR *dir = above ? opendir(above) : NULL;
+	if (!dir)
+		return;
+	const struct dirent *entry;
+	while ((entry = readdir(dir))) {
+		if (strncmp(entry->d_name, name, len) != 0 || strlen(entry->d_name) != len + 6)
+			continue;
+		kh_auto_free char *path = kh_strf("%s/%s", above, entry->d_name);
+		if (path)
+			sweep_one(path);
+	}
+	closedir(dir);
+}
+
+bool kh_run_folder_make(struct kh_run_folder *folder, struct kh_err *err)
+{
+	char template[128];
+	*folder = (struct kh_run_folder){ .lock = -1 };
+	if (!choose(template, sizeof(template), err))
+		return false;
+	sweep(template);
+	if (!mkdtemp(template))
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a folder for this run: %s", template);
+	folder->path = strdup(template);
+	folder->socket_dir = kh_strf("%s/s", template);
+	folder->socket_path = kh_strf("%s/s/s", template);
+	folder->record = kh_strf("%s/mountpoints", template);
+	if (!folder->path || !folder->socket_dir || !folder->socket_path || !folder->record)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
+	folder->id = strstr(folder->path, "run-");
+	folder->lock = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (folder->lock < 0 || flock(folder->lock, LOCK_EX | LOCK_NB) != 0 ||
+	    mkdir(folder->socket_dir, 0755) != 0 || chmod(folder->socket_dir, 0755) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", folder->path);
+	/* What is in it is guarded by its own owner and mode. */
+	if (geteuid() == 0 && chmod(folder->path, 0711) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", folder->path);
+	return true;
+}
+
+void kh_run_folder_remove(struct kh_run_folder *folder)
+{
+	if (folder->path)
+		remove_files(folder->path);
+	if (folder->lock >= 0)
+		close(folder->lock);
+	free(folder->path);
+	free(folder->socket_dir);
+	free(folder->socket_path);
+	free(folder->record);
+	*folder = (struct kh_run_folder){ .lock = -1 };
+}

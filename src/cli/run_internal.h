@@ -1,0 +1,84 @@
+/* run_internal.h - the parts of `keyhole run` */
+#ifndef KEYHOLE_RUN_INTERNAL_H
+#define KEYHOLE_RUN_INTERNAL_H
+
+#include <sys/types.h>
+
+#include <keyhole/config.h>
+#include <keyhole/keeper.h>
+#include <keyhole/sandbox.h>
+
+#include "cli_internal.h"
+
+/* ---- run_options.c ---- */
+
+struct kh_run_options {
+	const char *config_path;
+	const char *tenant;
+	const char *engine;
+	char *rootfs, *workspace, *home, *audit; /* absolute */
+	bool workspace_read_only, mask_env, quiet;
+	char **presets;
+	size_t n_presets;
+	char **read_only;
+	size_t n_read_only;
+	struct kh_env_var *env;
+	size_t n_env;
+	char *const *command;
+};
+enum kh_run_parsed { KH_RUN_GO, KH_RUN_HELPED, KH_RUN_WRONG };
+/* What was wrong has been said. */
+enum kh_run_parsed kh_run_options_parse(struct kh_run_options *out, int argc, char **argv);
+void kh_run_options_fini(struct kh_run_options *options);
+
+/* ---- run_folder.c: the folder of one run, gone at its end ---- */
+
+struct kh_run_folder {
+	char *path;
+	char *socket_dir;  /* what the sandbox sees of it */
+	char *socket_path; /* in it: "s" */
+	char *record;	   /* of what was put into the workspace */
+	const char *id;	   /* last part of `path`: "run-Ab3dEf" */
+	int lock;
+};
+/* Also removes what runs that were killed have left. */
+bool kh_run_folder_make(struct kh_run_folder *folder, struct kh_err *err);
+void kh_run_folder_remove(struct kh_run_folder *folder);
+
+/* ---- run_config.c ---- */
+
+/* The configuration of this run: the file's or the presets', with one listener and a journal.
+ * `forbidden` gets every path that the sandbox must not see (a list that ends with NULL). What was
+ * wrong has been said. Return: NULL. */
+struct kh_config *kh_run_config(const struct kh_run_options *options,
+				const struct kh_run_folder *folder, char ***forbidden);
+void kh_run_forbidden_free(char **list);
+/* Refuses a variable of --env that is a credential's: the value must not get in. */
+bool kh_run_env_check(const struct kh_run_options *options, const struct kh_config *config,
+		      struct kh_err *err);
+/* Overwrites the values of all credentials in our own environment. */
+void kh_run_wipe_environment(const struct kh_config *config);
+
+/* ---- run_git.c: who commits ---- */
+
+struct kh_run_git {
+	int fd; /* -1: not asked */
+	pid_t pid;
+	char *name, *email;
+};
+/* Asks git in the background, since it takes a few milliseconds. */
+void kh_run_git_ask(struct kh_run_git *git);
+void kh_run_git_answer(struct kh_run_git *git);
+void kh_run_git_fini(struct kh_run_git *git);
+
+/* ---- run_summary.c ---- */
+
+struct kh_run_summary {
+	char *path;
+	off_t start; /* of this run's lines */
+};
+void kh_run_summary_begin(struct kh_run_summary *summary, const char *journal);
+/* One line to standard error. */
+void kh_run_summary_print(const struct kh_run_summary *summary);
+
+#endif

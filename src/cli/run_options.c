@@ -1,0 +1,259 @@
+/* run_options.c - what was asked of `keyhole run` */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/escape.h>
+#include <keyhole/file.h>
+#include <keyhole/slice.h>
+
+#include "run_internal.h"
+
+static const char usage[] =
+	"usage: keyhole run [OPTION…] [--] COMMAND [ARGUMENT…]\n"
+	"Runs a command in a sandbox without a network. Its only way out is the proxy, which "
+	"holds\n"
+	"the keys; the command gets placeholders.\n\n"
+	"  -c, --config FILE        rules and credentials (keyhole.yaml)\n"
+	"      --tenant NAME        whose rules, where FILE has several tenants\n"
+	"      --use PRESET[,…]     presets, with FILE or instead of it; keys come from your\n"
+	"                           environment (`--use anthropic` takes ANTHROPIC_API_KEY)\n"
+	"      --workspace DIR[:ro] the folder to work in, under its own path\n"
+	"      --mask-env           .env files in it read as empty\n"
+	"      --home DIR           keeps the agent's home between runs; else a private one\n"
+	"      --ro PATH            one more folder or file of the host to see, read-only\n"
+	"      --rootfs DIR         a root of its own instead of the host's /usr\n"
+	"      --env NAME[=VALUE]   sets a variable, or passes yours\n"
+	"      --engine NAME        what makes the sandbox: process (bubblewrap)\n"
+	"      --audit FILE         the journal; else FILE's, else a new one in\n"
+	"                           $XDG_STATE_HOME/keyhole/audit\n"
+	"  -q, --quiet              no line at the end\n"
+	"  -h, --help               this text\n\n"
+	"Exit status: the command's own; 125 keyhole failed, 126 the command can't be executed,\n"
+	"127 it is not there. keyhole-run(1) tells more.\n";
+
+enum {
+	OPT_TENANT = 256,
+	OPT_USE,
+	OPT_WORKSPACE,
+	OPT_MASK,
+	OPT_HOME,
+	OPT_RO,
+	OPT_ROOTFS,
+	OPT_ENV,
+	OPT_ENGINE,
+	OPT_AUDIT
+};
+
+static const struct option longs[] = {
+	{ "config", required_argument, NULL, 'c' },
+	{ "tenant", required_argument, NULL, OPT_TENANT },
+	{ "use", required_argument, NULL, OPT_USE },
+	{ "workspace", required_argument, NULL, OPT_WORKSPACE },
+	{ "mask-env", no_argument, NULL, OPT_MASK },
+	{ "home", required_argument, NULL, OPT_HOME },
+	{ "ro", required_argument, NULL, OPT_RO },
+	{ "rootfs", required_argument, NULL, OPT_ROOTFS },
+	{ "env", required_argument, NULL, OPT_ENV },
+	{ "engine", required_argument, NULL, OPT_ENGINE },
+	{ "audit", required_argument, NULL, OPT_AUDIT },
+	{ "quiet", no_argument, NULL, 'q' },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+static bool add(char ***list, size_t *n, char *word)
+{
+	char **more = word ? reallocarray(*list, *n + 1, sizeof(*more)) : NULL;
+	if (!more) {
+		free(word);
+		kh_cli_complain("run: no memory");
+		return false;
+	}
+	*list = more;
+	more[(*n)++] = word;
+	return true;
+}
+
+static bool add_presets(struct kh_run_options *out, const char *text)
+{
+	struct kh_slice rest = kh_slice_str(text);
+	for (size_t at = 0; at <= rest.len;) {
+		size_t end = kh_slice_find(rest, ',', at);
+		struct kh_slice name = kh_slice_trim(kh_slice_sub(rest, at, end));
+		if (name.len == 0) {
+			kh_cli_complain("--use %s: an empty name", kh_esc_str(text));
+			return false;
+		}
+		if (!add(&out->presets, &out->n_presets, kh_slice_dup(name)))
+			return false;
+		at = end + 1;
+	}
+	return true;
+}
+
+/* NAME=VALUE, or NAME for the caller's own value. */
+static bool add_env(struct kh_run_options *out, const char *text)
+{
+	const char *equals = strchr(text, '=');
+	const char *value = equals ? equals + 1 : getenv(text);
+	if (!value) {
+		kh_cli_complain("--env %s: is not set here (write %s=VALUE)", kh_esc_str(text),
+				kh_esc_str(text));
+		return false;
+	}
+	struct kh_env_var *list = reallocarray(out->env, out->n_env + 1, sizeof(*list));
+	if (list)
+		out->env = list;
+	struct kh_env_var var = {
+		equals ? strndup(text, (size_t)(equals - text)) : strdup(text),
+		strdup(value),
+	};
+	if (!list || !var.name || !var.value) {
+		free(var.name);
+		free(var.value);
+		kh_cli_complain("run: no memory");
+		return false;
+	}
+	list[out->n_env++] = var;
+	return true;
+}
+
+/* The path without links, so that what is checked is what is mounted. */
+static bool resolve(const char *option, const char *path, char **out)
+{
+	free(*out);
+	*out = *path ? realpath(path, NULL) : NULL;
+	if (!*out)
+		kh_cli_complain("%s %s: %s", option, kh_esc_str(path),
+				strerror(*path ? errno : ENOENT));
+	return *out != NULL;
+}
+
+static bool set_workspace(struct kh_run_options *out, const char *text)
+{
+	struct kh_slice s = kh_slice_str(text);
+	out->workspace_read_only = kh_slice_has_suffix(s, KH_SLICE(":ro"));
+	if (out->workspace_read_only)
+		s.len -= 3;
+	kh_auto_free char *path = kh_slice_dup(s);
+	return path && resolve("--workspace", path, &out->workspace);
+}
+
+/* Made where it is absent: the first run has no state yet. */
+static bool set_home(struct kh_run_options *out, const char *path)
+{
+	struct kh_err err = KH_ERR_INIT;
+	if (access(path, F_OK) != 0 && *path && !kh_file_mkdirs(path, 0700, &err)) {
+		kh_cli_complain("--home %s: %s", kh_esc_str(path), err.text);
+		return false;
+	}
+	return resolve("--home", path, &out->home);
+}
+
+static bool add_read_only(struct kh_run_options *out, const char *path)
+{
+	char *resolved = NULL;
+	return resolve("--ro", path, &resolved) &&
+	       add(&out->read_only, &out->n_read_only, resolved);
+}
+
+static bool set_audit(struct kh_run_options *out, const char *path)
+{
+	kh_auto_free char *here = getcwd(NULL, 0);
+	free(out->audit);
+	out->audit = here && *path ? kh_path_join(here, path) : NULL;
+	if (!out->audit)
+		kh_cli_complain("--audit %s: no such place", kh_esc_str(path));
+	return out->audit != NULL;
+}
+
+static bool take(struct kh_run_options *out, int option, const char *value)
+{
+	switch (option) {
+	case 'c':
+		out->config_path = value;
+		return true;
+	case 'q':
+		out->quiet = true;
+		return true;
+	case OPT_TENANT:
+		out->tenant = value;
+		return true;
+	case OPT_MASK:
+		out->mask_env = true;
+		return true;
+	case OPT_ENGINE:
+		out->engine = value;
+		return true;
+	case OPT_USE:
+		return add_presets(out, value);
+	case OPT_WORKSPACE:
+		return set_workspace(out, value);
+	case OPT_HOME:
+		return set_home(out, value);
+	case OPT_RO:
+		return add_read_only(out, value);
+	case OPT_ROOTFS:
+		return resolve("--rootfs", value, &out->rootfs);
+	case OPT_ENV:
+		return add_env(out, value);
+	case OPT_AUDIT:
+		return set_audit(out, value);
+	default:
+		return false; /* getopt said why */
+	}
+}
+
+enum kh_run_parsed kh_run_options_parse(struct kh_run_options *out, int argc, char **argv)
+{
+	*out = (struct kh_run_options){ .engine = "process" };
+	/* "+": what comes behind the command is the command's. */
+	for (int option; (option = getopt_long(argc, argv, "+c:qh", longs, NULL)) != -1;) {
+		if (option == 'h') {
+			fputs(usage, stdout);
+			return ferror(stdout) ? KH_RUN_WRONG : KH_RUN_HELPED;
+		}
+		if (!take(out, option, optarg))
+			return KH_RUN_WRONG;
+	}
+	out->command = argv + optind;
+	if (optind >= argc) {
+		kh_cli_complain("run: which command? (usage: keyhole run [OPTION…] -- COMMAND)");
+		return KH_RUN_WRONG;
+	}
+	if (!out->config_path && out->n_presets == 0) {
+		kh_cli_complain("run: nothing says what the command may reach (give --use PRESET, "
+				"for example --use anthropic, or -c FILE)");
+		return KH_RUN_WRONG;
+	}
+	return KH_RUN_GO;
+}
+
+static void free_words(char **list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(list[i]);
+	free(list);
+}
+
+void kh_run_options_fini(struct kh_run_options *options)
+{
+	free(options->rootfs);
+	free(options->workspace);
+	free(options->home);
+	free(options->audit);
+	free_words(options->presets, options->n_presets);
+	free_words(options->read_only, options->n_read_only);
+	for (size_t i = 0; i < options->n_env; i++) {
+		free(options->env[i].name);
+		free(options->env[i].value);
+	}
+	free(options->env);
+	*options = (struct kh_run_options){ 0 };
+}

@@ -1,0 +1,54 @@
+/* run_summary.c - what a run came to, in one line, from its journal */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <keyhole/escape.h>
+
+#include "run_internal.h"
+
+void kh_run_summary_begin(struct kh_run_summary *summary, const char *journal)
+{
+	struct stat st;
+	summary->path = strdup(journal);
+	/* A journal may hold earlier runs. */
+	summary->start = stat(journal, &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : 0;
+}
+
+struct counts {
+	uint64_t calls, denials;
+};
+
+static bool count(FILE *file, struct counts *out)
+{
+	static const char open_event[] = "{\"event\":\"open\"",
+			  deny_event[] = "{\"event\":\"deny\"";
+	char *line = NULL;
+	size_t room = 0;
+	while (getline(&line, &room, file) > 0) {
+		if (strncmp(line, open_event, sizeof(open_event) - 1) == 0)
+			out->calls++;
+		else if (strncmp(line, deny_event, sizeof(deny_event) - 1) == 0)
+			out->denials++;
+	}
+	free(line);
+	return !ferror(file);
+}
+
+void kh_run_summary_print(const struct kh_run_summary *summary)
+{
+	struct counts counts = { 0, 0 };
+	FILE *file = summary->path ? fopen(summary->path, "re") : NULL;
+	bool read = file && fseeko(file, summary->start, SEEK_SET) == 0 && count(file, &counts);
+	if (file)
+		fclose(file);
+	if (!read) {
+		kh_cli_complain("the journal %s can't be read", kh_esc_str(summary->path));
+		return;
+	}
+	kh_cli_complain("%" PRIu64 " call%s, %" PRIu64 " denied; journal %s", counts.calls,
+			counts.calls == 1 ? "" : "s", counts.denials, kh_esc_str(summary->path));
+}
