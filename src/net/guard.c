@@ -135,11 +135,13 @@ static const char *judge_embedded(const uint8_t a[16])
 	if (holds(&v4_mapped, a) || holds(&nat64, a))
 		return judge_v4(a + 12);
 	if (holds(&nat64_local, a)) {
-		/* RFC 6052 §2.2: behind a /48 the address goes around the byte 8; or it is a /96.
-		 */
+		/* RFC 6052 §2.2: behind a /48 the address goes around byte 8; or it is a /96. */
 		const uint8_t around[4] = { a[6], a[7], a[9], a[10] };
-		const char *refused = judge_v4(a + 12);
-		return refused ? refused : judge_v4(around);
+		bool is_around = around[0] | around[1] | around[2] | around[3];
+		const char *refused = is_around ? judge_v4(around) : NULL;
+		if (!refused && (a[12] | a[13] | a[14] | a[15]))
+			refused = judge_v4(a + 12);
+		return refused;
 	}
 	if (holds(&six_to_four, a))
 		return judge_v4(a + 2);
