@@ -6,6 +6,7 @@ import os
 import subprocess
 
 import pytest
+from fakedns import FakeDns
 from harness import KEYHOLE, PATIENCE, SECRET, Daemon, Nginx, Relay, Upstream, free_port
 
 NAMES = ["api.test", "open.test", "auth.test", "a.wild.test", "b.a.wild.test", "wild.test",
@@ -191,3 +192,9 @@ def curl(relay):
 
     return run
 
+
+@pytest.fixture
+def fake_dns():
+    server = FakeDns()
+    yield server
+    server.close()
