@@ -291,7 +291,7 @@ def test_many_exchanges_on_one_connection_use_one_upstream_connection(tunnel):
 
 
 def test_an_upstream_connection_outlives_the_tunnel_and_is_used_again(daemon):
-    one_thread = daemon({"threads": 1})
+    one_thread = daemon({"worker": {"threads": 1}})
     seen = []
     for _ in range(5):
         with Tunnel(one_thread, "api.test") as tunnel:
@@ -301,7 +301,7 @@ def test_an_upstream_connection_outlives_the_tunnel_and_is_used_again(daemon):
 
 def test_a_connection_that_carried_a_credential_is_not_used_without_it(daemon):
     split = daemon(
-        {"threads": 1},
+        {"worker": {"threads": 1}},
         rules=[
             {"allow": "https://api.test/with/**", "credential": "main"},
             {"allow": "https://api.test/without/**"},
@@ -315,7 +315,7 @@ def test_a_connection_that_carried_a_credential_is_not_used_without_it(daemon):
 
 
 def test_a_pooled_connection_that_the_upstream_closed_is_not_used(daemon, standin):
-    one_thread = daemon({"threads": 1})
+    one_thread = daemon({"worker": {"threads": 1}})
     with Tunnel(one_thread, "api.test") as tunnel:
         first = echoed(tunnel.ask("GET", "/test/echo"))["conn"]
         standin.close_idle()

@@ -260,7 +260,7 @@ def test_a_close_delimited_answer_without_tls_end_does_not_look_whole(shared):
 
 
 def test_a_connection_with_a_bad_answer_is_not_used_again(daemon):
-    one = daemon({"threads": 1})
+    one = daemon({"worker": {"threads": 1}})
     with Tunnel(one, "api.test") as tunnel:
         first = tunnel.ask("GET", "/test/echo").json()["conn"]
         assert tunnel.ask("GET", "/test/malformed?kind=te-twice").status == 502

@@ -160,7 +160,7 @@ def test_the_chain_is_verified_anew_when_a_session_could_be_resumed(daemon, upst
     good = upstreams["good.test"]
     one = daemon(
         {
-            "threads": 1,
+            "worker": {"threads": 1},
             "upstream": {"ca_file": good.ca, "resolve": {"good.test": good.address, "other.test": good.address}},
             "credentials": {"main": {"hosts": ["good.test", "other.test"]}},
         },

@@ -1,0 +1,208 @@
+#!/bin/bash
+# run.sh - the demo: agents that work with a key which they never have.
+#
+# A stand-in for the API runs on this host and knows the real key; the clients run in the sandbox.
+# Every scene states what it shows and checks it; the first claim that does not hold ends the demo
+# with status 1. No network is needed. ENGINE= chooses the sandbox's engine; AGENT= names one more
+# client, as in AGENT="claude -p" (which is taken by itself where claude is on the PATH).
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+keyhole=${KEYHOLE:-$root/build/keyhole}
+python=/usr/bin/python3
+[ -x "$python" ] || python=python3
+
+bold='' dim='' green='' red='' off=''
+if [ -t 1 ]; then
+	bold=$'\e[1m' dim=$'\e[2m' green=$'\e[32m' red=$'\e[31m' off=$'\e[0m'
+fi
+scene() {
+	printf '\n%s\n' "$bold$1$off"
+	shift
+	printf '%s\n' "$@"
+}
+show() { sed "s/^/    $dim/; s/\$/$off/"; }
+good() { echo "  ${green}✓$off $1"; }
+fail() {
+	echo "  ${red}✗ $1$off"
+	for part in out err; do
+		[ -s "$dir/$part" ] && { echo "    (its $part:)" && tail -n 20 "$dir/$part" | show; }
+	done
+	exit 1
+}
+# claim TEXT COMMAND…: what is claimed holds, or the demo ends.
+claim() {
+	local text=$1
+	shift
+	"$@" || fail "not so: $text"
+	good "$text"
+}
+fingerprint() { printf %s "$1" | sha256sum | cut -c1-8; }
+
+dir=$(mktemp -d "${TMPDIR:-/tmp}/keyhole-demo.XXXXXX") || exit 1
+standin=''
+cleanup() {
+	if [ -n "$standin" ]; then
+		kill "$standin" 2>/dev/null
+		wait "$standin" 2>/dev/null
+	fi
+	rm -rf "$dir"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+if [ ! -x "$keyhole" ]; then
+	echo "demo: $keyhole is not built (run \`make demo\`)"
+	exit 1
+fi
+for tool in openssl curl sha256sum "$python"; do
+	if ! command -v "$tool" >/dev/null; then
+		echo "demo: $tool is missing (deploy/install-deps.sh installs it)"
+		exit 1
+	fi
+done
+began=$(date +%s)
+
+# Runs a command in a sandbox of its own; its output goes where the caller says.
+inside() {
+	"$keyhole" run -c "$dir/keyhole.yaml" ${ENGINE:+--engine "$ENGINE"} -q -- "$@" 2>"$dir/err"
+}
+
+scene "1. On the host: an API, and a key for it" \
+	"A stand-in for api.anthropic.com starts on this machine. It answers 401 to any key but one that" \
+	"was made a moment ago, and of a key that it gets it reports only a fingerprint."
+real=sk-ant-api03-$(head -c 69 /dev/urandom | base64 -w0 | tr '+/' '-_')
+real_print=$(fingerprint "$real")
+mkfifo "$dir/ready"
+STANDIN_KEY=$real "$python" "$here/standin.py" --dir "$dir" --log "$dir/standin.log" \
+	>"$dir/ready" 2>"$dir/err" &
+standin=$!
+read -r -t 10 ready <"$dir/ready" || fail "the stand-in does not start"
+port=${ready#*\"port\": }
+port=${port%%,*}
+echo "  the real key: ${real:0:18}…, fingerprint $bold$real_print$off"
+sed "s|@PORT@|$port|; s|@CA@|$dir/ca.pem|; s|@DIR@|$dir|" "$here/demo.yaml" >"$dir/keyhole.yaml"
+echo "  keyhole's configuration, which makes the API's name lead to the stand-in:"
+grep -v '^#' "$dir/keyhole.yaml" | sed "s|$dir|…|" | show
+check_config() { "$keyhole" check -c "$dir/keyhole.yaml" >"$dir/out" 2>"$dir/err"; }
+export ANTHROPIC_API_KEY=$real
+claim "keyhole check finds nothing wrong with it" check_config
+
+scene "2. In the sandbox: a placeholder" \
+	"The real key is in the environment of whoever calls keyhole run. In the sandbox stands this:"
+# shellcheck disable=SC2016  # the variable is the sandbox's
+inside sh -c 'printf %s "$ANTHROPIC_API_KEY"' >"$dir/out" || fail "no command runs in the sandbox"
+placeholder=$(cat "$dir/out")
+echo "  ANTHROPIC_API_KEY=${placeholder:0:18}…, fingerprint $(fingerprint "$placeholder")"
+claim "it is as long as the real key and begins like it" \
+	[ "${#placeholder} ${placeholder:0:13}" = "${#real} ${real:0:13}" ]
+claim "it is not the real key" [ "$placeholder" != "$real" ]
+refused_directly() {
+	curl -sS --max-time 5 --cacert "$dir/ca.pem" --resolve "api.anthropic.com:$port:127.0.0.1" \
+		-H "x-api-key: $placeholder" "https://api.anthropic.com:$port/v1/models" \
+		>"$dir/out" 2>"$dir/err" && grep -q authentication_error "$dir/out"
+}
+claim "sent to the stand-in without keyhole it is worth nothing: 401" refused_directly
+
+scene "3. curl streams a message with the placeholder" \
+	"  \$ keyhole run -- curl -N -H \"x-api-key: \$ANTHROPIC_API_KEY\" https://api.anthropic.com/v1/messages …"
+question='{"model":"claude-standin","max_tokens":64,"stream":true,
+	"messages":[{"role":"user","content":"Hello?"}]}'
+# shellcheck disable=SC2016
+inside sh -c 'exec curl -sSN --max-time 10 -H "x-api-key: $ANTHROPIC_API_KEY" -d "$1" \
+	-H "anthropic-version: 2023-06-01" https://api.anthropic.com/v1/messages' sh "$question" |
+	tee "$dir/out" | "$python" -u "$here/talk.py"
+[ "${PIPESTATUS[*]}" = "0 0 0" ] || fail "the message was not streamed"
+good "the answer came piece by piece"
+# The fingerprint of every key that the stand-in has got through keyhole.
+keys_seen() { sed -n 's/.*"event": "request".*"key": "\([0-9a-f]*\)".*/\1/p' "$dir/standin.log" | tail -n +2; }
+only_the_real_key() { [ "$(keys_seen | sort -u)" = "$real_print" ]; }
+claim "what reached the stand-in was the real key, $real_print" only_the_real_key
+
+scene "4. Python's urllib does the same and knows of no proxy" \
+	"  \$ keyhole run -- python3 ask.py"
+inside /usr/bin/python3 - <"$here/ask.py" >"$dir/out" || fail "urllib got no answer"
+show <"$dir/out"
+claim "the stand-in names the real key's fingerprint" grep -q "fingerprint $real_print" "$dir/out"
+
+scene "5. The agent wants the key itself" \
+	"A script searches its environment, every process (arguments, environment, memory) and every file" \
+	"that it can read for anything that looks like a key. On the host, where the key is:"
+"$python" "$here/thief.py" --environment-only >"$dir/out" 2>"$dir/err" || fail "the script does not run"
+show <"$dir/out"
+claim "it finds the real key at once" grep -q "fingerprint $real_print" "$dir/out"
+echo "The same script in the sandbox:"
+inside /usr/bin/python3 - <"$here/thief.py" >"$dir/out" || fail "the script does not run"
+show <"$dir/out"
+claim "it has searched something" grep -Eq 'searched .* [1-9][0-9]+ files' "$dir/out"
+finds_placeholder_only() {
+	grep -q "^found " "$dir/out" && ! grep -q "$real_print" "$dir/out"
+}
+claim "it finds its placeholder, and the real key nowhere" finds_placeholder_only
+
+scene "6. There is no other way out"
+# A command that must fail, and how.
+refused() {
+	local reason=$1
+	shift
+	if inside "$@" >"$dir/out"; then return 1; fi
+	tail -n 1 "$dir/err" | show
+	grep -Eqi "$reason" "$dir/err"
+}
+echo "  \$ curl --noproxy '*' https://192.0.2.1/"
+claim "a direct connection: there is no network to use" \
+	refused "unreachable|couldn't connect" curl -sS --max-time 3 --noproxy '*' https://192.0.2.1/
+echo "  \$ curl --noproxy '*' https://127.0.0.1:$port/     (the stand-in's own port)"
+claim "the host's loopback is not the sandbox's" \
+	refused "refused|couldn't connect" curl -sS --max-time 3 --noproxy '*' "https://127.0.0.1:$port/"
+echo "  \$ curl --noproxy '*' https://api.anthropic.com/"
+claim "no name is resolved: nothing leaks through DNS" \
+	refused "resolve" curl -sS --max-time 3 --noproxy '*' https://api.anthropic.com/
+answers() {
+	local status=$1
+	shift
+	inside curl -sS --max-time 5 -w '\n%{http_code}' "$@" >"$dir/out" || return 1
+	sed '$d' "$dir/out" | sed '/^$/d' | show
+	[ "$(tail -n 1 "$dir/out")" = "$status" ]
+}
+echo "  \$ curl https://example.com/"
+claim "a host off the list: 403, and the reason for whoever reads it" answers 403 https://example.com/
+claim "the reason names the host" grep -q "example.com" "$dir/out"
+
+agent=${AGENT:-}
+[ -z "$agent" ] && command -v claude >/dev/null && agent="claude -p"
+if [ -n "$agent" ]; then
+	# Where the program's own folder can't be seen from the sandbox it is shown as the workspace.
+	program=$(command -v "${agent%% *}") || fail "AGENT=\"$agent\": ${agent%% *} is not on the PATH"
+	program=$(readlink -f "$program")
+	options=''
+	[ "$agent" = "${agent#* }" ] || options=${agent#* }
+	visible=()
+	case $program in /usr/*) ;; *) visible=(--workspace "$(dirname "$program"):ro") ;; esac
+	scene "7. A real agent: ${agent%% *}" "  \$ keyhole run -- $agent \"Say hello.\""
+	# shellcheck disable=SC2086  # the options are words
+	timeout 60 "$keyhole" run -c "$dir/keyhole.yaml" ${ENGINE:+--engine "$ENGINE"} "${visible[@]}" -q -- \
+		"$program" $options "Say hello." </dev/null >"$dir/out" 2>"$dir/err" ||
+		fail "the agent failed"
+	show <"$dir/out"
+	claim "it got its answer with the real key, which it never had" grep -q "$real_print" "$dir/out"
+fi
+
+scene "8. What left, in the journal" "  \$ keyhole audit show audit.jsonl"
+"$keyhole" audit show "$dir/audit.jsonl" >"$dir/out" 2>"$dir/err" || fail "the journal can't be shown"
+show <"$dir/out"
+whole() { "$keyhole" audit verify "$dir/audit.jsonl" >"$dir/out" 2>"$dir/err" && show <"$dir/out"; }
+echo "  \$ keyhole audit verify audit.jsonl"
+claim "the chain of hashes is whole" whole
+claim "every call stands in it" [ "$(grep -c '"event":"open"' "$dir/audit.jsonl")" -ge "$(keys_seen | wc -l)" ]
+claim "the key does not" [ "$(grep -cF "$real" "$dir/audit.jsonl")" = 0 ]
+sed '0,/example.com/s//example.org/' "$dir/audit.jsonl" >"$dir/forged.jsonl"
+forged() {
+	if "$keyhole" audit verify "$dir/forged.jsonl" >"$dir/out" 2>"$dir/err"; then return 1; fi
+	cat "$dir/out" "$dir/err" | show
+}
+echo "  and with one word changed in a copy:"
+claim "the forgery is found, with its line" forged
+claim "through it all the stand-in has seen the real key and no other" only_the_real_key
+
+printf '\n%s\n' "${bold}The agent sees the keyhole, never the key.$off ($(($(date +%s) - began)) s)"
