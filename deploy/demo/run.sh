@@ -62,6 +62,8 @@ for tool in openssl curl sha256sum "$python"; do
 	fi
 done
 began=$(date +%s)
+unset ANTHROPIC_AUTH_TOKEN CLAUDE_CODE_OAUTH_TOKEN ANTHROPIC_BASE_URL
+unset http_proxy https_proxy all_proxy HTTPS_PROXY ALL_PROXY
 
 # Runs a command in a sandbox of its own; its output goes where the caller says.
 inside() {
