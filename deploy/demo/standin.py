@@ -173,6 +173,9 @@ class Connection:
         while b"\r\n\r\n" not in self.buffer:
             if len(self.buffer) > HEAD_LIMIT:
                 raise Gone("head too large")
+            if self.buffer[:1] == b"\x16":  # TLS where none is spoken: say so as servers do
+                self.send(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+                raise Gone("a TLS hello")
             self.fill()
         raw, self.buffer = self.buffer.split(b"\r\n\r\n", 1)
         lines = raw.decode("latin-1").split("\r\n")

@@ -126,6 +126,14 @@ void kh_exchange_fail(struct kh_exchange *x, const struct kh_err *err)
 	/* A response that turns out to be broken in the turn in which it began has not left yet. */
 	if (x->response_begun && kh_leg_rewind(&session->down, x->down_mark))
 		x->response_begun = false;
+	if (x->response_begun && x->down_framing != KH_FRAMING_CLOSE &&
+	    kh_err_status(err->code) != 0) {
+		/* What has come still goes down; the end before the announced one shows that it is
+		 * not all. */
+		x->close_down = true;
+		answered_locally(x);
+		return;
+	}
 	if (x->response_begun || kh_err_status(err->code) == 0) {
 		/* The sandbox must see that this response is not whole. */
 		kh_session_kill(session, err->code, err->text);

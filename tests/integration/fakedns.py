@@ -33,6 +33,8 @@ class FakeDns:
         while True:
             try:
                 query, peer = self.udp.recvfrom(4096)
+                if not query:
+                    return  # shut down
                 if answer := self.answer(query, tcp=False):
                     self.udp.sendto(answer, peer)
             except OSError:

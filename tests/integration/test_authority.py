@@ -173,7 +173,7 @@ def test_connect_inside_a_tunnel_is_refused(shared, nothing_upstream):
         assert tunnel.ask("CONNECT", "open.test:443", host="open.test:443").status >= 400
 
 
-def test_bytes_that_are_neither_tls_nor_http_are_refused(shared, nothing_upstream, still_serving):
+def test_bytes_that_are_neither_tls_nor_http_are_refused(shared, still_serving, nothing_upstream):
     for garbage in (b"SSH-2.0-OpenSSH_9.2\r\n", b"\x00" * 64, b"\x05\x01\x00", os_random()):
         with Wire(shared.socket_path) as wire:
             wire.send("CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n\r\n")

@@ -11,7 +11,7 @@ from harness import FINGERPRINT, KEYHOLE, PLACEHOLDER, SECRET, Tunnel, finish
 CARRIERS = [
     ("Authorization", "Bearer attackers-own"),
     ("authorization", "Basic YTpi"),
-    ("AUTHORIZATION", "x"),
+    ("AUTHORIZATION", "opaque-attackers-own"),
     ("X-Api-Key", "attackers-own"),
     ("x-API-key", PLACEHOLDER),
     ("api-key", "attackers-own"),
@@ -118,8 +118,8 @@ def test_a_credential_goes_to_its_hosts_alone_whatever_a_rule_says(daemon, stand
     one = daemon(rules=rules, start=False)
     if not one.spawn():
         assert finish(one.process) != 0
-        assert "main" in one.stderr() and "open.test" in one.stderr()
         one.process = None
+        assert '"main"' in one.stderr() and "hosts" in one.stderr()
         return
     one.baseline = one.descriptors()
     with Tunnel(one, "open.test") as tunnel:
@@ -154,7 +154,8 @@ def test_bearer_and_several_fields(daemon):
 
 def test_a_value_from_the_environment_is_not_in_the_workers(daemon):
     one = daemon(
-        {"credentials": {"main": {"value": {"env": "THE_KEY"}}}}, env={"THE_KEY": SECRET}, secret="-"
+        {"credentials": {"main": {"value": {"file": None, "env": "THE_KEY"}}}},
+        env={"THE_KEY": SECRET}, secret="-",
     )
     with Tunnel(one, "api.test") as tunnel:
         assert "x-api-key" in echo(tunnel.ask("GET", "/test/echo"))["names"]

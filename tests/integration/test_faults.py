@@ -302,12 +302,14 @@ def tiny_disk():
     if done.returncode != 0:
         os.rmdir(folder)
         pytest.skip("a small tmpfs can't be mounted here: " + done.stderr.strip())
-    yield folder
-    subprocess.run(["umount", folder], check=True)
-    os.rmdir(folder)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
+        os.rmdir(folder)
 
 
-def test_a_full_disk_under_the_journal_stops_everything_and_space_lets_it_go_on(daemon, standin, tiny_disk):
+def test_a_full_disk_under_the_journal_stops_everything_and_space_lets_it_go_on(tiny_disk, daemon, standin):
     one = daemon({"audit": {"file": tiny_disk + "/audit.jsonl"}}, start=False)
     one.journal_path = tiny_disk + "/audit.jsonl"
     one.start()

@@ -6,7 +6,7 @@ Beside the API of deploy/demo/standin.py, under /test/…, without a key:
   echo                    what came in, as JSON (the real key replaced by "sha256:<fingerprint>")
   bytes?n=&chunked=1      n bytes of a known pattern
   sse?n=&ms=              n events, `ms` apart, each with the clock at which it was sent
-  cut?how=&chunked=1      half of an answer, then fin (TLS cut off), notify (a clean end) or rst
+  cut?how=&chunked=1&ms=  half of an answer; `ms` later fin (TLS cut off), notify (a clean end) or rst
   malformed?kind=         an answer that is no HTTP, see MALFORMED
   interim?n=&status=      n interim answers before the final one
   status?code=            that status and nothing else
@@ -139,6 +139,8 @@ class Upstream(standin.Standin):
         self.take(connection, request)
         if request.argument("chunked"):
             connection.head(200, [("transfer-encoding", "chunked")])
+            if before := int(request.argument("before", "0")):
+                connection.chunk(b"x" * before)
             connection.send(b"a\r\nhalf of")
         elif request.argument("close"):
             connection.head(200, [("connection", "close")])
@@ -148,7 +150,7 @@ class Upstream(standin.Standin):
         elif not request.argument("nothing"):
             connection.head(200, [("content-length", "1000")])
             connection.send(b"half of")
-        time.sleep(0.05)
+        time.sleep(int(request.argument("ms", "50")) / 1000)
         how = request.argument("how", "fin")
         if how == "rst":
             connection.raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
