@@ -4,7 +4,7 @@ import os
 
 import pytest
 from conftest import merge
-from harness import Tunnel, Upstream, free_port
+from harness import Tunnel, Upstream, free_port, until
 from standin import make_ca, make_leaf, openssl
 
 CA_CONF = """
@@ -166,7 +166,8 @@ def test_the_chain_is_verified_anew_when_a_session_could_be_resumed(daemon, upst
         },
         rules=[{"allow": f"https://{n}", "credential": "main"} for n in ("good.test", "other.test")],
     )
-    assert ask(one, "good.test").status == 200
+    first = ask(one, "good.test").json()["conn"]
     good.close_idle()
+    until("its end", lambda: good.events("end", conn=first))
     assert ask(one, "good.test").status == 200
     assert ask(one, "other.test").status == 502
