@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <keyhole/cleanup.h>
@@ -57,6 +58,9 @@ void kh_ward_condemn(struct kh_ward *ward)
 	if (ward->state == KH_WARD_NONE || ward->state == KH_WARD_CONDEMNED)
 		return;
 	(void)kill(ward->pid, SIGKILL);
+	/* Without CAP_KILL root can't kill another user; a worker that is in its right mind ends by
+	   this. */
+	(void)shutdown(ward->channel.fd, SHUT_RDWR);
 	ward->state = KH_WARD_CONDEMNED;
 }
 

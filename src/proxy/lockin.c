@@ -52,35 +52,22 @@ static bool limits(struct kh_err *err)
 	return true;
 }
 
-/* "uid:gid" in digits. */
-static bool parse_ids(const char *text, struct identity *out)
-{
-	struct kh_slice whole = kh_slice_str(text);
-	size_t colon = kh_slice_find(whole, ':', 0);
-	uint64_t uid, gid;
-	if (colon == whole.len || !kh_slice_to_u64(kh_slice_sub(whole, 0, colon), &uid) ||
-	    !kh_slice_to_u64(kh_slice_sub(whole, colon + 1, whole.len), &gid) ||
-	    uid >= UINT32_MAX || gid >= UINT32_MAX)
-		return false;
-	*out = (struct identity){ (uid_t)uid, (gid_t)gid };
-	return true;
-}
-
 static void close_file(FILE **file)
 {
 	if (*file)
 		(void)fclose(*file);
 }
 
-/* In /etc/passwd itself: a name service would load libraries and open sockets in this process. */
-static bool find_user(const char *name, struct identity *out)
+/* By name, or by uid where `name` is NULL. In /etc/passwd itself: a name service would load
+ * libraries and open sockets in this process. */
+static bool find_user(const char *name, uid_t uid, struct identity *out)
 {
 	kh_cleanup(close_file) FILE *file = fopen("/etc/passwd", "re");
 	if (!file)
 		return false;
 	struct passwd *entry;
 	while ((entry = fgetpwent(file))) {
-		if (strcmp(entry->pw_name, name) == 0) {
+		if (name ? strcmp(entry->pw_name, name) == 0 : entry->pw_uid == uid) {
 			*out = (struct identity){ entry->pw_uid, entry->pw_gid };
 			return true;
 		}
@@ -88,15 +75,27 @@ static bool find_user(const char *name, struct identity *out)
 	return false;
 }
 
+/* A number needs no entry: its group has the same number then. */
+static bool parse_user(const char *text, struct identity *out)
+{
+	uint64_t number;
+	if (!kh_slice_to_u64(kh_slice_str(text), &number))
+		return find_user(text, 0, out);
+	if (number >= UINT32_MAX)
+		return false;
+	if (!find_user(NULL, (uid_t)number, out))
+		*out = (struct identity){ (uid_t)number, (gid_t)number };
+	return true;
+}
+
 static bool choose_identity(const char *user, struct identity *out, struct kh_err *err)
 {
 	if (!user) {
-		if (!find_user("keyhole", out))
+		if (!find_user("keyhole", 0, out))
 			*out = (struct identity){ RESERVED_UID, RESERVED_UID };
-	} else if (!parse_ids(user, out) && !find_user(user, out)) {
+	} else if (!parse_user(user, out)) {
 		return kh_err_set(err, KH_ERR_CONFIG,
-				  "worker user '%s': not in /etc/passwd (write uid:gid in digits)",
-				  user);
+				  "worker user '%s': not in /etc/passwd (write its number)", user);
 	}
 	if (out->uid == 0 || out->gid == 0)
 		return kh_err_set(err, KH_ERR_CONFIG,

@@ -730,16 +730,15 @@ static void the_workers_user_is_never_root(void **state)
 	(void)state;
 	if (geteuid() != 0)
 		skip();
-	static const char *const bad[] = { "root",	    "0:0",   "1000:0",	 "0:1000",
-					   "no-such-user!", "1000:", "1000:x",	 "-1:-1",
-					   "4294967295:1",  "",	     "1000:10:1" };
+	static const char *const bad[] = { "root", "0",	 "00",	       "no-such-user!",
+					   "",	   "-1", "4294967295", "1000:1000" };
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		int status = lock_in_as(bad[i]);
 		if (!WIFEXITED(status) || WEXITSTATUS(status) != NO_LOCKIN)
 			print_error("user '%s': status 0x%x\n", bad[i], (unsigned)status);
 		assert_true(WIFEXITED(status) && WEXITSTATUS(status) == NO_LOCKIN);
 	}
-	assert_int_equal(lock_in_as("2000:2000"), 0);
+	assert_int_equal(lock_in_as("29999"), 0);
 	assert_int_equal(lock_in_as("nobody"), 0);
 }
 
