@@ -123,7 +123,7 @@ struct kh_listener_config {
 
 struct kh_pin {
 	struct kh_host host;
-	struct kh_sockaddr addr; /* port 0: the request's own */
+	struct kh_sockaddr addr;
 };
 
 enum kh_durability { KH_DURABILITY_WRITTEN = 0, KH_DURABILITY_SYNCED };

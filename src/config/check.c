@@ -44,20 +44,17 @@ void kh_config_check_rules(struct kh_reader *reader, const struct kh_rules *rule
 			check_binding(reader, &rules->list[i], rules->list[i].credentials[j]);
 }
 
-static void check_tenants(struct kh_reader *reader)
+static void warn_of_emptiness(struct kh_reader *reader)
 {
 	const struct kh_config *config = reader->config;
 	struct kh_where top = { .file = reader->file, .line = 1, .column = 1 };
 	if (config->n_tenants == 0)
 		warn(reader->diags, top, "no tenants: nothing can be reached");
-	for (size_t i = 0; i < config->n_tenants; i++) {
-		const struct kh_tenant_config *tenant = &config->tenants[i];
-		if (tenant->rules.count == 0)
-			warn(reader->diags, tenant->where,
+	for (size_t i = 0; i < config->n_tenants; i++)
+		if (config->tenants[i].rules.count == 0)
+			warn(reader->diags, config->tenants[i].where,
 			     "tenant \"%s\" has no rules: every request of it is refused",
-			     kh_esc_str(tenant->name));
-		kh_config_check_rules(reader, &tenant->rules);
-	}
+			     kh_esc_str(config->tenants[i].name));
 }
 
 static void mark_used(const struct kh_rules *rules, bool *used)
@@ -68,7 +65,7 @@ static void mark_used(const struct kh_rules *rules, bool *used)
 }
 
 /* A preset's credentials may be of no use here; one of the file is there for a reason. */
-static void check_unused(struct kh_reader *reader)
+static void warn_of_unused(struct kh_reader *reader)
 {
 	const struct kh_config *config = reader->config;
 	bool *used = calloc(config->n_credentials + 1, sizeof(*used));
@@ -153,9 +150,14 @@ static void check_authority(struct kh_reader *reader, const struct kh_where wher
 void kh_config_check(struct kh_reader *reader)
 {
 	check_authority(reader, reader->authority);
-	check_tenants(reader);
-	check_unused(reader);
 	check_listeners(reader);
+	for (size_t i = 0; i < reader->config->n_tenants; i++)
+		kh_config_check_rules(reader, &reader->config->tenants[i].rules);
+	/* What is missing may be missing because it could not be read. */
+	if (reader->diags->errors > 0)
+		return;
+	warn_of_emptiness(reader);
+	warn_of_unused(reader);
 }
 
 /* A sandbox gets to see the folder of its socket: nothing else may lie there. */

@@ -233,8 +233,11 @@ void kh_read_fields(struct kh_reader *reader, const struct kh_option *option,
 static void add_host(struct kh_reader *reader, const struct kh_option *option,
 		     const struct kh_node *node, struct kh_credential_config *credential)
 {
-	if (!kh_walk_scalar(reader, option, node))
+	if (node->kind != KH_NODE_SCALAR || kh_node_is_empty(node)) {
+		kh_reader_error(reader, node, "%s: expected a host, got %s", option->path,
+				kh_node_what(node));
 		return;
+	}
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_host_pattern pattern;
 	if (!kh_host_pattern_parse(&pattern, node->text, &err)) {

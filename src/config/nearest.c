@@ -46,6 +46,10 @@ void kh_nearest_offer(struct kh_nearest *nearest, const char *known)
 	if (nearest->typed.len == 0 || nearest->typed.len > WORD_BYTES || word.len > WORD_BYTES)
 		return;
 	unsigned distance = edits(nearest->typed, word);
+	/* A word that was not written to its end. */
+	if (nearest->typed.len >= 3 && distance > 1 &&
+	    kh_slice_eq_nocase(kh_slice_sub(word, 0, nearest->typed.len), nearest->typed))
+		distance = 1;
 	if (distance < nearest->distance && distance < word.len) {
 		nearest->distance = distance;
 		nearest->best = known;

@@ -49,11 +49,41 @@ static void unknown_key(struct kh_reader *reader, const char *prefix, unsigned i
 static void read_map(struct kh_reader *reader, const char *prefix, unsigned in,
 		     const struct kh_node *map, void *base);
 
-static void wrong_type(struct kh_reader *reader, const struct kh_option *option,
-		       const struct kh_node *node, const char *expected)
+static const char *due(const struct kh_option *option)
 {
-	kh_reader_error(reader, node, "%s: expected %s, got %s", option->path,
-			option->expects ? option->expects : expected, kh_node_what(node));
+	if (option->expects)
+		return option->expects;
+	switch (option->type) {
+	case KH_OPTION_SECTION:
+	case KH_OPTION_MAP:
+		return "a map";
+	case KH_OPTION_LIST:
+		return "a list";
+	case KH_OPTION_PATH:
+		return "a path";
+	case KH_OPTION_BOOL:
+		return "true or false";
+	case KH_OPTION_COUNT:
+		return "a whole number";
+	case KH_OPTION_DURATION:
+		return "a duration";
+	case KH_OPTION_SIZE:
+		return "a size";
+	case KH_OPTION_CHOICE:
+		return "a word";
+	case KH_OPTION_TEXT:
+	case KH_OPTION_NODE:
+	case KH_OPTION_CUSTOM:
+		break;
+	}
+	return "a text";
+}
+
+static void wrong_type(struct kh_reader *reader, const struct kh_option *option,
+		       const struct kh_node *node)
+{
+	kh_reader_error(reader, node, "%s: expected %s, got %s", option->path, due(option),
+			kh_node_what(node));
 }
 
 bool kh_walk_scalar(struct kh_reader *reader, const struct kh_option *option,
@@ -61,7 +91,7 @@ bool kh_walk_scalar(struct kh_reader *reader, const struct kh_option *option,
 {
 	if (node->kind == KH_NODE_SCALAR && !kh_node_is_empty(node))
 		return true;
-	wrong_type(reader, option, node, "a text");
+	wrong_type(reader, option, node);
 	return false;
 }
 
@@ -70,7 +100,7 @@ static void read_items(struct kh_reader *reader, const struct kh_option *option,
 {
 	bool is_list = option->type == KH_OPTION_LIST;
 	if (node->kind != (is_list ? KH_NODE_LIST : KH_NODE_MAP)) {
-		wrong_type(reader, option, node, is_list ? "a list" : "a map");
+		wrong_type(reader, option, node);
 		return;
 	}
 	char *parent = (char *)base + option->offset;
@@ -100,7 +130,7 @@ static void read_option(struct kh_reader *reader, const struct kh_option *option
 		else if (option->read)
 			option->read(reader, option, node, base);
 		else
-			wrong_type(reader, option, node, "a map");
+			wrong_type(reader, option, node);
 		return;
 	case KH_OPTION_LIST:
 	case KH_OPTION_MAP:

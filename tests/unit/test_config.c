@@ -502,6 +502,7 @@ static void the_nearest_word_is_near(void **state)
 		const char *due;
 	} cases[] = { { "lisen", "listen" },  { "lsiten", "listen" },  { "LISTEN", "listen" },
 		      { "limit", "limits" },  { "tenant", "tenants" }, { "verison", "version" },
+		      { "ver", "version" },
 		      { "lgo", "log" },	      { "x", NULL },	       { "", NULL },
 		      { "completely", NULL }, { "credentials", NULL } };
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -1,0 +1,550 @@
+"""test_check.py - `keyhole check` shows every mistake of a configuration where it stands."""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+KEYHOLE = os.environ.get("KEYHOLE", os.path.join(ROOT, "build", "keyhole"))
+KEY = "sk-ant-api03-Zm9vYmFyYmF6cXV4"
+
+TENANT = "tenants: { t: { rules: [ { deny: \"https://x.example\" } ] } }\n"
+CREDENTIAL = "{ value: { env: C }, header: { x: \"{}\" }, hosts: [ a.example ] }"
+
+
+def check(folder, text, *options, env=None):
+    """Runs `keyhole check` in the file's folder. Returns (status, standard output, errors)."""
+    path = os.path.join(folder, "k.yaml")
+    with open(path, "wb") as file:
+        file.write(text if isinstance(text, bytes) else text.encode())
+    done = subprocess.run(
+        [KEYHOLE, "check", "-c", "k.yaml", *options],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], **(env or {})},
+        capture_output=True,
+        timeout=20,
+        check=False,
+    )
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def with_rule(rule):
+    return f"version: 1\ncredentials: {{ c: {CREDENTIAL} }}\ntenants: {{ t: {{ rules: [ {rule} ] }} }}\n"
+
+
+def with_credential(credential):
+    return (
+        f"version: 1\ncredentials: {{ c: {credential} }}\n"
+        "tenants: { t: { rules: [ { allow: \"https://a.example\", credential: c } ] } }\n"
+    )
+
+
+# name, text, what is said (without the file's name), all of it and in this order
+BAD = [
+    # YAML
+    ("empty", "", ["1:1: error: an empty file: a configuration begins with \"version: 1\""]),
+    ("comment only", "# nothing\n", ["1:1: error: an empty file: a configuration begins with \"version: 1\""]),
+    ("null", "---\n~\n", ["1:1: error: an empty file: a configuration begins with \"version: 1\""]),
+    ("list", "- 1\n", ["1:1: error: expected a map at the top, got a list"]),
+    ("text", "hello\n", ["1:1: error: expected a map at the top, got text"]),
+    ("no utf-8", b"version: 1\nlog: { level: \"\xff\" }\n", ["2:16: error: a byte that is not UTF-8"]),
+    ("overlong utf-8", b"version: 1 # \xc0\xaf\n", ["1:14: error: a byte that is not UTF-8"]),
+    ("surrogate", b"# \xc3\xa9\xed\xa0\x80\n", ["1:4: error: a byte that is not UTF-8"]),
+    ("control byte", b"version: 1\n# \x07\n", ["2:3: error: a control byte"]),
+    ("NUL", b"version: 1\0\n", ["1:11: error: a control byte"]),
+    ("utf-16", "version: 1\n".encode("utf-16"), ["1:1: error: a byte that is not UTF-8"]),
+    (
+        "tabs",
+        "version: 1\nlog:\n\tlevel: info\naudit:\n  \tfile: x\n",
+        [
+            "3:1: error: a tab in the indentation: YAML takes spaces only",
+            "5:3: error: a tab in the indentation: YAML takes spaces only",
+        ],
+    ),
+    (
+        "second document",
+        "version: 1\n" + TENANT + "---\nversion: 1\n",
+        ["3:1: error: a second document: a configuration is one"],
+    ),
+    (
+        "anchor and alias",
+        "version: 1\nlimits: &l { leaves: 5 }\nworker: *l\n" + TENANT,
+        [
+            "2:9: error: an anchor (&) is not taken: write it out",
+            "3:9: error: an alias (*) is not taken: write it out",
+        ],
+    ),
+    (
+        "merge key",
+        "version: 1\nlimits: { <<: { leaves: 5 } }\n" + TENANT,
+        ["2:11: error: a merge key (<<) is not taken: write the keys out"],
+    ),
+    (
+        "tags",
+        "version: !!int 1\nlog: !x { level: info }\n" + TENANT,
+        [
+            "1:10: error: a tag (!) is not taken: types are known here",
+            "2:6: error: a tag (!) is not taken: types are known here",
+        ],
+    ),
+    (
+        "a map as a key",
+        "version: 1\n{ a: 1 }: 2\n" + TENANT,
+        ["2:1: error: a key must be plain text, not a map or a list"],
+    ),
+    (
+        "too deep",
+        "version: 1\na: " + "[" * 40 + "]" * 40 + "\n",
+        ["2:35: error: nested too deep: no option lies so far down"],
+    ),
+    (
+        "not closed",
+        "version: 1\nlog: { level: info\n",
+        [
+            "3:1: error: YAML: did not find expected ',' or '}', while parsing a flow mapping (from line 2)"
+        ],
+    ),
+    (
+        "a bad indentation",
+        "version: 1\nlog:\n  level: info\n nonsense: 1\n",
+        ["4:2: error: YAML: did not find expected key, while parsing a block mapping (from line 1)"],
+    ),
+    # keys
+    (
+        "unknown at the top",
+        "version: 1\nlisen: []\n" + TENANT,
+        ["2:1: error: unknown key \"lisen\" (did you mean \"listen\"?)"],
+    ),
+    (
+        "unknown and far from all",
+        "version: 1\nquuxify: 1\n" + TENANT,
+        ["2:1: error: unknown key \"quuxify\""],
+    ),
+    (
+        "unknown in a section",
+        "version: 1\ntimeouts: { headr: 1s }\n" + TENANT,
+        ["2:13: error: unknown key \"headr\" in timeouts (did you mean \"header\"?)"],
+    ),
+    (
+        "unknown in an item",
+        "version: 1\nlisten:\n  - unix: /x/s\n    mod: \"0600\"\n" + TENANT,
+        ["4:5: error: unknown key \"mod\" in listen[] (did you mean \"mode\"?)"],
+    ),
+    (
+        "hostile key",
+        "version: 1\n\"\\e[2J\\x9b\": 1\n" + TENANT,
+        ["2:1: error: unknown key \"\\x1b[2J\\xc2\\x9b\""],
+    ),
+    (
+        "duplicates",
+        "version: 1\nlog: { level: info, level: warn }\nlog: {}\n" + TENANT,
+        [
+            "2:21: error: duplicate key \"level\": it stands already in line 2",
+            "3:1: error: duplicate key \"log\": it stands already in line 2",
+        ],
+    ),
+    ("no version", TENANT, ["1:1: error: version is missing: it is 1"]),
+    (
+        "another version",
+        "version: 2\n" + TENANT,
+        ["1:10: error: version: this keyhole reads version 1 of the format, not \"2\""],
+    ),
+    # values
+    (
+        "durations",
+        "version: 1\ntimeouts:\n  header: 10\n  connect: 1h30m\n  stall: -1s\n  drain: 9ms\n"
+        "  resolve: 99999h\n  response: [ 1s ]\n  idle_up:\n" + TENANT,
+        [
+            "3:11: error: timeouts.header: expected a duration such as 500ms, 10s, 5m or 24h, got \"10\"",
+            "4:12: error: timeouts.connect: expected a duration such as 500ms, 10s, 5m or 24h, got \"1h30m\"",
+            "5:10: error: timeouts.stall: expected a duration such as 500ms, 10s, 5m or 24h, got \"-1s\"",
+            "6:10: error: timeouts.drain: expected something from 10ms to 168h, got \"9ms\"",
+            "7:12: error: timeouts.resolve: expected something from 10ms to 168h, got \"99999h\"",
+            "8:13: error: timeouts.response: expected a duration, got a list",
+            "9:11: error: timeouts.idle_up: expected a duration, got nothing",
+        ],
+    ),
+    (
+        "counts",
+        "version: 1\nlimits: { connections: 0, exchanges: many, leaves: 1e3 }\nworker: { threads: 4096 }\n"
+        + TENANT,
+        [
+            "2:24: error: limits.connections: expected something from 1 to 1000000, got \"0\"",
+            "2:38: error: limits.exchanges: expected a whole number, got \"many\"",
+            "2:52: error: limits.leaves: expected a whole number, got \"1e3\"",
+            "3:20: error: worker.threads: expected something from 0 to 1024, got \"4096\"",
+        ],
+    ),
+    (
+        "choices and booleans",
+        "version: 1\nlog: { level: warning }\naudit: { durability: sync }\n"
+        "upstream: { system_roots: yes }\n" + TENANT,
+        [
+            "2:15: error: log.level: expected one of error, warn, info, debug, got \"warning\"",
+            "3:22: error: audit.durability: expected one of written, synced, got \"sync\" (did you mean \"synced\"?)",
+            "4:27: error: upstream.system_roots: expected true or false, got \"yes\"",
+        ],
+    ),
+    (
+        "wrong shapes",
+        "version: 1\nlisten: { unix: x }\ntenants: [ t ]\ncredentials: none\naudit: x.jsonl\n"
+        "site: { rules: x }\nauthority:\n",
+        [
+            "2:9: error: listen: expected a list of listeners, got a map",
+            "3:10: error: tenants: expected a map, got a list",
+            "4:14: error: credentials: expected a map, got text",
+            "5:8: error: audit: expected a map, got text",
+            "6:16: error: site.rules: expected a list of rules, got text",
+            "7:11: error: authority: expected a map, got nothing",
+        ],
+    ),
+    (
+        "worker as root",
+        "version: 1\nworker: { user: root }\n" + TENANT,
+        ["2:17: error: worker.user: \"root\" would leave the worker its power: name an ordinary user"],
+    ),
+    # listeners
+    (
+        "listeners",
+        "version: 1\nlisten:\n  - {}\n  - { unix: /x/s, tenant: tt }\n  - { unix: /x/s, mode: 0o660 }\n"
+        "  - { unix: /y/s, mode: \"0666\", owner: no-such-user-here, group: no-such-group-here }\n"
+        f"  - {{ unix: /{'z' * 107} }}\n" + TENANT,
+        [
+            "3:5: error: listen[].unix is missing: it is the path of a Unix socket",
+            "4:27: error: listen[].tenant: no tenant is called \"tt\"",
+            "5:5: error: listen[].unix: \"/x/s\" is served by another listener already",
+            "5:25: error: listen[].mode: expected an octal mode such as \"0660\", got \"0o660\"",
+            "6:25: warning: listen[].mode: everybody on this host may use the socket, and with it the tenant's credentials",
+            "6:40: error: listen[].owner: no user is called \"no-such-user-here\"",
+            "6:66: error: listen[].group: no group is called \"no-such-group-here\"",
+            "7:5: error: listen[].unix: 108 bytes are too long for a Unix socket's path (107 at most)",
+        ],
+    ),
+    (
+        "whose listener",
+        "version: 1\ntenants:\n  a: { rules: [ { allow: \"https://a.example\" } ] }\n  b: {}\n"
+        "listen: [ { unix: /x/s } ]\n",
+        [
+            "5:11: error: listen[].tenant is missing: it says whose rules apply",
+        ],
+    ),
+    # upstream
+    (
+        "upstream",
+        "version: 1\nupstream:\n  resolve: { a.example: nowhere, b.example: \"127.0.0.1:1\", B.example: \"127.0.0.1:2\", \"b c\": \"127.0.0.1:3\" }\n"
+        "  allow_addresses: [ 10.0.0.1/8, example.com, 0.0.0.0/0 ]\n  nameservers: 192.0.2.1\n" + TENANT,
+        None,
+    ),
+    # credentials
+    (
+        "a literal secret",
+        with_credential(f"{{ value: {KEY}, header: {{ x: \"{{}}\" }}, hosts: [ a.example ] }}"),
+        [
+            "2:28: error: credentials.*.value: a secret never stands in this file; put it into a "
+            "variable or a file and write { env: NAME } or { file: PATH }"
+        ],
+    ),
+    (
+        "no header and no hosts",
+        with_credential("{ value: { env: C } }"),
+        [
+            "2:19: error: credentials.*.header is missing: it is a map of field names to templates "
+            "such as { authorization: \"Bearer {}\" }",
+            "2:19: error: credentials.*.hosts is missing: it is a list of hosts",
+        ],
+    ),
+    (
+        "two sources",
+        with_credential("{ value: { env: C, file: c }, header: { x: \"{}\" }, hosts: [ a.example ] }"),
+        ["2:44: error: credentials.*.value.file: a value has one source, env or file"],
+    ),
+    (
+        "no source",
+        with_credential("{ value: {}, header: { x: \"{}\" }, hosts: [ a.example ] }"),
+        ["2:28: error: credentials.*.value: expected { env: NAME } or { file: PATH }"],
+    ),
+    (
+        "fields",
+        with_credential(
+            "{ value: { env: C }, header: { host: \"{}\", Content-Length: \"{}\", proxy-x: \"{}\",\n"
+            "  \"x y\": \"{}\", x-1: \"none\", x-2: \"{}{}\", x-3: \" {}\", x-4: \"\\n{}\", X-5: \"{}\", x-5: \"{}\" },"
+            " hosts: [ a.example ] }"
+        ),
+        None,
+    ),
+    (
+        "hosts",
+        with_credential(
+            "{ value: { env: C }, header: { x: \"{}\" },\n"
+            "  hosts: [ \"**\", \"*.com\", 10.0.0.0/8, \"a b\", a.example, [ x ] ] }"
+        ),
+        [
+            "3:12: error: credentials.*.hosts: a credential is bound to hosts: name them, no \"**\" and no range",
+            "3:18: error: credentials.*.hosts: expected a host such as api.example.com or *.example.com "
+            "(a wildcard stands over two labels at least)",
+            "3:27: error: credentials.*.hosts: a credential is bound to hosts: name them, no \"**\" and no range",
+            "3:39: error: credentials.*.hosts: expected a host such as api.example.com or *.example.com",
+            "3:57: error: credentials.*.hosts: expected a host, got a list",
+        ],
+    ),
+    # rules
+    (
+        "beyond its hosts",
+        with_rule("{ allow: \"https://b.example\", credential: c }"),
+        ["3:35: error: credential \"c\" may not go to the hosts of this rule: its own `hosts` bind it"],
+    ),
+    (
+        "plain http",
+        with_rule("{ allow: \"http://a.example\", credential: c }"),
+        ["3:35: error: credential \"c\" would go over plain http: only https carries one"],
+    ),
+    (
+        "to any host",
+        with_rule("{ allow: \"https://**\", credential: c }"),
+        ["3:35: error: a rule for any host (\"**\") can't carry a credential: name the hosts"],
+    ),
+    (
+        "an unknown credential",
+        with_rule("{ allow: \"https://a.example\", credential: [ c, cc ] }"),
+        ["3:73: error: no credential is called \"cc\""],
+    ),
+    (
+        "rules that are none",
+        with_rule(
+            "{}, { allow: \"https://a.example\", deny: \"https://b.example\" }, { use: npm, allow: \"x\" },\n"
+            "  { allow: [ x ] }, { deny: \"https://a.example\", credential: c }, x,\n"
+            "  { allow: \"https://a.example\", client_auth: maybe },\n"
+            "  { allow: \"https://a.example\", credential: c, client_auth: pass },\n"
+            "  { allow: \"https://a.example\", credential: [] }, { use: [ npm ] }"
+        ),
+        [
+            "3:26: error: rules[]: expected one of allow, deny, use",
+            "3:30: error: rules[]: expected one of allow, deny, use",
+            "3:96: error: rules[].use: stands alone in its rule",
+            "4:12: error: rules[].allow: expected the text of a rule, got a list",
+            "4:62: error: rules[]: a rule that denies carries nothing",
+            "4:67: error: rules[]: expected a map, got text",
+            "5:46: error: rules[].client_auth: expected pass or refuse",
+            "6:61: error: rules[].client_auth: where a credential goes in, the client's own is always "
+            "removed: take one of the two",
+            "7:45: error: rules[].credential: expected 1 to 4 names, of which the first that has a value is used",
+            "7:58: error: rules[].use: expected a preset's name, got a list",
+        ],
+    ),
+    (
+        "the text of a rule",
+        with_rule("{ allow: \"get https://a.example\" }, { allow: \"https://*.com/x\" }"),
+        [
+            "3:35: error: rule \"get https://a.example\": method \"get\": methods are written in capitals",
+            "3:71: error: rule \"https://*.com/x\": host \"*.com\": a wildcard over one label covers names of "
+            "strangers (name at least two labels, as in \"*.example.com\")",
+        ],
+    ),
+    (
+        "the ceiling carries nothing",
+        f"version: 1\ncredentials: {{ c: {CREDENTIAL} }}\nsite:\n  rules:\n"
+        "    - { allow: \"https://a.example\", credential: c }\n"
+        "    - { allow: \"https://b.example\", client_auth: pass }\n" + TENANT,
+        [
+            "5:49: error: rules[].credential: the site's rules are a ceiling; a credential belongs to a tenant's rule",
+            "6:50: error: rules[].client_auth: belongs to a tenant's rule, not to the site's",
+        ],
+    ),
+    # the authority
+    (
+        "half an authority",
+        "version: 1\nauthority: { key: ca.key }\n" + TENANT,
+        ["2:1: error: authority: certificate and key belong together, and certificate is missing"],
+    ),
+]
+
+
+@pytest.mark.parametrize("text, expected", [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+def test_every_mistake_is_shown_where_it_stands(tmp_path, text, expected):
+    status, out, errors = check(tmp_path, text)
+    print(errors)
+    if expected is not None:
+        assert errors.splitlines() == [f"k.yaml:{line}" for line in expected]
+    assert status == (1 if ": error: " in errors else 0)
+    assert status == 1
+    assert out == ""
+
+
+def test_upstream_mistakes_each_have_their_place(tmp_path):
+    text = next(case[1] for case in BAD if case[0] == "upstream")
+    _, _, errors = check(tmp_path, text)
+    places = [re.match(r"k\.yaml:(\d+:\d+): (error|warning)", line)[0][7:] for line in errors.splitlines()]
+    assert places == [
+        "3:25: error",
+        "3:60: error",
+        "3:86: error",
+        "4:22: error",
+        "4:34: error",
+        "4:47: warning",
+        "5:16: error",
+    ]
+
+
+def test_field_mistakes_each_have_their_place(tmp_path):
+    text = next(case[1] for case in BAD if case[0] == "fields")
+    _, _, errors = check(tmp_path, text)
+    found = [re.match(r"k\.yaml:(\d+:\d+): error: credentials\.\*\.header: (.*)", line).groups()
+             for line in errors.splitlines()]  # fmt: skip
+    frames = "this field frames or routes the message: no credential goes there"
+    once = "its template must hold {} exactly once, where the value goes"
+    assert found == [
+        ("2:50", frames),
+        ("2:62", frames),
+        ("2:84", frames),
+        ("3:3", "a field's name must be a token (RFC 9110 section 5.6.2)"),
+        ("3:16", once),
+        ("3:29", once),
+        ("3:42", "its template must not begin or end with a blank"),
+        ("3:54", "its template must be printable ASCII"),
+        ("3:78", "this field is set already"),
+    ]
+
+
+def test_a_good_file_is_summed_up(tmp_path):
+    text = with_rule("{ allow: \"https://a.example\", credential: c }, { use: npm }")
+    status, out, errors = check(tmp_path, text)
+    assert (status, errors) == (0, "")
+    assert out == "k.yaml: ok: 1 tenant, 3 rules, 1 credential, 0 listeners, 0 warnings\n"
+
+
+def test_warnings_alone_are_no_failure(tmp_path):
+    status, out, errors = check(tmp_path, "version: 1\ntenants: { t: {} }\n")
+    assert status == 0
+    assert errors == "k.yaml:2:12: warning: tenant \"t\" has no rules: every request of it is refused\n"
+    assert out.endswith(", 1 warning\n")
+
+
+def test_no_output_ever_holds_a_misplaced_key(tmp_path):
+    for place in (
+        f"{{ value: {KEY}, header: {{ x: \"{{}}\" }}, hosts: [ a.example ] }}",
+        f"{{ value: {{ env: {KEY} }}, header: {{ x: \"{{}}\" }}, hosts: [ a.example ] }}",
+        f"{{ value: {{ {KEY} }}, header: {{ x: \"{{}}\" }}, hosts: [ a.example ] }}",
+        f"{{ value: {{ env: C }}, header: {{ x: \"Bearer {KEY}\" }}, hosts: [ a.example ] }}",
+        f"{{ value: {{ env: C }}, header: {{ x: \"{{}}\" }}, hosts: [ \"{KEY}/\" ] }}",
+    ):
+        for options in ((), ("--json",)):
+            status, out, errors = check(tmp_path, with_credential(place), *options)
+            assert status == 1
+            assert "Zm9vYmFy" not in out + errors
+
+
+def test_json_says_the_same(tmp_path):
+    text = "version: 1\nlisten: [ { unix: /x/s, mode: 666 } ]\ntimeouts: { header: 10, \"\\x9b\\\"<\": 1 }\n" + TENANT
+    status, out, errors = check(tmp_path, text, "--json")
+    assert (status, errors) == (1, "")
+    result = json.loads(out)
+    assert result["ok"] is False
+    assert [(d["severity"], d["file"], d["line"], d["column"]) for d in result["diagnostics"]] == [
+        ("warning", "k.yaml", 2, 31),
+        ("error", "k.yaml", 3, 21),
+        ("error", "k.yaml", 3, 25),
+    ]
+    assert result["diagnostics"][1]["text"].startswith("timeouts.header: expected a duration")
+    status, out, _ = check(tmp_path, "version: 1\n" + TENANT, "--json")
+    assert (status, json.loads(out)) == (0, {"ok": True, "diagnostics": []})
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    for path in ("nothing.yaml", "no/such/folder/k.yaml", "."):
+        done = subprocess.run([KEYHOLE, "check", "-c", path], cwd=tmp_path, capture_output=True,
+                              timeout=20, check=False)  # fmt: skip
+        assert done.returncode == 1
+        assert done.stderr.decode().startswith(f"{path}: error: ")
+
+
+def test_wrong_usage(tmp_path):
+    for arguments, status in ((["--help"], 0), ([], 2), (["-x"], 2), (["k.yaml"], 2), (["-c"], 2)):
+        done = subprocess.run([KEYHOLE, "check", *arguments], cwd=tmp_path, capture_output=True,
+                              timeout=20, check=False)  # fmt: skip
+        assert done.returncode == status
+        assert (b"usage: keyhole check" in done.stdout) == (status == 0)
+        assert bool(done.stderr) == (status != 0)
+
+
+def test_an_open_key_file_is_an_error(tmp_path):
+    text = "version: 1\nauthority: { certificate: ca.pem, key: ca.key }\n" + TENANT
+    key = tmp_path / "ca.key"
+    key.write_text("x")
+    for mode, status in ((0o600, 0), (0o400, 0), (0o640, 1), (0o604, 1), (0o620, 1)):
+        key.chmod(mode)
+        assert check(tmp_path, text)[0] == status
+    errors = check(tmp_path, text)[2]
+    assert errors.startswith("k.yaml:2:1: error: authority.key: ")
+    assert "(mode 0620)" in errors
+
+
+def test_a_listeners_folder_that_holds_more_is_warned_about(tmp_path):
+    text = "version: 1\nlisten:\n  - { unix: d/s }\n" + TENANT
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "s").touch()
+    assert check(tmp_path, text)[1].endswith(", 0 warnings\n")
+    (tmp_path / "d" / "admin.sock").touch()
+    status, out, errors = check(tmp_path, text)
+    assert status == 0
+    assert errors.startswith("k.yaml:3:5: warning: listen[].unix: the folder ")
+    assert "admin.sock" in errors
+    shared = "version: 1\nlisten:\n  - { unix: e/a }\n  - { unix: e/b }\n" + TENANT
+    status, out, errors = check(tmp_path, shared)
+    assert status == 0
+    assert errors.startswith("k.yaml:4:5: warning: listen[].unix: shares its folder with ")
+
+
+def test_presets_are_found_by_the_environment_and_their_mistakes_have_a_place(tmp_path):
+    presets = tmp_path / "presets"
+    presets.mkdir()
+    (presets / "mine.yaml").write_text("description: mine\nrules:\n  - alow: x\n")
+    env = {"KEYHOLE_PRESETS": str(presets)}
+    use = "version: 1\ntenants: {{ t: {{ rules: [ {{ use: {} }} ] }} }}\n"
+    status, _, errors = check(tmp_path, use.format("mine"), env=env)
+    assert status == 1
+    assert errors.splitlines() == [
+        f"{presets}/mine.yaml:3:5: error: unknown key \"alow\" in rules[] (did you mean \"allow\"?)",
+        f"{presets}/mine.yaml:3:5: error: rules[]: expected one of allow, deny, use",
+    ]
+    status, _, errors = check(tmp_path, use.format("mini"), env=env)
+    assert errors.splitlines()[-1] == (
+        "k.yaml:2:33: error: no preset is called \"mini\" (did you mean \"mine\"?); "
+        f"presets are looked for in {presets}"
+    )
+    for name in ("../mine", "/etc/passwd", "Mine", "mine.yaml", "\"mine\\0\""):
+        status, _, errors = check(tmp_path, use.format(name), env=env)
+        assert status == 1
+        assert "a name is small letters, digits and '-', and no path" in errors
+
+
+def test_every_preset_passes(tmp_path):
+    names = [name[:-5] for name in os.listdir(os.path.join(ROOT, "policies"))]
+    assert {"anthropic", "openai", "gemini", "npm", "pypi", "github"} <= set(names)
+    uses = ", ".join(f"{{ use: {name} }}" for name in names)
+    status, _, errors = check(tmp_path, f"version: 1\ntenants: {{ t: {{ rules: [ {uses} ] }} }}\n")
+    assert (status, errors) == (0, "")
+
+
+def blocks_of_documentation():
+    with open(os.path.join(ROOT, "docs", "configuration.md"), encoding="utf-8") as file:
+        found = re.findall(r"^```yaml\n(.*?)^```$", file.read(), re.S | re.M)
+    with open(os.path.join(ROOT, "docs", "man", "keyhole.yaml.5"), encoding="utf-8") as file:
+        found += re.findall(r"^\.Bd -literal\n(.*?)^\.Ed$", file.read(), re.S | re.M)
+    return found
+
+
+@pytest.mark.parametrize("block", blocks_of_documentation())
+def test_every_example_of_the_documentation_passes(tmp_path, block):
+    env = {}
+    if block.startswith("description: "):
+        presets = tmp_path / "presets"
+        presets.mkdir()
+        (presets / "example.yaml").write_text(block)
+        block = "version: 1\ntenants: { t: { rules: [ { use: example } ] } }\n"
+        env = {"KEYHOLE_PRESETS": str(presets)}
+    status, _, errors = check(tmp_path, block, env=env)
+    assert (status, errors) == (0, "")
