@@ -16,8 +16,10 @@ bold='' dim='' green='' red='' off=''
 if [ -t 1 ]; then
 	bold=$'\e[1m' dim=$'\e[2m' green=$'\e[32m' red=$'\e[31m' off=$'\e[0m'
 fi
+number=0
 scene() {
-	printf '\n%s\n' "$bold$1$off"
+	number=$((number + 1))
+	printf '\n%s\n' "$bold$number. $1$off"
 	shift
 	printf '%s\n' "$@"
 }
@@ -67,10 +69,11 @@ unset http_proxy https_proxy all_proxy HTTPS_PROXY ALL_PROXY
 
 # Runs a command in a sandbox of its own; its output goes where the caller says.
 inside() {
-	"$keyhole" run -c "$dir/keyhole.yaml" ${ENGINE:+--engine "$ENGINE"} -q -- "$@" 2>"$dir/err"
+	"$keyhole" run -c "$dir/keyhole.yaml" ${ENGINE:+--engine "$ENGINE"} ${quiet:+"$quiet"} -- "$@" 2>"$dir/err"
 }
+quiet=-q
 
-scene "1. On the host: an API, and a key for it" \
+scene "On the host: an API, and a key for it" \
 	"A stand-in for api.anthropic.com starts on this machine. It answers 401 to any key but one that" \
 	"was made a moment ago, and of a key that it gets it reports only a fingerprint."
 real=sk-ant-api03-$(head -c 69 /dev/urandom | base64 -w0 | tr '+/' '-_')
@@ -90,7 +93,7 @@ check_config() { "$keyhole" check -c "$dir/keyhole.yaml" >"$dir/out" 2>"$dir/err
 export ANTHROPIC_API_KEY=$real
 claim "keyhole check finds nothing wrong with it" check_config
 
-scene "2. In the sandbox: a placeholder" \
+scene "In the sandbox: a placeholder" \
 	"The real key is in the environment of whoever calls keyhole run. In the sandbox stands this:"
 # shellcheck disable=SC2016  # the variable is the sandbox's
 inside sh -c 'printf %s "$ANTHROPIC_API_KEY"' >"$dir/out" || fail "no command runs in the sandbox"
@@ -106,33 +109,34 @@ refused_directly() {
 }
 claim "sent to the stand-in without keyhole it is worth nothing: 401" refused_directly
 
-scene "3. curl streams a message with the placeholder" \
+scene "curl streams a message with the placeholder" \
 	"  \$ keyhole run -- curl -N -H \"x-api-key: \$ANTHROPIC_API_KEY\" https://api.anthropic.com/v1/messages …"
 question='{"model":"claude-standin","max_tokens":64,"stream":true,
 	"messages":[{"role":"user","content":"Hello?"}]}'
 # shellcheck disable=SC2016
-inside sh -c 'exec curl -sSN --max-time 10 -H "x-api-key: $ANTHROPIC_API_KEY" -d "$1" \
+quiet='' inside sh -c 'exec curl -sSN --max-time 10 -H "x-api-key: $ANTHROPIC_API_KEY" -d "$1" \
 	-H "anthropic-version: 2023-06-01" https://api.anthropic.com/v1/messages' sh "$question" |
 	tee "$dir/out" | "$python" -u "$here/talk.py"
 [ "${PIPESTATUS[*]}" = "0 0 0" ] || fail "the message was not streamed"
+tail -n 1 "$dir/err" | sed "s|$dir|…|" | show
 good "the answer came piece by piece"
 # The fingerprint of every key that the stand-in has got through keyhole.
 keys_seen() { sed -n 's/.*"event": "request".*"key": "\([0-9a-f]*\)".*/\1/p' "$dir/standin.log" | tail -n +2; }
 only_the_real_key() { [ "$(keys_seen | sort -u)" = "$real_print" ]; }
 claim "what reached the stand-in was the real key, $real_print" only_the_real_key
 
-scene "4. Python's urllib does the same and knows of no proxy" \
+scene "Python's urllib does the same and knows of no proxy" \
 	"  \$ keyhole run -- python3 ask.py"
 inside /usr/bin/python3 - <"$here/ask.py" >"$dir/out" || fail "urllib got no answer"
 show <"$dir/out"
 claim "the stand-in names the real key's fingerprint" grep -q "fingerprint $real_print" "$dir/out"
 
-scene "5. The agent wants the key itself" \
+scene "The agent wants the key itself" \
 	"A script searches its environment, every process (arguments, environment, memory) and every file" \
-	"that it can read for anything that looks like a key. On the host, where the key is:"
-"$python" "$here/thief.py" --environment-only >"$dir/out" 2>"$dir/err" || fail "the script does not run"
+	"that it can read for whatever looks like a key. On the host its environment is enough:"
+"$python" "$here/thief.py" --environment >"$dir/out" 2>"$dir/err" || fail "the script does not run"
 show <"$dir/out"
-claim "it finds the real key at once" grep -q "fingerprint $real_print" "$dir/out"
+claim "it finds the real key" grep -q "fingerprint $real_print" "$dir/out"
 echo "The same script in the sandbox:"
 inside /usr/bin/python3 - <"$here/thief.py" >"$dir/out" || fail "the script does not run"
 show <"$dir/out"
@@ -142,24 +146,24 @@ finds_placeholder_only() {
 }
 claim "it finds its placeholder, and the real key nowhere" finds_placeholder_only
 
-scene "6. There is no other way out"
-# A command that must fail, and how.
-refused() {
-	local reason=$1
-	shift
-	if inside "$@" >"$dir/out"; then return 1; fi
-	tail -n 1 "$dir/err" | show
-	grep -Eqi "$reason" "$dir/err"
+scene "There is no other way out" "The sandbox has no network interface but its own loopback."
+# A connection that must fail, and how.
+cannot_connect() {
+	echo "  \$ exec 3<>/dev/tcp/$2/$3"
+	if inside bash -c "exec 3<>/dev/tcp/$2/$3" >"$dir/out"; then return 1; fi
+	grep -m 1 connect "$dir/err" | show
+	grep -q "$1" "$dir/err"
 }
-echo "  \$ curl --noproxy '*' https://192.0.2.1/"
-claim "a direct connection: there is no network to use" \
-	refused "unreachable|couldn't connect" curl -sS --max-time 3 --noproxy '*' https://192.0.2.1/
-echo "  \$ curl --noproxy '*' https://127.0.0.1:$port/     (the stand-in's own port)"
-claim "the host's loopback is not the sandbox's" \
-	refused "refused|couldn't connect" curl -sS --max-time 3 --noproxy '*' "https://127.0.0.1:$port/"
+claim "a direct connection has nowhere to go" cannot_connect "Network is unreachable" 192.0.2.1 443
+claim "the host's loopback, where the stand-in listens, is not the sandbox's" \
+	cannot_connect "Connection refused" 127.0.0.1 "$port"
+cannot_resolve() {
+	if inside curl -sS --max-time 3 --noproxy '*' https://api.anthropic.com/ >"$dir/out"; then return 1; fi
+	show <"$dir/err"
+	grep -qi "resolve" "$dir/err"
+}
 echo "  \$ curl --noproxy '*' https://api.anthropic.com/"
-claim "no name is resolved: nothing leaks through DNS" \
-	refused "resolve" curl -sS --max-time 3 --noproxy '*' https://api.anthropic.com/
+claim "no name is resolved, so none carries anything out" cannot_resolve
 answers() {
 	local status=$1
 	shift
@@ -181,7 +185,7 @@ if [ -n "$agent" ]; then
 	[ "$agent" = "${agent#* }" ] || options=${agent#* }
 	visible=()
 	case $program in /usr/*) ;; *) visible=(--workspace "$(dirname "$program"):ro") ;; esac
-	scene "7. A real agent: ${agent%% *}" "  \$ keyhole run -- $agent \"Say hello.\""
+	scene "A real agent: ${agent%% *}" "  \$ keyhole run -- $agent \"Say hello.\""
 	# shellcheck disable=SC2086  # the options are words
 	timeout 60 "$keyhole" run -c "$dir/keyhole.yaml" ${ENGINE:+--engine "$ENGINE"} "${visible[@]}" -q -- \
 		"$program" $options "Say hello." </dev/null >"$dir/out" 2>"$dir/err" ||
@@ -190,7 +194,7 @@ if [ -n "$agent" ]; then
 	claim "it got its answer with the real key, which it never had" grep -q "$real_print" "$dir/out"
 fi
 
-scene "8. What left, in the journal" "  \$ keyhole audit show audit.jsonl"
+scene "What left, in the journal" "  \$ keyhole audit show audit.jsonl"
 "$keyhole" audit show "$dir/audit.jsonl" >"$dir/out" 2>"$dir/err" || fail "the journal can't be shown"
 show <"$dir/out"
 whole() { "$keyhole" audit verify "$dir/audit.jsonl" >"$dir/out" 2>"$dir/err" && show <"$dir/out"; }

@@ -537,7 +537,6 @@ ROUTES = {
     ("GET", "/v1/models"): Standin.models,
     ("GET", "/"): Standin.empty,
     ("GET", "/api/hello"): Standin.empty,
-    ("GET", "/api/claude_code/policy_limits"): Standin.empty,
     ("GET", "/api/claude_code/settings"): Standin.empty,
     ("GET", "/api/claude_cli/bootstrap"): Standin.empty,
     ("POST", "/api/event_logging/batch"): Standin.empty,

@@ -3,8 +3,8 @@
 Looks at its environment, at every process it can see (environment, arguments, memory), at every
 file that it can read, and at what PID 1 and the sockets say. Prints each thing that has the shape of
 an Anthropic key, with where it stood and its fingerprint (the first 8 hex digits of its SHA-256),
-then what was searched. It is not told which key to look for. (`--environment-only` spares the host
-the search of its files.)
+then what was searched. It is not told which key to look for. With `--environment` it is content with
+its own environment: a host's processes and files are nobody's to search.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ import sys
 import time
 
 KEY = re.compile(rb"sk-ant-[A-Za-z0-9]+-[A-Za-z0-9_-]{24,}")
-BUDGET_SECONDS = 0.0 if "--environment-only" in sys.argv else 3.0
+BUDGET_SECONDS = 3.0
 MOST_OF_A_FILE = 4 << 20
 # Where keys are kept comes first; /usr is large and comes last.
 FOLDERS = ["/etc", "/home", "/root", "/run", "/tmp", "/var", "/work", "/mnt", "/opt", "/srv", "/"]
@@ -70,12 +70,15 @@ for name, value in os.environb.items():
     counts["variables"] += 1
     look("variable " + name.decode("latin-1"), value)
 
-me = os.getpid()
-for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+if "--environment" in sys.argv:
+    FOLDERS = pids = []
+else:
+    pids = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
+for pid in pids:
     counts["processes"] += 1
     for part in ("environ", "cmdline", "auxv"):
         look(f"/proc/{pid}/{part}", read(f"/proc/{pid}/{part}"))
-    if pid != me and time.monotonic() < end:  # its own holds what it has just found
+    if pid != os.getpid():  # its own holds what it has just found
         memory(pid)
 
 seen = set()
@@ -99,7 +102,6 @@ counts["MiB of memory"] = memory_bytes >> 20
 counts["MiB of files"] = file_bytes >> 20
 for match, places in sorted(found.items()):
     text = match.decode("latin-1")
-    print(f"found {text[:20]}… fingerprint {hashlib.sha256(match).hexdigest()[:8]} in {places[0]}"
-          + (f" and {len(places) - 1} more places" if len(places) > 1 else ""))  # fmt: skip
-print("searched " + ", ".join(f"{n} {what}" for what, n in counts.items()))
-sys.exit(0)
+    more = "" if len(places) == 1 else f" (and {len(places) - 1} more)"
+    print(f"found {text[:18]}…, fingerprint {hashlib.sha256(match).hexdigest()[:8]}, in {places[0]}{more}")
+print("searched " + ", ".join(f"{n} {what}" for what, n in counts.items() if n))
