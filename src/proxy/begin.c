@@ -12,7 +12,7 @@
 
 #include "asks.h"
 
-enum { SNAPSHOT_BYTES = 512 * 1024 * 1024, RESOLVER_FILE_BYTES = 8 * 1024 * 1024 };
+enum { RESOLVER_FILE_BYTES = 8 * 1024 * 1024 };
 
 void kh_begin_init(struct kh_beginning *b, struct kh_worker *worker)
 {
@@ -30,38 +30,11 @@ static bool take_snapshot(struct kh_beginning *b, struct kh_channel_message *mes
 			  struct kh_err *err)
 {
 	struct kh_worker *w = b->worker;
-	kh_cleanup(kh_buf_fini) struct kh_buf bytes;
-	kh_buf_init(&bytes, SNAPSHOT_BYTES);
-	if (message->n_fds != 1)
-		return not_understood(err);
-	if (!kh_file_read_fd(message->fds[0], &bytes, err))
+	w->current = kh_generation_take_snapshot(message, NULL, err);
+	if (!w->current)
 		return false;
-	w->config = kh_config_decode(kh_buf_view(&bytes), err);
-	if (!w->config)
-		return false;
-	kh_log_set_level(w->config->log_level);
-	w->policy = kh_policy_compile(w->config, err);
-	if (!w->policy)
-		return false;
-	w->listeners = calloc(w->config->n_listeners + 1, sizeof(*w->listeners));
-	w->connections = calloc(w->config->n_listeners + 1, sizeof(*w->connections));
-	if (!w->listeners || !w->connections)
-		return kh_err_set(err, KH_ERR_NO_MEMORY, "worker: no memory");
+	kh_log_set_level(w->current->config->log_level);
 	return kh_asks_init(w, err);
-}
-
-static bool take_listeners(struct kh_beginning *b, struct kh_channel_message *message,
-			   struct kh_err *err)
-{
-	struct kh_worker *w = b->worker;
-	struct kh_wire_reader r = { .rest = message->body };
-	uint32_t count = kh_wire_u32(&r), first = kh_wire_u32(&r);
-	if (!kh_wire_done(&r) || count != message->n_fds || count == 0 || first != w->n_listeners ||
-	    count > w->config->n_listeners - w->n_listeners)
-		return not_understood(err);
-	for (unsigned i = 0; i < message->n_fds; i++)
-		w->listeners[w->n_listeners++] = kh_steal_fd(&message->fds[i]);
-	return true;
 }
 
 static bool take_journal(struct kh_beginning *b, struct kh_channel_message *message,
@@ -72,7 +45,7 @@ static bool take_journal(struct kh_beginning *b, struct kh_channel_message *mess
 	if (message->n_fds != 1)
 		return not_understood(err);
 	w->journal_fd = kh_steal_fd(&message->fds[0]);
-	w->journal = kh_journal_open(w->journal_fd, w->config->durability, &report, err);
+	w->journal = kh_journal_open(w->journal_fd, w->current->config->durability, &report, err);
 	if (!w->journal)
 		return false;
 	if (report.recovered_bytes > 0)
@@ -124,7 +97,7 @@ static bool take(struct kh_beginning *b, enum kh_channel_type next,
 	case KH_CHANNEL_SNAPSHOT:
 		return take_snapshot(b, message, err);
 	case KH_CHANNEL_LISTENERS:
-		return take_listeners(b, message, err);
+		return kh_generation_take_listeners(b->worker->current, message, err);
 	case KH_CHANNEL_JOURNAL:
 		return take_journal(b, message, err);
 	case KH_CHANNEL_ROOTS:
@@ -155,7 +128,7 @@ static enum kh_channel_type after(const struct kh_beginning *b, enum kh_channel_
 						      KH_CHANNEL_JOURNAL,  KH_CHANNEL_ROOTS,
 						      KH_CHANNEL_RESOLVER, KH_CHANNEL_ISSUER,
 						      KH_CHANNEL_GO };
-	if (type == KH_CHANNEL_LISTENERS && b->worker->n_listeners < b->worker->config->n_listeners)
+	if (type == KH_CHANNEL_LISTENERS && !kh_generation_is_whole(b->worker->current))
 		return type;
 	size_t i = 0;
 	while (order[i] != type)

@@ -56,7 +56,7 @@ static void put_nearby(struct kh_buf *out, const struct kh_session *session,
 	const char *texts[NEARBY];
 	bool more = false;
 
-	size_t n = kh_policy_nearby(session->loop->worker->policy, session->door->config->tenant,
+	size_t n = kh_policy_nearby(session->loop->gen->policy, session->door->config->tenant,
 				    &x->authority.host, texts, NEARBY, &more);
 	if (n == 0) {
 		kh_buf_append_str(out, " Nothing is allowed here.");

@@ -1,6 +1,7 @@
 /* doors.c - accepting what comes out of the sandboxes, with their rates and caps */
 
 #include <stdatomic.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <keyhole/clock.h>
@@ -11,18 +12,16 @@
  * of ours. */
 static bool take_place(struct kh_door *door)
 {
-	const struct kh_config *config = door->loop->worker->config;
-	atomic_uint *taken = &door->loop->worker->connections[door->index];
-
-	if (atomic_fetch_add(taken, 1) < config->max_connections)
+	if (atomic_fetch_add(&door->gate->connections, 1) <
+	    door->loop->gen->config->max_connections)
 		return true;
-	atomic_fetch_sub(taken, 1);
+	atomic_fetch_sub(&door->gate->connections, 1);
 	return false;
 }
 
 void kh_door_left(struct kh_door *door)
 {
-	atomic_fetch_sub(&door->loop->worker->connections[door->index], 1);
+	atomic_fetch_sub(&door->gate->connections, 1);
 }
 
 bool kh_door_may_mint(struct kh_door *door)
@@ -32,7 +31,7 @@ bool kh_door_may_mint(struct kh_door *door)
 	double burst = KH_LIMIT_LEAVES_BURST * share;
 
 	door->leaf_tokens += (double)(loop->now_ms - door->leaf_tokens_ms) / 1000.0 *
-			     loop->worker->config->leaves_per_second * share;
+			     loop->gen->config->leaves_per_second * share;
 	door->leaf_tokens_ms = loop->now_ms;
 	if (door->leaf_tokens > burst)
 		door->leaf_tokens = burst;
@@ -78,7 +77,7 @@ static void on_accept(evutil_socket_t listener, short what, void *arg)
 				kh_log_warn("sandbox %s: more than %u connections at a time, one "
 					    "is refused",
 					    kh_esc_str(door->config->sandbox),
-					    door->loop->worker->config->max_connections);
+					    door->loop->gen->config->max_connections);
 				close(fd);
 			}
 			break;
@@ -96,46 +95,115 @@ static void on_accept(evutil_socket_t listener, short what, void *arg)
 	}
 }
 
-bool kh_doors_open(struct kh_loop *loop)
+static void close_door(struct kh_door *door)
 {
-	const struct kh_worker *worker = loop->worker;
+	if (door->event)
+		event_free(door->event);
+	if (door->resume)
+		event_free(door->resume);
+	door->event = door->resume = NULL;
+}
 
-	loop->doors = calloc(worker->n_listeners ? worker->n_listeners : 1, sizeof(*loop->doors));
+/* Takes its place in the generation in force. The listening descriptor is another one than before,
+ * of the same socket. */
+static bool place_door(struct kh_door *door, size_t index)
+{
+	struct kh_loop *loop = door->loop;
+	const struct kh_generation *g = loop->gen;
+
+	close_door(door);
+	door->config = &g->config->listeners[index];
+	door->gate = g->gates[index];
+	door->index = (uint16_t)index;
+	door->event =
+		event_new(loop->base, g->listeners[index], EV_READ | EV_PERSIST, on_accept, door);
+	door->resume = event_new(loop->base, -1, 0, on_resume, door);
+	return door->event && door->resume && event_add(door->event, NULL) == 0;
+}
+
+static struct kh_door *new_door(struct kh_loop *loop)
+{
+	struct kh_door *door = calloc(1, sizeof(*door));
+
+	if (!door)
+		return NULL;
+	door->loop = loop;
+	door->leaf_tokens = KH_LIMIT_LEAVES_BURST;
+	door->leaf_tokens_ms = loop->now_ms;
+	return door;
+}
+
+static void free_door(struct kh_grave *grave)
+{
+	free(kh_container_of(grave, struct kh_door, grave));
+}
+
+/* Whoever came through it has to go. */
+static void remove_door(struct kh_door *door)
+{
+	struct kh_loop *loop = door->loop;
+	struct kh_node *next;
+
+	close_door(door);
+	for (struct kh_node *node = loop->live.next; node != &loop->live; node = next) {
+		struct kh_session *session = kh_container_of(node, struct kh_session, link);
+		next = node->next;
+		if (session->door == door)
+			kh_session_kill(session, KH_ERR_ABORTED, "its listener was taken away");
+	}
+	kh_loop_bury(loop, &door->grave, free_door);
+}
+
+static struct kh_door *take_door(struct kh_door **doors, size_t n, const char *path)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct kh_door *door = doors[i];
+		if (door && strcmp(door->config->unix_path, path) == 0) {
+			doors[i] = NULL;
+			return door;
+		}
+	}
+	return NULL;
+}
+
+/* The doors of the generation in force; those of listeners that stay are kept with their
+ * connections. The generation before is still there. */
+bool kh_doors_reload(struct kh_loop *loop)
+{
+	const struct kh_config *config = loop->gen->config;
+	struct kh_door **before = loop->doors;
+	size_t n_before = loop->n_doors;
+
+	loop->n_doors = 0;
+	loop->doors = calloc(config->n_listeners + 1, sizeof(struct kh_door *));
 	if (!loop->doors)
 		return false;
-	loop->n_doors = worker->n_listeners;
-	for (size_t i = 0; i < loop->n_doors; i++) {
-		struct kh_door *door = &loop->doors[i];
-		door->loop = loop;
-		door->config = &worker->config->listeners[i];
-		door->index = (uint16_t)i;
-		door->fd = worker->listeners[i];
-		door->leaf_tokens = KH_LIMIT_LEAVES_BURST;
-		door->leaf_tokens_ms = loop->now_ms;
-		door->event =
-			event_new(loop->base, door->fd, EV_READ | EV_PERSIST, on_accept, door);
-		door->resume = event_new(loop->base, -1, 0, on_resume, door);
-		if (!door->event || !door->resume || event_add(door->event, NULL) < 0)
+	for (size_t i = 0; i < config->n_listeners; i++) {
+		struct kh_door *door = take_door(before, n_before, config->listeners[i].unix_path);
+		if (!door && !(door = new_door(loop)))
+			return false;
+		loop->doors[loop->n_doors++] = door;
+		if (!place_door(door, i))
 			return false;
 	}
+	for (size_t i = 0; i < n_before; i++)
+		if (before[i])
+			remove_door(before[i]);
+	free(before);
 	return true;
 }
 
 void kh_doors_shut(struct kh_loop *loop)
 {
-	for (size_t i = 0; i < loop->n_doors; i++) {
-		event_del(loop->doors[i].event);
-		event_del(loop->doors[i].resume);
-	}
+	for (size_t i = 0; i < loop->n_doors; i++)
+		close_door(loop->doors[i]);
 }
 
 void kh_doors_free(struct kh_loop *loop)
 {
 	for (size_t i = 0; i < loop->n_doors; i++) {
-		if (loop->doors[i].event)
-			event_free(loop->doors[i].event);
-		if (loop->doors[i].resume)
-			event_free(loop->doors[i].resume);
+		close_door(loop->doors[i]);
+		free(loop->doors[i]);
 	}
 	free(loop->doors);
 	loop->doors = NULL;

@@ -15,12 +15,12 @@
 void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out)
 {
 	const struct kh_session *session = x->session;
-	const struct kh_config *config = session->loop->worker->config;
+	const struct kh_config *config = x->gen->config;
 	const struct kh_rule *rule = x->decision.rule;
 
 	*out = (struct kh_audit_open){
 		.id = x->id,
-		.tenant = config->tenants[session->door->config->tenant].name,
+		.tenant = config->tenants[x->tenant].name,
 		.sandbox = session->door->config->sandbox,
 		.peer_pid = (uint32_t)session->peer.pid,
 		.peer_uid = session->peer.uid,
@@ -98,6 +98,7 @@ void kh_exchange_free(struct kh_exchange *x)
 	kh_list_remove(&x->commit_link);
 	kh_secret_unref(x->secret);
 	kh_target_fini(&x->target);
+	kh_generation_unref(x->gen);
 	x->session->exchange = NULL;
 	free(x);
 }
@@ -178,7 +179,8 @@ static void get_secret(struct kh_exchange *x)
 		go_commit(x);
 		return;
 	}
-	switch (kh_worker_secret(x->session->loop->worker, x->credential_index, &x->secret)) {
+	switch (kh_worker_secret(x->session->loop->worker, x->gen, x->credential_index,
+				 &x->secret)) {
 	case KH_SLOT_FULL:
 		go_commit(x);
 		return;
@@ -202,6 +204,29 @@ void kh_exchange_secret_came(struct kh_exchange *x)
 	kh_session_turn(session);
 }
 
+void kh_exchange_recheck(struct kh_exchange *x)
+{
+	struct kh_generation *now = x->session->loop->gen;
+	struct kh_err err = KH_ERR_INIT;
+
+	if (x->state == KH_EXCHANGE_SECRET) {
+		kh_generation_unref(x->gen);
+		x->gen = kh_generation_ref(now);
+		x->tenant = x->session->door->config->tenant;
+		x->credential = NULL;
+		x->stripped[0] = '\0';
+		if (kh_request_decide(x, &err))
+			get_secret(x);
+		else
+			kh_exchange_fail(x, &err);
+		return;
+	}
+	if (kh_request_is_allowed(x, now))
+		return;
+	kh_err_set(&err, KH_ERR_NO_RULE, "the rules changed while it ran, and no longer allow it");
+	kh_exchange_fail(x, &err);
+}
+
 void kh_exchange_begin(struct kh_session *session, const struct kh_message *message)
 {
 	struct kh_err err = KH_ERR_INIT;
@@ -214,6 +239,8 @@ void kh_exchange_begin(struct kh_session *session, const struct kh_message *mess
 	session->exchange = x;
 	x->session = session;
 	x->message = message;
+	x->gen = kh_generation_ref(session->loop->gen);
+	x->tenant = session->door->config->tenant;
 	x->started_ms = x->progress_ms = session->loop->now_ms;
 	x->close_down = !message->keep_alive;
 	kh_exchange_id(x->id);

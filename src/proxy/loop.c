@@ -15,7 +15,7 @@
 
 #include "proxy_internal.h"
 
-enum mail_kind { MAIL_LEAF = 1, MAIL_CREDENTIAL, MAIL_DRAIN };
+enum mail_kind { MAIL_LEAF = 1, MAIL_CREDENTIAL, MAIL_DRAIN, MAIL_RELOAD };
 
 struct kh_mail {
 	struct kh_mail *next;
@@ -23,6 +23,8 @@ struct kh_mail {
 	struct kh_host host;
 	bool found;
 	uint16_t index;
+	uint32_t generation;
+	struct kh_generation *gen; /* RELOAD: a reference */
 };
 
 void kh_loop_bury(struct kh_loop *loop, struct kh_grave *grave, void (*free_fn)(struct kh_grave *))
@@ -87,8 +89,13 @@ static void post(struct kh_loop *loop, const struct kh_mail *letter)
 	struct kh_mail *mail = malloc(sizeof(*mail));
 	uint64_t one = 1;
 
-	if (!mail) /* a lost answer ends in the handshake's or exchange's own timeout */
+	if (!mail) {
+		/* A lost answer ends in the handshake's or exchange's own timeout; rules that are
+		 * no longer in force must not stay. */
+		if (letter->kind == MAIL_RELOAD)
+			abort();
 		return;
+	}
 	*mail = *letter;
 	mail->next = NULL;
 	pthread_mutex_lock(&loop->mail_lock);
@@ -105,14 +112,38 @@ void kh_loop_post_leaf(struct kh_loop *loop, const struct kh_host *host, bool fo
 	post(loop, &(struct kh_mail){ .kind = MAIL_LEAF, .host = *host, .found = found });
 }
 
-void kh_loop_post_credential(struct kh_loop *loop, uint16_t index)
+void kh_loop_post_credential(struct kh_loop *loop, uint32_t generation, uint16_t index)
 {
-	post(loop, &(struct kh_mail){ .kind = MAIL_CREDENTIAL, .index = index });
+	post(loop, &(struct kh_mail){
+			   .kind = MAIL_CREDENTIAL, .generation = generation, .index = index });
 }
 
 void kh_loop_post_drain(struct kh_loop *loop)
 {
 	post(loop, &(struct kh_mail){ .kind = MAIL_DRAIN });
+}
+
+void kh_loop_post_reload(struct kh_loop *loop, struct kh_generation *g)
+{
+	post(loop, &(struct kh_mail){ .kind = MAIL_RELOAD, .gen = kh_generation_ref(g) });
+}
+
+/* From here on the new rules hold: what runs is asked again, and what they forbid ends. */
+static void reload(struct kh_loop *loop, struct kh_generation *g)
+{
+	struct kh_generation *before = loop->gen;
+	struct kh_node *next;
+
+	loop->gen = g;
+	kh_resolver_configure(loop->resolver, g->config);
+	kh_up_close_idle(loop); /* their keys name credentials of the old one */
+	if (!loop->draining && !kh_doors_reload(loop))
+		abort();
+	for (struct kh_node *node = loop->live.next; node != &loop->live; node = next) {
+		next = node->next;
+		kh_session_recheck(kh_container_of(node, struct kh_session, link));
+	}
+	kh_generation_unref(before);
 }
 
 static void start_drain(struct kh_loop *loop)
@@ -136,6 +167,10 @@ static void deliver(struct kh_loop *loop, const struct kh_mail *mail)
 		start_drain(loop);
 		return;
 	}
+	if (mail->kind == MAIL_RELOAD) {
+		reload(loop, mail->gen);
+		return;
+	}
 	for (struct kh_node *node = loop->live.next; node != &loop->live; node = next) {
 		struct kh_session *session = kh_container_of(node, struct kh_session, link);
 		next = node->next;
@@ -144,6 +179,7 @@ static void deliver(struct kh_loop *loop, const struct kh_mail *mail)
 			    kh_host_eq(&session->authority.host, &mail->host))
 				kh_tunnel_leaf(session, mail->found);
 		} else if (session->exchange && session->exchange->state == KH_EXCHANGE_SECRET &&
+			   session->exchange->gen->number == mail->generation &&
 			   session->exchange->credential_index == mail->index) {
 			kh_exchange_secret_came(session->exchange);
 		}
@@ -209,6 +245,7 @@ struct kh_loop *kh_loop_new(struct kh_worker *worker, unsigned index, struct kh_
 		return NULL;
 	}
 	loop->worker = worker;
+	loop->gen = kh_generation_ref(worker->current);
 	loop->index = index;
 	loop->wake_fd = -1;
 	pthread_mutex_init(&loop->mail_lock, NULL);
@@ -221,8 +258,8 @@ struct kh_loop *kh_loop_new(struct kh_worker *worker, unsigned index, struct kh_
 	if (!loop->sessions)
 		kh_err_set(err, KH_ERR_NO_MEMORY, "event loop: no memory");
 	else if (make_events(loop, err) &&
-		 (loop->resolver =
-			  kh_resolver_new(loop->base, worker->config, resolv_conf, hosts, err)) &&
+		 (loop->resolver = kh_resolver_new(loop->base, loop->gen->config, resolv_conf,
+						   hosts, err)) &&
 		 (loop->down_ctx = kh_tls_down_ctx(worker->leaves, err)) &&
 		 (loop->up_ctx = kh_tls_up_ctx(worker->roots, err)))
 		return loop;
@@ -233,7 +270,7 @@ struct kh_loop *kh_loop_new(struct kh_worker *worker, unsigned index, struct kh_
 void kh_loop_run(struct kh_loop *loop)
 {
 	loop->now_ms = kh_clock_mono_ms();
-	if (!kh_doors_open(loop)) {
+	if (!kh_doors_reload(loop)) {
 		kh_log_error("thread %u: no memory for its listeners", loop->index);
 		abort();
 	}
@@ -271,6 +308,7 @@ void kh_loop_free(struct kh_loop *loop)
 	if (loop->wake_fd >= 0)
 		close(loop->wake_fd);
 	kh_batch_fini(&loop->batch);
+	kh_generation_unref(loop->gen);
 	pthread_mutex_destroy(&loop->mail_lock);
 	free(loop);
 }

@@ -26,6 +26,7 @@
  */
 struct kh_loop {
 	struct kh_worker *worker;
+	struct kh_generation *gen; /* in force */
 	unsigned index;
 	struct event_base *base;
 	struct kh_resolver *resolver;
@@ -40,7 +41,7 @@ struct kh_loop {
 		commits; /* struct kh_exchange.commit_link: their open records are in the batch */
 	struct kh_node idle_ups; /* struct kh_up.link, oldest first */
 	size_t n_idle_ups;
-	struct kh_door *doors; /* one a listener */
+	struct kh_door **doors; /* one a listener */
 	size_t n_doors;
 	struct event *wake;
 	struct event *tick; /* every second: idle upstreams, a journal that failed */
@@ -52,22 +53,23 @@ struct kh_loop {
 	uint64_t now_ms;     /* of this turn */
 };
 
-/* A listener as one thread sees it. */
-struct kh_door {
-	struct kh_loop *loop;
-	const struct kh_listener_config *config;
-	uint16_t index;
-	int fd;
-	struct event *event;
-	struct event *resume; /* after running out of descriptors */
-	double leaf_tokens;   /* this thread's share of the sandbox's leaves */
-	uint64_t leaf_tokens_ms;
-};
-
 /* Freed at the end of the turn by `free_fn`. */
 struct kh_grave {
 	struct kh_node link;
 	void (*free_fn)(struct kh_grave *grave);
+};
+
+/* A listener as one thread sees it. */
+struct kh_door {
+	struct kh_grave grave;
+	struct kh_loop *loop;
+	struct kh_gate *gate;
+	const struct kh_listener_config *config;
+	uint16_t index;
+	struct event *event;
+	struct event *resume; /* after running out of descriptors */
+	double leaf_tokens;   /* this thread's share of the sandbox's leaves */
+	uint64_t leaf_tokens_ms;
 };
 
 /* A connection with what waits to be written to it. */
@@ -148,6 +150,8 @@ struct kh_up;
 
 struct kh_exchange {
 	struct kh_session *session;
+	struct kh_generation *gen; /* that it was decided under; a reference */
+	uint16_t tenant;
 	struct kh_up *up;
 	enum kh_exchange_state state;
 	struct kh_node commit_link;
@@ -185,6 +189,7 @@ struct kh_up_key {
 	struct kh_host host;
 	uint16_t port;
 	enum kh_scheme scheme;
+	uint32_t generation; /* that the next two belong to */
 	uint16_t tenant;
 	int32_t credential; /* -1: none */
 	int32_t door;	    /* -1, or the one listener whose own authentication rides along */
@@ -225,7 +230,8 @@ void kh_loop_bury(struct kh_loop *loop, struct kh_grave *grave, void (*free_fn)(
 void kh_loop_commit(struct kh_loop *loop, struct kh_exchange *exchange);
 
 /* doors.c */
-bool kh_doors_open(struct kh_loop *loop);
+/* Opens them at first as well. Return: false without memory. */
+bool kh_doors_reload(struct kh_loop *loop);
 void kh_doors_shut(struct kh_loop *loop);
 void kh_doors_free(struct kh_loop *loop);
 void kh_door_left(struct kh_door *door); /* one of its connections ended */
@@ -237,6 +243,8 @@ void kh_session_new(struct kh_door *door, int fd, const struct kh_peer *peer);
 /* Ends it now; the exchange, if any, is closed with `reason`. */
 void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const char *detail);
 void kh_session_drain(struct kh_session *session);
+/* Other rules are in force now. */
+void kh_session_recheck(struct kh_session *session);
 /* The exchange is over and freed: next request, or the end of the connection. */
 void kh_session_exchange_over(struct kh_session *session, bool keep);
 /* The last thing that every event does: takes what was read as far as the state allows, writes what
@@ -259,6 +267,9 @@ void kh_tunnel_deny(struct kh_session *session, const struct kh_err *err);
 void kh_exchange_begin(struct kh_session *session, const struct kh_message *message);
 void kh_exchange_committed(struct kh_exchange *x, bool written);
 void kh_exchange_secret_came(struct kh_exchange *x);
+/* Other rules are in force: it ends if they forbid it; one that waits for a credential is decided
+ * anew. */
+void kh_exchange_recheck(struct kh_exchange *x);
 void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece);
 void kh_exchange_request_end(struct kh_exchange *x);
 /* May the codec go on with the request's content now (and the upstream take it)? */
@@ -275,6 +286,8 @@ void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out
 /* request.c: the canonical request, the decision, and the head that goes upstream */
 bool kh_request_resolve(struct kh_exchange *x, struct kh_err *err);
 bool kh_request_decide(struct kh_exchange *x, struct kh_err *err);
+/* Would these rules allow it? */
+bool kh_request_is_allowed(const struct kh_exchange *x, const struct kh_generation *g);
 bool kh_request_put_head(struct kh_exchange *x, struct kh_buf *out, struct kh_err *err);
 
 /* response.c: what comes back */

@@ -99,7 +99,7 @@ static bool settle_carriers(struct kh_exchange *x, struct kh_err *err)
 
 static bool choose_credential(struct kh_exchange *x, struct kh_err *err)
 {
-	const struct kh_config *config = x->session->loop->worker->config;
+	const struct kh_config *config = x->gen->config;
 	const struct kh_rule *rule = x->decision.rule;
 
 	if (rule->n_credentials == 0)
@@ -124,10 +124,9 @@ static bool choose_credential(struct kh_exchange *x, struct kh_err *err)
 	return true;
 }
 
-bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
+static struct kh_request_view view_of(const struct kh_exchange *x)
 {
-	const struct kh_session *session = x->session;
-	struct kh_request_view view = {
+	return (struct kh_request_view){
 		.method = x->message->method,
 		.scheme = x->scheme,
 		.host = &x->authority.host,
@@ -135,9 +134,22 @@ bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
 		.path = x->target.path,
 		.path_slashed = x->target.path_slashed,
 	};
+}
 
-	kh_policy_decide(session->loop->worker->policy, session->door->config->tenant, &view,
-			 &x->decision);
+bool kh_request_is_allowed(const struct kh_exchange *x, const struct kh_generation *g)
+{
+	struct kh_request_view view = view_of(x);
+	struct kh_decision decision;
+
+	kh_policy_decide(g->policy, x->session->door->config->tenant, &view, &decision);
+	return decision.allow;
+}
+
+bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
+{
+	struct kh_request_view view = view_of(x);
+
+	kh_policy_decide(x->gen->policy, x->tenant, &view, &x->decision);
 	if (!x->decision.allow) {
 		const struct kh_rule *rule = x->decision.rule;
 		if (rule)

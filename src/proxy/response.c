@@ -61,7 +61,7 @@ static bool put_connection(struct kh_exchange *x, struct kh_buf *out)
 	const struct kh_session *session = x->session;
 
 	if (session->loop->draining || session->closing || session->eof ||
-	    session->exchanges >= session->loop->worker->config->max_exchanges)
+	    session->exchanges >= session->loop->gen->config->max_exchanges)
 		x->close_down = true;
 	if (x->close_down)
 		return kh_h1_put_field(out, KH_SLICE("Connection"), KH_SLICE("close"));

@@ -145,7 +145,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 /* When the state's wait ends; 0: it has a timer of its own, or none. */
 static uint64_t compute_deadline(const struct kh_session *session)
 {
-	const struct kh_timeouts *t = &session->loop->worker->config->timeouts;
+	const struct kh_timeouts *t = &session->loop->gen->config->timeouts;
 	const struct kh_exchange *x = session->exchange;
 	uint64_t now = session->loop->now_ms;
 	uint64_t kept = session->deadline_ms ? session->deadline_ms : UINT64_MAX;
@@ -482,7 +482,7 @@ void kh_session_new(struct kh_door *door, int fd, const struct kh_peer *peer)
 
 void kh_session_exchange_over(struct kh_session *session, bool keep)
 {
-	const struct kh_config *config = session->loop->worker->config;
+	const struct kh_config *config = session->loop->gen->config;
 
 	session->exchange = NULL;
 	if (!keep || session->eof || session->loop->draining ||
@@ -499,6 +499,25 @@ void kh_session_drain(struct kh_session *session)
 		kh_session_kill(session, KH_ERR_DRAINING, NULL);
 	else
 		kh_session_turn(session);
+}
+
+/* A tunnel to where nothing is allowed any more has no use but to wait. */
+void kh_session_recheck(struct kh_session *session)
+{
+	const struct kh_policy *policy = session->loop->gen->policy;
+	uint16_t tenant = session->door->config->tenant;
+
+	if (session->exchange) {
+		kh_exchange_recheck(session->exchange);
+		kh_session_turn(session);
+		return;
+	}
+	if (session->tunnel &&
+	    !kh_policy_knows_host(policy, tenant, KH_SCHEME_HTTPS, &session->authority.host,
+				  session->authority.port) &&
+	    !kh_policy_knows_host(policy, tenant, KH_SCHEME_HTTP, &session->authority.host,
+				  session->authority.port))
+		kh_session_kill(session, KH_ERR_ABORTED, "the rules changed");
 }
 
 void kh_session_refuse(struct kh_session *session, const struct kh_err *err)

@@ -13,7 +13,7 @@ enum { TLS_HANDSHAKE_RECORD = 0x16 };
 
 void kh_tunnel_deny(struct kh_session *session, const struct kh_err *err)
 {
-	const struct kh_config *config = session->loop->worker->config;
+	const struct kh_config *config = session->loop->gen->config;
 	char id[KH_EXCHANGE_ID_BYTES];
 
 	kh_exchange_id(id);
@@ -113,7 +113,7 @@ void kh_tunnel_first_bytes(struct kh_session *session)
 	kh_stream_watch(session->down.stream, 0);
 	if (!kh_stream_accept_tls(session->down.stream, session->loop->down_ctx, in,
 				  &session->authority.host,
-				  session->loop->worker->config->timeouts.handshake)) {
+				  session->loop->gen->config->timeouts.handshake)) {
 		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
 		return;
 	}

@@ -24,7 +24,8 @@ static void make_key(const struct kh_exchange *x, struct kh_up_key *key)
 		.host = x->authority.host,
 		.port = x->authority.port,
 		.scheme = x->scheme,
-		.tenant = door->config->tenant,
+		.generation = x->gen->number,
+		.tenant = x->tenant,
 		.credential = x->credential ? x->credential_index : -1,
 		.door = x->decision.rule->client_auth_pass ? door->index : -1,
 	};
@@ -32,8 +33,8 @@ static void make_key(const struct kh_exchange *x, struct kh_up_key *key)
 
 static bool same_key(const struct kh_up_key *a, const struct kh_up_key *b)
 {
-	return a->port == b->port && a->scheme == b->scheme && a->tenant == b->tenant &&
-	       a->credential == b->credential && a->door == b->door &&
+	return a->port == b->port && a->scheme == b->scheme && a->generation == b->generation &&
+	       a->tenant == b->tenant && a->credential == b->credential && a->door == b->door &&
 	       kh_host_eq(&a->host, &b->host);
 }
 
@@ -82,8 +83,9 @@ void kh_up_release(struct kh_up *up, bool keep)
 	struct kh_loop *loop = up->loop;
 
 	up->exchange = NULL;
-	if (up->state != KH_UP_BUSY || !keep || !up->reusable || loop->draining || up->leg.failed ||
-	    kh_buf_len(&up->leg.out) || kh_buf_len(&up->in) || !kh_h1_is_idle(up->h1) ||
+	if (up->state != KH_UP_BUSY || !keep || !up->reusable || loop->draining ||
+	    up->key.generation != loop->gen->number || up->leg.failed || kh_buf_len(&up->leg.out) ||
+	    kh_buf_len(&up->in) || !kh_h1_is_idle(up->h1) ||
 	    count_same(loop, &up->key) >= KH_LIMIT_POOL_IDLE_PER_KEY) {
 		kh_up_close(up);
 		return;
@@ -104,7 +106,7 @@ void kh_up_release(struct kh_up *up, bool keep)
 void kh_up_tick(struct kh_loop *loop)
 {
 	uint64_t now = kh_clock_mono_ms();
-	uint32_t idle = loop->worker->config->timeouts.idle_up;
+	uint32_t idle = loop->gen->config->timeouts.idle_up;
 
 	while (!kh_list_is_empty(&loop->idle_ups)) {
 		struct kh_up *up = kh_container_of(loop->idle_ups.next, struct kh_up, link);
@@ -217,12 +219,12 @@ static void on_dialled(int fd, const struct kh_sockaddr *peer, const struct kh_e
 		return;
 	}
 	/* A ticket of one tenant or credential never resumes another's session. */
-	snprintf(key, sizeof(key), "%u/%d/%d/%s:%u", up->key.tenant, up->key.credential,
-		 up->key.door, up->key.host.text, up->key.port);
+	snprintf(key, sizeof(key), "%u/%u/%d/%d/%s:%u", up->key.generation, up->key.tenant,
+		 up->key.credential, up->key.door, up->key.host.text, up->key.port);
 	up->state = KH_UP_HANDSHAKE;
 	if (!kh_stream_connect_tls(up->leg.stream, up->loop->up_ctx, &up->key.host,
 				   up->loop->sessions, key,
-				   up->loop->worker->config->timeouts.handshake)) {
+				   up->loop->gen->config->timeouts.handshake)) {
 		kh_err_set(&none, KH_ERR_NO_MEMORY, "no memory for a TLS connection");
 		failed(up, &none);
 	}
@@ -230,7 +232,7 @@ static void on_dialled(int fd, const struct kh_sockaddr *peer, const struct kh_e
 
 static void dial(struct kh_up *up, const struct kh_addresses *addresses)
 {
-	const struct kh_config *config = up->loop->worker->config;
+	const struct kh_config *config = up->loop->gen->config;
 	struct kh_err err = KH_ERR_INIT;
 
 	up->state = KH_UP_DIALING;
@@ -297,7 +299,7 @@ void kh_up_acquire(struct kh_exchange *x, bool fresh)
 		up->state = KH_UP_RESOLVING;
 		up->lookup =
 			kh_resolver_lookup(loop->resolver, &key.host, key.port,
-					   loop->worker->config->timeouts.resolve, on_resolved, up);
+					   loop->gen->config->timeouts.resolve, on_resolved, up);
 		if (up->lookup)
 			return;
 	}

@@ -71,12 +71,11 @@ static unsigned count_threads(const struct kh_config *config)
 static bool make_loops(struct kh_beginning *b, struct kh_err *err)
 {
 	struct kh_worker *w = b->worker;
-	unsigned n = count_threads(w->config);
+	unsigned n = count_threads(w->current->config);
 	(void)mallopt(M_ARENA_MAX, (int)(n < ARENAS_MOST ? n + 1 : ARENAS_MOST));
 	w->loops = calloc(n, sizeof(struct kh_loop *));
-	w->connections = calloc(w->n_listeners + 1, sizeof(*w->connections));
 	b->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (!w->loops || !w->connections || b->done < 0)
+	if (!w->loops || b->done < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "event threads");
 	for (; w->n_loops < n; w->n_loops++) {
 		w->loops[w->n_loops] = kh_loop_new(w, w->n_loops, kh_buf_view(&b->resolv_conf),
@@ -169,7 +168,7 @@ static bool lock_in_and_serve(struct kh_beginning *b, struct kh_err *err)
 {
 	struct kh_worker *w = b->worker;
 	raise_descriptor_limit();
-	return make_loops(b, err) && kh_lockin(w->config->worker_user, err) &&
+	return make_loops(b, err) && kh_lockin(w->current->config->worker_user, err) &&
 	       start_threads(b, err) &&
 	       kh_channel_send(&w->channel, KH_CHANNEL_READY, 0, (struct kh_slice){ "", 0 }, NULL,
 			       0, err);
@@ -185,6 +184,35 @@ static void drain(struct kh_worker *w)
 		kh_loop_post_drain(w->loops[i]);
 }
 
+static bool is_reload(enum kh_channel_type type)
+{
+	return type == KH_CHANNEL_SNAPSHOT || type == KH_CHANNEL_LISTENERS || type == KH_CHANNEL_GO;
+}
+
+/* SNAPSHOT, LISTENERS and GO once more. What the keeper has checked the worker can read; when it
+ * can't (no memory), it must not go on under rules that are no longer in force. */
+static bool take_reload(struct kh_worker *w, struct kh_channel_message *message, struct kh_err *err)
+{
+	if (message->type == KH_CHANNEL_SNAPSHOT) {
+		kh_generation_unref(w->next);
+		w->next = kh_generation_take_snapshot(message, w->current, err);
+		return w->next != NULL;
+	}
+	if (!w->next)
+		return kh_err_set(err, KH_ERR_INTERNAL, "it does not begin with a snapshot");
+	if (message->type == KH_CHANNEL_LISTENERS)
+		return kh_generation_take_listeners(w->next, message, err);
+	if (!kh_generation_is_whole(w->next))
+		return kh_err_set(err, KH_ERR_INTERNAL, "listeners are missing");
+	for (unsigned i = 0; i < w->n_loops; i++)
+		kh_loop_post_reload(w->loops[i], w->next);
+	kh_log_set_level(w->next->config->log_level);
+	kh_generation_unref(w->current);
+	w->current = w->next;
+	w->next = NULL;
+	return true;
+}
+
 /* Return: the keeper is still there and understood. */
 static bool take_message(struct kh_worker *w)
 {
@@ -195,7 +223,12 @@ static bool take_message(struct kh_worker *w)
 	if (got != KH_CHANNEL_GOT)
 		return false;
 	bool ok = false;
-	if (message.type == KH_CHANNEL_LEAF)
+	struct kh_err err = KH_ERR_INIT;
+	if (is_reload(message.type)) {
+		ok = take_reload(w, &message, &err);
+		if (!ok)
+			kh_log_error("reload: %s", err.text);
+	} else if (message.type == KH_CHANNEL_LEAF)
 		ok = kh_asks_leaf_came(w, message.body);
 	else if (message.type == KH_CHANNEL_CREDENTIAL)
 		ok = kh_asks_credential_came(w, &message);

@@ -14,7 +14,7 @@
 
 struct kh_loop;
 
-/* One a credential of the configuration, under `lock` of the worker. */
+/* One a credential of the configuration, under its generation's lock. */
 enum kh_slot_state { KH_SLOT_EMPTY = 0, KH_SLOT_ASKED, KH_SLOT_FULL, KH_SLOT_MISSING };
 struct kh_credential_slot {
 	enum kh_slot_state state;
@@ -22,26 +22,54 @@ struct kh_credential_slot {
 	uint64_t missing_since_ms; /* MISSING: asked again after a second */
 };
 
+/* What a listener's connections are counted by, over all threads and generations. */
+struct kh_gate {
+	atomic_uint refs;
+	atomic_uint connections;
+};
+
+/* A configuration in force (generation.c): what a reload replaces, all at once. Counted; but for
+ * the slots nothing in it changes. */
+struct kh_generation {
+	atomic_uint refs;
+	uint32_t number; /* the keeper's; messages about credentials carry it, so that an index is
+			    never taken for one of another configuration */
+	struct kh_config *config;
+	struct kh_policy *policy;
+	int *listeners; /* in the order of config->listeners; owned */
+	size_t n_listeners;
+	struct kh_gate **gates; /* likewise */
+	pthread_mutex_t lock;	/* slots */
+	struct kh_credential_slot *slots;
+};
+
 /* The main thread owns the channel's receiving end; all else is set before the event threads start,
  * or locked. */
 struct kh_worker {
 	struct kh_channel channel;
-	struct kh_config *config;
-	struct kh_policy *policy;
+	struct kh_generation *current; /* the main thread's reference; loops have their own */
+	struct kh_generation *next;    /* a reload that has begun */
 	struct kh_leaves *leaves;
 	struct kh_roots *roots;
 	struct kh_journal *journal;
 	int journal_fd;
-	int *listeners; /* in the order of config->listeners */
-	size_t n_listeners;
 	struct kh_loop **loops;
 	unsigned n_loops;
 	atomic_bool draining;
-	atomic_uint *connections; /* open ones, one a listener; made before the loops */
-	pthread_mutex_t lock;	  /* slots, wanted leaves */
-	struct kh_credential_slot *slots;
-	struct kh_wanted_leaf *wanted; /* hosts asked for and not yet answered (worker.c) */
+	pthread_mutex_t lock;	       /* wanted leaves */
+	struct kh_wanted_leaf *wanted; /* hosts asked for and not yet answered (asks.c) */
 };
+
+/* generation.c */
+struct kh_generation *kh_generation_ref(struct kh_generation *g);
+void kh_generation_unref(struct kh_generation *g);
+/* From SNAPSHOT; `before` is the one in force, or NULL. */
+struct kh_generation *kh_generation_take_snapshot(struct kh_channel_message *message,
+						  const struct kh_generation *before,
+						  struct kh_err *err);
+bool kh_generation_take_listeners(struct kh_generation *g, struct kh_channel_message *message,
+				  struct kh_err *err);
+bool kh_generation_is_whole(const struct kh_generation *g);
 
 /* worker.c, for the event threads; safe from any of them. */
 /* Asks the keeper unless it was asked already; the answer comes to every loop by kh_loop_post_leaf.
@@ -49,8 +77,8 @@ struct kh_worker {
 bool kh_worker_want_leaf(struct kh_worker *worker, const struct kh_host *host);
 /* FULL: *out is a reference for the caller. ASKED: the answer comes by kh_loop_post_credential.
  * MISSING: no value. */
-enum kh_slot_state kh_worker_secret(struct kh_worker *worker, uint16_t index,
-				    struct kh_secret **out);
+enum kh_slot_state kh_worker_secret(struct kh_worker *worker, struct kh_generation *g,
+				    uint16_t index, struct kh_secret **out);
 
 /* loop.c: one event thread. */
 /* Before the lock-in: event base, resolver, TLS contexts; opens nothing afterwards. */
@@ -61,7 +89,9 @@ void kh_loop_run(struct kh_loop *loop);
 void kh_loop_free(struct kh_loop *loop);
 /* From the main thread: wake the loop and tell it. */
 void kh_loop_post_leaf(struct kh_loop *loop, const struct kh_host *host, bool found);
-void kh_loop_post_credential(struct kh_loop *loop, uint16_t index);
+void kh_loop_post_credential(struct kh_loop *loop, uint32_t generation, uint16_t index);
+/* Takes a reference of its own. */
+void kh_loop_post_reload(struct kh_loop *loop, struct kh_generation *g);
 void kh_loop_post_drain(struct kh_loop *loop);
 
 /* lockin.c: the worker's own cage, in stages; each says what must hold before and what holds after.

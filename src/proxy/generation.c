@@ -1,0 +1,145 @@
+/*
+ * generation.c - a configuration in force, and the next one in the making
+ *
+ * All that a reload replaces hangs on one object. Each event thread holds the one in force and
+ * takes the next between two turns; an exchange holds the one that it was decided under, so rules
+ * and credentials that it points to stay. What counts a listener's connections belongs to the
+ * listener and goes from one generation to the next.
+ */
+
+#include "worker_internal.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/file.h>
+#include <keyhole/wire.h>
+
+enum { SNAPSHOT_BYTES = 512 * 1024 * 1024 };
+
+static bool not_understood(struct kh_err *err)
+{
+	return kh_err_set(err, KH_ERR_INTERNAL, "the keeper's message is not understood");
+}
+
+static void free_generation(struct kh_generation *g)
+{
+	for (size_t i = 0; i < g->n_listeners; i++)
+		if (g->listeners[i] >= 0)
+			(void)close(g->listeners[i]);
+	for (size_t i = 0; g->gates && i < g->config->n_listeners; i++) {
+		if (g->gates[i] && atomic_fetch_sub(&g->gates[i]->refs, 1) == 1)
+			free(g->gates[i]);
+	}
+	for (size_t i = 0; g->slots && i < g->config->n_credentials; i++)
+		kh_secret_unref(g->slots[i].secret);
+	kh_policy_unref(g->policy);
+	kh_config_free(g->config);
+	free(g->listeners);
+	free(g->gates);
+	free(g->slots);
+	pthread_mutex_destroy(&g->lock);
+	free(g);
+}
+
+struct kh_generation *kh_generation_ref(struct kh_generation *g)
+{
+	atomic_fetch_add_explicit(&g->refs, 1, memory_order_relaxed);
+	return g;
+}
+
+void kh_generation_unref(struct kh_generation *g)
+{
+	if (g && atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) == 1)
+		free_generation(g);
+}
+
+static struct kh_gate *find_gate(const struct kh_generation *g, const char *path)
+{
+	for (size_t i = 0; g && i < g->config->n_listeners; i++)
+		if (strcmp(g->config->listeners[i].unix_path, path) == 0)
+			return g->gates[i];
+	return NULL;
+}
+
+static bool make_gates(struct kh_generation *g, const struct kh_generation *before)
+{
+	for (size_t i = 0; i < g->config->n_listeners; i++) {
+		struct kh_gate *gate = find_gate(before, g->config->listeners[i].unix_path);
+		if (gate)
+			atomic_fetch_add(&gate->refs, 1);
+		else if ((gate = calloc(1, sizeof(*gate))))
+			atomic_init(&gate->refs, 1);
+		else
+			return false;
+		g->gates[i] = gate;
+	}
+	return true;
+}
+
+static bool fill(struct kh_generation *g, const struct kh_generation *before, struct kh_err *err)
+{
+	const struct kh_config *config = g->config;
+
+	g->policy = kh_policy_compile(config, err);
+	if (!g->policy)
+		return false;
+	g->listeners = calloc(config->n_listeners + 1, sizeof(*g->listeners));
+	g->gates = calloc(config->n_listeners + 1, sizeof(struct kh_gate *));
+	g->slots = calloc(config->n_credentials + 1, sizeof(*g->slots));
+	if (!g->listeners || !g->gates || !g->slots || !make_gates(g, before))
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "configuration: no memory");
+	return true;
+}
+
+struct kh_generation *kh_generation_take_snapshot(struct kh_channel_message *message,
+						  const struct kh_generation *before,
+						  struct kh_err *err)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf bytes;
+
+	kh_buf_init(&bytes, SNAPSHOT_BYTES);
+	if (message->n_fds != 1) {
+		not_understood(err);
+		return NULL;
+	}
+	if (!kh_file_read_fd(message->fds[0], &bytes, err))
+		return NULL;
+	struct kh_config *config = kh_config_decode(kh_buf_view(&bytes), err);
+	if (!config)
+		return NULL;
+	struct kh_generation *g = calloc(1, sizeof(*g));
+	if (!g) {
+		kh_config_free(config);
+		kh_err_set(err, KH_ERR_NO_MEMORY, "configuration: no memory");
+		return NULL;
+	}
+	atomic_init(&g->refs, 1);
+	pthread_mutex_init(&g->lock, NULL);
+	g->number = message->ref;
+	g->config = config;
+	if (fill(g, before, err))
+		return g;
+	free_generation(g);
+	return NULL;
+}
+
+bool kh_generation_take_listeners(struct kh_generation *g, struct kh_channel_message *message,
+				  struct kh_err *err)
+{
+	struct kh_wire_reader r = { .rest = message->body };
+	uint32_t count = kh_wire_u32(&r), first = kh_wire_u32(&r);
+
+	if (!kh_wire_done(&r) || count != message->n_fds || count == 0 || first != g->n_listeners ||
+	    count > g->config->n_listeners - g->n_listeners)
+		return not_understood(err);
+	for (unsigned i = 0; i < message->n_fds; i++)
+		g->listeners[g->n_listeners++] = kh_steal_fd(&message->fds[i]);
+	return true;
+}
+
+bool kh_generation_is_whole(const struct kh_generation *g)
+{
+	return g->n_listeners == g->config->n_listeners;
+}
