@@ -51,7 +51,8 @@ enum {
 	 */
 	KH_LIMIT_LEAVES_PER_SECOND = 50,
 	KH_LIMIT_LEAVES_BURST = 500,
-	/* All leaves together, in the keeper: a worker that was taken over and uses the CA key up. */
+	/* All leaves together, in the keeper: a worker that was taken over and uses the CA key up.
+	 */
 	KH_LIMIT_SIGNATURES_PER_SECOND = 1000,
 	KH_LIMIT_SIGNATURES_BURST = 4000,
 	/* Hosts for which a leaf was asked and has not come. */

@@ -137,11 +137,12 @@ static bool decide_request(struct framing *f)
 	if (f->n_host == 0 && (message->minor == 1 || (!connect && message->target.ptr[0] == '/') ||
 			       kh_slice_eq(message->target, KH_SLICE("*"))))
 		return refuse(f, "no Host");
+	/* RFC 9110 §9.3.6: no content, and some clients say so. */
 	if (connect && (f->n_coding > 0 || message->content_length > 0))
 		return refuse(f, "CONNECT with content");
 	if (f->n_coding > 0)
 		message->framing = KH_FRAMING_CHUNKED;
-	else if (f->n_length > 0)
+	else if (f->n_length > 0 && !connect)
 		message->framing = KH_FRAMING_LENGTH;
 	if (f->n_expect > 0) {
 		if (f->expect_odd)

@@ -97,7 +97,7 @@ static void test_connect(void **state)
 	reads("CONNECT a.example:443 HTTP/1.0\r\n\r\n",
 	      "HEAD CONNECT a.example:443 1.0 none\nEND\n");
 	reads("CONNECT a.example:443 HTTP/1.1\r\n" H "Content-Length: 0\r\n\r\n",
-	      "HEAD CONNECT a.example:443 1.1 length 0 keep\n" HOST_LOG
+	      "HEAD CONNECT a.example:443 1.1 none 0 keep\n" HOST_LOG
 	      "  Content-Length=0\nEND\n");
 	refuses(REQUEST_MALFORMED, "CONNECT a:443 HTTP/1.1\r\n" H "Content-Length: 1\r\n\r\n");
 	refuses(REQUEST_MALFORMED,
