@@ -29,7 +29,6 @@ struct socket {
 };
 
 struct question {
-	struct kh_dns *dns;
 	kh_dns_cb *cb;
 	void *arg;
 	uint8_t family;
@@ -40,9 +39,7 @@ struct kh_dns {
 	ares_channel channel;
 	struct event *timer;
 	struct socket *sockets;
-	unsigned open;					 /* questions */
-	struct kh_sockaddr servers[KH_NAMESERVERS_MOST]; /* to be set when nothing is open */
-	size_t n_servers;
+	unsigned open; /* questions */
 };
 
 /* ---- c-ares' sockets and timer on the loop ---- */
@@ -57,35 +54,12 @@ static void rearm(struct kh_dns *dns)
 		event_del(dns->timer);
 }
 
-static void apply_servers(struct kh_dns *dns)
-{
-	struct ares_addr_port_node nodes[KH_NAMESERVERS_MOST];
-	if (dns->n_servers == 0 || dns->open > 0)
-		return;
-	for (size_t i = 0; i < dns->n_servers; i++) {
-		const struct kh_sockaddr *from = &dns->servers[i];
-		nodes[i] = (struct ares_addr_port_node){
-			.next = i + 1 < dns->n_servers ? &nodes[i + 1] : NULL,
-			.family = from->any.sa_family,
-		};
-		if (from->any.sa_family == AF_INET6)
-			memcpy(&nodes[i].addr.addr6, &from->v6.sin6_addr, 16);
-		else
-			memcpy(&nodes[i].addr.addr4, &from->v4.sin_addr, 4);
-		nodes[i].udp_port = nodes[i].tcp_port = ntohs(
-			from->any.sa_family == AF_INET6 ? from->v6.sin6_port : from->v4.sin_port);
-	}
-	if (ares_set_servers_ports(dns->channel, nodes) == ARES_SUCCESS)
-		dns->n_servers = 0;
-}
-
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct kh_dns *dns = arg;
 	(void)fd;
 	(void)what;
 	ares_process_fd(dns->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
-	apply_servers(dns);
 	rearm(dns);
 }
 
@@ -94,7 +68,6 @@ static void on_socket(evutil_socket_t fd, short what, void *arg)
 	struct kh_dns *dns = ((struct socket *)arg)->dns; /* the socket may go away below */
 	ares_process_fd(dns->channel, what & EV_READ ? fd : ARES_SOCKET_BAD,
 			what & EV_WRITE ? fd : ARES_SOCKET_BAD);
-	apply_servers(dns);
 	rearm(dns);
 }
 
@@ -206,9 +179,25 @@ void kh_dns_free(struct kh_dns *dns)
 
 void kh_dns_set_servers(struct kh_dns *dns, const struct kh_sockaddr *servers, size_t n)
 {
-	dns->n_servers = n < KH_NAMESERVERS_MOST ? n : KH_NAMESERVERS_MOST;
-	memcpy(dns->servers, servers, dns->n_servers * sizeof *servers);
-	apply_servers(dns);
+	struct ares_addr_port_node nodes[KH_NAMESERVERS_MOST];
+	if (n > KH_NAMESERVERS_MOST)
+		n = KH_NAMESERVERS_MOST;
+	for (size_t i = 0; i < n; i++) {
+		bool is_v6 = servers[i].any.sa_family == AF_INET6;
+		uint16_t port = ntohs(is_v6 ? servers[i].v6.sin6_port : servers[i].v4.sin_port);
+		nodes[i] = (struct ares_addr_port_node){
+			.next = i + 1 < n ? &nodes[i + 1] : NULL,
+			.family = is_v6 ? AF_INET6 : AF_INET,
+			.udp_port = port,
+			.tcp_port = port,
+		};
+		if (is_v6)
+			memcpy(&nodes[i].addr.addr6, &servers[i].v6.sin6_addr, 16);
+		else
+			memcpy(&nodes[i].addr.addr4, &servers[i].v4.sin_addr, 4);
+	}
+	ares_cancel(dns->channel); /* c-ares refuses new servers while a question is open */
+	(void)ares_set_servers_ports(dns->channel, n ? nodes : NULL);
 }
 
 /* ---- questions ---- */
@@ -253,7 +242,6 @@ static void on_answer(void *arg, int status, int timeouts, unsigned char *answer
 	size_t n = 0;
 	(void)timeouts;
 	free(arg);
-	question.dns->open--;
 	if (status == ARES_SUCCESS)
 		n = question.family == 4 ? read_v4(answer, len, list, &ttl, &status)
 					 : read_v6(answer, len, list, &ttl, &status);
@@ -269,8 +257,7 @@ static void ask(struct kh_dns *dns, const char *name, uint8_t family, kh_dns_cb 
 		cb(arg, family, ARES_ENOMEM, NULL, 0, 0);
 		return;
 	}
-	*question = (struct question){ .dns = dns, .cb = cb, .arg = arg, .family = family };
-	dns->open++;
+	*question = (struct question){ .cb = cb, .arg = arg, .family = family };
 	ares_query(dns->channel, name, ns_c_in, family == 4 ? ns_t_a : ns_t_aaaa, on_answer,
 		   question);
 }

@@ -3,6 +3,24 @@
 
 #include <stdlib.h>
 
+enum { DNS_PORT = 53 };
+
+void kh_ip_to_sockaddr(const struct kh_ip *ip, uint16_t port, struct kh_sockaddr *out)
+{
+	*out = (struct kh_sockaddr){ 0 };
+	if (ip->family == 4) {
+		out->v4.sin_family = AF_INET;
+		out->v4.sin_port = htons(port);
+		memcpy(&out->v4.sin_addr, ip->addr, 4);
+		out->len = sizeof out->v4;
+	} else {
+		out->v6.sin6_family = AF_INET6;
+		out->v6.sin6_port = htons(port);
+		memcpy(&out->v6.sin6_addr, ip->addr, 16);
+		out->len = sizeof out->v6;
+	}
+}
+
 static bool is_blank(char c)
 {
 	return c == ' ' || c == '\t' || c == '\r';
@@ -71,9 +89,9 @@ static void read_options(struct kh_resolv_conf *out, struct kh_slice line)
 static void read_nameserver(struct kh_resolv_conf *out, struct kh_slice line)
 {
 	struct kh_slice word;
-	if (out->n_servers < KH_NAMESERVERS_MOST && next_word(&line, &word) &&
-	    kh_sockaddr_parse(&out->servers[out->n_servers], word, 53, NULL))
-		out->n_servers++;
+	struct kh_ip ip;
+	if (out->n_servers < KH_NAMESERVERS_MOST && next_word(&line, &word) && parse_ip(word, &ip))
+		kh_ip_to_sockaddr(&ip, DNS_PORT, &out->servers[out->n_servers++]);
 }
 
 void kh_resolv_conf_parse(struct kh_resolv_conf *out, struct kh_slice text)
@@ -89,9 +107,8 @@ void kh_resolv_conf_parse(struct kh_resolv_conf *out, struct kh_slice text)
 		else if (kh_slice_eq(word, KH_SLICE("options")))
 			read_options(out, line);
 	}
-	if (out->n_servers == 0 &&
-	    kh_sockaddr_parse(&out->servers[0], KH_SLICE("127.0.0.1:53"), 53, NULL))
-		out->n_servers = 1;
+	if (out->n_servers == 0)
+		read_nameserver(out, KH_SLICE("127.0.0.1"));
 }
 
 /* ---- hosts ---- */

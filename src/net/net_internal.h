@@ -11,6 +11,8 @@ struct kh_ip {
 
 /* ---- etc.c: texts that the keeper has read; nothing is opened ---- */
 
+void kh_ip_to_sockaddr(const struct kh_ip *ip, uint16_t port, struct kh_sockaddr *out);
+
 enum { KH_NAMESERVERS_MOST = 8 };
 
 struct kh_resolv_conf {
@@ -46,7 +48,7 @@ struct kh_dns *kh_dns_new(struct event_base *base, const struct kh_resolv_conf *
 void kh_dns_free(struct kh_dns *dns); /* open questions are answered with ARES_EDESTRUCTION */
 /* Asks for A and AAAA: the callback comes twice, once a family. */
 void kh_dns_ask(struct kh_dns *dns, const char *name, kh_dns_cb *cb, void *arg);
-/* Takes effect when no question is open. */
+/* Open questions are answered with ARES_ECANCELLED. */
 void kh_dns_set_servers(struct kh_dns *dns, const struct kh_sockaddr *servers, size_t n);
 
 #endif

@@ -7,8 +7,8 @@
  *
  * A name that is being asked for is one `query`; whoever wants it meanwhile joins. A query outlives
  * the lookups that wait for it: what comes late still fills the cache. When one family has
- * answered with addresses, the other has 50 ms more (RFC 8305 §3): half of the world's nameservers
- * that are broken are broken for AAAA only.
+ * answered with addresses, the other has 50 ms more (RFC 8305 §3): many a nameserver that is broken
+ * is broken for AAAA only.
  */
 #include "net_internal.h"
 
@@ -44,6 +44,7 @@ struct link {
 };
 
 struct query {
+	struct link link; /* first: of the resolver's open queries */
 	struct kh_resolver *resolver;
 	struct link waiting;
 	struct event *patience; /* for the second family */
@@ -77,6 +78,8 @@ struct kh_resolver {
 	struct kh_dns *dns;
 	struct kh_lru *cache;	/* name → answer */
 	struct kh_lru *queries; /* name → query */
+	struct link open;	/* the same queries */
+	bool changing;		/* its nameservers: what is cancelled is asked again */
 	struct link ready;
 	struct event *flush;
 	size_t n_lookups;
@@ -164,22 +167,6 @@ static void interleave_mixed(struct answer *answer, const struct kh_ip *list, si
 	interleave(answer, v6, n6, v4, n4);
 }
 
-static void to_sockaddr(const struct kh_ip *ip, uint16_t port, struct kh_sockaddr *out)
-{
-	*out = (struct kh_sockaddr){ 0 };
-	if (ip->family == 4) {
-		out->v4.sin_family = AF_INET;
-		out->v4.sin_port = htons(port);
-		memcpy(&out->v4.sin_addr, ip->addr, 4);
-		out->len = sizeof out->v4;
-	} else {
-		out->v6.sin6_family = AF_INET6;
-		out->v6.sin6_port = htons(port);
-		memcpy(&out->v6.sin6_addr, ip->addr, 16);
-		out->len = sizeof out->v6;
-	}
-}
-
 /* ---- lookups ---- */
 
 static void lookup_free(struct kh_lookup *lookup)
@@ -217,7 +204,7 @@ static void deliver(struct kh_lookup *lookup)
 		kh_err_set(&err, answer->code, "%s: %s", lookup->host.text, answer->why);
 	} else {
 		for (size_t i = 0; i < answer->count; i++)
-			to_sockaddr(&answer->list[i], lookup->port, &addresses.list[i]);
+			kh_ip_to_sockaddr(&answer->list[i], lookup->port, &addresses.list[i]);
 		addresses.count = answer->count;
 	}
 	lookup_free(lookup);
@@ -268,6 +255,7 @@ static void free_waiting(struct link *head)
 
 static void query_free(struct query *query)
 {
+	link_remove(&query->link);
 	free_waiting(&query->waiting);
 	event_free(query->patience);
 	free(query);
@@ -278,37 +266,42 @@ static void drop_query(void *value)
 	query_free(value);
 }
 
-/* The worse of the two families' failures. */
+/* How much a status of c-ares says about what is wrong, in rising order. */
+static int telling(int status)
+{
+	switch (status) {
+	case ARES_SUCCESS:
+	case ARES_ENODATA:
+		return 0;
+	case ARES_ENOTFOUND:
+		return 1;
+	case ARES_ETIMEOUT:
+		return 2;
+	default:
+		return 3;
+	case ARES_ECONNREFUSED:
+		return 4;
+	}
+}
+
+/* The more telling of the two families' failures. */
 static struct answer *explain(const struct query *query)
 {
-	const int status[2] = { query->status4, query->status6 };
-	enum kh_err_code code = KH_ERR_NAME_NOT_FOUND;
-	const char *why = "the name has no address";
-	for (int i = 0; i < 2; i++) {
-		switch (status[i]) {
-		case ARES_SUCCESS:
-		case ARES_ENODATA:
-			break;
-		case ARES_ENOTFOUND:
-			if (code == KH_ERR_NAME_NOT_FOUND)
-				why = "there is no such name";
-			break;
-		case ARES_ETIMEOUT:
-			code = KH_ERR_DNS_TIMEOUT;
-			why = "no nameserver answered in time";
-			break;
-		case ARES_ENOMEM:
-			code = KH_ERR_NO_MEMORY;
-			why = "no memory";
-			break;
-		default:
-			if (code == KH_ERR_NAME_NOT_FOUND) {
-				code = KH_ERR_DNS_ERROR;
-				why = ares_strerror(status[i]);
-			}
-		}
+	int status = telling(query->status4) >= telling(query->status6) ? query->status4
+									: query->status6;
+	switch (status) {
+	case ARES_SUCCESS:
+	case ARES_ENODATA:
+		return answer_new(KH_ERR_NAME_NOT_FOUND, "the name has no address");
+	case ARES_ENOTFOUND:
+		return answer_new(KH_ERR_NAME_NOT_FOUND, "there is no such name");
+	case ARES_ETIMEOUT:
+		return answer_new(KH_ERR_DNS_TIMEOUT, "no nameserver answered in time");
+	case ARES_ECONNREFUSED:
+		return answer_new(KH_ERR_DNS_ERROR, "no nameserver can be reached");
+	default:
+		return answer_new(KH_ERR_DNS_ERROR, ares_strerror(status));
 	}
-	return answer_new(code, why);
 }
 
 static struct answer *conclude(const struct query *query)
@@ -359,8 +352,9 @@ static void on_dns(void *arg, uint8_t family, int status, const struct kh_ip *li
 {
 	struct query *query = arg;
 	struct timeval patience = { .tv_usec = SECOND_FAMILY_MS * 1000 };
-	if (status == ARES_EDESTRUCTION)
-		return; /* the resolver goes, and its queries with it */
+	/* The resolver goes, and its queries with it; or other nameservers are asked instead. */
+	if (status == ARES_EDESTRUCTION || (status == ARES_ECANCELLED && query->resolver->changing))
+		return;
 	if (family == 4) {
 		query->open4 = false;
 		query->status4 = status;
@@ -377,7 +371,7 @@ static void on_dns(void *arg, uint8_t family, int status, const struct kh_ip *li
 	if (!query->open4 && !query->open6) {
 		if (!query->asking)
 			finish(query);
-	} else if (n > 0) {
+	} else if (n > 0 || status == ARES_ECONNREFUSED) {
 		event_add(query->patience, &patience);
 	}
 }
@@ -390,8 +384,7 @@ static struct query *query_new(struct kh_resolver *resolver, const struct kh_hos
 	if (!query)
 		return NULL;
 	query->resolver = resolver;
-	query->open4 = query->open6 = true;
-	query->ttl_s = UINT32_MAX;
+	link_init(&query->link);
 	link_init(&query->waiting);
 	memcpy(query->name, host->text, sizeof query->name);
 	query->patience = event_new(resolver->base, -1, 0, on_patience, query);
@@ -401,7 +394,21 @@ static struct query *query_new(struct kh_resolver *resolver, const struct kh_hos
 		free(query);
 		return NULL;
 	}
+	link_append(&resolver->open, &query->link);
 	return query;
+}
+
+/* The query may be over when this returns: c-ares fails at once where there is no nameserver. */
+static void send_questions(struct query *query)
+{
+	query->open4 = query->open6 = true;
+	query->n4 = query->n6 = 0;
+	query->ttl_s = UINT32_MAX;
+	query->asking = true;
+	kh_dns_ask(query->resolver->dns, query->name, on_dns, query);
+	query->asking = false;
+	if (!query->open4 && !query->open6)
+		finish(query);
 }
 
 /* Joins the query for the name, or begins it. */
@@ -420,11 +427,7 @@ static bool ask(struct kh_resolver *resolver, struct kh_lookup *lookup)
 	if (!query)
 		return false;
 	link_append(&query->waiting, &lookup->link);
-	query->asking = true; /* c-ares may answer at once: there is no nameserver, say */
-	kh_dns_ask(resolver->dns, query->name, on_dns, query);
-	query->asking = false;
-	if (!query->open4 && !query->open6)
-		finish(query);
+	send_questions(query);
 	return true;
 }
 
@@ -552,6 +555,7 @@ struct kh_resolver *kh_resolver_new(struct event_base *base, const struct kh_con
 	resolver->base = base;
 	resolver->config = config;
 	link_init(&resolver->ready);
+	link_init(&resolver->open);
 	kh_resolv_conf_parse(&resolver->conf, resolv_conf);
 	resolver->hosts = kh_hosts_new(hosts);
 	resolver->cache = kh_lru_new(CACHE_NAMES, drop_answer);
@@ -573,9 +577,16 @@ struct kh_resolver *kh_resolver_new(struct event_base *base, const struct kh_con
 
 void kh_resolver_configure(struct kh_resolver *resolver, const struct kh_config *config)
 {
+	struct link *next;
 	resolver->config = config;
 	kh_lru_clear(resolver->cache);
+	resolver->changing = true;
 	use_nameservers(resolver);
+	resolver->changing = false;
+	for (struct link *l = resolver->open.next; l != &resolver->open; l = next) {
+		next = l->next;
+		send_questions((struct query *)l);
+	}
 }
 
 void kh_resolver_free(struct kh_resolver *resolver)
