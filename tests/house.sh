@@ -37,6 +37,12 @@ if git ls-files -z | grep -zvE '^(LICENSE|tests/house\.sh)$' |
 	complain "something left for later (above)"
 fi
 
+# A row of docs/http.md names the test that holds it.
+for test in $(sed -n 's/^|.*| *\([a-z]*: .*\) |$/\1/p' docs/http.md | tr ',;' '\n\n' | sed 's/.*: *//' | grep '_'); do
+	grep -qE "test_$test\(" tests/unit/test_h1_*.c tests/unit/test_target.c ||
+		complain "docs/http.md: there is no test $test"
+done
+
 # Floors: a folder of the library includes only from folders above it in this list.
 floors='base config policy net tls http credential llm audit proxy keeper sandbox'
 for f in $(git ls-files 'src/*/*.[ch]'); do
