@@ -159,12 +159,15 @@ fuzz-replay: ## feed the committed corpora to the fuzz targets under ASan and UB
 		timeout $(UNIT_SECONDS) build/asan/fuzz/fuzz_$$n tests/fuzz/corpus/$$n || exit 1; done
 
 # --- what drives the proxy in tests and measurements: a load generator, an origin, a journal's writer
-BENCH_TOOLS := $(patsubst tests/bench/%.c,$(B)/bench/%,$(sort $(wildcard tests/bench/*.c)))
+BENCH_FILES := $(sort $(wildcard tests/bench/*.[ch]))
+BENCH_TOOLS := $(patsubst tests/bench/%.c,$(B)/bench/%,$(filter-out %.h,$(foreach f,$(BENCH_FILES),$(if \
+	$(findstring _,$(notdir $(f))),,$(f)))))
 .PHONY: bench-tools
 bench-tools: $(BENCH_TOOLS) ## build the load generator and its kin in build/bench/
-$(B)/bench/%: tests/bench/%.c $(B)/libkeyhole.a
-	$(call say,BENCH,$@)mkdir -p $(@D) && $(CC) $(KH_CFLAGS) $(HARDEN_LD) $(LDFLAGS) -o $@ $< \
-		$(B)/libkeyhole.a $(PKG_LIBS) -lpthread
+# x.c and x_*.c are one program.
+$(B)/bench/%: tests/bench/%.c $(BENCH_FILES) $(B)/libkeyhole.a
+	$(call say,BENCH,$@)mkdir -p $(@D) && $(CC) $(filter-out -MMD -MP,$(KH_CFLAGS)) $(HARDEN_LD) $(LDFLAGS) -o $@ \
+		$< $(wildcard tests/bench/$*_*.c) $(B)/libkeyhole.a $(PKG_LIBS) -lpthread
 
 # --- a closer look
 C_FILES := $(sort $(wildcard include/keyhole/*.h src/*/*.[ch] src/*/*/*.[ch] tests/unit/*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch]))
@@ -231,5 +234,5 @@ clean: ## remove build/
 	$(Q)rm -rf build
 
 ifdef BUILDS
--include $(shell find $(B)/obj $(B)/unit $(B)/fuzz $(B)/bench -name '*.d' 2>/dev/null)
+-include $(shell find $(B)/obj $(B)/unit $(B)/fuzz -name '*.d' 2>/dev/null)
 endif

@@ -1,0 +1,210 @@
+/*
+ * load.c - a load generator that speaks to a proxy's Unix socket
+ *
+ *	load --unix PATH --to HOST:PORT --ca FILE [--connections N] [--seconds S | --requests R]
+ *
+ * N clients: each connects, asks for a tunnel (CONNECT), shakes hands, and sends one request after
+ * another. At the end one JSON object: requests, errors, requests a second, times in microseconds.
+ *
+ *	--tcp HOST:PORT     the proxy's address instead of --unix
+ *	--direct HOST:PORT  no proxy: the origin's address
+ *	--plain             no TLS
+ *	--method M --path P --body BYTES --field "name: value"    (POST /echo, 1024)
+ *	--new-tunnels       one request a tunnel; times are from connect(2) on
+ *	--events            also: how late the events of the origin's /sse are
+ *	--warmup S          seconds that don't count
+ *	--timeout S         patience with one request (30)
+ *	--ids PREFIX        /PREFIX-N behind the path, and x-id: PREFIX-N
+ *	--log FILE          "got ID STATUS" and "lost ID", a line each (with --ids)
+ */
+#include <errno.h>
+#include <signal.h>
+#include <sys/un.h>
+
+#include <event2/event.h>
+
+#include "load.h"
+
+enum { MOST_CONNECTIONS = 65536, MOST_BODY = 256 * 1024 * 1024, MOST_SECONDS = 600 };
+
+static void print_report(const struct load *load, double seconds)
+{
+	static const char *const names[] = {
+#define LOAD_NAME(name, text) text,
+		LOAD_FAULTS(LOAD_NAME)
+#undef LOAD_NAME
+	};
+	const struct bench_times *t = &load->times, *e = &load->event_times;
+	const char *comma = "";
+
+	printf("{\"requests\":%" PRIu64 ",\"seconds\":%.3f,\"per_second\":%.1f,\"statuses\":{",
+	       t->count, seconds, (double)t->count / seconds);
+	for (unsigned i = 0; i < STATUSES; i++) {
+		if (load->statuses[i] == 0)
+			continue;
+		printf("%s\"%u\":%" PRIu64, comma, i, load->statuses[i]);
+		comma = ",";
+	}
+	printf("},\"errors\":{");
+	comma = "";
+	for (unsigned i = 0; i < LOAD_FAULT_COUNT; i++) {
+		if (load->faults[i] == 0)
+			continue;
+		printf("%s\"%s\":%" PRIu64, comma, names[i], load->faults[i]);
+		comma = ",";
+	}
+	printf("},\"p50_us\":%" PRIu64 ",\"p99_us\":%" PRIu64 ",\"max_us\":%" PRIu64
+	       ",\"bytes\":%" PRIu64 ",\"tunnels\":%" PRIu64,
+	       bench_quantile(t, 0.5), bench_quantile(t, 0.99), t->most, load->bytes,
+	       load->tunnels);
+	if (load->events)
+		printf(",\"events\":%" PRIu64 ",\"event_p50_us\":%" PRIu64
+		       ",\"event_p99_us\":%" PRIu64,
+		       e->count, bench_quantile(e, 0.5), bench_quantile(e, 0.99));
+	printf("}\n");
+}
+
+static void set_unix(struct load *load, const char *path)
+{
+	struct sockaddr_un *to = (struct sockaddr_un *)(void *)&load->to;
+
+	if (strlen(path) >= sizeof(to->sun_path))
+		bench_die("load: %s: too long for a socket's path", path);
+	to->sun_family = AF_UNIX;
+	memcpy(to->sun_path, path, strlen(path) + 1);
+	load->to_len = sizeof(*to);
+}
+
+static void set_address(struct load *load, const char *text)
+{
+	struct kh_sockaddr to;
+	struct kh_err err = KH_ERR_INIT;
+
+	if (!kh_sockaddr_parse(&to, kh_slice_str(text), 0, &err))
+		bench_die("load: %s", err.text);
+	memcpy(&load->to, &to.any, to.len);
+	load->to_len = to.len;
+}
+
+static void set_authority(struct load *load, const char *text)
+{
+	struct kh_err err = KH_ERR_INIT;
+	int n;
+
+	if (!kh_authority_parse(&load->authority, kh_slice_str(text), 0, &err))
+		bench_die("load: --to %s: %s", text, err.text);
+	n = snprintf(load->authority_text, sizeof(load->authority_text), "%s", text);
+	if (n < 0 || (size_t)n >= sizeof(load->authority_text))
+		bench_die("load: --to %s: too long", text);
+}
+
+static void set_tls(struct load *load, const char *ca)
+{
+	load->tls = SSL_CTX_new(TLS_client_method());
+	if (!load->tls || SSL_CTX_load_verify_file(load->tls, ca) != 1)
+		bench_die("load: --ca %s: no certificate can be read", ca);
+	SSL_CTX_set_verify(load->tls, SSL_VERIFY_PEER, NULL);
+	SSL_CTX_set_mode(load->tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_RELEASE_BUFFERS |
+					    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+}
+
+static void on_end(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	(void)event_base_loopbreak(arg);
+}
+
+static void run(struct load *load, uint64_t connections, uint64_t warmup, uint64_t seconds)
+{
+	struct load_conn **conns = calloc(connections, sizeof(*conns));
+	struct timeval in = { .tv_sec = (time_t)(warmup + seconds) };
+	struct event *end = evtimer_new(load->base, on_end, load->base),
+		     *term = evsignal_new(load->base, SIGTERM, on_end, load->base);
+	uint64_t began;
+
+	if (!conns || !end || !term || event_add(term, NULL) != 0 || event_add(end, &in) != 0)
+		bench_die("load: no events");
+	load->warm_us = began = kh_clock_mono_us() + warmup * 1000000;
+	for (uint64_t i = 0; i < connections; i++) {
+		conns[i] = load_conn_new(load);
+		if (!conns[i])
+			bench_die("load: no memory for %" PRIu64 " connections", connections);
+	}
+	(void)event_base_dispatch(load->base);
+	load->ended = true;
+	print_report(load, (double)(kh_clock_mono_us() - began) / 1e6);
+	for (uint64_t i = 0; i < connections; i++)
+		load_conn_free(conns[i]);
+	free(conns);
+	event_free(end);
+	event_free(term);
+}
+
+int main(int argc, char **argv)
+{
+	static struct load load;
+	const char *unix_path = NULL, *tcp = NULL, *direct = NULL, *to = NULL, *ca = NULL,
+		   *log = NULL;
+	uint64_t connections = 1, seconds = 0, warmup = 0, timeout = 30;
+	bool plain = false;
+	const struct bench_option options[] = {
+		{ .name = "--unix", .text = &unix_path },
+		{ .name = "--tcp", .text = &tcp },
+		{ .name = "--direct", .text = &direct },
+		{ .name = "--to", .text = &to },
+		{ .name = "--ca", .text = &ca },
+		{ .name = "--method", .text = &load.method },
+		{ .name = "--path", .text = &load.path },
+		{ .name = "--field", .text = &load.field },
+		{ .name = "--ids", .text = &load.ids },
+		{ .name = "--log", .text = &log },
+		{ .name = "--connections", .number = &connections },
+		{ .name = "--seconds", .number = &seconds },
+		{ .name = "--requests", .number = &load.most },
+		{ .name = "--warmup", .number = &warmup },
+		{ .name = "--timeout", .number = &timeout },
+		{ .name = "--body", .number = &load.body_bytes },
+		{ .name = "--plain", .flag = &plain },
+		{ .name = "--new-tunnels", .flag = &load.new_tunnels },
+		{ .name = "--events", .flag = &load.events },
+		{ .name = NULL },
+	};
+
+	load.method = "POST";
+	load.path = "/echo";
+	load.body_bytes = 1024;
+	bench_options(argc, argv, options,
+		      "usage: load --unix PATH --to HOST:PORT --ca FILE [--connections N] "
+		      "[--seconds S | --requests R] …");
+	if (!to || !unix_path + !tcp + !direct != 2 || plain == (ca != NULL) || connections == 0 ||
+	    connections > MOST_CONNECTIONS || load.body_bytes > MOST_BODY ||
+	    (seconds == 0 && load.most == 0) || (log && !load.ids))
+		bench_die("load: one of --unix, --tcp, --direct; --to; --ca or --plain; --seconds "
+			  "or --requests; --ids with --log");
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (seconds == 0)
+		seconds = MOST_SECONDS; /* should the requests never end */
+	load.timeout_ms = timeout * 1000;
+	load.direct = direct != NULL;
+	set_authority(&load, to);
+	if (unix_path)
+		set_unix(&load, unix_path);
+	else
+		set_address(&load, tcp ? tcp : direct);
+	if (ca)
+		set_tls(&load, ca);
+	load.body = malloc((size_t)load.body_bytes + 1);
+	load.log = log ? fopen(log, "ae") : NULL;
+	load.base = event_base_new();
+	if (!load.body || !load.base || (log && !load.log))
+		bench_die("load: %s", strerror(errno));
+	memset(load.body, 'x', (size_t)load.body_bytes);
+	run(&load, connections, warmup, seconds);
+	free(load.body);
+	if (load.log)
+		(void)fclose(load.log);
+	SSL_CTX_free(load.tls);
+	event_base_free(load.base);
+	return 0;
+}

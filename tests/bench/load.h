@@ -1,0 +1,95 @@
+/* load.h - the three parts of the load generator: what it counts (load.c), a connection's life
+ * (load_conn.c), responses (load_http.c) */
+#ifndef KEYHOLE_TESTS_LOAD_H
+#define KEYHOLE_TESTS_LOAD_H
+
+#include <sys/socket.h>
+
+#include <event2/event.h>
+#include <openssl/ssl.h>
+
+#include <keyhole/buf.h>
+#include <keyhole/clock.h>
+#include <keyhole/target.h>
+
+#include "bench.h"
+
+enum { READ_BYTES = 16 * 1024, STATUSES = 600 };
+
+/* What went wrong with a connection, one counter each. */
+#define LOAD_FAULTS(X) \
+	X(CONNECT, "connect") /* the proxy's socket did not take it */ \
+	X(TUNNEL, "tunnel")   /* CONNECT was not answered by 200 */ \
+	X(TLS, "tls")	      /* handshake, certificate */ \
+	X(CLOSED, "closed")   /* the end came inside a request */ \
+	X(HTTP, "http")	      /* what came is no response */ \
+	X(TIMEOUT, "timeout")
+enum load_fault {
+#define LOAD_ENUM(name, text) LOAD_FAULT_##name,
+	LOAD_FAULTS(LOAD_ENUM)
+#undef LOAD_ENUM
+		LOAD_FAULT_COUNT
+};
+
+struct load {
+	struct event_base *base;
+	SSL_CTX *tls; /* NULL: plain */
+	struct sockaddr_storage to;
+	socklen_t to_len;
+	bool direct; /* no CONNECT */
+	struct kh_authority authority;
+	char authority_text[300];
+
+	const char *method, *path, *field, *ids;
+	char *body;
+	uint64_t body_bytes, timeout_ms;
+	bool new_tunnels, events;
+	FILE *log;
+
+	uint64_t most; /* requests; 0: no bound */
+	uint64_t begun, over, warm_us;
+	bool ended;
+
+	struct bench_times times, event_times;
+	uint64_t statuses[STATUSES], faults[LOAD_FAULT_COUNT], bytes, tunnels;
+};
+
+enum load_body {
+	BODY_HEAD = 0,
+	BODY_LENGTH,
+	BODY_CHUNK_SIZE,
+	BODY_CHUNK,
+	BODY_CHUNK_END,
+	BODY_TRAILER
+};
+
+/* A response that is being read. */
+struct load_response {
+	enum load_body body;
+	unsigned status;
+	bool keep;
+	uint64_t left;
+	char line[160]; /* of an event stream */
+	size_t line_len;
+};
+
+/* Takes what it can from `in`. Return: 1 the response is whole, 0 more is needed, -1 it is none. */
+int load_response_take(struct load *load, struct load_response *response, struct kh_buf *in);
+
+enum load_state { LOAD_CONNECTING = 1, LOAD_TUNNEL, LOAD_HANDSHAKE, LOAD_REQUEST, LOAD_RESTING };
+
+struct load_conn {
+	struct load *load;
+	enum load_state state;
+	int fd;
+	SSL *ssl;
+	struct event *event, *timer;
+	struct kh_buf in, out;
+	struct load_response response;
+	uint64_t began_us, tunnel_us, id;
+};
+
+struct load_conn *load_conn_new(struct load *load);
+void load_conn_free(struct load_conn *c);
+
+#endif

@@ -1,0 +1,59 @@
+/* origin.h - the two halves of the origin: connections (origin.c) and HTTP (origin_http.c) */
+#ifndef KEYHOLE_TESTS_ORIGIN_H
+#define KEYHOLE_TESTS_ORIGIN_H
+
+#include <event2/event.h>
+#include <openssl/ssl.h>
+
+#include <keyhole/buf.h>
+#include <keyhole/clock.h>
+#include <keyhole/host.h>
+
+#include "bench.h"
+
+enum {
+	MOST_NAMES = 16,
+	HEAD_BYTES = 64 * 1024,
+	ECHO_BYTES = 16 * 1024 * 1024,
+	READ_BYTES = 16 * 1024,
+	OUT_BYTES = ECHO_BYTES + HEAD_BYTES,
+	/* Content that is made ahead of what the client takes. */
+	AHEAD_BYTES = 64 * 1024,
+};
+
+struct origin {
+	struct event_base *base;
+	struct kh_host names[MOST_NAMES];
+	SSL_CTX *contexts[MOST_NAMES];
+	size_t n_names;
+	FILE *log;
+	uint64_t requests, connections;
+	char filler[READ_BYTES];
+};
+
+enum body { BODY_NONE = 0, BODY_LENGTH, BODY_CHUNK_SIZE, BODY_CHUNK, BODY_CHUNK_END, BODY_TRAILER };
+enum answer { ANSWER_NONE = 0, ANSWER_ECHO, ANSWER_SINK, ANSWER_BYTES, ANSWER_CHUNKS, ANSWER_SSE };
+
+struct conn {
+	struct origin *origin;
+	int fd;
+	SSL *ssl; /* NULL: plain */
+	struct event *readable, *writable, *timer;
+	bool handshaken, write_blocked, close;
+
+	struct kh_buf in, out, content;
+	enum body body;
+	uint64_t body_left, body_bytes;
+	/* What is being answered; BYTES and later ones make their content as it is taken. */
+	enum answer answer;
+	uint64_t left, size, step_ms, next_ms;
+	bool in_request; /* its head was read, its body not yet */
+};
+
+/* One step through what came. Return: false when more is needed; *ok false: it is no HTTP. */
+bool origin_step(struct conn *c, bool *ok);
+/* More of the answer, as far ahead as allowed. Return: false when it broke. *waits: for the time of
+ * the next event. */
+bool origin_make(struct conn *c, bool *waits);
+
+#endif
