@@ -7,7 +7,8 @@
  */
 #include <keyhole/path.h>
 
-#include <keyhole/cleanup.h>
+#include <stdlib.h>
+
 #include <keyhole/escape.h>
 
 static bool is_unreserved(char c)
@@ -98,18 +99,20 @@ static const char *climbs_when_decoded_again(struct kh_slice normal)
 	enum { MOST_TIMES = 4 };
 	if (!memmem(normal.ptr, normal.len, "%25", 3))
 		return NULL;
-	kh_auto_free char *text = malloc(normal.len);
+	char *text = malloc(normal.len);
 	if (!text)
 		return "no memory to look at its escapes";
 	memcpy(text, normal.ptr, normal.len);
 	size_t len = normal.len;
-	for (int times = 0; decode_again(text, &len); times++) {
+	const char *why = NULL;
+	for (int times = 0; !why && decode_again(text, &len); times++) {
 		if (times == MOST_TIMES)
-			return "escaped over and over";
-		if (has_dot_segment(kh_slice_of(text, len)))
-			return "a dot segment, once it is decoded again";
+			why = "escaped over and over";
+		else if (has_dot_segment(kh_slice_of(text, len)))
+			why = "a dot segment, once it is decoded again";
 	}
-	return NULL;
+	free(text);
+	return why;
 }
 
 /* Writes one escape (at least a '%') to `to`. Return: bytes written, 0 with *why. */

@@ -251,8 +251,10 @@ static void check_duplicates(struct builder *b, const struct kh_node *map)
 
 static void close_container(struct builder *b)
 {
+	if (b->depth == 0)
+		return; /* libyaml never ends what it has not begun */
 	struct kh_node *node = b->open[b->depth - 1];
-	if (node->kind == KH_NODE_MAP)
+	if (node && node->kind == KH_NODE_MAP)
 		check_duplicates(b, node);
 	b->depth--;
 }

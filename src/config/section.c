@@ -62,6 +62,7 @@ void kh_read_owner(struct kh_reader *reader, const struct kh_option *option,
 	uint64_t number;
 	if (!kh_walk_scalar(reader, option, node))
 		return;
+	/* cppcheck-suppress getpwnamCalled ; before any thread is started */
 	const struct passwd *user = getpwnam(node->text.ptr);
 	if (user)
 		listener->owner = user->pw_uid;
@@ -79,6 +80,7 @@ void kh_read_group(struct kh_reader *reader, const struct kh_option *option,
 	uint64_t number;
 	if (!kh_walk_scalar(reader, option, node))
 		return;
+	/* cppcheck-suppress getgrnamCalled ; before any thread is started */
 	const struct group *group = getgrnam(node->text.ptr);
 	if (group)
 		listener->group = group->gr_gid;

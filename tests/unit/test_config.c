@@ -16,6 +16,8 @@
 
 #include "config/config_internal.h"
 
+enum { TEXT_BYTES = 16 * 1024 * 1024 };
+
 static struct kh_config *parse(const char *yaml, struct kh_diagnostics *diags)
 {
 	*diags = (struct kh_diagnostics){ 0 };
@@ -162,7 +164,6 @@ static void all_errors_are_shown_in_the_order_of_the_file(void **state)
 		    "verson: 1\n"
 		    "timeouts: { header: 10 }\n",
 		    "t.yaml:1:1: error: version is missing: it is 1\n"
-		    "t.yaml:1:1: warning: no tenants: nothing can be reached\n"
 		    "t.yaml:1:15: error: log.level: expected one of error, warn, info, debug, got "
 		    "\"lout\"\n"
 		    "t.yaml:3:1: error: unknown key \"verson\" (did you mean \"version\"?)\n"
@@ -174,7 +175,7 @@ static void a_file_of_mistakes_ends_somewhere(void **state)
 {
 	(void)state;
 	struct kh_buf yaml;
-	kh_buf_init(&yaml, 1024 * 1024);
+	kh_buf_init(&yaml, TEXT_BYTES);
 	assert_true(kh_buf_append_str(&yaml, "version: 1\n" TENANT));
 	for (unsigned i = 0; i < 5000; i++)
 		assert_true(kh_buf_printf(&yaml, "nonsense%u: 1\n", i));
@@ -329,8 +330,10 @@ static void every_preset_is_sound(void **state)
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		struct kh_diagnostics diags = { 0 };
 		struct kh_config *config = kh_config_from_presets(&names[i], 1, "policies", &diags);
-		if (!config)
+		if (!config) {
 			fail_msg("%s: %s", names[i], diags.list[0].text);
+			return;
+		}
 		assert_int_equal(diags.count, 0);
 		const struct kh_rules *rules = &config->tenants[0].rules;
 		assert_true(rules->count > 0);
@@ -500,11 +503,10 @@ static void the_nearest_word_is_near(void **state)
 	static const struct {
 		const char *typed;
 		const char *due;
-	} cases[] = { { "lisen", "listen" },  { "lsiten", "listen" },  { "LISTEN", "listen" },
-		      { "limit", "limits" },  { "tenant", "tenants" }, { "verison", "version" },
-		      { "ver", "version" },
-		      { "lgo", "log" },	      { "x", NULL },	       { "", NULL },
-		      { "completely", NULL }, { "credentials", NULL } };
+	} cases[] = { { "lisen", "listen" }, { "lsiten", "listen" },  { "LISTEN", "listen" },
+		      { "limit", "limits" }, { "tenant", "tenants" }, { "verison", "version" },
+		      { "ver", "version" },  { "lgo", "log" },	      { "x", NULL },
+		      { "", NULL },	     { "completely", NULL },  { "credentials", NULL } };
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct kh_nearest nearest;
 		kh_nearest_init(&nearest, kh_slice_str(cases[i].typed));
@@ -571,7 +573,7 @@ static void many_tenants_are_read_in_no_time(void **state)
 {
 	(void)state;
 	struct kh_buf yaml;
-	kh_buf_init(&yaml, 16 * 1024 * 1024);
+	kh_buf_init(&yaml, TEXT_BYTES);
 	assert_true(kh_buf_append_str(&yaml, "version: 1\ntenants:\n"));
 	for (unsigned i = 0; i < 5000; i++)
 		assert_true(kh_buf_printf(&yaml,
@@ -594,7 +596,7 @@ static void assert_documented(const char *page, const char *before, const char *
 {
 	struct kh_buf text;
 	struct kh_err err = KH_ERR_INIT;
-	kh_buf_init(&text, 1024 * 1024);
+	kh_buf_init(&text, TEXT_BYTES);
 	if (!kh_file_read(page, &text, &err))
 		fail_msg("%s", err.text);
 	const char *all = kh_buf_cstr(&text);
@@ -603,8 +605,10 @@ static void assert_documented(const char *page, const char *before, const char *
 		char name[128];
 		(void)snprintf(name, sizeof(name), "%s%s%s", before, option->path, after);
 		const char *at = strstr(all, name);
-		if (!at)
+		if (!at) {
 			fail_msg("%s says nothing of %s", page, option->path);
+			return;
+		}
 		const char *end = strstr(at + strlen(name), before);
 		size_t span = end ? (size_t)(end - at) : strlen(at);
 		if (option->fallback &&
