@@ -33,9 +33,12 @@ struct kh_keeper_options {
 	uid_t socket_uid; /* one_run as root: who owns the sandbox's socket; (uid_t)-1: nobody else
 			   */
 	gid_t socket_gid;
+	/* SIGHUP: reads the configuration again. NULL: it has errors, which were shown. */
+	struct kh_config *(*reload)(void *arg);
+	void *reload_arg;
 };
 
-/* Runs until SIGTERM or SIGINT (drains), or a start error. Return: exit status of the process. */
+/* Runs until SIGTERM or SIGINT (drains), or a start error; SIGHUP reloads. Return: exit status of the process. */
 int kh_keeper_run(struct kh_keeper_options *options);
 
 /*

@@ -20,7 +20,8 @@ static int help(void)
 	      "  -c, --config FILE  the configuration (keyhole.yaml)\n"
 	      "      --ready-fd N   write a line to descriptor N when requests are served\n"
 	      "  -h, --help         show this\n\n"
-	      "SIGTERM and SIGINT finish what runs (at most timeouts.drain), a second one ends at\n"
+	      "SIGHUP reads the configuration again; one with errors changes nothing. SIGTERM and\n"
+	      "SIGINT finish what runs (at most timeouts.drain), a second one ends at\n"
 	      "once. Exit status: 0 after SIGTERM, 1 when it could not start, 2 for wrong "
 	      "options.\n",
 	      stdout);
@@ -50,13 +51,19 @@ static struct kh_config *load(const char *path)
 	return config;
 }
 
+static struct kh_config *reload(void *arg)
+{
+	char **path = arg;
+	return load(*path);
+}
+
 int kh_cli_proxy(int argc, char **argv)
 {
 	static const struct option options[] = { { "config", required_argument, NULL, 'c' },
 						 { "ready-fd", required_argument, NULL, 'r' },
 						 { "help", no_argument, NULL, 'h' },
 						 { NULL, 0, NULL, 0 } };
-	const char *path = NULL;
+	char *path = NULL;
 	int ready_fd = -1, option;
 	while ((option = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
 		if (option == 'h')
@@ -72,6 +79,8 @@ int kh_cli_proxy(int argc, char **argv)
 		return KH_EXIT_USAGE;
 	}
 	struct kh_keeper_options keeper = { .config = load(path),
+					    .reload = reload,
+					    .reload_arg = &path,
 					    .ready_fd = -1,
 					    .serving_fd = ready_fd,
 					    .socket_uid = (uid_t)-1,

@@ -1,9 +1,9 @@
 /* snapshot.c - the worker's part of a configuration as bytes, and back
  *
  * The keeper writes it into a sealed memfd, the worker reads it. The worker gets no source of a
- * secret and no path. The decoder trusts nothing, although its writer is trusted: rules and hosts
- * travel as the text that they were made of and pass the same parsers again, and every index and
- * enum is checked against what was read before it.
+ * secret and no path but the listeners' own, which name them. The decoder trusts nothing, although
+ * its writer is trusted: rules and hosts travel as the text that they were made of and pass the
+ * same parsers again, and every index and enum is checked against what was read before it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +83,8 @@ static bool put_credential(struct kh_buf *out, const struct kh_credential_config
 static bool put_listener(struct kh_buf *out, const struct kh_listener_config *listener)
 {
 	return kh_wire_put_u16(out, listener->tenant) && kh_wire_put_str(out, listener->sandbox) &&
-	       put_where(out, &listener->where);
+	       /* Not to be opened: it is the listener's identity over reloads. */
+	       kh_wire_put_str(out, listener->unix_path) && put_where(out, &listener->where);
 }
 
 static bool put_upstream(struct kh_buf *out, const struct kh_config *config)
@@ -376,6 +377,7 @@ static void read_listeners(struct in *in)
 		listener->mode = 0600;
 		listener->tenant = kh_wire_u16(&in->r);
 		listener->sandbox = text(in);
+		listener->unix_path = text(in);
 		listener->where = where(in);
 		if (listener->tenant >= config->n_tenants)
 			in->r.bad = true;

@@ -8,8 +8,8 @@
  *   the worker ends           a new one at once; when they die young again and again, after 100 ms
  *                             doubling to a second, for ever. Only the first of all, if it ends
  * with the status "can't start", is the daemon's own failure to start. SIGTERM, SIGINT DRAIN, at
- * most timeouts.drain, then SIGKILL. A second one: at once. SIGHUP                    said to be
- * unsupported
+ * most timeouts.drain, then SIGKILL. A second one: at once. SIGHUP the configuration is read again
+ * and takes the place of the one in force (reload.c), or nothing changes
  *
  * Listeners and journal stay open here all along, so connections queue while no worker is there.
  */
@@ -273,10 +273,32 @@ static void drain(struct keeper *k)
 		stop(k, 0);
 }
 
+/* A bad file changes nothing, and is said loudly. */
+static void reload(struct keeper *k)
+{
+	struct kh_err err = KH_ERR_INIT;
+	if (!k->options->reload || k->drain_ms) {
+		kh_log_warn("reload: not %s", k->drain_ms ? "while draining" : "here");
+		return;
+	}
+	struct kh_config *next = k->options->reload(k->options->reload_arg);
+	if (!next)
+		kh_err_set(&err, KH_ERR_CONFIG, "the configuration has errors");
+	else if (kh_reload(&k->ward, &k->vault, &k->sockets, next, &err))
+		k->config = next;
+	else
+		kh_config_free(next);
+	if (err.code)
+		kh_log_error("reload: %s: nothing changes, the configuration in force stays",
+			     err.text);
+	else
+		kh_log_info("reload: the new configuration is in force");
+}
+
 static void on_signal(struct keeper *k, uint32_t sig)
 {
 	if (sig == SIGHUP) {
-		kh_log_warn("reload is not supported yet; restart");
+		reload(k);
 	} else if (sig == SIGTERM || sig == SIGINT) {
 		if (!k->drain_ms)
 			drain(k);

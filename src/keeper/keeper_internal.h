@@ -42,6 +42,10 @@ struct kh_vault {
 bool kh_vault_open(struct kh_vault *vault, struct kh_config *config, bool one_run,
 		   struct kh_err *err);
 void kh_vault_close(struct kh_vault *vault);
+/* For another configuration: files are read anew; what came from the environment, where it was
+ * overwritten, is kept. */
+bool kh_vault_reopen(struct kh_vault *next, const struct kh_vault *now, struct kh_config *config,
+		     struct kh_err *err);
 /* The vault's own reference; NULL: not there, with the reason. A file that was absent is looked for
  * again, at most once a second. */
 struct kh_secret *kh_vault_get(struct kh_vault *vault, uint16_t index, struct kh_err *err);
@@ -62,6 +66,9 @@ struct kh_sockets {
 };
 bool kh_sockets_open(struct kh_sockets *sockets, const struct kh_config *config,
 		     struct kh_err *err);
+/* One of them. */
+bool kh_sockets_listen(struct kh_listening *l, const struct kh_listener_config *config,
+		       struct kh_err *err);
 /* Stops listening and takes the names away, where they are still ours. */
 void kh_sockets_shut(struct kh_sockets *sockets);
 void kh_sockets_close(struct kh_sockets *sockets);
@@ -110,6 +117,7 @@ enum kh_ward_state {
 
 struct kh_ward {
 	struct kh_config *config; /* borrowed, like the next three */
+	uint32_t generation;	  /* of the configuration */
 	const struct kh_ca *ca;
 	struct kh_vault *vault;
 	const struct kh_sockets *sockets;
@@ -130,9 +138,17 @@ bool kh_ward_spawn(struct kh_ward *ward, struct kh_err *err);
 bool kh_ward_feed(struct kh_ward *ward, struct kh_err *err);
 /* Takes and answers what the worker sent. One that says what it may not is condemned. */
 void kh_ward_receive(struct kh_ward *ward);
+/* The configuration is another one now. A worker that can't be told is condemned. */
+void kh_ward_reload(struct kh_ward *ward);
 void kh_ward_drain(struct kh_ward *ward);
 void kh_ward_condemn(struct kh_ward *ward);
 /* Return: true when the process has ended; *status is waitpid's, and the state is NONE. */
 bool kh_ward_reap(struct kh_ward *ward, bool wait, int *status);
+
+/* reload.c */
+/* On success `next` is the configuration in force and the old one is freed; else nothing has
+ * changed. */
+bool kh_reload(struct kh_ward *ward, struct kh_vault *vault, struct kh_sockets *sockets,
+	       struct kh_config *next, struct kh_err *err);
 
 #endif

@@ -75,8 +75,8 @@ int kh_journal_lock(const char *path, struct kh_err *err)
 	return lock_journal(fd, path, err) ? kh_steal_fd(&fd) : -1;
 }
 
-static bool listen_at(struct kh_listening *l, const struct kh_listener_config *config,
-		      struct kh_err *err)
+bool kh_sockets_listen(struct kh_listening *l, const struct kh_listener_config *config,
+		       struct kh_err *err)
 {
 	l->fd = kh_listener_open(config, err);
 	if (l->fd < 0)
@@ -108,8 +108,8 @@ bool kh_sockets_open(struct kh_sockets *sockets, const struct kh_config *config,
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "listeners: no memory");
 	for (; sockets->count < config->n_listeners; sockets->count++) {
 		sockets->listening[sockets->count].fd = -1;
-		if (!listen_at(&sockets->listening[sockets->count],
-			       &config->listeners[sockets->count], err)) {
+		if (!kh_sockets_listen(&sockets->listening[sockets->count],
+				       &config->listeners[sockets->count], err)) {
 			sockets->count++; /* it may have been opened */
 			return false;
 		}

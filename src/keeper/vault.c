@@ -148,6 +148,37 @@ bool kh_vault_open(struct kh_vault *vault, struct kh_config *config, bool one_ru
 	return true;
 }
 
+static bool carry_over(struct kh_vault *next, size_t index, const struct kh_vault *now)
+{
+	const struct kh_credential_config *credential = &next->config->credentials[index];
+	for (size_t i = 0; i < now->config->n_credentials; i++) {
+		const struct kh_credential_config *old = &now->config->credentials[i];
+		if (old->source == KH_SOURCE_ENV && now->slots[i].secret &&
+		    strcmp(old->source_name, credential->source_name) == 0) {
+			next->slots[index].secret = kh_secret_ref(now->slots[i].secret);
+			return true;
+		}
+	}
+	return false;
+}
+
+bool kh_vault_reopen(struct kh_vault *next, const struct kh_vault *now, struct kh_config *config,
+		     struct kh_err *err)
+{
+	*next = (struct kh_vault){ .config = config };
+	next->slots = calloc(config->n_credentials + 1, sizeof(*next->slots));
+	if (!next->slots)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "credentials: no memory");
+	for (size_t i = 0; i < config->n_credentials; i++) {
+		struct kh_err why = KH_ERR_INIT;
+		if (config->credentials[i].source == KH_SOURCE_ENV && carry_over(next, i, now))
+			config->credentials[i].present = true;
+		else if (read_slot(next, i, &why) != KH_SOURCE_GOT)
+			kh_log_warn("%s; requests that need it are answered with 503", why.text);
+	}
+	return true;
+}
+
 void kh_vault_close(struct kh_vault *vault)
 {
 	for (size_t i = 0; vault->slots && i < vault->config->n_credentials; i++)

@@ -99,7 +99,8 @@ static bool feed_snapshot(struct kh_ward *ward, struct kh_err *err)
 	if (!kh_config_encode(ward->config, &bytes))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "the configuration's snapshot: no memory");
 	kh_auto_close int fd = kh_file_sealed("keyhole-snapshot", kh_buf_view(&bytes), err);
-	return fd >= 0 && tell(ward, KH_CHANNEL_SNAPSHOT, nothing, &fd, 1, err);
+	return fd >= 0 && kh_channel_send(&ward->channel, KH_CHANNEL_SNAPSHOT, ward->generation,
+					  nothing, &fd, 1, err);
 }
 
 static bool feed_listeners(struct kh_ward *ward, struct kh_err *err)
@@ -160,6 +161,18 @@ bool kh_ward_feed(struct kh_ward *ward, struct kh_err *err)
 	       kh_err_wrap(err, "starting the worker");
 }
 
+void kh_ward_reload(struct kh_ward *ward)
+{
+	struct kh_err err = KH_ERR_INIT;
+	if (ward->state != KH_WARD_STARTING && ward->state != KH_WARD_SERVING)
+		return;
+	if (feed_snapshot(ward, &err) && feed_listeners(ward, &err) &&
+	    tell(ward, KH_CHANNEL_GO, nothing, NULL, 0, &err))
+		return;
+	kh_log_error("reload: the worker can't be told, a new one is started: %s", err.text);
+	kh_ward_condemn(ward);
+}
+
 void kh_ward_drain(struct kh_ward *ward)
 {
 	struct kh_err err = KH_ERR_INIT;
@@ -194,7 +207,12 @@ static bool on_credential_want(struct kh_ward *ward, const struct kh_channel_mes
 {
 	struct kh_wire_reader r = { .rest = message->body };
 	uint16_t index = kh_wire_u16(&r);
-	if (!kh_wire_done(&r) || index >= ward->config->n_credentials)
+	if (!kh_wire_done(&r))
+		return false;
+	/* Its index is one of another configuration: it decides anew when it has taken this one. */
+	if (message->ref != ward->generation)
+		return message->ref < ward->generation;
+	if (index >= ward->config->n_credentials)
 		return false;
 
 	struct kh_err err = KH_ERR_INIT;

@@ -16,8 +16,8 @@ static const char full[] =
 	"version: 1\n"
 	"authority: { certificate: /secret-place/ca.pem, key: /secret-place/ca.key }\n"
 	"listen:\n"
-	"  - { unix: /secret-place/s1/s, tenant: a, mode: \"0660\" }\n"
-	"  - { unix: /secret-place/s2/s, tenant: b, sandbox: box-2 }\n"
+	"  - { unix: /sockets/s1/s, tenant: a, mode: \"0660\" }\n"
+	"  - { unix: /sockets/s2/s, tenant: b, sandbox: box-2 }\n"
 	"upstream:\n"
 	"  ca_file: /secret-place/roots.pem\n"
 	"  system_roots: false\n"
@@ -151,7 +151,7 @@ static void what_the_worker_needs_comes_through(void **state)
 	kh_config_free(config);
 }
 
-static void no_source_of_a_secret_and_no_path_goes_to_the_worker(void **state)
+static void no_source_of_a_secret_and_no_path_but_a_sockets_goes_to_the_worker(void **state)
 {
 	(void)state;
 	struct kh_config *config = config_of(full);
@@ -168,7 +168,7 @@ static void no_source_of_a_secret_and_no_path_goes_to_the_worker(void **state)
 	assert_null(back->credentials[0].source_name);
 	assert_null(back->ca_key_path);
 	assert_null(back->audit_path);
-	assert_null(back->listeners[0].unix_path);
+	assert_string_equal(back->listeners[0].unix_path, config->listeners[0].unix_path);
 	kh_config_free(back);
 	kh_buf_fini(&bytes);
 	kh_config_free(config);
@@ -299,7 +299,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_the_worker_needs_comes_through),
-		cmocka_unit_test(no_source_of_a_secret_and_no_path_goes_to_the_worker),
+		cmocka_unit_test(
+			no_source_of_a_secret_and_no_path_but_a_sockets_goes_to_the_worker),
 		cmocka_unit_test(a_cut_snapshot_is_refused_wherever_it_is_cut),
 		cmocka_unit_test(a_changed_byte_gives_a_sound_configuration_or_none),
 		cmocka_unit_test(a_writer_that_lies_is_not_believed),
