@@ -1,0 +1,255 @@
+"""conftest.py - sandboxes over a socket of the test's own, as root and as an ordinary user.
+
+`sandbox` starts the launcher alone (launch_only.c, no proxy): whatever answers at the socket is the
+test's. Every test runs once for each identity that this machine lets us be. `python(code)` runs a
+program inside and gives back what it printed as JSON.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+
+import pytest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+PYTHON = "/usr/bin/python3"
+USER = 61234  # an ordinary uid that nobody has
+SANDBOX_HOST_UID = 64952
+PATIENCE = 60
+
+
+def identities():
+    return ["root", "user"] if os.geteuid() == 0 else ["user"]
+
+
+def works():
+    """Does bubblewrap work here at all? None, or why not."""
+    if not shutil.which("bwrap"):
+        return "bubblewrap is not installed"
+    done = subprocess.run(
+        ["bwrap", "--unshare-user", "--unshare-net", "--unshare-pid", "--ro-bind", "/", "/", "true"],
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    return None if done.returncode == 0 else "bubblewrap can't make a sandbox here: " + done.stderr
+
+
+WHY_NOT = works()
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if WHY_NOT:
+            item.add_marker(pytest.mark.skip(reason=WHY_NOT))
+
+
+def pytest_generate_tests(metafunc):
+    if "identity" in metafunc.fixturenames:
+        only = metafunc.definition.get_closest_marker("identity")
+        wanted = [i for i in identities() if not only or i in only.args]
+        metafunc.parametrize(
+            "identity",
+            wanted or [pytest.param("root", marks=pytest.mark.skip(reason="needs root"))],
+        )
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "identity(name): only as root, or only as a user")
+
+
+@pytest.fixture(scope="session")
+def programs():
+    """Copies of what was built, where an ordinary user can run them."""
+    subprocess.run(
+        ["make", "-s", "build/keyhole", "build/keyhole-init", "build/sandbox/launch_only"],
+        cwd=ROOT, check=True, timeout=400,
+        env={k: v for k, v in os.environ.items() if not k.startswith("MAKE")},
+    )  # fmt: skip
+    folder = tempfile.mkdtemp(prefix="kh-programs.")
+    os.chmod(folder, 0o755)
+    for name in ("keyhole", "keyhole-init", "sandbox/launch_only"):
+        target = os.path.join(folder, os.path.basename(name))
+        shutil.copy(os.path.join(ROOT, "build", name), target)
+        os.chmod(target, 0o755)
+    shutil.copytree(os.path.join(ROOT, "policies"), os.path.join(folder, "policies"))
+    for path, _, files in os.walk(os.path.join(folder, "policies")):
+        os.chmod(path, 0o755)
+        for name in files:
+            os.chmod(os.path.join(path, name), 0o644)
+    ca = os.path.join(folder, "ca.pem")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+         "-keyout", "/dev/null", "-out", ca, "-days", "2", "-subj", "/CN=sandbox test CA"],
+        check=True, capture_output=True, timeout=PATIENCE,
+    )  # fmt: skip
+    os.chmod(ca, 0o644)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def place(identity):
+    """A folder of the identity's own, that others may pass through."""
+    folder = tempfile.mkdtemp(prefix="kh-sb.")
+    os.chmod(folder, 0o755)
+    if identity == "user" and os.geteuid() == 0:
+        os.chown(folder, USER, USER)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+class Peer:
+    """The far side of the relay: a Unix socket, and a function for each connection."""
+
+    def __init__(self, folder, serve, backlog=4096):
+        self.folder = folder
+        os.mkdir(folder, 0o755)
+        os.chmod(folder, 0o755)
+        self.path = os.path.join(folder, "s")
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.bind(self.path)
+        os.chmod(self.path, 0o666)
+        self.sock.listen(backlog)
+        self.serve = serve
+        self.errors = []
+        self.thread = threading.Thread(target=self.accept, daemon=True)
+        self.thread.start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self.sock.accept()
+                threading.Thread(target=self.one, args=(connection,), daemon=True).start()
+
+    def one(self, connection):
+        with contextlib.suppress(OSError), connection:
+            self.serve(connection)
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)
+        self.sock.close()
+
+
+def read_all(connection):
+    data = bytearray()
+    while chunk := connection.recv(65536):
+        data += chunk
+    return bytes(data)
+
+
+def echo_at_end(connection):
+    """Answers only after the other side has ended its half."""
+    data = read_all(connection)
+    connection.sendall(b"%d:" % len(data) + data)
+
+
+class Sandbox:
+    def __init__(self, identity, place, programs):
+        self.identity = identity
+        self.place = place
+        self.programs = programs
+        self.peers = []
+        self.peer(echo_at_end)
+
+    def peer(self, serve, **options):
+        folder = os.path.join(self.place, f"sock{len(self.peers)}")
+        self.peers.append(Peer(folder, serve, **options))
+        self.socket_dir = folder
+        return self.peers[-1]
+
+    def as_identity(self, command):
+        if self.identity == "user" and os.geteuid() == 0:
+            return ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", *command]
+        return command
+
+    def folder(self, name, mode=0o755):
+        path = os.path.join(self.place, name)
+        os.makedirs(path, exist_ok=True)
+        os.chmod(path, mode)
+        self.give(path)
+        return path
+
+    def give(self, path):
+        """To the identity."""
+        if self.identity == "user" and os.geteuid() == 0:
+            for above, folders, files in os.walk(path):
+                for name in [".", *folders, *files]:
+                    os.lchown(os.path.join(above, name), USER, USER)
+
+    def file(self, path, content="", mode=0o644):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(content)
+        os.chmod(path, mode)
+        if self.identity == "user" and os.geteuid() == 0:
+            os.chown(path, USER, USER)
+        return path
+
+    def environment(self, **more):
+        return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": self.place,
+                "LAUNCH_CA": os.path.join(self.programs, "ca.pem"), **more}  # fmt: skip
+
+    def command(self, *args, **options):
+        words = []
+        for name, value in options.items():
+            values = value if isinstance(value, list) else [value]
+            for one in values:
+                words += ["--" + name.replace("_", "-"), str(one)]
+        launcher = os.path.join(self.programs, "launch_only")
+        return self.as_identity(
+            [launcher, "--socket-dir", self.socket_dir, *words, "--", *args]
+        )
+
+    def start(self, *args, env=None, stdin=subprocess.DEVNULL, pass_fds=(), **options):
+        return subprocess.Popen(
+            self.command(*args, **options), stdin=stdin, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, env=env or self.environment(), pass_fds=pass_fds, cwd="/",
+        )  # fmt: skip
+
+    def run(self, *args, input=None, check=None, env=None, pass_fds=(), cwd="/", **options):
+        done = subprocess.run(
+            self.command(*args, **options), input=input if input is not None else b"",
+            capture_output=True, timeout=PATIENCE, env=env or self.environment(),
+            pass_fds=pass_fds, cwd=cwd, check=False,
+        )  # fmt: skip
+        if check is not None:
+            assert done.returncode == check, (done.returncode, done.stdout, done.stderr)
+        return done
+
+    def sh(self, script, check=0, **options):
+        return self.run("sh", "-c", script, check=check, **options).stdout.decode()
+
+    def python(self, code, *args, check=0, **options):
+        """Runs a program inside; `say(x)` in it is what comes back."""
+        head = "import json, sys\ndef say(x): print(json.dumps(x)); sys.stdout.flush()\n"
+        done = self.run(PYTHON, "-I", "-c", head + textwrap.dedent(code), *map(str, args),
+                        check=check, **options)  # fmt: skip
+        lines = done.stdout.decode().splitlines()
+        return json.loads(lines[-1]) if lines else None
+
+    def close(self):
+        for peer in self.peers:
+            peer.close()
+
+
+@pytest.fixture
+def sandbox(identity, place, programs):
+    made = Sandbox(identity, place, programs)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def workspace(sandbox):
+    return sandbox.folder("work")
+
+
+sys.dont_write_bytecode = True
