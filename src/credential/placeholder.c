@@ -7,9 +7,9 @@
 #include <keyhole/credential.h>
 
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/random.h>
 
-#include <keyhole/cleanup.h>
 #include <keyhole/limits.h>
 
 static const char letters_and_digits[] =
@@ -92,15 +92,17 @@ char *kh_placeholder_new(const struct kh_credential_config *credential, size_t r
 		return NULL;
 	}
 	size_t random = real_len > prefix.len + LEAST_RANDOM ? real_len - prefix.len : LEAST_RANDOM;
-	kh_auto_free char *text = malloc(prefix.len + random + 1);
+	char *text = malloc(prefix.len + random + 1);
 	if (!text) {
 		kh_err_set(err, KH_ERR_NO_MEMORY, "credential %s: no memory", credential->name);
 		return NULL;
 	}
 	if (prefix.len > 0)
 		memcpy(text, prefix.ptr, prefix.len);
-	if (!fill(text + prefix.len, random, alphabet, err))
+	if (!fill(text + prefix.len, random, alphabet, err)) {
+		free(text);
 		return NULL;
+	}
 	text[prefix.len + random] = '\0';
-	return kh_steal_ptr(&text);
+	return text;
 }

@@ -104,13 +104,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	enum kh_h1_event event;
 	size_t used = 0, n_trailers;
 
-	kh_buf_init(&whole, 64 * 1024 * 1024);
+	kh_buf_init(&whole, 64 << 20);
 	kh_buf_append_str(&whole, head);
 	kh_buf_append_slice(&whole, bytes);
 	trace_check(KH_H1_REQUESTS, "", kh_buf_view(&whole));
 
-	kh_buf_init(&reference, 64 * 1024 * 1024);
-	kh_buf_init(&content, 64 * 1024 * 1024);
+	kh_buf_init(&reference, 64 << 20);
+	kh_buf_init(&content, 64 << 20);
 	bool good = decode(bytes, &reference, &used);
 	struct kh_h1 *h1 = kh_h1_new(KH_H1_REQUESTS);
 	CHECK(h1);

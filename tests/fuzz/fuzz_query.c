@@ -39,8 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static struct kh_message no_fields;
 	struct kh_buf once, twice;
 
-	kh_buf_init(&once, 1024 * 1024);
-	kh_buf_init(&twice, 1024 * 1024);
+	kh_buf_init(&once, 1024 << 10);
+	kh_buf_init(&twice, 1024 << 10);
 	CHECK(kh_carrier_strip_query(&once, raw));
 	struct kh_slice rest = query_of(kh_buf_view(&once));
 	CHECK(kh_carrier_find(&no_fields, rest).len == 0);

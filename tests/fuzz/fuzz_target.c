@@ -61,7 +61,7 @@ static void check_path(struct kh_slice path)
 	struct kh_buf again;
 	struct kh_err err = KH_ERR_INIT;
 
-	kh_buf_init(&again, 1024 * 1024);
+	kh_buf_init(&again, 1024 << 10);
 	CHECK(kh_path_normalise(path, &again, &err));
 	CHECK(kh_slice_eq(kh_buf_view(&again), path));
 	kh_buf_fini(&again);

@@ -27,8 +27,8 @@ struct trace {
 static inline void trace_init(struct trace *t)
 {
 	*t = (struct trace){ 0 };
-	kh_buf_init(&t->log, 64 * 1024 * 1024);
-	kh_buf_init(&t->copy, 64 * 1024 * 1024);
+	kh_buf_init(&t->log, 64 << 20);
+	kh_buf_init(&t->copy, 64 << 20);
 }
 
 static inline void trace_fini(struct trace *t)

@@ -122,7 +122,7 @@ static inline char *drive_run(enum kh_h1_side side, const char *method, struct k
 	uint32_t random = seed * 2654435761u;
 
 	assert_non_null(d.h1);
-	kh_buf_init(&d.log, 16 * 1024 * 1024);
+	kh_buf_init(&d.log, 16 << 20);
 	if (method)
 		kh_h1_expect_response_to(d.h1, kh_slice_str(method));
 	for (size_t at = 0; at < bytes.len && !d.over;) {

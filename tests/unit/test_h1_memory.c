@@ -45,7 +45,7 @@ static void test_every_allocation_may_fail(void **state)
 	bool whole = false;
 
 	(void)state;
-	kh_buf_init(&text, 64 * 1024);
+	kh_buf_init(&text, 64 << 10);
 	kh_buf_append_str(&text, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n");
 	for (int i = 0; i < 100; i++)
 		kh_buf_printf(&text, "X-%d: 0123456789012345678901234567890123456789\r\n", i);
@@ -81,7 +81,7 @@ static void test_a_codec_at_rest_is_small(void **state)
 	struct kh_h1 *h1 = kh_h1_new(KH_H1_REQUESTS);
 	assert_true(given < 100);
 	assert_int_equal(feed_all(h1, in), KH_H1_END);
-	assert_true(given < 8 * 1024);
+	assert_true(given < 8 << 10);
 	/* A second message needs nothing new. */
 	given = 0;
 	assert_int_equal(feed_all(h1, in), KH_H1_END);

@@ -272,7 +272,7 @@ static void test_caps(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct kh_buf text;
 
-		kh_buf_init(&text, 128 * 1024);
+		kh_buf_init(&text, 128 << 10);
 		kh_buf_append_str(&text, cases[i].before);
 		memset(kh_buf_reserve(&text, cases[i].len), 'a', cases[i].len);
 		kh_buf_commit(&text, cases[i].len);

@@ -110,16 +110,16 @@ static void put_unescaped(struct kh_buf *out, struct kh_slice text)
 		static const char from[] = "rntf", to[] = "\r\n\t\f";
 		char next = i + 1 < text.len ? text.ptr[i + 1] : '\0';
 		const char *known = next ? strchr(from, next) : NULL;
+		int high = i + 3 < text.len ? kh_hex_value(text.ptr[i + 2]) : -1;
+		int low = i + 3 < text.len ? kh_hex_value(text.ptr[i + 3]) : -1;
 
 		if (text.ptr[i] != '\\' || !next) {
 			kh_buf_append_char(out, text.ptr[i]);
 		} else if (known) {
 			kh_buf_append_char(out, to[known - from]);
 			i++;
-		} else if (next == 'x' && i + 3 < text.len && kh_hex_value(text.ptr[i + 2]) >= 0 &&
-			   kh_hex_value(text.ptr[i + 3]) >= 0) {
-			int code =
-				kh_hex_value(text.ptr[i + 2]) << 4 | kh_hex_value(text.ptr[i + 3]);
+		} else if (next == 'x' && high >= 0 && low >= 0) {
+			int code = high << 4 | low;
 
 			/* The vectors are UTF-8: a code is a character, not a byte. */
 			if (code >= 0x80)
@@ -155,7 +155,7 @@ static void insert_host(struct reading *r)
 	struct kh_buf whole;
 	struct kh_slice input = kh_buf_view(&r->v->input);
 
-	kh_buf_init(&whole, 1024 * 1024);
+	kh_buf_init(&whole, 1024 << 10);
 	kh_buf_append_slice(&whole, kh_slice_sub(input, 0, r->line_end));
 	kh_buf_append_str(&whole, host);
 	kh_buf_append_slice(&whole, kh_slice_sub(input, r->line_end, input.len));
@@ -240,9 +240,9 @@ static void read_log(struct vector *v, struct kh_slice log)
 {
 	struct reading r = { .v = v };
 
-	kh_buf_init(&r.first, 1024 * 1024);
-	kh_buf_init(&r.name, 1024 * 1024);
-	kh_buf_init(&r.value, 1024 * 1024);
+	kh_buf_init(&r.first, 1024 << 10);
+	kh_buf_init(&r.name, 1024 << 10);
+	kh_buf_init(&r.value, 1024 << 10);
 	for (size_t at = 0; at < log.len;) {
 		size_t end = kh_slice_find(log, '\n', at);
 
@@ -296,7 +296,7 @@ static bool agrees(struct vector *v, bool show)
 		kh_buf_append_str(&v->input, "\r\n\r\n");
 	char *log = drive_run(side, NULL, kh_buf_view(&v->input), 0, false);
 
-	kh_buf_init(&ours, 1024 * 1024);
+	kh_buf_init(&ours, 1024 << 10);
 	put_ours(&ours, log, request);
 	struct kh_slice got = kh_buf_view(&ours), wanted = kh_buf_view(&v->wanted);
 	if (v->refused)
@@ -338,8 +338,8 @@ static void judge(struct vector *v)
 
 static void vector_begin(struct vector *v)
 {
-	kh_buf_init(&v->input, 1024 * 1024);
-	kh_buf_init(&v->wanted, 1024 * 1024);
+	kh_buf_init(&v->input, 1024 << 10);
+	kh_buf_init(&v->wanted, 1024 << 10);
 	v->refused = v->stops = false;
 }
 
@@ -348,7 +348,7 @@ static void put_input(struct kh_buf *out, struct kh_slice block)
 {
 	struct kh_buf joined;
 
-	kh_buf_init(&joined, 1024 * 1024);
+	kh_buf_init(&joined, 1024 << 10);
 	for (size_t i = 0; i < block.len; i++) {
 		if (block.ptr[i] == '\\' && i + 1 < block.len && block.ptr[i + 1] == '\n')
 			i++;
@@ -438,7 +438,7 @@ static bool run_folder(const char *root, const char *kind)
 
 		if (kh_slice_has_suffix(kh_slice_str(name), KH_SLICE(".md"))) {
 			snprintf(title, sizeof(title), "%s/%s", kind, name);
-			kh_buf_init(&text, 1024 * 1024);
+			kh_buf_init(&text, 1024 << 10);
 			assert_true(kh_file_read(path, &text, NULL));
 			run_file(title, kh_buf_view(&text));
 			kh_buf_fini(&text);

@@ -161,10 +161,10 @@ static size_t each(const char *file, void (*use)(const struct url_case *))
 	struct kh_buf all, scratch;
 	size_t n = 0;
 
-	kh_buf_init(&all, 16 * 1024 * 1024);
-	kh_buf_init(&scratch, 1024 * 1024);
+	kh_buf_init(&all, 16 << 20);
+	kh_buf_init(&scratch, 1024 << 10);
 	for (int i = 0; i < MEMBERS; i++)
-		kh_buf_init(&c.member[i], 1024 * 1024);
+		kh_buf_init(&c.member[i], 1024 << 10);
 	bool there = kh_file_read(path, &all, NULL);
 	if (there) {
 		struct json j = { kh_buf_cstr(&all), kh_buf_cstr(&all) + kh_buf_len(&all) };
@@ -223,7 +223,7 @@ static void check_taken(const struct url_case *c, const struct kh_target *target
 	struct kh_slice raw = target->raw;
 	if (target->query.ptr && target->query.len == 0)
 		raw.len--;
-	kh_buf_init(&sent, 1024 * 1024);
+	kh_buf_init(&sent, 1024 << 10);
 	for (size_t i = 0; i < raw.len; i++)
 		if (raw.ptr[i] == '\'' && raw.ptr + i >= target->query.ptr && target->query.ptr)
 			kh_buf_append_str(&sent, "%27");
