@@ -22,7 +22,7 @@ void kh_ready_fini(struct kh_ready *ready)
 	free(ready->error);
 	free(ready->ca_pem);
 	free(ready->audit_path);
-	for (size_t i = 0; i < ready->n_placeholders; i++) {
+	for (size_t i = 0; ready->placeholders && i < ready->n_placeholders; i++) {
 		free(ready->placeholders[i].env_name);
 		free(ready->placeholders[i].value);
 	}

@@ -6,14 +6,13 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <keyhole/cleanup.h>
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/limits.h>
 #include <keyhole/log.h>
-
-extern char **environ;
 
 static struct kh_slice without_newline(struct kh_slice value)
 {

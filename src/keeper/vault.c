@@ -228,7 +228,8 @@ static bool add_placeholder(const struct kh_vault *vault, size_t index, struct k
 {
 	const struct kh_credential_config *credential = &vault->config->credentials[index];
 	for (size_t i = 0; i < ready->n_placeholders; i++) {
-		if (strcmp(ready->placeholders[i].env_name, credential->env_name) == 0)
+		const char *there = ready->placeholders[i].env_name;
+		if (there && strcmp(there, credential->env_name) == 0)
 			return true;
 	}
 	struct kh_ready_placeholder *p = &ready->placeholders[ready->n_placeholders];

@@ -65,8 +65,9 @@ static bool find_user(const char *name, uid_t uid, struct identity *out)
 	kh_cleanup(close_file) FILE *file = fopen("/etc/passwd", "re");
 	if (!file)
 		return false;
-	struct passwd *entry;
-	while ((entry = fgetpwent(file))) {
+	struct passwd line, *entry;
+	char text[4096];
+	while (fgetpwent_r(file, &line, text, sizeof(text), &entry) == 0) {
 		if (name ? strcmp(entry->pw_name, name) == 0 : entry->pw_uid == uid) {
 			*out = (struct identity){ entry->pw_uid, entry->pw_gid };
 			return true;
@@ -179,7 +180,7 @@ static bool prove(struct kh_err *err)
 
 bool kh_lockin(const char *user, struct kh_err *err)
 {
-	struct identity who;
+	struct identity who = { RESERVED_UID, RESERVED_UID };
 	bool root = geteuid() == 0;
 	if (!limits(err) || (root && !choose_identity(user, &who, err)))
 		return kh_err_wrap(err, "lock-in");

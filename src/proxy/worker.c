@@ -102,6 +102,7 @@ static void *load_roots(void *arg)
 {
 	struct kh_beginning *b = arg;
 	struct kh_err err = KH_ERR_INIT;
+	(void)pthread_detach(pthread_self());
 	(void)prctl(PR_SET_NAME, "roots", 0, 0, 0);
 	if (!kh_roots_load(b->worker->roots, b->roots, b->n_roots, &err))
 		kh_log_error("trust roots: %s; no upstream can be verified", err.text);
@@ -155,13 +156,12 @@ static bool start_threads(struct kh_beginning *b, struct kh_err *err)
 		if (!runner)
 			return kh_err_set(err, KH_ERR_NO_MEMORY, "threads: no memory");
 		*runner = (struct runner){ w->loops[i], i, b->done };
-		if (!start_thread(&b->threads[i], run_loop, runner, err))
+		if (!start_thread(&b->threads[i], run_loop, runner, err)) {
+			free(runner);
 			return false;
+		}
 	}
-	if (!start_thread(&loader, load_roots, b, err))
-		return false;
-	(void)pthread_detach(loader);
-	return true;
+	return start_thread(&loader, load_roots, b, err);
 }
 
 static bool lock_in_and_serve(struct kh_beginning *b, struct kh_err *err)

@@ -746,9 +746,10 @@ static void the_workers_user_is_never_root(void **state)
 
 static void *thread_body(void *arg)
 {
-	char *bytes = malloc(1024 * 1024);
+	const size_t len = 1024UL * 1024;
+	unsigned char *bytes = malloc(len);
 	if (bytes) {
-		memset(bytes, 1, 1024 * 1024);
+		memset(bytes, 1, len);
 		*(int *)arg = bytes[77];
 	}
 	free(bytes);
@@ -761,7 +762,7 @@ static bool threads_work(void)
 	pthread_t threads[N];
 	int results[N] = { 0 }, sum = 0;
 	pthread_attr_t attr;
-	if (pthread_attr_init(&attr) != 0 || pthread_attr_setstacksize(&attr, 1024 * 1024) != 0)
+	if (pthread_attr_init(&attr) != 0 || pthread_attr_setstacksize(&attr, 1024UL * 1024) != 0)
 		return false;
 	for (int i = 0; i < N; i++)
 		if (pthread_create(&threads[i], &attr, thread_body, &results[i]) != 0)

@@ -104,8 +104,6 @@ static void a_refused_variables_value_is_overwritten_too(void **state)
 	assert_int_equal(unsetenv(name), 0);
 }
 
-extern char **environ;
-
 /* exec may pass a name twice; getenv sees the first. */
 static void every_entry_of_the_name_is_overwritten(void **state)
 {
