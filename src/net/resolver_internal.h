@@ -1,0 +1,72 @@
+/* resolver_internal.h - the resolver's parts: answers, queries, lookups */
+#ifndef KEYHOLE_NET_RESOLVER_INTERNAL_H
+#define KEYHOLE_NET_RESOLVER_INTERNAL_H
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+
+#include <keyhole/list.h>
+#include <keyhole/lru.h>
+
+#include "net_internal.h"
+
+/* Shared by the cache and the lookups that it answers. */
+struct kh_answer {
+	unsigned refs;
+	enum kh_err_code code; /* NONE: `list` */
+	const char *why;       /* a constant */
+	uint64_t expires_ms;
+	size_t count;
+	struct kh_ip list[KH_LIMIT_ADDRESSES];
+};
+
+struct kh_resolver {
+	struct event_base *base;
+	const struct kh_config *config;
+	struct kh_resolv_conf conf;
+	struct kh_hosts *hosts;
+	struct kh_dns *dns;
+	struct kh_lru *cache;	/* name → answer */
+	struct kh_lru *queries; /* name → query */
+	struct kh_node open;	/* the same queries */
+	struct kh_node ready;	/* lookups with an answer */
+	struct event *flush;	/* works `ready` off */
+	size_t n_lookups;
+	bool changing; /* its nameservers: what is cancelled is asked again */
+	bool *freed;   /* of the flush that is running */
+};
+
+struct kh_lookup {
+	struct kh_node link; /* of a query's waiting ones, or of the resolver's ready ones */
+	struct kh_resolver *resolver;
+	struct event deadline;
+	struct kh_host host;
+	uint16_t port;
+	uint32_t timeout_ms;
+	kh_lookup_cb *cb;
+	void *arg;
+	struct kh_answer *answer;
+	bool is_pinned;
+	struct kh_sockaddr pin;
+};
+
+/* resolver.c */
+/* The lookup's callback comes from the loop; takes a reference. NULL: as if nobody had answered. */
+void kh_lookup_make_ready(struct kh_lookup *lookup, struct kh_answer *answer);
+void kh_lookup_free(struct kh_lookup *lookup);
+
+/* query.c */
+struct kh_answer *kh_answer_new(enum kh_err_code code, const char *why);
+void kh_answer_unref(struct kh_answer *answer);
+/* IPv6 first, then one of each in turn (RFC 8305 §4). */
+void kh_answer_fill(struct kh_answer *answer, const struct kh_ip *list, size_t n);
+struct kh_answer *kh_answer_find(struct kh_resolver *resolver, const struct kh_host *host);
+
+/* Joins the query for the lookup's name, or begins it. Return: false: no memory, or too many. */
+bool kh_query_join(struct kh_resolver *resolver, struct kh_lookup *lookup);
+/* All that are open, to nameservers that are new. */
+void kh_query_repeat_all(struct kh_resolver *resolver);
+/* For the table of queries. */
+void kh_query_drop(void *query);
+
+#endif
