@@ -60,7 +60,7 @@ static int run(const char *const *argv, char *output, size_t size)
 static int setup(void **state)
 {
 	(void)state;
-	strcpy(folder, "/tmp/kh-ca-XXXXXX");
+	memcpy(folder, "/tmp/kh-ca-XXXXXX", sizeof "/tmp/kh-ca-XXXXXX");
 	if (!mkdtemp(folder))
 		return -1;
 	cert_path = kh_strf("%s/ca.pem", folder);

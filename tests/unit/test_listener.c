@@ -26,7 +26,7 @@ static char folder[64];
 static int setup(void **state)
 {
 	(void)state;
-	strcpy(folder, "/tmp/kh-listener-XXXXXX");
+	memcpy(folder, "/tmp/kh-listener-XXXXXX", sizeof "/tmp/kh-listener-XXXXXX");
 	return mkdtemp(folder) ? 0 : -1;
 }
 
@@ -65,8 +65,7 @@ static int connect_to(const char *path)
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_true(fd >= 0);
-	assert_true(strlen(path) < sizeof un.sun_path);
-	strcpy(un.sun_path, path);
+	snprintf(un.sun_path, sizeof un.sun_path, "%s", path);
 	if (connect(fd, (struct sockaddr *)&un, sizeof un) == 0)
 		return fd;
 	close(fd);
@@ -157,7 +156,7 @@ static void test_a_live_socket_with_a_full_queue_is_alive(void **state)
 	int clients[8];
 	(void)state;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	strcpy(un.sun_path, path);
+	snprintf(un.sun_path, sizeof un.sun_path, "%s", path);
 	assert_int_equal(bind(fd, (struct sockaddr *)&un, sizeof un), 0);
 	assert_int_equal(listen(fd, 1), 0);
 	for (int i = 0; i < 8; i++) {
