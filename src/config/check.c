@@ -83,15 +83,31 @@ static void warn_of_unused(struct kh_reader *reader)
 	free(used);
 }
 
+/* Bytes of a path's folder, without the slash behind it. */
+static size_t folder_len(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? (size_t)(slash - path) : 0;
+}
+
+static int compare_folders(const char *a, const char *b)
+{
+	size_t x = folder_len(a), y = folder_len(b);
+	int order = memcmp(a, b, x < y ? x : y);
+	return order ? order : (x > y) - (x < y);
+}
+
 static int compare_listeners(const void *a, const void *b)
 {
 	const struct kh_listener_config *x = *(const struct kh_listener_config *const *)a;
 	const struct kh_listener_config *y = *(const struct kh_listener_config *const *)b;
-	int order = strcmp(x->unix_path, y->unix_path);
+	int order = compare_folders(x->unix_path, y->unix_path);
+	if (order == 0)
+		order = strcmp(x->unix_path, y->unix_path);
 	return order ? order : (x->where.line > y->where.line) - (x->where.line < y->where.line);
 }
 
-/* The listeners with a path, ordered by it. Heap; NULL without memory. */
+/* The listeners with a path, ordered by folder and path. Heap; NULL without memory. */
 static const struct kh_listener_config **by_path(const struct kh_config *config, size_t *n)
 {
 	const struct kh_listener_config **list =
@@ -189,17 +205,12 @@ void kh_config_inspect(const struct kh_config *config, struct kh_diagnostics *di
 		const char *slash = strrchr(path, '/');
 		if (!slash)
 			continue;
-		struct kh_slice folder =
-			kh_slice_of(path, slash == path ? 1 : (size_t)(slash - path));
-		/* Ordered by path, so those of one folder stand side by side. */
-		const char *before = i > 0 ? list[i - 1]->unix_path : "";
-		const char *last = strrchr(before, '/');
-		if (last && last - before == slash - path &&
-		    strncmp(before, path, (size_t)(slash - path)) == 0)
+		struct kh_slice folder = kh_slice_of(path, slash == path ? 1 : folder_len(path));
+		if (i > 0 && compare_folders(list[i - 1]->unix_path, path) == 0)
 			warn(diags, list[i]->where,
 			     "listen[].unix: shares its folder with \"%s\", and each sandbox sees "
 			     "the other's socket: give each a folder of its own",
-			     kh_esc_str(before));
+			     kh_esc_str(list[i - 1]->unix_path));
 		char *copy = kh_slice_dup(folder);
 		if (copy)
 			inspect_folder(list[i], copy, slash + 1, diags);

@@ -1,6 +1,7 @@
 /* diag.c - errors and warnings of a configuration, collected and shown in the order of the file */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
@@ -26,6 +27,11 @@ void kh_diagnostics_add(struct kh_diagnostics *d, bool warning, struct kh_where 
 		(void)vsnprintf(text, sizeof(text), fmt, args);
 		va_end(args);
 	}
+	/* A preset with a mistake may be used by a thousand tenants. */
+	for (size_t i = 0; i < d->count; i++)
+		if (memcmp(&d->list[i].where, &where, sizeof(where)) == 0 && d->list[i].text &&
+		    strcmp(d->list[i].text, text) == 0)
+			return;
 	struct kh_diagnostic *one = kh_list_add(&d->list, &d->count, sizeof(*one));
 	if (!one)
 		return; /* counted above, and that is what fails the configuration */

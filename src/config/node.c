@@ -102,6 +102,23 @@ static size_t utf8_width(struct kh_slice s, size_t at)
 	return overlong || surrogate || beyond ? 0 : width;
 }
 
+/* What moves or hides text: a reader would see another file than the one that is read. */
+static bool is_hidden(struct kh_slice s, size_t at, size_t width)
+{
+	const unsigned char *p = (const unsigned char *)s.ptr + at;
+	if (width == 1)
+		return (p[0] < 0x20 && p[0] != '\t' && p[0] != '\n' && p[0] != '\r') ||
+		       p[0] == 0x7f || (p[0] == '\r' && (at + 1 == s.len || s.ptr[at + 1] != '\n'));
+	if (width == 2)
+		return p[0] == 0xc2 && p[1] < 0xa0; /* U+0080 to U+009F */
+	if (width == 4)
+		return p[0] == 0xf3 && p[1] == 0xa0 && p[2] < 0x82; /* tags: U+E0000 to U+E007F */
+	uint32_t c = (uint32_t)(p[0] & 0x0f) << 12 | (uint32_t)(p[1] & 0x3f) << 6 | (p[2] & 0x3f);
+	/* Zero width and direction marks, line separators, embeddings, isolates, BOM. */
+	return (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
+	       (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
+}
+
 /* What libyaml would refuse without saying it well. Columns count characters, as libyaml's do. */
 static bool check_bytes(struct kh_reader *reader, struct kh_slice yaml)
 {
@@ -119,9 +136,8 @@ static bool check_bytes(struct kh_reader *reader, struct kh_slice yaml)
 				 "a tab in the indentation: YAML takes spaces only");
 			good = false;
 			indent = false;
-		} else if (((unsigned char)c < 0x20 && c != '\t' && c != '\n' && c != '\r') ||
-			   c == 0x7f) {
-			complain(reader, line, column, "a control byte");
+		} else if (is_hidden(yaml, i, width)) {
+			complain(reader, line, column, "a control or invisible character");
 			return false;
 		}
 		i += width;
@@ -378,6 +394,8 @@ bool kh_tree_parse(struct kh_tree *tree, struct kh_slice yaml, struct kh_reader 
 		complain(reader, 0, 0, "too large for a configuration");
 		return false;
 	}
+	if (kh_slice_has_prefix(yaml, KH_SLICE("\xef\xbb\xbf")))
+		yaml = kh_slice_sub(yaml, 3, yaml.len); /* a byte order mark */
 	if (!check_bytes(reader, yaml))
 		return false;
 	yaml_parser_t parser;

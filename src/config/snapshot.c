@@ -251,6 +251,18 @@ static struct kh_host_pattern pattern(struct in *in)
 	return made;
 }
 
+/* The binding of credentials to hosts holds on this side too. */
+static bool may_carry(const struct kh_config *config, const struct kh_rule *rule, uint16_t index)
+{
+	if (index >= config->n_credentials)
+		return false;
+	const struct kh_credential_config *credential = &config->credentials[index];
+	for (size_t i = 0; i < credential->n_hosts; i++)
+		if (kh_host_pattern_covers(&credential->hosts[i], &rule->host))
+			return true;
+	return false;
+}
+
 static void read_rule(struct in *in, struct kh_rule *rule)
 {
 	char *source = text(in);
@@ -265,7 +277,7 @@ static void read_rule(struct in *in, struct kh_rule *rule)
 	uint32_t n = kh_wire_count(&in->r, KH_RULE_CREDENTIALS);
 	for (uint32_t i = 0; i < n; i++) {
 		rule->credentials[i] = kh_wire_u16(&in->r);
-		if (rule->credentials[i] >= in->config->n_credentials)
+		if (!may_carry(in->config, rule, rule->credentials[i]))
 			in->r.bad = true;
 	}
 	rule->n_credentials = n;

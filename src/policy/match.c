@@ -7,9 +7,10 @@
  * do better, so the search goes on in the next: the whole is bounded by the pattern's length times
  * the path's.
  *
- * A rule that denies reads leniently: what most servers take for the same is the same to it. An
- * escape of a reserved character is that character, and several '/' are one. So no spelling slips
- * past a denial, while a rule that allows stays with the exact normal form.
+ * A rule that denies reads leniently: what many servers take for the same is the same to it. An
+ * escape of a reserved character is that character, several '/' are one, and what follows a ';' in
+ * a segment (its parameters) may not be there at all. So no spelling slips past a denial, while a
+ * rule that allows stays with the exact normal form.
  */
 #include "policy_internal.h"
 
@@ -22,34 +23,43 @@ struct unit {
 	int code;
 };
 
-static struct unit strict_unit(struct kh_slice text, size_t at)
+enum reading { STRICT, LENIENT, WITHOUT_PARAMETERS };
+
+/* An escape as the byte that it stands for, where that is a reserved one. */
+static struct unit escape_at(struct kh_slice text, size_t at)
 {
+	int high = text.len - at >= 3 ? kh_hex_value(text.ptr[at + 1]) : -1;
+	int low = text.len - at >= 3 ? kh_hex_value(text.ptr[at + 2]) : -1;
+	if (high < 0 || low < 0)
+		return (struct unit){ 1, '%' };
+	int byte = high * 16 + low;
+	bool reserved = byte != '\0' && byte < 0x80 && strchr(":@!$&'()*+,;=[]", byte);
+	/* Any other stays an escape; %2F is the other reading's affair. */
+	return (struct unit){ 3, reserved ? byte : byte + 0x100 };
+}
+
+static struct unit plain_unit(struct kh_slice text, size_t at, enum reading reading)
+{
+	if (reading != STRICT && text.ptr[at] == '%')
+		return escape_at(text, at);
 	return (struct unit){ 1, (unsigned char)text.ptr[at] };
 }
 
-static struct unit lenient_unit(struct kh_slice text, size_t at)
+/* With what this reading does not see behind it: more slashes, and parameters. */
+static struct unit unit_at(struct kh_slice text, size_t at, enum reading reading)
 {
-	struct unit unit = strict_unit(text, at);
-	if (text.ptr[at] == '/') {
-		while (at + unit.width < text.len && text.ptr[at + unit.width] == '/')
+	struct unit unit = plain_unit(text, at, reading);
+	while (reading != STRICT && at + unit.width < text.len) {
+		size_t next = at + unit.width;
+		if (unit.code == '/' && text.ptr[next] == '/')
 			unit.width++;
-		return unit;
+		else if (reading == WITHOUT_PARAMETERS &&
+			 plain_unit(text, next, reading).code == ';')
+			unit.width = kh_slice_find(text, '/', next) - at;
+		else
+			break;
 	}
-	if (text.ptr[at] != '%' || text.len - at < 3)
-		return unit;
-	int high = kh_hex_value(text.ptr[at + 1]), low = kh_hex_value(text.ptr[at + 2]);
-	if (high < 0 || low < 0)
-		return unit;
-	unit.width = 3;
-	unit.code = high * 16 + low;
-	if (unit.code >= 0x80 || unit.code == '\0' || !strchr(":@!$&'()*+,;=[]", unit.code))
-		unit.code += 0x100; /* stays an escape; %2F is the other reading's affair */
 	return unit;
-}
-
-static struct unit unit_at(struct kh_slice text, size_t at, bool lenient)
-{
-	return lenient ? lenient_unit(text, at) : strict_unit(text, at);
 }
 
 static size_t stars_at(struct kh_slice pattern, size_t at)
@@ -68,31 +78,34 @@ struct retry {
 };
 
 /* The '*' takes one more byte. Return: false when it has come to the segment's end. */
-static bool grow_star(struct retry *star, struct kh_slice path, bool lenient)
+static bool grow_star(struct retry *star, struct kh_slice path, enum reading reading)
 {
 	if (!star->set || star->path >= path.len || path.ptr[star->path] == '/')
 		return false;
-	star->path += unit_at(path, star->path, lenient).width;
+	star->path += unit_at(path, star->path, reading).width;
 	return true;
 }
 
 /* The '**' takes one byte more, or all up to the next segment where a '*' behind it gave up. */
-static bool grow_stars(struct retry *stars, bool gave_up, struct kh_slice path, bool lenient)
+static bool grow_stars(struct retry *stars, bool gave_up, struct kh_slice path,
+		       enum reading reading)
 {
 	if (!stars->set || stars->path >= path.len)
 		return false;
 	while (gave_up && path.ptr[stars->path] != '/') {
-		stars->path += unit_at(path, stars->path, lenient).width;
+		stars->path += unit_at(path, stars->path, reading).width;
 		if (stars->path >= path.len)
 			return false;
 	}
-	stars->path += unit_at(path, stars->path, lenient).width;
+	stars->path += unit_at(path, stars->path, reading).width;
 	return true;
 }
 
-static bool matches(struct kh_slice pattern, struct kh_slice path, bool lenient)
+static bool matches(struct kh_slice pattern, struct kh_slice path, enum reading reading)
 {
 	struct retry star = { 0 }, stars = { 0 };
+	/* A rule that names parameters means them. */
+	enum reading by_pattern = reading == STRICT ? STRICT : LENIENT;
 	size_t p = 0, s = 0;
 	for (;;) {
 		size_t n = p < pattern.len ? stars_at(pattern, p) : 0;
@@ -106,8 +119,8 @@ static bool matches(struct kh_slice pattern, struct kh_slice path, bool lenient)
 		if (p == pattern.len && s == path.len)
 			return true;
 		if (p < pattern.len && s < path.len) {
-			struct unit want = unit_at(pattern, p, lenient);
-			struct unit have = unit_at(path, s, lenient);
+			struct unit want = unit_at(pattern, p, by_pattern);
+			struct unit have = unit_at(path, s, reading);
 			if (want.code == have.code) {
 				p += want.width;
 				s += have.width;
@@ -115,12 +128,12 @@ static bool matches(struct kh_slice pattern, struct kh_slice path, bool lenient)
 			}
 		}
 		bool had_star = star.set;
-		if (grow_star(&star, path, lenient)) {
+		if (grow_star(&star, path, reading)) {
 			p = star.pattern;
 			s = star.path;
 			continue;
 		}
-		if (!grow_stars(&stars, had_star, path, lenient))
+		if (!grow_stars(&stars, had_star, path, reading))
 			return false;
 		star.set = false;
 		p = stars.pattern;
@@ -130,10 +143,11 @@ static bool matches(struct kh_slice pattern, struct kh_slice path, bool lenient)
 
 bool kh_path_matches(struct kh_slice pattern, struct kh_slice path)
 {
-	return matches(pattern, path, false);
+	return matches(pattern, path, STRICT);
 }
 
 bool kh_path_matches_leniently(struct kh_slice pattern, struct kh_slice path)
 {
-	return matches(pattern, path, false) || matches(pattern, path, true);
+	return matches(pattern, path, STRICT) || matches(pattern, path, LENIENT) ||
+	       matches(pattern, path, WITHOUT_PARAMETERS);
 }

@@ -5,7 +5,8 @@
 #include <keyhole/policy.h>
 
 /* match.c: as kh_path_matches, and also where only the spelling differs in a way that many servers
- * don't see: escaped reserved characters, repeated slashes. For rules that deny. */
+ * don't see: escaped reserved characters, repeated slashes, a segment's parameters. For rules that
+ * deny. */
 bool kh_path_matches_leniently(struct kh_slice pattern, struct kh_slice path);
 
 #endif

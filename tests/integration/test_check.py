@@ -54,8 +54,13 @@ BAD = [
     ("no utf-8", b"version: 1\nlog: { level: \"\xff\" }\n", ["2:16: error: a byte that is not UTF-8"]),
     ("overlong utf-8", b"version: 1 # \xc0\xaf\n", ["1:14: error: a byte that is not UTF-8"]),
     ("surrogate", b"# \xc3\xa9\xed\xa0\x80\n", ["1:4: error: a byte that is not UTF-8"]),
-    ("control byte", b"version: 1\n# \x07\n", ["2:3: error: a control byte"]),
-    ("NUL", b"version: 1\0\n", ["1:11: error: a control byte"]),
+    ("control byte", b"version: 1\n# \x07\n", ["2:3: error: a control or invisible character"]),
+    ("NUL", b"version: 1\0\n", ["1:11: error: a control or invisible character"]),
+    ("escape", b"# \xc2\x9b2J\n", ["1:3: error: a control or invisible character"]),
+    ("hidden line", "# a\u2028b: 1\n", ["1:4: error: a control or invisible character"]),
+    ("turned text", "# \u00e9\u202ea\n", ["1:4: error: a control or invisible character"]),
+    ("hidden carriage return", b"# a\rb: 1\n", ["1:4: error: a control or invisible character"]),
+    ("tag characters", "# \U000e0041\n", ["1:3: error: a control or invisible character"]),
     ("utf-16", "version: 1\n".encode("utf-16"), ["1:1: error: a byte that is not UTF-8"]),
     (
         "tabs",
@@ -416,6 +421,13 @@ def test_a_good_file_is_summed_up(tmp_path):
     assert out == "k.yaml: ok: 1 tenant, 3 rules, 1 credential, 0 listeners, 0 warnings\n"
 
 
+def test_a_byte_order_mark_and_other_line_ends_are_taken(tmp_path):
+    text = "version: 1\n" + TENANT
+    assert check(tmp_path, "\ufeff" + text)[0] == 0
+    assert check(tmp_path, text.replace("\n", "\r\n"))[0] == 0
+    assert check(tmp_path, text + "# \u00fcml\u00e4ut \U0001f511\n")[0] == 0
+
+
 def test_warnings_alone_are_no_failure(tmp_path):
     status, out, errors = check(tmp_path, "version: 1\ntenants: { t: {} }\n")
     assert status == 0
@@ -492,10 +504,11 @@ def test_a_listeners_folder_that_holds_more_is_warned_about(tmp_path):
     assert status == 0
     assert errors.startswith("k.yaml:3:5: warning: listen[].unix: the folder ")
     assert "admin.sock" in errors
-    shared = "version: 1\nlisten:\n  - { unix: e/a }\n  - { unix: e/b }\n" + TENANT
-    status, out, errors = check(tmp_path, shared)
+    shared = "version: 1\nlisten:\n" + "".join(f"  - {{ unix: {p} }}\n" for p in ("e/a", "e/c/s", "e/d"))
+    status, out, errors = check(tmp_path, shared + TENANT)
     assert status == 0
-    assert errors.startswith("k.yaml:4:5: warning: listen[].unix: shares its folder with ")
+    assert errors.startswith("k.yaml:5:5: warning: listen[].unix: shares its folder with ")
+    assert len(errors.splitlines()) == 1
 
 
 def test_presets_are_found_by_the_environment_and_their_mistakes_have_a_place(tmp_path):

@@ -237,7 +237,7 @@ static void a_changed_byte_gives_a_sound_configuration_or_none(void **state)
 static void a_writer_that_lies_is_not_believed(void **state)
 {
 	(void)state;
-	for (unsigned lie = 0; lie < 9; lie++) {
+	for (unsigned lie = 0; lie < 10; lie++) {
 		struct kh_config *config = config_of(full);
 		struct kh_rule *rule = &config->tenants[0].rules.list[0];
 		struct kh_credential_config *credential = &config->credentials[0];
@@ -270,6 +270,9 @@ static void a_writer_that_lies_is_not_believed(void **state)
 			break;
 		case 8:
 			rule->text[strlen(rule->text) - 9] = ' ';
+			break;
+		case 9:
+			rule->credentials[0] = 1; /* which is bound to another host */
 			break;
 		default:
 			fail();
