@@ -134,9 +134,10 @@ def test_a_client_that_vanishes_leaves_no_descriptor(shared, standin, stage):
 
 def test_the_upstream_learns_that_the_client_went(shared, standin):
     mark = standin.mark()
-    gone_before_the_answer(shared)
-    conn = until("the request", lambda: standin.events("request", mark, target="/test/hold"))[0]["conn"]
-    until("its end", lambda: standin.events("end", mark, conn=conn), 5)
+    with Tunnel(shared, "api.test") as tunnel:
+        tunnel.start("GET", "/test/hold")
+        seen = until("the request", lambda: standin.events("request", mark, target="/test/hold"))
+    until("its end", lambda: standin.events("end", mark, conn=seen[0]["conn"]), 5)
 
 
 def test_an_exchange_whose_client_went_is_closed_in_the_journal(shared, standin):

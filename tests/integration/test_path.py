@@ -504,6 +504,7 @@ def test_the_sandbox_socket_survives_connections_that_say_nothing(shared):
         assert tunnel.ask("GET", "/test/echo").status == 200, "no ALPN is as good as http/1.1"
 
 
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion")
 def test_tls_below_1_2_is_not_spoken_to_sandboxes(shared):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(shared.ca)
