@@ -599,7 +599,8 @@ def main(server_class=Standin):
             ca = make_ca(folder)
             cert = make_leaf(folder, ca, args.names.split(","))
         if not args.plain:
-            exact = ssl.TLSVersion["TLSv" + args.tls.replace(".", "_").replace("1_0", "1")] if args.tls else None
+            versions = {"1.0": "TLSv1", "1.1": "TLSv1_1", "1.2": "TLSv1_2", "1.3": "TLSv1_3"}
+            exact = ssl.TLSVersion[versions[args.tls]] if args.tls else None
             context = server_context(*cert, exact or ssl.TLSVersion.TLSv1_2, exact)
         log_fd = -1
         if args.log:
