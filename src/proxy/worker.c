@@ -280,10 +280,12 @@ static bool started_by_keeper(void)
 	       type == SOCK_SEQPACKET;
 }
 
-/* The keeper decides about the end; a ^C in the terminal must not. */
+/* The keeper decides about the end; a ^C in the terminal must not. A limit on the size of files
+ * makes the journal's write fail, which is an answer, where its signal would be a death a request.
+ */
 static void ignore_signals(void)
 {
-	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
+	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ };
 	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
 		(void)signal(ignored[i], SIG_IGN);
 }

@@ -6,6 +6,7 @@ Driven by build/bench/load against build/bench/origin; that these two count righ
 import contextlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -143,6 +144,35 @@ def test_what_reached_the_origin_is_recorded_though_workers_die(proxy, origin, d
     assert len(reached) >= report["requests"] > 0
     assert sum(r["event"] == "start" for r in records) == kills + 1
     one.baseline = None
+    one.checked = False
+
+
+@pytest.mark.parametrize("room", [20_000, 20_477])
+def test_a_journal_that_takes_no_more_stops_all(proxy, origin, room):
+    """The file's size is limited from outside; the line in which that happens is taken back."""
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, unlimited[1]))
+    try:
+        one = proxy()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    worker = one.worker_pid()
+    load(*through(one, "--connections", 4, "--requests", 100, "--ids", "a"))
+    reached = len(origin.targets())
+    assert reached > 0
+    report = load(*through(one, "--connections", 4, "--requests", 40, "--ids", "b"))
+    # A single short record may still find room where a batch did not.
+    assert report["statuses"].pop("503") >= 35
+    assert len(origin.targets()) - reached == sum(report["statuses"].values())
+    assert os.path.getsize(one.journal_path) <= room
+    assert one.worker_pid() == worker, "it answers; it does not die of it"
+    one.stop()
+    one.verify()
+    assert one.spawn()
+    assert load(*through(one, "--requests", 20, "--ids", "c"))["statuses"] == {"200": 20}
+    one.stop()
+    one.verify()
+    check_journal(one, origin)
     one.checked = False
 
 
