@@ -73,6 +73,9 @@ void kh_stream_set_callback(struct kh_stream *stream, kh_stream_cb *cb, void *ar
 /* Sends close_notify where TLS stands, closes, frees; also from inside the callback. No event
  * follows. */
 void kh_stream_free(struct kh_stream *stream);
+/* What was written is not all: from now on kh_stream_free says no goodbye (no close_notify), so
+ * that nobody takes the end for a whole one. */
+void kh_stream_spoil(struct kh_stream *stream);
 int kh_stream_fd(const struct kh_stream *stream);
 bool kh_stream_is_tls(const struct kh_stream *stream);
 /* Sets which of READABLE and WRITABLE are reported, from now on, as long as they hold

@@ -50,6 +50,8 @@ void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const 
 	if (session->state == KH_SESSION_DEAD)
 		return;
 	if (session->exchange) {
+		if (session->exchange->response_begun && !session->exchange->response_done)
+			kh_stream_spoil(session->down.stream);
 		kh_exchange_note(session->exchange, reason, detail);
 		kh_exchange_free(session->exchange);
 	}

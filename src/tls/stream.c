@@ -295,7 +295,7 @@ static void say_goodbye(struct kh_stream *s)
 {
 	char nowhere[DISCARD_BYTES];
 	if (s->ssl) {
-		if (s->state == STREAM_TLS && s->shut == SHUT_NO && !s->write_failed)
+		if (s->state == STREAM_TLS && s->shut == SHUT_NO && !s->write_failed && !s->spoilt)
 			(void)SSL_shutdown(s->ssl);
 		ERR_clear_error();
 		/* Freed while it counts as open, a session is taken for broken and never resumed.
@@ -325,6 +325,11 @@ void kh_stream_free(struct kh_stream *s)
 	s->fd = -1;
 	if (!s->in_callback)
 		destroy(s);
+}
+
+void kh_stream_spoil(struct kh_stream *s)
+{
+	s->spoilt = true;
 }
 
 int kh_stream_fd(const struct kh_stream *s)

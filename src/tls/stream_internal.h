@@ -56,6 +56,7 @@ struct kh_stream {
 	bool raw_eof;
 	int raw_error;	  /* errno of the socket's last failure */
 	enum kh_io ended; /* 0: not yet; what reading has come to */
+	bool spoilt;	  /* ends without close_notify */
 	bool write_failed;
 	enum { SHUT_NO = 0, SHUT_WANTED, SHUT_DONE } shut;
 	SSL *ssl;

@@ -10,7 +10,7 @@ import threading
 import time
 
 import pytest
-from harness import FINGERPRINT, PATIENCE, PLACEHOLDER, Tunnel, Wire, until
+from harness import FINGERPRINT, PATIENCE, PLACEHOLDER, Tunnel, Wire, client_context, until
 from upstream import PATTERN, pattern_digest
 
 MIB = 1 << 20
@@ -111,6 +111,24 @@ def test_a_client_of_http_1_0_is_not_sent_chunks(shared):
         assert answer.get("transfer-encoding") is None
         assert answer.body == b"one two"
         assert tunnel.is_closed()
+
+
+@pytest.mark.parametrize("target, whole", [("/test/trailers", True),
+                                           ("/test/cut?chunked=1&before=9", False)])  # fmt: skip
+def test_a_cut_answer_to_http_1_0_does_not_end_like_a_whole_one(shared, target, whole):
+    """Its end is the connection's, so only a missing close_notify can show the difference."""
+    context = client_context(shared.ca)
+    context.options &= ~getattr(ssl, "OP_IGNORE_UNEXPECTED_EOF", 0)  # Python's default since 3.10
+    with Tunnel(shared, "api.test", context=context) as tunnel:
+        tunnel.send(f"GET {target} HTTP/1.0\r\nHost: api.test\r\n\r\n")
+        ends_well = None
+        while ends_well is None:
+            try:
+                if not tunnel.sock.recv(65536):
+                    ends_well = True
+            except ssl.SSLEOFError:
+                ends_well = False
+        assert ends_well == whole
 
 
 def test_requests_and_answers_that_drip_are_put_together(tunnel):
