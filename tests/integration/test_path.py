@@ -126,7 +126,8 @@ def test_a_cut_answer_to_http_1_0_does_not_end_like_a_whole_one(shared, target, 
             try:
                 if not tunnel.sock.recv(65536):
                     ends_well = True
-            except ssl.SSLEOFError:
+            except ssl.SSLError as error:
+                assert "UNEXPECTED_EOF" in str(error)
                 ends_well = False
         assert ends_well == whole
 
