@@ -70,16 +70,12 @@ static const struct kh_slice no_trailers[] = {
 	NAME("X-Forwarded-For"),
 	NAME("X-Forwarded-Host"),
 	NAME("X-Forwarded-Proto"),
-	/* authentication */
-	NAME("Api-Key"),
+	/* authentication; see also below */
 	NAME("Authorization"),
 	NAME("Cookie"),
 	NAME("Proxy-Authenticate"),
-	NAME("Proxy-Authorization"),
 	NAME("Set-Cookie"),
 	NAME("WWW-Authenticate"),
-	NAME("X-Api-Key"),
-	NAME("X-Goog-Api-Key"),
 	/* the form of the content */
 	NAME("Content-Encoding"),
 	NAME("Content-Range"),
@@ -101,6 +97,13 @@ static const struct kh_slice no_trailers[] = {
 	NAME("Vary"),
 };
 
+/* What a service calls its own key field, it ends like this: nobody sends such a thing in a trailer
+ * but to get past whoever looks at the head. */
+static const struct kh_slice no_trailer_endings[] = {
+	NAME("-Auth"),	NAME("-Authorization"), NAME("-Key"),
+	NAME("ApiKey"), NAME("-Secret"),	NAME("-Token"),
+};
+
 static bool is_one_of(struct kh_slice name, const struct kh_slice *list, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -117,6 +120,22 @@ bool kh_message_is_end_to_end(struct kh_slice name)
 
 bool kh_message_is_no_trailer(struct kh_slice name)
 {
+	char dashed[64];
+
+	/* CGI and its heirs take '_' for '-'. */
+	if (name.len > sizeof(dashed))
+		name = kh_slice_sub(name, name.len - sizeof(dashed), name.len);
+	for (size_t i = 0; i < name.len; i++)
+		dashed[i] = (char)(name.ptr[i] == '_' ? '-' : name.ptr[i]);
+	name.ptr = dashed;
+	for (size_t i = 0; i < sizeof(no_trailer_endings) / sizeof(*no_trailer_endings); i++) {
+		size_t len = no_trailer_endings[i].len;
+
+		if (name.len >= len &&
+		    kh_slice_eq_nocase(kh_slice_sub(name, name.len - len, name.len),
+				       no_trailer_endings[i]))
+			return true;
+	}
 	return IS_ONE_OF(name, no_trailers);
 }
 

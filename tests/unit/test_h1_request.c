@@ -58,10 +58,11 @@ static void test_trailers(void **state)
 {
 	(void)state;
 	reads("POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n"
-	      "2\r\nok\r\n0\r\nX-Sum: 1\r\nx-two:  2 \r\n\r\n"
+	      "2\r\nok\r\n0\r\nX-Sum: 1\r\nx-two:  2 \r\ngrpc-status: 0\r\nServer-Timing: x\r\n\r\n"
 	      "GET /next HTTP/1.1\r\n" H "\r\n",
 	      "HEAD POST / 1.1 chunked keep\n" HOST_LOG
 	      "  Transfer-Encoding=chunked\nBODY ok\nEND\n  X-Sum=1\n  x-two=2\n"
+	      "  grpc-status=0\n  Server-Timing=x\n"
 	      "HEAD GET /next 1.1 none keep\n" HOST_LOG "END\n");
 }
 
@@ -496,6 +497,14 @@ static void test_forbidden_trailers(void **state)
 		"X-Api-Key",
 		"If-None-Match",
 		"Set-Cookie",
+		"X_Api_Key",
+		"DD-APPLICATION-KEY",
+		"Private-Token",
+		"X-Auth-Token",
+		"Content_Length",
+		"X-Forwarded-Authorization",
+		"X-NuGet-ApiKey",
+		"X-A-Name-That-Is-Longer-Than-Sixty-Four-Bytes-And-Ends-As-Keys-Do-Api-Key",
 	};
 	char text[256];
 
