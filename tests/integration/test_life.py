@@ -460,13 +460,6 @@ def test_signals_to_the_worker_do_not_end_it(daemon):
     assert one.worker_pid() == worker
 
 
-def test_sighup_is_not_ignored_silently(daemon):
-    one = daemon()
-    one.process.send_signal(signal.SIGHUP)
-    until("it is said", lambda: "reload is not supported yet" in one.stderr())
-    assert ask(one).status == 200
-
-
 # --- cost -----------------------------------------------------------------------------------------
 
 

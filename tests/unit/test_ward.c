@@ -28,6 +28,8 @@
 #include <keyhole/tls.h>
 #include <keyhole/wire.h>
 
+enum { GENERATION = 3 };
+
 static struct kh_ca *ca;
 static struct kh_leaves *leaves; /* for a key */
 static struct kh_config *config;
@@ -48,6 +50,7 @@ static void begin(struct pair *pair)
 				       .ca = ca,
 				       .vault = &vault,
 				       .sockets = &sockets,
+				       .generation = GENERATION,
 				       .state = KH_WARD_STARTING };
 	assert_true(kh_channel_init(&pair->ward.channel, ends[0], NULL));
 	assert_true(kh_channel_init(&pair->worker, ends[1], NULL));
@@ -96,12 +99,14 @@ static void say_str(struct pair *pair, enum kh_channel_type type, const char *st
 	kh_buf_fini(&body);
 }
 
-static void say_u16(struct pair *pair, enum kh_channel_type type, uint16_t value)
+/* A credential of the configuration with that number. */
+static void want_credential(struct pair *pair, uint32_t generation, uint16_t index)
 {
 	struct kh_buf body;
 	kh_buf_init(&body, 16);
-	assert_true(kh_wire_put_u16(&body, value));
-	say(pair, type, kh_buf_view(&body));
+	assert_true(kh_wire_put_u16(&body, index));
+	assert_true(kh_channel_send(&pair->worker, KH_CHANNEL_CREDENTIAL_WANT, generation,
+				    kh_buf_view(&body), NULL, 0, NULL));
 	kh_buf_fini(&body);
 }
 
@@ -138,7 +143,7 @@ static void hear(struct pair *pair, enum kh_channel_type type, struct kh_channel
 	kh_ward_receive(&pair->ward);
 	assert_int_equal(kh_channel_receive(&pair->worker, false, message), KH_CHANNEL_GOT);
 	assert_int_equal(message->type, type);
-	assert_int_equal(message->ref, 7);
+	assert_int_equal(message->ref, type == KH_CHANNEL_CREDENTIAL ? GENERATION : 7);
 }
 
 /* --- leaves ----------------------------------------------------------------------------------- */
@@ -261,7 +266,7 @@ static void a_value_crosses_as_a_page_of_its_own(void **state)
 	struct kh_channel_message message;
 	begin(&pair);
 	serve(&pair);
-	say_u16(&pair, KH_CHANNEL_CREDENTIAL_WANT, 0);
+	want_credential(&pair, GENERATION, 0);
 	hear(&pair, KH_CHANNEL_CREDENTIAL, &message);
 	assert_int_equal(message.n_fds, 1);
 	struct kh_wire_reader r = { .rest = message.body };
@@ -285,7 +290,7 @@ static void a_missing_value_is_said_to_be_missing(void **state)
 	struct kh_channel_message message;
 	begin(&pair);
 	serve(&pair);
-	say_u16(&pair, KH_CHANNEL_CREDENTIAL_WANT, 1);
+	want_credential(&pair, GENERATION, 1);
 	hear(&pair, KH_CHANNEL_CREDENTIAL, &message);
 	assert_int_equal(message.n_fds, 0);
 	struct kh_wire_reader r = { .rest = message.body };
@@ -303,7 +308,25 @@ static void a_credential_that_is_not_there_cannot_be_asked_for(void **state)
 	struct pair pair;
 	begin(&pair);
 	serve(&pair);
-	say_u16(&pair, KH_CHANNEL_CREDENTIAL_WANT, 2);
+	want_credential(&pair, GENERATION, 2);
+	expect_condemned(&pair);
+}
+
+/* An index of the configuration before means another credential now: no answer is the right one. */
+static void an_index_is_taken_for_its_own_configuration_only(void **state)
+{
+	(void)state;
+	struct pair pair;
+	struct kh_channel_message message;
+	begin(&pair);
+	serve(&pair);
+	want_credential(&pair, GENERATION - 1, 0);
+	want_credential(&pair, GENERATION - 1, 999);
+	kh_ward_receive(&pair.ward);
+	assert_int_equal(pair.ward.state, KH_WARD_SERVING);
+	assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_AGAIN);
+	/* One that the keeper has not made yet was never told to a worker. */
+	want_credential(&pair, GENERATION + 1, 0);
 	expect_condemned(&pair);
 }
 
@@ -484,6 +507,7 @@ int main(void)
 		cmocka_unit_test(a_value_crosses_as_a_page_of_its_own),
 		cmocka_unit_test(a_missing_value_is_said_to_be_missing),
 		cmocka_unit_test(a_credential_that_is_not_there_cannot_be_asked_for),
+		cmocka_unit_test(an_index_is_taken_for_its_own_configuration_only),
 		cmocka_unit_test(the_keepers_own_words_condemn),
 		cmocka_unit_test(a_body_that_does_not_fit_condemns),
 		cmocka_unit_test(what_is_no_message_condemns),
