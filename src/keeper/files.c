@@ -1,5 +1,4 @@
-/* files.c - what a worker reads at its start, opened by the keeper since the worker opens nothing
- */
+/* files.c - what a worker reads at its start; the keeper opens it, since the worker can't */
 
 #include "keeper_internal.h"
 

@@ -5,11 +5,12 @@
  * secrets, lock the journal, listen; then hand the worker what it needs and tell the launcher. One
  * loop waits for signals and for the worker's messages:
  *
- *   the worker ends           a new one at once; when they die young again and again, after 100 ms
- *                             doubling to a second, for ever. Only the first of all, if it ends
- * with the status "can't start", is the daemon's own failure to start. SIGTERM, SIGINT DRAIN, at
- * most timeouts.drain, then SIGKILL. A second one: at once. SIGHUP the configuration is read again
- * and takes the place of the one in force (reload.c), or nothing changes
+ * - The worker ends: a new one at once. When they die young again and again: after 100 ms,
+ *   doubling to a second, for ever. Only the first of all, if it ends with the status "can't
+ *   start", is the daemon's own failure to start.
+ * - SIGTERM, SIGINT: DRAIN, at most timeouts.drain, then SIGKILL. A second one: at once.
+ * - SIGHUP: the configuration is read again and takes the place of the one in force, or
+ *   nothing changes (reload.c).
  *
  * Listeners and journal stay open here all along, so connections queue while no worker is there.
  */

@@ -1,5 +1,4 @@
-/* signer.c - the keeper's answers to "a leaf for this host": the one thing the CA key is used for
- */
+/* signer.c - answers to "a leaf for this host": the one thing that the CA key is used for */
 
 #include "keeper_internal.h"
 

@@ -1,5 +1,4 @@
-/* asks.c - leaves and credential values: asked for by event threads, answered through the main one
- */
+/* asks.c - leaves and credential values: event threads ask, the main thread takes the answers */
 
 /*
  * An event thread notes under the lock that it asks, lets go of the lock, and sends. Nothing is

@@ -3,14 +3,15 @@
 /*
  * In stages; what each finds and leaves:
  *
- *   limits     one thread, everything by name opened  →  no core file
- *   identity   root (or not, then it is left alone)   →  empty root folder, unprivileged uid and
- * gid, no groups powers     any uid                                →  no capability in any set
- *   sealed     no capability                          →  no new privileges, not dumpable, dies with
- *                                                        the keeper
- *   landlock   no new privileges                      →  nothing can be opened by name
- *   seccomp    no new privileges                      →  the allowlist of seccomp.c
- *   proof      all of it                              →  tried, not believed
+ *   limits    one thread; all that needs a name is open → no core file
+ *   powers    any uid → the bounding set is empty
+ *   identity  root → an empty root folder, an unprivileged uid and gid, no groups
+ *             (not root: left as it is)
+ *   powers    any uid → no capability in any set
+ *   sealed    no capability → no new privileges, not dumpable, dies with the keeper
+ *   landlock  no new privileges → nothing can be opened by name
+ *   seccomp   no new privileges → the allowlist of seccomp.c
+ *   proof     all of it → tried, not believed
  *
  * Landlock is missing on old kernels: a warning, since seccomp refuses every call that takes a
  * path. Any other stage that fails ends the worker: there is no weaker mode.

@@ -5,10 +5,11 @@
  * (reads a configuration file late, asks for a terminal) gets an error that it can live with. Two
  * exceptions:
  * - KILLED: calls that nothing in a worker ever makes, and with which a take-over would go on
- *   (another program, another process's memory, kernel surfaces, another identity). The process
- * dies with SIGSYS; the keeper says so in its log and starts a clean one.
- * - UNKNOWN: calls whose absence the C library handles (ENOSYS) by an older one whose arguments
- * this filter can read. clone3 keeps its flags in memory, where a filter can't look.
+ *   (another program, another process's memory, kernel surfaces, another identity). The
+ *   process dies with SIGSYS; the keeper says so in its log and starts a clean one.
+ * - UNKNOWN: calls whose absence the C library handles (ENOSYS) by an older one whose
+ *   arguments this filter can read. clone3 keeps its flags in memory, where a filter can't
+ *   look.
  *
  * Where a call is allowed for some arguments only, a row of `matched` says for which. The filter
  * sees register values, never what a pointer points at: whatever depends on that (a path, an

@@ -1,5 +1,4 @@
-/* worker.c - the process that faces hostile bytes: its start, its end, and its talk with the keeper
- */
+/* worker.c - the process that faces hostile bytes: its start, its end, the keeper's messages */
 
 /*
  * The main thread only talks with the keeper; each event thread runs one loop. Messages of the
