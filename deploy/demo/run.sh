@@ -4,7 +4,7 @@
 # A stand-in for the API runs on this host and knows the real key; the clients run in the sandbox.
 # Every scene states what it shows and checks it; the first claim that does not hold ends the demo
 # with status 1. No network is needed. ENGINE= chooses the sandbox's engine; AGENT= names one more
-# client, as in AGENT="claude -p" (which is taken by itself where claude is on the PATH).
+# client, as in AGENT="claude -p" (taken by itself where claude is on the PATH; AGENT=none: not).
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -176,10 +176,10 @@ claim "a host off the list: 403, and the reason for whoever reads it" answers 40
 claim "the reason names the host" grep -q "example.com" "$dir/out"
 
 agent=${AGENT:-}
-[ -z "$agent" ] && command -v claude >/dev/null && agent="claude -p"
-if [ -n "$agent" ]; then
+[ -z "$agent" ] && type -P claude >/dev/null && agent="claude -p"
+if [ "${agent:-none}" != none ]; then
 	# Where the program's own folder can't be seen from the sandbox it is shown as the workspace.
-	program=$(command -v "${agent%% *}") || fail "AGENT=\"$agent\": ${agent%% *} is not on the PATH"
+	program=$(type -P "${agent%% *}") || fail "AGENT=\"$agent\": ${agent%% *} is not on the PATH"
 	program=$(readlink -f "$program")
 	options=''
 	[ "$agent" = "${agent#* }" ] || options=${agent#* }

@@ -20,7 +20,6 @@ Python's standard library only.
 
 import argparse
 import hashlib
-import ipaddress
 import json
 import os
 import secrets
@@ -28,11 +27,12 @@ import shutil
 import signal
 import socket
 import ssl
-import subprocess
 import sys
 import tempfile
 import threading
 import time
+
+from certificates import make_ca, make_leaf, server_context
 
 HEAD_LIMIT = 1 << 20
 KEEP_BODY = 8 << 20
@@ -42,66 +42,6 @@ IDLE_SECONDS = 120
 def fingerprint(key):
     """What may be shown of a key."""
     return hashlib.sha256(key).hexdigest()[:8]
-
-
-# --- certificates ---------------------------------------------------------------------------------
-
-
-def openssl(*args, text=None):
-    done = subprocess.run(["openssl", *args], input=text, capture_output=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"openssl {args[0]}: {done.stderr.decode(errors='replace')}")
-    return done.stdout
-
-
-def make_ca(folder, name="ca", subject=None):
-    """Makes a CA in `folder`; gives the paths of certificate and key."""
-    cert, key = os.path.join(folder, name + ".pem"), os.path.join(folder, name + ".key")
-    subject = subject or f"/CN=Stand-in CA {secrets.token_hex(4)}"
-    openssl(
-        "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc",
-        "-keyout", key, "-out", cert, "-days", "3", "-subj", subject,
-        "-addext", "keyUsage=critical,keyCertSign,cRLSign",
-    )  # fmt: skip
-    return cert, key
-
-
-def alternative_names(names):
-    def kind(name):
-        try:
-            ipaddress.ip_address(name)
-            return "IP"
-        except ValueError:
-            return "DNS"
-
-    return ",".join(f"{kind(n)}:{n}" for n in names)
-
-
-def make_leaf(folder, ca, names, stem="leaf", self_signed=False):
-    """Makes a server certificate for `names`, signed by `ca` (paths of certificate and key)."""
-    cert, key = os.path.join(folder, stem + ".pem"), os.path.join(folder, stem + ".key")
-    signer = [] if self_signed else ["-CA", ca[0], "-CAkey", ca[1]]
-    openssl(
-        "req", "-x509", *signer, "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc",
-        "-keyout", key, "-out", cert, "-days", "2", "-subj", f"/CN={names[0][:60]}",
-        "-addext", "basicConstraints=critical,CA:FALSE",
-        "-addext", "keyUsage=critical,digitalSignature",
-        "-addext", "extendedKeyUsage=serverAuth",
-        "-addext", "subjectAltName=" + alternative_names(names),
-    )  # fmt: skip
-    return cert, key
-
-
-def server_context(cert, key, lowest=ssl.TLSVersion.TLSv1_2, highest=None):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(cert, key)
-    if lowest < ssl.TLSVersion.TLSv1_2:
-        context.set_ciphers("ALL:@SECLEVEL=0")
-    context.minimum_version = lowest
-    if highest:
-        context.maximum_version = highest
-    context.set_alpn_protocols(["http/1.1"])
-    return context
 
 
 # --- one connection -------------------------------------------------------------------------------
@@ -118,7 +58,7 @@ class Request:
         self.fields = fields
         self.raw_head = raw_head
         self.path, _, self.query = self.target.partition("?")
-        self.body = b""
+        self.body = bytearray()
         self.body_bytes = 0
         self.body_digest = hashlib.sha256()
         self.trailers = []

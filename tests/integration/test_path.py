@@ -1,8 +1,10 @@
 """A request that is allowed goes through as it came, and its answer comes back as it was sent."""
 
+import contextlib
 import hashlib
 import json
 import os
+import resource
 import socket
 import ssl
 import subprocess
@@ -381,6 +383,39 @@ def test_a_hundred_connections_at_a_time(shared):
     for thread in threads:
         thread.join(60)
     assert len(answers) == 300 and all(answers)
+
+
+def test_two_tenants_never_share_an_upstream_connection(daemon):
+    """The same host, the same credential, one thread: the pool still keeps them apart."""
+    rules = [{"allow": "https://api.test", "credential": "main"}]
+    one = daemon(
+        {
+            "worker": {"threads": 1},
+            "listen": [{"unix": "d/s", "tenant": "acme"}, {"unix": "e/s", "tenant": "beta"}],
+            "tenants": {"beta": {"rules": rules}},
+        },
+        rules=rules,
+    )
+    seen = []
+    for folder in ("d", "e", "d", "e"):
+        one.socket_path = f"{one.folder}/{folder}/s"
+        with Tunnel(one, "api.test") as tunnel:
+            seen.append(echoed(tunnel.ask("GET", "/test/echo"))["conn"])
+    assert seen[0] == seen[2] and seen[1] == seen[3] and seen[0] != seen[1]
+
+
+def test_two_thousand_connections_at_a_time(shared):
+    """One `npm install` opens about as many; idle ones are cheap, and each still works."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
+    with contextlib.ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        before = shared.resident_kib(shared.worker_pid())
+        tunnels = [stack.enter_context(Tunnel(shared, "api.test")) for _ in range(2000)]
+        each = (shared.resident_kib(shared.worker_pid()) - before) / 2000
+        assert each < 64, f"{each:.0f} KiB for each connection at rest"
+        for tunnel in tunnels[::100]:
+            assert tunnel.ask("GET", "/test/echo").status == 200
 
 
 # --- plain HTTP -----------------------------------------------------------------------------------

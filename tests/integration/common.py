@@ -1,0 +1,38 @@
+"""common.py - what harness.py and clients.py share: paths, the real key of this run, waiting"""
+
+import os
+import secrets
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+KEYHOLE = os.environ.get("KEYHOLE", os.path.join(ROOT, "build", "keyhole"))
+sys.path[:0] = [HERE, os.path.join(ROOT, "deploy", "demo")]
+import standin as standin_module  # noqa: E402
+
+PATIENCE = 20
+SECRET = "sk-ant-api03-" + secrets.token_urlsafe(60)
+FINGERPRINT = standin_module.fingerprint(SECRET.encode())
+PLACEHOLDER = "sk-ant-api03-PLACEHOLDER" + "x" * (len(SECRET) - 24)
+
+
+def until(what, condition, seconds=PATIENCE):
+    """Waits for a condition that has no descriptor to wait on. Return: its last value."""
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {seconds} s in vain for: {what}")
+        time.sleep(0.005)
+    return value
+
+
+def finish(process, seconds=PATIENCE):
+    """The exit status of a process that is about to end; it is killed where it does not."""
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        raise AssertionError(f"process {process.args[0]} did not end in {seconds} s") from None

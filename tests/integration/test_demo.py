@@ -1,0 +1,56 @@
+"""The demo does what it says: every claim in it holds, as root and as an ordinary user."""
+
+import os
+import subprocess
+import time
+
+import pytest
+from harness import KEYHOLE, ROOT
+
+DEMO = os.path.join(ROOT, "deploy", "demo", "run.sh")
+SOME_UID = 54321
+
+
+def run(tmp_path, *before):
+    env = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+        "HOME": str(tmp_path),
+        "TMPDIR": "/tmp",
+        "KEYHOLE": KEYHOLE,
+        "AGENT": "none",  # real ones have tests of their own
+    }
+    begin = time.monotonic()
+    done = subprocess.run([*before, DEMO], env=env, stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=60, check=False)  # fmt: skip
+    return done, time.monotonic() - begin
+
+
+def check(done, seconds):
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    assert "✗" not in done.stdout
+    assert done.stdout.count("✓") >= 18
+    assert "The agent sees the keyhole, never the key." in done.stdout
+    assert seconds < 15, "it is to be a short story"
+
+
+def test_the_demo_tells_its_story(tmp_path):
+    check(*run(tmp_path))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_the_demo_tells_it_to_an_ordinary_user(tmp_path):
+    os.chmod(tmp_path, 0o777)
+    check(*run(tmp_path, "setpriv", f"--reuid={SOME_UID}", f"--regid={SOME_UID}", "--clear-groups", "--"))
+
+
+def test_it_says_what_does_not_hold(tmp_path):
+    """A demo that can't fail shows nothing: without keyhole it ends with status 1."""
+    fake = tmp_path / "keyhole"
+    fake.write_text("#!/bin/sh\nexit 0\n")
+    fake.chmod(0o755)
+    env = {"PATH": os.environ["PATH"], "KEYHOLE": str(fake)}
+    done = subprocess.run([DEMO], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=60, check=False)  # fmt: skip
+    assert done.returncode == 1
+    assert "✗" in done.stdout
