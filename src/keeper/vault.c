@@ -110,10 +110,12 @@ static bool check_rule(const struct kh_rule *rule, void *arg)
 	}
 	char sources[256];
 	name_sources(check->config, rule, sources, sizeof(sources));
-	return kh_err_set(
-		check->err, KH_ERR_CREDENTIAL_UNAVAILABLE, "no value for credential %s%s%s: set %s",
-		check->config->credentials[rule->credentials[0]].name,
-		rule->preset ? ", which preset " : "", rule->preset ? rule->preset : "", sources);
+	const char *name = check->config->credentials[rule->credentials[0]].name;
+	if (!rule->preset)
+		return kh_err_set(check->err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+				  "no value for credential %s: set %s", name, sources);
+	return kh_err_set(check->err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			  "no value for a credential of preset %s: set %s", rule->preset, sources);
 }
 
 /* Nothing but what this sandbox can use. */
