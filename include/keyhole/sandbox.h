@@ -57,14 +57,10 @@ struct kh_sandbox_spec {
 };
 
 /*
- * Refuses what can't be kept: a forbidden path that a mount would show, a protected file of the
- * workspace that is a symbolic link, a workspace that is / or would cover keyhole's own folders.
- * kh_sandbox_run asks it by itself; asking it first costs a caller nothing but the time.
- */
-bool kh_sandbox_check(const struct kh_sandbox_spec *spec, struct kh_err *err);
-
-/*
- * Runs the command and waits for it; signals are forwarded. Warnings go to the log. Return: true
+ * Runs the command and waits for it; signals are forwarded. Warnings go to the log. What can't be
+ * kept is refused before anything runs: a forbidden path that a mount would show, a protected file
+ * of the workspace that is a symbolic link, a workspace that is / or another folder of more than a
+ * project. Return: true
  * when the command ran (or could not be executed: 126 or 127, and `err` says why), with its exit
  * status as a shell would give it in *status; false when keyhole itself failed.
  */

@@ -128,6 +128,14 @@ static bool lay_read_only(struct kh_view *view, const struct kh_sandbox_spec *sp
 	return true;
 }
 
+static bool lay_workspace(struct build *b, const struct kh_sandbox_spec *spec, struct kh_err *err)
+{
+	struct kh_survey survey kh_cleanup(kh_survey_fini) = { 0 };
+	return !spec->workspace || (kh_survey_take(&survey, spec->workspace, err) &&
+				    kh_workspace_lay(&b->view, spec, &survey, &b->made, err) &&
+				    kh_mask_lay(&b->view, spec, &survey, err));
+}
+
 /* Later entries lie over earlier ones. */
 static bool lay(struct build *b, const struct kh_sandbox_spec *spec, struct kh_err *err)
 {
@@ -135,7 +143,7 @@ static bool lay(struct build *b, const struct kh_sandbox_spec *spec, struct kh_e
 	if (!kh_files_lay(view, spec, err) || !kh_trust_lay(view, spec, err) ||
 	    !kh_root_lay(view, spec, err) || !lay_init(view, spec, err) ||
 	    !lay_home(view, spec, err) || !lay_read_only(view, spec, err) ||
-	    !kh_workspace_lay(view, spec, &b->made, err) || !kh_dotenv_lay(view, spec, err))
+	    !lay_workspace(b, spec, err))
 		return false;
 	if (!kh_forbidden_check(view, spec->forbidden_paths, spec->n_forbidden, err))
 		return false;
@@ -253,11 +261,6 @@ static bool prepare(struct build *b, const struct kh_sandbox_spec *spec,
 	return true;
 }
 
-bool kh_sandbox_check(const struct kh_sandbox_spec *spec, struct kh_err *err)
-{
-	return kh_engine_find(spec->engine, err) && kh_workspace_check(spec, err);
-}
-
 static bool open_record(struct kh_mountpoints *made, const struct kh_sandbox_spec *spec,
 			struct kh_err *err)
 {
@@ -274,8 +277,8 @@ static bool run(struct build *b, const struct kh_sandbox_spec *spec, int *status
 		struct kh_err *err)
 {
 	const struct kh_engine *engine = kh_engine_find(spec->engine, err);
-	if (!engine || !kh_workspace_check(spec, err) || !open_record(&b->made, spec, err) ||
-	    !lay(b, spec, err) || !kh_env_fill(&b->env, spec, err))
+	if (!engine || !open_record(&b->made, spec, err) || !lay(b, spec, err) ||
+	    !kh_env_fill(&b->env, spec, err))
 		return false;
 	bool root = geteuid() == 0;
 	uid_t uid = spec->host_uid == (uid_t)-1 ? KH_SANDBOX_HOST_UID : spec->host_uid;

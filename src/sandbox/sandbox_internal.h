@@ -94,13 +94,25 @@ bool kh_mountpoint_make_file(struct kh_mountpoints *made, const char *path, cons
 			     const struct stat *owner, struct kh_err *err);
 void kh_mountpoints_remove(struct kh_mountpoints *made);
 
+/* survey.c: what lies about in a workspace, by one bounded walk. */
+struct kh_survey {
+	struct kh_paths {
+		char **list;
+		size_t n;
+	} repositories,	 /* folders with a .git in them, but for the top */
+		secrets, /* .env files */
+		sockets;
+};
+bool kh_survey_take(struct kh_survey *survey, const char *root, struct kh_err *err);
+void kh_survey_fini(struct kh_survey *survey);
+
 /* workspace.c */
 bool kh_workspace_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
-		      struct kh_mountpoints *made, struct kh_err *err);
-/* Without changing anything: would it refuse? */
-bool kh_workspace_check(const struct kh_sandbox_spec *spec, struct kh_err *err);
-/* dotenv.c: warns about .env files, or masks them. */
-bool kh_dotenv_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err);
+		      const struct kh_survey *survey, struct kh_mountpoints *made,
+		      struct kh_err *err);
+/* mask.c: warns about .env files, or masks them; masks sockets of the host. */
+bool kh_mask_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
+		 const struct kh_survey *survey, struct kh_err *err);
 
 /* forbidden.c: would any of these paths be visible? False names which, and through what. */
 bool kh_forbidden_check(const struct kh_view *view, const char *const *paths, size_t n,

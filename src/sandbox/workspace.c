@@ -17,7 +17,6 @@
 
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
-#include <keyhole/log.h>
 #include <keyhole/slice.h>
 
 #include "sandbox_internal.h"
@@ -39,7 +38,7 @@ enum {
 };
 
 struct work {
-	struct kh_view *view; /* NULL: only look */
+	struct kh_view *view;
 	struct kh_mountpoints *made;
 	const char *root;
 	struct stat owner;
@@ -66,7 +65,7 @@ static void pin(struct work *w, const char *path)
 {
 	char prefix[PATH_MOST];
 	size_t len = strlen(path);
-	if (!w->view || len >= sizeof(prefix))
+	if (len >= sizeof(prefix))
 		return;
 	memcpy(prefix, path, len + 1);
 	for (size_t i = strlen(w->root) + 1; i <= len; i++) {
@@ -109,7 +108,7 @@ static bool protect(struct work *w, const char *path)
 	enum presence presence = look(w, path, &st);
 	if (presence == REFUSED)
 		return false;
-	if (!w->view || kh_view_has(w->view, path))
+	if (kh_view_has(w->view, path))
 		return true;
 	pin_parent(w, path);
 	if (presence == THERE) {
@@ -144,14 +143,15 @@ static bool protect_commondir(struct work *w, const char *git_dir)
 	struct stat st;
 	if (!path)
 		return no_memory(w);
-	if (lstat(path, &st) != 0 && w->view &&
+	if (lstat(path, &st) != 0 &&
 	    !kh_mountpoint_make_file(w->made, path, ".\n", &w->owner, w->err))
 		return false;
 	return protect(w, path);
 }
 
-/* The value of core.hooksPath, as far as a reader of one screen gets: the last one counts. Heap. */
-static char *hooks_path(const char *git_dir)
+/* The value of a variable of git's core section (no other has one of these names), as far as a
+ * reader of one screen gets: the last one counts. Heap. */
+static char *core_value(const char *git_dir, struct kh_slice name)
 {
 	kh_auto_free char *path = kh_strf("%s/config", git_dir);
 	struct kh_buf text kh_cleanup(kh_buf_fini);
@@ -165,8 +165,7 @@ static char *hooks_path(const char *git_dir)
 		struct kh_slice line = kh_slice_trim(kh_slice_sub(all, at, end));
 		at = end + 1;
 		size_t equals = kh_slice_find(line, '=', 0);
-		if (!kh_slice_eq_nocase(kh_slice_trim(kh_slice_sub(line, 0, equals)),
-					KH_SLICE("hookspath")))
+		if (!kh_slice_eq_nocase(kh_slice_trim(kh_slice_sub(line, 0, equals)), name))
 			continue;
 		struct kh_slice value = kh_slice_trim(kh_slice_sub(line, equals + 1, line.len));
 		if (value.len >= 2 && value.ptr[0] == '"')
@@ -177,21 +176,36 @@ static char *hooks_path(const char *git_dir)
 	return found;
 }
 
+/* `value` from `folder`, without links; NULL where that is not in the workspace. Heap. */
+static char *inside(const struct work *w, const char *folder, const char *value)
+{
+	kh_auto_free char *joined = kh_path_join(folder, value);
+	char *resolved = joined ? realpath(joined, NULL) : NULL;
+	size_t len = strlen(w->root);
+	if (resolved && strncmp(resolved, w->root, len) == 0 && resolved[len] == '/')
+		return resolved;
+	free(resolved);
+	return NULL;
+}
+
 /* A project may keep its hooks in a folder of its own. */
 static bool protect_hooks_path(struct work *w, const char *git_dir, const char *work_tree)
 {
-	kh_auto_free char *value = hooks_path(git_dir);
-	if (!value || !*value)
-		return true;
-	kh_auto_free char *joined = kh_path_join(work_tree, value);
-	kh_auto_free char *resolved = joined ? realpath(joined, NULL) : NULL;
-	size_t len = strlen(w->root);
-	if (!resolved || strncmp(resolved, w->root, len) != 0 || resolved[len] != '/')
-		return true;
-	return protect(w, resolved);
+	kh_auto_free char *value = core_value(git_dir, KH_SLICE("hookspath"));
+	kh_auto_free char *path = value && *value ? inside(w, work_tree, value) : NULL;
+	return !path || protect(w, path);
 }
 
 static bool protect_git_dir(struct work *w, const char *git_dir, const char *work_tree);
+
+/* Its git folder, and the file in the work tree that says where that is. */
+static bool protect_submodule(struct work *w, const char *git_dir)
+{
+	kh_auto_free char *value = core_value(git_dir, KH_SLICE("worktree"));
+	kh_auto_free char *tree = value && *value ? inside(w, git_dir, value) : NULL;
+	return protect_git_dir(w, git_dir, tree ? tree : w->root) &&
+	       (!tree || protect_in_if_there(w, tree, ".git"));
+}
 
 /* Submodules keep their own git folder below modules/, at the depth of their names. */
 static bool protect_modules(struct work *w, const char *folder, int depth)
@@ -212,7 +226,7 @@ static bool protect_modules(struct work *w, const char *folder, int depth)
 		else if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
 			ok = refuse_link(w, path);
 		else if (lstat(head, &st) == 0)
-			ok = protect_git_dir(w, path, w->root);
+			ok = protect_submodule(w, path);
 		else
 			ok = protect_modules(w, path, depth + 1);
 	}
@@ -271,13 +285,15 @@ static bool protect_git(struct work *w, const char *work_tree)
 	return protect(w, git);
 }
 
-static bool protect_all(struct work *w)
+static bool protect_all(struct work *w, const struct kh_survey *survey)
 {
 	bool ok = protect_git(w, w->root);
 	for (size_t i = 0; ok && kh_sandbox_protected[i]; i++)
 		ok = protect_in(w, w->root, kh_sandbox_protected[i]);
 	for (size_t i = 0; ok && if_there[i]; i++)
 		ok = protect_in_if_there(w, w->root, if_there[i]);
+	for (size_t i = 0; ok && i < survey->repositories.n; i++)
+		ok = protect_git(w, survey->repositories.list[i]);
 	return ok;
 }
 
@@ -313,20 +329,11 @@ static bool begin(struct work *w, const struct kh_sandbox_spec *spec, struct kh_
 	return true;
 }
 
-bool kh_workspace_check(const struct kh_sandbox_spec *spec, struct kh_err *err)
-{
-	struct work w;
-	if (!spec->workspace)
-		return true;
-	return begin(&w, spec, err) && (spec->workspace_read_only || protect_all(&w));
-}
-
 bool kh_workspace_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
-		      struct kh_mountpoints *made, struct kh_err *err)
+		      const struct kh_survey *survey, struct kh_mountpoints *made,
+		      struct kh_err *err)
 {
 	struct work w;
-	if (!spec->workspace)
-		return true;
 	if (!begin(&w, spec, err))
 		return false;
 	kh_view_bind(view, spec->workspace_read_only ? KH_MOUNT_READ : KH_MOUNT_WRITE, w.root,
@@ -335,5 +342,5 @@ bool kh_workspace_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
 		return true;
 	w.view = view;
 	w.made = made;
-	return protect_all(&w);
+	return protect_all(&w, survey);
 }
