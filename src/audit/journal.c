@@ -346,7 +346,7 @@ void kh_journal_head(struct kh_journal *journal, uint64_t *seq, uint8_t hash[32]
 	(void)pthread_mutex_lock(&journal->lock);
 	*seq = journal->seq;
 	for (size_t i = 0; i < KH_HASH_BYTES; i++)
-		hash[i] = (uint8_t)(kh_hex_value(journal->head[2 * i]) << 4 |
-				    kh_hex_value(journal->head[2 * i + 1]));
+		hash[i] = (uint8_t)((unsigned)kh_hex_value(journal->head[2 * i]) << 4 |
+				    (unsigned)kh_hex_value(journal->head[2 * i + 1]));
 	(void)pthread_mutex_unlock(&journal->lock);
 }

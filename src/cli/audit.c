@@ -85,11 +85,12 @@ static int verify_file(const char *name, bool json)
 	int fd = STDIN_FILENO;
 
 	if (strcmp(name, "-") != 0) {
-		fd = opened = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-		if (fd < 0) {
+		opened = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+		if (opened < 0) {
 			kh_cli_complain("audit: %s: %s", kh_esc_str(name), strerror(errno));
 			return EXIT_UNREADABLE;
 		}
+		fd = opened;
 	}
 	if (!kh_journal_verify(fd, &report, &err)) {
 		kh_cli_complain("audit: %s: %s", kh_esc_str(name), err.text);

@@ -115,8 +115,6 @@ static void put_url(struct show *s, const json_t *record)
 	struct kh_slice scheme = text_of(record, "url.scheme"), path = text_of(record, "url.path");
 	uint64_t port = number_of(record, "server.port");
 	bool usual = kh_slice_eq(scheme, KH_SLICE("https")) ? port == 443 : port == 80;
-	size_t i;
-	json_t *name;
 
 	put(s, "  ");
 	if (scheme.len > 0) {
@@ -129,8 +127,12 @@ static void put_url(struct show *s, const json_t *record)
 	put_escaped(s, "", path);
 	if (number_of(record, "url.path_bytes") > 0)
 		put(s, "...");
-	json_array_foreach(names, i, name) put_escaped(
-		s, i ? "&" : "?", kh_slice_of(json_string_value(name), json_string_length(name)));
+	for (size_t i = 0; i < json_array_size(names); i++) {
+		const json_t *name = json_array_get(names, i);
+
+		put_escaped(s, i ? "&" : "?",
+			    kh_slice_of(json_string_value(name), json_string_length(name)));
+	}
 }
 
 /* A refusal by policy, also one that came after the open record (an address, for instance). */

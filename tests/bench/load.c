@@ -117,7 +117,7 @@ static void on_end(evutil_socket_t fd, short what, void *arg)
 
 static void run(struct load *load, uint64_t connections, uint64_t warmup, uint64_t seconds)
 {
-	struct load_conn **conns = calloc(connections, sizeof(*conns));
+	struct load_conn **conns = calloc(connections, sizeof(struct load_conn *));
 	struct timeval in = { .tv_sec = (time_t)(warmup + seconds) };
 	struct event *end = evtimer_new(load->base, on_end, load->base),
 		     *term = evsignal_new(load->base, SIGTERM, on_end, load->base);

@@ -11,7 +11,7 @@
 
 #include "load.h"
 
-enum { REST_MS = 20 };
+enum { REST_MS = 20, IN_BYTES = 256 * 1024, HEAD_BYTES = 64 * 1024 };
 
 static void on_event(evutil_socket_t fd, short what, void *arg);
 static void on_timer(evutil_socket_t fd, short what, void *arg);
@@ -330,8 +330,8 @@ struct load_conn *load_conn_new(struct load *load)
 	c->load = load;
 	c->fd = -1;
 	c->state = LOAD_RESTING;
-	kh_buf_init(&c->in, 256 * 1024);
-	kh_buf_init(&c->out, (size_t)load->body_bytes + 64 * 1024);
+	kh_buf_init(&c->in, IN_BYTES);
+	kh_buf_init(&c->out, (size_t)load->body_bytes + HEAD_BYTES);
 	c->event = event_new(load->base, -1, 0, on_event, c);
 	c->timer = evtimer_new(load->base, on_timer, c);
 	if (!c->event || !c->timer)

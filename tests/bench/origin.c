@@ -216,6 +216,7 @@ static void on_accept(evutil_socket_t listener, short what, void *arg)
 
 /* --- certificates --- */
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): OpenSSL says what it looks like. */
 static int on_name(SSL *ssl, int *alert, void *arg)
 {
 	struct origin *o = arg;

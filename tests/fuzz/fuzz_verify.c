@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		(void)close(fd);
 		return 0;
 	}
-	bytes = malloc(good_len + MOST_EDITS * 256);
+	bytes = malloc(good_len + (size_t)MOST_EDITS * 256);
 	fuzz_must(bytes != NULL);
 	memcpy(bytes, good, good_len);
 	len = good_len;

@@ -91,7 +91,7 @@ static void assert_chain(int fd, uint64_t lines)
 		mark = strstr(at, ",\"hash\":\"");
 		assert_non_null(mark);
 		SHA256((unsigned char *)at, (size_t)(mark - at), hash);
-		for (int i = 0; i < 32; i++)
+		for (size_t i = 0; i < 32; i++)
 			snprintf(hex + 2 * i, 3, "%02x", hash[i]);
 		seq++;
 		snprintf(want, sizeof(want), ",\"seq\":%llu,\"prev\":\"%s\",\"hash\":\"%s\"}",
@@ -169,7 +169,7 @@ static void the_head_is_that_of_the_last_line(void **state)
 	kh_journal_head(journal, &seq, hash);
 	verdict = verified(fd);
 	assert_int_equal(seq, verdict.last_seq);
-	for (int i = 0; i < 32; i++) {
+	for (size_t i = 0; i < 32; i++) {
 		char hex[3];
 
 		snprintf(hex, sizeof(hex), "%02x", hash[i]);
@@ -363,12 +363,12 @@ static void many_opens_are_told_apart(void **state)
 	(void)state;
 	kh_batch_init(&batch);
 	for (unsigned i = 0; i < MANY; i++) {
-		kh_id_format(i * 7919u, id);
+		kh_id_format((uint64_t)i * 7919u, id);
 		put_open(&batch, id);
 	}
 	/* Every third one stays open. */
 	for (unsigned i = 0; i < MANY; i++) {
-		kh_id_format(i * 7919u, id);
+		kh_id_format((uint64_t)i * 7919u, id);
 		if (i % 3)
 			put_close(&batch, id);
 	}

@@ -289,6 +289,7 @@ static void a_long_path_is_cut_and_says_so(void **state)
 
 static void a_cut_does_not_split_a_character(void **state)
 {
+	static const char euro[3] = { '\xe2', '\x82', '\xac' };
 	char path[3000];
 	json_t *o;
 
@@ -297,7 +298,7 @@ static void a_cut_does_not_split_a_character(void **state)
 		path[0] = '/';
 		memset(path + 1, 'p', shift);
 		for (size_t i = 1 + shift; i + 3 <= sizeof(path); i += 3)
-			memcpy(path + i, "\xe2\x82\xac", 3);
+			memcpy(path + i, euro, sizeof(euro));
 		o = opened_with((struct kh_audit_open){ .path = { path, 2500 + shift } }, NULL);
 		assert_null(strstr(text_at(o, "url.path"), "\xef\xbf\xbd"));
 		json_decref(o);
@@ -338,7 +339,7 @@ static void names_of_the_query_are_bounded(void **state)
 	json_t *o;
 
 	(void)state;
-	for (int i = 0; i < 40; i++)
+	for (size_t i = 0; i < 40; i++)
 		memcpy(query + 4 * i, "n=v&", 5);
 	o = opened_with((struct kh_audit_open){ .query = { query, 160 } }, NULL);
 	assert_int_equal(json_array_size(json_object_get(o, "url.query.names")),
