@@ -38,7 +38,8 @@ struct kh_keeper_options {
 	void *reload_arg;
 };
 
-/* Runs until SIGTERM or SIGINT (drains), or a start error; SIGHUP reloads. Return: exit status of the process. */
+/* Runs until SIGTERM or SIGINT (drains), or a start error; SIGHUP reloads. Return: exit status of
+ * the process. */
 int kh_keeper_run(struct kh_keeper_options *options);
 
 /*
