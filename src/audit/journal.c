@@ -29,7 +29,7 @@
 enum {
 	/* A batch and what sealing adds to it: a body has more than 60 bytes, a seal 177. */
 	OUT_BYTES = 4 * KH_LIMIT_BATCH_BYTES + 4096,
-	OUT_KEPT_BYTES = 512 * 1024,
+	KEPT_BYTES = 512 * 1024,
 	/* Writes are cut between two pages, of this size or a multiple. */
 	PAGE_BYTES = 4096,
 };
@@ -206,6 +206,14 @@ static void accept_partly(struct kh_journal *journal, struct kh_batch *batch, st
 	journal->torn = in.len;
 }
 
+/* What one busy moment took is not kept for ever. */
+static void empty(struct kh_buf *buf)
+{
+	kh_buf_clear(buf);
+	if (buf->alloc > KEPT_BYTES)
+		kh_buf_release(buf);
+}
+
 static bool write_batch(struct kh_journal *journal, struct kh_batch *batch, struct kh_err *err)
 {
 	struct link link = { .seq = journal->seq };
@@ -235,7 +243,7 @@ static bool write_batch(struct kh_journal *journal, struct kh_batch *batch, stru
 	memcpy(journal->head, link.head, sizeof(link.head));
 	journal->torn = 0;
 	journal->unended = false;
-	kh_buf_clear(&batch->bytes);
+	empty(&batch->bytes);
 	batch->count = 0;
 	return true;
 }
@@ -248,9 +256,7 @@ bool kh_journal_commit(struct kh_journal *journal, struct kh_batch *batch, struc
 		return true;
 	(void)pthread_mutex_lock(&journal->lock);
 	ok = write_batch(journal, batch, err);
-	kh_buf_clear(&journal->out);
-	if (journal->out.alloc > OUT_KEPT_BYTES)
-		kh_buf_release(&journal->out);
+	empty(&journal->out);
 	(void)pthread_mutex_unlock(&journal->lock);
 	return ok;
 }

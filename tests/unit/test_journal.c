@@ -407,8 +407,36 @@ static void opens_above_the_bound_are_counted(void **state)
 	/* Nothing is left to be marked. */
 	assert_true(kh_recover_opens(journal, 30, &aborted, &err));
 	assert_int_equal(aborted, 0);
+	/* A close ends one of those that have no name, too. */
+	kh_batch_init(&batch);
+	for (unsigned i = 0; i < 50; i++) {
+		kh_id_format(1000 + i, id);
+		put_open(&batch, id);
+	}
+	for (unsigned i = 20; i < 50; i++) {
+		kh_id_format(1000 + i, id);
+		put_close(&batch, id);
+	}
+	committed(journal, &batch);
+	kh_batch_fini(&batch);
+	assert_true(kh_recover_opens(journal, 10, &aborted, &err));
+	assert_int_equal(aborted, 20);
+	assert_int_equal(verified(fd).unclosed, 0);
 	kh_journal_close(journal);
 	close(fd);
+}
+
+static void only_a_file_is_a_journal(void **state)
+{
+	struct kh_err err = KH_ERR_INIT;
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	assert_null(kh_journal_open(ends[0], KH_DURABILITY_WRITTEN, NULL, &err));
+	assert_int_equal(err.code, KH_ERR_CONFIG);
+	close(ends[0]);
+	close(ends[1]);
 }
 
 static void assert_not_continued(const char *bytes, size_t len)
@@ -664,6 +692,7 @@ int main(void)
 		cmocka_unit_test(an_open_without_an_end_is_marked_once),
 		cmocka_unit_test(many_opens_are_told_apart),
 		cmocka_unit_test(opens_above_the_bound_are_counted),
+		cmocka_unit_test(only_a_file_is_a_journal),
 		cmocka_unit_test(what_is_no_journal_is_not_continued),
 		cmocka_unit_test(a_journal_with_a_changed_end_is_not_continued),
 		cmocka_unit_test(a_full_disk_leaves_the_file_and_the_batch_as_they_were),
