@@ -7,6 +7,12 @@
 
 #include <keyhole/escape.h>
 
+#ifdef KH_LINT
+#undef kh_err_set
+#undef kh_err_sys
+#undef kh_err_wrap
+#endif
+
 struct err_row {
 	int status;
 	const char *token;

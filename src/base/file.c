@@ -34,7 +34,7 @@ static bool read_all(int fd, struct kh_buf *out, struct kh_err *err)
 	bool seekable = lseek(fd, 0, SEEK_CUR) >= 0;
 	off_t at = 0;
 	for (;;) {
-		char one;
+		char one = 0;
 		size_t room = kh_buf_room(out);
 		size_t want = room < READ_STEP_BYTES ? room : READ_STEP_BYTES;
 		/* A full buffer asks for one byte more, to tell "just fits" from "too long". */

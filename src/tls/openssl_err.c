@@ -9,6 +9,10 @@
 
 #include <keyhole/escape.h>
 
+#ifdef KH_LINT
+#undef kh_err_openssl
+#endif
+
 enum { REASONS_SHOWN = 3 };
 
 /* One entry as ": reason (data)". Data may quote what a peer or a file said. */
