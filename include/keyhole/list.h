@@ -11,7 +11,7 @@ struct kh_node {
 };
 
 #define kh_container_of(node, type, member) \
-	((type *)(void *)((char *)(node) - offsetof(type, member)))
+	((type *)(void *)((char *)(node)-offsetof(type, member)))
 
 static inline void kh_list_init(struct kh_node *head)
 {

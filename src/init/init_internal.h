@@ -45,7 +45,7 @@ struct init_command {
 	unsigned long nofile_soft, nofile_hard; /* as they were: the command gets them back */
 };
 /* Blocks the signals, watches them, and starts the command (with a terminal: at GO). */
-void init_command_prepare(const struct init_command *command);
+void init_command_prepare(const struct init_command *wanted);
 void init_command_go(void);
 void init_command_signal(int signo);
 

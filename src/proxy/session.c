@@ -104,6 +104,7 @@ static void timed_out(struct kh_session *session)
 			kh_session_kill(session, KH_ERR_REQUEST_TIMEOUT, NULL);
 		break;
 	case KH_SESSION_EXCHANGE:
+		// NOLINTNEXTLINE(clang-analyzer-core.NullDereference): this state has an exchange
 		if (x->state == KH_EXCHANGE_SECRET)
 			fail_with(session, KH_ERR_CREDENTIAL_UNAVAILABLE,
 				  "the credential was not handed out in time");

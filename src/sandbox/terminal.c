@@ -38,6 +38,7 @@ bool kh_terminal_attach(struct kh_terminal *terminal, int master, struct kh_err 
 	struct termios outer;
 	if (tcgetattr(STDIN_FILENO, &outer) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the terminal");
+	// NOLINTNEXTLINE(clang-analyzer-unix.MallocSizeof): opaque in the header
 	terminal->termios = malloc(sizeof(outer));
 	if (!terminal->termios)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");

@@ -202,8 +202,8 @@ static inline void pair_init(struct pair *p, struct world *w)
 {
 	int fds[2];
 	*p = (struct pair){ 0 };
-	assert_int_equal(
-		socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds),
+			 0);
 	p->down_fd = fds[0];
 	p->up_fd = fds[1];
 	p->down.stream = kh_stream_new(w->base, fds[0], on_side, &p->down);
