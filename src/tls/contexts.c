@@ -8,6 +8,7 @@
 #include "leaves_internal.h"
 #include "sessions_internal.h"
 #include "stream_internal.h"
+#include "verify_internal.h"
 
 #include <openssl/err.h>
 #include <openssl/tls1.h>
@@ -192,22 +193,42 @@ static char *list_names(X509 *cert)
 	return list;
 }
 
-/* Notes what was refused and where; changes nothing about it. */
-static int on_verify(int ok, X509_STORE_CTX *ctx)
+static void note_refusal(struct handshake *h, X509_STORE_CTX *ctx, const char *fault)
+{
+	char subject[256] = "";
+	int depth = X509_STORE_CTX_get_error_depth(ctx);
+	X509 *cert = fault ? sk_X509_value(X509_STORE_CTX_get0_chain(ctx), depth)
+			   : X509_STORE_CTX_get_current_cert(ctx);
+	if (cert)
+		X509_NAME_oneline(X509_get_subject_name(cert), subject, sizeof subject);
+	h->verify_error = X509_STORE_CTX_get_error(ctx);
+	h->verify_depth = depth;
+	h->verify_fault = fault;
+	h->verify_subject = strdup(kh_esc_str(subject));
+	h->verify_names = list_names(X509_STORE_CTX_get0_cert(ctx));
+}
+
+/* Notes what was refused, where it is refused first; changes nothing about it. */
+static int on_verify_step(int ok, X509_STORE_CTX *ctx)
 {
 	SSL *ssl = X509_STORE_CTX_get_ex_data(ctx, SSL_get_ex_data_X509_STORE_CTX_idx());
 	struct kh_stream *s = ssl ? SSL_get_app_data(ssl) : NULL;
-	if (ok || !s || !s->handshake || s->handshake->verify_error != X509_V_OK)
-		return ok;
-	X509 *cert = X509_STORE_CTX_get_current_cert(ctx);
-	char subject[256] = "";
-	if (cert)
-		X509_NAME_oneline(X509_get_subject_name(cert), subject, sizeof subject);
-	s->handshake->verify_error = X509_STORE_CTX_get_error(ctx);
-	s->handshake->verify_depth = X509_STORE_CTX_get_error_depth(ctx);
-	s->handshake->verify_subject = strdup(kh_esc_str(subject));
-	s->handshake->verify_names = list_names(X509_STORE_CTX_get0_cert(ctx));
-	return 0;
+	if (!ok && s && s->handshake && s->handshake->verify_error == X509_V_OK)
+		note_refusal(s->handshake, ctx, NULL);
+	return ok;
+}
+
+static int on_verify(X509_STORE_CTX *ctx, void *arg)
+{
+	SSL *ssl = X509_STORE_CTX_get_ex_data(ctx, SSL_get_ex_data_X509_STORE_CTX_idx());
+	struct kh_stream *s = ssl ? SSL_get_app_data(ssl) : NULL;
+	const char *fault = NULL;
+	int depth = 0;
+	(void)arg;
+	int ok = kh_verify_chain(ctx, &fault, &depth);
+	if (fault && s && s->handshake)
+		note_refusal(s->handshake, ctx, fault);
+	return ok;
 }
 
 SSL_CTX *kh_tls_up_ctx(struct kh_roots *roots, struct kh_err *err)
@@ -221,7 +242,8 @@ SSL_CTX *kh_tls_up_ctx(struct kh_roots *roots, struct kh_err *err)
 		SSL_CTX_free(ctx);
 		return NULL;
 	}
-	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, on_verify);
+	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, on_verify_step);
+	SSL_CTX_set_cert_verify_callback(ctx, on_verify, NULL);
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
 	SSL_CTX_sess_set_new_cb(ctx, on_new_session);
 	return ctx;

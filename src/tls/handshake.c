@@ -8,12 +8,10 @@
 #include "roots_internal.h"
 #include "sessions_internal.h"
 #include "stream_internal.h"
-
-#include <stdio.h>
+#include "verify_internal.h"
 
 #include <openssl/err.h>
 #include <openssl/sha.h>
-#include <openssl/x509v3.h>
 
 #include <keyhole/file.h>
 
@@ -119,24 +117,12 @@ void kh_stream_leaf_ready(struct kh_stream *s, bool found)
 	kh_stream_kick(s, 0);
 }
 
+/* RFC 6066 §3: an address is never sent as SNI. */
 static bool set_expected_name(struct kh_stream *s)
 {
-	X509_VERIFY_PARAM *param = SSL_get0_param(s->ssl);
 	struct kh_host *host = &s->handshake->host;
-	X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
-						       X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
-	switch (host->kind) {
-	case KH_HOST_NAME:
-		return X509_VERIFY_PARAM_set1_host(param, host->text, host->len) == 1 &&
-		       SSL_set_tlsext_host_name(s->ssl, host->text) == 1;
-	case KH_HOST_IPV4:
-		return X509_VERIFY_PARAM_set1_ip(param, host->addr, 4) == 1;
-	case KH_HOST_IPV6:
-		return X509_VERIFY_PARAM_set1_ip(param, host->addr, 16) == 1;
-	case KH_HOST_NONE:
-		break;
-	}
-	return false; /* to verify against nothing would be to verify nothing */
+	return kh_verify_configure(SSL_get0_param(s->ssl), host) &&
+	       (host->kind != KH_HOST_NAME || SSL_set_tlsext_host_name(s->ssl, host->text) == 1);
 }
 
 bool kh_stream_connect_tls(struct kh_stream *s, SSL_CTX *ctx, const struct kh_host *host,

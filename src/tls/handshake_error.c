@@ -34,7 +34,8 @@ static const char *verify_hint(int error)
 static void explain_certificate(struct kh_stream *s)
 {
 	const struct handshake *h = s->handshake;
-	const char *reason = X509_verify_cert_error_string(h->verify_error);
+	const char *reason =
+		h->verify_fault ? h->verify_fault : X509_verify_cert_error_string(h->verify_error);
 	if (h->verify_error == X509_V_ERR_HOSTNAME_MISMATCH ||
 	    h->verify_error == X509_V_ERR_IP_ADDRESS_MISMATCH) {
 		kh_err_set(kh_stream_err(s), KH_ERR_TLS_CERTIFICATE,

@@ -33,8 +33,9 @@ struct handshake {
 	struct kh_roots *roots;
 	int verify_error; /* X509_V_OK: nothing was refused */
 	int verify_depth;
-	char *verify_subject; /* of the certificate that was refused; escaped */
-	char *verify_names;   /* that the leaf is for; escaped */
+	const char *verify_fault; /* ours, behind OpenSSL's checks; NULL: OpenSSL's error */
+	char *verify_subject;	  /* of the certificate that was refused; escaped */
+	char *verify_names;	  /* that the leaf is for; escaped */
 };
 
 struct kh_stream {
