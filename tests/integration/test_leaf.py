@@ -9,7 +9,7 @@ import time
 
 import pytest
 from harness import Tunnel, client_context, finish
-from standin import openssl
+from certificates import openssl
 
 
 def chain(daemon, relay, name):

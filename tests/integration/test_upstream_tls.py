@@ -5,7 +5,7 @@ import os
 import pytest
 from conftest import merge
 from harness import Tunnel, Upstream, free_port, until
-from standin import make_ca, make_leaf, openssl
+from certificates import make_ca, make_leaf, openssl
 
 CA_CONF = """
 [ca]
