@@ -96,8 +96,9 @@ def build(tally, targets):
 
 
 def read_tap(output):
-    """cmocka's TAP: (planned, [(ok, name, why skipped or None)])"""
-    planned, results = 0, []
+    """cmocka's TAP: (planned, [(ok, name, why skipped or None)]). A test that skips itself prints the
+    reason before."""
+    planned, results, said = 0, [], ""
     for line in output.splitlines():
         plan = re.match(r"1\.\.(\d+)$", line)
         case = re.match(r"(not )?ok (\d+) -? ?(.*)$", line)
@@ -106,9 +107,12 @@ def read_tap(output):
         elif case:
             name, mark, why = case[3].partition("# SKIP")
             if mark:
-                results.append((True, why.strip() or name.strip(), name.strip() or "says not why"))
+                results.append((True, name.strip() or why.strip(), said or "says not why"))
             else:
                 results.append((not case[1], name.strip(), None))
+            said = ""
+        else:
+            said = re.sub(r"^(# *)?(skipped: *)?", "", line.strip()) or said
     return planned, results
 
 
@@ -128,7 +132,7 @@ def unit_tests(tally):
         good = [r for r in results if r[0] and r[2] is None]
         bad = [r for r in results if not r[0]]
         tally.passed += len(good)
-        tally.skips += [f"{name}: {r[1]}" for r in results if r[2] is not None]
+        tally.skips += [f"{name}: {r[1]}: {r[2]}" for r in results if r[2] is not None]
         problems = [f"{name}: {r[1]}" for r in bad]
         if not problems and status != 0:
             problems.append(f"{name}: {ending(status)}")
@@ -179,7 +183,7 @@ def pytest_folder(tally, folder, extra):
         report = os.path.join(scratch, "report.xml")
         command = [
             sys.executable, "-m", "pytest", "-q", "-rfEs", "--tb=short", "--durations=5",
-            "-p", "no:cacheprovider", "-o", "faulthandler_timeout=120",
+            "--continue-on-collection-errors", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=120",
             f"--junitxml={report}", folder, *extra,
         ]  # fmt: skip
         env = environment()
