@@ -6,6 +6,7 @@ LIBEXECDIR ?= $(PREFIX)/libexec/keyhole
 DATADIR ?= $(PREFIX)/share
 MANDIR ?= $(DATADIR)/man
 UNITDIR ?= $(PREFIX)/lib/systemd/system
+SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
 
 # VARIANT: asan, fuzz or cov; each has a folder of its own under build/.
 VARIANT ?=
@@ -216,7 +217,7 @@ demo: ## install what is missing, build, and show what keyhole does
 	$(Q)deploy/demo/run.sh
 
 MAN := $(sort $(wildcard docs/man/*.[1-8]))
-INSTALLED = $(BINDIR)/keyhole $(LIBEXECDIR)/keyhole-init $(UNITDIR)/keyhole.service \
+INSTALLED = $(BINDIR)/keyhole $(LIBEXECDIR)/keyhole-init $(UNITDIR)/keyhole.service $(SYSUSERSDIR)/keyhole.conf \
 	$(foreach m,$(MAN),$(MANDIR)/man$(subst .,,$(suffix $(m)))/$(notdir $(m))) \
 	$(addprefix $(DATADIR)/keyhole/policies/,$(notdir $(wildcard policies/*.yaml)))
 install: all ## install under PREFIX (and DESTDIR)
@@ -227,6 +228,7 @@ install: all ## install under PREFIX (and DESTDIR)
 		install -D -m 0644 "$$m" "$(DESTDIR)$(MANDIR)/man$${m##*.}/$${m##*/}" || exit 1; done
 	$(Q)mkdir -p build && sed 's|@BINDIR@|$(BINDIR)|g' deploy/systemd/keyhole.service >build/keyhole.service && \
 		install -D -m 0644 build/keyhole.service '$(DESTDIR)$(UNITDIR)/keyhole.service'
+	$(Q)install -D -m 0644 deploy/systemd/keyhole.sysusers.conf '$(DESTDIR)$(SYSUSERSDIR)/keyhole.conf'
 uninstall: ## remove what install put there
 	$(Q)for f in $(INSTALLED); do rm -f "$(DESTDIR)$$f"; done
 	$(Q)for d in '$(DATADIR)/keyhole/policies' '$(DATADIR)/keyhole' '$(LIBEXECDIR)'; do \

@@ -68,6 +68,7 @@ static bool harden(const struct kh_keeper_options *options, struct kh_err *err)
 {
 	struct rlimit none = { 0, 0 };
 	(void)umask(077);
+	kh_passed_seal();
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0 || setrlimit(RLIMIT_CORE, &none) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "hardening the keeper");
 	if (!options->one_run)
@@ -254,6 +255,7 @@ static void note_serving(struct keeper *k)
 	if (k->has_served || !k->ward.serving_ms)
 		return;
 	k->has_served = true;
+	kh_notify("READY=1");
 	kh_log_info("serving (worker %ld, secrets in %s)", (long)k->ward.pid, kh_secret_backing());
 	if (k->options->serving_fd >= 0)
 		(void)!write(k->options->serving_fd, "\n", 1);
@@ -267,6 +269,7 @@ static void drain(struct keeper *k)
 	k->asked_ms = kh_clock_mono_ms();
 	k->drain_ms = k->asked_ms + k->config->timeouts.drain;
 	k->restart_ms = 0;
+	kh_notify("STOPPING=1");
 	kh_log_info("draining");
 	kh_ward_drain(&k->ward);
 	kh_sockets_shut(&k->sockets);
@@ -282,6 +285,7 @@ static void reload(struct keeper *k)
 		kh_log_warn("reload: not %s", k->drain_ms ? "while draining" : "here");
 		return;
 	}
+	kh_notify_reloading();
 	struct kh_config *next = k->options->reload(k->options->reload_arg);
 	if (!next)
 		kh_err_set(&err, KH_ERR_CONFIG, "the configuration has errors");
@@ -294,6 +298,7 @@ static void reload(struct keeper *k)
 			     err.text);
 	else
 		kh_log_info("reload: the new configuration is in force");
+	kh_notify("READY=1");
 }
 
 static void on_signal(struct keeper *k, uint32_t sig)

@@ -145,6 +145,17 @@ void kh_ward_condemn(struct kh_ward *ward);
 /* Return: true when the process has ended; *status is waitpid's, and the state is NONE. */
 bool kh_ward_reap(struct kh_ward *ward, bool wait, int *status);
 
+/* notify.c */
+/* One datagram to $NOTIFY_SOCKET ("READY=1"); nothing where there is none. */
+void kh_notify(const char *state);
+void kh_notify_reloading(void);
+/* How many listening sockets systemd passed (from descriptor 3 on), to this very process. */
+unsigned kh_passed_fds(void);
+/* A duplicate of the one that listens at `path`, -1: none does. */
+int kh_passed_take(const char *path);
+/* Close-on-exec for all of them. */
+void kh_passed_seal(void);
+
 /* reload.c */
 /* On success `next` is the configuration in force and the old one is freed; else nothing has
  * changed. */

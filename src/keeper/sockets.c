@@ -78,6 +78,10 @@ int kh_journal_lock(const char *path, struct kh_err *err)
 bool kh_sockets_listen(struct kh_listening *l, const struct kh_listener_config *config,
 		       struct kh_err *err)
 {
+	/* systemd's own: its name is not ours to take away (no inode is 0). */
+	*l = (struct kh_listening){ .fd = kh_passed_take(config->unix_path) };
+	if (l->fd >= 0)
+		return true;
 	l->fd = kh_listener_open(config, err);
 	if (l->fd < 0)
 		return false;
