@@ -67,19 +67,22 @@ static bool find_line(int fd, char *chunk, uint64_t from, uint64_t *begin, struc
 	return true;
 }
 
-/* A line of the file; `whole`: it has a record's form; `sound`: and its hash fits. It points into
- * the chunk. */
+/* A line of the file; `ended`: it ends as a record does; `sound`: it is one, and its hash fits. It
+ * points into the chunk. */
 static bool read_line(struct kh_journal *journal, char *chunk, uint64_t begin, uint64_t end,
-		      struct kh_line *line, bool *whole, bool *sound, struct kh_err *err)
+		      struct kh_line *line, bool *ended, bool *sound, struct kh_err *err)
 {
-	*whole = false;
+	struct kh_slice text;
+
+	*ended = false;
 	*sound = false;
 	if (end - begin > KH_LINE_BYTES)
 		return true;
 	if (!read_at(journal->fd, begin, chunk, (size_t)(end - begin), err))
 		return false;
-	*whole = kh_line_parse(line, kh_slice_of(chunk, (size_t)(end - begin)));
-	*sound = *whole && kh_line_is_sound(&journal->digest, line);
+	text = kh_slice_of(chunk, (size_t)(end - begin));
+	*ended = kh_slice_has_suffix(text, KH_SLICE("\"}"));
+	*sound = kh_line_parse(line, text) && kh_line_is_sound(&journal->digest, line);
 	return true;
 }
 
@@ -127,10 +130,10 @@ static bool find_sound_line(struct kh_journal *journal, char *chunk, uint64_t ta
 	for (int tries = 0; tail > 0 && tries < MOST_TRIES; tries++) {
 		uint64_t begin;
 		struct kh_line line;
-		bool whole, sound, like;
+		bool ended, sound, like;
 
 		if (!find_line(journal->fd, chunk, tail - 1, &begin, err) ||
-		    !read_line(journal, chunk, begin, tail - 1, &line, &whole, &sound, err))
+		    !read_line(journal, chunk, begin, tail - 1, &line, &ended, &sound, err))
 			return false;
 		if (sound) {
 			journal->seq = line.seq;
@@ -138,8 +141,8 @@ static bool find_sound_line(struct kh_journal *journal, char *chunk, uint64_t ta
 			journal->torn = journal->end - tail;
 			return true;
 		}
-		/* A cut line has no record's form; one that has was changed. */
-		if (behind == 0 || whole)
+		/* A cut line has lost its end; one that has it was changed. */
+		if (behind == 0 || ended)
 			return not_ours(err, begin);
 		if (!begins_like(journal->fd, tail, behind,
 				 KH_SLICE("{\"event\":\"recovered\",\"time\":\""), &like, err))
@@ -160,11 +163,11 @@ static bool adopt_unended(struct kh_journal *journal, char *chunk, struct kh_err
 {
 	uint64_t begin = journal->end - journal->torn;
 	struct kh_line line;
-	bool whole, sound;
+	bool ended, sound;
 
 	/* Behind more torn lines it is the record that closes them; see where it begins. */
 	if (!find_line(journal->fd, chunk, journal->end, &begin, err) ||
-	    !read_line(journal, chunk, begin, journal->end, &line, &whole, &sound, err))
+	    !read_line(journal, chunk, begin, journal->end, &line, &ended, &sound, err))
 		return false;
 	if (!sound || line.seq != journal->seq + 1 ||
 	    memcmp(line.prev.ptr, journal->head, KH_HASH_HEX) != 0)
