@@ -210,7 +210,9 @@ static void on_worker_end(struct keeper *k, pid_t pid, int status)
 {
 	uint64_t now = kh_clock_mono_ms();
 	if (k->drain_ms) {
-		if (!k->ward.drained)
+		/* Its last message may lie unread behind its end, which says the same. */
+		bool drained = WIFEXITED(status) && WEXITSTATUS(status) == KH_WORKER_EXIT_DRAINED;
+		if (!k->ward.drained && !drained)
 			say_how_it_ended(k, pid, status);
 		stop(k, 0);
 		return;
