@@ -10,15 +10,20 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <keyhole/init.h>
 
 #include "init_internal.h"
 
+enum { FINISH_MS = 500 };
+
 static struct init_command command;
 static pid_t child = -1;
 static bool started;
+static int exit_status = -1; /* the command's, once it has ended */
+static struct timespec ended_at;
 static int signal_fd = -1, terminal_fd = -1;
 static char terminal_name[64];
 static sigset_t mask_before;
@@ -128,6 +133,33 @@ void init_command_signal(int signo)
 		kill(-child, signo);
 }
 
+/*
+ * What the command had sent when it ended is still delivered, as a kernel would do: every other
+ * process is ended, which closes its connections, and the relay may finish. What waits for an
+ * answer has nobody left to give it to.
+ */
+static void end_with(int status)
+{
+	init_control_send(KH_INIT_EXITED, status, -1);
+	exit_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	clock_gettime(CLOCK_MONOTONIC, &ended_at);
+	child = -1;
+	kill(-1, SIGKILL);
+}
+
+bool init_command_finish(void)
+{
+	if (exit_status < 0)
+		return false;
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	long passed_ms =
+		(now.tv_sec - ended_at.tv_sec) * 1000 + (now.tv_nsec - ended_at.tv_nsec) / 1000000;
+	if (passed_ms >= FINISH_MS || !init_relay_pending())
+		_exit(exit_status);
+	return true;
+}
+
 /* Every orphan of the sandbox becomes a child of PID 1. */
 static void reap(void)
 {
@@ -140,8 +172,7 @@ static void reap(void)
 			return;
 		if (pid != child)
 			continue;
-		init_control_send(KH_INIT_EXITED, status, -1);
-		_exit(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+		end_with(status);
 	}
 }
 

@@ -30,6 +30,8 @@ void init_relay_start(int listener, const char *socket_path, unsigned long nofil
 /* Goes on with what one turn of the loop left. Return: how long the loop may sleep, ms, -1: for
  * ever. */
 int init_relay_turn(void);
+/* Is anything that was sent from inside still on its way to the proxy? */
+bool init_relay_pending(void);
 
 /* control.c */
 void init_control_start(int fd);
@@ -48,5 +50,7 @@ struct init_command {
 void init_command_prepare(const struct init_command *wanted);
 void init_command_go(void);
 void init_command_signal(int signo);
+/* Ends the init once the command has ended and the relay is done. Return: the command has ended. */
+bool init_command_finish(void);
 
 #endif

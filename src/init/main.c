@@ -135,10 +135,14 @@ static unsigned long raise_nofile(struct init_command *command)
 
 static void loop(void)
 {
-	enum { EVENTS = 256 };
+	enum { EVENTS = 256, FINISHING_MS = 10 };
 	static struct epoll_event events[EVENTS];
 	for (;;) {
-		int n = epoll_wait(epoll_fd, events, EVENTS, init_relay_turn());
+		int sleep_ms = init_relay_turn();
+		if (init_command_finish())
+			sleep_ms =
+				sleep_ms >= 0 && sleep_ms < FINISHING_MS ? sleep_ms : FINISHING_MS;
+		int n = epoll_wait(epoll_fd, events, EVENTS, sleep_ms);
 		if (n < 0 && errno != EINTR)
 			init_die("waiting for events: %s", strerror(errno));
 		for (int i = 0; i < n; i++) {

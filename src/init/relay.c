@@ -306,6 +306,18 @@ int init_relay_turn(void)
 	return waits ? RETRY_MS : -1;
 }
 
+bool init_relay_pending(void)
+{
+	if (listener_ready && free_list)
+		return true;
+	for (size_t i = 0; i < KH_LIMIT_INIT_CONNECTIONS; i++) {
+		const struct connection *c = &table[i];
+		if (c->state == CALLING || (c->state == OPEN && !c->side[DOWN].ended))
+			return true;
+	}
+	return false;
+}
+
 void init_relay_start(int listener, const char *socket_path, unsigned long nofile)
 {
 	proxy.sun_family = AF_UNIX;

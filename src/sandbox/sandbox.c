@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/vfs.h>
+#include <linux/magic.h>
 
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
@@ -168,6 +170,24 @@ static int hand_on(int fd)
 	return fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 }
 
+/* A pipe is its maker's: the sandbox's uid could write to it, and could not open /dev/stderr. */
+static void give_pipe(int fd, uid_t uid, gid_t gid)
+{
+	struct statfs fs;
+	if (geteuid() == 0 && fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC)
+		(void)!fchown(fd, uid, gid);
+}
+
+static uid_t host_uid(const struct kh_sandbox_spec *spec)
+{
+	return spec->host_uid == (uid_t)-1 ? KH_SANDBOX_HOST_UID : spec->host_uid;
+}
+
+static gid_t host_gid(const struct kh_sandbox_spec *spec)
+{
+	return spec->host_gid == (gid_t)-1 ? KH_SANDBOX_HOST_GID : spec->host_gid;
+}
+
 static bool take_stdio(struct build *b, const struct kh_sandbox_spec *spec, char tty[4],
 		       struct kh_err *err)
 {
@@ -179,6 +199,7 @@ static bool take_stdio(struct build *b, const struct kh_sandbox_spec *spec, char
 		b->stdio[fd] = inner ? open("/dev/null", O_RDWR | O_CLOEXEC) : hand_on(fd);
 		if (b->stdio[fd] < 0)
 			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "standard descriptor %d", fd);
+		give_pipe(b->stdio[fd], host_uid(spec), host_gid(spec));
 	}
 	tty[n] = '\0';
 	return true;
@@ -281,8 +302,8 @@ static bool run(struct build *b, const struct kh_sandbox_spec *spec, int *status
 	    !kh_env_fill(&b->env, spec, err))
 		return false;
 	bool root = geteuid() == 0;
-	uid_t uid = spec->host_uid == (uid_t)-1 ? KH_SANDBOX_HOST_UID : spec->host_uid;
-	gid_t gid = spec->host_gid == (gid_t)-1 ? KH_SANDBOX_HOST_GID : spec->host_gid;
+	uid_t uid = host_uid(spec);
+	gid_t gid = host_gid(spec);
 	if (root && (uid == 0 || gid == 0))
 		return kh_err_set(err, KH_ERR_USAGE, "a sandbox never runs as root");
 	if (root && !kh_stage_plan(&b->stage, &b->view, uid, gid, err))
