@@ -161,11 +161,12 @@ fuzz-replay: ## feed the committed corpora to the fuzz targets under ASan and UB
 
 # --- what drives the proxy in tests and measurements: a load generator, an origin, a journal's writer
 BENCH_FILES := $(sort $(wildcard tests/bench/*.[ch]))
-BENCH_TOOLS := $(patsubst tests/bench/%.c,$(B)/bench/%,$(filter-out %.h,$(foreach f,$(BENCH_FILES),$(if \
-	$(findstring _,$(notdir $(f))),,$(f)))))
+# x.c and x_*.c are one program.
+bench_owner = $(filter-out $(1),$(wildcard tests/bench/$(firstword $(subst _, ,$(basename $(notdir $(1))))).c))
+BENCH_TOOLS := $(patsubst tests/bench/%.c,$(B)/bench/%,$(foreach f,$(filter %.c,$(BENCH_FILES)),$(if \
+	$(call bench_owner,$(f)),,$(f))))
 .PHONY: bench-tools
 bench-tools: $(BENCH_TOOLS) ## build the load generator and its kin in build/bench/
-# x.c and x_*.c are one program.
 $(B)/bench/%: tests/bench/%.c $(BENCH_FILES) $(B)/libkeyhole.a
 	$(call say,BENCH,$@)mkdir -p $(@D) && $(CC) $(filter-out -MMD -MP,$(KH_CFLAGS)) $(HARDEN_LD) $(LDFLAGS) -o $@ \
 		$< $(wildcard tests/bench/$*_*.c) $(B)/libkeyhole.a $(PKG_LIBS) -lpthread
