@@ -106,5 +106,13 @@ X509 *kh_x509_from_der(struct kh_slice der)
 		X509_free(cert);
 		return NULL;
 	}
+	if (cert)
+		kh_x509_settle(cert);
 	return cert;
+}
+
+void kh_x509_settle(X509 *cert)
+{
+	(void)X509_check_purpose(cert, -1, 0);
+	ERR_clear_error();
 }

@@ -49,6 +49,8 @@ static unsigned add_file(X509_STORE *store, struct kh_slice pem)
 	while (bio && BIO_pending(bio) > 0) {
 		size_t before = (size_t)BIO_pending(bio);
 		kh_cleanup(X509_free_slot) X509 *cert = PEM_read_bio_X509(bio, NULL, NULL, NULL);
+		if (cert)
+			kh_x509_settle(cert);
 		if (cert && X509_STORE_add_cert(store, cert) == 1)
 			added++;
 		else if (ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)

@@ -112,6 +112,14 @@ static void destroy(struct kh_stream *s)
 	free(s);
 }
 
+/* SSL_MODE_RELEASE_BUFFERS gives the buffers back after a record. But a read takes a buffer for
+ * writing too (for an alert), and an idle connection would keep it: half of what it costs. */
+static void rest(struct kh_stream *s)
+{
+	if (s->state == STREAM_TLS)
+		(void)SSL_free_buffers(s->ssl); /* not those with bytes in them */
+}
+
 bool kh_stream_report(struct kh_stream *s, unsigned events)
 {
 	s->in_callback = true;
@@ -121,6 +129,7 @@ bool kh_stream_report(struct kh_stream *s, unsigned events)
 		destroy(s);
 		return false;
 	}
+	rest(s);
 	kh_stream_update(s);
 	return true;
 }
@@ -212,10 +221,12 @@ static void serve(struct kh_stream *s, unsigned ready)
 		events |= KH_STREAM_READABLE;
 	if ((s->watch & KH_STREAM_WRITABLE) && (ready & for_write))
 		events |= KH_STREAM_WRITABLE;
-	if (events)
+	if (events) {
 		(void)kh_stream_report(s, events);
-	else
-		kh_stream_update(s);
+		return;
+	}
+	rest(s);
+	kh_stream_update(s);
 }
 
 static void wake(struct kh_stream *s, unsigned ready)
@@ -478,6 +489,7 @@ bool kh_stream_is_alive(struct kh_stream *s)
 	ERR_clear_error();
 	int rc = SSL_peek(s->ssl, &byte, 1);
 	bool quiet = rc <= 0 && read_stopped(s, rc) == KH_IO_AGAIN;
+	rest(s);
 	kh_stream_update(s);
 	return quiet;
 }

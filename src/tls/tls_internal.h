@@ -28,8 +28,10 @@ bool kh_x509_add_host(X509 *cert, const struct kh_host *host, bool critical);
 bool kh_x509_set_name(X509_NAME *name, const char *common_name, const char *organisation);
 /* DER into memory of malloc's; the caller frees. Return: NULL, with OpenSSL's queue filled. */
 uint8_t *kh_x509_to_der(X509 *cert, size_t *len);
-/* One certificate and nothing behind it. */
+/* One certificate and nothing behind it; settled. */
 X509 *kh_x509_from_der(struct kh_slice der);
+/* Has OpenSSL work out now what it would at first use, while one thread alone knows it. */
+void kh_x509_settle(X509 *cert);
 
 /* ca_files.c: where the CA is kept. */
 
