@@ -1,0 +1,212 @@
+"""A terminal inside that is not the caller's, but behaves as if it were."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+import pytest
+from conftest import PATIENCE, USER
+
+
+class Terminal:
+    """The caller's terminal, with the launcher on it as its foreground job."""
+
+    def __init__(self, sandbox, *command, size=(33, 101), stderr=None, stdin=True, stdout=True,
+                 **options):  # fmt: skip
+        self.master, self.slave = os.openpty()
+        self.resize(*size)
+        if sandbox.identity == "user" and os.geteuid() == 0:
+            os.fchown(self.slave, USER, USER)
+        self.before = termios.tcgetattr(self.slave)
+        slave = self.slave
+
+        def own():
+            os.setsid()
+            fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+
+        env = sandbox.environment(TERM="xterm-256color", COLORTERM="truecolor")
+        self.process = subprocess.Popen(
+            sandbox.command(*command, **options), env=env, preexec_fn=own,
+            stdin=slave if stdin else subprocess.DEVNULL,
+            stdout=slave if stdout else subprocess.PIPE, stderr=stderr or slave,
+        )  # fmt: skip
+        self.seen = b""
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def type(self, data):
+        os.write(self.master, data)
+
+    def wait_for(self, pattern):
+        end = time.monotonic() + PATIENCE
+        while not (found := re.search(pattern, self.seen)):
+            left = end - time.monotonic()
+            assert left > 0, f"waited for {pattern!r}, saw {self.seen!r}"
+            if select.select([self.master], [], [], min(left, 0.1))[0]:
+                with contextlib.suppress(OSError):
+                    self.seen += os.read(self.master, 65536)
+            elif self.process.poll() is not None and not re.search(pattern, self.seen):
+                raise AssertionError(f"ended before {pattern!r}: {self.seen!r}")
+        self.seen = self.seen[found.end() :]
+        return found
+
+    def end(self):
+        status = self.process.wait(PATIENCE)
+        while select.select([self.master], [], [], 0.05)[0]:
+            try:
+                self.seen += os.read(self.master, 65536)
+            except OSError:
+                break
+        return status
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self.master)
+        os.close(self.slave)
+
+
+@pytest.fixture
+def terminal(sandbox):
+    made = []
+
+    def make(*command, **options):
+        made.append(Terminal(sandbox, *command, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def test_size_name_and_signals_pass(terminal):
+    script = (
+        "trap 'stty size' WINCH; echo $TERM $COLORTERM; tty; stty size; test -t 0 && test -t 1 && "
+        "test -t 2 && echo three; while :; do sleep 0.05; done"
+    )
+    t = terminal("sh", "-c", script)
+    t.wait_for(rb"xterm-256color truecolor\r\n/dev/pts/0\r\n33 101\r\nthree\r\n")
+    t.resize(44, 120)
+    t.wait_for(rb"44 120\r\n")
+    t.type(b"\x03")
+    assert t.end() == 128 + signal.SIGINT
+    assert termios.tcgetattr(t.slave) == t.before
+
+
+def test_keys_are_echoed_by_the_inner_terminal_and_reach_the_command(terminal):
+    t = terminal("sh", "-c", "read line; echo got:$line; read -r rest || echo end")
+    t.type(b"hello\n")
+    t.wait_for(rb"hello\r\ngot:hello\r\n")
+    t.type(b"\x04")
+    t.wait_for(rb"end\r\n")
+    assert t.end() == 0
+
+
+def test_a_shell_has_job_control(terminal):
+    t = terminal("bash", "--norc", "-i")
+    t.wait_for(rb"\$ ")
+    t.type(b"sleep 100\n")
+    time.sleep(0.3)
+    t.type(b"\x1a")
+    t.wait_for(rb"Stopped")
+    t.type(b"kill %1; wait; echo done-$((40+2))\n")
+    t.wait_for(rb"done-42")
+    t.type(b"exit 5\n")
+    assert t.end() == 5
+
+
+def test_much_output_arrives_whole(terminal):
+    t = terminal("/usr/bin/python3", "-I", "-c", "print('x' * 300000, end='END')")
+    t.wait_for(rb"x{300000}END")
+    assert t.end() == 0
+
+
+def test_what_was_said_last_is_seen(terminal):
+    for _ in range(5):
+        t = terminal("sh", "-c", "echo last words")
+        status = t.end()
+        assert status == 0 and b"last words" in t.seen, t.seen
+
+
+@pytest.mark.parametrize("signo", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_the_outer_terminal_is_as_it_was_after_a_signal(terminal, signo):
+    t = terminal("sh", "-c", "echo up; exec sleep 300")
+    t.wait_for(rb"up\r\n")
+    assert termios.tcgetattr(t.slave) != t.before
+    t.process.send_signal(signo)
+    assert t.end() == 128 + signo
+    assert termios.tcgetattr(t.slave) == t.before
+
+
+def test_the_outer_terminal_is_as_it_was_when_the_command_is_not_there(terminal):
+    t = terminal("no-such-command")
+    assert t.end() == 127
+    assert termios.tcgetattr(t.slave) == t.before
+    assert b"no-such-command" in t.seen
+
+
+def test_standard_error_elsewhere_stays_elsewhere(terminal):
+    t = terminal("sh", "-c", "echo out; echo err >&2; test -t 2 || echo no", stderr=subprocess.PIPE)
+    t.wait_for(rb"out\r\nno\r\n")
+    assert t.process.stderr.read() == b"err\n"
+    assert t.end() == 0
+    t.process.stderr.close()
+
+
+def test_a_terminal_that_is_only_written_to_can_not_be_read_from(terminal):
+    """`keyhole run … <file`: what is typed is not the agent's."""
+    code = (
+        "import os, termios, fcntl\n"
+        "out = []\n"
+        "for f in (lambda: os.read(2, 1), lambda: fcntl.ioctl(2, termios.TIOCSTI, b'x'),\n"
+        "          lambda: fcntl.ioctl(2, termios.TIOCSCTTY, 0)):\n"
+        "    try: f(); out.append('done')\n"
+        "    except OSError as e: out.append(e.errno)\n"
+        "print(out)\n"
+    )
+    t = terminal("/usr/bin/python3", "-I", "-c", code, stdin=False, stdout=False)
+    t.type(b"secret\n")
+    out = t.process.stdout.read()
+    assert t.end() == 0
+    assert out == b"[%d, %d, %d]\n" % (errno.EBADF, errno.EPERM, errno.EPERM), out
+    t.process.stdout.close()
+
+
+def test_nothing_can_be_typed_into_the_outer_terminal(terminal):
+    code = (
+        "import fcntl, termios, os\n"
+        "for fd in (0, 1, 2, os.open('/dev/tty', os.O_RDWR)):\n"
+        "    for request, data in ((termios.TIOCSTI, b'x'), (0x541C, b'\\2')):\n"
+        "        try: fcntl.ioctl(fd, request, data); print('done')\n"
+        "        except OSError as e: print(e.errno)\n"
+    )
+    t = terminal("/usr/bin/python3", "-I", "-c", code)
+    assert t.end() == 0
+    assert t.seen.split() == [b"%d" % errno.EPERM] * 8
+
+
+def test_the_launcher_killed_ends_the_sandbox(terminal):
+    t = terminal("sh", "-c", "echo up; exec sleep 302.5")
+    t.wait_for(rb"up\r\n")
+    t.process.kill()
+    t.process.wait(PATIENCE)
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        lines = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+                lines.append(file.read())
+        if b"sleep\x00302.5\x00" not in lines:
+            return
+        time.sleep(0.02)
+    raise AssertionError("it lives on")
