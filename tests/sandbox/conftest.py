@@ -167,7 +167,7 @@ class Sandbox:
 
     def as_identity(self, command):
         if self.identity == "user" and os.geteuid() == 0:
-            return ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", *command]
+            return ["/usr/bin/setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", *command]
         return command
 
     def folder(self, name, mode=0o755):

@@ -1,0 +1,435 @@
+"""`keyhole run` as a whole: private daemon, sandbox, and what is left of them."""
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import PATIENCE, USER
+
+KEY = "sk-ant-api03-" + secrets.token_urlsafe(69)
+
+
+class Run:
+    """`keyhole run` of one identity, with a state folder and a runtime folder of its own."""
+
+    def __init__(self, sandbox):
+        self.sandbox = sandbox
+        self.state = sandbox.folder("state", 0o700)
+        self.runtime = sandbox.folder("runtime", 0o700)
+        self.keyhole = os.path.join(sandbox.programs, "keyhole")
+
+    def environment(self, **more):
+        return {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": self.sandbox.place,
+            "XDG_STATE_HOME": self.state, "XDG_RUNTIME_DIR": self.runtime,
+            "KEYHOLE_PRESETS": os.path.join(self.sandbox.programs, "policies"),
+            "ANTHROPIC_API_KEY": KEY, **more,
+        }  # fmt: skip
+
+    def command(self, *args, use="anthropic"):
+        chosen = ["--use", use] if use else []
+        return self.sandbox.as_identity([self.keyhole, "run", *chosen, *args])
+
+    def __call__(self, *args, check=None, env=None, use="anthropic", cwd="/", input=None, **more):
+        done = subprocess.run(
+            self.command(*args, use=use), input=input if input is not None else "",
+            capture_output=True, text=True, timeout=PATIENCE, check=False,
+            env=env or self.environment(**more), cwd=cwd,
+        )  # fmt: skip
+        assert KEY not in done.stdout + done.stderr, "the real key was shown"
+        if check is not None:
+            assert done.returncode == check, (done.returncode, done.stdout, done.stderr)
+        return done
+
+    def start(self, *args, use="anthropic", **more):
+        return subprocess.Popen(
+            self.command(*args, use=use), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, env=self.environment(**more), cwd="/",
+        )  # fmt: skip
+
+    def folders(self):
+        """Of runs that are on, or were left."""
+        if self.sandbox.identity == "root":
+            above, begin = "/run/keyhole", "run-"
+        else:
+            above, begin = self.runtime, "keyhole-run-"
+        with contextlib.suppress(FileNotFoundError):
+            return [os.path.join(above, n) for n in os.listdir(above) if n.startswith(begin)]
+        return []
+
+    def journals(self):
+        folder = os.path.join(self.state, "keyhole", "audit")
+        return [os.path.join(folder, n) for n in os.listdir(folder)] if os.path.isdir(folder) else []
+
+
+@pytest.fixture
+def run(sandbox):
+    return Run(sandbox)
+
+
+def descendants(pid):
+    found = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
+                for child in file.read().split():
+                    found += [int(child), *descendants(child)]
+    return found
+
+
+def gone(pids):
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        if not any(os.path.exists(f"/proc/{pid}") for pid in pids):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+# --- what it does ---------------------------------------------------------------------------------
+
+
+def test_the_sandbox_gets_a_placeholder_in_the_shape_of_the_key(run):
+    done = run("--", "sh", "-c", "env -0; cat /proc/self/environ; grep -rs . /run /etc/keyhole", check=0)
+    value = re.search(r"ANTHROPIC_API_KEY=(\S+?)\0", done.stdout)[1]
+    assert value.startswith("sk-ant-api03-") and len(value) == len(KEY) and value != KEY
+
+
+def test_at_the_end_one_line_says_what_happened(run):
+    done = run("--", "true", check=0)
+    assert done.stdout == ""
+    line = re.fullmatch(r"keyhole: 0 calls, 0 denied; journal (\S+)\n", done.stderr)
+    assert line, done.stderr
+    assert run.journals() == [line[1]]
+    assert os.stat(line[1]).st_mode & 0o777 == 0o600
+    verified = subprocess.run(
+        [run.keyhole, "audit", "verify", line[1]], capture_output=True, timeout=PATIENCE, check=False
+    )
+    assert verified.returncode == 0, verified.stdout
+    assert run("-q", "--", "true", check=0).stderr == ""
+
+
+def test_calls_and_denials_are_counted(run):
+    script = (
+        "curl -s -o /dev/null -w '%{http_code}\n' https://example.com/; "
+        "curl -s -o /dev/null -w '%{http_code}\n' https://other.example/"
+    )
+    done = run("--", "sh", "-c", script, check=0)
+    assert done.stdout == "403\n403\n"
+    assert re.fullmatch(r"keyhole: 0 calls, 2 denied; journal \S+\n", done.stderr), done.stderr
+
+
+def test_the_journal_can_be_chosen_and_is_continued(run):
+    journal = os.path.join(run.state, "chosen.jsonl")
+    for _ in range(2):
+        done = run("--audit", journal, "--", "curl", "-s", "-o", "/dev/null", "https://example.com/")
+        assert "0 calls, 1 denied" in done.stderr, done.stderr
+    with open(journal, encoding="utf-8") as file:
+        events = [json.loads(line)["event"] for line in file]
+    assert events.count("deny") == 2 and events.count("start") == 2
+    assert run("--audit", "relative.jsonl", "--", "true", cwd=run.state, check=0)
+    assert os.path.exists(os.path.join(run.state, "relative.jsonl"))
+
+
+@pytest.mark.parametrize("status", [0, 1, 42, 125])
+def test_the_exit_status_is_the_commands(run, status):
+    run("--", "sh", "-c", f"exit {status}", check=status)
+
+
+def test_a_command_that_is_not_there_is_127_and_says_so(run):
+    done = run("--", "no-such-command", check=127)
+    assert done.stderr.startswith("keyhole: no-such-command: No such file or directory")
+
+
+def test_input_output_and_error_pass(run):
+    done = run("-q", "--", "sh", "-c", "cat; echo err >&2", input="hello", check=0)
+    assert (done.stdout, done.stderr) == ("hello", "err\n")
+
+
+def test_the_git_identity_passes_in_and_nothing_else_of_gits_settings(run):
+    config = os.path.join(run.sandbox.place, ".gitconfig")
+    run.sandbox.file(config, '[user]\n\tname = A \\"B\\" C\n\temail = a@example.com\n'
+                             "[credential]\n\thelper = store\n")  # fmt: skip
+    done = run("-q", "--", "git", "config", "--list", check=0)
+    assert done.stdout.splitlines() == ['user.name=A "B" C', "user.email=a@example.com"]
+
+
+def test_variables_are_set_or_passed_when_asked(run):
+    done = run("-q", "--env", "A=1", "--env", "B", "--", "sh", "-c", "echo $A $B $C", B="2", C="3")
+    assert done.stdout == "1 2\n"
+
+
+def test_home_is_made_and_kept(run):
+    home = os.path.join(run.sandbox.place, "agents", "one")
+    run("-q", "--home", home, "--", "sh", "-c", "echo x > ~/kept", check=0)
+    assert run("-q", "--home", home, "--", "cat", "kept", check=0).stdout == "x\n"
+
+
+# --- the key --------------------------------------------------------------------------------------
+
+
+def test_the_key_is_wiped_from_the_launchers_environment(run):
+    process = run.start("--", "sh", "-c", "echo up; exec sleep 300")
+    try:
+        assert process.stdout.readline() == b"up\n"
+        pids = [process.pid, *descendants(process.pid)]
+        assert len(pids) >= 5
+        for pid in pids:
+            with contextlib.suppress(PermissionError), open(f"/proc/{pid}/environ", "rb") as file:
+                assert KEY.encode() not in file.read(), pid
+    finally:
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+
+
+def test_the_keys_own_variable_can_not_be_passed(run):
+    for text in ("ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY=x", "ANTHROPIC_AUTH_TOKEN=x"):
+        done = run("--env", text, "--", "true", check=125)
+        assert "placeholder" in done.stderr
+
+
+def test_a_missing_key_is_named(run):
+    env = run.environment()
+    del env["ANTHROPIC_API_KEY"]
+    done = run("--", "true", env=env, check=125)
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"):
+        assert name in done.stderr, done.stderr
+    assert run.folders() == []
+
+
+# --- a configuration ------------------------------------------------------------------------------
+
+
+def configuration(run, folder, **more):
+    """In a folder that the sandbox is not given."""
+    path = os.path.join(folder, "keyhole.yaml")
+    config = {
+        "version": 1,
+        "authority": {"certificate": "ca.pem", "key": "ca.key"},
+        "audit": {"file": "audit.jsonl"},
+        "tenants": {"one": {"rules": [{"allow": "https://one.test"}]}},
+        **more,
+    }
+    return run.sandbox.file(path, json.dumps(config))
+
+
+def test_a_file_is_used_its_ca_is_made_and_its_journal_written(run):
+    folder = run.sandbox.folder("conf", 0o700)
+    path = configuration(run, folder)
+    done = run("-c", path, "--", "cat", "/etc/keyhole/ca.pem", use=None, check=0)
+    with open(os.path.join(folder, "ca.pem"), encoding="ascii") as file:
+        assert file.read() == done.stdout
+    assert os.stat(os.path.join(folder, "ca.key")).st_mode & 0o777 == 0o600
+    assert os.path.exists(os.path.join(folder, "audit.jsonl"))
+
+
+def test_of_several_tenants_one_must_be_named(run):
+    rules = {"rules": [{"allow": "https://one.test"}]}
+    path = configuration(run, run.sandbox.folder("conf", 0o700), tenants={"one": rules, "two": rules})
+    done = run("-c", path, "--", "true", use=None, check=125)
+    assert "--tenant" in done.stderr and "one, two" in done.stderr
+    run("-c", path, "--tenant", "two", "--", "true", use=None, check=0)
+    assert "no such tenant" in run("-c", path, "--tenant", "x", "--", "true", use=None, check=125).stderr
+
+
+def test_every_error_of_a_configuration_is_shown(run):
+    path = os.path.join(run.sandbox.folder("conf", 0o700), "keyhole.yaml")
+    run.sandbox.file(path, "version: 1\nauthorty: {}\ntenants: { a: { rulez: [] } }\n")
+    done = run("-c", path, "--", "true", use=None, check=125)
+    assert "2:1" in done.stderr and "authority" in done.stderr and "rulez" in done.stderr
+
+
+@pytest.mark.parametrize("how", ["--workspace", "--home", "--ro"])
+@pytest.mark.parametrize("what", ["keyhole.yaml", "ca.key", "audit.jsonl", "token", "listener"])
+def test_what_must_not_be_seen_stops_the_start(run, workspace, how, what):
+    conf = run.sandbox.folder("conf", 0o700)
+    inside = os.path.join(workspace, "deep")
+    os.makedirs(inside)
+    run.sandbox.give(workspace)
+    token = run.sandbox.file(os.path.join(inside if what == "token" else conf, "token"), KEY, 0o600)
+    more = {
+        "credentials": {"c": {"value": {"file": token}, "header": {"x-api-key": "{}"},
+                              "hosts": ["one.test"]}},
+        "listen": [{"unix": os.path.join(inside if what == "listener" else conf, "d", "s"),
+                    "tenant": "one"}],
+        "tenants": {"one": {"rules": [{"allow": "https://one.test", "credential": "c"}]}},
+    }  # fmt: skip
+    if what == "ca.key":
+        more["authority"] = {"certificate": os.path.join(conf, "ca.pem"),
+                             "key": os.path.join(inside, "ca.key")}  # fmt: skip
+    if what == "audit.jsonl":
+        more["audit"] = {"file": os.path.join(inside, "audit.jsonl")}
+    path = configuration(run, inside if what == "keyhole.yaml" else conf, **more)
+    done = run("-c", path, how, workspace, "--", "true", use=None, check=125)
+    assert "would see it" in done.stderr, done.stderr
+    assert run.folders() == []
+
+
+# --- when it can't ---------------------------------------------------------------------------------
+
+
+def test_without_bubblewrap_it_says_how_to_get_it_and_stops(run, sandbox):
+    empty = sandbox.folder("empty-path")
+    done = run("--", "true", check=125, PATH=empty)
+    assert "bubblewrap" in done.stderr and "apt install bubblewrap" in done.stderr
+    assert run.folders() == []
+
+
+@pytest.mark.parametrize(
+    "said, expected",
+    [
+        ("bwrap: No permissions to create new namespace, likely because the kernel does not allow "
+         "non-privileged user namespaces.", "kernel.unprivileged_userns_clone"),
+        ("bwrap: setting up uid map: Permission denied", "kernel.apparmor_restrict_unprivileged_userns"),
+        ("bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted", "AppArmor"),
+        ("bwrap: Unknown option --disable-userns", "0.8"),
+        ("bwrap: something never heard of", "something never heard of"),
+        ("", "bubblewrap"),
+    ],
+)  # fmt: skip
+def test_without_user_namespaces_it_says_so_and_never_runs_the_command(run, sandbox, said, expected):
+    folder = sandbox.folder("fake")
+    marker = os.path.join(sandbox.folder("marks", 0o777), "ran")
+    sandbox.file(os.path.join(folder, "bwrap"), f"#!/bin/sh\necho '{said}' >&2\nexit 1\n", 0o755)
+    done = run("--", "touch", marker, check=125, PATH=folder + ":/usr/bin:/bin")
+    assert expected in done.stderr, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not os.path.exists(marker)
+    assert run.folders() == []
+
+
+@pytest.mark.parametrize(
+    "args, use, expected",
+    [
+        ([], "anthropic", "which command?"),
+        (["--", "true"], None, "--use"),
+        (["--", "true"], "antropic", "anthropic"),
+        (["--", "true"], "anthropic,,npm", "empty name"),
+        (["--workspace", "/nonexistent", "--", "true"], "anthropic", "/nonexistent"),
+        (["--rootfs", "/nonexistent", "--", "true"], "anthropic", "/nonexistent"),
+        (["--engine", "magic", "--", "true"], "anthropic", "process"),
+        (["--env", "NOT_SET_ANYWHERE", "--", "true"], "anthropic", "NOT_SET_ANYWHERE"),
+        (["--env", "1A=x", "--", "true"], "anthropic", "--env"),
+        (["-c", "/nonexistent.yaml", "--", "true"], None, "/nonexistent.yaml"),
+        (["--no-such-option", "--", "true"], "anthropic", "no-such-option"),
+    ],
+)  # fmt: skip
+def test_a_wrong_call_is_one_clear_line(run, args, use, expected):
+    done = run(*args, use=use, check=125)
+    assert expected in done.stderr, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert run.folders() == []
+
+
+def test_help_is_help(run):
+    done = run("--help", use=None, check=0)
+    assert done.stdout.startswith("usage: keyhole run") and done.stderr == ""
+
+
+def test_an_unknown_command_names_the_nearest(programs):
+    keyhole = os.path.join(programs, "keyhole")
+    done = subprocess.run([keyhole, "rnu"], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 2 and "keyhole run" in done.stderr
+    done = subprocess.run([keyhole, "zzzzzz"], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 2 and "--help" in done.stderr
+    done = subprocess.run([keyhole, "--help"], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0 and "worker" not in done.stdout
+
+
+# --- the end ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("signo", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_and_leaves_nothing(run, workspace, signo):
+    process = run.start("--workspace", workspace, "--", "sh", "-c", "echo up; exec sleep 300")
+    assert process.stdout.readline() == b"up\n"
+    assert len(run.folders()) >= 1
+    pids = descendants(process.pid)
+    process.send_signal(signo)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 128 + signo
+    assert gone(pids)
+    assert run.folders() == []
+    assert os.listdir(workspace) == []
+
+
+def test_a_signal_at_any_moment_leaves_nothing(run, workspace):
+    for delay in range(0, 60, 6):
+        process = run.start("-q", "--workspace", workspace, "--", "sleep", "300")
+        time.sleep(delay / 1000)
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+        # Before it has a handler the signal simply ends it; then there is nothing yet.
+        assert process.returncode in (128 + signal.SIGTERM, -signal.SIGTERM)
+        assert run.folders() == []
+        assert os.listdir(workspace) == []
+
+
+def test_after_a_kill_the_daemon_ends_and_the_next_run_clears_up(run, workspace):
+    process = run.start("--workspace", workspace, "--", "sh", "-c", "echo up; exec sleep 300")
+    assert process.stdout.readline() == b"up\n"
+    pids = descendants(process.pid)
+    process.kill()
+    process.communicate(timeout=PATIENCE)
+    assert gone(pids), "something outlived the launcher"
+    left = run.folders()
+    assert len(left) == 1
+    assert ".vscode" in os.listdir(workspace)
+    old = time.time() - 60
+    os.utime(left[0], (old, old))
+    run("-q", "--", "true", check=0)
+    assert run.folders() == []
+    assert os.listdir(workspace) == []
+
+
+def test_a_run_that_is_on_is_not_cleared_up_by_another(run):
+    process = run.start("--", "sh", "-c", "echo up; exec sleep 300")
+    try:
+        assert process.stdout.readline() == b"up\n"
+        folder, = run.folders()
+        old = time.time() - 60
+        os.utime(folder, (old, old))
+        run("-q", "--", "true", check=0)
+        assert run.folders() == [folder]
+        assert os.path.exists(os.path.join(folder, "s", "s"))
+    finally:
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+
+
+def test_many_at_once_do_not_meet(run):
+    processes = [run.start("-q", "--", "sh", "-c", f"echo {i}; ls /run/keyhole") for i in range(8)]
+    outputs = [p.communicate(timeout=PATIENCE) for p in processes]
+    assert [out for out, _ in outputs] == [b"%d\ns\n" % i for i in range(8)], outputs
+    assert run.folders() == []
+    assert len(run.journals()) == 8
+
+
+def test_the_sandbox_is_a_stranger_to_the_daemon(run):
+    """As root: the socket is the sandbox's uid's, the worker another one's."""
+    process = run.start("--", "sh", "-c", "echo up; exec sleep 300.875")
+    try:
+        assert process.stdout.readline() == b"up\n"
+        uids = {}
+        end = time.monotonic() + 10
+        while "sleep 300.875" not in uids and time.monotonic() < end:
+            for pid in descendants(process.pid):
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    name = file.read().replace(b"\0", b" ").decode()
+                with open(f"/proc/{pid}/status", encoding="ascii") as file:
+                    uids[name.strip()] = int(re.search(r"Uid:\s+(\d+)", file.read())[1])
+        agent = uids["sleep 300.875"]
+        worker = next(uid for name, uid in uids.items() if name.endswith("worker"))
+        if run.sandbox.identity == "root":
+            assert 0 not in (agent, worker) and agent != worker
+        else:
+            assert agent == (USER if os.geteuid() == 0 else os.geteuid())
+    finally:
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
