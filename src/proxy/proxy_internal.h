@@ -254,6 +254,17 @@ void kh_session_turn(struct kh_session *session);
 /* An answer of our own for a request that has no exchange: then the connection ends. */
 void kh_session_refuse(struct kh_session *session, const struct kh_err *err);
 
+/* For the session's own files. */
+enum { KH_SESSION_IN_BYTES = 64 * 1024 };
+/* A wait that is new begins anew. */
+void kh_session_set_state(struct kh_session *session, enum kh_session_state state);
+/* session_take.c: feeds the codec. */
+void kh_session_process(struct kh_session *session);
+/* session_wait.c */
+unsigned kh_session_down_watch(const struct kh_session *session);
+void kh_session_update(struct kh_session *session);
+void kh_session_on_timer(evutil_socket_t fd, short what, void *arg);
+
 /* tunnel.c: from CONNECT to the first request inside */
 void kh_tunnel_open(struct kh_session *session, const struct kh_message *connect);
 /* Looks at the first bytes inside. */

@@ -15,18 +15,9 @@
 
 #include "proxy_internal.h"
 
-enum {
-	SESSION_IN_BYTES = 64 * 1024,
-	READS_AT_ONCE = 4,
-	LINGER_MS = 2000,
-	DISCARD_MS = 30 * 1000,
-	/* Content of a refused request that is read so that the refusal can be: beyond it the
-	   connection ends. */
-	DISCARD_BYTES = 16 * 1024 * 1024,
-	SECRET_MS = 10 * 1000,
-};
+enum { READS_AT_ONCE = 4 };
 
-static void set_state(struct kh_session *session, enum kh_session_state state)
+void kh_session_set_state(struct kh_session *session, enum kh_session_state state)
 {
 	if (state == KH_SESSION_HEAD || state == KH_SESSION_DISCARD || state == KH_SESSION_LINGER)
 		session->deadline_ms = 0; /* a new wait */
@@ -65,282 +56,6 @@ void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const 
 	kh_loop_bury(session->loop, &session->grave, free_session);
 }
 
-/* ---- timers ---- */
-
-static void arm(struct kh_session *session)
-{
-	uint64_t wait = session->deadline_ms > session->loop->now_ms
-				? session->deadline_ms - session->loop->now_ms
-				: 1;
-	struct timeval tv = { .tv_sec = (time_t)(wait / 1000),
-			      .tv_usec = (suseconds_t)(wait % 1000 * 1000) };
-
-	session->timer_ms = session->loop->now_ms + wait;
-	event_add(&session->timer, &tv);
-}
-
-static void fail_with(struct kh_session *session, enum kh_err_code code, const char *text)
-{
-	struct kh_err err = KH_ERR_INIT;
-
-	kh_err_set(&err, code, "%s", text);
-	if (session->exchange)
-		kh_exchange_fail(session->exchange, &err);
-	else
-		kh_session_refuse(session, &err);
-}
-
-static void timed_out(struct kh_session *session)
-{
-	struct kh_exchange *x = session->exchange;
-
-	session->deadline_ms = 0;
-	switch (session->state) {
-	case KH_SESSION_HEAD:
-		if (session->head_begun)
-			fail_with(session, KH_ERR_REQUEST_TIMEOUT,
-				  "the request's head did not come to its end in time");
-		else
-			kh_session_kill(session, KH_ERR_REQUEST_TIMEOUT, NULL);
-		break;
-	case KH_SESSION_EXCHANGE:
-		// NOLINTNEXTLINE(clang-analyzer-core.NullDereference): this state has an exchange
-		if (x->state == KH_EXCHANGE_SECRET)
-			fail_with(session, KH_ERR_CREDENTIAL_UNAVAILABLE,
-				  "the credential was not handed out in time");
-		else if (x->response_begun)
-			fail_with(session, KH_ERR_RESPONSE_TIMEOUT, "the response stalled");
-		else if (x->request_done)
-			fail_with(session, KH_ERR_RESPONSE_TIMEOUT,
-				  "the upstream did not answer in time");
-		else
-			fail_with(session, KH_ERR_REQUEST_TIMEOUT, "the request's content stalled");
-		break;
-	case KH_SESSION_TUNNEL:
-	case KH_SESSION_HANDSHAKE:
-	case KH_SESSION_DISCARD:
-	case KH_SESSION_LINGER:
-		kh_session_kill(session, KH_ERR_REQUEST_TIMEOUT, NULL);
-		break;
-	case KH_SESSION_DEAD:
-		break;
-	}
-}
-
-static void on_timer(evutil_socket_t fd, short what, void *arg)
-{
-	struct kh_session *session = arg;
-
-	(void)fd;
-	(void)what;
-	session->loop->now_ms = kh_clock_mono_ms();
-	session->timer_ms = 0;
-	if (session->deadline_ms == 0)
-		return;
-	if (session->loop->now_ms < session->deadline_ms) {
-		arm(session);
-		return;
-	}
-	timed_out(session);
-	kh_session_turn(session);
-}
-
-/* When the state's wait ends; 0: it has a timer of its own, or none. */
-static uint64_t compute_deadline(const struct kh_session *session)
-{
-	const struct kh_timeouts *t = &session->loop->gen->config->timeouts;
-	const struct kh_exchange *x = session->exchange;
-	uint64_t now = session->loop->now_ms;
-	uint64_t kept = session->deadline_ms ? session->deadline_ms : UINT64_MAX;
-
-	switch (session->state) {
-	case KH_SESSION_HEAD:
-	case KH_SESSION_TUNNEL:
-		if (session->head_begun) /* from its first byte on, whatever still trickles in */
-			return kept < now + t->header ? kept : now + t->header;
-		return kept < now + t->idle_down ? kept : now + t->idle_down;
-	case KH_SESSION_EXCHANGE:
-		if (x->state == KH_EXCHANGE_SECRET)
-			return x->progress_ms + SECRET_MS;
-		if (x->state != KH_EXCHANGE_RELAY)
-			return 0;
-		if (x->request_done && !x->response_begun)
-			return x->progress_ms + t->response;
-		return x->progress_ms + t->stall;
-	case KH_SESSION_DISCARD:
-		return kept < now + DISCARD_MS ? kept : now + DISCARD_MS;
-	case KH_SESSION_LINGER:
-		return kept < now + LINGER_MS ? kept : now + LINGER_MS;
-	case KH_SESSION_HANDSHAKE:
-	case KH_SESSION_DEAD:
-		break;
-	}
-	return 0;
-}
-
-/* ---- what is waited for ---- */
-
-static unsigned compute_down_watch(const struct kh_session *session)
-{
-	unsigned watch = kh_buf_len(&session->down.out) ? KH_STREAM_WRITABLE : 0;
-	const struct kh_exchange *x = session->exchange;
-
-	if (session->eof)
-		return watch;
-	switch (session->state) {
-	case KH_SESSION_EXCHANGE:
-		/* Also while nothing is taken: to notice that the sandbox has gone. */
-		if (kh_exchange_takes_body(x) || kh_buf_len(&session->in) < SESSION_IN_BYTES / 2)
-			watch |= KH_STREAM_READABLE;
-		break;
-	case KH_SESSION_HEAD:
-		/* A client that pipelines without reading its answers has to wait. */
-		if (!kh_leg_is_full(&session->down))
-			watch |= KH_STREAM_READABLE;
-		break;
-	case KH_SESSION_TUNNEL:
-	case KH_SESSION_DISCARD:
-	case KH_SESSION_LINGER:
-		watch |= KH_STREAM_READABLE;
-		break;
-	case KH_SESSION_HANDSHAKE:
-	case KH_SESSION_DEAD:
-		return 0;
-	}
-	return watch;
-}
-
-static void update(struct kh_session *session)
-{
-	struct kh_exchange *x = session->exchange;
-
-	if (session->state != KH_SESSION_HANDSHAKE)
-		kh_stream_watch(session->down.stream, compute_down_watch(session));
-	if (x && x->up && x->up->state == KH_UP_BUSY) {
-		unsigned watch = kh_buf_len(&x->up->leg.out) ? KH_STREAM_WRITABLE : 0;
-		if (!kh_leg_is_full(&session->down))
-			watch |= KH_STREAM_READABLE;
-		kh_stream_watch(x->up->leg.stream, watch);
-	}
-	session->deadline_ms = compute_deadline(session);
-	if (session->deadline_ms &&
-	    (session->timer_ms == 0 || session->deadline_ms < session->timer_ms))
-		arm(session);
-}
-
-/* ---- taking what was read ---- */
-
-static void take_head(struct kh_session *session)
-{
-	struct kh_slice in = kh_buf_view(&session->in), body;
-	size_t before = in.len;
-
-	if (before == 0)
-		return;
-	if (!session->h1 && !(session->h1 = kh_h1_new(KH_H1_REQUESTS))) {
-		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
-		return;
-	}
-	enum kh_h1_event event = kh_h1_feed(session->h1, &in, &body);
-	kh_buf_consume(&session->in, before - in.len);
-	if (event == KH_H1_ERROR) {
-		kh_session_refuse(session, kh_h1_error(session->h1));
-		return;
-	}
-	if (event == KH_H1_NEED_MORE) {
-		if (!session->head_begun && !kh_h1_is_idle(session->h1)) {
-			session->head_begun = true;
-			session->deadline_ms = 0;
-		}
-		return;
-	}
-	const struct kh_message *message = kh_h1_message(session->h1);
-	session->head_begun = false;
-	session->exchanges++;
-	if (kh_slice_eq(message->method, KH_SLICE("CONNECT"))) {
-		kh_tunnel_open(session, message);
-		return;
-	}
-	set_state(session, KH_SESSION_EXCHANGE);
-	kh_exchange_begin(session, message);
-}
-
-/* One event of the codec, for content that goes up or nowhere. Return: false when there is nothing
- * more to take now. */
-static bool take_body(struct kh_session *session)
-{
-	struct kh_slice in = kh_buf_view(&session->in), body;
-	size_t before = in.len;
-	struct kh_exchange *x = session->exchange;
-
-	enum kh_h1_event event = kh_h1_feed(session->h1, &in, &body);
-	if (event == KH_H1_BODY && x) {
-		kh_exchange_body(x, body);
-	} else if (event == KH_H1_BODY) {
-		session->discarded_bytes += body.len;
-	}
-	if (session->state == KH_SESSION_DEAD)
-		return false;
-	kh_buf_consume(&session->in, before - in.len);
-	if (event == KH_H1_END && x) {
-		kh_exchange_request_end(x);
-	} else if (event == KH_H1_END) {
-		set_state(session, KH_SESSION_HEAD);
-	} else if (event == KH_H1_ERROR && session->exchange) {
-		kh_exchange_fail(session->exchange, kh_h1_error(session->h1));
-	} else if (event == KH_H1_ERROR || session->discarded_bytes > DISCARD_BYTES) {
-		session->closing = true;
-		set_state(session, KH_SESSION_LINGER);
-	}
-	return event != KH_H1_NEED_MORE;
-}
-
-static void process(struct kh_session *session)
-{
-	for (;;) {
-		enum kh_session_state state = session->state;
-		size_t left = kh_buf_len(&session->in);
-
-		switch (state) {
-		case KH_SESSION_HEAD:
-			if (session->closing) {
-				set_state(session, KH_SESSION_LINGER);
-				continue;
-			}
-			if (kh_leg_is_full(&session->down))
-				return;
-			take_head(session);
-			break;
-		case KH_SESSION_TUNNEL:
-			if (left == 0)
-				return;
-			kh_tunnel_first_bytes(session);
-			break;
-		case KH_SESSION_EXCHANGE:
-			if (!kh_exchange_takes_body(session->exchange))
-				return;
-			if (!take_body(session) && session->state == state)
-				return;
-			continue;
-		case KH_SESSION_DISCARD:
-			if (!take_body(session) && session->state == state)
-				return;
-			continue;
-		case KH_SESSION_LINGER:
-			kh_buf_consume(&session->in, left);
-			return;
-		case KH_SESSION_HANDSHAKE:
-		case KH_SESSION_DEAD:
-			return;
-		}
-		if (session->state == state && kh_buf_len(&session->in) == left)
-			return; /* waits for more */
-		if (session->state == state && state == KH_SESSION_HEAD &&
-		    kh_buf_len(&session->in) == 0)
-			return;
-	}
-}
-
 /* Return: false when the session is dead. */
 static bool flush_both(struct kh_session *session)
 {
@@ -368,7 +83,7 @@ void kh_session_turn(struct kh_session *session)
 			return;
 		state = session->state;
 		left = kh_buf_len(&session->in);
-		process(session);
+		kh_session_process(session);
 		if (session->state == KH_SESSION_DEAD)
 			return;
 	} while (session->state != state || kh_buf_len(&session->in) != left);
@@ -390,7 +105,7 @@ void kh_session_turn(struct kh_session *session)
 		if (session->h1)
 			kh_h1_release(session->h1);
 	}
-	update(session);
+	kh_session_update(session);
 }
 
 /* ---- events ---- */
@@ -418,7 +133,7 @@ static void read_down(struct kh_session *session)
 {
 	for (int i = 0; i < READS_AT_ONCE && session->state != KH_SESSION_DEAD; i++) {
 		size_t got = 0;
-		if (session->eof || !(compute_down_watch(session) & KH_STREAM_READABLE))
+		if (session->eof || !(kh_session_down_watch(session) & KH_STREAM_READABLE))
 			return;
 		char *room = kh_buf_reserve(&session->in, KH_LEG_READ_BYTES);
 		if (!room) {
@@ -437,7 +152,7 @@ static void read_down(struct kh_session *session)
 		kh_buf_commit(&session->in, got);
 		if (session->exchange)
 			session->exchange->progress_ms = session->loop->now_ms;
-		process(session);
+		kh_session_process(session);
 		if (got < KH_LEG_READ_BYTES / 2)
 			return; /* most likely all there is */
 	}
@@ -475,11 +190,11 @@ void kh_session_new(struct kh_door *door, int fd, const struct kh_peer *peer)
 	session->peer = *peer;
 	kh_leg_init(&session->down, false);
 	session->down.stream = stream;
-	kh_buf_init(&session->in, SESSION_IN_BYTES);
-	event_assign(&session->timer, door->loop->base, -1, 0, on_timer, session);
+	kh_buf_init(&session->in, KH_SESSION_IN_BYTES);
+	event_assign(&session->timer, door->loop->base, -1, 0, kh_session_on_timer, session);
 	kh_list_append(&door->loop->live, &session->link);
 	door->loop->n_live++;
-	set_state(session, KH_SESSION_HEAD);
+	kh_session_set_state(session, KH_SESSION_HEAD);
 	kh_session_turn(session);
 }
 
@@ -491,7 +206,7 @@ void kh_session_exchange_over(struct kh_session *session, bool keep)
 	if (!keep || session->eof || session->loop->draining ||
 	    session->exchanges >= config->max_exchanges)
 		session->closing = true;
-	set_state(session, session->closing ? KH_SESSION_LINGER : KH_SESSION_HEAD);
+	kh_session_set_state(session, session->closing ? KH_SESSION_LINGER : KH_SESSION_HEAD);
 }
 
 void kh_session_drain(struct kh_session *session)
@@ -531,5 +246,5 @@ void kh_session_refuse(struct kh_session *session, const struct kh_err *err)
 		kh_session_kill(session, err->code, NULL);
 		return;
 	}
-	set_state(session, KH_SESSION_LINGER);
+	kh_session_set_state(session, KH_SESSION_LINGER);
 }

@@ -1,0 +1,118 @@
+/* session_take.c - what was read from a sandbox, taken as far as the session's state allows */
+
+#include "proxy_internal.h"
+
+/* Content of a refused request that is read so that the refusal can be: beyond it the connection
+ * ends. */
+enum { DISCARD_BYTES = 16 * 1024 * 1024 };
+
+static void take_head(struct kh_session *session)
+{
+	struct kh_slice in = kh_buf_view(&session->in), body;
+	size_t before = in.len;
+
+	if (before == 0)
+		return;
+	if (!session->h1 && !(session->h1 = kh_h1_new(KH_H1_REQUESTS))) {
+		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
+		return;
+	}
+	enum kh_h1_event event = kh_h1_feed(session->h1, &in, &body);
+	kh_buf_consume(&session->in, before - in.len);
+	if (event == KH_H1_ERROR) {
+		kh_session_refuse(session, kh_h1_error(session->h1));
+		return;
+	}
+	if (event == KH_H1_NEED_MORE) {
+		if (!session->head_begun && !kh_h1_is_idle(session->h1)) {
+			session->head_begun = true;
+			session->deadline_ms = 0;
+		}
+		return;
+	}
+	const struct kh_message *message = kh_h1_message(session->h1);
+	session->head_begun = false;
+	session->exchanges++;
+	if (kh_slice_eq(message->method, KH_SLICE("CONNECT"))) {
+		kh_tunnel_open(session, message);
+		return;
+	}
+	kh_session_set_state(session, KH_SESSION_EXCHANGE);
+	kh_exchange_begin(session, message);
+}
+
+/* One event of the codec, for content that goes up or nowhere. Return: false when there is nothing
+ * more to take now. */
+static bool take_body(struct kh_session *session)
+{
+	struct kh_slice in = kh_buf_view(&session->in), body;
+	size_t before = in.len;
+	struct kh_exchange *x = session->exchange;
+
+	enum kh_h1_event event = kh_h1_feed(session->h1, &in, &body);
+	if (event == KH_H1_BODY && x) {
+		kh_exchange_body(x, body);
+	} else if (event == KH_H1_BODY) {
+		session->discarded_bytes += body.len;
+	}
+	if (session->state == KH_SESSION_DEAD)
+		return false;
+	kh_buf_consume(&session->in, before - in.len);
+	if (event == KH_H1_END && x) {
+		kh_exchange_request_end(x);
+	} else if (event == KH_H1_END) {
+		kh_session_set_state(session, KH_SESSION_HEAD);
+	} else if (event == KH_H1_ERROR && session->exchange) {
+		kh_exchange_fail(session->exchange, kh_h1_error(session->h1));
+	} else if (event == KH_H1_ERROR || session->discarded_bytes > DISCARD_BYTES) {
+		session->closing = true;
+		kh_session_set_state(session, KH_SESSION_LINGER);
+	}
+	return event != KH_H1_NEED_MORE;
+}
+
+void kh_session_process(struct kh_session *session)
+{
+	for (;;) {
+		enum kh_session_state state = session->state;
+		size_t left = kh_buf_len(&session->in);
+
+		switch (state) {
+		case KH_SESSION_HEAD:
+			if (session->closing) {
+				kh_session_set_state(session, KH_SESSION_LINGER);
+				continue;
+			}
+			if (kh_leg_is_full(&session->down))
+				return;
+			take_head(session);
+			break;
+		case KH_SESSION_TUNNEL:
+			if (left == 0)
+				return;
+			kh_tunnel_first_bytes(session);
+			break;
+		case KH_SESSION_EXCHANGE:
+			if (!kh_exchange_takes_body(session->exchange))
+				return;
+			if (!take_body(session) && session->state == state)
+				return;
+			continue;
+		case KH_SESSION_DISCARD:
+			if (!take_body(session) && session->state == state)
+				return;
+			continue;
+		case KH_SESSION_LINGER:
+			kh_buf_consume(&session->in, left);
+			return;
+		case KH_SESSION_HANDSHAKE:
+		case KH_SESSION_DEAD:
+			return;
+		}
+		if (session->state == state && kh_buf_len(&session->in) == left)
+			return; /* waits for more */
+		if (session->state == state && state == KH_SESSION_HEAD &&
+		    kh_buf_len(&session->in) == 0)
+			return;
+	}
+}

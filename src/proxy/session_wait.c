@@ -1,0 +1,175 @@
+/*
+ * session_wait.c - what a session waits for, and until when, from its state alone
+ *
+ * A session has one timer. What a state allows is kept in `deadline_ms`, which most events move;
+ * the timer is set anew only when it would fire too late, and looks at `deadline_ms` when it fires.
+ */
+
+#include <keyhole/clock.h>
+
+#include "proxy_internal.h"
+
+enum {
+	LINGER_MS = 2000,
+	DISCARD_MS = 30 * 1000,
+	SECRET_MS = 10 * 1000,
+};
+
+static void arm(struct kh_session *session)
+{
+	uint64_t wait = session->deadline_ms > session->loop->now_ms
+				? session->deadline_ms - session->loop->now_ms
+				: 1;
+	struct timeval tv = { .tv_sec = (time_t)(wait / 1000),
+			      .tv_usec = (suseconds_t)(wait % 1000 * 1000) };
+
+	session->timer_ms = session->loop->now_ms + wait;
+	event_add(&session->timer, &tv);
+}
+
+static void fail_with(struct kh_session *session, enum kh_err_code code, const char *text)
+{
+	struct kh_err err = KH_ERR_INIT;
+
+	kh_err_set(&err, code, "%s", text);
+	if (session->exchange)
+		kh_exchange_fail(session->exchange, &err);
+	else
+		kh_session_refuse(session, &err);
+}
+
+static void timed_out(struct kh_session *session)
+{
+	struct kh_exchange *x = session->exchange;
+
+	session->deadline_ms = 0;
+	switch (session->state) {
+	case KH_SESSION_HEAD:
+		if (session->head_begun)
+			fail_with(session, KH_ERR_REQUEST_TIMEOUT,
+				  "the request's head did not come to its end in time");
+		else
+			kh_session_kill(session, KH_ERR_REQUEST_TIMEOUT, NULL);
+		break;
+	case KH_SESSION_EXCHANGE:
+		// NOLINTNEXTLINE(clang-analyzer-core.NullDereference): this state has an exchange
+		if (x->state == KH_EXCHANGE_SECRET)
+			fail_with(session, KH_ERR_CREDENTIAL_UNAVAILABLE,
+				  "the credential was not handed out in time");
+		else if (x->response_begun)
+			fail_with(session, KH_ERR_RESPONSE_TIMEOUT, "the response stalled");
+		else if (x->request_done)
+			fail_with(session, KH_ERR_RESPONSE_TIMEOUT,
+				  "the upstream did not answer in time");
+		else
+			fail_with(session, KH_ERR_REQUEST_TIMEOUT, "the request's content stalled");
+		break;
+	case KH_SESSION_TUNNEL:
+	case KH_SESSION_HANDSHAKE:
+	case KH_SESSION_DISCARD:
+	case KH_SESSION_LINGER:
+		kh_session_kill(session, KH_ERR_REQUEST_TIMEOUT, NULL);
+		break;
+	case KH_SESSION_DEAD:
+		break;
+	}
+}
+
+void kh_session_on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct kh_session *session = arg;
+
+	(void)fd;
+	(void)what;
+	session->loop->now_ms = kh_clock_mono_ms();
+	session->timer_ms = 0;
+	if (session->deadline_ms == 0)
+		return;
+	if (session->loop->now_ms < session->deadline_ms) {
+		arm(session);
+		return;
+	}
+	timed_out(session);
+	kh_session_turn(session);
+}
+
+/* When the state's wait ends; 0: it has a timer of its own, or none. */
+static uint64_t compute_deadline(const struct kh_session *session)
+{
+	const struct kh_timeouts *t = &session->loop->gen->config->timeouts;
+	const struct kh_exchange *x = session->exchange;
+	uint64_t now = session->loop->now_ms;
+	uint64_t kept = session->deadline_ms ? session->deadline_ms : UINT64_MAX;
+
+	switch (session->state) {
+	case KH_SESSION_HEAD:
+	case KH_SESSION_TUNNEL:
+		if (session->head_begun) /* from its first byte on, whatever still trickles in */
+			return kept < now + t->header ? kept : now + t->header;
+		return kept < now + t->idle_down ? kept : now + t->idle_down;
+	case KH_SESSION_EXCHANGE:
+		if (x->state == KH_EXCHANGE_SECRET)
+			return x->progress_ms + SECRET_MS;
+		if (x->state != KH_EXCHANGE_RELAY)
+			return 0;
+		if (x->request_done && !x->response_begun)
+			return x->progress_ms + t->response;
+		return x->progress_ms + t->stall;
+	case KH_SESSION_DISCARD:
+		return kept < now + DISCARD_MS ? kept : now + DISCARD_MS;
+	case KH_SESSION_LINGER:
+		return kept < now + LINGER_MS ? kept : now + LINGER_MS;
+	case KH_SESSION_HANDSHAKE:
+	case KH_SESSION_DEAD:
+		break;
+	}
+	return 0;
+}
+
+unsigned kh_session_down_watch(const struct kh_session *session)
+{
+	unsigned watch = kh_buf_len(&session->down.out) ? KH_STREAM_WRITABLE : 0;
+	const struct kh_exchange *x = session->exchange;
+
+	if (session->eof)
+		return watch;
+	switch (session->state) {
+	case KH_SESSION_EXCHANGE:
+		/* Also while nothing is taken: to notice that the sandbox has gone. */
+		if (kh_exchange_takes_body(x) || kh_buf_len(&session->in) < KH_SESSION_IN_BYTES / 2)
+			watch |= KH_STREAM_READABLE;
+		break;
+	case KH_SESSION_HEAD:
+		/* A client that pipelines without reading its answers has to wait. */
+		if (!kh_leg_is_full(&session->down))
+			watch |= KH_STREAM_READABLE;
+		break;
+	case KH_SESSION_TUNNEL:
+	case KH_SESSION_DISCARD:
+	case KH_SESSION_LINGER:
+		watch |= KH_STREAM_READABLE;
+		break;
+	case KH_SESSION_HANDSHAKE:
+	case KH_SESSION_DEAD:
+		return 0;
+	}
+	return watch;
+}
+
+void kh_session_update(struct kh_session *session)
+{
+	struct kh_exchange *x = session->exchange;
+
+	if (session->state != KH_SESSION_HANDSHAKE)
+		kh_stream_watch(session->down.stream, kh_session_down_watch(session));
+	if (x && x->up && x->up->state == KH_UP_BUSY) {
+		unsigned watch = kh_buf_len(&x->up->leg.out) ? KH_STREAM_WRITABLE : 0;
+		if (!kh_leg_is_full(&session->down))
+			watch |= KH_STREAM_READABLE;
+		kh_stream_watch(x->up->leg.stream, watch);
+	}
+	session->deadline_ms = compute_deadline(session);
+	if (session->deadline_ms &&
+	    (session->timer_ms == 0 || session->deadline_ms < session->timer_ms))
+		arm(session);
+}
