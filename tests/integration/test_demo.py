@@ -1,7 +1,9 @@
 """The demo does what it says: every claim in it holds, as root and as an ordinary user."""
 
 import os
+import shutil
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -11,16 +13,17 @@ DEMO = os.path.join(ROOT, "deploy", "demo", "run.sh")
 SOME_UID = 54321
 
 
-def run(tmp_path, *before):
+def run(home, demo=DEMO, before=()):
     env = {
         "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
-        "HOME": str(tmp_path),
+        "HOME": str(home),
         "TMPDIR": "/tmp",
-        "KEYHOLE": KEYHOLE,
         "AGENT": "none",  # real ones have tests of their own
     }
+    if demo == DEMO:
+        env["KEYHOLE"] = KEYHOLE
     begin = time.monotonic()
-    done = subprocess.run([*before, DEMO], env=env, stdin=subprocess.DEVNULL, capture_output=True,
+    done = subprocess.run([*before, demo], env=env, stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=60, check=False)  # fmt: skip
     return done, time.monotonic() - begin
 
@@ -39,9 +42,20 @@ def test_the_demo_tells_its_story(tmp_path):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
-def test_the_demo_tells_it_to_an_ordinary_user(tmp_path):
-    os.chmod(tmp_path, 0o777)
-    check(*run(tmp_path, "setpriv", f"--reuid={SOME_UID}", f"--regid={SOME_UID}", "--clear-groups", "--"))
+def test_the_demo_tells_it_to_an_ordinary_user():
+    """In a tree that such a user may read, which a clone in root's home is not."""
+    with tempfile.TemporaryDirectory(prefix="khdemo.") as tree:
+        os.chmod(tree, 0o755)
+        home = os.path.join(tree, "home")
+        os.mkdir(home)
+        os.chown(home, SOME_UID, SOME_UID)
+        os.mkdir(os.path.join(tree, "build"))
+        for name in ("keyhole", "keyhole-init"):
+            shutil.copy(os.path.join(os.path.dirname(KEYHOLE), name), os.path.join(tree, "build"))
+        for name in ("include", "policies", "deploy/demo"):  # what makes it a source tree
+            shutil.copytree(os.path.join(ROOT, name), os.path.join(tree, name))
+        who = ["setpriv", f"--reuid={SOME_UID}", f"--regid={SOME_UID}", "--clear-groups", "--"]
+        check(*run(home, os.path.join(tree, "deploy/demo/run.sh"), who))
 
 
 def test_it_says_what_does_not_hold(tmp_path):

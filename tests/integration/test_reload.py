@@ -34,8 +34,11 @@ def settled(one, path, status):
     """A reload reaches each thread between two turns: a moment after the keeper has said so."""
 
     def is_there():
-        with Tunnel(one, "open.test") as tunnel:
-            return tunnel.ask("GET", path).status == status
+        try:
+            with Tunnel(one, "open.test") as tunnel:
+                return tunnel.ask("GET", path).status == status
+        except (OSError, Closed):
+            return False  # a connection that the reload itself has ended
 
     until(f"{path}: {status}", is_there)
 
