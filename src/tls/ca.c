@@ -160,7 +160,8 @@ static bool check_usable(const struct kh_ca *ca, const char *certificate_path, c
 				  "CA: %s has a key that is neither EC nor RSA of at least %d bits",
 				  file, RSA_LEAST_BITS);
 	/* 1: basicConstraints says so; the older ways to be a CA are not accepted by clients. */
-	if (X509_check_ca(ca->cert) != 1 || !(X509_get_key_usage(ca->cert) & KU_KEY_CERT_SIGN))
+	if (X509_check_ca(ca->cert) != 1 || !(X509_get_extension_flags(ca->cert) & EXFLAG_KUSAGE) ||
+	    !(X509_get_key_usage(ca->cert) & KU_KEY_CERT_SIGN))
 		return kh_err_set(err, KH_ERR_CONFIG,
 				  "CA: %s is no CA certificate (it needs basicConstraints CA:TRUE "
 				  "and keyUsage keyCertSign)",

@@ -52,11 +52,14 @@ void kh_sessions_free(struct kh_sessions *sessions)
 	free(sessions);
 }
 
-static bool is_fresh(const SSL_SESSION *session)
+/* The certificate was verified when the session began; its days may have ended since. */
+static bool is_fresh(SSL_SESSION *session)
 {
 	long age = (long)time(NULL) - SSL_SESSION_get_time(session);
+	const X509 *peer = SSL_SESSION_get0_peer(session);
 	return age >= 0 && age < SSL_SESSION_get_timeout(session) && age < LONGEST_S &&
-	       SSL_SESSION_is_resumable(session);
+	       SSL_SESSION_is_resumable(session) && peer &&
+	       X509_cmp_current_time(X509_get0_notAfter(peer)) > 0;
 }
 
 static SSL_SESSION *pull_youngest(struct bundle *bundle)

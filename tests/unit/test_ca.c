@@ -351,6 +351,8 @@ static void test_certificates_that_clients_would_not_take_are_refused(void **sta
 	must_fail("is no CA certificate");
 	store_odd(key, -100, 100000, "critical,CA:TRUE", "critical,digitalSignature", true);
 	must_fail("is no CA certificate");
+	store_odd(key, -100, 100000, "critical,CA:TRUE", NULL, true);
+	must_fail("is no CA certificate");
 	store_odd(key, -100, 100000, "critical,CA:TRUE", "critical,keyCertSign", false);
 	must_fail("subject key identifier");
 	store_odd(key, -1000, -100, "critical,CA:TRUE", "critical,keyCertSign", true);
