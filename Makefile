@@ -27,7 +27,7 @@ all: ## build build/keyhole and build/keyhole-init (the default)
 
 # --- what the build needs; targets that bring it themselves, or need none of it, don't ask for it
 PKGS := openssl libevent libevent_pthreads libcares yaml-0.1 libseccomp jansson
-SELF_RELIANT := help clean deps demo test format uninstall lint-text
+SELF_RELIANT := help clean deps demo test bench format uninstall lint-text
 ifneq ($(filter-out $(SELF_RELIANT),$(or $(MAKECMDGOALS),all)),)
 BUILDS := 1
 ifeq ($(shell command -v pkg-config 2>/dev/null),)
@@ -170,6 +170,13 @@ bench-tools: $(BENCH_TOOLS) ## build the load generator and its kin in build/ben
 $(B)/bench/%: tests/bench/%.c $(BENCH_FILES) $(B)/libkeyhole.a
 	$(call say,BENCH,$@)mkdir -p $(@D) && $(CC) $(filter-out -MMD -MP,$(KH_CFLAGS)) $(HARDEN_LD) $(LDFLAGS) -o $@ \
 		$< $(wildcard tests/bench/$*_*.c) $(B)/libkeyhole.a $(PKG_LIBS) -lpthread
+
+.PHONY: bench
+bench: ## install peers, build, measure keyhole and them: one table (BENCH=quick: 3 minutes instead of 20)
+	$(Q)deploy/install-deps.sh build run
+	$(Q)deploy/install-deps.sh bench || echo 'bench: going on with those that are there' >&2
+	+$(Q)$(MAKE) --no-print-directory all bench-tools
+	$(Q)tests/bench/bench.py
 
 # --- a closer look
 C_FILES := $(sort $(wildcard include/keyhole/*.h src/*/*.[ch] src/*/*/*.[ch] tests/unit/*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch]))

@@ -1,7 +1,7 @@
 #!/bin/sh
-# install-deps.sh - install what keyhole's build, run, test and lint need, and nothing that is there
+# install-deps.sh - install what keyhole's build, run, test, bench and lint need, and nothing that is there
 #
-#   deploy/install-deps.sh [-n] [GROUP...]      groups: build run test lint (default: all four)
+#   deploy/install-deps.sh [-n] [GROUP...]      groups: build run test lint (default: these four) bench
 #
 # -n only says what is missing (exit 1 when anything is). Works as root and as a user with sudo; never
 # asks a question of its own. Debian and Ubuntu (apt), Fedora (dnf), Alpine (apk), Arch (pacman).
@@ -34,6 +34,8 @@ test|real clients|curl wget git openssl|curl wget git openssl|curl wget git open
 test|a journal checked by hand|jq|jq|jq|jq
 test|processes and sockets looked at from outside|procps iproute2|procps-ng iproute|procps iproute2|procps-ng iproute2
 test|tests as an ordinary user (setpriv, runuser)|util-linux|util-linux|util-linux util-linux-misc setpriv runuser|util-linux
+bench|what make bench runs in|python3 openssl|python3 openssl|python3 openssl|python openssl
+bench|other proxies to compare with|haproxy nginx-light/nginx squid-openssl/squid mitmproxy|haproxy nginx squid|haproxy nginx squid|haproxy nginx squid mitmproxy
 lint|the second compiler and the fuzzers|clang libclang-rt-dev/libclang-rt-14-dev/libclang-common-14-dev|clang compiler-rt|clang compiler-rt|clang compiler-rt
 lint|C style and checks|clang-format clang-tidy cppcheck|clang-tools-extra cppcheck|clang-extra-tools cppcheck|clang cppcheck
 lint|shell scripts|shellcheck|ShellCheck|shellcheck|shellcheck
@@ -64,8 +66,8 @@ for arg in "$@"; do
 		usage
 		exit 0
 		;;
-	build | run | test | lint) groups="$groups $arg" ;;
-	*) die "unknown group \"$arg\" (build, run, test, lint)" ;;
+	build | run | test | lint | bench) groups="$groups $arg" ;;
+	*) die "unknown group \"$arg\" (build, run, test, lint, bench)" ;;
 	esac
 done
 [ -n "$groups" ] || groups=' build run test lint'
@@ -138,13 +140,13 @@ refresh()
 	esac
 }
 
-# Debian starts a service as soon as it is installed, and at every boot. The tests start nginx by
-# themselves; nobody asked for a web server on port 80.
-nginx_wanted=
+# Debian starts a service as soon as it is installed, and at every boot. The tests start nginx and its
+# like by themselves; nobody asked for a web server on port 80.
+services=
 quiet_services()
 {
 	policy=/usr/sbin/policy-rc.d
-	if [ -n "$nginx_wanted" ] && [ ! -e "$policy" ]; then
+	if [ -n "$services" ] && [ ! -e "$policy" ]; then
 		printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
 		as_root chmod 0755 "$policy"
 		trap 'as_root rm -f "$policy"' EXIT
@@ -159,8 +161,9 @@ install()
 		quiet_services
 		as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=600 \
 			install --no-install-recommends "$@" >&2
-		if [ -n "$nginx_wanted" ] && [ -d /run/systemd/system ]; then
-			as_root systemctl disable -q nginx.service >&2 || true
+		if [ -n "$services" ] && [ -d /run/systemd/system ]; then
+			# shellcheck disable=SC2086 # names are split on purpose
+			as_root systemctl disable -q $services >&2 || true
 		fi
 		;;
 	dnf) as_root dnf -y -q install --setopt=install_weak_deps=False "$@" >&2 ;;
@@ -220,7 +223,11 @@ while IFS='|' read -r group why choice; do
 		fi
 	done
 	[ -n "$picked" ] || die "no package $choice in this distribution ($group: $why)"
-	case $picked in nginx*) nginx_wanted=1 ;; esac
+	case $picked in
+	nginx*) services="$services nginx.service" ;;
+	squid*) services="$services squid.service" ;;
+	haproxy) services="$services haproxy.service" ;;
+	esac
 	say "installing $picked ($group: $why)"
 	to_install="$to_install $picked"
 done <<EOF

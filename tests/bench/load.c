@@ -7,12 +7,17 @@
  * another. At the end one JSON object: requests, errors, requests a second, times in microseconds.
  *
  *	--tcp HOST:PORT     the proxy's address instead of --unix
- *	--direct HOST:PORT  no proxy: the origin's address
+ *	--direct HOST:PORT  no CONNECT: the address of an origin, or of a proxy that does TLS
+ *	--direct-unix PATH  the same on a Unix socket
  *	--plain             no TLS
  *	--method M --path P --body BYTES --field "name: value"    (POST /echo, 1024)
  *	--new-tunnels       one request a tunnel; times are from connect(2) on
  *	--events            also: how late the events of the origin's /sse are
+ *	--hold              one request a connection, which then stays open, idle; a line {"held":N}
+ *	                    when all of them are there
  *	--warmup S          seconds that don't count
+ *	--milliseconds MS --warmup-ms MS   the same, finer
+ *	--mark              a line {"warm":true} when the warm-up is over
  *	--timeout S         patience with one request (30)
  *	--ids PREFIX        /PREFIX-N behind the path, and x-id: PREFIX-N
  *	--log FILE          "got ID STATUS" and "lost ID", a line each (with --ids)
@@ -25,7 +30,12 @@
 
 #include "load.h"
 
-enum { MOST_CONNECTIONS = 65536, MOST_BODY = 256 * 1024 * 1024, MOST_SECONDS = 600 };
+enum {
+	MOST_CONNECTIONS = 65536,
+	MOST_BODY = 256 * 1024 * 1024,
+	MOST_MS = 600000,
+	HOLD_AT_ONCE = 16
+};
 
 static void print_report(const struct load *load, double seconds)
 {
@@ -54,14 +64,15 @@ static void print_report(const struct load *load, double seconds)
 		comma = ",";
 	}
 	printf("},\"p50_us\":%" PRIu64 ",\"p99_us\":%" PRIu64 ",\"max_us\":%" PRIu64
-	       ",\"bytes\":%" PRIu64 ",\"tunnels\":%" PRIu64,
+	       ",\"bytes\":%" PRIu64 ",\"sent_bytes\":%" PRIu64 ",\"tunnels\":%" PRIu64,
 	       bench_quantile(t, 0.5), bench_quantile(t, 0.99), t->most, load->bytes,
-	       load->tunnels);
+	       load->sent_bytes, load->tunnels);
 	if (load->events)
 		printf(",\"events\":%" PRIu64 ",\"event_p50_us\":%" PRIu64
 		       ",\"event_p99_us\":%" PRIu64,
 		       e->count, bench_quantile(e, 0.5), bench_quantile(e, 0.99));
 	printf("}\n");
+	(void)fflush(stdout);
 }
 
 static void set_unix(struct load *load, const char *path)
@@ -115,43 +126,80 @@ static void on_end(evutil_socket_t fd, short what, void *arg)
 	(void)event_base_loopbreak(arg);
 }
 
-static void run(struct load *load, uint64_t connections, uint64_t warmup, uint64_t seconds)
+/* What was counted so far was the warm-up. */
+static void on_warm(evutil_socket_t fd, short what, void *arg)
 {
-	struct load_conn **conns = calloc(connections, sizeof(struct load_conn *));
-	struct timeval in = { .tv_sec = (time_t)(warmup + seconds) };
-	struct event *end = evtimer_new(load->base, on_end, load->base),
-		     *term = evsignal_new(load->base, SIGTERM, on_end, load->base);
-	uint64_t began;
+	struct load *load = arg;
 
-	if (!conns || !end || !term || event_add(term, NULL) != 0 || event_add(end, &in) != 0)
+	(void)fd;
+	(void)what;
+	memset(&load->times, 0, sizeof(load->times));
+	memset(&load->event_times, 0, sizeof(load->event_times));
+	memset(load->statuses, 0, sizeof(load->statuses));
+	memset(load->faults, 0, sizeof(load->faults));
+	load->bytes = load->sent_bytes = load->tunnels = 0;
+	load->warm_us = kh_clock_mono_us();
+	if (load->mark) {
+		printf("{\"warm\":true}\n");
+		(void)fflush(stdout);
+	}
+}
+
+static struct event *timer(struct load *load, event_callback_fn callback, void *arg, uint64_t ms)
+{
+	struct timeval in = { .tv_sec = (time_t)(ms / 1000),
+			      .tv_usec = (suseconds_t)(ms % 1000 * 1000) };
+	struct event *event = evtimer_new(load->base, callback, arg);
+
+	if (!event || event_add(event, &in) != 0)
 		bench_die("load: no events");
-	load->warm_us = began = kh_clock_mono_us() + warmup * 1000000;
+	return event;
+}
+
+static void run(struct load *load, uint64_t connections, uint64_t warmup_ms, uint64_t ms)
+{
+	struct event *end = timer(load, on_end, load->base, warmup_ms + ms), *warm = NULL,
+		     *term = evsignal_new(load->base, SIGTERM, on_end, load->base);
+
+	load->conns = calloc(connections, sizeof(struct load_conn *));
+	load->n_conns = connections;
+	if (!load->conns || !term || event_add(term, NULL) != 0)
+		bench_die("load: no events");
+	load->warm_us = kh_clock_mono_us();
+	if (warmup_ms > 0 || load->mark)
+		warm = timer(load, on_warm, load, warmup_ms);
 	for (uint64_t i = 0; i < connections; i++) {
-		conns[i] = load_conn_new(load);
-		if (!conns[i])
+		load->conns[i] = load_conn_new(load);
+		if (!load->conns[i])
 			bench_die("load: no memory for %" PRIu64 " connections", connections);
 	}
+	/* Those that are to be held come one after the other, a few at a time. */
+	for (uint64_t i = 0; i < (load->hold ? HOLD_AT_ONCE : connections); i++)
+		load_conn_begin_next(load);
 	(void)event_base_dispatch(load->base);
 	load->ended = true;
-	print_report(load, (double)(kh_clock_mono_us() - began) / 1e6);
+	print_report(load, (double)(kh_clock_mono_us() - load->warm_us) / 1e6);
 	for (uint64_t i = 0; i < connections; i++)
-		load_conn_free(conns[i]);
-	free(conns);
+		load_conn_free(load->conns[i]);
+	free(load->conns);
 	event_free(end);
 	event_free(term);
+	if (warm)
+		event_free(warm);
 }
 
 int main(int argc, char **argv)
 {
 	static struct load load;
-	const char *unix_path = NULL, *tcp = NULL, *direct = NULL, *to = NULL, *ca = NULL,
-		   *log = NULL;
-	uint64_t connections = 1, seconds = 0, warmup = 0, timeout = 30;
+	const char *unix_path = NULL, *tcp = NULL, *direct = NULL, *direct_unix = NULL, *to = NULL,
+		   *ca = NULL, *log = NULL;
+	uint64_t connections = 1, seconds = 0, ms = 0, warmup = 0, warmup_ms = 0, timeout = 30;
 	bool plain = false;
 	const struct bench_option options[] = {
 		{ .name = "--unix", .text = &unix_path },
 		{ .name = "--tcp", .text = &tcp },
 		{ .name = "--direct", .text = &direct },
+		{ .name = "--direct-unix", .text = &direct_unix },
 		{ .name = "--to", .text = &to },
 		{ .name = "--ca", .text = &ca },
 		{ .name = "--method", .text = &load.method },
@@ -163,11 +211,15 @@ int main(int argc, char **argv)
 		{ .name = "--seconds", .number = &seconds },
 		{ .name = "--requests", .number = &load.most },
 		{ .name = "--warmup", .number = &warmup },
+		{ .name = "--milliseconds", .number = &ms },
+		{ .name = "--warmup-ms", .number = &warmup_ms },
 		{ .name = "--timeout", .number = &timeout },
 		{ .name = "--body", .number = &load.body_bytes },
 		{ .name = "--plain", .flag = &plain },
 		{ .name = "--new-tunnels", .flag = &load.new_tunnels },
 		{ .name = "--events", .flag = &load.events },
+		{ .name = "--hold", .flag = &load.hold },
+		{ .name = "--mark", .flag = &load.mark },
 		{ .name = NULL },
 	};
 
@@ -177,19 +229,21 @@ int main(int argc, char **argv)
 	bench_options(argc, argv, options,
 		      "usage: load --unix PATH --to HOST:PORT --ca FILE [--connections N] "
 		      "[--seconds S | --requests R] …");
-	if (!to || !unix_path + !tcp + !direct != 2 || plain == (ca != NULL) || connections == 0 ||
-	    connections > MOST_CONNECTIONS || load.body_bytes > MOST_BODY ||
-	    (seconds == 0 && load.most == 0) || (log && !load.ids))
-		bench_die("load: one of --unix, --tcp, --direct; --to; --ca or --plain; --seconds "
-			  "or --requests; --ids with --log");
+	ms += seconds * 1000;
+	warmup_ms += warmup * 1000;
+	if (!to || !unix_path + !tcp + !direct + !direct_unix != 3 || plain == (ca != NULL) ||
+	    connections == 0 || connections > MOST_CONNECTIONS || load.body_bytes > MOST_BODY ||
+	    (ms == 0 && load.most == 0) || (log && !load.ids))
+		bench_die("load: one of --unix, --tcp, --direct, --direct-unix; --to; --ca or "
+			  "--plain; --seconds or --requests; --ids with --log");
 	(void)signal(SIGPIPE, SIG_IGN);
-	if (seconds == 0)
-		seconds = MOST_SECONDS; /* should the requests never end */
+	if (ms == 0)
+		ms = MOST_MS; /* should the requests never end */
 	load.timeout_ms = timeout * 1000;
-	load.direct = direct != NULL;
+	load.direct = direct || direct_unix;
 	set_authority(&load, to);
-	if (unix_path)
-		set_unix(&load, unix_path);
+	if (unix_path || direct_unix)
+		set_unix(&load, unix_path ? unix_path : direct_unix);
 	else
 		set_address(&load, tcp ? tcp : direct);
 	if (ca)
@@ -200,7 +254,7 @@ int main(int argc, char **argv)
 	if (!load.body || !load.base || (log && !load.log))
 		bench_die("load: %s", strerror(errno));
 	memset(load.body, 'x', (size_t)load.body_bytes);
-	run(&load, connections, warmup, seconds);
+	run(&load, connections, warmup_ms, ms);
 	free(load.body);
 	if (load.log)
 		(void)fclose(load.log);

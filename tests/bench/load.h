@@ -43,15 +43,18 @@ struct load {
 	const char *method, *path, *field, *ids;
 	char *body;
 	uint64_t body_bytes, timeout_ms;
-	bool new_tunnels, events;
+	bool new_tunnels, events, hold, mark;
 	FILE *log;
+
+	struct load_conn **conns;
+	uint64_t n_conns, begun_conns, held;
 
 	uint64_t most; /* requests; 0: no bound */
 	uint64_t begun, over, warm_us;
 	bool ended;
 
 	struct bench_times times, event_times;
-	uint64_t statuses[STATUSES], faults[LOAD_FAULT_COUNT], bytes, tunnels;
+	uint64_t statuses[STATUSES], faults[LOAD_FAULT_COUNT], bytes, sent_bytes, tunnels;
 };
 
 enum load_body {
@@ -76,7 +79,14 @@ struct load_response {
 /* Takes what it can from `in`. Return: 1 the response is whole, 0 more is needed, -1 it is none. */
 int load_response_take(struct load *load, struct load_response *response, struct kh_buf *in);
 
-enum load_state { LOAD_CONNECTING = 1, LOAD_TUNNEL, LOAD_HANDSHAKE, LOAD_REQUEST, LOAD_RESTING };
+enum load_state {
+	LOAD_CONNECTING = 1,
+	LOAD_TUNNEL,
+	LOAD_HANDSHAKE,
+	LOAD_REQUEST,
+	LOAD_HELD,
+	LOAD_RESTING
+};
 
 struct load_conn {
 	struct load *load;
@@ -87,9 +97,12 @@ struct load_conn {
 	struct kh_buf in, out;
 	struct load_response response;
 	uint64_t began_us, tunnel_us, id;
+	uint64_t body_left; /* of a body too long for `out` */
 };
 
 struct load_conn *load_conn_new(struct load *load);
+/* The next of load->conns that did not begin yet, if there is one. */
+void load_conn_begin_next(struct load *load);
 void load_conn_free(struct load_conn *c);
 
 #endif

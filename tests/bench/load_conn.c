@@ -9,6 +9,8 @@
 #include <netinet/tcp.h>
 #include <unistd.h>
 
+#include <openssl/err.h>
+
 #include "load.h"
 
 enum { REST_MS = 20, IN_BYTES = 256 * 1024, HEAD_BYTES = 64 * 1024 };
@@ -42,6 +44,7 @@ static void hang_up(struct load_conn *c)
 	c->fd = -1;
 	kh_buf_clear(&c->in);
 	kh_buf_clear(&c->out);
+	c->body_left = 0;
 }
 
 static void rest(struct load_conn *c)
@@ -64,6 +67,8 @@ static void fault(struct load_conn *c, enum load_fault fault)
 
 	if (!load->ended)
 		load->faults[fault]++;
+	if (c->state == LOAD_HELD)
+		load->held--;
 	if (c->state == LOAD_REQUEST) {
 		if (load->log)
 			fprintf(load->log, "lost %s-%" PRIu64 "\n", load->ids, c->id);
@@ -82,8 +87,11 @@ static int result(struct load_conn *c, int n, short blocked)
 	if (c->ssl) {
 		int why = SSL_get_error(c->ssl, n);
 
-		if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE)
+		if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE) {
+			/* What is left in the queue would count as the next connection's. */
+			ERR_clear_error();
 			return -1;
+		}
 		blocked = why == SSL_ERROR_WANT_READ ? EV_READ : EV_WRITE;
 	} else if (n == 0 || errno != EAGAIN) {
 		return -1;
@@ -94,8 +102,10 @@ static int result(struct load_conn *c, int n, short blocked)
 
 static int flush_out(struct load_conn *c)
 {
-	while (kh_buf_len(&c->out) > 0) {
-		struct kh_slice bytes = kh_buf_view(&c->out);
+	while (kh_buf_len(&c->out) > 0 || c->body_left > 0) {
+		bool head = kh_buf_len(&c->out) > 0;
+		struct kh_slice bytes = head ? kh_buf_view(&c->out)
+					     : kh_slice_of(c->load->body, (size_t)c->body_left);
 		int len = bytes.len < READ_BYTES ? (int)bytes.len : READ_BYTES;
 		int n = c->ssl ? SSL_write(c->ssl, bytes.ptr, len)
 			       : (int)send(c->fd, bytes.ptr, (size_t)len, MSG_NOSIGNAL);
@@ -103,7 +113,12 @@ static int flush_out(struct load_conn *c)
 
 		if (status <= 0)
 			return status;
-		kh_buf_consume(&c->out, (size_t)n);
+		if (head) {
+			kh_buf_consume(&c->out, (size_t)n);
+		} else {
+			c->body_left -= (size_t)n;
+			c->load->sent_bytes += (size_t)n;
+		}
 	}
 	return 1;
 }
@@ -143,10 +158,31 @@ static bool put_request(struct load_conn *c)
 	    (load->field && !kh_buf_printf(&c->out, "%s\r\n", load->field)) ||
 	    (load->body_bytes &&
 	     !kh_buf_printf(&c->out, "content-length: %" PRIu64 "\r\n", load->body_bytes)) ||
-	    !kh_buf_append_str(&c->out, "\r\n") ||
-	    !kh_buf_append(&c->out, load->body, (size_t)load->body_bytes))
+	    !kh_buf_append_str(&c->out, "\r\n"))
+		bench_die("load: no memory");
+	/* A short body goes into one record with its head. */
+	if (load->body_bytes > READ_BYTES / 2)
+		c->body_left = load->body_bytes;
+	else if (!kh_buf_append(&c->out, load->body, (size_t)load->body_bytes))
 		bench_die("load: no memory");
 	return true;
+}
+
+/* It stays as it is; what comes now can only be its end. */
+static void hold(struct load_conn *c)
+{
+	struct load *load = c->load;
+
+	c->state = LOAD_HELD;
+	(void)event_del(c->timer);
+	wait_for(c, EV_READ);
+	kh_buf_release(&c->in);
+	kh_buf_release(&c->out);
+	load_conn_begin_next(load);
+	if (++load->held != load->n_conns)
+		return;
+	printf("{\"held\":%" PRIu64 "}\n", load->held);
+	(void)fflush(stdout);
 }
 
 /* A response is whole. Return: another request is on its way. */
@@ -162,6 +198,10 @@ static bool finish(struct load_conn *c)
 		bench_add(&load->times, now - (load->new_tunnels ? c->tunnel_us : c->began_us));
 	}
 	count_over(load);
+	if (load->hold && c->response.keep) {
+		hold(c);
+		return false;
+	}
 	if (!c->response.keep || load->new_tunnels || kh_buf_len(&c->in) > 0) {
 		hang_up(c);
 		c->state = LOAD_RESTING;
@@ -264,6 +304,8 @@ static int step(struct load_conn *c, enum load_fault *why)
 		return take_handshake(c);
 	case LOAD_REQUEST:
 		return take_response(c, why);
+	case LOAD_HELD:
+		return fill_in(c);
 	case LOAD_RESTING:
 		break;
 	}
@@ -336,8 +378,13 @@ struct load_conn *load_conn_new(struct load *load)
 	c->timer = evtimer_new(load->base, on_timer, c);
 	if (!c->event || !c->timer)
 		bench_die("load: no events");
-	set_timer(c, 0);
 	return c;
+}
+
+void load_conn_begin_next(struct load *load)
+{
+	if (load->begun_conns < load->n_conns)
+		set_timer(load->conns[load->begun_conns++], 0);
 }
 
 void load_conn_free(struct load_conn *c)

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include <openssl/ec.h>
+#include <openssl/err.h>
 #include <openssl/x509.h>
 
 #include <keyhole/authority.h>
@@ -57,7 +58,11 @@ static int tls_result(struct conn *c, int n)
 	if (n > 0)
 		return n;
 	why = SSL_get_error(c->ssl, n);
-	return why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE ? 0 : -1;
+	if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE)
+		return 0;
+	/* What is left in the queue would count as the next connection's. */
+	ERR_clear_error();
+	return -1;
 }
 
 static int take(struct conn *c, char *into, size_t room)
