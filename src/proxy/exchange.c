@@ -76,6 +76,7 @@ static void write_end(struct kh_exchange *x)
 		struct kh_audit_open what;
 		kh_exchange_describe(x, &what);
 		(void)kh_audit_deny(batch, &what, &how);
+		kh_loop_hold(x->session);
 	}
 	if (x->reason == KH_ERR_NONE)
 		return;

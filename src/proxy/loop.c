@@ -65,17 +65,47 @@ static void commit_batch(struct kh_loop *loop)
 	}
 }
 
+void kh_loop_hold(struct kh_session *session)
+{
+	if (!kh_list_has_node(&session->held_link))
+		kh_list_append(&session->loop->held, &session->held_link);
+}
+
+static void release_held(struct kh_loop *loop)
+{
+	struct kh_node ready;
+
+	kh_list_init(&ready);
+	while (!kh_list_is_empty(&loop->held)) {
+		struct kh_node *node = loop->held.next;
+		kh_list_remove(node);
+		kh_list_append(&ready, node);
+	}
+	while (!kh_list_is_empty(&ready)) {
+		struct kh_session *session =
+			kh_container_of(ready.next, struct kh_session, held_link);
+		kh_list_remove(&session->held_link);
+		kh_session_turn(session);
+	}
+}
+
+static bool has_records(const struct kh_loop *loop)
+{
+	return loop->batch.count > 0 || !kh_list_is_empty(&loop->commits) ||
+	       !kh_list_is_empty(&loop->held);
+}
+
 static void turn_end(struct kh_loop *loop)
 {
 	enum { ROUNDS = 8 };
 
-	for (int i = 0; i < ROUNDS && (loop->batch.count || !kh_list_is_empty(&loop->commits));
-	     i++) {
+	for (int i = 0; i < ROUNDS && has_records(loop); i++) {
 		commit_batch(loop);
+		release_held(loop);
 		if (loop->journal_failed)
 			break;
 	}
-	if (!kh_list_is_empty(&loop->commits))
+	if (!kh_list_is_empty(&loop->commits) || !kh_list_is_empty(&loop->held))
 		event_active(loop->wake, EV_READ, 0);
 	while (!kh_list_is_empty(&loop->graves)) {
 		struct kh_grave *grave = kh_container_of(loop->graves.next, struct kh_grave, link);
@@ -252,6 +282,7 @@ struct kh_loop *kh_loop_new(struct kh_worker *worker, unsigned index, struct kh_
 	kh_list_init(&loop->live);
 	kh_list_init(&loop->graves);
 	kh_list_init(&loop->commits);
+	kh_list_init(&loop->held);
 	kh_list_init(&loop->idle_ups);
 	kh_batch_init(&loop->batch);
 	loop->sessions = kh_sessions_new(SESSIONS);

@@ -39,6 +39,7 @@ struct kh_loop {
 	struct kh_node graves; /* struct kh_grave: freed at the end of the turn */
 	struct kh_node
 		commits; /* struct kh_exchange.commit_link: their open records are in the batch */
+	struct kh_node held;	 /* struct kh_session.held_link: their refusals are in the batch */
 	struct kh_node idle_ups; /* struct kh_up.link, oldest first */
 	size_t n_idle_ups;
 	struct kh_door **doors; /* one a listener */
@@ -114,6 +115,7 @@ enum kh_session_state {
 struct kh_session {
 	struct kh_grave grave;
 	struct kh_node link;
+	struct kh_node held_link; /* what waits to be written waits for the journal */
 	struct kh_loop *loop;
 	struct kh_door *door;
 	struct kh_peer peer;
@@ -228,6 +230,8 @@ struct kh_up {
 void kh_loop_bury(struct kh_loop *loop, struct kh_grave *grave, void (*free_fn)(struct kh_grave *));
 /* The exchange goes on (kh_exchange_committed) when its record is in the journal. */
 void kh_loop_commit(struct kh_loop *loop, struct kh_exchange *exchange);
+/* A refusal is in the batch: its answer leaves when the journal has it (or can't take it). */
+void kh_loop_hold(struct kh_session *session);
 
 /* doors.c */
 /* Opens them at first as well. Return: false without memory. */

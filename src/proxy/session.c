@@ -51,6 +51,7 @@ void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const 
 	kh_stream_watch(session->down.stream, 0);
 	event_del(&session->timer);
 	kh_list_remove(&session->link);
+	kh_list_remove(&session->held_link);
 	session->loop->n_live--;
 	kh_door_left(session->door);
 	kh_loop_bury(session->loop, &session->grave, free_session);
@@ -64,7 +65,7 @@ static bool flush_both(struct kh_session *session)
 	if (x && x->up && x->up->state == KH_UP_BUSY)
 		(void)kh_leg_flush(&x->up->leg); /* a failure shows when it is read */
 	if (session->state == KH_SESSION_HANDSHAKE || kh_buf_len(&session->down.out) == 0 ||
-	    kh_leg_flush(&session->down))
+	    kh_list_has_node(&session->held_link) || kh_leg_flush(&session->down))
 		return true;
 	kh_session_kill(session, KH_ERR_DOWN_CLOSED, "the sandbox closed the connection");
 	return false;

@@ -33,6 +33,7 @@ void kh_tunnel_deny(struct kh_session *session, const struct kh_err *err)
 		.detail = err->text,
 	};
 	(void)kh_audit_deny(&session->loop->batch, &what, &how);
+	kh_loop_hold(session);
 	kh_log_info("%s: refused: %s", id, err->text);
 }
 
