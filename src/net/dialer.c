@@ -216,6 +216,18 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
+/* No delay for small messages; and a sign of life where a model thinks for minutes, so that no NAT
+ * forgets the connection, and a host that is gone is noticed. */
+static bool dress(int fd)
+{
+	static const int on = 1, idle_s = 60, pause_s = 15, tries = 4;
+	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &pause_s, sizeof pause_s);
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof tries);
+	return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0;
+}
+
 /* Return: it is under way. */
 static bool attempt_begin(struct attempt *attempt)
 {
@@ -226,10 +238,9 @@ static bool attempt_begin(struct attempt *attempt)
 		note_prohibited(dial, addr, class_name);
 		return false;
 	}
-	int on = 1;
 	kh_auto_close int fd =
 		socket(addr->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0 || setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0 ||
+	if (fd < 0 || !dress(fd) ||
 	    (connect(fd, &addr->any, addr->len) < 0 && errno != EINPROGRESS)) {
 		note_errno(dial, addr, errno);
 		return false;

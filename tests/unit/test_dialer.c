@@ -134,7 +134,7 @@ static bool was_connected_to(int listener)
 	return fd >= 0;
 }
 
-static void test_a_connection_is_nonblocking_nodelay_and_closed_on_exec(void **state)
+static void test_a_connection_is_nonblocking_nodelay_kept_alive_and_closed_on_exec(void **state)
 {
 	uint16_t port = 0;
 	int on = 0;
@@ -150,6 +150,9 @@ static void test_a_connection_is_nonblocking_nodelay_and_closed_on_exec(void **s
 	assert_int_equal(fcntl(r.fd, F_GETFL) & O_NONBLOCK, O_NONBLOCK);
 	assert_int_equal(fcntl(r.fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
 	assert_int_equal(getsockopt(r.fd, IPPROTO_TCP, TCP_NODELAY, &on, &len), 0);
+	assert_true(on);
+	on = 0;
+	assert_int_equal(getsockopt(r.fd, SOL_SOCKET, SO_KEEPALIVE, &on, &len), 0);
 	assert_true(on);
 	kh_sockaddr_format(&r.peer, text);
 	snprintf(wanted, sizeof wanted, "127.0.0.1:%u", port);
@@ -382,7 +385,7 @@ static void test_a_cancelled_dial_calls_nobody_and_leaves_no_descriptor(void **s
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_a_connection_is_nonblocking_nodelay_and_closed_on_exec),
+		T(test_a_connection_is_nonblocking_nodelay_kept_alive_and_closed_on_exec),
 		T(test_an_address_that_came_to_be_loopback_is_not_dialled),
 		T(test_a_v4_mapped_loopback_is_not_dialled_either),
 		T(test_in_a_mixed_list_only_what_may_be_dialled_is),
