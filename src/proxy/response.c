@@ -123,7 +123,11 @@ static void on_end(struct kh_exchange *x)
 
 	if (x->down_framing == KH_FRAMING_CHUNKED) {
 		const struct kh_field *trailers = kh_h1_trailers(up->h1, &n);
-		(void)kh_h1_put_last_chunk(&session->down.out, trailers, n);
+		if (!kh_h1_put_last_chunk(&session->down.out, trailers, n)) {
+			/* Whatever came next would be read as its content. */
+			kh_session_kill(session, KH_ERR_NO_MEMORY, "no memory for its end");
+			return;
+		}
 	}
 	x->response_done = true;
 	if (x->request_done) {
@@ -194,6 +198,8 @@ static bool may_retry(const struct kh_exchange *x)
 
 	if (!x->up->reused || x->up->answered || x->retried || x->body_sent || !x->request_done)
 		return false;
+	if (x->up_framing == KH_FRAMING_CHUNKED)
+		return false; /* the chunk that ends it went with the connection */
 	for (size_t i = 0; i < sizeof(safe) / sizeof(*safe); i++)
 		if (kh_slice_eq(x->message->method, kh_slice_str(safe[i])))
 			return true;

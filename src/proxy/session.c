@@ -46,6 +46,9 @@ void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const 
 		kh_exchange_note(session->exchange, reason, detail);
 		kh_exchange_free(session->exchange);
 	}
+	/* What was not written is missing there, whatever the end looks like. */
+	if (kh_buf_len(&session->down.out))
+		kh_stream_spoil(session->down.stream);
 	session->state = KH_SESSION_DEAD;
 	session->wants_leaf = false;
 	kh_stream_watch(session->down.stream, 0);
@@ -61,12 +64,18 @@ void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const 
 static bool flush_both(struct kh_session *session)
 {
 	struct kh_exchange *x = session->exchange;
+	uint64_t before = session->down.written_bytes;
 
 	if (x && x->up && x->up->state == KH_UP_BUSY)
 		(void)kh_leg_flush(&x->up->leg); /* a failure shows when it is read */
 	if (session->state == KH_SESSION_HANDSHAKE || kh_buf_len(&session->down.out) == 0 ||
-	    kh_list_has_node(&session->held_link) || kh_leg_flush(&session->down))
+	    kh_list_has_node(&session->held_link))
 		return true;
+	if (kh_leg_flush(&session->down)) {
+		if (session->state == KH_SESSION_LINGER && session->down.written_bytes != before)
+			session->deadline_ms = 0; /* a new wait */
+		return true;
+	}
 	kh_session_kill(session, KH_ERR_DOWN_CLOSED, "the sandbox closed the connection");
 	return false;
 }
@@ -93,6 +102,7 @@ void kh_session_turn(struct kh_session *session)
 	if (session->state == KH_SESSION_LINGER && kh_buf_len(&session->down.out) == 0 &&
 	    !session->fin_sent) {
 		session->fin_sent = true;
+		session->deadline_ms = 0;
 		kh_stream_shutdown_write(session->down.stream);
 		if (session->eof) {
 			kh_session_kill(session, KH_ERR_NONE, NULL);
@@ -126,6 +136,12 @@ static void on_eof(struct kh_session *session, enum kh_io how)
 	}
 	if (session->state == KH_SESSION_LINGER && kh_buf_len(&session->down.out))
 		return;
+	/* The same, a moment later: the last answer is not all out yet. */
+	if (session->state == KH_SESSION_HEAD && how == KH_IO_EOF && !session->tls &&
+	    !session->head_begun && kh_buf_len(&session->down.out)) {
+		session->closing = true;
+		return;
+	}
 	kh_session_kill(session, KH_ERR_DOWN_CLOSED,
 			x ? "the sandbox went away before the response was complete" : NULL);
 }
@@ -151,7 +167,7 @@ static void read_down(struct kh_session *session)
 			return;
 		}
 		kh_buf_commit(&session->in, got);
-		if (session->exchange)
+		if (session->exchange && !session->exchange->request_done)
 			session->exchange->progress_ms = session->loop->now_ms;
 		kh_session_process(session);
 		if (got < KH_LEG_READ_BYTES / 2)

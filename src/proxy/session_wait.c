@@ -118,7 +118,9 @@ static uint64_t compute_deadline(const struct kh_session *session)
 	case KH_SESSION_DISCARD:
 		return kept < now + DISCARD_MS ? kept : now + DISCARD_MS;
 	case KH_SESSION_LINGER:
-		return kept < now + LINGER_MS ? kept : now + LINGER_MS;
+		/* First it may take what was said, at its own pace; then it may go. */
+		now += kh_buf_len(&session->down.out) ? t->stall : LINGER_MS;
+		return kept < now ? kept : now;
 	case KH_SESSION_HANDSHAKE:
 	case KH_SESSION_DEAD:
 		break;
@@ -163,7 +165,9 @@ void kh_session_update(struct kh_session *session)
 	if (session->state != KH_SESSION_HANDSHAKE)
 		kh_stream_watch(session->down.stream, kh_session_down_watch(session));
 	if (x && x->up && x->up->state == KH_UP_BUSY) {
-		unsigned watch = kh_buf_len(&x->up->leg.out) ? KH_STREAM_WRITABLE : 0;
+		/* One that failed is always ready to be written to. */
+		bool waits = kh_buf_len(&x->up->leg.out) && !x->up->leg.failed;
+		unsigned watch = waits ? KH_STREAM_WRITABLE : 0;
 		if (!kh_leg_is_full(&session->down))
 			watch |= KH_STREAM_READABLE;
 		kh_stream_watch(x->up->leg.stream, watch);
