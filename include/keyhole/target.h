@@ -15,6 +15,9 @@ struct kh_authority {
  * `default_port` where none is written (0: one must be written, as in CONNECT). */
 bool kh_authority_parse(struct kh_authority *out, struct kh_slice text, uint16_t default_port,
 			struct kh_err *err);
+/* What of a text that may be none may be shown: the user information that somebody wrote into it is
+ * left out. */
+struct kh_slice kh_authority_shown(struct kh_slice text);
 bool kh_authority_eq(const struct kh_authority *a, const struct kh_authority *b);
 /* "host:port", or without the port where it is `default_port`; brackets where needed. */
 bool kh_authority_format(struct kh_buf *out, const struct kh_authority *authority,

@@ -3,9 +3,19 @@
 
 #include <keyhole/escape.h>
 
+struct kh_slice kh_authority_shown(struct kh_slice text)
+{
+	size_t from = text.len;
+
+	while (from > 0 && text.ptr[from - 1] != '@')
+		from--;
+	return kh_slice_sub(text, from, text.len);
+}
+
 static bool refuse(struct kh_err *err, struct kh_slice text, const char *why)
 {
-	return kh_err_set(err, KH_ERR_REQUEST_MALFORMED, "authority \"%s\": %s", kh_esc(text), why);
+	return kh_err_set(err, KH_ERR_REQUEST_MALFORMED, "authority \"%s\": %s",
+			  kh_esc(kh_authority_shown(text)), why);
 }
 
 /* 1-65535 in its shortest form, so that one port has one spelling. */

@@ -10,9 +10,15 @@
 #include <keyhole/limits.h>
 #include <keyhole/path.h>
 
+/* Errors are logged and audited: what may be a password or a value of the query is not in them. */
 static bool refuse(struct kh_err *err, struct kh_slice text, const char *why)
 {
-	return kh_err_set(err, KH_ERR_REQUEST_MALFORMED, "target \"%s\": %s", kh_esc(text), why);
+	size_t end = 0;
+
+	while (end < text.len && text.ptr[end] != '?' && text.ptr[end] != '#')
+		end++;
+	return kh_err_set(err, KH_ERR_REQUEST_MALFORMED, "target \"%s\": %s",
+			  kh_esc(kh_authority_shown(kh_slice_sub(text, 0, end))), why);
 }
 
 /* RFC 3986's query, and the brackets that many clients send as they are. */
