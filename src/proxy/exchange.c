@@ -70,9 +70,10 @@ static void write_end(struct kh_exchange *x)
 		.complete = x->response_done && x->reason == KH_ERR_NONE,
 	};
 
+	bool room = kh_loop_make_room(x->session->loop);
 	if (x->opened) {
 		(void)kh_audit_close(batch, &how);
-	} else {
+	} else if (room) {
 		struct kh_audit_open what;
 		kh_exchange_describe(x, &what);
 		(void)kh_audit_deny(batch, &what, &how);
@@ -161,7 +162,8 @@ static void go_commit(struct kh_exchange *x)
 
 	kh_exchange_describe(x, &record);
 	x->state = KH_EXCHANGE_COMMIT;
-	if (!kh_audit_open(&x->session->loop->batch, &record)) {
+	if (!kh_loop_make_room(x->session->loop) ||
+	    !kh_audit_open(&x->session->loop->batch, &record)) {
 		kh_err_set(&err, KH_ERR_AUDIT_UNAVAILABLE,
 			   "the journal does not take records, so nothing is forwarded");
 		kh_exchange_fail(x, &err);
@@ -318,18 +320,37 @@ void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece)
 	if (x->up_framing == KH_FRAMING_CHUNKED)
 		ok = ok && kh_leg_put(leg, KH_SLICE("\r\n"));
 	/* An upstream that stopped reading may have said why: its answer is read, the rest of the
-	 * content is not sent. */
-	(void)ok;
+	 * content is not sent, and nothing else ever is: it would be taken for content. */
+	if (!ok)
+		leg->failed = true;
+}
+
+/* What may not stand in the head does not come in behind the content. */
+static bool may_trail(const struct kh_exchange *x, struct kh_slice name)
+{
+	if (x->credential)
+		return !kh_carrier_is_field(name) && !kh_credential_sets_field(x->credential, name);
+	return x->decision.rule->client_auth_pass || !kh_carrier_is_field(name);
+}
+
+static void put_request_end(struct kh_exchange *x)
+{
+	struct kh_field kept[KH_LIMIT_FIELDS];
+	size_t n = 0, n_kept = 0;
+	const struct kh_field *trailers = kh_h1_trailers(x->session->h1, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (may_trail(x, trailers[i].name))
+			kept[n_kept++] = trailers[i];
+	if (!kh_h1_put_last_chunk(&x->up->leg.out, kept, n_kept))
+		x->up->leg.failed = true;
 }
 
 void kh_exchange_request_end(struct kh_exchange *x)
 {
 	x->request_done = true;
-	if (x->up_framing == KH_FRAMING_CHUNKED && x->up) {
-		size_t n = 0;
-		const struct kh_field *trailers = kh_h1_trailers(x->session->h1, &n);
-		(void)kh_h1_put_last_chunk(&x->up->leg.out, trailers, n);
-	}
+	if (x->up_framing == KH_FRAMING_CHUNKED && x->up)
+		put_request_end(x);
 	if (x->response_done) {
 		struct kh_session *session = x->session;
 		bool keep = !x->close_down;

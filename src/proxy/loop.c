@@ -38,6 +38,15 @@ void kh_loop_commit(struct kh_loop *loop, struct kh_exchange *exchange)
 	kh_list_append(&loop->commits, &exchange->commit_link);
 }
 
+bool kh_loop_make_room(struct kh_loop *loop)
+{
+	if (kh_buf_len(&loop->batch.bytes) < KH_LIMIT_BATCH_BYTES / 2)
+		return true;
+	/* One that failed is tried again at the end of the turn, where it is said as well. */
+	return !loop->journal_failed &&
+	       kh_journal_commit(loop->worker->journal, &loop->batch, NULL);
+}
+
 static void commit_batch(struct kh_loop *loop)
 {
 	struct kh_err err = KH_ERR_INIT;

@@ -232,6 +232,10 @@ void kh_loop_bury(struct kh_loop *loop, struct kh_grave *grave, void (*free_fn)(
 void kh_loop_commit(struct kh_loop *loop, struct kh_exchange *exchange);
 /* A refusal is in the batch: its answer leaves when the journal has it (or can't take it). */
 void kh_loop_hold(struct kh_session *session);
+/* Before a record is made: a batch that is half full is written at once. The other half is for the
+ * ends of what was begun, while the journal can't be written. Return: false: nothing new is
+ * recorded, so nothing new is begun. */
+bool kh_loop_make_room(struct kh_loop *loop);
 
 /* doors.c */
 /* Opens them at first as well. Return: false without memory. */

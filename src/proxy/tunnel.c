@@ -32,7 +32,8 @@ void kh_tunnel_deny(struct kh_session *session, const struct kh_err *err)
 		.reason = err->code,
 		.detail = err->text,
 	};
-	(void)kh_audit_deny(&session->loop->batch, &what, &how);
+	if (kh_loop_make_room(session->loop))
+		(void)kh_audit_deny(&session->loop->batch, &what, &how);
 	kh_loop_hold(session);
 	kh_log_info("%s: refused: %s", id, err->text);
 }
@@ -62,13 +63,14 @@ void kh_tunnel_open(struct kh_session *session, const struct kh_message *connect
 	} else if (connect->framing != KH_FRAMING_NONE) {
 		kh_err_set(&err, KH_ERR_REQUEST_MALFORMED, "CONNECT carries no content");
 	} else if (!kh_authority_parse(&session->authority, connect->target, 0, &err)) {
-		kh_err_wrap(&err, "CONNECT %s", kh_esc(connect->target));
+		kh_err_wrap(&err, "CONNECT");
 	} else if (connect->host.len &&
 		   (!kh_authority_parse(&named, connect->host, session->authority.port, &err) ||
 		    !kh_authority_eq(&named, &session->authority))) {
 		kh_err_set(&err, KH_ERR_AUTHORITY_MISMATCH,
-			   "CONNECT names %s and its Host field names %s", kh_esc(connect->target),
-			   kh_esc(connect->host));
+			   "CONNECT names %s and its Host field names %s",
+			   kh_esc(kh_authority_shown(connect->target)),
+			   kh_esc(kh_authority_shown(connect->host)));
 	}
 	if (err.code) {
 		kh_session_refuse(session, &err);
