@@ -80,6 +80,13 @@ static bool flush_both(struct kh_session *session)
 	return false;
 }
 
+static bool is_full(const struct kh_session *session)
+{
+	const struct kh_exchange *x = session->exchange;
+
+	return kh_leg_is_full(&session->down) || (x && x->up && kh_leg_is_full(&x->up->leg));
+}
+
 void kh_session_turn(struct kh_session *session)
 {
 	enum kh_session_state state;
@@ -87,9 +94,10 @@ void kh_session_turn(struct kh_session *session)
 
 	if (session->state == KH_SESSION_DEAD)
 		return;
-	/* What was written makes room for more of what was read, and no event would say so. */
+	/* What is written makes room for more of what was read, and no event would say so. But while
+	 * there is room nothing is written, so that a head and its content leave as one record. */
 	do {
-		if (!flush_both(session))
+		if (is_full(session) && !flush_both(session))
 			return;
 		state = session->state;
 		left = kh_buf_len(&session->in);
