@@ -25,20 +25,28 @@ enum {
 	SOCKET_PATH_MOST = 60, /* of the folder above: a socket's path has 107 bytes */
 };
 
-/* As root, where the sandbox's uid can pass through; else where nobody else can look. */
+/* Named by the environment: absolute, ours, nobody else's to write in, and not too long. */
+static const char *folder_from(const char *variable)
+{
+	const char *dir = getenv(variable);
+	struct stat st;
+	bool good = dir && dir[0] == '/' && strlen(dir) < SOCKET_PATH_MOST && stat(dir, &st) == 0 &&
+		    S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 0022) == 0;
+	return good ? dir : NULL;
+}
+
+/* As root, where the sandbox's uid can pass through (a service manager names such a folder); else
+ * where nobody else can look. */
 static bool choose(char *template, size_t room, struct kh_err *err)
 {
-	if (geteuid() == 0) {
-		if (!kh_file_mkdirs("/run/keyhole", 0755, err))
-			return false;
-		snprintf(template, room, "/run/keyhole/run-XXXXXX");
-		return true;
-	}
-	const char *dir = getenv("XDG_RUNTIME_DIR");
+	const char *dir = folder_from(geteuid() == 0 ? "RUNTIME_DIRECTORY" : "XDG_RUNTIME_DIR");
 	struct stat st;
-	bool ours = dir && dir[0] == '/' && strlen(dir) < SOCKET_PATH_MOST && stat(dir, &st) == 0 &&
-		    S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 0022) == 0;
-	snprintf(template, room, "%s/keyhole-run-XXXXXX", ours ? dir : "/tmp");
+	if (geteuid() == 0 && (!dir || stat(dir, &st) != 0 || !(st.st_mode & S_IXOTH))) {
+		dir = "/run/keyhole";
+		if (!kh_file_mkdirs(dir, 0755, err))
+			return false;
+	}
+	snprintf(template, room, "%s/keyhole-run-XXXXXX", dir ? dir : "/tmp");
 	return true;
 }
 
@@ -104,7 +112,7 @@ bool kh_run_folder_make(struct kh_run_folder *folder, struct kh_err *err)
 	folder->record = kh_strf("%s/mountpoints", template);
 	if (!folder->path || !folder->socket_dir || !folder->socket_path || !folder->record)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
-	folder->id = strstr(folder->path, "run-");
+	folder->id = strrchr(folder->path, '/') + 1 + strlen("keyhole-");
 	folder->lock = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (folder->lock < 0 || flock(folder->lock, LOCK_EX | LOCK_NB) != 0 ||
 	    mkdir(folder->socket_dir, 0755) != 0 || chmod(folder->socket_dir, 0755) != 0)

@@ -54,6 +54,7 @@ static const char *const etc_files[] = {
 	"shells",
 	"timezone",
 	"vconsole.conf",
+	"ld-musl-x86_64.path",
 	"redhat-release",
 	"fedora-release",
 	"alpine-release",
@@ -61,25 +62,15 @@ static const char *const etc_files[] = {
 	"wgetrc",
 };
 
-static const char *const etc_folders[] = {
-	"alternatives",
-	"bash_completion.d",
-	"ca-certificates",
-	"crypto-policies",
-	"fonts",
-	"ld.so.conf.d",
-	"perl",
-	"terminfo",
-	"vim",
-	"xml",
-	"ld-musl-x86_64.path",
-};
+/* Mounted, since they may be large; each costs half a millisecond. */
+static const char *const etc_folders[] = { "alternatives", "fonts" };
 
 /* Folders of /etc whose name carries a version. */
-static const char *const etc_prefixes[] = { "java", "python3", "ImageMagick-" };
+static const char *const etc_prefixes[] = { "java" };
 
-/* Copied entry by entry, since files of ours go between them. */
-static const char *const etc_trees[] = { "ssl", "pki" };
+/* Copied entry by entry: they are small, or files of ours go between theirs. */
+static const char *const etc_trees[] = { "ssl",	 "pki",	    "ld.so.conf.d", "crypto-policies",
+					 "perl", "terminfo" };
 
 static bool in_list(const char *name, const char *const *list, size_t n)
 {

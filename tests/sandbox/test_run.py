@@ -21,13 +21,14 @@ class Run:
     def __init__(self, sandbox):
         self.sandbox = sandbox
         self.state = sandbox.folder("state", 0o700)
-        self.runtime = sandbox.folder("runtime", 0o700)
+        self.runtime = sandbox.folder("runtime", 0o755)
         self.keyhole = os.path.join(sandbox.programs, "keyhole")
 
     def environment(self, **more):
         return {
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": self.sandbox.place,
             "XDG_STATE_HOME": self.state, "XDG_RUNTIME_DIR": self.runtime,
+            "RUNTIME_DIRECTORY": self.runtime,
             "KEYHOLE_PRESETS": os.path.join(self.sandbox.programs, "policies"),
             "ANTHROPIC_API_KEY": KEY, **more,
         }  # fmt: skip
@@ -55,13 +56,7 @@ class Run:
 
     def folders(self):
         """Of runs that are on, or were left."""
-        if self.sandbox.identity == "root":
-            above, begin = "/run/keyhole", "run-"
-        else:
-            above, begin = self.runtime, "keyhole-run-"
-        with contextlib.suppress(FileNotFoundError):
-            return [os.path.join(above, n) for n in os.listdir(above) if n.startswith(begin)]
-        return []
+        return [os.path.join(self.runtime, name) for name in os.listdir(self.runtime)]
 
     def journals(self):
         folder = os.path.join(self.state, "keyhole", "audit")
@@ -145,6 +140,15 @@ def test_the_exit_status_is_the_commands(run, status):
 def test_a_command_that_is_not_there_is_127_and_says_so(run):
     done = run("--", "no-such-command", check=127)
     assert done.stderr.startswith("keyhole: no-such-command: No such file or directory")
+
+
+def test_a_tool_of_the_hosts_that_is_not_shown_is_named_and_can_be_shown(run, sandbox):
+    tools = sandbox.folder("tools")
+    tool = sandbox.file(os.path.join(tools, "only-on-the-host"), "#!/bin/sh\necho here\n", 0o755)
+    path = f"/usr/bin:/bin:{tools}"
+    done = run("--", "only-on-the-host", check=127, PATH=path)
+    assert tool in done.stderr and "--ro" in done.stderr
+    assert run("-q", "--ro", tools, "--", tool, check=0).stdout == "here\n"
 
 
 def test_input_output_and_error_pass(run):
