@@ -19,7 +19,7 @@ import tempfile
 import time
 
 import pytest
-from conftest import base_config
+from daemons import base_config
 from harness import KEYHOLE, PATIENCE, SECRET, Daemon, Tunnel, Wire, finish, read_journal, until
 
 ROOT = os.geteuid() == 0

@@ -1,7 +1,7 @@
 """The first rule that matches decides, nothing matching denies, and spellings are no way around."""
 
 import pytest
-from conftest import Daemons
+from daemons import Daemons
 from harness import Tunnel
 
 RULES = [

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from conftest import merge
+from daemons import merge
 from harness import Tunnel, Upstream, free_port, until
 from certificates import make_ca, make_leaf, openssl
 
