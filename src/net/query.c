@@ -156,9 +156,9 @@ static void answer_waiting(struct query *query, struct kh_answer *answer)
 				     answer);
 }
 
-void kh_query_drop(void *value)
+void kh_query_drop(void *dropped)
 {
-	struct query *query = value;
+	struct query *query = dropped;
 	while (!kh_list_is_empty(&query->waiting))
 		kh_lookup_free(kh_container_of(query->waiting.next, struct kh_lookup, link));
 	kh_list_remove(&query->link);

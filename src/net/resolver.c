@@ -63,6 +63,18 @@ static void deliver(struct kh_lookup *lookup)
 	cb(err.code ? NULL : &addresses, err.code ? &err : NULL, arg);
 }
 
+/* NULL: there is none. */
+static struct kh_lookup *pop_ready(struct kh_resolver *resolver)
+{
+	struct kh_node *first = resolver->ready.next;
+	if (first == &resolver->ready)
+		return NULL;
+	resolver->ready.next = first->next;
+	first->next->prev = &resolver->ready;
+	first->next = first->prev = NULL;
+	return kh_container_of(first, struct kh_lookup, link);
+}
+
 static void on_flush(evutil_socket_t fd, short what, void *arg)
 {
 	struct kh_resolver *resolver = arg;
@@ -70,8 +82,9 @@ static void on_flush(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	resolver->freed = &freed;
-	while (!kh_list_is_empty(&resolver->ready)) {
-		deliver(kh_container_of(resolver->ready.next, struct kh_lookup, link));
+	struct kh_lookup *lookup;
+	while ((lookup = pop_ready(resolver)) != NULL) {
+		deliver(lookup);
 		if (freed)
 			return;
 	}
@@ -251,8 +264,9 @@ void kh_resolver_free(struct kh_resolver *resolver)
 	if (resolver->freed)
 		*resolver->freed = true;
 	kh_dns_free(resolver->dns);
-	while (!kh_list_is_empty(&resolver->ready))
-		kh_lookup_free(kh_container_of(resolver->ready.next, struct kh_lookup, link));
+	struct kh_lookup *lookup;
+	while ((lookup = pop_ready(resolver)) != NULL)
+		kh_lookup_free(lookup);
 	kh_lru_free(resolver->queries);
 	kh_lru_free(resolver->cache);
 	kh_hosts_free(resolver->hosts);

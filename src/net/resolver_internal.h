@@ -67,6 +67,6 @@ bool kh_query_join(struct kh_resolver *resolver, struct kh_lookup *lookup);
 /* All that are open, to nameservers that are new. */
 void kh_query_repeat_all(struct kh_resolver *resolver);
 /* For the table of queries. */
-void kh_query_drop(void *query);
+void kh_query_drop(void *dropped);
 
 #endif
