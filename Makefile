@@ -218,9 +218,9 @@ cov: ## line coverage of the unit tests, a line a file, the least covered first
 # --- for users
 .PHONY: deps demo install uninstall help clean
 deps: ## install every package that building and testing needs
-	$(Q)deploy/install-deps.sh build run test
+	$(Q)deploy/install-deps.sh build run demo test
 demo: ## install what is missing, build, and show what keyhole does
-	$(Q)deploy/install-deps.sh build run test
+	$(Q)deploy/install-deps.sh build run demo
 	+$(Q)$(MAKE) --no-print-directory all
 	$(Q)deploy/demo/run.sh
 

@@ -1,13 +1,13 @@
 #!/bin/sh
 # install-deps.sh - install what keyhole's build, run, test, bench and lint need, and nothing that is there
 #
-#   deploy/install-deps.sh [-n] [GROUP...]      groups: build run test lint (default: these four) bench
+#   deploy/install-deps.sh [-n] [GROUP...]      groups: build run demo test lint (default: these five) bench
 #
 # -n only says what is missing (exit 1 when anything is). Works as root and as a user with sudo; never
 # asks a question of its own. Debian and Ubuntu (apt), Fedora (dnf), Alpine (apk), Arch (pacman).
 set -eu
 
-# group | what for | Debian/Ubuntu | Fedora | Alpine | Arch
+# groups | what for | Debian/Ubuntu | Fedora | Alpine | Arch
 # Several names side by side are all needed; a/b is the first of them that exists; - is nothing.
 table='
 build|C compiler|gcc libc6-dev|gcc glibc-devel glibc-static|gcc musl-dev linux-headers|gcc glibc
@@ -28,9 +28,10 @@ run|libyaml at run time|libyaml-0-2|libyaml|yaml|libyaml
 run|libseccomp at run time|libseccomp2|libseccomp|libseccomp|libseccomp
 run|jansson at run time|libjansson4|jansson|jansson|jansson
 test|unit tests|libcmocka-dev|libcmocka-devel|cmocka-dev|cmocka
-test|integration tests|python3 python3-pytest python3-h11|python3 python3-pytest python3-h11|python3 py3-pytest py3-h11|python python-pytest python-h11
+demo test|the stand-in upstream, and a real client|python3 curl openssl bash|python3 curl openssl bash|python3 curl openssl bash|python curl openssl bash
+test|integration tests|python3-pytest python3-h11|python3-pytest python3-h11|py3-pytest py3-h11|python-pytest python-h11
 test|a real server to talk to|nginx-light/nginx|nginx|nginx|nginx
-test|real clients|curl wget git openssl|curl wget git openssl|curl wget git openssl|curl wget git openssl
+test|more real clients|wget git|wget git|wget git|wget git
 test|a journal checked by hand|jq|jq|jq|jq
 test|processes and sockets looked at from outside|procps iproute2|procps-ng iproute|procps iproute2|procps-ng iproute2
 test|tests as an ordinary user (setpriv, runuser)|util-linux|util-linux|util-linux util-linux-misc setpriv runuser|util-linux
@@ -66,11 +67,11 @@ for arg in "$@"; do
 		usage
 		exit 0
 		;;
-	build | run | test | lint | bench) groups="$groups $arg" ;;
-	*) die "unknown group \"$arg\" (build, run, test, lint, bench)" ;;
+	build | run | demo | test | lint | bench) groups="$groups $arg" ;;
+	*) die "unknown group \"$arg\" (build, run, demo, test, lint, bench)" ;;
 	esac
 done
-[ -n "$groups" ] || groups=' build run test lint'
+[ -n "$groups" ] || groups=' build run demo test lint'
 
 # --- the package manager: what is installed (a list of names on standard output), what exists, how
 # --- to install
@@ -174,7 +175,8 @@ install()
 
 # --- what is asked for: "group|what for|names"
 wanted=$(printf '%s\n' "$table" | awk -F '|' -v column="$column" -v groups="$groups " \
-	'NF && index(groups, " " $1 " ") && $column != "-" { print $1 "|" $2 "|" $column }')
+	'NF && $column != "-" { n = split($1, of, " ")
+		for (i = 1; i <= n; i++) if (index(groups, " " of[i] " ")) { print of[i] "|" $2 "|" $column; next } }')
 
 # One question for all of it: that is what makes this quick when nothing is missing.
 # shellcheck disable=SC2046 # names are split on purpose
