@@ -54,15 +54,18 @@ def environment():
 def run(command, seconds, env=None, capture=False):
     """In a process group of its own, all of which ends with it. Returns (status, output); the
     status is None when the time was up."""
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=env or environment(),
-        start_new_session=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE if capture else None,
-        stderr=subprocess.STDOUT if capture else None,
-    )
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=env or environment(),
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if capture else None,
+            stderr=subprocess.STDOUT if capture else None,
+        )
+    except OSError as error:
+        return 127, f"{command[0]}: {error.strerror}"
     try:
         output, _ = process.communicate(timeout=seconds)
         status = process.returncode

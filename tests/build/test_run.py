@@ -1,0 +1,148 @@
+"""tests/run.py counts honestly: what crashed, hung or collected nothing is a failure."""
+
+import importlib.util
+import os
+
+import pytest
+
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+@pytest.fixture(name="runner")
+def load(tmp_path, monkeypatch):
+    """run.py as a module whose tree is a folder of the test's own."""
+    spec = importlib.util.spec_from_file_location("run_under_test", os.path.join(TESTS, "run.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "ROOT", str(tmp_path))
+    monkeypatch.setattr(module, "UNIT_SECONDS", 5)
+    for folder in ("tests/unit", "build/asan/unit", "tests/fuzz", "build/asan/fuzz", "tests/suite"):
+        os.makedirs(tmp_path / folder)
+    return module
+
+
+def program(runner, kind, name, body):
+    source = os.path.join(runner.ROOT, "tests", kind, name + ".c")
+    binary = os.path.join(runner.ROOT, "build/asan", kind, name)
+    with open(source, "w", encoding="utf-8") as file:
+        file.write("")
+    with open(binary, "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\n" + body)
+    os.chmod(binary, 0o755)
+
+
+def unit(runner, body):
+    program(runner, "unit", "test_x", body)
+    tally = runner.Tally()
+    runner.unit_tests(tally)
+    return tally
+
+
+def suite(runner, body):
+    with open(os.path.join(runner.ROOT, "tests/suite/test_x.py"), "w", encoding="utf-8") as file:
+        file.write(body)
+    tally = runner.Tally()
+    runner.pytest_folder(tally, "tests/suite", [])
+    return tally
+
+
+def test_a_good_program_counts_each_of_its_tests(runner):
+    tally = unit(runner, 'printf "1..2\\nok 1 - a\\nok 2 - b\\n# ok - tests\\n"\n')
+    assert tally.line() == "2 passed, 0 failed, 0 skipped"
+
+
+def test_two_groups_of_one_program_add_up(runner):
+    tally = unit(runner, 'printf "1..1\\nok 1 - a\\n1..2\\nok 1 - b\\nok 2 - c\\n"\n')
+    assert tally.line() == "3 passed, 0 failed, 0 skipped"
+
+
+def test_a_failed_test_is_named(runner):
+    tally = unit(runner, 'printf "1..2\\nok 1 - a\\nnot ok 2 - b\\n"; exit 1\n')
+    assert tally.line() == "1 passed, 1 failed, 0 skipped"
+    assert tally.failures == ["test_x: b"]
+
+
+def test_a_skipped_test_says_why(runner):
+    tally = unit(runner, 'printf "1..2\\nok 1 - a\\nno such kernel\\nnot ok 2 # SKIP b\\n"\n')
+    assert tally.line() == "1 passed, 0 failed, 1 skipped"
+    assert tally.skips == ["test_x: b: no such kernel"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        'printf "1..3\\nok 1 - a\\n"; kill -SEGV $$\n',  # crashed half-way
+        'printf "1..3\\nok 1 - a\\n"\n',  # stopped half-way, and calls it success
+        'printf "1..1\\nok 1 - a\\n"; exit 1\n',  # a leak found at exit
+        "",  # says nothing
+        'printf "1..0\\n"\n',  # has no test
+        'printf "1..1\\nok 1 - a\\n"; sleep 60\n',  # hangs
+        "kill -KILL $$\n",
+    ],
+)
+def test_a_program_that_does_not_end_well_is_a_failure(runner, body):
+    if "sleep" in body:
+        runner.UNIT_SECONDS = 1
+    tally = unit(runner, body)
+    assert len(tally.failures) == 1
+    assert tally.passed <= 1
+
+
+def test_no_program_at_all_is_a_failure(runner):
+    tally = runner.Tally()
+    runner.unit_tests(tally)
+    assert len(tally.failures) == 1
+
+
+def test_a_program_that_was_not_built_is_a_failure(runner):
+    with open(os.path.join(runner.ROOT, "tests/unit/test_x.c"), "w", encoding="utf-8") as file:
+        file.write("")
+    tally = runner.Tally()
+    runner.unit_tests(tally)
+    runner.fuzz_replay(tally)
+    assert len(tally.failures) == 1
+
+
+def test_a_replay_that_fails_is_a_failure(runner):
+    program(runner, "fuzz", "fuzz_good", "echo 3 inputs replayed\n")
+    program(runner, "fuzz", "fuzz_bad", "kill -ABRT $$\n")
+    tally = runner.Tally()
+    runner.fuzz_replay(tally)
+    assert tally.passed == 1
+    assert len(tally.failures) == 1 and "fuzz_bad" in tally.failures[0]
+
+
+def test_pytest_results_are_counted_and_skips_have_reasons(runner):
+    tally = suite(
+        runner,
+        "import pytest\ndef test_a(): pass\ndef test_b(): assert False\n"
+        "def test_c(): pytest.skip('no such thing')\n"
+        "@pytest.fixture\ndef broken(): raise RuntimeError\ndef test_d(broken): pass\n",
+    )
+    assert tally.line() == "1 passed, 2 failed, 1 skipped"
+    assert tally.skips[0].endswith("no such thing")
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["", "import no_such_module_at_all\n", "def test_a(): import os; os._exit(0)\n",
+     "def test_a(): import os, signal; os.kill(os.getpid(), signal.SIGKILL)\n"],
+)  # fmt: skip
+def test_a_suite_that_runs_nothing_or_dies_is_a_failure(runner, body):
+    tally = suite(runner, body)
+    assert tally.passed == 0
+    assert tally.failures
+
+
+def test_a_file_that_can_not_be_read_does_not_hide_the_others(runner):
+    with open(os.path.join(runner.ROOT, "tests/suite/test_other.py"), "w", encoding="utf-8") as file:
+        file.write("def test_fine(): pass\n")
+    tally = suite(runner, "import no_such_module_at_all\n")
+    assert tally.passed == 1
+    assert len(tally.failures) == 1
+
+
+def test_a_suite_that_hangs_is_ended(runner, monkeypatch):
+    monkeypatch.setattr(runner, "TOTAL_SECONDS", runner.time.monotonic() - runner.STARTED + 3)
+    tally = suite(runner, "import time\ndef test_a(): time.sleep(60)\n")
+    assert tally.failures == ["tests/suite: no test was run (out of time)"]
