@@ -1,7 +1,10 @@
 /* test_tls_stream.c - streams: handshakes of both sides, bytes, ends, events */
 #include "tls_pair.h"
 
+#include <time.h>
+
 #include <keyhole/log.h>
+#include <tls/sessions_internal.h>
 
 static struct world w;
 
@@ -1014,6 +1017,56 @@ static void test_a_ticket_is_used_once(void **state)
 	pair_fini(&p[1]);
 }
 
+static void test_tickets_are_kept_for_a_few_connections_at_a_time(void **state)
+{
+	enum { MANY = 7, KEPT = 4 };
+	struct pair p[MANY];
+	int reused = 0;
+	(void)state;
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < MANY; i++) {
+			pair_init(&p[i], &w);
+			p[i].down.to_write = 1;
+			pair_accept(&p[i], &w, "api.example.com");
+			pair_connect(&p[i], &w, "api.example.com", "k");
+		}
+		for (int i = 0; i < MANY; i++) {
+			TURN_UNTIL(&w, p[i].up.read_bytes == 1);
+			reused += kh_stream_is_resumed(p[i].up.stream);
+			pair_fini(&p[i]);
+		}
+		assert_int_equal(reused, round == 0 ? 0 : KEPT);
+	}
+}
+
+static void test_a_session_of_tls_1_2_serves_again_and_again(void **state)
+{
+	(void)state;
+	SSL_CTX_set_max_proto_version(w.down, TLS1_2_VERSION);
+	assert_false(connect_once("api.example.com", "k", false));
+	for (int i = 0; i < 3; i++)
+		assert_true(connect_once("api.example.com", "k", i == 1));
+	assert_false(connect_once("api.example.com", "other", false));
+}
+
+static void test_an_old_session_is_not_offered(void **state)
+{
+	struct kh_slice key = KH_SLICE("1 api.example.com k"); /* load, host, the pool's own */
+	(void)state;
+	assert_false(connect_once("api.example.com", "k", false));
+	SSL_SESSION *session = kh_sessions_take(w.sessions, key);
+	assert_non_null(session);
+	long now = (long)time(NULL);
+	const long times[] = { now - 25 * 3600, now + 3600 }; /* a day; a clock that was set back */
+	for (size_t i = 0; i < 2; i++) {
+		SSL_SESSION_up_ref(session);
+		SSL_SESSION_set_time(session, times[i]);
+		assert_true(kh_sessions_put(w.sessions, key, session));
+		assert_null(kh_sessions_take(w.sessions, key));
+	}
+	SSL_SESSION_free(session);
+}
+
 static void test_sessions_do_not_outlive_the_roots_they_were_verified_with(void **state)
 {
 	(void)state;
@@ -1162,6 +1215,9 @@ int main(void)
 		T(test_an_upstream_that_speaks_no_tls_is_told_apart),
 		T(test_sessions_are_resumed_once_a_ticket_under_their_key_alone),
 		T(test_a_ticket_is_used_once),
+		T(test_tickets_are_kept_for_a_few_connections_at_a_time),
+		T(test_a_session_of_tls_1_2_serves_again_and_again),
+		T(test_an_old_session_is_not_offered),
 		T(test_sessions_do_not_outlive_the_roots_they_were_verified_with),
 		T(test_the_sandbox_resumes_only_for_the_same_host_also_on_another_thread),
 		T(test_an_idle_connection_is_alive_until_something_comes),
