@@ -85,7 +85,7 @@ static bool settle_carriers(struct kh_exchange *x, struct kh_err *err)
 		return true;
 	if (!x->credential)
 		return kh_err_set(err, KH_ERR_CLIENT_AUTH,
-				  "%s carries authentication, and the rule \"%s\" neither sets a "
+				  "%s carries authentication, and the rule '%s' neither sets a "
 				  "credential nor has client_auth: pass",
 				  kh_esc(found), x->decision.rule->text);
 	for (size_t i = 0; i < x->message->n_fields; i++)
@@ -153,7 +153,7 @@ bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
 	if (!x->decision.allow) {
 		const struct kh_rule *rule = x->decision.rule;
 		if (rule)
-			return kh_err_set(err, KH_ERR_DENIED_BY_RULE, "the rule \"%s\" denies it",
+			return kh_err_set(err, KH_ERR_DENIED_BY_RULE, "the rule '%s' denies it",
 					  rule->text);
 		return kh_err_set(err, KH_ERR_NO_RULE, "no rule allows it");
 	}

@@ -428,6 +428,7 @@ class Load:
 def test_a_worker_killed_ten_times_under_load_loses_no_record(daemon, standin):
     one = daemon()
     mark = standin.mark()
+    pauses = []
     with Load(one) as load:
         for _ in range(10):
             target = load.served + 40
@@ -437,7 +438,9 @@ def test_a_worker_killed_ten_times_under_load_loses_no_record(daemon, standin):
             killed = time.monotonic()
             until("a new worker", lambda pid=pid: one.worker_pid() not in (None, pid))
             until("it serves", lambda: _try(one))
-            assert time.monotonic() - killed < 2, "a killed worker is replaced within a second"
+            pauses.append(time.monotonic() - killed)
+    # The median: other work of the machine may hold up one start, not most of ten.
+    assert sorted(pauses)[len(pauses) // 2] < 1, f"replaced within a second: {pauses}"
     one.baseline = None  # of a worker that is dead
     one.stop()
     one.verify()

@@ -5,7 +5,7 @@ import os
 import pytest
 from harness import Tunnel, until
 
-CEILING_MIB = 16
+CEILING_MIB = 12
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="the worker is not dumpable: its PSS can be read by root only")
