@@ -178,6 +178,72 @@ static void test_a_record_cut_in_half_neither_wakes_nor_spins(void **state)
 	close(down_end);
 }
 
+/* A client of OpenSSL's own, for what ours never does. It drives one end of a socketpair. */
+struct client {
+	SSL_CTX *ctx;
+	SSL *ssl;
+};
+
+static void client_init(struct client *c, int fd)
+{
+	c->ctx = SSL_CTX_new(TLS_client_method());
+	assert_non_null(c->ctx);
+	c->ssl = SSL_new(c->ctx);
+	assert_non_null(c->ssl);
+	assert_int_equal(SSL_set_fd(c->ssl, fd), 1);
+	SSL_set_connect_state(c->ssl);
+}
+
+/* The macros of OpenSSL want what they don't change to be writable. */
+static void client_names(struct client *c, const char *name)
+{
+	char copy[256];
+	snprintf(copy, sizeof copy, "%s", name);
+	assert_int_equal(SSL_set_tlsext_host_name(c->ssl, copy), 1);
+}
+
+static void client_fini(struct client *c)
+{
+	SSL_free(c->ssl);
+	SSL_CTX_free(c->ctx);
+	ERR_clear_error();
+}
+
+/* Goes on until the client is through (1), has failed (-1), or the other side is. */
+static int client_run(struct client *c, struct side *down)
+{
+	for (int i = 0; i < 400; i++) {
+		int rc = SSL_do_handshake(c->ssl);
+		if (rc == 1 && down->done)
+			return 1;
+		if (rc != 1 && SSL_get_error(c->ssl, rc) != SSL_ERROR_WANT_READ &&
+		    SSL_get_error(c->ssl, rc) != SSL_ERROR_WANT_WRITE)
+			return -1;
+		turn_for(&w, 2);
+		if (down->failed)
+			return -1;
+	}
+	return 0;
+}
+
+/* The stream of the server's side, and the bare descriptor of the client's. */
+static int half_init(struct side *down)
+{
+	int fds[2];
+	*down = (struct side){ 0 };
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds),
+			 0);
+	down->stream = kh_stream_new(w.base, fds[0], on_side, down);
+	assert_non_null(down->stream);
+	return fds[1];
+}
+
+static void accept_on(struct side *down, const char *name, struct kh_slice prefix, uint32_t ms)
+{
+	struct kh_host host = host_of(name);
+	assert_true(kh_stream_accept_tls(down->stream, w.down, prefix, &host, ms));
+}
+
 /* ---- leaves ---- */
 
 static void test_the_handshake_rests_until_the_leaf_is_there(void **state)
@@ -214,6 +280,30 @@ static void test_a_leaf_that_never_comes_fails_the_handshake_with_its_reason(voi
 	assert_non_null(strstr(kh_stream_error(p.down.stream)->text, "never.example.com"));
 	assert_int_equal(kh_stream_error(p.up.stream)->code, KH_ERR_TLS_PROTOCOL);
 	pair_fini(&p);
+}
+
+static void test_a_leaf_that_is_late_fails_the_handshake_at_its_deadline(void **state)
+{
+	struct side down;
+	struct client c;
+	(void)state;
+	int fd = half_init(&down);
+	accept_on(&down, "late.example.com", KH_SLICE(""), 60);
+	client_init(&c, fd);
+	assert_int_equal(SSL_do_handshake(c.ssl), -1);
+	TURN_UNTIL(&w, down.failed);
+	assert_int_equal(down.leaf_asked, 1);
+	assert_int_equal(kh_stream_error(down.stream)->code, KH_ERR_LEAF_UNAVAILABLE);
+	assert_non_null(strstr(kh_stream_error(down.stream)->text, "within 60 ms"));
+	/* What comes later than that changes nothing. */
+	world_mint(&w, "late.example.com");
+	kh_stream_leaf_ready(down.stream, true);
+	turn_for(&w, 20);
+	assert_int_equal(down.done, 0);
+	client_fini(&c);
+	kh_stream_free(down.stream);
+	kh_stream_free(NULL);
+	close(fd);
 }
 
 static void test_a_stream_may_be_freed_while_it_rests(void **state)
@@ -287,72 +377,6 @@ static void test_another_sni_is_remembered_and_the_leaf_is_the_tunnels(void **st
 	assert_non_null(strstr(err->text, "hostname mismatch"));
 	assert_non_null(strstr(err->text, "api.example.com"));
 	pair_fini(&p);
-}
-
-/* A client of OpenSSL's own, for what ours never does. It drives one end of a socketpair. */
-struct client {
-	SSL_CTX *ctx;
-	SSL *ssl;
-};
-
-static void client_init(struct client *c, int fd)
-{
-	c->ctx = SSL_CTX_new(TLS_client_method());
-	assert_non_null(c->ctx);
-	c->ssl = SSL_new(c->ctx);
-	assert_non_null(c->ssl);
-	assert_int_equal(SSL_set_fd(c->ssl, fd), 1);
-	SSL_set_connect_state(c->ssl);
-}
-
-/* The macros of OpenSSL want what they don't change to be writable. */
-static void client_names(struct client *c, const char *name)
-{
-	char copy[256];
-	snprintf(copy, sizeof copy, "%s", name);
-	assert_int_equal(SSL_set_tlsext_host_name(c->ssl, copy), 1);
-}
-
-static void client_fini(struct client *c)
-{
-	SSL_free(c->ssl);
-	SSL_CTX_free(c->ctx);
-	ERR_clear_error();
-}
-
-/* Goes on until the client is through (1), has failed (-1), or the other side is. */
-static int client_run(struct client *c, struct side *down)
-{
-	for (int i = 0; i < 400; i++) {
-		int rc = SSL_do_handshake(c->ssl);
-		if (rc == 1 && down->done)
-			return 1;
-		if (rc != 1 && SSL_get_error(c->ssl, rc) != SSL_ERROR_WANT_READ &&
-		    SSL_get_error(c->ssl, rc) != SSL_ERROR_WANT_WRITE)
-			return -1;
-		turn_for(&w, 2);
-		if (down->failed)
-			return -1;
-	}
-	return 0;
-}
-
-/* The stream of the server's side, and the bare descriptor of the client's. */
-static int half_init(struct side *down)
-{
-	int fds[2];
-	*down = (struct side){ 0 };
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds),
-			 0);
-	down->stream = kh_stream_new(w.base, fds[0], on_side, down);
-	assert_non_null(down->stream);
-	return fds[1];
-}
-
-static void accept_on(struct side *down, const char *name, struct kh_slice prefix, uint32_t ms)
-{
-	struct kh_host host = host_of(name);
-	assert_true(kh_stream_accept_tls(down->stream, w.down, prefix, &host, ms));
 }
 
 static void
@@ -1185,6 +1209,7 @@ int main(void)
 		T(test_a_record_cut_in_half_neither_wakes_nor_spins),
 		T(test_the_handshake_rests_until_the_leaf_is_there),
 		T(test_a_leaf_that_never_comes_fails_the_handshake_with_its_reason),
+		T(test_a_leaf_that_is_late_fails_the_handshake_at_its_deadline),
 		T(test_a_stream_may_be_freed_while_it_rests),
 		T(test_a_leaf_for_another_key_or_garbage_is_not_taken),
 		T(test_another_issuer_empties_the_cache),
