@@ -26,7 +26,10 @@
 #include <keyhole/wire.h>
 
 enum {
-	MESSAGES_A_TURN = 256, /* then signals get their turn */
+	/* Then signals get their turn. Time counts as well: a worker that takes its answers slowly
+	   must not keep the keeper from its other work. */
+	MESSAGES_A_TURN = 256,
+	TURN_MS = 100,
 	CHECKPOINT_HEAD_BYTES = 32,
 	SNAPSHOT_BYTES = 512 * 1024 * 1024,
 };
@@ -288,7 +291,8 @@ static bool take(struct kh_ward *ward, const struct kh_channel_message *message)
 
 void kh_ward_receive(struct kh_ward *ward)
 {
-	for (int i = 0; i < MESSAGES_A_TURN; i++) {
+	uint64_t began = kh_clock_mono_ms();
+	for (int i = 0; i < MESSAGES_A_TURN && kh_clock_mono_ms() - began < TURN_MS; i++) {
 		struct kh_channel_message message;
 		if (ward->state == KH_WARD_NONE || ward->state == KH_WARD_CONDEMNED)
 			return;

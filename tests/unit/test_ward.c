@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -254,6 +255,61 @@ static void signatures_are_bounded(void **state)
 		pair.ward.signer.tokens = before - (signed_one ? 1 : 0); /* time stands still */
 	}
 	assert_int_equal(signatures, 3);
+	end(&pair);
+}
+
+struct slow_reader {
+	struct pair *pair;
+	unsigned answers;
+};
+
+static void *read_slowly(void *arg)
+{
+	struct slow_reader *reader = arg;
+	for (unsigned i = 0; i < reader->answers; i++) {
+		struct kh_channel_message message;
+		(void)usleep(20 * 1000);
+		if (kh_channel_receive(&reader->pair->worker, true, &message) != KH_CHANNEL_GOT)
+			break;
+		kh_channel_message_close(&message);
+	}
+	return NULL;
+}
+
+/* Each answer takes its time; signals must not wait for all of them. */
+static void a_worker_that_reads_slowly_does_not_keep_the_keeper(void **state)
+{
+	enum { ASKED = 100 };
+	(void)state;
+	struct pair pair;
+	pthread_t thread;
+	int least = 1;
+	begin(&pair);
+	serve(&pair);
+	assert_return_code(
+		setsockopt(pair.ward.channel.fd, SOL_SOCKET, SO_SNDBUF, &least, sizeof(least)), 0);
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_buf_init(&body, 256);
+	assert_true(kh_wire_put_str(&body, "api.example.com"));
+	for (int i = 0; i < ASKED; i++)
+		say(&pair, KH_CHANNEL_LEAF_WANT, kh_buf_view(&body));
+	struct slow_reader reader = { &pair, ASKED };
+	assert_int_equal(pthread_create(&thread, NULL, read_slowly, &reader), 0);
+	uint64_t began = kh_clock_mono_ms(), longest = 0;
+	for (uint64_t before = began; kh_clock_mono_ms() - began < 1500;) {
+		kh_ward_receive(&pair.ward);
+		uint64_t now = kh_clock_mono_ms();
+		longest = now - before > longest ? now - before : longest;
+		before = now;
+	}
+	assert_true(longest < 1000);
+	assert_int_equal(pair.ward.state, KH_WARD_SERVING);
+	while (kill(pair.ward.pid, 0) == 0 && kh_clock_mono_ms() - began < 20000) {
+		kh_ward_receive(&pair.ward);
+		if (pthread_tryjoin_np(thread, NULL) == 0)
+			break;
+		(void)usleep(1000);
+	}
 	end(&pair);
 }
 
@@ -504,6 +560,7 @@ int main(void)
 		cmocka_unit_test(no_leaf_without_a_key_and_only_one_key),
 		cmocka_unit_test(a_key_that_is_none_gives_no_leaf),
 		cmocka_unit_test(signatures_are_bounded),
+		cmocka_unit_test(a_worker_that_reads_slowly_does_not_keep_the_keeper),
 		cmocka_unit_test(a_value_crosses_as_a_page_of_its_own),
 		cmocka_unit_test(a_missing_value_is_said_to_be_missing),
 		cmocka_unit_test(a_credential_that_is_not_there_cannot_be_asked_for),
