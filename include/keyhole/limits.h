@@ -63,7 +63,10 @@ enum {
 	/* Addresses taken from one DNS answer. */
 	KH_LIMIT_ADDRESSES = 16,
 	/* Names resolved at a time by one thread. */
-	KH_LIMIT_RESOLVES = 1024,
+	KH_LIMIT_RESOLVES = 8192,
+	/* Of those, for one sandbox (what waits for the same name counts as well): names without
+	   answers, which leave no place to others. */
+	KH_LIMIT_RESOLVES_PER_LISTENER = 2560,
 
 	/* An audit record (path is cut, with a mark, to fit). */
 	KH_LIMIT_RECORD_BYTES = 8 * 1024,

@@ -16,7 +16,8 @@
 enum {
 	TTL_MOST_S = 60,
 	FAILURE_MS = 1000,
-	QUERIES_MOST = 2 * KH_LIMIT_RESOLVES,
+	/* They outlive who waits for them. Each is two query numbers of 16 bits. */
+	QUERIES_MOST = KH_LIMIT_RESOLVES + KH_LIMIT_RESOLVES / 4,
 	SECOND_FAMILY_MS = 50,
 };
 

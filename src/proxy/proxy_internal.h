@@ -69,6 +69,7 @@ struct kh_door {
 	uint16_t index;
 	struct event *event;
 	struct event *resume; /* after running out of descriptors */
+	unsigned resolving;   /* names, for its exchanges on this thread */
 	double leaf_tokens;   /* this thread's share of the sandbox's leaves */
 	uint64_t leaf_tokens_ms;
 };
@@ -215,6 +216,7 @@ struct kh_up {
 	struct kh_up_key key;
 	struct kh_exchange *exchange;
 	struct kh_lookup *lookup;
+	struct kh_door *resolving_for; /* while there is a lookup */
 	struct kh_dial *dial;
 	struct kh_leg leg;
 	struct kh_buf in;

@@ -49,6 +49,15 @@ static void free_up(struct kh_grave *grave)
 	free(up);
 }
 
+/* The lookup is over. */
+static void forget_lookup(struct kh_up *up)
+{
+	if (up->lookup)
+		up->resolving_for->resolving--;
+	up->lookup = NULL;
+	up->resolving_for = NULL;
+}
+
 void kh_up_close(struct kh_up *up)
 {
 	if (up->state == KH_UP_DEAD)
@@ -62,7 +71,7 @@ void kh_up_close(struct kh_up *up)
 		kh_lookup_cancel(up->lookup);
 	if (up->dial)
 		kh_dial_cancel(up->dial);
-	up->lookup = NULL;
+	forget_lookup(up);
 	up->dial = NULL;
 	if (up->leg.stream)
 		kh_stream_watch(up->leg.stream, 0);
@@ -250,7 +259,7 @@ static void on_resolved(const struct kh_addresses *addresses, const struct kh_er
 	struct kh_up *up = arg;
 
 	up->loop->now_ms = kh_clock_mono_ms();
-	up->lookup = NULL;
+	forget_lookup(up);
 	if (addresses)
 		dial(up, addresses);
 	else
@@ -272,6 +281,21 @@ static struct kh_up *new_up(struct kh_loop *loop, const struct kh_up_key *key)
 		return up;
 	free(up);
 	return NULL;
+}
+
+static bool look_up(struct kh_up *up, struct kh_door *door)
+{
+	struct kh_loop *loop = up->loop;
+
+	if (door->resolving >= KH_LIMIT_RESOLVES_PER_LISTENER)
+		return false;
+	up->lookup = kh_resolver_lookup(loop->resolver, &up->key.host, up->key.port,
+					loop->gen->config->timeouts.resolve, on_resolved, up);
+	if (!up->lookup)
+		return false;
+	up->resolving_for = door;
+	door->resolving++;
+	return true;
 }
 
 void kh_up_acquire(struct kh_exchange *x, bool fresh)
@@ -297,10 +321,7 @@ void kh_up_acquire(struct kh_exchange *x, bool fresh)
 		x->up = up;
 		up->exchange = x;
 		up->state = KH_UP_RESOLVING;
-		up->lookup =
-			kh_resolver_lookup(loop->resolver, &key.host, key.port,
-					   loop->gen->config->timeouts.resolve, on_resolved, up);
-		if (up->lookup)
+		if (look_up(up, x->session->door))
 			return;
 	}
 	kh_err_set(&err, KH_ERR_NO_MEMORY, "too much is being resolved, or no memory is left");

@@ -10,6 +10,7 @@ import threading
 import time
 
 import pytest
+from fakedns import SILENCE
 from harness import Tunnel, Wire, client_context, until
 
 
@@ -226,3 +227,32 @@ def test_a_flood_of_refusals_takes_no_record_from_anybody(daemon, standin):
             assert wire.response("HEAD").status == 403
         wire.close()
     until("all is written", lambda: len(busy.journal(event="deny")) == sent, 20)
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+def test_a_sandbox_that_asks_for_names_without_answers_leaves_others_theirs(daemon, fake_dns):
+    fake_dns.names = {f"n{i}.slow.test": SILENCE for i in range(3000)}
+    two = daemon(
+        {
+            "worker": {"threads": 1},
+            "upstream": {"nameservers": [fake_dns.address]},
+            "listen": [{"unix": "d/s", "tenant": "acme"}, {"unix": "e/s", "tenant": "other"}],
+            "tenants": {"other": {"rules": [{"allow": "http://nothing.test"}]}},
+        },
+        rules=[{"allow": "http://*.slow.test"}],
+    )
+    wires = []
+    for i in range(3000):
+        wires.append(Wire(two.socket_path))
+        wires[-1].send(f"GET http://n{i}.slow.test/ HTTP/1.1\r\nHost: n{i}.slow.test\r\n\r\n")
+    until("all are begun", lambda: len(two.journal(event="open")) == len(wires))
+    with Wire(os.path.join(two.folder, "e", "s")) as wire:
+        wire.send("GET http://nothing.test/ HTTP/1.1\r\nHost: nothing.test\r\n\r\n")
+        answer = wire.response()
+    assert (answer.status, b"no such name" in answer.body) == (502, True), answer
+    refused = [r for r in two.journal(event="close") if r["http.response.status_code"] == 503]
+    assert 0 < len(refused) < 1000, "the sandbox itself has a limit, above what npm needs"
+    for wire in wires:
+        wire.close()
