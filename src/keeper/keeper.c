@@ -6,7 +6,7 @@
  * loop waits for signals and for the worker's messages:
  *
  * - The worker ends: a new one at once. When they die young again and again: after 100 ms,
- *   doubling to a second, for ever. Only the first of all, if it ends with the status "can't
+ *   doubling up to 700 ms, for ever. Only the first of all, if it ends with the status "can't
  *   start", is the daemon's own failure to start.
  * - SIGTERM, SIGINT: DRAIN, at most timeouts.drain, then SIGKILL. A second one: at once.
  * - SIGHUP: the configuration is read again and takes the place of the one in force, or
@@ -40,7 +40,8 @@ enum {
 	/* Lived that long after READY: it was no failed start. */
 	PROVEN_MS = 500,
 	PAUSE_FIRST_MS = 100,
-	PAUSE_MOST_MS = 1000,
+	/* With a start behind it still within a second. */
+	PAUSE_MOST_MS = 700,
 	/* Who signals a process and its group (timeout(1) does) means it once. */
 	SAME_REQUEST_MS = 250,
 };
@@ -223,7 +224,9 @@ static void on_worker_end(struct keeper *k, pid_t pid, int status)
 		return;
 	}
 	say_how_it_ended(k, pid, status);
-	bool proven = k->ward.serving_ms && now - k->ward.serving_ms >= PROVEN_MS;
+	/* SIGKILL comes from outside: it says nothing about the worker. */
+	bool proven = k->ward.serving_ms && (now - k->ward.serving_ms >= PROVEN_MS ||
+					     (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
 	k->failures = proven ? 0 : k->failures + 1;
 	k->restart_ms = now + pause_before_next(k);
 }
