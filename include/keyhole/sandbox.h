@@ -73,8 +73,9 @@ bool kh_sandbox_run(const struct kh_sandbox_spec *spec, int *status, struct kh_e
  */
 extern const char *const kh_sandbox_protected[];
 
-/* Removes what a launcher that was killed left in the workspace: mount points that it had made and
- * written down in the file `record`. Nothing but empty folders of its own is removed. */
-void kh_sandbox_sweep(const char *record);
+/* Removes what a launcher that was killed left in a workspace: empty folders that it had made and
+ * written down in the file `record`, and the record. Return: nothing is left; false while another
+ * run is in that workspace. */
+bool kh_sandbox_sweep(const char *record);
 
 #endif

@@ -50,17 +50,15 @@ static bool choose(char *template, size_t room, struct kh_err *err)
 	return true;
 }
 
+/* A record stays where a workspace is still in use, and with it the folder. */
 static void remove_files(const char *path)
 {
-	static const char *const files[] = { "s/s", "mountpoints" };
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-		kh_auto_free char *file = kh_strf("%s/%s", path, files[i]);
-		if (file)
-			(void)unlink(file);
-	}
+	kh_auto_free char *socket = kh_strf("%s/s/s", path);
 	kh_auto_free char *inner = kh_strf("%s/s", path);
-	if (inner)
+	if (socket && inner) {
+		(void)unlink(socket);
 		(void)rmdir(inner);
+	}
 	(void)rmdir(path);
 }
 
@@ -73,9 +71,8 @@ static void sweep_one(const char *path)
 	    st.st_mtime > time(NULL) - YOUNG_SECONDS || flock(fd, LOCK_EX | LOCK_NB) != 0)
 		return;
 	kh_auto_free char *record = kh_strf("%s/mountpoints", path);
-	if (record)
-		kh_sandbox_sweep(record);
-	remove_files(path);
+	if (record && kh_sandbox_sweep(record))
+		remove_files(path);
 }
 
 static void sweep(const char *template)
@@ -129,6 +126,9 @@ void kh_run_folder_remove(struct kh_run_folder *folder)
 		remove_files(folder->path);
 	if (folder->lock >= 0)
 		close(folder->lock);
+	/* Somebody may have left something because we were there. */
+	if (folder->path)
+		sweep(folder->path);
 	free(folder->path);
 	free(folder->socket_dir);
 	free(folder->socket_path);

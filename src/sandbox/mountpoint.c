@@ -5,13 +5,19 @@
  * mount needs something to lie on: an empty folder, which git does not see. It is removed at the
  * end; where the launcher is killed, the next one does it, by the record.
  *
+ * A mount goes when what it lies on is removed, in every sandbox. So each run in a workspace holds
+ * a shared lock on it, and only who has it alone removes anything; else it is left to a later run.
+ *
  * The workspace's content was written by agents. So every step is taken from a descriptor of the
  * folder before, and no symbolic link is followed.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
+#include <time.h>
 
+#include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/slice.h>
 
@@ -64,6 +70,42 @@ static bool note(struct kh_mountpoints *made, const char *path, struct kh_err *e
 {
 	return made->record < 0 ||
 	       kh_file_write_all(made->record, kh_slice_of(path, strlen(path) + 1), err);
+}
+
+/* Somebody who removes at this moment is soon done; somebody who just holds it is not waited for.
+ */
+static bool lock_shared(int fd)
+{
+	enum { TRIES = 100, PAUSE_NS = 20 * 1000 * 1000 };
+	for (int i = 0; i < TRIES; i++) {
+		if (flock(fd, LOCK_SH | LOCK_NB) == 0)
+			return true;
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return true; /* A file system without locks: nobody gets it alone either. */
+		struct timespec pause = { .tv_nsec = PAUSE_NS };
+		(void)nanosleep(&pause, NULL);
+	}
+	return false;
+}
+
+bool kh_mountpoints_begin(struct kh_mountpoints *made, const char *workspace, const char *record,
+			  struct kh_err *err)
+{
+	made->lock = open(workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (made->lock < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "--workspace %s",
+				  kh_esc_str(workspace));
+	if (!lock_shared(made->lock))
+		return kh_err_set(err, KH_ERR_SYSTEM,
+				  "--workspace %s: another program holds a lock on the folder",
+				  kh_esc_str(workspace));
+	if (!record)
+		return true;
+	made->record_path = strdup(record);
+	made->record = open(record, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (!made->record_path || made->record < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", record);
+	return note(made, workspace, err);
 }
 
 static bool finish(struct kh_mountpoints *made, const char *path, int parent, const char *name,
@@ -138,36 +180,52 @@ static void remove_one(const char *path, const struct kh_mountpoint *expected)
 		(void)unlinkat(parent, name, 0);
 }
 
-void kh_mountpoints_remove(struct kh_mountpoints *made)
+void kh_mountpoints_end(struct kh_mountpoints *made)
 {
+	bool alone = made->lock >= 0 && flock(made->lock, LOCK_EX | LOCK_NB) == 0;
 	for (size_t i = made->n; i > 0; i--) {
-		remove_one(made->list[i - 1].path, &made->list[i - 1]);
+		if (alone)
+			remove_one(made->list[i - 1].path, &made->list[i - 1]);
 		free(made->list[i - 1].path);
 	}
-	free(made->list);
-	if (made->record >= 0) {
+	if (made->record >= 0)
 		close(made->record);
+	if (made->record_path && (alone || made->n == 0))
 		(void)unlink(made->record_path);
-	}
+	if (made->lock >= 0)
+		close(made->lock);
+	free(made->list);
 	free(made->record_path);
-	*made = (struct kh_mountpoints){ .record = -1 };
+	*made = (struct kh_mountpoints){ .lock = -1, .record = -1 };
 }
 
-void kh_sandbox_sweep(const char *record)
+static void sweep_paths(struct kh_slice paths)
 {
-	struct kh_buf paths kh_cleanup(kh_buf_fini);
-	kh_buf_init(&paths, 1024 * 1024);
-	if (!kh_file_read(record, &paths, NULL))
-		return;
-	struct kh_slice all = kh_buf_view(&paths);
 	/* The inner ones were made after the outer ones. */
-	size_t end = all.len;
+	size_t end = paths.len;
 	while (end > 0) {
 		size_t start = end - 1;
-		while (start > 0 && all.ptr[start - 1] != '\0')
+		while (start > 0 && paths.ptr[start - 1] != '\0')
 			start--;
-		if (all.ptr[end - 1] == '\0' && all.ptr[start] == '/')
-			remove_one(all.ptr + start, NULL);
+		if (paths.ptr[end - 1] == '\0' && paths.ptr[start] == '/')
+			remove_one(paths.ptr + start, NULL);
 		end = start;
 	}
+}
+
+bool kh_sandbox_sweep(const char *record)
+{
+	struct kh_buf content kh_cleanup(kh_buf_fini);
+	kh_buf_init(&content, 1024 * 1024);
+	if (!kh_file_read(record, &content, NULL))
+		return access(record, F_OK) != 0;
+	struct kh_slice all = kh_buf_view(&content);
+	size_t first = kh_slice_find(all, '\0', 0);
+	if (first < all.len) {
+		kh_auto_close int lock = open(all.ptr, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) != 0)
+			return false;
+		sweep_paths(kh_slice_sub(all, first + 1, all.len));
+	}
+	return unlink(record) == 0;
 }

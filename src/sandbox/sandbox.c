@@ -34,7 +34,7 @@ struct build {
 static void build_init(struct build *b)
 {
 	memset(b, 0, sizeof(*b));
-	b->made.record = -1;
+	b->made.record = b->made.lock = -1;
 	b->command.args_fd = -1;
 	b->seccomp_fd = b->control = b->control_peer = -1;
 	b->stdio[0] = b->stdio[1] = b->stdio[2] = -1;
@@ -48,7 +48,7 @@ static void build_fini(struct build *b)
 		kh_cleanup_close(fds[i]);
 	kh_engine_command_fini(&b->command);
 	kh_stage_fini(&b->stage);
-	kh_mountpoints_remove(&b->made);
+	kh_mountpoints_end(&b->made);
 	kh_env_fini(&b->env);
 	kh_view_fini(&b->view);
 }
@@ -282,24 +282,11 @@ static bool prepare(struct build *b, const struct kh_sandbox_spec *spec,
 	return true;
 }
 
-static bool open_record(struct kh_mountpoints *made, const struct kh_sandbox_spec *spec,
-			struct kh_err *err)
-{
-	if (!spec->record)
-		return true;
-	made->record_path = strdup(spec->record);
-	made->record =
-		open(spec->record, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	return (made->record_path && made->record >= 0) ||
-	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", spec->record);
-}
-
 static bool run(struct build *b, const struct kh_sandbox_spec *spec, int *status,
 		struct kh_err *err)
 {
 	const struct kh_engine *engine = kh_engine_find(spec->engine, err);
-	if (!engine || !open_record(&b->made, spec, err) || !lay(b, spec, err) ||
-	    !kh_env_fill(&b->env, spec, err))
+	if (!engine || !lay(b, spec, err) || !kh_env_fill(&b->env, spec, err))
 		return false;
 	bool root = geteuid() == 0;
 	uid_t uid = host_uid(spec);

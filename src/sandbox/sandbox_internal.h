@@ -84,15 +84,20 @@ struct kh_mountpoints {
 		ino_t ino;
 	} * list;
 	size_t n;
-	int record; /* "<path>\0" each, for whoever has to clean up after a kill; -1 */
+	int lock;   /* on the workspace, shared with other runs in it; -1 */
+	int record; /* workspace and paths, for whoever has to clean up after a kill; -1 */
 	char *record_path;
 };
+/* `record` may be NULL. */
+bool kh_mountpoints_begin(struct kh_mountpoints *made, const char *workspace, const char *record,
+			  struct kh_err *err);
 bool kh_mountpoint_make(struct kh_mountpoints *made, const char *path, const struct stat *owner,
 			struct kh_err *err);
 /* The same for a file, with this content. */
 bool kh_mountpoint_make_file(struct kh_mountpoints *made, const char *path, const char *content,
 			     const struct stat *owner, struct kh_err *err);
-void kh_mountpoints_remove(struct kh_mountpoints *made);
+/* Where another run is still in the workspace they stay, and so does the record. */
+void kh_mountpoints_end(struct kh_mountpoints *made);
 
 /* survey.c: what lies about in a workspace, by one bounded walk. */
 struct kh_survey {

@@ -342,5 +342,5 @@ bool kh_workspace_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
 		return true;
 	w.view = view;
 	w.made = made;
-	return protect_all(&w, survey);
+	return kh_mountpoints_begin(made, w.root, spec->record, err) && protect_all(&w, survey);
 }

@@ -407,6 +407,31 @@ def test_a_run_that_is_on_is_not_cleared_up_by_another(run):
         process.communicate(timeout=PATIENCE)
 
 
+def test_what_a_run_put_into_a_workspace_stays_as_long_as_another_is_there(run, workspace):
+    """Else the end of the first would take the second's protection away."""
+    first = run.start("--workspace", workspace, "--", "sh", "-c", "echo up; exec sleep 300")
+    assert first.stdout.readline() == b"up\n"
+    second = run.start(
+        "--workspace", workspace, "--", "sh", "-c",
+        "echo up; while [ ! -e go ]; do sleep 0.02; done; "
+        "mkdir -p .vscode; echo evil > .vscode/tasks.json || echo kept",
+    )  # fmt: skip
+    assert second.stdout.readline() == b"up\n"
+    first.terminate()
+    first.communicate(timeout=PATIENCE)
+    assert ".vscode" in os.listdir(workspace)
+    with open(os.path.join(workspace, "go"), "w", encoding="ascii"):
+        pass
+    out, err = second.communicate(timeout=PATIENCE)
+    assert out == b"kept\n", (out, err)
+    # Who comes last clears up for both, if not at once then at the next start.
+    for folder in run.folders():
+        os.utime(folder, (1, 1))
+    run("-q", "--", "true", check=0)
+    assert os.listdir(workspace) == ["go"]
+    assert run.folders() == []
+
+
 def test_many_at_once_do_not_meet(run):
     processes = [run.start("-q", "--", "sh", "-c", f"echo {i}; ls /run/keyhole") for i in range(8)]
     outputs = [p.communicate(timeout=PATIENCE) for p in processes]
