@@ -291,7 +291,7 @@ void kh_exchange_up_ready(struct kh_exchange *x)
 	x->state = KH_EXCHANGE_RELAY;
 	x->reused = up->reused;
 	x->progress_ms = x->session->loop->now_ms;
-	kh_sockaddr_format(&up->peer, x->peer);
+	memcpy(x->peer, up->peer, sizeof(x->peer));
 	snprintf(x->tls, sizeof(x->tls), "%s", version ? version : "");
 	kh_h1_expect_response_to(up->h1, x->message->method);
 	if (!kh_request_put_head(x, &up->leg.out, &err))

@@ -221,7 +221,7 @@ struct kh_up {
 	struct kh_leg leg;
 	struct kh_buf in;
 	struct kh_h1 *h1;
-	struct kh_sockaddr peer;
+	char peer[KH_SOCKADDR_TEXT_BYTES];
 	bool reused;
 	bool reusable; /* the response said that the connection stays open */
 	bool answered; /* a byte of this exchange's response has come */

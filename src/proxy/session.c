@@ -94,8 +94,9 @@ void kh_session_turn(struct kh_session *session)
 
 	if (session->state == KH_SESSION_DEAD)
 		return;
-	/* What is written makes room for more of what was read, and no event would say so. But while
-	 * there is room nothing is written, so that a head and its content leave as one record. */
+	/* What is written makes room for more of what was read, and no event would say so. But
+	 * while there is room nothing is written, so that a head and its content leave as one
+	 * record. */
 	do {
 		if (is_full(session) && !flush_both(session))
 			return;

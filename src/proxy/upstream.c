@@ -215,7 +215,7 @@ static void on_dialled(int fd, const struct kh_sockaddr *peer, const struct kh_e
 		failed(up, err);
 		return;
 	}
-	up->peer = *peer;
+	kh_sockaddr_format(peer, up->peer);
 	up->leg.stream = kh_stream_new(up->loop->base, fd, on_stream, up);
 	if (!up->leg.stream) {
 		close(fd);

@@ -168,6 +168,14 @@ static void explain(struct kh_stream *s, const char *doing)
 			   doing);
 }
 
+/* Before each call whose failure SSL_get_error explains. Clearing walks the whole queue, and nearly
+ * always it is empty. */
+static void forget_errors(void)
+{
+	if (ERR_peek_error() != 0)
+		ERR_clear_error();
+}
+
 /* Maps what SSL_read or SSL_peek did not give. */
 static enum kh_io read_stopped(struct kh_stream *s, int rc)
 {
@@ -201,7 +209,7 @@ static bool probe_readable(struct kh_stream *s)
 	char byte;
 	if (s->state != STREAM_TLS || s->ended || SSL_pending(s->ssl) > 0)
 		return true;
-	ERR_clear_error();
+	forget_errors();
 	int rc = SSL_peek(s->ssl, &byte, 1);
 	return rc > 0 || read_stopped(s, rc) != KH_IO_AGAIN;
 }
@@ -378,7 +386,7 @@ static enum kh_io read_plain(struct kh_stream *s, void *bytes, size_t room, size
 
 static enum kh_io read_tls(struct kh_stream *s, void *bytes, size_t room, size_t *got)
 {
-	ERR_clear_error();
+	forget_errors();
 	int rc = SSL_read_ex(s->ssl, bytes, room, got);
 	if (rc == 1) {
 		s->read_blocked = false;
@@ -429,7 +437,7 @@ static enum kh_io write_tls(struct kh_stream *s, const char *bytes, size_t len, 
 	s->write_needs_read = false;
 	while (*put < len) {
 		size_t n = 0;
-		ERR_clear_error();
+		forget_errors();
 		int rc = SSL_write_ex(s->ssl, bytes + *put, len - *put, &n);
 		if (rc == 1) {
 			*put += n;
@@ -480,13 +488,17 @@ bool kh_stream_is_alive(struct kh_stream *s)
 	char byte;
 	if (s->dead || s->ended || s->write_failed || s->shut != SHUT_NO)
 		return false;
-	if (s->state == STREAM_PLAIN)
-		return recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
-		       (errno == EAGAIN || errno == EWOULDBLOCK);
-	if (s->state != STREAM_TLS)
+	if (s->state != STREAM_PLAIN && s->state != STREAM_TLS)
 		return false;
+	bool silent = recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+		      (errno == EAGAIN || errno == EWOULDBLOCK);
+	if (s->state == STREAM_PLAIN)
+		return silent;
+	if (silent && !s->prefix && !SSL_has_pending(s->ssl))
+		return true;
+	/* Bytes are there: a ticket is no answer, anything else is one too many. */
 	s->drained = false;
-	ERR_clear_error();
+	forget_errors();
 	int rc = SSL_peek(s->ssl, &byte, 1);
 	bool quiet = rc <= 0 && read_stopped(s, rc) == KH_IO_AGAIN;
 	rest(s);
