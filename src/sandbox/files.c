@@ -31,6 +31,7 @@ static const struct {
 	/* Nothing answers there: a program that asks a resolver is told no at once instead of
 	 * waiting for an answer that can't come. Names are resolved by the proxy. */
 	{ "/etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n" },
+	{ KH_SANDBOX_EMPTY, "" },
 	/* apt reads no proxy variable for https. */
 	{ "/etc/apt/apt.conf.d/90keyhole", "Acquire::http::Proxy \"http://127.0.0.1:3128\";\n"
 					   "Acquire::https::Proxy \"http://127.0.0.1:3128\";\n" },

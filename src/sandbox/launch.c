@@ -251,7 +251,7 @@ static void signalled(struct running *r)
 
 static void loop(struct running *r)
 {
-	enum { SIGNALS, CONTROL, COMPLAINTS, ENDED, IN, OUT, MASTER, COUNT };
+	enum { SIGNALS, CONTROL, COMPLAINTS, ENDED, GUARD, IN, OUT, MASTER, COUNT };
 	bool control = true;
 	for (;;) {
 		struct pollfd p[COUNT] = {
@@ -259,6 +259,8 @@ static void loop(struct running *r)
 			[CONTROL] = { control ? r->launch->control : -1, POLLIN, 0 },
 			[COMPLAINTS] = { r->complaints, POLLIN, 0 },
 			[ENDED] = { r->ended, POLLIN, 0 },
+			/* What came before is still there when it has started. */
+			[GUARD] = { r->started ? r->launch->guard->fd : -1, POLLIN, 0 },
 			[IN] = { STDIN_FILENO, kh_terminal_wants(&r->terminal, KH_TERMINAL_IN), 0 },
 			[OUT] = { STDOUT_FILENO, kh_terminal_wants(&r->terminal, KH_TERMINAL_OUT),
 				  0 },
@@ -283,6 +285,9 @@ static void loop(struct running *r)
 			listen_to_complaints(r);
 		if (p[SIGNALS].revents)
 			signalled(r);
+		if (p[GUARD].revents && r->err.code == KH_ERR_NONE && !p[ENDED].revents &&
+		    !kh_guard_look(r->launch->guard, r->pid, &r->err))
+			kill(r->pid, SIGKILL);
 		/* After the inner side has ended there is nothing to move; its end follows. */
 		if (!kh_terminal_move(&r->terminal, p[IN].revents, p[OUT].revents,
 				      p[MASTER].revents) &&

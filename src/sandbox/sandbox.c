@@ -24,6 +24,7 @@ struct build {
 	struct kh_view view;
 	struct kh_env env;
 	struct kh_mountpoints made;
+	struct kh_guard guard;
 	struct kh_stage stage;
 	struct kh_engine_command command;
 	int seccomp_fd;
@@ -35,6 +36,7 @@ static void build_init(struct build *b)
 {
 	memset(b, 0, sizeof(*b));
 	b->made.record = b->made.lock = -1;
+	b->guard = (struct kh_guard){ .fd = -1, .made = &b->made };
 	b->command.args_fd = -1;
 	b->seccomp_fd = b->control = b->control_peer = -1;
 	b->stdio[0] = b->stdio[1] = b->stdio[2] = -1;
@@ -47,6 +49,7 @@ static void build_fini(struct build *b)
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		kh_cleanup_close(fds[i]);
 	kh_engine_command_fini(&b->command);
+	kh_guard_end(&b->guard);
 	kh_stage_fini(&b->stage);
 	kh_mountpoints_end(&b->made);
 	kh_env_fini(&b->env);
@@ -288,6 +291,8 @@ static bool run(struct build *b, const struct kh_sandbox_spec *spec, int *status
 	const struct kh_engine *engine = kh_engine_find(spec->engine, err);
 	if (!engine || !lay(b, spec, err) || !kh_env_fill(&b->env, spec, err))
 		return false;
+	if (spec->workspace && !kh_guard_begin(&b->guard, &b->view, spec->workspace, err))
+		return false;
 	bool root = geteuid() == 0;
 	uid_t uid = host_uid(spec);
 	gid_t gid = host_gid(spec);
@@ -304,6 +309,7 @@ static bool run(struct build *b, const struct kh_sandbox_spec *spec, int *status
 		.control = b->control,
 		.control_peer = kh_steal_fd(&b->control_peer),
 		.tty = spec->tty,
+		.guard = &b->guard,
 		.name = spec->argv[0],
 	};
 	return kh_launch(&launch, status, err);

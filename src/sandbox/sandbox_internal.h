@@ -17,6 +17,8 @@
 #include <keyhole/cleanup.h>
 #include <keyhole/sandbox.h>
 
+#define KH_SANDBOX_EMPTY "/etc/keyhole/empty"
+
 /* ---- view.c: what the sandbox sees, in the order in which it is laid ---- */
 
 enum kh_mount_kind {
@@ -48,6 +50,7 @@ struct kh_mount {
 	int fd; /* owned; -1 */
 	mode_t mode;
 	enum kh_tree tree;
+	bool is_file; /* READ: of a file, not a folder */
 };
 
 struct kh_view {
@@ -220,6 +223,25 @@ bool kh_terminal_move(struct kh_terminal *terminal, short in, short out, short m
 /* What is still in it, then the outer terminal as it was. */
 void kh_terminal_finish(struct kh_terminal *terminal);
 
+/* ---- guard.c: what the host replaces in a workspace is protected again ---- */
+
+struct kh_guard {
+	int fd; /* readable when there is something to look at; -1 */
+	const struct kh_view *view;
+	const char *workspace;
+	struct kh_mountpoints *made;
+	struct kh_guard_watch {
+		int wd;
+		char *folder;
+	} * watches;
+	size_t n_watches;
+};
+bool kh_guard_begin(struct kh_guard *guard, const struct kh_view *view, const char *workspace,
+		    struct kh_err *err);
+/* `engine` is the process that was started. Return: false when the sandbox must end. */
+bool kh_guard_look(struct kh_guard *guard, pid_t engine, struct kh_err *err);
+void kh_guard_end(struct kh_guard *guard);
+
 /* ---- launch.c ---- */
 
 struct kh_launch {
@@ -229,6 +251,7 @@ struct kh_launch {
 	int control;		      /* our end */
 	int control_peer;	      /* inherited by the init */
 	bool tty;
+	struct kh_guard *guard;
 	const char *name; /* of the command, for messages */
 };
 bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err);

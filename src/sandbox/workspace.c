@@ -113,6 +113,8 @@ static bool protect(struct work *w, const char *path)
 	pin_parent(w, path);
 	if (presence == THERE) {
 		kh_view_bind(w->view, KH_MOUNT_READ, path, path, KH_TREE_HOST);
+		if (!w->view->failed)
+			w->view->list[w->view->n - 1].is_file = !S_ISDIR(st.st_mode);
 		return true;
 	}
 	if (!kh_mountpoint_make(w->made, path, &w->owner, w->err))

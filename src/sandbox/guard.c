@@ -1,0 +1,254 @@
+/*
+ * guard.c - keeps protected names of a workspace protected while the host goes on working in it
+ *
+ * A mount lies on a file, not on a name. When somebody on the host replaces the file (`git config`
+ * writes a new one and renames it over the old), the mount is gone in the sandbox, and the new file
+ * is open to it. So the launcher watches the folders in which protected names lie, and lays the
+ * mount again, from a helper that enters the sandbox's mount namespace: whoever made a user
+ * namespace has every capability in it.
+ *
+ * Between the host's rename and the new mount lies about a millisecond, in which an agent that
+ * waits for it can write. That can't be prevented from here, so it is said (docs/sandbox.md). Where
+ * the mount can't be laid again, or a folder above it was replaced, the sandbox is ended.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <sys/statvfs.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <linux/nsfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <keyhole/escape.h>
+#include <keyhole/file.h>
+#include <keyhole/log.h>
+#include <keyhole/slice.h>
+
+#include "sandbox_internal.h"
+
+enum {
+	ROUNDS = 3, /* replaced again meanwhile, and again: that is no accident */
+	ABSENT_MS =
+		100, /* between an editor's removing of the old file and its making of the new */
+	WATCHED = IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM | IN_ONLYDIR,
+};
+
+static struct kh_guard_watch *watch_of(struct kh_guard *guard, int wd)
+{
+	for (size_t i = 0; i < guard->n_watches; i++)
+		if (guard->watches[i].wd == wd)
+			return &guard->watches[i];
+	return NULL;
+}
+
+static bool watch_parent(struct kh_guard *guard, const char *path, struct kh_err *err)
+{
+	const char *slash = strrchr(path, '/');
+	kh_auto_free char *folder = kh_slice_dup(kh_slice_of(path, (size_t)(slash - path)));
+	if (!folder)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
+	int wd = inotify_add_watch(guard->fd, folder, WATCHED);
+	if (wd < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "watching %s", kh_esc_str(folder));
+	if (watch_of(guard, wd))
+		return true;
+	struct kh_guard_watch *list =
+		reallocarray(guard->watches, guard->n_watches + 1, sizeof(*list));
+	if (!list)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
+	guard->watches = list;
+	list[guard->n_watches++] = (struct kh_guard_watch){ wd, kh_steal_ptr(&folder) };
+	return true;
+}
+
+static bool is_below(const char *path, const char *folder)
+{
+	size_t len = strlen(folder);
+	return strncmp(path, folder, len) == 0 && path[len] == '/';
+}
+
+bool kh_guard_begin(struct kh_guard *guard, const struct kh_view *view, const char *workspace,
+		    struct kh_err *err)
+{
+	guard->view = view;
+	guard->workspace = workspace;
+	guard->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (guard->fd < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "watching the workspace");
+	for (size_t i = 0; i < view->n; i++)
+		if (is_below(view->list[i].target, workspace) &&
+		    !watch_parent(guard, view->list[i].target, err))
+			return false;
+	return true;
+}
+
+void kh_guard_end(struct kh_guard *guard)
+{
+	for (size_t i = 0; i < guard->n_watches; i++)
+		free(guard->watches[i].folder);
+	free(guard->watches);
+	if (guard->fd >= 0)
+		close(guard->fd);
+	*guard = (struct kh_guard){ .fd = -1 };
+}
+
+/* ---- in the sandbox's mount namespace ---- */
+
+/* The first process that the engine started: keyhole-init, or what will become it. */
+static pid_t init_of(pid_t engine)
+{
+	char path[64], text[32];
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)engine, (int)engine);
+	kh_auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text)) : -1;
+	uint64_t pid;
+	struct kh_slice first = kh_slice_of(text, n > 0 ? (size_t)n : 0);
+	first = kh_slice_sub(first, 0, kh_slice_find(first, ' ', 0));
+	return kh_slice_to_u64(first, &pid) && pid < INT32_MAX ? (pid_t)pid : -1;
+}
+
+static bool enter(pid_t init)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)init);
+	int mounts = open(path, O_RDONLY | O_CLOEXEC);
+	int users = mounts >= 0 ? ioctl(mounts, NS_GET_USERNS) : -1;
+	return users >= 0 && setns(users, CLONE_NEWUSER) == 0 && setns(mounts, CLONE_NEWNS) == 0;
+}
+
+/* `from` over `path`, read-only from its first moment; no link is followed at the end of either. */
+static bool lay(const char *from, const char *path)
+{
+	int tree = (int)syscall(SYS_open_tree, AT_FDCWD, from,
+				OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
+	return tree >= 0 &&
+	       syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) == 0 &&
+	       syscall(SYS_move_mount, tree, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) == 0;
+}
+
+/* Runs in a process of its own. */
+static int lay_inside(pid_t init, const struct kh_mount *entry)
+{
+	struct stat st;
+	struct statvfs fs;
+	if (!enter(init) || lstat(entry->target, &st) != 0 || S_ISLNK(st.st_mode))
+		return 1;
+	/* Nothing had happened to it, or it has been seen to already. */
+	if (entry->kind != KH_MOUNT_EMPTY && statvfs(entry->target, &fs) == 0 &&
+	    (fs.f_flag & ST_RDONLY))
+		return 0;
+	const char *from = entry->kind == KH_MOUNT_EMPTY ? KH_SANDBOX_EMPTY : entry->target;
+	return lay(from, entry->target) ? 0 : 1;
+}
+
+/* ---- on the host ---- */
+
+static bool lay_again(const struct kh_mount *entry, pid_t engine)
+{
+	pid_t init = init_of(engine);
+	pid_t helper = init > 0 ? fork() : -1;
+	if (helper == 0)
+		_exit(lay_inside(init, entry));
+	int status = 1;
+	while (helper > 0 && waitpid(helper, &status, 0) < 0 && errno == EINTR)
+		;
+	return helper > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* The entry that a change touches; NULL for a name that is free to the agent. */
+static const struct kh_mount *entry_of(const struct kh_guard *guard, const char *folder,
+				       const char *name)
+{
+	kh_auto_free char *path = kh_strf("%s/%s", folder, name);
+	for (size_t i = 0; path && i < guard->view->n; i++)
+		if (strcmp(guard->view->list[i].target, path) == 0)
+			return &guard->view->list[i];
+	return NULL;
+}
+
+/* What was taken away for good is made anew, empty, so that the agent can't take the name. */
+static bool make_anew(struct kh_guard *guard, const struct kh_mount *entry, struct kh_err *err)
+{
+	struct stat st, owner;
+	for (int i = 0; i < ABSENT_MS; i++) {
+		struct timespec pause = { .tv_nsec = 1000 * 1000 };
+		if (lstat(entry->target, &st) == 0)
+			return true;
+		(void)nanosleep(&pause, NULL);
+	}
+	if (stat(guard->workspace, &owner) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(guard->workspace));
+	return entry->is_file ? kh_mountpoint_make_file(guard->made, entry->target, "", &owner, err)
+			      : kh_mountpoint_make(guard->made, entry->target, &owner, err);
+}
+
+static bool restore(struct kh_guard *guard, const struct kh_mount *entry, pid_t engine,
+		    struct kh_err *err)
+{
+	/* A folder above protected files: all that lay in it is open now. */
+	if (entry->kind == KH_MOUNT_WRITE)
+		return kh_err_set(err, KH_ERR_SYSTEM,
+				  "%s was replaced on the host; the sandbox was ended, since what "
+				  "is protected there was not any more",
+				  kh_esc_str(entry->target));
+	for (int i = 0; i < ROUNDS; i++) {
+		/* What is masked and was removed may be made by the agent: it is its own then. */
+		struct stat st;
+		if (entry->kind == KH_MOUNT_EMPTY && lstat(entry->target, &st) != 0)
+			return true;
+		if (!make_anew(guard, entry, err))
+			return false;
+		if (lay_again(entry, engine))
+			return true;
+	}
+	return kh_err_set(err, KH_ERR_SYSTEM,
+			  "%s was replaced on the host and could not be protected again; the "
+			  "sandbox was ended",
+			  kh_esc_str(entry->target));
+}
+
+/* Something was missed: whatever needs it is laid again. */
+static bool restore_all(struct kh_guard *guard, pid_t engine, struct kh_err *err)
+{
+	for (size_t i = 0; i < guard->view->n; i++) {
+		const struct kh_mount *entry = &guard->view->list[i];
+		bool ours = is_below(entry->target, guard->workspace) &&
+			    (entry->kind == KH_MOUNT_READ || entry->kind == KH_MOUNT_BLANK);
+		if (ours && !restore(guard, entry, engine, err))
+			return false;
+	}
+	return true;
+}
+
+bool kh_guard_look(struct kh_guard *guard, pid_t engine, struct kh_err *err)
+{
+	union {
+		struct inotify_event event;
+		char bytes[8192];
+	} buffer;
+	ssize_t n;
+	while ((n = read(guard->fd, buffer.bytes, sizeof(buffer))) > 0) {
+		for (ssize_t at = 0; at < n;) {
+			const struct inotify_event *event =
+				(const struct inotify_event *)(const void *)(buffer.bytes + at);
+			at += (ssize_t)(sizeof(*event) + event->len);
+			if ((event->mask & IN_Q_OVERFLOW) && !restore_all(guard, engine, err))
+				return false;
+			const struct kh_guard_watch *watch = watch_of(guard, event->wd);
+			const struct kh_mount *entry =
+				watch && event->len ? entry_of(guard, watch->folder, event->name)
+						    : NULL;
+			if (entry && !restore(guard, entry, engine, err))
+				return false;
+		}
+	}
+	return true;
+}
