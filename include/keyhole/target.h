@@ -40,8 +40,9 @@ struct kh_target {
 /*
  * origin-form, absolute-form (http and https) and `*` for OPTIONS. Refused: dot segments (plain or
  * encoded, also those that %2F and %5C would make), a backslash, an encoded control byte or NUL, a
- * bad percent escape, a fragment, userinfo, any byte outside RFC 3986's (space, quotes, <>, ^, `,
- * {|}, ≥ 0x80), in the path and the query. CONNECT's target is kh_authority_parse's affair.
+ * bad percent escape, a fragment, userinfo, any byte outside RFC 3986's (space, quotes, <>,
+ * ≥ 0x80) in the path and the query; ^, `, {|} in the path (in a query browsers send them raw).
+ * CONNECT's target is kh_authority_parse's affair.
  */
 bool kh_target_parse(struct kh_target *out, struct kh_slice method, struct kh_slice target,
 		     struct kh_err *err);

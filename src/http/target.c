@@ -21,11 +21,12 @@ static bool refuse(struct kh_err *err, struct kh_slice text, const char *why)
 			  kh_esc(kh_authority_shown(kh_slice_sub(text, 0, end))), why);
 }
 
-/* RFC 3986's query, and the brackets that many clients send as they are. */
+/* RFC 3986's query, and what browsers, curl and Node's fetch send in it as it is (WHATWG URL); no
+ * rule looks into it. */
 static bool is_query_byte(char c)
 {
 	return kh_is_alpha(c) || kh_is_digit(c) ||
-	       (c != '\0' && strchr("-._~!$&'()*+,;=:@/?%[]", c) != NULL);
+	       (c != '\0' && strchr("-._~!$&'()*+,;=:@/?%[]|{}^`", c) != NULL);
 }
 
 static bool check_query(struct kh_slice query, struct kh_slice target, struct kh_err *err)

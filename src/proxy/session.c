@@ -80,34 +80,41 @@ static bool flush_both(struct kh_session *session)
 	return false;
 }
 
-static bool is_full(const struct kh_session *session)
+/* What was read waits for what is to be written. */
+static bool is_blocked(const struct kh_session *session)
 {
 	const struct kh_exchange *x = session->exchange;
 
-	return kh_leg_is_full(&session->down) || (x && x->up && kh_leg_is_full(&x->up->leg));
+	if (kh_buf_len(&session->in) == 0)
+		return false;
+	if (session->state == KH_SESSION_EXCHANGE)
+		return x->up && kh_leg_is_full(&x->up->leg);
+	if (session->state == KH_SESSION_TUNNEL)
+		return kh_buf_len(&session->down.out) > 0;
+	return session->state == KH_SESSION_HEAD && kh_leg_is_full(&session->down);
 }
 
 void kh_session_turn(struct kh_session *session)
 {
 	enum kh_session_state state;
 	size_t left;
+	bool blocked;
 
 	if (session->state == KH_SESSION_DEAD)
 		return;
-	/* What is written makes room for more of what was read, and no event would say so. But
-	 * while there is room nothing is written, so that a head and its content leave as one
-	 * record. */
+	/* Taken first and written then, so that a head and its content leave together. What was
+	 * written may make room for more of what was read, and no event would say so. */
 	do {
-		if (is_full(session) && !flush_both(session))
-			return;
 		state = session->state;
 		left = kh_buf_len(&session->in);
 		kh_session_process(session);
 		if (session->state == KH_SESSION_DEAD)
 			return;
-	} while (session->state != state || kh_buf_len(&session->in) != left);
-	if (!flush_both(session))
-		return;
+		blocked = is_blocked(session);
+		if (!flush_both(session))
+			return;
+	} while (session->state != state || kh_buf_len(&session->in) != left ||
+		 (blocked && !is_blocked(session)));
 	if (session->state == KH_SESSION_LINGER && kh_buf_len(&session->down.out) == 0 &&
 	    !session->fin_sent) {
 		session->fin_sent = true;

@@ -97,13 +97,25 @@ static void test_what_could_climb_is_refused(void **state)
 	}
 }
 
+static void test_what_browsers_send_raw_in_a_query_is_taken(void **state)
+{
+	(void)state;
+	struct kh_target target;
+	struct kh_err err = KH_ERR_INIT;
+	assert_true(
+		kh_target_parse(&target, KH_SLICE("GET"), KH_SLICE("/w?titles=A|B&x={}^`"), &err));
+	assert_true(kh_slice_eq(target.raw, KH_SLICE("/w?titles=A|B&x={}^`")));
+	assert_true(kh_slice_eq(target.query, KH_SLICE("titles=A|B&x={}^`")));
+	kh_target_fini(&target);
+}
+
 static void test_what_no_uri_holds_is_refused(void **state)
 {
 	static const char *const texts[] = {
 		"",	  "a",	    "a/b",   "?a",	 "/a b",      "/a#b",	     "/a?b#c",
 		"/a%",	  "/a%2",   "/a%zz", "/a%0a",	 "/a%00",     "/a%7F",	     "/a?b%",
 		"/a?%g0", "/a?b c", "/a\"",  "/a<b",	 "/a^b",      "/a`b",	     "/a{b}",
-		"/a|b",	  "/a?b|c", "/a?\"", "/a?b\\c",	 "/\xc3\xa9", "/a?\xc3\xa9", "/a?\x7f",
+		"/a|b",	  "/a?b<c", "/a?\"", "/a?b\\c",	 "/\xc3\xa9", "/a?\xc3\xa9", "/a?\x7f",
 		"/a\x01", "*",	    "**",    "/a?b\x01",
 	};
 	struct kh_target target;
@@ -348,6 +360,7 @@ int main(void)
 		cmocka_unit_test(test_origin_form),
 		cmocka_unit_test(test_what_could_climb_is_refused),
 		cmocka_unit_test(test_what_no_uri_holds_is_refused),
+		cmocka_unit_test(test_what_browsers_send_raw_in_a_query_is_taken),
 		cmocka_unit_test(test_absolute_form),
 		cmocka_unit_test(test_bad_absolute_form),
 		cmocka_unit_test(test_asterisk_goes_with_options),
