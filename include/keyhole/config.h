@@ -103,6 +103,9 @@ struct kh_credential_config {
 	char *preset;
 	/* Set by the keeper at start and carried in the snapshot: the source gave a value. */
 	bool present;
+	/* The password of upstream.proxy: no rule can name it, it sets no field, and its only host
+	 * is that proxy's. */
+	bool of_proxy;
 };
 
 struct kh_tenant_config {
@@ -124,6 +127,17 @@ struct kh_listener_config {
 struct kh_pin {
 	struct kh_host host;
 	struct kh_sockaddr addr;
+};
+
+/* upstream.proxy: an HTTP proxy through which upstreams are reached, by CONNECT. */
+struct kh_proxy_config {
+	struct kh_host host; /* kind NONE: there is none */
+	uint16_t port;
+	char *username;			  /* with a password, or NULL */
+	struct kh_host_pattern *no_proxy; /* dialled directly all the same */
+	size_t n_no_proxy;
+	bool resolve_locally; /* judge the target's addresses and name one of them to the proxy */
+	struct kh_where where;
 };
 
 enum kh_durability { KH_DURABILITY_WRITTEN = 0, KH_DURABILITY_SYNCED };
@@ -158,6 +172,7 @@ struct kh_config {
 	size_t n_allow_addresses;
 	struct kh_sockaddr *nameservers; /* none: those of /etc/resolv.conf */
 	size_t n_nameservers;
+	struct kh_proxy_config proxy; /* upstream.proxy */
 
 	char *audit_path; /* NULL: the command chooses */
 	enum kh_durability durability;
@@ -230,6 +245,8 @@ const char *kh_preset_dir(void);
 void kh_config_inspect(const struct kh_config *config, struct kh_diagnostics *diags);
 /* Prints each as "file:line:column: error: text", one write a line. `config` may be NULL. */
 void kh_diagnostics_print(const struct kh_diagnostics *d, const struct kh_config *config, int fd);
+/* Index of the password of upstream.proxy among the credentials, -1 when there is none. */
+int kh_config_proxy_password(const struct kh_config *config);
 /* Index of a tenant by name, -1 when there is none. */
 int kh_config_tenant(const struct kh_config *config, const char *name);
 

@@ -42,6 +42,7 @@
 	X(TLS_CERTIFICATE, 502, "tls_certificate_error", "tls_certificate") \
 	X(TLS_PROTOCOL, 502, "tls_protocol_error", "tls_protocol") \
 	X(TLS_TIMEOUT, 504, "connection_timeout", "tls_timeout") \
+	X(UP_PROXY, 502, "destination_unavailable", "upstream_proxy") \
 	X(UP_CLOSED, 502, "connection_terminated", "upstream_closed") \
 	X(RESPONSE_MALFORMED, 502, "http_protocol_error", "malformed_response") \
 	X(RESPONSE_HEAD_TOO_LARGE, 502, "http_response_header_section_size", "response_head_size") \

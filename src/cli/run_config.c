@@ -185,6 +185,11 @@ bool kh_run_env_check(const struct kh_run_options *options, const struct kh_conf
 			const struct kh_credential_config *c = &config->credentials[j];
 			bool source =
 				c->source == KH_SOURCE_ENV && strcmp(c->source_name, name) == 0;
+			if (source && c->of_proxy)
+				return kh_err_set(err, KH_ERR_USAGE,
+						  "--env %s: holds the password of upstream.proxy, "
+						  "and no sandbox gets it",
+						  kh_esc_str(name));
 			if (source || (c->env_name && strcmp(c->env_name, name) == 0))
 				return kh_err_set(err, KH_ERR_USAGE,
 						  "--env %s: belongs to the credential %s, and the "

@@ -121,6 +121,8 @@ void kh_config_free(struct kh_config *config)
 	free(config->pins);
 	free(config->allow_addresses);
 	free(config->nameservers);
+	free(config->proxy.username);
+	free(config->proxy.no_proxy);
 	free(config->audit_path);
 	free(config->credentials);
 	free(config->tenants);
@@ -139,7 +141,16 @@ int kh_config_tenant(const struct kh_config *config, const char *name)
 int kh_config_credential(const struct kh_config *config, struct kh_slice name)
 {
 	for (size_t i = 0; i < config->n_credentials; i++)
-		if (kh_slice_eq(kh_slice_str(config->credentials[i].name), name))
+		if (!config->credentials[i].of_proxy &&
+		    kh_slice_eq(kh_slice_str(config->credentials[i].name), name))
+			return (int)i;
+	return -1;
+}
+
+int kh_config_proxy_password(const struct kh_config *config)
+{
+	for (size_t i = 0; i < config->n_credentials; i++)
+		if (config->credentials[i].of_proxy)
 			return (int)i;
 	return -1;
 }

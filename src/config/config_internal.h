@@ -178,6 +178,19 @@ void kh_read_source_file(struct kh_reader *, const struct kh_option *, const str
 			 void *);
 void kh_read_fields(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
 void kh_read_hosts(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+/* up_proxy.c: upstream.proxy. */
+void kh_read_proxy_url(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+		       void *);
+void kh_read_proxy_password_env(struct kh_reader *, const struct kh_option *,
+				const struct kh_node *, void *);
+void kh_read_proxy_password_file(struct kh_reader *, const struct kh_option *,
+				 const struct kh_node *, void *);
+void kh_read_no_proxy(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+const char *kh_value_check_username(struct kh_slice text);
+void kh_config_check_proxy(struct kh_reader *reader);
+/* The pattern of exactly this host. */
+struct kh_host_pattern kh_host_pattern_of(const struct kh_host *host);
+
 void *kh_credential_add(struct kh_reader *, void *parent, const struct kh_node *);
 void kh_credential_done(struct kh_reader *, void *parent, void *item, const struct kh_node *);
 

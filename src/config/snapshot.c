@@ -69,6 +69,7 @@ static bool put_credential(struct kh_buf *out, const struct kh_credential_config
 		  kh_wire_put_str(out, credential->placeholder_prefix) &&
 		  kh_wire_put_str(out, credential->placeholder_alphabet) &&
 		  kh_wire_put_u8(out, credential->present) &&
+		  kh_wire_put_u8(out, credential->of_proxy) &&
 		  kh_wire_put_u32(out, (uint32_t)credential->n_fields);
 	for (size_t i = 0; ok && i < credential->n_fields; i++)
 		ok = kh_wire_put_str(out, credential->fields[i].name) &&
@@ -87,6 +88,21 @@ static bool put_listener(struct kh_buf *out, const struct kh_listener_config *li
 	       kh_wire_put_str(out, listener->unix_path) && put_where(out, &listener->where);
 }
 
+static bool put_proxy(struct kh_buf *out, const struct kh_proxy_config *proxy)
+{
+	bool there = proxy->host.kind != KH_HOST_NONE;
+	bool ok = kh_wire_put_u8(out, there);
+	if (!ok || !there)
+		return ok;
+	ok = kh_wire_put_bytes(out, kh_host_view(&proxy->host)) &&
+	     kh_wire_put_u16(out, proxy->port) && kh_wire_put_str(out, proxy->username) &&
+	     kh_wire_put_u8(out, proxy->resolve_locally) && put_where(out, &proxy->where) &&
+	     kh_wire_put_u32(out, (uint32_t)proxy->n_no_proxy);
+	for (size_t i = 0; ok && i < proxy->n_no_proxy; i++)
+		ok = put_pattern(out, &proxy->no_proxy[i]);
+	return ok;
+}
+
 static bool put_upstream(struct kh_buf *out, const struct kh_config *config)
 {
 	bool ok = kh_wire_put_u8(out, config->upstream_system_roots) &&
@@ -100,7 +116,7 @@ static bool put_upstream(struct kh_buf *out, const struct kh_config *config)
 	ok = ok && kh_wire_put_u32(out, (uint32_t)config->n_nameservers);
 	for (size_t i = 0; ok && i < config->n_nameservers; i++)
 		ok = put_sockaddr(out, &config->nameservers[i]);
-	return ok;
+	return ok && put_proxy(out, &config->proxy);
 }
 
 /* The scalars that the worker needs, in one order for both ways. */
@@ -257,6 +273,8 @@ static bool may_carry(const struct kh_config *config, const struct kh_rule *rule
 	if (index >= config->n_credentials)
 		return false;
 	const struct kh_credential_config *credential = &config->credentials[index];
+	if (credential->of_proxy)
+		return false;
 	for (size_t i = 0; i < credential->n_hosts; i++)
 		if (kh_host_pattern_covers(&credential->hosts[i], &rule->host))
 			return true;
@@ -297,6 +315,17 @@ static void read_rules(struct in *in, struct kh_rules *rules)
 	}
 }
 
+/* One at most, of a proxy that is there, and for it alone. */
+static void check_proxy_password(struct in *in, const struct kh_credential_config *credential)
+{
+	const struct kh_config *config = in->config;
+	struct kh_host_pattern own = kh_host_pattern_of(&config->proxy.host);
+	if (kh_config_proxy_password(config) != credential - config->credentials ||
+	    !config->proxy.username || credential->n_fields != 0 || credential->n_hosts != 1 ||
+	    !kh_host_pattern_covers(&own, &credential->hosts[0]))
+		in->r.bad = true;
+}
+
 static void read_credential(struct in *in, struct kh_credential_config *credential)
 {
 	credential->name = text(in);
@@ -306,6 +335,7 @@ static void read_credential(struct in *in, struct kh_credential_config *credenti
 	credential->placeholder_prefix = kh_wire_str(&in->r);
 	credential->placeholder_alphabet = kh_wire_str(&in->r);
 	credential->present = flag(in);
+	credential->of_proxy = flag(in);
 	uint32_t n = kh_wire_count(&in->r, MOST_FIELDS);
 	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
 		struct kh_credential_field *field =
@@ -325,9 +355,35 @@ static void read_credential(struct in *in, struct kh_credential_config *credenti
 		if (slot && slot->match == KH_MATCH_ANY)
 			in->r.bad = true;
 	}
+	if (credential->of_proxy) {
+		check_proxy_password(in, credential);
+		return;
+	}
 	/* Nowhere to go, or nothing to set: no such credential was ever accepted. */
 	if (credential->n_hosts == 0 || credential->n_fields == 0)
 		in->r.bad = true;
+}
+
+static void read_proxy(struct in *in)
+{
+	struct kh_proxy_config *proxy = &in->config->proxy;
+	if (!flag(in))
+		return;
+	proxy->host = host(in);
+	proxy->port = kh_wire_u16(&in->r);
+	proxy->username = kh_wire_str(&in->r);
+	proxy->resolve_locally = flag(in);
+	proxy->where = where(in);
+	if (proxy->port == 0 ||
+	    (proxy->username && kh_value_check_username(kh_slice_str(proxy->username))))
+		in->r.bad = true;
+	uint32_t n = kh_wire_count(&in->r, MOST_LISTED);
+	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
+		struct kh_host_pattern *slot =
+			add(in, &proxy->no_proxy, &proxy->n_no_proxy, sizeof(*slot));
+		if (slot)
+			*slot = pattern(in);
+	}
 }
 
 static void read_upstream(struct in *in)
@@ -358,6 +414,7 @@ static void read_upstream(struct in *in)
 		if (slot)
 			*slot = address(in);
 	}
+	read_proxy(in);
 }
 
 static void read_tenants(struct in *in)
@@ -424,6 +481,9 @@ static void read_all(struct in *in)
 		if (credential)
 			read_credential(in, credential);
 	}
+	/* One without the other would make a proxy's answer to nobody. */
+	if (!in->config->proxy.username != (kh_config_proxy_password(in->config) < 0))
+		in->r.bad = true;
 	read_rules(in, &config->site);
 	read_tenants(in);
 	read_listeners(in);

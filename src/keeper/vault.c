@@ -128,7 +128,11 @@ static bool read_named(struct kh_vault *vault, struct kh_err *err)
 	(void)each_rule(config, mark_named, named);
 	for (size_t i = 0; i < config->n_credentials; i++) {
 		config->credentials[i].present = false;
-		if (named[i] && read_slot(vault, i, err) == KH_SOURCE_REFUSED)
+		if (!named[i] && !config->credentials[i].of_proxy)
+			continue;
+		enum kh_source_result result = read_slot(vault, i, err);
+		if (result == KH_SOURCE_REFUSED ||
+		    (result == KH_SOURCE_ABSENT && config->credentials[i].of_proxy))
 			return false;
 	}
 	struct check check = { config, err };

@@ -224,8 +224,10 @@ void kh_exchange_recheck(struct kh_exchange *x)
 			kh_exchange_fail(x, &err);
 		return;
 	}
-	if (kh_request_is_allowed(x, now))
+	if (kh_request_is_allowed(x, now)) {
+		kh_up_recheck(x);
 		return;
+	}
 	kh_err_set(&err, KH_ERR_NO_RULE, "the rules changed while it ran, and no longer allow it");
 	kh_exchange_fail(x, &err);
 }

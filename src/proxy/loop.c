@@ -221,6 +221,9 @@ static void deliver(struct kh_loop *loop, const struct kh_mail *mail)
 			   session->exchange->gen->number == mail->generation &&
 			   session->exchange->credential_index == mail->index) {
 			kh_exchange_secret_came(session->exchange);
+		} else if (session->exchange && session->exchange->up) {
+			kh_up_proxy_password_came(session->exchange->up, mail->generation,
+						  mail->index);
 		}
 	}
 }

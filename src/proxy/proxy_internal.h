@@ -200,7 +200,9 @@ struct kh_up_key {
 
 enum kh_up_state {
 	KH_UP_RESOLVING = 1,
+	KH_UP_PASSWORD, /* the keeper was asked for upstream.proxy's */
 	KH_UP_DIALING,
+	KH_UP_TUNNEL, /* upstream.proxy was asked for it (up_proxy.c) */
 	KH_UP_HANDSHAKE,
 	KH_UP_BUSY, /* belongs to an exchange */
 	KH_UP_IDLE, /* in the pool */
@@ -218,6 +220,7 @@ struct kh_up {
 	struct kh_lookup *lookup;
 	struct kh_door *resolving_for; /* while there is a lookup */
 	struct kh_dial *dial;
+	struct kh_up_proxy *proxy; /* on the way through upstream.proxy; NULL: direct, or there */
 	struct kh_leg leg;
 	struct kh_buf in;
 	struct kh_h1 *h1;
@@ -321,6 +324,26 @@ void kh_up_release(struct kh_up *up, bool keep);
 void kh_up_close(struct kh_up *up);
 void kh_up_tick(struct kh_loop *loop);
 void kh_up_close_idle(struct kh_loop *loop);
+/* Other rules are in force: what waits for an answer to the old ones begins again. */
+void kh_up_recheck(struct kh_exchange *x);
+/* The making of it has failed: the exchange does. Last thing that a callback does. */
+void kh_up_failed(struct kh_up *up, const struct kh_err *err);
+/* Within the listener's share. Return: false without memory or above that. `cb` begins with
+ * kh_up_forget_lookup. */
+bool kh_up_look_up(struct kh_up *up, const struct kh_host *host, uint16_t port, kh_lookup_cb *cb);
+void kh_up_forget_lookup(struct kh_up *up);
+void kh_up_dial(struct kh_up *up, const struct kh_addresses *addresses);
+/* The bytes of `leg` reach the upstream: TLS where that is due, then the exchange. */
+void kh_up_connected(struct kh_up *up);
+
+/* up_proxy.c: the way there through upstream.proxy */
+bool kh_up_proxy_is_for(const struct kh_config *config, const struct kh_host *host);
+/* Return: false with `err`; the caller fails the connection. */
+bool kh_up_proxy_begin(struct kh_up *up, struct kh_err *err);
+void kh_up_proxy_dialled(struct kh_up *up);
+void kh_up_proxy_event(struct kh_up *up, unsigned events);
+void kh_up_proxy_password_came(struct kh_up *up, uint32_t generation, uint16_t index);
+void kh_up_proxy_end(struct kh_up *up);
 
 /* denial.c: refusals that an agent can use */
 /* Puts a whole response into `out`. `x` may be NULL (nothing could be read). Return: false without

@@ -3,6 +3,8 @@
  *
  * RESOLVING ─▶ DIALING ─▶ HANDSHAKE ─▶ BUSY ─▶ IDLE ─▶ BUSY … ─▶ DEAD
  *
+ * Where upstream.proxy stands in between, up_proxy.c has the part before HANDSHAKE.
+ *
  * A kept connection serves only requests of the same key: tenant, credential, scheme, host and port
  * (and the same sandbox where its own authentication rides along). The pool is one thread's. Before
  * a kept connection is used it is looked at: an end or a byte that nobody asked for takes it out.
@@ -50,7 +52,7 @@ static void free_up(struct kh_grave *grave)
 }
 
 /* The lookup is over. */
-static void forget_lookup(struct kh_up *up)
+void kh_up_forget_lookup(struct kh_up *up)
 {
 	if (up->lookup)
 		up->resolving_for->resolving--;
@@ -71,8 +73,9 @@ void kh_up_close(struct kh_up *up)
 		kh_lookup_cancel(up->lookup);
 	if (up->dial)
 		kh_dial_cancel(up->dial);
-	forget_lookup(up);
+	kh_up_forget_lookup(up);
 	up->dial = NULL;
+	kh_up_proxy_end(up);
 	if (up->leg.stream)
 		kh_stream_watch(up->leg.stream, 0);
 	kh_loop_bury(up->loop, &up->grave, free_up);
@@ -152,7 +155,7 @@ static struct kh_up *take_idle(struct kh_loop *loop, const struct kh_up_key *key
 	return NULL;
 }
 
-static void failed(struct kh_up *up, const struct kh_err *err)
+void kh_up_failed(struct kh_up *up, const struct kh_err *err)
 {
 	struct kh_exchange *x = up->exchange;
 	struct kh_session *session = x->session;
@@ -187,12 +190,16 @@ static void on_stream(struct kh_stream *stream, unsigned events, void *arg)
 	}
 	if (!x)
 		return;
+	if (up->state == KH_UP_TUNNEL) {
+		kh_up_proxy_event(up, events);
+		return;
+	}
 	if (events & KH_STREAM_HANDSHAKE_DONE) {
 		ready(up);
 		return;
 	}
 	if (events & KH_STREAM_HANDSHAKE_FAILED) {
-		failed(up, kh_stream_error(stream));
+		kh_up_failed(up, kh_stream_error(stream));
 		return;
 	}
 	struct kh_session *session = x->session;
@@ -203,26 +210,11 @@ static void on_stream(struct kh_stream *stream, unsigned events, void *arg)
 	kh_session_turn(session);
 }
 
-static void on_dialled(int fd, const struct kh_sockaddr *peer, const struct kh_err *err, void *arg)
+void kh_up_connected(struct kh_up *up)
 {
-	struct kh_up *up = arg;
 	struct kh_err none = KH_ERR_INIT;
 	char key[SESSION_KEY_BYTES];
 
-	up->loop->now_ms = kh_clock_mono_ms();
-	up->dial = NULL;
-	if (fd < 0) {
-		failed(up, err);
-		return;
-	}
-	kh_sockaddr_format(peer, up->peer);
-	up->leg.stream = kh_stream_new(up->loop->base, fd, on_stream, up);
-	if (!up->leg.stream) {
-		close(fd);
-		kh_err_set(&none, KH_ERR_NO_MEMORY, "no memory for a connection");
-		failed(up, &none);
-		return;
-	}
 	if (up->key.scheme == KH_SCHEME_HTTP) {
 		ready(up);
 		return;
@@ -235,11 +227,39 @@ static void on_dialled(int fd, const struct kh_sockaddr *peer, const struct kh_e
 				   up->loop->sessions, key,
 				   up->loop->gen->config->timeouts.handshake)) {
 		kh_err_set(&none, KH_ERR_NO_MEMORY, "no memory for a TLS connection");
-		failed(up, &none);
+		kh_up_failed(up, &none);
 	}
 }
 
-static void dial(struct kh_up *up, const struct kh_addresses *addresses)
+static void on_dialled(int fd, const struct kh_sockaddr *peer, const struct kh_err *err, void *arg)
+{
+	struct kh_up *up = arg;
+	struct kh_err why = KH_ERR_INIT;
+
+	up->loop->now_ms = kh_clock_mono_ms();
+	up->dial = NULL;
+	if (fd < 0) {
+		why = *err;
+		if (up->proxy)
+			kh_err_wrap(&why, "upstream proxy");
+		kh_up_failed(up, &why);
+		return;
+	}
+	kh_sockaddr_format(peer, up->peer);
+	up->leg.stream = kh_stream_new(up->loop->base, fd, on_stream, up);
+	if (!up->leg.stream) {
+		close(fd);
+		kh_err_set(&why, KH_ERR_NO_MEMORY, "no memory for a connection");
+		kh_up_failed(up, &why);
+		return;
+	}
+	if (up->proxy)
+		kh_up_proxy_dialled(up);
+	else
+		kh_up_connected(up);
+}
+
+void kh_up_dial(struct kh_up *up, const struct kh_addresses *addresses)
 {
 	const struct kh_config *config = up->loop->gen->config;
 	struct kh_err err = KH_ERR_INIT;
@@ -250,7 +270,7 @@ static void dial(struct kh_up *up, const struct kh_addresses *addresses)
 			      config->n_allow_addresses, config->timeouts.connect, on_dialled, up);
 	if (!up->dial) {
 		kh_err_set(&err, KH_ERR_NO_MEMORY, "no memory for a connection");
-		failed(up, &err);
+		kh_up_failed(up, &err);
 	}
 }
 
@@ -259,11 +279,11 @@ static void on_resolved(const struct kh_addresses *addresses, const struct kh_er
 	struct kh_up *up = arg;
 
 	up->loop->now_ms = kh_clock_mono_ms();
-	forget_lookup(up);
+	kh_up_forget_lookup(up);
 	if (addresses)
-		dial(up, addresses);
+		kh_up_dial(up, addresses);
 	else
-		failed(up, err);
+		kh_up_failed(up, err);
 }
 
 static struct kh_up *new_up(struct kh_loop *loop, const struct kh_up_key *key)
@@ -283,14 +303,16 @@ static struct kh_up *new_up(struct kh_loop *loop, const struct kh_up_key *key)
 	return NULL;
 }
 
-static bool look_up(struct kh_up *up, struct kh_door *door)
+bool kh_up_look_up(struct kh_up *up, const struct kh_host *host, uint16_t port, kh_lookup_cb *cb)
 {
 	struct kh_loop *loop = up->loop;
+	struct kh_door *door = up->exchange->session->door;
 
+	up->state = KH_UP_RESOLVING;
 	if (door->resolving >= KH_LIMIT_RESOLVES_PER_LISTENER)
 		return false;
-	up->lookup = kh_resolver_lookup(loop->resolver, &up->key.host, up->key.port,
-					loop->gen->config->timeouts.resolve, on_resolved, up);
+	up->lookup = kh_resolver_lookup(loop->resolver, host, port,
+					loop->gen->config->timeouts.resolve, cb, up);
 	if (!up->lookup)
 		return false;
 	up->resolving_for = door;
@@ -320,10 +342,26 @@ void kh_up_acquire(struct kh_exchange *x, bool fresh)
 	if (up) {
 		x->up = up;
 		up->exchange = x;
-		up->state = KH_UP_RESOLVING;
-		if (look_up(up, x->session->door))
+		if (kh_up_proxy_is_for(loop->gen->config, &key.host)
+			    ? kh_up_proxy_begin(up, &err)
+			    : kh_up_look_up(up, &key.host, key.port, on_resolved))
 			return;
 	}
-	kh_err_set(&err, KH_ERR_NO_MEMORY, "too much is being resolved, or no memory is left");
+	if (!err.code)
+		kh_err_set(&err, KH_ERR_NO_MEMORY,
+			   "too much is being resolved, or no memory is left");
 	kh_exchange_up_failed(x, &err);
+}
+
+void kh_up_recheck(struct kh_exchange *x)
+{
+	struct kh_up *up = x->up;
+
+	if (!up || up->state != KH_UP_PASSWORD)
+		return;
+	/* The keeper answers no question of an older configuration. */
+	x->up = NULL;
+	up->exchange = NULL;
+	kh_up_close(up);
+	kh_up_acquire(x, true);
 }

@@ -233,6 +233,70 @@ static void no_message_shows_what_may_be_a_secret(void **state)
 	}
 }
 
+static void the_password_of_a_proxy_is_a_credential_that_no_rule_can_name(void **state)
+{
+	(void)state;
+	struct kh_diagnostics diags;
+	struct kh_config *config =
+		parse("version: 1\nupstream:\n  proxy:\n    url: http://[2001:db8::1]:3128/\n"
+		      "    username: \"a b\"\n    password: { env: P }\n"
+		      "credentials:\n  upstream.proxy:\n    value: { env: Q }\n"
+		      "    header: { x: \"{}\" }\n    hosts: [ a.example ]\n"
+		      "tenants:\n  t:\n    rules:\n"
+		      "      - { allow: \"https://a.example\", credential: upstream.proxy }\n",
+		      &diags);
+	assert_non_null(config);
+	assert_int_equal(config->n_credentials, 2);
+	assert_int_equal(kh_config_proxy_password(config), 0);
+	const struct kh_credential_config *password = &config->credentials[0];
+	assert_true(password->of_proxy);
+	assert_string_equal(password->source_name, "P");
+	assert_null(password->env_name); /* nothing stands in for it in a sandbox */
+	assert_int_equal(password->n_fields, 0);
+	assert_int_equal(password->n_hosts, 1);
+	assert_true(kh_host_pattern_matches(&password->hosts[0], &config->proxy.host));
+	assert_int_equal(password->hosts[0].range.prefix_bits, 128);
+	/* The rule means the one that the file calls so. */
+	assert_int_equal(config->tenants[0].rules.list[0].credentials[0], 1);
+	assert_int_equal(config->proxy.port, 3128);
+	assert_false(config->proxy.resolve_locally);
+	kh_config_free(config);
+	kh_diagnostics_fini(&diags);
+}
+
+static void no_message_about_a_proxy_shows_what_may_be_a_password(void **state)
+{
+	(void)state;
+	static const char *const mistakes[] = {
+		"url: http://me:" KEY "@p.example:1",
+		"url: http://me:" KEY "@p.example",
+		"url: http://p.example:" KEY,
+		"url: http://" KEY,
+		"url: [ " KEY " ]",
+		"url: http://p.example:1, username: \"me:" KEY "\", password: { env: P }",
+		"url: http://p.example:1, username: [ " KEY " ], password: { env: P }",
+		"url: http://p.example:1, username: me, password: " KEY,
+		"url: http://p.example:1, username: me, password: [ " KEY " ]",
+		"url: http://p.example:1, username: me, password: { env: " KEY " }",
+		"url: http://p.example:1, username: me, password: { " KEY " }",
+		"url: http://p.example:1, username: me, password: { literal: " KEY " }",
+		"url: http://p.example:1, username: me, password: { env: A, file: " KEY " }",
+		"url: http://p.example:1, " KEY ": 1",
+		"url: http://p.example:1, pass: " KEY,
+	};
+	for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+		char yaml[512];
+		struct kh_diagnostics diags;
+		(void)snprintf(yaml, sizeof(yaml),
+			       "version: 1\nupstream: { proxy: { %s } }\n" TENANT, mistakes[i]);
+		if (parse(yaml, &diags))
+			fail_msg("%s is taken", mistakes[i]);
+		if (strstr(printed(&diags), "Zm9vYmFy"))
+			fail_msg("%s is shown: %s", mistakes[i], printed(&diags));
+		kh_diagnostics_fini(&diags);
+	}
+}
+
 static void a_literal_secret_is_told_where_to_go(void **state)
 {
 	(void)state;
@@ -660,6 +724,8 @@ int main(void)
 		cmocka_unit_test(all_errors_are_shown_in_the_order_of_the_file),
 		cmocka_unit_test(a_file_of_mistakes_ends_somewhere),
 		cmocka_unit_test(no_message_shows_what_may_be_a_secret),
+		cmocka_unit_test(the_password_of_a_proxy_is_a_credential_that_no_rule_can_name),
+		cmocka_unit_test(no_message_about_a_proxy_shows_what_may_be_a_password),
 		cmocka_unit_test(a_literal_secret_is_told_where_to_go),
 		cmocka_unit_test(a_credential_never_goes_beyond_its_hosts),
 		cmocka_unit_test(presets_make_a_configuration),

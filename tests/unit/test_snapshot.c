@@ -24,6 +24,12 @@ static const char full[] =
 	"  resolve: { api.example.com: \"127.0.0.1:9443\", v6.example.com: \"[::1]:9444\" }\n"
 	"  allow_addresses: [ 127.0.0.0/8, \"::1\" ]\n"
 	"  nameservers: [ 192.0.2.1, \"[2001:db8::1]:5353\" ]\n"
+	"  proxy:\n"
+	"    url: http://api.example.com:3128\n"
+	"    username: me\n"
+	"    password: { file: /secret-place/password }\n"
+	"    no_proxy: [ \"*.direct.example.com\", 10.0.0.0/8 ]\n"
+	"    resolve_locally: true\n"
 	"audit: { file: /secret-place/audit.jsonl, durability: synced }\n"
 	"credentials:\n"
 	"  k1:\n"
@@ -92,7 +98,7 @@ static void what_the_worker_needs_comes_through(void **state)
 {
 	(void)state;
 	struct kh_config *config = config_of(full);
-	config->credentials[1].present = true;
+	config->credentials[2].present = true;
 	struct kh_buf bytes = bytes_of(config);
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_config *back = kh_config_decode(kh_buf_view(&bytes), &err);
@@ -121,22 +127,30 @@ static void what_the_worker_needs_comes_through(void **state)
 	assert_memory_equal(back->allow_addresses, config->allow_addresses,
 			    2 * sizeof(struct kh_cidr));
 	assert_int_equal(back->n_nameservers, 2);
+	assert_true(kh_host_eq(&back->proxy.host, &config->proxy.host));
+	assert_int_equal(back->proxy.port, 3128);
+	assert_string_equal(back->proxy.username, "me");
+	assert_true(back->proxy.resolve_locally);
+	assert_int_equal(back->proxy.n_no_proxy, 2);
+	assert_memory_equal(back->proxy.no_proxy, config->proxy.no_proxy,
+			    2 * sizeof(struct kh_host_pattern));
+	assert_int_equal(kh_config_proxy_password(back), 0);
 	assert_int_equal(back->n_files, config->n_files);
 	assert_int_equal(back->n_listeners, 2);
 	assert_int_equal(back->listeners[1].tenant, 1);
 	assert_string_equal(back->listeners[0].sandbox, "a");
 	assert_string_equal(back->listeners[1].sandbox, "box-2");
-	assert_int_equal(back->n_credentials, 2);
-	assert_string_equal(back->credentials[0].name, "k1");
-	assert_int_equal(back->credentials[0].n_fields, 2);
-	assert_string_equal(back->credentials[0].fields[0].prefix, "Bearer ");
-	assert_string_equal(back->credentials[0].fields[1].suffix, ">");
-	assert_int_equal(back->credentials[0].n_hosts, 2);
-	assert_memory_equal(back->credentials[0].hosts, config->credentials[0].hosts,
+	assert_int_equal(back->n_credentials, 3);
+	assert_string_equal(back->credentials[1].name, "k1");
+	assert_int_equal(back->credentials[1].n_fields, 2);
+	assert_string_equal(back->credentials[1].fields[0].prefix, "Bearer ");
+	assert_string_equal(back->credentials[1].fields[1].suffix, ">");
+	assert_int_equal(back->credentials[1].n_hosts, 2);
+	assert_memory_equal(back->credentials[1].hosts, config->credentials[1].hosts,
 			    2 * sizeof(struct kh_host_pattern));
-	assert_string_equal(back->credentials[0].env_name, "API_KEY");
-	assert_false(back->credentials[0].present);
-	assert_true(back->credentials[1].present);
+	assert_string_equal(back->credentials[1].env_name, "API_KEY");
+	assert_false(back->credentials[1].present);
+	assert_true(back->credentials[2].present);
 	assert_same_rules(&back->site, &config->site);
 	assert_int_equal(back->n_tenants, 2);
 	for (size_t i = 0; i < 2; i++) {
@@ -164,8 +178,8 @@ static void no_source_of_a_secret_and_no_path_but_a_sockets_goes_to_the_worker(v
 		fail();
 		return;
 	}
-	assert_int_equal(back->credentials[0].source, KH_SOURCE_NONE);
-	assert_null(back->credentials[0].source_name);
+	assert_int_equal(back->credentials[1].source, KH_SOURCE_NONE);
+	assert_null(back->credentials[1].source_name);
 	assert_null(back->ca_key_path);
 	assert_null(back->audit_path);
 	assert_string_equal(back->listeners[0].unix_path, config->listeners[0].unix_path);
@@ -208,7 +222,8 @@ static void assert_sound(const struct kh_config *config)
 				assert_true(rule->credentials[j] < config->n_credentials);
 		}
 	for (size_t i = 0; i < config->n_credentials; i++)
-		assert_true(config->credentials[i].n_hosts && config->credentials[i].n_fields);
+		assert_true(config->credentials[i].n_hosts &&
+			    (config->credentials[i].n_fields || config->credentials[i].of_proxy));
 }
 
 static void a_changed_byte_gives_a_sound_configuration_or_none(void **state)
@@ -237,15 +252,15 @@ static void a_changed_byte_gives_a_sound_configuration_or_none(void **state)
 static void a_writer_that_lies_is_not_believed(void **state)
 {
 	(void)state;
-	for (unsigned lie = 0; lie < 10; lie++) {
+	for (unsigned lie = 0; lie < 17; lie++) {
 		struct kh_config *config = config_of(full);
 		struct kh_rule *rule = &config->tenants[0].rules.list[0];
-		struct kh_credential_config *credential = &config->credentials[0];
+		struct kh_credential_config *credential = &config->credentials[1];
 		enum kh_host_match match = credential->hosts[0].match;
 		size_t n_hosts = credential->n_hosts;
 		switch (lie) {
 		case 0:
-			rule->credentials[0] = 2;
+			rule->credentials[0] = 3;
 			break;
 		case 1:
 			rule->client_auth_pass = true; /* beside a credential */
@@ -272,7 +287,28 @@ static void a_writer_that_lies_is_not_believed(void **state)
 			rule->text[strlen(rule->text) - 9] = ' ';
 			break;
 		case 9:
-			rule->credentials[0] = 1; /* which is bound to another host */
+			rule->credentials[0] = 2; /* which is bound to another host */
+			break;
+		case 10:
+			rule->credentials[0] = 0; /* the proxy's password */
+			break;
+		case 11:
+			config->credentials[0].of_proxy = false;
+			break;
+		case 12:
+			config->credentials[1].of_proxy = true; /* another one */
+			break;
+		case 13:
+			config->proxy.host = config->pins[1].host; /* not the password's */
+			break;
+		case 14:
+			config->proxy.host.kind = KH_HOST_NONE; /* a password of no proxy's */
+			break;
+		case 15:
+			config->proxy.port = 0;
+			break;
+		case 16:
+			config->proxy.username[1] = ':';
 			break;
 		default:
 			fail();
