@@ -181,7 +181,8 @@ bench: ## install peers, build, measure keyhole and them: one table (BENCH=quick
 # --- a closer look
 C_FILES := $(sort $(wildcard include/keyhole/*.h src/*/*.[ch] src/*/*/*.[ch] tests/unit/*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch]))
 HEADERS := $(filter %.h,$(C_FILES))
-SH_FILES = $(shell grep -lE '^\#!(/bin/sh|/bin/bash|/usr/bin/env (ba)?sh)' $$(git ls-files -co --exclude-standard 2>/dev/null))
+SH_FILES = $(shell awk 'FNR == 1 && /^\#!(\/bin\/sh|\/bin\/bash|\/usr\/bin\/env (ba)?sh)/ { print FILENAME } { nextfile }' \
+	$$(git ls-files -co --exclude-standard '*.sh' .ci/run deploy tests))
 .PHONY: lint lint-text lint-tidy lint-cppcheck format cov
 lint: lint-text lint-tidy lint-cppcheck ## clang-format, house rules, shellcheck, clang-tidy, cppcheck
 lint-text:

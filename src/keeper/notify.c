@@ -60,7 +60,7 @@ unsigned kh_passed_fds(void)
 /* Is it a listening stream socket of this name? */
 static bool listens_at(int fd, const char *path)
 {
-	struct sockaddr_un name;
+	struct sockaddr_un name = { .sun_family = AF_UNSPEC };
 	socklen_t len = sizeof(name), size = sizeof(int);
 	int type = 0, listening = 0;
 

@@ -108,6 +108,7 @@ static uint64_t compute_deadline(const struct kh_session *session)
 			return kept < now + t->header ? kept : now + t->header;
 		return kept < now + t->idle_down ? kept : now + t->idle_down;
 	case KH_SESSION_EXCHANGE:
+		// NOLINTNEXTLINE(clang-analyzer-core.NullDereference): this state has an exchange
 		if (x->state == KH_EXCHANGE_SECRET)
 			return x->progress_ms + SECRET_MS;
 		if (x->state != KH_EXCHANGE_RELAY)

@@ -112,11 +112,24 @@ static void destroy(struct kh_stream *s)
 	free(s);
 }
 
+/*
+ * OpenSSL before these frees buffers that a half-read record still lies in (CVE-2024-4741). A
+ * distribution may have mended an older one, which can't be seen from here: memory is what that
+ * costs.
+ */
+static bool frees_only_idle_buffers(void)
+{
+	static const unsigned first_patch[] = { 14, 6, 2, 1 }; /* of 3.0, 3.1, 3.2, 3.3 */
+	unsigned minor = OPENSSL_version_minor();
+	return OPENSSL_version_major() > 3 || minor > 3 ||
+	       OPENSSL_version_patch() >= first_patch[minor];
+}
+
 /* SSL_MODE_RELEASE_BUFFERS gives the buffers back after a record. But a read takes a buffer for
  * writing too (for an alert), and an idle connection would keep it: half of what it costs. */
 static void rest(struct kh_stream *s)
 {
-	if (s->state == STREAM_TLS)
+	if (s->state == STREAM_TLS && frees_only_idle_buffers())
 		(void)SSL_free_buffers(s->ssl); /* not those with bytes in them */
 }
 
