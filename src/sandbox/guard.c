@@ -81,7 +81,9 @@ bool kh_guard_begin(struct kh_guard *guard, const struct kh_view *view, const ch
 	guard->workspace = workspace;
 	guard->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (guard->fd < 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "watching the workspace");
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno,
+				  "watching the workspace (is fs.inotify.max_user_instances too "
+				  "low?)");
 	for (size_t i = 0; i < view->n; i++)
 		if (is_below(view->list[i].target, workspace) &&
 		    !watch_parent(guard, view->list[i].target, err))
