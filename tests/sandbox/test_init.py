@@ -350,14 +350,15 @@ def test_a_command_that_is_not_there_or_not_executable(sandbox, workspace):
 def test_signals_reach_the_command_and_its_children(sandbox, signo):
     code = (
         "import os, signal, sys\n"
-        "child = os.fork()\n"
+        "parent = os.getpid()\n"
         "def end(*_):\n"
-        "    if child:\n"
-        "        os.waitpid(child, 0)\n"
-        "    os.write(1, b'parent\\n' if child else b'child\\n')\n"
-        "    os._exit(42 if child else 0)\n"
-        "signal.signal(int(sys.argv[1]), end)\n"
-        "if not child: os.write(1, b'up\\n')\n"
+        "    is_parent = os.getpid() == parent\n"
+        "    if is_parent:\n"
+        "        os.wait()\n"
+        "    os.write(1, b'parent\\n' if is_parent else b'child\\n')\n"
+        "    os._exit(42 if is_parent else 0)\n"
+        "signal.signal(int(sys.argv[1]), end)\n"  # before there is anybody to be up
+        "if not os.fork(): os.write(1, b'up\\n')\n"
         "while True: signal.pause()\n"
     )
     process = sandbox.start("/usr/bin/python3", "-I", "-c", code, str(int(signo)))

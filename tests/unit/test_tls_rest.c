@@ -42,6 +42,12 @@ static void test_a_tunnel_at_rest_gives_its_buffers_back(void **state)
 	static struct pair pairs[PAIRS];
 	static struct world w;
 	(void)state;
+	if (OPENSSL_version_major() == 3 && OPENSSL_version_minor() == 0 &&
+	    OPENSSL_version_patch() < 14) {
+		print_message("OpenSSL %s frees buffers that are in use, so it is not asked to\n",
+			      OpenSSL_version(OPENSSL_VERSION_STRING));
+		skip();
+	}
 	world_init(&w);
 	world_trust(&w, kh_ca_pem(w.ca));
 	world_mint(&w, "api.example.com");
