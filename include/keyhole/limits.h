@@ -75,8 +75,8 @@ enum {
 	/* Records of one loop turn. */
 	KH_LIMIT_BATCH_BYTES = 4 * 1024 * 1024,
 
-	/* keyhole-init: connections relayed at a time (a flood from inside), and what is carried at a
-	   time. It stores nothing: bytes stay in the kernel until the other side takes them. */
+	/* keyhole-init: connections relayed at a time (a flood from inside), and what is carried at
+	   a time. It stores nothing: bytes stay in the kernel until the other side takes them. */
 	KH_LIMIT_INIT_CONNECTIONS = 4096,
 	KH_LIMIT_INIT_RELAY_BYTES = 16 * 1024,
 };
