@@ -57,8 +57,14 @@ static bool put_mount(struct kh_buf *args, const struct kh_mount *m, struct kh_e
 		return kh_engine_command_fd(out, m->fd) && put_mode(args, m->mode) &&
 		       put_number(args, "--file", m->fd, m->target);
 	case KH_MOUNT_READ:
+		if (m->fd >= 0)
+			return kh_engine_command_fd(out, m->fd) &&
+			       put_number(args, "--ro-bind-fd", m->fd, m->target);
 		return put(args, "--ro-bind", m->source, m->target);
 	case KH_MOUNT_WRITE:
+		if (m->fd >= 0)
+			return kh_engine_command_fd(out, m->fd) &&
+			       put_number(args, "--bind-fd", m->fd, m->target);
 		return put(args, "--bind", m->source, m->target);
 	case KH_MOUNT_BLANK:
 		return put_mode(args, 0555) && put(args, "--tmpfs", m->target, NULL) &&
@@ -151,7 +157,12 @@ static const struct {
 	{ "setting up uid map", NO_USERNS },
 	{ "kernel does not support user namespaces", NO_USERNS },
 	{ "loopback: Failed", NO_USERNS },
-	{ "Unknown option", "this bubblewrap is too old (0.8 or newer is needed)" },
+	{ "nknown option",
+	  "this bubblewrap is too old (0.10 or newer is needed, or the security update "
+	  "of your distribution's 0.8)" },
+	{ "Race condition binding",
+	  "what was to be mounted was replaced in that moment (is another "
+	  "sandbox at work in the same folder?)" },
 	{ "mount proc", "this host does not let a sandbox have a /proc of its own (in a container: "
 			"run it with an unmasked /proc, as `--security-opt systempaths=unconfined` "
 			"does)" },

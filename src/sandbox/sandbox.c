@@ -103,8 +103,8 @@ static bool lay_home(struct kh_view *view, const struct kh_sandbox_spec *spec, s
 	if (!S_ISDIR(st.st_mode) || strcmp(spec->home, "/") == 0)
 		return kh_err_set(err, KH_ERR_USAGE, "--home %s: must be a folder of its own",
 				  kh_esc_str(spec->home));
-	kh_view_bind(view, KH_MOUNT_WRITE, spec->home, KH_SANDBOX_HOME, KH_TREE_AS_OWNER);
-	return true;
+	return kh_view_bind_held(view, KH_MOUNT_WRITE, spec->home, KH_SANDBOX_HOME,
+				 KH_TREE_AS_OWNER, err);
 }
 
 /* Folders that hold more than a tool; each is refused by name. */
@@ -128,7 +128,8 @@ static bool lay_read_only(struct kh_view *view, const struct kh_sandbox_spec *sp
 		if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
 			return kh_err_set(err, KH_ERR_USAGE, "--ro %s: neither a folder nor a file",
 					  kh_esc_str(path));
-		kh_view_bind(view, KH_MOUNT_READ, path, path, KH_TREE_AS_IS);
+		if (!kh_view_bind_held(view, KH_MOUNT_READ, path, path, KH_TREE_AS_IS, err))
+			return false;
 	}
 	return true;
 }
@@ -152,7 +153,9 @@ static bool lay(struct build *b, const struct kh_sandbox_spec *spec, struct kh_e
 		return false;
 	if (!kh_forbidden_check(view, spec->forbidden_paths, spec->n_forbidden, err))
 		return false;
-	kh_view_bind(view, KH_MOUNT_READ, spec->socket_dir, KH_SANDBOX_RUN, KH_TREE_AS_IS);
+	if (!kh_view_bind_held(view, KH_MOUNT_READ, spec->socket_dir, KH_SANDBOX_RUN, KH_TREE_AS_IS,
+			       err))
+		return false;
 	kh_view_over(view, KH_MOUNT_SEAL, "/", 0);
 	return !view->failed || kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
 }

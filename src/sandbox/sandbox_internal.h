@@ -47,7 +47,12 @@ struct kh_mount {
 	enum kh_mount_kind kind;
 	char *source;
 	char *target;
-	int fd; /* owned; -1 */
+	/*
+	 * FILE, EMPTY: the content. READ, WRITE of what an agent may have written: the very folder
+	 * or file, held since it was looked at, so that nothing can be put in its place before it
+	 * is mounted. -1: none. Owned.
+	 */
+	int fd;
 	mode_t mode;
 	enum kh_tree tree;
 	bool is_file; /* READ: of a file, not a folder */
@@ -67,6 +72,11 @@ void kh_view_bind(struct kh_view *view, enum kh_mount_kind kind, const char *sou
 void kh_view_over(struct kh_view *view, enum kh_mount_kind kind, const char *target, mode_t mode);
 bool kh_view_file(struct kh_view *view, const char *target, mode_t mode, struct kh_slice content,
 		  struct kh_err *err);
+/* The same for what may have been written by an agent: held from now on, no link is followed. */
+bool kh_view_bind_held(struct kh_view *view, enum kh_mount_kind kind, const char *source,
+		       const char *target, enum kh_tree tree, struct kh_err *err);
+/* A descriptor for a place (O_PATH) by a path without links. Return: -1 with errno. */
+int kh_view_hold(const char *path);
 /* Is there an entry for exactly this target already? */
 bool kh_view_has(const struct kh_view *view, const char *target);
 
@@ -185,11 +195,13 @@ const struct kh_engine *kh_engine_find(const char *name, struct kh_err *err);
 struct kh_stage {
 	struct kh_stage_tree {
 		char *source; /* on the host */
+		int fd;	      /* of it, the view's; -1 */
 		char *staged; /* where it is in the launcher's private mount namespace */
 		int userns;   /* whose maps swap the owner and the sandbox's uid; -1: as it is */
 		bool is_dir;
 	} * list;
 	size_t n;
+	const struct kh_view *view;
 	uid_t uid;
 	gid_t gid;
 };

@@ -102,14 +102,14 @@ static int make_userns(const struct stat *owner, uid_t uid, gid_t gid, struct kh
 static bool add_tree(struct kh_stage *stage, const struct kh_mount *m, struct kh_err *err)
 {
 	struct stat st;
-	if (stat(m->source, &st) != 0)
+	if (m->fd >= 0 ? fstat(m->fd, &st) != 0 : stat(m->source, &st) != 0)
 		return kh_err_sys(err, KH_ERR_USAGE, errno, "%s", kh_esc_str(m->source));
 	struct kh_stage_tree *list = reallocarray(stage->list, stage->n + 1, sizeof(*list));
 	if (!list)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 	stage->list = list;
 	struct kh_stage_tree *tree = &list[stage->n];
-	*tree = (struct kh_stage_tree){ .userns = -1, .is_dir = S_ISDIR(st.st_mode) };
+	*tree = (struct kh_stage_tree){ .fd = m->fd, .userns = -1, .is_dir = S_ISDIR(st.st_mode) };
 	tree->source = strdup(m->source);
 	tree->staged = kh_strf(STAGE "/%zu", stage->n);
 	stage->n++;
@@ -137,7 +137,7 @@ static char *staged_path(const struct kh_stage *stage, const char *source)
 bool kh_stage_plan(struct kh_stage *stage, struct kh_view *view, uid_t uid, gid_t gid,
 		   struct kh_err *err)
 {
-	*stage = (struct kh_stage){ .uid = uid, .gid = gid };
+	*stage = (struct kh_stage){ .view = view, .uid = uid, .gid = gid };
 	for (size_t i = 0; i < view->n; i++) {
 		struct kh_mount *m = &view->list[i];
 		if (m->kind != KH_MOUNT_READ && m->kind != KH_MOUNT_WRITE)
@@ -165,10 +165,31 @@ void kh_stage_fini(struct kh_stage *stage)
 	*stage = (struct kh_stage){ 0 };
 }
 
+static bool is_same(int a, int b)
+{
+	struct stat sa, sb;
+	return fstat(a, &sa) == 0 && fstat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
+	       sa.st_ino == sb.st_ino;
+}
+
+static bool replaced(const char *path, struct kh_err *err)
+{
+	return kh_err_set(err, KH_ERR_SYSTEM,
+			  "%s was replaced in that moment (is another sandbox at work in the same "
+			  "folder?)",
+			  kh_esc_str(path));
+}
+
 static int clone_tree(const struct kh_stage_tree *tree, struct kh_err *err)
 {
-	int fd = (int)syscall(SYS_open_tree, AT_FDCWD, tree->source,
-			      OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+	/* What was held is of the mount namespace that we have left: it is looked up again. */
+	kh_auto_close int held = kh_view_hold(tree->source);
+	if (held < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(tree->source)), -1;
+	if (tree->fd >= 0 && !is_same(held, tree->fd))
+		return replaced(tree->source, err), -1;
+	int fd = (int)syscall(SYS_open_tree, held, "",
+			      OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH);
 	if (fd < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(tree->source)), -1;
 	struct mount_attr attr = { .attr_set = (uint64_t)MOUNT_ATTR_IDMAP,
@@ -216,6 +237,25 @@ static bool put_trees(const struct kh_stage *stage, struct kh_err *err)
 	return ok;
 }
 
+/* What the engine was promised under a number is now to be had from the stage; it must be the same.
+ */
+static bool hold_staged(const struct kh_stage *stage, struct kh_err *err)
+{
+	for (size_t i = 0; i < stage->view->n; i++) {
+		const struct kh_mount *m = &stage->view->list[i];
+		if (m->fd < 0 || (m->kind != KH_MOUNT_READ && m->kind != KH_MOUNT_WRITE))
+			continue;
+		kh_auto_close int fd = kh_view_hold(m->source);
+		if (fd < 0)
+			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(m->target));
+		if (!is_same(fd, m->fd))
+			return replaced(m->target, err);
+		if (dup3(fd, m->fd, O_CLOEXEC) < 0)
+			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(m->target));
+	}
+	return true;
+}
+
 /* For good: no way back, no group, no capability that an exec could revive. */
 static bool become(uid_t uid, gid_t gid, struct kh_err *err)
 {
@@ -240,5 +280,6 @@ bool kh_stage_enter(const struct kh_stage *stage, struct kh_err *err)
 				  "start keyhole as an ordinary user)");
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "making the mounts private");
-	return put_trees(stage, err) && become(stage->uid, stage->gid, err);
+	return put_trees(stage, err) && hold_staged(stage, err) &&
+	       become(stage->uid, stage->gid, err);
 }

@@ -1,7 +1,12 @@
 /* view.c - the list of what a sandbox sees, in the order in which it is laid */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <linux/openat2.h>
+#include <unistd.h>
 
+#include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/slice.h>
 
@@ -114,6 +119,28 @@ void kh_view_bind(struct kh_view *view, enum kh_mount_kind kind, const char *sou
 	m.source = (char *)(uintptr_t)source;
 	m.target = (char *)(uintptr_t)target;
 	push(view, &m);
+}
+
+int kh_view_hold(const char *path)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
+				.resolve = RESOLVE_NO_SYMLINKS };
+	return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+}
+
+bool kh_view_bind_held(struct kh_view *view, enum kh_mount_kind kind, const char *source,
+		       const char *target, enum kh_tree tree, struct kh_err *err)
+{
+	int fd = kh_view_hold(source);
+	if (fd < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(source));
+	size_t before = view->n;
+	kh_view_bind(view, kind, source, target, tree);
+	if (view->n > before)
+		view->list[view->n - 1].fd = fd;
+	else
+		close(fd);
+	return true;
 }
 
 void kh_view_over(struct kh_view *view, enum kh_mount_kind kind, const char *target, mode_t mode)

@@ -61,32 +61,34 @@ static bool refuse_link(struct work *w, const char *path)
 }
 
 /* Mounts each folder from below the root down to `path` onto itself. */
-static void pin(struct work *w, const char *path)
+static bool pin(struct work *w, const char *path)
 {
 	char prefix[PATH_MOST];
 	size_t len = strlen(path);
 	if (len >= sizeof(prefix))
-		return;
+		return kh_err_set(w->err, KH_ERR_CONFIG, "%s: too long a path", kh_esc_str(path));
 	memcpy(prefix, path, len + 1);
 	for (size_t i = strlen(w->root) + 1; i <= len; i++) {
 		if (path[i] != '/' && path[i] != '\0')
 			continue;
 		prefix[i] = '\0';
-		if (!kh_view_has(w->view, prefix))
-			kh_view_bind(w->view, KH_MOUNT_WRITE, prefix, prefix, KH_TREE_HOST);
+		if (!kh_view_has(w->view, prefix) &&
+		    !kh_view_bind_held(w->view, KH_MOUNT_WRITE, prefix, prefix, KH_TREE_HOST,
+				       w->err))
+			return false;
 		prefix[i] = path[i];
 	}
+	return true;
 }
 
-static void pin_parent(struct work *w, const char *path)
+static bool pin_parent(struct work *w, const char *path)
 {
 	kh_auto_free char *parent = strdup(path);
 	char *slash = parent ? strrchr(parent, '/') : NULL;
 	if (!slash)
-		return;
+		return no_memory(w);
 	*slash = '\0';
-	if (strlen(parent) > strlen(w->root))
-		pin(w, parent);
+	return strlen(parent) <= strlen(w->root) || pin(w, parent);
 }
 
 enum presence { ABSENT, THERE, REFUSED };
@@ -110,9 +112,11 @@ static bool protect(struct work *w, const char *path)
 		return false;
 	if (kh_view_has(w->view, path))
 		return true;
-	pin_parent(w, path);
+	if (!pin_parent(w, path))
+		return false;
 	if (presence == THERE) {
-		kh_view_bind(w->view, KH_MOUNT_READ, path, path, KH_TREE_HOST);
+		if (!kh_view_bind_held(w->view, KH_MOUNT_READ, path, path, KH_TREE_HOST, w->err))
+			return false;
 		if (!w->view->failed)
 			w->view->list[w->view->n - 1].is_file = !S_ISDIR(st.st_mode);
 		return true;
@@ -263,7 +267,8 @@ static bool protect_git_dir(struct work *w, const char *git_dir, const char *wor
 				  "--workspace %s: more than %d repositories and submodules in it "
 				  "(take one of them, or use --workspace DIR:ro)",
 				  kh_esc_str(w->root), REPOSITORIES_MOST);
-	pin(w, git_dir);
+	if (!pin(w, git_dir))
+		return false;
 	kh_auto_free char *modules = kh_strf("%s/modules", git_dir);
 	kh_auto_free char *worktrees = kh_strf("%s/worktrees", git_dir);
 	if (!modules || !worktrees)
@@ -338,8 +343,9 @@ bool kh_workspace_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
 	struct work w;
 	if (!begin(&w, spec, err))
 		return false;
-	kh_view_bind(view, spec->workspace_read_only ? KH_MOUNT_READ : KH_MOUNT_WRITE, w.root,
-		     w.root, KH_TREE_AS_OWNER);
+	if (!kh_view_bind_held(view, spec->workspace_read_only ? KH_MOUNT_READ : KH_MOUNT_WRITE,
+			       w.root, w.root, KH_TREE_AS_OWNER, err))
+		return false;
 	if (spec->workspace_read_only)
 		return true;
 	w.view = view;

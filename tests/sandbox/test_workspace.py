@@ -1,5 +1,6 @@
 """What an agent can do to a workspace, and what it can't: nothing that runs later, outside."""
 
+import ctypes
 import errno
 import json
 import os
@@ -7,6 +8,7 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 import pytest
@@ -380,3 +382,36 @@ def test_a_path_with_odd_letters_is_a_path(sandbox):
     odd = sandbox.folder('odd "name\\ ü')
     assert sandbox.sh("pwd; touch x", workspace=odd) == odd + "\n"
     assert os.listdir(odd) == ["x"]
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_a_link_put_in_place_at_the_last_moment_shows_nothing(sandbox, workspace, what):
+    """Somebody (another sandbox in the folder) swaps a protected name for a link to a secret."""
+    secret = sandbox.file(os.path.join(sandbox.place, "secret", "key"), "SECRET", 0o644)
+    sandbox.give(os.path.dirname(secret))
+    repository(sandbox, sandbox.folder("work/n"))
+    name = "n/.git/config" if what == "file" else "n/.git/hooks"
+    path = os.path.join(workspace, name).encode()
+    link = os.path.join(workspace, "link").encode()
+    os.symlink(secret if what == "file" else os.path.dirname(secret), link)
+    libc = ctypes.CDLL(None)
+    done = threading.Event()
+
+    def swap():
+        while not done.is_set():
+            libc.renameat2(-100, path, -100, link, 2)
+            time.sleep(0.0005)
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        statuses = []
+        for _ in range(25):
+            out = sandbox.run("sh", "-c", f"cat {name} {name}/key link 2>/dev/null; ls {name}",
+                              workspace=workspace)  # fmt: skip
+            assert b"SECRET" not in out.stdout, "it was shown"
+            statuses.append(out.returncode)
+    finally:
+        done.set()
+        thread.join()
+    assert len(statuses) == 25
