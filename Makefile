@@ -38,7 +38,7 @@ ifneq ($(MISSING),)
 $(error missing: $(MISSING). Run: deploy/install-deps.sh build)
 endif
 ifeq ($(shell command -v $(lastword $(CC)) 2>/dev/null),)
-$(error no compiler "$(CC)". Run: deploy/install-deps.sh build (or: make CC=...))
+$(error no compiler "$(CC)". Run: deploy/install-deps.sh build (lint brings clang))
 endif
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS))
 PKG_LIBS := $(shell pkg-config --libs $(PKGS))
