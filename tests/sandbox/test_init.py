@@ -348,18 +348,17 @@ def test_a_command_that_is_not_there_or_not_executable(sandbox, workspace):
     "signo", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1]
 )
 def test_signals_reach_the_command_and_its_children(sandbox, signo):
+    # Blocked and waited for: a handler could come between a look and a pause.
     code = (
         "import os, signal, sys\n"
-        "parent = os.getpid()\n"
-        "def end(*_):\n"
-        "    is_parent = os.getpid() == parent\n"
-        "    if is_parent:\n"
-        "        os.wait()\n"
-        "    os.write(1, b'parent\\n' if is_parent else b'child\\n')\n"
-        "    os._exit(42 if is_parent else 0)\n"
-        "signal.signal(int(sys.argv[1]), end)\n"  # before there is anybody to be up
-        "if not os.fork(): os.write(1, b'up\\n')\n"
-        "while True: signal.pause()\n"
+        "wanted = {int(sys.argv[1])}\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, wanted)\n"
+        "child = os.fork()\n"
+        "if not child: os.write(1, b'up\\n')\n"
+        "signal.sigwait(wanted)\n"
+        "if child: os.wait()\n"
+        "os.write(1, b'parent\\n' if child else b'child\\n')\n"
+        "os._exit(42 if child else 0)\n"
     )
     process = sandbox.start("/usr/bin/python3", "-I", "-c", code, str(int(signo)))
     assert process.stdout.readline() == b"up\n"
