@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <keyhole/file.h>
 #include <keyhole/slice.h>
@@ -223,11 +224,26 @@ static bool lay_etc_of(struct kh_view *view, const char *rootfs, struct kh_err *
 	return ok;
 }
 
+/* The host's own root under whatever name: homes, /var and /run would be seen with it. */
+static bool is_host_root(const char *rootfs)
+{
+	struct stat root, given;
+	return stat("/", &root) != 0 || stat(rootfs, &given) != 0 ||
+	       (root.st_dev == given.st_dev && root.st_ino == given.st_ino);
+}
+
 static bool lay_rootfs(struct kh_view *view, const char *rootfs, struct kh_err *err)
 {
 	DIR *dir = opendir(rootfs);
 	if (!dir)
 		return kh_err_sys(err, KH_ERR_USAGE, errno, "--rootfs %s", rootfs);
+	if (is_host_root(rootfs)) {
+		(void)closedir(dir);
+		return kh_err_set(err, KH_ERR_USAGE,
+				  "--rootfs %s: is the host's own root (leave the option out to "
+				  "see its programs)",
+				  rootfs);
+	}
 	bool ok = true;
 	const struct dirent *entry;
 	while (ok && (entry = readdir(dir))) {
