@@ -600,8 +600,10 @@ static void refuse_all(bool ordinary)
 static void what_a_worker_of_root_tries_is_refused(void **state)
 {
 	(void)state;
-	if (geteuid() != 0)
+	if (geteuid() != 0) {
+		print_message("skipped: only root can become the worker's user\n");
 		skip();
+	}
 	refuse_all(false);
 }
 
@@ -703,8 +705,10 @@ static void check_status(bool ordinary)
 static void a_worker_of_root_keeps_no_power(void **state)
 {
 	(void)state;
-	if (geteuid() != 0)
+	if (geteuid() != 0) {
+		print_message("skipped: only root can become the worker's user\n");
 		skip();
+	}
 	check_status(false);
 }
 
@@ -728,8 +732,10 @@ static int lock_in_as(const char *user)
 static void the_workers_user_is_never_root(void **state)
 {
 	(void)state;
-	if (geteuid() != 0)
+	if (geteuid() != 0) {
+		print_message("skipped: only root can become the worker's user\n");
 		skip();
+	}
 	static const char *const bad[] = { "root", "0",	 "00",	       "no-such-user!",
 					   "",	   "-1", "4294967295", "1000:1000" };
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
