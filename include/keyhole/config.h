@@ -19,9 +19,10 @@ struct kh_where {
 	uint32_t column;
 };
 
-enum kh_scheme { KH_SCHEME_NONE = 0, KH_SCHEME_HTTP, KH_SCHEME_HTTPS };
+/* TCP: bytes that nobody reads. */
+enum kh_scheme { KH_SCHEME_NONE = 0, KH_SCHEME_HTTP, KH_SCHEME_HTTPS, KH_SCHEME_TCP };
 
-/* "http", "https"; 80, 443. */
+/* "http", "https", "tcp"; 80, 443, 0. */
 const char *kh_scheme_name(enum kh_scheme scheme);
 uint16_t kh_scheme_port(enum kh_scheme scheme);
 
@@ -46,10 +47,13 @@ bool kh_host_pattern_matches(const struct kh_host_pattern *pattern, const struct
 
 enum { KH_RULE_CREDENTIALS = 4 };
 
-/* `METHODS SCHEME://HOST[:PORT][/PATH]`, METHODS "*" (or left out) or a list joined by commas. */
+/* `METHODS SCHEME://HOST[:PORT][/PATH]`, METHODS "*" (or left out) or a list joined by commas;
+ * `tcp://HOST:PORT`, which has neither methods nor a path. */
 struct kh_rule {
 	bool allow;
 	bool client_auth_pass; /* client_auth: pass */
+	bool passthrough;      /* tls: passthrough; an https rule without methods, path and
+				  credential */
 	char *text;	       /* as written: for people, the refusal and the audit */
 	char *preset;	       /* the preset that it came from, or NULL */
 	struct kh_where where;
@@ -69,6 +73,8 @@ struct kh_rule {
 /* Parses the text of a rule; `allow`, `where`, `preset`, credentials are the caller's. */
 bool kh_rule_parse(struct kh_rule *out, struct kh_slice text, struct kh_err *err);
 void kh_rule_fini(struct kh_rule *rule);
+/* Does it look at nothing but scheme, host and port? */
+bool kh_rule_covers_all(const struct kh_rule *rule);
 
 struct kh_rules {
 	struct kh_rule *list;

@@ -26,7 +26,8 @@ struct kh_request_view {
 /* A zeroed decision denies. */
 struct kh_decision {
 	bool allow;
-	enum kh_err_code reason; /* of a denial: KH_ERR_DENIED_BY_RULE or KH_ERR_NO_RULE */
+	enum kh_err_code reason; /* of a denial: KH_ERR_DENIED_BY_RULE, KH_ERR_NO_RULE,
+				    KH_ERR_TUNNEL_ONLY */
 	const struct kh_rule
 		*rule; /* that decided; NULL: none matched. Lives as long as the policy */
 	bool at_site;  /* the ceiling decided, not the tenant */
@@ -34,11 +35,31 @@ struct kh_decision {
 
 /*
  * The site's rules (where there are any), then the tenant's; each list top to bottom, the first
- * match decides, no match denies. A request with %2F must be allowed in both readings, by rules
- * that carry the same credentials and client_auth. No allocation.
+ * match decides, no match denies. A rule with passthrough allows no request that was read. A
+ * request with %2F must be allowed in both readings, by rules that carry the same credentials and
+ * client_auth. No allocation.
  */
 void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 		      const struct kh_request_view *request, struct kh_decision *out);
+
+/* What becomes of a tunnel (CONNECT, SOCKS5, TLS straight away). Zero denies. */
+enum kh_tunnel_kind {
+	KH_TUNNEL_DENIED = 0, /* nothing but tcp rules speak of it, and they deny */
+	KH_TUNNEL_READ,	      /* what is inside is read as HTTP, and decided request by request */
+	KH_TUNNEL_PASS,	      /* tls: passthrough */
+	KH_TUNNEL_RAW,	      /* tcp:// */
+};
+/*
+ * The tenant's first rule that speaks of this host and port, under whatever scheme, says how the
+ * tunnel is treated: an http or https rule has it read, also one that denies; a tcp rule that
+ * denies only takes tcp away. No rule at all: READ, where the refusal can be said. PASS and RAW
+ * pass the site's rules too: RAW by a tcp rule there; PASS by an https rule that allows everything
+ * at this authority, since what is not decrypted can't be held to methods and paths. `out` says
+ * which rule decided, also for DENIED. No allocation.
+ */
+enum kh_tunnel_kind kh_policy_tunnel(const struct kh_policy *policy, uint16_t tenant,
+				     const struct kh_host *host, uint16_t port,
+				     struct kh_decision *out);
 
 /* Is there any path and method that the tenant may use at this authority? For CONNECT: which never
  * opens anything by itself, but says early what will be refused. */

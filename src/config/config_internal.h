@@ -25,13 +25,14 @@ struct kh_tree {
 	struct kh_node *root;
 };
 
-/* A rule as its five keys, before they are understood together. */
+/* A rule as its keys, before they are understood together. */
 struct kh_rule_draft {
 	const struct kh_node *allow;
 	const struct kh_node *deny;
 	const struct kh_node *use;
 	const struct kh_node *credential;
 	const struct kh_node *client_auth;
+	const struct kh_node *tls;
 };
 
 /* What one reading carries along. Errors are collected; nothing stops at the first. */

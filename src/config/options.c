@@ -243,6 +243,12 @@ const struct kh_option kh_options[] = {
 	  .flags = KH_IN_FILE | KH_IN_PRESET,
 	  IN(kh_rule_draft, client_auth),
 	  .doc = "refuse (the default) or pass authentication that the client brings itself" },
+	{ .path = "rules[].tls",
+	  .type = KH_OPTION_NODE,
+	  .flags = KH_IN_FILE | KH_IN_PRESET,
+	  IN(kh_rule_draft, tls),
+	  .doc = "intercept (the default), or passthrough: TLS is not decrypted, only its SNI "
+		 "read" },
 
 	{ .path = "site",
 	  .type = KH_OPTION_SECTION,

@@ -15,6 +15,8 @@ const char *kh_scheme_name(enum kh_scheme scheme)
 		return "http";
 	case KH_SCHEME_HTTPS:
 		return "https";
+	case KH_SCHEME_TCP:
+		return "tcp";
 	case KH_SCHEME_NONE:
 		break;
 	}
@@ -103,6 +105,8 @@ static bool parse_authority(struct kh_rule *rule, struct kh_slice text, struct k
 		return false;
 	if (end == text.len)
 		rule->port = kh_scheme_port(rule->scheme);
+	if (rule->port == 0)
+		return kh_err_set(err, KH_ERR_CONFIG, "a rule over tcp names its port");
 	return kh_host_pattern_parse(&rule->host, kh_slice_sub(text, 0, end), err);
 }
 
@@ -138,7 +142,7 @@ static bool looks_like_range(struct kh_slice host, struct kh_slice path)
 
 static bool parse_scheme(struct kh_rule *rule, struct kh_slice *rest, struct kh_err *err)
 {
-	static const enum kh_scheme schemes[] = { KH_SCHEME_HTTP, KH_SCHEME_HTTPS };
+	static const enum kh_scheme schemes[] = { KH_SCHEME_HTTP, KH_SCHEME_HTTPS, KH_SCHEME_TCP };
 	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
 		struct kh_slice name = kh_slice_str(kh_scheme_name(schemes[i]));
 		struct kh_slice after = kh_slice_sub(*rest, name.len, name.len + 3);
@@ -150,7 +154,7 @@ static bool parse_scheme(struct kh_rule *rule, struct kh_slice *rest, struct kh_
 	}
 	return kh_err_set(err, KH_ERR_CONFIG,
 			  "expected METHODS SCHEME://HOST[:PORT][/PATH] with http or https, as in "
-			  "\"GET,HEAD https://api.example.com/v1/**\"");
+			  "\"GET,HEAD https://api.example.com/v1/**\", or tcp://HOST:PORT");
 }
 
 static bool parse(struct kh_rule *rule, struct kh_slice text, struct kh_err *err)
@@ -175,6 +179,10 @@ static bool parse(struct kh_rule *rule, struct kh_slice text, struct kh_err *err
 				  "a range stands in brackets: \"[%s%s]\" (and for the path write "
 				  "\"[%s]%s\")",
 				  kh_esc(host), kh_esc(path), kh_esc(host), kh_esc(path));
+	if (rule->scheme == KH_SCHEME_TCP && (path.len > 0 || rest.ptr != text.ptr + 6))
+		return kh_err_set(err, KH_ERR_CONFIG,
+				  "a rule over tcp has neither methods nor a path: nobody reads "
+				  "what passes");
 	return parse_authority(rule, host, err) && (path.len == 0 || parse_path(rule, path, err));
 }
 
@@ -188,6 +196,11 @@ bool kh_rule_parse(struct kh_rule *out, struct kh_slice text, struct kh_err *err
 		return true;
 	kh_rule_fini(out);
 	return false;
+}
+
+bool kh_rule_covers_all(const struct kh_rule *rule)
+{
+	return rule->n_methods == 0 && (!rule->path || strcmp(rule->path, "/**") == 0);
 }
 
 void kh_rule_fini(struct kh_rule *rule)

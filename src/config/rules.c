@@ -96,10 +96,37 @@ static void take_client_auth(struct kh_reader *reader, const struct kh_rules *ru
 				"is always removed: take one of the two");
 }
 
+/* What nobody decrypts has no methods and no paths to be told apart, and takes nothing in. */
+static void take_tls(struct kh_reader *reader, const struct kh_rules *rules, struct kh_rule *rule,
+		     const struct kh_rule_draft *draft)
+{
+	const struct kh_node *node = draft->tls;
+	bool scalar = node->kind == KH_NODE_SCALAR;
+	if (scalar && kh_slice_eq(node->text, KH_SLICE("intercept")))
+		return;
+	if (!scalar || !kh_slice_eq(node->text, KH_SLICE("passthrough"))) {
+		kh_reader_error(reader, node, "rules[].tls: expected intercept or passthrough");
+		return;
+	}
+	if (rules == &reader->config->site)
+		kh_reader_error(reader, node,
+				"rules[].tls: belongs to a tenant's rule, not to the site's");
+	else if (!kh_rule_covers_all(rule) || rule->scheme != KH_SCHEME_HTTPS)
+		kh_reader_error(reader, node,
+				"rules[].tls: passthrough goes with https://HOST[:PORT] alone: "
+				"methods and paths are not seen");
+	else if (draft->credential || draft->client_auth)
+		kh_reader_error(reader, node,
+				"rules[].tls: nothing is put into what is not decrypted: with "
+				"passthrough there is neither credential nor client_auth");
+	else
+		rule->passthrough = true;
+}
+
 static void use(struct kh_reader *reader, struct kh_rules *rules, const struct kh_rule_draft *draft)
 {
 	const struct kh_node *node = draft->use;
-	if (draft->allow || draft->deny || draft->credential || draft->client_auth) {
+	if (draft->allow || draft->deny || draft->credential || draft->client_auth || draft->tls) {
 		kh_reader_error(reader, node, "rules[].use: stands alone in its rule");
 		return;
 	}
@@ -118,6 +145,7 @@ static void use(struct kh_reader *reader, struct kh_rules *rules, const struct k
 	for (size_t i = from; rules == &reader->config->site && i < rules->count; i++) {
 		rules->list[i].n_credentials = 0;
 		rules->list[i].client_auth_pass = false;
+		rules->list[i].passthrough = false;
 	}
 }
 
@@ -156,15 +184,21 @@ void kh_rule_done(struct kh_reader *reader, void *parent, void *item, const stru
 		return;
 	}
 	*slot = rule;
-	if (!rule.allow && (draft.credential || draft.client_auth)) {
-		kh_reader_error(reader, draft.credential ? draft.credential : draft.client_auth,
-				"rules[]: a rule that denies carries nothing");
+	const struct kh_node *carried = draft.credential    ? draft.credential
+					: draft.client_auth ? draft.client_auth
+							    : draft.tls;
+	if (carried && (!rule.allow || rule.scheme == KH_SCHEME_TCP)) {
+		kh_reader_error(reader, carried,
+				rule.allow ? "rules[]: a rule over tcp carries nothing"
+					   : "rules[]: a rule that denies carries nothing");
 		return;
 	}
 	if (draft.credential)
 		take_credentials(reader, rules, draft.credential);
 	if (draft.client_auth)
 		take_client_auth(reader, rules, slot, &draft);
+	if (draft.tls)
+		take_tls(reader, rules, slot, &draft);
 }
 
 static void resolve(struct kh_reader *reader, const struct kh_pending *one, struct kh_rule *rule)

@@ -53,7 +53,8 @@ static bool put_rules(struct kh_buf *out, const struct kh_rules *rules)
 		const struct kh_rule *rule = &rules->list[i];
 		ok = kh_wire_put_str(out, rule->text) && kh_wire_put_str(out, rule->preset) &&
 		     put_where(out, &rule->where) &&
-		     kh_wire_put_u8(out, (uint8_t)(rule->allow | rule->client_auth_pass << 1)) &&
+		     kh_wire_put_u8(out, (uint8_t)(rule->allow | rule->client_auth_pass << 1 |
+						   rule->passthrough << 2)) &&
 		     kh_wire_put_u32(out, (uint32_t)rule->n_credentials);
 		for (size_t j = 0; ok && j < rule->n_credentials; j++)
 			ok = kh_wire_put_u16(out, rule->credentials[j]);
@@ -292,6 +293,7 @@ static void read_rule(struct in *in, struct kh_rule *rule)
 	uint8_t flags = kh_wire_u8(&in->r);
 	rule->allow = flags & 1;
 	rule->client_auth_pass = flags & 2;
+	rule->passthrough = flags & 4;
 	uint32_t n = kh_wire_count(&in->r, KH_RULE_CREDENTIALS);
 	for (uint32_t i = 0; i < n; i++) {
 		rule->credentials[i] = kh_wire_u16(&in->r);
@@ -300,8 +302,12 @@ static void read_rule(struct in *in, struct kh_rule *rule)
 	}
 	rule->n_credentials = n;
 	/* Neither may ride along, whoever wrote this. */
-	if (flags > 3 || (n > 0 && (rule->client_auth_pass || !rule->allow)) ||
-	    (n > 0 && rule->scheme != KH_SCHEME_HTTPS))
+	if (flags > 7 || (n > 0 && (rule->client_auth_pass || !rule->allow)) ||
+	    (n > 0 && rule->scheme != KH_SCHEME_HTTPS) ||
+	    (rule->client_auth_pass && rule->scheme == KH_SCHEME_TCP))
+		in->r.bad = true;
+	if (rule->passthrough && (n > 0 || rule->client_auth_pass || !rule->allow ||
+				  rule->scheme != KH_SCHEME_HTTPS || !kh_rule_covers_all(rule)))
 		in->r.bad = true;
 }
 

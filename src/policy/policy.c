@@ -107,7 +107,8 @@ static const struct kh_rule *first_match(const struct kh_rules *rules,
 
 static bool same_effect(const struct kh_rule *a, const struct kh_rule *b)
 {
-	return a->client_auth_pass == b->client_auth_pass && a->n_credentials == b->n_credentials &&
+	return a->passthrough == b->passthrough && a->client_auth_pass == b->client_auth_pass &&
+	       a->n_credentials == b->n_credentials &&
 	       memcmp(a->credentials, b->credentials,
 		      a->n_credentials * sizeof(a->credentials[0])) == 0;
 }
@@ -141,8 +142,72 @@ void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 	}
 	if (!ask(&config->tenants[tenant].rules, request, out))
 		return;
+	if (out->rule->passthrough) {
+		out->reason = KH_ERR_TUNNEL_ONLY;
+		return;
+	}
 	out->reason = KH_ERR_NONE;
 	out->allow = true;
+}
+
+/* The first rule of that scheme at this authority. */
+static const struct kh_rule *first_at(const struct kh_rules *rules, enum kh_scheme scheme,
+				      const struct kh_host *host, uint16_t port)
+{
+	for (size_t i = 0; i < rules->count; i++)
+		if (covers_authority(&rules->list[i], scheme, host, port))
+			return &rules->list[i];
+	return NULL;
+}
+
+/* The tenant's list alone. */
+static enum kh_tunnel_kind ask_tunnel(const struct kh_rules *rules, const struct kh_host *host,
+				      uint16_t port, const struct kh_rule **decided)
+{
+	const struct kh_rule *denied = NULL;
+	for (size_t i = 0; i < rules->count; i++) {
+		const struct kh_rule *rule = &rules->list[i];
+		if (!covers_authority(rule, rule->scheme, host, port))
+			continue;
+		*decided = rule;
+		if (rule->scheme != KH_SCHEME_TCP)
+			return rule->passthrough ? KH_TUNNEL_PASS : KH_TUNNEL_READ;
+		if (rule->allow && !denied)
+			return KH_TUNNEL_RAW;
+		denied = denied ? denied : rule;
+	}
+	*decided = denied;
+	return denied ? KH_TUNNEL_DENIED : KH_TUNNEL_READ;
+}
+
+enum kh_tunnel_kind kh_policy_tunnel(const struct kh_policy *policy, uint16_t tenant,
+				     const struct kh_host *host, uint16_t port,
+				     struct kh_decision *out)
+{
+	const struct kh_config *config = policy->config;
+	*out = (struct kh_decision){ .reason = KH_ERR_NO_RULE };
+	if (tenant >= config->n_tenants || host->kind == KH_HOST_NONE || port == 0)
+		return KH_TUNNEL_DENIED;
+	enum kh_tunnel_kind kind =
+		ask_tunnel(&config->tenants[tenant].rules, host, port, &out->rule);
+	if (kind == KH_TUNNEL_DENIED)
+		out->reason = KH_ERR_DENIED_BY_RULE;
+	if (kind == KH_TUNNEL_DENIED || kind == KH_TUNNEL_READ)
+		return kind;
+	if (config->site.count > 0) {
+		const struct kh_rule *above = first_at(
+			&config->site, kind == KH_TUNNEL_RAW ? KH_SCHEME_TCP : KH_SCHEME_HTTPS,
+			host, port);
+		if (!above || !above->allow || !kh_rule_covers_all(above)) {
+			out->rule = above;
+			out->reason = above ? KH_ERR_DENIED_BY_RULE : KH_ERR_NO_RULE;
+			out->at_site = true;
+			return KH_TUNNEL_DENIED;
+		}
+	}
+	out->reason = KH_ERR_NONE;
+	out->allow = true;
+	return kind;
 }
 
 static bool knows(const struct kh_rules *rules, enum kh_scheme scheme, const struct kh_host *host,

@@ -152,6 +152,11 @@ bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
 	kh_policy_decide(x->gen->policy, x->tenant, &view, &x->decision);
 	if (!x->decision.allow) {
 		const struct kh_rule *rule = x->decision.rule;
+		if (rule && x->decision.reason == KH_ERR_TUNNEL_ONLY)
+			return kh_err_set(err, KH_ERR_TUNNEL_ONLY,
+					  "the rule '%s' lets TLS through undecrypted and no "
+					  "request that is read",
+					  rule->text);
 		if (rule)
 			return kh_err_set(err, KH_ERR_DENIED_BY_RULE, "the rule '%s' denies it",
 					  rule->text);

@@ -350,13 +350,46 @@ BAD = [
         ],
     ),
     (
+        "what nobody decrypts",
+        with_rule(
+            "{ allow: \"https://a.example\", credential: c, tls: passthrough },\n"
+            "  { allow: \"GET https://a.example\", tls: passthrough },\n"
+            "  { allow: \"https://a.example/v1/**\", tls: passthrough },\n"
+            "  { allow: \"http://a.example\", tls: passthrough },\n"
+            "  { allow: \"https://a.example\", tls: passthrough, client_auth: pass },\n"
+            "  { allow: \"https://a.example\", tls: maybe },\n"
+            "  { deny: \"https://a.example\", tls: passthrough },\n"
+            "  { allow: \"tcp://a.example:22\", tls: passthrough },\n"
+            "  { allow: \"tcp://a.example:22\", credential: c },\n"
+            "  { allow: \"tcp://a.example\" }"
+        ),
+        [
+            "3:76: error: rules[].tls: nothing is put into what is not decrypted: with passthrough "
+            "there is neither credential nor client_auth",
+            *(
+                f"{line}: error: rules[].tls: passthrough goes with https://HOST[:PORT] alone: "
+                "methods and paths are not seen"
+                for line in ("4:42", "5:44", "6:37")
+            ),
+            "7:38: error: rules[].tls: nothing is put into what is not decrypted: with passthrough "
+            "there is neither credential nor client_auth",
+            "8:38: error: rules[].tls: expected intercept or passthrough",
+            "9:37: error: rules[]: a rule that denies carries nothing",
+            "10:39: error: rules[]: a rule over tcp carries nothing",
+            "11:46: error: rules[]: a rule over tcp carries nothing",
+            "12:12: error: rule \"tcp://a.example\": a rule over tcp names its port",
+        ],
+    ),
+    (
         "the ceiling carries nothing",
         f"version: 1\ncredentials: {{ c: {CREDENTIAL} }}\nsite:\n  rules:\n"
         "    - { allow: \"https://a.example\", credential: c }\n"
-        "    - { allow: \"https://b.example\", client_auth: pass }\n" + TENANT,
+        "    - { allow: \"https://b.example\", client_auth: pass }\n"
+        "    - { allow: \"https://b.example\", tls: passthrough }\n" + TENANT,
         [
             "5:49: error: rules[].credential: the site's rules are a ceiling; a credential belongs to a tenant's rule",
             "6:50: error: rules[].client_auth: belongs to a tenant's rule, not to the site's",
+            "7:42: error: rules[].tls: belongs to a tenant's rule, not to the site's",
         ],
     ),
     # the authority

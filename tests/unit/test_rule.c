@@ -94,6 +94,29 @@ static void what_is_left_out_means_any(void **state)
 	kh_rule_fini(&rule);
 }
 
+static void a_rule_over_tcp_is_host_and_port(void **state)
+{
+	(void)state;
+	struct kh_rule rule = rule_of("tcp://*.example.com:22");
+	assert_int_equal(rule.scheme, KH_SCHEME_TCP);
+	assert_int_equal(rule.port, 22);
+	assert_int_equal(rule.host.match, KH_MATCH_SUFFIX);
+	assert_true(kh_rule_covers_all(&rule));
+	kh_rule_fini(&rule);
+	rule = rule_of("tcp://[2001:db8::7]:5432");
+	assert_int_equal(rule.host.match, KH_MATCH_RANGE);
+	kh_rule_fini(&rule);
+	rule = rule_of("* https://example.com/**");
+	assert_true(kh_rule_covers_all(&rule));
+	kh_rule_fini(&rule);
+	rule = rule_of("https://example.com/v1/**");
+	assert_false(kh_rule_covers_all(&rule));
+	kh_rule_fini(&rule);
+	rule = rule_of("GET https://example.com");
+	assert_false(kh_rule_covers_all(&rule));
+	kh_rule_fini(&rule);
+}
+
 static void hosts_come_in_four_kinds(void **state)
 {
 	(void)state;
@@ -129,7 +152,13 @@ static void what_is_no_rule_is_refused_with_the_reason(void **state)
 		{ "GET example.com/x", "expected METHODS" },
 		{ "https:/example.com", "expected METHODS" },
 		{ "HTTPS://example.com", "expected METHODS" },
-		{ "tcp://example.com:22", "expected METHODS" },
+		{ "tcp://example.com", "names its port" },
+		{ "tcp://example.com/x", "neither methods nor a path" },
+		{ "tcp://example.com:22/", "neither methods nor a path" },
+		{ "GET tcp://example.com:22", "neither methods nor a path" },
+		{ "* tcp://example.com:22", "neither methods nor a path" },
+		{ "tcp://example.com:0", "port" },
+		{ "tcp://*.com:22", "one label" },
 		{ "ftp://example.com", "expected METHODS" },
 		{ "GET  https://example.com", "expected METHODS" },
 		{ " https://example.com", "a method must" },
@@ -255,6 +284,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_parts_of_a_rule_are_read),
 		cmocka_unit_test(what_is_left_out_means_any),
+		cmocka_unit_test(a_rule_over_tcp_is_host_and_port),
 		cmocka_unit_test(hosts_come_in_four_kinds),
 		cmocka_unit_test(what_is_no_rule_is_refused_with_the_reason),
 		cmocka_unit_test(a_suffix_is_whole_labels_and_never_itself),

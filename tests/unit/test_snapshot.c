@@ -46,6 +46,8 @@ static const char full[] =
 	"      - { allow: \"GET,POST https://api.example.com/v1/*\", credential: [ k1 ] }\n"
 	"      - { allow: \"https://127.0.0.1\", credential: k2 }\n"
 	"      - { allow: \"https://other.example.com:8443/**\", client_auth: pass }\n"
+	"      - { allow: \"https://pinned.example.com\", tls: passthrough }\n"
+	"      - { allow: \"tcp://other.example.com:22\" }\n"
 	"      - { deny: \"https://[10.0.0.0/8]/x\" }\n"
 	"  b: { rules: [ { use: npm } ] }\n"
 	"timeouts: { header: 11s, handshake: 12s, connect: 13s, resolve: 14s, response: 15s,\n"
@@ -81,6 +83,7 @@ static void assert_same_rules(const struct kh_rules *a, const struct kh_rules *b
 		assert_string_equal(x->text, y->text);
 		assert_int_equal(x->allow, y->allow);
 		assert_int_equal(x->client_auth_pass, y->client_auth_pass);
+		assert_int_equal(x->passthrough, y->passthrough);
 		assert_int_equal(!x->preset, !y->preset);
 		if (x->preset)
 			assert_string_equal(x->preset, y->preset);
