@@ -41,6 +41,17 @@ static inline void kh_list_remove(struct kh_node *node)
 	node->next = node->prev = NULL;
 }
 
+/* All nodes of one list, in their order; `from` is empty then. `to` is a head to be initialised. */
+static inline void kh_list_move(struct kh_node *from, struct kh_node *to)
+{
+	kh_list_init(to);
+	if (kh_list_is_empty(from))
+		return;
+	*to = *from;
+	to->next->prev = to->prev->next = to;
+	kh_list_init(from);
+}
+
 static inline bool kh_list_has_node(const struct kh_node *node)
 {
 	return node->next != NULL;

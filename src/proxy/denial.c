@@ -139,17 +139,16 @@ static void put_proxy_status(struct kh_buf *out, const struct kh_err *err)
 	kh_buf_append_char(out, '"');
 }
 
-bool kh_denial_put(struct kh_buf *out, const struct kh_session *session,
-		   const struct kh_exchange *x, const struct kh_err *err, bool keep_alive)
+bool kh_denial_put(struct kh_down_stream *down, const struct kh_exchange *x,
+		   const struct kh_err *err)
 {
 	struct kh_buf message, body, status;
-	bool text = wants_text(x), ok = true;
-	char length[24];
+	bool text = wants_text(x);
 
 	kh_buf_init(&message, DENIAL_BYTES);
 	kh_buf_init(&body, 2 * DENIAL_BYTES);
 	kh_buf_init(&status, DENIAL_BYTES);
-	put_message(&message, session, x, err);
+	put_message(&message, down->session, x, err);
 	if (text) {
 		kh_buf_append_slice(&body, kh_buf_view(&message));
 		kh_buf_append_char(&body, '\n');
@@ -157,22 +156,21 @@ bool kh_denial_put(struct kh_buf *out, const struct kh_session *session,
 		put_json(&body, kh_buf_view(&message), x, err);
 	}
 	put_proxy_status(&status, err);
-	snprintf(length, sizeof(length), "%zu", kh_buf_len(&body));
 
-	uint16_t code = (uint16_t)kh_err_status(err->code);
-	ok = kh_h1_put_status_line(out, code, kh_slice_str(kh_h1_reason(code))) &&
-	     kh_h1_put_field(out, KH_SLICE("Content-Type"),
-			     text ? KH_SLICE("text/plain; charset=utf-8")
-				  : KH_SLICE("application/json")) &&
-	     kh_h1_put_field(out, KH_SLICE("Content-Length"), kh_slice_str(length)) &&
-	     kh_h1_put_field(out, KH_SLICE("Cache-Control"), KH_SLICE("no-store")) &&
-	     kh_h1_put_field(out, KH_SLICE("Proxy-Status"), kh_buf_view(&status)) &&
-	     (keep_alive || kh_h1_put_field(out, KH_SLICE("Connection"), KH_SLICE("close"))) &&
-	     /* RFC 9110 §15.5.22: a 426 names what to speak instead. */
-	     (code != 426 || kh_h1_put_field(out, KH_SLICE("Upgrade"), KH_SLICE("HTTP/1.1"))) &&
-	     kh_h1_put_end(out);
-	if (ok && !(x && kh_slice_eq(x->message->method, KH_SLICE("HEAD"))))
-		ok = kh_buf_append_slice(out, kh_buf_view(&body));
+	const struct kh_field fields[] = {
+		{ KH_SLICE("Content-Type"),
+		  text ? KH_SLICE("text/plain; charset=utf-8") : KH_SLICE("application/json") },
+		{ KH_SLICE("Cache-Control"), KH_SLICE("no-store") },
+		{ KH_SLICE("Proxy-Status"), kh_buf_view(&status) },
+	};
+	const struct kh_answer answer = {
+		.status = (uint16_t)kh_err_status(err->code),
+		.code = err->code,
+		.fields = fields,
+		.n_fields = sizeof(fields) / sizeof(*fields),
+		.content = kh_buf_view(&body),
+	};
+	bool ok = down->ops->put_answer(down, &answer);
 	kh_buf_fini(&message);
 	kh_buf_fini(&body);
 	kh_buf_fini(&status);

@@ -60,12 +60,7 @@ static void commit_batch(struct kh_loop *loop)
 	loop->journal_failed = !ok;
 
 	/* Those that begin meanwhile wait for the next round. */
-	kh_list_init(&ready);
-	while (!kh_list_is_empty(&loop->commits)) {
-		struct kh_node *node = loop->commits.next;
-		kh_list_remove(node);
-		kh_list_append(&ready, node);
-	}
+	kh_list_move(&loop->commits, &ready);
 	while (!kh_list_is_empty(&ready)) {
 		struct kh_exchange *x =
 			kh_container_of(ready.next, struct kh_exchange, commit_link);
@@ -84,12 +79,7 @@ static void release_held(struct kh_loop *loop)
 {
 	struct kh_node ready;
 
-	kh_list_init(&ready);
-	while (!kh_list_is_empty(&loop->held)) {
-		struct kh_node *node = loop->held.next;
-		kh_list_remove(node);
-		kh_list_append(&ready, node);
-	}
+	kh_list_move(&loop->held, &ready);
 	while (!kh_list_is_empty(&ready)) {
 		struct kh_session *session =
 			kh_container_of(ready.next, struct kh_session, held_link);
@@ -167,64 +157,97 @@ void kh_loop_post_reload(struct kh_loop *loop, struct kh_generation *g)
 	post(loop, &(struct kh_mail){ .kind = MAIL_RELOAD, .gen = kh_generation_ref(g) });
 }
 
+/* Walks a list whose nodes may go while one of them is visited: the list was moved to `rest`, and
+ * each comes back before its visit. */
+static struct kh_node *next_of(struct kh_node *rest, struct kh_node *list)
+{
+	struct kh_node *node = rest->next;
+
+	kh_list_remove(node);
+	kh_list_append(list, node);
+	return node;
+}
+
 /* From here on the new rules hold: what runs is asked again, and what they forbid ends. */
 static void reload(struct kh_loop *loop, struct kh_generation *g)
 {
 	struct kh_generation *before = loop->gen;
-	struct kh_node *next;
+	struct kh_node rest;
 
 	loop->gen = g;
 	kh_resolver_configure(loop->resolver, g->config);
 	kh_up_close_idle(loop); /* their keys name credentials of the old one */
 	if (!loop->draining && !kh_doors_reload(loop))
 		abort();
-	for (struct kh_node *node = loop->live.next; node != &loop->live; node = next) {
-		next = node->next;
-		kh_session_recheck(kh_container_of(node, struct kh_session, link));
-	}
+	kh_list_move(&loop->live, &rest);
+	while (!kh_list_is_empty(&rest))
+		kh_session_recheck(
+			kh_container_of(next_of(&rest, &loop->live), struct kh_session, link));
+	kh_list_move(&loop->exchanges, &rest);
+	while (!kh_list_is_empty(&rest))
+		kh_exchange_recheck(kh_container_of(next_of(&rest, &loop->exchanges),
+						    struct kh_exchange, link));
 	kh_generation_unref(before);
 }
 
 static void start_drain(struct kh_loop *loop)
 {
-	struct kh_node *next;
+	struct kh_node rest;
 
 	loop->draining = true;
 	kh_doors_shut(loop);
 	kh_up_close_idle(loop);
-	for (struct kh_node *node = loop->live.next; node != &loop->live; node = next) {
-		next = node->next;
-		kh_session_drain(kh_container_of(node, struct kh_session, link));
+	kh_list_move(&loop->live, &rest);
+	while (!kh_list_is_empty(&rest))
+		kh_session_drain(
+			kh_container_of(next_of(&rest, &loop->live), struct kh_session, link));
+}
+
+/* To those who wait for the leaf. */
+static void deliver_leaf(struct kh_loop *loop, const struct kh_host *host, bool found)
+{
+	struct kh_node rest;
+
+	kh_list_move(&loop->live, &rest);
+	while (!kh_list_is_empty(&rest)) {
+		struct kh_session *session =
+			kh_container_of(next_of(&rest, &loop->live), struct kh_session, link);
+		if (session->wants_leaf && kh_host_eq(&session->authority.host, host))
+			kh_tunnel_leaf(session, found);
+	}
+}
+
+static void deliver_credential(struct kh_loop *loop, uint32_t generation, uint16_t index)
+{
+	struct kh_node rest;
+
+	kh_list_move(&loop->exchanges, &rest);
+	while (!kh_list_is_empty(&rest)) {
+		struct kh_exchange *x =
+			kh_container_of(next_of(&rest, &loop->exchanges), struct kh_exchange, link);
+		if (x->state == KH_EXCHANGE_SECRET && x->gen->number == generation &&
+		    x->credential_index == index)
+			kh_exchange_secret_came(x);
+		else if (x->up)
+			kh_up_proxy_password_came(x->up->conn, generation, index);
 	}
 }
 
 static void deliver(struct kh_loop *loop, const struct kh_mail *mail)
 {
-	struct kh_node *next;
-
-	if (mail->kind == MAIL_DRAIN) {
+	switch (mail->kind) {
+	case MAIL_LEAF:
+		deliver_leaf(loop, &mail->host, mail->found);
+		break;
+	case MAIL_CREDENTIAL:
+		deliver_credential(loop, mail->generation, mail->index);
+		break;
+	case MAIL_DRAIN:
 		start_drain(loop);
-		return;
-	}
-	if (mail->kind == MAIL_RELOAD) {
+		break;
+	case MAIL_RELOAD:
 		reload(loop, mail->gen);
-		return;
-	}
-	for (struct kh_node *node = loop->live.next; node != &loop->live; node = next) {
-		struct kh_session *session = kh_container_of(node, struct kh_session, link);
-		next = node->next;
-		if (mail->kind == MAIL_LEAF) {
-			if (session->wants_leaf &&
-			    kh_host_eq(&session->authority.host, &mail->host))
-				kh_tunnel_leaf(session, mail->found);
-		} else if (session->exchange && session->exchange->state == KH_EXCHANGE_SECRET &&
-			   session->exchange->gen->number == mail->generation &&
-			   session->exchange->credential_index == mail->index) {
-			kh_exchange_secret_came(session->exchange);
-		} else if (session->exchange && session->exchange->up) {
-			kh_up_proxy_password_came(session->exchange->up, mail->generation,
-						  mail->index);
-		}
+		break;
 	}
 }
 
@@ -292,6 +315,7 @@ struct kh_loop *kh_loop_new(struct kh_worker *worker, unsigned index, struct kh_
 	loop->wake_fd = -1;
 	pthread_mutex_init(&loop->mail_lock, NULL);
 	kh_list_init(&loop->live);
+	kh_list_init(&loop->exchanges);
 	kh_list_init(&loop->graves);
 	kh_list_init(&loop->commits);
 	kh_list_init(&loop->held);

@@ -11,7 +11,7 @@
 static bool resolve_in_tunnel(struct kh_exchange *x, struct kh_err *err)
 {
 	const struct kh_session *session = x->session;
-	const char *sni = session->tls ? kh_stream_sni_mismatch(session->down.stream) : NULL;
+	const char *sni = session->tls ? kh_stream_sni_mismatch(session->leg.stream) : NULL;
 
 	x->scheme = session->tls ? KH_SCHEME_HTTPS : KH_SCHEME_HTTP;
 	x->authority = session->authority;
@@ -75,7 +75,8 @@ static void note_stripped(struct kh_exchange *x, struct kh_slice name)
 }
 
 /* The authentication that the sandbox sent itself: all of it is taken out where a credential goes
- * in (see put_fields and put_target), refused where none does, unless the rule lets it pass. */
+ * in (see kh_request_forwards and kh_request_put_target), refused where none does, unless the rule
+ * lets it pass. */
 static bool settle_carriers(struct kh_exchange *x, struct kh_err *err)
 {
 	struct kh_slice found = kh_carrier_find(x->message, x->target.query);
@@ -170,69 +171,23 @@ bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
 	return choose_credential(x, err) && settle_carriers(x, err);
 }
 
-static bool put_fields(struct kh_exchange *x, struct kh_buf *out)
+bool kh_request_put_target(const struct kh_exchange *x, struct kh_buf *out)
 {
-	const struct kh_message *message = x->message;
-
-	for (size_t i = 0; i < message->n_fields; i++) {
-		const struct kh_field *field = &message->fields[i];
-		if (kh_message_is_hop_field(message, field))
-			continue;
-		if (kh_slice_eq_nocase(field->name, KH_SLICE("host")))
-			continue; /* written from the authority */
-		if (x->credential && (kh_carrier_is_field(field->name) ||
-				      kh_credential_sets_field(x->credential, field->name)))
-			continue;
-		if (!kh_h1_put_field(out, field->name, field->value))
-			return false;
-	}
-	return true;
+	if (x->credential)
+		return kh_carrier_strip_query(out, x->target.raw);
+	return kh_buf_append_slice(out, x->target.raw);
 }
 
-static bool put_framing(struct kh_exchange *x, struct kh_buf *out)
+bool kh_request_put_authority(const struct kh_exchange *x, struct kh_buf *out)
 {
-	char length[24];
-
-	x->up_framing = x->message->framing;
-	if (x->up_framing == KH_FRAMING_CHUNKED)
-		return kh_h1_put_field(out, KH_SLICE("Transfer-Encoding"), KH_SLICE("chunked"));
-	if (x->up_framing == KH_FRAMING_LENGTH) {
-		snprintf(length, sizeof(length), "%llu",
-			 (unsigned long long)x->message->content_length);
-		return kh_h1_put_field(out, KH_SLICE("Content-Length"), kh_slice_str(length));
-	}
-	return true;
+	return kh_authority_format(out, &x->authority, kh_scheme_port(x->scheme));
 }
 
-static bool put_target(struct kh_exchange *x, struct kh_buf *out)
+bool kh_request_forwards(const struct kh_exchange *x, const struct kh_field *field)
 {
-	struct kh_buf stripped;
-
-	if (!x->credential)
-		return kh_h1_put_request_line(out, x->message->method, x->target.raw);
-	kh_buf_init(&stripped, KH_LIMIT_LINE_BYTES);
-	bool ok = kh_carrier_strip_query(&stripped, x->target.raw) &&
-		  kh_h1_put_request_line(out, x->message->method, kh_buf_view(&stripped));
-	kh_buf_fini(&stripped);
-	return ok;
-}
-
-bool kh_request_put_head(struct kh_exchange *x, struct kh_buf *out, struct kh_err *err)
-{
-	struct kh_buf host;
-
-	kh_buf_init(&host, KH_HOST_MAX_BYTES + 16);
-	bool ok = put_target(x, out) &&
-		  kh_authority_format(&host, &x->authority, kh_scheme_port(x->scheme)) &&
-		  kh_h1_put_field(out, KH_SLICE("Host"), kh_buf_view(&host)) && put_fields(x, out);
-	kh_buf_fini(&host);
-	if (!ok)
-		return kh_err_set(err, KH_ERR_REQUEST_HEAD_TOO_LARGE,
-				  "the head does not fit into what may be sent upstream");
-	if (x->credential && !kh_credential_put_fields(x->credential, x->secret, out, err))
+	if (kh_message_is_hop_field(x->message, field) ||
+	    kh_slice_eq_nocase(field->name, KH_SLICE("host"))) /* written from the authority */
 		return false;
-	if (!put_framing(x, out) || !kh_h1_put_end(out))
-		return kh_err_set(err, KH_ERR_REQUEST_HEAD_TOO_LARGE,
-				  "the head does not fit into what may be sent upstream");
-	return true;
+	return !x->credential || (!kh_carrier_is_field(field->name) &&
+				  !kh_credential_sets_field(x->credential, field->name));
 }

@@ -29,7 +29,7 @@ static void free_session(struct kh_grave *grave)
 	struct kh_session *session = kh_container_of(grave, struct kh_session, grave);
 
 	event_del(&session->timer);
-	kh_leg_fini(&session->down);
+	kh_leg_fini(&session->leg);
 	kh_buf_fini(&session->in);
 	if (session->h1)
 		kh_h1_free(session->h1);
@@ -40,18 +40,18 @@ void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const 
 {
 	if (session->state == KH_SESSION_DEAD)
 		return;
-	if (session->exchange) {
-		if (session->exchange->response_begun && !session->exchange->response_done)
-			kh_stream_spoil(session->down.stream);
-		kh_exchange_note(session->exchange, reason, detail);
-		kh_exchange_free(session->exchange);
+	struct kh_exchange *x = kh_session_exchange(session);
+	if (x) {
+		if (x->response_begun)
+			kh_stream_spoil(session->leg.stream);
+		kh_exchange_gone(x, reason, detail);
 	}
 	/* What was not written is missing there, whatever the end looks like. */
-	if (kh_buf_len(&session->down.out))
-		kh_stream_spoil(session->down.stream);
+	if (kh_buf_len(&session->leg.out))
+		kh_stream_spoil(session->leg.stream);
 	session->state = KH_SESSION_DEAD;
 	session->wants_leaf = false;
-	kh_stream_watch(session->down.stream, 0);
+	kh_stream_watch(session->leg.stream, 0);
 	event_del(&session->timer);
 	kh_list_remove(&session->link);
 	kh_list_remove(&session->held_link);
@@ -63,16 +63,16 @@ void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const 
 /* Return: false when the session is dead. */
 static bool flush_both(struct kh_session *session)
 {
-	struct kh_exchange *x = session->exchange;
-	uint64_t before = session->down.written_bytes;
+	struct kh_exchange *x = kh_session_exchange(session);
+	uint64_t before = session->leg.written_bytes;
 
-	if (x && x->up && x->up->state == KH_UP_BUSY)
-		(void)kh_leg_flush(&x->up->leg); /* a failure shows when it is read */
-	if (session->state == KH_SESSION_HANDSHAKE || kh_buf_len(&session->down.out) == 0 ||
+	if (x)
+		kh_exchange_flush(x);
+	if (session->state == KH_SESSION_HANDSHAKE || kh_buf_len(&session->leg.out) == 0 ||
 	    kh_list_has_node(&session->held_link))
 		return true;
-	if (kh_leg_flush(&session->down)) {
-		if (session->state == KH_SESSION_LINGER && session->down.written_bytes != before)
+	if (kh_leg_flush(&session->leg)) {
+		if (session->state == KH_SESSION_LINGER && session->leg.written_bytes != before)
 			session->deadline_ms = 0; /* a new wait */
 		return true;
 	}
@@ -83,15 +83,13 @@ static bool flush_both(struct kh_session *session)
 /* What was read waits for what is to be written. */
 static bool is_blocked(const struct kh_session *session)
 {
-	const struct kh_exchange *x = session->exchange;
-
 	if (kh_buf_len(&session->in) == 0)
 		return false;
 	if (session->state == KH_SESSION_EXCHANGE)
-		return x->up && kh_leg_is_full(&x->up->leg);
+		return !kh_exchange_takes_body(kh_session_exchange(session));
 	if (session->state == KH_SESSION_TUNNEL)
-		return kh_buf_len(&session->down.out) > 0;
-	return session->state == KH_SESSION_HEAD && kh_leg_is_full(&session->down);
+		return kh_buf_len(&session->leg.out) > 0;
+	return session->state == KH_SESSION_HEAD && kh_leg_is_full(&session->leg);
 }
 
 void kh_session_turn(struct kh_session *session)
@@ -115,11 +113,11 @@ void kh_session_turn(struct kh_session *session)
 			return;
 	} while (session->state != state || kh_buf_len(&session->in) != left ||
 		 (blocked && !is_blocked(session)));
-	if (session->state == KH_SESSION_LINGER && kh_buf_len(&session->down.out) == 0 &&
+	if (session->state == KH_SESSION_LINGER && kh_buf_len(&session->leg.out) == 0 &&
 	    !session->fin_sent) {
 		session->fin_sent = true;
 		session->deadline_ms = 0;
-		kh_stream_shutdown_write(session->down.stream);
+		kh_stream_shutdown_write(session->leg.stream);
 		if (session->eof) {
 			kh_session_kill(session, KH_ERR_NONE, NULL);
 			return;
@@ -128,7 +126,7 @@ void kh_session_turn(struct kh_session *session)
 	if (session->state == KH_SESSION_HEAD && kh_buf_len(&session->in) == 0 &&
 	    !session->head_begun) {
 		kh_buf_release(&session->in);
-		kh_buf_release(&session->down.out);
+		kh_buf_release(&session->leg.out);
 		if (session->h1)
 			kh_h1_release(session->h1);
 	}
@@ -140,7 +138,7 @@ void kh_session_turn(struct kh_session *session)
 /* The sandbox has sent its last byte. */
 static void on_eof(struct kh_session *session, enum kh_io how)
 {
-	const struct kh_exchange *x = session->exchange;
+	const struct kh_exchange *x = kh_session_exchange(session);
 
 	session->eof = true;
 	/* On a plain connection a half-close is a way to say "that was all"; on TLS clients end so
@@ -150,11 +148,11 @@ static void on_eof(struct kh_session *session, enum kh_io how)
 		session->closing = true;
 		return;
 	}
-	if (session->state == KH_SESSION_LINGER && kh_buf_len(&session->down.out))
+	if (session->state == KH_SESSION_LINGER && kh_buf_len(&session->leg.out))
 		return;
 	/* The same, a moment later: the last answer is not all out yet. */
 	if (session->state == KH_SESSION_HEAD && how == KH_IO_EOF && !session->tls &&
-	    !session->head_begun && kh_buf_len(&session->down.out)) {
+	    !session->head_begun && kh_buf_len(&session->leg.out)) {
 		session->closing = true;
 		return;
 	}
@@ -170,12 +168,12 @@ static void read_down(struct kh_session *session)
 			return;
 		char *room = kh_buf_reserve(&session->in, KH_LEG_READ_BYTES);
 		if (!room) {
-			if (session->exchange) /* full of what is not taken yet */
+			if (kh_session_exchange(session)) /* full of what is not taken yet */
 				return;
 			kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
 			return;
 		}
-		enum kh_io io = kh_stream_read(session->down.stream, room, KH_LEG_READ_BYTES, &got);
+		enum kh_io io = kh_stream_read(session->leg.stream, room, KH_LEG_READ_BYTES, &got);
 		if (io == KH_IO_AGAIN)
 			return;
 		if (io != KH_IO_OK) {
@@ -183,8 +181,9 @@ static void read_down(struct kh_session *session)
 			return;
 		}
 		kh_buf_commit(&session->in, got);
-		if (session->exchange && !session->exchange->request_done)
-			session->exchange->progress_ms = session->loop->now_ms;
+		struct kh_exchange *x = kh_session_exchange(session);
+		if (x && !x->request_done)
+			x->progress_ms = session->loop->now_ms;
 		kh_session_process(session);
 		if (got < KH_LEG_READ_BYTES / 2)
 			return; /* most likely all there is */
@@ -194,6 +193,7 @@ static void read_down(struct kh_session *session)
 static void on_stream(struct kh_stream *stream, unsigned events, void *arg)
 {
 	struct kh_session *session = arg;
+	struct kh_exchange *x = kh_session_exchange(session);
 
 	(void)stream;
 	session->loop->now_ms = kh_clock_mono_ms();
@@ -201,8 +201,8 @@ static void on_stream(struct kh_stream *stream, unsigned events, void *arg)
 		kh_tunnel_event(session, events);
 	else if (events & KH_STREAM_READABLE)
 		read_down(session);
-	else if (session->exchange)
-		session->exchange->progress_ms = session->loop->now_ms;
+	else if (x)
+		x->progress_ms = session->loop->now_ms;
 	kh_session_turn(session);
 }
 
@@ -221,8 +221,10 @@ void kh_session_new(struct kh_door *door, int fd, const struct kh_peer *peer)
 	session->loop = door->loop;
 	session->door = door;
 	session->peer = *peer;
-	kh_leg_init(&session->down, false);
-	session->down.stream = stream;
+	session->only.stream =
+		(struct kh_down_stream){ .ops = &kh_down_h1_ops, .session = session };
+	kh_leg_init(&session->leg, false);
+	session->leg.stream = stream;
 	kh_buf_init(&session->in, KH_SESSION_IN_BYTES);
 	event_assign(&session->timer, door->loop->base, -1, 0, kh_session_on_timer, session);
 	kh_list_append(&door->loop->live, &session->link);
@@ -235,7 +237,6 @@ void kh_session_exchange_over(struct kh_session *session, bool keep)
 {
 	const struct kh_config *config = session->loop->gen->config;
 
-	session->exchange = NULL;
 	if (!keep || session->eof || session->loop->draining ||
 	    session->exchanges >= config->max_exchanges)
 		session->closing = true;
@@ -258,12 +259,7 @@ void kh_session_recheck(struct kh_session *session)
 	const struct kh_policy *policy = session->loop->gen->policy;
 	uint16_t tenant = session->door->config->tenant;
 
-	if (session->exchange) {
-		kh_exchange_recheck(session->exchange);
-		kh_session_turn(session);
-		return;
-	}
-	if (session->tunnel &&
+	if (session->tunnel && !kh_session_exchange(session) &&
 	    !kh_policy_knows_host(policy, tenant, KH_SCHEME_HTTPS, &session->authority.host,
 				  session->authority.port) &&
 	    !kh_policy_knows_host(policy, tenant, KH_SCHEME_HTTP, &session->authority.host,
@@ -275,7 +271,7 @@ void kh_session_refuse(struct kh_session *session, const struct kh_err *err)
 {
 	kh_tunnel_deny(session, err);
 	session->closing = true;
-	if (!kh_denial_put(&session->down.out, session, NULL, err, false)) {
+	if (!kh_denial_put(&session->only.stream, NULL, err)) {
 		kh_session_kill(session, err->code, NULL);
 		return;
 	}

@@ -38,7 +38,9 @@ static void take_head(struct kh_session *session)
 		return;
 	}
 	kh_session_set_state(session, KH_SESSION_EXCHANGE);
-	kh_exchange_begin(session, message);
+	session->only.close = !message->keep_alive;
+	if (!kh_exchange_begin(&session->only.stream, message))
+		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
 }
 
 /* One event of the codec, for content that goes up or nowhere. Return: false when there is nothing
@@ -47,7 +49,7 @@ static bool take_body(struct kh_session *session)
 {
 	struct kh_slice in = kh_buf_view(&session->in), body;
 	size_t before = in.len;
-	struct kh_exchange *x = session->exchange;
+	struct kh_exchange *x = kh_session_exchange(session);
 
 	enum kh_h1_event event = kh_h1_feed(session->h1, &in, &body);
 	if (event == KH_H1_BODY && x) {
@@ -59,11 +61,13 @@ static bool take_body(struct kh_session *session)
 		return false;
 	kh_buf_consume(&session->in, before - in.len);
 	if (event == KH_H1_END && x) {
-		kh_exchange_request_end(x);
+		size_t n = 0;
+		const struct kh_field *trailers = kh_h1_trailers(session->h1, &n);
+		kh_exchange_request_end(x, trailers, n);
 	} else if (event == KH_H1_END) {
 		kh_session_set_state(session, KH_SESSION_HEAD);
-	} else if (event == KH_H1_ERROR && session->exchange) {
-		kh_exchange_fail(session->exchange, kh_h1_error(session->h1));
+	} else if (event == KH_H1_ERROR && x) {
+		kh_exchange_fail(x, kh_h1_error(session->h1));
 	} else if (event == KH_H1_ERROR || session->discarded_bytes > DISCARD_BYTES) {
 		session->closing = true;
 		kh_session_set_state(session, KH_SESSION_LINGER);
@@ -83,7 +87,7 @@ void kh_session_process(struct kh_session *session)
 				kh_session_set_state(session, KH_SESSION_LINGER);
 				continue;
 			}
-			if (kh_leg_is_full(&session->down))
+			if (kh_leg_is_full(&session->leg))
 				return;
 			take_head(session);
 			break;
@@ -93,7 +97,7 @@ void kh_session_process(struct kh_session *session)
 			kh_tunnel_first_bytes(session);
 			break;
 		case KH_SESSION_EXCHANGE:
-			if (!kh_exchange_takes_body(session->exchange))
+			if (!kh_exchange_takes_body(kh_session_exchange(session)))
 				return;
 			if (!take_body(session) && session->state == state)
 				return;

@@ -12,7 +12,6 @@
 enum {
 	LINGER_MS = 2000,
 	DISCARD_MS = 30 * 1000,
-	SECRET_MS = 10 * 1000,
 };
 
 static void arm(struct kh_session *session)
@@ -27,42 +26,23 @@ static void arm(struct kh_session *session)
 	event_add(&session->timer, &tv);
 }
 
-static void fail_with(struct kh_session *session, enum kh_err_code code, const char *text)
-{
-	struct kh_err err = KH_ERR_INIT;
-
-	kh_err_set(&err, code, "%s", text);
-	if (session->exchange)
-		kh_exchange_fail(session->exchange, &err);
-	else
-		kh_session_refuse(session, &err);
-}
-
 static void timed_out(struct kh_session *session)
 {
-	struct kh_exchange *x = session->exchange;
+	struct kh_err err = KH_ERR_INIT;
 
 	session->deadline_ms = 0;
 	switch (session->state) {
 	case KH_SESSION_HEAD:
-		if (session->head_begun)
-			fail_with(session, KH_ERR_REQUEST_TIMEOUT,
-				  "the request's head did not come to its end in time");
-		else
+		if (!session->head_begun) {
 			kh_session_kill(session, KH_ERR_REQUEST_TIMEOUT, NULL);
+			break;
+		}
+		kh_err_set(&err, KH_ERR_REQUEST_TIMEOUT,
+			   "the request's head did not come to its end in time");
+		kh_session_refuse(session, &err);
 		break;
 	case KH_SESSION_EXCHANGE:
-		// NOLINTNEXTLINE(clang-analyzer-core.NullDereference): this state has an exchange
-		if (x->state == KH_EXCHANGE_SECRET)
-			fail_with(session, KH_ERR_CREDENTIAL_UNAVAILABLE,
-				  "the credential was not handed out in time");
-		else if (x->response_begun)
-			fail_with(session, KH_ERR_RESPONSE_TIMEOUT, "the response stalled");
-		else if (x->request_done)
-			fail_with(session, KH_ERR_RESPONSE_TIMEOUT,
-				  "the upstream did not answer in time");
-		else
-			fail_with(session, KH_ERR_REQUEST_TIMEOUT, "the request's content stalled");
+		kh_exchange_timed_out(kh_session_exchange(session));
 		break;
 	case KH_SESSION_TUNNEL:
 	case KH_SESSION_HANDSHAKE:
@@ -97,7 +77,6 @@ void kh_session_on_timer(evutil_socket_t fd, short what, void *arg)
 static uint64_t compute_deadline(const struct kh_session *session)
 {
 	const struct kh_timeouts *t = &session->loop->gen->config->timeouts;
-	const struct kh_exchange *x = session->exchange;
 	uint64_t now = session->loop->now_ms;
 	uint64_t kept = session->deadline_ms ? session->deadline_ms : UINT64_MAX;
 
@@ -108,19 +87,12 @@ static uint64_t compute_deadline(const struct kh_session *session)
 			return kept < now + t->header ? kept : now + t->header;
 		return kept < now + t->idle_down ? kept : now + t->idle_down;
 	case KH_SESSION_EXCHANGE:
-		// NOLINTNEXTLINE(clang-analyzer-core.NullDereference): this state has an exchange
-		if (x->state == KH_EXCHANGE_SECRET)
-			return x->progress_ms + SECRET_MS;
-		if (x->state != KH_EXCHANGE_RELAY)
-			return 0;
-		if (x->request_done && !x->response_begun)
-			return x->progress_ms + t->response;
-		return x->progress_ms + t->stall;
+		return kh_exchange_deadline(kh_session_exchange(session));
 	case KH_SESSION_DISCARD:
 		return kept < now + DISCARD_MS ? kept : now + DISCARD_MS;
 	case KH_SESSION_LINGER:
 		/* First it may take what was said, at its own pace; then it may go. */
-		now += kh_buf_len(&session->down.out) ? t->stall : LINGER_MS;
+		now += kh_buf_len(&session->leg.out) ? t->stall : LINGER_MS;
 		return kept < now ? kept : now;
 	case KH_SESSION_HANDSHAKE:
 	case KH_SESSION_DEAD:
@@ -131,8 +103,8 @@ static uint64_t compute_deadline(const struct kh_session *session)
 
 unsigned kh_session_down_watch(const struct kh_session *session)
 {
-	unsigned watch = kh_buf_len(&session->down.out) ? KH_STREAM_WRITABLE : 0;
-	const struct kh_exchange *x = session->exchange;
+	unsigned watch = kh_buf_len(&session->leg.out) ? KH_STREAM_WRITABLE : 0;
+	const struct kh_exchange *x = kh_session_exchange(session);
 
 	if (session->eof)
 		return watch;
@@ -144,7 +116,7 @@ unsigned kh_session_down_watch(const struct kh_session *session)
 		break;
 	case KH_SESSION_HEAD:
 		/* A client that pipelines without reading its answers has to wait. */
-		if (!kh_leg_is_full(&session->down))
+		if (!kh_leg_is_full(&session->leg))
 			watch |= KH_STREAM_READABLE;
 		break;
 	case KH_SESSION_TUNNEL:
@@ -161,18 +133,12 @@ unsigned kh_session_down_watch(const struct kh_session *session)
 
 void kh_session_update(struct kh_session *session)
 {
-	struct kh_exchange *x = session->exchange;
+	struct kh_exchange *x = kh_session_exchange(session);
 
 	if (session->state != KH_SESSION_HANDSHAKE)
-		kh_stream_watch(session->down.stream, kh_session_down_watch(session));
-	if (x && x->up && x->up->state == KH_UP_BUSY) {
-		/* One that failed is always ready to be written to. */
-		bool waits = kh_buf_len(&x->up->leg.out) && !x->up->leg.failed;
-		unsigned watch = waits ? KH_STREAM_WRITABLE : 0;
-		if (!kh_leg_is_full(&session->down))
-			watch |= KH_STREAM_READABLE;
-		kh_stream_watch(x->up->leg.stream, watch);
-	}
+		kh_stream_watch(session->leg.stream, kh_session_down_watch(session));
+	if (x)
+		kh_exchange_update(x);
 	session->deadline_ms = compute_deadline(session);
 	if (session->deadline_ms &&
 	    (session->timer_ms == 0 || session->deadline_ms < session->timer_ms))

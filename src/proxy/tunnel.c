@@ -83,7 +83,7 @@ void kh_tunnel_open(struct kh_session *session, const struct kh_message *connect
 	kh_h1_free(session->h1);
 	session->h1 = NULL;
 	(void)order_leaf(session);
-	if (!kh_leg_put(&session->down, KH_SLICE("HTTP/1.1 200 Connection established\r\n\r\n")))
+	if (!kh_leg_put(&session->leg, KH_SLICE("HTTP/1.1 200 Connection established\r\n\r\n")))
 		kh_session_kill(session, KH_ERR_DOWN_CLOSED, NULL);
 }
 
@@ -107,14 +107,14 @@ void kh_tunnel_first_bytes(struct kh_session *session)
 		return;
 	}
 	/* The answer to CONNECT has to be out, in plain, before TLS speaks. */
-	if (!kh_leg_flush(&session->down)) {
+	if (!kh_leg_flush(&session->leg)) {
 		kh_session_kill(session, KH_ERR_DOWN_CLOSED, NULL);
 		return;
 	}
-	if (kh_buf_len(&session->down.out))
+	if (kh_buf_len(&session->leg.out))
 		return;
-	kh_stream_watch(session->down.stream, 0);
-	if (!kh_stream_accept_tls(session->down.stream, session->loop->down_ctx, in,
+	kh_stream_watch(session->leg.stream, 0);
+	if (!kh_stream_accept_tls(session->leg.stream, session->loop->down_ctx, in,
 				  &session->authority.host,
 				  session->loop->gen->config->timeouts.handshake)) {
 		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
@@ -127,7 +127,7 @@ void kh_tunnel_first_bytes(struct kh_session *session)
 void kh_tunnel_leaf(struct kh_session *session, bool found)
 {
 	session->wants_leaf = false;
-	kh_stream_leaf_ready(session->down.stream, found);
+	kh_stream_leaf_ready(session->leg.stream, found);
 }
 
 void kh_tunnel_event(struct kh_session *session, unsigned events)
@@ -144,7 +144,7 @@ void kh_tunnel_event(struct kh_session *session, unsigned events)
 		return;
 	}
 	if (events & KH_STREAM_HANDSHAKE_FAILED) {
-		struct kh_err err = *kh_stream_error(session->down.stream);
+		struct kh_err err = *kh_stream_error(session->leg.stream);
 		kh_err_wrap(&err, "TLS with the sandbox for %s", session->authority.host.text);
 		kh_tunnel_deny(session, &err);
 		kh_session_kill(session, err.code, NULL);

@@ -94,7 +94,6 @@ void kh_up_release(struct kh_up *up, bool keep)
 {
 	struct kh_loop *loop = up->loop;
 
-	up->exchange = NULL;
 	if (up->state != KH_UP_BUSY || !keep || !up->reusable || loop->draining ||
 	    up->key.generation != loop->gen->number || up->leg.failed || kh_buf_len(&up->leg.out) ||
 	    kh_buf_len(&up->in) || !kh_h1_is_idle(up->h1) ||
@@ -157,31 +156,36 @@ static struct kh_up *take_idle(struct kh_loop *loop, const struct kh_up_key *key
 
 void kh_up_failed(struct kh_up *up, const struct kh_err *err)
 {
-	struct kh_exchange *x = up->exchange;
-	struct kh_session *session = x->session;
+	struct kh_exchange *x = up->only.exchange;
+	struct kh_down_stream *down = x->down;
 	struct kh_err copy = *err;
 
 	kh_err_wrap(&copy, "%s", up->key.host.text);
 	kh_exchange_up_failed(x, &copy);
-	kh_session_turn(session);
+	down->ops->turn(down);
+}
+
+/* The exchange may use it now. */
+static void lend(struct kh_up *up)
+{
+	up->state = KH_UP_BUSY;
+	up->answered = false;
+	up->reusable = false;
+	kh_exchange_up_ready(up->only.exchange);
 }
 
 static void ready(struct kh_up *up)
 {
-	struct kh_exchange *x = up->exchange;
-	struct kh_session *session = x->session;
+	struct kh_down_stream *down = up->only.exchange->down;
 
-	up->state = KH_UP_BUSY;
-	up->answered = false;
-	up->reusable = false;
-	kh_exchange_up_ready(x);
-	kh_session_turn(session);
+	lend(up);
+	down->ops->turn(down);
 }
 
 static void on_stream(struct kh_stream *stream, unsigned events, void *arg)
 {
 	struct kh_up *up = arg;
-	struct kh_exchange *x = up->exchange;
+	struct kh_exchange *x = up->only.exchange;
 
 	up->loop->now_ms = kh_clock_mono_ms();
 	if (up->state == KH_UP_IDLE) {
@@ -202,12 +206,12 @@ static void on_stream(struct kh_stream *stream, unsigned events, void *arg)
 		kh_up_failed(up, kh_stream_error(stream));
 		return;
 	}
-	struct kh_session *session = x->session;
+	struct kh_down_stream *down = x->down;
 	if (events & KH_STREAM_READABLE)
-		kh_response_readable(x);
+		kh_up_h1_readable(up);
 	else
 		x->progress_ms = up->loop->now_ms;
-	kh_session_turn(session);
+	down->ops->turn(down);
 }
 
 void kh_up_connected(struct kh_up *up)
@@ -294,6 +298,7 @@ static struct kh_up *new_up(struct kh_loop *loop, const struct kh_up_key *key)
 		return NULL;
 	up->loop = loop;
 	up->key = *key;
+	up->only = (struct kh_up_stream){ .ops = &kh_up_h1_ops, .conn = up };
 	up->h1 = kh_h1_new(KH_H1_RESPONSES);
 	kh_leg_init(&up->leg, true);
 	kh_buf_init(&up->in, UP_IN_BYTES);
@@ -306,7 +311,7 @@ static struct kh_up *new_up(struct kh_loop *loop, const struct kh_up_key *key)
 bool kh_up_look_up(struct kh_up *up, const struct kh_host *host, uint16_t port, kh_lookup_cb *cb)
 {
 	struct kh_loop *loop = up->loop;
-	struct kh_door *door = up->exchange->session->door;
+	struct kh_door *door = up->only.exchange->session->door;
 
 	up->state = KH_UP_RESOLVING;
 	if (door->resolving >= KH_LIMIT_RESOLVES_PER_LISTENER)
@@ -320,6 +325,12 @@ bool kh_up_look_up(struct kh_up *up, const struct kh_host *host, uint16_t port, 
 	return true;
 }
 
+static void borrow(struct kh_exchange *x, struct kh_up *up)
+{
+	x->up = &up->only;
+	up->only.exchange = x;
+}
+
 void kh_up_acquire(struct kh_exchange *x, bool fresh)
 {
 	struct kh_loop *loop = x->session->loop;
@@ -329,19 +340,14 @@ void kh_up_acquire(struct kh_exchange *x, bool fresh)
 	make_key(x, &key);
 	struct kh_up *up = fresh ? NULL : take_idle(loop, &key);
 	if (up) {
-		x->up = up;
-		up->exchange = x;
+		borrow(x, up);
 		up->reused = true;
-		up->state = KH_UP_BUSY;
-		up->answered = false;
-		up->reusable = false;
-		kh_exchange_up_ready(x);
+		lend(up);
 		return;
 	}
 	up = new_up(loop, &key);
 	if (up) {
-		x->up = up;
-		up->exchange = x;
+		borrow(x, up);
 		if (kh_up_proxy_is_for(loop->gen->config, &key.host)
 			    ? kh_up_proxy_begin(up, &err)
 			    : kh_up_look_up(up, &key.host, key.port, on_resolved))
@@ -355,13 +361,10 @@ void kh_up_acquire(struct kh_exchange *x, bool fresh)
 
 void kh_up_recheck(struct kh_exchange *x)
 {
-	struct kh_up *up = x->up;
-
-	if (!up || up->state != KH_UP_PASSWORD)
+	if (!x->up || x->up->conn->state != KH_UP_PASSWORD)
 		return;
 	/* The keeper answers no question of an older configuration. */
+	x->up->ops->release(x->up, false);
 	x->up = NULL;
-	up->exchange = NULL;
-	kh_up_close(up);
 	kh_up_acquire(x, true);
 }

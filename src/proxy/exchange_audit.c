@@ -1,0 +1,79 @@
+/* exchange_audit.c - what an exchange leaves in the journal and the log */
+
+#include "proxy_internal.h"
+
+void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out)
+{
+	const struct kh_session *session = x->session;
+	const struct kh_config *config = x->gen->config;
+	const struct kh_rule *rule = x->decision.rule;
+
+	*out = (struct kh_audit_open){
+		.id = x->id,
+		.tenant = config->tenants[x->tenant].name,
+		.sandbox = session->door->config->sandbox,
+		.peer_pid = (uint32_t)session->peer.pid,
+		.peer_uid = session->peer.uid,
+		.method = x->message->method,
+		.scheme = x->scheme,
+		.authority = x->authority.port ? &x->authority : NULL,
+		.path = x->target.raw_path,
+		.query = x->target.query,
+		.rule = rule ? rule->text : NULL,
+		.credential = x->credential ? x->credential->name : NULL,
+		.stripped = x->stripped[0] ? x->stripped : NULL,
+	};
+	if (rule) {
+		out->rule_where = rule->where;
+		out->rule_file = rule->preset ? rule->preset
+				 : rule->where.file < config->n_files
+					 ? config->files[rule->where.file]
+					 : NULL;
+	}
+}
+
+void kh_exchange_note(struct kh_exchange *x, enum kh_err_code reason, const char *detail)
+{
+	if (x->reason != KH_ERR_NONE)
+		return; /* the first cause counts */
+	x->reason = reason;
+	if (detail)
+		snprintf(x->detail, sizeof(x->detail), "%.*s", (int)sizeof(x->detail) - 1, detail);
+}
+
+void kh_exchange_record_end(struct kh_exchange *x)
+{
+	struct kh_batch *batch = &x->session->loop->batch;
+	uint64_t now = x->session->loop->now_ms;
+	struct kh_audit_close how = {
+		.id = x->id,
+		.status = x->status,
+		.reason = x->reason,
+		.detail = x->detail[0] ? x->detail : NULL,
+		.up_bytes = x->up_bytes,
+		.down_bytes = x->down_bytes,
+		.duration_ms = now - x->started_ms,
+		.first_byte_ms = x->first_byte_ms ? x->first_byte_ms - x->started_ms : 0,
+		.peer = x->peer[0] ? x->peer : NULL,
+		.tls = x->tls[0] ? x->tls : NULL,
+		.reused = x->reused,
+		.complete = x->response_done && x->reason == KH_ERR_NONE,
+	};
+
+	bool room = kh_loop_make_room(x->session->loop);
+	if (x->opened) {
+		(void)kh_audit_close(batch, &how);
+	} else if (room) {
+		struct kh_audit_open what;
+		kh_exchange_describe(x, &what);
+		(void)kh_audit_deny(batch, &what, &how);
+		kh_loop_hold(x->session);
+	}
+	if (x->reason == KH_ERR_NONE)
+		return;
+	/* Refusals by policy are the audit's affair; what failed is the operator's as well. */
+	if (kh_err_status(x->reason) == 403)
+		kh_log_debug("%s: %s: %s", x->id, kh_err_reason(x->reason), x->detail);
+	else
+		kh_log_info("%s: %s: %s", x->id, kh_err_reason(x->reason), x->detail);
+}

@@ -1,0 +1,208 @@
+/*
+ * exchange_internal.h - one request and its response, above the codecs of both sides
+ *
+ *   codec ⇄ kh_down_stream ⇄ exchange ⇄ kh_up_stream ⇄ codec
+ *
+ * Towards each side an exchange has a stream: that of a connection which carries one exchange at a
+ * time (HTTP/1), or one of many (HTTP/2). It calls a stream through its ops; the stream's codec
+ * calls the exchange through the functions below (kh_exchange_body, kh_response_head …).
+ *
+ * Ownership: a down stream belongs to its session and outlives the exchange on it until the end of
+ * the turn. An exchange belongs to its down stream (`exchange`), which ends it with
+ * kh_exchange_gone; whatever else ends it comes back to the stream as `over`. Of an up stream the
+ * exchange is the holder from kh_up_acquire to `release`. An exchange is freed at once: after a
+ * call that may end it, only streams and sessions may be touched, which last until the turn's end.
+ */
+#ifndef KEYHOLE_PROXY_EXCHANGE_INTERNAL_H
+#define KEYHOLE_PROXY_EXCHANGE_INTERNAL_H
+
+#include <keyhole/credential.h>
+#include <keyhole/target.h>
+
+#include "loop_internal.h"
+
+struct kh_up;
+struct kh_down_stream;
+struct kh_up_stream;
+
+/* An answer of our own, whole; views. Content-Length, and what speaks of the connection, are the
+ * codec's to add. */
+struct kh_answer {
+	uint16_t status;
+	enum kh_err_code code; /* why */
+	const struct kh_field *fields;
+	size_t n_fields;
+	struct kh_slice content; /* left out where the request was HEAD */
+};
+
+enum kh_down_end {
+	KH_DOWN_WHOLE = 1, /* the response, or an answer of our own, was put to its end */
+	KH_DOWN_CUT,	   /* it ends early; what was put still goes down, if the cut can be seen */
+	KH_DOWN_LOST,	   /* nothing can be said any more */
+};
+
+/* Towards the sandbox. What is put is kept in order and leaves in `turn`, or before. A `false` of a
+ * put: the connection failed, or no memory; the exchange fails then. */
+struct kh_down_ops {
+	/* Heads as the upstream sent them: fields that speak of its connection
+	 * (kh_message_is_hop_field) are left out here. Interim: what the client can't understand is
+	 * left out whole. */
+	bool (*put_interim)(struct kh_down_stream *down, const struct kh_message *head);
+	bool (*put_head)(struct kh_down_stream *down, const struct kh_message *head);
+	bool (*put_content)(struct kh_down_stream *down, struct kh_slice piece);
+	bool (*put_end)(struct kh_down_stream *down, const struct kh_field *trailers, size_t n);
+	bool (*put_answer)(struct kh_down_stream *down, const struct kh_answer *answer);
+	/* Takes the head back, and all that was put behind it, if nothing of it has left. */
+	bool (*take_back)(struct kh_down_stream *down);
+	/* No more content should be put before `turn` has made room; what is put still fits, as
+	 * much as was read in one go. */
+	bool (*is_full)(const struct kh_down_stream *down);
+	/* The exchange is over: it holds neither the upstream nor this stream any more (`x` may be
+	 * looked at, for the last time). */
+	void (*over)(struct kh_down_stream *down, const struct kh_exchange *x,
+		     enum kh_down_end end);
+	/* The last thing that every event of the exchange does: writes on both sides what waits
+	 * (kh_exchange_flush), takes content that there is room for, and sets what is waited for
+	 * (kh_exchange_update). The stream may be dead afterwards. */
+	void (*turn)(struct kh_down_stream *down);
+};
+
+struct kh_down_stream {
+	const struct kh_down_ops *ops;
+	struct kh_session *session;
+	struct kh_exchange *exchange; /* NULL: none runs */
+};
+
+/* Towards the upstream, once the exchange is in RELAY. */
+struct kh_up_ops {
+	/* The request's head with the credential in it, made by what request.c offers. A message
+	 * with KH_FRAMING_NONE is whole with its head; for any other `put_end` follows. */
+	bool (*put_head)(struct kh_up_stream *up, struct kh_err *err);
+	/* What can't be sent any more is dropped: the answer is still read, it may say why. */
+	void (*put_content)(struct kh_up_stream *up, struct kh_slice piece);
+	void (*put_end)(struct kh_up_stream *up, const struct kh_field *trailers, size_t n);
+	bool (*is_full)(const struct kh_up_stream *up);
+	void (*flush)(struct kh_up_stream *up);
+	/* Is more of the response wanted now? */
+	void (*update)(struct kh_up_stream *up, bool wanted);
+	/* In any state of the exchange: it is over. `clean`: both messages came to their end, so
+	 * the connection may be used again; else the request is cancelled. */
+	void (*release)(struct kh_up_stream *up, bool clean);
+};
+
+struct kh_up_stream {
+	const struct kh_up_ops *ops;
+	struct kh_up *conn;
+	struct kh_exchange *exchange; /* NULL: nobody's */
+};
+
+enum kh_exchange_state {
+	KH_EXCHANGE_SECRET = 1, /* the keeper was asked for the credential */
+	KH_EXCHANGE_COMMIT,	/* the open record is on its way into the journal */
+	KH_EXCHANGE_CONNECT,	/* an upstream connection is being made */
+	KH_EXCHANGE_RELAY,	/* the head has gone upstream */
+	KH_EXCHANGE_ENDED,
+};
+
+struct kh_exchange {
+	struct kh_node link; /* in the loop's exchanges */
+	struct kh_down_stream *down;
+	struct kh_up_stream *up;    /* from CONNECT on */
+	struct kh_session *session; /* down->session: where it comes from */
+	struct kh_generation *gen;  /* that it was decided under; a reference */
+	uint16_t tenant;
+	enum kh_exchange_state state;
+	struct kh_node commit_link;
+	char id[KH_EXCHANGE_ID_BYTES];
+	const struct kh_message *message; /* the codec holds it as long as the exchange lasts */
+	struct kh_target target;
+	enum kh_scheme scheme;
+	struct kh_authority authority;
+	struct kh_decision decision;
+	const struct kh_credential_config *credential; /* NULL: none goes in */
+	uint16_t credential_index;
+	struct kh_secret *secret;
+	char stripped[128]; /* names of carriers that were taken out */
+	bool opened;	    /* its open record stands in the journal, or will */
+	bool request_done;
+	bool response_begun; /* the final head has gone down */
+	bool response_done;
+	bool retried;
+	bool body_sent; /* content has gone upstream: no second try */
+	uint16_t status;
+	unsigned interim;
+	uint64_t up_bytes, down_bytes, started_ms, first_byte_ms, progress_ms;
+	enum kh_err_code reason;
+	char detail[160];
+	char peer[KH_SOCKADDR_TEXT_BYTES];
+	char tls[12];
+	bool reused;
+};
+
+/* exchange.c: from the head to the request upstream. Called by the down codec: */
+/* Return: false without memory, and there is no exchange. It may be over already. */
+bool kh_exchange_begin(struct kh_down_stream *down, const struct kh_message *message);
+void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece);
+/* The request is whole. */
+void kh_exchange_request_end(struct kh_exchange *x, const struct kh_field *trailers, size_t n);
+/* May the codec go on with the request's content now (and the upstream take it)? */
+bool kh_exchange_takes_body(const struct kh_exchange *x);
+/* The sandbox's side is gone; no `over` follows. */
+void kh_exchange_gone(struct kh_exchange *x, enum kh_err_code reason, const char *detail);
+/* When its wait ends; 0: something else has a timer. */
+uint64_t kh_exchange_deadline(const struct kh_exchange *x);
+void kh_exchange_timed_out(struct kh_exchange *x);
+/* Parts of `turn`. */
+void kh_exchange_flush(struct kh_exchange *x);
+void kh_exchange_update(struct kh_exchange *x);
+
+/* Called by the loop: */
+void kh_exchange_committed(struct kh_exchange *x, bool written);
+void kh_exchange_secret_came(struct kh_exchange *x);
+/* Other rules are in force: it ends if they forbid it; one that waits for a credential is decided
+ * anew. */
+void kh_exchange_recheck(struct kh_exchange *x);
+
+/* Called by the upstream side: */
+void kh_exchange_up_ready(struct kh_exchange *x);
+void kh_exchange_up_failed(struct kh_exchange *x, const struct kh_err *err);
+/* Whatever went wrong: an answer if none was begun, else the end of the stream. It is over. */
+void kh_exchange_fail(struct kh_exchange *x, const struct kh_err *err);
+/* RFC 9110 §9.2.2, and only while nothing of the request's content has gone. */
+bool kh_exchange_may_retry(const struct kh_exchange *x);
+/* On a new connection. */
+void kh_exchange_retry(struct kh_exchange *x);
+
+/* Both its messages are whole, or as much as there will be. */
+void kh_exchange_end(struct kh_exchange *x, enum kh_down_end end);
+
+/* exchange_audit.c */
+void kh_exchange_note(struct kh_exchange *x, enum kh_err_code reason, const char *detail);
+void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out);
+void kh_exchange_record_end(struct kh_exchange *x);
+
+/* request.c: the canonical request, the decision, and what goes upstream */
+bool kh_request_resolve(struct kh_exchange *x, struct kh_err *err);
+bool kh_request_decide(struct kh_exchange *x, struct kh_err *err);
+/* Would these rules allow it? */
+bool kh_request_is_allowed(const struct kh_exchange *x, const struct kh_generation *g);
+/* For the head that an up codec writes: the target (path and query), the authority as Host or
+ * :authority, and which fields of the message go along. Behind them the credential's own
+ * (kh_credential_put_fields). */
+bool kh_request_put_target(const struct kh_exchange *x, struct kh_buf *out);
+bool kh_request_put_authority(const struct kh_exchange *x, struct kh_buf *out);
+bool kh_request_forwards(const struct kh_exchange *x, const struct kh_field *field);
+
+/* response.c: what comes back. Return: false: the exchange is over. */
+/* Interim ones too; of 101 nobody has asked. */
+bool kh_response_head(struct kh_exchange *x, const struct kh_message *response);
+bool kh_response_body(struct kh_exchange *x, struct kh_slice piece);
+/* The exchange is over. */
+void kh_response_end(struct kh_exchange *x, const struct kh_field *trailers, size_t n);
+
+/* denial.c: refusals that an agent can use */
+/* Puts a whole answer. `x` may be NULL (nothing could be read). Return: false without memory. */
+bool kh_denial_put(struct kh_down_stream *down, const struct kh_exchange *x,
+		   const struct kh_err *err);
+
+#endif

@@ -1,0 +1,123 @@
+/* loop_internal.h - one event thread, its doors, and what waits to be written to a connection */
+#ifndef KEYHOLE_PROXY_LOOP_INTERNAL_H
+#define KEYHOLE_PROXY_LOOP_INTERNAL_H
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+
+#include <keyhole/buf.h>
+#include <keyhole/list.h>
+#include <keyhole/listener.h>
+#include <keyhole/resolver.h>
+
+#include "worker_internal.h"
+
+struct kh_exchange;
+struct kh_session;
+
+/*
+ * Ownership: the loop owns its sessions (down connections) and its idle upstream connections. A
+ * session owns the down streams that its connection carries, a down stream at most one exchange,
+ * and an exchange holds at most one up stream while it lasts (exchange_internal.h). Everything of
+ * one connection happens on one thread. Connections and streams that end are taken out of their
+ * lists at once and freed at the end of the loop turn.
+ */
+struct kh_loop {
+	struct kh_worker *worker;
+	struct kh_generation *gen; /* in force */
+	unsigned index;
+	struct event_base *base;
+	struct kh_resolver *resolver;
+	SSL_CTX *down_ctx;
+	SSL_CTX *up_ctx;
+	struct kh_sessions *sessions;
+	struct kh_batch batch;
+	struct kh_node live; /* struct kh_session.link */
+	size_t n_live;
+	struct kh_node exchanges; /* struct kh_exchange.link */
+	struct kh_node graves;	  /* struct kh_grave: freed at the end of the turn */
+	struct kh_node
+		commits; /* struct kh_exchange.commit_link: their open records are in the batch */
+	struct kh_node held;	 /* struct kh_session.held_link: their refusals are in the batch */
+	struct kh_node idle_ups; /* struct kh_up.link, oldest first */
+	size_t n_idle_ups;
+	struct kh_door **doors; /* one a listener */
+	size_t n_doors;
+	struct event *wake;
+	struct event *tick; /* every second: idle upstreams, a journal that failed */
+	int wake_fd;
+	pthread_mutex_t mail_lock;
+	struct kh_mail *mail;
+	bool draining;
+	bool journal_failed; /* said once in the log */
+	uint64_t now_ms;     /* of this turn */
+};
+
+/* Freed at the end of the turn by `free_fn`. */
+struct kh_grave {
+	struct kh_node link;
+	void (*free_fn)(struct kh_grave *grave);
+};
+
+/* A listener as one thread sees it. */
+struct kh_door {
+	struct kh_grave grave;
+	struct kh_loop *loop;
+	struct kh_gate *gate;
+	const struct kh_listener_config *config;
+	uint16_t index;
+	struct event *event;
+	struct event *resume; /* after running out of descriptors */
+	unsigned resolving;   /* names, for its exchanges on this thread */
+	double leaf_tokens;   /* this thread's share of the sandbox's leaves */
+	uint64_t leaf_tokens_ms;
+};
+
+/* A connection with what waits to be written to it. */
+struct kh_leg {
+	struct kh_stream *stream; /* NULL: not connected */
+	struct kh_buf out;
+	uint64_t written_bytes;
+	bool failed; /* a write failed: nothing more is written */
+};
+
+/* What one side may read ahead before it has to wait for the other. */
+enum { KH_LEG_HIGH_BYTES = KH_LIMIT_RELAY_BYTES, KH_LEG_READ_BYTES = 16 * 1024 };
+
+void kh_leg_init(struct kh_leg *leg, bool wiping);
+void kh_leg_fini(struct kh_leg *leg);
+/* Writes now what goes when nothing waits, keeps the rest. Return: false when the connection failed
+ * or the cap is reached. */
+bool kh_leg_put(struct kh_leg *leg, struct kh_slice bytes);
+/* Writes what waits. Return: false when the connection failed. */
+bool kh_leg_flush(struct kh_leg *leg);
+/* Position behind all that was put. */
+uint64_t kh_leg_position(const struct kh_leg *leg);
+/* Takes back what was put since, if none of it has left. */
+bool kh_leg_rewind(struct kh_leg *leg, uint64_t position);
+static inline bool kh_leg_is_full(const struct kh_leg *leg)
+{
+	return kh_buf_len(&leg->out) >= KH_LEG_HIGH_BYTES;
+}
+
+/* loop.c */
+void kh_loop_bury(struct kh_loop *loop, struct kh_grave *grave, void (*free_fn)(struct kh_grave *));
+/* The exchange goes on (kh_exchange_committed) when its record is in the journal. */
+void kh_loop_commit(struct kh_loop *loop, struct kh_exchange *exchange);
+/* A refusal is in the batch: its answer leaves when the journal has it (or can't take it). */
+void kh_loop_hold(struct kh_session *session);
+/* Before a record is made: a batch that is half full is written at once. The other half is for the
+ * ends of what was begun, while the journal can't be written. Return: false: nothing new is
+ * recorded, so nothing new is begun. */
+bool kh_loop_make_room(struct kh_loop *loop);
+
+/* doors.c */
+/* Opens them at first as well. Return: false without memory. */
+bool kh_doors_reload(struct kh_loop *loop);
+void kh_doors_shut(struct kh_loop *loop);
+void kh_doors_free(struct kh_loop *loop);
+void kh_door_left(struct kh_door *door); /* one of its connections ended */
+/* One more leaf for this sandbox within its rate? */
+bool kh_door_may_mint(struct kh_door *door);
+
+#endif
