@@ -34,6 +34,16 @@ enum {
 	/* Empty lines before a request line (RFC 9112 §2.2 allows "at least one"). */
 	KH_LIMIT_EMPTY_LINES = 1,
 
+	/* A WebSocket frame and message: they pass through in pieces, so this is what the side that
+	   gathers them is spared. */
+	KH_LIMIT_WS_FRAME_BYTES = 256 * 1024 * 1024,
+	KH_LIMIT_WS_MESSAGE_BYTES = 1024 * 1024 * 1024,
+	/* Fragments of a message: one byte each, they cost whoever lists them a hundredfold. */
+	KH_LIMIT_WS_FRAGMENTS = 64 * 1024,
+	/* Pings, each of which has to be answered. */
+	KH_LIMIT_WS_CONTROLS_PER_SECOND = 100,
+	KH_LIMIT_WS_CONTROLS_BURST = 1000,
+
 	/* What one side may have read ahead of the other: a slow reader behind a fast writer. */
 	KH_LIMIT_RELAY_BYTES = 64 * 1024,
 	/* One read of a socket. */
