@@ -4,9 +4,12 @@
  * A value has whole pages of its own, out of memfd_secret(2) where the kernel gives it: such pages
  * leave the kernel's own map of memory, so neither ptrace, /proc/PID/mem, process_vm_readv nor a
  * core dump reads them, and the kernel clears them when the last user lets go. Elsewhere it is a
- * memfd of fixed size, locked into memory and left out of dumps. The mapping is PROT_NONE but for
- * the windows of kh_secret_expose; two threads share a mapping, so the windows are counted and the
- * last one shuts it.
+ * memfd of fixed size, locked into memory and left out of dumps.
+ *
+ * Outside the windows of kh_secret_expose nobody reads it. Pages of memfd_secret carry a memory
+ * protection key where one does what it says (secret_key.c); then each thread's window is its own.
+ * Elsewhere the mapping is PROT_NONE; two threads share it, so the windows are counted and the last
+ * one shuts it.
  *
  * No descriptor is kept: what is not open can't be sent or reopened through /proc. For another
  * process kh_secret_fd makes a copy in fresh pages, and that process becomes their only user. It
@@ -15,8 +18,9 @@
  *
  * A child does not inherit the mapping (MADV_DONTFORK): the keeper forks to exec.
  *
- * In a process that has locked itself in, kh_secret_from_fd and all that follows need mmap,
- * mprotect, madvise, munmap and close, no more.
+ * In a process that has locked itself in, and has called kh_secret_prepare before,
+ * kh_secret_from_fd and all that follows need mmap, mprotect, pkey_mprotect, madvise, munmap and
+ * close, no more.
  */
 #include <keyhole/secret.h>
 
@@ -56,6 +60,7 @@ struct kh_secret {
 	void *map;
 	size_t map_len;
 	size_t len;
+	int key; /* KH_SECRET_NO_KEY: shut by mprotect */
 	struct window *window;
 };
 
@@ -118,6 +123,12 @@ const char *kh_secret_backing(void)
 	return which_backing() == MEMFD_SECRET ? "memfd_secret" : "memfd";
 }
 
+void kh_secret_prepare(void)
+{
+	(void)which_backing();
+	(void)kh_secret_key();
+}
+
 void kh_secret_force_memfd(bool on)
 {
 	atomic_store(&backing_known, on ? MEMFD : UNKNOWN);
@@ -162,6 +173,9 @@ static void *map_pages(int fd, size_t map_len, int prot, struct kh_err *err)
 	return map;
 }
 
+/* This thread's windows on pages with a key, one within the other. */
+static _Thread_local unsigned keyed_windows;
+
 /* A page that stays open is a promise broken: nothing goes on from there. */
 static void shut(void *map, size_t map_len)
 {
@@ -169,6 +183,18 @@ static void shut(void *map, size_t map_len)
 		kh_log_error("a secret's page can't be shut; stopping");
 		abort();
 	}
+}
+
+/* From here on it can be read in windows only. A key does not stop a debugger's process_vm_readv,
+ * where PROT_NONE does: it takes pages that nobody but this process can read anyway. */
+static void shut_for_good(struct kh_secret *secret)
+{
+	secret->key = which_backing() == MEMFD_SECRET ? kh_secret_key() : KH_SECRET_NO_KEY;
+	if (secret->key != KH_SECRET_NO_KEY &&
+	    kh_secret_key_protect(secret->key, secret->map, secret->map_len, PROT_READ))
+		return;
+	secret->key = KH_SECRET_NO_KEY;
+	shut(secret->map, secret->map_len);
 }
 
 static bool is_len_fine(size_t len, struct kh_err *err)
@@ -213,8 +239,8 @@ static bool fill(struct kh_secret *secret, const void *value, struct kh_err *err
 	if (!map)
 		return false;
 	memcpy(map, value, secret->len);
-	shut(map, secret->map_len);
 	secret->map = map;
+	shut_for_good(secret);
 	return true;
 }
 
@@ -240,7 +266,7 @@ struct kh_secret *kh_secret_from_fd(int fd, size_t len, struct kh_err *err)
 		free_shell(secret);
 		return NULL;
 	}
-	shut(secret->map, secret->map_len);
+	shut_for_good(secret);
 	return secret;
 }
 
@@ -289,11 +315,19 @@ struct kh_secret *kh_secret_ref(struct kh_secret *secret)
 	return secret;
 }
 
+static bool open_for_wiping(const struct kh_secret *secret)
+{
+	const int prot = PROT_READ | PROT_WRITE;
+	if (secret->key != KH_SECRET_NO_KEY)
+		return kh_secret_key_protect(0, secret->map, secret->map_len, prot);
+	return mprotect(secret->map, secret->map_len, prot) == 0;
+}
+
 void kh_secret_unref(struct kh_secret *secret)
 {
 	if (!secret || atomic_fetch_sub_explicit(&secret->refs, 1, memory_order_acq_rel) != 1)
 		return;
-	if (mprotect(secret->map, secret->map_len, PROT_READ | PROT_WRITE) == 0)
+	if (open_for_wiping(secret))
 		kh_wipe(secret->map, secret->map_len);
 	else
 		kh_log_error("a secret could not be overwritten before it was given back");
@@ -310,6 +344,11 @@ size_t kh_secret_len(const struct kh_secret *secret)
 
 static bool open_window(const struct kh_secret *secret)
 {
+	if (secret->key != KH_SECRET_NO_KEY) {
+		if (keyed_windows++ == 0)
+			kh_secret_key_open(secret->key);
+		return true;
+	}
 	struct window *window = secret->window;
 	(void)pthread_mutex_lock(&window->lock);
 	bool ok = window->open > 0 || mprotect(secret->map, secret->map_len, PROT_READ) == 0;
@@ -321,6 +360,11 @@ static bool open_window(const struct kh_secret *secret)
 
 static void close_window(const struct kh_secret *secret)
 {
+	if (secret->key != KH_SECRET_NO_KEY) {
+		if (--keyed_windows == 0)
+			kh_secret_key_shut(secret->key);
+		return;
+	}
 	struct window *window = secret->window;
 	(void)pthread_mutex_lock(&window->lock);
 	if (--window->open == 0)

@@ -29,6 +29,7 @@
 #include <keyhole/cleanup.h>
 #include <keyhole/limits.h>
 #include <keyhole/log.h>
+#include <keyhole/secret.h>
 #include <keyhole/wire.h>
 #include <keyhole/worker.h>
 
@@ -167,6 +168,7 @@ static bool lock_in_and_serve(struct kh_beginning *b, struct kh_err *err)
 {
 	struct kh_worker *w = b->worker;
 	raise_descriptor_limit();
+	kh_secret_prepare();
 	return make_loops(b, err) && kh_lockin(w->current->config->worker_user, err) &&
 	       start_threads(b, err) &&
 	       kh_channel_send(&w->channel, KH_CHANNEL_READY, 0, (struct kh_slice){ "", 0 }, NULL,

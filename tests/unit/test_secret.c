@@ -19,28 +19,35 @@
 
 #include "base/secret_internal.h"
 
-/* Each test runs on both kinds of pages. */
+/* Each test runs on all kinds of pages, shut in either way. */
 struct kind {
-	bool memfd;
+	bool memfd, mprotect;
 	const char *region; /* its name in /proc/self/maps */
 };
-static struct kind memfd_secret_kind = { false, "/secretmem" };
-static struct kind memfd_kind = { true, "/memfd:keyhole-secret" };
+static struct kind keyed_kind = { false, false, "/secretmem" };
+static struct kind memfd_secret_kind = { false, true, "/secretmem" };
+static struct kind memfd_kind = { true, true, "/memfd:keyhole-secret" };
 
 static int use_kind(void **state)
 {
 	const struct kind *kind = *state;
 	kh_secret_force_memfd(kind->memfd);
+	kh_secret_force_mprotect(kind->mprotect);
 	return 0;
 }
 
-/* The kernel may lack memfd_secret; then that half of the tests says so. */
+/* The machine may lack memfd_secret or protection keys; then that part of the tests says so. */
 static bool lacks_it(const struct kind *kind)
 {
-	if (kind->memfd || strcmp(kh_secret_backing(), "memfd_secret") == 0)
-		return false;
-	print_message("this kernel gives no memfd_secret\n");
-	return true;
+	if (!kind->memfd && strcmp(kh_secret_backing(), "memfd_secret") != 0) {
+		print_message("this kernel gives no memfd_secret\n");
+		return true;
+	}
+	if (!kind->mprotect && kh_secret_key() == KH_SECRET_NO_KEY) {
+		print_message("this machine has no memory protection keys\n");
+		return true;
+	}
+	return false;
 }
 #define SKIP_WITHOUT(kind) \
 	do { \
@@ -87,11 +94,25 @@ static size_t find_regions(const struct kind *kind, struct region *out, size_t m
 	return n;
 }
 
-static void assert_perms(const struct kind *kind, const char *perms)
+/* Asks the kernel to read it for this thread. */
+static bool can_read(const void *at)
+{
+	int ends[2];
+	assert_int_equal(pipe(ends), 0);
+	ssize_t n = write(ends[1], at, 1);
+	if (n < 0)
+		assert_int_equal(errno, EFAULT);
+	(void)close(ends[0]);
+	(void)close(ends[1]);
+	return n == 1;
+}
+
+static void assert_open(const struct kind *kind, bool open)
 {
 	struct region region;
 	assert_int_equal(find_regions(kind, &region, 1), 1);
-	assert_string_equal(region.perms, perms);
+	assert_string_equal(region.perms, open || !kind->mprotect ? "r--s" : "---s");
+	assert_int_equal(can_read(region.at), open);
 }
 
 static bool has_the_value(struct kh_slice value, void *arg)
@@ -148,7 +169,7 @@ static void lengths_out_of_bounds_are_refused_and_wiped_too(void **state)
 static bool perms_in_the_window(struct kh_slice value, void *arg)
 {
 	(void)value;
-	assert_perms(arg, "r--s");
+	assert_open(arg, true);
 	return false;
 }
 
@@ -156,11 +177,11 @@ static void the_page_is_open_in_the_window_only(void **state)
 {
 	SKIP_WITHOUT(*state);
 	struct kh_secret *secret = new_secret();
-	assert_perms(*state, "---s");
+	assert_open(*state, false);
 	assert_false(kh_secret_expose(secret, perms_in_the_window, *state));
-	assert_perms(*state, "---s");
+	assert_open(*state, false);
 	assert_true(kh_secret_equals(secret, kh_slice_of(the_value, VALUE_LEN)));
-	assert_perms(*state, "---s");
+	assert_open(*state, false);
 	kh_secret_unref(secret);
 }
 
@@ -358,13 +379,81 @@ static void windows_of_threads_are_counted(void **state)
 	pthread_t thread;
 	assert_int_equal(pthread_create(&thread, NULL, stay, &crossing), 0);
 	assert_true(kh_secret_expose(crossing.secret, pass_through, &crossing));
-	assert_perms(*state, "r--s");
+	/* The other one still looks at it: through a window of its own, or through the shared one.
+	 */
+	assert_open(*state, ((const struct kind *)*state)->mprotect);
 	(void)pthread_barrier_wait(&crossing.other_left);
 	void *result = NULL;
 	assert_int_equal(pthread_join(thread, &result), 0);
 	assert_non_null(result);
-	assert_perms(*state, "---s");
+	assert_open(*state, false);
 	kh_secret_unref(crossing.secret);
+}
+
+/* A window within a window: the inner one's end shuts neither. */
+static bool look_twice(struct kh_slice value, void *arg)
+{
+	struct kh_secret *other = arg;
+	return kh_secret_expose(other, has_the_value, NULL) && has_the_value(value, NULL);
+}
+
+static void a_window_within_a_window_leaves_it_open(void **state)
+{
+	SKIP_WITHOUT(*state);
+	struct kh_secret *one = new_secret(), *other = new_secret();
+	assert_true(kh_secret_expose(one, look_twice, other));
+	assert_true(kh_secret_expose(one, look_twice, one));
+	kh_secret_unref(other);
+	assert_open(*state, false);
+	kh_secret_unref(one);
+}
+
+struct onlooker {
+	const char *at;
+	pthread_barrier_t open, tried;
+	bool could_read;
+};
+
+static void *look_from_outside(void *arg)
+{
+	struct onlooker *onlooker = arg;
+	(void)pthread_barrier_wait(&onlooker->open);
+	onlooker->could_read = can_read(onlooker->at);
+	(void)pthread_barrier_wait(&onlooker->tried);
+	return NULL;
+}
+
+static bool let_another_try(struct kh_slice value, void *arg)
+{
+	struct onlooker *onlooker = arg;
+	onlooker->at = value.ptr;
+	(void)pthread_barrier_wait(&onlooker->open);
+	(void)pthread_barrier_wait(&onlooker->tried);
+	return can_read(value.ptr);
+}
+
+static void a_window_is_one_threads_alone(void **state)
+{
+	SKIP_WITHOUT(*state);
+	struct kh_secret *secret = new_secret();
+	struct onlooker onlooker = { .could_read = true };
+	pthread_t thread;
+	assert_int_equal(pthread_barrier_init(&onlooker.open, NULL, 2), 0);
+	assert_int_equal(pthread_barrier_init(&onlooker.tried, NULL, 2), 0);
+	assert_int_equal(pthread_create(&thread, NULL, look_from_outside, &onlooker), 0);
+	assert_true(kh_secret_expose(secret, let_another_try, &onlooker));
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_false(onlooker.could_read);
+	kh_secret_unref(secret);
+}
+
+/* A key does not stop another process's process_vm_readv, where PROT_NONE does. */
+static void without_memfd_secret_no_key_is_used(void **state)
+{
+	kh_secret_force_mprotect(false);
+	struct kh_secret *secret = new_secret();
+	assert_open(*state, false);
+	kh_secret_unref(secret);
 }
 
 static void *open_often(void *arg)
@@ -387,7 +476,7 @@ static void many_threads_open_and_shut(void **state)
 		assert_int_equal(pthread_join(threads[i], &result), 0);
 		assert_non_null(result);
 	}
-	assert_perms(*state, "---s");
+	assert_open(*state, false);
 	kh_secret_unref(secret);
 }
 
@@ -465,11 +554,12 @@ static void work_locked_in(void *arg)
 {
 	int fd = *(int *)arg;
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_KILL_PROCESS);
-	static const int allowed[] = {
-		SCMP_SYS(mmap),	  SCMP_SYS(mprotect),	SCMP_SYS(madvise),
-		SCMP_SYS(munmap), SCMP_SYS(close),	SCMP_SYS(brk),
-		SCMP_SYS(futex),  SCMP_SYS(exit_group), SCMP_SYS(sigaltstack)
-	};
+	static const int allowed[] = { SCMP_SYS(mmap),	      SCMP_SYS(mprotect),
+				       SCMP_SYS(madvise),     SCMP_SYS(munmap),
+				       SCMP_SYS(close),	      SCMP_SYS(brk),
+				       SCMP_SYS(futex),	      SCMP_SYS(exit_group),
+				       SCMP_SYS(sigaltstack), SCMP_SYS(pkey_mprotect) };
+	kh_secret_prepare();
 	for (size_t i = 0; i < sizeof(allowed) / sizeof(allowed[0]); i++)
 		if (seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed[i], 0) != 0)
 			_exit(8);
@@ -522,8 +612,9 @@ static void without_lockable_memory_it_fails_and_says_why(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-#define BOTH(test) \
-	{ #test " (memfd_secret)", test, use_kind, NULL, &memfd_secret_kind }, \
+#define EACH(test) \
+	{ #test " (memfd_secret, key)", test, use_kind, NULL, &keyed_kind }, \
+		{ #test " (memfd_secret)", test, use_kind, NULL, &memfd_secret_kind }, \
 	{ \
 #test " (memfd)", test, use_kind, NULL, &memfd_kind \
 	}
@@ -531,24 +622,29 @@ static void without_lockable_memory_it_fails_and_says_why(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		BOTH(the_value_is_there_and_the_callers_copy_is_not),
-		BOTH(lengths_out_of_bounds_are_refused_and_wiped_too),
-		BOTH(the_page_is_open_in_the_window_only),
-		BOTH(a_read_outside_the_window_kills),
-		BOTH(a_write_in_the_window_kills),
+		EACH(the_value_is_there_and_the_callers_copy_is_not),
+		EACH(lengths_out_of_bounds_are_refused_and_wiped_too),
+		EACH(the_page_is_open_in_the_window_only),
+		EACH(a_read_outside_the_window_kills),
+		EACH(a_write_in_the_window_kills),
 		{ "not_even_the_kernel_reads_memfd_secret_for_another",
 		  not_even_the_kernel_reads_memfd_secret_for_another, use_kind, NULL,
 		  &memfd_secret_kind },
-		BOTH(the_pages_have_their_marks),
-		BOTH(a_child_does_not_inherit_it),
-		BOTH(no_descriptor_is_kept),
-		BOTH(windows_of_threads_are_counted),
-		BOTH(many_threads_open_and_shut),
-		BOTH(comparing_says_equal_only_for_equal),
-		BOTH(another_process_gets_pages_of_its_own),
-		BOTH(the_size_is_fixed),
-		BOTH(a_worker_that_is_locked_in_can_use_it),
-		BOTH(without_lockable_memory_it_fails_and_says_why),
+		EACH(the_pages_have_their_marks),
+		EACH(a_child_does_not_inherit_it),
+		EACH(no_descriptor_is_kept),
+		EACH(windows_of_threads_are_counted),
+		EACH(a_window_within_a_window_leaves_it_open),
+		{ "a_window_is_one_threads_alone", a_window_is_one_threads_alone, use_kind, NULL,
+		  &keyed_kind },
+		{ "without_memfd_secret_no_key_is_used", without_memfd_secret_no_key_is_used,
+		  use_kind, NULL, &memfd_kind },
+		EACH(many_threads_open_and_shut),
+		EACH(comparing_says_equal_only_for_equal),
+		EACH(another_process_gets_pages_of_its_own),
+		EACH(the_size_is_fixed),
+		EACH(a_worker_that_is_locked_in_can_use_it),
+		EACH(without_lockable_memory_it_fails_and_says_why),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
