@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <keyhole/block.h>
 #include <keyhole/secret.h>
 
 enum { FIRST_ALLOC_BYTES = 256 };
@@ -37,7 +38,7 @@ static void drop_block(struct kh_buf *buf)
 	 */
 	if (buf->wipe && buf->data)
 		kh_wipe(buf->data, buf->alloc);
-	free(buf->data);
+	kh_block_give(buf->data);
 	buf->data = NULL;
 	buf->alloc = 0;
 }
@@ -70,20 +71,13 @@ static bool grow(struct kh_buf *buf, size_t need)
 		size = most;
 
 	size_t len = kh_buf_len(buf);
-	if (!buf->wipe && buf->head == 0) {
-		char *moved = realloc(buf->data, size);
-		if (!moved)
-			return false;
-		buf->data = moved;
-	} else {
-		char *fresh = malloc(size);
-		if (!fresh)
-			return false;
-		if (len)
-			memcpy(fresh, buf->data + buf->head, len);
-		drop_block(buf);
-		buf->data = fresh;
-	}
+	char *fresh = kh_block_get(&size);
+	if (!fresh)
+		return false;
+	if (len)
+		memcpy(fresh, buf->data + buf->head, len);
+	drop_block(buf);
+	buf->data = fresh;
 	buf->alloc = size;
 	buf->head = 0;
 	buf->tail = len;

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include <keyhole/block.h>
+
 #include "chars.h"
 
 enum { FIRST_BYTES = 1024 };
@@ -14,7 +16,7 @@ static bool text_grow(struct kh_h1_text *text, size_t need, struct kh_field *fie
 
 	while (alloc < need)
 		alloc *= 2;
-	char *data = malloc(alloc);
+	char *data = kh_block_get(&alloc);
 	if (!data)
 		return false;
 	if (text->len > 0)
@@ -23,7 +25,7 @@ static bool text_grow(struct kh_h1_text *text, size_t need, struct kh_field *fie
 		fields[i].name.ptr = data + (fields[i].name.ptr - text->data);
 		fields[i].value.ptr = data + (fields[i].value.ptr - text->data);
 	}
-	free(text->data);
+	kh_block_give(text->data);
 	text->data = data;
 	text->alloc = alloc;
 	return true;
@@ -100,6 +102,6 @@ void kh_h1_text_reset(struct kh_h1_text *text)
 
 void kh_h1_text_fini(struct kh_h1_text *text)
 {
-	free(text->data);
+	kh_block_give(text->data);
 	*text = (struct kh_h1_text){ 0 };
 }

@@ -19,6 +19,8 @@
 
 #include <stdlib.h>
 
+#include <keyhole/block.h>
+
 #include "chars.h"
 
 #define BIT(name) (1u << KH_H1_S_##name)
@@ -70,7 +72,7 @@ static void work_free(struct kh_h1_work *work)
 	kh_h1_text_fini(&work->head);
 	kh_h1_text_fini(&work->trailer_text);
 	free(work->trailers);
-	free(work);
+	kh_block_give(work);
 }
 
 void kh_h1_free(struct kh_h1 *h1)
@@ -162,7 +164,8 @@ static bool work_begin(struct kh_h1 *h1)
 	h1->ext_bytes = 0;
 	if (!work) {
 		/* Not cleared as a whole: the fields alone are 4 KiB. */
-		work = h1->work = malloc(sizeof(*work));
+		size_t size = sizeof(*work);
+		work = h1->work = kh_block_get(&size);
 		if (!work)
 			return false;
 		work->head = (struct kh_h1_text){ 0 };
