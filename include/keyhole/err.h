@@ -32,6 +32,7 @@
 	X(NO_RULE, 403, "http_request_denied", "no_rule") \
 	X(CLIENT_AUTH, 403, "http_request_denied", "client_auth") \
 	X(TUNNEL_ONLY, 403, "http_request_denied", "tunnel_only") \
+	X(PROXY_AUTH, 407, "http_request_denied", "proxy_auth") \
 	X(ADDRESS_PROHIBITED, 403, "destination_ip_prohibited", "address_prohibited") \
 	X(LIMIT, 429, "connection_limit_reached", "limit") \
 	X(NAME_NOT_FOUND, 502, "destination_not_found", "name_not_found") \
