@@ -61,6 +61,7 @@ struct kh_audit_open {
 	const char *tenant;
 	const char *sandbox;
 	uint32_t peer_pid, peer_uid;
+	const char *via; /* how the sandbox came in, where that is no HTTP proxy request */
 	struct kh_slice method;
 	enum kh_scheme scheme;
 	const struct kh_authority *authority;

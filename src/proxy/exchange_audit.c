@@ -14,6 +14,7 @@ void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out
 		.sandbox = session->door->config->sandbox,
 		.peer_pid = (uint32_t)session->peer.pid,
 		.peer_uid = session->peer.uid,
+		.via = kh_session_via(session),
 		.method = x->message->method,
 		.scheme = x->scheme,
 		.authority = x->authority.port ? &x->authority : NULL,

@@ -3,7 +3,8 @@
  *
  * HEAD ─▶ EXCHANGE ─▶ HEAD …            requests one after the other
  *   │        └──────▶ DISCARD ─▶ HEAD   answered before all of its content had come
- *   ├──▶ TUNNEL ─▶ HANDSHAKE ─▶ HEAD    CONNECT, then TLS (or plain HTTP) inside
+ *   ├──▶ SOCKS ─┐                       (as the connection's first byte)
+ *   ├───────────┴▶ TUNNEL ─▶ HANDSHAKE ─▶ HEAD   CONNECT, then TLS (or plain HTTP) inside
  *   └──▶ LINGER ─▶ DEAD                 the last answer is said, the peer may read it
  *
  * Every event ends in kh_session_turn, which computes from the state what is waited for.
@@ -33,6 +34,7 @@ static void free_session(struct kh_grave *grave)
 	kh_buf_fini(&session->in);
 	if (session->h1)
 		kh_h1_free(session->h1);
+	free(session->socks);
 	free(session);
 }
 
@@ -246,8 +248,8 @@ void kh_session_exchange_over(struct kh_session *session, bool keep)
 void kh_session_drain(struct kh_session *session)
 {
 	session->closing = true;
-	if (session->state == KH_SESSION_HEAD || session->state == KH_SESSION_TUNNEL ||
-	    session->state == KH_SESSION_HANDSHAKE)
+	if (session->state == KH_SESSION_HEAD || session->state == KH_SESSION_SOCKS ||
+	    session->state == KH_SESSION_TUNNEL || session->state == KH_SESSION_HANDSHAKE)
 		kh_session_kill(session, KH_ERR_DRAINING, NULL);
 	else
 		kh_session_turn(session);

@@ -5,16 +5,26 @@
 #include <keyhole/h1.h>
 
 #include "exchange_internal.h"
+#include "socks.h"
 
 enum kh_session_state {
 	KH_SESSION_HEAD = 1,  /* a request's head is awaited */
-	KH_SESSION_TUNNEL,    /* CONNECT was accepted: its first byte is awaited */
+	KH_SESSION_SOCKS,     /* SOCKS5 is spoken, up to its request */
+	KH_SESSION_TUNNEL,    /* a tunnel was accepted: its first byte is awaited */
 	KH_SESSION_HANDSHAKE, /* TLS with the sandbox */
 	KH_SESSION_EXCHANGE,  /* one exchange runs */
 	KH_SESSION_DISCARD,   /* answered; the rest of the request's content is thrown away */
 	KH_SESSION_LINGER, /* all is said: the peer's end is awaited, so that it can read the last
 			      answer */
 	KH_SESSION_DEAD,
+};
+
+/* What a connection is, by its first byte; what a tunnel holds, by its. */
+enum kh_opening {
+	KH_OPENING_OTHER = 0,
+	KH_OPENING_HTTP, /* a letter: the method of a request */
+	KH_OPENING_SOCKS,
+	KH_OPENING_TLS, /* a handshake record */
 };
 
 /* HTTP/1: the one stream of a connection. */
@@ -38,7 +48,10 @@ struct kh_session {
 	struct kh_buf in;
 	struct kh_h1 *h1;
 	struct kh_down_h1 only;
-	bool tunnel; /* inside a CONNECT to `authority` */
+	bool opened;		 /* its first byte was looked at */
+	enum kh_opening came_by; /* what that said */
+	struct kh_socks *socks;	 /* in SOCKS */
+	bool tunnel;		 /* inside a tunnel to `authority` */
 	bool tls;
 	bool eof;		       /* the sandbox has sent its last byte */
 	bool head_begun;	       /* some bytes of the next head are there */
@@ -90,8 +103,20 @@ void kh_session_on_timer(evutil_socket_t fd, short what, void *arg);
 /* down_h1.c */
 extern const struct kh_down_ops kh_down_h1_ops;
 
+/* opening.c: what the first bytes say, and what comes before the tunnel where that is not CONNECT
+ */
+enum kh_opening kh_opening_of(struct kh_slice first_bytes);
+/* Looks at a connection's first byte. Return: false: it is no HTTP, and the state another. */
+bool kh_session_open(struct kh_session *session);
+/* In SOCKS: takes what was read. */
+void kh_session_socks(struct kh_session *session);
+/* How the sandbox came in, for the journal: NULL for an HTTP proxy's client. */
+const char *kh_session_via(const struct kh_session *session);
+
 /* tunnel.c: from CONNECT to the first request inside */
 void kh_tunnel_open(struct kh_session *session, const struct kh_message *connect);
+/* To session->authority, which is settled; says so in the protocol that asked for it. */
+void kh_tunnel_begin(struct kh_session *session);
 /* Looks at the first bytes inside. */
 void kh_tunnel_first_bytes(struct kh_session *session);
 void kh_tunnel_event(struct kh_session *session, unsigned events);

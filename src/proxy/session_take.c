@@ -89,7 +89,12 @@ void kh_session_process(struct kh_session *session)
 			}
 			if (kh_leg_is_full(&session->leg))
 				return;
+			if (!session->opened && left > 0 && !kh_session_open(session))
+				continue;
 			take_head(session);
+			break;
+		case KH_SESSION_SOCKS:
+			kh_session_socks(session);
 			break;
 		case KH_SESSION_TUNNEL:
 			if (left == 0)

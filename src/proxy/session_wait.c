@@ -44,6 +44,11 @@ static void timed_out(struct kh_session *session)
 	case KH_SESSION_EXCHANGE:
 		kh_exchange_timed_out(kh_session_exchange(session));
 		break;
+	case KH_SESSION_SOCKS:
+		kh_err_set(&err, KH_ERR_REQUEST_TIMEOUT, "SOCKS5: no request came in time");
+		kh_tunnel_deny(session, &err);
+		kh_session_kill(session, KH_ERR_REQUEST_TIMEOUT, NULL);
+		break;
 	case KH_SESSION_TUNNEL:
 	case KH_SESSION_HANDSHAKE:
 	case KH_SESSION_DISCARD:
@@ -86,6 +91,8 @@ static uint64_t compute_deadline(const struct kh_session *session)
 		if (session->head_begun) /* from its first byte on, whatever still trickles in */
 			return kept < now + t->header ? kept : now + t->header;
 		return kept < now + t->idle_down ? kept : now + t->idle_down;
+	case KH_SESSION_SOCKS:
+		return kept < now + t->header ? kept : now + t->header;
 	case KH_SESSION_EXCHANGE:
 		return kh_exchange_deadline(kh_session_exchange(session));
 	case KH_SESSION_DISCARD:
@@ -119,6 +126,7 @@ unsigned kh_session_down_watch(const struct kh_session *session)
 		if (!kh_leg_is_full(&session->leg))
 			watch |= KH_STREAM_READABLE;
 		break;
+	case KH_SESSION_SOCKS:
 	case KH_SESSION_TUNNEL:
 	case KH_SESSION_DISCARD:
 	case KH_SESSION_LINGER:

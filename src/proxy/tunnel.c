@@ -1,15 +1,13 @@
 /*
- * tunnel.c - from CONNECT to the first request inside
+ * tunnel.c - from CONNECT, or a SOCKS5 request, to the first request inside
  *
- * CONNECT opens nothing towards the internet: it names the authority that everything inside has to
+ * Neither opens anything towards the internet: it names the authority that everything inside has to
  * agree with. What comes first inside says what it is: a TLS record (a leaf for that name is
  * shown), or the letters of an HTTP method; anything else is refused. Whether a host may be reached
  * is decided for the requests inside, where the refusal can be read.
  */
 
 #include "proxy_internal.h"
-
-enum { TLS_HANDSHAKE_RECORD = 0x16 };
 
 void kh_tunnel_deny(struct kh_session *session, const struct kh_err *err)
 {
@@ -23,6 +21,7 @@ void kh_tunnel_deny(struct kh_session *session, const struct kh_err *err)
 		.sandbox = session->door->config->sandbox,
 		.peer_pid = (uint32_t)session->peer.pid,
 		.peer_uid = session->peer.uid,
+		.via = kh_session_via(session),
 		.authority = session->tunnel ? &session->authority : NULL,
 		.scheme = session->tls ? KH_SCHEME_HTTPS : KH_SCHEME_NONE,
 	};
@@ -76,14 +75,55 @@ void kh_tunnel_open(struct kh_session *session, const struct kh_message *connect
 		kh_session_refuse(session, &err);
 		return;
 	}
-	session->tunnel = true;
-	session->state = KH_SESSION_TUNNEL;
-	session->deadline_ms = 0;
 	/* Inside, another reading begins. */
 	kh_h1_free(session->h1);
 	session->h1 = NULL;
+	kh_tunnel_begin(session);
+}
+
+static bool put_success(struct kh_session *session)
+{
+	if (session->came_by == KH_OPENING_SOCKS)
+		return kh_socks_put_reply(&session->leg.out, KH_SOCKS_SUCCEEDED);
+	return kh_leg_put(&session->leg, KH_SLICE("HTTP/1.1 200 Connection established\r\n\r\n"));
+}
+
+/* Then the connection ends. */
+static void refuse(struct kh_session *session, const struct kh_err *err)
+{
+	if (session->came_by != KH_OPENING_SOCKS) {
+		kh_session_refuse(session, err);
+		return;
+	}
+	kh_tunnel_deny(session, err);
+	session->closing = true;
+	if (kh_socks_put_reply(&session->leg.out, kh_socks_reply_for(err->code)))
+		kh_session_set_state(session, KH_SESSION_LINGER);
+	else
+		kh_session_kill(session, err->code, NULL);
+}
+
+void kh_tunnel_begin(struct kh_session *session)
+{
+	const struct kh_generation *g = session->loop->gen;
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_decision decision;
+
+	session->tunnel = true;
+	session->state = KH_SESSION_TUNNEL;
+	session->deadline_ms = 0;
+	if (kh_policy_tunnel(g->policy, session->door->config->tenant, &session->authority.host,
+			     session->authority.port, &decision) == KH_TUNNEL_DENIED) {
+		if (decision.rule)
+			kh_err_set(&err, KH_ERR_DENIED_BY_RULE, "the rule '%s' denies it",
+				   decision.rule->text);
+		else
+			kh_err_set(&err, KH_ERR_NO_RULE, "no rule allows it");
+		refuse(session, &err);
+		return;
+	}
 	(void)order_leaf(session);
-	if (!kh_leg_put(&session->leg, KH_SLICE("HTTP/1.1 200 Connection established\r\n\r\n")))
+	if (!put_success(session))
 		kh_session_kill(session, KH_ERR_DOWN_CLOSED, NULL);
 }
 
@@ -91,17 +131,17 @@ void kh_tunnel_first_bytes(struct kh_session *session)
 {
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_slice in = kh_buf_view(&session->in);
-	unsigned char first = (unsigned char)in.ptr[0];
+	enum kh_opening what = kh_opening_of(in);
 
 	session->deadline_ms = 0;
-	if (kh_is_alpha((char)first)) {
+	if (what == KH_OPENING_HTTP) {
 		session->state = KH_SESSION_HEAD;
 		return;
 	}
-	if (first != TLS_HANDSHAKE_RECORD) {
+	if (what != KH_OPENING_TLS) {
 		kh_err_set(&err, KH_ERR_PROTOCOL_UNKNOWN,
 			   "neither TLS nor HTTP inside the tunnel to %s (first byte 0x%02x)",
-			   session->authority.host.text, first);
+			   session->authority.host.text, (unsigned char)in.ptr[0]);
 		kh_tunnel_deny(session, &err);
 		kh_session_kill(session, KH_ERR_PROTOCOL_UNKNOWN, NULL);
 		return;
