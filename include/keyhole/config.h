@@ -45,6 +45,44 @@ struct kh_host_pattern {
 bool kh_host_pattern_parse(struct kh_host_pattern *out, struct kh_slice text, struct kh_err *err);
 bool kh_host_pattern_matches(const struct kh_host_pattern *pattern, const struct kh_host *host);
 
+/* The same without room for the longest name: there may be a million rules. */
+struct kh_rule_host {
+	enum kh_host_match match;
+	union {
+		char *name;	      /* EXACT, SUFFIX: canonical */
+		struct kh_cidr range; /* RANGE */
+	};
+};
+void kh_rule_host_expand(const struct kh_rule_host *host, struct kh_host_pattern *out);
+
+/*
+ * What a rule asks of a request beside its text. A rule that allows wants what is named to be
+ * there, and each occurrence of it to match one of the patterns; to one that denies a single
+ * occurrence is enough. In patterns '*' stands for any bytes.
+ */
+enum kh_condition_kind {
+	KH_CONDITION_NONE = 0,
+	KH_CONDITION_QUERY,	   /* a query parameter */
+	KH_CONDITION_HEADER,	   /* a field; its name is in lower case */
+	KH_CONDITION_CONTENT_TYPE, /* the media type, without its parameters; no name */
+};
+
+struct kh_condition {
+	enum kh_condition_kind kind;
+	char *name;
+	char **patterns;
+	size_t n_patterns;
+};
+
+/* What few rules have. */
+struct kh_rule_more {
+	struct kh_condition *conditions;
+	size_t n_conditions;
+	bool has_max_body;
+	uint64_t max_body; /* bytes; a body that is announced larger does not match */
+};
+void kh_rule_more_free(struct kh_rule_more *more);
+
 enum { KH_RULE_CREDENTIALS = 4 };
 
 /* `METHODS SCHEME://HOST[:PORT][/PATH]`, METHODS "*" (or left out) or a list joined by commas;
@@ -60,7 +98,7 @@ struct kh_rule {
 	char **methods; /* exact, case-sensitive tokens; none: any */
 	size_t n_methods;
 	enum kh_scheme scheme;
-	struct kh_host_pattern host;
+	struct kh_rule_host host;
 	uint16_t port; /* the scheme's own where none is written; never 0 */
 	char *path;    /* pattern in the normalised form of target.h ('*' within a segment, '**'
 			  across);    NULL: any */
@@ -68,6 +106,7 @@ struct kh_rule {
 	 */
 	uint16_t credentials[KH_RULE_CREDENTIALS];
 	size_t n_credentials;
+	struct kh_rule_more *more; /* NULL: nothing more */
 };
 
 /* Parses the text of a rule; `allow`, `where`, `preset`, credentials are the caller's. */

@@ -21,6 +21,7 @@
 	X(REQUEST_MALFORMED, 400, "http_request_error", "malformed_request") \
 	X(REQUEST_URI_TOO_LONG, 414, "http_request_error", "target_too_long") \
 	X(REQUEST_HEAD_TOO_LARGE, 431, "http_request_error", "head_too_large") \
+	X(CONTENT_TOO_LARGE, 413, "http_request_error", "content_too_large") \
 	X(REQUEST_TIMEOUT, 408, "http_request_error", "request_timeout") \
 	X(EXPECTATION_FAILED, 417, "http_request_error", "expectation") \
 	X(METHOD_UNSUPPORTED, 501, "http_request_error", "method_unsupported") \

@@ -8,6 +8,10 @@ enum {
 	/* The configuration and each preset: a YAML file of gigabytes. */
 	KH_LIMIT_CONFIG_BYTES = 256 * 1024 * 1024,
 	KH_LIMIT_CONFIG_DEPTH = 32,
+	/* What a rule asks beside its text: work a request, with every field and parameter. */
+	KH_LIMIT_CONDITIONS = 16,
+	KH_LIMIT_PATTERNS = 32,
+	KH_LIMIT_PATTERN_BYTES = 256,
 	/* Message between keeper and worker: a compromised worker that makes the keeper allocate.
 	 */
 	KH_LIMIT_CHANNEL_BYTES = 64 * 1024,

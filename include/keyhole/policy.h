@@ -12,6 +12,13 @@ struct kh_policy *kh_policy_compile(const struct kh_config *config, struct kh_er
 struct kh_policy *kh_policy_ref(struct kh_policy *policy);
 void kh_policy_unref(struct kh_policy *policy);
 
+/* The fields of a request's head that go upstream (hop-by-hop ones are not among them), one a call;
+ * *at is 0 at first. Return: false at the end. */
+struct kh_request_fields {
+	bool (*next)(const void *head, size_t *at, struct kh_slice *name, struct kh_slice *value);
+	const void *head;
+};
+
 /* The canonical request, as target.h makes it. */
 struct kh_request_view {
 	struct kh_slice method;
@@ -20,7 +27,11 @@ struct kh_request_view {
 	uint16_t port;
 	struct kh_slice path; /* normalised; %2F kept */
 	struct kh_slice
-		path_slashed; /* the other reading, %2F as '/'; ptr NULL where there is no %2F */
+		path_slashed;  /* the other reading, %2F as '/'; ptr NULL where there is no %2F */
+	struct kh_slice query; /* as it came, without '?'; ptr NULL where there is none */
+	struct kh_request_fields fields; /* next NULL: there are none */
+	bool has_length;
+	uint64_t length; /* of the content, where it is announced */
 };
 
 /* A zeroed decision denies. */
@@ -65,6 +76,13 @@ enum kh_tunnel_kind kh_policy_tunnel(const struct kh_policy *policy, uint16_t te
  * opens anything by itself, but says early what will be refused. */
 bool kh_policy_knows_host(const struct kh_policy *policy, uint16_t tenant, enum kh_scheme scheme,
 			  const struct kh_host *host, uint16_t port);
+
+/* How large the policy is: rules, and bytes on the heap beside the configuration's. */
+struct kh_policy_size {
+	size_t rules;
+	size_t bytes;
+};
+struct kh_policy_size kh_policy_size(const struct kh_policy *policy);
 
 /*
  * What is allowed near a refused request, for its text: first the rules that allow something at the

@@ -24,8 +24,10 @@ static void check_binding(struct kh_reader *reader, const struct kh_rule *rule, 
 		    kh_esc_str(credential->name), kh_scheme_name(rule->scheme));
 	if (credential->n_hosts == 0)
 		return; /* an error of the credential, which was said */
+	struct kh_host_pattern host;
+	kh_rule_host_expand(&rule->host, &host);
 	for (size_t i = 0; i < credential->n_hosts; i++)
-		if (kh_host_pattern_covers(&credential->hosts[i], &rule->host))
+		if (kh_host_pattern_covers(&credential->hosts[i], &host))
 			return;
 	if (rule->host.match == KH_MATCH_ANY)
 		say(reader->diags, rule->where,

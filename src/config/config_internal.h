@@ -33,6 +33,10 @@ struct kh_rule_draft {
 	const struct kh_node *credential;
 	const struct kh_node *client_auth;
 	const struct kh_node *tls;
+	const struct kh_node *query;
+	const struct kh_node *headers;
+	const struct kh_node *content_type;
+	const struct kh_node *max_body;
 };
 
 /* What one reading carries along. Errors are collected; nothing stops at the first. */
@@ -202,6 +206,16 @@ void kh_rule_done(struct kh_reader *, void *parent, void *item, const struct kh_
 void kh_pending_resolve(struct kh_reader *reader, struct kh_rules *extra);
 void kh_pending_fini(struct kh_reader *reader);
 bool kh_rules_append(struct kh_rules *rules, struct kh_rules *more);
+
+/* condition.c */
+void kh_conditions_take(struct kh_reader *reader, struct kh_rule *rule,
+			const struct kh_rule_draft *draft);
+/* One of its keys, NULL when the draft has none. */
+const struct kh_node *kh_conditions_of(const struct kh_rule_draft *draft);
+/* What is wrong with a condition, NULL when nothing is. */
+const char *kh_condition_fault(enum kh_condition_kind kind, const char *name, const char *pattern);
+/* What few rules have, made where it is not there. Return: NULL without memory. */
+struct kh_rule_more *kh_rule_more(struct kh_rule *rule);
 
 /* preset.c */
 struct kh_preset_draft {

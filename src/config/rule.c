@@ -82,6 +82,30 @@ static bool parse_port(struct kh_rule *rule, struct kh_slice text, struct kh_err
 	return true;
 }
 
+static bool keep_host(struct kh_rule_host *out, const struct kh_host_pattern *pattern,
+		      struct kh_err *err)
+{
+	out->match = pattern->match;
+	if (pattern->match == KH_MATCH_RANGE) {
+		out->range = pattern->range;
+	} else if (pattern->match != KH_MATCH_ANY) {
+		out->name = kh_slice_dup(kh_host_view(&pattern->host));
+		if (!out->name)
+			return kh_err_set(err, KH_ERR_NO_MEMORY, "out of memory");
+	}
+	return true;
+}
+
+void kh_rule_host_expand(const struct kh_rule_host *host, struct kh_host_pattern *out)
+{
+	*out = (struct kh_host_pattern){ .match = host->match };
+	if (host->match == KH_MATCH_RANGE)
+		out->range = host->range;
+	else if ((host->match == KH_MATCH_EXACT || host->match == KH_MATCH_SUFFIX) &&
+		 !kh_host_parse(&out->host, kh_slice_str(host->name), NULL))
+		out->match = KH_MATCH_NOTHING;
+}
+
 /* HOST[:PORT]; an address of version 6 and every range stand in brackets. */
 static bool parse_authority(struct kh_rule *rule, struct kh_slice text, struct kh_err *err)
 {
@@ -107,7 +131,9 @@ static bool parse_authority(struct kh_rule *rule, struct kh_slice text, struct k
 		rule->port = kh_scheme_port(rule->scheme);
 	if (rule->port == 0)
 		return kh_err_set(err, KH_ERR_CONFIG, "a rule over tcp names its port");
-	return kh_host_pattern_parse(&rule->host, kh_slice_sub(text, 0, end), err);
+	struct kh_host_pattern host;
+	return kh_host_pattern_parse(&host, kh_slice_sub(text, 0, end), err) &&
+	       keep_host(&rule->host, &host, err);
 }
 
 static bool parse_path(struct kh_rule *rule, struct kh_slice text, struct kh_err *err)
@@ -200,7 +226,9 @@ bool kh_rule_parse(struct kh_rule *out, struct kh_slice text, struct kh_err *err
 
 bool kh_rule_covers_all(const struct kh_rule *rule)
 {
-	return rule->n_methods == 0 && (!rule->path || strcmp(rule->path, "/**") == 0);
+	const struct kh_rule_more *more = rule->more;
+	return rule->n_methods == 0 && (!rule->path || strcmp(rule->path, "/**") == 0) &&
+	       (!more || (more->n_conditions == 0 && !more->has_max_body));
 }
 
 void kh_rule_fini(struct kh_rule *rule)
@@ -211,5 +239,8 @@ void kh_rule_fini(struct kh_rule *rule)
 	free(rule->text);
 	free(rule->preset);
 	free(rule->path);
+	if (rule->host.match == KH_MATCH_EXACT || rule->host.match == KH_MATCH_SUFFIX)
+		free(rule->host.name);
+	kh_rule_more_free(rule->more);
 	*rule = (struct kh_rule){ 0 };
 }

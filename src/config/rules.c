@@ -1,5 +1,6 @@
 /* rules.c - lists of rules: a rule's keys understood together, and names looked up at the end */
 #include <stdlib.h>
+#include <string.h>
 
 #include <keyhole/escape.h>
 
@@ -126,7 +127,8 @@ static void take_tls(struct kh_reader *reader, const struct kh_rules *rules, str
 static void use(struct kh_reader *reader, struct kh_rules *rules, const struct kh_rule_draft *draft)
 {
 	const struct kh_node *node = draft->use;
-	if (draft->allow || draft->deny || draft->credential || draft->client_auth || draft->tls) {
+	const struct kh_rule_draft alone = { .use = node };
+	if (memcmp(draft, &alone, sizeof(alone)) != 0) { /* pointers and nothing else */
 		kh_reader_error(reader, node, "rules[].use: stands alone in its rule");
 		return;
 	}
@@ -187,12 +189,20 @@ void kh_rule_done(struct kh_reader *reader, void *parent, void *item, const stru
 	const struct kh_node *carried = draft.credential    ? draft.credential
 					: draft.client_auth ? draft.client_auth
 							    : draft.tls;
+	const struct kh_node *asked = kh_conditions_of(&draft);
+	if (asked && rule.scheme == KH_SCHEME_TCP) {
+		kh_reader_error(reader, asked,
+				"rules[]: a rule over tcp asks nothing but host and port: nobody "
+				"reads what passes");
+		return;
+	}
 	if (carried && (!rule.allow || rule.scheme == KH_SCHEME_TCP)) {
 		kh_reader_error(reader, carried,
 				rule.allow ? "rules[]: a rule over tcp carries nothing"
 					   : "rules[]: a rule that denies carries nothing");
 		return;
 	}
+	kh_conditions_take(reader, slot, &draft);
 	if (draft.credential)
 		take_credentials(reader, rules, draft.credential);
 	if (draft.client_auth)

@@ -8,25 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/wire.h>
-
-#include "config_internal.h"
+#include "snapshot_internal.h"
 
 enum {
 	MAGIC = 0x4b485331, /* "KHS1" */
-	MOST_RULES = 16 * 1024 * 1024,
 	MOST_LISTED = 65536,
 	MOST_FIELDS = 64,
-	MOST_METHODS = 64,
 };
 
 /* ---- out ---- */
-
-static bool put_where(struct kh_buf *out, const struct kh_where *where)
-{
-	return kh_wire_put_u32(out, where->file) && kh_wire_put_u32(out, where->line) &&
-	       kh_wire_put_u32(out, where->column);
-}
 
 static bool put_cidr(struct kh_buf *out, const struct kh_cidr *range)
 {
@@ -46,25 +36,9 @@ static bool put_pattern(struct kh_buf *out, const struct kh_host_pattern *patter
 	       put_cidr(out, &pattern->range);
 }
 
-static bool put_rules(struct kh_buf *out, const struct kh_rules *rules)
-{
-	bool ok = kh_wire_put_u32(out, (uint32_t)rules->count);
-	for (size_t i = 0; ok && i < rules->count; i++) {
-		const struct kh_rule *rule = &rules->list[i];
-		ok = kh_wire_put_str(out, rule->text) && kh_wire_put_str(out, rule->preset) &&
-		     put_where(out, &rule->where) &&
-		     kh_wire_put_u8(out, (uint8_t)(rule->allow | rule->client_auth_pass << 1 |
-						   rule->passthrough << 2)) &&
-		     kh_wire_put_u32(out, (uint32_t)rule->n_credentials);
-		for (size_t j = 0; ok && j < rule->n_credentials; j++)
-			ok = kh_wire_put_u16(out, rule->credentials[j]);
-	}
-	return ok;
-}
-
 static bool put_credential(struct kh_buf *out, const struct kh_credential_config *credential)
 {
-	bool ok = kh_wire_put_str(out, credential->name) && put_where(out, &credential->where) &&
+	bool ok = kh_wire_put_str(out, credential->name) && kh_put_where(out, &credential->where) &&
 		  kh_wire_put_str(out, credential->preset) &&
 		  kh_wire_put_str(out, credential->env_name) &&
 		  kh_wire_put_str(out, credential->placeholder_prefix) &&
@@ -86,7 +60,7 @@ static bool put_listener(struct kh_buf *out, const struct kh_listener_config *li
 {
 	return kh_wire_put_u16(out, listener->tenant) && kh_wire_put_str(out, listener->sandbox) &&
 	       /* Not to be opened: it is the listener's identity over reloads. */
-	       kh_wire_put_str(out, listener->unix_path) && put_where(out, &listener->where);
+	       kh_wire_put_str(out, listener->unix_path) && kh_put_where(out, &listener->where);
 }
 
 static bool put_proxy(struct kh_buf *out, const struct kh_proxy_config *proxy)
@@ -97,7 +71,7 @@ static bool put_proxy(struct kh_buf *out, const struct kh_proxy_config *proxy)
 		return ok;
 	ok = kh_wire_put_bytes(out, kh_host_view(&proxy->host)) &&
 	     kh_wire_put_u16(out, proxy->port) && kh_wire_put_str(out, proxy->username) &&
-	     kh_wire_put_u8(out, proxy->resolve_locally) && put_where(out, &proxy->where) &&
+	     kh_wire_put_u8(out, proxy->resolve_locally) && kh_put_where(out, &proxy->where) &&
 	     kh_wire_put_u32(out, (uint32_t)proxy->n_no_proxy);
 	for (size_t i = 0; ok && i < proxy->n_no_proxy; i++)
 		ok = put_pattern(out, &proxy->no_proxy[i]);
@@ -151,12 +125,12 @@ bool kh_config_encode(const struct kh_config *config, struct kh_buf *out)
 	     kh_wire_put_u32(out, (uint32_t)config->n_credentials);
 	for (size_t i = 0; ok && i < config->n_credentials; i++)
 		ok = put_credential(out, &config->credentials[i]);
-	ok = ok && put_rules(out, &config->site) &&
+	ok = ok && kh_put_rules(out, &config->site) &&
 	     kh_wire_put_u32(out, (uint32_t)config->n_tenants);
 	for (size_t i = 0; ok && i < config->n_tenants; i++)
 		ok = kh_wire_put_str(out, config->tenants[i].name) &&
-		     put_where(out, &config->tenants[i].where) &&
-		     put_rules(out, &config->tenants[i].rules);
+		     kh_put_where(out, &config->tenants[i].where) &&
+		     kh_put_rules(out, &config->tenants[i].rules);
 	ok = ok && kh_wire_put_u32(out, (uint32_t)config->n_listeners);
 	for (size_t i = 0; ok && i < config->n_listeners; i++)
 		ok = put_listener(out, &config->listeners[i]);
@@ -165,48 +139,7 @@ bool kh_config_encode(const struct kh_config *config, struct kh_buf *out)
 
 /* ---- in ---- */
 
-/* A configuration being read: `r.bad` is the one flag for whatever is wrong. */
-struct in {
-	struct kh_wire_reader r;
-	struct kh_config *config;
-};
-
-static void *add(struct in *in, void *list, size_t *count, size_t size)
-{
-	void *slot = in->r.bad ? NULL : kh_list_add(list, count, size);
-	if (!slot)
-		in->r.bad = true;
-	return slot;
-}
-
-static bool flag(struct in *in)
-{
-	uint8_t value = kh_wire_u8(&in->r);
-	if (value > 1)
-		in->r.bad = true;
-	return value == 1;
-}
-
-/* A string that must be there. */
-static char *text(struct in *in)
-{
-	char *str = kh_wire_str(&in->r);
-	if (!str)
-		in->r.bad = true;
-	return str;
-}
-
-static struct kh_where where(struct in *in)
-{
-	struct kh_where at = { .file = kh_wire_u32(&in->r) };
-	at.line = kh_wire_u32(&in->r);
-	at.column = kh_wire_u32(&in->r);
-	if (at.file >= in->config->n_files && at.file != 0)
-		in->r.bad = true;
-	return at;
-}
-
-static struct kh_cidr cidr(struct in *in)
+static struct kh_cidr cidr(struct kh_snapshot_in *in)
 {
 	struct kh_cidr range = { .family = kh_wire_u8(&in->r) };
 	range.prefix_bits = kh_wire_u8(&in->r);
@@ -226,7 +159,7 @@ static struct kh_cidr cidr(struct in *in)
 	return range;
 }
 
-static struct kh_host host(struct in *in)
+static struct kh_host host(struct kh_snapshot_in *in)
 {
 	struct kh_slice name = kh_wire_bytes(&in->r);
 	struct kh_host made = { 0 };
@@ -236,7 +169,7 @@ static struct kh_host host(struct in *in)
 	return made;
 }
 
-static struct kh_sockaddr address(struct in *in)
+static struct kh_sockaddr address(struct kh_snapshot_in *in)
 {
 	struct kh_slice bytes = kh_wire_bytes(&in->r);
 	struct kh_sockaddr addr = { 0 };
@@ -250,7 +183,7 @@ static struct kh_sockaddr address(struct in *in)
 	return addr;
 }
 
-static struct kh_host_pattern pattern(struct in *in)
+static struct kh_host_pattern pattern(struct kh_snapshot_in *in)
 {
 	struct kh_host_pattern made = { 0 };
 	uint8_t match = kh_wire_u8(&in->r);
@@ -268,61 +201,9 @@ static struct kh_host_pattern pattern(struct in *in)
 	return made;
 }
 
-/* The binding of credentials to hosts holds on this side too. */
-static bool may_carry(const struct kh_config *config, const struct kh_rule *rule, uint16_t index)
-{
-	if (index >= config->n_credentials)
-		return false;
-	const struct kh_credential_config *credential = &config->credentials[index];
-	if (credential->of_proxy)
-		return false;
-	for (size_t i = 0; i < credential->n_hosts; i++)
-		if (kh_host_pattern_covers(&credential->hosts[i], &rule->host))
-			return true;
-	return false;
-}
-
-static void read_rule(struct in *in, struct kh_rule *rule)
-{
-	char *source = text(in);
-	if (!source || !kh_rule_parse(rule, kh_slice_str(source), NULL))
-		in->r.bad = true;
-	free(source);
-	rule->preset = kh_wire_str(&in->r);
-	rule->where = where(in);
-	uint8_t flags = kh_wire_u8(&in->r);
-	rule->allow = flags & 1;
-	rule->client_auth_pass = flags & 2;
-	rule->passthrough = flags & 4;
-	uint32_t n = kh_wire_count(&in->r, KH_RULE_CREDENTIALS);
-	for (uint32_t i = 0; i < n; i++) {
-		rule->credentials[i] = kh_wire_u16(&in->r);
-		if (!may_carry(in->config, rule, rule->credentials[i]))
-			in->r.bad = true;
-	}
-	rule->n_credentials = n;
-	/* Neither may ride along, whoever wrote this. */
-	if (flags > 7 || (n > 0 && (rule->client_auth_pass || !rule->allow)) ||
-	    (n > 0 && rule->scheme != KH_SCHEME_HTTPS) ||
-	    (rule->client_auth_pass && rule->scheme == KH_SCHEME_TCP))
-		in->r.bad = true;
-	if (rule->passthrough && (n > 0 || rule->client_auth_pass || !rule->allow ||
-				  rule->scheme != KH_SCHEME_HTTPS || !kh_rule_covers_all(rule)))
-		in->r.bad = true;
-}
-
-static void read_rules(struct in *in, struct kh_rules *rules)
-{
-	uint32_t n = kh_wire_count(&in->r, MOST_RULES);
-	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
-		struct kh_rule *rule = add(in, &rules->list, &rules->count, sizeof(*rule));
-		if (rule)
-			read_rule(in, rule);
-	}
-}
-
 /* One at most, of a proxy that is there, and for it alone. */
-static void check_proxy_password(struct in *in, const struct kh_credential_config *credential)
+static void check_proxy_password(struct kh_snapshot_in *in,
+				 const struct kh_credential_config *credential)
 {
 	const struct kh_config *config = in->config;
 	struct kh_host_pattern own = kh_host_pattern_of(&config->proxy.host);
@@ -332,30 +213,30 @@ static void check_proxy_password(struct in *in, const struct kh_credential_confi
 		in->r.bad = true;
 }
 
-static void read_credential(struct in *in, struct kh_credential_config *credential)
+static void read_credential(struct kh_snapshot_in *in, struct kh_credential_config *credential)
 {
-	credential->name = text(in);
-	credential->where = where(in);
+	credential->name = kh_in_text(in);
+	credential->where = kh_in_where(in);
 	credential->preset = kh_wire_str(&in->r);
 	credential->env_name = kh_wire_str(&in->r);
 	credential->placeholder_prefix = kh_wire_str(&in->r);
 	credential->placeholder_alphabet = kh_wire_str(&in->r);
-	credential->present = flag(in);
-	credential->of_proxy = flag(in);
+	credential->present = kh_in_flag(in);
+	credential->of_proxy = kh_in_flag(in);
 	uint32_t n = kh_wire_count(&in->r, MOST_FIELDS);
 	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
 		struct kh_credential_field *field =
-			add(in, &credential->fields, &credential->n_fields, sizeof(*field));
+			kh_in_add(in, &credential->fields, &credential->n_fields, sizeof(*field));
 		if (!field)
 			break;
-		field->name = text(in);
-		field->prefix = text(in);
-		field->suffix = text(in);
+		field->name = kh_in_text(in);
+		field->prefix = kh_in_text(in);
+		field->suffix = kh_in_text(in);
 	}
 	n = kh_wire_count(&in->r, MOST_LISTED);
 	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
 		struct kh_host_pattern *slot =
-			add(in, &credential->hosts, &credential->n_hosts, sizeof(*slot));
+			kh_in_add(in, &credential->hosts, &credential->n_hosts, sizeof(*slot));
 		if (slot)
 			*slot = pattern(in);
 		if (slot && slot->match == KH_MATCH_ANY)
@@ -370,35 +251,35 @@ static void read_credential(struct in *in, struct kh_credential_config *credenti
 		in->r.bad = true;
 }
 
-static void read_proxy(struct in *in)
+static void read_proxy(struct kh_snapshot_in *in)
 {
 	struct kh_proxy_config *proxy = &in->config->proxy;
-	if (!flag(in))
+	if (!kh_in_flag(in))
 		return;
 	proxy->host = host(in);
 	proxy->port = kh_wire_u16(&in->r);
 	proxy->username = kh_wire_str(&in->r);
-	proxy->resolve_locally = flag(in);
-	proxy->where = where(in);
+	proxy->resolve_locally = kh_in_flag(in);
+	proxy->where = kh_in_where(in);
 	if (proxy->port == 0 ||
 	    (proxy->username && kh_value_check_username(kh_slice_str(proxy->username))))
 		in->r.bad = true;
 	uint32_t n = kh_wire_count(&in->r, MOST_LISTED);
 	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
 		struct kh_host_pattern *slot =
-			add(in, &proxy->no_proxy, &proxy->n_no_proxy, sizeof(*slot));
+			kh_in_add(in, &proxy->no_proxy, &proxy->n_no_proxy, sizeof(*slot));
 		if (slot)
 			*slot = pattern(in);
 	}
 }
 
-static void read_upstream(struct in *in)
+static void read_upstream(struct kh_snapshot_in *in)
 {
 	struct kh_config *config = in->config;
-	config->upstream_system_roots = flag(in);
+	config->upstream_system_roots = kh_in_flag(in);
 	uint32_t n = kh_wire_count(&in->r, MOST_LISTED);
 	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
-		struct kh_pin *pin = add(in, &config->pins, &config->n_pins, sizeof(*pin));
+		struct kh_pin *pin = kh_in_add(in, &config->pins, &config->n_pins, sizeof(*pin));
 		if (!pin)
 			break;
 		pin->host = host(in);
@@ -406,8 +287,8 @@ static void read_upstream(struct in *in)
 	}
 	n = kh_wire_count(&in->r, MOST_LISTED);
 	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
-		struct kh_cidr *slot = add(in, &config->allow_addresses, &config->n_allow_addresses,
-					   sizeof(*slot));
+		struct kh_cidr *slot = kh_in_add(in, &config->allow_addresses,
+						 &config->n_allow_addresses, sizeof(*slot));
 		if (slot)
 			*slot = cidr(in);
 		if (slot && slot->family == 0)
@@ -416,59 +297,59 @@ static void read_upstream(struct in *in)
 	n = kh_wire_count(&in->r, MOST_LISTED);
 	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
 		struct kh_sockaddr *slot =
-			add(in, &config->nameservers, &config->n_nameservers, sizeof(*slot));
+			kh_in_add(in, &config->nameservers, &config->n_nameservers, sizeof(*slot));
 		if (slot)
 			*slot = address(in);
 	}
 	read_proxy(in);
 }
 
-static void read_tenants(struct in *in)
+static void read_tenants(struct kh_snapshot_in *in)
 {
 	struct kh_config *config = in->config;
 	uint32_t n = kh_wire_count(&in->r, UINT16_MAX);
 	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
 		struct kh_tenant_config *tenant =
-			add(in, &config->tenants, &config->n_tenants, sizeof(*tenant));
+			kh_in_add(in, &config->tenants, &config->n_tenants, sizeof(*tenant));
 		if (!tenant)
 			break;
-		tenant->name = text(in);
-		tenant->where = where(in);
-		read_rules(in, &tenant->rules);
+		tenant->name = kh_in_text(in);
+		tenant->where = kh_in_where(in);
+		kh_in_rules(in, &tenant->rules);
 	}
 }
 
-static void read_listeners(struct in *in)
+static void read_listeners(struct kh_snapshot_in *in)
 {
 	struct kh_config *config = in->config;
 	uint32_t n = kh_wire_count(&in->r, MOST_LISTED);
 	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
 		struct kh_listener_config *listener =
-			add(in, &config->listeners, &config->n_listeners, sizeof(*listener));
+			kh_in_add(in, &config->listeners, &config->n_listeners, sizeof(*listener));
 		if (!listener)
 			break;
 		listener->owner = (uid_t)-1;
 		listener->group = (gid_t)-1;
 		listener->mode = 0600;
 		listener->tenant = kh_wire_u16(&in->r);
-		listener->sandbox = text(in);
-		listener->unix_path = text(in);
-		listener->where = where(in);
+		listener->sandbox = kh_in_text(in);
+		listener->unix_path = kh_in_text(in);
+		listener->where = kh_in_where(in);
 		if (listener->tenant >= config->n_tenants)
 			in->r.bad = true;
 	}
 }
 
-static void read_all(struct in *in)
+static void read_all(struct kh_snapshot_in *in)
 {
 	struct kh_config *config = in->config;
 	if (kh_wire_u32(&in->r) != MAGIC)
 		in->r.bad = true;
 	uint32_t n = kh_wire_count(&in->r, MOST_LISTED);
 	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
-		char **slot = add(in, &config->files, &config->n_files, sizeof(*slot));
+		char **slot = kh_in_add(in, &config->files, &config->n_files, sizeof(*slot));
 		if (slot)
-			*slot = text(in);
+			*slot = kh_in_text(in);
 	}
 	struct scalars scalars = scalars_of(config);
 	for (size_t i = 0; i < scalars.n; i++)
@@ -482,22 +363,23 @@ static void read_all(struct in *in)
 	read_upstream(in);
 	n = kh_wire_count(&in->r, UINT16_MAX);
 	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
-		struct kh_credential_config *credential =
-			add(in, &config->credentials, &config->n_credentials, sizeof(*credential));
+		struct kh_credential_config *credential = kh_in_add(
+			in, &config->credentials, &config->n_credentials, sizeof(*credential));
 		if (credential)
 			read_credential(in, credential);
 	}
 	/* One without the other would make a proxy's answer to nobody. */
 	if (!in->config->proxy.username != (kh_config_proxy_password(in->config) < 0))
 		in->r.bad = true;
-	read_rules(in, &config->site);
+	kh_in_rules(in, &config->site);
 	read_tenants(in);
 	read_listeners(in);
 }
 
 struct kh_config *kh_config_decode(struct kh_slice bytes, struct kh_err *err)
 {
-	struct in in = { .r = { .rest = bytes }, .config = calloc(1, sizeof(struct kh_config)) };
+	struct kh_snapshot_in in = { .r = { .rest = bytes },
+				     .config = calloc(1, sizeof(struct kh_config)) };
 	if (!in.config) {
 		(void)kh_err_set(err, KH_ERR_NO_MEMORY, "snapshot: out of memory");
 		return NULL;

@@ -1,8 +1,9 @@
 /* policy.c - may this request leave, and with which credential
  *
- * A policy is the configuration's lists of rules with what is asked often worked out beforehand.
- * Lists are walked from top to bottom: the first rule that matches decides. What comes out is the
- * rule itself; a decision that nothing filled in denies.
+ * A policy is the configuration's lists of rules and an index over all of them: the site's is list
+ * 0, a tenant's its number and one. A list is walked from top to bottom, without the rules of other
+ * hosts: the first rule that matches decides. What comes out is the rule itself; a decision that
+ * nothing filled in denies.
  */
 #include <keyhole/policy.h>
 
@@ -15,7 +16,15 @@
 struct kh_policy {
 	atomic_uint refs;
 	const struct kh_config *config;
+	struct kh_index *index;
 };
+
+enum { SITE = 0 };
+
+static size_t list_of(uint16_t tenant)
+{
+	return (size_t)tenant + 1;
+}
 
 /* What the configuration's reader refuses must not come in by another door. */
 static bool check_rules(const struct kh_config *config, const struct kh_rules *rules,
@@ -45,13 +54,23 @@ struct kh_policy *kh_policy_compile(const struct kh_config *config, struct kh_er
 		if (!check_rules(config, &config->tenants[i].rules, err))
 			return NULL;
 	struct kh_policy *policy = calloc(1, sizeof(*policy));
-	if (!policy) {
+	const struct kh_rules **lists =
+		calloc(config->n_tenants + 1, sizeof(const struct kh_rules *));
+	if (policy && lists) {
+		atomic_init(&policy->refs, 1);
+		policy->config = config;
+		lists[SITE] = &config->site;
+		for (size_t i = 0; i < config->n_tenants; i++)
+			lists[i + 1] = &config->tenants[i].rules;
+		policy->index = kh_index_new(lists, config->n_tenants + 1, err);
+	} else {
 		(void)kh_err_set(err, KH_ERR_NO_MEMORY, "policy: out of memory");
-		return NULL;
 	}
-	atomic_init(&policy->refs, 1);
-	policy->config = config;
-	return policy;
+	free(lists);
+	if (policy && policy->index)
+		return policy;
+	free(policy);
+	return NULL;
 }
 
 struct kh_policy *kh_policy_ref(struct kh_policy *policy)
@@ -62,44 +81,60 @@ struct kh_policy *kh_policy_ref(struct kh_policy *policy)
 
 void kh_policy_unref(struct kh_policy *policy)
 {
-	if (policy && atomic_fetch_sub_explicit(&policy->refs, 1, memory_order_acq_rel) == 1)
+	if (policy && atomic_fetch_sub_explicit(&policy->refs, 1, memory_order_acq_rel) == 1) {
+		kh_index_free(policy->index);
 		free(policy);
+	}
 }
 
-static bool covers_authority(const struct kh_rule *rule, enum kh_scheme scheme,
-			     const struct kh_host *host, uint16_t port)
+struct kh_policy_size kh_policy_size(const struct kh_policy *policy)
 {
-	return rule->scheme == scheme && rule->port == port &&
-	       kh_host_pattern_matches(&rule->host, host);
+	struct kh_policy_size size = { policy->config->site.count,
+				       sizeof(*policy) + kh_index_bytes(policy->index) };
+	for (size_t i = 0; i < policy->config->n_tenants; i++)
+		size.rules += policy->config->tenants[i].rules.count;
+	return size;
 }
 
 static bool covers_method(const struct kh_rule *rule, struct kh_slice method)
 {
-	if (rule->n_methods == 0)
-		return true;
 	for (size_t i = 0; i < rule->n_methods; i++)
 		if (kh_slice_eq(kh_slice_str(rule->methods[i]), method))
 			return true;
-	return false;
+	return rule->n_methods == 0;
 }
 
-static bool covers_path(const struct kh_rule *rule, struct kh_slice path)
+/* A list, the host that is asked about, and what a decision works out once. */
+struct question {
+	const struct kh_policy *policy;
+	struct kh_index_host host;
+	const struct kh_request_view *request;
+	uint32_t method;
+};
+
+static bool covers_path(const struct kh_matcher *m, struct kh_slice path)
 {
-	if (!rule->path)
+	if (!m->path)
 		return true;
-	struct kh_slice pattern = kh_slice_str(rule->path);
-	return rule->allow ? kh_path_matches(pattern, path)
-			   : kh_path_matches_leniently(pattern, path);
+	struct kh_slice pattern = { m->path, m->path_len };
+	return m->allow ? kh_path_matches(pattern, path) : kh_path_matches_leniently(pattern, path);
 }
 
-static const struct kh_rule *first_match(const struct kh_rules *rules,
-					 const struct kh_request_view *request,
-					 struct kh_slice path)
+static const struct kh_rule *first_match(const struct question *q, size_t list,
+					 const struct kh_rules *rules, struct kh_slice path)
 {
-	for (size_t i = 0; i < rules->count; i++) {
-		const struct kh_rule *rule = &rules->list[i];
-		if (covers_authority(rule, request->scheme, request->host, request->port) &&
-		    covers_method(rule, request->method) && covers_path(rule, path))
+	const struct kh_request_view *request = q->request;
+	struct kh_walk walk;
+	kh_walk_begin(&walk, q->policy->index, list, &q->host);
+	for (const struct kh_matcher *m; (m = kh_walk_next(&walk));) {
+		if (m->scheme != request->scheme || m->port != request->port ||
+		    (m->methods != 0 && !(m->methods & q->method)) || !covers_path(m, path))
+			continue;
+		const struct kh_rule *rule = &rules->list[m->index];
+		/* Among the uncommon methods the bit does not tell. */
+		if (q->method == KH_METHOD_OTHER && !covers_method(rule, request->method))
+			continue;
+		if (kh_rule_conditions_hold(rule, request))
 			return rule;
 	}
 	return NULL;
@@ -114,12 +149,12 @@ static bool same_effect(const struct kh_rule *a, const struct kh_rule *b)
 }
 
 /* One list. Return: it allows, by out->rule. */
-static bool ask(const struct kh_rules *rules, const struct kh_request_view *request,
+static bool ask(const struct question *q, size_t list, const struct kh_rules *rules,
 		struct kh_decision *out)
 {
-	out->rule = first_match(rules, request, request->path);
-	if (out->rule && out->rule->allow && request->path_slashed.ptr) {
-		const struct kh_rule *other = first_match(rules, request, request->path_slashed);
+	out->rule = first_match(q, list, rules, q->request->path);
+	if (out->rule && out->rule->allow && q->request->path_slashed.ptr) {
+		const struct kh_rule *other = first_match(q, list, rules, q->request->path_slashed);
 		/* Two readings of one path with two outcomes: nobody can say which is meant. */
 		if (!other || !other->allow || !same_effect(out->rule, other))
 			out->rule = other && !other->allow ? other : NULL;
@@ -136,11 +171,15 @@ void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 	if (tenant >= config->n_tenants || !request->host || request->host->kind == KH_HOST_NONE ||
 	    request->scheme == KH_SCHEME_NONE)
 		return;
-	if (config->site.count > 0 && !ask(&config->site, request, out)) {
+	struct question q = { .policy = policy,
+			      .request = request,
+			      .method = kh_method_bit(request->method) };
+	kh_index_find(policy->index, request->host, &q.host);
+	if (config->site.count > 0 && !ask(&q, SITE, &config->site, out)) {
 		out->at_site = true;
 		return;
 	}
-	if (!ask(&config->tenants[tenant].rules, request, out))
+	if (!ask(&q, list_of(tenant), &config->tenants[tenant].rules, out))
 		return;
 	if (out->rule->passthrough) {
 		out->reason = KH_ERR_TUNNEL_ONLY;
@@ -151,23 +190,31 @@ void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 }
 
 /* The first rule of that scheme at this authority. */
-static const struct kh_rule *first_at(const struct kh_rules *rules, enum kh_scheme scheme,
-				      const struct kh_host *host, uint16_t port)
+static const struct kh_rule *first_at(const struct kh_policy *policy, size_t list,
+				      const struct kh_rules *rules,
+				      const struct kh_index_host *host, enum kh_scheme scheme,
+				      uint16_t port)
 {
-	for (size_t i = 0; i < rules->count; i++)
-		if (covers_authority(&rules->list[i], scheme, host, port))
-			return &rules->list[i];
+	struct kh_walk walk;
+	kh_walk_begin(&walk, policy->index, list, host);
+	for (const struct kh_matcher *m; (m = kh_walk_next(&walk));)
+		if (m->scheme == scheme && m->port == port)
+			return &rules->list[m->index];
 	return NULL;
 }
 
 /* The tenant's list alone. */
-static enum kh_tunnel_kind ask_tunnel(const struct kh_rules *rules, const struct kh_host *host,
-				      uint16_t port, const struct kh_rule **decided)
+static enum kh_tunnel_kind ask_tunnel(const struct kh_policy *policy, uint16_t tenant,
+				      const struct kh_index_host *host, uint16_t port,
+				      const struct kh_rule **decided)
 {
+	const struct kh_rules *rules = &policy->config->tenants[tenant].rules;
 	const struct kh_rule *denied = NULL;
-	for (size_t i = 0; i < rules->count; i++) {
-		const struct kh_rule *rule = &rules->list[i];
-		if (!covers_authority(rule, rule->scheme, host, port))
+	struct kh_walk walk;
+	kh_walk_begin(&walk, policy->index, list_of(tenant), host);
+	for (const struct kh_matcher *m; (m = kh_walk_next(&walk));) {
+		const struct kh_rule *rule = &rules->list[m->index];
+		if (m->port != port)
 			continue;
 		*decided = rule;
 		if (rule->scheme != KH_SCHEME_TCP)
@@ -188,16 +235,17 @@ enum kh_tunnel_kind kh_policy_tunnel(const struct kh_policy *policy, uint16_t te
 	*out = (struct kh_decision){ .reason = KH_ERR_NO_RULE };
 	if (tenant >= config->n_tenants || host->kind == KH_HOST_NONE || port == 0)
 		return KH_TUNNEL_DENIED;
-	enum kh_tunnel_kind kind =
-		ask_tunnel(&config->tenants[tenant].rules, host, port, &out->rule);
+	struct kh_index_host found;
+	kh_index_find(policy->index, host, &found);
+	enum kh_tunnel_kind kind = ask_tunnel(policy, tenant, &found, port, &out->rule);
 	if (kind == KH_TUNNEL_DENIED)
 		out->reason = KH_ERR_DENIED_BY_RULE;
 	if (kind == KH_TUNNEL_DENIED || kind == KH_TUNNEL_READ)
 		return kind;
 	if (config->site.count > 0) {
-		const struct kh_rule *above = first_at(
-			&config->site, kind == KH_TUNNEL_RAW ? KH_SCHEME_TCP : KH_SCHEME_HTTPS,
-			host, port);
+		const struct kh_rule *above =
+			first_at(policy, SITE, &config->site, &found,
+				 kind == KH_TUNNEL_RAW ? KH_SCHEME_TCP : KH_SCHEME_HTTPS, port);
 		if (!above || !above->allow || !kh_rule_covers_all(above)) {
 			out->rule = above;
 			out->reason = above ? KH_ERR_DENIED_BY_RULE : KH_ERR_NO_RULE;
@@ -210,16 +258,17 @@ enum kh_tunnel_kind kh_policy_tunnel(const struct kh_policy *policy, uint16_t te
 	return kind;
 }
 
-static bool knows(const struct kh_rules *rules, enum kh_scheme scheme, const struct kh_host *host,
-		  uint16_t port)
+static bool knows(const struct kh_policy *policy, size_t list, const struct kh_rules *rules,
+		  const struct kh_index_host *host, enum kh_scheme scheme, uint16_t port)
 {
-	for (size_t i = 0; i < rules->count; i++) {
-		const struct kh_rule *rule = &rules->list[i];
-		if (!covers_authority(rule, scheme, host, port))
+	struct kh_walk walk;
+	kh_walk_begin(&walk, policy->index, list, host);
+	for (const struct kh_matcher *m; (m = kh_walk_next(&walk));) {
+		if (m->scheme != scheme || m->port != port)
 			continue;
-		if (rule->allow)
+		if (m->allow)
 			return true;
-		if (rule->n_methods == 0 && (!rule->path || strcmp(rule->path, "/**") == 0))
+		if (kh_rule_covers_all(&rules->list[m->index]))
 			return false; /* nothing below it is ever asked */
 	}
 	return false;
@@ -229,34 +278,55 @@ bool kh_policy_knows_host(const struct kh_policy *policy, uint16_t tenant, enum 
 			  const struct kh_host *host, uint16_t port)
 {
 	const struct kh_config *config = policy->config;
+	struct kh_index_host found;
 	if (tenant >= config->n_tenants || host->kind == KH_HOST_NONE)
 		return false;
-	if (config->site.count > 0 && !knows(&config->site, scheme, host, port))
+	kh_index_find(policy->index, host, &found);
+	if (config->site.count > 0 && !knows(policy, SITE, &config->site, &found, scheme, port))
 		return false;
-	return knows(&config->tenants[tenant].rules, scheme, host, port);
+	return knows(policy, list_of(tenant), &config->tenants[tenant].rules, &found, scheme, port);
+}
+
+/* The texts of rules that allow, up to `most`. */
+struct nearby {
+	const char **texts;
+	size_t n, most;
+	bool more;
+};
+
+/* Return: there is room for another. */
+static bool take_nearby(struct nearby *near, const struct kh_rule *rule)
+{
+	if (!rule->allow)
+		return true;
+	if (near->n == near->most)
+		return !(near->more = true);
+	near->texts[near->n++] = rule->text;
+	return true;
 }
 
 size_t kh_policy_nearby(const struct kh_policy *policy, uint16_t tenant, const struct kh_host *host,
 			const char **texts, size_t most, bool *more)
 {
 	const struct kh_config *config = policy->config;
-	size_t n = 0;
+	struct nearby near = { .texts = texts, .most = most };
 	*more = false;
 	if (tenant >= config->n_tenants)
 		return 0;
 	const struct kh_rules *rules = &config->tenants[tenant].rules;
-	/* Those at the same host; where there are none, all. */
-	for (unsigned all = 0; all < 2 && n == 0 && !*more; all++) {
-		for (size_t i = 0; i < rules->count; i++) {
-			const struct kh_rule *rule = &rules->list[i];
-			if (!rule->allow ||
-			    (!all && !(host && kh_host_pattern_matches(&rule->host, host))))
-				continue;
-			if (n < most)
-				texts[n++] = rule->text;
-			else
-				*more = true;
-		}
+	if (host && host->kind != KH_HOST_NONE) {
+		struct kh_index_host found;
+		struct kh_walk walk;
+		kh_index_find(policy->index, host, &found);
+		kh_walk_begin(&walk, policy->index, list_of(tenant), &found);
+		for (const struct kh_matcher *m; (m = kh_walk_next(&walk));)
+			if (!take_nearby(&near, &rules->list[m->index]))
+				break;
 	}
-	return n;
+	/* Where there are none at the same host: the list's first. */
+	if (near.n == 0 && !near.more)
+		for (size_t i = 0; i < rules->count && take_nearby(&near, &rules->list[i]); i++)
+			continue;
+	*more = near.more;
+	return near.n;
 }

@@ -252,8 +252,27 @@ bool kh_exchange_takes_body(const struct kh_exchange *x)
 	return x->state == KH_EXCHANGE_RELAY && !x->up->ops->is_full(x->up);
 }
 
+/* What was not announced turns out larger than the rule's max_body. */
+static bool is_too_large(const struct kh_exchange *x, struct kh_slice piece)
+{
+	const struct kh_rule_more *more = x->decision.rule ? x->decision.rule->more : NULL;
+
+	return more && more->has_max_body && x->up_bytes + piece.len > more->max_body;
+}
+
 void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece)
 {
+	struct kh_err err = KH_ERR_INIT;
+
+	if (is_too_large(x, piece)) {
+		kh_err_set(&err, KH_ERR_CONTENT_TOO_LARGE,
+			   "the content is larger than the rule '%s' lets through (max_body: "
+			   "%llu bytes)",
+			   x->decision.rule->text,
+			   (unsigned long long)x->decision.rule->more->max_body);
+		kh_exchange_fail(x, &err);
+		return;
+	}
 	x->body_sent = true;
 	x->up_bytes += piece.len;
 	x->up->ops->put_content(x->up, piece);

@@ -71,7 +71,7 @@ static void all_parts_of_a_rule_are_read(void **state)
 	assert_string_equal(rule.methods[1], "POST");
 	assert_int_equal(rule.scheme, KH_SCHEME_HTTPS);
 	assert_int_equal(rule.host.match, KH_MATCH_EXACT);
-	assert_string_equal(rule.host.host.text, "api.example.com");
+	assert_string_equal(rule.host.name, "api.example.com");
 	assert_int_equal(rule.port, 8443);
 	assert_string_equal(rule.path, "/v1/messages/**");
 	assert_string_equal(rule.text, "GET,POST https://API.Example.com:8443/v1/%6dessages/**");

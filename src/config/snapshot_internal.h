@@ -1,0 +1,30 @@
+/* snapshot_internal.h - what the files of the snapshot share: the writer's and reader's small parts
+ */
+#ifndef KEYHOLE_SNAPSHOT_INTERNAL_H
+#define KEYHOLE_SNAPSHOT_INTERNAL_H
+
+#include <keyhole/wire.h>
+
+#include "config_internal.h"
+
+/* Rules of a list; methods of a rule are part of its text. */
+enum { KH_SNAPSHOT_RULES = 16 * 1024 * 1024 };
+
+bool kh_put_where(struct kh_buf *out, const struct kh_where *where);
+bool kh_put_rules(struct kh_buf *out, const struct kh_rules *rules);
+
+/* A configuration being read: `r.bad` is the one flag for whatever is wrong. */
+struct kh_snapshot_in {
+	struct kh_wire_reader r;
+	struct kh_config *config;
+};
+
+/* One more element of a list. Return: NULL where something is bad. */
+void *kh_in_add(struct kh_snapshot_in *in, void *list, size_t *count, size_t size);
+bool kh_in_flag(struct kh_snapshot_in *in);
+/* A string that must be there. */
+char *kh_in_text(struct kh_snapshot_in *in);
+struct kh_where kh_in_where(struct kh_snapshot_in *in);
+void kh_in_rules(struct kh_snapshot_in *in, struct kh_rules *rules);
+
+#endif

@@ -1,0 +1,78 @@
+"""A rule that asks for a query, fields, a content type or a size gets what was really sent."""
+
+import pytest
+from daemons import Daemons
+from harness import Tunnel
+
+RULES = [
+    {"deny": "* https://api.test", "query": {"debug": "*"}},
+    {"allow": "GET https://api.test/search", "query": {"v": "2*"}},
+    {"allow": "GET https://api.test/beta", "headers": {"x-mode": "read"}},
+    {"allow": "POST https://api.test/json", "content_type": "application/json"},
+    {"allow": "POST https://api.test/echo", "max_body": "1KiB"},
+]
+
+
+@pytest.fixture(scope="module")
+def ruled(standin):
+    daemons = Daemons([standin])
+    try:
+        yield daemons(rules=RULES)
+    finally:
+        daemons.end()
+
+
+@pytest.mark.parametrize(
+    "method, target, fields, allowed",
+    [
+        ("GET", "/search?v=2", [], True),
+        ("GET", "/search?v=20&w=1", [], True),
+        ("GET", "/search", [], False),
+        ("GET", "/search?v=3", [], False),
+        ("GET", "/search?v=2&v=3", [], False),
+        ("GET", "/search?v=2;v=3", [], False),
+        ("GET", "/search?v=2&debug=", [], False),
+        ("GET", "/search?v=2&%44ebug=1", [], False),
+        ("GET", "/beta", [("X-Mode", "read")], True),
+        ("GET", "/beta", [], False),
+        ("GET", "/beta", [("X-Mode", "read"), ("x-mode", "write")], False),
+        # A field that Connection names goes no further: it is as if it were not there.
+        ("GET", "/beta", [("X-Mode", "read"), ("Connection", "x-mode")], False),
+        ("POST", "/json", [("Content-Type", "Application/JSON; charset=utf-8"), ("Content-Length", "0")], True),
+        ("POST", "/json", [("Content-Type", "text/plain"), ("Content-Length", "0")], False),
+        ("POST", "/echo", [("Content-Length", "0")], True),
+    ],
+)  # fmt: skip
+def test_what_is_asked_must_be_there(ruled, standin, method, target, fields, allowed):
+    mark = f"{method} {target} {fields}"
+    with Tunnel(ruled, "api.test") as tunnel:
+        answer = tunnel.ask(method, target, [("X-Test-Id", mark), *fields], host="api.test")
+    assert (answer.status != 403) == allowed, answer
+    assert bool(standin.requests(mark)) == allowed
+
+
+def test_a_body_that_is_announced_too_large_goes_nowhere(ruled, standin):
+    with Tunnel(ruled, "api.test") as tunnel:
+        answer = tunnel.ask("POST", "/echo", [("X-Test-Id", "announced")], b"x" * 1025, host="api.test")
+    assert answer.status == 403
+    standin.never("announced")
+
+
+def test_a_body_that_turns_out_too_large_is_cut_off(ruled, standin):
+    with Tunnel(ruled, "api.test") as tunnel:
+        head = "POST /echo HTTP/1.1\r\nHost: api.test\r\nX-Test-Id: chunked\r\nTransfer-Encoding: chunked\r\n\r\n"
+        tunnel.send(head.encode() + b"400\r\n" + b"x" * 1024 + b"\r\n")
+        tunnel.send(b"1\r\nx\r\n0\r\n\r\n")
+        answer = tunnel.response("POST")
+    assert answer.status == 413
+    assert "max_body" in answer.text()
+    close = [r for r in ruled.records_of("/echo") if r.get("error.type") or r.get("reason")]
+    assert any("content_too_large" in str(r) for r in close), close
+
+
+def test_a_chunked_body_that_fits_goes_up(ruled, standin):
+    with Tunnel(ruled, "api.test") as tunnel:
+        head = "POST /echo HTTP/1.1\r\nHost: api.test\r\nX-Test-Id: fits\r\nTransfer-Encoding: chunked\r\n\r\n"
+        tunnel.send(head.encode() + b"400\r\n" + b"x" * 1024 + b"\r\n0\r\n\r\n")
+        answer = tunnel.response("POST")
+    assert answer.get("proxy-status") is None and standin.requests("fits")
