@@ -16,6 +16,7 @@ build|finding libraries|pkg-config/pkgconf|pkgconf-pkg-config|pkgconf|pkgconf
 build|OpenSSL: TLS, certificates, digests|libssl-dev|openssl-devel|openssl-dev|openssl
 build|libevent: event loops|libevent-dev|libevent-devel|libevent-dev|libevent
 build|c-ares: name resolution|libc-ares-dev|c-ares-devel|c-ares-dev|c-ares
+build|nghttp2: HTTP/2|libnghttp2-dev|libnghttp2-devel|nghttp2-dev|libnghttp2/nghttp2
 build|libyaml: the configuration|libyaml-dev|libyaml-devel|yaml-dev|libyaml
 build|libseccomp: the system-call filters|libseccomp-dev|libseccomp-devel|libseccomp-dev|libseccomp
 build|jansson: reading the journal back|libjansson-dev|jansson-devel|jansson-dev|jansson
@@ -24,6 +25,7 @@ run|the roots that upstreams are verified by|ca-certificates|ca-certificates|ca-
 run|OpenSSL at run time|libssl3t64/libssl3|openssl-libs|libssl3 libcrypto3|openssl
 run|libevent at run time|libevent-2.1-7t64/libevent-2.1-7 libevent-pthreads-2.1-7t64/libevent-pthreads-2.1-7|libevent|libevent|libevent
 run|c-ares at run time|libcares2/libc-ares2|c-ares|c-ares|c-ares
+run|nghttp2 at run time|libnghttp2-14|libnghttp2|nghttp2-libs|libnghttp2/nghttp2
 run|libyaml at run time|libyaml-0-2|libyaml|yaml|libyaml
 run|libseccomp at run time|libseccomp2|libseccomp|libseccomp|libseccomp
 run|jansson at run time|libjansson4|jansson|jansson|jansson

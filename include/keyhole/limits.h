@@ -47,6 +47,31 @@ enum {
 	/* Pings, each of which has to be answered. */
 	KH_LIMIT_WS_CONTROLS_PER_SECOND = 100,
 	KH_LIMIT_WS_CONTROLS_BURST = 1000,
+	/* HTTP/2. Streams that a sandbox may have open on one connection: memory for their heads.
+	 */
+	KH_LIMIT_H2_STREAMS = 256,
+	/* Decoded bytes of one field section beyond which the connection ends: an HPACK bomb, where
+	   each byte names a field of kilobytes. (Up to it, what is over the head's cap is dropped.)
+	 */
+	KH_LIMIT_H2_DECODED_BYTES = 4 * 64 * 1024,
+	/* CONTINUATION frames behind one HEADERS: a section that never ends (CVE-2024-27316). A
+	   head of the largest size takes 4. */
+	KH_LIMIT_H2_CONTINUATIONS = 8,
+	/* Streams that the peer gives up, or makes us reset, before they are complete, at once and
+	   a second: rapid reset (CVE-2023-44487) and its mirror (CVE-2025-8671). */
+	KH_LIMIT_H2_RESETS = 256,
+	KH_LIMIT_H2_RESETS_PER_SECOND = 64,
+	/* Frames that carry nothing (PING, SETTINGS, PRIORITY, WINDOW_UPDATE, empty DATA, unknown
+	   ones), at once and a second, beyond those that work brings with it: floods of them, and
+	   windows opened a byte at a time. */
+	KH_LIMIT_H2_IDLE_FRAMES = 2048,
+	KH_LIMIT_H2_IDLE_FRAMES_PER_SECOND = 512,
+	/* Acknowledgements (of PING, SETTINGS) and RST_STREAM that wait to be written: a peer that
+	   asks for them and reads none. */
+	KH_LIMIT_H2_UNSENT_FRAMES = 512,
+	/* What all streams of a connection together may have waiting to be written before each is
+	   held to one frame: a peer that opens streams and no window. */
+	KH_LIMIT_H2_OUT_BYTES = 1024 * 1024,
 
 	/* What one side may have read ahead of the other: a slow reader behind a fast writer. */
 	KH_LIMIT_RELAY_BYTES = 64 * 1024,

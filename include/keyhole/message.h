@@ -25,17 +25,21 @@ struct kh_message {
 	/* request */
 	struct kh_slice method;
 	struct kh_slice target;
+	struct kh_slice scheme;	  /* HTTP/2 only: as :scheme has it; empty with plain CONNECT */
+	struct kh_slice protocol; /* HTTP/2 only: of Extended CONNECT (RFC 8441) */
 	/* response */
 	uint16_t status; /* 100-599 */
 	struct kh_slice reason;
 
-	uint8_t minor; /* HTTP/1.x */
+	uint8_t minor; /* HTTP/1.x; 1 in HTTP/2 */
+	bool h2;       /* it came by HTTP/2 (h2.h) */
 	enum kh_framing framing;
 	uint64_t content_length; /* with KH_FRAMING_LENGTH; or what a HEAD/304 response announced */
 	bool has_content_length; /* it was announced, if only as 0 */
 	bool keep_alive;	 /* what version and Connection say together */
 	bool expect_continue;
 	bool upgrade;	      /* Upgrade with the Connection option */
+	bool te_trailers;     /* the client takes trailers (TE: trailers), as gRPC asks for */
 	struct kh_slice host; /* value of the one Host field of a request */
 	struct kh_field fields[KH_LIMIT_FIELDS];
 	size_t n_fields;

@@ -59,6 +59,11 @@ static bool read_connection(struct framing *f, struct kh_slice value)
 static bool sort_field(struct framing *f, const struct kh_field *field)
 {
 	switch (field->name.len) {
+	case 2:
+		if (is(field->name, KH_SLICE("TE")) &&
+		    kh_list_has(field->value, KH_SLICE("trailers")))
+			f->message->te_trailers = true;
+		break;
 	case 4:
 		if (is(field->name, KH_SLICE("Host"))) {
 			f->n_host++;

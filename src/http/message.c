@@ -118,6 +118,11 @@ bool kh_message_is_end_to_end(struct kh_slice name)
 	return IS_ONE_OF(name, end_to_end_fields);
 }
 
+bool kh_message_is_listed_no_trailer(struct kh_slice name)
+{
+	return IS_ONE_OF(name, no_trailers);
+}
+
 bool kh_message_is_no_trailer(struct kh_slice name)
 {
 	char dashed[64];
@@ -150,6 +155,16 @@ bool kh_list_next(struct kh_slice *rest, struct kh_slice *element)
 	else
 		*rest = kh_slice_sub(*rest, comma + 1, rest->len);
 	return true;
+}
+
+bool kh_list_has(struct kh_slice list, struct kh_slice token)
+{
+	struct kh_slice element;
+
+	while (kh_list_next(&list, &element))
+		if (kh_slice_eq_nocase(element, token))
+			return true;
+	return false;
 }
 
 const struct kh_field *kh_message_field(const struct kh_message *message, struct kh_slice name)

@@ -12,5 +12,9 @@ bool kh_message_is_end_to_end(struct kh_slice name);
 /* A field that makes a trailer section malformed: framing, routing, authentication, the form of
  * the content, controls (RFC 9110 §6.5.1). */
 bool kh_message_is_no_trailer(struct kh_slice name);
+/* The same without the endings that only a request's sender would use. */
+bool kh_message_is_listed_no_trailer(struct kh_slice name);
+/* Has a comma-separated list this token (any case)? */
+bool kh_list_has(struct kh_slice list, struct kh_slice token);
 
 #endif

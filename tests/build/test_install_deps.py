@@ -74,7 +74,8 @@ class Machine:
         return [line for line in self.log.read_text().splitlines() if all(w in line for w in words)]
 
 
-BUILD = ["gcc", "libc6-dev", "make", "pkg-config", "libssl-dev", "libevent-dev", "libc-ares-dev", "libyaml-dev",
+BUILD = ["gcc", "libc6-dev", "make", "pkg-config", "libssl-dev", "libevent-dev", "libc-ares-dev",
+         "libnghttp2-dev", "libyaml-dev",
          "libseccomp-dev", "libjansson-dev"]  # fmt: skip
 
 
@@ -111,8 +112,8 @@ def test_another_name_of_the_same_package_will_do(machine):
 
 def test_of_several_names_the_first_that_exists_is_taken(machine):
     m = machine("apt", available=["libssl3", "libevent-2.1-7t64", "libevent-pthreads-2.1-7t64", "bubblewrap",
-                                  "ca-certificates", "libcares2", "libc-ares2", "libyaml-0-2", "libseccomp2",
-                                  "libjansson4"])  # fmt: skip
+                                  "ca-certificates", "libcares2", "libc-ares2", "libnghttp2-14", "libyaml-0-2",
+                                  "libseccomp2", "libjansson4"])  # fmt: skip
     assert m.run("run").returncode == 0
     names = m.calls("apt-get", "install")[0].split()
     assert "libssl3" in names and "libcares2" in names and "libevent-2.1-7t64" in names

@@ -1,0 +1,287 @@
+/*
+ * h2.c - one HTTP/2 connection: made, fed, drained, ended
+ *
+ * A connection error leaves by one way, kh_h2_fail: GOAWAY is put in line, each open stream hears
+ * RESET with the cause, then comes KH_H2_ERROR; whatever is read after that is dropped. What
+ * nghttp2 finds by itself is seen when it wants to read no more.
+ */
+#include "h2_internal.h"
+
+#include <stdlib.h>
+
+static void free_option(nghttp2_option **option)
+{
+	nghttp2_option_del(*option);
+}
+
+static void free_callbacks(nghttp2_session_callbacks **callbacks)
+{
+	nghttp2_session_callbacks_del(*callbacks);
+}
+
+static bool make_session(struct kh_h2 *h2)
+{
+	nghttp2_option *option __attribute__((cleanup(free_option))) = NULL;
+	nghttp2_session_callbacks *callbacks __attribute__((cleanup(free_callbacks))) = NULL;
+
+	if (nghttp2_option_new(&option) != 0 || nghttp2_session_callbacks_new(&callbacks) != 0)
+		return false;
+	kh_h2_set_recv_callbacks(callbacks);
+	kh_h2_set_send_callbacks(callbacks);
+	nghttp2_option_set_no_auto_window_update(option, 1);
+	nghttp2_option_set_no_closed_streams(option, 1);
+	nghttp2_option_set_max_reserved_remote_streams(option, 0);
+	nghttp2_option_set_max_outbound_ack(option, KH_LIMIT_H2_UNSENT_FRAMES);
+	/* A head and a credential of the largest size. */
+	nghttp2_option_set_max_send_header_block_length(
+		option, 2 * ((size_t)KH_LIMIT_HEAD_BYTES + KH_LIMIT_SECRET_BYTES));
+	int rv = h2->settings.role == KH_H2_SERVER
+			 ? nghttp2_session_server_new3(&h2->session, callbacks, h2, option,
+						       &kh_h2_mem)
+			 : nghttp2_session_client_new3(&h2->session, callbacks, h2, option,
+						       &kh_h2_mem);
+	return rv == 0;
+}
+
+static bool put_settings(struct kh_h2 *h2)
+{
+	const struct kh_h2_settings *s = &h2->settings;
+	nghttp2_settings_entry entries[8];
+	size_t n = 0;
+
+	entries[n++] = (nghttp2_settings_entry){ NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE,
+						 s->stream_window_bytes };
+	entries[n++] = (nghttp2_settings_entry){ NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE,
+						 KH_LIMIT_HEAD_BYTES };
+#ifdef NGHTTP2_EXTPRI_DEFAULT_URGENCY
+	entries[n++] = (nghttp2_settings_entry){ NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES,
+						 s->role == KH_H2_SERVER };
+#endif
+	if (s->role == KH_H2_CLIENT)
+		entries[n++] = (nghttp2_settings_entry){ NGHTTP2_SETTINGS_ENABLE_PUSH, 0 };
+	else
+		entries[n++] = (nghttp2_settings_entry){ NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS,
+							 s->max_streams };
+	if (s->role == KH_H2_SERVER && s->extended_connect)
+		entries[n++] =
+			(nghttp2_settings_entry){ NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1 };
+	return nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, entries, n) == 0 &&
+	       nghttp2_session_set_local_window_size(h2->session, NGHTTP2_FLAG_NONE, 0,
+						     (int32_t)s->connection_window_bytes) == 0;
+}
+
+struct kh_h2 *kh_h2_new(const struct kh_h2_settings *settings, kh_h2_cb *cb, void *arg)
+{
+	struct kh_h2 *h2 = calloc(1, sizeof(*h2));
+
+	if (!h2)
+		return NULL;
+	h2->settings = *settings;
+	h2->cb = cb;
+	h2->arg = arg;
+	kh_list_init(&h2->streams);
+	kh_list_init(&h2->writable);
+	kh_h2_guard_init(h2);
+	if (make_session(h2) && put_settings(h2))
+		return h2;
+	kh_h2_free(h2);
+	return NULL;
+}
+
+void kh_h2_free(struct kh_h2 *h2)
+{
+	if (!h2)
+		return;
+	while (!kh_list_is_empty(&h2->streams)) {
+		struct kh_h2_stream *stream =
+			kh_container_of(h2->streams.next, struct kh_h2_stream, link);
+		bool open = stream->open;
+
+		stream->open = false;
+		kh_h2_stream_leave(stream);
+		if (open)
+			kh_h2_stream_unref(stream);
+	}
+	nghttp2_session_del(h2->session);
+	kh_h2_section_rest(h2);
+	free(h2);
+}
+
+/* One that has lost something by the end and has not heard of it. */
+static struct kh_h2_stream *find_cut(struct kh_h2 *h2)
+{
+	for (struct kh_node *node = h2->streams.next; node != &h2->streams; node = node->next) {
+		struct kh_h2_stream *stream = kh_container_of(node, struct kh_h2_stream, link);
+
+		if (stream->open && !stream->told &&
+		    (h2->settings.role == KH_H2_SERVER || !stream->got_end))
+			return stream;
+	}
+	return NULL;
+}
+
+static void reset_all(struct kh_h2 *h2, const struct kh_err *err, uint32_t code)
+{
+	struct kh_h2_stream *stream;
+
+	/* Looked for anew each time: the callback may let go of any. */
+	while ((stream = find_cut(h2)))
+		kh_h2_tell_reset(stream, err, code);
+}
+
+void kh_h2_fail(struct kh_h2 *h2, uint32_t code, enum kh_err_code reason, const char *what)
+{
+	struct kh_h2_event event = { .kind = KH_H2_ERROR, .err = &h2->err, .code = code };
+
+	if (h2->failed)
+		return;
+	h2->failed = true;
+	kh_err_set(&h2->err, reason, "HTTP/2: %s", what);
+	(void)nghttp2_session_terminate_session(h2->session, code);
+	reset_all(h2, &h2->err, code);
+	kh_h2_tell(h2, NULL, &event);
+}
+
+bool kh_h2_feed(struct kh_h2 *h2, struct kh_slice in, uint64_t now_ms)
+{
+	if (h2->failed)
+		return false;
+	h2->now_ms = now_ms;
+	ssize_t rv = nghttp2_session_mem_recv(h2->session, (const uint8_t *)in.ptr, in.len);
+	if (rv == NGHTTP2_ERR_NOMEM || rv == NGHTTP2_ERR_CALLBACK_FAILURE)
+		kh_h2_fail(h2, NGHTTP2_INTERNAL_ERROR, KH_ERR_NO_MEMORY, "no memory");
+	else if (rv == NGHTTP2_ERR_FLOODED)
+		kh_h2_fail(h2, NGHTTP2_ENHANCE_YOUR_CALM, KH_ERR_LIMIT,
+			   "more to be acknowledged than is read");
+	else if (rv < 0)
+		kh_h2_fail(h2, NGHTTP2_PROTOCOL_ERROR, kh_h2_malformed_code(h2),
+			   nghttp2_strerror((int)rv));
+	else if (nghttp2_session_want_read(h2->session) == 0 && !h2->said_notice &&
+		 !h2->told_goaway)
+		kh_h2_fail(h2, NGHTTP2_PROTOCOL_ERROR, kh_h2_malformed_code(h2),
+			   "the peer broke the protocol");
+	return !h2->failed;
+}
+
+void kh_h2_feed_eof(struct kh_h2 *h2, const struct kh_err *err)
+{
+	reset_all(h2, err, NGHTTP2_CANCEL);
+}
+
+static void tell_writable(struct kh_h2 *h2)
+{
+	while (!kh_list_is_empty(&h2->writable)) {
+		struct kh_h2_stream *stream =
+			kh_container_of(h2->writable.next, struct kh_h2_stream, writable_link);
+		struct kh_h2_event event = { .kind = KH_H2_WRITABLE };
+
+		kh_list_remove(&stream->writable_link);
+		if (stream->owned && !stream->told)
+			kh_h2_tell(h2, stream, &event);
+	}
+}
+
+bool kh_h2_drain(struct kh_h2 *h2, struct kh_buf *out)
+{
+	size_t before;
+	int rv;
+
+	do {
+		before = kh_buf_len(out);
+		h2->drain = out;
+		rv = nghttp2_session_send(h2->session);
+		h2->drain = NULL;
+		tell_writable(h2);
+	} while (rv == 0 && kh_buf_len(out) != before && kh_buf_len(out) < KH_LIMIT_RELAY_BYTES);
+	if (rv == 0 || rv == NGHTTP2_ERR_WOULDBLOCK)
+		return true;
+	kh_h2_fail(h2, NGHTTP2_INTERNAL_ERROR, KH_ERR_NO_MEMORY, "no memory");
+	return false;
+}
+
+bool kh_h2_wants_drain(const struct kh_h2 *h2)
+{
+	return nghttp2_session_want_write(h2->session) != 0;
+}
+
+bool kh_h2_is_over(const struct kh_h2 *h2)
+{
+	return nghttp2_session_want_read(h2->session) == 0 &&
+	       nghttp2_session_want_write(h2->session) == 0;
+}
+
+const struct kh_err *kh_h2_error(const struct kh_h2 *h2)
+{
+	return h2->failed ? &h2->err : NULL;
+}
+
+size_t kh_h2_streams(const struct kh_h2 *h2)
+{
+	return h2->n_streams;
+}
+
+size_t kh_h2_capacity(const struct kh_h2 *h2)
+{
+	uint32_t most = nghttp2_session_get_remote_settings(
+		h2->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+
+	if (h2->failed || h2->told_goaway || h2->said_notice ||
+	    nghttp2_session_check_request_allowed(h2->session) == 0)
+		return 0;
+	if (most > KH_LIMIT_H2_STREAMS)
+		most = KH_LIMIT_H2_STREAMS;
+	return h2->n_streams < most ? most - h2->n_streams : 0;
+}
+
+bool kh_h2_has_extended_connect(const struct kh_h2 *h2)
+{
+	return h2->peer_connect;
+}
+
+bool kh_h2_ping(struct kh_h2 *h2)
+{
+	return !h2->failed && nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE, NULL) == 0;
+}
+
+void kh_h2_goaway(struct kh_h2 *h2)
+{
+	if (h2->failed)
+		return;
+	if (h2->settings.role == KH_H2_SERVER && !h2->said_notice) {
+		h2->said_notice = true;
+		(void)nghttp2_submit_shutdown_notice(h2->session);
+		return;
+	}
+	h2->said_notice = true;
+	(void)nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE,
+				    nghttp2_session_get_last_proc_stream_id(h2->session),
+				    NGHTTP2_NO_ERROR, NULL, 0);
+}
+
+void kh_h2_reset(struct kh_h2_stream *stream, uint32_t code)
+{
+	if (!stream->h2 || !stream->open || stream->reset_by_us)
+		return;
+	stream->reset_by_us = true;
+	stream->told = true;
+	(void)nghttp2_submit_rst_stream(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id, code);
+}
+
+void kh_h2_release(struct kh_h2_stream *stream)
+{
+	stream->owned = false;
+	stream->released = true;
+	stream->user = NULL;
+	if (stream->h2 && stream->open) {
+		bool server = stream->h2->settings.role == KH_H2_SERVER;
+
+		/* An answer that is all in line goes out first. */
+		if (!(server ? stream->put_end : stream->got_end && stream->put_end))
+			kh_h2_reset(stream, NGHTTP2_CANCEL);
+		else if (server && stream->sent_end && !stream->got_end)
+			kh_h2_reset(stream, NGHTTP2_NO_ERROR);
+	} else if (stream->h2) {
+		kh_h2_stream_leave(stream);
+	}
+	kh_h2_stream_unref(stream);
+}

@@ -1,0 +1,73 @@
+/*
+ * h2_guard.c - what a peer may make us do for nothing
+ *
+ * Two budgets that come back with time. One is for streams that end before they are complete,
+ * whoever says so: the peer by RST_STREAM, or we because of what it sent. The other is for frames
+ * that carry nothing; it comes back with work as well, so that the WINDOW_UPDATEs and PINGs of a
+ * busy connection never count.
+ */
+#include "h2_internal.h"
+
+enum { WORTH = 4 }; /* idle frames that a frame of use brings with it */
+
+static void refill(struct kh_h2_bucket *bucket, uint64_t now_ms, uint32_t per_second, uint32_t most)
+{
+	uint64_t more = (now_ms - bucket->filled_ms) * per_second / 1000;
+
+	if (now_ms < bucket->filled_ms || more == 0)
+		return;
+	bucket->filled_ms = now_ms;
+	bucket->tokens = more >= most - bucket->tokens ? most : bucket->tokens + (uint32_t)more;
+}
+
+static bool take(struct kh_h2_bucket *bucket)
+{
+	if (bucket->tokens == 0)
+		return false;
+	bucket->tokens--;
+	return true;
+}
+
+void kh_h2_guard_init(struct kh_h2 *h2)
+{
+	h2->resets.tokens = KH_LIMIT_H2_RESETS;
+	h2->idle_frames.tokens = KH_LIMIT_H2_IDLE_FRAMES;
+}
+
+bool kh_h2_guard_reset(struct kh_h2 *h2)
+{
+	refill(&h2->resets, h2->now_ms, KH_LIMIT_H2_RESETS_PER_SECOND, KH_LIMIT_H2_RESETS);
+	return take(&h2->resets);
+}
+
+void kh_h2_guard_work(struct kh_h2 *h2)
+{
+	h2->idle_frames.tokens += WORTH;
+	if (h2->idle_frames.tokens > KH_LIMIT_H2_IDLE_FRAMES)
+		h2->idle_frames.tokens = KH_LIMIT_H2_IDLE_FRAMES;
+}
+
+bool kh_h2_guard_frame(struct kh_h2 *h2, const nghttp2_frame_hd *hd)
+{
+	switch (hd->type) {
+	case NGHTTP2_CONTINUATION:
+		return ++h2->continuations <= KH_LIMIT_H2_CONTINUATIONS;
+	case NGHTTP2_HEADERS:
+		h2->continuations = 0;
+		kh_h2_guard_work(h2);
+		return true;
+	case NGHTTP2_DATA:
+		if (hd->length > 0 || (hd->flags & NGHTTP2_FLAG_END_STREAM)) {
+			kh_h2_guard_work(h2);
+			return true;
+		}
+		break;
+	case NGHTTP2_RST_STREAM: /* counted where its stream is known */
+		return true;
+	default:
+		break;
+	}
+	refill(&h2->idle_frames, h2->now_ms, KH_LIMIT_H2_IDLE_FRAMES_PER_SECOND,
+	       KH_LIMIT_H2_IDLE_FRAMES);
+	return take(&h2->idle_frames);
+}

@@ -1,0 +1,385 @@
+/*
+ * h2_send.c - heads and data on their way out
+ *
+ * nghttp2 asks for data when windows allow it; what the caller has put waits in the stream until
+ * then, and goes straight from there into the connection's buffer. Heads come out of a buffer that
+ * nghttp2 keeps for the next frame: it is wiped once its bytes are taken.
+ */
+#include "h2_internal.h"
+
+#include <stdlib.h>
+
+#include <keyhole/secret.h>
+
+#include "chars.h"
+#include "message_internal.h"
+
+enum { FRAME_HEAD_BYTES = 9 };
+
+static bool drain_is_full(const struct kh_h2 *h2)
+{
+	return kh_buf_len(h2->drain) >= KH_LIMIT_RELAY_BYTES;
+}
+
+static ssize_t on_send(nghttp2_session *session, const uint8_t *data, size_t len, int flags,
+		       void *arg)
+{
+	struct kh_h2 *h2 = arg;
+
+	(void)session;
+	(void)flags;
+	if (drain_is_full(h2))
+		return NGHTTP2_ERR_WOULDBLOCK;
+	if (!kh_buf_append(h2->drain, data, len)) {
+		h2->drain_failed = true;
+		return NGHTTP2_ERR_CALLBACK_FAILURE;
+	}
+	/* nghttp2's own memory, which it does not look at again; but for the preface, a constant.
+	 */
+	if (h2->greeted || h2->settings.role == KH_H2_SERVER)
+		kh_wipe((void *)(uintptr_t)data, len);
+	h2->greeted = true;
+	return (ssize_t)len;
+}
+
+static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *framehd,
+			size_t len, nghttp2_data_source *source, void *arg)
+{
+	struct kh_h2 *h2 = arg;
+	struct kh_h2_stream *stream = source->ptr;
+
+	(void)session;
+	(void)frame;
+	if (drain_is_full(h2))
+		return NGHTTP2_ERR_WOULDBLOCK;
+	if (!kh_buf_append(h2->drain, framehd, FRAME_HEAD_BYTES) ||
+	    !kh_buf_append(h2->drain, kh_buf_view(&stream->out).ptr, len)) {
+		h2->drain_failed = true;
+		return NGHTTP2_ERR_CALLBACK_FAILURE;
+	}
+	kh_buf_consume(&stream->out, len);
+	h2->out_bytes -= len;
+	/* Not where the peer's window cut it short. */
+	if (kh_buf_len(&stream->out) == 0 || len >= 1024)
+		kh_h2_guard_work(h2);
+	if (stream->was_full && !kh_h2_is_full(stream)) {
+		stream->was_full = false;
+		kh_list_append(&h2->writable, &stream->writable_link);
+	}
+	return 0;
+}
+
+static ssize_t on_read_data(nghttp2_session *session, int32_t stream_id, uint8_t *buf, size_t room,
+			    uint32_t *data_flags, nghttp2_data_source *source, void *arg)
+{
+	struct kh_h2_stream *stream = source->ptr;
+	size_t len = kh_buf_len(&stream->out);
+
+	(void)buf;
+	(void)arg;
+	if (len == 0 && !stream->put_end) {
+		stream->deferred = true;
+		return NGHTTP2_ERR_DEFERRED;
+	}
+	*data_flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+	if (len > room)
+		return (ssize_t)room;
+	if (stream->put_end) {
+		*data_flags |= NGHTTP2_DATA_FLAG_EOF;
+		if (stream->n_put_tail > 0) {
+			*data_flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+			if (nghttp2_submit_trailer(session, stream_id, stream->put_tail,
+						   stream->n_put_tail) != 0)
+				return NGHTTP2_ERR_CALLBACK_FAILURE;
+			free(stream->put_tail);
+			stream->put_tail = NULL;
+			stream->n_put_tail = 0;
+		}
+	}
+	return (ssize_t)len;
+}
+
+static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+	struct kh_h2 *h2 = arg;
+	struct kh_h2_stream *stream = kh_h2_stream_find(h2, frame->hd.stream_id);
+
+	/* nghttp2 ends a connection by itself where the peer broke the protocol. */
+	if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR)
+		kh_h2_fail(h2, frame->goaway.error_code, kh_h2_malformed_code(h2),
+			   "the peer broke the protocol");
+	if (!stream)
+		return 0;
+	if (frame->hd.type == NGHTTP2_RST_STREAM) {
+		if (!stream->reset_by_us && !kh_h2_guard_reset(h2))
+			kh_h2_fail(h2, NGHTTP2_ENHANCE_YOUR_CALM, KH_ERR_LIMIT,
+				   "too many streams that had to be reset");
+		return 0;
+	}
+	if (frame->hd.type == NGHTTP2_HEADERS)
+		stream->sent_head = true;
+	if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
+	    (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
+		stream->sent_end = true;
+		/* RFC 9113 §8.1: answered before all of the request was here. */
+		if (stream->released && !stream->got_end && h2->settings.role == KH_H2_SERVER) {
+			stream->reset_by_us = true;
+			(void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream->id,
+							NGHTTP2_NO_ERROR);
+		}
+	}
+	return 0;
+}
+
+void kh_h2_set_send_callbacks(nghttp2_session_callbacks *callbacks)
+{
+	nghttp2_session_callbacks_set_send_callback(callbacks, on_send);
+	nghttp2_session_callbacks_set_send_data_callback(callbacks, on_send_data);
+	nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
+}
+
+/* ---- name/value pairs for nghttp2, which copies them ---- */
+
+struct pairs {
+	nghttp2_nv *nv; /* names in lower case behind them, in the same memory */
+	size_t n;
+	size_t bytes;
+};
+
+static size_t name_bytes(const struct kh_field *fields, size_t n)
+{
+	size_t len = 0;
+
+	for (size_t i = 0; i < n; i++)
+		len += fields[i].name.len;
+	return len;
+}
+
+static bool is_sendable(const struct kh_field *field)
+{
+	return kh_is_token(field->name) && kh_slice_trim(field->value).len == field->value.len &&
+	       kh_clean_run(field->value.ptr, field->value.len) == field->value.len;
+}
+
+static bool pairs_new(struct pairs *pairs, size_t n_pseudo, const struct kh_field *fields, size_t n)
+{
+	*pairs = (struct pairs){ .n = n_pseudo };
+	for (size_t i = 0; i < n; i++)
+		if (!is_sendable(&fields[i]))
+			return false;
+	pairs->bytes = (n_pseudo + n) * sizeof(*pairs->nv) + name_bytes(fields, n);
+	pairs->nv = malloc(pairs->bytes ? pairs->bytes : 1);
+	return pairs->nv != NULL;
+}
+
+static void pair_set(nghttp2_nv *nv, struct kh_slice name, struct kh_slice value, uint8_t flags)
+{
+	*nv = (nghttp2_nv){ .name = (uint8_t *)(uintptr_t)name.ptr,
+			    .value = (uint8_t *)(uintptr_t)value.ptr,
+			    .namelen = name.len,
+			    .valuelen = value.len,
+			    .flags = flags };
+}
+
+static void pairs_add(struct pairs *pairs, size_t n_pseudo, const struct kh_field *fields, size_t n,
+		      size_t n_secret)
+{
+	char *names = (void *)(pairs->nv + n_pseudo + n);
+
+	for (size_t i = 0; i < n; i++) {
+		for (size_t at = 0; at < fields[i].name.len; at++)
+			names[at] = kh_lower(fields[i].name.ptr[at]);
+		pair_set(&pairs->nv[pairs->n++], kh_slice_of(names, fields[i].name.len),
+			 fields[i].value,
+			 i + n_secret >= n ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE);
+		names += fields[i].name.len;
+	}
+}
+
+/* Return: false for what could not be read back as it is. */
+static bool is_request_sendable(const struct kh_h2_request *request)
+{
+	const struct kh_slice parts[] = { request->scheme, request->authority, request->path,
+					  request->protocol };
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		for (size_t at = 0; at < parts[i].len; at++)
+			if ((unsigned char)parts[i].ptr[at] < 0x21 ||
+			    (unsigned char)parts[i].ptr[at] > 0x7e)
+				return false;
+	return kh_is_token(request->method) && request->authority.len > 0;
+}
+
+static void add_request(struct pairs *pairs, const struct kh_h2_request *request)
+{
+	const struct {
+		struct kh_slice name, value;
+	} parts[] = {
+		{ KH_SLICE(":method"), request->method },
+		{ KH_SLICE(":scheme"), request->scheme },
+		{ KH_SLICE(":authority"), request->authority },
+		{ KH_SLICE(":path"), request->path },
+		{ KH_SLICE(":protocol"), request->protocol },
+	};
+
+	pairs->n = 0;
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		if (parts[i].value.len > 0)
+			pair_set(&pairs->nv[pairs->n++], parts[i].name, parts[i].value,
+				 NGHTTP2_NV_FLAG_NONE);
+}
+
+struct kh_h2_stream *kh_h2_put_request(struct kh_h2 *h2, const struct kh_h2_request *request,
+				       const struct kh_field *fields, size_t n_fields,
+				       size_t n_secret, bool end)
+{
+	enum { PSEUDO = 5 };
+	struct pairs pairs;
+
+	if (h2->failed || h2->settings.role != KH_H2_CLIENT || kh_h2_capacity(h2) == 0 ||
+	    !is_request_sendable(request) || !pairs_new(&pairs, PSEUDO, fields, n_fields))
+		return NULL;
+	struct kh_h2_stream *stream = kh_h2_stream_new(h2, 0);
+	if (!stream) {
+		free(pairs.nv);
+		return NULL;
+	}
+	add_request(&pairs, request);
+	pairs_add(&pairs, PSEUDO, fields, n_fields, n_secret);
+	nghttp2_data_provider provider = { .source.ptr = stream, .read_callback = on_read_data };
+	stream->id = nghttp2_submit_request(h2->session, NULL, pairs.nv, pairs.n,
+					    end ? NULL : &provider, stream);
+	free(pairs.nv);
+	stream->put_final = true;
+	stream->put_end = end;
+	stream->head_request = kh_slice_eq(request->method, KH_SLICE("HEAD"));
+	stream->connect = kh_slice_eq(request->method, KH_SLICE("CONNECT"));
+	stream->owned = true;
+	stream->refs++;
+	if (stream->id > 0)
+		return stream;
+	stream->owned = false;
+	h2->n_streams--;
+	kh_h2_stream_leave(stream);
+	kh_h2_stream_unref(stream);
+	kh_h2_stream_unref(stream);
+	return NULL;
+}
+
+static bool is_open(const struct kh_h2_stream *stream)
+{
+	return stream->h2 && stream->open && !stream->told && !stream->h2->failed;
+}
+
+bool kh_h2_put_response(struct kh_h2_stream *stream, uint16_t status, const struct kh_field *fields,
+			size_t n_fields, bool end)
+{
+	char code[3] = { (char)('0' + status / 100), (char)('0' + status / 10 % 10),
+			 (char)('0' + status % 10) };
+	bool interim = status < 200;
+	struct pairs pairs;
+	int rv;
+
+	if (!is_open(stream) || stream->put_final || status < 100 || status > 599 ||
+	    status == 101 || (interim && end) || !pairs_new(&pairs, 1, fields, n_fields))
+		return false;
+	pair_set(&pairs.nv[0], KH_SLICE(":status"), kh_slice_of(code, sizeof(code)),
+		 NGHTTP2_NV_FLAG_NONE);
+	pairs_add(&pairs, 1, fields, n_fields, 0);
+	nghttp2_data_provider provider = { .source.ptr = stream, .read_callback = on_read_data };
+	if (interim)
+		rv = nghttp2_submit_headers(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id,
+					    NULL, pairs.nv, pairs.n, NULL);
+	else
+		rv = nghttp2_submit_response(stream->h2->session, stream->id, pairs.nv, pairs.n,
+					     end ? NULL : &provider);
+	free(pairs.nv);
+	if (rv != 0)
+		return false;
+	if (!interim) {
+		stream->put_final = true;
+		stream->put_end = end;
+	}
+	return true;
+}
+
+static void wake(struct kh_h2_stream *stream)
+{
+	if (!stream->deferred)
+		return;
+	stream->deferred = false;
+	(void)nghttp2_session_resume_data(stream->h2->session, stream->id);
+}
+
+bool kh_h2_put_data(struct kh_h2_stream *stream, struct kh_slice bytes)
+{
+	if (!is_open(stream) || !stream->put_final || stream->put_end ||
+	    !kh_buf_append_slice(&stream->out, bytes))
+		return false;
+	stream->h2->out_bytes += bytes.len;
+	if (kh_h2_is_full(stream))
+		stream->was_full = true;
+	if (bytes.len > 0)
+		wake(stream);
+	return true;
+}
+
+bool kh_h2_is_full(const struct kh_h2_stream *stream)
+{
+	enum { FRAME_BYTES = 16 * 1024 };
+	size_t len = kh_buf_len(&stream->out);
+
+	return len >= KH_LIMIT_RELAY_BYTES ||
+	       (len >= FRAME_BYTES && stream->h2 && stream->h2->out_bytes >= KH_LIMIT_H2_OUT_BYTES);
+}
+
+size_t kh_h2_waiting_bytes(const struct kh_h2_stream *stream)
+{
+	return kh_buf_len(&stream->out);
+}
+
+/* Return: false without memory. nghttp2 takes them when the data in front has gone. */
+static bool keep_trailers(struct kh_h2_stream *stream, const struct kh_field *trailers, size_t n)
+{
+	struct kh_field kept[KH_LIMIT_FIELDS];
+	size_t n_kept = 0, values = 0;
+	struct pairs pairs;
+
+	for (size_t i = 0; i < n && n_kept < KH_LIMIT_FIELDS; i++) {
+		if (!is_sendable(&trailers[i]) || kh_message_is_listed_no_trailer(trailers[i].name))
+			continue;
+		values += trailers[i].value.len;
+		kept[n_kept++] = trailers[i];
+	}
+	if (n_kept == 0)
+		return true;
+	if (!pairs_new(&pairs, 0, kept, n_kept))
+		return false;
+	nghttp2_nv *grown = realloc(pairs.nv, pairs.bytes + values);
+	if (!grown) {
+		free(pairs.nv);
+		return false;
+	}
+	pairs.nv = grown;
+	pairs_add(&pairs, 0, kept, n_kept, 0);
+	char *at = (char *)grown + pairs.bytes;
+	for (size_t i = 0; i < n_kept; i++) {
+		if (kept[i].value.len > 0)
+			memcpy(at, kept[i].value.ptr, kept[i].value.len);
+		grown[i].value = (uint8_t *)at;
+		at += kept[i].value.len;
+	}
+	stream->put_tail = grown;
+	stream->n_put_tail = n_kept;
+	return true;
+}
+
+bool kh_h2_put_end(struct kh_h2_stream *stream, const struct kh_field *trailers, size_t n)
+{
+	if (!is_open(stream) || !stream->put_final || stream->put_end ||
+	    !keep_trailers(stream, trailers, n))
+		return false;
+	stream->put_end = true;
+	wake(stream);
+	return true;
+}

@@ -1,0 +1,259 @@
+/*
+ * h2_stream.c - a stream's life, and the events that it gives
+ *
+ * Three may hold a stream: nghttp2 (until the stream is closed), the caller (from HEAD, REFUSED or
+ * kh_h2_put_request to kh_h2_release) and a callback that runs. The last one frees it.
+ */
+#include "h2_internal.h"
+
+#include <stdlib.h>
+
+enum { OUT_CAP_BYTES = KH_LIMIT_RELAY_BYTES + 4 * 16 * 1024 };
+
+enum kh_err_code kh_h2_malformed_code(const struct kh_h2 *h2)
+{
+	return h2->settings.role == KH_H2_SERVER ? KH_ERR_REQUEST_MALFORMED
+						 : KH_ERR_RESPONSE_MALFORMED;
+}
+
+struct kh_h2_stream *kh_h2_stream_new(struct kh_h2 *h2, int32_t id)
+{
+	struct kh_h2_stream *stream = calloc(1, sizeof(*stream));
+
+	if (!stream)
+		return NULL;
+	stream->h2 = h2;
+	stream->id = id;
+	stream->refs = 1;
+	stream->open = true;
+	kh_buf_init(&stream->in, h2->settings.stream_window_bytes);
+	kh_buf_init(&stream->out, OUT_CAP_BYTES);
+	kh_list_append(&h2->streams, &stream->link);
+	h2->n_streams++;
+	return stream;
+}
+
+struct kh_h2_stream *kh_h2_stream_find(struct kh_h2 *h2, int32_t id)
+{
+	return nghttp2_session_get_stream_user_data(h2->session, id);
+}
+
+void kh_h2_stream_ref(struct kh_h2_stream *stream)
+{
+	stream->refs++;
+}
+
+void kh_h2_stream_unref(struct kh_h2_stream *stream)
+{
+	if (--stream->refs > 0)
+		return;
+	kh_h2_head_free(stream->head);
+	kh_h2_head_free(stream->tail);
+	free(stream->put_tail);
+	kh_buf_fini(&stream->in);
+	kh_buf_fini(&stream->out);
+	free(stream);
+}
+
+/* What was counted for the connection is not any more. */
+static void drop_out(struct kh_h2_stream *stream)
+{
+	if (stream->h2)
+		stream->h2->out_bytes -= kh_buf_len(&stream->out);
+	kh_buf_clear(&stream->out);
+	kh_buf_release(&stream->out);
+	kh_list_remove(&stream->writable_link);
+}
+
+static void drop_in(struct kh_h2_stream *stream)
+{
+	size_t len = kh_buf_len(&stream->in);
+
+	if (stream->h2 && len > 0)
+		(void)nghttp2_session_consume_connection(stream->h2->session, len);
+	kh_buf_clear(&stream->in);
+	kh_buf_release(&stream->in);
+}
+
+void kh_h2_tell(struct kh_h2 *h2, struct kh_h2_stream *stream, struct kh_h2_event *event)
+{
+	event->stream = stream;
+	if (!stream) {
+		h2->cb(event, h2->arg);
+		return;
+	}
+	event->user = stream->user;
+	kh_h2_stream_ref(stream);
+	h2->cb(event, h2->arg);
+	kh_h2_stream_unref(stream);
+}
+
+void kh_h2_tell_reset(struct kh_h2_stream *stream, const struct kh_err *err, uint32_t code)
+{
+	struct kh_h2 *h2 = stream->h2;
+	struct kh_h2_event event = {
+		.kind = KH_H2_RESET,
+		.err = err,
+		.code = code,
+		.unprocessed = h2->settings.role == KH_H2_CLIENT &&
+			       (code == NGHTTP2_REFUSED_STREAM || !stream->sent_head),
+	};
+
+	if (stream->told)
+		return;
+	stream->told = true;
+	/* One that the caller has never seen is of interest too. */
+	if (!stream->released)
+		kh_h2_tell(h2, stream, &event);
+}
+
+/* Has anything been lost by the stream's end? */
+static bool is_cut(const struct kh_h2_stream *stream)
+{
+	if (stream->reset_by_us)
+		return false;
+	if (stream->h2->settings.role == KH_H2_CLIENT)
+		return !stream->got_end;
+	return !stream->got_end || !stream->sent_end;
+}
+
+void kh_h2_stream_closed(struct kh_h2_stream *stream, uint32_t code)
+{
+	struct kh_h2 *h2 = stream->h2;
+	bool client = h2->settings.role == KH_H2_CLIENT;
+	struct kh_err err = KH_ERR_INIT;
+
+	stream->open = false;
+	h2->n_streams--;
+	drop_out(stream);
+	if (!stream->got_end || !stream->owned)
+		drop_in(stream);
+	if (is_cut(stream)) {
+		kh_err_set(&err, client ? KH_ERR_RESPONSE_INCOMPLETE : KH_ERR_DOWN_CLOSED,
+			   "%s reset the stream: %s", client ? "the upstream" : "the sandbox",
+			   nghttp2_http2_strerror(code));
+		if (client && !stream->got_final)
+			err.code = KH_ERR_UP_CLOSED;
+		kh_h2_tell_reset(stream, &err, code);
+	}
+	/* A response that is all here stays until the caller has taken it. */
+	if (!stream->owned)
+		kh_h2_stream_leave(stream);
+	kh_h2_stream_unref(stream);
+}
+
+void kh_h2_stream_leave(struct kh_h2_stream *stream)
+{
+	drop_out(stream);
+	drop_in(stream);
+	kh_list_remove(&stream->link);
+	stream->h2 = NULL;
+}
+
+static void give_end(struct kh_h2_stream *stream)
+{
+	struct kh_h2_event event = { .kind = KH_H2_END };
+
+	stream->gave_end = true;
+	event.trailers = kh_h2_head_trailers(stream->tail, &event.n_trailers);
+	kh_h2_tell(stream->h2, stream, &event);
+}
+
+/* The window opens again by what the caller has taken. */
+static void give_body(struct kh_h2_stream *stream, struct kh_slice body)
+{
+	struct kh_h2 *h2 = stream->h2;
+	struct kh_h2_event event = { .kind = KH_H2_BODY, .body = body };
+	int32_t id = stream->id;
+	bool open = stream->open;
+
+	kh_h2_tell(h2, stream, &event);
+	if (open)
+		(void)nghttp2_session_consume(h2->session, id, body.len);
+	else
+		(void)nghttp2_session_consume_connection(h2->session, body.len);
+}
+
+bool kh_h2_take_body(struct kh_h2_stream *stream, struct kh_slice body)
+{
+	if (!stream->owned || stream->told) {
+		(void)nghttp2_session_consume(stream->h2->session, stream->id, body.len);
+		return true;
+	}
+	if (stream->paused || kh_buf_len(&stream->in) > 0)
+		return kh_buf_append_slice(&stream->in, body);
+	give_body(stream, body);
+	return true;
+}
+
+void kh_h2_take_end(struct kh_h2_stream *stream)
+{
+	stream->got_end = true;
+	if (stream->owned && !stream->told && !stream->paused && kh_buf_len(&stream->in) == 0)
+		give_end(stream);
+}
+
+void kh_h2_pause(struct kh_h2_stream *stream)
+{
+	stream->paused = true;
+}
+
+/* What is left of the kept content goes back where it was, or to the window. */
+static void keep_rest(struct kh_h2_stream *stream, struct kh_h2 *h2, struct kh_buf *held)
+{
+	size_t left = kh_buf_len(held);
+
+	if (left > 0 && stream->owned && stream->h2) {
+		stream->in = *held;
+		return;
+	}
+	if (left > 0)
+		(void)nghttp2_session_consume_connection(h2->session, left);
+	kh_buf_fini(held);
+}
+
+void kh_h2_resume(struct kh_h2_stream *stream)
+{
+	enum { PIECE = 16 * 1024 };
+	struct kh_h2 *h2 = stream->h2;
+	struct kh_buf held = stream->in;
+
+	stream->paused = false;
+	if (stream->resuming || !h2)
+		return;
+	/* The callback may let go of the stream: what it looks at then is not the stream's. */
+	stream->resuming = true;
+	kh_h2_stream_ref(stream);
+	kh_buf_init(&stream->in, held.cap);
+	while (stream->owned && !stream->paused && kh_buf_len(&held) > 0) {
+		struct kh_slice piece = kh_slice_sub(kh_buf_view(&held), 0, PIECE);
+
+		give_body(stream, piece);
+		kh_buf_consume(&held, piece.len);
+	}
+	keep_rest(stream, h2, &held);
+	if (stream->owned && !stream->paused && stream->got_end && !stream->gave_end)
+		give_end(stream);
+	stream->resuming = false;
+	kh_h2_stream_unref(stream);
+}
+
+void kh_h2_set_user(struct kh_h2_stream *stream, void *user)
+{
+	stream->user = user;
+}
+
+void *kh_h2_user(const struct kh_h2_stream *stream)
+{
+	return stream->user;
+}
+
+uint32_t kh_h2_id(const struct kh_h2_stream *stream)
+{
+	return (uint32_t)stream->id;
+}
+
+const struct kh_message *kh_h2_message(const struct kh_h2_stream *stream)
+{
+	return stream->got_final && stream->head ? kh_h2_head_message(stream->head) : NULL;
+}
