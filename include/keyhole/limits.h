@@ -101,6 +101,8 @@ enum {
 
 	/* Addresses taken from one DNS answer. */
 	KH_LIMIT_ADDRESSES = 16,
+	/* Of those, dialled at a time: a name with addresses that answer nothing, each a socket. */
+	KH_LIMIT_DIAL_ATTEMPTS = 4,
 	/* Names resolved at a time by one thread. */
 	KH_LIMIT_RESOLVES = 8192,
 	/* Of those, for one sandbox (what waits for the same name counts as well): names without

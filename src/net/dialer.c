@@ -3,8 +3,12 @@
  *
  * Happy Eyeballs (RFC 8305 §5): the addresses are tried in their order, the next one 250 ms after
  * the last, or at once when the last has failed; the first connection that stands wins and the
- * others are closed. The guard is asked here, with the very bytes that go to connect(2), and again
- * with what the kernel says it is connected to.
+ * others are closed. At most KH_LIMIT_DIAL_ATTEMPTS are under way: with that many the pace is
+ * slower, and the oldest, which by then has had the time of a SYN sent twice, gives way to the
+ * next.
+ *
+ * The guard is asked here, with the very bytes that go to connect(2), and again with what the
+ * kernel says it is connected to.
  */
 #include <keyhole/dialer.h>
 
@@ -19,7 +23,7 @@
 #include <keyhole/cleanup.h>
 #include <keyhole/guard.h>
 
-enum { NEXT_AFTER_MS = 250 };
+enum { NEXT_AFTER_MS = 250, GIVE_WAY_AFTER_MS = 500 };
 
 struct attempt {
 	struct kh_dial *dial;
@@ -29,7 +33,14 @@ struct attempt {
 };
 
 /* How much a failure says, in rising order: the most telling one is reported. */
-enum telling { TELLS_NOTHING = 0, TELLS_PROHIBITED, TELLS_LOCAL, TELLS_UNREACHABLE, TELLS_REFUSED };
+enum telling {
+	TELLS_NOTHING = 0,
+	TELLS_PROHIBITED,
+	TELLS_GAVE_WAY,
+	TELLS_LOCAL,
+	TELLS_UNREACHABLE,
+	TELLS_REFUSED,
+};
 
 struct kh_dial {
 	struct event_base *base;
@@ -258,15 +269,35 @@ static bool attempt_begin(struct attempt *attempt)
 	return true;
 }
 
+/* The oldest attempt's place is wanted for an address that was not tried yet. */
+static void give_way(struct kh_dial *dial)
+{
+	size_t i = 0;
+	struct kh_err err = KH_ERR_INIT;
+	char text[KH_SOCKADDR_TEXT_BYTES];
+	while (!dial->attempts[i].event)
+		i++;
+	kh_sockaddr_format(&dial->addresses.list[i], text);
+	kh_err_set(&err, KH_ERR_CONNECT_TIMEOUT,
+		   "connect to %s: no answer before other addresses were tried", text);
+	note(dial, TELLS_GAVE_WAY, &err);
+	attempt_end(&dial->attempts[i]);
+}
+
 /* Begins the next attempt; with none left and none under way it is over. */
 static void go_on(struct kh_dial *dial)
 {
-	struct timeval pace = { .tv_usec = NEXT_AFTER_MS * 1000 };
 	event_del(&dial->pace);
+	if (dial->under_way == KH_LIMIT_DIAL_ATTEMPTS && dial->next < dial->addresses.count)
+		give_way(dial);
 	while (dial->next < dial->addresses.count) {
 		struct attempt *attempt = &dial->attempts[dial->next];
 		attempt->index = dial->next++;
 		if (attempt_begin(attempt)) {
+			bool full = dial->under_way == KH_LIMIT_DIAL_ATTEMPTS;
+			struct timeval pace = {
+				.tv_usec = (full ? GIVE_WAY_AFTER_MS : NEXT_AFTER_MS) * 1000,
+			};
 			if (dial->next < dial->addresses.count)
 				event_add(&dial->pace, &pace);
 			return;

@@ -330,6 +330,79 @@ static void test_the_deadline_is_for_all_addresses_together(void **state)
 		close(stuffing[i]);
 }
 
+static unsigned count_descriptors(void)
+{
+	unsigned n = 0;
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* What answers stands behind fifteen that do not: it is reached, and no crowd of sockets waits. */
+static void test_few_of_many_mute_addresses_are_dialled_at_a_time(void **state)
+{
+	uint16_t port = 0, mute = 0;
+	struct kh_addresses list = { 0 };
+	struct result r = { .fd = -1 };
+	int stuffing[4];
+	unsigned most = 0;
+	(void)state;
+	int silent = mute_listener(&mute, stuffing, 4);
+	int listener = listen_on("127.0.0.1", &port, 8);
+	while (list.count < KH_LIMIT_ADDRESSES - 1)
+		add_loopback(&list, "127.0.0.1", mute);
+	add_loopback(&list, "127.0.0.1", port);
+	unsigned before = count_descriptors();
+	struct kh_dial *d = kh_dial_start(base, &list, loopback, 1, 10000, on_dial, &r);
+	assert_non_null(d);
+	for (int i = 0; i < 400 && !r.calls; i++) {
+		turn_until(&r.calls, 25);
+		unsigned now = count_descriptors() - before;
+		most = now > most ? now : most;
+	}
+	assert_int_equal(r.calls, 1);
+	if (r.fd < 0)
+		fail_msg("%s", r.err.text);
+	assert_int_equal(ntohs(r.peer.v4.sin_port), port);
+	assert_int_equal(most, KH_LIMIT_DIAL_ATTEMPTS);
+	close(r.fd);
+	assert_int_equal(count_descriptors(), before);
+	close(silent);
+	close(listener);
+	for (int i = 0; i < 4; i++)
+		close(stuffing[i]);
+}
+
+/* An answer after more than a second, to a SYN that was sent twice, still counts. */
+static void test_an_attempt_outlives_a_lost_packet_before_it_gives_way(void **state)
+{
+	uint16_t mute = 0, late = 0;
+	struct kh_addresses list = { 0 };
+	struct result r = { .fd = -1 };
+	int stuffing[4], late_stuffing[4];
+	(void)state;
+	int silent = mute_listener(&mute, stuffing, 4);
+	int slow = mute_listener(&late, late_stuffing, 4);
+	add_loopback(&list, "127.0.0.1", late);
+	while (list.count < KH_LIMIT_ADDRESSES)
+		add_loopback(&list, "127.0.0.1", mute);
+	struct kh_dial *d = kh_dial_start(base, &list, loopback, 1, 10000, on_dial, &r);
+	assert_non_null(d);
+	turn_until(&r.calls, 300); /* its first SYN went nowhere */
+	while (was_connected_to(slow))
+		;
+	for (int i = 0; i < 4; i++)
+		close(late_stuffing[i]);
+	turn_until(&r.calls, 1300);
+	assert_int_equal(r.calls, 1);
+	assert_int_equal(ntohs(r.peer.v4.sin_port), late);
+	close(r.fd);
+	close(slow);
+	close(silent);
+	for (int i = 0; i < 4; i++)
+		close(stuffing[i]);
+}
+
 static void test_failures_are_told_apart(void **state)
 {
 	struct kh_addresses list = { 0 }, none = { 0 };
@@ -394,6 +467,8 @@ int main(void)
 		T(test_a_refused_address_gives_way_to_the_next_at_once),
 		T(test_a_mute_address_gives_way_to_the_next_after_a_quarter_second),
 		T(test_the_deadline_is_for_all_addresses_together),
+		T(test_few_of_many_mute_addresses_are_dialled_at_a_time),
+		T(test_an_attempt_outlives_a_lost_packet_before_it_gives_way),
 		T(test_failures_are_told_apart),
 		T(test_a_cancelled_dial_calls_nobody_and_leaves_no_descriptor),
 	};
