@@ -56,6 +56,9 @@ static bool read_connection(struct framing *f, struct kh_slice value)
 	return true;
 }
 
+/* Servers that hand fields on in variables know the two names no more apart. */
+#define UNDERSCORE "a field that frames is named with '_' for '-'"
+
 static bool sort_field(struct framing *f, const struct kh_field *field)
 {
 	switch (field->name.len) {
@@ -89,12 +92,16 @@ static bool sort_field(struct framing *f, const struct kh_field *field)
 		if (is(field->name, KH_SLICE("Content-Length"))) {
 			f->n_length++;
 			f->length = field->value;
+		} else if (is(field->name, KH_SLICE("Content_Length"))) {
+			return refuse(f, UNDERSCORE);
 		}
 		break;
 	case 17:
 		if (is(field->name, KH_SLICE("Transfer-Encoding"))) {
 			f->n_coding++;
 			f->coding = field->value;
+		} else if (is(field->name, KH_SLICE("Transfer_Encoding"))) {
+			return refuse(f, UNDERSCORE);
 		}
 		break;
 	default:

@@ -380,6 +380,9 @@ static void test_smuggling_by_length(void **state)
 	refuses(REQUEST_MALFORMED, CL("00000000000000000005"));
 	refuses(REQUEST_MALFORMED, "POST / HTTP/1.1\r\n" H "Content-Length : 5\r\n\r\nabcde");
 	refuses(REQUEST_MALFORMED, "POST / HTTP/1.1\r\n" H "Content-Length\0: 5\r\n\r\nabcde");
+	refuses(REQUEST_MALFORMED, "POST / HTTP/1.1\r\n" H "Content_Length: 5\r\n\r\nabcde");
+	refuses(REQUEST_MALFORMED,
+		"POST / HTTP/1.1\r\n" H "content_length: 0\r\nContent-Length: 5\r\n\r\nabcde");
 #undef CL
 	reads("POST / HTTP/1.1\r\n" H "Content-Length: 9223372036854775807\r\n\r\nx",
 	      "HEAD POST / 1.1 length 9223372036854775807 keep\n" HOST_LOG
@@ -391,6 +394,8 @@ static void test_smuggling_by_length_and_coding(void **state)
 	(void)state;
 	refuses(REQUEST_MALFORMED, "POST / HTTP/1.1\r\n" H "Content-Length: 6\r\n"
 				   "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nG");
+	refuses(REQUEST_MALFORMED, "POST / HTTP/1.1\r\n" H "Content-Length: 6\r\n"
+				   "Transfer_Encoding: chunked\r\n\r\n0\r\n\r\nG");
 	refuses(REQUEST_MALFORMED, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n"
 				   "Content-Length: 3\r\n\r\n8\r\nSMUGGLED\r\n0\r\n\r\n");
 	refuses(REQUEST_MALFORMED, "POST / HTTP/1.1\r\n" H "Content-Length: 0\r\n"
