@@ -146,8 +146,22 @@ bool kh_path_matches(struct kh_slice pattern, struct kh_slice path)
 	return matches(pattern, path, STRICT);
 }
 
+/* What begins with two slashes is an authority and a path to servers that read the target as a
+ * reference (RFC 3986 §4.2). Return: the path behind it. */
+static struct kh_slice behind_authority(struct kh_slice path)
+{
+	size_t end = kh_slice_find(path, '/', 2);
+	return end < path.len ? kh_slice_sub(path, end, path.len) : KH_SLICE("/");
+}
+
+static bool matches_loosely(struct kh_slice pattern, struct kh_slice path)
+{
+	return matches(pattern, path, LENIENT) || matches(pattern, path, WITHOUT_PARAMETERS);
+}
+
 bool kh_path_matches_leniently(struct kh_slice pattern, struct kh_slice path)
 {
-	return matches(pattern, path, STRICT) || matches(pattern, path, LENIENT) ||
-	       matches(pattern, path, WITHOUT_PARAMETERS);
+	return matches(pattern, path, STRICT) || matches_loosely(pattern, path) ||
+	       (kh_slice_has_prefix(path, KH_SLICE("//")) &&
+		matches_loosely(pattern, behind_authority(path)));
 }
