@@ -18,13 +18,13 @@ FINGERPRINT = standin_module.fingerprint(SECRET.encode())
 PLACEHOLDER = "sk-ant-api03-PLACEHOLDER" + "x" * (len(SECRET) - 24)
 
 
-def until(what, condition, seconds=PATIENCE):
+def until(what, condition, seconds=PATIENCE, pause=0.005):
     """Waits for a condition that has no descriptor to wait on. Return: its last value."""
     end = time.monotonic() + seconds
     while not (value := condition()):
         if time.monotonic() > end:
             raise AssertionError(f"waited {seconds} s in vain for: {what}")
-        time.sleep(0.005)
+        time.sleep(pause)
     return value
 
 
