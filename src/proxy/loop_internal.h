@@ -71,6 +71,7 @@ struct kh_door {
 	unsigned resolving;   /* names, for its exchanges on this thread */
 	double leaf_tokens;   /* this thread's share of the sandbox's leaves */
 	uint64_t leaf_tokens_ms;
+	unsigned handshakes; /* with this sandbox, since it last resumed a session */
 };
 
 /* A connection with what waits to be written to it. */
@@ -119,5 +120,8 @@ void kh_doors_free(struct kh_loop *loop);
 void kh_door_left(struct kh_door *door); /* one of its connections ended */
 /* One more leaf for this sandbox within its rate? */
 bool kh_door_may_mint(struct kh_door *door);
+/* A session ticket for the handshake that begins? Making one takes a twentieth of a handshake, and
+ * a sandbox whose clients never come back with it gets few. */
+bool kh_door_spends_ticket(struct kh_door *door);
 
 #endif
