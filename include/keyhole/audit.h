@@ -63,6 +63,7 @@ struct kh_audit_open {
 	uint32_t peer_pid, peer_uid;
 	const char *via; /* how the sandbox came in, where that is no HTTP proxy request */
 	struct kh_slice method;
+	const char *version; /* of HTTP, that the sandbox speaks; NULL: 1.1, which is not written */
 	enum kh_scheme scheme;
 	const struct kh_authority *authority;
 	struct kh_slice path;  /* as it came; escaped and cut here. Never with the query's values */

@@ -73,6 +73,10 @@ enum {
 	   held to one frame: a peer that opens streams and no window. */
 	KH_LIMIT_H2_OUT_BYTES = 1024 * 1024,
 
+	/* Streams of a connection that is not inside a tunnel: each may be a tunnel itself, and
+	   counts as a connection of its sandbox besides. */
+	KH_LIMIT_H2_TUNNELS = 4096,
+
 	/* What one side may have read ahead of the other: a slow reader behind a fast writer. */
 	KH_LIMIT_RELAY_BYTES = 64 * 1024,
 	/* One read of a socket. */

@@ -2,6 +2,8 @@
 #ifndef KEYHOLE_TLS_H
 #define KEYHOLE_TLS_H
 
+#include <sys/types.h>
+
 #include <openssl/ssl.h>
 
 #include <keyhole/err.h>
@@ -48,9 +50,9 @@ struct kh_sessions *kh_sessions_new(size_t most);
 void kh_sessions_free(struct kh_sessions *sessions);
 
 /*
- * A byte stream over a descriptor: plain at first, TLS after one of the two calls below. It drives
- * SSL_read and SSL_write itself on libevent events; no bytes are kept in it but what TLS needs, and
- * `prefix`.
+ * A byte stream over a descriptor (or a pipe, see below): plain at first, TLS after one of the two
+ * calls below. It drives SSL_read and SSL_write itself on libevent events; no bytes are kept in it
+ * but what TLS needs, and `prefix`.
  *
  * Events come through one callback, always from the loop, never from inside a call on the stream.
  * The callback may free the stream.
@@ -69,6 +71,24 @@ typedef void kh_stream_cb(struct kh_stream *stream, unsigned events, void *arg);
 /* Takes `fd` (non-blocking) over, unless NULL is returned (no memory). Nothing is watched until
  * kh_stream_watch. */
 struct kh_stream *kh_stream_new(struct event_base *base, int fd, kh_stream_cb *cb, void *arg);
+/*
+ * What a stream may run on instead of a descriptor: bytes that travel inside another connection.
+ * Nothing here calls the stream; whoever makes something ready says so by kh_stream_pipe_changed.
+ */
+struct kh_pipe_ops {
+	/* As recv and send: 0: the end; -1 with errno, EAGAIN where nothing goes now. */
+	ssize_t (*read)(void *pipe, void *bytes, size_t room);
+	ssize_t (*write)(void *pipe, const void *bytes, size_t len);
+	/* Which of KH_STREAM_READABLE (bytes, end or error) and KH_STREAM_WRITABLE hold. */
+	unsigned (*ready)(const void *pipe);
+	void (*shutdown)(void *pipe); /* nothing more is written */
+	void (*close)(void *pipe);    /* the stream is gone */
+};
+/* Takes `pipe` over, unless NULL is returned. */
+struct kh_stream *kh_stream_new_over(struct event_base *base, const struct kh_pipe_ops *ops,
+				     void *pipe, kh_stream_cb *cb, void *arg);
+/* What `ready` says is another thing now: events follow from the loop. */
+void kh_stream_pipe_changed(struct kh_stream *stream);
 void kh_stream_set_callback(struct kh_stream *stream, kh_stream_cb *cb, void *arg);
 /* Sends close_notify where TLS stands, closes, frees; also from inside the callback. No event
  * follows. */
@@ -105,8 +125,8 @@ const struct kh_err *kh_stream_error(const struct kh_stream *stream);
  * the refusal (421) can be read, and kh_stream_sni_mismatch says so after HANDSHAKE_DONE: the
  * session then forwards nothing. Where no leaf for `host` is in the cache when it is needed:
  * KH_STREAM_WANTS_LEAF, and the handshake rests until kh_stream_leaf_ready (false: it fails with
- * LEAF_UNAVAILABLE). ALPN: http/1.1 is chosen where offered; offers without it end in
- * no_application_protocol. Tickets on.
+ * LEAF_UNAVAILABLE). ALPN: h2 is chosen where offered, else http/1.1; offers without
+ * either end in no_application_protocol. Tickets on.
  */
 bool kh_stream_accept_tls(struct kh_stream *stream, SSL_CTX *ctx, struct kh_slice prefix,
 			  const struct kh_host *host, uint32_t timeout_ms);
@@ -121,6 +141,8 @@ const char *kh_stream_sni_mismatch(const struct kh_stream *stream);
 bool kh_stream_connect_tls(struct kh_stream *stream, SSL_CTX *ctx, const struct kh_host *host,
 			   struct kh_sessions *sessions, const char *session_key,
 			   uint32_t timeout_ms);
+/* Was HTTP/2 agreed upon (ALPN)? */
+bool kh_stream_is_h2(const struct kh_stream *stream);
 /* "TLSv1.3"; NULL on a plain stream. */
 const char *kh_stream_tls_version(const struct kh_stream *stream);
 /* Was a session resumed (no certificates were sent this time)? */

@@ -172,6 +172,8 @@ static bool put_what(struct kh_buf *body, const struct kh_audit_open *r)
 		return false;
 	if (!put_text(body, ",\"http.request.method\":", r->method, CUT_NAME))
 		return false;
+	if (r->version && !put_str(body, ",\"network.protocol.version\":", r->version, CUT_NAME))
+		return false;
 	if (r->scheme != KH_SCHEME_NONE &&
 	    !put_str(body, ",\"url.scheme\":", kh_scheme_name(r->scheme), CUT_NAME))
 		return false;

@@ -10,7 +10,7 @@
 
 /* Connections of each listener over all threads: `max_connections` counts a sandbox, not a thread
  * of ours. */
-static bool take_place(struct kh_door *door)
+bool kh_door_take_place(struct kh_door *door)
 {
 	if (atomic_fetch_add(&door->gate->connections, 1) <
 	    door->loop->gen->config->max_connections)
@@ -79,7 +79,7 @@ static void on_accept(evutil_socket_t listener, short what, void *arg)
 		int fd = -1;
 		switch (kh_listener_accept(listener, &fd, &peer)) {
 		case KH_ACCEPT_GOT:
-			if (take_place(door)) {
+			if (kh_door_take_place(door)) {
 				kh_session_new(door, fd, &peer);
 			} else {
 				kh_log_warn("sandbox %s: more than %u connections at a time, one "

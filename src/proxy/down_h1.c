@@ -157,7 +157,7 @@ static bool take_back(struct kh_down_stream *down)
 	return kh_leg_rewind(&down->session->leg, h1_of(down)->mark);
 }
 
-static bool is_full(const struct kh_down_stream *down)
+static bool is_full(struct kh_down_stream *down)
 {
 	return kh_leg_is_full(&down->session->leg);
 }

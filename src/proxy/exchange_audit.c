@@ -16,6 +16,9 @@ void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out
 		.peer_uid = session->peer.uid,
 		.via = kh_session_via(session),
 		.method = x->message->method,
+		.version = x->message->h2	    ? "2"
+			   : x->message->minor == 0 ? "1.0"
+						    : NULL,
 		.scheme = x->scheme,
 		.authority = x->authority.port ? &x->authority : NULL,
 		.path = x->target.raw_path,

@@ -56,7 +56,7 @@ struct kh_down_ops {
 	bool (*take_back)(struct kh_down_stream *down);
 	/* No more content should be put before `turn` has made room; what is put still fits, as
 	 * much as was read in one go. */
-	bool (*is_full)(const struct kh_down_stream *down);
+	bool (*is_full)(struct kh_down_stream *down);
 	/* The exchange is over: it holds neither the upstream nor this stream any more (`x` may be
 	 * looked at, for the last time). */
 	void (*over)(struct kh_down_stream *down, const struct kh_exchange *x,

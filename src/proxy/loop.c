@@ -75,6 +75,25 @@ void kh_loop_hold(struct kh_session *session)
 		kh_list_append(&session->loop->held, &session->held_link);
 }
 
+void kh_loop_touch(struct kh_session *session)
+{
+	if (session->state != KH_SESSION_DEAD && !kh_list_has_node(&session->touch_link))
+		kh_list_append(&session->loop->touched, &session->touch_link);
+}
+
+static void turn_touched(struct kh_loop *loop)
+{
+	struct kh_node ready;
+
+	kh_list_move(&loop->touched, &ready);
+	while (!kh_list_is_empty(&ready)) {
+		struct kh_session *session =
+			kh_container_of(ready.next, struct kh_session, touch_link);
+		kh_list_remove(&session->touch_link);
+		kh_session_turn(session);
+	}
+}
+
 static void release_held(struct kh_loop *loop)
 {
 	struct kh_node ready;
@@ -98,19 +117,24 @@ static void turn_end(struct kh_loop *loop)
 {
 	enum { ROUNDS = 8 };
 
-	for (int i = 0; i < ROUNDS && has_records(loop); i++) {
-		commit_batch(loop);
+	for (int i = 0; i < ROUNDS; i++) {
+		turn_touched(loop);
+		if (has_records(loop))
+			commit_batch(loop);
+		else if (kh_list_is_empty(&loop->touched))
+			break;
 		release_held(loop);
 		if (loop->journal_failed)
 			break;
 	}
-	if (!kh_list_is_empty(&loop->commits) || !kh_list_is_empty(&loop->held))
-		event_active(loop->wake, EV_READ, 0);
 	while (!kh_list_is_empty(&loop->graves)) {
 		struct kh_grave *grave = kh_container_of(loop->graves.next, struct kh_grave, link);
 		kh_list_remove(&grave->link);
 		grave->free_fn(grave);
 	}
+	if (!kh_list_is_empty(&loop->commits) || !kh_list_is_empty(&loop->held) ||
+	    !kh_list_is_empty(&loop->touched))
+		event_active(loop->wake, EV_READ, 0);
 }
 
 static void post(struct kh_loop *loop, const struct kh_mail *letter)
@@ -319,6 +343,7 @@ struct kh_loop *kh_loop_new(struct kh_worker *worker, unsigned index, struct kh_
 	kh_list_init(&loop->graves);
 	kh_list_init(&loop->commits);
 	kh_list_init(&loop->held);
+	kh_list_init(&loop->touched);
 	kh_list_init(&loop->idle_ups);
 	kh_batch_init(&loop->batch);
 	loop->sessions = kh_sessions_new(SESSIONS);

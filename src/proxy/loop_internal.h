@@ -38,7 +38,8 @@ struct kh_loop {
 	struct kh_node graves;	  /* struct kh_grave: freed at the end of the turn */
 	struct kh_node
 		commits; /* struct kh_exchange.commit_link: their open records are in the batch */
-	struct kh_node held;	 /* struct kh_session.held_link: their refusals are in the batch */
+	struct kh_node held;	/* struct kh_session.held_link: their refusals are in the batch */
+	struct kh_node touched; /* struct kh_session.touch_link: their turn is at the end of this */
 	struct kh_node idle_ups; /* struct kh_up.link, oldest first */
 	size_t n_idle_ups;
 	struct kh_door **doors; /* one a listener */
@@ -107,6 +108,8 @@ void kh_loop_bury(struct kh_loop *loop, struct kh_grave *grave, void (*free_fn)(
 void kh_loop_commit(struct kh_loop *loop, struct kh_exchange *exchange);
 /* A refusal is in the batch: its answer leaves when the journal has it (or can't take it). */
 void kh_loop_hold(struct kh_session *session);
+/* kh_session_turn at the end of the loop's turn: once, however many ask for it. */
+void kh_loop_touch(struct kh_session *session);
 /* Before a record is made: a batch that is half full is written at once. The other half is for the
  * ends of what was begun, while the journal can't be written. Return: false: nothing new is
  * recorded, so nothing new is begun. */
@@ -118,6 +121,8 @@ bool kh_doors_reload(struct kh_loop *loop);
 void kh_doors_shut(struct kh_loop *loop);
 void kh_doors_free(struct kh_loop *loop);
 void kh_door_left(struct kh_door *door); /* one of its connections ended */
+/* One more connection of this sandbox within `max_connections`? kh_door_left gives it back. */
+bool kh_door_take_place(struct kh_door *door);
 /* One more leaf for this sandbox within its rate? */
 bool kh_door_may_mint(struct kh_door *door);
 /* A session ticket for the handshake that begins? Making one takes a twentieth of a handshake, and

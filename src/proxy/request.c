@@ -19,6 +19,11 @@ static bool resolve_in_tunnel(struct kh_exchange *x, struct kh_err *err)
 		return kh_err_set(err, KH_ERR_AUTHORITY_MISMATCH,
 				  "the tunnel is to %s and its TLS handshake names %s",
 				  x->authority.host.text, sni);
+	if (x->message->h2 &&
+	    !kh_slice_eq(x->message->scheme, kh_slice_str(kh_scheme_name(x->scheme))))
+		return kh_err_set(err, KH_ERR_AUTHORITY_MISMATCH,
+				  "the tunnel carries %s and the request's :scheme is %s",
+				  kh_scheme_name(x->scheme), kh_esc(x->message->scheme));
 	if (x->target.absolute && (x->target.scheme != x->scheme ||
 				   !kh_authority_eq(&x->target.authority, &x->authority)))
 		return kh_err_set(err, KH_ERR_AUTHORITY_MISMATCH,
@@ -46,6 +51,21 @@ static bool check_host_field(struct kh_exchange *x, struct kh_err *err)
 			  x->authority.host.text, x->authority.port, kh_esc(message->host));
 }
 
+/* HTTP/2 with prior knowledge: :scheme and :authority are what absolute-form is in HTTP/1. */
+static bool resolve_pseudo_fields(struct kh_exchange *x, struct kh_err *err)
+{
+	if (kh_slice_eq(x->message->scheme, KH_SLICE("http")))
+		x->scheme = KH_SCHEME_HTTP;
+	else if (kh_slice_eq(x->message->scheme, KH_SLICE("https")))
+		x->scheme = KH_SCHEME_HTTPS;
+	else
+		return kh_err_set(err, KH_ERR_REQUEST_MALFORMED, "the scheme %s is not http(s)",
+				  kh_esc(x->message->scheme));
+	return kh_authority_parse(&x->authority, x->message->host, kh_scheme_port(x->scheme),
+				  err) ||
+	       kh_err_wrap(err, ":authority");
+}
+
 bool kh_request_resolve(struct kh_exchange *x, struct kh_err *err)
 {
 	const struct kh_session *session = x->session;
@@ -55,6 +75,8 @@ bool kh_request_resolve(struct kh_exchange *x, struct kh_err *err)
 	if (session->tunnel) {
 		if (!resolve_in_tunnel(x, err))
 			return false;
+	} else if (x->message->h2) {
+		return resolve_pseudo_fields(x, err);
 	} else if (x->target.absolute) {
 		x->scheme = x->target.scheme;
 		x->authority = x->target.authority;

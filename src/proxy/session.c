@@ -35,6 +35,7 @@ static void free_session(struct kh_grave *grave)
 	if (session->h1)
 		kh_h1_free(session->h1);
 	free(session->socks);
+	kh_mux_free(session->mux);
 	free(session);
 }
 
@@ -48,6 +49,8 @@ void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const 
 			kh_stream_spoil(session->leg.stream);
 		kh_exchange_gone(x, reason, detail);
 	}
+	if (session->mux)
+		kh_mux_end(session);
 	/* What was not written is missing there, whatever the end looks like. */
 	if (kh_buf_len(&session->leg.out))
 		kh_stream_spoil(session->leg.stream);
@@ -57,6 +60,7 @@ void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const 
 	event_del(&session->timer);
 	kh_list_remove(&session->link);
 	kh_list_remove(&session->held_link);
+	kh_list_remove(&session->touch_link);
 	session->loop->n_live--;
 	kh_door_left(session->door);
 	kh_loop_bury(session->loop, &session->grave, free_session);
@@ -102,6 +106,13 @@ void kh_session_turn(struct kh_session *session)
 
 	if (session->state == KH_SESSION_DEAD)
 		return;
+	if (session->state == KH_SESSION_H2) {
+		kh_mux_turn(session);
+		if (session->state == KH_SESSION_H2)
+			kh_session_update(session);
+		if (session->state != KH_SESSION_LINGER)
+			return;
+	}
 	/* Taken first and written then, so that a head and its content leave together. What was
 	 * written may make room for more of what was read, and no event would say so. */
 	do {
@@ -208,9 +219,34 @@ static void on_stream(struct kh_stream *stream, unsigned events, void *arg)
 	kh_session_turn(session);
 }
 
-void kh_session_new(struct kh_door *door, int fd, const struct kh_peer *peer)
+static struct kh_session *new_session(struct kh_door *door, const struct kh_peer *peer)
 {
 	struct kh_session *session = calloc(1, sizeof(*session));
+
+	if (!session)
+		return NULL;
+	session->loop = door->loop;
+	session->door = door;
+	session->peer = *peer;
+	session->only.stream =
+		(struct kh_down_stream){ .ops = &kh_down_h1_ops, .session = session };
+	kh_leg_init(&session->leg, false);
+	kh_buf_init(&session->in, KH_SESSION_IN_BYTES);
+	event_assign(&session->timer, door->loop->base, -1, 0, kh_session_on_timer, session);
+	return session;
+}
+
+static void begin_session(struct kh_session *session, struct kh_stream *stream)
+{
+	session->leg.stream = stream;
+	kh_list_append(&session->loop->live, &session->link);
+	session->loop->n_live++;
+	kh_session_set_state(session, KH_SESSION_HEAD);
+}
+
+void kh_session_new(struct kh_door *door, int fd, const struct kh_peer *peer)
+{
+	struct kh_session *session = new_session(door, peer);
 	struct kh_stream *stream =
 		session ? kh_stream_new(door->loop->base, fd, on_stream, session) : NULL;
 
@@ -220,19 +256,30 @@ void kh_session_new(struct kh_door *door, int fd, const struct kh_peer *peer)
 		kh_door_left(door);
 		return;
 	}
-	session->loop = door->loop;
-	session->door = door;
-	session->peer = *peer;
-	session->only.stream =
-		(struct kh_down_stream){ .ops = &kh_down_h1_ops, .session = session };
-	kh_leg_init(&session->leg, false);
-	session->leg.stream = stream;
-	kh_buf_init(&session->in, KH_SESSION_IN_BYTES);
-	event_assign(&session->timer, door->loop->base, -1, 0, kh_session_on_timer, session);
-	kh_list_append(&door->loop->live, &session->link);
-	door->loop->n_live++;
-	kh_session_set_state(session, KH_SESSION_HEAD);
+	begin_session(session, stream);
 	kh_session_turn(session);
+}
+
+struct kh_session *kh_session_new_over(struct kh_door *door, const struct kh_pipe_ops *ops,
+				       void *pipe, const struct kh_peer *peer)
+{
+	struct kh_session *session = new_session(door, peer);
+	struct kh_stream *stream =
+		session ? kh_stream_new_over(door->loop->base, ops, pipe, on_stream, session)
+			: NULL;
+
+	if (!stream) {
+		free(session);
+		return NULL;
+	}
+	begin_session(session, stream);
+	return session;
+}
+
+void kh_session_linger(struct kh_session *session)
+{
+	session->closing = true;
+	kh_session_set_state(session, KH_SESSION_LINGER);
 }
 
 void kh_session_exchange_over(struct kh_session *session, bool keep)
@@ -248,6 +295,11 @@ void kh_session_exchange_over(struct kh_session *session, bool keep)
 void kh_session_drain(struct kh_session *session)
 {
 	session->closing = true;
+	if (session->state == KH_SESSION_H2) {
+		kh_mux_drain(session);
+		kh_session_turn(session);
+		return;
+	}
 	if (session->state == KH_SESSION_HEAD || session->state == KH_SESSION_SOCKS ||
 	    session->state == KH_SESSION_TUNNEL || session->state == KH_SESSION_HANDSHAKE)
 		kh_session_kill(session, KH_ERR_DRAINING, NULL);
@@ -261,7 +313,9 @@ void kh_session_recheck(struct kh_session *session)
 	const struct kh_policy *policy = session->loop->gen->policy;
 	uint16_t tenant = session->door->config->tenant;
 
-	if (session->tunnel && !kh_session_exchange(session) &&
+	bool runs = kh_session_exchange(session) || (session->mux && session->mux->n_streams > 0);
+
+	if (session->tunnel && !runs &&
 	    !kh_policy_knows_host(policy, tenant, KH_SCHEME_HTTPS, &session->authority.host,
 				  session->authority.port) &&
 	    !kh_policy_knows_host(policy, tenant, KH_SCHEME_HTTP, &session->authority.host,

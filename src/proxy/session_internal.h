@@ -3,6 +3,7 @@
 #define KEYHOLE_PROXY_SESSION_INTERNAL_H
 
 #include <keyhole/h1.h>
+#include <keyhole/h2.h>
 
 #include "exchange_internal.h"
 #include "socks.h"
@@ -13,6 +14,7 @@ enum kh_session_state {
 	KH_SESSION_TUNNEL,    /* a tunnel was accepted: its first byte is awaited */
 	KH_SESSION_HANDSHAKE, /* TLS with the sandbox */
 	KH_SESSION_EXCHANGE,  /* one exchange runs */
+	KH_SESSION_H2,	      /* HTTP/2: its streams have states of their own */
 	KH_SESSION_DISCARD,   /* answered; the rest of the request's content is thrown away */
 	KH_SESSION_LINGER, /* all is said: the peer's end is awaited, so that it can read the last
 			      answer */
@@ -35,11 +37,45 @@ struct kh_down_h1 {
 	uint64_t mark;		 /* where the response's head begins in all that goes down */
 };
 
-/* A connection from a sandbox. */
+/*
+ * HTTP/2: a stream of many, an exchange's or a tunnel's. It is freed when neither the codec nor the
+ * session inside the tunnel knows it any more.
+ */
+struct kh_down_h2 {
+	struct kh_grave grave;
+	struct kh_down_stream stream; /* its session is NULL when that is dead */
+	struct kh_loop *loop;
+	struct kh_node link;	   /* in its mux's streams, or cut */
+	struct kh_node ready_link; /* in its mux's ready */
+	struct kh_h2_stream *h2;   /* NULL: the codec has it back */
+	bool paused;
+	bool is_cut;
+	bool ended;		 /* all of ours was put */
+	size_t waiting_bytes;	 /* when it was looked at last, whether it moves at all */
+	struct kh_stream *inner; /* of the session inside the tunnel; NULL: none, or gone */
+	struct kh_buf in;	 /* that it has not read yet */
+	bool in_ended;
+};
+
+/* What a session has when it speaks HTTP/2 (mux.c). */
+struct kh_mux {
+	struct kh_session *session;
+	struct kh_h2 *h2;
+	struct kh_node streams; /* struct kh_down_h2.link */
+	struct kh_node cut;	/* those that are reset once what was put has left */
+	struct kh_node ready;	/* struct kh_down_h2.ready_link: they have something to do */
+	size_t n_streams;	/* without those that were cut */
+	uint64_t idle_since_ms;
+	uint64_t earliest_ms; /* no exchange's wait ends before; 0: none does */
+	bool broken;	      /* what is left to say is a goodbye */
+};
+
+/* A connection from a sandbox; or what a stream of one carries, being a tunnel. */
 struct kh_session {
 	struct kh_grave grave;
 	struct kh_node link;
 	struct kh_node held_link; /* what waits to be written waits for the journal */
+	struct kh_node touch_link;
 	struct kh_loop *loop;
 	struct kh_door *door;
 	struct kh_peer peer;
@@ -48,6 +84,7 @@ struct kh_session {
 	struct kh_buf in;
 	struct kh_h1 *h1;
 	struct kh_down_h1 only;
+	struct kh_mux *mux;	 /* HTTP/2; else NULL */
 	bool opened;		 /* its first byte was looked at */
 	enum kh_opening came_by; /* what that said */
 	struct kh_socks *socks;	 /* in SOCKS */
@@ -75,6 +112,10 @@ static inline struct kh_exchange *kh_session_exchange(const struct kh_session *s
 
 /* session.c */
 void kh_session_new(struct kh_door *door, int fd, const struct kh_peer *peer);
+/* On a pipe, with a place at the door that was taken. Return: NULL without memory; `pipe` and place
+ * are the caller's then. */
+struct kh_session *kh_session_new_over(struct kh_door *door, const struct kh_pipe_ops *ops,
+				       void *pipe, const struct kh_peer *peer);
 /* Ends it now; the exchange, if any, is closed with `reason`. */
 void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const char *detail);
 void kh_session_drain(struct kh_session *session);
@@ -93,6 +134,8 @@ void kh_session_refuse(struct kh_session *session, const struct kh_err *err);
 enum { KH_SESSION_IN_BYTES = 64 * 1024 };
 /* A wait that is new begins anew. */
 void kh_session_set_state(struct kh_session *session, enum kh_session_state state);
+/* What is left is written, then the peer's end is awaited. */
+void kh_session_linger(struct kh_session *session);
 /* session_take.c: feeds the codec. */
 void kh_session_process(struct kh_session *session);
 /* session_wait.c */
@@ -113,8 +156,48 @@ void kh_session_socks(struct kh_session *session);
 /* How the sandbox came in, for the journal: NULL for an HTTP proxy's client. */
 const char *kh_session_via(const struct kh_session *session);
 
+/* mux.c: a session that speaks HTTP/2 */
+/* The rest of what was read, and all that comes, is HTTP/2. Return: false without memory. */
+bool kh_mux_begin(struct kh_session *session);
+void kh_mux_end(struct kh_session *session); /* the session dies */
+void kh_mux_free(struct kh_mux *mux);
+/* kh_session_turn, for such a session. */
+void kh_mux_turn(struct kh_session *session);
+uint64_t kh_mux_deadline(const struct kh_mux *mux);
+void kh_mux_timed_out(struct kh_session *session);
+/* No new streams; it ends with the last one. */
+void kh_mux_drain(struct kh_session *session);
+/* For the streams: */
+extern const struct kh_down_ops kh_down_h2_ops; /* down_h2.c */
+struct kh_down_h2 *kh_down_h2_new(struct kh_mux *mux, struct kh_h2_stream *h2);
+/* It is over; what was put still goes down, then it is reset. */
+void kh_down_h2_cut(struct kh_down_h2 *s);
+/* In the session's turn, something is to be done. */
+void kh_down_h2_ready(struct kh_down_h2 *s);
+/* Content is taken, or not, as the exchange or the session inside allows. */
+void kh_down_h2_serve(struct kh_down_h2 *s);
+/* Gives it back to the codec: complete, or as it is. */
+void kh_down_h2_release(struct kh_down_h2 *s);
+void kh_down_h2_reset(struct kh_down_h2 *s);
+/* The sandbox's side is gone. */
+void kh_down_h2_gone(struct kh_down_h2 *s, enum kh_err_code reason, const char *detail);
+/* An answer of our own without an exchange; `authority`: what was named, or NULL. */
+void kh_down_h2_refuse(struct kh_down_h2 *s, const struct kh_authority *authority,
+		       const struct kh_err *err);
+/* mux_tunnel.c: a CONNECT stream (RFC 9113 §8.5) */
+void kh_mux_tunnel_open(struct kh_down_h2 *s, const struct kh_message *connect);
+void kh_mux_tunnel_body(struct kh_down_h2 *s, struct kh_slice piece);
+
 /* tunnel.c: from CONNECT to the first request inside */
 void kh_tunnel_open(struct kh_session *session, const struct kh_message *connect);
+/* What CONNECT names, if it may be opened on `session`. */
+bool kh_tunnel_read(const struct kh_session *session, const struct kh_message *connect,
+		    struct kh_authority *out, struct kh_err *err);
+/* May a tunnel to there be opened at all? What is inside is decided by itself. */
+bool kh_tunnel_may_open(const struct kh_session *session, const struct kh_authority *authority,
+			struct kh_err *err);
+/* From here on the session is inside a tunnel to session->authority. */
+void kh_tunnel_enter(struct kh_session *session);
 /* To session->authority, which is settled; says so in the protocol that asked for it. */
 void kh_tunnel_begin(struct kh_session *session);
 /* Looks at the first bytes inside. */
@@ -123,5 +206,7 @@ void kh_tunnel_event(struct kh_session *session, unsigned events);
 void kh_tunnel_leaf(struct kh_session *session, bool found);
 /* A refusal without an exchange, for the journal. */
 void kh_tunnel_deny(struct kh_session *session, const struct kh_err *err);
+void kh_tunnel_deny_to(struct kh_session *session, const struct kh_authority *authority,
+		       const struct kh_err *err);
 
 #endif

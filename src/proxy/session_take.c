@@ -6,12 +6,33 @@
  * ends. */
 enum { DISCARD_BYTES = 16 * 1024 * 1024 };
 
+/* The first bytes of a connection, or of what a tunnel carries in plain, may say that HTTP/2
+ * follows (RFC 9113 §3.3). Return: true: they do, or may yet. */
+static bool take_preface(struct kh_session *session)
+{
+	static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+	struct kh_slice in = kh_buf_view(&session->in);
+	size_t n = in.len < sizeof(preface) - 1 ? in.len : sizeof(preface) - 1;
+
+	if (session->h1 || session->tls || memcmp(in.ptr, preface, n) != 0)
+		return false;
+	if (n == sizeof(preface) - 1) {
+		session->head_begun = false;
+		if (!kh_mux_begin(session))
+			kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
+	} else if (!session->head_begun) {
+		session->head_begun = true;
+		session->deadline_ms = 0;
+	}
+	return true;
+}
+
 static void take_head(struct kh_session *session)
 {
 	struct kh_slice in = kh_buf_view(&session->in), body;
 	size_t before = in.len;
 
-	if (before == 0)
+	if (before == 0 || take_preface(session))
 		return;
 	if (!session->h1 && !(session->h1 = kh_h1_new(KH_H1_REQUESTS))) {
 		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
@@ -115,6 +136,7 @@ void kh_session_process(struct kh_session *session)
 			kh_buf_consume(&session->in, left);
 			return;
 		case KH_SESSION_HANDSHAKE:
+		case KH_SESSION_H2: /* kh_mux_turn takes it */
 		case KH_SESSION_DEAD:
 			return;
 		}

@@ -49,6 +49,9 @@ static void timed_out(struct kh_session *session)
 		kh_tunnel_deny(session, &err);
 		kh_session_kill(session, KH_ERR_REQUEST_TIMEOUT, NULL);
 		break;
+	case KH_SESSION_H2:
+		kh_mux_timed_out(session);
+		break;
 	case KH_SESSION_TUNNEL:
 	case KH_SESSION_HANDSHAKE:
 	case KH_SESSION_DISCARD:
@@ -95,6 +98,8 @@ static uint64_t compute_deadline(const struct kh_session *session)
 		return kept < now + t->header ? kept : now + t->header;
 	case KH_SESSION_EXCHANGE:
 		return kh_exchange_deadline(kh_session_exchange(session));
+	case KH_SESSION_H2:
+		return kh_mux_deadline(session->mux);
 	case KH_SESSION_DISCARD:
 		return kept < now + DISCARD_MS ? kept : now + DISCARD_MS;
 	case KH_SESSION_LINGER:
@@ -128,6 +133,7 @@ unsigned kh_session_down_watch(const struct kh_session *session)
 		break;
 	case KH_SESSION_SOCKS:
 	case KH_SESSION_TUNNEL:
+	case KH_SESSION_H2: /* windows bound what comes */
 	case KH_SESSION_DISCARD:
 	case KH_SESSION_LINGER:
 		watch |= KH_STREAM_READABLE;

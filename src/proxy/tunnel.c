@@ -11,6 +11,12 @@
 
 void kh_tunnel_deny(struct kh_session *session, const struct kh_err *err)
 {
+	kh_tunnel_deny_to(session, session->tunnel ? &session->authority : NULL, err);
+}
+
+void kh_tunnel_deny_to(struct kh_session *session, const struct kh_authority *authority,
+		       const struct kh_err *err)
+{
 	const struct kh_config *config = session->loop->gen->config;
 	char id[KH_EXCHANGE_ID_BYTES];
 
@@ -22,7 +28,7 @@ void kh_tunnel_deny(struct kh_session *session, const struct kh_err *err)
 		.peer_pid = (uint32_t)session->peer.pid,
 		.peer_uid = session->peer.uid,
 		.via = kh_session_via(session),
-		.authority = session->tunnel ? &session->authority : NULL,
+		.authority = authority,
 		.scheme = session->tls ? KH_SCHEME_HTTPS : KH_SCHEME_NONE,
 	};
 	struct kh_audit_close how = {
@@ -51,33 +57,44 @@ static bool order_leaf(struct kh_session *session)
 	return kh_worker_want_leaf(worker, &session->authority.host);
 }
 
+bool kh_tunnel_read(const struct kh_session *session, const struct kh_message *connect,
+		    struct kh_authority *out, struct kh_err *err)
+{
+	struct kh_authority named;
+
+	/* In HTTP/2 the authority is all that CONNECT has, and what follows is the tunnel's. */
+	struct kh_slice target = connect->h2 ? connect->host : connect->target;
+	struct kh_slice host = connect->h2 ? KH_SLICE("") : connect->host;
+
+	if (session->tunnel)
+		return kh_err_set(err, KH_ERR_REQUEST_MALFORMED,
+				  "CONNECT inside a tunnel is not supported");
+	if (!connect->h2 && connect->framing != KH_FRAMING_NONE)
+		return kh_err_set(err, KH_ERR_REQUEST_MALFORMED, "CONNECT carries no content");
+	if (!kh_authority_parse(out, target, 0, err))
+		return kh_err_wrap(err, "CONNECT");
+	if (host.len &&
+	    (!kh_authority_parse(&named, host, out->port, err) || !kh_authority_eq(&named, out)))
+		return kh_err_set(err, KH_ERR_AUTHORITY_MISMATCH,
+				  "CONNECT names %s and its Host field names %s",
+				  kh_esc(kh_authority_shown(target)),
+				  kh_esc(kh_authority_shown(host)));
+	return true;
+}
+
 void kh_tunnel_open(struct kh_session *session, const struct kh_message *connect)
 {
 	struct kh_err err = KH_ERR_INIT;
-	struct kh_authority named;
+	struct kh_authority authority;
 
-	if (session->tunnel) {
-		kh_err_set(&err, KH_ERR_REQUEST_MALFORMED,
-			   "CONNECT inside a tunnel is not supported");
-	} else if (connect->framing != KH_FRAMING_NONE) {
-		kh_err_set(&err, KH_ERR_REQUEST_MALFORMED, "CONNECT carries no content");
-	} else if (!kh_authority_parse(&session->authority, connect->target, 0, &err)) {
-		kh_err_wrap(&err, "CONNECT");
-	} else if (connect->host.len &&
-		   (!kh_authority_parse(&named, connect->host, session->authority.port, &err) ||
-		    !kh_authority_eq(&named, &session->authority))) {
-		kh_err_set(&err, KH_ERR_AUTHORITY_MISMATCH,
-			   "CONNECT names %s and its Host field names %s",
-			   kh_esc(kh_authority_shown(connect->target)),
-			   kh_esc(kh_authority_shown(connect->host)));
-	}
-	if (err.code) {
+	if (!kh_tunnel_read(session, connect, &authority, &err)) {
 		kh_session_refuse(session, &err);
 		return;
 	}
 	/* Inside, another reading begins. */
 	kh_h1_free(session->h1);
 	session->h1 = NULL;
+	session->authority = authority;
 	kh_tunnel_begin(session);
 }
 
@@ -103,26 +120,39 @@ static void refuse(struct kh_session *session, const struct kh_err *err)
 		kh_session_kill(session, err->code, NULL);
 }
 
-void kh_tunnel_begin(struct kh_session *session)
+bool kh_tunnel_may_open(const struct kh_session *session, const struct kh_authority *authority,
+			struct kh_err *err)
 {
 	const struct kh_generation *g = session->loop->gen;
-	struct kh_err err = KH_ERR_INIT;
 	struct kh_decision decision;
 
+	if (kh_policy_tunnel(g->policy, session->door->config->tenant, &authority->host,
+			     authority->port, &decision) != KH_TUNNEL_DENIED)
+		return true;
+	if (decision.rule)
+		return kh_err_set(err, KH_ERR_DENIED_BY_RULE, "the rule '%s' denies it",
+				  decision.rule->text);
+	return kh_err_set(err, KH_ERR_NO_RULE, "no rule allows it");
+}
+
+void kh_tunnel_enter(struct kh_session *session)
+{
 	session->tunnel = true;
 	session->state = KH_SESSION_TUNNEL;
 	session->deadline_ms = 0;
-	if (kh_policy_tunnel(g->policy, session->door->config->tenant, &session->authority.host,
-			     session->authority.port, &decision) == KH_TUNNEL_DENIED) {
-		if (decision.rule)
-			kh_err_set(&err, KH_ERR_DENIED_BY_RULE, "the rule '%s' denies it",
-				   decision.rule->text);
-		else
-			kh_err_set(&err, KH_ERR_NO_RULE, "no rule allows it");
+	(void)order_leaf(session);
+}
+
+void kh_tunnel_begin(struct kh_session *session)
+{
+	struct kh_err err = KH_ERR_INIT;
+
+	session->tunnel = true;
+	if (!kh_tunnel_may_open(session, &session->authority, &err)) {
 		refuse(session, &err);
 		return;
 	}
-	(void)order_leaf(session);
+	kh_tunnel_enter(session);
 	if (!put_success(session))
 		kh_session_kill(session, KH_ERR_DOWN_CLOSED, NULL);
 }
@@ -197,4 +227,6 @@ void kh_tunnel_event(struct kh_session *session, unsigned events)
 	session->tls = true;
 	session->state = KH_SESSION_HEAD;
 	session->deadline_ms = 0;
+	if (kh_stream_is_h2(session->leg.stream) && !kh_mux_begin(session))
+		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
 }

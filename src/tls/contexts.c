@@ -119,20 +119,29 @@ static int on_certificate(SSL *ssl, void *arg)
 	return ok;
 }
 
+/* `name` as it stands in the list of what was offered, or NULL. */
+static const unsigned char *find_offer(const unsigned char *offered, unsigned len,
+				       struct kh_slice name)
+{
+	for (unsigned at = 0; at < len && at + 1u + offered[at] <= len; at += 1u + offered[at])
+		if (kh_slice_eq(kh_slice_of(offered + at + 1, offered[at]), name))
+			return offered + at;
+	return NULL;
+}
+
 static int on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
 		   const unsigned char *offered, unsigned offered_len, void *arg)
 {
 	(void)ssl;
 	(void)arg;
-	for (unsigned at = 0; at < offered_len; at += 1u + offered[at]) {
-		if (offered[at] == alpn_http11[0] && at + 1u + offered[at] <= offered_len &&
-		    memcmp(offered + at + 1, alpn_http11 + 1, alpn_http11[0]) == 0) {
-			*out = offered + at + 1;
-			*out_len = offered[at];
-			return SSL_TLSEXT_ERR_OK;
-		}
-	}
-	return SSL_TLSEXT_ERR_ALERT_FATAL;
+	const unsigned char *chosen = find_offer(offered, offered_len, KH_SLICE("h2"));
+	if (!chosen)
+		chosen = find_offer(offered, offered_len, KH_SLICE("http/1.1"));
+	if (!chosen)
+		return SSL_TLSEXT_ERR_ALERT_FATAL;
+	*out = chosen + 1;
+	*out_len = chosen[0];
+	return SSL_TLSEXT_ERR_OK;
 }
 
 SSL_CTX *kh_tls_down_ctx(struct kh_leaves *leaves, struct kh_err *err)

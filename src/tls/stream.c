@@ -84,11 +84,24 @@ void kh_stream_kick(struct kh_stream *s, uint32_t delay_ms)
 	s->kicked = event_add(&s->on_kick, &delay) == 0;
 }
 
+/* What a pipe is ready for, as EV_READ and EV_WRITE. */
+static unsigned pipe_ready(const struct kh_stream *s)
+{
+	unsigned events = s->pipe ? s->pipe_ops->ready(s->pipe) : 0;
+	return (events & KH_STREAM_READABLE ? EV_READ : 0u) |
+	       (events & KH_STREAM_WRITABLE ? EV_WRITE : 0u);
+}
+
 void kh_stream_update(struct kh_stream *s)
 {
 	if (s->dead || s->in_callback)
 		return;
 	unsigned want = interest(s);
+	if (s->pipe) {
+		if (!s->kicked && ((want & pipe_ready(s)) || holds_now(s)))
+			kh_stream_kick(s, 0);
+		return;
+	}
 	if ((want & EV_READ) && !s->read_armed)
 		s->read_armed = event_add(&s->on_read, NULL) == 0;
 	bool write = want & EV_WRITE;
@@ -158,7 +171,10 @@ static void try_shutdown(struct kh_stream *s)
 		}
 		ERR_clear_error();
 	}
-	(void)shutdown(s->fd, SHUT_WR);
+	if (s->pipe)
+		s->pipe_ops->shutdown(s->pipe);
+	else
+		(void)shutdown(s->fd, SHUT_WR);
 	s->shut = SHUT_DONE;
 }
 
@@ -292,12 +308,15 @@ static void on_kick(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	s->kicked = false;
-	wake(s, 0);
+	unsigned ready = pipe_ready(s);
+	if (ready & EV_READ)
+		s->drained = false;
+	wake(s, ready);
 }
 
 /* ---- life ---- */
 
-struct kh_stream *kh_stream_new(struct event_base *base, int fd, kh_stream_cb *cb, void *arg)
+static struct kh_stream *new_stream(struct event_base *base, int fd, kh_stream_cb *cb, void *arg)
 {
 	struct kh_stream *s = calloc(1, sizeof *s);
 	if (!s)
@@ -314,6 +333,27 @@ struct kh_stream *kh_stream_new(struct event_base *base, int fd, kh_stream_cb *c
 		return NULL;
 	}
 	return s;
+}
+
+struct kh_stream *kh_stream_new(struct event_base *base, int fd, kh_stream_cb *cb, void *arg)
+{
+	return new_stream(base, fd, cb, arg);
+}
+
+struct kh_stream *kh_stream_new_over(struct event_base *base, const struct kh_pipe_ops *ops,
+				     void *pipe, kh_stream_cb *cb, void *arg)
+{
+	struct kh_stream *s = new_stream(base, -1, cb, arg);
+	if (s) {
+		s->pipe_ops = ops;
+		s->pipe = pipe;
+	}
+	return s;
+}
+
+void kh_stream_pipe_changed(struct kh_stream *s)
+{
+	kh_stream_update(s);
 }
 
 void kh_stream_set_callback(struct kh_stream *s, kh_stream_cb *cb, void *arg)
@@ -335,6 +375,8 @@ static void say_goodbye(struct kh_stream *s)
 		if (s->state == STREAM_TLS && s->ended != KH_IO_ERROR)
 			SSL_set_shutdown(s->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
 	}
+	if (s->pipe)
+		return;
 	(void)shutdown(s->fd, SHUT_WR);
 	for (int i = 0; i < DISCARD_READS; i++) {
 		ssize_t n = recv(s->fd, nowhere, sizeof nowhere, MSG_DONTWAIT);
@@ -353,7 +395,11 @@ void kh_stream_free(struct kh_stream *s)
 	event_del(&s->on_kick);
 	kh_stream_handshake_free(s);
 	say_goodbye(s);
-	(void)close(s->fd);
+	if (s->pipe)
+		s->pipe_ops->close(s->pipe);
+	else
+		(void)close(s->fd);
+	s->pipe = NULL;
 	s->fd = -1;
 	if (!s->in_callback)
 		destroy(s);

@@ -1,5 +1,5 @@
 /*
- * stream_bio.c - how OpenSSL reads and writes a stream's descriptor
+ * stream_bio.c - how OpenSSL reads and writes a stream's descriptor, or pipe
  *
  * First the prefix, then the socket. A read that gave less than it had room for has emptied the
  * socket; the next one answers "again" without asking, until the loop says that bytes came. That
@@ -34,7 +34,8 @@ ssize_t kh_stream_raw_read(struct kh_stream *s, void *bytes, size_t room)
 	}
 	ssize_t n;
 	do
-		n = recv(s->fd, bytes, room, MSG_DONTWAIT);
+		n = s->pipe ? s->pipe_ops->read(s->pipe, bytes, room)
+			    : recv(s->fd, bytes, room, MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
 	if (n == 0)
 		s->raw_eof = true;
@@ -48,7 +49,8 @@ ssize_t kh_stream_raw_write(struct kh_stream *s, const void *bytes, size_t len)
 {
 	ssize_t n;
 	do
-		n = send(s->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+		n = s->pipe ? s->pipe_ops->write(s->pipe, bytes, len)
+			    : send(s->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
 	if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
 		s->raw_error = errno;

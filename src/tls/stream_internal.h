@@ -43,7 +43,9 @@ struct kh_stream {
 	kh_stream_cb *cb;
 	void *arg;
 	struct event on_read, on_write, on_kick;
-	int fd;
+	int fd; /* -1 with a pipe */
+	const struct kh_pipe_ops *pipe_ops;
+	void *pipe;
 	enum stream_state state;
 	unsigned watch;
 	bool read_armed, write_armed, kicked;

@@ -186,7 +186,7 @@ def test_a_client_that_does_not_trust_us_is_noted(shared):
     with pytest.raises(ssl.SSLError):
         Tunnel(shared, "api.test", context=ssl.create_default_context())
     with pytest.raises((ssl.SSLError, ConnectionError)):
-        Tunnel(shared, "api.test", alpn=("h2",))
+        Tunnel(shared, "api.test", alpn=("h3",))
     assert serves(shared)
 
 

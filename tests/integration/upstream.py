@@ -13,6 +13,7 @@ Beside the API of deploy/demo/standin.py, under /test/…, without a key:
   trailers                a chunked answer with trailers
   until-close             an answer that ends with the connection
   hold                    no answer at all; `end` in the log says when the client went
+  deaf?ms=                nothing is read of the content, and nothing said
   early                   a final answer before the content has been read
   head?bytes=             an answer with a head of about that size
   dribble?ms=             an answer whose head and body come byte by byte
@@ -197,6 +198,10 @@ class Upstream(standin.Standin):
         self.take(connection, request)
         while True:
             connection.fill()
+
+    def test_deaf(self, connection, request):
+        connection.keep = False
+        time.sleep(int(request.argument("ms")) / 1000)
 
     def test_early(self, connection, request):
         connection.keep = False

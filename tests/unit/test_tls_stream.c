@@ -462,11 +462,22 @@ static void test_a_second_client_hello_with_another_sni_does_not_hide_the_first(
 
 /* ---- ALPN, chain ---- */
 
-static void test_alpn_takes_http11_and_refuses_offers_without_it(void **state)
+static void test_alpn_takes_h2_then_http11_and_refuses_offers_of_neither(void **state)
 {
-	static const unsigned char both[] = "\x02h2\x08http/1.1", h2[] = "\x02h2";
+	static const struct {
+		const char *offered, *chosen; /* NULL: none */
+		bool fails;
+	} cases[] = {
+		{ "\x02h2\x08http/1.1", "h2", false },
+		{ "\x08http/1.1\x02h2", "h2", false },
+		{ "\x02h2", "h2", false },
+		{ "\x08http/1.1", "http/1.1", false },
+		{ "\x02h3\x08http/1.0", NULL, true },
+		{ NULL, NULL, false },
+		{ "\x03h2c\x08http/1.1", "http/1.1", false },
+	};
 	(void)state;
-	for (int i = 0; i < 3; i++) {
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct side down;
 		struct client c;
 		const unsigned char *chosen = NULL;
@@ -474,15 +485,15 @@ static void test_alpn_takes_http11_and_refuses_offers_without_it(void **state)
 		int fd = half_init(&down);
 		accept_on(&down, "api.example.com", KH_SLICE(""), 5000);
 		client_init(&c, fd);
-		if (i == 0)
-			SSL_set_alpn_protos(c.ssl, both, sizeof both - 1);
-		if (i == 1)
-			SSL_set_alpn_protos(c.ssl, h2, sizeof h2 - 1);
-		int rc = client_run(&c, &down);
-		assert_int_equal(rc, i == 1 ? -1 : 1);
+		if (cases[i].offered)
+			SSL_set_alpn_protos(c.ssl, (const unsigned char *)cases[i].offered,
+					    (unsigned)strlen(cases[i].offered));
+		assert_int_equal(client_run(&c, &down), cases[i].fails ? -1 : 1);
 		SSL_get0_alpn_selected(c.ssl, &chosen, &len);
-		assert_int_equal(len, i == 0 ? 8 : 0);
-		if (i == 1)
+		assert_true(kh_slice_eq(kh_slice_of(chosen, len),
+					kh_slice_str(cases[i].chosen ? cases[i].chosen : "")));
+		assert_int_equal(kh_stream_is_h2(down.stream), len == 2);
+		if (cases[i].fails)
 			assert_non_null(strstr(kh_stream_error(down.stream)->text, "ALPN"));
 		client_fini(&c);
 		kh_stream_free(down.stream);
@@ -1218,7 +1229,7 @@ int main(void)
 		T(test_an_sni_in_another_case_or_none_is_no_mismatch),
 		T(test_an_sni_that_is_no_host_is_a_mismatch_and_shown_escaped),
 		T(test_a_second_client_hello_with_another_sni_does_not_hide_the_first),
-		T(test_alpn_takes_http11_and_refuses_offers_without_it),
+		T(test_alpn_takes_h2_then_http11_and_refuses_offers_of_neither),
 		T(test_the_chain_that_is_sent_is_leaf_and_ca),
 		T(test_older_tls_than_1_2_is_refused),
 		T(test_a_client_that_distrusts_the_ca_is_told_apart),

@@ -1,0 +1,247 @@
+/*
+ * down_h2.c - an exchange's stream towards the sandbox on an HTTP/2 connection
+ *
+ * What is put goes to the codec, which keeps it as far as windows and the connection do not take it
+ * yet.
+ */
+
+#include "proxy_internal.h"
+
+enum { H2_INTERNAL_ERROR = 2 };
+
+static struct kh_down_h2 *h2_of(struct kh_down_stream *down)
+{
+	return kh_container_of(down, struct kh_down_h2, stream);
+}
+
+/* ---- what the exchange says ---- */
+
+/* Of an upstream's head: what goes along, and the length that it announces. Return: how many. */
+static size_t choose_fields(const struct kh_message *head, struct kh_field *fields, char length[24])
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < head->n_fields; i++)
+		if (!kh_message_is_hop_field(head, &head->fields[i]))
+			fields[n++] = head->fields[i];
+	if (head->has_content_length && head->status >= 200 && head->status != 204) {
+		snprintf(length, 24, "%llu", (unsigned long long)head->content_length);
+		fields[n++] = (struct kh_field){ KH_SLICE("content-length"), kh_slice_str(length) };
+	}
+	return n;
+}
+
+static bool put_interim(struct kh_down_stream *down, const struct kh_message *head)
+{
+	struct kh_down_h2 *s = h2_of(down);
+	struct kh_field fields[KH_LIMIT_FIELDS + 1];
+	char length[24];
+
+	return kh_h2_put_response(s->h2, head->status, fields, choose_fields(head, fields, length),
+				  false);
+}
+
+static bool put_head(struct kh_down_stream *down, const struct kh_message *head)
+{
+	struct kh_down_h2 *s = h2_of(down);
+	struct kh_field fields[KH_LIMIT_FIELDS + 1];
+	char length[24];
+
+	s->ended = head->framing == KH_FRAMING_NONE || head->status == 204 || head->status == 304 ||
+		   kh_slice_eq(down->exchange->message->method, KH_SLICE("HEAD"));
+	return kh_h2_put_response(s->h2, head->status, fields, choose_fields(head, fields, length),
+				  s->ended);
+}
+
+static bool put_content(struct kh_down_stream *down, struct kh_slice piece)
+{
+	return kh_h2_put_data(h2_of(down)->h2, piece);
+}
+
+static bool put_end(struct kh_down_stream *down, const struct kh_field *trailers, size_t n)
+{
+	struct kh_down_h2 *s = h2_of(down);
+
+	return s->ended || kh_h2_put_end(s->h2, trailers, n);
+}
+
+static bool put_answer(struct kh_down_stream *down, const struct kh_answer *answer)
+{
+	enum { MOST = 8 };
+	struct kh_down_h2 *s = h2_of(down);
+	struct kh_field fields[MOST];
+	char length[24];
+	size_t n = 0;
+	bool head =
+		down->exchange && kh_slice_eq(down->exchange->message->method, KH_SLICE("HEAD"));
+
+	while (n < answer->n_fields && n < MOST - 1) {
+		fields[n] = answer->fields[n];
+		n++;
+	}
+	snprintf(length, sizeof(length), "%zu", answer->content.len);
+	fields[n++] = (struct kh_field){ KH_SLICE("content-length"), kh_slice_str(length) };
+	return kh_h2_put_response(s->h2, answer->status, fields, n, head) &&
+	       (head || (kh_h2_put_data(s->h2, answer->content) && kh_h2_put_end(s->h2, NULL, 0)));
+}
+
+static bool take_back(struct kh_down_stream *down)
+{
+	(void)down;
+	return false; /* the codec has written it; a stream can be reset alone */
+}
+
+static bool is_full(struct kh_down_stream *down)
+{
+	return kh_h2_is_full(h2_of(down)->h2);
+}
+
+static void over(struct kh_down_stream *down, const struct kh_exchange *x, enum kh_down_end end)
+{
+	struct kh_down_h2 *s = h2_of(down);
+
+	(void)x;
+	if (end == KH_DOWN_WHOLE) {
+		kh_down_h2_release(s);
+	} else if (end == KH_DOWN_CUT && kh_h2_waiting_bytes(s->h2) > 0) {
+		kh_down_h2_cut(s);
+	} else {
+		kh_down_h2_reset(s);
+	}
+}
+
+static void turn(struct kh_down_stream *down)
+{
+	kh_down_h2_ready(h2_of(down));
+}
+
+const struct kh_down_ops kh_down_h2_ops = {
+	.put_interim = put_interim,
+	.put_head = put_head,
+	.put_content = put_content,
+	.put_end = put_end,
+	.put_answer = put_answer,
+	.take_back = take_back,
+	.is_full = is_full,
+	.over = over,
+	.turn = turn,
+};
+
+/* ---- life ---- */
+
+struct kh_down_h2 *kh_down_h2_new(struct kh_mux *mux, struct kh_h2_stream *h2)
+{
+	struct kh_down_h2 *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->stream = (struct kh_down_stream){ .ops = &kh_down_h2_ops, .session = mux->session };
+	s->loop = mux->session->loop;
+	s->h2 = h2;
+	kh_h2_set_user(h2, s);
+	kh_list_append(&mux->streams, &s->link);
+	mux->n_streams++;
+	return s;
+}
+
+static void free_stream(struct kh_grave *grave)
+{
+	struct kh_down_h2 *s = kh_container_of(grave, struct kh_down_h2, grave);
+
+	kh_buf_fini(&s->in);
+	free(s);
+}
+
+static void count_out(struct kh_down_h2 *s, struct kh_mux *mux)
+{
+	if (!s->is_cut && --mux->n_streams == 0)
+		mux->idle_since_ms = s->loop->now_ms;
+}
+
+void kh_down_h2_cut(struct kh_down_h2 *s)
+{
+	struct kh_mux *mux = s->stream.session->mux;
+
+	count_out(s, mux);
+	s->is_cut = true;
+	kh_list_remove(&s->link);
+	kh_list_append(&mux->cut, &s->link);
+	kh_loop_touch(s->stream.session);
+}
+
+void kh_down_h2_release(struct kh_down_h2 *s)
+{
+	struct kh_session *session = s->stream.session;
+	struct kh_mux *mux = session->mux;
+
+	kh_h2_set_user(s->h2, NULL);
+	kh_h2_release(s->h2);
+	s->h2 = NULL;
+	s->stream.session = NULL;
+	kh_list_remove(&s->link);
+	kh_list_remove(&s->ready_link);
+	count_out(s, mux);
+	kh_loop_touch(session);
+	if (!s->inner)
+		kh_loop_bury(s->loop, &s->grave, free_stream);
+}
+
+void kh_down_h2_reset(struct kh_down_h2 *s)
+{
+	kh_h2_reset(s->h2, H2_INTERNAL_ERROR);
+	kh_down_h2_release(s);
+}
+
+void kh_down_h2_gone(struct kh_down_h2 *s, enum kh_err_code reason, const char *detail)
+{
+	if (s->stream.exchange)
+		kh_exchange_gone(s->stream.exchange, reason, detail);
+	kh_down_h2_release(s);
+	if (s->inner)
+		kh_stream_pipe_changed(s->inner);
+}
+
+void kh_down_h2_refuse(struct kh_down_h2 *s, const struct kh_authority *authority,
+		       const struct kh_err *err)
+{
+	kh_tunnel_deny_to(s->stream.session, authority, err);
+	if (kh_denial_put(&s->stream, NULL, err))
+		kh_down_h2_release(s);
+	else
+		kh_down_h2_reset(s);
+}
+
+/* ---- the turn ---- */
+
+void kh_down_h2_ready(struct kh_down_h2 *s)
+{
+	if (!s->h2)
+		return;
+	if (!kh_list_has_node(&s->ready_link))
+		kh_list_append(&s->stream.session->mux->ready, &s->ready_link);
+	kh_loop_touch(s->stream.session);
+}
+
+static bool may_go_on(const struct kh_down_h2 *s)
+{
+	if (!s->h2 || !s->paused)
+		return false;
+	if (s->inner)
+		return kh_buf_len(&s->in) == 0;
+	return s->stream.exchange && kh_exchange_takes_body(s->stream.exchange);
+}
+
+void kh_down_h2_serve(struct kh_down_h2 *s)
+{
+	do {
+		if (may_go_on(s)) {
+			s->paused = false;
+			kh_h2_resume(s->h2);
+		}
+		if (s->stream.exchange)
+			kh_exchange_flush(s->stream.exchange);
+		/* What was written may have made room for more. */
+	} while (may_go_on(s));
+	if (s->stream.exchange)
+		kh_exchange_update(s->stream.exchange);
+}
