@@ -140,7 +140,7 @@ static bool frees_only_idle_buffers(void)
 
 /* SSL_MODE_RELEASE_BUFFERS gives the buffers back after a record. But a read takes a buffer for
  * writing too (for an alert), and an idle connection would keep it: half of what it costs. */
-static void rest(struct kh_stream *s)
+void kh_stream_rest(struct kh_stream *s)
 {
 	if (s->state == STREAM_TLS && frees_only_idle_buffers())
 		(void)SSL_free_buffers(s->ssl); /* not those with bytes in them */
@@ -155,92 +155,9 @@ bool kh_stream_report(struct kh_stream *s, unsigned events)
 		destroy(s);
 		return false;
 	}
-	rest(s);
+	kh_stream_rest(s);
 	kh_stream_update(s);
 	return true;
-}
-
-static void try_shutdown(struct kh_stream *s)
-{
-	if (s->state == STREAM_TLS) {
-		ERR_clear_error();
-		int rc = SSL_shutdown(s->ssl);
-		if (rc < 0 && SSL_get_error(s->ssl, rc) == SSL_ERROR_WANT_WRITE) {
-			s->shut = SHUT_WANTED;
-			return;
-		}
-		ERR_clear_error();
-	}
-	if (s->pipe)
-		s->pipe_ops->shutdown(s->pipe);
-	else
-		(void)shutdown(s->fd, SHUT_WR);
-	s->shut = SHUT_DONE;
-}
-
-static void end_reading(struct kh_stream *s, enum kh_io how)
-{
-	s->ended = how;
-	s->read_needs_write = false;
-}
-
-/* The failure of SSL_read or SSL_write, in words. */
-static void explain(struct kh_stream *s, const char *doing)
-{
-	enum kh_err_code protocol = s->is_up ? KH_ERR_TLS_PROTOCOL : KH_ERR_DOWN_TLS;
-	enum kh_err_code closed =
-		s->is_up || s->state == STREAM_PLAIN ? KH_ERR_UP_CLOSED : KH_ERR_DOWN_CLOSED;
-	if (ERR_peek_error() != 0)
-		kh_err_openssl(kh_stream_err(s), protocol, "%s", doing);
-	else
-		kh_err_sys(kh_stream_err(s), closed, s->raw_error ? s->raw_error : EPIPE, "%s",
-			   doing);
-}
-
-/* Before each call whose failure SSL_get_error explains. Clearing walks the whole queue, and nearly
- * always it is empty. */
-static void forget_errors(void)
-{
-	if (ERR_peek_error() != 0)
-		ERR_clear_error();
-}
-
-/* Maps what SSL_read or SSL_peek did not give. */
-static enum kh_io read_stopped(struct kh_stream *s, int rc)
-{
-	s->read_needs_write = false;
-	switch (SSL_get_error(s->ssl, rc)) {
-	case SSL_ERROR_WANT_READ:
-		s->read_blocked = true;
-		return KH_IO_AGAIN;
-	case SSL_ERROR_WANT_WRITE:
-		s->read_blocked = true;
-		s->read_needs_write = true;
-		return KH_IO_AGAIN;
-	case SSL_ERROR_ZERO_RETURN:
-		end_reading(s, KH_IO_EOF);
-		return KH_IO_EOF;
-	default:
-		if (s->raw_eof && ERR_peek_error() == 0) {
-			end_reading(s, KH_IO_TRUNCATED);
-			return KH_IO_TRUNCATED;
-		}
-		explain(s, "read");
-		end_reading(s, KH_IO_ERROR);
-		ERR_clear_error();
-		return KH_IO_ERROR;
-	}
-}
-
-/* Is there really something to say? A record may be half there, or hold nothing but a ticket. */
-static bool probe_readable(struct kh_stream *s)
-{
-	char byte;
-	if (s->state != STREAM_TLS || s->ended || SSL_pending(s->ssl) > 0)
-		return true;
-	forget_errors();
-	int rc = SSL_peek(s->ssl, &byte, 1);
-	return rc > 0 || read_stopped(s, rc) != KH_IO_AGAIN;
 }
 
 /* `ready`: what the descriptor is ready for. */
@@ -248,13 +165,13 @@ static void serve(struct kh_stream *s, unsigned ready)
 {
 	unsigned events = 0;
 	if (s->shut == SHUT_WANTED && (ready & EV_WRITE))
-		try_shutdown(s);
+		kh_stream_try_shutdown(s);
 	unsigned for_read = s->read_needs_write ? EV_WRITE : EV_READ;
 	unsigned for_write = s->write_needs_read ? EV_READ : EV_WRITE;
 	if (ready & for_read)
 		s->read_blocked = false;
 	if ((s->watch & KH_STREAM_READABLE) && ((ready & for_read) || holds_now(s)) &&
-	    probe_readable(s))
+	    kh_stream_probe(s))
 		events |= KH_STREAM_READABLE;
 	if ((s->watch & KH_STREAM_WRITABLE) && (ready & for_write))
 		events |= KH_STREAM_WRITABLE;
@@ -262,7 +179,7 @@ static void serve(struct kh_stream *s, unsigned ready)
 		(void)kh_stream_report(s, events);
 		return;
 	}
-	rest(s);
+	kh_stream_rest(s);
 	kh_stream_update(s);
 }
 
@@ -424,143 +341,4 @@ void kh_stream_watch(struct kh_stream *s, unsigned events)
 {
 	s->watch = events & (KH_STREAM_READABLE | KH_STREAM_WRITABLE);
 	kh_stream_update(s);
-}
-
-/* ---- bytes ---- */
-
-static enum kh_io read_plain(struct kh_stream *s, void *bytes, size_t room, size_t *got)
-{
-	ssize_t n = kh_stream_raw_read(s, bytes, room);
-	if (n > 0) {
-		*got = (size_t)n;
-		return KH_IO_OK;
-	}
-	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-		return KH_IO_AGAIN;
-	if (n < 0)
-		explain(s, "read");
-	end_reading(s, n == 0 ? KH_IO_EOF : KH_IO_ERROR);
-	return s->ended;
-}
-
-static enum kh_io read_tls(struct kh_stream *s, void *bytes, size_t room, size_t *got)
-{
-	forget_errors();
-	int rc = SSL_read_ex(s->ssl, bytes, room, got);
-	if (rc == 1) {
-		s->read_blocked = false;
-		s->read_needs_write = false;
-		return KH_IO_OK;
-	}
-	*got = 0;
-	return read_stopped(s, rc);
-}
-
-static enum kh_io not_open(struct kh_stream *s)
-{
-	return s->state == STREAM_FAILED ? KH_IO_ERROR : KH_IO_AGAIN;
-}
-
-enum kh_io kh_stream_read(struct kh_stream *s, void *bytes, size_t room, size_t *got)
-{
-	*got = 0;
-	if (s->dead || room == 0)
-		return KH_IO_AGAIN;
-	if (s->state != STREAM_PLAIN && s->state != STREAM_TLS)
-		return not_open(s);
-	if (s->ended)
-		return s->ended;
-	enum kh_io io = s->state == STREAM_PLAIN ? read_plain(s, bytes, room, got)
-						 : read_tls(s, bytes, room, got);
-	kh_stream_update(s);
-	return io;
-}
-
-static enum kh_io write_plain(struct kh_stream *s, const void *bytes, size_t len, size_t *put)
-{
-	ssize_t n = kh_stream_raw_write(s, bytes, len);
-	if (n >= 0) {
-		*put = (size_t)n;
-		return KH_IO_OK;
-	}
-	if (errno == EAGAIN || errno == EWOULDBLOCK)
-		return KH_IO_AGAIN;
-	s->write_failed = true;
-	explain(s, "write");
-	return KH_IO_ERROR;
-}
-
-/* One record at a time, as many as go. */
-static enum kh_io write_tls(struct kh_stream *s, const char *bytes, size_t len, size_t *put)
-{
-	s->write_needs_read = false;
-	while (*put < len) {
-		size_t n = 0;
-		forget_errors();
-		int rc = SSL_write_ex(s->ssl, bytes + *put, len - *put, &n);
-		if (rc == 1) {
-			*put += n;
-			continue;
-		}
-		switch (SSL_get_error(s->ssl, rc)) {
-		case SSL_ERROR_WANT_READ:
-			s->write_needs_read = true;
-			break;
-		case SSL_ERROR_WANT_WRITE:
-			break;
-		default:
-			s->write_failed = true;
-			explain(s, "write");
-			ERR_clear_error();
-			return *put > 0 ? KH_IO_OK : KH_IO_ERROR;
-		}
-		return *put > 0 ? KH_IO_OK : KH_IO_AGAIN;
-	}
-	return KH_IO_OK;
-}
-
-enum kh_io kh_stream_write(struct kh_stream *s, const void *bytes, size_t len, size_t *put)
-{
-	*put = 0;
-	if (s->dead || s->write_failed || s->shut != SHUT_NO)
-		return KH_IO_ERROR;
-	if (s->state != STREAM_PLAIN && s->state != STREAM_TLS)
-		return not_open(s);
-	if (len == 0)
-		return KH_IO_OK;
-	enum kh_io io = s->state == STREAM_PLAIN ? write_plain(s, bytes, len, put)
-						 : write_tls(s, bytes, len, put);
-	kh_stream_update(s);
-	return io;
-}
-
-void kh_stream_shutdown_write(struct kh_stream *s)
-{
-	if (s->dead || s->shut != SHUT_NO || (s->state != STREAM_PLAIN && s->state != STREAM_TLS))
-		return;
-	try_shutdown(s);
-	kh_stream_update(s);
-}
-
-bool kh_stream_is_alive(struct kh_stream *s)
-{
-	char byte;
-	if (s->dead || s->ended || s->write_failed || s->shut != SHUT_NO)
-		return false;
-	if (s->state != STREAM_PLAIN && s->state != STREAM_TLS)
-		return false;
-	bool silent = recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
-		      (errno == EAGAIN || errno == EWOULDBLOCK);
-	if (s->state == STREAM_PLAIN)
-		return silent;
-	if (silent && !s->prefix && !SSL_has_pending(s->ssl))
-		return true;
-	/* Bytes are there: a ticket is no answer, anything else is one too many. */
-	s->drained = false;
-	forget_errors();
-	int rc = SSL_peek(s->ssl, &byte, 1);
-	bool quiet = rc <= 0 && read_stopped(s, rc) == KH_IO_AGAIN;
-	rest(s);
-	kh_stream_update(s);
-	return quiet;
 }

@@ -83,6 +83,14 @@ bool kh_stream_report(struct kh_stream *s, unsigned events);
 /* The stream's own error to write into; never NULL. */
 struct kh_err *kh_stream_err(struct kh_stream *s);
 
+/* Gives back memory that an idle connection does not need. */
+void kh_stream_rest(struct kh_stream *s);
+
+/* stream_io.c */
+/* Is there really something to say? A record may be half there, or hold nothing but a ticket. */
+bool kh_stream_probe(struct kh_stream *s);
+void kh_stream_try_shutdown(struct kh_stream *s);
+
 /* stream_bio.c */
 BIO *kh_stream_bio_new(struct kh_stream *s);
 /* Bytes from the prefix and the socket. Return: > 0; 0 at the end; -1 with errno. */
