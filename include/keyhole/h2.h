@@ -80,7 +80,8 @@ struct kh_h2 *kh_h2_new(const struct kh_h2_settings *settings, kh_h2_cb *cb, voi
  * answers false. No event. */
 void kh_h2_free(struct kh_h2 *h2);
 
-/* Takes all of `in`. Return: false once the connection is broken (KH_H2_ERROR was given). */
+/* Takes all of `in`. Return: false once the connection is broken (KH_H2_ERROR was given; what
+ * nghttp2 has found may come with kh_h2_drain only). */
 bool kh_h2_feed(struct kh_h2 *h2, struct kh_slice in, uint64_t now_ms);
 /* The connection ended: RESET for each open stream. */
 void kh_h2_feed_eof(struct kh_h2 *h2, const struct kh_err *err);

@@ -56,14 +56,14 @@ enum {
 	KH_LIMIT_H2_DECODED_BYTES = 4 * 64 * 1024,
 	/* CONTINUATION frames behind one HEADERS: a section that never ends (CVE-2024-27316). A
 	   head of the largest size takes 4. */
-	KH_LIMIT_H2_CONTINUATIONS = 8,
+	KH_LIMIT_H2_CONTINUATIONS = 6,
 	/* Streams that the peer gives up, or makes us reset, before they are complete, at once and
 	   a second: rapid reset (CVE-2023-44487) and its mirror (CVE-2025-8671). */
 	KH_LIMIT_H2_RESETS = 256,
 	KH_LIMIT_H2_RESETS_PER_SECOND = 64,
-	/* Frames that carry nothing (PING, SETTINGS, PRIORITY, WINDOW_UPDATE, empty DATA, unknown
-	   ones), at once and a second, beyond those that work brings with it: floods of them, and
-	   windows opened a byte at a time. */
+	/* Frames that carry nothing (PING, SETTINGS, PRIORITY, WINDOW_UPDATE, empty DATA), at once
+	   and a second, beyond those that work brings with it: floods of them, and windows opened a
+	   byte at a time. */
 	KH_LIMIT_H2_IDLE_FRAMES = 2048,
 	KH_LIMIT_H2_IDLE_FRAMES_PER_SECOND = 512,
 	/* Acknowledgements (of PING, SETTINGS) and RST_STREAM that wait to be written: a peer that

@@ -260,7 +260,8 @@ void kh_h2_goaway(struct kh_h2 *h2)
 
 void kh_h2_reset(struct kh_h2_stream *stream, uint32_t code)
 {
-	if (!stream->h2 || !stream->open || stream->reset_by_us)
+	/* After RESET its end is on its way already, and counted as the peer's doing. */
+	if (!stream->h2 || !stream->open || stream->told)
 		return;
 	stream->reset_by_us = true;
 	stream->told = true;

@@ -99,6 +99,22 @@ static ssize_t on_read_data(nghttp2_session *session, int32_t stream_id, uint8_t
 	return (ssize_t)len;
 }
 
+/* One that nobody here wanted: nghttp2 found its content to be wrong, and says so nowhere else. */
+static void on_reset_sent(struct kh_h2_stream *stream, uint32_t code)
+{
+	struct kh_h2 *h2 = stream->h2;
+	struct kh_err err = KH_ERR_INIT;
+
+	if (stream->reset_by_us)
+		return;
+	if (!kh_h2_guard_reset(h2))
+		kh_h2_fail(h2, NGHTTP2_ENHANCE_YOUR_CALM, KH_ERR_LIMIT,
+			   "too many streams that had to be reset");
+	kh_err_set(&err, kh_h2_malformed_code(h2), "%s: content that its head does not announce",
+		   h2->settings.role == KH_H2_SERVER ? "request" : "response");
+	kh_h2_tell_reset(stream, &err, code);
+}
+
 static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
 	struct kh_h2 *h2 = arg;
@@ -111,9 +127,7 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 	if (!stream)
 		return 0;
 	if (frame->hd.type == NGHTTP2_RST_STREAM) {
-		if (!stream->reset_by_us && !kh_h2_guard_reset(h2))
-			kh_h2_fail(h2, NGHTTP2_ENHANCE_YOUR_CALM, KH_ERR_LIMIT,
-				   "too many streams that had to be reset");
+		on_reset_sent(stream, frame->rst_stream.error_code);
 		return 0;
 	}
 	if (frame->hd.type == NGHTTP2_HEADERS)

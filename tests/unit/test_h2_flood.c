@@ -1,0 +1,460 @@
+/* test_h2_flood.c - what a hostile peer can make the HTTP/2 codec do is bounded (limits.h) */
+#include "h2_drive.h"
+
+#define GET ":method=GET|:scheme=https|:authority=a.example|:path=/"
+
+enum { CALM = 11, PROTOCOL = 1 };
+
+struct flood {
+	struct drive d;
+	struct kh_buf raw;
+};
+
+static void flood_init(struct flood *f)
+{
+	drive_init(&f->d, KH_H2_SERVER);
+	f->d.answers = true;
+	raw_begin(&f->raw, KH_H2_SERVER);
+}
+
+/* Return: the connection lives. */
+static bool flood_feed(struct flood *f)
+{
+	(void)drive_feed(&f->d, kh_buf_view(&f->raw), 4096);
+	drive_drain(&f->d);
+	kh_buf_clear(&f->raw);
+	return !kh_h2_error(f->d.h2);
+}
+
+/* Broken, said so, and nothing of it is left over. */
+static void flood_refused(struct flood *f, unsigned code)
+{
+	char expected[32];
+
+	assert_false(flood_feed(f));
+	snprintf(expected, sizeof(expected), "GOAWAY %u\n", code);
+	assert_non_null(strstr(kh_buf_cstr(&f->d.sent), expected));
+	assert_int_equal(f->d.counts[KH_H2_ERROR], 1);
+	assert_true(kh_h2_is_over(f->d.h2));
+	assert_non_null(kh_h2_error(f->d.h2));
+	drive_fini(&f->d);
+	kh_buf_fini(&f->raw);
+}
+
+static void flood_fine(struct flood *f)
+{
+	assert_true(flood_feed(f));
+	assert_int_equal(f->d.counts[KH_H2_ERROR], 0);
+	drive_fini(&f->d);
+	kh_buf_fini(&f->raw);
+}
+
+/* CVE-2023-44487 */
+static void test_rapid_reset(void **state)
+{
+	struct flood f;
+
+	(void)state;
+	flood_init(&f);
+	for (uint32_t i = 0; i < 2 * KH_LIMIT_H2_RESETS; i++) {
+		raw_headers(&f.raw, 2 * i + 1, END_HEADERS, GET);
+		raw_frame_u32(&f.raw, RST_STREAM, 2 * i + 1, 8);
+	}
+	flood_refused(&f, CALM);
+	/* As many as one is allowed, over and over, with time in between. */
+	flood_init(&f);
+	for (uint32_t i = 0; i < 3 * KH_LIMIT_H2_RESETS; i++) {
+		if (i % KH_LIMIT_H2_RESETS == 0) {
+			assert_true(flood_feed(&f));
+			f.d.now_ms += 1000ull * KH_LIMIT_H2_RESETS / KH_LIMIT_H2_RESETS_PER_SECOND;
+		}
+		raw_headers(&f.raw, 2 * i + 1, END_HEADERS, GET);
+		raw_frame_u32(&f.raw, RST_STREAM, 2 * i + 1, 8);
+	}
+	flood_fine(&f);
+}
+
+/* CVE-2025-8671: the peer never resets, it makes us do so. */
+static void test_resets_that_the_peer_provokes(void **state)
+{
+	static const char *const ways[] = { "malformed", "window", "length", "closed" };
+
+	(void)state;
+	for (size_t way = 0; way < sizeof(ways) / sizeof(*ways); way++) {
+		struct flood f;
+
+		flood_init(&f);
+		for (uint32_t i = 0; i < 2 * KH_LIMIT_H2_RESETS; i++) {
+			uint32_t id = 2 * i + 1;
+
+			if (way == 0) {
+				raw_headers(&f.raw, id, BOTH, GET "|X=1");
+			} else if (way == 1) {
+				raw_headers(&f.raw, id, END_HEADERS, GET);
+				raw_frame_u32(&f.raw, WINDOW_UPDATE, id, 0x7fffffff);
+			} else if (way == 2) {
+				raw_headers(&f.raw, id, END_HEADERS, GET "|content-length=1");
+				raw_data(&f.raw, id, END_STREAM, "22");
+			} else {
+				raw_headers(&f.raw, id, END_HEADERS, GET);
+				raw_headers(&f.raw, id, BOTH, ":path=/");
+			}
+			assert_true(kh_buf_len(&f.raw) > 0);
+		}
+		flood_refused(&f, CALM);
+	}
+}
+
+/* CVE-2024-27316 */
+static void test_continuations_without_end(void **state)
+{
+	struct kh_buf block;
+	struct flood f;
+
+	(void)state;
+	flood_init(&f);
+	raw_headers(&f.raw, 1, 0, GET);
+	for (int i = 0; i < 100; i++)
+		raw_frame(&f.raw, CONTINUATION, 0, 1, KH_SLICE(""));
+	flood_refused(&f, CALM);
+
+	/* A large head in some is fine. */
+	flood_init(&f);
+	raw_headers(&f.raw, 1, END_STREAM, GET);
+	kh_buf_init(&block, 1 << 20);
+	for (int i = 0; i < 4; i++) {
+		char value[10001];
+
+		memset(value, 'x', sizeof(value) - 1);
+		value[sizeof(value) - 1] = '\0';
+		kh_buf_clear(&block);
+		raw_field(&block, KH_SLICE("x-long"), kh_slice_str(value));
+		raw_frame(&f.raw, CONTINUATION, i == 3 ? END_HEADERS : 0, 1, kh_buf_view(&block));
+	}
+	kh_buf_fini(&block);
+	assert_true(flood_feed(&f));
+	assert_int_equal(f.d.counts[KH_H2_HEAD], 1);
+	flood_fine(&f);
+}
+
+static void idle_flood(void (*put)(struct kh_buf *raw, uint32_t i))
+{
+	struct flood f;
+
+	flood_init(&f);
+	for (uint32_t i = 0; i < 2 * KH_LIMIT_H2_IDLE_FRAMES; i++)
+		put(&f.raw, i);
+	flood_refused(&f, CALM);
+}
+
+static void put_ping(struct kh_buf *raw, uint32_t i)
+{
+	(void)i;
+	raw_frame(raw, PING, 0, 0, KH_SLICE("12345678"));
+}
+
+static void put_settings(struct kh_buf *raw, uint32_t i)
+{
+	(void)i;
+	raw_frame(raw, SETTINGS, 0, 0, KH_SLICE(""));
+}
+
+static void put_priority(struct kh_buf *raw, uint32_t i)
+{
+	raw_frame(raw, PRIORITY, 0, 2 * i + 1, KH_SLICE("\0\0\0\0\x10"));
+}
+
+static void put_empty_data(struct kh_buf *raw, uint32_t i)
+{
+	if (i == 0)
+		raw_headers(raw, 1, END_HEADERS, GET);
+	raw_data(raw, 1, 0, "");
+}
+
+static void put_window(struct kh_buf *raw, uint32_t i)
+{
+	(void)i;
+	raw_frame_u32(raw, WINDOW_UPDATE, 0, 1);
+}
+
+static void test_frames_that_carry_nothing(void **state)
+{
+	(void)state;
+	idle_flood(put_ping);
+	idle_flood(put_settings);
+	idle_flood(put_priority);
+	idle_flood(put_empty_data);
+	idle_flood(put_window);
+}
+
+/* A busy connection brings its own. */
+static void test_work_pays_for_pings_and_windows(void **state)
+{
+	struct flood f;
+
+	(void)state;
+	flood_init(&f);
+	for (uint32_t i = 0; i < 4 * KH_LIMIT_H2_IDLE_FRAMES; i++) {
+		raw_headers(&f.raw, 2 * i + 1, END_HEADERS, GET);
+		raw_frame(&f.raw, PING, 0, 0, KH_SLICE("12345678"));
+		raw_frame_u32(&f.raw, WINDOW_UPDATE, 2 * i + 1, 100);
+		raw_data(&f.raw, 2 * i + 1, END_STREAM, "x");
+		assert_true(flood_feed(&f));
+	}
+	assert_int_equal(f.d.counts[KH_H2_END], 4 * KH_LIMIT_H2_IDLE_FRAMES);
+	flood_fine(&f);
+}
+
+/* Who asks for answers and reads none. */
+static void test_acknowledgements_that_nobody_reads(void **state)
+{
+	struct flood f;
+	bool alive = true;
+
+	(void)state;
+	flood_init(&f);
+	for (uint32_t i = 0; i < KH_LIMIT_H2_UNSENT_FRAMES + 100; i++)
+		put_ping(&f.raw, i);
+	alive = kh_h2_feed(f.d.h2, kh_buf_view(&f.raw), 1000);
+	assert_false(alive);
+	drive_fini(&f.d);
+	kh_buf_fini(&f.raw);
+}
+
+static void put_large_head(struct kh_buf *raw, unsigned n, size_t len)
+{
+	struct kh_buf block;
+	char *value = malloc(len + 1);
+
+	assert_non_null(value);
+	memset(value, 'v', len);
+	kh_buf_init(&block, 1 << 20);
+	raw_fields(&block, KH_SLICE(GET));
+	for (unsigned i = 0; i < n; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "x-%u", i);
+		raw_field(&block, kh_slice_str(name), kh_slice_of(value, len));
+	}
+	struct kh_slice all = kh_buf_view(&block);
+	for (size_t at = 0; at < all.len; at += 16384) {
+		struct kh_slice part = kh_slice_sub(all, at, at + 16384);
+		uint8_t flags = at + 16384 >= all.len ? END_HEADERS : 0;
+
+		raw_frame(raw, at == 0 ? HEADERS : CONTINUATION,
+			  (uint8_t)(flags | (at == 0 ? END_STREAM : 0)), 1, part);
+	}
+	kh_buf_fini(&block);
+	free(value);
+}
+
+/* Answered with 431; the connection goes on. */
+static void test_a_head_past_its_caps_is_refused(void **state)
+{
+	static const struct {
+		unsigned n;
+		size_t len;
+		bool fits;
+	} cases[] = {
+		{ KH_LIMIT_FIELDS, 4, true },
+		{ KH_LIMIT_FIELDS + 1, 4, false },
+		{ 1, KH_LIMIT_FIELD_BYTES - 3, true },
+		{ 1, KH_LIMIT_FIELD_BYTES - 2, false },
+		{ 7, 9000, true },
+		{ 8, 9000, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct flood f;
+
+		flood_init(&f);
+		f.d.answers = false;
+		put_large_head(&f.raw, cases[i].n, cases[i].len);
+		assert_true(flood_feed(&f));
+		assert_int_equal(f.d.counts[KH_H2_HEAD], cases[i].fits);
+		assert_int_equal(f.d.counts[KH_H2_REFUSED], !cases[i].fits);
+		if (!cases[i].fits) {
+			assert_string_equal(kh_buf_cstr(&f.d.log),
+					    "REFUSED 1 REQUEST_HEAD_TOO_LARGE\nEND 1\n");
+			assert_true(kh_h2_put_response(f.d.owned[0], 431, NULL, 0, true));
+		}
+		flood_fine(&f);
+	}
+}
+
+/* One byte names a field of kilobytes, again and again. */
+static void test_an_hpack_bomb(void **state)
+{
+	struct kh_buf block;
+	char value[3001];
+	struct flood f;
+
+	(void)state;
+	flood_init(&f);
+	memset(value, 'v', sizeof(value) - 1);
+	value[sizeof(value) - 1] = '\0';
+	kh_buf_init(&block, 1 << 20);
+	raw_fields(&block, KH_SLICE(GET));
+	kh_buf_append_char(&block, 0x40); /* goes into the table, as its first */
+	raw_string(&block, KH_SLICE("x"));
+	raw_string(&block, kh_slice_str(value));
+	for (int i = 0; i < 10000; i++)
+		kh_buf_append_char(&block, (char)(0x80 | 62));
+	raw_frame(&f.raw, HEADERS, BOTH, 1, kh_buf_view(&block));
+	kh_buf_fini(&block);
+	flood_refused(&f, CALM);
+}
+
+/* Streams past what was allowed. */
+static void test_streams_beyond_the_setting(void **state)
+{
+	struct flood f;
+
+	(void)state;
+	flood_init(&f);
+	/* Ours, acknowledged. */
+	raw_frame(&f.raw, SETTINGS, ACK, 0, KH_SLICE(""));
+	drive_drain(&f.d);
+	for (uint32_t i = 0; i < 101; i++)
+		raw_headers(&f.raw, 2 * i + 1, END_HEADERS, GET);
+	(void)flood_feed(&f);
+	assert_int_equal(f.d.counts[KH_H2_HEAD], 100);
+	drive_fini(&f.d);
+	kh_buf_fini(&f.raw);
+}
+
+/* A peer that opens no window holds a buffer, and not more. */
+static void test_a_window_that_stays_shut(void **state)
+{
+	static char piece[16384];
+	struct flood f;
+	size_t put = 0;
+
+	(void)state;
+	flood_init(&f);
+	f.d.answers = false;
+	raw_frame(&f.raw, SETTINGS, 0, 0, KH_SLICE("\0\x04\0\0\0\0")); /* INITIAL_WINDOW_SIZE 0 */
+	for (uint32_t i = 0; i < 40; i++)
+		raw_headers(&f.raw, 2 * i + 1, BOTH, GET);
+	assert_true(flood_feed(&f));
+	for (size_t i = 0; i < f.d.n_owned; i++) {
+		assert_true(kh_h2_put_response(f.d.owned[i], 200, NULL, 0, false));
+		while (!kh_h2_is_full(f.d.owned[i])) {
+			assert_true(
+				kh_h2_put_data(f.d.owned[i], kh_slice_of(piece, sizeof(piece))));
+			put += sizeof(piece);
+		}
+		drive_drain(&f.d);
+	}
+	assert_true(put <= KH_LIMIT_H2_OUT_BYTES + 40 * sizeof(piece) + KH_LIMIT_RELAY_BYTES);
+	/* A caller who does not listen meets the cap. */
+	while (kh_h2_put_data(f.d.owned[0], kh_slice_of(piece, sizeof(piece))))
+		put += sizeof(piece);
+	assert_true(kh_h2_waiting_bytes(f.d.owned[0]) <= KH_LIMIT_RELAY_BYTES + 4 * sizeof(piece));
+	flood_fine(&f);
+}
+
+/* What breaks the connection, and with which code. */
+static void test_connection_errors(void **state)
+{
+	static const struct {
+		uint8_t type, flags;
+		uint32_t id;
+		struct kh_slice payload;
+		unsigned code;
+	} cases[] = {
+		{ DATA, 0, 0, KH_SLICE_INIT("x"), PROTOCOL },
+		{ DATA, 0, 1, KH_SLICE_INIT("x"), PROTOCOL },
+		{ HEADERS, BOTH, 0, KH_SLICE_INIT("\x82"), PROTOCOL },
+		{ HEADERS, BOTH, 2, KH_SLICE_INIT("\x82\x84\x87"), PROTOCOL },
+		{ HEADERS, BOTH, 1, KH_SLICE_INIT("\xff\xff\xff\xff\xff\xff\xff\xff"), 9 },
+		{ RST_STREAM, 0, 1, KH_SLICE_INIT("\0\0\0\x08"), PROTOCOL },
+		{ RST_STREAM, 0, 1, KH_SLICE_INIT("\0\0"), 6 },
+		{ SETTINGS, 0, 1, KH_SLICE_INIT(""), PROTOCOL },
+		{ SETTINGS, 0, 0, KH_SLICE_INIT("\0"), 6 },
+		{ SETTINGS, ACK, 0, KH_SLICE_INIT("\0\x04\0\0\0\0"), 6 },
+		{ SETTINGS, 0, 0, KH_SLICE_INIT("\0\x04\xff\xff\xff\xff"), 3 },
+		{ SETTINGS, 0, 0, KH_SLICE_INIT("\0\x05\0\0\0\x01"), PROTOCOL },
+		{ PUSH_PROMISE, END_HEADERS, 1, KH_SLICE_INIT("\0\0\0\x02"), PROTOCOL },
+		{ PING, 0, 1, KH_SLICE_INIT("12345678"), PROTOCOL },
+		{ PING, 0, 0, KH_SLICE_INIT("1"), 6 },
+		{ GOAWAY, 0, 1, KH_SLICE_INIT("\0\0\0\0\0\0\0\0"), PROTOCOL },
+		{ WINDOW_UPDATE, 0, 0, KH_SLICE_INIT("\0\0\0\0"), PROTOCOL },
+		{ WINDOW_UPDATE, 0, 0, KH_SLICE_INIT("\x7f\xff\xff\xff"), 3 },
+		{ CONTINUATION, END_HEADERS, 1, KH_SLICE_INIT(""), PROTOCOL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct flood f;
+
+		flood_init(&f);
+		raw_frame(&f.raw, cases[i].type, cases[i].flags, cases[i].id, cases[i].payload);
+		flood_refused(&f, cases[i].code);
+	}
+}
+
+static void test_a_preface_that_is_none(void **state)
+{
+	struct drive d;
+
+	(void)state;
+	drive_init(&d, KH_H2_SERVER);
+	assert_false(drive_feed(&d, KH_SLICE("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n"), 0));
+	assert_int_equal(d.counts[KH_H2_ERROR], 1);
+	drive_fini(&d);
+}
+
+static void test_a_frame_larger_than_allowed(void **state)
+{
+	static char payload[16385];
+	struct flood f;
+
+	(void)state;
+	flood_init(&f);
+	raw_headers(&f.raw, 1, END_HEADERS, GET);
+	raw_frame(&f.raw, DATA, 0, 1, kh_slice_of(payload, sizeof(payload)));
+	flood_refused(&f, 6);
+}
+
+/* More than both windows allow. */
+static void test_content_past_the_window(void **state)
+{
+	static char payload[16384];
+	struct flood f;
+
+	(void)state;
+	flood_init(&f);
+	f.d.answers = false;
+	f.d.pauses = true;
+	raw_headers(&f.raw, 1, END_HEADERS, GET);
+	for (int i = 0; i < 9; i++)
+		raw_frame(&f.raw, DATA, 0, 1, kh_slice_of(payload, sizeof(payload)));
+	(void)flood_feed(&f);
+	assert_int_equal(f.d.counts[KH_H2_RESET], 1);
+	drive_fini(&f.d);
+	kh_buf_fini(&f.raw);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rapid_reset),
+		cmocka_unit_test(test_resets_that_the_peer_provokes),
+		cmocka_unit_test(test_continuations_without_end),
+		cmocka_unit_test(test_frames_that_carry_nothing),
+		cmocka_unit_test(test_work_pays_for_pings_and_windows),
+		cmocka_unit_test(test_acknowledgements_that_nobody_reads),
+		cmocka_unit_test(test_a_head_past_its_caps_is_refused),
+		cmocka_unit_test(test_an_hpack_bomb),
+		cmocka_unit_test(test_streams_beyond_the_setting),
+		cmocka_unit_test(test_a_window_that_stays_shut),
+		cmocka_unit_test(test_connection_errors),
+		cmocka_unit_test(test_a_preface_that_is_none),
+		cmocka_unit_test(test_a_frame_larger_than_allowed),
+		cmocka_unit_test(test_content_past_the_window),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
