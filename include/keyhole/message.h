@@ -55,5 +55,8 @@ const struct kh_field *kh_message_field(const struct kh_message *message, struct
  * Authorization, Cookie …) makes the message malformed, in the codec.
  */
 bool kh_message_is_hop_field(const struct kh_message *message, const struct kh_field *field);
+/* For how many seconds the sender says that it keeps the connection without use (`Keep-Alive:
+ * timeout=5`); UINT32_MAX where it does not say. */
+uint32_t kh_message_kept_seconds(const struct kh_message *message);
 
 #endif

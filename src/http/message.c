@@ -176,6 +176,25 @@ const struct kh_field *kh_message_field(const struct kh_message *message, struct
 	return NULL;
 }
 
+uint32_t kh_message_kept_seconds(const struct kh_message *message)
+{
+	const struct kh_field *field = kh_message_field(message, KH_SLICE("Keep-Alive"));
+	struct kh_slice rest = field ? field->value : kh_slice_of(NULL, 0), element;
+	uint64_t seconds;
+
+	while (kh_list_next(&rest, &element)) {
+		size_t equals = kh_slice_find(element, '=', 0);
+		struct kh_slice name = kh_slice_trim(kh_slice_sub(element, 0, equals));
+		struct kh_slice value =
+			kh_slice_trim(kh_slice_sub(element, equals + 1, element.len));
+
+		if (kh_slice_eq_nocase(name, KH_SLICE("timeout")) &&
+		    kh_slice_to_u64(value, &seconds) && seconds < UINT32_MAX)
+			return (uint32_t)seconds;
+	}
+	return UINT32_MAX;
+}
+
 bool kh_message_is_hop_field(const struct kh_message *message, const struct kh_field *field)
 {
 	if (IS_ONE_OF(field->name, hop_fields))

@@ -72,7 +72,6 @@ struct kh_door {
 	unsigned resolving;   /* names, for its exchanges on this thread */
 	double leaf_tokens;   /* this thread's share of the sandbox's leaves */
 	uint64_t leaf_tokens_ms;
-	unsigned handshakes; /* with this sandbox, since it last resumed a session */
 };
 
 /* A connection with what waits to be written to it. */
@@ -125,8 +124,5 @@ void kh_door_left(struct kh_door *door); /* one of its connections ended */
 bool kh_door_take_place(struct kh_door *door);
 /* One more leaf for this sandbox within its rate? */
 bool kh_door_may_mint(struct kh_door *door);
-/* A session ticket for the handshake that begins? Making one takes a twentieth of a handshake, and
- * a sandbox whose clients never come back with it gets few. */
-bool kh_door_spends_ticket(struct kh_door *door);
 
 #endif

@@ -97,11 +97,27 @@ static void put_end(struct kh_up_stream *up, const struct kh_field *trailers, si
 
 /* ---- the response ---- */
 
+/* A request that meets the server's end of the connection on its way is lost, and what has content
+ * can't be sent again: so such a connection is let go before the server lets go of it. */
+static uint64_t kept_ms(const struct kh_message *response)
+{
+	enum { MARGIN_MS = 1000 };
+	uint32_t seconds = kh_message_kept_seconds(response);
+	uint64_t ms = (uint64_t)seconds * 1000;
+
+	if (seconds == UINT32_MAX)
+		return UINT64_MAX;
+	return ms > 2 * MARGIN_MS ? ms - MARGIN_MS : ms / 2;
+}
+
 /* Return: false when the exchange is over. */
 static bool take_head(struct kh_up *up, const struct kh_message *response)
 {
-	if (response->status >= 200)
-		up->reusable = response->keep_alive && response->framing != KH_FRAMING_CLOSE;
+	if (response->status >= 200) {
+		up->kept_ms = kept_ms(response);
+		up->reusable = response->keep_alive && up->kept_ms > 0 &&
+			       response->framing != KH_FRAMING_CLOSE;
+	}
 	return kh_response_head(up->only.exchange, response);
 }
 

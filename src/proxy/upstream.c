@@ -114,16 +114,23 @@ void kh_up_release(struct kh_up *up, bool keep)
 			KH_STREAM_READABLE); /* an idle one that speaks is done with */
 }
 
+static bool is_stale(const struct kh_up *up, uint64_t now_ms)
+{
+	uint64_t idle = now_ms - up->idle_since_ms;
+
+	return idle >= up->loop->gen->config->timeouts.idle_up || idle >= up->kept_ms;
+}
+
 void kh_up_tick(struct kh_loop *loop)
 {
 	uint64_t now = kh_clock_mono_ms();
-	uint32_t idle = loop->gen->config->timeouts.idle_up;
+	struct kh_node *next;
 
-	while (!kh_list_is_empty(&loop->idle_ups)) {
-		struct kh_up *up = kh_container_of(loop->idle_ups.next, struct kh_up, link);
-		if (now - up->idle_since_ms < idle)
-			break;
-		kh_up_close(up);
+	for (struct kh_node *node = loop->idle_ups.next; node != &loop->idle_ups; node = next) {
+		struct kh_up *up = kh_container_of(node, struct kh_up, link);
+		next = node->next;
+		if (is_stale(up, now))
+			kh_up_close(up);
 	}
 }
 
@@ -143,7 +150,7 @@ static struct kh_up *take_idle(struct kh_loop *loop, const struct kh_up_key *key
 		prev = node->prev;
 		if (!same_key(&up->key, key))
 			continue;
-		if (!kh_stream_is_alive(up->leg.stream)) {
+		if (is_stale(up, loop->now_ms) || !kh_stream_is_alive(up->leg.stream)) {
 			kh_up_close(up);
 			continue;
 		}

@@ -49,6 +49,7 @@ struct kh_up {
 	bool reusable; /* the response said that the connection stays open */
 	bool answered; /* a byte of this exchange's response has come */
 	uint64_t idle_since_ms;
+	uint64_t kept_ms; /* for so long the server keeps it without use, by its own word */
 };
 
 /* upstream.c: pool and making of connections */

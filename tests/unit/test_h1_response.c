@@ -305,6 +305,36 @@ static void test_an_upstream_that_goes_away(void **state)
 	}
 }
 
+static void test_how_long_a_server_keeps_its_connections(void **state)
+{
+	static const struct {
+		const char *value;
+		uint32_t seconds;
+	} cases[] = {
+		{ "timeout=5", 5 },
+		{ "timeout=5, max=100", 5 },
+		{ "max=100, timeout=5", 5 },
+		{ "Timeout = 75", 75 },
+		{ "timeout=0", 0 },
+		{ "", UINT32_MAX },
+		{ "max=3", UINT32_MAX },
+		{ "timeout", UINT32_MAX },
+		{ "timeout=", UINT32_MAX },
+		{ "timeout=-1", UINT32_MAX },
+		{ "timeout=99999999999999999999", UINT32_MAX },
+	};
+	static struct kh_message message = { .n_fields = 1 };
+
+	(void)state;
+	message.fields[0].name = KH_SLICE("keep-alive");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		message.fields[0].value = kh_slice_str(cases[i].value);
+		assert_int_equal(kh_message_kept_seconds(&message), cases[i].seconds);
+	}
+	message.n_fields = 0;
+	assert_int_equal(kh_message_kept_seconds(&message), UINT32_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -323,6 +353,7 @@ int main(void)
 		cmocka_unit_test(test_host_is_the_requests_affair),
 		cmocka_unit_test(test_caps),
 		cmocka_unit_test(test_an_upstream_that_goes_away),
+		cmocka_unit_test(test_how_long_a_server_keeps_its_connections),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
