@@ -101,6 +101,7 @@ function respond(request, response, url, what) {
 
 function start(server) {
 	server.keepAliveTimeout = Number(keepAlive || 5000);
+	server.keepAliveTimeoutBuffer = keepAlive ? 0 : 1000; // a second of grace in newer versions
 	server.on("checkContinue", (request, response) => {
 		response.writeContinue();
 		answer(request, response);

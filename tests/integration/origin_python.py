@@ -136,10 +136,10 @@ class Server(http.server.ThreadingHTTPServer):
         pass
 
 
-def run_http_server(log, cert, key):
+def run_http_server(log, cert, key, handler=Handler):
     servers = {}
     for name, tls in (("plain", None), ("tls", context(cert, key))):
-        server = Server(("127.0.0.1", 0), Handler)
+        server = Server(("127.0.0.1", 0), handler)
         server.log, server.tls = log, tls
         threading.Thread(target=server.serve_forever, daemon=True).start()
         servers[name] = server.server_address[1]

@@ -18,7 +18,7 @@ daemon off; master_process off; worker_processes 1; pid {folder}/nginx.pid;
 error_log {folder}/error.log warn;
 events {{ worker_connections 1024; }}
 http {{
-  client_max_body_size 0; server_tokens off; merge_slashes off; keepalive_requests 100000;
+  client_max_body_size 0; server_tokens off; merge_slashes off; absolute_redirect off; keepalive_requests 100000;
   client_body_buffer_size 128k; client_body_in_single_buffer on; underscores_in_headers on;
   ignore_invalid_headers off;
   client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
@@ -87,12 +87,13 @@ class Script(Origin):
 
     command = ()
     options = ()
+    env = {}
 
     def start(self):
         self.process = subprocess.Popen(
             [*self.command, self.log_path, self.cert, self.key, *self.options],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            env={"PATH": os.environ["PATH"]},
+            env={"PATH": os.environ["PATH"], **self.env},
         )  # fmt: skip
         line = self.process.stdout.readline()
         assert line, f"{self.command} did not start"
@@ -116,9 +117,9 @@ class LenientNode(Node):
 
 
 class HastyNode(Node):
-    """Lets idle connections go after a moment, as load balancers and Node by default do."""
+    """Lets idle connections go after two seconds, and says so."""
 
-    options = ("0", "60")
+    options = ("0", "2000")
 
 
 class HttpServer(Script):
@@ -127,6 +128,16 @@ class HttpServer(Script):
 
 class Aiohttp(Script):
     command = ("/usr/bin/python3", os.path.join(HERE, "origin_python.py"), "aiohttp")
+
+
+class Services(Script):
+    """git and npm's registry; the password is git's."""
+
+    def __init__(self, folder, names, password):
+        self.env = {"SERVICE_PASSWORD": password}
+        self.root = os.path.join(folder, "git")
+        self.command = ("/usr/bin/python3", os.path.join(HERE, "services.py"), self.root)
+        super().__init__(folder, names)
 
 
 class NginxOrigin(Origin):
