@@ -159,6 +159,15 @@ static bool matches_loosely(struct kh_slice pattern, struct kh_slice path)
 	return matches(pattern, path, LENIENT) || matches(pattern, path, WITHOUT_PARAMETERS);
 }
 
+bool kh_path_is_plain(struct kh_slice path)
+{
+	for (size_t i = 0; i < path.len; i++)
+		if (path.ptr[i] == '%' || path.ptr[i] == ';' ||
+		    (path.ptr[i] == '/' && i + 1 < path.len && path.ptr[i + 1] == '/'))
+			return false;
+	return true;
+}
+
 bool kh_path_matches_leniently(struct kh_slice pattern, struct kh_slice path)
 {
 	return matches(pattern, path, STRICT) || matches_loosely(pattern, path) ||

@@ -104,38 +104,54 @@ static bool covers_method(const struct kh_rule *rule, struct kh_slice method)
 	return rule->n_methods == 0;
 }
 
-/* A list, the host that is asked about, and what a decision works out once. */
+/* What a decision works out once, for all lists. */
 struct question {
 	const struct kh_policy *policy;
-	struct kh_index_host host;
 	const struct kh_request_view *request;
 	uint32_t method;
+	struct kh_host_keys host;
 };
 
-static bool covers_path(const struct kh_matcher *m, struct kh_slice path)
+/* The search behind the first star, which most patterns don't need. */
+static bool matches_exactly(const char *pattern, const struct kh_matcher *m, struct kh_slice path)
 {
-	if (!m->path)
+	size_t prefix = m->prefix_len, rest = (size_t)(m->path_len - m->prefix_len);
+	if (path.len < prefix || memcmp(pattern, path.ptr, prefix) != 0)
+		return false;
+	if (rest == 0)
+		return path.len == prefix;
+	if (rest == 2 && pattern[prefix + 1] == '*')
 		return true;
-	struct kh_slice pattern = { m->path, m->path_len };
-	return m->allow ? kh_path_matches(pattern, path) : kh_path_matches_leniently(pattern, path);
+	return kh_path_matches(kh_slice_of(pattern + prefix, rest),
+			       kh_slice_sub(path, prefix, path.len));
 }
 
-static const struct kh_rule *first_match(const struct question *q, size_t list,
-					 const struct kh_rules *rules, struct kh_slice path)
+static bool covers_path(const struct question *q, const struct kh_matcher *m, struct kh_slice path)
+{
+	if (!(m->flags & KH_ON_PATH))
+		return true;
+	const char *pattern = kh_index_path(q->policy->index, m);
+	if ((m->flags & KH_ALLOWS) || ((m->flags & KH_PLAIN_PATH) && kh_path_is_plain(path)))
+		return matches_exactly(pattern, m, path);
+	return kh_path_matches_leniently(kh_slice_of(pattern, m->path_len), path);
+}
+
+/* Return: NULL when nothing matches. */
+static const struct kh_matcher *first_match(const struct question *q, size_t list,
+					    struct kh_slice path)
 {
 	const struct kh_request_view *request = q->request;
 	struct kh_walk walk;
 	kh_walk_begin(&walk, q->policy->index, list, &q->host);
 	for (const struct kh_matcher *m; (m = kh_walk_next(&walk));) {
 		if (m->scheme != request->scheme || m->port != request->port ||
-		    (m->methods != 0 && !(m->methods & q->method)) || !covers_path(m, path))
+		    (m->methods != 0 && !(m->methods & q->method)) || !covers_path(q, m, path))
 			continue;
-		const struct kh_rule *rule = &rules->list[m->index];
 		/* Among the uncommon methods the bit does not tell. */
-		if (q->method == KH_METHOD_OTHER && !covers_method(rule, request->method))
+		if (q->method == KH_METHOD_OTHER && !covers_method(m->rule, request->method))
 			continue;
-		if (kh_rule_conditions_hold(rule, request))
-			return rule;
+		if (!(m->flags & KH_ASKS_MORE) || kh_rule_conditions_hold(m->rule, request))
+			return m;
 	}
 	return NULL;
 }
@@ -149,18 +165,19 @@ static bool same_effect(const struct kh_rule *a, const struct kh_rule *b)
 }
 
 /* One list. Return: it allows, by out->rule. */
-static bool ask(const struct question *q, size_t list, const struct kh_rules *rules,
-		struct kh_decision *out)
+static bool ask(const struct question *q, size_t list, struct kh_decision *out)
 {
-	out->rule = first_match(q, list, rules, q->request->path);
-	if (out->rule && out->rule->allow && q->request->path_slashed.ptr) {
-		const struct kh_rule *other = first_match(q, list, rules, q->request->path_slashed);
+	const struct kh_matcher *m = first_match(q, list, q->request->path);
+	if (m && (m->flags & KH_ALLOWS) && q->request->path_slashed.ptr) {
+		const struct kh_matcher *other = first_match(q, list, q->request->path_slashed);
 		/* Two readings of one path with two outcomes: nobody can say which is meant. */
-		if (!other || !other->allow || !same_effect(out->rule, other))
-			out->rule = other && !other->allow ? other : NULL;
+		bool denied = other && !(other->flags & KH_ALLOWS);
+		if (denied || !other || !same_effect(m->rule, other->rule))
+			m = denied ? other : NULL;
 	}
-	out->reason = out->rule ? KH_ERR_DENIED_BY_RULE : KH_ERR_NO_RULE;
-	return out->rule && out->rule->allow;
+	out->rule = m ? m->rule : NULL;
+	out->reason = m ? KH_ERR_DENIED_BY_RULE : KH_ERR_NO_RULE;
+	return m && (m->flags & KH_ALLOWS);
 }
 
 void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
@@ -171,15 +188,17 @@ void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 	if (tenant >= config->n_tenants || !request->host || request->host->kind == KH_HOST_NONE ||
 	    request->scheme == KH_SCHEME_NONE)
 		return;
-	struct question q = { .policy = policy,
-			      .request = request,
-			      .method = kh_method_bit(request->method) };
+	struct question q; /* of which most stays as it is */
+	q.policy = policy;
+	q.request = request;
+	q.method = kh_method_bit(request->method);
 	kh_index_find(policy->index, request->host, &q.host);
-	if (config->site.count > 0 && !ask(&q, SITE, &config->site, out)) {
+	kh_index_prefetch(policy->index, list_of(tenant), &q.host);
+	if (config->site.count > 0 && !ask(&q, SITE, out)) {
 		out->at_site = true;
 		return;
 	}
-	if (!ask(&q, list_of(tenant), &config->tenants[tenant].rules, out))
+	if (!ask(&q, list_of(tenant), out))
 		return;
 	if (out->rule->passthrough) {
 		out->reason = KH_ERR_TUNNEL_ONLY;
@@ -191,29 +210,27 @@ void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 
 /* The first rule of that scheme at this authority. */
 static const struct kh_rule *first_at(const struct kh_policy *policy, size_t list,
-				      const struct kh_rules *rules,
-				      const struct kh_index_host *host, enum kh_scheme scheme,
+				      const struct kh_host_keys *host, enum kh_scheme scheme,
 				      uint16_t port)
 {
 	struct kh_walk walk;
 	kh_walk_begin(&walk, policy->index, list, host);
 	for (const struct kh_matcher *m; (m = kh_walk_next(&walk));)
 		if (m->scheme == scheme && m->port == port)
-			return &rules->list[m->index];
+			return m->rule;
 	return NULL;
 }
 
 /* The tenant's list alone. */
 static enum kh_tunnel_kind ask_tunnel(const struct kh_policy *policy, uint16_t tenant,
-				      const struct kh_index_host *host, uint16_t port,
+				      const struct kh_host_keys *host, uint16_t port,
 				      const struct kh_rule **decided)
 {
-	const struct kh_rules *rules = &policy->config->tenants[tenant].rules;
 	const struct kh_rule *denied = NULL;
 	struct kh_walk walk;
 	kh_walk_begin(&walk, policy->index, list_of(tenant), host);
 	for (const struct kh_matcher *m; (m = kh_walk_next(&walk));) {
-		const struct kh_rule *rule = &rules->list[m->index];
+		const struct kh_rule *rule = m->rule;
 		if (m->port != port)
 			continue;
 		*decided = rule;
@@ -235,7 +252,7 @@ enum kh_tunnel_kind kh_policy_tunnel(const struct kh_policy *policy, uint16_t te
 	*out = (struct kh_decision){ .reason = KH_ERR_NO_RULE };
 	if (tenant >= config->n_tenants || host->kind == KH_HOST_NONE || port == 0)
 		return KH_TUNNEL_DENIED;
-	struct kh_index_host found;
+	struct kh_host_keys found;
 	kh_index_find(policy->index, host, &found);
 	enum kh_tunnel_kind kind = ask_tunnel(policy, tenant, &found, port, &out->rule);
 	if (kind == KH_TUNNEL_DENIED)
@@ -244,7 +261,7 @@ enum kh_tunnel_kind kh_policy_tunnel(const struct kh_policy *policy, uint16_t te
 		return kind;
 	if (config->site.count > 0) {
 		const struct kh_rule *above =
-			first_at(policy, SITE, &config->site, &found,
+			first_at(policy, SITE, &found,
 				 kind == KH_TUNNEL_RAW ? KH_SCHEME_TCP : KH_SCHEME_HTTPS, port);
 		if (!above || !above->allow || !kh_rule_covers_all(above)) {
 			out->rule = above;
@@ -258,17 +275,17 @@ enum kh_tunnel_kind kh_policy_tunnel(const struct kh_policy *policy, uint16_t te
 	return kind;
 }
 
-static bool knows(const struct kh_policy *policy, size_t list, const struct kh_rules *rules,
-		  const struct kh_index_host *host, enum kh_scheme scheme, uint16_t port)
+static bool knows(const struct kh_policy *policy, size_t list, const struct kh_host_keys *host,
+		  enum kh_scheme scheme, uint16_t port)
 {
 	struct kh_walk walk;
 	kh_walk_begin(&walk, policy->index, list, host);
 	for (const struct kh_matcher *m; (m = kh_walk_next(&walk));) {
 		if (m->scheme != scheme || m->port != port)
 			continue;
-		if (m->allow)
+		if (m->flags & KH_ALLOWS)
 			return true;
-		if (kh_rule_covers_all(&rules->list[m->index]))
+		if (kh_rule_covers_all(m->rule))
 			return false; /* nothing below it is ever asked */
 	}
 	return false;
@@ -278,13 +295,13 @@ bool kh_policy_knows_host(const struct kh_policy *policy, uint16_t tenant, enum 
 			  const struct kh_host *host, uint16_t port)
 {
 	const struct kh_config *config = policy->config;
-	struct kh_index_host found;
+	struct kh_host_keys found;
 	if (tenant >= config->n_tenants || host->kind == KH_HOST_NONE)
 		return false;
 	kh_index_find(policy->index, host, &found);
-	if (config->site.count > 0 && !knows(policy, SITE, &config->site, &found, scheme, port))
+	if (config->site.count > 0 && !knows(policy, SITE, &found, scheme, port))
 		return false;
-	return knows(policy, list_of(tenant), &config->tenants[tenant].rules, &found, scheme, port);
+	return knows(policy, list_of(tenant), &found, scheme, port);
 }
 
 /* The texts of rules that allow, up to `most`. */
@@ -315,12 +332,12 @@ size_t kh_policy_nearby(const struct kh_policy *policy, uint16_t tenant, const s
 		return 0;
 	const struct kh_rules *rules = &config->tenants[tenant].rules;
 	if (host && host->kind != KH_HOST_NONE) {
-		struct kh_index_host found;
+		struct kh_host_keys found;
 		struct kh_walk walk;
 		kh_index_find(policy->index, host, &found);
 		kh_walk_begin(&walk, policy->index, list_of(tenant), &found);
 		for (const struct kh_matcher *m; (m = kh_walk_next(&walk));)
-			if (!take_nearby(&near, &rules->list[m->index]))
+			if (!take_nearby(&near, m->rule))
 				break;
 	}
 	/* Where there are none at the same host: the list's first. */

@@ -4,17 +4,26 @@
 
 #include <keyhole/policy.h>
 
-#include "hostset.h"
+#include "hostkey.h"
 
 /* A rule as a decision looks at it: small, and beside the others of its list and host. */
 struct kh_matcher {
+	const struct kh_rule *rule;
 	uint32_t index;	  /* of the rule in its list */
 	uint32_t methods; /* bits of kh_method_bit; 0: any */
-	const char *path; /* the rule's own; NULL: any */
+	uint32_t path;	  /* in the index's texts; with KH_ON_PATH */
 	uint16_t path_len;
+	uint16_t prefix_len; /* of the path: bytes in front of the first star */
 	uint16_t port;
 	uint8_t scheme;
-	bool allow;
+	uint8_t flags;
+};
+
+enum {
+	KH_ALLOWS = 1,
+	KH_ON_PATH = 2,	   /* it looks at the path */
+	KH_PLAIN_PATH = 4, /* whose pattern has one spelling only */
+	KH_ASKS_MORE = 8,  /* conditions beside the text */
 };
 
 /* index.c: which rules of a list can concern a host, in the order of the list. */
@@ -25,24 +34,28 @@ struct kh_index *kh_index_new(const struct kh_rules *const *lists, size_t n_list
 			      struct kh_err *err);
 void kh_index_free(struct kh_index *index);
 size_t kh_index_bytes(const struct kh_index *index);
+const char *kh_index_path(const struct kh_index *index, const struct kh_matcher *matcher);
 
-/* A host as the index knows it: found once, used for each list. */
-struct kh_index_host {
-	size_t n;
-	uint32_t ids[KH_HOSTSET_MOST];
-};
+/* A host's keys in this index: worked out once, used for each list. */
 void kh_index_find(const struct kh_index *index, const struct kh_host *host,
-		   struct kh_index_host *out);
+		   struct kh_host_keys *out);
+
+/* Has what a walk through that list will look at fetched, while something else is done. */
+void kh_index_prefetch(const struct kh_index *index, size_t list, const struct kh_host_keys *keys);
+
+/* A list's patterns that match a host: one a label of the longest name, its exact pattern, "**"; an
+ * address has at most 129 ranges. */
+enum { KH_WALK_RUNS = 132 };
 
 /* Steps through the rules of one list whose host pattern matches, the first of the list first. */
 struct kh_walk {
 	size_t n;
-	struct {
+	struct kh_run {
 		const struct kh_matcher *next, *end;
-	} runs[KH_HOSTSET_MOST];
+	} runs[KH_WALK_RUNS];
 };
 void kh_walk_begin(struct kh_walk *walk, const struct kh_index *index, size_t list,
-		   const struct kh_index_host *host);
+		   const struct kh_host_keys *keys);
 /* Return: NULL at the end. */
 const struct kh_matcher *kh_walk_next(struct kh_walk *walk);
 
@@ -57,5 +70,7 @@ bool kh_rule_conditions_hold(const struct kh_rule *rule, const struct kh_request
  * don't see: escaped reserved characters, repeated slashes, a segment's parameters. For rules that
  * deny. */
 bool kh_path_matches_leniently(struct kh_slice pattern, struct kh_slice path);
+/* There is nothing in it that a lenient reading would read in another way. */
+bool kh_path_is_plain(struct kh_slice path);
 
 #endif

@@ -181,54 +181,99 @@ static void the_index_finds_what_a_look_at_every_rule_finds(void **unused)
 	}
 }
 
-/* The longest names: each label is a suffix that a rule names. */
+static struct kh_policy *one_tenant(struct kh_config *config, struct kh_tenant_config *tenant)
+{
+	*config = (struct kh_config){ .tenants = tenant, .n_tenants = 1 };
+	struct kh_policy *policy = kh_policy_compile(config, NULL);
+	assert_non_null(policy);
+	return policy;
+}
+
+static void add_rule(struct kh_tenant_config *tenant, const char *text)
+{
+	struct kh_rules *rules = &tenant->rules;
+	rules->list = reallocarray(rules->list, rules->count + 1, sizeof(*rules->list));
+	assert_non_null(rules->list);
+	assert_true(kh_rule_parse(&rules->list[rules->count], kh_slice_str(text), NULL));
+	rules->list[rules->count++].allow = true;
+}
+
+/* Return: the place of the rule that decides, -1 for none. */
+static int ask(const struct kh_policy *policy, const struct kh_tenant_config *tenant,
+	       const char *name, const char *path)
+{
+	struct kh_host host;
+	struct kh_decision decision;
+	assert_true(kh_host_parse(&host, kh_slice_str(name), NULL));
+	struct kh_request_view view = { .method = KH_SLICE("GET"),
+					.scheme = KH_SCHEME_HTTPS,
+					.host = &host,
+					.port = 443,
+					.path = kh_slice_str(path) };
+	kh_policy_decide(policy, 0, &view, &decision);
+	return decision.rule ? (int)(decision.rule - tenant->rules.list) : -1;
+}
+
+static void fini(struct kh_policy *policy, struct kh_tenant_config *tenant)
+{
+	kh_policy_unref(policy);
+	for (size_t i = 0; i < tenant->rules.count; i++)
+		kh_rule_fini(&tenant->rules.list[i]);
+	free(tenant->rules.list);
+}
+
+/* The longest names: each label is a suffix that a rule names, and they are met in order. */
 static void a_name_of_127_labels_has_its_place(void **unused)
 {
 	(void)unused;
-	char name[254] = "";
+	struct kh_tenant_config tenant = { 0 };
+	struct kh_config config;
+	char name[254] = "", text[300], path[32];
 	for (unsigned i = 0; i < 127; i++) {
 		name[2 * i] = 'a';
 		name[2 * i + 1] = i < 126 ? '.' : '\0';
 	}
-	struct kh_hostset *set = kh_hostset_new();
-	assert_non_null(set);
 	for (unsigned i = 1; i < 126; i++) {
-		struct kh_rule_host pattern = { .match = KH_MATCH_SUFFIX, .name = name + 2 * i };
-		assert_int_not_equal(kh_hostset_add(set, &pattern), KH_HOSTSET_NONE);
+		(void)snprintf(text, sizeof(text), "https://*.%s/%u", name + 2 * i, i);
+		add_rule(&tenant, text);
 	}
-	struct kh_rule_host exact = { .match = KH_MATCH_EXACT, .name = name };
-	uint32_t number = kh_hostset_add(set, &exact), out[KH_HOSTSET_MOST];
-	assert_int_equal(kh_hostset_add(set, &exact), number);
-	struct kh_host host;
-	assert_true(kh_host_parse(&host, kh_slice_str(name), NULL));
-	size_t n = kh_hostset_find(set, &host, out);
-	assert_int_equal(n, 127); /* "**", 125 suffixes, itself */
-	assert_int_equal(out[0], KH_HOSTSET_ANY);
-	assert_int_equal(out[n - 1], number);
-	kh_hostset_free(set);
+	(void)snprintf(text, sizeof(text), "https://%s/0", name);
+	add_rule(&tenant, text);
+	add_rule(&tenant, "https://**/any");
+	struct kh_policy *policy = one_tenant(&config, &tenant);
+	for (unsigned i = 1; i < 126; i++) {
+		(void)snprintf(path, sizeof(path), "/%u", i);
+		assert_int_equal(ask(policy, &tenant, name, path), i - 1);
+		assert_int_equal(ask(policy, &tenant, name + 2 * i, path), -1); /* never itself */
+	}
+	assert_int_equal(ask(policy, &tenant, name, "/0"), 125);
+	assert_int_equal(ask(policy, &tenant, name, "/any"), 126);
+	assert_int_equal(ask(policy, &tenant, name + 2, "/0"), -1);
+	fini(policy, &tenant);
 }
 
 static void every_prefix_length_has_its_place(void **unused)
 {
 	(void)unused;
-	struct kh_hostset *set = kh_hostset_new();
-	struct kh_host host;
-	assert_non_null(set);
-	assert_true(
-		kh_host_parse(&host, KH_SLICE("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"), NULL));
+	struct kh_tenant_config tenant = { 0 };
+	struct kh_config config;
+	char text[128], path[32];
 	for (unsigned bits = 0; bits <= 128; bits++) {
-		struct kh_rule_host pattern = { .match = KH_MATCH_RANGE,
-						.range = { .family = 6,
-							   .prefix_bits = (uint8_t)bits } };
-		for (unsigned i = 0; i < bits; i++)
-			pattern.range.addr[i / 8] |= (uint8_t)(0x80 >> i % 8);
-		assert_int_not_equal(kh_hostset_add(set, &pattern), KH_HOSTSET_NONE);
+		(void)snprintf(text, sizeof(text), "https://[::/%u]/%u", bits, bits);
+		add_rule(&tenant, text);
 	}
-	uint32_t out[KH_HOSTSET_MOST];
-	assert_int_equal(kh_hostset_find(set, &host, out), 130);
-	assert_true(kh_host_parse(&host, KH_SLICE("255.255.255.255"), NULL));
-	assert_int_equal(kh_hostset_find(set, &host, out), 1);
-	kh_hostset_free(set);
+	add_rule(&tenant, "https://[0.0.0.0/0]/v4");
+	struct kh_policy *policy = one_tenant(&config, &tenant);
+	for (unsigned bits = 0; bits <= 128; bits++) {
+		(void)snprintf(path, sizeof(path), "/%u", bits);
+		assert_int_equal(ask(policy, &tenant, "::", path), bits);
+		assert_int_equal(ask(policy, &tenant, "::1", path), bits < 128 ? (int)bits : -1);
+		assert_int_equal(ask(policy, &tenant, "8000::", path), bits ? -1 : 0);
+		assert_int_equal(ask(policy, &tenant, "1.2.3.4", path), -1);
+	}
+	assert_int_equal(ask(policy, &tenant, "1.2.3.4", "/v4"), 129);
+	assert_int_equal(ask(policy, &tenant, "a.example", "/v4"), -1);
+	fini(policy, &tenant);
 }
 
 int main(void)
