@@ -12,8 +12,20 @@
  *
  * `hash` is SHA-256 (hex) over the exact bytes of the line before `,"hash"`; `prev` is the hash of
  * the line before, 64 zeros in the first line.
+ *
+ * At a handover (SIGUSR2) a journal goes on in another file, a segment. Its first record is a
+ * `start` with `continues`: N, the seq N+1 and as `prev` the hash of line N of the segment before.
+ * That one is written on by the worker that drains, behind line N, a side branch of the chain; when
+ * it has ended, a `joined` record in the new segment names its last seq and hash. So each segment
+ * fixes all of the one before it.
  */
 struct kh_journal;
+
+/* The line that a segment continues. */
+struct kh_journal_base {
+	uint64_t seq; /* 0: a journal of its own */
+	uint8_t hash[32];
+};
 
 struct kh_journal_report {
 	uint64_t recovered_offset, recovered_bytes; /* the torn line that was closed, or 0, 0 */
@@ -29,6 +41,17 @@ struct kh_journal_report {
  */
 struct kh_journal *kh_journal_open(int fd, enum kh_durability durability,
 				   struct kh_journal_report *report, struct kh_err *err);
+/* The same for a segment: what is in force where no line of `base`'s journal is there yet. */
+struct kh_journal *kh_journal_open_segment(int fd, enum kh_durability durability,
+					   const struct kh_journal_base *base,
+					   struct kh_journal_report *report, struct kh_err *err);
+/*
+ * The writer of the segment on `fd` is gone, and that segment was continued by this journal from
+ * line `cut` on: closes what a death left open in it (recovered, aborted), then writes a `joined`
+ * record here. Nobody else may write to `fd` meanwhile. Where the writer ended well it reads no
+ * more than the last line. Writes to both, so it needs room. The descriptor stays the caller's.
+ */
+bool kh_journal_join(struct kh_journal *journal, int fd, uint64_t cut, struct kh_err *err);
 /* Writes a `stop` record and frees. */
 void kh_journal_close(struct kh_journal *journal);
 /* Of the last line written. Safe from any thread. */
@@ -108,8 +131,21 @@ struct kh_verify_report {
 	char head[65];	   /* hash of the last line, hex */
 	uint64_t bad_line; /* from 1; 0 when ok */
 	char problem[256]; /* "line 7: changed (its hash does not fit)" … */
+	/* A segment: the line of the one before that it continues; 0: it begins a journal. */
+	uint64_t continues;
+	char continues_hash[65];
+	/* It closes that segment: at this line. 0: no `joined` record (yet). */
+	uint64_t joined_seq;
+	char joined_hash[65];
+	bool met; /* the line that was asked for is there */
 };
 /* Return: false only when it can't be read; a broken chain is `ok` false. */
 bool kh_journal_verify(int fd, struct kh_verify_report *report, struct kh_err *err);
+/*
+ * The same for a segment that another one continues, whose report `next` is: the line that it
+ * continues must be there, and where it says what the last line is, that one must be the last.
+ */
+bool kh_segment_verify(int fd, const struct kh_verify_report *next, struct kh_verify_report *report,
+		       struct kh_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* channel.h - the closed set of messages between keeper and worker */
+/* channel.h - the closed set of messages between keeper and worker, and from keeper to keeper */
 #ifndef KEYHOLE_CHANNEL_H
 #define KEYHOLE_CHANNEL_H
 
@@ -19,7 +19,8 @@
 	X(SNAPSHOT, 1)	/* K→W fd: sealed memfd of kh_config_encode. Also at a reload */ \
 	X(LISTENERS, 2) /* K→W u32 count of fds in this message, u32 index of the first; fds in \
 			   the order of config.listeners, in as many messages as it takes */ \
-	X(JOURNAL, 3)	/* K→W fd: O_RDWR|O_APPEND, locked by the keeper */ \
+	X(JOURNAL, 3)	/* K→W fd: O_RDWR|O_APPEND, locked by the keeper; u64 seq, bytes hash of \
+			   the line that this segment continues (seq 0: none) */ \
 	X(ROOTS, 4) /* K→W fds: PEM files of trust roots (system's, then the configuration's) */ \
 	X(RESOLVER, \
 	  5) /* K→W fds: sealed copies of resolv.conf and hosts (an empty one if absent) */ \
@@ -36,7 +37,30 @@
 	  13)	       /* K→W ref, u16 index, u32 length (0: none, str why), fd of the secret */ \
 	X(DRAIN, 14)   /* K→W stop accepting, finish what runs, then say DRAINED and exit 0 */ \
 	X(DRAINED, 15) /* W→K */ \
-	X(CHECKPOINT, 16) /* W→K u64 seq, bytes head: kept for the later signing (room for it) */
+	X(CHECKPOINT, 16) /* W→K u64 seq, bytes head: kept for the later signing (room for it) */ \
+	/* A handover to another binary (SIGUSR2; keeper/handover_internal.h): */ \
+	X(HEAD_WANT, 17) /* K→W what is the journal's last line now? */ \
+	X(HEAD, 18)	 /* W→K u64 seq, bytes hash: once a question */ \
+	X(RETIRE, 19) /* K→W another process accepts: end as connections end, then as after DRAIN, \
+			 which may follow */ \
+	X(JOIN, 20)   /* K→W u64 cut, fd: the segment before, which nobody writes to any more */ \
+	X(JOINED, 21) /* W→K str why not; NULL: the journal says how it ended */ \
+	/* Between two keepers, old and new (ref of HELLO and OFFER: the protocol's version): */ \
+	X(HELLO, 32) /* N→O str version of the binary */ \
+	X(OFFER, 33) /* O→N u32 listeners, u32 secrets, u64 seq, bytes hash of the line to be \
+			continued, bytes CA certificate; fd: the journal */ \
+	X(OFFER_SOCKET, 34) /* O→N str path, u64 device, u64 inode of the name (0, 0: not ours to \
+			      remove); fd. As many as OFFER says, then */ \
+	X(OFFER_SECRET, 35) /* O→N str variable, u32 length; fd of the secret */ \
+	X(PREPARED, 36)	    /* N→O its worker is locked in and waits with its doors shut */ \
+	X(MOVE, 37)	    /* O→N the journal goes on in the new segment */ \
+	X(MOVED, 38)	    /* N→O names are exchanged */ \
+	X(OPEN, 39)	    /* O→N from here on it is yours: open the doors */ \
+	X(OPENED, 40)	    /* N→O done */ \
+	X(FAILED, 41)	    /* N→O str why; before OPEN only */ \
+	X(HURRY, 42)	    /* N→O SIGTERM came: timeouts.drain holds for you too */ \
+	X(END, 43)	    /* N→O a second one: at once */ \
+	X(GONE, 44) /* O→N my worker has ended; nobody writes to the old segment any more */
 
 enum kh_channel_type {
 #define KH_CHANNEL_ENUM(name, value) KH_CHANNEL_##name = value,

@@ -198,6 +198,7 @@ struct kh_timeouts {
 	uint32_t idle_up;   /* pooled upstream connection */
 	uint32_t stall;	    /* a body in either direction without a byte of progress */
 	uint32_t drain;	    /* after SIGTERM */
+	uint32_t handover;  /* after SIGUSR2, in the old process */
 };
 
 struct kh_config {

@@ -33,13 +33,21 @@ struct kh_keeper_options {
 	uid_t socket_uid; /* one_run as root: who owns the sandbox's socket; (uid_t)-1: nobody else
 			   */
 	gid_t socket_gid;
+	/* SIGUSR2: main's arguments, for another binary of the same path that takes over. NULL:
+	   this daemon is not handed over. */
+	char **argv;
+	bool heir; /* started by a keeper, to take over: it is on KH_KEEPER_HANDOVER_FD */
 	/* SIGHUP: reads the configuration again. NULL: it has errors, which were shown. */
 	struct kh_config *(*reload)(void *arg);
 	void *reload_arg;
 };
 
-/* Runs until SIGTERM or SIGINT (drains), or a start error; SIGHUP reloads. Return: exit status of
- * the process. */
+/* The option by which a keeper starts its successor, right behind the subcommand's name. */
+#define KH_KEEPER_HANDOVER_OPTION "--handover"
+enum { KH_KEEPER_HANDOVER_FD = 3 };
+
+/* Runs until SIGTERM or SIGINT (drains), or a start error; SIGHUP reloads, SIGUSR2 hands over to
+ * the binary that is there now. Return: exit status of the process. */
 int kh_keeper_run(struct kh_keeper_options *options);
 
 /*

@@ -72,16 +72,22 @@ struct kh_journal {
 	char head[KH_HASH_HEX + 1]; /* its hash */
 	/* Bytes at the end that are no record: the last `torn` of the file. */
 	uint64_t torn;
-	bool unended; /* the last line is whole but for its newline */
+	bool unended;  /* the last line is whole but for its newline */
+	bool stopped;  /* the last line is a `stop`, as it was found */
+	uint64_t base; /* seq of the line that this segment continues; 0: none */
 	struct kh_buf out;
 	struct kh_digest digest;
 };
 
+/* What was there, without a record of its own: `report` as far as it is known. */
+struct kh_journal *kh_journal_resume(int fd, enum kh_durability durability,
+				     const struct kh_journal_base *base,
+				     struct kh_journal_report *report, struct kh_err *err);
 /* Without a farewell: as a death would leave it. */
 void kh_journal_free(struct kh_journal *journal);
 
 /* recover.c: what an earlier life left, found from the end backwards. */
-/* Sets end, seq, head, torn and unended. */
+/* Sets end, torn, unended and stopped; seq and head where a line is there, else they stay. */
 bool kh_recover_tail(struct kh_journal *journal, struct kh_err *err);
 /* Writes an `aborted` record for each open of the last life that has no end; those above `most_ids`
  * are counted in one. */

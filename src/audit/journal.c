@@ -272,6 +272,8 @@ static bool put_start(struct kh_journal *journal, struct kh_batch *batch)
 			   KH_VERSION, (long)getpid()) &&
 	     kh_buf_printf(&body, ",\"durability\":\"%s\"",
 			   journal->durability == KH_DURABILITY_SYNCED ? "synced" : "written") &&
+	     (!journal->base || journal->seq != journal->base ||
+	      kh_buf_printf(&body, ",\"continues\":%llu", (unsigned long long)journal->base)) &&
 	     kh_batch_put(batch, kh_buf_view(&body));
 	kh_buf_fini(&body);
 	return ok;
@@ -297,11 +299,26 @@ void kh_journal_free(struct kh_journal *journal)
 	free(journal);
 }
 
-struct kh_journal *kh_journal_open(int fd, enum kh_durability durability,
-				   struct kh_journal_report *report, struct kh_err *err)
+/* Where the chain stands before the file's first line. */
+static void stand_at_base(struct kh_journal *journal, const struct kh_journal_base *base)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	memcpy(journal->head, kh_genesis_hex, sizeof(journal->head));
+	if (!base || base->seq == 0)
+		return;
+	journal->base = journal->seq = base->seq;
+	for (size_t i = 0; i < KH_HASH_BYTES; i++) {
+		journal->head[2 * i] = digits[base->hash[i] >> 4];
+		journal->head[2 * i + 1] = digits[base->hash[i] & 15];
+	}
+}
+
+struct kh_journal *kh_journal_resume(int fd, enum kh_durability durability,
+				     const struct kh_journal_base *base,
+				     struct kh_journal_report *report, struct kh_err *err)
 {
 	struct kh_journal *journal = calloc(1, sizeof(*journal));
-	struct kh_journal_report found = { 0 };
 
 	if (!journal) {
 		kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
@@ -311,14 +328,27 @@ struct kh_journal *kh_journal_open(int fd, enum kh_durability durability,
 	journal->fd = fd;
 	journal->durability = durability;
 	kh_buf_init(&journal->out, OUT_BYTES);
+	stand_at_base(journal, base);
 	if (!kh_digest_init(&journal->digest, err) || !kh_recover_tail(journal, err)) {
 		kh_journal_free(journal);
 		return NULL;
 	}
 	if (journal->torn) {
-		found.recovered_offset = journal->end - journal->torn;
-		found.recovered_bytes = journal->torn;
+		report->recovered_offset = journal->end - journal->torn;
+		report->recovered_bytes = journal->torn;
 	}
+	return journal;
+}
+
+struct kh_journal *kh_journal_open_segment(int fd, enum kh_durability durability,
+					   const struct kh_journal_base *base,
+					   struct kh_journal_report *report, struct kh_err *err)
+{
+	struct kh_journal_report found = { 0 };
+	struct kh_journal *journal = kh_journal_resume(fd, durability, base, &found, err);
+
+	if (!journal)
+		return NULL;
 	if (!kh_recover_opens(journal, KH_RECOVER_IDS, &found.aborted, err) ||
 	    !write_start(journal, err)) {
 		kh_journal_free(journal);
@@ -328,6 +358,12 @@ struct kh_journal *kh_journal_open(int fd, enum kh_durability durability,
 	if (report)
 		*report = found;
 	return journal;
+}
+
+struct kh_journal *kh_journal_open(int fd, enum kh_durability durability,
+				   struct kh_journal_report *report, struct kh_err *err)
+{
+	return kh_journal_open_segment(fd, durability, NULL, report, err);
 }
 
 void kh_journal_close(struct kh_journal *journal)

@@ -136,6 +136,7 @@ static bool find_sound_line(struct kh_journal *journal, char *chunk, uint64_t ta
 		    !read_line(journal, chunk, begin, tail - 1, &line, &ended, &sound, err))
 			return false;
 		if (sound) {
+			journal->stopped = kh_slice_eq(line.event, KH_SLICE("stop"));
 			journal->seq = line.seq;
 			memcpy(journal->head, line.hash.ptr, KH_HASH_HEX);
 			journal->torn = journal->end - tail;
@@ -172,6 +173,7 @@ static bool adopt_unended(struct kh_journal *journal, char *chunk, struct kh_err
 	if (!sound || line.seq != journal->seq + 1 ||
 	    memcmp(line.prev.ptr, journal->head, KH_HASH_HEX) != 0)
 		return true;
+	journal->stopped = kh_slice_eq(line.event, KH_SLICE("stop"));
 	journal->seq = line.seq;
 	memcpy(journal->head, line.hash.ptr, KH_HASH_HEX);
 	journal->torn = 0;
@@ -191,7 +193,6 @@ bool kh_recover_tail(struct kh_journal *journal, struct kh_err *err)
 	if (!S_ISREG(st.st_mode))
 		return kh_err_set(err, KH_ERR_CONFIG, "journal: it is not a regular file");
 	journal->end = (uint64_t)st.st_size;
-	memcpy(journal->head, kh_genesis_hex, sizeof(journal->head));
 	chunk = malloc(CHUNK_BYTES);
 	if (!chunk)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");

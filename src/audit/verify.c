@@ -22,9 +22,10 @@ struct verifier {
 	/* From `offset` on something is wrong, unless a `recovered` record explains it. */
 	bool suspect;
 	uint64_t offset, bytes;
-	struct kh_digest torn; /* of these bytes */
-	uint64_t sought;       /* seq of the line that is missing; 0: none */
-	char due[96];	       /* what was wrong, as far as a found line could explain it */
+	struct kh_digest torn;		     /* of these bytes */
+	uint64_t sought;		     /* seq of the line that is missing; 0: none */
+	const struct kh_verify_report *next; /* of the segment that continues this one, or NULL */
+	char due[96]; /* what was wrong, as far as a found line could explain it */
 };
 
 static bool is_event(const struct kh_line *line, const char *event)
@@ -32,10 +33,29 @@ static bool is_event(const struct kh_line *line, const char *event)
 	return kh_slice_eq(line->event, kh_slice_str(event));
 }
 
+/* A `joined` record speaks of the segment that this one continues. */
+static void take_joined(struct kh_verify_report *report, struct kh_slice text)
+{
+	struct kh_slice hash = kh_line_hex(text, KH_SLICE(",\"head\":\""));
+	uint64_t segment, last;
+
+	if (!kh_line_number(text, KH_SLICE(",\"segment\":"), &segment) ||
+	    segment != report->continues || hash.len == 0 ||
+	    !kh_line_number(text, KH_SLICE(",\"last_seq\":"), &last))
+		return;
+	report->joined_seq = last;
+	memcpy(report->joined_hash, hash.ptr, KH_HASH_HEX);
+}
+
 static void take_in(struct verifier *v, struct kh_slice text, const struct kh_line *line)
 {
 	struct kh_verify_report *report = v->report;
 	uint64_t id, count = 1;
+
+	if (v->next && line->seq == v->next->continues)
+		report->met = memcmp(line->hash.ptr, v->next->continues_hash, KH_HASH_HEX) == 0;
+	if (is_event(line, "joined"))
+		take_joined(report, text);
 
 	report->last_seq = line->seq;
 	memcpy(report->head, line->hash.ptr, KH_HASH_HEX);
@@ -85,6 +105,20 @@ static void accuse_place(struct verifier *v, const struct kh_line *line)
 	}
 }
 
+/* The first line of a segment: the chain goes on from what it names. */
+static void take_base(struct verifier *v, struct kh_slice text, const struct kh_line *line)
+{
+	struct kh_verify_report *report = v->report;
+	uint64_t base;
+
+	if (v->line != 1 || line->seq < 2 || !is_event(line, "start") ||
+	    !kh_line_number(text, KH_SLICE(",\"continues\":"), &base) || base != line->seq - 1)
+		return;
+	report->continues = report->last_seq = base;
+	memcpy(report->continues_hash, line->prev.ptr, KH_HASH_HEX);
+	memcpy(report->head, line->prev.ptr, KH_HASH_HEX);
+}
+
 /* Is it the line that is due? If not, what is wrong with it goes into the report. */
 static bool judge(struct verifier *v, const struct kh_lines_piece *piece)
 {
@@ -105,6 +139,7 @@ static bool judge(struct verifier *v, const struct kh_lines_piece *piece)
 			 (unsigned long long)v->line, why);
 		return false;
 	}
+	take_base(v, piece->bytes, &line);
 	if (line.seq != report->last_seq + 1 ||
 	    memcmp(line.prev.ptr, report->head, KH_HASH_HEX) != 0) {
 		accuse_place(v, &line);
@@ -204,6 +239,29 @@ static bool read_all(struct verifier *v, struct kh_lines *lines, struct kh_err *
 	return status == KH_LINES_END;
 }
 
+/* What the segment behind it says of this one. */
+static void hold_to_next(struct verifier *v)
+{
+	struct kh_verify_report *report = v->report;
+	const struct kh_verify_report *next = v->next;
+
+	if (!next || !report->ok)
+		return;
+	if (!report->met)
+		snprintf(report->problem, sizeof(report->problem),
+			 "line %llu, which the next segment continues, is not in it: a segment is "
+			 "missing, or this one was written anew or cut",
+			 (unsigned long long)next->continues);
+	else if (next->joined_seq && (report->last_seq != next->joined_seq ||
+				      memcmp(report->head, next->joined_hash, KH_HASH_HEX) != 0))
+		snprintf(report->problem, sizeof(report->problem),
+			 "it ends at seq %llu, and the next segment says at seq %llu: cut off, or "
+			 "written on",
+			 (unsigned long long)report->last_seq,
+			 (unsigned long long)next->joined_seq);
+	report->ok = report->problem[0] == '\0';
+}
+
 static void conclude(struct verifier *v)
 {
 	struct kh_verify_report *report = v->report;
@@ -215,11 +273,13 @@ static void conclude(struct verifier *v)
 	if (v->line == 0)
 		snprintf(report->problem, sizeof(report->problem),
 			 "empty: a journal has a `start` record at least");
+	hold_to_next(v);
 }
 
-bool kh_verify_within(int fd, uint32_t wait_ms, struct kh_verify_report *report, struct kh_err *err)
+static bool verify(int fd, uint32_t wait_ms, const struct kh_verify_report *next,
+		   struct kh_verify_report *report, struct kh_err *err)
 {
-	struct verifier v = { .report = report };
+	struct verifier v = { .report = report, .next = next };
 	struct kh_lines lines;
 	bool ok;
 
@@ -238,7 +298,18 @@ bool kh_verify_within(int fd, uint32_t wait_ms, struct kh_verify_report *report,
 	return ok;
 }
 
+bool kh_verify_within(int fd, uint32_t wait_ms, struct kh_verify_report *report, struct kh_err *err)
+{
+	return verify(fd, wait_ms, NULL, report, err);
+}
+
 bool kh_journal_verify(int fd, struct kh_verify_report *report, struct kh_err *err)
 {
-	return kh_verify_within(fd, WAIT_MS, report, err);
+	return verify(fd, WAIT_MS, NULL, report, err);
+}
+
+bool kh_segment_verify(int fd, const struct kh_verify_report *next, struct kh_verify_report *report,
+		       struct kh_err *err)
+{
+	return verify(fd, WAIT_MS, next, report, err);
 }

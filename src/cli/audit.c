@@ -11,6 +11,7 @@
 #include <keyhole/audit.h>
 #include <keyhole/cleanup.h>
 #include <keyhole/escape.h>
+#include <keyhole/file.h>
 
 #include "cli_internal.h"
 
@@ -21,6 +22,7 @@ static int help(FILE *out)
 	fputs("usage: keyhole audit verify [--json] FILE…\n"
 	      "       keyhole audit show [--denied] [--json] FILE…\n\n"
 	      "  verify    check every line of a journal and the chain between them\n"
+	      "            (and of the segments before it, which handovers left as FILE.N)\n"
 	      "  show      one line an exchange, for people\n\n"
 	      "  --json    one JSON object a line\n"
 	      "  --denied  only what was refused\n\n"
@@ -45,6 +47,8 @@ static void print_json(const char *name, const struct kh_verify_report *r)
 	json_object_set_new(o, "recovered", json_integer((json_int_t)r->recovered));
 	json_object_set_new(o, "aborted", json_integer((json_int_t)r->aborted));
 	json_object_set_new(o, "unclosed", json_integer((json_int_t)r->unclosed));
+	if (r->continues)
+		json_object_set_new(o, "continues", json_integer((json_int_t)r->continues));
 	json_object_set_new(o, "last_seq", json_integer((json_int_t)r->last_seq));
 	json_object_set_new(o, "head", json_string(r->head));
 	if (!r->ok) {
@@ -74,12 +78,17 @@ static void print_text(const char *name, const struct kh_verify_report *r)
 	print_count(r->aborted, "aborted by the end of a worker");
 	print_count(r->unclosed, "still open");
 	print_count(r->recovered, "torn and closed");
+	if (r->continues)
+		printf(", continues line %" PRIu64 " of the segment before%s", r->continues,
+		       r->joined_seq ? "" : " (whose end is not written yet)");
 	printf("; seq %" PRIu64 ", head %s\n", r->last_seq, r->head);
 }
 
-static int verify_file(const char *name, bool json)
+/* `next`: what was found in the segment that continues this one, or NULL. Return: a status, and
+ * the report where it is not EXIT_UNREADABLE. */
+static int verify_one(const char *name, bool json, const struct kh_verify_report *next,
+		      struct kh_verify_report *report)
 {
-	struct kh_verify_report report;
 	struct kh_err err = KH_ERR_INIT;
 	kh_auto_close int opened = -1;
 	int fd = STDIN_FILENO;
@@ -92,15 +101,55 @@ static int verify_file(const char *name, bool json)
 		}
 		fd = opened;
 	}
-	if (!kh_journal_verify(fd, &report, &err)) {
+	if (!kh_segment_verify(fd, next, report, &err)) {
 		kh_cli_complain("audit: %s: %s", kh_esc_str(name), err.text);
 		return EXIT_UNREADABLE;
 	}
 	if (json)
-		print_json(name, &report);
+		print_json(name, report);
 	else
-		print_text(name, &report);
-	return report.ok ? 0 : EXIT_BROKEN;
+		print_text(name, report);
+	return report->ok ? 0 : EXIT_BROKEN;
+}
+
+/* FILE of "FILE.000000000123": all segments of a journal are named after the one that is written.
+ */
+static size_t stem_len(const char *name)
+{
+	enum { DIGITS_LEAST = 12 };
+	size_t len = strlen(name), digits = 0;
+
+	while (digits < len && name[len - digits - 1] >= '0' && name[len - digits - 1] <= '9')
+		digits++;
+	return digits >= DIGITS_LEAST && digits < len && name[len - digits - 1] == '.'
+		       ? len - digits - 1
+		       : len;
+}
+
+/* A segment, and then what it continues, back to the journal's beginning: each must hold the line
+ * that the next one names. Where one is not there, it is missing. */
+static int verify_chain(const char *name, bool json)
+{
+	struct kh_verify_report next, report = { 0 };
+	int worst = verify_one(name, json, NULL, &report);
+
+	while (worst != EXIT_UNREADABLE && report.continues) {
+		kh_auto_free char *before =
+			kh_strf("%.*s.%012" PRIu64, (int)stem_len(name), name, report.continues);
+		int status;
+
+		if (!before || strcmp(name, "-") == 0)
+			break;
+		next = report;
+		status = verify_one(before, json, &next, &report);
+		/* Each continues a line before its own, or there would be no end to it. */
+		if (status == 0 && report.continues >= next.continues)
+			status = EXIT_BROKEN;
+		worst = status > worst ? status : worst;
+		if (report.continues >= next.continues)
+			break;
+	}
+	return worst;
 }
 
 int kh_cli_audit(int argc, char **argv)
@@ -140,7 +189,7 @@ int kh_cli_audit(int argc, char **argv)
 		return KH_EXIT_USAGE;
 	}
 	for (int i = 0; i < n; i++) {
-		int status = verify ? verify_file(argv[i], options.json)
+		int status = verify ? verify_chain(argv[i], options.json)
 				    : kh_cli_audit_show(argv[i], &options);
 
 		worst = status > worst ? status : worst;

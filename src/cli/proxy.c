@@ -20,7 +20,9 @@ static int help(void)
 	      "  -c, --config FILE  the configuration (keyhole.yaml)\n"
 	      "      --ready-fd N   write a line to descriptor N when requests are served\n"
 	      "  -h, --help         show this\n\n"
-	      "SIGHUP reads the configuration again; one with errors changes nothing. SIGTERM and\n"
+	      "SIGHUP reads the configuration again; one with errors changes nothing. SIGUSR2 "
+	      "hands\n"
+	      "over to the binary that is installed now, without a pause. SIGTERM and\n"
 	      "SIGINT finish what runs (at most timeouts.drain), a second one ends at\n"
 	      "once. Exit status: 0 after SIGTERM, 1 when it could not start, 2 for wrong "
 	      "options.\n",
@@ -61,15 +63,21 @@ int kh_cli_proxy(int argc, char **argv)
 {
 	static const struct option options[] = { { "config", required_argument, NULL, 'c' },
 						 { "ready-fd", required_argument, NULL, 'r' },
+						 { "handover", no_argument, NULL, 'o' },
 						 { "help", no_argument, NULL, 'h' },
 						 { NULL, 0, NULL, 0 } };
 	char *path = NULL;
+	bool heir = false;
 	int ready_fd = -1, option;
 	while ((option = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
 		if (option == 'h')
 			return help();
 		if (option == 'c')
 			path = optarg;
+		else if (option == 'o')
+			heir = true;
+		else if (option == 'r' && heir) /* it was for the first one's start */
+			continue;
 		else if (option != 'r' || !parse_ready_fd(optarg, &ready_fd))
 			return KH_EXIT_USAGE;
 	}
@@ -79,6 +87,8 @@ int kh_cli_proxy(int argc, char **argv)
 		return KH_EXIT_USAGE;
 	}
 	struct kh_keeper_options keeper = { .config = load(path),
+					    .argv = argv - 1, /* with the program's name */
+					    .heir = heir,
 					    .reload = reload,
 					    .reload_arg = &path,
 					    .ready_fd = -1,

@@ -360,6 +360,7 @@ const struct kh_option kh_options[] = {
 	TIMEOUT(idle_up, "60s", "a kept upstream connection without use"),
 	TIMEOUT(stall, "10m", "a body in which nothing moves"),
 	TIMEOUT(drain, "30s", "running exchanges after SIGTERM"),
+	TIMEOUT(handover, "15m", "running exchanges in the old process after SIGUSR2"),
 
 	{ .path = "limits",
 	  .type = KH_OPTION_SECTION,

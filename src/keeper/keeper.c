@@ -11,15 +11,18 @@
  * - SIGTERM, SIGINT: DRAIN, at most timeouts.drain, then SIGKILL. A second one: at once.
  * - SIGHUP: the configuration is read again and takes the place of the one in force, or
  *   nothing changes (reload.c).
+ * - SIGUSR2: another binary takes over (handover_internal.h), or nothing changes. Then this one
+ *   is what drains, for as long as timeouts.handover.
  *
  * Listeners and journal stay open here all along, so connections queue while no worker is there.
  */
 
-#include "keeper_internal.h"
+#include "handover_internal.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -53,11 +56,15 @@ struct keeper {
 	struct kh_vault vault;
 	struct kh_sockets sockets;
 	struct kh_ward ward;
+	struct kh_handover handover; /* to another process */
+	struct kh_legacy legacy;     /* from another process */
 	int signals;
 	unsigned failures;   /* workers in a row that died young */
 	uint64_t restart_ms; /* 0: none is due */
 	uint64_t asked_ms;   /* when the end was asked for */
 	uint64_t drain_ms;   /* when draining ends; 0: not draining */
+	bool reload_later;   /* SIGHUP came in a handover */
+	bool end_later;	     /* SIGTERM came when it was no longer to be called off */
 	bool has_served;
 	bool over;
 	int status;
@@ -89,6 +96,7 @@ static bool open_signals(struct keeper *k, struct kh_err *err)
 	(void)sigaddset(&set, SIGTERM);
 	(void)sigaddset(&set, SIGINT);
 	(void)sigaddset(&set, SIGHUP);
+	(void)sigaddset(&set, SIGUSR2);
 	(void)sigaddset(&set, SIGCHLD);
 	(void)signal(SIGPIPE, SIG_IGN);
 	/* An ignored SIGCHLD, which exec would pass on, makes zombies vanish with their status. */
@@ -101,6 +109,10 @@ static bool open_signals(struct keeper *k, struct kh_err *err)
 static bool open_authority(struct keeper *k, struct kh_err *err)
 {
 	const struct kh_config *config = k->config;
+	/* At a handover there is one already: none is made where the files are gone. */
+	if (k->options->heir &&
+	    (!config->ca_certificate_path || access(config->ca_certificate_path, F_OK) != 0))
+		return kh_err_set(err, KH_ERR_CONFIG, "the CA's certificate is not there");
 	k->ca = config->ca_certificate_path
 			? kh_ca_open(config->ca_certificate_path, config->ca_key_path, err)
 			: kh_ca_new(err);
@@ -108,7 +120,7 @@ static bool open_authority(struct keeper *k, struct kh_err *err)
 		return false;
 	k->ward.ca = k->ca;
 	kh_signer_init(&k->ward.signer, k->ca);
-	return true;
+	return !k->options->heir || kh_legacy_check_ca(&k->legacy, k->ca, err);
 }
 
 static void own_sockets(struct keeper *k)
@@ -120,6 +132,34 @@ static void own_sockets(struct keeper *k)
 	}
 }
 
+/* The same as at any start, with what the keeper before holds in the place of what would be opened.
+ */
+static bool open_legacy(struct keeper *k, struct kh_err *err)
+{
+	struct kh_legacy *legacy = &k->legacy;
+	if (!k->config->audit_path)
+		return kh_err_set(err, KH_ERR_CONFIG, "no journal (audit.file)");
+	if (!kh_vault_reopen(&k->vault, &legacy->vault, k->config, err) ||
+	    !open_authority(k, err) ||
+	    !kh_sockets_next(&k->sockets, &legacy->sockets, k->config, err))
+		return false;
+	k->sockets.journal = kh_segment_open(k->config->audit_path, legacy->segment, err);
+	k->ward.doors_shut = true;
+	k->ward.base = legacy->cut;
+	/* What was signed was signed up to there. */
+	k->ward.checkpoint_seq = legacy->cut.seq;
+	memcpy(k->ward.checkpoint_head, legacy->cut.hash, sizeof(k->ward.checkpoint_head));
+	return k->sockets.journal >= 0;
+}
+
+static bool open_all(struct keeper *k, struct kh_err *err)
+{
+	if (k->options->heir)
+		return open_legacy(k, err);
+	return kh_vault_open(&k->vault, k->config, k->options->one_run, err) &&
+	       open_authority(k, err) && kh_sockets_open(&k->sockets, k->config, err);
+}
+
 static bool start(struct keeper *k, struct kh_err *err)
 {
 	struct kh_config *config = k->config;
@@ -127,14 +167,12 @@ static bool start(struct keeper *k, struct kh_err *err)
 		config->log_level = KH_LOG_WARN;
 	kh_log_set_level(config->log_level);
 	own_sockets(k);
-	if (!harden(k->options, err) || !open_signals(k, err) || !kh_ward_spawn(&k->ward, err))
+	if (!harden(k->options, err) || !open_signals(k, err) ||
+	    (k->options->heir && !kh_legacy_take(&k->legacy, err)) || !kh_ward_spawn(&k->ward, err))
 		return false;
 	/* No openssl.cnf: what this program does is not for a file to change, and it costs time. */
 	(void)OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
-	if (!kh_vault_open(&k->vault, config, k->options->one_run, err) ||
-	    !open_authority(k, err) || !kh_sockets_open(&k->sockets, config, err))
-		return false;
-	return kh_ward_feed(&k->ward, err);
+	return open_all(k, err) && kh_ward_feed(&k->ward, err);
 }
 
 static bool tell_ready(struct keeper *k, struct kh_err *err)
@@ -151,9 +189,10 @@ static bool tell_ready(struct keeper *k, struct kh_err *err)
 }
 
 /* To the launcher where there is one; it says it to its user. */
-static void tell_failure(const struct keeper *k, const struct kh_err *why)
+static void tell_failure(struct keeper *k, const struct kh_err *why)
 {
 	struct kh_ready ready = { .ok = false, .error = strdup(why->text) };
+	kh_legacy_refuse(&k->legacy, why->text);
 	if (k->options->ready_fd < 0 || !ready.error ||
 	    !kh_ready_write(k->options->ready_fd, &ready, NULL))
 		kh_log_error("%s", why->text);
@@ -215,7 +254,15 @@ static void on_worker_end(struct keeper *k, pid_t pid, int status)
 		bool drained = WIFEXITED(status) && WEXITSTATUS(status) == KH_WORKER_EXIT_DRAINED;
 		if (!k->ward.drained && !drained)
 			say_how_it_ended(k, pid, status);
-		stop(k, 0);
+		/* The process before is still at it: its time is no longer than ours. */
+		if (k->legacy.state != KH_LEGACY_OURS)
+			stop(k, k->status);
+		return;
+	}
+	if (kh_legacy_is_pending(&k->legacy)) {
+		say_how_it_ended(k, pid, status);
+		kh_legacy_refuse(&k->legacy, "its worker could not start");
+		stop(k, 1);
 		return;
 	}
 	if (is_hopeless(k, status)) {
@@ -260,6 +307,11 @@ static void note_serving(struct keeper *k)
 	if (k->has_served || !k->ward.serving_ms)
 		return;
 	k->has_served = true;
+	if (k->legacy.state == KH_LEGACY_OFFERED) {
+		k->legacy.state = KH_LEGACY_PREPARED;
+		(void)kh_legacy_say(&k->legacy, KH_CHANNEL_PREPARED, NULL);
+		return;
+	}
 	kh_notify("READY=1");
 	kh_log_info("serving (worker %ld, secrets in %s)", (long)k->ward.pid, kh_secret_backing());
 	if (k->options->serving_fd >= 0)
@@ -271,6 +323,7 @@ static void note_serving(struct keeper *k)
 
 static void drain(struct keeper *k)
 {
+	struct kh_err err = KH_ERR_INIT;
 	k->asked_ms = kh_clock_mono_ms();
 	k->drain_ms = k->asked_ms + k->config->timeouts.drain;
 	k->restart_ms = 0;
@@ -278,8 +331,27 @@ static void drain(struct keeper *k)
 	kh_log_info("draining");
 	kh_ward_drain(&k->ward);
 	kh_sockets_shut(&k->sockets);
-	if (k->ward.state == KH_WARD_NONE)
+	if (k->legacy.state == KH_LEGACY_OURS)
+		(void)kh_legacy_say(&k->legacy, KH_CHANNEL_HURRY, &err);
+	else if (k->ward.state == KH_WARD_NONE)
 		stop(k, 0);
+}
+
+/* After a handover: this one only finishes what it has, from now on as after SIGTERM. */
+static void hurry(struct keeper *k)
+{
+	k->asked_ms = kh_clock_mono_ms();
+	if (k->drain_ms > k->asked_ms + k->config->timeouts.drain)
+		k->drain_ms = k->asked_ms + k->config->timeouts.drain;
+	kh_log_info("draining");
+	kh_ward_drain(&k->ward);
+}
+
+static void end_now(struct keeper *k)
+{
+	if (k->legacy.state == KH_LEGACY_OURS)
+		(void)kh_legacy_say(&k->legacy, KH_CHANNEL_END, NULL);
+	stop(k, k->status);
 }
 
 /* A bad file changes nothing, and is said loudly. */
@@ -306,16 +378,68 @@ static void reload(struct keeper *k)
 	kh_notify("READY=1");
 }
 
+static void terminate(struct keeper *k)
+{
+	if (kh_legacy_is_pending(&k->legacy)) {
+		kh_legacy_refuse(&k->legacy, "it was told to end");
+		stop(k, 1);
+		return;
+	}
+	if (k->handover.state == KH_HANDOVER_OPENING) {
+		k->end_later = true;
+		return;
+	}
+	if (kh_handover_is_under_way(&k->handover)) {
+		kh_handover_call_off(&k->handover);
+		kh_log_warn("handover: called off by SIGTERM");
+	}
+	if (k->drain_ms && k->asked_ms) {
+		if (kh_clock_mono_ms() - k->asked_ms >= SAME_REQUEST_MS)
+			end_now(k);
+	} else if (k->drain_ms) {
+		hurry(k);
+	} else {
+		drain(k);
+	}
+}
+
+static void hang_up(struct keeper *k)
+{
+	if (k->handover.state == KH_HANDOVER_OVER)
+		kh_log_warn("reload: process %ld has taken over: ask that one",
+			    (long)k->handover.pid);
+	else if (kh_handover_is_under_way(&k->handover) || kh_legacy_is_pending(&k->legacy))
+		k->reload_later = true;
+	else
+		reload(k);
+}
+
+static void hand_over(struct keeper *k)
+{
+	struct kh_err err = KH_ERR_INIT;
+	bool ok = false;
+	if (k->drain_ms && k->handover.state != KH_HANDOVER_OVER)
+		kh_err_set(&err, KH_ERR_CONFIG, "not while draining");
+	else if (kh_legacy_is_pending(&k->legacy))
+		kh_err_set(&err, KH_ERR_CONFIG, "this process is taking over just now");
+	else if (k->legacy.state != KH_LEGACY_NONE)
+		kh_err_set(&err, KH_ERR_CONFIG,
+			   "the process before this one still finishes its exchanges (wait, or "
+			   "send SIGTERM to that one)");
+	else
+		ok = kh_handover_begin(&k->handover, &err);
+	if (!ok)
+		kh_log_warn("handover: not now: %s", err.text);
+}
+
 static void on_signal(struct keeper *k, uint32_t sig)
 {
-	if (sig == SIGHUP) {
-		reload(k);
-	} else if (sig == SIGTERM || sig == SIGINT) {
-		if (!k->drain_ms)
-			drain(k);
-		else if (kh_clock_mono_ms() - k->asked_ms >= SAME_REQUEST_MS)
-			stop(k, 0);
-	}
+	if (sig == SIGHUP)
+		hang_up(k);
+	else if (sig == SIGUSR2)
+		hand_over(k);
+	else if (sig == SIGTERM || sig == SIGINT)
+		terminate(k);
 }
 
 static void read_signals(struct keeper *k)
@@ -325,18 +449,23 @@ static void read_signals(struct keeper *k)
 		on_signal(k, info.ssi_signo);
 }
 
-/* When time alone makes something happen; 0: never. */
+/* When time alone makes something happen to the worker; 0: never. */
 static uint64_t next_deadline(const struct keeper *k)
 {
 	if (k->ward.state == KH_WARD_NONE)
-		return k->restart_ms;
+		return k->drain_ms ? k->drain_ms : k->restart_ms;
 	if (k->ward.state == KH_WARD_STARTING)
 		return k->ward.started_ms + START_MS;
-	return k->drain_ms;
+	/* A condemned worker has none: its SIGCHLD comes. */
+	return k->ward.state == KH_WARD_CONDEMNED ? 0 : k->drain_ms;
 }
 
 static void on_deadline(struct keeper *k)
 {
+	if (k->ward.state == KH_WARD_NONE && k->drain_ms) {
+		end_now(k);
+		return;
+	}
 	if (k->ward.state == KH_WARD_NONE) {
 		start_next(k);
 		return;
@@ -344,8 +473,144 @@ static void on_deadline(struct keeper *k)
 	if (k->ward.state == KH_WARD_STARTING)
 		kh_log_error("worker %ld does not get ready: it is killed", (long)k->ward.pid);
 	else if (k->ward.state == KH_WARD_DRAINING)
-		kh_log_warn("what still ran at the end of timeouts.drain is cut off");
+		kh_log_warn("what still ran at the end of %s is cut off",
+			    k->handover.state == KH_HANDOVER_OVER && !k->asked_ms
+				    ? "timeouts.handover"
+				    : "timeouts.drain");
 	kh_ward_condemn(&k->ward);
+}
+
+/* --- a handover ------------------------------------------------------------------------------- */
+
+/* From here on this process only finishes what it has. */
+static void handed_over(struct keeper *k)
+{
+	char state[128];
+	uint64_t now = kh_clock_mono_ms();
+	(void)snprintf(state, sizeof(state), "MAINPID=%ld\nSTATUS=serving, after a handover",
+		       (long)k->handover.pid);
+	kh_notify(state);
+	kh_log_info("handover: process %ld has taken over", (long)k->handover.pid);
+	kh_sockets_forget(&k->sockets);
+	k->drain_ms = now + k->config->timeouts.handover;
+	k->restart_ms = 0;
+	if (k->reload_later)
+		(void)kill(k->handover.pid, SIGHUP);
+	if (k->end_later)
+		(void)kill(k->handover.pid, SIGTERM);
+	if (k->ward.state == KH_WARD_NONE)
+		stop(k, 0);
+	else if (k->end_later)
+		hurry(k);
+	else
+		kh_ward_retire(&k->ward);
+}
+
+static void handover_failed(struct keeper *k, const struct kh_err *why)
+{
+	char state[KH_ERR_TEXT_BYTES + 64];
+	kh_log_error("handover failed: %s: nothing changes, this process goes on", why->text);
+	(void)snprintf(state, sizeof(state), "STATUS=serving; a handover failed: %s", why->text);
+	kh_notify(state);
+	if (k->reload_later)
+		reload(k);
+	k->reload_later = false;
+}
+
+/* It was the daemon for a moment, and its supervisor has not heard of it. */
+static void handover_lost(struct keeper *k, const struct kh_err *why)
+{
+	kh_log_error("handover: %s, when it had just taken over: this one ends as well", why->text);
+	kh_sockets_forget(&k->sockets);
+	k->status = 1;
+	k->drain_ms = kh_clock_mono_ms() + k->config->timeouts.drain;
+	k->restart_ms = 0;
+	kh_ward_drain(&k->ward);
+	if (k->ward.state == KH_WARD_NONE)
+		stop(k, 1);
+}
+
+static void on_handover(struct keeper *k)
+{
+	struct kh_err err = KH_ERR_INIT;
+	switch (kh_handover_turn(&k->handover, &err)) {
+	case KH_HANDOVER_NO_NEWS:
+		break;
+	case KH_HANDOVER_FAILED:
+		handover_failed(k, &err);
+		break;
+	case KH_HANDOVER_DONE:
+		handed_over(k);
+		break;
+	case KH_HANDOVER_LOST:
+		handover_lost(k, &err);
+		break;
+	case KH_HANDOVER_HURRY:
+		hurry(k);
+		break;
+	case KH_HANDOVER_END:
+		end_now(k);
+		break;
+	}
+}
+
+static void move_journal(struct keeper *k)
+{
+	struct kh_err err = KH_ERR_INIT;
+	if (kh_segment_move(k->config->audit_path, k->legacy.segment, k->legacy.cut.seq, &err)) {
+		k->legacy.state = KH_LEGACY_MOVED;
+		(void)kh_legacy_say(&k->legacy, KH_CHANNEL_MOVED, NULL);
+		return;
+	}
+	kh_log_error("handover: %s", err.text);
+	kh_legacy_refuse(&k->legacy, err.text);
+	stop(k, 1);
+}
+
+static void open_doors(struct keeper *k)
+{
+	k->legacy.state = KH_LEGACY_OURS;
+	kh_sockets_adopt(&k->sockets, &k->legacy.sockets);
+	k->ward.doors_shut = false;
+	k->ward.generation++;
+	kh_ward_reload(&k->ward);
+	(void)kh_legacy_say(&k->legacy, KH_CHANNEL_OPENED, NULL);
+	kh_log_info("serving (worker %ld, secrets in %s), after a handover", (long)k->ward.pid,
+		    kh_secret_backing());
+	if (k->reload_later)
+		reload(k);
+	k->reload_later = false;
+}
+
+static void on_legacy(struct keeper *k)
+{
+	enum { JOIN_AGAIN_MS = 10 * 1000 };
+	struct kh_legacy *legacy = &k->legacy;
+	switch (kh_legacy_turn(legacy)) {
+	case KH_LEGACY_NO_NEWS:
+		break;
+	case KH_LEGACY_MOVE:
+		move_journal(k);
+		break;
+	case KH_LEGACY_OPEN:
+		open_doors(k);
+		break;
+	case KH_LEGACY_CALLED_OFF:
+		kh_log_error("handover: called off by the process before");
+		stop(k, 1);
+		break;
+	}
+	if (legacy->state != KH_LEGACY_ENDING)
+		return;
+	if (k->drain_ms && k->ward.state == KH_WARD_NONE)
+		stop(k, k->status);
+	if (k->ward.join == KH_WARD_JOINED) {
+		kh_legacy_fini(legacy);
+	} else if (k->ward.join == KH_WARD_JOIN_NONE && k->ward.state == KH_WARD_SERVING &&
+		   kh_clock_mono_ms() >= legacy->join_ms) {
+		legacy->join_ms = kh_clock_mono_ms() + JOIN_AGAIN_MS;
+		kh_ward_join(&k->ward, legacy->segment, legacy->cut.seq);
+	}
 }
 
 static int poll_timeout(uint64_t deadline)
@@ -356,16 +621,30 @@ static int poll_timeout(uint64_t deadline)
 	return deadline > now ? (int)(deadline - now) : 0;
 }
 
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+	return a && (!b || a < b) ? a : b;
+}
+
+static uint64_t first_deadline(const struct keeper *k)
+{
+	bool joins = k->legacy.state == KH_LEGACY_ENDING && k->ward.state == KH_WARD_SERVING &&
+		     k->ward.join == KH_WARD_JOIN_NONE;
+	return sooner(sooner(next_deadline(k), k->handover.deadline_ms),
+		      joins ? k->legacy.join_ms : 0);
+}
+
 static void turn(struct keeper *k)
 {
 	bool listening = k->ward.state != KH_WARD_NONE && k->ward.state != KH_WARD_CONDEMNED;
-	struct pollfd fds[2] = {
+	struct pollfd fds[4] = {
 		{ .fd = k->signals, .events = POLLIN },
 		{ .fd = listening ? k->ward.channel.fd : -1, .events = POLLIN },
+		{ .fd = k->handover.channel.fd, .events = POLLIN },
+		{ .fd = k->legacy.channel.fd, .events = POLLIN },
 	};
-	/* A condemned worker has no deadline: its SIGCHLD comes. */
-	uint64_t deadline = k->ward.state == KH_WARD_CONDEMNED ? 0 : next_deadline(k);
-	int n = poll(fds, 2, poll_timeout(deadline));
+	uint64_t deadline = next_deadline(k);
+	int n = poll(fds, 4, poll_timeout(first_deadline(k)));
 	if (n < 0 && errno != EINTR) {
 		kh_log_error("poll: %s", strerror(errno));
 		stop(k, 1);
@@ -376,9 +655,24 @@ static void turn(struct keeper *k)
 	note_serving(k);
 	if (n > 0 && fds[0].revents)
 		read_signals(k);
+	on_handover(k);
+	on_legacy(k);
 	reap(k);
 	if (!k->over && deadline && kh_clock_mono_ms() >= deadline && deadline == next_deadline(k))
 		on_deadline(k);
+}
+
+static void close_sockets(struct keeper *k)
+{
+	/* What is another process's is left as it is. */
+	if (k->handover.state >= KH_HANDOVER_OPENING)
+		kh_sockets_forget(&k->sockets);
+	if (!kh_legacy_is_pending(&k->legacy)) {
+		kh_sockets_close(&k->sockets);
+		return;
+	}
+	if (k->sockets.listening)
+		kh_sockets_drop_next(&k->sockets, &k->legacy.sockets);
 }
 
 static void finish(struct keeper *k)
@@ -386,7 +680,9 @@ static void finish(struct keeper *k)
 	int status;
 	kh_ward_condemn(&k->ward);
 	(void)kh_ward_reap(&k->ward, true, &status);
-	kh_sockets_close(&k->sockets);
+	kh_handover_fini(&k->handover);
+	close_sockets(k);
+	kh_legacy_fini(&k->legacy);
 	kh_vault_close(&k->vault);
 	kh_signer_fini(&k->ward.signer);
 	kh_ca_free(k->ca);
@@ -405,6 +701,15 @@ int kh_keeper_run(struct kh_keeper_options *options)
 				   .sockets = &k.sockets,
 				   .pid = -1,
 				   .channel = { .fd = -1 } };
+	k.handover = (struct kh_handover){ .argv = options->one_run ? NULL : options->argv,
+					   .ward = &k.ward,
+					   .vault = &k.vault,
+					   .sockets = &k.sockets,
+					   .pid = -1,
+					   .channel = { .fd = -1 } };
+	k.legacy = (struct kh_legacy){ .channel = { .fd = -1 },
+				       .sockets = { .journal = -1 },
+				       .segment = -1 };
 	k.vault.config = k.config;
 	k.sockets = (struct kh_sockets){ .config = k.config, .journal = -1 };
 	if (!start(&k, &err) || !tell_ready(&k, &err)) {

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include <keyhole/audit.h>
 #include <keyhole/authority.h>
 #include <keyhole/channel.h>
 #include <keyhole/config.h>
@@ -69,6 +70,16 @@ bool kh_sockets_open(struct kh_sockets *sockets, const struct kh_config *config,
 /* One of them. */
 bool kh_sockets_listen(struct kh_listening *l, const struct kh_listener_config *config,
 		       struct kh_err *err);
+/* Of the next configuration: what both have is borrowed from `now`, the rest is opened beside it.
+ * Then either of the other two. */
+bool kh_sockets_next(struct kh_sockets *next, const struct kh_sockets *now,
+		     const struct kh_config *config, struct kh_err *err);
+/* Takes back what kh_sockets_next opened. */
+void kh_sockets_drop_next(struct kh_sockets *next, const struct kh_sockets *now);
+/* `next` owns them all (and the journal, where `now` has one); `now` is closed. */
+void kh_sockets_adopt(struct kh_sockets *next, struct kh_sockets *now);
+/* They are another process's: stops listening, leaves the names. */
+void kh_sockets_forget(struct kh_sockets *sockets);
 /* Stops listening and takes the names away, where they are still ours. */
 void kh_sockets_shut(struct kh_sockets *sockets);
 void kh_sockets_close(struct kh_sockets *sockets);
@@ -127,9 +138,20 @@ struct kh_ward {
 	struct kh_channel channel;
 	uint64_t started_ms, serving_ms; /* of this worker; serving_ms 0: not yet */
 	bool drained;
+	bool retired; /* RETIRE was sent, DRAIN may follow */
+	/* At a handover: the doors are not opened yet; what the journal continues. */
+	bool doors_shut;
+	struct kh_journal_base base;
+	/* HEAD: asked for, and the answer. */
+	bool head_asked, head_known;
+	struct kh_journal_base head;
+	/* JOIN: asked for, and the answer. */
+	enum kh_ward_join { KH_WARD_JOIN_NONE = 0, KH_WARD_JOIN_ASKED, KH_WARD_JOINED } join;
 	/* The last one that was told, kept for signing. */
 	uint64_t checkpoint_seq;
 	char checkpoint_head[32];
+	/* Another keeper signs from now on: what is told is no longer kept. */
+	bool frozen;
 };
 
 /* The process alone, so that it can start while the keeper prepares what it needs. */
@@ -141,6 +163,12 @@ void kh_ward_receive(struct kh_ward *ward);
 /* The configuration is another one now. A worker that can't be told is condemned. */
 void kh_ward_reload(struct kh_ward *ward);
 void kh_ward_drain(struct kh_ward *ward);
+/* Another process accepts from now on: it ends as its connections end. */
+void kh_ward_retire(struct kh_ward *ward);
+/* Asks for the journal's last line. Return: false when no worker serves. */
+bool kh_ward_ask_head(struct kh_ward *ward);
+/* Asks it to write how the segment before ended; `join` says how far that is. */
+void kh_ward_join(struct kh_ward *ward, int segment, uint64_t cut);
 void kh_ward_condemn(struct kh_ward *ward);
 /* Return: true when the process has ended; *status is waitpid's, and the state is NONE. */
 bool kh_ward_reap(struct kh_ward *ward, bool wait, int *status);

@@ -13,6 +13,7 @@
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/listener.h>
+#include <keyhole/log.h>
 
 /*
  * Two locks on the journal. flock() belongs to the open file, which the worker shares: the journal
@@ -145,4 +146,73 @@ void kh_sockets_close(struct kh_sockets *sockets)
 	if (sockets->journal >= 0)
 		(void)close(sockets->journal);
 	sockets->journal = -1;
+}
+
+void kh_sockets_forget(struct kh_sockets *sockets)
+{
+	for (size_t i = 0; i < sockets->count; i++)
+		sockets->listening[i].ino = 0; /* no file has that one */
+	kh_sockets_shut(sockets);
+}
+
+/* --- another configuration, another process -----------------------------------------------------
+ */
+
+static size_t find_listener(const struct kh_config *config, const char *path)
+{
+	size_t i = 0;
+
+	while (i < config->n_listeners && strcmp(config->listeners[i].unix_path, path) != 0)
+		i++;
+	return i;
+}
+
+bool kh_sockets_next(struct kh_sockets *next, const struct kh_sockets *now,
+		     const struct kh_config *config, struct kh_err *err)
+{
+	*next = (struct kh_sockets){ .config = config, .journal = -1 };
+	if (config->n_listeners == 0)
+		return kh_err_set(err, KH_ERR_CONFIG,
+				  "nothing to listen on (give `listen:` at least one entry)");
+	next->listening = calloc(config->n_listeners, sizeof(*next->listening));
+	if (!next->listening)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "listeners: no memory");
+	for (; next->count < config->n_listeners; next->count++) {
+		const struct kh_listener_config *listener = &config->listeners[next->count];
+		size_t before = find_listener(now->config, listener->unix_path);
+		if (before < now->count)
+			next->listening[next->count] = now->listening[before];
+		else if (!kh_sockets_listen(&next->listening[next->count], listener, err))
+			return false;
+	}
+	return true;
+}
+
+void kh_sockets_drop_next(struct kh_sockets *next, const struct kh_sockets *now)
+{
+	for (size_t i = 0; i < next->count; i++)
+		if (find_listener(now->config, next->config->listeners[i].unix_path) < now->count)
+			next->listening[i].fd = -1;
+	kh_sockets_close(next);
+}
+
+void kh_sockets_adopt(struct kh_sockets *next, struct kh_sockets *now)
+{
+	for (size_t i = 0; i < now->count; i++) {
+		size_t after = find_listener(next->config, now->config->listeners[i].unix_path);
+		if (after < next->count)
+			now->listening[i].fd = -1;
+	}
+	for (size_t i = 0; i < next->count; i++) {
+		const struct kh_listener_config *listener = &next->config->listeners[i];
+		if (chmod(listener->unix_path, listener->mode) != 0 ||
+		    (listener->owner != (uid_t)-1 &&
+		     lchown(listener->unix_path, listener->owner, listener->group) != 0))
+			kh_log_warn("mode or owner of %s could not be set",
+				    kh_esc_str(listener->unix_path));
+	}
+	if (now->journal >= 0)
+		next->journal = now->journal;
+	now->journal = -1;
+	kh_sockets_close(now);
 }

@@ -12,10 +12,15 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include <keyhole/cleanup.h>
 #include <keyhole/worker.h>
+
+#include "handover_internal.h"
 
 /* Close-on-exec of all above; old kernels have no close_range, then each is asked. */
 static bool shut_above(int last)
@@ -47,6 +52,8 @@ static void default_signals(void)
 	(void)sigemptyset(&none);
 	for (int sig = 1; sig < NSIG; sig++)
 		(void)signal(sig, SIG_DFL);
+	/* Meant for the keeper, and sent to all processes of a unit at once. */
+	(void)signal(SIGUSR2, SIG_IGN);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
@@ -71,5 +78,55 @@ pid_t kh_spawn_worker(int channel, struct kh_err *err)
 		child(channel, keeper);
 	if (pid < 0)
 		kh_err_sys(err, KH_ERR_SYSTEM, errno, "starting a worker");
+	return pid;
+}
+
+/* --- another keeper --------------------------------------------------------------------------- */
+
+/* The arguments of main, with the option behind the subcommand's name. */
+static char **heirs_arguments(char **argv)
+{
+	static char option[] = KH_KEEPER_HANDOVER_OPTION;
+	size_t n = 0, to = 0;
+	while (argv[n])
+		n++;
+	char **out = calloc(n + 2, sizeof(*out));
+	for (size_t i = 0; out && i < n; i++) {
+		if (i == 2)
+			out[to++] = option;
+		if (strcmp(argv[i], option) != 0)
+			out[to++] = argv[i];
+	}
+	return out;
+}
+
+/* The path stands for whatever file is there now. Until it has a loop of its own, the signals that
+ * are meant for its predecessor do not end it. Its environment is ours: the values of secrets are
+ * overwritten in it. */
+__attribute__((noreturn)) static void become_heir(int channel, const char *path, char **argv)
+{
+	default_signals();
+	(void)signal(SIGHUP, SIG_IGN);
+	int high = fcntl(channel, F_DUPFD_CLOEXEC, KH_KEEPER_HANDOVER_FD + 1);
+	if (high >= 0 && dup2(high, KH_KEEPER_HANDOVER_FD) >= 0 &&
+	    shut_above(KH_KEEPER_HANDOVER_FD))
+		(void)execve(path, argv, environ);
+	_exit(KH_WORKER_EXIT_NO_EXEC);
+}
+
+pid_t kh_spawn_heir(int channel, char **argv, struct kh_err *err)
+{
+	/* As execve was given it; argv[0] can be anything, and /proc/self/exe is the old file. */
+	const char *path = (const char *)getauxval(AT_EXECFN); // NOLINT(performance-no-int-to-ptr)
+	kh_auto_free char **arguments = heirs_arguments(argv);
+	if (!path || !arguments) {
+		kh_err_set(err, KH_ERR_SYSTEM, "the path of this program is not known");
+		return -1;
+	}
+	pid_t pid = fork();
+	if (pid == 0)
+		become_heir(channel, path, arguments);
+	if (pid < 0)
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "starting %s", path);
 	return pid;
 }

@@ -4,7 +4,7 @@
  * States: NONE → STARTING → SERVING → DRAINING → NONE, and from each of them CONDEMNED → NONE. Only
  * kh_ward_reap leads back to NONE: a process is forgotten when it is known to be gone.
  *
- * The worker may have been taken over. It is asked nothing; what it says is one of six messages,
+ * The worker may have been taken over. It is asked nothing; what it says is one of eight messages,
  * each allowed in certain states only, with a body that fits exactly and no descriptor. Anything
  * else condemns it. An answer that can't be sent condemns it too: the channel's sending times out,
  * so a worker that stops reading can't hold the keeper up.
@@ -20,6 +20,7 @@
 
 #include <keyhole/cleanup.h>
 #include <keyhole/clock.h>
+#include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/limits.h>
 #include <keyhole/log.h>
@@ -53,6 +54,10 @@ bool kh_ward_spawn(struct kh_ward *ward, struct kh_err *err)
 	ward->started_ms = kh_clock_mono_ms();
 	ward->serving_ms = 0;
 	ward->drained = false;
+	ward->retired = false;
+	ward->head_asked = false;
+	if (ward->join == KH_WARD_JOIN_ASKED)
+		ward->join = KH_WARD_JOIN_NONE;
 	return true;
 }
 
@@ -99,7 +104,10 @@ static bool feed_snapshot(struct kh_ward *ward, struct kh_err *err)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf bytes;
 	kh_buf_init(&bytes, SNAPSHOT_BYTES);
-	if (!kh_config_encode(ward->config, &bytes))
+	struct kh_config seen = *ward->config;
+	if (ward->doors_shut)
+		seen.n_listeners = 0;
+	if (!kh_config_encode(&seen, &bytes))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "the configuration's snapshot: no memory");
 	kh_auto_close int fd = kh_file_sealed("keyhole-snapshot", kh_buf_view(&bytes), err);
 	return fd >= 0 && kh_channel_send(&ward->channel, KH_CHANNEL_SNAPSHOT, ward->generation,
@@ -109,6 +117,8 @@ static bool feed_snapshot(struct kh_ward *ward, struct kh_err *err)
 static bool feed_listeners(struct kh_ward *ward, struct kh_err *err)
 {
 	const struct kh_sockets *sockets = ward->sockets;
+	if (ward->doors_shut)
+		return true;
 	for (size_t first = 0; first < sockets->count; first += KH_LIMIT_CHANNEL_FDS) {
 		int fds[KH_LIMIT_CHANNEL_FDS];
 		unsigned n = 0;
@@ -129,6 +139,17 @@ static void close_all(int *fds, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
 		(void)close(fds[i]);
+}
+
+static bool feed_journal(struct kh_ward *ward, struct kh_err *err)
+{
+	const struct kh_journal_base *base = &ward->base;
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_buf_init(&body, 2 * sizeof(*base));
+	return kh_wire_put_u64(&body, base->seq) &&
+	       kh_wire_put_bytes(&body,
+				 kh_slice_of((const char *)base->hash, sizeof(base->hash))) &&
+	       tell(ward, KH_CHANNEL_JOURNAL, kh_buf_view(&body), &ward->sockets->journal, 1, err);
 }
 
 static bool feed_files(struct kh_ward *ward, struct kh_err *err)
@@ -157,8 +178,7 @@ static bool feed_issuer(struct kh_ward *ward, struct kh_err *err)
 
 bool kh_ward_feed(struct kh_ward *ward, struct kh_err *err)
 {
-	return (feed_snapshot(ward, err) && feed_listeners(ward, err) &&
-		tell(ward, KH_CHANNEL_JOURNAL, nothing, &ward->sockets->journal, 1, err) &&
+	return (feed_snapshot(ward, err) && feed_listeners(ward, err) && feed_journal(ward, err) &&
 		feed_files(ward, err) && feed_issuer(ward, err) &&
 		tell(ward, KH_CHANNEL_GO, nothing, NULL, 0, err)) ||
 	       kh_err_wrap(err, "starting the worker");
@@ -179,11 +199,44 @@ void kh_ward_reload(struct kh_ward *ward)
 void kh_ward_drain(struct kh_ward *ward)
 {
 	struct kh_err err = KH_ERR_INIT;
-	if (ward->state != KH_WARD_STARTING && ward->state != KH_WARD_SERVING)
+	bool retired = ward->state == KH_WARD_DRAINING && ward->retired;
+	if (ward->state != KH_WARD_STARTING && ward->state != KH_WARD_SERVING && !retired)
 		return;
 	ward->state = KH_WARD_DRAINING;
+	ward->retired = false;
 	if (!tell(ward, KH_CHANNEL_DRAIN, nothing, NULL, 0, &err))
 		kh_ward_condemn(ward);
+}
+
+void kh_ward_retire(struct kh_ward *ward)
+{
+	struct kh_err err = KH_ERR_INIT;
+	if (ward->state != KH_WARD_SERVING) {
+		kh_ward_drain(ward);
+		return;
+	}
+	ward->state = KH_WARD_DRAINING;
+	ward->retired = true;
+	if (!tell(ward, KH_CHANNEL_RETIRE, nothing, NULL, 0, &err))
+		kh_ward_condemn(ward);
+}
+
+bool kh_ward_ask_head(struct kh_ward *ward)
+{
+	if (ward->state != KH_WARD_SERVING)
+		return false;
+	ward->head_known = false;
+	ward->head_asked = tell(ward, KH_CHANNEL_HEAD_WANT, nothing, NULL, 0, NULL);
+	return ward->head_asked;
+}
+
+void kh_ward_join(struct kh_ward *ward, int segment, uint64_t cut)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_buf_init(&body, sizeof(cut));
+	if (kh_wire_put_u64(&body, cut) &&
+	    tell(ward, KH_CHANNEL_JOIN, kh_buf_view(&body), &segment, 1, NULL))
+		ward->join = KH_WARD_JOIN_ASKED;
 }
 
 static void reply(struct kh_ward *ward, enum kh_channel_type type, uint32_t ref,
@@ -240,8 +293,38 @@ static bool on_checkpoint(struct kh_ward *ward, const struct kh_channel_message 
 	struct kh_slice head = kh_wire_bytes(&r);
 	if (!kh_wire_done(&r) || head.len != CHECKPOINT_HEAD_BYTES || seq <= ward->checkpoint_seq)
 		return false;
+	if (ward->frozen)
+		return true;
 	ward->checkpoint_seq = seq;
 	memcpy(ward->checkpoint_head, head.ptr, CHECKPOINT_HEAD_BYTES);
+	return true;
+}
+
+static bool on_head(struct kh_ward *ward, const struct kh_channel_message *message)
+{
+	struct kh_wire_reader r = { .rest = message->body };
+	uint64_t seq = kh_wire_u64(&r);
+	struct kh_slice hash = kh_wire_bytes(&r);
+	if (!kh_wire_done(&r) || !ward->head_asked || seq == 0 ||
+	    hash.len != sizeof(ward->head.hash) || seq < ward->checkpoint_seq)
+		return false;
+	ward->head.seq = seq;
+	memcpy(ward->head.hash, hash.ptr, sizeof(ward->head.hash));
+	ward->head_asked = false;
+	ward->head_known = true;
+	return true;
+}
+
+static bool on_joined(struct kh_ward *ward, const struct kh_channel_message *message)
+{
+	struct kh_wire_reader r = { .rest = message->body };
+	kh_auto_free char *why = kh_wire_str(&r);
+	if (!kh_wire_done(&r) || ward->join != KH_WARD_JOIN_ASKED)
+		return false;
+	ward->join = why ? KH_WARD_JOIN_NONE : KH_WARD_JOINED;
+	if (why)
+		kh_log_error("the end of the journal's segment before can't be written: %s",
+			     kh_esc_str(why));
 	return true;
 }
 
@@ -271,6 +354,10 @@ static bool take(struct kh_ward *ward, const struct kh_channel_message *message)
 		return on_credential_want(ward, message);
 	case KH_CHANNEL_CHECKPOINT:
 		return on_checkpoint(ward, message);
+	case KH_CHANNEL_HEAD:
+		return on_head(ward, message);
+	case KH_CHANNEL_JOINED:
+		return on_joined(ward, message);
 	case KH_CHANNEL_DRAINED:
 		ward->drained = ward->state == KH_WARD_DRAINING && message->body.len == 0;
 		return ward->drained;
@@ -284,7 +371,23 @@ static bool take(struct kh_ward *ward, const struct kh_channel_message *message)
 	case KH_CHANNEL_LEAF:
 	case KH_CHANNEL_CREDENTIAL:
 	case KH_CHANNEL_DRAIN:
-		break; /* the keeper's own words */
+	case KH_CHANNEL_HEAD_WANT:
+	case KH_CHANNEL_RETIRE:
+	case KH_CHANNEL_JOIN:
+	case KH_CHANNEL_HELLO:
+	case KH_CHANNEL_OFFER:
+	case KH_CHANNEL_OFFER_SOCKET:
+	case KH_CHANNEL_OFFER_SECRET:
+	case KH_CHANNEL_PREPARED:
+	case KH_CHANNEL_MOVE:
+	case KH_CHANNEL_MOVED:
+	case KH_CHANNEL_OPEN:
+	case KH_CHANNEL_OPENED:
+	case KH_CHANNEL_FAILED:
+	case KH_CHANNEL_HURRY:
+	case KH_CHANNEL_END:
+	case KH_CHANNEL_GONE:
+		break; /* the keepers' own words */
 	}
 	return false;
 }

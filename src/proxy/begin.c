@@ -3,6 +3,7 @@
 #include "begin.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include <keyhole/cleanup.h>
 #include <keyhole/file.h>
@@ -42,10 +43,15 @@ static bool take_journal(struct kh_beginning *b, struct kh_channel_message *mess
 {
 	struct kh_worker *w = b->worker;
 	struct kh_journal_report report = { .seq = 0 };
-	if (message->n_fds != 1)
+	struct kh_wire_reader r = { .rest = message->body };
+	struct kh_journal_base base = { .seq = kh_wire_u64(&r) };
+	struct kh_slice hash = kh_wire_bytes(&r);
+	if (message->n_fds != 1 || !kh_wire_done(&r) || hash.len != sizeof(base.hash))
 		return not_understood(err);
+	memcpy(base.hash, hash.ptr, sizeof(base.hash));
 	w->journal_fd = kh_steal_fd(&message->fds[0]);
-	w->journal = kh_journal_open(w->journal_fd, w->current->config->durability, &report, err);
+	w->journal = kh_journal_open_segment(w->journal_fd, w->current->config->durability, &base,
+					     &report, err);
 	if (!w->journal)
 		return false;
 	if (report.recovered_bytes > 0)
@@ -117,6 +123,24 @@ static bool take(struct kh_beginning *b, enum kh_channel_type next,
 	case KH_CHANNEL_DRAIN:
 	case KH_CHANNEL_DRAINED:
 	case KH_CHANNEL_CHECKPOINT:
+	case KH_CHANNEL_HEAD_WANT:
+	case KH_CHANNEL_HEAD:
+	case KH_CHANNEL_RETIRE:
+	case KH_CHANNEL_JOIN:
+	case KH_CHANNEL_JOINED:
+	case KH_CHANNEL_HELLO:
+	case KH_CHANNEL_OFFER:
+	case KH_CHANNEL_OFFER_SOCKET:
+	case KH_CHANNEL_OFFER_SECRET:
+	case KH_CHANNEL_PREPARED:
+	case KH_CHANNEL_MOVE:
+	case KH_CHANNEL_MOVED:
+	case KH_CHANNEL_OPEN:
+	case KH_CHANNEL_OPENED:
+	case KH_CHANNEL_FAILED:
+	case KH_CHANNEL_HURRY:
+	case KH_CHANNEL_END:
+	case KH_CHANNEL_GONE:
 		break;
 	}
 	return true;
@@ -130,6 +154,9 @@ static enum kh_channel_type after(const struct kh_beginning *b, enum kh_channel_
 						      KH_CHANNEL_GO };
 	if (type == KH_CHANNEL_LISTENERS && !kh_generation_is_whole(b->worker->current))
 		return type;
+	/* At a handover the doors stay shut until a reload opens them. */
+	if (type == KH_CHANNEL_SNAPSHOT && kh_generation_is_whole(b->worker->current))
+		type = KH_CHANNEL_LISTENERS;
 	size_t i = 0;
 	while (order[i] != type)
 		i++;

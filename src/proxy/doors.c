@@ -55,7 +55,7 @@ static void on_resume(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (!door->loop->draining)
+	if (!door->loop->draining && !door->loop->retiring)
 		event_add(door->event, NULL);
 }
 

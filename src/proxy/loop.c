@@ -15,7 +15,7 @@
 
 #include "proxy_internal.h"
 
-enum mail_kind { MAIL_LEAF = 1, MAIL_CREDENTIAL, MAIL_DRAIN, MAIL_RELOAD };
+enum mail_kind { MAIL_LEAF = 1, MAIL_CREDENTIAL, MAIL_DRAIN, MAIL_RETIRE, MAIL_RELOAD };
 
 struct kh_mail {
 	struct kh_mail *next;
@@ -176,6 +176,11 @@ void kh_loop_post_drain(struct kh_loop *loop)
 	post(loop, &(struct kh_mail){ .kind = MAIL_DRAIN });
 }
 
+void kh_loop_post_retire(struct kh_loop *loop)
+{
+	post(loop, &(struct kh_mail){ .kind = MAIL_RETIRE });
+}
+
 void kh_loop_post_reload(struct kh_loop *loop, struct kh_generation *g)
 {
 	post(loop, &(struct kh_mail){ .kind = MAIL_RELOAD, .gen = kh_generation_ref(g) });
@@ -201,7 +206,7 @@ static void reload(struct kh_loop *loop, struct kh_generation *g)
 	loop->gen = g;
 	kh_resolver_configure(loop->resolver, g->config);
 	kh_up_close_idle(loop); /* their keys name credentials of the old one */
-	if (!loop->draining && !kh_doors_reload(loop))
+	if (!loop->draining && !loop->retiring && !kh_doors_reload(loop))
 		abort();
 	kh_list_move(&loop->live, &rest);
 	while (!kh_list_is_empty(&rest))
@@ -224,6 +229,20 @@ static void start_drain(struct kh_loop *loop)
 	kh_list_move(&loop->live, &rest);
 	while (!kh_list_is_empty(&rest))
 		kh_session_drain(
+			kh_container_of(next_of(&rest, &loop->live), struct kh_session, link));
+}
+
+/* Another process accepts from here on. Nobody's request is cut off for that: whoever is connected
+ * is told with the next answer, and an idle connection is closed when it stays idle. */
+static void start_retire(struct kh_loop *loop)
+{
+	struct kh_node rest;
+
+	loop->retiring = true;
+	kh_doors_shut(loop);
+	kh_list_move(&loop->live, &rest);
+	while (!kh_list_is_empty(&rest))
+		kh_session_turn(
 			kh_container_of(next_of(&rest, &loop->live), struct kh_session, link));
 }
 
@@ -268,6 +287,9 @@ static void deliver(struct kh_loop *loop, const struct kh_mail *mail)
 		break;
 	case MAIL_DRAIN:
 		start_drain(loop);
+		break;
+	case MAIL_RETIRE:
+		start_retire(loop);
 		break;
 	case MAIL_RELOAD:
 		reload(loop, mail->gen);
@@ -366,7 +388,7 @@ void kh_loop_run(struct kh_loop *loop)
 		kh_log_error("thread %u: no memory for its listeners", loop->index);
 		abort();
 	}
-	while (!loop->draining || loop->n_live > 0 || loop->batch.count > 0) {
+	while ((!loop->draining && !loop->retiring) || loop->n_live > 0 || loop->batch.count > 0) {
 		if (event_base_loop(loop->base, EVLOOP_ONCE) < 0) {
 			kh_log_error("thread %u: the event loop failed", loop->index);
 			abort();
@@ -374,7 +396,7 @@ void kh_loop_run(struct kh_loop *loop)
 		loop->now_ms = kh_clock_mono_ms();
 		turn_end(loop);
 		/* A journal that can't be written must not keep a drained daemon alive. */
-		if (loop->draining && loop->n_live == 0 && loop->journal_failed)
+		if ((loop->draining || loop->retiring) && loop->n_live == 0 && loop->journal_failed)
 			break;
 	}
 }

@@ -10,6 +10,8 @@
 #include "proxy_internal.h"
 
 enum {
+	/* A connection without a request, of a worker that retires. */
+	RETIRE_IDLE_MS = 5 * 1000,
 	LINGER_MS = 2000,
 	DISCARD_MS = 30 * 1000,
 };
@@ -93,7 +95,9 @@ static uint64_t compute_deadline(const struct kh_session *session)
 	case KH_SESSION_TUNNEL:
 		if (session->head_begun) /* from its first byte on, whatever still trickles in */
 			return kept < now + t->header ? kept : now + t->header;
-		return kept < now + t->idle_down ? kept : now + t->idle_down;
+		now += session->loop->retiring && t->idle_down > RETIRE_IDLE_MS ? RETIRE_IDLE_MS
+										: t->idle_down;
+		return kept < now ? kept : now;
 	case KH_SESSION_SOCKS:
 		return kept < now + t->header ? kept : now + t->header;
 	case KH_SESSION_EXCHANGE:

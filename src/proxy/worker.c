@@ -186,6 +186,40 @@ static void drain(struct kh_worker *w)
 		kh_loop_post_drain(w->loops[i]);
 }
 
+static void retire(struct kh_worker *w)
+{
+	for (unsigned i = 0; i < w->n_loops; i++)
+		kh_loop_post_retire(w->loops[i]);
+}
+
+static bool tell_head(struct kh_worker *w, struct kh_err *err)
+{
+	uint64_t seq;
+	uint8_t hash[32];
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_buf_init(&body, sizeof(seq) + sizeof(uint32_t) + sizeof(hash));
+	kh_journal_head(w->journal, &seq, hash);
+	return kh_wire_put_u64(&body, seq) &&
+	       kh_wire_put_bytes(&body, kh_slice_of((const char *)hash, sizeof(hash))) &&
+	       kh_channel_send(&w->channel, KH_CHANNEL_HEAD, 0, kh_buf_view(&body), NULL, 0, err);
+}
+
+/* What can't be joined now is tried again by the keeper, or by the next worker. */
+static bool join_segment(struct kh_worker *w, struct kh_channel_message *message,
+			 struct kh_err *err)
+{
+	struct kh_wire_reader r = { .rest = message->body };
+	uint64_t cut = kh_wire_u64(&r);
+	if (!kh_wire_done(&r) || message->n_fds != 1)
+		return kh_err_set(err, KH_ERR_INTERNAL, "the keeper's message is not understood");
+	kh_cleanup(kh_buf_fini) struct kh_buf why;
+	kh_buf_init(&why, KH_LIMIT_CHANNEL_BYTES / 2);
+	struct kh_err problem = KH_ERR_INIT;
+	bool joined = kh_journal_join(w->journal, message->fds[0], cut, &problem);
+	return kh_wire_put_str(&why, joined ? NULL : problem.text) &&
+	       kh_channel_send(&w->channel, KH_CHANNEL_JOINED, 0, kh_buf_view(&why), NULL, 0, err);
+}
+
 static bool is_reload(enum kh_channel_type type)
 {
 	return type == KH_CHANNEL_SNAPSHOT || type == KH_CHANNEL_LISTENERS || type == KH_CHANNEL_GO;
@@ -234,10 +268,16 @@ static bool take_message(struct kh_worker *w)
 		ok = kh_asks_leaf_came(w, message.body);
 	else if (message.type == KH_CHANNEL_CREDENTIAL)
 		ok = kh_asks_credential_came(w, &message);
-	else if (message.type == KH_CHANNEL_DRAIN)
+	else if (message.type == KH_CHANNEL_HEAD_WANT)
+		ok = tell_head(w, &err);
+	else if (message.type == KH_CHANNEL_JOIN)
+		ok = join_segment(w, &message, &err);
+	else if (message.type == KH_CHANNEL_DRAIN || message.type == KH_CHANNEL_RETIRE)
 		ok = true;
 	if (message.type == KH_CHANNEL_DRAIN)
 		drain(w);
+	else if (message.type == KH_CHANNEL_RETIRE)
+		retire(w);
 	kh_channel_message_close(&message);
 	return ok;
 }
@@ -287,7 +327,7 @@ static bool started_by_keeper(void)
  */
 static void ignore_signals(void)
 {
-	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ };
+	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR2, SIGPIPE, SIGXFSZ };
 	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
 		(void)signal(ignored[i], SIG_IGN);
 }

@@ -93,6 +93,7 @@ void kh_loop_post_credential(struct kh_loop *loop, uint32_t generation, uint16_t
 /* Takes a reference of its own. */
 void kh_loop_post_reload(struct kh_loop *loop, struct kh_generation *g);
 void kh_loop_post_drain(struct kh_loop *loop);
+void kh_loop_post_retire(struct kh_loop *loop);
 
 /* lockin.c: the worker's own cage, in stages; each says what must hold before and what holds after.
  */

@@ -51,7 +51,7 @@ static const char full[] =
 	"      - { deny: \"https://[10.0.0.0/8]/x\" }\n"
 	"  b: { rules: [ { use: npm } ] }\n"
 	"timeouts: { header: 11s, handshake: 12s, connect: 13s, resolve: 14s, response: 15s,\n"
-	"  idle_down: 16s, idle_up: 17s, stall: 18s, drain: 19s }\n"
+	"  idle_down: 16s, idle_up: 17s, stall: 18s, drain: 19s, handover: 20s }\n"
 	"limits: { connections: 21, exchanges: 22, leaves: 23 }\n"
 	"worker: { threads: 3, user: nobody }\n"
 	"log: { level: debug }\n";
@@ -112,6 +112,7 @@ static void what_the_worker_needs_comes_through(void **state)
 	assert_memory_equal(&back->timeouts, &config->timeouts, sizeof(back->timeouts));
 	assert_int_equal(back->timeouts.header, 11000);
 	assert_int_equal(back->timeouts.drain, 19000);
+	assert_int_equal(back->timeouts.handover, 20000);
 	assert_int_equal(back->max_connections, 21);
 	assert_int_equal(back->max_exchanges, 22);
 	assert_int_equal(back->leaves_per_second, 23);

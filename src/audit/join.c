@@ -1,0 +1,72 @@
+/*
+ * join.c - the end of a segment, written into the one that continues it
+ *
+ * The writer of the segment is gone. Where it ended well, its last line is a `stop`. Where it died,
+ * what it left is closed first, as the next worker on that file would: torn bytes by a `recovered`
+ * record, exchanges without an end by `aborted` ones. Then the last line is known for good, and a
+ * `joined` record of the journal that goes on fixes it.
+ */
+#include "audit_internal.h"
+
+/* Torn bytes, and a newline that is missing, are closed by the first record that is written. */
+static bool end_well(struct kh_journal *segment, struct kh_err *err)
+{
+	struct kh_batch batch;
+	struct kh_buf body;
+	uint64_t aborted;
+	bool ok;
+
+	if (segment->stopped && !segment->torn && !segment->unended)
+		return true;
+	if (!kh_recover_opens(segment, KH_RECOVER_IDS, &aborted, err))
+		return false;
+	kh_batch_init(&batch);
+	kh_buf_init(&body, KH_LIMIT_RECORD_BYTES);
+	ok = kh_record_begin(&body, "stop") && kh_batch_put(&batch, kh_buf_view(&body))
+		     ? kh_journal_commit(segment, &batch, err)
+		     : kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
+	kh_buf_fini(&body);
+	kh_batch_fini(&batch);
+	return ok;
+}
+
+static bool put_joined(struct kh_journal *journal, const struct kh_journal *segment, uint64_t cut,
+		       struct kh_err *err)
+{
+	struct kh_batch batch;
+	struct kh_buf body;
+	bool ok;
+
+	kh_batch_init(&batch);
+	kh_buf_init(&body, KH_LIMIT_RECORD_BYTES);
+	ok = kh_record_begin(&body, "joined") &&
+	     kh_buf_printf(&body, ",\"segment\":%llu,\"last_seq\":%llu,\"head\":\"%s\"",
+			   (unsigned long long)cut, (unsigned long long)segment->seq,
+			   segment->head) &&
+	     kh_batch_put(&batch, kh_buf_view(&body));
+	ok = ok ? kh_journal_commit(journal, &batch, err)
+		: kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
+	kh_buf_fini(&body);
+	kh_batch_fini(&batch);
+	return ok;
+}
+
+bool kh_journal_join(struct kh_journal *journal, int fd, uint64_t cut, struct kh_err *err)
+{
+	struct kh_journal_report report = { 0 };
+	struct kh_journal *segment = kh_journal_resume(fd, journal->durability, NULL, &report, err);
+	bool ok;
+
+	if (!segment)
+		return kh_err_wrap(err, "the segment before");
+	/* The line that was continued must be in it, or it is not that segment. */
+	if (segment->seq < cut)
+		ok = kh_err_set(err, KH_ERR_AUDIT_UNAVAILABLE,
+				"journal: the segment before ends at line %llu, and line %llu was "
+				"continued",
+				(unsigned long long)segment->seq, (unsigned long long)cut);
+	else
+		ok = end_well(segment, err) && put_joined(journal, segment, cut, err);
+	kh_journal_free(segment);
+	return ok;
+}

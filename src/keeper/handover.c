@@ -1,0 +1,315 @@
+/*
+ * handover.c - SIGUSR2: the old keeper's side (handover_internal.h has the whole)
+ *
+ * One state, one step for each message that is due in it; anything else, a silence that lasts too
+ * long, and the other process's end are failures, and a failure is undone before it is told.
+ */
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/clock.h>
+#include <keyhole/escape.h>
+#include <keyhole/limits.h>
+#include <keyhole/log.h>
+#include <keyhole/wire.h>
+
+#include "handover_internal.h"
+
+enum {
+	HEAD_MS = 5 * 1000,
+	/* From its start until it is prepared: reading a configuration, a worker's start. */
+	PREPARE_MS = 20 * 1000,
+	STEP_MS = 10 * 1000,
+};
+
+static const struct kh_slice nothing = { "", 0 };
+
+bool kh_handover_is_under_way(const struct kh_handover *h)
+{
+	return h->state != KH_HANDOVER_NONE && h->state != KH_HANDOVER_OVER;
+}
+
+static void enter(struct kh_handover *h, enum kh_handover_state state, uint64_t patience_ms)
+{
+	h->state = state;
+	h->deadline_ms = patience_ms ? kh_clock_mono_ms() + patience_ms : 0;
+}
+
+bool kh_handover_begin(struct kh_handover *h, struct kh_err *err)
+{
+	if (!h->argv || !h->ward->config->ca_certificate_path)
+		return kh_err_set(err, KH_ERR_CONFIG, "a private daemon is not handed over");
+	if (kh_handover_is_under_way(h))
+		return kh_err_set(err, KH_ERR_CONFIG, "one is under way already (process %ld)",
+				  (long)h->pid);
+	if (h->state == KH_HANDOVER_OVER)
+		return kh_err_set(err, KH_ERR_CONFIG, "process %ld has taken over: ask that one",
+				  (long)h->pid);
+	if (!kh_ward_ask_head(h->ward))
+		return kh_err_set(err, KH_ERR_CONFIG, "no worker serves at the moment");
+	enter(h, KH_HANDOVER_ASKED, HEAD_MS);
+	return true;
+}
+
+/* --- what is offered -------------------------------------------------------------------------- */
+
+static bool say(struct kh_handover *h, enum kh_channel_type type, const struct kh_buf *body, int fd,
+		struct kh_err *err)
+{
+	return kh_channel_send(&h->channel, type, KH_HANDOVER_VERSION,
+			       body ? kh_buf_view(body) : nothing, &fd, fd >= 0 ? 1 : 0, err);
+}
+
+static bool is_offered(const struct kh_handover *h, size_t i)
+{
+	return h->vault->slots[i].secret && h->ward->config->credentials[i].source == KH_SOURCE_ENV;
+}
+
+static bool offer(struct kh_handover *h, struct kh_err *err)
+{
+	const struct kh_config *config = h->ward->config;
+	uint32_t secrets = 0;
+	for (size_t i = 0; i < config->n_credentials; i++)
+		secrets += is_offered(h, i);
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
+	if (!kh_wire_put_u32(&body, (uint32_t)h->sockets->count) ||
+	    !kh_wire_put_u32(&body, secrets) || !kh_wire_put_u64(&body, h->cut.seq) ||
+	    !kh_wire_put_bytes(&body,
+			       kh_slice_of((const char *)h->cut.hash, sizeof(h->cut.hash))) ||
+	    !kh_wire_put_bytes(&body, kh_ca_der(h->ward->ca)))
+		return kh_err_set(err, KH_ERR_INTERNAL, "the offer is too long");
+	return say(h, KH_CHANNEL_OFFER, &body, h->sockets->journal, err);
+}
+
+static bool offer_sockets(struct kh_handover *h, struct kh_err *err)
+{
+	for (size_t i = 0; i < h->sockets->count; i++) {
+		const struct kh_listening *l = &h->sockets->listening[i];
+		kh_cleanup(kh_buf_fini) struct kh_buf body;
+		kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
+		if (!kh_wire_put_str(&body, h->ward->config->listeners[i].unix_path) ||
+		    !kh_wire_put_u64(&body, l->dev) || !kh_wire_put_u64(&body, l->ino))
+			return kh_err_set(err, KH_ERR_INTERNAL, "a socket's path is too long");
+		if (!say(h, KH_CHANNEL_OFFER_SOCKET, &body, l->fd, err))
+			return false;
+	}
+	return true;
+}
+
+static bool offer_secrets(struct kh_handover *h, struct kh_err *err)
+{
+	for (size_t i = 0; i < h->ward->config->n_credentials; i++) {
+		if (!is_offered(h, i))
+			continue;
+		const struct kh_secret *secret = h->vault->slots[i].secret;
+		kh_cleanup(kh_buf_fini) struct kh_buf body;
+		kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
+		int fd = kh_secret_fd(secret);
+		if (fd < 0)
+			return kh_err_set(err, KH_ERR_SYSTEM, "no secret page is to be had");
+		if (!kh_wire_put_str(&body, h->ward->config->credentials[i].source_name) ||
+		    !kh_wire_put_u32(&body, (uint32_t)kh_secret_len(secret)))
+			return kh_err_set(err, KH_ERR_INTERNAL, "a variable's name is too long");
+		if (!say(h, KH_CHANNEL_OFFER_SECRET, &body, fd, err))
+			return false;
+	}
+	return true;
+}
+
+/* --- the other process ------------------------------------------------------------------------ */
+
+static bool start(struct kh_handover *h, struct kh_err *err)
+{
+	int ends[2];
+	h->cut = h->ward->head;
+	/* What is signed from here on is the new one's: its seq goes on where this one stood. */
+	h->ward->frozen = true;
+	if (!kh_channel_pair(ends, err))
+		return false;
+	kh_auto_close int theirs = ends[1];
+	if (!kh_channel_init(&h->channel, ends[0], err)) {
+		(void)close(ends[0]);
+		return false;
+	}
+	h->pid = kh_spawn_heir(theirs, h->argv, err);
+	if (h->pid < 0)
+		return false;
+	kh_log_info("handover: process %ld is started", (long)h->pid);
+	enter(h, KH_HANDOVER_STARTED, PREPARE_MS);
+	return true;
+}
+
+/* Its status is said where nobody else will. Return: it has ended. */
+static bool has_ended(struct kh_handover *h, struct kh_err *err)
+{
+	int status;
+	if (h->pid < 0 || waitpid(h->pid, &status, WNOHANG) != h->pid)
+		return false;
+	if (WIFSIGNALED(status))
+		kh_err_set(err, KH_ERR_SYSTEM, "the new process %ld was killed by signal %d (%s)",
+			   (long)h->pid, WTERMSIG(status), strsignal(WTERMSIG(status)));
+	else
+		kh_err_set(err, KH_ERR_SYSTEM, "the new process %ld ended with status %d",
+			   (long)h->pid, WEXITSTATUS(status));
+	h->pid = -1;
+	return true;
+}
+
+static void end_process(struct kh_handover *h)
+{
+	if (h->pid < 0)
+		return;
+	(void)kill(h->pid, SIGKILL);
+	while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	h->pid = -1;
+}
+
+void kh_handover_call_off(struct kh_handover *h)
+{
+	end_process(h);
+	if (h->state > KH_HANDOVER_ASKED)
+		kh_segment_restore(h->ward->config->audit_path, h->sockets->journal, h->cut.seq);
+	kh_channel_fini(&h->channel);
+	h->ward->frozen = false;
+	enter(h, KH_HANDOVER_NONE, 0);
+}
+
+void kh_handover_fini(struct kh_handover *h)
+{
+	if (kh_handover_is_under_way(h) && h->state != KH_HANDOVER_OPENING)
+		kh_handover_call_off(h);
+	if (h->channel.fd < 0)
+		return;
+	(void)say(h, KH_CHANNEL_GONE, NULL, -1, NULL);
+	kh_channel_fini(&h->channel);
+}
+
+/* --- its messages ----------------------------------------------------------------------------- */
+
+static bool on_hello(struct kh_handover *h, const struct kh_channel_message *message,
+		     struct kh_err *err)
+{
+	struct kh_wire_reader r = { .rest = message->body };
+	kh_auto_free char *version = kh_wire_str(&r);
+	if (message->ref != KH_HANDOVER_VERSION || !kh_wire_done(&r) || !version)
+		return kh_err_set(err, KH_ERR_CONFIG,
+				  "the new binary speaks version %u of the handover, this one %d "
+				  "(restart instead)",
+				  (unsigned)message->ref, KH_HANDOVER_VERSION);
+	kh_log_info("handover: process %ld is keyhole %s", (long)h->pid, kh_esc_str(version));
+	if (!offer(h, err) || !offer_sockets(h, err) || !offer_secrets(h, err))
+		return false;
+	h->state = KH_HANDOVER_OFFERED; /* the deadline stays */
+	return true;
+}
+
+static bool on_failed(const struct kh_channel_message *message, struct kh_err *err)
+{
+	struct kh_wire_reader r = { .rest = message->body };
+	kh_auto_free char *why = kh_wire_str(&r);
+	return kh_err_set(err, KH_ERR_SYSTEM, "the new process: %s", why ? why : "no reason given");
+}
+
+static bool advance(struct kh_handover *h, enum kh_channel_type say_what,
+		    enum kh_handover_state next, struct kh_err *err)
+{
+	enter(h, next, STEP_MS);
+	return say(h, say_what, NULL, -1, err);
+}
+
+/* Return: false when the handover has failed. */
+static bool take(struct kh_handover *h, const struct kh_channel_message *message,
+		 struct kh_err *err)
+{
+	if (message->type == KH_CHANNEL_HELLO && h->state == KH_HANDOVER_STARTED)
+		return on_hello(h, message, err);
+	if (message->type == KH_CHANNEL_PREPARED && h->state == KH_HANDOVER_OFFERED)
+		return advance(h, KH_CHANNEL_MOVE, KH_HANDOVER_MOVING, err);
+	if (message->type == KH_CHANNEL_MOVED && h->state == KH_HANDOVER_MOVING)
+		return advance(h, KH_CHANNEL_OPEN, KH_HANDOVER_OPENING, err);
+	if (message->type == KH_CHANNEL_FAILED)
+		return on_failed(message, err);
+	return kh_err_set(err, KH_ERR_SYSTEM, "the new process said what it may not (message %d)",
+			  (int)message->type);
+}
+
+static enum kh_handover_news give_up(struct kh_handover *h)
+{
+	if (h->state == KH_HANDOVER_OPENING) {
+		end_process(h);
+		kh_channel_fini(&h->channel);
+		enter(h, KH_HANDOVER_OVER, 0);
+		return KH_HANDOVER_LOST;
+	}
+	kh_handover_call_off(h);
+	return KH_HANDOVER_FAILED;
+}
+
+/* All that is there to be read. */
+static enum kh_handover_news receive(struct kh_handover *h, struct kh_err *err)
+{
+	struct kh_channel_message message;
+	while (h->channel.fd >= 0) {
+		enum kh_channel_status got = kh_channel_receive(&h->channel, false, &message);
+		if (got == KH_CHANNEL_AGAIN)
+			return KH_HANDOVER_NO_NEWS;
+		enum kh_channel_type type = message.type;
+		bool ok = got == KH_CHANNEL_GOT;
+		if (ok && h->state == KH_HANDOVER_OPENING && type == KH_CHANNEL_OPENED) {
+			enter(h, KH_HANDOVER_OVER, 0);
+			kh_channel_message_close(&message);
+			return KH_HANDOVER_DONE;
+		}
+		if (ok && h->state == KH_HANDOVER_OVER) {
+			kh_channel_message_close(&message);
+			if (type == KH_CHANNEL_HURRY || type == KH_CHANNEL_END)
+				return type == KH_CHANNEL_HURRY ? KH_HANDOVER_HURRY
+								: KH_HANDOVER_END;
+			continue;
+		}
+		if (ok) {
+			ok = take(h, &message, err);
+			kh_channel_message_close(&message);
+		} else if (h->state != KH_HANDOVER_OVER && !has_ended(h, err)) {
+			kh_err_set(err, KH_ERR_SYSTEM, "the new process has let go");
+		}
+		if (ok)
+			continue;
+		if (h->state != KH_HANDOVER_OVER)
+			return give_up(h);
+		/* It is the daemon, and has died: what runs here still goes on to its end. */
+		kh_channel_fini(&h->channel);
+	}
+	return KH_HANDOVER_NO_NEWS;
+}
+
+enum kh_handover_news kh_handover_turn(struct kh_handover *h, struct kh_err *err)
+{
+	if (h->state == KH_HANDOVER_NONE)
+		return KH_HANDOVER_NO_NEWS;
+	if (h->state == KH_HANDOVER_ASKED && h->ward->head_known && !start(h, err))
+		return give_up(h);
+	enum kh_handover_news news = receive(h, err);
+	if (news != KH_HANDOVER_NO_NEWS || h->state == KH_HANDOVER_NONE)
+		return news;
+	if (has_ended(h, err)) {
+		if (h->state != KH_HANDOVER_OVER)
+			return give_up(h);
+		kh_log_error("%s; it had taken over", err->text);
+		*err = (struct kh_err)KH_ERR_INIT;
+	}
+	if (h->deadline_ms && kh_clock_mono_ms() >= h->deadline_ms) {
+		kh_err_set(err, KH_ERR_SYSTEM,
+			   h->state == KH_HANDOVER_ASKED ? "the worker does not answer"
+							 : "the new process does not get ready");
+		return give_up(h);
+	}
+	return KH_HANDOVER_NO_NEWS;
+}

@@ -1,0 +1,131 @@
+/*
+ * segment.c - the names of a journal that goes on in another file
+ *
+ * PATH is the segment that is written now; PATH.N the one before, whose line N it continues. The
+ * older one gets its second name by a link, and the new one then takes PATH by a rename: there is a
+ * journal at PATH at every moment, for a daemon that starts and for whoever follows it by name.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/escape.h>
+#include <keyhole/file.h>
+#include <keyhole/log.h>
+
+#include "handover_internal.h"
+
+static char *new_name(const char *path)
+{
+	return kh_strf("%s.new", path);
+}
+
+static char *old_name(const char *path, uint64_t cut)
+{
+	return kh_strf("%s.%012llu", path, (unsigned long long)cut);
+}
+
+static bool is_at(const char *path, int fd)
+{
+	struct stat there, ours;
+	return lstat(path, &there) == 0 && fstat(fd, &ours) == 0 && there.st_dev == ours.st_dev &&
+	       there.st_ino == ours.st_ino;
+}
+
+static bool failed(const char *path, struct kh_err *err)
+{
+	return kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal %s", kh_esc_str(path));
+}
+
+/* A process that was killed in a handover left it; no exchange is in it. */
+static bool remove_leftover(const char *name, struct kh_err *err)
+{
+	kh_auto_close int fd = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0 && errno == ENOENT)
+		return true;
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0 || unlink(name) != 0)
+		return failed(name, err);
+	return true;
+}
+
+int kh_segment_open(const char *path, int before, struct kh_err *err)
+{
+	kh_auto_free char *name = new_name(path);
+	struct stat like;
+	if (!name) {
+		kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
+		return -1;
+	}
+	if (!is_at(path, before)) {
+		kh_err_set(err, KH_ERR_CONFIG,
+			   "audit.file %s is not the journal that is being written (restart to "
+			   "change it)",
+			   kh_esc_str(path));
+		return -1;
+	}
+	if (!remove_leftover(name, err))
+		return -1;
+	kh_auto_close int fd = kh_journal_lock(name, err);
+	if (fd < 0)
+		return -1;
+	/* Whoever could read the one before can read this one; owner first, it clears bits. */
+	if (fstat(before, &like) != 0 ||
+	    ((like.st_uid != geteuid() || like.st_gid != getegid()) &&
+	     fchown(fd, like.st_uid, like.st_gid) != 0) ||
+	    fchmod(fd, like.st_mode & 0777) != 0)
+		kh_log_warn("journal %s: mode or owner could not be set", kh_esc_str(name));
+	return kh_steal_fd(&fd);
+}
+
+static bool sync_folder_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	kh_auto_free char *folder =
+		!slash	       ? strdup(".")
+		: slash > path ? kh_slice_dup(kh_slice_of(path, (size_t)(slash - path)))
+			       : strdup("/");
+	kh_auto_close int dir = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	return dir >= 0 && fsync(dir) == 0;
+}
+
+bool kh_segment_move(const char *path, int before, uint64_t cut, struct kh_err *err)
+{
+	kh_auto_free char *fresh = new_name(path);
+	kh_auto_free char *old = old_name(path, cut);
+	if (!fresh || !old)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
+	if (!is_at(path, before))
+		return kh_err_set(err, KH_ERR_SYSTEM, "journal %s: another file took its place",
+				  kh_esc_str(path));
+	if (link(path, old) != 0 && !(errno == EEXIST && is_at(old, before)))
+		return failed(old, err);
+	if (rename(fresh, path) != 0) {
+		(void)failed(path, err);
+		(void)unlink(old);
+		return false;
+	}
+	if (!sync_folder_of(path))
+		kh_log_warn("journal %s: its folder could not be synced", kh_esc_str(path));
+	return true;
+}
+
+void kh_segment_restore(const char *path, int before, uint64_t cut)
+{
+	kh_auto_free char *fresh = new_name(path);
+	kh_auto_free char *old = old_name(path, cut);
+	if (!fresh || !old)
+		return;
+	(void)unlink(fresh);
+	if (!is_at(old, before))
+		return;
+	/* A rename onto another name of the same file does nothing, and leaves both. */
+	int rc = is_at(path, before) ? unlink(old) : rename(old, path);
+	if (rc != 0)
+		kh_log_error("journal %s: its name could not be put back: %s", kh_esc_str(path),
+			     strerror(errno));
+}
