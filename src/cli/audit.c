@@ -126,28 +126,41 @@ static size_t stem_len(const char *name)
 		       : len;
 }
 
+/* What another segment continues, and is not there. */
+static int accuse_missing(const char *name, bool json, struct kh_verify_report *report)
+{
+	*report = (struct kh_verify_report){ .ok = false };
+	(void)snprintf(report->problem, sizeof(report->problem),
+		       "the segment is missing (the one that continues it is there)");
+	if (json)
+		print_json(name, report);
+	else
+		print_text(name, report);
+	return EXIT_BROKEN;
+}
+
 /* A segment, and then what it continues, back to the journal's beginning: each must hold the line
- * that the next one names. Where one is not there, it is missing. */
+ * that the next one names. They end: each continues a line before those of the next. */
 static int verify_chain(const char *name, bool json)
 {
-	struct kh_verify_report next, report = { 0 };
+	struct kh_verify_report report = { 0 };
 	int worst = verify_one(name, json, NULL, &report);
+	uint64_t last = UINT64_MAX;
 
-	while (worst != EXIT_UNREADABLE && report.continues) {
+	while (worst != EXIT_UNREADABLE && report.continues && report.continues < last &&
+	       strcmp(name, "-") != 0) {
+		struct kh_verify_report next = report;
 		kh_auto_free char *before =
 			kh_strf("%.*s.%012" PRIu64, (int)stem_len(name), name, report.continues);
 		int status;
 
-		if (!before || strcmp(name, "-") == 0)
-			break;
-		next = report;
-		status = verify_one(before, json, &next, &report);
-		/* Each continues a line before its own, or there would be no end to it. */
-		if (status == 0 && report.continues >= next.continues)
-			status = EXIT_BROKEN;
+		if (!before)
+			return EXIT_UNREADABLE;
+		last = report.continues;
+		status = access(before, F_OK) == 0 || errno != ENOENT
+				 ? verify_one(before, json, &next, &report)
+				 : accuse_missing(before, json, &report);
 		worst = status > worst ? status : worst;
-		if (report.continues >= next.continues)
-			break;
 	}
 	return worst;
 }

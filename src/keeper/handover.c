@@ -25,6 +25,7 @@ enum {
 	/* From its start until it is prepared: reading a configuration, a worker's start. */
 	PREPARE_MS = 20 * 1000,
 	STEP_MS = 10 * 1000,
+	LET_GO_MS = 500,
 };
 
 static const struct kh_slice nothing = { "", 0 };
@@ -252,42 +253,57 @@ static enum kh_handover_news give_up(struct kh_handover *h)
 	return KH_HANDOVER_FAILED;
 }
 
-/* All that is there to be read. */
+/* After the handover it says little. Its own end changes nothing: what runs here goes on. */
+static enum kh_handover_news take_after(const struct kh_channel_message *message)
+{
+	if (message->type == KH_CHANNEL_HURRY)
+		return KH_HANDOVER_HURRY;
+	return message->type == KH_CHANNEL_END ? KH_HANDOVER_END : KH_HANDOVER_NO_NEWS;
+}
+
+static enum kh_handover_news step(struct kh_handover *h, const struct kh_channel_message *message,
+				  struct kh_err *err)
+{
+	if (h->state == KH_HANDOVER_OVER)
+		return take_after(message);
+	if (h->state == KH_HANDOVER_OPENING && message->type == KH_CHANNEL_OPENED) {
+		enter(h, KH_HANDOVER_OVER, 0);
+		return KH_HANDOVER_DONE;
+	}
+	return take(h, message, err) ? KH_HANDOVER_NO_NEWS : give_up(h);
+}
+
+/* All that is there to be read, up to the first news. */
 static enum kh_handover_news receive(struct kh_handover *h, struct kh_err *err)
 {
-	struct kh_channel_message message;
-	while (h->channel.fd >= 0) {
-		enum kh_channel_status got = kh_channel_receive(&h->channel, false, &message);
-		if (got == KH_CHANNEL_AGAIN)
+	enum kh_handover_news news = KH_HANDOVER_NO_NEWS;
+	while (h->channel.fd >= 0 && news == KH_HANDOVER_NO_NEWS) {
+		struct kh_channel_message message;
+		switch (kh_channel_receive(&h->channel, false, &message)) {
+		case KH_CHANNEL_GOT:
+			news = step(h, &message, err);
+			kh_channel_message_close(&message);
+			break;
+		case KH_CHANNEL_AGAIN:
 			return KH_HANDOVER_NO_NEWS;
-		enum kh_channel_type type = message.type;
-		bool ok = got == KH_CHANNEL_GOT;
-		if (ok && h->state == KH_HANDOVER_OPENING && type == KH_CHANNEL_OPENED) {
-			enter(h, KH_HANDOVER_OVER, 0);
-			kh_channel_message_close(&message);
-			return KH_HANDOVER_DONE;
+		case KH_CHANNEL_CLOSED:
+		case KH_CHANNEL_BAD:
+			/* If it has ended, its status says more than this. */
+			kh_channel_fini(&h->channel);
+			if (h->state != KH_HANDOVER_OVER)
+				h->deadline_ms = kh_clock_mono_ms() + LET_GO_MS;
+			break;
 		}
-		if (ok && h->state == KH_HANDOVER_OVER) {
-			kh_channel_message_close(&message);
-			if (type == KH_CHANNEL_HURRY || type == KH_CHANNEL_END)
-				return type == KH_CHANNEL_HURRY ? KH_HANDOVER_HURRY
-								: KH_HANDOVER_END;
-			continue;
-		}
-		if (ok) {
-			ok = take(h, &message, err);
-			kh_channel_message_close(&message);
-		} else if (h->state != KH_HANDOVER_OVER && !has_ended(h, err)) {
-			kh_err_set(err, KH_ERR_SYSTEM, "the new process has let go");
-		}
-		if (ok)
-			continue;
-		if (h->state != KH_HANDOVER_OVER)
-			return give_up(h);
-		/* It is the daemon, and has died: what runs here still goes on to its end. */
-		kh_channel_fini(&h->channel);
 	}
-	return KH_HANDOVER_NO_NEWS;
+	return news;
+}
+
+static const char *what_is_late(const struct kh_handover *h)
+{
+	if (h->state == KH_HANDOVER_ASKED)
+		return "the worker does not answer";
+	return h->channel.fd < 0 ? "the new process has let go"
+				 : "the new process does not get ready";
 }
 
 enum kh_handover_news kh_handover_turn(struct kh_handover *h, struct kh_err *err)
@@ -306,9 +322,7 @@ enum kh_handover_news kh_handover_turn(struct kh_handover *h, struct kh_err *err
 		*err = (struct kh_err)KH_ERR_INIT;
 	}
 	if (h->deadline_ms && kh_clock_mono_ms() >= h->deadline_ms) {
-		kh_err_set(err, KH_ERR_SYSTEM,
-			   h->state == KH_HANDOVER_ASKED ? "the worker does not answer"
-							 : "the new process does not get ready");
+		kh_err_set(err, KH_ERR_SYSTEM, "%s", what_is_late(h));
 		return give_up(h);
 	}
 	return KH_HANDOVER_NO_NEWS;

@@ -5,8 +5,9 @@ import os
 import subprocess
 
 import pytest
-from daemons import NAMES, Daemons
+from daemons import NAMES, Daemons, base_config, merge
 from fakedns import FakeDns
+from handover import Upgradable, become_subreaper
 from harness import KEYHOLE, PATIENCE, SECRET, Daemon, Nginx, Relay, Upstream, free_port
 
 
@@ -120,3 +121,31 @@ def fake_dns():
     server = FakeDns()
     yield server
     server.close()
+
+
+@pytest.fixture
+def upgradable(standin):
+    """upgradable(overrides): a daemon whose binary is replaced under it."""
+    made = []
+    become_subreaper(True)
+
+    def make(overrides=None, start=True, **options):
+        one = Upgradable(merge(base_config(standin), overrides or {}), start=False, **options)
+        made.append(one)
+        if start:
+            one.start()
+        return one
+
+    make.daemons = made
+    try:
+        yield make
+        for one in made:
+            if one.process and one.process.poll() is None:
+                one.stop()
+            one.verify()
+            one.segments()
+            one.check_secret()
+    finally:
+        for one in made:
+            one.remove()
+        become_subreaper(False)

@@ -211,6 +211,9 @@ def as_record(line):
 class Daemon:
     """`keyhole proxy` with a configuration, in a folder of its own."""
 
+    binary = KEYHOLE
+    identity = {}  # Popen's user, group …
+
     def __init__(self, config, folder=None, env=None, secret=SECRET, start=True):
         # A short path: a Unix socket's has 107 bytes.
         self.folder = folder or tempfile.mkdtemp(prefix="kh.")
@@ -249,11 +252,12 @@ class Daemon:
         ready, theirs = os.pipe()
         with open(self.stderr_path, "ab") as stderr:
             self.process = subprocess.Popen(
-                [KEYHOLE, "proxy", "-c", self.config_path, "--ready-fd", str(theirs)],
+                [self.binary, "proxy", "-c", self.config_path, "--ready-fd", str(theirs)],
                 pass_fds=[theirs],
                 stdin=subprocess.DEVNULL,
                 stderr=stderr,
                 env={"PATH": os.environ["PATH"], **self.env},
+                **self.identity,
             )
         os.close(theirs)
         with os.fdopen(ready, "rb", buffering=0) as pipe:

@@ -1,0 +1,324 @@
+"""test_handover.py - SIGUSR2: another binary takes over, and nobody notices"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+from daemons import base_config
+from handover import Load, Upgradable, ask, stream
+from harness import FINGERPRINT, KEYHOLE, PATIENCE, SECRET, Tunnel, Wire, finish, until
+
+ROOT = os.geteuid() == 0
+USER = 4711
+
+
+class Ordinary(Upgradable):
+    """Of an ordinary user, started by root."""
+
+    identity = {"user": USER, "group": USER, "extra_groups": []}
+
+    def spawn(self):
+        for folder, _, files in os.walk(self.folder):
+            os.chown(folder, USER, USER)
+            for name in files:
+                os.chown(os.path.join(folder, name), USER, USER)
+        return super().spawn()
+
+
+def uids(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return re.search(r"^Uid:\s+(\d+)", file.read(), re.M).group(1)
+
+
+# --- it goes on -----------------------------------------------------------------------------------
+
+
+def test_no_request_fails_over_several_handovers(upgradable):
+    one = upgradable()
+    load = Load(one)
+    pids = {one.process.pid}
+    for _ in range(4):
+        load.more()
+        one.install()
+        one.hand_over()
+        pids.add(one.process.pid)
+        load.more()
+        one.last_ended()
+    answers = load.stop()
+    assert len(pids) == 5
+    one.stop()
+    assert one.check_ends() == answers
+    assert len(one.segments()) == 5
+    print(f"{answers} answers over 4 handovers")
+
+
+def test_the_new_process_runs_the_new_file(upgradable):
+    one = upgradable()
+    before = os.stat(one.binary).st_ino
+    assert os.stat(f"/proc/{one.process.pid}/exe").st_ino == before
+    one.install()
+    fresh = os.stat(one.binary).st_ino
+    assert fresh != before
+    one.hand_over()
+    assert os.stat(f"/proc/{one.process.pid}/exe").st_ino == fresh
+    worker = until("a worker", one.worker_pid)
+    if ROOT:
+        assert os.stat(f"/proc/{worker}/exe").st_ino == fresh
+    assert ask(one).status == 200
+
+
+@pytest.mark.skipif(not ROOT, reason="starts daemons of two users")
+@pytest.mark.parametrize("who", ["as-root", "as-user"])
+def test_the_worker_is_locked_in_as_before(upgradable, standin, who):
+    if who == "as-root":
+        one = upgradable()
+    else:
+        config = base_config(standin)
+        one = Ordinary(config, start=False)
+        upgradable.daemons.append(one)
+        shutil.copy(config["upstream"]["ca_file"], os.path.join(one.folder, "extra.pem"))
+        config["upstream"]["ca_file"] = "extra.pem"
+        one.write(config)
+        one.start()
+    keeper, worker = uids(one.process.pid), uids(one.worker_pid())
+    assert keeper == ("0" if who == "as-root" else str(USER))
+    assert worker == ("64951" if who == "as-root" else str(USER))
+    load = Load(one, clients=2)
+    for _ in range(2):
+        one.install()
+        load.more(5)
+        one.hand_over()
+        load.more(5)
+        one.last_ended()
+    load.stop()
+    assert (uids(one.process.pid), uids(one.worker_pid())) == (keeper, worker)
+    with open(f"/proc/{one.worker_pid()}/status", encoding="ascii") as file:
+        status = file.read()
+    assert re.search(r"^Seccomp:\s+2$", status, re.M)
+    assert re.search(r"^NoNewPrivs:\s+1$", status, re.M)
+    assert re.search(r"^CapEff:\s+0+$", status, re.M)
+
+
+def test_what_runs_ends_in_the_old_process(upgradable):
+    """A stream to its last event, a download to its last byte; both are in the old segment."""
+    one = upgradable()
+    tunnel, head = stream(one, 10, 200)
+    slow = Tunnel(one, "open.test")
+    slow.start("GET", "/test/bytes?n=3000000")
+    answer = slow.read_head()
+    old = one.hand_over()
+    assert ask(one).status == 200
+    assert old.poll() is None
+    body = b"".join(tunnel.pieces(head))
+    assert body.count(b"data:") == 10
+    assert sum(len(piece) for piece in slow.pieces(answer)) == 3000000
+    tunnel.close()
+    slow.close()
+    one.last_ended()
+    assert one.check_ends() == 3
+    (_, first), (_, second) = one.segments()
+    assert first.count("close") == 2
+    assert second.count("close") == 1
+
+
+def test_a_connection_that_is_kept_is_told_with_its_next_answer(upgradable):
+    one = upgradable()
+    with Tunnel(one, "api.test") as tunnel:
+        assert tunnel.ask("GET", "/test/echo").get("connection") is None
+        old = one.hand_over()
+        answer = tunnel.ask("GET", "/test/echo")
+        assert answer.status == 200
+        assert answer.get("connection") == "close"
+        assert tunnel.is_closed()
+    assert finish(old) == 0
+
+
+def test_a_connection_that_stays_idle_is_closed_in_seconds(upgradable):
+    one = upgradable()
+    with Tunnel(one, "api.test") as tunnel:
+        assert tunnel.ask("GET", "/test/echo").status == 200
+        began = time.monotonic()
+        one.hand_over()
+        assert tunnel.is_closed()
+        assert 3 < time.monotonic() - began < 10
+    one.last_ended()
+
+
+def test_connections_that_queue_are_served(upgradable):
+    """Made while the old worker is stopped, taken by the new one."""
+    one = upgradable()
+    inode = os.stat(one.socket_path).st_ino
+    old = one.process
+    since = one.mark()
+    one.usr2()
+    one.said("has taken over", since)  # its worker retires
+    wires = [Wire(one.socket_path) for _ in range(50)]
+    for wire in wires:
+        wire.send("CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n\r\n")
+    for wire in wires:
+        with wire:
+            assert wire.read_head().status == 200
+    one.taken_over(since)
+    assert finish(old) == 0
+    assert os.stat(one.socket_path).st_ino == inode
+
+
+def test_no_connect_is_refused(upgradable):
+    one = upgradable()
+    over, refused, made = threading.Event(), [], [0]
+
+    def knock():
+        while not over.is_set():
+            try:
+                with socket.socket(socket.AF_UNIX) as sock:
+                    sock.connect(one.socket_path)
+                made[0] += 1
+            except OSError as failure:
+                refused.append(failure)
+
+    thread = threading.Thread(target=knock)
+    thread.start()
+    try:
+        for _ in range(3):
+            one.hand_over()
+            one.last_ended()
+    finally:
+        over.set()
+        thread.join()
+    assert not refused
+    assert made[0] > 100
+
+
+# --- secrets --------------------------------------------------------------------------------------
+
+
+def env_config():
+    return {"credentials": {"main": {"value": {"file": None, "env": "THE_KEY"}}}}
+
+
+def key_seen(answer):
+    return [v for n, v in answer.json()["fields"] if n.lower() == "x-api-key"]
+
+
+def test_a_secret_from_a_variable_is_handed_over_and_shown_nowhere(upgradable):
+    one = upgradable(env_config(), env={"THE_KEY": SECRET, "OTHER": "stays"}, secret="-")
+    for _ in range(3):
+        assert key_seen(ask(one)) == ["sha256:" + FINGERPRINT]
+        one.install()
+        one.hand_over()
+        pids = [one.process.pid, one.worker_pid(), one.before[-1].pid]
+        for pid in pids:
+            for name in ("environ", "cmdline"):
+                try:
+                    with open(f"/proc/{pid}/{name}", "rb") as file:
+                        content = file.read()
+                except OSError:
+                    continue  # not root: not even to be looked at; or it has ended
+                assert SECRET.encode() not in content
+                if name == "environ" and pid == one.process.pid and content:
+                    assert b"THE_KEY=\0" in content
+                    assert b"OTHER=stays\0" in content
+        one.last_ended()
+    assert key_seen(ask(one)) == ["sha256:" + FINGERPRINT]
+
+
+@pytest.mark.skipif(not ROOT, reason="looks into another process's memory")
+def test_a_secret_that_was_handed_over_is_in_no_readable_memory(upgradable):
+    one = upgradable(env_config(), env={"THE_KEY": SECRET}, secret="-")
+    one.hand_over()
+    assert key_seen(ask(one)) == ["sha256:" + FINGERPRINT]
+    for pid in (one.process.pid, one.worker_pid()):
+        with open(f"/proc/{pid}/maps", encoding="ascii") as maps, open(f"/proc/{pid}/mem", "rb") as mem:
+            for line in maps:
+                span, mode = line.split()[:2]
+                if "r" not in mode or "[v" in line:
+                    continue
+                start, end = (int(x, 16) for x in span.split("-"))
+                mem.seek(start)
+                try:
+                    assert SECRET.encode() not in mem.read(end - start), line
+                except OSError:
+                    continue
+
+
+def test_a_reload_after_a_handover_keeps_what_was_handed_over(upgradable):
+    one = upgradable(env_config(), env={"THE_KEY": SECRET}, secret="-")
+    one.hand_over()
+    since = one.mark()
+    one.process.send_signal(signal.SIGHUP)
+    one.said("new configuration is in force", since)
+    assert key_seen(ask(one)) == ["sha256:" + FINGERPRINT]
+
+
+# --- what is new, what is gone --------------------------------------------------------------------
+
+
+def test_the_new_process_reads_the_configuration_anew(upgradable):
+    one = upgradable()
+    os.mkdir(os.path.join(one.folder, "e"))
+    config = json.loads(json.dumps(one.config))
+    config["listen"] = [{"unix": "e/s", "tenant": "acme"}]
+    config["tenants"]["acme"]["rules"] = [{"allow": "https://open.test"}]
+    one.write(config)
+    one.hand_over()
+    assert not os.path.exists(one.socket_path), "nobody listens there any more"
+    one.socket_path = os.path.join(one.folder, "e", "s")
+    assert ask(one, "open.test").status == 200
+    assert ask(one).status == 403
+    one.last_ended()
+
+
+def test_the_journal_is_locked_by_the_new_process(upgradable):
+    one = upgradable()
+    one.hand_over()
+    one.last_ended()
+    folder = os.path.join(one.folder, "second")
+    os.mkdir(folder)
+    path = os.path.join(folder, "k.yaml")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({**one.config, "audit": {"file": one.journal_path}}, file)
+    second = subprocess.run([KEYHOLE, "proxy", "-c", path], capture_output=True, text=True,
+                            timeout=PATIENCE, check=False)  # fmt: skip
+    assert second.returncode == 1
+    assert re.search(rf"journal .*process {one.process.pid}\b", second.stderr), second.stderr
+
+
+def test_a_restart_goes_on_with_the_last_segment(upgradable):
+    one = upgradable()
+    one.hand_over()
+    assert ask(one).status == 200
+    one.last_ended()
+    one.stop()
+    assert not os.path.exists(one.socket_path)
+    one.start()
+    assert ask(one).status == 200
+    one.stop()
+    (_, first), (_, second) = one.segments()
+    assert first.count("start") == 1
+    assert second.count("start") == 2
+
+
+def test_systemd_is_told_the_new_main_process(upgradable, tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.settimeout(10)
+        manager.bind(str(tmp_path / "n"))
+        one = upgradable(env={"NOTIFY_SOCKET": str(tmp_path / "n")})
+        assert manager.recv(4096) == b"READY=1"
+        one.hand_over()
+        assert f"MAINPID={one.process.pid}\n".encode() in manager.recv(4096)
+        one.last_ended()
+        one.install(script="#!/bin/sh\nexit 7\n")
+        one.usr2()
+        assert b"STATUS=serving; a handover failed: the new process" in manager.recv(4096)
+        one.process.send_signal(signal.SIGHUP)
+        assert manager.recv(4096).startswith(b"RELOADING=1")
+        assert manager.recv(4096) == b"READY=1"
+        one.stop()
+        assert manager.recv(4096) == b"STOPPING=1"

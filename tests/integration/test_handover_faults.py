@@ -1,0 +1,404 @@
+"""test_handover_faults.py - a handover that goes wrong, and what signals and deaths do in it"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import time
+
+import pytest
+from handover import Load, ask, stream
+from harness import KEYHOLE, PATIENCE, Tunnel, finish, until
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+# What a binary of ours says first, and what it says then; run by the daemon in the place of one.
+FAKE = """#!/usr/bin/python3
+import os, socket, struct, sys, time
+link = socket.socket(fileno=3)
+def say(kind, body=b"", version=1):
+    link.send(struct.pack(">II", kind, version) + body)
+def hear():
+    data, _, _, _ = link.recvmsg(65536, 4096)
+    return struct.unpack(">I", data[:4])[0] if data else None
+def text(value):
+    return struct.pack(">I", len(value)) + value.encode()
+def offers():
+    while hear() != 34:  # one listener, no secret
+        pass
+"""
+SAYS = {
+    "exits at once": "#!/bin/sh\nexit 3\n",
+    "is killed": "#!/bin/sh\nkill -SEGV $$\n",
+    "is no program": "what is this\n",
+    "has another version": FAKE + "say(32, text('9.9'), 2)\ntime.sleep(60)\n",
+    "says nonsense": FAKE + "link.send(b'xx')\ntime.sleep(60)\n",
+    "says what is not due": FAKE + "say(38)\ntime.sleep(60)\n",
+    "speaks a worker's words": FAKE + "say(8)\ntime.sleep(60)\n",
+    "hangs up": FAKE + "say(32, text('1'))\nlink.close()\ntime.sleep(60)\n",
+    "refuses": FAKE + "say(32, text('1'))\noffers()\nsay(41, text('not today'))\ntime.sleep(60)\n",
+    "dies while it is prepared": FAKE + "say(32, text('1'))\noffers()\nsay(36)\nhear()\n",
+}
+MOVES = """
+path = sys.argv[1]
+say(32, text("1"))
+offers()
+open(path + ".new", "w").close()
+say(36)
+assert hear() == 37
+cut = CUT
+if cut: os.link(path, path + "." + cut)
+if ALL: os.rename(path + ".new", path)
+"""
+
+
+def look(one):
+    return (one.process.pid, one.worker_pid(), os.stat(one.journal_path).st_ino,
+            os.stat(one.socket_path).st_ino, sorted(os.listdir(one.folder)))  # fmt: skip
+
+
+def fails(one, tunnel=None, patience=PATIENCE):
+    """Return: what the log says; nothing else has changed."""
+    before = look(one)
+    since = one.mark()
+    one.usr2()
+    until("the failure is said", lambda: "handover failed" in one.stderr()[since:], patience)
+    assert look(one) == before
+    assert ask(one).status == 200
+    if tunnel:
+        assert tunnel.ask("GET", "/test/echo").get("connection") is None
+    return one.stderr()[since:]
+
+
+@pytest.mark.parametrize("what", SAYS)
+def test_a_new_binary_that_is_no_good_changes_nothing(upgradable, what):
+    one = upgradable()
+    with Tunnel(one, "api.test") as tunnel:
+        load = Load(one, clients=2)
+        one.install(script=SAYS[what])
+        said = fails(one, tunnel)
+        load.stop()
+    assert "nothing changes, this process goes on" in said
+    if what == "exits at once":
+        assert "status 3" in said
+    if what == "has another version":
+        assert "version 2" in said
+    if what == "refuses":
+        assert "not today" in said
+    one.install()
+    one.hand_over()
+    assert ask(one).status == 200
+    one.last_ended()
+
+
+def test_a_new_binary_that_hangs_is_ended(upgradable):
+    one = upgradable()
+    one.install(script="#!/bin/sh\nexec sleep 600\n")
+    with Tunnel(one, "api.test") as tunnel:
+        began = time.monotonic()
+        said = fails(one, tunnel, 40)
+    assert "does not get ready" in said
+    assert time.monotonic() - began < 30
+    assert not [x for x in one.stderr().splitlines() if "killed by signal" in x]
+
+
+@pytest.mark.parametrize("moved", ["linked", "all"])
+def test_names_that_were_moved_are_put_back(upgradable, moved):
+    """It dies in the middle of the one step that can be seen from outside."""
+    one = upgradable()
+    cut = "%012d" % json.loads(open(one.journal_path).readlines()[-1])["seq"]
+    script = MOVES.replace("CUT", repr(cut)).replace("ALL", str(moved == "all"))
+    one.install(script=FAKE + script.replace("sys.argv[1]", repr(one.journal_path)))
+    fails(one)
+    assert [os.path.basename(p) for p in one.segment_paths()] == ["audit.jsonl"]
+    one.install()
+    one.hand_over()
+    one.last_ended()
+
+
+def test_a_configuration_with_errors_changes_nothing(upgradable):
+    one = upgradable()
+    good = one.config
+    with open(one.config_path, "w", encoding="utf-8") as file:
+        file.write("version: 1\nlisten: 7\n")
+    assert "listen" in fails(one)
+    changed = json.loads(json.dumps(good))
+    changed["audit"]["file"] = "other.jsonl"
+    one.write(changed)
+    assert "is not the journal that is being written" in fails(one)
+    assert not os.path.exists(os.path.join(one.folder, "other.jsonl"))
+    one.write(good)
+    one.hand_over()
+    one.last_ended()
+
+
+def test_another_ca_is_refused(upgradable):
+    one = upgradable()
+    kept = {n: open(os.path.join(one.folder, n), "rb").read() for n in ("ca.pem", "ca.key")}
+    other = upgradable()
+    for name in kept:
+        shutil.copy(os.path.join(other.folder, name), os.path.join(one.folder, name))
+    since = one.mark()
+    one.usr2()
+    one.said("handover failed.*CA is not the one in use", since)
+    for name in kept:
+        os.unlink(os.path.join(one.folder, name))
+    since = one.mark()
+    one.usr2()
+    one.said("handover failed.*CA's certificate is not there", since)
+    assert not os.path.exists(os.path.join(one.folder, "ca.pem")), "none is made"
+    for name, content in kept.items():
+        with open(os.path.join(one.folder, name), "wb") as file:
+            file.write(content)
+    assert ask(one).status == 200
+
+
+# --- signals --------------------------------------------------------------------------------------
+
+
+def slow(one, seconds=1):
+    """The next new binary takes its time."""
+    real = os.path.join(one.folder, "bin", "real")
+    shutil.copy(KEYHOLE, real)
+    one.install(script=f'#!/bin/sh\nsleep {seconds}\nexec {real} "$@"\n')
+
+
+def test_a_second_sigusr2_is_said_and_does_nothing(upgradable):
+    one = upgradable()
+    slow(one)
+    since = one.mark()
+    one.usr2()
+    one.said("is started", since)
+    one.usr2()
+    one.said("not now: one is under way already", since)
+    old = one.taken_over(since)
+    assert finish(old) == 0
+    assert one.stderr()[since:].count("is started") == 1
+
+
+def test_one_is_refused_while_the_process_before_finishes(upgradable):
+    one = upgradable()
+    tunnel, head = stream(one, 10, 200)
+    old = one.hand_over()
+    since = one.mark()
+    one.usr2()
+    one.said("not now: the process before this one still finishes", since)
+    old.send_signal(signal.SIGUSR2)
+    old.send_signal(signal.SIGHUP)
+    one.said("not now: process .* has taken over", since)
+    one.said("reload: process .* has taken over", since)
+    assert b"".join(tunnel.pieces(head)).count(b"data:") == 10
+    tunnel.close()
+    one.last_ended()
+    one.hand_over()
+    one.last_ended()
+
+
+def test_sighup_in_a_handover_reaches_the_new_process(upgradable):
+    """Its file was written after the new one may have read it."""
+    one = upgradable()
+    since = one.mark()
+    one.process.send_signal(signal.SIGSTOP)
+    one.usr2()
+    one.process.send_signal(signal.SIGHUP)
+    one.process.send_signal(signal.SIGCONT)
+    one.taken_over(since)
+    one.said("the new configuration is in force", since)
+    one.last_ended()
+
+
+def test_sighup_in_a_handover_that_fails_is_a_reload(upgradable):
+    one = upgradable()
+    one.install(script="#!/bin/sh\nsleep 1\nexit 1\n")
+    since = one.mark()
+    one.usr2()
+    one.said("is started", since)
+    config = json.loads(json.dumps(one.config))
+    config["tenants"]["acme"]["rules"] = [{"allow": "https://open.test"}]
+    one.write(config)
+    one.process.send_signal(signal.SIGHUP)
+    one.said("handover failed", since)
+    one.said("the new configuration is in force", since)
+    assert ask(one).status == 403
+    assert ask(one, "open.test").status == 200
+
+
+def test_sigterm_in_a_handover_calls_it_off_and_drains(upgradable):
+    one = upgradable()
+    tunnel, head = stream(one, 5, 100)
+    slow(one, 5)
+    since = one.mark()
+    one.usr2()
+    new = int(one.said(r"process (\d+) is started", since).group(1))
+    one.process.send_signal(signal.SIGTERM)
+    one.said("called off by SIGTERM", since)
+    assert b"".join(tunnel.pieces(head)).count(b"data:") == 5
+    tunnel.close()
+    assert finish(one.process) == 0
+    assert not os.path.exists(f"/proc/{new}")
+    assert not os.path.exists(one.socket_path)
+    assert [os.path.basename(p) for p in one.segment_paths()] == ["audit.jsonl"]
+
+
+def test_sigterm_to_the_new_process_hurries_the_old_one(upgradable):
+    one = upgradable({"timeouts": {"drain": "1s"}})
+    with Tunnel(one, "api.test") as tunnel:
+        tunnel.start("GET", "/test/hold")
+        until("it is under way", lambda: "open" in one.segments()[-1][1])
+        old = one.hand_over()
+        time.sleep(0.3)
+        assert old.poll() is None
+        began = time.monotonic()
+        one.process.send_signal(signal.SIGTERM)
+        assert finish(one.process) == 0
+        assert finish(old) == 0
+        assert 0.9 < time.monotonic() - began < 4
+    assert not os.path.exists(one.socket_path)
+
+
+def test_sigterm_to_the_old_process_ends_that_one_alone(upgradable):
+    one = upgradable({"timeouts": {"drain": "1s"}})
+    with Tunnel(one, "api.test") as tunnel:
+        tunnel.start("GET", "/test/hold")
+        until("it is under way", lambda: "open" in one.segments()[-1][1])
+        old = one.hand_over()
+        old.send_signal(signal.SIGTERM)
+        assert finish(old) == 0
+    assert ask(one).status == 200
+    one.last_ended()
+    one.check_ends()
+
+
+def test_what_outlasts_timeouts_handover_is_cut_off(upgradable):
+    one = upgradable({"timeouts": {"handover": "1s"}})
+    with Tunnel(one, "api.test") as tunnel:
+        tunnel.start("GET", "/test/hold")
+        until("it is under way", lambda: "open" in one.segments()[-1][1])
+        began = time.monotonic()
+        old = one.hand_over()
+        assert finish(old) == 0
+        assert 0.9 < time.monotonic() - began < 4
+    assert "timeouts.handover is cut off" in one.stderr()
+    one.last_ended()
+    one.check_ends()
+    assert "aborted" in one.segments()[0][1]
+
+
+# --- deaths ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("who", ["worker", "keeper"])
+def test_an_old_one_that_dies_leaves_a_journal_that_is_whole(upgradable, who):
+    one = upgradable()
+    with Tunnel(one, "api.test") as tunnel:
+        tunnel.start("GET", "/test/hold")
+        until("it is under way", lambda: "open" in one.segments()[-1][1])
+        worker = one.worker_pid()
+        old = one.hand_over()
+        os.kill(worker if who == "worker" else old.pid, signal.SIGKILL)
+        finish(old)
+    until("the segments are joined", lambda: "joined" in one.segments()[-1][1])
+    assert "aborted" in one.segments()[0][1]
+    assert ask(one).status == 200
+    one.stop()
+    one.check_ends()
+
+
+def test_a_new_worker_that_dies_before_it_could_join_is_followed_by_one_that_does(upgradable):
+    one = upgradable()
+    tunnel, head = stream(one, 10, 100)
+    one.hand_over()
+    assert ask(one).status == 200
+    os.kill(one.worker_pid(), signal.SIGKILL)
+    assert ask(one).status == 200
+    assert b"".join(tunnel.pieces(head)).count(b"data:") == 10
+    tunnel.close()
+    one.last_ended()
+    (_, _), (_, second) = one.segments()
+    assert second.count("start") == 2
+    assert second.count("joined") == 1
+
+
+def test_the_old_one_finishes_when_the_new_one_has_died(upgradable):
+    one = upgradable()
+    tunnel, head = stream(one, 8, 100)
+    old = one.hand_over()
+    one.process.kill()
+    assert b"".join(tunnel.pieces(head)).count(b"data:") == 8
+    tunnel.close()
+    assert finish(old) == 0
+
+
+# --- what verify finds ----------------------------------------------------------------------------
+
+
+def verify(path):
+    done = subprocess.run([KEYHOLE, "audit", "verify", path], capture_output=True, text=True,
+                          timeout=PATIENCE, check=False)  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_segment_that_is_missing_cut_or_changed_is_found(upgradable):
+    one = upgradable()
+    for _ in range(3):
+        assert ask(one).status == 200
+        one.hand_over()
+        one.last_ended()
+    one.stop()
+    paths = one.segment_paths()
+    assert len(paths) == 4
+    contents = [open(p, "rb").read() for p in paths]
+    status, said = verify(one.journal_path)
+    assert status == 0
+    assert said.count(": ok") == 4
+
+    def put_back():
+        for path, content in zip(paths, contents):
+            with open(path, "wb") as file:
+                file.write(content)
+
+    for i in range(3):
+        put_back()
+        os.unlink(paths[i])
+        status, said = verify(one.journal_path)
+        assert status == 1 and "missing" in said, said
+        put_back()
+        lines = contents[i].splitlines(keepends=True)
+        for keep in range(1, len(lines)):
+            with open(paths[i], "wb") as file:
+                file.write(b"".join(lines[:keep]))
+            status, said = verify(one.journal_path)
+            assert status == 1 and "BROKEN" in said, said
+        with open(paths[i], "wb") as file:
+            file.write(contents[(i + 1) % 3])
+        assert verify(one.journal_path)[0] == 1
+        with open(paths[i], "wb") as file:
+            file.write(contents[i].replace(b"api.test", b"apu.test"))
+        assert verify(one.journal_path)[0] == 1
+    put_back()
+
+
+def test_handover_by_hand_is_refused(tmp_path):
+    """The option is keyhole's own; what is on descriptor 3 must be a keeper."""
+    config = tmp_path / "k.yaml"
+    config.write_text("version: 1\nlisten: [ { unix: d/s, tenant: a } ]\naudit: { file: a }\n"
+                      "authority: { certificate: ca.pem, key: ca.key }\ntenants: { a: { rules: [] } }\n")  # fmt: skip
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for fds in ([], [theirs.fileno()]):
+        done = subprocess.Popen(
+            [KEYHOLE, "proxy", "--handover", "-c", str(config)], stderr=subprocess.PIPE, text=True,
+            preexec_fn=(lambda: os.dup2(theirs.fileno(), 3)) if fds else None, pass_fds=[3] if fds else [],
+        )  # fmt: skip
+        if fds:
+            assert struct.unpack(">II", ours.recv(4096)[:8]) == (32, 1)
+            ours.send(struct.pack(">II", 33, 1) + b"nonsense")
+        _, said = done.communicate(timeout=PATIENCE)
+        assert done.returncode == 1
+        assert re.search("send SIGUSR2|not understood", said), said
+    ours.close()
+    theirs.close()
+    assert not os.path.exists(tmp_path / "a")
