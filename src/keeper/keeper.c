@@ -17,12 +17,11 @@
  * Listeners and journal stay open here all along, so connections queue while no worker is there.
  */
 
-#include "handover_internal.h"
+#include "daemon_internal.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -45,29 +44,6 @@ enum {
 	PAUSE_FIRST_MS = 100,
 	/* With a start behind it still within a second. */
 	PAUSE_MOST_MS = 700,
-	/* Who signals a process and its group (timeout(1) does) means it once. */
-	SAME_REQUEST_MS = 250,
-};
-
-struct keeper {
-	struct kh_keeper_options *options;
-	struct kh_config *config;
-	struct kh_ca *ca;
-	struct kh_vault vault;
-	struct kh_sockets sockets;
-	struct kh_ward ward;
-	struct kh_handover handover; /* to another process */
-	struct kh_legacy legacy;     /* from another process */
-	int signals;
-	unsigned failures;   /* workers in a row that died young */
-	uint64_t restart_ms; /* 0: none is due */
-	uint64_t asked_ms;   /* when the end was asked for */
-	uint64_t drain_ms;   /* when draining ends; 0: not draining */
-	bool reload_later;   /* SIGHUP came in a handover */
-	bool end_later;	     /* SIGTERM came when it was no longer to be called off */
-	bool has_served;
-	bool over;
-	int status;
 };
 
 /* --- start ------------------------------------------------------------------------------------ */
@@ -89,7 +65,7 @@ static bool harden(const struct kh_keeper_options *options, struct kh_err *err)
 	return true;
 }
 
-static bool open_signals(struct keeper *k, struct kh_err *err)
+static bool open_signals(struct kh_keeper *k, struct kh_err *err)
 {
 	sigset_t set;
 	(void)sigemptyset(&set);
@@ -106,7 +82,7 @@ static bool open_signals(struct keeper *k, struct kh_err *err)
 	return k->signals >= 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "signals");
 }
 
-static bool open_authority(struct keeper *k, struct kh_err *err)
+bool kh_keeper_open_authority(struct kh_keeper *k, struct kh_err *err)
 {
 	const struct kh_config *config = k->config;
 	/* At a handover there is one already: none is made where the files are gone. */
@@ -123,7 +99,7 @@ static bool open_authority(struct keeper *k, struct kh_err *err)
 	return !k->options->heir || kh_legacy_check_ca(&k->legacy, k->ca, err);
 }
 
-static void own_sockets(struct keeper *k)
+static void own_sockets(struct kh_keeper *k)
 {
 	const struct kh_keeper_options *options = k->options;
 	for (size_t i = 0; options->socket_uid != (uid_t)-1 && i < k->config->n_listeners; i++) {
@@ -132,35 +108,15 @@ static void own_sockets(struct keeper *k)
 	}
 }
 
-/* The same as at any start, with what the keeper before holds in the place of what would be opened.
- */
-static bool open_legacy(struct keeper *k, struct kh_err *err)
-{
-	struct kh_legacy *legacy = &k->legacy;
-	if (!k->config->audit_path)
-		return kh_err_set(err, KH_ERR_CONFIG, "no journal (audit.file)");
-	if (!kh_vault_reopen(&k->vault, &legacy->vault, k->config, err) ||
-	    !open_authority(k, err) ||
-	    !kh_sockets_next(&k->sockets, &legacy->sockets, k->config, err))
-		return false;
-	k->sockets.journal = kh_segment_open(k->config->audit_path, legacy->segment, err);
-	k->ward.doors_shut = true;
-	k->ward.base = legacy->cut;
-	/* What was signed was signed up to there. */
-	k->ward.checkpoint_seq = legacy->cut.seq;
-	memcpy(k->ward.checkpoint_head, legacy->cut.hash, sizeof(k->ward.checkpoint_head));
-	return k->sockets.journal >= 0;
-}
-
-static bool open_all(struct keeper *k, struct kh_err *err)
+static bool open_all(struct kh_keeper *k, struct kh_err *err)
 {
 	if (k->options->heir)
-		return open_legacy(k, err);
+		return kh_keeper_open_legacy(k, err);
 	return kh_vault_open(&k->vault, k->config, k->options->one_run, err) &&
-	       open_authority(k, err) && kh_sockets_open(&k->sockets, k->config, err);
+	       kh_keeper_open_authority(k, err) && kh_sockets_open(&k->sockets, k->config, err);
 }
 
-static bool start(struct keeper *k, struct kh_err *err)
+static bool start(struct kh_keeper *k, struct kh_err *err)
 {
 	struct kh_config *config = k->config;
 	if (k->options->one_run && config->log_level == KH_LOG_INFO)
@@ -175,7 +131,7 @@ static bool start(struct keeper *k, struct kh_err *err)
 	return open_all(k, err) && kh_ward_feed(&k->ward, err);
 }
 
-static bool tell_ready(struct keeper *k, struct kh_err *err)
+static bool tell_ready(struct kh_keeper *k, struct kh_err *err)
 {
 	if (k->options->ready_fd < 0)
 		return true;
@@ -189,7 +145,7 @@ static bool tell_ready(struct keeper *k, struct kh_err *err)
 }
 
 /* To the launcher where there is one; it says it to its user. */
-static void tell_failure(struct keeper *k, const struct kh_err *why)
+static void tell_failure(struct kh_keeper *k, const struct kh_err *why)
 {
 	struct kh_ready ready = { .ok = false, .error = strdup(why->text) };
 	kh_legacy_refuse(&k->legacy, why->text);
@@ -208,7 +164,7 @@ static void close_option(int *fd)
 
 /* --- the worker's life ------------------------------------------------------------------------ */
 
-static void say_how_it_ended(const struct keeper *k, pid_t pid, int status)
+static void say_how_it_ended(const struct kh_keeper *k, pid_t pid, int status)
 {
 	const char *then = k->drain_ms ? "" : "; a new one is started";
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
@@ -224,14 +180,14 @@ static void say_how_it_ended(const struct keeper *k, pid_t pid, int status)
 }
 
 /* The first worker of all could not start, and says that the next one could not either. */
-static bool is_hopeless(const struct keeper *k, int status)
+static bool is_hopeless(const struct kh_keeper *k, int status)
 {
 	return !k->has_served && WIFEXITED(status) &&
 	       (WEXITSTATUS(status) == KH_WORKER_EXIT_START ||
 		WEXITSTATUS(status) == KH_WORKER_EXIT_NO_EXEC);
 }
 
-static uint64_t pause_before_next(const struct keeper *k)
+static uint64_t pause_before_next(const struct kh_keeper *k)
 {
 	if (k->failures < 2)
 		return 0;
@@ -240,13 +196,13 @@ static uint64_t pause_before_next(const struct keeper *k)
 	return pause < PAUSE_MOST_MS ? pause : PAUSE_MOST_MS;
 }
 
-static void stop(struct keeper *k, int status)
+void kh_keeper_stop(struct kh_keeper *k, int status)
 {
 	k->over = true;
 	k->status = status;
 }
 
-static void on_worker_end(struct keeper *k, pid_t pid, int status)
+static void on_worker_end(struct kh_keeper *k, pid_t pid, int status)
 {
 	uint64_t now = kh_clock_mono_ms();
 	if (k->drain_ms) {
@@ -256,18 +212,18 @@ static void on_worker_end(struct keeper *k, pid_t pid, int status)
 			say_how_it_ended(k, pid, status);
 		/* The process before is still at it: its time is no longer than ours. */
 		if (k->legacy.state != KH_LEGACY_OURS)
-			stop(k, k->status);
+			kh_keeper_stop(k, k->status);
 		return;
 	}
 	if (kh_legacy_is_pending(&k->legacy)) {
 		say_how_it_ended(k, pid, status);
 		kh_legacy_refuse(&k->legacy, "its worker could not start");
-		stop(k, 1);
+		kh_keeper_stop(k, 1);
 		return;
 	}
 	if (is_hopeless(k, status)) {
 		kh_log_error("the worker can't start (status %d); giving up", WEXITSTATUS(status));
-		stop(k, 1);
+		kh_keeper_stop(k, 1);
 		return;
 	}
 	say_how_it_ended(k, pid, status);
@@ -278,7 +234,7 @@ static void on_worker_end(struct keeper *k, pid_t pid, int status)
 	k->restart_ms = now + pause_before_next(k);
 }
 
-static void start_next(struct keeper *k)
+static void start_next(struct kh_keeper *k)
 {
 	struct kh_err err = KH_ERR_INIT;
 	k->restart_ms = 0;
@@ -294,7 +250,7 @@ static void start_next(struct keeper *k)
 	kh_log_error("%s", err.text);
 }
 
-static void reap(struct keeper *k)
+static void reap(struct kh_keeper *k)
 {
 	int status;
 	pid_t pid = k->ward.pid;
@@ -302,7 +258,7 @@ static void reap(struct keeper *k)
 		on_worker_end(k, pid, status);
 }
 
-static void note_serving(struct keeper *k)
+static void note_serving(struct kh_keeper *k)
 {
 	if (k->has_served || !k->ward.serving_ms)
 		return;
@@ -321,136 +277,15 @@ static void note_serving(struct keeper *k)
 
 /* --- signals and time ------------------------------------------------------------------------- */
 
-static void drain(struct keeper *k)
-{
-	struct kh_err err = KH_ERR_INIT;
-	k->asked_ms = kh_clock_mono_ms();
-	k->drain_ms = k->asked_ms + k->config->timeouts.drain;
-	k->restart_ms = 0;
-	kh_notify("STOPPING=1");
-	kh_log_info("draining");
-	kh_ward_drain(&k->ward);
-	kh_sockets_shut(&k->sockets);
-	if (k->legacy.state == KH_LEGACY_OURS)
-		(void)kh_legacy_say(&k->legacy, KH_CHANNEL_HURRY, &err);
-	else if (k->ward.state == KH_WARD_NONE)
-		stop(k, 0);
-}
-
-/* After a handover: this one only finishes what it has, from now on as after SIGTERM. */
-static void hurry(struct keeper *k)
-{
-	k->asked_ms = kh_clock_mono_ms();
-	if (k->drain_ms > k->asked_ms + k->config->timeouts.drain)
-		k->drain_ms = k->asked_ms + k->config->timeouts.drain;
-	kh_log_info("draining");
-	kh_ward_drain(&k->ward);
-}
-
-static void end_now(struct keeper *k)
-{
-	if (k->legacy.state == KH_LEGACY_OURS)
-		(void)kh_legacy_say(&k->legacy, KH_CHANNEL_END, NULL);
-	stop(k, k->status);
-}
-
-/* A bad file changes nothing, and is said loudly. */
-static void reload(struct keeper *k)
-{
-	struct kh_err err = KH_ERR_INIT;
-	if (!k->options->reload || k->drain_ms) {
-		kh_log_warn("reload: not %s", k->drain_ms ? "while draining" : "here");
-		return;
-	}
-	kh_notify_reloading();
-	struct kh_config *next = k->options->reload(k->options->reload_arg);
-	if (!next)
-		kh_err_set(&err, KH_ERR_CONFIG, "the configuration has errors");
-	else if (kh_reload(&k->ward, &k->vault, &k->sockets, next, &err))
-		k->config = next;
-	else
-		kh_config_free(next);
-	if (err.code)
-		kh_log_error("reload: %s: nothing changes, the configuration in force stays",
-			     err.text);
-	else
-		kh_log_info("reload: the new configuration is in force");
-	kh_notify("READY=1");
-}
-
-static void terminate(struct keeper *k)
-{
-	if (kh_legacy_is_pending(&k->legacy)) {
-		kh_legacy_refuse(&k->legacy, "it was told to end");
-		stop(k, 1);
-		return;
-	}
-	if (k->handover.state == KH_HANDOVER_OPENING) {
-		k->end_later = true;
-		return;
-	}
-	if (kh_handover_is_under_way(&k->handover)) {
-		kh_handover_call_off(&k->handover);
-		kh_log_warn("handover: called off by SIGTERM");
-	}
-	if (k->drain_ms && k->asked_ms) {
-		if (kh_clock_mono_ms() - k->asked_ms >= SAME_REQUEST_MS)
-			end_now(k);
-	} else if (k->drain_ms) {
-		hurry(k);
-	} else {
-		drain(k);
-	}
-}
-
-static void hang_up(struct keeper *k)
-{
-	if (k->handover.state == KH_HANDOVER_OVER)
-		kh_log_warn("reload: process %ld has taken over: ask that one",
-			    (long)k->handover.pid);
-	else if (kh_handover_is_under_way(&k->handover) || kh_legacy_is_pending(&k->legacy))
-		k->reload_later = true;
-	else
-		reload(k);
-}
-
-static void hand_over(struct keeper *k)
-{
-	struct kh_err err = KH_ERR_INIT;
-	bool ok = false;
-	if (k->drain_ms && k->handover.state != KH_HANDOVER_OVER)
-		kh_err_set(&err, KH_ERR_CONFIG, "not while draining");
-	else if (kh_legacy_is_pending(&k->legacy))
-		kh_err_set(&err, KH_ERR_CONFIG, "this process is taking over just now");
-	else if (k->legacy.state != KH_LEGACY_NONE)
-		kh_err_set(&err, KH_ERR_CONFIG,
-			   "the process before this one still finishes its exchanges (wait, or "
-			   "send SIGTERM to that one)");
-	else
-		ok = kh_handover_begin(&k->handover, &err);
-	if (!ok)
-		kh_log_warn("handover: not now: %s", err.text);
-}
-
-static void on_signal(struct keeper *k, uint32_t sig)
-{
-	if (sig == SIGHUP)
-		hang_up(k);
-	else if (sig == SIGUSR2)
-		hand_over(k);
-	else if (sig == SIGTERM || sig == SIGINT)
-		terminate(k);
-}
-
-static void read_signals(struct keeper *k)
+static void read_signals(struct kh_keeper *k)
 {
 	struct signalfd_siginfo info;
 	while (read(k->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
-		on_signal(k, info.ssi_signo);
+		kh_keeper_on_signal(k, info.ssi_signo);
 }
 
 /* When time alone makes something happen to the worker; 0: never. */
-static uint64_t next_deadline(const struct keeper *k)
+static uint64_t next_deadline(const struct kh_keeper *k)
 {
 	if (k->ward.state == KH_WARD_NONE)
 		return k->drain_ms ? k->drain_ms : k->restart_ms;
@@ -460,10 +295,10 @@ static uint64_t next_deadline(const struct keeper *k)
 	return k->ward.state == KH_WARD_CONDEMNED ? 0 : k->drain_ms;
 }
 
-static void on_deadline(struct keeper *k)
+static void on_deadline(struct kh_keeper *k)
 {
 	if (k->ward.state == KH_WARD_NONE && k->drain_ms) {
-		end_now(k);
+		kh_keeper_end_now(k);
 		return;
 	}
 	if (k->ward.state == KH_WARD_NONE) {
@@ -480,139 +315,6 @@ static void on_deadline(struct keeper *k)
 	kh_ward_condemn(&k->ward);
 }
 
-/* --- a handover ------------------------------------------------------------------------------- */
-
-/* From here on this process only finishes what it has. */
-static void handed_over(struct keeper *k)
-{
-	char state[128];
-	uint64_t now = kh_clock_mono_ms();
-	(void)snprintf(state, sizeof(state), "MAINPID=%ld\nSTATUS=serving, after a handover",
-		       (long)k->handover.pid);
-	kh_notify(state);
-	kh_log_info("handover: process %ld has taken over", (long)k->handover.pid);
-	kh_sockets_forget(&k->sockets);
-	k->drain_ms = now + k->config->timeouts.handover;
-	k->restart_ms = 0;
-	if (k->reload_later)
-		(void)kill(k->handover.pid, SIGHUP);
-	if (k->end_later)
-		(void)kill(k->handover.pid, SIGTERM);
-	if (k->ward.state == KH_WARD_NONE)
-		stop(k, 0);
-	else if (k->end_later)
-		hurry(k);
-	else
-		kh_ward_retire(&k->ward);
-}
-
-static void handover_failed(struct keeper *k, const struct kh_err *why)
-{
-	char state[KH_ERR_TEXT_BYTES + 64];
-	kh_log_error("handover failed: %s: nothing changes, this process goes on", why->text);
-	(void)snprintf(state, sizeof(state), "STATUS=serving; a handover failed: %s", why->text);
-	kh_notify(state);
-	if (k->reload_later)
-		reload(k);
-	k->reload_later = false;
-}
-
-/* It was the daemon for a moment, and its supervisor has not heard of it. */
-static void handover_lost(struct keeper *k, const struct kh_err *why)
-{
-	kh_log_error("handover: %s, when it had just taken over: this one ends as well", why->text);
-	kh_sockets_forget(&k->sockets);
-	k->status = 1;
-	k->drain_ms = kh_clock_mono_ms() + k->config->timeouts.drain;
-	k->restart_ms = 0;
-	kh_ward_drain(&k->ward);
-	if (k->ward.state == KH_WARD_NONE)
-		stop(k, 1);
-}
-
-static void on_handover(struct keeper *k)
-{
-	struct kh_err err = KH_ERR_INIT;
-	switch (kh_handover_turn(&k->handover, &err)) {
-	case KH_HANDOVER_NO_NEWS:
-		break;
-	case KH_HANDOVER_FAILED:
-		handover_failed(k, &err);
-		break;
-	case KH_HANDOVER_DONE:
-		handed_over(k);
-		break;
-	case KH_HANDOVER_LOST:
-		handover_lost(k, &err);
-		break;
-	case KH_HANDOVER_HURRY:
-		hurry(k);
-		break;
-	case KH_HANDOVER_END:
-		end_now(k);
-		break;
-	}
-}
-
-static void move_journal(struct keeper *k)
-{
-	struct kh_err err = KH_ERR_INIT;
-	if (kh_segment_move(k->config->audit_path, k->legacy.segment, k->legacy.cut.seq, &err)) {
-		k->legacy.state = KH_LEGACY_MOVED;
-		(void)kh_legacy_say(&k->legacy, KH_CHANNEL_MOVED, NULL);
-		return;
-	}
-	kh_log_error("handover: %s", err.text);
-	kh_legacy_refuse(&k->legacy, err.text);
-	stop(k, 1);
-}
-
-static void open_doors(struct keeper *k)
-{
-	k->legacy.state = KH_LEGACY_OURS;
-	kh_sockets_adopt(&k->sockets, &k->legacy.sockets);
-	k->ward.doors_shut = false;
-	k->ward.generation++;
-	kh_ward_reload(&k->ward);
-	(void)kh_legacy_say(&k->legacy, KH_CHANNEL_OPENED, NULL);
-	kh_log_info("serving (worker %ld, secrets in %s), after a handover", (long)k->ward.pid,
-		    kh_secret_backing());
-	if (k->reload_later)
-		reload(k);
-	k->reload_later = false;
-}
-
-static void on_legacy(struct keeper *k)
-{
-	enum { JOIN_AGAIN_MS = 10 * 1000 };
-	struct kh_legacy *legacy = &k->legacy;
-	switch (kh_legacy_turn(legacy)) {
-	case KH_LEGACY_NO_NEWS:
-		break;
-	case KH_LEGACY_MOVE:
-		move_journal(k);
-		break;
-	case KH_LEGACY_OPEN:
-		open_doors(k);
-		break;
-	case KH_LEGACY_CALLED_OFF:
-		kh_log_error("handover: called off by the process before");
-		stop(k, 1);
-		break;
-	}
-	if (legacy->state != KH_LEGACY_ENDING)
-		return;
-	if (k->drain_ms && k->ward.state == KH_WARD_NONE)
-		stop(k, k->status);
-	if (k->ward.join == KH_WARD_JOINED) {
-		kh_legacy_fini(legacy);
-	} else if (k->ward.join == KH_WARD_JOIN_NONE && k->ward.state == KH_WARD_SERVING &&
-		   kh_clock_mono_ms() >= legacy->join_ms) {
-		legacy->join_ms = kh_clock_mono_ms() + JOIN_AGAIN_MS;
-		kh_ward_join(&k->ward, legacy->segment, legacy->cut.seq);
-	}
-}
-
 static int poll_timeout(uint64_t deadline)
 {
 	if (deadline == 0)
@@ -626,7 +328,7 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 	return a && (!b || a < b) ? a : b;
 }
 
-static uint64_t first_deadline(const struct keeper *k)
+static uint64_t first_deadline(const struct kh_keeper *k)
 {
 	bool joins = k->legacy.state == KH_LEGACY_ENDING && k->ward.state == KH_WARD_SERVING &&
 		     k->ward.join == KH_WARD_JOIN_NONE;
@@ -634,7 +336,7 @@ static uint64_t first_deadline(const struct keeper *k)
 		      joins ? k->legacy.join_ms : 0);
 }
 
-static void turn(struct keeper *k)
+static void turn(struct kh_keeper *k)
 {
 	bool listening = k->ward.state != KH_WARD_NONE && k->ward.state != KH_WARD_CONDEMNED;
 	struct pollfd fds[4] = {
@@ -647,7 +349,7 @@ static void turn(struct keeper *k)
 	int n = poll(fds, 4, poll_timeout(first_deadline(k)));
 	if (n < 0 && errno != EINTR) {
 		kh_log_error("poll: %s", strerror(errno));
-		stop(k, 1);
+		kh_keeper_stop(k, 1);
 		return;
 	}
 	if (n > 0 && fds[1].revents)
@@ -655,14 +357,14 @@ static void turn(struct keeper *k)
 	note_serving(k);
 	if (n > 0 && fds[0].revents)
 		read_signals(k);
-	on_handover(k);
-	on_legacy(k);
+	kh_keeper_on_handover(k);
+	kh_keeper_on_legacy(k);
 	reap(k);
 	if (!k->over && deadline && kh_clock_mono_ms() >= deadline && deadline == next_deadline(k))
 		on_deadline(k);
 }
 
-static void close_sockets(struct keeper *k)
+static void close_sockets(struct kh_keeper *k)
 {
 	/* What is another process's is left as it is. */
 	if (k->handover.state >= KH_HANDOVER_OPENING)
@@ -675,7 +377,7 @@ static void close_sockets(struct keeper *k)
 		kh_sockets_drop_next(&k->sockets, &k->legacy.sockets);
 }
 
-static void finish(struct keeper *k)
+static void finish(struct kh_keeper *k)
 {
 	int status;
 	kh_ward_condemn(&k->ward);
@@ -693,7 +395,7 @@ static void finish(struct keeper *k)
 
 int kh_keeper_run(struct kh_keeper_options *options)
 {
-	struct keeper k = { .options = options, .config = options->config, .signals = -1 };
+	struct kh_keeper k = { .options = options, .config = options->config, .signals = -1 };
 	struct kh_err err = KH_ERR_INIT;
 	kh_log_set_role("keeper");
 	k.ward = (struct kh_ward){ .config = k.config,

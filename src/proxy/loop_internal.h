@@ -50,7 +50,7 @@ struct kh_loop {
 	pthread_mutex_t mail_lock;
 	struct kh_mail *mail;
 	bool draining;
-	bool retiring; /* takes nothing new; connections end with the answers that say so */
+	bool retiring;	     /* takes nothing new; connections end with the answers that say so */
 	bool journal_failed; /* said once in the log */
 	uint64_t now_ms;     /* of this turn */
 };

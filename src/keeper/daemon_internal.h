@@ -1,0 +1,48 @@
+/* daemon_internal.h - the whole of the parent process, and the parts of its loop */
+#ifndef KEYHOLE_KEEPER_DAEMON_INTERNAL_H
+#define KEYHOLE_KEEPER_DAEMON_INTERNAL_H
+
+#include "handover_internal.h"
+
+struct kh_keeper {
+	struct kh_keeper_options *options;
+	struct kh_config *config;
+	struct kh_ca *ca;
+	struct kh_vault vault;
+	struct kh_sockets sockets;
+	struct kh_ward ward;
+	struct kh_handover handover; /* to another process */
+	struct kh_legacy legacy;     /* from another process */
+	int signals;
+	unsigned failures;   /* workers in a row that died young */
+	uint64_t restart_ms; /* 0: none is due */
+	uint64_t asked_ms;   /* when the end was asked for */
+	uint64_t drain_ms;   /* when draining ends; 0: not draining */
+	bool reload_later;   /* SIGHUP came in a handover */
+	bool end_later;	     /* SIGTERM came when it was no longer to be called off */
+	bool has_served;
+	bool over;
+	int status;
+};
+
+/* keeper.c */
+/* The loop ends with this turn, and the process with this status. */
+void kh_keeper_stop(struct kh_keeper *k, int status);
+bool kh_keeper_open_authority(struct kh_keeper *k, struct kh_err *err);
+
+/* signals.c */
+void kh_keeper_on_signal(struct kh_keeper *k, uint32_t sig);
+void kh_keeper_reload(struct kh_keeper *k);
+/* After a handover: what runs has timeouts.drain from now on. */
+void kh_keeper_hurry(struct kh_keeper *k);
+/* What runs is cut off, also in the process before. */
+void kh_keeper_end_now(struct kh_keeper *k);
+
+/* takeover.c */
+/* All that a start opens, with what the process before holds in the place of what it has. */
+bool kh_keeper_open_legacy(struct kh_keeper *k, struct kh_err *err);
+/* A step of the handover to another process, and of that from another one. */
+void kh_keeper_on_handover(struct kh_keeper *k);
+void kh_keeper_on_legacy(struct kh_keeper *k);
+
+#endif

@@ -1,0 +1,132 @@
+/* signals.c - what the keeper is asked by signals, in every state of a drain and of a handover */
+
+#include <signal.h>
+
+#include <keyhole/clock.h>
+#include <keyhole/log.h>
+
+#include "daemon_internal.h"
+
+/* Who signals a process and its group (timeout(1) does) means it once. */
+enum { SAME_REQUEST_MS = 250 };
+
+static void drain(struct kh_keeper *k)
+{
+	struct kh_err err = KH_ERR_INIT;
+	k->asked_ms = kh_clock_mono_ms();
+	k->drain_ms = k->asked_ms + k->config->timeouts.drain;
+	k->restart_ms = 0;
+	kh_notify("STOPPING=1");
+	kh_log_info("draining");
+	kh_ward_drain(&k->ward);
+	kh_sockets_shut(&k->sockets);
+	if (k->legacy.state == KH_LEGACY_OURS)
+		(void)kh_legacy_say(&k->legacy, KH_CHANNEL_HURRY, &err);
+	else if (k->ward.state == KH_WARD_NONE)
+		kh_keeper_stop(k, 0);
+}
+
+/* After a handover: this one only finishes what it has, from now on as after SIGTERM. */
+void kh_keeper_hurry(struct kh_keeper *k)
+{
+	k->asked_ms = kh_clock_mono_ms();
+	if (k->drain_ms > k->asked_ms + k->config->timeouts.drain)
+		k->drain_ms = k->asked_ms + k->config->timeouts.drain;
+	kh_log_info("draining");
+	kh_ward_drain(&k->ward);
+}
+
+void kh_keeper_end_now(struct kh_keeper *k)
+{
+	if (k->legacy.state == KH_LEGACY_OURS)
+		(void)kh_legacy_say(&k->legacy, KH_CHANNEL_END, NULL);
+	kh_keeper_stop(k, k->status);
+}
+
+/* A bad file changes nothing, and is said loudly. */
+void kh_keeper_reload(struct kh_keeper *k)
+{
+	struct kh_err err = KH_ERR_INIT;
+	if (!k->options->reload || k->drain_ms) {
+		kh_log_warn("reload: not %s", k->drain_ms ? "while draining" : "here");
+		return;
+	}
+	kh_notify_reloading();
+	struct kh_config *next = k->options->reload(k->options->reload_arg);
+	if (!next)
+		kh_err_set(&err, KH_ERR_CONFIG, "the configuration has errors");
+	else if (kh_reload(&k->ward, &k->vault, &k->sockets, next, &err))
+		k->config = next;
+	else
+		kh_config_free(next);
+	if (err.code)
+		kh_log_error("reload: %s: nothing changes, the configuration in force stays",
+			     err.text);
+	else
+		kh_log_info("reload: the new configuration is in force");
+	kh_notify("READY=1");
+}
+
+static void terminate(struct kh_keeper *k)
+{
+	if (kh_legacy_is_pending(&k->legacy)) {
+		kh_legacy_refuse(&k->legacy, "it was told to end");
+		kh_keeper_stop(k, 1);
+		return;
+	}
+	if (k->handover.state == KH_HANDOVER_OPENING) {
+		k->end_later = true;
+		return;
+	}
+	if (kh_handover_is_under_way(&k->handover)) {
+		kh_handover_call_off(&k->handover);
+		kh_log_warn("handover: called off by SIGTERM");
+	}
+	if (k->drain_ms && k->asked_ms) {
+		if (kh_clock_mono_ms() - k->asked_ms >= SAME_REQUEST_MS)
+			kh_keeper_end_now(k);
+	} else if (k->drain_ms) {
+		kh_keeper_hurry(k);
+	} else {
+		drain(k);
+	}
+}
+
+static void hang_up(struct kh_keeper *k)
+{
+	if (k->handover.state == KH_HANDOVER_OVER)
+		kh_log_warn("reload: process %ld has taken over: ask that one",
+			    (long)k->handover.pid);
+	else if (kh_handover_is_under_way(&k->handover) || kh_legacy_is_pending(&k->legacy))
+		k->reload_later = true;
+	else
+		kh_keeper_reload(k);
+}
+
+static void hand_over(struct kh_keeper *k)
+{
+	struct kh_err err = KH_ERR_INIT;
+	bool ok = false;
+	if (k->drain_ms && k->handover.state != KH_HANDOVER_OVER)
+		kh_err_set(&err, KH_ERR_CONFIG, "not while draining");
+	else if (kh_legacy_is_pending(&k->legacy))
+		kh_err_set(&err, KH_ERR_CONFIG, "this process is taking over just now");
+	else if (k->legacy.state != KH_LEGACY_NONE)
+		kh_err_set(&err, KH_ERR_CONFIG,
+			   "the process before this one still finishes its exchanges (wait, or "
+			   "send SIGTERM to that one)");
+	else
+		ok = kh_handover_begin(&k->handover, &err);
+	if (!ok)
+		kh_log_warn("handover: not now: %s", err.text);
+}
+
+void kh_keeper_on_signal(struct kh_keeper *k, uint32_t sig)
+{
+	if (sig == SIGHUP)
+		hang_up(k);
+	else if (sig == SIGUSR2)
+		hand_over(k);
+	else if (sig == SIGTERM || sig == SIGINT)
+		terminate(k);
+}

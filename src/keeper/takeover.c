@@ -1,0 +1,163 @@
+/* takeover.c - what a handover does to this process, on its old and on its new side */
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <keyhole/clock.h>
+#include <keyhole/log.h>
+
+#include "daemon_internal.h"
+
+/* --- the old side ----------------------------------------------------------------------------- */
+
+/* From here on this process only finishes what it has. */
+static void handed_over(struct kh_keeper *k)
+{
+	char state[128];
+	uint64_t now = kh_clock_mono_ms();
+	(void)snprintf(state, sizeof(state), "MAINPID=%ld\nSTATUS=serving, after a handover",
+		       (long)k->handover.pid);
+	kh_notify(state);
+	kh_log_info("handover: process %ld has taken over", (long)k->handover.pid);
+	kh_sockets_forget(&k->sockets);
+	k->drain_ms = now + k->config->timeouts.handover;
+	k->restart_ms = 0;
+	if (k->reload_later)
+		(void)kill(k->handover.pid, SIGHUP);
+	if (k->end_later)
+		(void)kill(k->handover.pid, SIGTERM);
+	if (k->ward.state == KH_WARD_NONE)
+		kh_keeper_stop(k, 0);
+	else if (k->end_later)
+		kh_keeper_hurry(k);
+	else
+		kh_ward_retire(&k->ward);
+}
+
+static void handover_failed(struct kh_keeper *k, const struct kh_err *why)
+{
+	char state[KH_ERR_TEXT_BYTES + 64];
+	kh_log_error("handover failed: %s: nothing changes, this process goes on", why->text);
+	(void)snprintf(state, sizeof(state), "STATUS=serving; a handover failed: %s", why->text);
+	kh_notify(state);
+	if (k->reload_later)
+		kh_keeper_reload(k);
+	k->reload_later = false;
+}
+
+/* It was the daemon for a moment, and its supervisor has not heard of it. */
+static void handover_lost(struct kh_keeper *k, const struct kh_err *why)
+{
+	kh_log_error("handover: %s, when it had just taken over: this one ends as well", why->text);
+	kh_sockets_forget(&k->sockets);
+	k->status = 1;
+	k->drain_ms = kh_clock_mono_ms() + k->config->timeouts.drain;
+	k->restart_ms = 0;
+	kh_ward_drain(&k->ward);
+	if (k->ward.state == KH_WARD_NONE)
+		kh_keeper_stop(k, 1);
+}
+
+void kh_keeper_on_handover(struct kh_keeper *k)
+{
+	struct kh_err err = KH_ERR_INIT;
+	switch (kh_handover_turn(&k->handover, &err)) {
+	case KH_HANDOVER_NO_NEWS:
+		break;
+	case KH_HANDOVER_FAILED:
+		handover_failed(k, &err);
+		break;
+	case KH_HANDOVER_DONE:
+		handed_over(k);
+		break;
+	case KH_HANDOVER_LOST:
+		handover_lost(k, &err);
+		break;
+	case KH_HANDOVER_HURRY:
+		kh_keeper_hurry(k);
+		break;
+	case KH_HANDOVER_END:
+		kh_keeper_end_now(k);
+		break;
+	}
+}
+
+/* --- the new side ----------------------------------------------------------------------------- */
+
+bool kh_keeper_open_legacy(struct kh_keeper *k, struct kh_err *err)
+{
+	struct kh_legacy *legacy = &k->legacy;
+	if (!k->config->audit_path)
+		return kh_err_set(err, KH_ERR_CONFIG, "no journal (audit.file)");
+	if (!kh_vault_reopen(&k->vault, &legacy->vault, k->config, err) ||
+	    !kh_keeper_open_authority(k, err) ||
+	    !kh_sockets_next(&k->sockets, &legacy->sockets, k->config, err))
+		return false;
+	k->sockets.journal = kh_segment_open(k->config->audit_path, legacy->segment, err);
+	k->ward.doors_shut = true;
+	k->ward.base = legacy->cut;
+	/* What was signed was signed up to there. */
+	k->ward.checkpoint_seq = legacy->cut.seq;
+	memcpy(k->ward.checkpoint_head, legacy->cut.hash, sizeof(k->ward.checkpoint_head));
+	return k->sockets.journal >= 0;
+}
+
+static void move_journal(struct kh_keeper *k)
+{
+	struct kh_err err = KH_ERR_INIT;
+	if (kh_segment_move(k->config->audit_path, k->legacy.segment, k->legacy.cut.seq, &err)) {
+		k->legacy.state = KH_LEGACY_MOVED;
+		(void)kh_legacy_say(&k->legacy, KH_CHANNEL_MOVED, NULL);
+		return;
+	}
+	kh_log_error("handover: %s", err.text);
+	kh_legacy_refuse(&k->legacy, err.text);
+	kh_keeper_stop(k, 1);
+}
+
+static void open_doors(struct kh_keeper *k)
+{
+	k->legacy.state = KH_LEGACY_OURS;
+	kh_sockets_adopt(&k->sockets, &k->legacy.sockets);
+	k->ward.doors_shut = false;
+	k->ward.generation++;
+	kh_ward_reload(&k->ward);
+	(void)kh_legacy_say(&k->legacy, KH_CHANNEL_OPENED, NULL);
+	kh_log_info("serving (worker %ld, secrets in %s), after a handover", (long)k->ward.pid,
+		    kh_secret_backing());
+	if (k->reload_later)
+		kh_keeper_reload(k);
+	k->reload_later = false;
+}
+
+void kh_keeper_on_legacy(struct kh_keeper *k)
+{
+	enum { JOIN_AGAIN_MS = 10 * 1000 };
+	struct kh_legacy *legacy = &k->legacy;
+	switch (kh_legacy_turn(legacy)) {
+	case KH_LEGACY_NO_NEWS:
+		break;
+	case KH_LEGACY_MOVE:
+		move_journal(k);
+		break;
+	case KH_LEGACY_OPEN:
+		open_doors(k);
+		break;
+	case KH_LEGACY_CALLED_OFF:
+		kh_log_error("handover: called off by the process before");
+		kh_keeper_stop(k, 1);
+		break;
+	}
+	if (legacy->state != KH_LEGACY_ENDING)
+		return;
+	if (k->drain_ms && k->ward.state == KH_WARD_NONE)
+		kh_keeper_stop(k, k->status);
+	if (k->ward.join == KH_WARD_JOINED) {
+		kh_legacy_fini(legacy);
+	} else if (k->ward.join == KH_WARD_JOIN_NONE && k->ward.state == KH_WARD_SERVING &&
+		   kh_clock_mono_ms() >= legacy->join_ms) {
+		legacy->join_ms = kh_clock_mono_ms() + JOIN_AGAIN_MS;
+		kh_ward_join(&k->ward, legacy->segment, legacy->cut.seq);
+	}
+}
