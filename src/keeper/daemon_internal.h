@@ -20,6 +20,7 @@ struct kh_keeper {
 	uint64_t drain_ms;   /* when draining ends; 0: not draining */
 	bool reload_later;   /* SIGHUP came in a handover */
 	bool end_later;	     /* SIGTERM came when it was no longer to be called off */
+	bool last_worker;    /* it was started to say how the segment before ended */
 	bool has_served;
 	bool over;
 	int status;
@@ -44,5 +45,8 @@ bool kh_keeper_open_legacy(struct kh_keeper *k, struct kh_err *err);
 /* A step of the handover to another process, and of that from another one. */
 void kh_keeper_on_handover(struct kh_keeper *k);
 void kh_keeper_on_legacy(struct kh_keeper *k);
+/* The worker has drained, or was never there: is this the end, or is something left to be done for
+ * the process before? */
+void kh_keeper_after_drain(struct kh_keeper *k);
 
 #endif

@@ -108,6 +108,7 @@ struct kh_legacy {
 	struct kh_buf ca_der;
 	int segment;	  /* the segment before, locked; -1: joined, or never there */
 	uint64_t join_ms; /* when to ask for that; 0: not yet */
+	unsigned join_tries;
 };
 
 enum kh_legacy_news {
@@ -130,11 +131,11 @@ enum kh_legacy_news kh_legacy_turn(struct kh_legacy *legacy);
 void kh_legacy_fini(struct kh_legacy *legacy);
 
 /* segment.c: the journal's names */
-/* PATH.new, empty, locked, with the mode and owner of the journal `before`, which must be the one
- * at `path`. Return: -1 on error. */
+/* PATH.handover, empty, locked, with the mode and owner of the journal `before`, which must be the
+ * one at `path`. Return: -1 on error. */
 int kh_segment_open(const char *path, int before, struct kh_err *err);
-/* PATH becomes PATH.<cut> (12 digits at least), PATH.new becomes PATH; at every moment there is a
- * PATH. On error nothing has changed. */
+/* PATH becomes PATH.<cut> (12 digits at least), PATH.handover becomes PATH; at every moment there
+ * is a PATH. On error nothing has changed. */
 bool kh_segment_move(const char *path, int before, uint64_t cut, struct kh_err *err);
 /* `before` is at PATH, and nothing else is left, however far the other process came. */
 void kh_segment_restore(const char *path, int before, uint64_t cut);

@@ -210,9 +210,7 @@ static void on_worker_end(struct kh_keeper *k, pid_t pid, int status)
 		bool drained = WIFEXITED(status) && WEXITSTATUS(status) == KH_WORKER_EXIT_DRAINED;
 		if (!k->ward.drained && !drained)
 			say_how_it_ended(k, pid, status);
-		/* The process before is still at it: its time is no longer than ours. */
-		if (k->legacy.state != KH_LEGACY_OURS)
-			kh_keeper_stop(k, k->status);
+		kh_keeper_after_drain(k);
 		return;
 	}
 	if (kh_legacy_is_pending(&k->legacy)) {
@@ -289,7 +287,7 @@ static uint64_t next_deadline(const struct kh_keeper *k)
 {
 	if (k->ward.state == KH_WARD_NONE)
 		return k->drain_ms ? k->drain_ms : k->restart_ms;
-	if (k->ward.state == KH_WARD_STARTING)
+	if (k->ward.state == KH_WARD_STARTING && !k->drain_ms)
 		return k->ward.started_ms + START_MS;
 	/* A condemned worker has none: its SIGCHLD comes. */
 	return k->ward.state == KH_WARD_CONDEMNED ? 0 : k->drain_ms;
@@ -416,7 +414,7 @@ int kh_keeper_run(struct kh_keeper_options *options)
 	k.sockets = (struct kh_sockets){ .config = k.config, .journal = -1 };
 	if (!start(&k, &err) || !tell_ready(&k, &err)) {
 		tell_failure(&k, &err);
-		stop(&k, 1);
+		kh_keeper_stop(&k, 1);
 	}
 	close_option(&options->ready_fd);
 	while (!k.over)

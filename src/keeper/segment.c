@@ -1,9 +1,10 @@
 /*
  * segment.c - the names of a journal that goes on in another file
  *
- * PATH is the segment that is written now; PATH.N the one before, whose line N it continues. The
- * older one gets its second name by a link, and the new one then takes PATH by a rename: there is a
- * journal at PATH at every moment, for a daemon that starts and for whoever follows it by name.
+ * PATH is the segment that is written now; PATH.N the one before, whose line N it continues;
+ * PATH.handover the next one, until it is in force. The older one gets its second name by a link,
+ * and the new one then takes PATH by a rename: there is a journal at PATH at every moment, for a
+ * daemon that starts and for whoever follows it by name.
  */
 
 #include <errno.h>
@@ -22,7 +23,7 @@
 
 static char *new_name(const char *path)
 {
-	return kh_strf("%s.new", path);
+	return kh_strf("%s.handover", path);
 }
 
 static char *old_name(const char *path, uint64_t cut)

@@ -12,7 +12,6 @@ enum { SAME_REQUEST_MS = 250 };
 
 static void drain(struct kh_keeper *k)
 {
-	struct kh_err err = KH_ERR_INIT;
 	k->asked_ms = kh_clock_mono_ms();
 	k->drain_ms = k->asked_ms + k->config->timeouts.drain;
 	k->restart_ms = 0;
@@ -21,9 +20,9 @@ static void drain(struct kh_keeper *k)
 	kh_ward_drain(&k->ward);
 	kh_sockets_shut(&k->sockets);
 	if (k->legacy.state == KH_LEGACY_OURS)
-		(void)kh_legacy_say(&k->legacy, KH_CHANNEL_HURRY, &err);
-	else if (k->ward.state == KH_WARD_NONE)
-		kh_keeper_stop(k, 0);
+		(void)kh_legacy_say(&k->legacy, KH_CHANNEL_HURRY, NULL);
+	if (k->ward.state == KH_WARD_NONE)
+		kh_keeper_after_drain(k);
 }
 
 /* After a handover: this one only finishes what it has, from now on as after SIGTERM. */

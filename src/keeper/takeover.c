@@ -131,9 +131,32 @@ static void open_doors(struct kh_keeper *k)
 	k->reload_later = false;
 }
 
+/* The process before has the same time, and began to count a moment later. Our own worker may have
+ * ended before it; another one, with its doors shut, then says how that segment ended. */
+void kh_keeper_after_drain(struct kh_keeper *k)
+{
+	enum { A_MOMENT_MS = 2000, LAST_WORKER_MS = 5000 };
+	struct kh_err err = KH_ERR_INIT;
+	if (k->legacy.state == KH_LEGACY_OURS) {
+		k->drain_ms += A_MOMENT_MS;
+		return;
+	}
+	if (k->legacy.state != KH_LEGACY_ENDING || k->last_worker) {
+		kh_keeper_stop(k, k->status);
+		return;
+	}
+	k->last_worker = true;
+	k->drain_ms = kh_clock_mono_ms() + LAST_WORKER_MS;
+	k->ward.doors_shut = true;
+	if (kh_ward_spawn(&k->ward, &err) && kh_ward_feed(&k->ward, &err))
+		return;
+	kh_log_error("%s", err.text);
+	kh_keeper_stop(k, k->status);
+}
+
 void kh_keeper_on_legacy(struct kh_keeper *k)
 {
-	enum { JOIN_AGAIN_MS = 10 * 1000 };
+	enum { JOIN_AGAIN_MS = 10 * 1000, JOIN_TRIES = 60 };
 	struct kh_legacy *legacy = &k->legacy;
 	switch (kh_legacy_turn(legacy)) {
 	case KH_LEGACY_NO_NEWS:
@@ -151,12 +174,20 @@ void kh_keeper_on_legacy(struct kh_keeper *k)
 	}
 	if (legacy->state != KH_LEGACY_ENDING)
 		return;
-	if (k->drain_ms && k->ward.state == KH_WARD_NONE)
-		kh_keeper_stop(k, k->status);
+	if (k->drain_ms && k->ward.state == KH_WARD_NONE && !k->over)
+		kh_keeper_after_drain(k);
 	if (k->ward.join == KH_WARD_JOINED) {
 		kh_legacy_fini(legacy);
+		if (k->last_worker)
+			kh_ward_drain(&k->ward);
 	} else if (k->ward.join == KH_WARD_JOIN_NONE && k->ward.state == KH_WARD_SERVING &&
 		   kh_clock_mono_ms() >= legacy->join_ms) {
+		if (legacy->join_tries++ == JOIN_TRIES) {
+			kh_log_error("the end of the journal's segment before is not written: "
+				     "given up");
+			kh_legacy_fini(legacy);
+			return;
+		}
 		legacy->join_ms = kh_clock_mono_ms() + JOIN_AGAIN_MS;
 		kh_ward_join(&k->ward, legacy->segment, legacy->cut.seq);
 	}

@@ -305,7 +305,8 @@ static bool on_head(struct kh_ward *ward, const struct kh_channel_message *messa
 	struct kh_wire_reader r = { .rest = message->body };
 	uint64_t seq = kh_wire_u64(&r);
 	struct kh_slice hash = kh_wire_bytes(&r);
-	if (!kh_wire_done(&r) || !ward->head_asked || seq == 0 ||
+	/* Above that its successors would run out of numbers. */
+	if (!kh_wire_done(&r) || !ward->head_asked || seq == 0 || seq > UINT64_MAX / 2 ||
 	    hash.len != sizeof(ward->head.hash) || seq < ward->checkpoint_seq)
 		return false;
 	ward->head.seq = seq;

@@ -47,12 +47,12 @@ MOVES = """
 path = sys.argv[1]
 say(32, text("1"))
 offers()
-open(path + ".new", "w").close()
+open(path + ".handover", "w").close()
 say(36)
 assert hear() == 37
 cut = CUT
 if cut: os.link(path, path + "." + cut)
-if ALL: os.rename(path + ".new", path)
+if ALL: os.rename(path + ".handover", path)
 """
 
 
@@ -258,6 +258,24 @@ def test_sigterm_to_the_new_process_hurries_the_old_one(upgradable):
         assert finish(old) == 0
         assert 0.9 < time.monotonic() - began < 4
     assert not os.path.exists(one.socket_path)
+    assert "joined" in one.segments()[-1][1]
+    one.check_ends()
+
+
+def test_a_second_sigterm_ends_both_at_once(upgradable):
+    one = upgradable()
+    with Tunnel(one, "api.test") as tunnel:
+        tunnel.start("GET", "/test/hold")
+        until("it is under way", lambda: "open" in one.segments()[-1][1])
+        old = one.hand_over()
+        one.process.send_signal(signal.SIGTERM)
+        time.sleep(0.4)
+        assert old.poll() is None
+        began = time.monotonic()
+        one.process.send_signal(signal.SIGTERM)
+        assert finish(one.process) == 0
+        assert finish(old) == 0
+        assert time.monotonic() - began < 2
 
 
 def test_sigterm_to_the_old_process_ends_that_one_alone(upgradable):

@@ -270,6 +270,23 @@ static void it_leaves_the_launchers_process_group(void **state)
 	assert_int_equal(end(pid), 0);
 }
 
+/* It lives as long as its sandbox; whoever upgrades sends the signal to all that is called so. */
+static void it_outlives_sigusr2(void **state)
+{
+	(void)state;
+	struct kh_ready ready;
+	char answer[64];
+	assert_int_equal(setenv("KH_MAIN", "sk-test-0123456789", 1), 0);
+	struct kh_keeper_options options = one_run(configure(""));
+	pid_t pid = launch(&options, &ready);
+	assert_true(ready.ok);
+	assert_int_equal(kill(pid, SIGUSR2), 0);
+	ask(answer, sizeof(answer));
+	assert_int_equal(kill(pid, 0), 0);
+	kh_ready_fini(&ready);
+	assert_int_equal(end(pid), 0);
+}
+
 static void a_worker_by_hand_says_that_it_is_none(void **state)
 {
 	(void)state;
@@ -324,6 +341,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(the_sandboxs_user_owns_its_socket, forget_journal),
 		cmocka_unit_test_teardown(it_ends_with_its_launcher, forget_journal),
 		cmocka_unit_test_teardown(it_leaves_the_launchers_process_group, forget_journal),
+		cmocka_unit_test_teardown(it_outlives_sigusr2, forget_journal),
 		cmocka_unit_test(a_worker_by_hand_says_that_it_is_none),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);

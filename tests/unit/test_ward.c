@@ -391,11 +391,14 @@ static void an_index_is_taken_for_its_own_configuration_only(void **state)
 static void the_keepers_own_words_condemn(void **state)
 {
 	(void)state;
-	static const enum kh_channel_type types[] = { KH_CHANNEL_SNAPSHOT,   KH_CHANNEL_LISTENERS,
-						      KH_CHANNEL_JOURNAL,    KH_CHANNEL_ROOTS,
-						      KH_CHANNEL_RESOLVER,   KH_CHANNEL_ISSUER,
-						      KH_CHANNEL_GO,	     KH_CHANNEL_LEAF,
-						      KH_CHANNEL_CREDENTIAL, KH_CHANNEL_DRAIN };
+	static const enum kh_channel_type types[] = {
+		KH_CHANNEL_SNAPSHOT, KH_CHANNEL_LISTENERS, KH_CHANNEL_JOURNAL,
+		KH_CHANNEL_ROOTS,    KH_CHANNEL_RESOLVER,  KH_CHANNEL_ISSUER,
+		KH_CHANNEL_GO,	     KH_CHANNEL_LEAF,	   KH_CHANNEL_CREDENTIAL,
+		KH_CHANNEL_DRAIN,    KH_CHANNEL_HEAD_WANT, KH_CHANNEL_RETIRE,
+		KH_CHANNEL_JOIN,     KH_CHANNEL_HELLO,	   KH_CHANNEL_OFFER,
+		KH_CHANNEL_OPEN,     KH_CHANNEL_OPENED,	   KH_CHANNEL_GONE
+	};
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		struct pair pair;
 		begin(&pair);
@@ -408,9 +411,11 @@ static void the_keepers_own_words_condemn(void **state)
 static void a_body_that_does_not_fit_condemns(void **state)
 {
 	(void)state;
-	static const enum kh_channel_type types[] = { KH_CHANNEL_READY, KH_CHANNEL_LEAF_WANT,
-						      KH_CHANNEL_CREDENTIAL_WANT,
-						      KH_CHANNEL_CHECKPOINT, KH_CHANNEL_DRAINED };
+	static const enum kh_channel_type types[] = {
+		KH_CHANNEL_READY,      KH_CHANNEL_LEAF_WANT, KH_CHANNEL_CREDENTIAL_WANT,
+		KH_CHANNEL_CHECKPOINT, KH_CHANNEL_DRAINED,   KH_CHANNEL_HEAD,
+		KH_CHANNEL_JOINED
+	};
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		struct pair pair;
 		begin(&pair);
@@ -475,6 +480,93 @@ static void checkpoints_only_grow(void **state)
 	serve(&pair);
 	say_checkpoint(&pair, 5, 31);
 	expect_condemned(&pair);
+}
+
+static void say_head(struct pair *pair, uint64_t seq, size_t len)
+{
+	static const char hash[64] = { 1, 2, 3 };
+	struct kh_buf body;
+	kh_buf_init(&body, 256);
+	assert_true(kh_wire_put_u64(&body, seq) &&
+		    kh_wire_put_bytes(&body, kh_slice_of(hash, len)));
+	say(pair, KH_CHANNEL_HEAD, kh_buf_view(&body));
+	kh_buf_fini(&body);
+}
+
+static void the_head_is_told_when_asked_for_and_once(void **state)
+{
+	(void)state;
+	struct pair pair;
+	struct kh_channel_message message;
+	begin(&pair);
+	assert_false(kh_ward_ask_head(&pair.ward)); /* it does not serve yet */
+	serve(&pair);
+	say_checkpoint(&pair, 5, 32);
+	assert_true(kh_ward_ask_head(&pair.ward));
+	kh_ward_receive(&pair.ward);
+	assert_false(pair.ward.head_known);
+	assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_GOT);
+	assert_int_equal(message.type, KH_CHANNEL_HEAD_WANT);
+	say_head(&pair, 9, 32);
+	kh_ward_receive(&pair.ward);
+	assert_true(pair.ward.head_known);
+	assert_int_equal(pair.ward.head.seq, 9);
+	assert_int_equal(pair.ward.head.hash[1], 2);
+	say_head(&pair, 10, 32);
+	expect_condemned(&pair);
+
+	static const struct {
+		uint64_t seq;
+		size_t len;
+	} lies[] = { { 0, 32 }, { 4, 32 }, { 9, 31 }, { 9, 0 }, { UINT64_MAX, 32 } };
+	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+		begin(&pair);
+		serve(&pair);
+		say_checkpoint(&pair, 5, 32);
+		kh_ward_receive(&pair.ward);
+		assert_true(kh_ward_ask_head(&pair.ward));
+		say_head(&pair, lies[i].seq, lies[i].len);
+		expect_condemned(&pair);
+	}
+}
+
+/* Another keeper signs from where this one stood. */
+static void nothing_is_kept_for_signing_after_the_cut(void **state)
+{
+	(void)state;
+	struct pair pair;
+	begin(&pair);
+	serve(&pair);
+	say_checkpoint(&pair, 5, 32);
+	kh_ward_receive(&pair.ward);
+	pair.ward.frozen = true;
+	say_checkpoint(&pair, 6, 32);
+	kh_ward_receive(&pair.ward);
+	assert_int_equal(pair.ward.state, KH_WARD_SERVING);
+	assert_int_equal(pair.ward.checkpoint_seq, 5);
+	end(&pair);
+}
+
+static void a_worker_that_retires_can_be_told_to_drain(void **state)
+{
+	(void)state;
+	struct pair pair;
+	struct kh_channel_message message;
+	begin(&pair);
+	serve(&pair);
+	kh_ward_retire(&pair.ward);
+	assert_int_equal(pair.ward.state, KH_WARD_DRAINING);
+	kh_ward_drain(&pair.ward);
+	kh_ward_drain(&pair.ward); /* said once */
+	assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_GOT);
+	assert_int_equal(message.type, KH_CHANNEL_RETIRE);
+	assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_GOT);
+	assert_int_equal(message.type, KH_CHANNEL_DRAIN);
+	assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_AGAIN);
+	say(&pair, KH_CHANNEL_DRAINED, nothing);
+	kh_ward_receive(&pair.ward);
+	assert_true(pair.ward.drained);
+	end(&pair);
 }
 
 static void drained_is_said_when_draining_and_not_before(void **state)
@@ -571,6 +663,9 @@ int main(void)
 		cmocka_unit_test(a_descriptor_condemns),
 		cmocka_unit_test(a_closed_channel_condemns),
 		cmocka_unit_test(checkpoints_only_grow),
+		cmocka_unit_test(the_head_is_told_when_asked_for_and_once),
+		cmocka_unit_test(nothing_is_kept_for_signing_after_the_cut),
+		cmocka_unit_test(a_worker_that_retires_can_be_told_to_drain),
 		cmocka_unit_test(drained_is_said_when_draining_and_not_before),
 		cmocka_unit_test(ready_is_said_once),
 	};
