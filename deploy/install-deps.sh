@@ -31,7 +31,7 @@ run|libseccomp at run time|libseccomp2|libseccomp|libseccomp|libseccomp
 run|jansson at run time|libjansson4|jansson|jansson|jansson
 test|unit tests|libcmocka-dev|libcmocka-devel|cmocka-dev|cmocka
 demo test|the stand-in upstream, and a real client|python3 curl openssl bash|python3 curl openssl bash|python3 curl openssl bash|python curl openssl bash
-test|integration tests|python3-pytest python3-h11|python3-pytest python3-h11|py3-pytest py3-h11|python-pytest python-h11
+test|integration tests|python3-pytest python3-h11 python3-websockets|python3-pytest python3-h11 python3-websockets|py3-pytest py3-h11 py3-websockets|python-pytest python-h11 python-websockets
 test|real servers to talk to|nginx-light/nginx nodejs|nginx nodejs|nginx nodejs|nginx nodejs
 test|more real clients|wget git npm/nodejs|wget git nodejs-npm|wget git npm|wget git npm
 test|clients and servers in Python|python3-httpx python3-aiohttp python3-requests|python3-httpx python3-aiohttp python3-requests|py3-httpx py3-aiohttp py3-requests|python-httpx python-aiohttp python-requests

@@ -98,6 +98,12 @@ struct kh_audit_open {
 	const char *stripped;	/* carriers that were removed, names, comma-separated */
 };
 
+struct kh_audit_websocket {
+	uint16_t close_code;  /* of the first close frame; 1005: none in it, 1006: there was none */
+	const char *close_by; /* "sandbox", "upstream", "keyhole": who said it, or ended it */
+	uint64_t up_messages, down_messages;
+};
+
 struct kh_audit_close {
 	const char *id;
 	uint16_t status;	       /* that the sandbox saw; 0: none */
@@ -105,10 +111,11 @@ struct kh_audit_close {
 	const char *detail;	       /* one escaped line, or NULL */
 	uint64_t up_bytes, down_bytes; /* content, as framed out */
 	uint64_t duration_ms, first_byte_ms;
-	const char *peer; /* address that was dialled */
-	const char *tls;  /* version upstream */
-	bool reused;	  /* a pooled connection */
-	bool complete;	  /* the whole response went through */
+	const char *peer;			    /* address that was dialled */
+	const char *tls;			    /* version upstream */
+	bool reused;				    /* a pooled connection */
+	bool complete;				    /* the whole response went through */
+	const struct kh_audit_websocket *websocket; /* NULL: it became none */
 };
 
 /* Each appends one record to the batch. Return: false over KH_LIMIT_BATCH_BYTES or without memory;

@@ -92,6 +92,7 @@ struct kh_rule {
 	bool client_auth_pass; /* client_auth: pass */
 	bool passthrough;      /* tls: passthrough; an https rule without methods, path and
 				  credential */
+	bool no_websocket;     /* websocket: false */
 	char *text;	       /* as written: for people, the refusal and the audit */
 	char *preset;	       /* the preset that it came from, or NULL */
 	struct kh_where where;
@@ -197,6 +198,7 @@ struct kh_timeouts {
 	uint32_t idle_down; /* between exchanges, sandbox side */
 	uint32_t idle_up;   /* pooled upstream connection */
 	uint32_t stall;	    /* a body in either direction without a byte of progress */
+	uint32_t websocket; /* an open WebSocket without a byte, pings included */
 	uint32_t drain;	    /* after SIGTERM */
 	uint32_t handover;  /* after SIGUSR2, in the old process */
 };

@@ -15,6 +15,11 @@ bool kh_carrier_is_field(struct kh_slice name);
 /* A query parameter of that kind (key, api_key, access_token, X-Amz-Signature …); the name
  * percent-decoded, any case. */
 bool kh_carrier_is_query(struct kh_slice name);
+/* Does one of the subprotocols that a WebSocket's handshake offers (Sec-WebSocket-Protocol) hold a
+ * key, or announce that the next one is one (subprotocols.c)? */
+bool kh_carrier_is_among_protocols(const struct kh_message *message);
+/* Appends the others as one list, which may be empty. Return: false as kh_buf_append. */
+bool kh_carrier_strip_protocols(struct kh_buf *out, const struct kh_message *message);
 /* The first carrier in a request, "" (len 0) when there is none: for refusing it by name. */
 struct kh_slice kh_carrier_find(const struct kh_message *message, struct kh_slice query);
 /* Appends `raw` (path and query as they came) without the query parameters that carry

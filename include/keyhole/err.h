@@ -50,6 +50,9 @@
 	X(RESPONSE_MALFORMED, 502, "http_protocol_error", "malformed_response") \
 	X(RESPONSE_HEAD_TOO_LARGE, 502, "http_response_header_section_size", "response_head_size") \
 	X(RESPONSE_INCOMPLETE, 502, "http_response_incomplete", "response_incomplete") \
+	X(WEBSOCKET_DOWN, 400, "http_protocol_error", "websocket_sandbox") \
+	X(WEBSOCKET_UP, 502, "http_protocol_error", "websocket_upstream") \
+	X(IDLE, 504, "connection_timeout", "idle") \
 	X(RESPONSE_TIMEOUT, 504, "http_response_timeout", "response_timeout") \
 	X(CREDENTIAL_UNAVAILABLE, 503, "proxy_configuration_error", "credential_unavailable") \
 	X(CREDENTIAL_BINDING, 403, "http_request_denied", "credential_binding") \

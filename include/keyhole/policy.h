@@ -40,15 +40,16 @@ struct kh_decision {
 	enum kh_err_code reason; /* of a denial: KH_ERR_DENIED_BY_RULE, KH_ERR_NO_RULE,
 				    KH_ERR_TUNNEL_ONLY */
 	const struct kh_rule
-		*rule; /* that decided; NULL: none matched. Lives as long as the policy */
-	bool at_site;  /* the ceiling decided, not the tenant */
+		*rule;	/* that decided; NULL: none matched. Lives as long as the policy */
+	bool at_site;	/* the ceiling decided, not the tenant */
+	bool websocket; /* with `allow`: it may be one; neither rule has websocket: false */
 };
 
 /*
  * The site's rules (where there are any), then the tenant's; each list top to bottom, the first
  * match decides, no match denies. A rule with passthrough allows no request that was read. A
  * request with %2F must be allowed in both readings, by rules that carry the same credentials and
- * client_auth. No allocation.
+ * client_auth, or refuse a WebSocket alike. No allocation.
  */
 void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 		      const struct kh_request_view *request, struct kh_decision *out);

@@ -217,6 +217,14 @@ static bool put_tls(struct kh_buf *body, const char *tls)
 	return put_text(body, ",\"tls.protocol.version\":", version, CUT_TLS);
 }
 
+static bool put_websocket(struct kh_buf *body, const struct kh_audit_websocket *w)
+{
+	return !w || (put_u64(body, ",\"websocket.close.code\":", w->close_code) &&
+		      put_str(body, ",\"websocket.close.by\":", w->close_by, CUT_NAME) &&
+		      put_u64(body, ",\"websocket.up.messages\":", w->up_messages) &&
+		      put_u64(body, ",\"websocket.down.messages\":", w->down_messages));
+}
+
 static bool put_how(struct kh_buf *body, const struct kh_audit_close *r)
 {
 	if (r->status && !put_u64(body, ",\"http.response.status_code\":", r->status))
@@ -229,8 +237,8 @@ static bool put_how(struct kh_buf *body, const struct kh_audit_close *r)
 	       put_u64(body, ",\"http.response.body.size\":", r->down_bytes) &&
 	       put_u64(body, ",\"duration_ms\":", r->duration_ms) &&
 	       (r->first_byte_ms == 0 || put_u64(body, ",\"first_byte_ms\":", r->first_byte_ms)) &&
-	       put_peer(body, r->peer) && put_tls(body, r->tls) &&
-	       (!r->reused || put(body, ",\"reused\":true"));
+	       put_websocket(body, r->websocket) && put_peer(body, r->peer) &&
+	       put_tls(body, r->tls) && (!r->reused || put(body, ",\"reused\":true"));
 }
 
 void kh_batch_init(struct kh_batch *batch)

@@ -33,6 +33,7 @@ struct kh_rule_draft {
 	const struct kh_node *credential;
 	const struct kh_node *client_auth;
 	const struct kh_node *tls;
+	const struct kh_node *websocket;
 	const struct kh_node *query;
 	const struct kh_node *headers;
 	const struct kh_node *content_type;

@@ -249,6 +249,12 @@ const struct kh_option kh_options[] = {
 	  IN(kh_rule_draft, tls),
 	  .doc = "intercept (the default), or passthrough: TLS is not decrypted, only its SNI "
 		 "read" },
+	{ .path = "rules[].websocket",
+	  .type = KH_OPTION_NODE,
+	  .flags = KH_IN_FILE | KH_IN_PRESET,
+	  IN(kh_rule_draft, websocket),
+	  .doc = "true (the default), or false: a WebSocket is refused with 426, other requests "
+		 "are not" },
 	{ .path = "rules[].query",
 	  .type = KH_OPTION_NODE,
 	  .flags = KH_IN_FILE | KH_IN_PRESET,
@@ -359,6 +365,7 @@ const struct kh_option kh_options[] = {
 	TIMEOUT(idle_down, "5m", "between two requests of a sandbox's connection"),
 	TIMEOUT(idle_up, "60s", "a kept upstream connection without use"),
 	TIMEOUT(stall, "10m", "a body in which nothing moves"),
+	TIMEOUT(websocket, "30m", "an open WebSocket on which nothing moves, no ping either"),
 	TIMEOUT(drain, "30s", "running exchanges after SIGTERM"),
 	TIMEOUT(handover, "15m", "running exchanges in the old process after SIGUSR2"),
 

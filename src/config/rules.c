@@ -124,6 +124,20 @@ static void take_tls(struct kh_reader *reader, const struct kh_rules *rules, str
 		rule->passthrough = true;
 }
 
+static void take_websocket(struct kh_reader *reader, struct kh_rule *rule,
+			   const struct kh_node *node)
+{
+	bool scalar = node->kind == KH_NODE_SCALAR;
+	if (rule->passthrough)
+		kh_reader_error(reader, node,
+				"rules[].websocket: with tls: passthrough nobody sees whether it "
+				"is one");
+	else if (scalar && kh_slice_eq(node->text, KH_SLICE("false")))
+		rule->no_websocket = true;
+	else if (!scalar || !kh_slice_eq(node->text, KH_SLICE("true")))
+		kh_reader_error(reader, node, "rules[].websocket: expected true or false");
+}
+
 static void use(struct kh_reader *reader, struct kh_rules *rules, const struct kh_rule_draft *draft)
 {
 	const struct kh_node *node = draft->use;
@@ -188,7 +202,8 @@ void kh_rule_done(struct kh_reader *reader, void *parent, void *item, const stru
 	*slot = rule;
 	const struct kh_node *carried = draft.credential    ? draft.credential
 					: draft.client_auth ? draft.client_auth
-							    : draft.tls;
+					: draft.tls	    ? draft.tls
+							    : draft.websocket;
 	const struct kh_node *asked = kh_conditions_of(&draft);
 	if (asked && rule.scheme == KH_SCHEME_TCP) {
 		kh_reader_error(reader, asked,
@@ -209,6 +224,8 @@ void kh_rule_done(struct kh_reader *reader, void *parent, void *item, const stru
 		take_client_auth(reader, rules, slot, &draft);
 	if (draft.tls)
 		take_tls(reader, rules, slot, &draft);
+	if (draft.websocket)
+		take_websocket(reader, slot, draft.websocket);
 }
 
 static void resolve(struct kh_reader *reader, const struct kh_pending *one, struct kh_rule *rule)

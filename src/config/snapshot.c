@@ -105,9 +105,10 @@ static struct scalars scalars_of(struct kh_config *c)
 	struct kh_timeouts *t = &c->timeouts;
 	return (struct scalars){ .slot = { &t->header, &t->handshake, &t->connect, &t->resolve,
 					   &t->response, &t->idle_down, &t->idle_up, &t->stall,
-					   &t->drain, &t->handover, &c->max_connections,
-					   &c->max_exchanges, &c->leaves_per_second, &c->threads },
-				 .n = 14 };
+					   &t->websocket, &t->drain, &t->handover,
+					   &c->max_connections, &c->max_exchanges,
+					   &c->leaves_per_second, &c->threads },
+				 .n = 15 };
 }
 
 bool kh_config_encode(const struct kh_config *config, struct kh_buf *out)

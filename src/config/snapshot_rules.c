@@ -42,8 +42,9 @@ bool kh_put_rules(struct kh_buf *out, const struct kh_rules *rules)
 		const struct kh_rule *rule = &rules->list[i];
 		ok = kh_wire_put_str(out, rule->text) && kh_wire_put_str(out, rule->preset) &&
 		     kh_put_where(out, &rule->where) &&
-		     kh_wire_put_u8(out, (uint8_t)(rule->allow | rule->client_auth_pass << 1 |
-						   rule->passthrough << 2)) &&
+		     kh_wire_put_u8(out,
+				    (uint8_t)(rule->allow | rule->client_auth_pass << 1 |
+					      rule->passthrough << 2 | rule->no_websocket << 3)) &&
 		     kh_wire_put_u32(out, (uint32_t)rule->n_credentials);
 		for (size_t j = 0; ok && j < rule->n_credentials; j++)
 			ok = kh_wire_put_u16(out, rule->credentials[j]);
@@ -157,6 +158,7 @@ static void read_rule(struct kh_snapshot_in *in, struct kh_rule *rule)
 	rule->allow = flags & 1;
 	rule->client_auth_pass = flags & 2;
 	rule->passthrough = flags & 4;
+	rule->no_websocket = flags & 8;
 	uint32_t n = kh_wire_count(&in->r, KH_RULE_CREDENTIALS);
 	for (uint32_t i = 0; i < n; i++) {
 		rule->credentials[i] = kh_wire_u16(&in->r);
@@ -165,7 +167,8 @@ static void read_rule(struct kh_snapshot_in *in, struct kh_rule *rule)
 	}
 	rule->n_credentials = n;
 	/* Neither may ride along, whoever wrote this. */
-	if (flags > 7 || (n > 0 && (rule->client_auth_pass || !rule->allow)) ||
+	if (flags > 15 || (rule->no_websocket && !rule->allow) ||
+	    (n > 0 && (rule->client_auth_pass || !rule->allow)) ||
 	    (n > 0 && rule->scheme != KH_SCHEME_HTTPS) ||
 	    (rule->client_auth_pass && rule->scheme == KH_SCHEME_TCP))
 		in->r.bad = true;

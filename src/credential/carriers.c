@@ -254,6 +254,8 @@ struct kh_slice kh_carrier_find(const struct kh_message *message, struct kh_slic
 	for (size_t i = 0; i < message->n_fields; i++)
 		if (kh_carrier_is_field(message->fields[i].name))
 			return message->fields[i].name;
+	if (kh_carrier_is_among_protocols(message))
+		return KH_SLICE("sec-websocket-protocol");
 	while (kh_query_next(&query, &name, &value))
 		if (kh_carrier_is_query(name))
 			return name;

@@ -158,8 +158,8 @@ static const struct kh_matcher *first_match(const struct question *q, size_t lis
 
 static bool same_effect(const struct kh_rule *a, const struct kh_rule *b)
 {
-	return a->passthrough == b->passthrough && a->client_auth_pass == b->client_auth_pass &&
-	       a->n_credentials == b->n_credentials &&
+	return a->passthrough == b->passthrough && a->no_websocket == b->no_websocket &&
+	       a->client_auth_pass == b->client_auth_pass && a->n_credentials == b->n_credentials &&
 	       memcmp(a->credentials, b->credentials,
 		      a->n_credentials * sizeof(a->credentials[0])) == 0;
 }
@@ -198,6 +198,7 @@ void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 		out->at_site = true;
 		return;
 	}
+	bool websocket = !out->rule || !out->rule->no_websocket;
 	if (!ask(&q, list_of(tenant), out))
 		return;
 	if (out->rule->passthrough) {
@@ -206,6 +207,7 @@ void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 	}
 	out->reason = KH_ERR_NONE;
 	out->allow = true;
+	out->websocket = websocket && !out->rule->no_websocket;
 }
 
 /* The first rule of that scheme at this authority. */

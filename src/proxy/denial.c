@@ -139,6 +139,16 @@ static void put_proxy_status(struct kh_buf *out, const struct kh_err *err)
 	kh_buf_append_char(out, '"');
 }
 
+/* RFC 6455 §4.4: it is told which version there is. */
+static bool asks_for_other_version(const struct kh_exchange *x)
+{
+	const struct kh_field *version =
+		x ? kh_message_field(x->message, KH_SLICE("Sec-WebSocket-Version")) : NULL;
+
+	return x && kh_ws_is_request(x->message) &&
+	       (!version || !kh_slice_eq(version->value, KH_SLICE("13")));
+}
+
 bool kh_denial_put(struct kh_down_stream *down, const struct kh_exchange *x,
 		   const struct kh_err *err)
 {
@@ -162,12 +172,14 @@ bool kh_denial_put(struct kh_down_stream *down, const struct kh_exchange *x,
 		  text ? KH_SLICE("text/plain; charset=utf-8") : KH_SLICE("application/json") },
 		{ KH_SLICE("Cache-Control"), KH_SLICE("no-store") },
 		{ KH_SLICE("Proxy-Status"), kh_buf_view(&status) },
+		{ KH_SLICE("Sec-WebSocket-Version"), KH_SLICE("13") },
 	};
+	size_t n_fields = sizeof(fields) / sizeof(*fields) - !asks_for_other_version(x);
 	const struct kh_answer answer = {
 		.status = (uint16_t)kh_err_status(err->code),
 		.code = err->code,
 		.fields = fields,
-		.n_fields = sizeof(fields) / sizeof(*fields),
+		.n_fields = n_fields,
 		.content = kh_buf_view(&body),
 	};
 	bool ok = down->ops->put_answer(down, &answer);

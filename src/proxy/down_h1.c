@@ -23,6 +23,7 @@ static bool put_fields(struct kh_buf *out, const struct kh_message *response)
 	for (size_t i = 0; i < response->n_fields; i++) {
 		const struct kh_field *field = &response->fields[i];
 		if (!kh_message_is_hop_field(response, field) &&
+		    !kh_ws_is_handshake_field(field->name) &&
 		    !kh_h1_put_field(out, field->name, field->value))
 			return false;
 	}
@@ -99,6 +100,13 @@ static bool put_head(struct kh_down_stream *down, const struct kh_message *head)
 	struct kh_buf *out = &down->session->leg.out;
 
 	h1->mark = kh_leg_position(&down->session->leg);
+	if (head->status == 101) {
+		h1->framing = KH_FRAMING_NONE;
+		h1->close = true; /* once it is over */
+		return kh_h1_put_status_line(out, head->status, head->reason) &&
+		       put_fields(out, head) && kh_websocket_put_switch(down->exchange, out) &&
+		       kh_h1_put_end(out);
+	}
 	return kh_h1_put_status_line(out, head->status, head->reason) && put_fields(out, head) &&
 	       put_framing(h1, request, head, out) && put_connection(h1, request, out) &&
 	       kh_h1_put_end(out);

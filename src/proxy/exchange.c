@@ -33,6 +33,7 @@ static void free_exchange(struct kh_exchange *x)
 	kh_secret_unref(x->secret);
 	kh_target_fini(&x->target);
 	kh_generation_unref(x->gen);
+	kh_websocket_free(x->websocket);
 	free(x);
 }
 
@@ -56,6 +57,10 @@ void kh_exchange_fail(struct kh_exchange *x, const struct kh_err *err)
 {
 	bool can_say = kh_err_status(err->code) != 0;
 
+	if (kh_exchange_is_websocket(x)) {
+		kh_websocket_fail(x, err);
+		return;
+	}
 	kh_exchange_note(x, err->code, err->text);
 	/* A response that turns out to be broken in the turn in which it began has not left yet. */
 	if (x->response_begun && x->down->ops->take_back(x->down))
@@ -140,6 +145,7 @@ static void decide_anew(struct kh_exchange *x)
 
 void kh_exchange_recheck(struct kh_exchange *x)
 {
+	static const char why[] = "the rules changed while it ran, and no longer allow it";
 	struct kh_down_stream *down = x->down;
 	struct kh_err err = KH_ERR_INIT;
 
@@ -147,11 +153,22 @@ void kh_exchange_recheck(struct kh_exchange *x)
 		decide_anew(x);
 	} else if (kh_request_is_allowed(x, x->session->loop->gen)) {
 		kh_up_recheck(x);
+	} else if (kh_exchange_is_websocket(x)) {
+		(void)kh_websocket_leave(x, KH_ERR_NO_RULE, why);
 	} else {
-		kh_err_set(&err, KH_ERR_NO_RULE,
-			   "the rules changed while it ran, and no longer allow it");
+		kh_err_set(&err, KH_ERR_NO_RULE, "%s", why);
 		kh_exchange_fail(x, &err);
 	}
+	down->ops->turn(down);
+}
+
+void kh_exchange_drain(struct kh_exchange *x)
+{
+	struct kh_down_stream *down = x->down;
+
+	if (!kh_exchange_is_websocket(x))
+		return;
+	(void)kh_websocket_leave(x, KH_ERR_DRAINING, "the daemon ends");
 	down->ops->turn(down);
 }
 
@@ -245,6 +262,8 @@ void kh_exchange_retry(struct kh_exchange *x)
 
 bool kh_exchange_takes_body(const struct kh_exchange *x)
 {
+	if (kh_exchange_is_websocket(x))
+		return !x->up->ops->is_full(x->up);
 	if (x->request_done)
 		return false;
 	if (x->message->framing == KH_FRAMING_NONE)
@@ -264,6 +283,10 @@ void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece)
 {
 	struct kh_err err = KH_ERR_INIT;
 
+	if (kh_exchange_is_websocket(x)) {
+		(void)kh_websocket_from_down(x, piece);
+		return;
+	}
 	if (is_too_large(x, piece)) {
 		kh_err_set(&err, KH_ERR_CONTENT_TOO_LARGE,
 			   "the content is larger than the rule '%s' lets through (max_body: "
@@ -291,6 +314,10 @@ void kh_exchange_request_end(struct kh_exchange *x, const struct kh_field *trail
 	struct kh_field kept[KH_LIMIT_FIELDS];
 	size_t n_kept = 0;
 
+	if (kh_exchange_is_websocket(x)) {
+		kh_websocket_down_ended(x);
+		return;
+	}
 	x->request_done = true;
 	if (x->message->framing == KH_FRAMING_NONE)
 		return;
@@ -322,6 +349,8 @@ uint64_t kh_exchange_deadline(const struct kh_exchange *x)
 		return x->progress_ms + SECRET_MS;
 	if (x->state != KH_EXCHANGE_RELAY)
 		return 0;
+	if (kh_exchange_is_websocket(x))
+		return kh_websocket_deadline(x);
 	if (x->request_done && !x->response_begun)
 		return x->progress_ms + t->response;
 	return x->progress_ms + t->stall;
@@ -331,6 +360,10 @@ void kh_exchange_timed_out(struct kh_exchange *x)
 {
 	struct kh_err err = KH_ERR_INIT;
 
+	if (kh_exchange_is_websocket(x)) {
+		kh_websocket_timed_out(x);
+		return;
+	}
 	if (x->state == KH_EXCHANGE_SECRET)
 		kh_err_set(&err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 			   "the credential was not handed out in time");

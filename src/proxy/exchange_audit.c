@@ -45,8 +45,19 @@ void kh_exchange_note(struct kh_exchange *x, enum kh_err_code reason, const char
 		snprintf(x->detail, sizeof(x->detail), "%.*s", (int)sizeof(x->detail) - 1, detail);
 }
 
+static struct kh_audit_websocket describe_websocket(const struct kh_websocket *w)
+{
+	return (struct kh_audit_websocket){
+		.close_code = w->code ? w->code : KH_WS_CODE_LOST,
+		.close_by = w->code ? w->code_by : "sandbox",
+		.up_messages = w->up.messages,
+		.down_messages = w->down.messages,
+	};
+}
+
 void kh_exchange_record_end(struct kh_exchange *x)
 {
+	struct kh_audit_websocket websocket = { 0 };
 	struct kh_batch *batch = &x->session->loop->batch;
 	uint64_t now = x->session->loop->now_ms;
 	struct kh_audit_close how = {
@@ -64,6 +75,10 @@ void kh_exchange_record_end(struct kh_exchange *x)
 		.complete = x->response_done && x->reason == KH_ERR_NONE,
 	};
 
+	if (kh_exchange_is_websocket(x)) {
+		websocket = describe_websocket(x->websocket);
+		how.websocket = &websocket;
+	}
 	bool room = kh_loop_make_room(x->session->loop);
 	if (x->opened) {
 		(void)kh_audit_close(batch, &how);

@@ -24,6 +24,7 @@
 struct kh_up;
 struct kh_down_stream;
 struct kh_up_stream;
+struct kh_websocket;
 
 /* An answer of our own, whole; views. Content-Length, and what speaks of the connection, are the
  * codec's to add. */
@@ -132,6 +133,7 @@ struct kh_exchange {
 	uint16_t status;
 	unsigned interim;
 	uint64_t up_bytes, down_bytes, started_ms, first_byte_ms, progress_ms;
+	struct kh_websocket *websocket; /* one was asked for; NULL: none */
 	enum kh_err_code reason;
 	char detail[160];
 	char peer[KH_SOCKADDR_TEXT_BYTES];
@@ -162,6 +164,8 @@ void kh_exchange_secret_came(struct kh_exchange *x);
 /* Other rules are in force: it ends if they forbid it; one that waits for a credential is decided
  * anew. */
 void kh_exchange_recheck(struct kh_exchange *x);
+/* The daemon ends: what would go on for ever is ended, what comes to an end by itself is not. */
+void kh_exchange_drain(struct kh_exchange *x);
 
 /* Called by the upstream side: */
 void kh_exchange_up_ready(struct kh_exchange *x);
@@ -194,7 +198,8 @@ bool kh_request_put_authority(const struct kh_exchange *x, struct kh_buf *out);
 bool kh_request_forwards(const struct kh_exchange *x, const struct kh_field *field);
 
 /* response.c: what comes back. Return: false: the exchange is over. */
-/* Interim ones too; of 101 nobody has asked. */
+/* Interim ones too. Behind a 101 that was asked for (kh_exchange_is_websocket then says so) both
+ * codecs hand over bytes as they come, as content. */
 bool kh_response_head(struct kh_exchange *x, const struct kh_message *response);
 bool kh_response_body(struct kh_exchange *x, struct kh_slice piece);
 /* The exchange is over. */

@@ -230,6 +230,10 @@ static void start_drain(struct kh_loop *loop)
 	while (!kh_list_is_empty(&rest))
 		kh_session_drain(
 			kh_container_of(next_of(&rest, &loop->live), struct kh_session, link));
+	kh_list_move(&loop->exchanges, &rest);
+	while (!kh_list_is_empty(&rest))
+		kh_exchange_drain(kh_container_of(next_of(&rest, &loop->exchanges),
+						  struct kh_exchange, link));
 }
 
 /* Another process accepts from here on. Nobody's request is cut off for that: whoever is connected

@@ -53,6 +53,8 @@ struct kh_loop {
 	bool retiring;	     /* takes nothing new; connections end with the answers that say so */
 	bool journal_failed; /* said once in the log */
 	uint64_t now_ms;     /* of this turn */
+	uint8_t masks[1024]; /* random bytes for the masks of WebSocket frames */
+	size_t masks_left;
 };
 
 /* Freed at the end of the turn by `free_fn`. */

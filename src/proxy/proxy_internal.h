@@ -9,5 +9,6 @@
 #include "exchange_internal.h"
 #include "session_internal.h"
 #include "upstream_internal.h"
+#include "websocket_internal.h"
 
 #endif

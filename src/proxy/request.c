@@ -114,6 +114,8 @@ static bool settle_carriers(struct kh_exchange *x, struct kh_err *err)
 	for (size_t i = 0; i < x->message->n_fields; i++)
 		if (kh_carrier_is_field(x->message->fields[i].name))
 			note_stripped(x, x->message->fields[i].name);
+	if (kh_carrier_is_among_protocols(x->message))
+		note_stripped(x, KH_SLICE("sec-websocket-protocol"));
 	while (rest.ptr && kh_query_next(&rest, &name, &value))
 		if (kh_carrier_is_query(name))
 			note_stripped(x, name);
@@ -186,7 +188,23 @@ bool kh_request_is_allowed(const struct kh_exchange *x, const struct kh_generati
 	struct kh_decision decision;
 
 	kh_policy_decide(g->policy, x->session->door->config->tenant, &view, &decision);
-	return decision.allow;
+	return decision.allow && (!x->websocket || decision.websocket);
+}
+
+/* A refused upgrade is 426 whatever else is wrong with it: on that clients fall back at once. */
+static bool may_upgrade(const struct kh_exchange *x, struct kh_err *err)
+{
+	if (!x->message->upgrade)
+		return true;
+	if (!kh_ws_is_request(x->message))
+		return kh_err_set(err, KH_ERR_UPGRADE_UNSUPPORTED,
+				  "no protocol upgrade but WebSocket is supported here: use plain "
+				  "HTTP");
+	return x->decision.websocket ||
+	       kh_err_set(err, KH_ERR_UPGRADE_UNSUPPORTED,
+			  "a WebSocket is refused here (websocket: false; the rule is '%s'): use "
+			  "plain HTTP",
+			  x->decision.rule->text);
 }
 
 bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
@@ -208,10 +226,8 @@ bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
 	}
 	if (!x->decision.rule)
 		return kh_err_set(err, KH_ERR_NO_RULE, "no rule allows it");
-	if (x->message->upgrade)
-		return kh_err_set(err, KH_ERR_UPGRADE_UNSUPPORTED,
-				  "protocol upgrades are not supported here: use plain HTTP");
-	return choose_credential(x, err) && settle_carriers(x, err);
+	return may_upgrade(x, err) && choose_credential(x, err) && settle_carriers(x, err) &&
+	       (!x->message->upgrade || kh_websocket_ask(x, err));
 }
 
 bool kh_request_put_target(const struct kh_exchange *x, struct kh_buf *out)
@@ -229,7 +245,8 @@ bool kh_request_put_authority(const struct kh_exchange *x, struct kh_buf *out)
 bool kh_request_forwards(const struct kh_exchange *x, const struct kh_field *field)
 {
 	if (kh_message_is_hop_field(x->message, field) ||
-	    kh_slice_eq_nocase(field->name, KH_SLICE("host"))) /* written from the authority */
+	    kh_slice_eq_nocase(field->name, KH_SLICE("host")) || /* written from the authority */
+	    kh_ws_is_handshake_field(field->name))		 /* written by us where it is due */
 		return false;
 	return !x->credential || (!kh_carrier_is_field(field->name) &&
 				  !kh_credential_sets_field(x->credential, field->name));

@@ -21,6 +21,8 @@ bool kh_response_head(struct kh_exchange *x, const struct kh_message *response)
 	struct kh_down_stream *down = x->down;
 	bool ok;
 
+	if (response->status == 101 && x->websocket)
+		return kh_websocket_answered(x, response);
 	if (response->status == 101)
 		return fail(x, KH_ERR_RESPONSE_MALFORMED,
 			    "the upstream switched protocols, which nobody asked for");
@@ -40,6 +42,8 @@ bool kh_response_head(struct kh_exchange *x, const struct kh_message *response)
 
 bool kh_response_body(struct kh_exchange *x, struct kh_slice piece)
 {
+	if (kh_exchange_is_websocket(x))
+		return kh_websocket_from_up(x, piece);
 	x->down_bytes += piece.len;
 	return x->down->ops->put_content(x->down, piece) ||
 	       fail(x, KH_ERR_DOWN_CLOSED, "the sandbox closed the connection");
@@ -47,6 +51,10 @@ bool kh_response_body(struct kh_exchange *x, struct kh_slice piece)
 
 void kh_response_end(struct kh_exchange *x, const struct kh_field *trailers, size_t n)
 {
+	if (kh_exchange_is_websocket(x)) {
+		kh_websocket_up_ended(x, NULL);
+		return;
+	}
 	if (x->down->ops->put_end(x->down, trailers, n)) {
 		x->response_done = true;
 		kh_exchange_end(x, KH_DOWN_WHOLE);

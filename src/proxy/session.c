@@ -143,6 +143,10 @@ void kh_session_turn(struct kh_session *session)
 		if (session->h1)
 			kh_h1_release(session->h1);
 	}
+	/* Ten thousand of them idle. */
+	struct kh_exchange *x = kh_session_exchange(session);
+	if (x && kh_exchange_is_websocket(x))
+		kh_buf_release(&session->leg.out);
 	kh_session_update(session);
 }
 
@@ -154,6 +158,9 @@ static void on_eof(struct kh_session *session, enum kh_io how)
 	const struct kh_exchange *x = kh_session_exchange(session);
 
 	session->eof = true;
+	/* What was read before goes its way first (session_take.c). */
+	if (x && kh_exchange_is_websocket(x))
+		return;
 	/* On a plain connection a half-close is a way to say "that was all"; on TLS clients end so
 	 * when they have gone. */
 	if (session->state == KH_SESSION_EXCHANGE && how == KH_IO_EOF && !session->tls &&

@@ -64,6 +64,23 @@ static void take_head(struct kh_session *session)
 		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
 }
 
+/* A WebSocket's bytes, as they came. Return: false when there is nothing to take now. */
+static bool take_frames(struct kh_session *session, struct kh_exchange *x)
+{
+	struct kh_slice bytes = kh_slice_sub(kh_buf_view(&session->in), 0, KH_LEG_READ_BYTES);
+
+	if (bytes.len == 0 && !session->eof) {
+		kh_buf_release(&session->in);
+		return false;
+	}
+	if (bytes.len == 0)
+		kh_exchange_request_end(x, NULL, 0);
+	else
+		kh_exchange_body(x, bytes);
+	kh_buf_consume(&session->in, bytes.len);
+	return true;
+}
+
 /* One event of the codec, for content that goes up or nowhere. Return: false when there is nothing
  * more to take now. */
 static bool take_body(struct kh_session *session)
@@ -72,6 +89,8 @@ static bool take_body(struct kh_session *session)
 	size_t before = in.len;
 	struct kh_exchange *x = kh_session_exchange(session);
 
+	if (x && kh_exchange_is_websocket(x))
+		return take_frames(session, x);
 	enum kh_h1_event event = kh_h1_feed(session->h1, &in, &body);
 	if (event == KH_H1_BODY && x) {
 		kh_exchange_body(x, body);

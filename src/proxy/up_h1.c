@@ -46,9 +46,13 @@ static bool put_fields(const struct kh_exchange *x, struct kh_buf *out)
 	return true;
 }
 
-static bool put_framing(const struct kh_message *message, struct kh_buf *out)
+static bool put_framing(const struct kh_exchange *x, struct kh_buf *out)
 {
+	const struct kh_message *message = x->message;
 	char length[24];
+
+	if (x->websocket)
+		return kh_websocket_put_request(x, out);
 
 	if (message->framing == KH_FRAMING_CHUNKED)
 		return kh_h1_put_field(out, KH_SLICE("Transfer-Encoding"), KH_SLICE("chunked"));
@@ -67,7 +71,7 @@ static bool put_head(struct kh_up_stream *up, struct kh_err *err)
 	if (put_request_line(x, out) && put_host(x, out) && put_fields(x, out)) {
 		if (x->credential && !kh_credential_put_fields(x->credential, x->secret, out, err))
 			return false;
-		if (put_framing(x->message, out) && kh_h1_put_end(out))
+		if (put_framing(x, out) && kh_h1_put_end(out))
 			return true;
 	}
 	return kh_err_set(err, KH_ERR_REQUEST_HEAD_TOO_LARGE,
@@ -129,10 +133,28 @@ static void take_end(struct kh_up *up)
 	kh_response_end(up->only.exchange, trailers, n);
 }
 
+/* Behind the 101, whose END is owed, nothing is HTTP: all of it is handed over. */
+static bool process_frames(struct kh_up *up)
+{
+	struct kh_slice none = KH_SLICE(""), body;
+
+	while (!up->switched && kh_h1_feed(up->h1, &none, &body) != KH_H1_NEED_MORE)
+		;
+	up->switched = true;
+	kh_h1_release(up->h1);
+	bool goes_on = kh_buf_len(&up->in) == 0 ||
+		       kh_response_body(up->only.exchange, kh_buf_view(&up->in));
+	kh_buf_clear(&up->in);
+	kh_buf_release(&up->in);
+	return goes_on;
+}
+
 /* Takes the events of what was read. Return: false when the exchange is over, either way. */
 static bool process(struct kh_up *up)
 {
 	for (;;) {
+		if (kh_exchange_is_websocket(up->only.exchange))
+			return process_frames(up);
 		struct kh_exchange *x = up->only.exchange;
 		struct kh_slice in = kh_buf_view(&up->in), body;
 		size_t before = in.len;
@@ -162,6 +184,11 @@ static void on_end_of_stream(struct kh_up *up, enum kh_io how)
 	struct kh_exchange *x = up->only.exchange;
 	struct kh_err err = KH_ERR_INIT;
 
+	if (kh_exchange_is_websocket(x)) {
+		kh_websocket_up_ended(x,
+				      how == KH_IO_ERROR ? kh_stream_error(up->leg.stream) : NULL);
+		return;
+	}
 	if (how == KH_IO_EOF && up->answered && kh_h1_feed_eof(up->h1) == KH_H1_END) {
 		up->reusable = false;
 		take_end(up);
@@ -227,10 +254,12 @@ static void flush(struct kh_up_stream *up)
 
 static void update(struct kh_up_stream *up, bool wanted)
 {
-	const struct kh_leg *leg = &up->conn->leg;
+	struct kh_leg *leg = &up->conn->leg;
 	/* One that failed is always ready to be written to. */
 	bool waits = kh_buf_len(&leg->out) && !leg->failed;
 
+	if (up->conn->switched)
+		kh_buf_release(&leg->out);
 	kh_stream_watch(leg->stream,
 			(waits ? KH_STREAM_WRITABLE : 0u) | (wanted ? KH_STREAM_READABLE : 0u));
 }

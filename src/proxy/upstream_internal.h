@@ -47,6 +47,7 @@ struct kh_up {
 	char peer[KH_SOCKADDR_TEXT_BYTES];
 	bool reused;
 	bool reusable; /* the response said that the connection stays open */
+	bool switched; /* to WebSocket: HTTP is over on it */
 	bool answered; /* a byte of this exchange's response has come */
 	uint64_t idle_since_ms;
 	uint64_t kept_ms; /* for so long the server keeps it without use, by its own word */

@@ -14,7 +14,7 @@ def picky(daemon):
         rules=[
             {"deny": "* https://api.test/admin/**"},
             {"allow": "POST https://api.test/v1/messages", "credential": "main"},
-            {"allow": "GET https://api.test/v1/models", "credential": "main"},
+            {"allow": "GET https://api.test/v1/models", "credential": "main", "websocket": False},
             {"allow": "https://open.test"},
         ]
     )

@@ -113,7 +113,9 @@ static void a_whole_file_is_read(void **state)
 		"    rules:\n"
 		"      - { allow: \"https://d.example/a\", credential: d, client_auth: refuse }\n"
 		"      - { allow: \"https://d.example/b\", client_auth: pass }\n"
-		"timeouts: { connect: 250ms, drain: 24h }\n"
+		"      - { allow: \"https://d.example/c\", websocket: false }\n"
+		"      - { allow: \"https://d.example/d\", websocket: true }\n"
+		"timeouts: { connect: 250ms, drain: 24h, websocket: 90s }\n"
 		"limits: { connections: 5 }\n"
 		"worker: { threads: 2, user: nobody }\n"
 		"log: { level: warn }\n");
@@ -146,7 +148,11 @@ static void a_whole_file_is_read(void **state)
 	assert_int_equal(rules->list[0].credentials[0], 1);
 	assert_false(rules->list[0].client_auth_pass);
 	assert_true(rules->list[1].client_auth_pass);
+	assert_false(rules->list[1].no_websocket);
+	assert_true(rules->list[2].no_websocket);
+	assert_false(rules->list[3].no_websocket);
 	assert_int_equal(config->timeouts.connect, 250);
+	assert_int_equal(config->timeouts.websocket, 90 * 1000);
 	assert_int_equal(config->timeouts.drain, 24 * 60 * 60 * 1000);
 	assert_int_equal(config->max_connections, 5);
 	assert_int_equal(config->threads, 2);

@@ -205,7 +205,9 @@ static void both_readings_of_an_encoded_slash_must_be_allowed(void **state)
 		"      - allow: \"GET https://h.example/r/**\"\n"
 		"      - { allow: \"GET https://h.example/s/*\", client_auth: pass }\n"
 		"      - allow: \"GET https://h.example/s/**\"\n"
-		"      - { allow: \"GET https://h.example/t/**\", credential: c }\n");
+		"      - { allow: \"GET https://h.example/t/**\", credential: c }\n"
+		"      - { allow: \"GET https://h.example/u/*\", websocket: false }\n"
+		"      - allow: \"GET https://h.example/u/**\"\n");
 	assert_true(allows(&f, "GET", "https://h.example/p/x"));
 	assert_false(allows(&f, "GET", "https://h.example/p/x%2Fy"));
 	assert_false(allows(&f, "GET", "https://h.example/p/private%2fkeys"));
@@ -220,6 +222,31 @@ static void both_readings_of_an_encoded_slash_must_be_allowed(void **state)
 	assert_false(allows(&f, "GET", "https://h.example/r/x%2Fy"));
 	assert_false(allows(&f, "GET", "https://h.example/s/x%2Fy"));
 	assert_true(allows(&f, "GET", "https://h.example/t/x%2Fy"));
+	assert_false(allows(&f, "GET", "https://h.example/u/x%2Fy"));
+	fini(&f);
+}
+
+static void a_websocket_is_refused_by_either_list(void **state)
+{
+	(void)state;
+	struct fixture f =
+		policy_of("version: 1\n"
+			  "site:\n"
+			  "  rules:\n"
+			  "    - { allow: \"https://h.example/site/**\", websocket: false }\n"
+			  "    - allow: \"https://h.example\"\n"
+			  "tenants:\n"
+			  "  a:\n"
+			  "    rules:\n"
+			  "      - { allow: \"https://h.example/own/**\", websocket: false }\n"
+			  "      - { allow: \"GET https://h.example/site/**\", websocket: true }\n"
+			  "      - allow: \"GET https://h.example/**\"\n");
+	assert_true(ask(&f, 0, "GET", "https://h.example/x").websocket);
+	assert_true(allows(&f, "GET", "https://h.example/own/x"));
+	assert_false(ask(&f, 0, "GET", "https://h.example/own/x").websocket);
+	assert_true(allows(&f, "GET", "https://h.example/site/x"));
+	assert_false(ask(&f, 0, "GET", "https://h.example/site/x").websocket);
+	assert_false(ask(&f, 0, "POST", "https://h.example/x").websocket);
 	fini(&f);
 }
 
@@ -609,6 +636,7 @@ int main(void)
 		cmocka_unit_test(a_tenant_has_its_own_rules_only),
 		cmocka_unit_test(the_site_is_a_ceiling),
 		cmocka_unit_test(both_readings_of_an_encoded_slash_must_be_allowed),
+		cmocka_unit_test(a_websocket_is_refused_by_either_list),
 		cmocka_unit_test(no_spelling_of_a_path_slips_past_a_denial),
 		cmocka_unit_test(an_allowance_takes_the_exact_spelling_only),
 		cmocka_unit_test(a_host_is_known_where_something_may_be_allowed),

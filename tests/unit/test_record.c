@@ -101,6 +101,29 @@ static void an_open_says_what_is_asked_and_why_it_may(void **state)
 	kh_batch_fini(&batch);
 }
 
+static void a_close_of_a_websocket_says_how_it_ended(void **state)
+{
+	struct kh_audit_websocket websocket = { .close_code = 4001,
+						.close_by = "upstream",
+						.up_messages = 7,
+						.down_messages = 1ULL << 40 };
+	struct kh_audit_close record = {
+		.id = "x00000000000000ab", .status = 101, .complete = true, .websocket = &websocket
+	};
+	struct kh_batch batch;
+
+	(void)state;
+	kh_batch_init(&batch);
+	assert_true(kh_audit_close(&batch, &record));
+	json_t *o = line_of(&batch, NULL);
+	assert_int_equal(number_at(o, "websocket.close.code"), 4001);
+	assert_string_equal(text_at(o, "websocket.close.by"), "upstream");
+	assert_int_equal(number_at(o, "websocket.up.messages"), 7);
+	assert_int_equal(number_at(o, "websocket.down.messages"), 1LL << 40);
+	json_decref(o);
+	kh_batch_fini(&batch);
+}
+
 static void a_close_says_what_came_of_it(void **state)
 {
 	struct kh_audit_close record = {
@@ -137,6 +160,7 @@ static void a_close_says_what_came_of_it(void **state)
 	assert_true(json_is_false(json_object_get(o, "complete")));
 	/* `close` does not repeat `open`. */
 	assert_null(json_object_get(o, "url.path"));
+	assert_null(json_object_get(o, "websocket.close.code"));
 	json_decref(o);
 	kh_batch_fini(&batch);
 }
@@ -406,6 +430,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_open_says_what_is_asked_and_why_it_may),
 		cmocka_unit_test(a_close_says_what_came_of_it),
+		cmocka_unit_test(a_close_of_a_websocket_says_how_it_ended),
 		cmocka_unit_test(a_refusal_is_one_record),
 		cmocka_unit_test(hostile_bytes_stay_inside_their_string),
 		cmocka_unit_test(every_byte_in_every_place_is_one_line),

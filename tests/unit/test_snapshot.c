@@ -47,11 +47,12 @@ static const char full[] =
 	"      - { allow: \"https://127.0.0.1\", credential: k2 }\n"
 	"      - { allow: \"https://other.example.com:8443/**\", client_auth: pass }\n"
 	"      - { allow: \"https://pinned.example.com\", tls: passthrough }\n"
+	"      - { allow: \"https://plain.example.com\", websocket: false }\n"
 	"      - { allow: \"tcp://other.example.com:22\" }\n"
 	"      - { deny: \"https://[10.0.0.0/8]/x\" }\n"
 	"  b: { rules: [ { use: npm } ] }\n"
 	"timeouts: { header: 11s, handshake: 12s, connect: 13s, resolve: 14s, response: 15s,\n"
-	"  idle_down: 16s, idle_up: 17s, stall: 18s, drain: 19s, handover: 20s }\n"
+	"  idle_down: 16s, idle_up: 17s, stall: 18s, drain: 19s, handover: 20s, websocket: 24s }\n"
 	"limits: { connections: 21, exchanges: 22, leaves: 23 }\n"
 	"worker: { threads: 3, user: nobody }\n"
 	"log: { level: debug }\n";
@@ -84,6 +85,7 @@ static void assert_same_rules(const struct kh_rules *a, const struct kh_rules *b
 		assert_int_equal(x->allow, y->allow);
 		assert_int_equal(x->client_auth_pass, y->client_auth_pass);
 		assert_int_equal(x->passthrough, y->passthrough);
+		assert_int_equal(x->no_websocket, y->no_websocket);
 		assert_int_equal(!x->preset, !y->preset);
 		if (x->preset)
 			assert_string_equal(x->preset, y->preset);

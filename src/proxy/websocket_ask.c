@@ -1,0 +1,122 @@
+/*
+ * websocket_ask.c - the opening handshake of a WebSocket, on its way up and down
+ *
+ * Each side has a handshake of its own: the upstream is asked with a key of ours, without
+ * extensions (so that frames can be read), and with the subprotocols that carry no key; the
+ * sandbox's key is answered by us. Everything else of both heads goes through as in any exchange.
+ * An answer other than 101 is a response like any other.
+ */
+
+#include "proxy_internal.h"
+
+enum { PROTOCOLS_BYTES = 8 * 1024 };
+
+void kh_websocket_free(struct kh_websocket *websocket)
+{
+	if (!websocket)
+		return;
+	kh_buf_fini(&websocket->protocols);
+	kh_buf_fini(&websocket->up.in);
+	kh_buf_fini(&websocket->down.in);
+	free(websocket);
+}
+
+/* One frame's head and a piece that are not all there, and what was read behind them. */
+static void init_way(struct kh_websocket_way *way, enum kh_ws_side side)
+{
+	kh_ws_init(&way->ws, side);
+	kh_buf_init(&way->in, KH_WS_HEAD_BYTES + KH_WS_PIECE_BYTES + KH_LIMIT_RELAY_BYTES);
+}
+
+/* Where no credential goes in, keys among them were refused, or the rule lets them pass. */
+static bool put_protocols(const struct kh_exchange *x, struct kh_buf *out)
+{
+	struct kh_slice list, token;
+
+	if (x->credential)
+		return kh_carrier_strip_protocols(out, x->message);
+	for (size_t i = 0; i < x->message->n_fields; i++) {
+		const struct kh_field *field = &x->message->fields[i];
+		list = field->value;
+		if (!kh_slice_eq_nocase(field->name, KH_SLICE("Sec-WebSocket-Protocol")))
+			continue;
+		while (kh_ws_next_protocol(&list, &token))
+			if ((kh_buf_len(out) && !kh_buf_append_str(out, ", ")) ||
+			    !kh_buf_append_slice(out, token))
+				return false;
+	}
+	return true;
+}
+
+bool kh_websocket_ask(struct kh_exchange *x, struct kh_err *err)
+{
+	if (!kh_ws_check_request(x->message, err))
+		return false;
+	kh_websocket_free(x->websocket); /* decided anew */
+	x->websocket = calloc(1, sizeof(*x->websocket));
+	if (!x->websocket)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for a WebSocket");
+	kh_buf_init(&x->websocket->protocols, PROTOCOLS_BYTES);
+	init_way(&x->websocket->up, KH_WS_MASKED);
+	init_way(&x->websocket->down, KH_WS_BARE);
+	if (!kh_ws_key_new(x->websocket->key))
+		return kh_err_set(err, KH_ERR_INTERNAL, "no random bytes for a WebSocket's key");
+	if (!put_protocols(x, &x->websocket->protocols))
+		return kh_err_set(err, KH_ERR_REQUEST_HEAD_TOO_LARGE,
+				  "WebSocket: too many subprotocols");
+	return true;
+}
+
+bool kh_websocket_put_request(const struct kh_exchange *x, struct kh_buf *out)
+{
+	const struct kh_websocket *w = x->websocket;
+
+	return kh_h1_put_field(out, KH_SLICE("Connection"), KH_SLICE("Upgrade")) &&
+	       kh_h1_put_field(out, KH_SLICE("Upgrade"), KH_SLICE("websocket")) &&
+	       kh_h1_put_field(out, KH_SLICE("Sec-WebSocket-Version"), KH_SLICE("13")) &&
+	       kh_h1_put_field(out, KH_SLICE("Sec-WebSocket-Key"), kh_slice_str(w->key)) &&
+	       (kh_buf_len(&w->protocols) == 0 ||
+		kh_h1_put_field(out, KH_SLICE("Sec-WebSocket-Protocol"),
+				kh_buf_view(&w->protocols)));
+}
+
+bool kh_websocket_put_switch(const struct kh_exchange *x, struct kh_buf *out)
+{
+	const struct kh_field *key = kh_message_field(x->message, KH_SLICE("Sec-WebSocket-Key"));
+	struct kh_slice protocol = x->websocket->protocol;
+	char accept[KH_WS_ACCEPT_BYTES];
+
+	return key && kh_ws_accept_for(key->value, accept) &&
+	       kh_h1_put_field(out, KH_SLICE("Connection"), KH_SLICE("Upgrade")) &&
+	       kh_h1_put_field(out, KH_SLICE("Upgrade"), KH_SLICE("websocket")) &&
+	       kh_h1_put_field(out, KH_SLICE("Sec-WebSocket-Accept"), kh_slice_str(accept)) &&
+	       (protocol.len == 0 ||
+		kh_h1_put_field(out, KH_SLICE("Sec-WebSocket-Protocol"), protocol));
+}
+
+bool kh_websocket_answered(struct kh_exchange *x, const struct kh_message *response)
+{
+	struct kh_websocket *w = x->websocket;
+	struct kh_err err = KH_ERR_INIT;
+
+	if (!kh_ws_check_response(response, kh_slice_str(w->key), kh_buf_view(&w->protocols),
+				  &w->protocol, &err)) {
+		kh_exchange_fail(x, &err);
+		return false;
+	}
+	x->response_begun = true;
+	x->status = response->status;
+	x->first_byte_ms = x->session->loop->now_ms;
+	bool ok = x->down->ops->put_head(x->down, response);
+	w->protocol = KH_SLICE("");
+	if (!ok) {
+		kh_err_set(&err, KH_ERR_RESPONSE_HEAD_TOO_LARGE,
+			   "the response's head is too large");
+		kh_exchange_fail(x, &err);
+		return false;
+	}
+	w->open = true;
+	kh_buf_fini(&w->protocols);
+	return !x->session->loop->draining ||
+	       kh_websocket_leave(x, KH_ERR_DRAINING, "the daemon ends");
+}
