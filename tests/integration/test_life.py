@@ -454,7 +454,7 @@ def test_signals_to_the_worker_do_not_end_it(daemon):
     """A ^C in the terminal reaches both; the keeper decides."""
     one = daemon()
     worker = one.worker_pid()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2):
         os.kill(worker, number)
     assert ask(one).status == 200
     assert one.worker_pid() == worker
