@@ -30,7 +30,9 @@ static void take_head(struct kh_mux *mux, const struct kh_h2_event *event)
 		kh_down_h2_refuse(s, session->tunnel ? &session->authority : NULL, event->err);
 		return;
 	}
-	if (++session->exchanges >= session->loop->gen->config->max_exchanges)
+	/* One notice; what was under way when it came is still taken, and not for ever. */
+	uint32_t most = session->loop->gen->config->max_exchanges;
+	if (++session->exchanges == most || session->exchanges == most + KH_LIMIT_H2_STREAMS)
 		kh_mux_drain(session);
 	if (kh_slice_eq(event->message->method, KH_SLICE("CONNECT")))
 		kh_mux_tunnel_open(s, event->message);
@@ -244,7 +246,7 @@ static void rest(struct kh_session *session)
 
 	if (mux->broken || kh_h2_is_over(mux->h2)) {
 		kh_session_linger(session);
-	} else if (mux->n_streams == 0 && session->closing) {
+	} else if (session->closing && kh_h2_streams(mux->h2) == 0) {
 		kh_h2_goaway(mux->h2); /* with the number of the last one */
 		if (kh_h2_drain(mux->h2, &session->leg.out))
 			kh_session_linger(session);
@@ -299,7 +301,10 @@ void kh_mux_timed_out(struct kh_session *session)
 	struct kh_node rest;
 
 	if (mux->n_streams == 0) {
-		session->closing = true;
+		/* Also where the rest of an answer waits for a window that nobody opens. */
+		kh_h2_goaway(mux->h2);
+		kh_h2_goaway(mux->h2);
+		mux->broken = true;
 		return;
 	}
 	mux->earliest_ms = 0;
