@@ -103,6 +103,11 @@ enum {
 	/* Leaves kept. */
 	KH_LIMIT_LEAF_CACHE = 4096,
 
+	/* Lines in the operator's log for one sandbox: a flood of refusals. The journal has them
+	   all. */
+	KH_LIMIT_LOG_LINES_PER_SECOND = 5,
+	KH_LIMIT_LOG_LINES_BURST = 100,
+
 	/* Addresses taken from one DNS answer. */
 	KH_LIMIT_ADDRESSES = 16,
 	/* Of those, dialled at a time: a name with addresses that answer nothing, each a socket. */

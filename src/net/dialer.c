@@ -123,6 +123,13 @@ static void note_errno(struct kh_dial *dial, const struct kh_sockaddr *addr, int
 		kh_err_sys(&err, KH_ERR_UNREACHABLE, number, "connect to %s", text);
 		note(dial, TELLS_UNREACHABLE, &err);
 		return;
+	case EMFILE:
+	case ENFILE:
+	case ENOBUFS:
+	case ENOMEM: /* passes */
+		kh_err_sys(&err, KH_ERR_NO_MEMORY, number, "connect to %s", text);
+		note(dial, TELLS_LOCAL, &err);
+		return;
 	default:
 		kh_err_sys(&err, KH_ERR_SYSTEM, number, "connect to %s", text);
 		note(dial, TELLS_LOCAL, &err);

@@ -24,21 +24,52 @@ void kh_door_left(struct kh_door *door)
 	atomic_fetch_sub(&door->gate->connections, 1);
 }
 
+/* This thread's share of a sandbox's rate. */
+static bool take_token(const struct kh_loop *loop, double *tokens, uint64_t *since_ms, double rate,
+		       double burst)
+{
+	double share = 1.0 / loop->worker->n_loops;
+
+	*tokens += (double)(loop->now_ms - *since_ms) / 1000.0 * rate * share;
+	*since_ms = loop->now_ms;
+	if (*tokens > burst * share)
+		*tokens = burst * share;
+	if (*tokens < 1.0)
+		return false;
+	*tokens -= 1.0;
+	return true;
+}
+
 bool kh_door_may_mint(struct kh_door *door)
 {
-	const struct kh_loop *loop = door->loop;
-	double share = 1.0 / loop->worker->n_loops;
-	double burst = KH_LIMIT_LEAVES_BURST * share;
+	return take_token(door->loop, &door->leaf_tokens, &door->leaf_tokens_ms,
+			  door->loop->gen->config->leaves_per_second, KH_LIMIT_LEAVES_BURST);
+}
 
-	door->leaf_tokens += (double)(loop->now_ms - door->leaf_tokens_ms) / 1000.0 *
-			     loop->gen->config->leaves_per_second * share;
-	door->leaf_tokens_ms = loop->now_ms;
-	if (door->leaf_tokens > burst)
-		door->leaf_tokens = burst;
-	if (door->leaf_tokens < 1.0)
-		return false;
-	door->leaf_tokens -= 1.0;
-	return true;
+bool kh_door_may_log(struct kh_door *door)
+{
+	if (take_token(door->loop, &door->log_tokens, &door->log_tokens_ms,
+		       KH_LIMIT_LOG_LINES_PER_SECOND, KH_LIMIT_LOG_LINES_BURST))
+		return true;
+	if (door->unsaid++ == 0)
+		door->unsaid_since_ms = door->loop->now_ms;
+	return false;
+}
+
+void kh_doors_tick(struct kh_loop *loop)
+{
+	enum { SAY_EVERY_MS = 5000 };
+	uint64_t now = kh_clock_mono_ms();
+
+	for (size_t i = 0; i < loop->n_doors; i++) {
+		struct kh_door *door = loop->doors[i];
+		if (door->unsaid == 0 || now - door->unsaid_since_ms < SAY_EVERY_MS)
+			continue;
+		kh_log_info("sandbox %s: %llu more lines like these were left out (the journal has "
+			    "every refusal)",
+			    kh_esc_str(door->config->sandbox), (unsigned long long)door->unsaid);
+		door->unsaid = 0;
+	}
 }
 
 static void pause_door(struct kh_door *door)
@@ -59,6 +90,29 @@ static void on_resume(evutil_socket_t fd, short what, void *arg)
 		event_add(door->event, NULL);
 }
 
+/* A connection that is one too many. Return: accepting goes on. */
+static bool turn_away(struct kh_door *door, int fd)
+{
+	const struct kh_worker *worker = door->loop->worker;
+
+	if ((unsigned)fd < worker->fd_door) {
+		if (kh_door_may_log(door))
+			kh_log_warn(
+				"sandbox %s: more than %u connections at a time, one is refused",
+				kh_esc_str(door->config->sandbox),
+				door->loop->gen->config->max_connections);
+		close(fd);
+		return true;
+	}
+	if (kh_door_may_log(door))
+		kh_log_warn("sandbox %s: %d descriptors of %u (RLIMIT_NOFILE) are taken: a "
+			    "connection is refused, and accepting rests for a moment",
+			    kh_esc_str(door->config->sandbox), fd, worker->fd_limit);
+	close(fd);
+	pause_door(door);
+	return false;
+}
+
 static void on_accept(evutil_socket_t listener, short what, void *arg)
 {
 	enum { AT_ONCE = 16 };
@@ -71,20 +125,18 @@ static void on_accept(evutil_socket_t listener, short what, void *arg)
 		int fd = -1;
 		switch (kh_listener_accept(listener, &fd, &peer)) {
 		case KH_ACCEPT_GOT:
-			if (kh_door_take_place(door)) {
+			if ((unsigned)fd < door->loop->worker->fd_door && kh_door_take_place(door))
 				kh_session_new(door, fd, &peer);
-			} else {
-				kh_log_warn("sandbox %s: more than %u connections at a time, one "
-					    "is refused",
-					    kh_esc_str(door->config->sandbox),
-					    door->loop->gen->config->max_connections);
-				close(fd);
-			}
+			else if (!turn_away(door, fd))
+				return;
 			break;
 		case KH_ACCEPT_AGAIN:
 			return;
 		case KH_ACCEPT_RETRY_LATER:
-			kh_log_warn("out of descriptors or memory: accepting rests for a moment");
+			if (kh_door_may_log(door))
+				kh_log_warn("out of descriptors (RLIMIT_NOFILE is %u) or memory: "
+					    "accepting rests for a moment",
+					    door->loop->worker->fd_limit);
 			pause_door(door);
 			return;
 		case KH_ACCEPT_BROKEN:
@@ -129,7 +181,8 @@ static struct kh_door *new_door(struct kh_loop *loop)
 		return NULL;
 	door->loop = loop;
 	door->leaf_tokens = KH_LIMIT_LEAVES_BURST;
-	door->leaf_tokens_ms = loop->now_ms;
+	door->log_tokens = KH_LIMIT_LOG_LINES_BURST;
+	door->leaf_tokens_ms = door->log_tokens_ms = loop->now_ms;
 	return door;
 }
 

@@ -70,7 +70,8 @@ static bool put_connection(struct kh_down_h1 *h1, const struct kh_message *reque
 	const struct kh_session *session = h1->stream.session;
 
 	if (session->loop->draining || session->loop->retiring || session->closing ||
-	    session->eof || session->exchanges >= session->loop->gen->config->max_exchanges)
+	    kh_session_has_said_all(session) ||
+	    session->exchanges >= session->loop->gen->config->max_exchanges)
 		h1->close = true;
 	if (h1->close)
 		return kh_h1_put_field(out, KH_SLICE("Connection"), KH_SLICE("close"));
@@ -134,7 +135,8 @@ static bool must_close(const struct kh_session *session, const struct kh_message
 	/* What is malformed leaves no common idea of where the next request begins. */
 	return code == KH_ERR_REQUEST_MALFORMED || code == KH_ERR_REQUEST_TIMEOUT ||
 	       code == KH_ERR_AUTHORITY_MISMATCH || !request || !request->keep_alive ||
-	       session->eof || session->loop->draining || session->loop->retiring;
+	       kh_session_has_said_all(session) || session->loop->draining ||
+	       session->loop->retiring;
 }
 
 static bool put_answer(struct kh_down_stream *down, const struct kh_answer *answer)

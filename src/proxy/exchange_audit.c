@@ -93,6 +93,6 @@ void kh_exchange_record_end(struct kh_exchange *x)
 	/* Refusals by policy are the audit's affair; what failed is the operator's as well. */
 	if (kh_err_status(x->reason) == 403)
 		kh_log_debug("%s: %s: %s", x->id, kh_err_reason(x->reason), x->detail);
-	else
+	else if (kh_door_may_log(x->session->door))
 		kh_log_info("%s: %s: %s", x->id, kh_err_reason(x->reason), x->detail);
 }

@@ -325,6 +325,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	kh_up_tick(arg);
+	kh_doors_tick(arg);
 }
 
 static bool make_events(struct kh_loop *loop, struct kh_err *err)

@@ -75,6 +75,9 @@ struct kh_door {
 	unsigned resolving;   /* names, for its exchanges on this thread */
 	double leaf_tokens;   /* this thread's share of the sandbox's leaves */
 	uint64_t leaf_tokens_ms;
+	double log_tokens; /* and of its lines in the log */
+	uint64_t log_tokens_ms;
+	uint64_t unsaid, unsaid_since_ms; /* lines that were left out */
 };
 
 /* A connection with what waits to be written to it. */
@@ -127,5 +130,9 @@ void kh_door_left(struct kh_door *door); /* one of its connections ended */
 bool kh_door_take_place(struct kh_door *door);
 /* One more leaf for this sandbox within its rate? */
 bool kh_door_may_mint(struct kh_door *door);
+/* One more line in the operator's log for what this sandbox does, within its rate? What is left out
+ * is counted, and the count is said. */
+bool kh_door_may_log(struct kh_door *door);
+void kh_doors_tick(struct kh_loop *loop);
 
 #endif

@@ -164,8 +164,8 @@ static void on_eof(struct kh_session *session, enum kh_io how)
 	/* On a plain connection a half-close is a way to say "that was all"; on TLS clients end so
 	 * when they have gone. */
 	if (session->state == KH_SESSION_EXCHANGE && how == KH_IO_EOF && !session->tls &&
-	    x->request_done) {
-		session->closing = true;
+	    (x->request_done || kh_buf_len(&session->in))) {
+		session->closing = kh_session_has_said_all(session);
 		return;
 	}
 	if (session->state == KH_SESSION_LINGER && kh_buf_len(&session->leg.out))
@@ -293,7 +293,7 @@ void kh_session_exchange_over(struct kh_session *session, bool keep)
 {
 	const struct kh_config *config = session->loop->gen->config;
 
-	if (!keep || session->eof || session->loop->draining ||
+	if (!keep || kh_session_has_said_all(session) || session->loop->draining ||
 	    session->exchanges >= config->max_exchanges)
 		session->closing = true;
 	kh_session_set_state(session, session->closing ? KH_SESSION_LINGER : KH_SESSION_HEAD);

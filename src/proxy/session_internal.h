@@ -104,6 +104,12 @@ struct kh_session {
 	uint64_t timer_ms;    /* when the timer fires; it looks at deadline_ms then */
 };
 
+/* Its last byte has come, and was taken. */
+static inline bool kh_session_has_said_all(const struct kh_session *session)
+{
+	return session->eof && kh_buf_len(&session->in) == 0;
+}
+
 /* The exchange of a connection that carries one at a time, or NULL. */
 static inline struct kh_exchange *kh_session_exchange(const struct kh_session *session)
 {

@@ -112,6 +112,9 @@ static bool take_body(struct kh_session *session)
 		session->closing = true;
 		kh_session_set_state(session, KH_SESSION_LINGER);
 	}
+	if (event == KH_H1_NEED_MORE && session->eof)
+		kh_session_kill(session, KH_ERR_DOWN_CLOSED,
+				"the sandbox went away before its request was complete");
 	return event != KH_H1_NEED_MORE;
 }
 
@@ -123,7 +126,7 @@ void kh_session_process(struct kh_session *session)
 
 		switch (state) {
 		case KH_SESSION_HEAD:
-			if (session->closing) {
+			if (session->closing || kh_session_has_said_all(session)) {
 				kh_session_set_state(session, KH_SESSION_LINGER);
 				continue;
 			}
@@ -161,7 +164,7 @@ void kh_session_process(struct kh_session *session)
 		}
 		if (session->state == state && kh_buf_len(&session->in) == left)
 			return; /* waits for more */
-		if (session->state == state && state == KH_SESSION_HEAD &&
+		if (session->state == state && state == KH_SESSION_HEAD && !session->eof &&
 		    kh_buf_len(&session->in) == 0)
 			return;
 	}

@@ -40,7 +40,8 @@ void kh_tunnel_deny_to(struct kh_session *session, const struct kh_authority *au
 	if (kh_loop_make_room(session->loop))
 		(void)kh_audit_deny(&session->loop->batch, &what, &how);
 	kh_loop_hold(session);
-	kh_log_info("%s: refused: %s", id, err->text);
+	if (kh_door_may_log(session->door))
+		kh_log_info("%s: refused: %s", id, err->text);
 }
 
 /* A leaf for the tunnel's host, unless it is there: asked ahead of the ClientHello, which saves its

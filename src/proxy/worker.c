@@ -89,14 +89,20 @@ static bool make_loops(struct kh_beginning *b, struct kh_err *err)
 	return true;
 }
 
-/* A connection costs two descriptors. */
-static void raise_descriptor_limit(void)
+/* As many as there may be. A connection costs up to two, so a quarter is kept for what leads
+ * upstream: who was let in gets an answer. */
+static void raise_descriptor_limit(struct kh_worker *w)
 {
-	struct rlimit limit;
+	enum { NOBODY_HAS_MORE = 1 << 30 };
+	struct rlimit limit = { .rlim_cur = 1024 };
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		rlim_t before = limit.rlim_cur;
 		limit.rlim_cur = limit.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &limit);
+		if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+			limit.rlim_cur = before;
 	}
+	w->fd_limit = limit.rlim_cur < NOBODY_HAS_MORE ? (unsigned)limit.rlim_cur : NOBODY_HAS_MORE;
+	w->fd_door = w->fd_limit - w->fd_limit / 4;
 }
 
 static void *load_roots(void *arg)
@@ -168,7 +174,7 @@ static bool start_threads(struct kh_beginning *b, struct kh_err *err)
 static bool lock_in_and_serve(struct kh_beginning *b, struct kh_err *err)
 {
 	struct kh_worker *w = b->worker;
-	raise_descriptor_limit();
+	raise_descriptor_limit(w);
 	kh_secret_prepare();
 	return make_loops(b, err) && kh_lockin(w->current->config->worker_user, err) &&
 	       start_threads(b, err) &&

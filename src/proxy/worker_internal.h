@@ -56,6 +56,8 @@ struct kh_worker {
 	struct kh_loop **loops;
 	unsigned n_loops;
 	atomic_bool draining;
+	unsigned fd_limit; /* RLIMIT_NOFILE */
+	unsigned fd_door;  /* above it no sandbox's connection is taken: upstreams need some too */
 	pthread_mutex_t lock;	       /* wanted leaves */
 	struct kh_wanted_leaf *wanted; /* hosts asked for and not yet answered (asks.c) */
 };

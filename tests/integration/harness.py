@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import json
 import os
+import resource
 import select
 import shutil
 import signal
@@ -214,7 +215,7 @@ class Daemon:
     binary = KEYHOLE
     identity = {}  # Popen's user, group …
 
-    def __init__(self, config, folder=None, env=None, secret=SECRET, start=True):
+    def __init__(self, config, folder=None, env=None, secret=SECRET, start=True, nofile=None):
         # A short path: a Unix socket's has 107 bytes.
         self.folder = folder or tempfile.mkdtemp(prefix="kh.")
         self.own_folder = folder is None
@@ -224,6 +225,7 @@ class Daemon:
         self.ca = os.path.join(self.folder, "ca.pem")
         self.stderr_path = os.path.join(self.folder, "stderr")
         self.env = env or {}
+        self.nofile = nofile  # descriptors that it may have
         self.process = None
         self.watched = []
         self.secret = secret
@@ -258,6 +260,7 @@ class Daemon:
                 stderr=stderr,
                 env={"PATH": os.environ["PATH"], **self.env},
                 **self.identity,
+                preexec_fn=self.limit if self.nofile else None,
             )
         os.close(theirs)
         with os.fdopen(ready, "rb", buffering=0) as pipe:
@@ -266,6 +269,9 @@ class Daemon:
                 self.process.wait()
                 raise AssertionError("the daemon said neither yes nor no\n" + self.stderr())
             return pipe.read(1) == b"\n"
+
+    def limit(self):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self.nofile, self.nofile))
 
     def start(self):
         if not self.spawn():
