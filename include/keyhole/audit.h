@@ -84,7 +84,8 @@ struct kh_audit_open {
 	const char *tenant;
 	const char *sandbox;
 	uint32_t peer_pid, peer_uid;
-	const char *via; /* how the sandbox came in, where that is no HTTP proxy request */
+	const char *via;    /* how the sandbox came in, where that is no HTTP proxy request */
+	const char *tunnel; /* whose bytes nobody reads: of which kind */
 	struct kh_slice method;
 	const char *version; /* of HTTP, that the sandbox speaks; NULL: 1.1, which is not written */
 	enum kh_scheme scheme;

@@ -194,13 +194,15 @@ struct kh_timeouts {
 	uint32_t handshake; /* TLS, either side */
 	uint32_t connect;   /* TCP, all addresses together */
 	uint32_t resolve;
-	uint32_t response;  /* request sent until the head of the final response: models think */
-	uint32_t idle_down; /* between exchanges, sandbox side */
-	uint32_t idle_up;   /* pooled upstream connection */
-	uint32_t stall;	    /* a body in either direction without a byte of progress */
-	uint32_t websocket; /* an open WebSocket without a byte, pings included */
-	uint32_t drain;	    /* after SIGTERM */
-	uint32_t handover;  /* after SIGUSR2, in the old process */
+	uint32_t response;    /* request sent until the head of the final response: models think */
+	uint32_t idle_down;   /* between exchanges, sandbox side */
+	uint32_t idle_up;     /* pooled upstream connection */
+	uint32_t stall;	      /* a body in either direction without a byte of progress */
+	uint32_t websocket;   /* an open WebSocket without a byte, pings included */
+	uint32_t tunnel_idle; /* a tunnel that nobody reads, without a byte in either direction */
+	uint32_t tunnel;      /* one altogether */
+	uint32_t drain;	      /* after SIGTERM */
+	uint32_t handover;    /* after SIGUSR2, in the old process */
 };
 
 struct kh_config {

@@ -76,6 +76,9 @@ enum {
 	/* Streams of a connection that is not inside a tunnel: each may be a tunnel itself, and
 	   counts as a connection of its sandbox besides. */
 	KH_LIMIT_H2_TUNNELS = 4096,
+	/* A ClientHello with its record heads, where it is looked at and passed on: one in records
+	   of a byte each is read anew with every byte. Those of today have 0.3 to 4 KiB. */
+	KH_LIMIT_HELLO_BYTES = 16 * 1024,
 
 	/* What one side may have read ahead of the other: a slow reader behind a fast writer. */
 	KH_LIMIT_RELAY_BYTES = 64 * 1024,

@@ -366,6 +366,8 @@ const struct kh_option kh_options[] = {
 	TIMEOUT(idle_up, "60s", "a kept upstream connection without use"),
 	TIMEOUT(stall, "10m", "a body in which nothing moves"),
 	TIMEOUT(websocket, "30m", "an open WebSocket on which nothing moves, no ping either"),
+	TIMEOUT(tunnel_idle, "1h", "a tcp or passthrough tunnel in which nothing moves"),
+	TIMEOUT(tunnel, "24h", "a tcp or passthrough tunnel, however busy"),
 	TIMEOUT(drain, "30s", "running exchanges after SIGTERM"),
 	TIMEOUT(handover, "15m", "running exchanges in the old process after SIGUSR2"),
 

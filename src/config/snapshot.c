@@ -96,7 +96,7 @@ static bool put_upstream(struct kh_buf *out, const struct kh_config *config)
 
 /* The scalars that the worker needs, in one order for both ways. */
 struct scalars {
-	uint32_t *slot[16];
+	uint32_t *slot[32];
 	size_t n;
 };
 
@@ -105,10 +105,10 @@ static struct scalars scalars_of(struct kh_config *c)
 	struct kh_timeouts *t = &c->timeouts;
 	return (struct scalars){ .slot = { &t->header, &t->handshake, &t->connect, &t->resolve,
 					   &t->response, &t->idle_down, &t->idle_up, &t->stall,
-					   &t->websocket, &t->drain, &t->handover,
-					   &c->max_connections, &c->max_exchanges,
+					   &t->websocket, &t->tunnel_idle, &t->tunnel, &t->drain,
+					   &t->handover, &c->max_connections, &c->max_exchanges,
 					   &c->leaves_per_second, &c->threads },
-				 .n = 15 };
+				 .n = 17 };
 }
 
 bool kh_config_encode(const struct kh_config *config, struct kh_buf *out)

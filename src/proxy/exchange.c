@@ -172,14 +172,14 @@ void kh_exchange_drain(struct kh_exchange *x)
 	down->ops->turn(down);
 }
 
-bool kh_exchange_begin(struct kh_down_stream *down, const struct kh_message *message)
+static struct kh_exchange *new_exchange(struct kh_down_stream *down,
+					const struct kh_message *message)
 {
 	struct kh_session *session = down->session;
-	struct kh_err err = KH_ERR_INIT;
 	struct kh_exchange *x = calloc(1, sizeof(*x));
 
 	if (!x)
-		return false;
+		return NULL;
 	down->exchange = x;
 	x->down = down;
 	x->session = session;
@@ -189,10 +189,41 @@ bool kh_exchange_begin(struct kh_down_stream *down, const struct kh_message *mes
 	x->started_ms = x->progress_ms = session->loop->now_ms;
 	kh_list_append(&session->loop->exchanges, &x->link);
 	kh_exchange_id(x->id);
+	return x;
+}
+
+bool kh_exchange_begin(struct kh_down_stream *down, const struct kh_message *message)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_exchange *x = new_exchange(down, message);
+
+	if (!x)
+		return false;
 	if (kh_request_resolve(x, &err) && kh_request_decide(x, &err))
 		get_secret(x);
 	else
 		kh_exchange_fail(x, &err);
+	return true;
+}
+
+bool kh_exchange_begin_tunnel(struct kh_down_stream *down, enum kh_tunnel_kind kind,
+			      const struct kh_decision *decision)
+{
+	/* What CONNECT would say, whatever it came by; content in both directions until the end. */
+	static const struct kh_message connect = {
+		.method = KH_SLICE_INIT("CONNECT"),
+		.minor = 1,
+		.framing = KH_FRAMING_CLOSE,
+	};
+	struct kh_exchange *x = new_exchange(down, &connect);
+
+	if (!x)
+		return false;
+	x->tunnel = kind;
+	x->scheme = kind == KH_TUNNEL_PASS ? KH_SCHEME_HTTPS : KH_SCHEME_TCP;
+	x->authority = down->session->authority;
+	x->decision = *decision;
+	go_commit(x);
 	return true;
 }
 
@@ -351,6 +382,10 @@ uint64_t kh_exchange_deadline(const struct kh_exchange *x)
 		return 0;
 	if (kh_exchange_is_websocket(x))
 		return kh_websocket_deadline(x);
+	if (x->tunnel) {
+		uint64_t idle = x->progress_ms + t->tunnel_idle, end = x->started_ms + t->tunnel;
+		return idle < end ? idle : end;
+	}
 	if (x->request_done && !x->response_begun)
 		return x->progress_ms + t->response;
 	return x->progress_ms + t->stall;
@@ -367,6 +402,9 @@ void kh_exchange_timed_out(struct kh_exchange *x)
 	if (x->state == KH_EXCHANGE_SECRET)
 		kh_err_set(&err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 			   "the credential was not handed out in time");
+	else if (x->tunnel)
+		kh_err_set(&err, KH_ERR_RESPONSE_TIMEOUT,
+			   "the tunnel was silent, or lasted, for too long");
 	else if (x->response_begun)
 		kh_err_set(&err, KH_ERR_RESPONSE_TIMEOUT, "the response stalled");
 	else if (x->request_done)

@@ -15,6 +15,9 @@ void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out
 		.peer_pid = (uint32_t)session->peer.pid,
 		.peer_uid = session->peer.uid,
 		.via = kh_session_via(session),
+		.tunnel = x->tunnel == KH_TUNNEL_PASS  ? "passthrough"
+			  : x->tunnel == KH_TUNNEL_RAW ? "tcp"
+						       : NULL,
 		.method = x->message->method,
 		.version = x->message->h2	    ? "2"
 			   : x->message->minor == 0 ? "1.0"

@@ -117,6 +117,7 @@ struct kh_exchange {
 	char id[KH_EXCHANGE_ID_BYTES];
 	const struct kh_message *message; /* the codec holds it as long as the exchange lasts */
 	struct kh_target target;
+	enum kh_tunnel_kind tunnel; /* PASS or RAW; 0: a request */
 	enum kh_scheme scheme;
 	struct kh_authority authority;
 	struct kh_decision decision;
@@ -144,6 +145,9 @@ struct kh_exchange {
 /* exchange.c: from the head to the request upstream. Called by the down codec: */
 /* Return: false without memory, and there is no exchange. It may be over already. */
 bool kh_exchange_begin(struct kh_down_stream *down, const struct kh_message *message);
+/* A tunnel whose bytes are passed on as they are, to the session's authority. */
+bool kh_exchange_begin_tunnel(struct kh_down_stream *down, enum kh_tunnel_kind kind,
+			      const struct kh_decision *decision);
 void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece);
 /* The request is whole. */
 void kh_exchange_request_end(struct kh_exchange *x, const struct kh_field *trailers, size_t n);

@@ -116,7 +116,8 @@ void kh_mux_tunnel_open(struct kh_down_h2 *s, const struct kh_message *connect)
 		kh_down_h2_refuse(s, outer->tunnel ? &outer->authority : NULL, &err);
 		return;
 	}
-	if (!kh_tunnel_may_open(outer, &authority, &err)) {
+	enum kh_tunnel_kind kind = kh_tunnel_may_open(outer, &authority, &err);
+	if (kind == KH_TUNNEL_DENIED) {
 		kh_down_h2_refuse(s, &authority, &err);
 		return;
 	}
@@ -135,8 +136,9 @@ void kh_mux_tunnel_open(struct kh_down_h2 *s, const struct kh_message *connect)
 	inner->opened = true;
 	inner->came_by = outer->came_by;
 	inner->authority = authority;
-	kh_tunnel_enter(inner);
+	inner->accepted = true;
 	(void)kh_h2_put_response(s->h2, 200, NULL, 0, false);
+	kh_tunnel_enter(inner, kind);
 	kh_session_turn(inner);
 }
 

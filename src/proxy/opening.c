@@ -5,6 +5,8 @@
  * where the tunnel begins; from there on all tunnels are the same.
  */
 
+#include <keyhole/hello.h>
+
 #include "proxy_internal.h"
 
 enum { TLS_HANDSHAKE_RECORD = 0x16 };
@@ -26,8 +28,15 @@ bool kh_session_open(struct kh_session *session)
 {
 	session->opened = true;
 	session->came_by = kh_opening_of(kh_buf_view(&session->in));
-	if (session->came_by != KH_OPENING_SOCKS)
-		return true; /* what is no HTTP either, HTTP's codec refuses */
+	if (session->came_by == KH_OPENING_TLS) {
+		session->deadline_ms = 0;
+		session->state = KH_SESSION_HELLO;
+		return false;
+	}
+	if (session->came_by != KH_OPENING_SOCKS) {
+		session->came_by = KH_OPENING_HTTP; /* whose codec refuses what is none */
+		return true;
+	}
 	session->socks = calloc(1, sizeof(*session->socks));
 	if (!session->socks) {
 		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
@@ -40,7 +49,67 @@ bool kh_session_open(struct kh_session *session)
 
 const char *kh_session_via(const struct kh_session *session)
 {
+	if (session->came_by == KH_OPENING_TLS)
+		return "tls";
 	return session->came_by == KH_OPENING_SOCKS ? "socks5" : NULL;
+}
+
+/* TLS straight away: its SNI says where to. Return: false with `err`. */
+static bool name_tunnel(struct kh_session *session, const struct kh_hello *hello,
+			struct kh_err *err)
+{
+	if (hello->sni.kind != KH_HOST_NAME)
+		return kh_err_set(err, KH_ERR_AUTHORITY_MISMATCH,
+				  "TLS without an SNI: nothing says which host is meant%s",
+				  hello->encrypted ? " (what an encrypted hello says is not seen)"
+						   : "");
+	session->authority = (struct kh_authority){
+		.host = hello->sni,
+		.port = kh_scheme_port(KH_SCHEME_HTTPS),
+	};
+	return true;
+}
+
+/* TLS that passes undecrypted: the host that was allowed is the one that is asked for. */
+static bool check_passing(const struct kh_session *session, const struct kh_hello *hello,
+			  struct kh_err *err)
+{
+	const struct kh_host *host = &session->authority.host;
+
+	if (hello->encrypted)
+		return kh_err_set(err, KH_ERR_AUTHORITY_MISMATCH,
+				  "the ClientHello holds an encrypted one (ECH, or GREASE in its "
+				  "place): which host it asks for is not seen, and TLS to %s "
+				  "passes undecrypted",
+				  host->text);
+	if (hello->sni.kind != KH_HOST_NAME)
+		return kh_err_set(err, KH_ERR_AUTHORITY_MISMATCH,
+				  "the tunnel is to %s, whose TLS passes undecrypted, and its "
+				  "ClientHello names no host",
+				  host->text);
+	if (!kh_host_eq(&hello->sni, host))
+		return kh_err_set(err, KH_ERR_AUTHORITY_MISMATCH,
+				  "the tunnel is to %s and its TLS handshake names %s", host->text,
+				  hello->sni.text);
+	return true;
+}
+
+void kh_session_hello(struct kh_session *session)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_hello hello;
+
+	enum kh_hello_status status = kh_hello_read(&hello, kh_buf_view(&session->in), &err);
+	if (status == KH_HELLO_NEED_MORE)
+		return;
+	bool named = session->tunnel; /* by CONNECT, or by the SNI a moment ago */
+	if (status == KH_HELLO_BAD ||
+	    !(named ? check_passing(session, &hello, &err) : name_tunnel(session, &hello, &err)))
+		kh_tunnel_refuse(session, &err);
+	else if (named)
+		kh_raw_begin(session, KH_TUNNEL_PASS);
+	else
+		kh_tunnel_begin(session);
 }
 
 static void end_socks(struct kh_session *session)

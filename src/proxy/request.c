@@ -185,9 +185,13 @@ static struct kh_request_view view_of(const struct kh_exchange *x)
 bool kh_request_is_allowed(const struct kh_exchange *x, const struct kh_generation *g)
 {
 	struct kh_request_view view = view_of(x);
+	uint16_t tenant = x->session->door->config->tenant;
 	struct kh_decision decision;
 
-	kh_policy_decide(g->policy, x->session->door->config->tenant, &view, &decision);
+	if (x->tunnel)
+		return kh_policy_tunnel(g->policy, tenant, &x->authority.host, x->authority.port,
+					&decision) == x->tunnel;
+	kh_policy_decide(g->policy, tenant, &view, &decision);
 	return decision.allow && (!x->websocket || decision.websocket);
 }
 

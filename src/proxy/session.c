@@ -3,8 +3,9 @@
  *
  * HEAD ─▶ EXCHANGE ─▶ HEAD …            requests one after the other
  *   │        └──────▶ DISCARD ─▶ HEAD   answered before all of its content had come
- *   ├──▶ SOCKS ─┐                       (as the connection's first byte)
- *   ├───────────┴▶ TUNNEL ─▶ HANDSHAKE ─▶ HEAD   CONNECT, then TLS (or plain HTTP) inside
+ *   ├──▶ SOCKS, HELLO ─┐                by the connection's first byte
+ *   ├──────────────────┼▶ TUNNEL ─▶ HANDSHAKE ─▶ HEAD   CONNECT, then TLS or plain HTTP inside
+ *   │                  └▶ (HELLO) ─▶ RAW                what nobody reads
  *   └──▶ LINGER ─▶ DEAD                 the last answer is said, the peer may read it
  *
  * Every event ends in kh_session_turn, which computes from the state what is waited for.
@@ -89,6 +90,8 @@ static bool flush_both(struct kh_session *session)
 /* What was read waits for what is to be written. */
 static bool is_blocked(const struct kh_session *session)
 {
+	if (session->state == KH_SESSION_RAW)
+		return kh_raw_is_blocked(session);
 	if (kh_buf_len(&session->in) == 0)
 		return false;
 	if (session->state == KH_SESSION_EXCHANGE)
@@ -96,6 +99,15 @@ static bool is_blocked(const struct kh_session *session)
 	if (session->state == KH_SESSION_TUNNEL)
 		return kh_buf_len(&session->leg.out) > 0;
 	return session->state == KH_SESSION_HEAD && kh_leg_is_full(&session->leg);
+}
+
+/* Nothing more will be said, and all of it is out. */
+static bool says_last(const struct kh_session *session)
+{
+	if (kh_buf_len(&session->leg.out))
+		return false;
+	return session->state == KH_SESSION_LINGER ||
+	       (session->state == KH_SESSION_RAW && kh_session_exchange(session)->response_done);
 }
 
 void kh_session_turn(struct kh_session *session)
@@ -126,15 +138,14 @@ void kh_session_turn(struct kh_session *session)
 			return;
 	} while (session->state != state || kh_buf_len(&session->in) != left ||
 		 (blocked && !is_blocked(session)));
-	if (session->state == KH_SESSION_LINGER && kh_buf_len(&session->leg.out) == 0 &&
-	    !session->fin_sent) {
+	if (says_last(session) && !session->fin_sent) {
 		session->fin_sent = true;
 		session->deadline_ms = 0;
 		kh_stream_shutdown_write(session->leg.stream);
-		if (session->eof) {
-			kh_session_kill(session, KH_ERR_NONE, NULL);
-			return;
-		}
+	}
+	if (session->state == KH_SESSION_LINGER && session->fin_sent && session->eof) {
+		kh_session_kill(session, KH_ERR_NONE, NULL);
+		return;
 	}
 	if (session->state == KH_SESSION_HEAD && kh_buf_len(&session->in) == 0 &&
 	    !session->head_begun) {
@@ -161,6 +172,8 @@ static void on_eof(struct kh_session *session, enum kh_io how)
 	/* What was read before goes its way first (session_take.c). */
 	if (x && kh_exchange_is_websocket(x))
 		return;
+	if (session->state == KH_SESSION_RAW && how == KH_IO_EOF)
+		return; /* what was read goes up first */
 	/* On a plain connection a half-close is a way to say "that was all"; on TLS clients end so
 	 * when they have gone. */
 	if (session->state == KH_SESSION_EXCHANGE && how == KH_IO_EOF && !session->tls &&
@@ -308,7 +321,8 @@ void kh_session_drain(struct kh_session *session)
 		return;
 	}
 	if (session->state == KH_SESSION_HEAD || session->state == KH_SESSION_SOCKS ||
-	    session->state == KH_SESSION_TUNNEL || session->state == KH_SESSION_HANDSHAKE)
+	    session->state == KH_SESSION_HELLO || session->state == KH_SESSION_TUNNEL ||
+	    session->state == KH_SESSION_HANDSHAKE)
 		kh_session_kill(session, KH_ERR_DRAINING, NULL);
 	else
 		kh_session_turn(session);

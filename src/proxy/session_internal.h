@@ -11,10 +11,12 @@
 enum kh_session_state {
 	KH_SESSION_HEAD = 1,  /* a request's head is awaited */
 	KH_SESSION_SOCKS,     /* SOCKS5 is spoken, up to its request */
+	KH_SESSION_HELLO,     /* a ClientHello is read before it is known what becomes of it */
 	KH_SESSION_TUNNEL,    /* a tunnel was accepted: its first byte is awaited */
 	KH_SESSION_HANDSHAKE, /* TLS with the sandbox */
 	KH_SESSION_EXCHANGE,  /* one exchange runs */
 	KH_SESSION_H2,	      /* HTTP/2: its streams have states of their own */
+	KH_SESSION_RAW,	      /* a tunnel that nobody reads runs, as an exchange (raw.c) */
 	KH_SESSION_DISCARD,   /* answered; the rest of the request's content is thrown away */
 	KH_SESSION_LINGER, /* all is said: the peer's end is awaited, so that it can read the last
 			      answer */
@@ -87,6 +89,7 @@ struct kh_session {
 	struct kh_mux *mux;	 /* HTTP/2; else NULL */
 	bool opened;		 /* its first byte was looked at */
 	enum kh_opening came_by; /* what that said */
+	bool accepted;		 /* whoever asked for a tunnel was told that it stands */
 	struct kh_socks *socks;	 /* in SOCKS */
 	bool tunnel;		 /* inside a tunnel to `authority` */
 	bool tls;
@@ -149,6 +152,15 @@ unsigned kh_session_down_watch(const struct kh_session *session);
 void kh_session_update(struct kh_session *session);
 void kh_session_on_timer(evutil_socket_t fd, short what, void *arg);
 
+/* raw.c: tunnels that nobody reads */
+/* Becomes an exchange that passes bytes on: PASS or RAW. */
+void kh_raw_begin(struct kh_session *session, enum kh_tunnel_kind kind);
+/* In RAW: takes what was read; ends the exchange where both sides have. */
+void kh_raw_process(struct kh_session *session);
+/* What was read, or the end, waits for the upstream to take what was before it. */
+bool kh_raw_is_blocked(const struct kh_session *session);
+extern const struct kh_down_ops kh_down_raw_ops;
+
 /* down_h1.c */
 extern const struct kh_down_ops kh_down_h1_ops;
 
@@ -157,8 +169,9 @@ extern const struct kh_down_ops kh_down_h1_ops;
 enum kh_opening kh_opening_of(struct kh_slice first_bytes);
 /* Looks at a connection's first byte. Return: false: it is no HTTP, and the state another. */
 bool kh_session_open(struct kh_session *session);
-/* In SOCKS: takes what was read. */
+/* In SOCKS and HELLO: takes what was read. */
 void kh_session_socks(struct kh_session *session);
+void kh_session_hello(struct kh_session *session);
 /* How the sandbox came in, for the journal: NULL for an HTTP proxy's client. */
 const char *kh_session_via(const struct kh_session *session);
 
@@ -199,13 +212,20 @@ void kh_tunnel_open(struct kh_session *session, const struct kh_message *connect
 /* What CONNECT names, if it may be opened on `session`. */
 bool kh_tunnel_read(const struct kh_session *session, const struct kh_message *connect,
 		    struct kh_authority *out, struct kh_err *err);
-/* May a tunnel to there be opened at all? What is inside is decided by itself. */
-bool kh_tunnel_may_open(const struct kh_session *session, const struct kh_authority *authority,
-			struct kh_err *err);
-/* From here on the session is inside a tunnel to session->authority. */
-void kh_tunnel_enter(struct kh_session *session);
+/* How a tunnel to there is to be treated; DENIED with `err`. What is read inside is decided by
+ * itself. */
+enum kh_tunnel_kind kh_tunnel_may_open(const struct kh_session *session,
+				       const struct kh_authority *authority, struct kh_err *err);
+/* From here on the session is inside a tunnel to session->authority, of that kind. */
+void kh_tunnel_enter(struct kh_session *session, enum kh_tunnel_kind kind);
 /* To session->authority, which is settled; says so in the protocol that asked for it. */
 void kh_tunnel_begin(struct kh_session *session);
+/* Says that the tunnel stands, in the protocol that asked for it. Return: false without memory. */
+bool kh_tunnel_accept(struct kh_session *session);
+/* Says what can be said: an HTTP answer, a reply of SOCKS5, an alert; then the connection ends. */
+void kh_tunnel_refuse(struct kh_session *session, const struct kh_err *err);
+/* The same without a record and without an end. */
+bool kh_tunnel_put_refusal(struct kh_session *session, enum kh_err_code code);
 /* Looks at the first bytes inside. */
 void kh_tunnel_first_bytes(struct kh_session *session);
 void kh_tunnel_event(struct kh_session *session, unsigned events);

@@ -139,6 +139,14 @@ void kh_session_process(struct kh_session *session)
 		case KH_SESSION_SOCKS:
 			kh_session_socks(session);
 			break;
+		case KH_SESSION_HELLO:
+			if (left == 0)
+				return;
+			kh_session_hello(session);
+			break;
+		case KH_SESSION_RAW:
+			kh_raw_process(session);
+			break;
 		case KH_SESSION_TUNNEL:
 			if (left == 0)
 				return;

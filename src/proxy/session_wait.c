@@ -43,7 +43,16 @@ static void timed_out(struct kh_session *session)
 			   "the request's head did not come to its end in time");
 		kh_session_refuse(session, &err);
 		break;
+	case KH_SESSION_HELLO:
+		if (kh_buf_len(&session->in)) {
+			kh_err_set(&err, KH_ERR_REQUEST_TIMEOUT,
+				   "a ClientHello did not come whole");
+			kh_tunnel_deny(session, &err);
+		}
+		kh_session_kill(session, KH_ERR_REQUEST_TIMEOUT, NULL);
+		break;
 	case KH_SESSION_EXCHANGE:
+	case KH_SESSION_RAW:
 		kh_exchange_timed_out(kh_session_exchange(session));
 		break;
 	case KH_SESSION_SOCKS:
@@ -100,7 +109,11 @@ static uint64_t compute_deadline(const struct kh_session *session)
 		return kept < now ? kept : now;
 	case KH_SESSION_SOCKS:
 		return kept < now + t->header ? kept : now + t->header;
+	case KH_SESSION_HELLO:
+		now += kh_buf_len(&session->in) ? t->handshake : t->idle_down;
+		return kept < now ? kept : now;
 	case KH_SESSION_EXCHANGE:
+	case KH_SESSION_RAW:
 		return kh_exchange_deadline(kh_session_exchange(session));
 	case KH_SESSION_H2:
 		return kh_mux_deadline(session->mux);
@@ -126,6 +139,7 @@ unsigned kh_session_down_watch(const struct kh_session *session)
 		return watch;
 	switch (session->state) {
 	case KH_SESSION_EXCHANGE:
+	case KH_SESSION_RAW:
 		/* Also while nothing is taken: to notice that the sandbox has gone. */
 		if (kh_exchange_takes_body(x) || kh_buf_len(&session->in) < KH_SESSION_IN_BYTES / 2)
 			watch |= KH_STREAM_READABLE;
@@ -136,6 +150,7 @@ unsigned kh_session_down_watch(const struct kh_session *session)
 			watch |= KH_STREAM_READABLE;
 		break;
 	case KH_SESSION_SOCKS:
+	case KH_SESSION_HELLO:
 	case KH_SESSION_TUNNEL:
 	case KH_SESSION_H2: /* windows bound what comes */
 	case KH_SESSION_DISCARD:

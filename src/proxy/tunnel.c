@@ -1,11 +1,13 @@
 /*
  * tunnel.c - from CONNECT, or a SOCKS5 request, to the first request inside
  *
- * Neither opens anything towards the internet: it names the authority that everything inside has to
- * agree with. What comes first inside says what it is: a TLS record (a leaf for that name is
- * shown), or the letters of an HTTP method; anything else is refused. Whether a host may be reached
- * is decided for the requests inside, where the refusal can be read.
+ * Neither opens anything towards the internet, unless a tcp rule says so: it names the authority
+ * that everything inside has to agree with. What comes first inside says what it is: a TLS record
+ * (a leaf for that name is shown), or the letters of an HTTP method; anything else is refused.
+ * Whether a host may be reached is decided for the requests inside, where the refusal can be read.
  */
+
+#include <keyhole/hello.h>
 
 #include "proxy_internal.h"
 
@@ -99,63 +101,98 @@ void kh_tunnel_open(struct kh_session *session, const struct kh_message *connect
 	kh_tunnel_begin(session);
 }
 
-static bool put_success(struct kh_session *session)
+bool kh_tunnel_accept(struct kh_session *session)
 {
-	if (session->came_by == KH_OPENING_SOCKS)
-		return kh_socks_put_reply(&session->leg.out, KH_SOCKS_SUCCEEDED);
-	return kh_leg_put(&session->leg, KH_SLICE("HTTP/1.1 200 Connection established\r\n\r\n"));
+	struct kh_buf *out = &session->leg.out;
+
+	session->accepted = true;
+	switch (session->came_by) {
+	case KH_OPENING_SOCKS:
+		return kh_socks_put_reply(out, KH_SOCKS_SUCCEEDED);
+	case KH_OPENING_TLS: /* it has not asked */
+		return true;
+	case KH_OPENING_HTTP:
+	case KH_OPENING_OTHER:
+		break;
+	}
+	return kh_buf_append_str(out, "HTTP/1.1 200 Connection established\r\n\r\n");
 }
 
-/* Then the connection ends. */
-static void refuse(struct kh_session *session, const struct kh_err *err)
+static enum kh_alert alert_for(enum kh_err_code code)
 {
-	if (session->came_by != KH_OPENING_SOCKS) {
+	if (code == KH_ERR_AUTHORITY_MISMATCH)
+		return KH_ALERT_UNRECOGNIZED_NAME;
+	if (code == KH_ERR_DOWN_TLS)
+		return KH_ALERT_DECODE_ERROR;
+	return kh_err_status(code) == 403 ? KH_ALERT_ACCESS_DENIED : KH_ALERT_INTERNAL_ERROR;
+}
+
+bool kh_tunnel_put_refusal(struct kh_session *session, enum kh_err_code code)
+{
+	unsigned char alert[KH_ALERT_BYTES];
+
+	if (session->came_by == KH_OPENING_SOCKS && !session->accepted)
+		return kh_socks_put_reply(&session->leg.out, kh_socks_reply_for(code));
+	kh_alert_format(alert_for(code), alert);
+	return kh_buf_append(&session->leg.out, alert, sizeof(alert));
+}
+
+void kh_tunnel_refuse(struct kh_session *session, const struct kh_err *err)
+{
+	if (session->came_by == KH_OPENING_HTTP && !session->accepted) {
 		kh_session_refuse(session, err);
 		return;
 	}
 	kh_tunnel_deny(session, err);
 	session->closing = true;
-	if (kh_socks_put_reply(&session->leg.out, kh_socks_reply_for(err->code)))
+	if (kh_tunnel_put_refusal(session, err->code))
 		kh_session_set_state(session, KH_SESSION_LINGER);
 	else
 		kh_session_kill(session, err->code, NULL);
 }
 
-bool kh_tunnel_may_open(const struct kh_session *session, const struct kh_authority *authority,
-			struct kh_err *err)
+enum kh_tunnel_kind kh_tunnel_may_open(const struct kh_session *session,
+				       const struct kh_authority *authority, struct kh_err *err)
 {
-	const struct kh_generation *g = session->loop->gen;
 	struct kh_decision decision;
 
-	if (kh_policy_tunnel(g->policy, session->door->config->tenant, &authority->host,
-			     authority->port, &decision) != KH_TUNNEL_DENIED)
-		return true;
-	if (decision.rule)
-		return kh_err_set(err, KH_ERR_DENIED_BY_RULE, "the rule '%s' denies it",
-				  decision.rule->text);
-	return kh_err_set(err, KH_ERR_NO_RULE, "no rule allows it");
+	enum kh_tunnel_kind kind =
+		kh_policy_tunnel(session->loop->gen->policy, session->door->config->tenant,
+				 &authority->host, authority->port, &decision);
+	if (kind == KH_TUNNEL_DENIED && decision.rule)
+		kh_err_set(err, KH_ERR_DENIED_BY_RULE, "the rule '%s' denies it",
+			   decision.rule->text);
+	else if (kind == KH_TUNNEL_DENIED)
+		kh_err_set(err, KH_ERR_NO_RULE, "no rule allows it");
+	return kind;
 }
 
-void kh_tunnel_enter(struct kh_session *session)
+void kh_tunnel_enter(struct kh_session *session, enum kh_tunnel_kind kind)
 {
 	session->tunnel = true;
-	session->state = KH_SESSION_TUNNEL;
 	session->deadline_ms = 0;
-	(void)order_leaf(session);
+	if (kind == KH_TUNNEL_RAW) {
+		kh_raw_begin(session, kind); /* a server may speak first: nothing is waited for */
+	} else if (kind == KH_TUNNEL_PASS) {
+		session->state = KH_SESSION_HELLO;
+	} else {
+		session->state = KH_SESSION_TUNNEL;
+		(void)order_leaf(session);
+	}
 }
 
 void kh_tunnel_begin(struct kh_session *session)
 {
 	struct kh_err err = KH_ERR_INIT;
 
+	enum kh_tunnel_kind kind = kh_tunnel_may_open(session, &session->authority, &err);
 	session->tunnel = true;
-	if (!kh_tunnel_may_open(session, &session->authority, &err)) {
-		refuse(session, &err);
-		return;
-	}
-	kh_tunnel_enter(session);
-	if (!put_success(session))
-		kh_session_kill(session, KH_ERR_DOWN_CLOSED, NULL);
+	if (kind == KH_TUNNEL_DENIED)
+		kh_tunnel_refuse(session, &err);
+	else if (kind != KH_TUNNEL_RAW && !kh_tunnel_accept(session))
+		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
+	else
+		kh_tunnel_enter(session, kind);
 }
 
 void kh_tunnel_first_bytes(struct kh_session *session)

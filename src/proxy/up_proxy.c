@@ -435,7 +435,10 @@ static void tunnel_stands(struct kh_up *up)
 		fail(up, KH_ERR_UP_PROXY, "answered before it had been asked");
 		return;
 	}
-	if (kh_buf_len(&up->in) || !kh_stream_is_alive(up->leg.stream)) {
+	/* A server that speaks first may have done so already; of a raw tunnel nothing is believed
+	 * that was said before or after. */
+	if (up->key.scheme != KH_SCHEME_TCP &&
+	    (kh_buf_len(&up->in) || !kh_stream_is_alive(up->leg.stream))) {
 		fail(up, KH_ERR_UP_PROXY,
 		     "sent bytes behind its answer to CONNECT, or ended the connection");
 		return;

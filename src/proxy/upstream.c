@@ -25,7 +25,7 @@ static void make_key(const struct kh_exchange *x, struct kh_up_key *key)
 	*key = (struct kh_up_key){
 		.host = x->authority.host,
 		.port = x->authority.port,
-		.scheme = x->scheme,
+		.scheme = x->tunnel ? KH_SCHEME_TCP : x->scheme,
 		.generation = x->gen->number,
 		.tenant = x->tenant,
 		.credential = x->credential ? x->credential_index : -1,
@@ -214,7 +214,9 @@ static void on_stream(struct kh_stream *stream, unsigned events, void *arg)
 		return;
 	}
 	struct kh_down_stream *down = x->down;
-	if (events & KH_STREAM_READABLE)
+	if ((events & KH_STREAM_READABLE) && up->key.scheme == KH_SCHEME_TCP)
+		kh_up_raw_readable(up);
+	else if (events & KH_STREAM_READABLE)
 		kh_up_h1_readable(up);
 	else
 		x->progress_ms = up->loop->now_ms;
@@ -226,7 +228,7 @@ void kh_up_connected(struct kh_up *up)
 	struct kh_err none = KH_ERR_INIT;
 	char key[SESSION_KEY_BYTES];
 
-	if (up->key.scheme == KH_SCHEME_HTTP) {
+	if (up->key.scheme != KH_SCHEME_HTTPS) {
 		ready(up);
 		return;
 	}
@@ -305,7 +307,9 @@ static struct kh_up *new_up(struct kh_loop *loop, const struct kh_up_key *key)
 		return NULL;
 	up->loop = loop;
 	up->key = *key;
-	up->only = (struct kh_up_stream){ .ops = &kh_up_h1_ops, .conn = up };
+	up->only = (struct kh_up_stream){ .ops = key->scheme == KH_SCHEME_TCP ? &kh_up_raw_ops
+									      : &kh_up_h1_ops,
+					  .conn = up };
 	up->h1 = kh_h1_new(KH_H1_RESPONSES);
 	kh_leg_init(&up->leg, true);
 	kh_buf_init(&up->in, UP_IN_BYTES);

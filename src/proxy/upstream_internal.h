@@ -49,6 +49,7 @@ struct kh_up {
 	bool reusable; /* the response said that the connection stays open */
 	bool switched; /* to WebSocket: HTTP is over on it */
 	bool answered; /* a byte of this exchange's response has come */
+	enum { KH_FIN_NO = 0, KH_FIN_WANTED, KH_FIN_SENT } fin; /* of a raw one: ours */
 	uint64_t idle_since_ms;
 	uint64_t kept_ms; /* for so long the server keeps it without use, by its own word */
 };
@@ -76,6 +77,10 @@ void kh_up_connected(struct kh_up *up);
 /* up_h1.c */
 extern const struct kh_up_ops kh_up_h1_ops;
 void kh_up_h1_readable(struct kh_up *up);
+
+/* raw.c */
+extern const struct kh_up_ops kh_up_raw_ops;
+void kh_up_raw_readable(struct kh_up *up);
 
 /* up_proxy.c: the way there through upstream.proxy */
 bool kh_up_proxy_is_for(const struct kh_config *config, const struct kh_host *host);

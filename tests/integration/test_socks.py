@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 from harness import FINGERPRINT, PATIENCE, SECRET, Tunnel, Wire, client_context, until
+from test_reload import only, reload
 from tunnels import Socks, SocksRefused
 
 NOT_ALLOWED, FAILURE, COMMAND, ADDRESS = 2, 1, 7, 8
@@ -204,10 +205,7 @@ def test_socks_inside_a_tunnel_is_refused(shared):
 def test_rules_that_change_end_a_tunnel_without_use(daemon):
     one = daemon()
     with Socks(one, "api.test") as tunnel:
-        config = one.config
-        config["tenants"]["acme"]["rules"] = [{"allow": "https://open.test"}]
-        one.write(config)
-        one.process.send_signal(1)
+        reload(one, only({"allow": "https://open.test"}))
         assert tunnel.is_closed()
 
 
