@@ -186,6 +186,16 @@ struct kh_proxy_config {
 	struct kh_where where;
 };
 
+/* expect: a case that `keyhole check` holds the rules against. Not in the snapshot. */
+struct kh_expectation {
+	bool allow;
+	uint16_t tenant; /* index */
+	char *text;	 /* "METHOD URL" */
+	struct kh_where where;
+	struct kh_condition *fields; /* of the request: each a name and its one value */
+	size_t n_fields;
+};
+
 enum kh_durability { KH_DURABILITY_WRITTEN = 0, KH_DURABILITY_SYNCED };
 
 /* Milliseconds. */
@@ -233,6 +243,9 @@ struct kh_config {
 	struct kh_tenant_config *tenants;
 	size_t n_tenants;
 
+	struct kh_expectation *expectations;
+	size_t n_expectations;
+
 	struct kh_timeouts timeouts;
 	uint32_t max_connections;   /* a listener */
 	uint32_t max_exchanges;	    /* a connection */
@@ -259,6 +272,10 @@ struct kh_diagnostics {
 };
 
 void kh_diagnostics_fini(struct kh_diagnostics *d);
+/* In the order of the files once they are sorted; one that is there already is not added. */
+void kh_diagnostics_add(struct kh_diagnostics *d, bool warning, struct kh_where where,
+			const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void kh_diagnostics_sort(struct kh_diagnostics *d);
 const char *kh_diagnostics_file(const struct kh_diagnostics *d, uint32_t index);
 
 /* A configuration with every default and nothing else. */

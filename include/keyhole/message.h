@@ -59,4 +59,9 @@ bool kh_message_is_hop_field(const struct kh_message *message, const struct kh_f
  * timeout=5`); UINT32_MAX where it does not say. */
 uint32_t kh_message_kept_seconds(const struct kh_message *message);
 
+/* Steps through the fields that go upstream, for a rule to look at; `message` is a kh_message, *at
+ * is 0 at first. Return: false at the end. */
+bool kh_message_next_forwarded(const void *message, size_t *at, struct kh_slice *name,
+			       struct kh_slice *value);
+
 #endif

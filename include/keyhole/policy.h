@@ -73,6 +73,38 @@ enum kh_tunnel_kind kh_policy_tunnel(const struct kh_policy *policy, uint16_t te
 				     const struct kh_host *host, uint16_t port,
 				     struct kh_decision *out);
 
+/* Why a rule does not match. */
+enum kh_mismatch {
+	KH_MATCHES = 0,
+	KH_OTHER_SCHEME,
+	KH_OTHER_HOST,
+	KH_OTHER_PORT,
+	KH_OTHER_METHOD,
+	KH_OTHER_PATH,
+	KH_OTHER_QUERY,
+	KH_OTHER_HEADERS,
+	KH_OTHER_CONTENT_TYPE,
+	KH_BODY_TOO_LARGE,
+};
+/* "host", "path" …: the part of the rule that does not match; "" for none. */
+const char *kh_mismatch_name(enum kh_mismatch why);
+
+/* A rule that was looked at on the way to a decision. */
+struct kh_looked_at {
+	const struct kh_rule *rule;
+	bool at_site;
+	bool slashed; /* in the reading of the path that takes %2F for '/' */
+	enum kh_mismatch why;
+};
+/*
+ * The same question, answered by looking at every rule from top to bottom, without the index: shows
+ * each one up to the one that decides. For people and for tests: linear in the rules.
+ */
+void kh_policy_explain(const struct kh_policy *policy, uint16_t tenant,
+		       const struct kh_request_view *request,
+		       void (*show)(void *arg, const struct kh_looked_at *rule), void *arg,
+		       struct kh_decision *out);
+
 /* Is there any path and method that the tenant may use at this authority? For CONNECT: which never
  * opens anything by itself, but says early what will be refused. */
 bool kh_policy_knows_host(const struct kh_policy *policy, uint16_t tenant, enum kh_scheme scheme,

@@ -13,8 +13,9 @@
  * reads it), else a sealed memfd, locked and left out of dumps. Nothing in the process can read the
  * pages outside kh_secret_expose: a memory protection key opens them for the one thread that is in
  * it (and with them all other secrets), or, where there is none, they are PROT_NONE and windows of
- * several threads on one secret are counted. There is no accessor that gives the value. Reference-counted (atomically): a reload replaces a secret while exchanges still
- * use the old one; the last unref wipes and unmaps.
+ * several threads on one secret are counted. There is no accessor that gives the value.
+ * Reference-counted (atomically): a reload replaces a secret while exchanges still use the old one;
+ * the last unref wipes and unmaps.
  */
 struct kh_secret;
 
@@ -25,8 +26,8 @@ struct kh_secret *kh_secret_new(void *value, size_t len, struct kh_err *err);
  * next call or the last unref; -1 when none can be made), and the receiver's side. Each call makes
  * a copy in fresh pages, of which the receiver is the only user: it overwrites them at its last
  * unref, and can't change the value here. kh_secret_from_fd takes the descriptor over, also when it
- * fails; it works in a worker that has locked itself in (mmap, mprotect, pkey_mprotect, madvise, munmap,
- * close) and called kh_secret_prepare before that.
+ * fails; it works in a worker that has locked itself in (mmap, mprotect, pkey_mprotect, madvise,
+ * munmap, close) and called kh_secret_prepare before that.
  */
 int kh_secret_fd(const struct kh_secret *secret);
 struct kh_secret *kh_secret_from_fd(int fd, size_t len, struct kh_err *err);

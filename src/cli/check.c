@@ -11,6 +11,7 @@
 #include <keyhole/limits.h>
 
 #include "cli_internal.h"
+#include "question.h"
 
 static const char usage[] =
 	"usage: keyhole check -c FILE [--json]\n"
@@ -63,7 +64,8 @@ static bool print_json(const struct kh_config *config, const struct kh_diagnosti
 {
 	struct kh_buf out;
 	kh_buf_init(&out, KH_LIMIT_CONFIG_BYTES);
-	bool ok = kh_buf_printf(&out, "{\"ok\":%s,\"diagnostics\":[", config ? "true" : "false");
+	bool ok = kh_buf_printf(&out, "{\"ok\":%s,\"diagnostics\":[",
+				config && diags->errors == 0 ? "true" : "false");
 	for (size_t i = 0; ok && i < diags->count; i++)
 		ok = put_diagnostic(&out, diags, i);
 	ok = ok && kh_buf_append_str(&out, "]}\n") &&
@@ -72,18 +74,60 @@ static bool print_json(const struct kh_config *config, const struct kh_diagnosti
 	return ok;
 }
 
+/* A case of `expect`: what the rules make of it must be what stands there. */
+static void check_case(const struct kh_policy *policy, const struct kh_expectation *one,
+		       struct kh_diagnostics *diags)
+{
+	struct kh_question q;
+	struct kh_answer answer = { 0 };
+	struct kh_err err = KH_ERR_INIT;
+	kh_question_init(&q);
+	for (size_t i = 0; i < one->n_fields; i++)
+		(void)kh_question_field(&q, kh_slice_str(one->fields[i].name),
+					kh_slice_str(one->fields[i].patterns[0]));
+	bool read = kh_question_ask_text(&q, kh_slice_str(one->text), &err);
+	if (read)
+		kh_question_answer(&q, policy, one->tenant, &answer);
+	if (!read && (one->allow || err.code == KH_ERR_USAGE))
+		kh_diagnostics_add(diags, false, one->where, "expect: \"%s\": %s",
+				   kh_esc_str(one->text), err.text);
+	else if (answer.allow != one->allow)
+		kh_diagnostics_add(diags, false, one->where,
+				   "expect: \"%s\" is %s: %s%s%s%s (keyhole explain shows why)",
+				   kh_esc_str(one->text), answer.allow ? "allowed" : "denied",
+				   answer.allow ? "" : kh_err_reason(answer.reason),
+				   answer.decision.rule ? (answer.allow ? "by \"" : ", \"") : "",
+				   answer.decision.rule ? kh_esc_str(answer.decision.rule->text)
+							: "",
+				   answer.decision.rule ? "\"" : "");
+	kh_question_fini(&q);
+}
+
+static void check_cases(const struct kh_config *config, struct kh_diagnostics *diags)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_policy *policy = kh_policy_compile(config, &err);
+	if (!policy)
+		kh_diagnostics_add(diags, false, (struct kh_where){ 0 }, "%s", err.text);
+	for (size_t i = 0; policy && i < config->n_expectations; i++)
+		check_case(policy, &config->expectations[i], diags);
+	kh_policy_unref(policy);
+}
+
 static int check(const char *path, bool json)
 {
 	struct kh_diagnostics diags = { 0 };
 	struct kh_config *config = kh_config_load(path, NULL, &diags);
-	if (config)
+	if (config) {
+		check_cases(config, &diags);
 		kh_config_inspect(config, &diags);
-	bool good = config != NULL;
+	}
+	bool good = config != NULL && diags.errors == 0;
 	if (json) {
 		good = print_json(config, &diags) && good;
 	} else {
 		kh_diagnostics_print(&diags, config, STDERR_FILENO);
-		if (config)
+		if (good)
 			print_summary(path, config, &diags);
 	}
 	kh_config_free(config);

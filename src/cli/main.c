@@ -24,6 +24,7 @@ static const struct subcommand {
 	{ "run", kh_cli_run, "run a command in a sandbox whose only way out is the proxy" },
 	{ "proxy", kh_cli_proxy, "serve sandboxes as a daemon" },
 	{ "check", kh_cli_check, "read a configuration and show every error in it" },
+	{ "explain", kh_cli_explain, "say which rule decides about a request, and why" },
 	{ "audit", kh_cli_audit, "verify a journal, and show what it says" },
 	{ "version", kh_cli_version, "show the version" },
 	{ "worker", worker, NULL },

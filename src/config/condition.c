@@ -22,7 +22,7 @@ static const struct key type_key = { KH_CONDITION_CONTENT_TYPE, "content_type",
 				     "a media type such as application/json or image/*, or several "
 				     "in a list" };
 
-static void condition_fini(struct kh_condition *condition)
+void kh_condition_fini(struct kh_condition *condition)
 {
 	for (size_t i = 0; i < condition->n_patterns; i++)
 		free(condition->patterns[i]);
@@ -36,7 +36,7 @@ void kh_rule_more_free(struct kh_rule_more *more)
 	if (!more)
 		return;
 	for (size_t i = 0; i < more->n_conditions; i++)
-		condition_fini(&more->conditions[i]);
+		kh_condition_fini(&more->conditions[i]);
 	free(more->conditions);
 	free(more);
 }

@@ -113,6 +113,9 @@ void kh_config_free(struct kh_config *config)
 		kh_rules_fini(&config->tenants[i].rules);
 	}
 	kh_rules_fini(&config->site);
+	for (size_t i = 0; i < config->n_expectations; i++)
+		kh_expectation_fini(&config->expectations[i]);
+	free(config->expectations);
 	free(config->files);
 	free(config->ca_certificate_path);
 	free(config->ca_key_path);

@@ -66,9 +66,6 @@ const char *kh_node_what(const struct kh_node *node);
 bool kh_node_is_empty(const struct kh_node *node);
 
 /* diag.c */
-void kh_diagnostics_add(struct kh_diagnostics *d, bool warning, struct kh_where where,
-			const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-void kh_diagnostics_sort(struct kh_diagnostics *d);
 /* The names of the files stand in the diagnostics too: they outlive a failed configuration. */
 void kh_diagnostics_take_files(struct kh_diagnostics *d, const struct kh_config *config);
 struct kh_where kh_reader_where(const struct kh_reader *reader, const struct kh_node *node);
@@ -172,6 +169,8 @@ void kh_read_tenant(struct kh_reader *, const struct kh_option *, const struct k
 void kh_read_pins(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
 void kh_read_ranges(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
 void kh_read_servers(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void kh_tenant_by_name(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+		       uint16_t *out);
 void *kh_listener_add(struct kh_reader *, void *parent, const struct kh_node *);
 void kh_listener_done(struct kh_reader *, void *parent, void *item, const struct kh_node *);
 void *kh_tenant_add(struct kh_reader *, void *parent, const struct kh_node *);
@@ -197,6 +196,16 @@ void kh_config_check_proxy(struct kh_reader *reader);
 /* The pattern of exactly this host. */
 struct kh_host_pattern kh_host_pattern_of(const struct kh_host *host);
 
+/* expect.c */
+void *kh_expectation_add(struct kh_reader *, void *parent, const struct kh_node *);
+void kh_expectation_done(struct kh_reader *, void *parent, void *item, const struct kh_node *);
+void kh_read_expected_fields(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+			     void *);
+void kh_read_expected_tenant(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+			     void *);
+void kh_read_expected(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void kh_expectation_fini(struct kh_expectation *expectation);
+
 void *kh_credential_add(struct kh_reader *, void *parent, const struct kh_node *);
 void kh_credential_done(struct kh_reader *, void *parent, void *item, const struct kh_node *);
 
@@ -211,6 +220,7 @@ bool kh_rules_append(struct kh_rules *rules, struct kh_rules *more);
 /* condition.c */
 void kh_conditions_take(struct kh_reader *reader, struct kh_rule *rule,
 			const struct kh_rule_draft *draft);
+void kh_condition_fini(struct kh_condition *condition);
 /* One of its keys, NULL when the draft has none. */
 const struct kh_node *kh_conditions_of(const struct kh_rule_draft *draft);
 /* What is wrong with a condition, NULL when nothing is. */

@@ -91,15 +91,14 @@ void kh_read_group(struct kh_reader *reader, const struct kh_option *option,
 				kh_esc(node->text));
 }
 
-void kh_read_tenant(struct kh_reader *reader, const struct kh_option *option,
-		    const struct kh_node *node, void *base)
+void kh_tenant_by_name(struct kh_reader *reader, const struct kh_option *option,
+		       const struct kh_node *node, uint16_t *out)
 {
-	struct kh_listener_config *listener = base;
 	if (!kh_walk_scalar(reader, option, node))
 		return;
 	int index = kh_config_tenant(reader->config, node->text.ptr);
 	if (index >= 0) {
-		listener->tenant = (uint16_t)index;
+		*out = (uint16_t)index;
 		return;
 	}
 	struct kh_nearest nearest;
@@ -109,7 +108,14 @@ void kh_read_tenant(struct kh_reader *reader, const struct kh_option *option,
 	char hint[KH_NEAREST_BYTES];
 	kh_reader_error(reader, node, "%s: no tenant is called \"%s\"%s", option->path,
 			kh_esc(node->text), kh_nearest_hint(&nearest, hint));
-	listener->tenant = 0; /* said once is enough */
+	*out = 0; /* said once is enough */
+}
+
+void kh_read_tenant(struct kh_reader *reader, const struct kh_option *option,
+		    const struct kh_node *node, void *base)
+{
+	struct kh_listener_config *listener = base;
+	kh_tenant_by_name(reader, option, node, &listener->tenant);
 }
 
 void *kh_listener_add(struct kh_reader *reader, void *parent, const struct kh_node *node)

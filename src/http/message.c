@@ -212,3 +212,19 @@ bool kh_message_is_hop_field(const struct kh_message *message, const struct kh_f
 	}
 	return false;
 }
+
+bool kh_message_next_forwarded(const void *of, size_t *at, struct kh_slice *name,
+			       struct kh_slice *value)
+{
+	const struct kh_message *message = of;
+
+	while (*at < message->n_fields) {
+		const struct kh_field *field = &message->fields[(*at)++];
+		if (kh_message_is_hop_field(message, field))
+			continue;
+		*name = field->name;
+		*value = field->value;
+		return true;
+	}
+	return false;
+}

@@ -197,31 +197,37 @@ static bool fields_hold(const struct kh_condition *condition, bool allow,
 	return good > 0 && (bad == 0 || !allow);
 }
 
-static bool holds(const struct kh_condition *condition, bool allow,
-		  const struct kh_request_view *request)
+static enum kh_mismatch miss(const struct kh_condition *condition, bool allow,
+			     const struct kh_request_view *request)
 {
+	bool good = false;
 	switch (condition->kind) {
 	case KH_CONDITION_QUERY:
-		return allow ? query_allows(condition, request->query)
+		good = allow ? query_allows(condition, request->query)
 			     : query_denies(condition, request->query);
+		return good ? KH_MATCHES : KH_OTHER_QUERY;
 	case KH_CONDITION_HEADER:
+		good = fields_hold(condition, allow, &request->fields);
+		return good ? KH_MATCHES : KH_OTHER_HEADERS;
 	case KH_CONDITION_CONTENT_TYPE:
-		return fields_hold(condition, allow, &request->fields);
+		good = fields_hold(condition, allow, &request->fields);
+		return good ? KH_MATCHES : KH_OTHER_CONTENT_TYPE;
 	case KH_CONDITION_NONE:
 		break;
 	}
-	return !allow; /* there is no such condition; and nothing is allowed by one */
+	/* There is no such condition: it holds for a denial and never for an allowance. */
+	return allow ? KH_OTHER_HEADERS : KH_MATCHES;
 }
 
-bool kh_rule_conditions_hold(const struct kh_rule *rule, const struct kh_request_view *request)
+enum kh_mismatch kh_rule_conditions_miss(const struct kh_rule *rule,
+					 const struct kh_request_view *request)
 {
 	const struct kh_rule_more *more = rule->more;
-	if (!more)
-		return true;
-	if (more->has_max_body && request->has_length && request->length > more->max_body)
-		return false;
-	for (size_t i = 0; i < more->n_conditions; i++)
-		if (!holds(&more->conditions[i], rule->allow, request))
-			return false;
-	return true;
+	enum kh_mismatch why = KH_MATCHES;
+	for (size_t i = 0; more && i < more->n_conditions && why == KH_MATCHES; i++)
+		why = miss(&more->conditions[i], rule->allow, request);
+	if (why == KH_MATCHES && more && more->has_max_body && request->has_length &&
+	    request->length > more->max_body)
+		why = KH_BODY_TOO_LARGE;
+	return why;
 }

@@ -87,6 +87,11 @@ void kh_policy_unref(struct kh_policy *policy)
 	}
 }
 
+const struct kh_config *kh_policy_config(const struct kh_policy *policy)
+{
+	return policy->config;
+}
+
 struct kh_policy_size kh_policy_size(const struct kh_policy *policy)
 {
 	struct kh_policy_size size = { policy->config->site.count,
@@ -150,7 +155,8 @@ static const struct kh_matcher *first_match(const struct question *q, size_t lis
 		/* Among the uncommon methods the bit does not tell. */
 		if (q->method == KH_METHOD_OTHER && !covers_method(m->rule, request->method))
 			continue;
-		if (!(m->flags & KH_ASKS_MORE) || kh_rule_conditions_hold(m->rule, request))
+		if (!(m->flags & KH_ASKS_MORE) ||
+		    kh_rule_conditions_miss(m->rule, request) == KH_MATCHES)
 			return m;
 	}
 	return NULL;
@@ -164,20 +170,29 @@ static bool same_effect(const struct kh_rule *a, const struct kh_rule *b)
 		      a->n_credentials * sizeof(a->credentials[0])) == 0;
 }
 
+const struct kh_rule *kh_both_readings(const struct kh_rule *one, const struct kh_rule *other)
+{
+	if (!one || !one->allow)
+		return one;
+	if (other && !other->allow)
+		return other;
+	return other && same_effect(one, other) ? one : NULL;
+}
+
 /* One list. Return: it allows, by out->rule. */
 static bool ask(const struct question *q, size_t list, struct kh_decision *out)
 {
 	const struct kh_matcher *m = first_match(q, list, q->request->path);
-	if (m && (m->flags & KH_ALLOWS) && q->request->path_slashed.ptr) {
-		const struct kh_matcher *other = first_match(q, list, q->request->path_slashed);
-		/* Two readings of one path with two outcomes: nobody can say which is meant. */
-		bool denied = other && !(other->flags & KH_ALLOWS);
-		if (denied || !other || !same_effect(m->rule, other->rule))
-			m = denied ? other : NULL;
-	}
+	bool allows = m && (m->flags & KH_ALLOWS);
 	out->rule = m ? m->rule : NULL;
-	out->reason = m ? KH_ERR_DENIED_BY_RULE : KH_ERR_NO_RULE;
-	return m && (m->flags & KH_ALLOWS);
+	if (allows && q->request->path_slashed.ptr) {
+		const struct kh_matcher *other = first_match(q, list, q->request->path_slashed);
+		/* Where two readings have two outcomes nobody can say which is meant. */
+		out->rule = kh_both_readings(m->rule, other ? other->rule : NULL);
+		allows = out->rule && out->rule->allow;
+	}
+	out->reason = out->rule ? KH_ERR_DENIED_BY_RULE : KH_ERR_NO_RULE;
+	return allows;
 }
 
 void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,

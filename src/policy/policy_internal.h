@@ -63,8 +63,13 @@ const struct kh_matcher *kh_walk_next(struct kh_walk *walk);
 #define KH_METHOD_OTHER (UINT32_C(1) << 31)
 uint32_t kh_method_bit(struct kh_slice method);
 
-/* condition.c: does what the rule asks beside its text hold? */
-bool kh_rule_conditions_hold(const struct kh_rule *rule, const struct kh_request_view *request);
+/* condition.c: does what the rule asks beside its text hold? Return: what does not. */
+enum kh_mismatch kh_rule_conditions_miss(const struct kh_rule *rule,
+					 const struct kh_request_view *request);
+
+/* policy.c: both readings of one path lead to one decision. `m` and `other` may be NULL. */
+const struct kh_rule *kh_both_readings(const struct kh_rule *one, const struct kh_rule *other);
+const struct kh_config *kh_policy_config(const struct kh_policy *policy);
 
 /* match.c: as kh_path_matches, and also where only the spelling differs in a way that many servers
  * don't see: escaped reserved characters, repeated slashes, a segment's parameters. For rules that

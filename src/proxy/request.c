@@ -149,22 +149,6 @@ static bool choose_credential(struct kh_exchange *x, struct kh_err *err)
 	return true;
 }
 
-/* What goes upstream of the head's fields: the others are nothing to a rule. */
-static bool next_field(const void *head, size_t *at, struct kh_slice *name, struct kh_slice *value)
-{
-	const struct kh_message *message = head;
-
-	while (*at < message->n_fields) {
-		const struct kh_field *field = &message->fields[(*at)++];
-		if (kh_message_is_hop_field(message, field))
-			continue;
-		*name = field->name;
-		*value = field->value;
-		return true;
-	}
-	return false;
-}
-
 static struct kh_request_view view_of(const struct kh_exchange *x)
 {
 	return (struct kh_request_view){
@@ -175,7 +159,7 @@ static struct kh_request_view view_of(const struct kh_exchange *x)
 		.path = x->target.path,
 		.path_slashed = x->target.path_slashed,
 		.query = x->target.query,
-		.fields = { next_field, x->message },
+		.fields = { kh_message_next_forwarded, x->message },
 		.has_length = x->message->framing == KH_FRAMING_NONE ||
 			      x->message->framing == KH_FRAMING_LENGTH,
 		.length = x->message->framing == KH_FRAMING_LENGTH ? x->message->content_length : 0,

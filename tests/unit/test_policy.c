@@ -468,8 +468,10 @@ static void a_policy_over_a_broken_configuration_is_refused(void **state)
 	rule->n_credentials = 1; /* there is none */
 	assert_null(kh_policy_compile(f.config, NULL));
 	rule->n_credentials = 0;
+	enum kh_host_match match = rule->host.match;
 	rule->host.match = KH_MATCH_NOTHING;
 	assert_null(kh_policy_compile(f.config, NULL));
+	rule->host.match = match;
 	fini(&f);
 }
 

@@ -138,6 +138,10 @@ static void ask_both(const struct kh_policy *policy, const struct kh_config *con
 		fail_msg("%s: got %s, due is %s", host.text, got.rule ? got.rule->text : "none",
 			 due ? due->text : "none");
 	assert_int_equal(got.allow, allowed && due && due->allow);
+	struct kh_decision explained;
+	kh_policy_explain(policy, tenant, &view, NULL, NULL, &explained);
+	assert_true(explained.rule == got.rule && explained.allow == got.allow &&
+		    explained.reason == got.reason && explained.at_site == got.at_site);
 }
 
 static void free_config(struct kh_config *config)

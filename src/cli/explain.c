@@ -1,0 +1,471 @@
+/* explain.c - `keyhole explain`: which rule decides about a request, why, and what would go in */
+#include <errno.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <keyhole/escape.h>
+#include <keyhole/guard.h>
+
+#include "cli_internal.h"
+#include "question.h"
+
+enum { EXIT_DENIED = 3, LINE_BYTES = 1024 * 1024 };
+
+static const char usage[] =
+	"usage: keyhole explain -c FILE [--tenant NAME] [OPTION…] METHOD URL\n"
+	"       keyhole explain -c FILE --batch\n"
+	"Shows each rule that is looked at for a request, why it does or does not match, and what\n"
+	"comes of it. Nothing is sent.\n\n"
+	"  -c, --config FILE      the configuration\n"
+	"  -t, --tenant NAME      whose rules; needed where there are several tenants\n"
+	"  -H, --header 'N: V'    a field of the request (again for more)\n"
+	"      --body-bytes N     how much content it announces\n"
+	"      --resolve          look the name up, and let the address guard judge what comes\n"
+	"      --json             the result as one JSON object\n"
+	"      --batch            requests from standard input, a JSON object a line; answers\n"
+	"                         likewise\n"
+	"      --help             this text\n\n"
+	"Exit status: 0 it would be allowed, 3 denied, 1 an error, 2 wrong usage. "
+	"keyhole-explain(1) tells more.\n";
+
+struct explain {
+	const char *config_path, *tenant_name;
+	bool json, batch, resolve;
+	struct kh_config *config;
+	struct kh_policy *policy;
+	uint16_t tenant;
+};
+
+static const char *file_of(const struct kh_config *config, const struct kh_rule *rule)
+{
+	return rule->where.file < config->n_files ? config->files[rule->where.file] : "";
+}
+
+static json_t *text_of(const char *text)
+{
+	json_t *made = json_string(text);
+	return made ? made : json_string("?");
+}
+
+static json_t *rule_json(const struct explain *e, const struct kh_rule *rule, bool at_site)
+{
+	return json_pack("{s:s, s:o, s:o, s:i, s:i, s:s}", "list", at_site ? "site" : "tenant",
+			 "rule", text_of(rule->text), "file", text_of(file_of(e->config, rule)),
+			 "line", (int)rule->where.line, "column", (int)rule->where.column, "kind",
+			 rule->allow ? "allow" : "deny");
+}
+
+struct shown {
+	const struct explain *explain;
+	json_t *list;
+};
+
+static void show(void *arg, const struct kh_looked_at *at)
+{
+	struct shown *shown = arg;
+	json_t *one = rule_json(shown->explain, at->rule, at->at_site);
+	if (!one)
+		return;
+	(void)json_object_set_new(one, "matches", json_boolean(at->why == KH_MATCHES));
+	if (at->why != KH_MATCHES)
+		(void)json_object_set_new(one, "why", json_string(kh_mismatch_name(at->why)));
+	if (at->slashed)
+		(void)json_object_set_new(one, "slashed", json_true());
+	(void)json_array_append_new(shown->list, one);
+}
+
+static void put_address(const struct explain *e, json_t *list, const struct kh_sockaddr *addr,
+			bool pinned)
+{
+	char text[KH_SOCKADDR_TEXT_BYTES];
+	kh_sockaddr_format(addr, text);
+	const char *refused = pinned ? NULL
+				     : kh_guard_refuses(addr, e->config->allow_addresses,
+							e->config->n_allow_addresses);
+	json_t *one = json_pack("{s:s, s:b}", "address", text, "allowed", refused == NULL);
+	if (one && refused)
+		(void)json_object_set_new(one, "class", json_string(refused));
+	if (one && pinned)
+		(void)json_object_set_new(one, "pinned", json_true());
+	(void)json_array_append_new(list, one);
+}
+
+static void look_up(const struct explain *e, json_t *list, const struct kh_authority *authority)
+{
+	char port[8];
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found = NULL;
+	(void)snprintf(port, sizeof(port), "%u", authority->port);
+	if (getaddrinfo(authority->host.text, port, &hints, &found) != 0)
+		return;
+	for (struct addrinfo *one = found; one; one = one->ai_next) {
+		struct kh_sockaddr addr = { .len = one->ai_addrlen };
+		if (one->ai_addrlen > sizeof(addr.v6))
+			continue;
+		memcpy(&addr.any, one->ai_addr, one->ai_addrlen);
+		put_address(e, list, &addr, false);
+	}
+	freeaddrinfo(found);
+}
+
+/* What would be dialled; a name is looked up only where that was asked for. */
+static json_t *addresses(const struct explain *e, const struct kh_authority *authority)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < e->config->n_pins; i++)
+		if (kh_host_eq(&e->config->pins[i].host, &authority->host)) {
+			put_address(e, list, &e->config->pins[i].addr, true);
+			return list;
+		}
+	if (e->resolve || authority->host.kind != KH_HOST_NAME)
+		look_up(e, list, authority);
+	return list;
+}
+
+static void put_credentials(const struct explain *e, json_t *out, const struct kh_rule *rule)
+{
+	if (rule->n_credentials == 0)
+		return;
+	json_t *list = json_array();
+	for (size_t i = 0; i < rule->n_credentials; i++)
+		(void)json_array_append_new(
+			list, text_of(e->config->credentials[rule->credentials[i]].name));
+	(void)json_object_set_new(out, "credentials", list);
+}
+
+static const char *const tunnels[] = { "denied", "read", "passthrough", "raw" };
+
+/* None that is known may be dialled. */
+static bool all_refused(const json_t *list)
+{
+	size_t index;
+	json_t *one;
+	json_array_foreach(list, index,
+			   one) if (json_is_true(json_object_get(one, "allowed"))) return false;
+	return json_array_size(list) > 0;
+}
+
+static json_t *answer(const struct explain *e, const struct kh_question *q)
+{
+	struct shown shown = { e, json_array() };
+	struct kh_answer a;
+	struct kh_decision same;
+	kh_question_answer(q, e->policy, e->tenant, &a);
+	if (!q->tunnel)
+		kh_policy_explain(e->policy, e->tenant, &q->view, show, &shown, &same);
+	json_t *dialled = a.allow ? addresses(e, &q->authority) : NULL;
+	if (all_refused(dialled)) {
+		a.allow = false;
+		a.reason = KH_ERR_ADDRESS_PROHIBITED;
+	}
+	json_t *out = json_pack("{s:s%, s:s%, s:s, s:s, s:s, s:o}", "method", q->message.method.ptr,
+				q->message.method.len, "url", q->message.target.ptr,
+				q->message.target.len, "tenant", e->config->tenants[e->tenant].name,
+				"decision", a.allow ? "allow" : "deny", "reason",
+				kh_err_reason(a.reason), "looked_at", shown.list);
+	if (!out) {
+		json_decref(dialled);
+		return NULL;
+	}
+	if (dialled)
+		(void)json_object_set_new(out, "addresses", dialled);
+	if (q->tunnel)
+		(void)json_object_set_new(out, "tunnel", json_string(tunnels[a.kind]));
+	const struct kh_rule *rule = a.decision.rule;
+	(void)json_object_set_new(out, "rule",
+				  rule ? rule_json(e, rule, a.decision.at_site) : json_null());
+	if (a.allow && rule && !q->tunnel) {
+		put_credentials(e, out, rule);
+		(void)json_object_set_new(out, "client_auth",
+					  json_string(rule->n_credentials > 0  ? "removed"
+						      : rule->client_auth_pass ? "pass"
+									       : "refuse"));
+	}
+	return out;
+}
+
+static const char *str(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+	return text ? kh_esc_str(text) : "";
+}
+
+static void print_rule(const json_t *rule)
+{
+	printf("%s:%lld: %s \"%s\"", str(rule, "file"),
+	       (long long)json_integer_value(json_object_get(rule, "line")), str(rule, "kind"),
+	       str(rule, "rule"));
+}
+
+static void print_looked_at(const json_t *list)
+{
+	size_t index;
+	json_t *one;
+	const char *before = "";
+	json_array_foreach(list, index, one)
+	{
+		const char *of = json_string_value(json_object_get(one, "list"));
+		if (strcmp(of, before) != 0)
+			printf("  the %s's rules\n", of);
+		before = of;
+		printf("    ");
+		print_rule(one);
+		if (json_object_get(one, "slashed"))
+			printf(" (%%2F as /)");
+		if (json_is_true(json_object_get(one, "matches")))
+			printf(": matches\n");
+		else
+			printf(": another %s\n", str(one, "why"));
+	}
+}
+
+static void print_text(const json_t *out)
+{
+	printf("%s %s, tenant %s\n", str(out, "method"), str(out, "url"), str(out, "tenant"));
+	print_looked_at(json_object_get(out, "looked_at"));
+	const char *reason = str(out, "reason");
+	bool allow = strcmp(reason, kh_err_reason(KH_ERR_NONE)) == 0;
+	printf("%s%s%s", str(out, "decision"), allow ? "" : ": ", allow ? "" : reason);
+	const json_t *rule = json_object_get(out, "rule");
+	if (json_is_object(rule)) {
+		printf(", by ");
+		print_rule(rule);
+	}
+	printf("\n");
+	if (json_object_get(out, "tunnel"))
+		printf("tunnel: %s\n", str(out, "tunnel"));
+	size_t index;
+	json_t *one;
+	json_array_foreach(json_object_get(out, "credentials"), index, one) printf(
+		"%s %s", index ? ", else" : "credential:", kh_esc_str(json_string_value(one)));
+	if (json_object_get(out, "credentials"))
+		printf("\n");
+	if (json_object_get(out, "client_auth"))
+		printf("the client's own authentication: %s\n", str(out, "client_auth"));
+	json_array_foreach(json_object_get(out, "addresses"), index, one)
+		printf("address: %s%s%s%s\n", str(one, "address"),
+		       json_object_get(one, "pinned") ? " (pinned)" : "",
+		       json_object_get(one, "class") ? ", refused: " : "", str(one, "class"));
+}
+
+static bool print_json(const json_t *out)
+{
+	bool ok = json_dumpf(out, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER) == 0;
+	return putchar('\n') != EOF && ok;
+}
+
+/* One line of --batch. Return: what to print, NULL without memory. */
+static json_t *answer_line(struct explain *e, const char *line, size_t len)
+{
+	json_t *in = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL), *out = NULL;
+	struct kh_question q;
+	struct kh_err err = KH_ERR_INIT;
+	kh_question_init(&q);
+	const char *method = json_string_value(json_object_get(in, "method"));
+	json_t *url = json_object_get(in, "url");
+	const char *tenant = json_string_value(json_object_get(in, "tenant")), *key;
+	json_t *value, *bytes = json_object_get(in, "body_bytes");
+	int index = tenant ? kh_config_tenant(e->config, tenant) : 0;
+	json_object_foreach(json_object_get(in, "headers"), key, value)(void)
+		kh_question_field(&q, kh_slice_str(key), kh_slice_str(json_string_value(value)));
+	if (json_is_integer(bytes) && json_integer_value(bytes) >= 0)
+		kh_question_body(&q, (uint64_t)json_integer_value(bytes));
+	e->tenant = (uint16_t)(index < 0 ? 0 : index);
+	if (!in || index < 0 || !json_is_string(url))
+		(void)kh_err_set(&err, KH_ERR_USAGE,
+				 "expected {\"method\": …, \"url\": …, \"tenant\": …}");
+	else if (kh_question_ask(&q, method ? kh_slice_str(method) : KH_SLICE("GET"),
+				 kh_slice_of(json_string_value(url), json_string_length(url)),
+				 &err))
+		out = answer(e, &q);
+	if (!out)
+		out = json_pack("{s:s, s:s, s:s}", "decision", "deny", "reason",
+				kh_err_reason(err.code), "error", err.text);
+	kh_question_fini(&q);
+	json_decref(in);
+	return out;
+}
+
+static int batch(struct explain *e)
+{
+	char *line = malloc(LINE_BYTES);
+	bool ok = line != NULL;
+	while (ok && fgets(line, LINE_BYTES, stdin)) {
+		json_t *out = answer_line(e, line, strlen(line));
+		ok = out && print_json(out);
+		json_decref(out);
+	}
+	free(line);
+	return ok && fflush(stdout) == 0 ? EXIT_SUCCESS : KH_EXIT_FAILED;
+}
+
+static int explain_one(const struct explain *e, const struct kh_question *q)
+{
+	json_t *out = answer(e, q);
+	if (!out) {
+		kh_cli_complain("explain: out of memory");
+		return KH_EXIT_FAILED;
+	}
+	bool allow = strcmp(str(out, "decision"), "allow") == 0;
+	bool ok = true;
+	if (e->json)
+		ok = print_json(out);
+	else
+		print_text(out);
+	json_decref(out);
+	if (!ok || fflush(stdout) != 0)
+		return KH_EXIT_FAILED;
+	return allow ? EXIT_SUCCESS : EXIT_DENIED;
+}
+
+static bool load(struct explain *e)
+{
+	struct kh_diagnostics diags = { 0 };
+	struct kh_err err = KH_ERR_INIT;
+	e->config = kh_config_load(e->config_path, NULL, &diags);
+	if (!e->config)
+		kh_diagnostics_print(&diags, NULL, STDERR_FILENO);
+	kh_diagnostics_fini(&diags);
+	if (!e->config)
+		return false;
+	e->policy = kh_policy_compile(e->config, &err);
+	if (!e->policy)
+		kh_cli_complain_err(&err);
+	return e->policy != NULL;
+}
+
+/* Return: 0, or the status to exit with. */
+static int choose_tenant(struct explain *e)
+{
+	if (e->tenant_name) {
+		int index = kh_config_tenant(e->config, e->tenant_name);
+		if (index < 0) {
+			kh_cli_complain("explain: no tenant is called \"%s\"",
+					kh_esc_str(e->tenant_name));
+			return KH_EXIT_USAGE;
+		}
+		e->tenant = (uint16_t)index;
+	} else if (e->config->n_tenants > 1 && !e->batch) {
+		kh_cli_complain("explain: which tenant? (say --tenant NAME)");
+		return KH_EXIT_USAGE;
+	}
+	if (e->config->n_tenants == 0) {
+		kh_cli_complain("explain: there are no tenants, so nothing is allowed");
+		return EXIT_DENIED;
+	}
+	return 0;
+}
+
+static int finish(struct explain *e, int status)
+{
+	kh_policy_unref(e->policy);
+	kh_config_free(e->config);
+	return status;
+}
+
+static bool take_header(struct kh_question *q, const char *text)
+{
+	struct kh_slice all = kh_slice_str(text);
+	size_t colon = kh_slice_find(all, ':', 0);
+	return colon < all.len && kh_question_field(q, kh_slice_sub(all, 0, colon),
+						    kh_slice_sub(all, colon + 1, all.len));
+}
+
+static int ask(struct explain *e, struct kh_question *q, char **words, int n)
+{
+	struct kh_err err = KH_ERR_INIT;
+	if (e->batch && n == 0)
+		return batch(e);
+	if (e->batch || n < 1 || n > 2) {
+		kh_cli_complain("explain: expected METHOD URL (`keyhole explain --help`)");
+		return KH_EXIT_USAGE;
+	}
+	struct kh_slice method = n == 2 ? kh_slice_str(words[0]) : KH_SLICE("GET");
+	if (kh_question_ask(q, method, kh_slice_str(words[n - 1]), &err))
+		return explain_one(e, q);
+	if (err.code == KH_ERR_USAGE) {
+		kh_cli_complain("explain: %s", err.text);
+		return KH_EXIT_USAGE;
+	}
+	/* What the proxy would not read never comes to a rule. */
+	if (e->json) {
+		json_t *out = json_pack("{s:s, s:s, s:s}", "decision", "deny", "reason",
+					kh_err_reason(err.code), "error", err.text);
+		(void)print_json(out);
+		json_decref(out);
+	} else {
+		printf("deny: %s: %s\n", kh_err_reason(err.code), err.text);
+	}
+	return EXIT_DENIED;
+}
+
+int kh_cli_explain(int argc, char **argv)
+{
+	enum { OPT_JSON = 256, OPT_HELP, OPT_BATCH, OPT_RESOLVE, OPT_BODY };
+	static const struct option options[] = { { "config", required_argument, NULL, 'c' },
+						 { "tenant", required_argument, NULL, 't' },
+						 { "header", required_argument, NULL, 'H' },
+						 { "body-bytes", required_argument, NULL,
+						   OPT_BODY },
+						 { "resolve", no_argument, NULL, OPT_RESOLVE },
+						 { "json", no_argument, NULL, OPT_JSON },
+						 { "batch", no_argument, NULL, OPT_BATCH },
+						 { "help", no_argument, NULL, OPT_HELP },
+						 { NULL, 0, NULL, 0 } };
+	struct explain e = { 0 };
+	struct kh_question q;
+	uint64_t bytes;
+	kh_question_init(&q);
+	for (int opt; (opt = getopt_long(argc, argv, "c:t:H:", options, NULL)) != -1;) {
+		switch (opt) {
+		case 'c':
+			e.config_path = optarg;
+			break;
+		case 't':
+			e.tenant_name = optarg;
+			break;
+		case 'H':
+			if (!take_header(&q, optarg)) {
+				kh_cli_complain("explain: --header: expected 'Name: value'");
+				return KH_EXIT_USAGE;
+			}
+			break;
+		case OPT_BODY:
+			if (!kh_slice_to_u64(kh_slice_str(optarg), &bytes)) {
+				kh_cli_complain("explain: --body-bytes: expected a number");
+				return KH_EXIT_USAGE;
+			}
+			kh_question_body(&q, bytes);
+			break;
+		case OPT_RESOLVE:
+			e.resolve = true;
+			break;
+		case OPT_JSON:
+			e.json = true;
+			break;
+		case OPT_BATCH:
+			e.batch = true;
+			break;
+		case OPT_HELP:
+			fputs(usage, stdout);
+			return EXIT_SUCCESS;
+		default:
+			return KH_EXIT_USAGE; /* getopt said why */
+		}
+	}
+	if (!e.config_path) {
+		kh_cli_complain("explain: no file is given (write keyhole explain -c FILE)");
+		return KH_EXIT_USAGE;
+	}
+	if (!load(&e))
+		return finish(&e, KH_EXIT_FAILED);
+	int status = choose_tenant(&e);
+	if (status == 0)
+		status = ask(&e, &q, argv + optind, argc - optind);
+	kh_question_fini(&q);
+	return finish(&e, status);
+}

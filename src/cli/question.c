@@ -1,0 +1,115 @@
+/* question.c - a request that nobody sent, read and decided as the proxy would */
+#include <string.h>
+
+#include <keyhole/credential.h>
+
+#include "question.h"
+
+void kh_question_init(struct kh_question *q)
+{
+	*q = (struct kh_question){ .message = { .framing = KH_FRAMING_NONE } };
+	kh_buf_init(&q->target.store, 0);
+}
+
+bool kh_question_field(struct kh_question *q, struct kh_slice name, struct kh_slice value)
+{
+	if (q->message.n_fields == KH_LIMIT_FIELDS || name.len == 0)
+		return false;
+	q->message.fields[q->message.n_fields++] = (struct kh_field){ name, kh_slice_trim(value) };
+	return true;
+}
+
+void kh_question_body(struct kh_question *q, uint64_t bytes)
+{
+	q->message.framing = KH_FRAMING_LENGTH;
+	q->message.content_length = bytes;
+	q->message.has_content_length = true;
+	q->view.length = bytes;
+}
+
+bool kh_question_ask(struct kh_question *q, struct kh_slice method, struct kh_slice url,
+		     struct kh_err *err)
+{
+	q->message.method = method;
+	q->message.target = url;
+	if (kh_slice_eq(method, KH_SLICE("CONNECT"))) {
+		q->tunnel = true;
+		return kh_authority_parse(&q->authority, url, 0, err);
+	}
+	if (!kh_target_parse(&q->target, method, url, err))
+		return false;
+	if (!q->target.absolute)
+		return kh_err_set(err, KH_ERR_USAGE,
+				  "expected a whole URL, as in https://api.example.com/v1/x");
+	q->scheme = q->target.scheme;
+	q->authority = q->target.authority;
+	q->view = (struct kh_request_view){
+		.method = method,
+		.scheme = q->scheme,
+		.host = &q->authority.host,
+		.port = q->authority.port,
+		.path = q->target.path,
+		.path_slashed = q->target.path_slashed,
+		.query = q->target.query,
+		.fields = { kh_message_next_forwarded, &q->message },
+		.has_length = true,
+		.length = q->message.content_length,
+	};
+	return true;
+}
+
+bool kh_question_ask_text(struct kh_question *q, struct kh_slice text, struct kh_err *err)
+{
+	size_t blank = kh_slice_find(text, ' ', 0);
+	if (blank == text.len)
+		return kh_question_ask(q, KH_SLICE("GET"), text, err);
+	return kh_question_ask(q, kh_slice_sub(text, 0, blank),
+			       kh_slice_sub(text, blank + 1, text.len), err);
+}
+
+void kh_question_fini(struct kh_question *q)
+{
+	kh_target_fini(&q->target);
+}
+
+static void answer_tunnel(const struct kh_question *q, const struct kh_policy *policy,
+			  uint16_t tenant, struct kh_answer *out)
+{
+	out->kind = kh_policy_tunnel(policy, tenant, &q->authority.host, q->authority.port,
+				     &out->decision);
+	out->allow = out->kind == KH_TUNNEL_PASS || out->kind == KH_TUNNEL_RAW;
+	out->reason = out->decision.reason;
+	if (out->kind != KH_TUNNEL_READ)
+		return;
+	/* It is read; whether anything in it may pass is what can be said here. */
+	out->allow = kh_policy_knows_host(policy, tenant, KH_SCHEME_HTTPS, &q->authority.host,
+					  q->authority.port) ||
+		     kh_policy_knows_host(policy, tenant, KH_SCHEME_HTTP, &q->authority.host,
+					  q->authority.port);
+	out->reason = out->allow ? KH_ERR_NONE : KH_ERR_NO_RULE;
+}
+
+void kh_question_answer(const struct kh_question *q, const struct kh_policy *policy,
+			uint16_t tenant, struct kh_answer *out)
+{
+	*out = (struct kh_answer){ .reason = KH_ERR_NO_RULE };
+	if (q->tunnel) {
+		answer_tunnel(q, policy, tenant, out);
+		return;
+	}
+	kh_policy_decide(policy, tenant, &q->view, &out->decision);
+	out->allow = out->decision.allow;
+	out->reason = out->decision.reason;
+	out->carrier = kh_carrier_find(&q->message, q->target.query);
+	const struct kh_rule *rule = out->decision.rule;
+	if (out->allow && out->carrier.len > 0 && rule->n_credentials == 0 &&
+	    !rule->client_auth_pass) {
+		out->allow = false;
+		out->reason = KH_ERR_CLIENT_AUTH;
+	}
+	if (out->allow && rule->n_credentials > 0 &&
+	    kh_slice_eq_nocase(q->message.method, KH_SLICE("TRACE"))) {
+		out->allow = false;
+		out->reason = KH_ERR_CREDENTIAL_BINDING;
+	}
+}

@@ -1,0 +1,42 @@
+/* question.h - a request that nobody sent, for `explain` and `expect` */
+#ifndef KEYHOLE_CLI_QUESTION_H
+#define KEYHOLE_CLI_QUESTION_H
+
+#include <keyhole/message.h>
+#include <keyhole/policy.h>
+#include <keyhole/target.h>
+
+/* Read as the proxy would read it; views into the caller's texts. */
+struct kh_question {
+	struct kh_message message;
+	struct kh_target target;
+	struct kh_authority authority;
+	enum kh_scheme scheme;
+	bool tunnel; /* CONNECT host:port */
+	struct kh_request_view view;
+};
+
+/* What comes of it: the decision, and what the proxy looks at behind it. */
+struct kh_answer {
+	bool allow;
+	enum kh_err_code reason;
+	struct kh_decision decision;
+	enum kh_tunnel_kind kind; /* of a tunnel */
+	struct kh_slice carrier;  /* the client's own authentication, which is removed or refused */
+};
+
+void kh_question_init(struct kh_question *question);
+/* Return: false when there is room for no more, or it is no field. */
+bool kh_question_field(struct kh_question *question, struct kh_slice name, struct kh_slice value);
+/* Fields come first. Return: false when the proxy would not take such a request. */
+bool kh_question_ask(struct kh_question *question, struct kh_slice method, struct kh_slice url,
+		     struct kh_err *err);
+/* "METHOD URL"; GET where there is no method. */
+bool kh_question_ask_text(struct kh_question *question, struct kh_slice text, struct kh_err *err);
+void kh_question_body(struct kh_question *question, uint64_t bytes);
+void kh_question_fini(struct kh_question *question);
+
+void kh_question_answer(const struct kh_question *question, const struct kh_policy *policy,
+			uint16_t tenant, struct kh_answer *out);
+
+#endif

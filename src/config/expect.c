@@ -1,0 +1,99 @@
+/* expect.c - `expect`: requests and what the rules must make of them */
+#include <stdlib.h>
+
+#include <keyhole/escape.h>
+#include <keyhole/limits.h>
+
+#include "config_internal.h"
+
+enum { NO_TENANT = UINT16_MAX };
+
+void kh_expectation_fini(struct kh_expectation *expectation)
+{
+	for (size_t i = 0; i < expectation->n_fields; i++)
+		kh_condition_fini(&expectation->fields[i]);
+	free(expectation->fields);
+	free(expectation->text);
+	*expectation = (struct kh_expectation){ 0 };
+}
+
+void *kh_expectation_add(struct kh_reader *reader, void *parent, const struct kh_node *node)
+{
+	(void)parent;
+	struct kh_config *config = reader->config;
+	struct kh_expectation *one =
+		kh_list_add(&config->expectations, &config->n_expectations, sizeof(*one));
+	if (!one)
+		return kh_reader_no_memory(reader);
+	one->where = kh_reader_where(reader, node);
+	one->tenant = NO_TENANT;
+	return one;
+}
+
+void kh_read_expected_tenant(struct kh_reader *reader, const struct kh_option *option,
+			     const struct kh_node *node, void *base)
+{
+	struct kh_expectation *one = base;
+	kh_tenant_by_name(reader, option, node, &one->tenant);
+}
+
+void kh_read_expected(struct kh_reader *reader, const struct kh_option *option,
+		      const struct kh_node *node, void *base)
+{
+	struct kh_expectation *one = base;
+	if (!kh_walk_scalar(reader, option, node))
+		return;
+	if (one->text) {
+		kh_reader_error(reader, node, "expect[]: expected one of allow and deny");
+		return;
+	}
+	one->allow = kh_slice_eq(node->key->text, KH_SLICE("allow"));
+	one->where = kh_reader_where(reader, node);
+	one->text = kh_slice_dup(node->text);
+	if (!one->text)
+		kh_reader_error(reader, node, "%s: holds a NUL", option->path);
+}
+
+void kh_read_expected_fields(struct kh_reader *reader, const struct kh_option *option,
+			     const struct kh_node *node, void *base)
+{
+	struct kh_expectation *one = base;
+	if (node->kind != KH_NODE_MAP || node->count > KH_LIMIT_FIELDS) {
+		kh_reader_error(reader, node, "%s: expected %s, got %s", option->path,
+				option->expects, kh_node_what(node));
+		return;
+	}
+	for (const struct kh_node *child = node->first; child; child = child->next) {
+		struct kh_condition *field =
+			kh_list_add(&one->fields, &one->n_fields, sizeof(*field));
+		char **value =
+			field ? kh_list_add(&field->patterns, &field->n_patterns, sizeof(*value))
+			      : NULL;
+		if (!value) {
+			(void)kh_reader_no_memory(reader);
+			return;
+		}
+		field->kind = KH_CONDITION_HEADER;
+		field->name = kh_slice_dup(child->key->text);
+		if (child->kind == KH_NODE_SCALAR)
+			*value = kh_slice_dup(child->text);
+		if (!field->name || !*value)
+			kh_reader_error(reader, child, "%s: expected %s", option->path,
+					option->expects);
+	}
+}
+
+void kh_expectation_done(struct kh_reader *reader, void *parent, void *item,
+			 const struct kh_node *node)
+{
+	(void)parent;
+	struct kh_expectation *one = item;
+	if (!one->text)
+		kh_reader_error(reader, node, "expect[]: expected one of allow and deny");
+	if (one->tenant != NO_TENANT)
+		return;
+	one->tenant = 0;
+	if (reader->config->n_tenants > 1)
+		kh_reader_error(reader, node,
+				"expect[].tenant: which one? there are several tenants");
+}

@@ -1,0 +1,125 @@
+/*
+ * explain.c - which rules are looked at, why each does or does not match, and what comes of it
+ *
+ * This looks at every rule of a list in its order and at every part of it, without the index: what
+ * a reader of the file would do. That both come to the same is tested.
+ */
+#include "policy_internal.h"
+
+const char *kh_mismatch_name(enum kh_mismatch why)
+{
+	switch (why) {
+	case KH_MATCHES:
+		return "";
+	case KH_OTHER_SCHEME:
+		return "scheme";
+	case KH_OTHER_HOST:
+		return "host";
+	case KH_OTHER_PORT:
+		return "port";
+	case KH_OTHER_METHOD:
+		return "method";
+	case KH_OTHER_PATH:
+		return "path";
+	case KH_OTHER_QUERY:
+		return "query";
+	case KH_OTHER_HEADERS:
+		return "headers";
+	case KH_OTHER_CONTENT_TYPE:
+		return "content_type";
+	case KH_BODY_TOO_LARGE:
+		return "max_body";
+	}
+	return "";
+}
+
+static bool has_method(const struct kh_rule *rule, struct kh_slice method)
+{
+	for (size_t i = 0; i < rule->n_methods; i++)
+		if (kh_slice_eq(kh_slice_str(rule->methods[i]), method))
+			return true;
+	return rule->n_methods == 0;
+}
+
+static bool has_path(const struct kh_rule *rule, struct kh_slice path)
+{
+	struct kh_slice pattern = kh_slice_str(rule->path);
+	if (!rule->path)
+		return true;
+	return rule->allow ? kh_path_matches(pattern, path)
+			   : kh_path_matches_leniently(pattern, path);
+}
+
+static enum kh_mismatch look_at(const struct kh_rule *rule, const struct kh_request_view *request,
+				struct kh_slice path)
+{
+	struct kh_host_pattern host;
+	kh_rule_host_expand(&rule->host, &host);
+	if (!kh_host_pattern_matches(&host, request->host))
+		return KH_OTHER_HOST;
+	if (rule->scheme != request->scheme)
+		return KH_OTHER_SCHEME;
+	if (rule->port != request->port)
+		return KH_OTHER_PORT;
+	if (!has_method(rule, request->method))
+		return KH_OTHER_METHOD;
+	if (!has_path(rule, path))
+		return KH_OTHER_PATH;
+	return kh_rule_conditions_miss(rule, request);
+}
+
+struct look {
+	const struct kh_request_view *request;
+	void (*show)(void *arg, const struct kh_looked_at *rule);
+	void *arg;
+	bool at_site;
+};
+
+static const struct kh_rule *read_list(const struct look *look, const struct kh_rules *rules,
+				       struct kh_slice path, bool slashed)
+{
+	for (size_t i = 0; i < rules->count; i++) {
+		struct kh_looked_at at = { .rule = &rules->list[i],
+					   .at_site = look->at_site,
+					   .slashed = slashed,
+					   .why = look_at(&rules->list[i], look->request, path) };
+		if (look->show)
+			look->show(look->arg, &at);
+		if (at.why == KH_MATCHES)
+			return at.rule;
+	}
+	return NULL;
+}
+
+static bool ask(const struct look *look, const struct kh_rules *rules, struct kh_decision *out)
+{
+	const struct kh_request_view *request = look->request;
+	out->rule = read_list(look, rules, request->path, false);
+	if (out->rule && out->rule->allow && request->path_slashed.ptr)
+		out->rule = kh_both_readings(out->rule,
+					     read_list(look, rules, request->path_slashed, true));
+	out->reason = out->rule ? KH_ERR_DENIED_BY_RULE : KH_ERR_NO_RULE;
+	return out->rule && out->rule->allow;
+}
+
+void kh_policy_explain(const struct kh_policy *policy, uint16_t tenant,
+		       const struct kh_request_view *request,
+		       void (*show)(void *arg, const struct kh_looked_at *rule), void *arg,
+		       struct kh_decision *out)
+{
+	const struct kh_config *config = kh_policy_config(policy);
+	struct look look = { .request = request, .show = show, .arg = arg, .at_site = true };
+	*out = (struct kh_decision){ .reason = KH_ERR_NO_RULE };
+	if (tenant >= config->n_tenants || !request->host || request->host->kind == KH_HOST_NONE ||
+	    request->scheme == KH_SCHEME_NONE)
+		return;
+	if (config->site.count > 0 && !ask(&look, &config->site, out)) {
+		out->at_site = true;
+		return;
+	}
+	look.at_site = false;
+	if (!ask(&look, &config->tenants[tenant].rules, out))
+		return;
+	out->reason = out->rule->passthrough ? KH_ERR_TUNNEL_ONLY : KH_ERR_NONE;
+	out->allow = !out->rule->passthrough;
+}

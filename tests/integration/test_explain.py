@@ -1,0 +1,131 @@
+"""`keyhole explain` says what the proxy would do, and exits accordingly."""
+
+import json
+import subprocess
+
+import pytest
+from common import KEYHOLE
+
+CONFIG = """version: 1
+credentials:
+  main: { value: { env: K }, header: { x-api-key: "{}" }, hosts: [ api.test ] }
+  spare: { value: { env: S }, header: { x-api-key: "{}" }, hosts: [ api.test ] }
+upstream: { resolve: { pinned.test: "127.0.0.1:9" }, allow_addresses: [ 10.0.0.0/8 ] }
+site: { rules: [ { deny: "https://no.test" }, { allow: "https://**" }, { allow: "tcp://raw.test:22" } ] }
+tenants:
+  a:
+    rules:
+      - { allow: "POST https://api.test/v1/**", credential: [ main, spare ] }
+      - { allow: "https://own.test", client_auth: pass }
+      - { allow: "https://pass.test", tls: passthrough }
+      - { allow: "tcp://raw.test:22" }
+      - { allow: "https://open.test", max_body: 1KiB }
+      - { allow: "https://[0.0.0.0/0]" }
+      - { allow: "https://pinned.test" }
+  b: { rules: [ { deny: "https://open.test" } ] }
+"""
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    path = tmp_path_factory.mktemp("explain") / "k.yaml"
+    path.write_text(CONFIG)
+    return str(path)
+
+
+def explain(config, *words, stdin=None):
+    return subprocess.run([KEYHOLE, "explain", "-c", config, *words], input=stdin, capture_output=True, text=True,
+                          timeout=30, check=False)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "words, status, reason",
+    [
+        (["POST", "https://api.test/v1/x"], 0, "none"),
+        (["GET", "https://api.test/v1/x"], 3, "no_rule"),
+        (["https://open.test/"], 0, "none"),
+        (["https://no.test/"], 3, "denied_by_rule"),
+        (["-H", "authorization: Bearer x", "https://open.test/"], 3, "client_auth"),
+        (["https://open.test/?access_token=x"], 3, "client_auth"),
+        (["-H", "authorization: Bearer x", "https://own.test/"], 0, "none"),
+        (["-H", "authorization: Bearer x", "POST", "https://api.test/v1/x"], 0, "none"),
+        (["--body-bytes", "1024", "POST", "https://open.test/"], 0, "none"),
+        (["--body-bytes", "1025", "POST", "https://open.test/"], 3, "no_rule"),
+        (["https://pass.test/"], 3, "tunnel_only"),
+        (["CONNECT", "pass.test:443"], 0, "none"),
+        (["CONNECT", "raw.test:22"], 0, "none"),
+        (["CONNECT", "raw.test:23"], 3, "no_rule"),
+        (["CONNECT", "open.test:443"], 0, "none"),
+        (["https://169.254.169.254/latest/meta-data"], 3, "address_prohibited"),
+        (["https://192.168.1.1/"], 3, "address_prohibited"),
+        (["https://10.1.1.1/"], 0, "none"),
+        (["https://8.8.8.8/"], 0, "none"),
+        (["https://pinned.test/"], 0, "none"),
+        (["https://open.test/../x"], 3, "malformed_request"),
+        (["GET", "https://open.test/\x01"], 3, "malformed_request"),
+    ],
+)
+def test_decision_reason_and_status(config, words, status, reason):
+    for json_too in (True, False):
+        done = explain(config, "--tenant", "a", *(["--json"] if json_too else []), *words)
+        assert done.returncode == status, done.stdout + done.stderr
+        if json_too:
+            out = json.loads(done.stdout)
+            assert (out["decision"], out["reason"]) == ("deny" if status else "allow", reason)
+        else:
+            assert ("allow" if status == 0 else f"deny: {reason}") in done.stdout
+
+
+def test_each_rule_that_is_looked_at_is_shown_with_its_reason(config):
+    out = json.loads(explain(config, "-t", "a", "--json", "GET", "https://api.test/v1/x").stdout)
+    assert [(s["list"], s["rule"], s.get("why")) for s in out["looked_at"]] == [
+        ("site", "https://no.test", "host"),
+        ("site", "https://**", None),
+        ("tenant", "POST https://api.test/v1/**", "method"),
+        ("tenant", "https://own.test", "host"),
+        ("tenant", "https://pass.test", "host"),
+        ("tenant", "tcp://raw.test:22", "host"),
+        ("tenant", "https://open.test", "host"),
+        ("tenant", "https://[0.0.0.0/0]", "host"),
+        ("tenant", "https://pinned.test", "host"),
+    ]
+    assert out["rule"] is None
+
+
+def test_credentials_are_named_and_never_shown(config):
+    out = explain(config, "-t", "a", "--json", "POST", "https://api.test/v1/x")
+    assert json.loads(out.stdout)["credentials"] == ["main", "spare"]
+    assert json.loads(out.stdout)["client_auth"] == "removed"
+
+
+def test_a_tenant_must_be_named_where_there_are_several(config):
+    assert explain(config, "https://open.test/").returncode == 2
+    assert explain(config, "-t", "nobody", "https://open.test/").returncode == 2
+    assert explain(config, "-t", "b", "https://open.test/").returncode == 3
+
+
+@pytest.mark.parametrize("words", [[], ["a", "b", "c"], ["/path"], ["--nonsense"], ["-H", "x", "https://open.test"]])
+def test_what_is_called_wrongly_is_said(config, words):
+    assert explain(config, "-t", "a", *words).returncode == 2
+
+
+def test_a_bad_file_is_an_error(tmp_path):
+    path = tmp_path / "k.yaml"
+    path.write_text("version: 1\ntenants: { a: { rules: [ { allow: \"ftp://x\" } ] } }\n")
+    done = explain(str(path), "https://x/")
+    assert done.returncode == 1 and "k.yaml:2:" in done.stderr
+
+
+def test_a_batch_answers_every_line(config):
+    lines = [
+        {"method": "POST", "url": "https://api.test/v1/x", "tenant": "a"},
+        {"url": "https://open.test/", "tenant": "a"},
+        {"url": "https://open.test/", "tenant": "b"},
+        {"url": "https://open.test/", "tenant": "nobody"},
+        {"url": "https://open.test/", "tenant": "a", "headers": {"cookie": "x=y"}},
+        {"url": 7},
+        "nothing",
+    ]
+    done = explain(config, "--batch", stdin="".join(json.dumps(line) + "\n" for line in lines) + "{\n")
+    answers = [json.loads(line)["decision"] for line in done.stdout.splitlines()]
+    assert answers == ["allow", "allow", "deny", "deny", "deny", "deny", "deny", "deny"]
