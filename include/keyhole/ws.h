@@ -135,13 +135,14 @@ static inline bool kh_utf8_is_whole(const struct kh_utf8 *utf8)
 
 /* ws_handshake.c */
 
-/* Does it ask for a WebSocket (Upgrade: websocket and nothing else)? Whether it asks as it must is
- * kh_ws_check_request's affair. */
+/* Does it ask for a WebSocket (Upgrade: websocket and nothing else; in HTTP/2 that :protocol)?
+ * Whether it asks as it must is kh_ws_check_request's affair. */
 bool kh_ws_is_request(const struct kh_message *request);
 /*
  * §4.2.1: a GET of HTTP/1.1 without content, one Sec-WebSocket-Key of 16 bytes, a well-formed
  * Sec-WebSocket-Protocol. REQUEST_MALFORMED; or UPGRADE_UNSUPPORTED for another
- * Sec-WebSocket-Version than 13.
+ * Sec-WebSocket-Version than 13. Extended CONNECT comes as a GET whose `h2` is set, and has no key
+ * (RFC 8441 §5).
  */
 bool kh_ws_check_request(const struct kh_message *request, struct kh_err *err);
 /* The field belongs to the handshake itself and is written anew on either side. */

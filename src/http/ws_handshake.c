@@ -65,6 +65,8 @@ static bool upgrades_to_websocket(const struct kh_message *message)
 
 bool kh_ws_is_request(const struct kh_message *request)
 {
+	if (request->h2)
+		return kh_slice_eq_nocase(request->protocol, KH_SLICE("websocket"));
 	return upgrades_to_websocket(request);
 }
 
@@ -133,7 +135,8 @@ bool kh_ws_check_request(const struct kh_message *request, struct kh_err *err)
 	    !kh_slice_eq(version, KH_SLICE("13")))
 		return kh_err_set(err, KH_ERR_UPGRADE_UNSUPPORTED,
 				  "WebSocket: version 13 is spoken here and no other");
-	if (count_field(request, KH_SLICE("Sec-WebSocket-Key"), &key) != 1 || !is_key(key))
+	if (!request->h2 &&
+	    (count_field(request, KH_SLICE("Sec-WebSocket-Key"), &key) != 1 || !is_key(key)))
 		return kh_err_set(err, KH_ERR_REQUEST_MALFORMED,
 				  "WebSocket: one Sec-WebSocket-Key of 16 bytes in base64 is "
 				  "needed");

@@ -22,7 +22,8 @@ static size_t choose_fields(const struct kh_message *head, struct kh_field *fiel
 	size_t n = 0;
 
 	for (size_t i = 0; i < head->n_fields; i++)
-		if (!kh_message_is_hop_field(head, &head->fields[i]))
+		if (!kh_message_is_hop_field(head, &head->fields[i]) &&
+		    !kh_ws_is_handshake_field(head->fields[i].name))
 			fields[n++] = head->fields[i];
 	if (head->has_content_length && head->status >= 200 && head->status != 204) {
 		snprintf(length, 24, "%llu", (unsigned long long)head->content_length);
@@ -41,12 +42,27 @@ static bool put_interim(struct kh_down_stream *down, const struct kh_message *he
 				  false);
 }
 
+/* RFC 8441 §5: what 101 is in HTTP/1. */
+static bool put_switch(struct kh_down_stream *down, const struct kh_message *head)
+{
+	struct kh_slice protocol = down->exchange->websocket->protocol;
+	struct kh_field fields[KH_LIMIT_FIELDS + 2];
+	char length[24];
+	size_t n = choose_fields(head, fields, length);
+
+	if (protocol.len > 0)
+		fields[n++] = (struct kh_field){ KH_SLICE("sec-websocket-protocol"), protocol };
+	return kh_h2_put_response(h2_of(down)->h2, 200, fields, n, false);
+}
+
 static bool put_head(struct kh_down_stream *down, const struct kh_message *head)
 {
 	struct kh_down_h2 *s = h2_of(down);
 	struct kh_field fields[KH_LIMIT_FIELDS + 1];
 	char length[24];
 
+	if (head->status == 101)
+		return put_switch(down, head);
 	s->ended = head->framing == KH_FRAMING_NONE || head->status == 204 || head->status == 304 ||
 		   kh_slice_eq(down->exchange->message->method, KH_SLICE("HEAD"));
 	return kh_h2_put_response(s->h2, head->status, fields, choose_fields(head, fields, length),
@@ -149,6 +165,7 @@ static void free_stream(struct kh_grave *grave)
 	struct kh_down_h2 *s = kh_container_of(grave, struct kh_down_h2, grave);
 
 	kh_buf_fini(&s->in);
+	free(s->get);
 	free(s);
 }
 

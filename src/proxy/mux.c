@@ -17,6 +17,29 @@ enum { STREAM_WINDOW_BYTES = 64 * 1024 };
 
 /* ---- events of the codec ---- */
 
+/* RFC 8441: from here on a GET that asks for a WebSocket. */
+static void take_extended_connect(struct kh_down_h2 *s, const struct kh_message *message)
+{
+	struct kh_session *session = s->stream.session;
+	struct kh_err err = KH_ERR_INIT;
+
+	if (!kh_ws_is_request(message))
+		kh_err_set(&err, KH_ERR_METHOD_UNSUPPORTED, "CONNECT for the protocol %s",
+			   kh_esc(message->protocol));
+	else if (message->framing == KH_FRAMING_NONE)
+		kh_err_set(&err, KH_ERR_REQUEST_MALFORMED,
+			   "WebSocket: the stream ends with its head");
+	if (err.code) {
+		kh_down_h2_refuse(s, session->tunnel ? &session->authority : NULL, &err);
+		return;
+	}
+	s->get = kh_websocket_as_get(message);
+	if (s->get && kh_exchange_begin(&s->stream, s->get))
+		kh_down_h2_ready(s);
+	else
+		kh_down_h2_reset(s);
+}
+
 static void take_head(struct kh_mux *mux, const struct kh_h2_event *event)
 {
 	struct kh_session *session = mux->session;
@@ -34,7 +57,9 @@ static void take_head(struct kh_mux *mux, const struct kh_h2_event *event)
 	uint32_t most = session->loop->gen->config->max_exchanges;
 	if (++session->exchanges == most || session->exchanges == most + KH_LIMIT_H2_STREAMS)
 		kh_mux_drain(session);
-	if (kh_slice_eq(event->message->method, KH_SLICE("CONNECT")))
+	if (event->message->protocol.len > 0)
+		take_extended_connect(s, event->message);
+	else if (kh_slice_eq(event->message->method, KH_SLICE("CONNECT")))
 		kh_mux_tunnel_open(s, event->message);
 	else if (kh_exchange_begin(&s->stream, event->message))
 		kh_down_h2_ready(s);
@@ -48,18 +73,16 @@ static void take_head(struct kh_mux *mux, const struct kh_h2_event *event)
 
 static void take_body(struct kh_down_h2 *s, struct kh_slice piece)
 {
-	struct kh_exchange *x = s->stream.exchange;
-
 	if (s->inner) {
 		kh_mux_tunnel_body(s, piece);
 		return;
 	}
-	if (!x)
+	if (!s->stream.exchange)
 		return;
-	x->progress_ms = s->loop->now_ms;
-	kh_exchange_body(x, piece);
+	s->stream.exchange->progress_ms = s->loop->now_ms;
+	kh_exchange_body(s->stream.exchange, piece); /* which may be over then */
 	kh_down_h2_ready(s);
-	if (!kh_exchange_takes_body(x)) {
+	if (s->stream.exchange && !kh_exchange_takes_body(s->stream.exchange)) {
 		s->paused = true;
 		kh_h2_pause(s->h2);
 	}
@@ -136,6 +159,7 @@ bool kh_mux_begin(struct kh_session *session)
 		.role = KH_H2_SERVER,
 		.max_streams = session->tunnel ? KH_LIMIT_H2_STREAMS : KH_LIMIT_H2_TUNNELS,
 		.stream_window_bytes = STREAM_WINDOW_BYTES,
+		.extended_connect = true,
 	};
 	struct kh_mux *mux = calloc(1, sizeof(*mux));
 

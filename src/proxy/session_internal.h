@@ -57,6 +57,7 @@ struct kh_down_h2 {
 	struct kh_stream *inner; /* of the session inside the tunnel; NULL: none, or gone */
 	struct kh_buf in;	 /* that it has not read yet */
 	bool in_ended;
+	struct kh_message *get; /* Extended CONNECT as what it asks for */
 };
 
 /* What a session has when it speaks HTTP/2 (mux.c). */

@@ -63,7 +63,7 @@ static bool put_bytes(struct kh_exchange *x, const struct kh_websocket_way *way,
 static bool finish(struct kh_exchange *x, enum kh_down_end end)
 {
 	if (end == KH_DOWN_WHOLE)
-		x->response_done = true;
+		x->response_done = x->down->ops->put_end(x->down, NULL, 0);
 	x->up->ops->flush(x->up);
 	kh_exchange_end(x, end);
 	return false;

@@ -59,12 +59,26 @@ bool kh_websocket_ask(struct kh_exchange *x, struct kh_err *err)
 	kh_buf_init(&x->websocket->protocols, PROTOCOLS_BYTES);
 	init_way(&x->websocket->up, KH_WS_MASKED);
 	init_way(&x->websocket->down, KH_WS_BARE);
+	x->request_done = x->request_done || x->message->h2; /* it is all in the head */
 	if (!kh_ws_key_new(x->websocket->key))
 		return kh_err_set(err, KH_ERR_INTERNAL, "no random bytes for a WebSocket's key");
 	if (!put_protocols(x, &x->websocket->protocols))
 		return kh_err_set(err, KH_ERR_REQUEST_HEAD_TOO_LARGE,
 				  "WebSocket: too many subprotocols");
 	return true;
+}
+
+struct kh_message *kh_websocket_as_get(const struct kh_message *connect)
+{
+	struct kh_message *get = malloc(sizeof(*get));
+
+	if (!get)
+		return NULL;
+	*get = *connect;
+	get->method = KH_SLICE("GET");
+	get->upgrade = true;
+	get->framing = KH_FRAMING_NONE; /* frames are no content */
+	return get;
 }
 
 bool kh_websocket_put_request(const struct kh_exchange *x, struct kh_buf *out)

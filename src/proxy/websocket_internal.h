@@ -36,6 +36,9 @@ static inline bool kh_exchange_is_websocket(const struct kh_exchange *x)
 /* Checks what the sandbox asked for and makes x->websocket. */
 bool kh_websocket_ask(struct kh_exchange *x, struct kh_err *err);
 void kh_websocket_free(struct kh_websocket *websocket);
+/* Extended CONNECT (RFC 8441) as the GET that it stands for; a copy, on the heap. NULL without
+ * memory. */
+struct kh_message *kh_websocket_as_get(const struct kh_message *connect);
 /* HTTP/1: what the handshake adds to the head that goes upstream, and to the 101 that goes down. */
 bool kh_websocket_put_request(const struct kh_exchange *x, struct kh_buf *out);
 bool kh_websocket_put_switch(const struct kh_exchange *x, struct kh_buf *out);

@@ -122,7 +122,7 @@ class Peer(Frames):
 
     def __init__(self, sock):
         self.sock = sock
-        self.sock.settimeout(PATIENCE)
+        self.sock.settimeout(6 * PATIENCE)  # some idle
         self.buffer = b""
 
     def send(self, data):

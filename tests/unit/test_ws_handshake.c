@@ -120,6 +120,25 @@ static void test_how_it_asks(void **state)
 	}
 }
 
+/* RFC 8441 §5: a GET by now; the version counts, a key is not looked at. */
+static void test_how_it_asks_by_extended_connect(void **state)
+{
+	struct kh_message message =
+		*head(KH_H1_REQUESTS, "GET /chat HTTP/1.1\r\nHost: a\r\n" V13 "\r\n");
+
+	(void)state;
+	message.h2 = true;
+	assert_false(kh_ws_is_request(&message));
+	message.protocol = KH_SLICE("connect-udp");
+	assert_false(kh_ws_is_request(&message));
+	message.protocol = KH_SLICE("websocket");
+	assert_true(kh_ws_is_request(&message));
+	assert_true(kh_ws_check_request(&message, &err));
+	message.n_fields--;
+	assert_false(kh_ws_check_request(&message, &err));
+	assert_int_equal(err.code, KH_ERR_UPGRADE_UNSUPPORTED);
+}
+
 static void test_the_key_and_its_answer(void **state)
 {
 	char accept[KH_WS_ACCEPT_BYTES], key[KH_WS_KEY_BYTES], other[KH_WS_KEY_BYTES];
@@ -200,6 +219,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_asks_for_a_websocket),
 		cmocka_unit_test(test_how_it_asks),
+		cmocka_unit_test(test_how_it_asks_by_extended_connect),
 		cmocka_unit_test(test_the_key_and_its_answer),
 		cmocka_unit_test(test_fields_of_the_handshake),
 		cmocka_unit_test(test_what_counts_as_an_answer),
