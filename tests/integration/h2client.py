@@ -75,6 +75,7 @@ class H2Client:
         self.acknowledge = acknowledge
         self.streams = {}
         self.goaway = None
+        self.pending = b""
         self.settings_seen = False
         self.flush()
 
@@ -141,9 +142,14 @@ class H2Client:
             if self.goaway is not None:
                 raise Goaway(self.goaway)
             raise Closed("the connection ended")
-        data, self.wire.buffer = self.wire.buffer, b""
-        for event in self.h2.receive_data(data):
-            self.take(event)
+        self.pending += self.wire.buffer
+        self.wire.buffer = b""
+        # A frame at a time: what comes behind a GOAWAY in one read is taken too.
+        while len(self.pending) >= 9 + int.from_bytes(self.pending[:3], "big"):
+            size = 9 + int.from_bytes(self.pending[:3], "big")
+            frame, self.pending = self.pending[:size], self.pending[size:]
+            for event in self.h2.receive_data(frame):
+                self.take(event)
         self.flush()
 
     def take(self, event):
