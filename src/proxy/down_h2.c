@@ -116,8 +116,9 @@ static void over(struct kh_down_stream *down, const struct kh_exchange *x, enum 
 {
 	struct kh_down_h2 *s = h2_of(down);
 
-	(void)x;
-	if (end == KH_DOWN_WHOLE) {
+	if (end == KH_DOWN_WHOLE && !x->request_done) {
+		kh_down_h2_discard(s);
+	} else if (end == KH_DOWN_WHOLE) {
 		kh_down_h2_release(s);
 	} else if (end == KH_DOWN_CUT && kh_h2_waiting_bytes(s->h2) > 0) {
 		kh_down_h2_cut(s);
@@ -173,6 +174,17 @@ static void count_out(struct kh_down_h2 *s, struct kh_mux *mux)
 {
 	if (!s->is_cut && --mux->n_streams == 0)
 		mux->idle_since_ms = s->loop->now_ms;
+}
+
+/* A reset behind the answer, which would tell the client to stop, hides the answer from some. */
+void kh_down_h2_discard(struct kh_down_h2 *s)
+{
+	struct kh_mux *mux = s->stream.session->mux;
+
+	s->discard_until_ms = s->loop->now_ms + KH_SESSION_DISCARD_MS;
+	if (mux->earliest_ms == 0 || s->discard_until_ms < mux->earliest_ms)
+		mux->earliest_ms = s->discard_until_ms;
+	kh_down_h2_ready(s);
 }
 
 void kh_down_h2_cut(struct kh_down_h2 *s)
@@ -245,6 +257,8 @@ static bool may_go_on(const struct kh_down_h2 *s)
 		return false;
 	if (s->inner)
 		return kh_buf_len(&s->in) == 0;
+	if (s->discard_until_ms)
+		return true;
 	return s->stream.exchange && kh_exchange_takes_body(s->stream.exchange);
 }
 

@@ -77,8 +77,12 @@ static void take_body(struct kh_down_h2 *s, struct kh_slice piece)
 		kh_mux_tunnel_body(s, piece);
 		return;
 	}
-	if (!s->stream.exchange)
+	if (!s->stream.exchange) {
+		s->discarded_bytes += piece.len;
+		if (s->discarded_bytes > KH_SESSION_DISCARD_BYTES)
+			kh_down_h2_release(s);
 		return;
+	}
 	s->stream.exchange->progress_ms = s->loop->now_ms;
 	kh_exchange_body(s->stream.exchange, piece); /* which may be over then */
 	kh_down_h2_ready(s);
@@ -96,6 +100,8 @@ static void take_end(struct kh_down_h2 *s, const struct kh_h2_event *event)
 	} else if (s->stream.exchange) {
 		kh_exchange_request_end(s->stream.exchange, event->trailers, event->n_trailers);
 		kh_down_h2_ready(s);
+	} else if (s->discard_until_ms) {
+		kh_down_h2_release(s);
 	}
 }
 
@@ -318,6 +324,26 @@ static bool has_moved(struct kh_down_h2 *s)
 	return moved;
 }
 
+/* Ends what has waited too long. Return: when to look again, or 0. */
+static uint64_t look_at_time(struct kh_down_h2 *s, uint64_t now)
+{
+	struct kh_exchange *x = s->stream.exchange;
+	uint64_t deadline = x ? kh_exchange_deadline(x) : s->discard_until_ms;
+
+	if (deadline == 0 || now < deadline)
+		return deadline;
+	if (!x) {
+		kh_down_h2_release(s);
+		return 0;
+	}
+	if (x->response_begun && has_moved(s)) {
+		x->progress_ms = now;
+		return kh_exchange_deadline(x);
+	}
+	kh_exchange_timed_out(x);
+	return s->discard_until_ms;
+}
+
 void kh_mux_timed_out(struct kh_session *session)
 {
 	struct kh_mux *mux = session->mux;
@@ -335,19 +361,10 @@ void kh_mux_timed_out(struct kh_session *session)
 	kh_list_move(&mux->streams, &rest);
 	while (!kh_list_is_empty(&rest)) {
 		struct kh_down_h2 *s = kh_container_of(rest.next, struct kh_down_h2, link);
-		struct kh_exchange *x = s->stream.exchange;
 		kh_list_remove(&s->link);
 		kh_list_append(&mux->streams, &s->link);
-		uint64_t deadline = x ? kh_exchange_deadline(x) : 0;
-		if (deadline == 0)
-			continue;
-		if (now >= deadline && x->response_begun && has_moved(s)) {
-			x->progress_ms = now;
-			deadline = kh_exchange_deadline(x);
-		}
-		if (now >= deadline)
-			kh_exchange_timed_out(x);
-		else if (mux->earliest_ms == 0 || deadline < mux->earliest_ms)
+		uint64_t deadline = look_at_time(s, now);
+		if (deadline && (mux->earliest_ms == 0 || deadline < mux->earliest_ms))
 			mux->earliest_ms = deadline;
 	}
 }

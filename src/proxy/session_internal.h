@@ -52,6 +52,8 @@ struct kh_down_h2 {
 	struct kh_h2_stream *h2;   /* NULL: the codec has it back */
 	bool paused;
 	bool is_cut;
+	uint64_t discard_until_ms; /* answered; the rest of the request's content is thrown away */
+	uint64_t discarded_bytes;
 	bool ended;		 /* all of ours was put */
 	size_t waiting_bytes;	 /* when it was looked at last, whether it moves at all */
 	struct kh_stream *inner; /* of the session inside the tunnel; NULL: none, or gone */
@@ -141,7 +143,13 @@ void kh_session_turn(struct kh_session *session);
 void kh_session_refuse(struct kh_session *session, const struct kh_err *err);
 
 /* For the session's own files. */
-enum { KH_SESSION_IN_BYTES = 64 * 1024 };
+enum {
+	KH_SESSION_IN_BYTES = 64 * 1024,
+	/* Content of a request that is answered already: it is read so that the answer can be.
+	 * Beyond it the connection, or the stream, ends. */
+	KH_SESSION_DISCARD_BYTES = 16 * 1024 * 1024,
+	KH_SESSION_DISCARD_MS = 30 * 1000,
+};
 /* A wait that is new begins anew. */
 void kh_session_set_state(struct kh_session *session, enum kh_session_state state);
 /* What is left is written, then the peer's end is awaited. */
@@ -190,6 +198,8 @@ void kh_mux_drain(struct kh_session *session);
 /* For the streams: */
 extern const struct kh_down_ops kh_down_h2_ops; /* down_h2.c */
 struct kh_down_h2 *kh_down_h2_new(struct kh_mux *mux, struct kh_h2_stream *h2);
+/* Answered before all of the request's content had come. */
+void kh_down_h2_discard(struct kh_down_h2 *s);
 /* It is over; what was put still goes down, then it is reset. */
 void kh_down_h2_cut(struct kh_down_h2 *s);
 /* In the session's turn, something is to be done. */

@@ -2,10 +2,6 @@
 
 #include "proxy_internal.h"
 
-/* Content of a refused request that is read so that the refusal can be: beyond it the connection
- * ends. */
-enum { DISCARD_BYTES = 16 * 1024 * 1024 };
-
 /* The first bytes of a connection, or of what a tunnel carries in plain, may say that HTTP/2
  * follows (RFC 9113 §3.3). Return: true: they do, or may yet. */
 static bool take_preface(struct kh_session *session)
@@ -108,7 +104,7 @@ static bool take_body(struct kh_session *session)
 		kh_session_set_state(session, KH_SESSION_HEAD);
 	} else if (event == KH_H1_ERROR && x) {
 		kh_exchange_fail(x, kh_h1_error(session->h1));
-	} else if (event == KH_H1_ERROR || session->discarded_bytes > DISCARD_BYTES) {
+	} else if (event == KH_H1_ERROR || session->discarded_bytes > KH_SESSION_DISCARD_BYTES) {
 		session->closing = true;
 		kh_session_set_state(session, KH_SESSION_LINGER);
 	}

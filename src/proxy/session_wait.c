@@ -13,7 +13,6 @@ enum {
 	/* A connection without a request, of a worker that retires. */
 	RETIRE_IDLE_MS = 5 * 1000,
 	LINGER_MS = 2000,
-	DISCARD_MS = 30 * 1000,
 };
 
 static void arm(struct kh_session *session)
@@ -118,7 +117,7 @@ static uint64_t compute_deadline(const struct kh_session *session)
 	case KH_SESSION_H2:
 		return kh_mux_deadline(session->mux);
 	case KH_SESSION_DISCARD:
-		return kept < now + DISCARD_MS ? kept : now + DISCARD_MS;
+		return kept < now + KH_SESSION_DISCARD_MS ? kept : now + KH_SESSION_DISCARD_MS;
 	case KH_SESSION_LINGER:
 		/* First it may take what was said, at its own pace; then it may go. */
 		now += kh_buf_len(&session->leg.out) ? t->stall : LINGER_MS;

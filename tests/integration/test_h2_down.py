@@ -273,3 +273,18 @@ def test_the_real_key_is_not_in_what_curl_gets(shared, curl):
     done = curl(shared, "--http2", "https://api.test/test/echo", "-w", "%{http_version}")
     assert done.returncode == 0 and done.stdout.endswith("2")
     assert SECRET not in done.stdout
+
+
+def test_a_refusal_can_be_read_by_who_is_still_sending(shared, curl, tmp_path):
+    """No reset behind the answer: clients that are sending take it for the failure of all."""
+    body = tmp_path / "body"
+    body.write_bytes(b"x" * 3000000)
+    done = curl(shared, "--http2", "--data-binary", f"@{body}", "-w", " %{http_code} %{http_version}",
+                "https://other.test/up")  # fmt: skip
+    assert done.returncode == 0 and done.stdout.endswith(" 403 2"), done
+    with h2_tunnel(shared, "other.test") as client:
+        stream = client.start("POST", "/up", end=False)
+        client.put(stream, b"x" * 200000)
+        assert client.wait_head(stream).status == 403
+        client.put(stream, b"x" * 200000, end=True)
+        assert client.wait(stream).complete and client.streams[stream].reset is None
