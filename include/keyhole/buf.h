@@ -41,11 +41,35 @@ static inline struct kh_slice kh_buf_view(const struct kh_buf *buf)
 	return (struct kh_slice){ buf->data ? buf->data + buf->head : "", kh_buf_len(buf) };
 }
 
+bool kh_buf_append_growing(struct kh_buf *buf, const void *bytes, size_t len);
+
 /* All or nothing. Return: false over the cap or without memory, and the buffer is unchanged. */
-bool kh_buf_append(struct kh_buf *buf, const void *bytes, size_t len);
-bool kh_buf_append_slice(struct kh_buf *buf, struct kh_slice s);
-bool kh_buf_append_str(struct kh_buf *buf, const char *str);
-bool kh_buf_append_char(struct kh_buf *buf, char c);
+static inline bool kh_buf_append(struct kh_buf *buf, const void *bytes, size_t len)
+{
+	/* A byte for a NUL stays free. */
+	if (len >= buf->alloc - buf->tail || len > kh_buf_room(buf))
+		return kh_buf_append_growing(buf, bytes, len);
+	if (len)
+		memcpy(buf->data + buf->tail, bytes, len);
+	buf->tail += len;
+	return true;
+}
+
+static inline bool kh_buf_append_slice(struct kh_buf *buf, struct kh_slice s)
+{
+	return kh_buf_append(buf, s.ptr, s.len);
+}
+
+static inline bool kh_buf_append_str(struct kh_buf *buf, const char *str)
+{
+	return kh_buf_append(buf, str, str ? strlen(str) : 0);
+}
+
+static inline bool kh_buf_append_char(struct kh_buf *buf, char c)
+{
+	return kh_buf_append(buf, &c, 1);
+}
+
 bool kh_buf_append_u64(struct kh_buf *buf, unsigned long long value);
 bool kh_buf_printf(struct kh_buf *buf, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Room for `len` bytes at the tail, to be filled and then committed (fewer are allowed). Return:

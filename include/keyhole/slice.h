@@ -38,14 +38,31 @@ static inline bool kh_slice_eq(struct kh_slice a, struct kh_slice b)
 	return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
 }
 
+bool kh_slice_eq_nocase_long(struct kh_slice a, struct kh_slice b); /* of one length */
+
 /* ASCII letters compare without case; no locale is asked. */
-bool kh_slice_eq_nocase(struct kh_slice a, struct kh_slice b);
+static inline bool kh_slice_eq_nocase(struct kh_slice a, struct kh_slice b)
+{
+	return a.len == b.len && kh_slice_eq_nocase_long(a, b);
+}
+
 bool kh_slice_has_prefix(struct kh_slice s, struct kh_slice prefix);
 bool kh_slice_has_suffix(struct kh_slice s, struct kh_slice suffix);
 /* First position of byte `c` at or after `from`; s.len when there is none. */
 size_t kh_slice_find(struct kh_slice s, char c, size_t from);
+
 /* s[from, to), both clamped to s.len. */
-struct kh_slice kh_slice_sub(struct kh_slice s, size_t from, size_t to);
+static inline struct kh_slice kh_slice_sub(struct kh_slice s, size_t from, size_t to)
+{
+	if (!s.ptr) /* not even 0 may be added to a null pointer */
+		return s;
+	if (to > s.len)
+		to = s.len;
+	if (from > to)
+		from = to;
+	return (struct kh_slice){ s.ptr + from, to - from };
+}
+
 /* Without leading and trailing SP and HTAB (OWS of RFC 9110). */
 struct kh_slice kh_slice_trim(struct kh_slice s);
 /* A terminated copy on the heap. Return: NULL without memory or when the view holds a NUL. */

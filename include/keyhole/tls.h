@@ -130,6 +130,8 @@ const struct kh_err *kh_stream_error(const struct kh_stream *stream);
  */
 bool kh_stream_accept_tls(struct kh_stream *stream, SSL_CTX *ctx, struct kh_slice prefix,
 			  const struct kh_host *host, uint32_t timeout_ms);
+/* Right behind it: the sandbox gets no TLS 1.3 session ticket this time. */
+void kh_stream_send_no_ticket(struct kh_stream *stream);
 void kh_stream_leaf_ready(struct kh_stream *stream, bool found);
 /* The SNI that did not fit (escaped text, bounded), or NULL. */
 const char *kh_stream_sni_mismatch(const struct kh_stream *stream);

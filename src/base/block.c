@@ -78,6 +78,8 @@ void *kh_block_get(size_t *size)
 static bool put_away(void *bytes)
 {
 	size_t size = malloc_usable_size(bytes);
+	if (size < kind_bytes[0]) /* nearly always: a certificate alone is hundreds of these */
+		return false;
 	for (unsigned kind = 0; kind < KINDS; kind++) {
 		if (size < kind_bytes[kind] || size >= kind_bytes[kind] + SLACK_BYTES)
 			continue;

@@ -112,7 +112,7 @@ void kh_buf_commit(struct kh_buf *buf, size_t len)
 	buf->tail += len < most ? len : most;
 }
 
-bool kh_buf_append(struct kh_buf *buf, const void *bytes, size_t len)
+bool kh_buf_append_growing(struct kh_buf *buf, const void *bytes, size_t len)
 {
 	if (!make_room(buf, len))
 		return false;
@@ -120,21 +120,6 @@ bool kh_buf_append(struct kh_buf *buf, const void *bytes, size_t len)
 		memcpy(buf->data + buf->tail, bytes, len);
 	buf->tail += len;
 	return true;
-}
-
-bool kh_buf_append_slice(struct kh_buf *buf, struct kh_slice s)
-{
-	return kh_buf_append(buf, s.ptr, s.len);
-}
-
-bool kh_buf_append_str(struct kh_buf *buf, const char *str)
-{
-	return kh_buf_append_slice(buf, kh_slice_str(str));
-}
-
-bool kh_buf_append_char(struct kh_buf *buf, char c)
-{
-	return kh_buf_append(buf, &c, 1);
 }
 
 bool kh_buf_append_u64(struct kh_buf *buf, unsigned long long value)

@@ -1,6 +1,7 @@
 /* clock.c - the two clocks, and a time stamp without a time zone */
 #include <keyhole/clock.h>
 
+#include <string.h>
 #include <time.h>
 
 static uint64_t read_us(clockid_t id)
@@ -54,13 +55,10 @@ static char *put(char *at, unsigned number, size_t width, char behind)
 	return at + width + 1;
 }
 
-void kh_clock_format(uint64_t wall_ms, char out[KH_TIME_BYTES])
+enum { SECOND_BYTES = sizeof("2026-01-01T00:00:00.") - 1 };
+
+static void format_second(uint64_t s, char out[SECOND_BYTES])
 {
-	const uint64_t last = 253402300799999; /* 9999-12-31T23:59:59.999Z: four digits of year */
-	if (wall_ms > last)
-		wall_ms = last;
-	unsigned ms = (unsigned)(wall_ms % 1000);
-	uint64_t s = wall_ms / 1000;
 	unsigned in_day = (unsigned)(s % 86400);
 	unsigned year, month, day;
 	civil_date(s / 86400, &year, &month, &day);
@@ -69,7 +67,22 @@ void kh_clock_format(uint64_t wall_ms, char out[KH_TIME_BYTES])
 	at = put(at, day, 2, 'T');
 	at = put(at, in_day / 3600, 2, ':');
 	at = put(at, in_day / 60 % 60, 2, ':');
-	at = put(at, in_day % 60, 2, '.');
-	at = put(at, ms, 3, 'Z');
-	*at = '\0';
+	(void)put(at, in_day % 60, 2, '.');
+}
+
+void kh_clock_format(uint64_t wall_ms, char out[KH_TIME_BYTES])
+{
+	/* Most of what is written comes from the second of the one before. */
+	static _Thread_local char last_text[SECOND_BYTES];
+	static _Thread_local uint64_t last_second = UINT64_MAX;
+	const uint64_t last = 253402300799999; /* 9999-12-31T23:59:59.999Z: four digits of year */
+	if (wall_ms > last)
+		wall_ms = last;
+	uint64_t s = wall_ms / 1000;
+	if (s != last_second) {
+		format_second(s, last_text);
+		last_second = s;
+	}
+	memcpy(out, last_text, SECOND_BYTES);
+	*put(out + SECOND_BYTES, (unsigned)(wall_ms % 1000), 3, 'Z') = '\0';
 }

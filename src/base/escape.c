@@ -115,16 +115,37 @@ void kh_esc_clean(char *text)
 	}
 }
 
+static bool is_plain(unsigned char c)
+{
+	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+/* The high bit of each byte that is zero, and perhaps of some above the first such. */
+static uint64_t zero_bytes(uint64_t word)
+{
+	const uint64_t ones = UINT64_C(0x0101010101010101);
+	return (word - ones) & ~word & (ones * 0x80);
+}
+
+/* All of these eight? */
+static bool are_plain(const char *bytes)
+{
+	const uint64_t ones = UINT64_C(0x0101010101010101);
+	uint64_t word;
+	memcpy(&word, bytes, sizeof(word));
+	uint64_t below = (word - ones * 0x20) & ~word;
+	return ((word | below) & (ones * 0x80)) == 0 && !zero_bytes(word ^ (ones * 0x7f)) &&
+	       !zero_bytes(word ^ (ones * '"')) && !zero_bytes(word ^ (ones * '\\'));
+}
+
 /* A stretch that stays as it is. */
 static size_t plain_run(struct kh_slice s, size_t from)
 {
 	size_t i = from;
-	while (i < s.len) {
-		unsigned char c = (unsigned char)s.ptr[i];
-		if (c < 0x20 || c >= 0x7f || c == '"' || c == '\\')
-			break;
+	while (s.len - i >= 8 && are_plain(s.ptr + i))
+		i += 8;
+	while (i < s.len && is_plain((unsigned char)s.ptr[i]))
 		i++;
-	}
 	return i - from;
 }
 
@@ -175,6 +196,8 @@ static bool put_json_content(struct kh_buf *buf, struct kh_slice s)
 bool kh_json_string(struct kh_buf *buf, struct kh_slice s)
 {
 	size_t before = kh_buf_len(buf);
+	if (!kh_buf_reserve(buf, s.len + 2)) /* once, and not a byte at a time */
+		return false;
 	if (kh_buf_append_char(buf, '"') && put_json_content(buf, s) &&
 	    kh_buf_append_char(buf, '"'))
 		return true;

@@ -3,10 +3,8 @@
 
 #include <stdlib.h>
 
-bool kh_slice_eq_nocase(struct kh_slice a, struct kh_slice b)
+bool kh_slice_eq_nocase_long(struct kh_slice a, struct kh_slice b)
 {
-	if (a.len != b.len)
-		return false;
 	for (size_t i = 0; i < a.len; i++)
 		if (kh_lower(a.ptr[i]) != kh_lower(b.ptr[i]))
 			return false;
@@ -30,17 +28,6 @@ size_t kh_slice_find(struct kh_slice s, char c, size_t from)
 		return s.len;
 	const char *at = memchr(s.ptr + from, c, s.len - from);
 	return at ? (size_t)(at - s.ptr) : s.len;
-}
-
-struct kh_slice kh_slice_sub(struct kh_slice s, size_t from, size_t to)
-{
-	if (!s.ptr) /* not even 0 may be added to a null pointer */
-		return s;
-	if (to > s.len)
-		to = s.len;
-	if (from > to)
-		from = to;
-	return (struct kh_slice){ s.ptr + from, to - from };
 }
 
 static bool is_blank(char c)

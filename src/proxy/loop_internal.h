@@ -78,6 +78,7 @@ struct kh_door {
 	double log_tokens; /* and of its lines in the log */
 	uint64_t log_tokens_ms;
 	uint64_t unsaid, unsaid_since_ms; /* lines that were left out */
+	unsigned handshakes;		  /* with this sandbox, since it last resumed a session */
 };
 
 /* A connection with what waits to be written to it. */
@@ -134,5 +135,8 @@ bool kh_door_may_mint(struct kh_door *door);
  * is counted, and the count is said. */
 bool kh_door_may_log(struct kh_door *door);
 void kh_doors_tick(struct kh_loop *loop);
+/* A session ticket for the handshake that begins? Making one takes a twentieth of a handshake, and
+ * a sandbox whose clients never come back with it gets few. */
+bool kh_door_spends_ticket(struct kh_door *door);
 
 #endif

@@ -228,6 +228,8 @@ void kh_tunnel_first_bytes(struct kh_session *session)
 		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
 		return;
 	}
+	if (!kh_door_spends_ticket(session->door))
+		kh_stream_send_no_ticket(session->leg.stream);
 	session->state = KH_SESSION_HANDSHAKE;
 	kh_buf_clear(&session->in);
 }
@@ -258,6 +260,8 @@ void kh_tunnel_event(struct kh_session *session, unsigned events)
 		kh_session_kill(session, err.code, NULL);
 		return;
 	}
+	if (kh_stream_is_resumed(session->leg.stream))
+		session->door->handshakes = 0;
 	session->tls = true;
 	session->state = KH_SESSION_HEAD;
 	session->deadline_ms = 0;

@@ -109,8 +109,10 @@ static int on_certificate(SSL *ssl, void *arg)
 		return 0;
 	if (!kh_leaves_get(arg, &s->handshake->host, &leaf, &issuer))
 		return -1;
-	int ok = issuer && SSL_use_certificate(ssl, leaf) == 1 && SSL_clear_chain_certs(ssl) == 1 &&
-		 SSL_add0_chain_cert(ssl, issuer) == 1;
+	/* The key goes in behind the certificate, or OpenSSL compares the two twice. */
+	int ok = issuer && SSL_use_certificate(ssl, leaf) == 1 &&
+		 SSL_use_PrivateKey(ssl, kh_leaves_key(arg)) == 1 &&
+		 SSL_clear_chain_certs(ssl) == 1 && SSL_add0_chain_cert(ssl, issuer) == 1;
 	if (!ok)
 		X509_free(issuer);
 	X509_free(leaf);
@@ -149,8 +151,7 @@ SSL_CTX *kh_tls_down_ctx(struct kh_leaves *leaves, struct kh_err *err)
 	if (!ctx)
 		return NULL;
 	memcpy(ticket_keys, kh_leaves_ticket_keys(leaves), sizeof ticket_keys);
-	bool ok = SSL_CTX_use_PrivateKey(ctx, kh_leaves_key(leaves)) == 1 &&
-		  SSL_CTX_set_tlsext_ticket_keys(ctx, ticket_keys, sizeof ticket_keys) == 1 &&
+	bool ok = SSL_CTX_set_tlsext_ticket_keys(ctx, ticket_keys, sizeof ticket_keys) == 1 &&
 		  SSL_CTX_set_num_tickets(ctx, 1) == 1;
 	OPENSSL_cleanse(ticket_keys, sizeof ticket_keys);
 	if (!ok) {

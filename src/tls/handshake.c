@@ -84,10 +84,24 @@ static bool begin(struct kh_stream *s, SSL_CTX *ctx, const struct kh_host *host,
 	return true;
 }
 
+/* A session is resumed only for the host that it was made for. */
+static bool bind_sessions(SSL *ssl, const struct kh_host *host)
+{
+	unsigned char digest[SSL_MAX_SID_CTX_LENGTH];
+	_Static_assert(sizeof digest == SHA256_DIGEST_LENGTH, "a digest is a context");
+	const unsigned char *context = (const unsigned char *)host->text;
+	unsigned len = (unsigned)host->len;
+	if (len > sizeof digest) {
+		if (EVP_Digest(host->text, host->len, digest, &len, EVP_sha256(), NULL) != 1)
+			return false;
+		context = digest;
+	}
+	return SSL_set_session_id_context(ssl, context, len) == 1;
+}
+
 bool kh_stream_accept_tls(struct kh_stream *s, SSL_CTX *ctx, struct kh_slice prefix,
 			  const struct kh_host *host, uint32_t timeout_ms)
 {
-	unsigned char context[SHA256_DIGEST_LENGTH];
 	if (!begin(s, ctx, host, timeout_ms))
 		return false;
 	if (prefix.len > 0) {
@@ -97,9 +111,7 @@ bool kh_stream_accept_tls(struct kh_stream *s, SSL_CTX *ctx, struct kh_slice pre
 		memcpy(s->prefix, prefix.ptr, prefix.len);
 		s->prefix_len = prefix.len;
 	}
-	/* A session is resumed only for the host that it was made for. */
-	if (EVP_Digest(host->text, host->len, context, NULL, EVP_sha256(), NULL) != 1 ||
-	    SSL_set_session_id_context(s->ssl, context, sizeof context) != 1)
+	if (!bind_sessions(s->ssl, host))
 		return abandon(s);
 	SSL_set_accept_state(s->ssl);
 	s->state = STREAM_HANDSHAKE;
@@ -262,6 +274,12 @@ bool kh_stream_is_h2(const struct kh_stream *s)
 const char *kh_stream_tls_version(const struct kh_stream *s)
 {
 	return s->state == STREAM_TLS ? SSL_get_version(s->ssl) : NULL;
+}
+
+void kh_stream_send_no_ticket(struct kh_stream *s)
+{
+	if (s->state == STREAM_HANDSHAKE)
+		(void)SSL_set_num_tickets(s->ssl, 0);
 }
 
 bool kh_stream_is_resumed(const struct kh_stream *s)

@@ -25,12 +25,23 @@ struct kh_leaves {
 	unsigned char ticket_keys[KH_TICKET_KEY_BYTES];
 	pthread_mutex_t lock; /* issuer, cache */
 	X509 *issuer;
-	struct kh_lru *cache; /* host → X509 */
+	struct kh_lru *cache; /* host → struct leaf */
 };
 
-static void drop_certificate(void *value)
+struct leaf {
+	X509 *cert;
+	time_t ends;
+};
+
+static void free_leaf(struct leaf *leaf)
 {
-	X509_free(value);
+	X509_free(leaf->cert);
+	free(leaf);
+}
+
+static void drop_leaf(void *value)
+{
+	free_leaf(value);
 }
 
 void kh_leaves_free(struct kh_leaves *leaves)
@@ -54,7 +65,7 @@ struct kh_leaves *kh_leaves_new(struct kh_err *err)
 		return NULL;
 	}
 	pthread_mutex_init(&leaves->lock, NULL);
-	leaves->cache = kh_lru_new(KH_LIMIT_LEAF_CACHE, drop_certificate);
+	leaves->cache = kh_lru_new(KH_LIMIT_LEAF_CACHE, drop_leaf);
 	leaves->key = EVP_EC_gen("P-256");
 	int len = leaves->key ? i2d_PUBKEY(leaves->key, &leaves->spki) : -1;
 	if (!leaves->cache || len <= 0 ||
@@ -98,6 +109,18 @@ bool kh_leaves_set_issuer(struct kh_leaves *leaves, struct kh_slice ca_der, stru
 	return true;
 }
 
+/* Read once: OpenSSL reads the text of the date anew each time that it compares. */
+static struct leaf *new_leaf(X509 *cert)
+{
+	struct tm end;
+	if (ASN1_TIME_to_tm(X509_get0_notAfter(cert), &end) != 1)
+		return NULL;
+	struct leaf *leaf = malloc(sizeof *leaf);
+	if (leaf)
+		*leaf = (struct leaf){ cert, timegm(&end) };
+	return leaf;
+}
+
 bool kh_leaves_put(struct kh_leaves *leaves, const struct kh_host *host, struct kh_slice der,
 		   struct kh_err *err)
 {
@@ -110,23 +133,28 @@ bool kh_leaves_put(struct kh_leaves *leaves, const struct kh_host *host, struct 
 		return kh_err_set(err, KH_ERR_LEAF_UNAVAILABLE,
 				  "leaf for %s: signed for another key", host->text);
 	}
-	pthread_mutex_lock(&leaves->lock);
-	bool ok = kh_lru_put(leaves->cache, kh_host_view(host), cert);
-	pthread_mutex_unlock(&leaves->lock);
-	if (!ok)
+	struct leaf *leaf = new_leaf(cert);
+	if (!leaf)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "leaf for %s: no memory", host->text);
-	cert = NULL; /* the cache's now */
-	return true;
+	cert = NULL; /* the leaf's now */
+	pthread_mutex_lock(&leaves->lock);
+	bool ok = kh_lru_put(leaves->cache, kh_host_view(host), leaf);
+	pthread_mutex_unlock(&leaves->lock);
+	if (ok)
+		return true; /* the cache's now */
+	free_leaf(leaf);
+	return kh_err_set(err, KH_ERR_NO_MEMORY, "leaf for %s: no memory", host->text);
 }
 
 /* A leaf that ends within a day is taken out, so that a new one is asked for. */
 static X509 *find_locked(struct kh_leaves *leaves, const struct kh_host *host)
 {
-	X509 *cert = kh_lru_get(leaves->cache, kh_host_view(host));
-	time_t soon = time(NULL) + LEAST_LIFE_S;
-	if (!cert || X509_cmp_time(X509_get0_notAfter(cert), &soon) > 0)
-		return cert;
-	X509_free(kh_lru_take(leaves->cache, kh_host_view(host)));
+	const struct leaf *leaf = kh_lru_get(leaves->cache, kh_host_view(host));
+	if (!leaf)
+		return NULL;
+	if (leaf->ends > time(NULL) + LEAST_LIFE_S)
+		return leaf->cert;
+	free_leaf(kh_lru_take(leaves->cache, kh_host_view(host)));
 	return NULL;
 }
 
