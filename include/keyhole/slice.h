@@ -69,6 +69,9 @@ struct kh_slice kh_slice_trim(struct kh_slice s);
 char *kh_slice_dup(struct kh_slice s);
 /* Decimal digits only, at least one, no sign, no overflow. Return: false otherwise. */
 bool kh_slice_to_u64(struct kh_slice s, uint64_t *out);
+/* The other way: a view into `room`. */
+enum { KH_U64_DIGITS = 20 };
+struct kh_slice kh_slice_from_u64(uint64_t value, char room[KH_U64_DIGITS]);
 
 /* ASCII, independent of the locale. */
 static inline char kh_lower(char c)

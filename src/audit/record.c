@@ -156,7 +156,7 @@ static bool put_rule(struct kh_buf *body, const struct kh_audit_open *r)
 	if (!put_cut(body, ",\"rule_at\":", kh_slice_str(r->rule_file), CUT_LIST, &taken))
 		return false;
 	kh_buf_truncate(body, kh_buf_len(body) - 1);
-	return kh_buf_printf(body, ":%u\"", r->rule_where.line);
+	return put(body, ":") && kh_buf_append_u64(body, r->rule_where.line) && put(body, "\"");
 }
 
 static bool put_what(struct kh_buf *body, const struct kh_audit_open *r)

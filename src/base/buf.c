@@ -124,13 +124,8 @@ bool kh_buf_append_growing(struct kh_buf *buf, const void *bytes, size_t len)
 
 bool kh_buf_append_u64(struct kh_buf *buf, unsigned long long value)
 {
-	char digits[24];
-	size_t at = sizeof(digits);
-	do {
-		digits[--at] = (char)('0' + value % 10);
-		value /= 10;
-	} while (value);
-	return kh_buf_append(buf, digits + at, sizeof(digits) - at);
+	char digits[KH_U64_DIGITS];
+	return kh_buf_append_slice(buf, kh_slice_from_u64(value, digits));
 }
 
 bool kh_buf_printf(struct kh_buf *buf, const char *fmt, ...)

@@ -120,22 +120,17 @@ static bool is_plain(unsigned char c)
 	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-/* The high bit of each byte that is zero, and perhaps of some above the first such. */
-static uint64_t zero_bytes(uint64_t word)
-{
-	const uint64_t ones = UINT64_C(0x0101010101010101);
-	return (word - ones) & ~word & (ones * 0x80);
-}
-
-/* All of these eight? */
+/* All of these eight? What is not leaves the high bit of its byte set: it is there already, or
+ * comes by adding one to DEL, or by a borrow where a byte is too small. A borrow may go on into the
+ * next byte, which is then no worse than the one that it came from. */
 static bool are_plain(const char *bytes)
 {
 	const uint64_t ones = UINT64_C(0x0101010101010101);
 	uint64_t word;
 	memcpy(&word, bytes, sizeof(word));
-	uint64_t below = (word - ones * 0x20) & ~word;
-	return ((word | below) & (ones * 0x80)) == 0 && !zero_bytes(word ^ (ones * 0x7f)) &&
-	       !zero_bytes(word ^ (ones * '"')) && !zero_bytes(word ^ (ones * '\\'));
+	uint64_t bad = word | (word + ones) | (word - ones * 0x20);
+	bad |= ((word ^ (ones * '"')) - ones) | ((word ^ (ones * '\\')) - ones);
+	return (bad & (ones * 0x80)) == 0;
 }
 
 /* A stretch that stays as it is. */
@@ -144,6 +139,9 @@ static size_t plain_run(struct kh_slice s, size_t from)
 	size_t i = from;
 	while (s.len - i >= 8 && are_plain(s.ptr + i))
 		i += 8;
+	/* The last few bytes as the end of a word that overlaps the one before. */
+	if (s.len - i < 8 && s.len - from >= 8 && are_plain(s.ptr + s.len - 8))
+		return s.len - from;
 	while (i < s.len && is_plain((unsigned char)s.ptr[i]))
 		i++;
 	return i - from;
@@ -193,11 +191,25 @@ static bool put_json_content(struct kh_buf *buf, struct kh_slice s)
 	return true;
 }
 
+/* Nearly always: nothing to be escaped. */
+static bool put_plain(struct kh_buf *buf, struct kh_slice s)
+{
+	char *at = kh_buf_reserve(buf, s.len + 2);
+	if (!at)
+		return false;
+	*at++ = '"';
+	if (s.len)
+		memcpy(at, s.ptr, s.len);
+	at[s.len] = '"';
+	kh_buf_commit(buf, s.len + 2);
+	return true;
+}
+
 bool kh_json_string(struct kh_buf *buf, struct kh_slice s)
 {
 	size_t before = kh_buf_len(buf);
-	if (!kh_buf_reserve(buf, s.len + 2)) /* once, and not a byte at a time */
-		return false;
+	if (plain_run(s, 0) == s.len)
+		return put_plain(buf, s);
 	if (kh_buf_append_char(buf, '"') && put_json_content(buf, s) &&
 	    kh_buf_append_char(buf, '"'))
 		return true;

@@ -58,6 +58,16 @@ char *kh_slice_dup(struct kh_slice s)
 	return copy;
 }
 
+struct kh_slice kh_slice_from_u64(uint64_t value, char room[KH_U64_DIGITS])
+{
+	size_t at = KH_U64_DIGITS;
+	do {
+		room[--at] = (char)('0' + value % 10);
+		value /= 10;
+	} while (value);
+	return kh_slice_of(room + at, KH_U64_DIGITS - at);
+}
+
 bool kh_slice_to_u64(struct kh_slice s, uint64_t *out)
 {
 	if (s.len == 0)

@@ -32,10 +32,9 @@ static bool put_fields(struct kh_buf *out, const struct kh_message *response)
 
 static bool put_length(struct kh_buf *out, uint64_t bytes)
 {
-	char length[24];
+	char digits[KH_U64_DIGITS];
 
-	snprintf(length, sizeof(length), "%llu", (unsigned long long)bytes);
-	return kh_h1_put_field(out, KH_SLICE("Content-Length"), kh_slice_str(length));
+	return kh_h1_put_field(out, KH_SLICE("Content-Length"), kh_slice_from_u64(bytes, digits));
 }
 
 static bool put_framing(struct kh_down_h1 *h1, const struct kh_message *request,

@@ -261,7 +261,7 @@ void kh_exchange_up_ready(struct kh_exchange *x)
 	x->reused = conn->reused;
 	x->progress_ms = x->session->loop->now_ms;
 	memcpy(x->peer, conn->peer, sizeof(x->peer));
-	snprintf(x->tls, sizeof(x->tls), "%s", version ? version : "");
+	x->tls = version;
 	if (!x->up->ops->put_head(x->up, &err))
 		kh_exchange_fail(x, &err);
 }

@@ -73,7 +73,7 @@ void kh_exchange_record_end(struct kh_exchange *x)
 		.duration_ms = now - x->started_ms,
 		.first_byte_ms = x->first_byte_ms ? x->first_byte_ms - x->started_ms : 0,
 		.peer = x->peer[0] ? x->peer : NULL,
-		.tls = x->tls[0] ? x->tls : NULL,
+		.tls = x->tls,
 		.reused = x->reused,
 		.complete = x->response_done && x->reason == KH_ERR_NONE,
 	};

@@ -138,7 +138,7 @@ struct kh_exchange {
 	enum kh_err_code reason;
 	char detail[160];
 	char peer[KH_SOCKADDR_TEXT_BYTES];
-	char tls[12];
+	const char *tls; /* OpenSSL's name for it, or NULL */
 	bool reused;
 };
 

@@ -49,7 +49,7 @@ static bool put_fields(const struct kh_exchange *x, struct kh_buf *out)
 static bool put_framing(const struct kh_exchange *x, struct kh_buf *out)
 {
 	const struct kh_message *message = x->message;
-	char length[24];
+	char digits[KH_U64_DIGITS];
 
 	if (x->websocket)
 		return kh_websocket_put_request(x, out);
@@ -58,8 +58,8 @@ static bool put_framing(const struct kh_exchange *x, struct kh_buf *out)
 		return kh_h1_put_field(out, KH_SLICE("Transfer-Encoding"), KH_SLICE("chunked"));
 	if (message->framing != KH_FRAMING_LENGTH)
 		return true;
-	snprintf(length, sizeof(length), "%llu", (unsigned long long)message->content_length);
-	return kh_h1_put_field(out, KH_SLICE("Content-Length"), kh_slice_str(length));
+	return kh_h1_put_field(out, KH_SLICE("Content-Length"),
+			       kh_slice_from_u64(message->content_length, digits));
 }
 
 static bool put_head(struct kh_up_stream *up, struct kh_err *err)

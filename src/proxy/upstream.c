@@ -81,13 +81,16 @@ void kh_up_close(struct kh_up *up)
 	kh_loop_bury(up->loop, &up->grave, free_up);
 }
 
-static size_t count_same(const struct kh_loop *loop, const struct kh_up_key *key)
+static bool has_enough_of(const struct kh_loop *loop, const struct kh_up_key *key)
 {
+	const size_t enough = KH_LIMIT_POOL_IDLE_PER_KEY;
 	size_t n = 0;
 
+	if (loop->n_idle_ups < enough)
+		return false;
 	for (struct kh_node *node = loop->idle_ups.next; node != &loop->idle_ups; node = node->next)
 		n += same_key(&kh_container_of(node, struct kh_up, link)->key, key);
-	return n;
+	return n >= enough;
 }
 
 void kh_up_release(struct kh_up *up, bool keep)
@@ -96,8 +99,7 @@ void kh_up_release(struct kh_up *up, bool keep)
 
 	if (up->state != KH_UP_BUSY || !keep || !up->reusable || loop->draining ||
 	    up->key.generation != loop->gen->number || up->leg.failed || kh_buf_len(&up->leg.out) ||
-	    kh_buf_len(&up->in) || !kh_h1_is_idle(up->h1) ||
-	    count_same(loop, &up->key) >= KH_LIMIT_POOL_IDLE_PER_KEY) {
+	    kh_buf_len(&up->in) || !kh_h1_is_idle(up->h1) || has_enough_of(loop, &up->key)) {
 		kh_up_close(up);
 		return;
 	}
