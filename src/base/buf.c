@@ -14,7 +14,9 @@
 #include <keyhole/block.h>
 #include <keyhole/secret.h>
 
-enum { FIRST_ALLOC_BYTES = 256 };
+/* A buffer is small, or it has a block of the thread's store (block.h): nothing in between, so that
+ * a head that is written line by line moves once. */
+enum { FIRST_ALLOC_BYTES = 256, SECOND_ALLOC_BYTES = 4096 };
 
 static void init(struct kh_buf *buf, size_t cap_bytes, bool wipe)
 {
@@ -64,9 +66,13 @@ static void compact(struct kh_buf *buf)
 static bool grow(struct kh_buf *buf, size_t need)
 {
 	size_t most = buf->cap + 1;
-	size_t size = buf->alloc < FIRST_ALLOC_BYTES / 2 ? FIRST_ALLOC_BYTES : buf->alloc * 2;
+	size_t size = buf->alloc * 2;
 	if (size < need)
 		size = need;
+	if (size <= FIRST_ALLOC_BYTES)
+		size = FIRST_ALLOC_BYTES;
+	else if (size < SECOND_ALLOC_BYTES)
+		size = SECOND_ALLOC_BYTES;
 	if (size > most)
 		size = most;
 
