@@ -39,6 +39,7 @@ WORK = {
     "up": (["--path", "/sink", "--body", str(MIB), "--connections", "1"], 300, 3000),
     "sse": (["--method", "GET", "--body", "0", "--path", "/sse/1000000/50", "--connections", "100", "--events"],
             1500, 3000),  # fmt: skip
+    "ws": (["--websocket", "--path", "/ws", "--connections", "32"], 400, 3000),
 }  # fmt: skip
 
 # Figure, unit, the work that it comes from, how it is computed from (report, CPU ns), whether less is better.
@@ -57,6 +58,8 @@ FIGURES = {
     "100 SSE streams, event p50": ("µs", "sse", lambda r, cpu: r["event_p50_us"], True),
     "  event p99": ("µs", "sse", lambda r, cpu: r["event_p99_us"], True),
     "  CPU an event": ("µs", "sse", lambda r, cpu: cpu / 1e3 / r["events"], True),
+    "WebSocket echo, 32 connections": ("messages/s", "ws", lambda r, cpu: r["per_second"], False),
+    "  CPU a message": ("µs", "ws", lambda r, cpu: cpu / 1e3 / r["requests"], True),
 }
 
 # What the table is held against: figure, peer, and the bound of keyhole ÷ peer.
@@ -72,6 +75,7 @@ TARGETS = (
     ("  event p99", "haproxy", "<=", 1.0),
 )
 IDLE_KIB = 17
+MESSAGE_TO_REQUEST = 1.2
 
 
 def say(text):
@@ -357,6 +361,11 @@ def verdicts(bench):
         ratio = by_name["keyhole"].median() / by_name[name].median()
         reached = ratio <= bound if sign == "<=" else ratio >= bound
         yield f"{'reached' if reached else 'MISSED '} {figure.strip()}, keyhole ÷ {name}: {ratio:.2f} ({sign} {bound:g})"
+    message, request = (bench.values.get(f, {}).get("keyhole") for f in ("  CPU a message", "  CPU a request"))
+    if message and request:
+        ratio = message.median() / request.median()
+        reached = "reached" if ratio <= MESSAGE_TO_REQUEST else "MISSED "
+        yield f"{reached} CPU a WebSocket message ÷ CPU a request: {ratio:.2f} (<= {MESSAGE_TO_REQUEST})"
     found = bench.memory.get("keyhole", {})
     for count in (10000, 1000):
         if found.get(count) and found.get(0):

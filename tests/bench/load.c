@@ -13,6 +13,8 @@
  *	--method M --path P --body BYTES --field "name: value"    (POST /echo, 1024)
  *	--new-tunnels       one request a tunnel; times are from connect(2) on
  *	--events            also: how late the events of the origin's /sse are
+ *	--websocket         one upgrade a connection (--path), then messages of --body bytes,
+ *echoed; each counts as a request
  *	--hold              one request a connection, which then stays open, idle; a line {"held":N}
  *	                    when all of them are there
  *	--warmup S          seconds that don't count
@@ -219,6 +221,7 @@ int main(int argc, char **argv)
 		{ .name = "--new-tunnels", .flag = &load.new_tunnels },
 		{ .name = "--events", .flag = &load.events },
 		{ .name = "--hold", .flag = &load.hold },
+		{ .name = "--websocket", .flag = &load.websocket },
 		{ .name = "--mark", .flag = &load.mark },
 		{ .name = NULL },
 	};

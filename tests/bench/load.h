@@ -1,5 +1,5 @@
-/* load.h - the three parts of the load generator: what it counts (load.c), a connection's life
- * (load_conn.c), responses (load_http.c) */
+/* load.h - the parts of the load generator: what it counts (load.c), a connection's life
+ * (load_conn.c), responses (load_http.c), messages (load_ws.c) */
 #ifndef KEYHOLE_TESTS_LOAD_H
 #define KEYHOLE_TESTS_LOAD_H
 
@@ -11,6 +11,7 @@
 #include <keyhole/buf.h>
 #include <keyhole/clock.h>
 #include <keyhole/target.h>
+#include <keyhole/ws.h>
 
 #include "bench.h"
 
@@ -43,7 +44,7 @@ struct load {
 	const char *method, *path, *field, *ids;
 	char *body;
 	uint64_t body_bytes, timeout_ms;
-	bool new_tunnels, events, hold, mark;
+	bool new_tunnels, events, hold, mark, websocket;
 	FILE *log;
 
 	struct load_conn **conns;
@@ -98,7 +99,14 @@ struct load_conn {
 	struct load_response response;
 	uint64_t began_us, tunnel_us, id;
 	uint64_t body_left; /* of a body too long for `out` */
+	bool open;	    /* a WebSocket */
+	struct kh_ws ws;
 };
+
+/* What is next on a WebSocket: its upgrade, or a message. */
+bool load_ws_put(struct load_conn *c);
+/* Return: as load_response_take, and 2: its first message is to be sent. */
+int load_ws_take(struct load_conn *c);
 
 struct load_conn *load_conn_new(struct load *load);
 /* The next of load->conns that did not begin yet, if there is one. */

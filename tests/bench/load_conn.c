@@ -42,6 +42,7 @@ static void hang_up(struct load_conn *c)
 	SSL_free(c->ssl);
 	c->ssl = NULL;
 	c->fd = -1;
+	c->open = false;
 	kh_buf_clear(&c->in);
 	kh_buf_clear(&c->out);
 	c->body_left = 0;
@@ -150,6 +151,11 @@ static bool put_request(struct load_conn *c)
 	c->state = LOAD_REQUEST;
 	c->began_us = kh_clock_mono_us();
 	set_timer(c, load->timeout_ms);
+	if (load->websocket) {
+		if (!load_ws_put(c))
+			bench_die("load: no memory");
+		return true;
+	}
 	if (!kh_buf_printf(&c->out, "%s %s", load->method, load->path) ||
 	    (load->ids && !kh_buf_printf(&c->out, "/%s-%" PRIu64 " HTTP/1.1\r\nx-id: %s-%" PRIu64,
 					 load->ids, c->id, load->ids, c->id)) ||
@@ -261,11 +267,14 @@ static int take_handshake(struct load_conn *c)
 
 static int take_response(struct load_conn *c, enum load_fault *why)
 {
-	int status = load_response_take(c->load, &c->response, &c->in);
+	int status = c->load->websocket ? load_ws_take(c)
+					: load_response_take(c->load, &c->response, &c->in);
 
 	*why = LOAD_FAULT_HTTP;
 	if (status < 0)
 		return -1;
+	if (status == 2)
+		return 1;
 	if (status > 0)
 		return finish(c) ? 1 : 0;
 	*why = LOAD_FAULT_CLOSED;

@@ -1,4 +1,5 @@
-/* origin.h - the two halves of the origin: connections (origin.c) and HTTP (origin_http.c) */
+/* origin.h - the parts of the origin: connections (origin.c), HTTP (origin_http.c), WebSocket
+ * (origin_ws.c) */
 #ifndef KEYHOLE_TESTS_ORIGIN_H
 #define KEYHOLE_TESTS_ORIGIN_H
 
@@ -8,6 +9,7 @@
 #include <keyhole/buf.h>
 #include <keyhole/clock.h>
 #include <keyhole/host.h>
+#include <keyhole/ws.h>
 
 #include "bench.h"
 
@@ -48,6 +50,8 @@ struct conn {
 	enum answer answer;
 	uint64_t left, size, step_ms, next_ms;
 	bool in_request; /* its head was read, its body not yet */
+	bool switched;	 /* to WebSocket */
+	struct kh_ws ws;
 };
 
 /* One step through what came. Return: false when more is needed; *ok false: it is no HTTP. */
@@ -55,5 +59,10 @@ bool origin_step(struct conn *c, bool *ok);
 /* More of the answer, as far ahead as allowed. Return: false when it broke. *waits: for the time of
  * the next event. */
 bool origin_make(struct conn *c, bool *waits);
+
+/* Answers an upgrade with this key. */
+bool origin_switch(struct conn *c, struct kh_slice key);
+/* As origin_step, once it has switched. */
+bool origin_frames(struct conn *c, bool *ok);
 
 #endif

@@ -139,6 +139,8 @@ static bool begin(struct conn *c, struct kh_slice head)
 	} else if (field_of(head, KH_SLICE("transfer-encoding")).len > 0) {
 		c->body = BODY_CHUNK_SIZE;
 	}
+	if (field_of(head, KH_SLICE("upgrade")).len > 0)
+		return origin_switch(c, field_of(head, KH_SLICE("sec-websocket-key")));
 	c->in_request = true;
 	if (kh_slice_eq_nocase(field_of(head, KH_SLICE("expect")), KH_SLICE("100-continue")) &&
 	    !kh_buf_append_str(&c->out, "HTTP/1.1 100 Continue\r\n\r\n"))
@@ -192,6 +194,8 @@ bool origin_step(struct conn *c, bool *ok)
 	struct kh_slice in = kh_buf_view(&c->in), line;
 	const char *end;
 
+	if (c->switched)
+		return origin_frames(c, ok);
 	if (!c->in_request) {
 		end = memmem(in.ptr, in.len, "\r\n\r\n", 4);
 		if (!end)
