@@ -23,6 +23,7 @@
 	X(REQUEST_HEAD_TOO_LARGE, 431, "http_request_error", "head_too_large") \
 	X(CONTENT_TOO_LARGE, 413, "http_request_error", "content_too_large") \
 	X(REQUEST_TIMEOUT, 408, "http_request_error", "request_timeout") \
+	X(NO_PAGE, 404, "", "no_page") \
 	X(EXPECTATION_FAILED, 417, "http_request_error", "expectation") \
 	X(METHOD_UNSUPPORTED, 501, "http_request_error", "method_unsupported") \
 	X(UPGRADE_UNSUPPORTED, 426, "http_upgrade_failed", "upgrade_unsupported") \

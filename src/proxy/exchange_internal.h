@@ -118,6 +118,7 @@ struct kh_exchange {
 	const struct kh_message *message; /* the codec holds it as long as the exchange lasts */
 	struct kh_target target;
 	enum kh_tunnel_kind tunnel; /* PASS or RAW; 0: a request */
+	bool base_url;		    /* it came as a path of keyhole.internal */
 	enum kh_scheme scheme;
 	struct kh_authority authority;
 	struct kh_decision decision;
@@ -188,6 +189,11 @@ void kh_exchange_end(struct kh_exchange *x, enum kh_down_end end);
 void kh_exchange_note(struct kh_exchange *x, enum kh_err_code reason, const char *detail);
 void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out);
 void kh_exchange_record_end(struct kh_exchange *x);
+
+/* own.c: keyhole.internal */
+bool kh_own_is(const struct kh_host *host);
+/* The request that one to keyhole.internal stands for. Return: false with `err`: none. */
+bool kh_own_resolve(struct kh_exchange *x, struct kh_err *err);
 
 /* request.c: the canonical request, the decision, and what goes upstream */
 bool kh_request_resolve(struct kh_exchange *x, struct kh_err *err);

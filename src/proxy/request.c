@@ -66,13 +66,23 @@ static bool resolve_pseudo_fields(struct kh_exchange *x, struct kh_err *err)
 	       kh_err_wrap(err, ":authority");
 }
 
-bool kh_request_resolve(struct kh_exchange *x, struct kh_err *err)
+/* origin-form without a tunnel is for keyhole itself, or for nobody. */
+static bool resolve_own(struct kh_exchange *x, struct kh_err *err)
 {
-	const struct kh_session *session = x->session;
+	x->scheme = KH_SCHEME_HTTP;
+	if (kh_authority_parse(&x->authority, x->message->host, kh_scheme_port(x->scheme), NULL) &&
+	    kh_own_is(&x->authority.host))
+		return true;
+	x->scheme = KH_SCHEME_NONE;
+	x->authority = (struct kh_authority){ 0 };
+	return kh_err_set(err, KH_ERR_REQUEST_MALFORMED,
+			  "this is a proxy: CONNECT host:port, or a request with the whole "
+			  "URL, is expected here");
+}
 
-	if (!kh_target_parse(&x->target, x->message->method, x->message->target, err))
-		return false;
-	if (session->tunnel) {
+static bool settle_authority(struct kh_exchange *x, struct kh_err *err)
+{
+	if (x->session->tunnel) {
 		if (!resolve_in_tunnel(x, err))
 			return false;
 	} else if (x->message->h2) {
@@ -80,12 +90,18 @@ bool kh_request_resolve(struct kh_exchange *x, struct kh_err *err)
 	} else if (x->target.absolute) {
 		x->scheme = x->target.scheme;
 		x->authority = x->target.authority;
-	} else {
-		return kh_err_set(err, KH_ERR_REQUEST_MALFORMED,
-				  "this is a proxy: CONNECT host:port, or a request with the whole "
-				  "URL, is expected here");
+	} else if (!resolve_own(x, err)) {
+		return false;
 	}
 	return check_host_field(x, err);
+}
+
+bool kh_request_resolve(struct kh_exchange *x, struct kh_err *err)
+{
+	if (!kh_target_parse(&x->target, x->message->method, x->message->target, err) ||
+	    !settle_authority(x, err))
+		return false;
+	return !kh_own_is(&x->authority.host) || kh_own_resolve(x, err);
 }
 
 static void note_stripped(struct kh_exchange *x, struct kh_slice name)

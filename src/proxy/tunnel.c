@@ -156,6 +156,8 @@ enum kh_tunnel_kind kh_tunnel_may_open(const struct kh_session *session,
 {
 	struct kh_decision decision;
 
+	if (kh_own_is(&authority->host))
+		return KH_TUNNEL_READ; /* there is nothing behind it */
 	enum kh_tunnel_kind kind =
 		kh_policy_tunnel(session->loop->gen->policy, session->door->config->tenant,
 				 &authority->host, authority->port, &decision);
