@@ -2,11 +2,14 @@
 
 import asyncio
 import json
+import os
+import shutil
+import subprocess
 import time
 
 import pytest
 from clients import Wire, client_context
-from common import PLACEHOLDER, until
+from common import HERE, PLACEHOLDER, until
 from daemons import NAMES, Daemons
 from wspeer import (
     BINARY, CLOSE, KEY, PING, PONG, TEXT, Origin, WsClient, close_payload, frame, has_real_key,
@@ -517,3 +520,36 @@ def connect_only(daemon, host="api.test"):
     wire.sock.settimeout(None)
     wire.sock.setblocking(False)
     return wire
+
+
+def node_websocket(daemon, url, protocols=""):
+    """What ws_client.js saw."""
+    node = shutil.which("node")
+    if not node:
+        pytest.skip("no Node here")
+    flags = subprocess.run([node, "--help"], capture_output=True, text=True, timeout=20, check=True).stdout
+    flag = ["--experimental-websocket"] if "--experimental-websocket" in flags else []
+    script = os.path.join(HERE, "ws_client.js")
+    done = subprocess.run([node, *flag, script, daemon.socket_path, daemon.ca, url, protocols],
+                          capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    if "WebSocket is not defined" in done.stderr:
+        pytest.skip("this Node has no WebSocket")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_node_websocket(ours, origin):
+    """It offers permessage-deflate, and takes no for an answer."""
+    origin.on("/node", lambda peer: (peer.accept(protocol="realtime"), peer.echo()))
+    seen = node_websocket(ours, "wss://api.test/node", "realtime,openai-insecure-api-key.x")
+    assert seen == {"messages": 3, "protocol": "realtime", "extensions": "", "code": 4000,
+                    "clean": True}  # fmt: skip
+    assert has_real_key(origin.last()) and not origin.last().all("sec-websocket-extensions")
+    assert closed(ours, "/node")["websocket.close.code"] == 4000
+
+
+def test_node_websocket_that_is_refused(start):
+    daemon = start(rules=[{"allow": "https://api.test", "websocket": False}])
+    seen = node_websocket(daemon, "wss://api.test/refused")
+    assert seen["messages"] == 0 and "error" in seen
+    assert daemon.records_of("/refused")[0]["http.response.status_code"] == 426
