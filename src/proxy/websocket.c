@@ -136,11 +136,18 @@ static bool is_too_large(const struct kh_exchange *x, const struct kh_websocket_
 	       way->ws.message_bytes > more->max_body;
 }
 
-/* Every byte of a message passes here, in order, on its way to the other side: pieces of at most
- * KH_WS_PIECE_BYTES, unmasked. */
+static bool is_data(const struct kh_ws_frame *frame)
+{
+	return frame->opcode == KH_WS_TEXT || frame->opcode == KH_WS_BINARY;
+}
+
+/* Every byte of payload passes here, in order, on its way to the other side: pieces of messages of
+ * at most KH_WS_PIECE_BYTES, unmasked, and whole control frames between them. */
 static void look_at(struct kh_exchange *x, struct kh_websocket_way *way,
 		    const struct kh_ws_frame *frame)
 {
+	if (!is_data(frame))
+		return;
 	way->messages += frame->end;
 	if (is_up(x, way))
 		x->up_bytes += frame->payload.len;
@@ -154,7 +161,6 @@ enum taken { TAKEN_ALL = 1, TAKEN_ERROR, TAKEN_TOO_LARGE, TAKEN_NO_MEMORY };
 static enum taken take_frame(struct kh_exchange *x, struct kh_websocket_way *way,
 			     const struct kh_ws_frame *frame, struct kh_buf *out)
 {
-	bool data = frame->opcode == KH_WS_TEXT || frame->opcode == KH_WS_BINARY;
 	uint8_t key[4];
 
 	if (frame->opcode == KH_WS_CLOSE) {
@@ -163,10 +169,9 @@ static enum taken take_frame(struct kh_exchange *x, struct kh_websocket_way *way
 	}
 	if (way->shut)
 		return TAKEN_ALL; /* nothing follows a close frame */
-	if (data && is_too_large(x, way))
+	if (is_data(frame) && is_too_large(x, way))
 		return TAKEN_TOO_LARGE;
-	if (data)
-		look_at(x, way, frame);
+	look_at(x, way, frame);
 	way->shut = frame->opcode == KH_WS_CLOSE;
 	if ((!is_up(x, way) || next_mask(x->session->loop, key)) &&
 	    kh_ws_put(out, frame, is_up(x, way) ? key : NULL))
