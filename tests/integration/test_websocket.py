@@ -205,6 +205,19 @@ def test_without_tls_in_absolute_form(start, origin, tmp_path):
         plain.stop()
 
 
+def test_by_a_base_url(ours, origin):
+    """A client that takes only a base URL, on the socket itself."""
+    with Wire(ours.socket_path) as wire:
+        wire.host = "keyhole.internal"
+        answer = wire.ask("GET", "/to/api.test/by-base", [
+            ("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Key", KEY),
+            ("Sec-WebSocket-Version", "13"), ("Authorization", "Bearer " + PLACEHOLDER)])  # fmt: skip
+        assert answer.status == 101, answer
+        assert has_real_key(origin.last()) and origin.last().path == "/by-base"
+        wire.send(frame(TEXT, "here", mask=True))
+        assert wire.take(6) == b"\x81\x04here"
+
+
 # --- frames ---------------------------------------------------------------------------------------
 
 
