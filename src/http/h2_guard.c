@@ -28,15 +28,22 @@ static bool take(struct kh_h2_bucket *bucket)
 	return true;
 }
 
+/* Who may have more streams than that may give up all of them at once. */
+static uint32_t most_resets(const struct kh_h2 *h2)
+{
+	return h2->settings.max_streams > KH_LIMIT_H2_RESETS ? h2->settings.max_streams
+							     : KH_LIMIT_H2_RESETS;
+}
+
 void kh_h2_guard_init(struct kh_h2 *h2)
 {
-	h2->resets.tokens = KH_LIMIT_H2_RESETS;
+	h2->resets.tokens = most_resets(h2);
 	h2->idle_frames.tokens = KH_LIMIT_H2_IDLE_FRAMES;
 }
 
 bool kh_h2_guard_reset(struct kh_h2 *h2)
 {
-	refill(&h2->resets, h2->now_ms, KH_LIMIT_H2_RESETS_PER_SECOND, KH_LIMIT_H2_RESETS);
+	refill(&h2->resets, h2->now_ms, KH_LIMIT_H2_RESETS_PER_SECOND, most_resets(h2));
 	return take(&h2->resets);
 }
 

@@ -179,6 +179,19 @@ def test_two_thousand_tunnels_on_one_connection(daemon, standin):
         assert ask(https_in(client, d, "open.test"), "/test/echo").status == 200
 
 
+def test_a_thousand_tunnels_may_be_given_up_at_once(shared):
+    """As when a program with many connections dies: the other tunnels of its machine live on."""
+    with h2_plain(shared) as client:
+        stays = https_in(client, shared, "open.test")
+        tunnels = [StreamWire(client, "open.test:443") for _ in range(1000)]
+        for tunnel in tunnels:
+            tunnel.accept()
+        for tunnel in tunnels:
+            tunnel.close()
+        for _ in range(3):
+            assert ask(stays, "/test/echo").status == 200
+
+
 def test_a_drain_ends_tunnels_and_then_the_connection(daemon):
     d = daemon()
     d.checked = False
