@@ -35,6 +35,7 @@ test|integration tests|python3-pytest python3-h11 python3-websockets|python3-pyt
 test|real servers to talk to|nginx-light/nginx nodejs|nginx nodejs|nginx nodejs|nginx nodejs
 test|more real clients|wget git npm/nodejs|wget git nodejs-npm|wget git npm|wget git npm
 test|clients and servers in Python|python3-httpx python3-aiohttp python3-requests|python3-httpx python3-aiohttp python3-requests|py3-httpx py3-aiohttp py3-requests|python-httpx python-aiohttp python-requests
+test|HTTP/2 by hand, and its tools|python3-h2 nghttp2-client|python3-h2 nghttp2|py3-h2 nghttp2|python-h2 nghttp2
 test|a journal checked by hand|jq|jq|jq|jq
 test|processes and sockets looked at from outside|procps iproute2|procps-ng iproute|procps iproute2|procps-ng iproute2
 test|tests as an ordinary user (setpriv, runuser)|util-linux|util-linux|util-linux util-linux-misc setpriv runuser|util-linux

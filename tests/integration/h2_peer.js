@@ -59,7 +59,7 @@ async function streams() {
     const socket = await open();
     const secure = tls.connect({ socket, servername: "open.test", ca: roots });
     const status = await new Promise((resolve, reject) => {
-      https.get({ host: "open.test", path: "/test/echo", createConnection: () => secure }, (answer) => {
+      https.get({ host: "open.test", path: "/test/echo", headers: { host: "open.test" }, createConnection: () => secure }, (answer) => {
         answer.resume();
         answer.on("end", () => resolve(answer.statusCode));
       }).on("error", reject);

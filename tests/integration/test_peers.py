@@ -439,6 +439,7 @@ def test_git_clones_and_pushes_with_a_credential_that_it_never_sees(through, ins
     git("commit", "-q", "-m", "data", cwd=first)
     git("push", "-q", "origin", "HEAD:main", cwd=first)
     git("clone", "-q", url, "second")
+    assert one.journal(**{"network.protocol.version": "2"}), "git speaks HTTP/2 where it is offered"
     with open(tmp_path / "second" / "data", "rb") as ours, open(tmp_path / "first" / "data", "rb") as theirs:
         assert ours.read() == theirs.read()
     git("clone", "-q", "--depth", "1", "-b", "main", url, "third")
