@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """bench.py - keyhole and its peers on the same work, one table
 
-    tests/bench/bench.py [--quick] [--only NAME,NAME…] [--figures NAME,NAME…] [--json FILE]
+    tests/bench/bench.py [--quick] [--only NAME,NAME…] [--figures NAME,NAME…] [--json FILE] [--add]
 
 The proxy has one core for itself, the load generator and the origin have another. Each figure is taken in
 rounds, one proxy after the other in each, and is the median of its rounds; where they are further apart than a
@@ -408,12 +408,37 @@ def raise_limit():
     say(f"bench: only {soft} descriptors a process: 10,000 tunnels may not fit")
 
 
+def save(path, bench, threads, decided):
+    with open(path, "w", encoding="utf-8") as out:
+        json.dump({"figures": bench.values, "memory": bench.memory, "absent": bench.absent, "threads": threads,
+                   "faults": [[*key, found] for key, found in bench.faults.items()], "policy": decided},
+                  out, indent=1)  # fmt: skip
+
+
+def add(path, bench, threads, decided):
+    """To what was measured now comes what an earlier run left in the file. Return: `threads` and `decided`."""
+    with open(path, encoding="utf-8") as file:
+        before = json.load(file)
+    for figure, by_name in before["figures"].items():
+        for name, values in by_name.items():
+            bench.values.setdefault(figure, {}).setdefault(name, Values(values))
+    for name, found in before["memory"].items():
+        bench.memory.setdefault(name, {int(key) if key.isdigit() else key: value for key, value in found.items()})
+    for name, work, found in before["faults"]:
+        bench.faults.setdefault((name, work), found)
+    for name, why in before["absent"].items():
+        bench.absent.setdefault(name, why)
+    earlier = before["threads"] and [[Values(row) for row in pair] for pair in before["threads"]]
+    return threads or earlier, decided or before["policy"]
+
+
 def main():
     parser = argparse.ArgumentParser(description="keyhole and its peers on the same work")
     parser.add_argument("--quick", action="store_true", default=os.environ.get("BENCH") == "quick")
     parser.add_argument("--only", default="", help="peers, with commas between them")
     parser.add_argument("--figures", default="", help=", ".join([*WORK, "threads", "memory", "policy"]))
     parser.add_argument("--json", default=os.path.join(BUILD, "bench", "results.json"))
+    parser.add_argument("--add", action="store_true", help="to what an earlier run has left in that file: one table")
     options = parser.parse_args()
     names = [name for name in options.only.split(",") if name]
     works = [name for name in options.figures.split(",") if name] or [*WORK, "threads", "memory", "policy"]
@@ -424,15 +449,17 @@ def main():
         bench = Bench(folder, options.quick)
         running, threads = bench.run(names, works)
     decided = policy() if "policy" in works else None
+    if options.add and os.path.exists(options.json):
+        threads, decided = add(options.json, bench, threads, decided)
+        running += [kind.name for kind in peers.PEERS if kind.name not in running and kind.name not in bench.absent
+                    and any(kind.name in by_name for by_name in bench.values.values())]  # fmt: skip
     print("\n".join(table(bench, running)))
-    for line in [*remarks(bench, threads), *verdicts(bench), *(policy_lines(decided) if "policy" in works else [])]:
+    for line in [*remarks(bench, threads), *verdicts(bench), *(policy_lines(decided) if decided or "policy" in works else [])]:
         print(line)
     load = os.getloadavg()
     print(f"{len(os.sched_getaffinity(0))} cores, load {load[0]:.1f}, {time.monotonic() - began:.0f} s, "
           f"{'quick' if options.quick else 'full'}")  # fmt: skip
-    with open(options.json, "w", encoding="utf-8") as out:
-        json.dump({"figures": bench.values, "memory": bench.memory, "absent": bench.absent,
-                   "policy": decided}, out, indent=1)
+    save(options.json, bench, threads, decided)
 
 
 if __name__ == "__main__":
