@@ -15,7 +15,4 @@
 void *kh_block_get(size_t *size);
 void kh_block_give(void *block); /* NULL is fine */
 
-/* OpenSSL's memory as well. Only before anything else of it is called; later it does nothing. */
-void kh_block_serve_openssl(void);
-
 #endif

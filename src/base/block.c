@@ -1,7 +1,7 @@
 /*
  * block.c - a store of blocks, each thread's own
  *
- * Three sizes: what one message head takes, one TLS record, two of them. What was given back last
+ * Two sizes: what one message head takes, and one TLS record. What was given back last
  * is fetched first: it is still in the processor's cache. The store is bounded, and it holds what
  * all connections together use at one time, not what each of them could. Small sizes are left to
  * malloc, which has such a store for them itself.
@@ -12,12 +12,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include <openssl/crypto.h>
-
 #include <keyhole/limits.h>
 
 enum {
-	KINDS = 3,
+	KINDS = 2,
 	SMALL_BYTES = 1024,
 	/* More than this above its kind: another size that happens to be larger. */
 	SLACK_BYTES = 64,
@@ -31,9 +29,8 @@ struct block {
 static const size_t kind_bytes[KINDS] = {
 	5 * 1024,
 	16 * 1024 + 1024,
-	2 * (16 * 1024 + 512),
 };
-static const unsigned kind_most[KINDS] = { 128, 64, 16 };
+static const unsigned kind_most[KINDS] = { 128, 64 };
 
 static _Thread_local struct block *store[KINDS];
 static _Thread_local unsigned stored[KINDS];
@@ -98,33 +95,4 @@ void kh_block_give(void *block)
 {
 	if (!STORING || !block || !put_away(block))
 		free(block);
-}
-
-static void *get_for_openssl(size_t size, const char *file, int line)
-{
-	(void)file;
-	(void)line;
-	return size > 0 ? kh_block_get(&size) : NULL;
-}
-
-static void *resize_for_openssl(void *block, size_t size, const char *file, int line)
-{
-	(void)file;
-	(void)line;
-	if (size > 0)
-		return realloc(block, size);
-	free(block);
-	return NULL;
-}
-
-static void give_for_openssl(void *block, const char *file, int line)
-{
-	(void)file;
-	(void)line;
-	kh_block_give(block);
-}
-
-void kh_block_serve_openssl(void)
-{
-	(void)CRYPTO_set_mem_functions(get_for_openssl, resize_for_openssl, give_for_openssl);
 }

@@ -26,7 +26,6 @@
 
 #include <openssl/ssl.h>
 
-#include <keyhole/block.h>
 #include <keyhole/cleanup.h>
 #include <keyhole/limits.h>
 #include <keyhole/log.h>
@@ -353,7 +352,6 @@ int kh_worker_main(void)
 		return KH_WORKER_EXIT_USAGE;
 	}
 	ignore_signals();
-	kh_block_serve_openssl();
 	(void)OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
 	kh_begin_init(&b, &worker);
 	if (!kh_channel_init(&worker.channel, KH_WORKER_CHANNEL_FD, &err) ||

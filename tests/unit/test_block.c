@@ -22,7 +22,7 @@ static void what_was_given_back_is_fetched_again(void **state)
 		print_message("a sanitizer gets all memory back at once\n");
 		skip();
 	}
-	for (size_t wanted = 1025; wanted < 33000; wanted += 500) {
+	for (size_t wanted = 1025; wanted < 17000; wanted += 500) {
 		size_t first = wanted, again = wanted;
 		void *one = kh_block_get(&first);
 		assert_non_null(one);
