@@ -44,6 +44,9 @@ struct kh_host_pattern {
  * ("*.com") is refused here. */
 bool kh_host_pattern_parse(struct kh_host_pattern *out, struct kh_slice text, struct kh_err *err);
 bool kh_host_pattern_matches(const struct kh_host_pattern *pattern, const struct kh_host *host);
+/* Does everything that `inner` matches match `outer` too? */
+bool kh_host_pattern_covers(const struct kh_host_pattern *outer,
+			    const struct kh_host_pattern *inner);
 
 /* The same without room for the longest name: there may be a million rules. */
 struct kh_rule_host {
@@ -158,6 +161,9 @@ struct kh_tenant_config {
 	char *name;
 	struct kh_where where;
 	struct kh_rules rules;
+	/* Its own ranges, and those of upstream behind them; none: upstream's alone. */
+	struct kh_cidr *allow_addresses;
+	size_t n_allow_addresses;
 };
 
 struct kh_listener_config {
@@ -314,6 +320,9 @@ void kh_config_inspect(const struct kh_config *config, struct kh_diagnostics *di
 void kh_diagnostics_print(const struct kh_diagnostics *d, const struct kh_config *config, int fd);
 /* Index of the password of upstream.proxy among the credentials, -1 when there is none. */
 int kh_config_proxy_password(const struct kh_config *config);
+/* The ranges that this tenant's sandboxes may be connected to although they are special. */
+const struct kh_cidr *kh_config_allowed_addresses(const struct kh_config *config, size_t tenant,
+						  size_t *n);
 /* Index of a tenant by name, -1 when there is none. */
 int kh_config_tenant(const struct kh_config *config, const char *name);
 

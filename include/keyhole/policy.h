@@ -110,6 +110,9 @@ void kh_policy_explain(const struct kh_policy *policy, uint16_t tenant,
 bool kh_policy_knows_host(const struct kh_policy *policy, uint16_t tenant, enum kh_scheme scheme,
 			  const struct kh_host *host, uint16_t port);
 
+/* Warns of rules that never decide, that the site leaves nothing of, or that open any host. */
+void kh_policy_inspect(const struct kh_policy *policy, struct kh_diagnostics *diags);
+
 /* How large the policy is: rules, and bytes on the heap beside the configuration's. */
 struct kh_policy_size {
 	size_t rules;

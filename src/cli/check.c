@@ -111,6 +111,8 @@ static void check_cases(const struct kh_config *config, struct kh_diagnostics *d
 		kh_diagnostics_add(diags, false, (struct kh_where){ 0 }, "%s", err.text);
 	for (size_t i = 0; policy && i < config->n_expectations; i++)
 		check_case(policy, &config->expectations[i], diags);
+	if (policy)
+		kh_policy_inspect(policy, diags);
 	kh_policy_unref(policy);
 }
 

@@ -84,9 +84,9 @@ static void put_address(const struct explain *e, json_t *list, const struct kh_s
 {
 	char text[KH_SOCKADDR_TEXT_BYTES];
 	kh_sockaddr_format(addr, text);
-	const char *refused = pinned ? NULL
-				     : kh_guard_refuses(addr, e->config->allow_addresses,
-							e->config->n_allow_addresses);
+	size_t n;
+	const struct kh_cidr *allow = kh_config_allowed_addresses(e->config, e->tenant, &n);
+	const char *refused = pinned ? NULL : kh_guard_refuses(addr, allow, n);
 	json_t *one = json_pack("{s:s, s:b}", "address", text, "allowed", refused == NULL);
 	if (one && refused)
 		(void)json_object_set_new(one, "class", json_string(refused));

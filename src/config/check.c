@@ -165,8 +165,29 @@ static void check_authority(struct kh_reader *reader, const struct kh_where wher
 		    kh_esc_str(config->ca_key_path), (unsigned)(st.st_mode & 07777));
 }
 
+/* What the site opens is open to those that open more by themselves as well. */
+static void join_addresses(struct kh_reader *reader)
+{
+	struct kh_config *config = reader->config;
+	for (size_t t = 0; t < config->n_tenants; t++) {
+		struct kh_tenant_config *tenant = &config->tenants[t];
+		for (size_t i = 0; tenant->n_allow_addresses > 0 && i < config->n_allow_addresses;
+		     i++) {
+			struct kh_cidr *slot =
+				kh_list_add(&tenant->allow_addresses, &tenant->n_allow_addresses,
+					    sizeof(*slot));
+			if (!slot) {
+				(void)kh_reader_no_memory(reader);
+				return;
+			}
+			*slot = config->allow_addresses[i];
+		}
+	}
+}
+
 void kh_config_check(struct kh_reader *reader)
 {
+	join_addresses(reader);
 	check_authority(reader, reader->authority);
 	check_listeners(reader);
 	kh_config_check_proxy(reader);

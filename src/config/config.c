@@ -110,6 +110,7 @@ void kh_config_free(struct kh_config *config)
 		kh_credential_config_fini(&config->credentials[i]);
 	for (size_t i = 0; i < config->n_tenants; i++) {
 		free(config->tenants[i].name);
+		free(config->tenants[i].allow_addresses);
 		kh_rules_fini(&config->tenants[i].rules);
 	}
 	kh_rules_fini(&config->site);
@@ -131,6 +132,17 @@ void kh_config_free(struct kh_config *config)
 	free(config->tenants);
 	free(config->worker_user);
 	free(config);
+}
+
+const struct kh_cidr *kh_config_allowed_addresses(const struct kh_config *config, size_t tenant,
+						  size_t *n)
+{
+	if (tenant < config->n_tenants && config->tenants[tenant].n_allow_addresses > 0) {
+		*n = config->tenants[tenant].n_allow_addresses;
+		return config->tenants[tenant].allow_addresses;
+	}
+	*n = config->n_allow_addresses;
+	return config->allow_addresses;
 }
 
 int kh_config_tenant(const struct kh_config *config, const char *name)

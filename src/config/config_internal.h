@@ -168,6 +168,8 @@ void kh_read_group(struct kh_reader *, const struct kh_option *, const struct kh
 void kh_read_tenant(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
 void kh_read_pins(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
 void kh_read_ranges(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void kh_read_tenant_ranges(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+			   void *);
 void kh_read_servers(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
 void kh_tenant_by_name(struct kh_reader *, const struct kh_option *, const struct kh_node *,
 		       uint16_t *out);
@@ -217,6 +219,10 @@ void kh_pending_resolve(struct kh_reader *reader, struct kh_rules *extra);
 void kh_pending_fini(struct kh_reader *reader);
 bool kh_rules_append(struct kh_rules *rules, struct kh_rules *more);
 
+/* suffix.c: an error where a wildcard covers what anybody can register. Return: it does not. */
+bool kh_config_check_suffix(struct kh_reader *reader, const struct kh_node *node,
+			    enum kh_host_match match, const char *name);
+
 /* condition.c */
 void kh_conditions_take(struct kh_reader *reader, struct kh_rule *rule,
 			const struct kh_rule_draft *draft);
@@ -237,10 +243,6 @@ struct kh_preset_draft {
  * end of `rules`. `at` is where it was asked for. */
 void kh_preset_splice(struct kh_reader *reader, struct kh_slice name, const struct kh_node *at,
 		      struct kh_rules *rules);
-
-/* pattern.c: does everything that `inner` matches match `outer` too? */
-bool kh_host_pattern_covers(const struct kh_host_pattern *outer,
-			    const struct kh_host_pattern *inner);
 
 /* check.c: what no single option shows. */
 void kh_config_check(struct kh_reader *reader);

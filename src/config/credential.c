@@ -250,6 +250,9 @@ static void add_host(struct kh_reader *reader, const struct kh_option *option,
 					: "");
 		return;
 	}
+	if (pattern.match == KH_MATCH_SUFFIX &&
+	    !kh_config_check_suffix(reader, node, pattern.match, pattern.host.text))
+		return;
 	bool wide = pattern.match == KH_MATCH_RANGE &&
 		    pattern.range.prefix_bits < (pattern.range.family == 4 ? 32 : 128);
 	if (pattern.match == KH_MATCH_ANY || wide) {

@@ -200,6 +200,10 @@ void kh_rule_done(struct kh_reader *reader, void *parent, void *item, const stru
 		return;
 	}
 	*slot = rule;
+	/* A ceiling may be wide, and so may a denial. */
+	if (rule.allow && rules != &reader->config->site && rule.host.match == KH_MATCH_SUFFIX &&
+	    !kh_config_check_suffix(reader, text, rule.host.match, rule.host.name))
+		return;
 	const struct kh_node *carried = draft.credential    ? draft.credential
 					: draft.client_auth ? draft.client_auth
 					: draft.tls	    ? draft.tls

@@ -238,11 +238,9 @@ static const struct kh_node *next_item(struct kh_reader *reader, const struct kh
 	return item;
 }
 
-void kh_read_ranges(struct kh_reader *reader, const struct kh_option *option,
-		    const struct kh_node *node, void *base)
+static void read_ranges(struct kh_reader *reader, const struct kh_option *option,
+			const struct kh_node *node, struct kh_cidr **list, size_t *count)
 {
-	(void)base;
-	struct kh_config *config = reader->config;
 	const struct kh_node *item = NULL;
 	while ((item = next_item(reader, option, node, item))) {
 		struct kh_err err = KH_ERR_INIT;
@@ -256,13 +254,27 @@ void kh_read_ranges(struct kh_reader *reader, const struct kh_option *option,
 				       "%s: this opens every address, those of this host and of "
 				       "the cloud's metadata too",
 				       option->path);
-		struct kh_cidr *slot = kh_list_add(&config->allow_addresses,
-						   &config->n_allow_addresses, sizeof(*slot));
+		struct kh_cidr *slot = kh_list_add(list, count, sizeof(*slot));
 		if (slot)
 			*slot = range;
 		else
 			(void)kh_reader_no_memory(reader);
 	}
+}
+
+void kh_read_ranges(struct kh_reader *reader, const struct kh_option *option,
+		    const struct kh_node *node, void *base)
+{
+	(void)base;
+	struct kh_config *config = reader->config;
+	read_ranges(reader, option, node, &config->allow_addresses, &config->n_allow_addresses);
+}
+
+void kh_read_tenant_ranges(struct kh_reader *reader, const struct kh_option *option,
+			   const struct kh_node *node, void *base)
+{
+	struct kh_tenant_config *tenant = base;
+	read_ranges(reader, option, node, &tenant->allow_addresses, &tenant->n_allow_addresses);
 }
 
 void kh_read_servers(struct kh_reader *reader, const struct kh_option *option,

@@ -24,6 +24,14 @@ static bool put_cidr(struct kh_buf *out, const struct kh_cidr *range)
 	       kh_wire_put_bytes(out, kh_slice_of(range->addr, sizeof(range->addr)));
 }
 
+static bool put_cidrs(struct kh_buf *out, const struct kh_cidr *list, size_t n)
+{
+	bool ok = kh_wire_put_u32(out, (uint32_t)n);
+	for (size_t i = 0; ok && i < n; i++)
+		ok = put_cidr(out, &list[i]);
+	return ok;
+}
+
 static bool put_sockaddr(struct kh_buf *out, const struct kh_sockaddr *addr)
 {
 	return kh_wire_put_bytes(out, kh_slice_of(&addr->any, addr->len));
@@ -85,9 +93,7 @@ static bool put_upstream(struct kh_buf *out, const struct kh_config *config)
 	for (size_t i = 0; ok && i < config->n_pins; i++)
 		ok = kh_wire_put_bytes(out, kh_host_view(&config->pins[i].host)) &&
 		     put_sockaddr(out, &config->pins[i].addr);
-	ok = ok && kh_wire_put_u32(out, (uint32_t)config->n_allow_addresses);
-	for (size_t i = 0; ok && i < config->n_allow_addresses; i++)
-		ok = put_cidr(out, &config->allow_addresses[i]);
+	ok = ok && put_cidrs(out, config->allow_addresses, config->n_allow_addresses);
 	ok = ok && kh_wire_put_u32(out, (uint32_t)config->n_nameservers);
 	for (size_t i = 0; ok && i < config->n_nameservers; i++)
 		ok = put_sockaddr(out, &config->nameservers[i]);
@@ -131,6 +137,8 @@ bool kh_config_encode(const struct kh_config *config, struct kh_buf *out)
 	for (size_t i = 0; ok && i < config->n_tenants; i++)
 		ok = kh_wire_put_str(out, config->tenants[i].name) &&
 		     kh_put_where(out, &config->tenants[i].where) &&
+		     put_cidrs(out, config->tenants[i].allow_addresses,
+			       config->tenants[i].n_allow_addresses) &&
 		     kh_put_rules(out, &config->tenants[i].rules);
 	ok = ok && kh_wire_put_u32(out, (uint32_t)config->n_listeners);
 	for (size_t i = 0; ok && i < config->n_listeners; i++)
@@ -274,6 +282,18 @@ static void read_proxy(struct kh_snapshot_in *in)
 	}
 }
 
+static void read_cidrs(struct kh_snapshot_in *in, struct kh_cidr **list, size_t *count)
+{
+	uint32_t n = kh_wire_count(&in->r, MOST_LISTED);
+	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
+		struct kh_cidr *slot = kh_in_add(in, list, count, sizeof(*slot));
+		if (slot)
+			*slot = cidr(in);
+		if (slot && slot->family == 0)
+			in->r.bad = true;
+	}
+}
+
 static void read_upstream(struct kh_snapshot_in *in)
 {
 	struct kh_config *config = in->config;
@@ -286,15 +306,7 @@ static void read_upstream(struct kh_snapshot_in *in)
 		pin->host = host(in);
 		pin->addr = address(in);
 	}
-	n = kh_wire_count(&in->r, MOST_LISTED);
-	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
-		struct kh_cidr *slot = kh_in_add(in, &config->allow_addresses,
-						 &config->n_allow_addresses, sizeof(*slot));
-		if (slot)
-			*slot = cidr(in);
-		if (slot && slot->family == 0)
-			in->r.bad = true;
-	}
+	read_cidrs(in, &config->allow_addresses, &config->n_allow_addresses);
 	n = kh_wire_count(&in->r, MOST_LISTED);
 	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
 		struct kh_sockaddr *slot =
@@ -316,6 +328,7 @@ static void read_tenants(struct kh_snapshot_in *in)
 			break;
 		tenant->name = kh_in_text(in);
 		tenant->where = kh_in_where(in);
+		read_cidrs(in, &tenant->allow_addresses, &tenant->n_allow_addresses);
 		kh_in_rules(in, &tenant->rules);
 	}
 }

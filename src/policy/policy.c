@@ -92,6 +92,11 @@ const struct kh_config *kh_policy_config(const struct kh_policy *policy)
 	return policy->config;
 }
 
+const struct kh_index *kh_policy_index(const struct kh_policy *policy)
+{
+	return policy->index;
+}
+
 struct kh_policy_size kh_policy_size(const struct kh_policy *policy)
 {
 	struct kh_policy_size size = { policy->config->site.count,
@@ -306,6 +311,14 @@ static bool knows(const struct kh_policy *policy, size_t list, const struct kh_h
 			return false; /* nothing below it is ever asked */
 	}
 	return false;
+}
+
+bool kh_policy_site_knows(const struct kh_policy *policy, enum kh_scheme scheme,
+			  const struct kh_host *host, uint16_t port)
+{
+	struct kh_host_keys found;
+	kh_index_find(policy->index, host, &found);
+	return knows(policy, SITE, &found, scheme, port);
 }
 
 bool kh_policy_knows_host(const struct kh_policy *policy, uint16_t tenant, enum kh_scheme scheme,

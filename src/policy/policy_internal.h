@@ -70,6 +70,10 @@ enum kh_mismatch kh_rule_conditions_miss(const struct kh_rule *rule,
 /* policy.c: both readings of one path lead to one decision. `m` and `other` may be NULL. */
 const struct kh_rule *kh_both_readings(const struct kh_rule *one, const struct kh_rule *other);
 const struct kh_config *kh_policy_config(const struct kh_policy *policy);
+const struct kh_index *kh_policy_index(const struct kh_policy *policy);
+/* Do the site's rules allow anything there? */
+bool kh_policy_site_knows(const struct kh_policy *policy, enum kh_scheme scheme,
+			  const struct kh_host *host, uint16_t port);
 
 /* match.c: as kh_path_matches, and also where only the spelling differs in a way that many servers
  * don't see: escaped reserved characters, repeated slashes, a segment's parameters. For rules that

@@ -32,6 +32,7 @@ enum {
 
 struct kh_up_proxy {
 	struct kh_generation *gen; /* a reference */
+	size_t tenant;		   /* of it; SIZE_MAX: the request's rules are of another */
 	const struct kh_proxy_config *config;
 	int password; /* index into the credentials, -1: none */
 	struct kh_secret *secret;
@@ -125,9 +126,10 @@ static void literal_address(const struct kh_host *host, uint16_t port, struct kh
 static bool judge(const struct kh_up_proxy *proxy, const struct kh_sockaddr *addr,
 		  struct kh_err *err)
 {
-	const struct kh_config *config = proxy->gen->config;
-	const char *class_name =
-		kh_guard_refuses(addr, config->allow_addresses, config->n_allow_addresses);
+	size_t n;
+	const struct kh_cidr *allow =
+		kh_config_allowed_addresses(proxy->gen->config, proxy->tenant, &n);
+	const char *class_name = kh_guard_refuses(addr, allow, n);
 	char text[KH_SOCKADDR_TEXT_BYTES];
 
 	if (!class_name)
@@ -281,6 +283,7 @@ bool kh_up_proxy_begin(struct kh_up *up, struct kh_err *err)
 	if (!proxy)
 		return no_memory(err);
 	proxy->gen = kh_generation_ref(up->loop->gen);
+	proxy->tenant = up->key.generation == proxy->gen->number ? up->key.tenant : SIZE_MAX;
 	proxy->config = &proxy->gen->config->proxy;
 	proxy->password = kh_config_proxy_password(proxy->gen->config);
 	proxy->target = (struct kh_authority){ .host = up->key.host, .port = up->key.port };

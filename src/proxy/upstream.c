@@ -274,15 +274,25 @@ static void on_dialled(int fd, const struct kh_sockaddr *peer, const struct kh_e
 		kh_up_connected(up);
 }
 
+/* A tenant's number is one of its generation's. */
+const struct kh_cidr *kh_up_allowed_addresses(const struct kh_up *up, size_t *n)
+{
+	const struct kh_generation *gen = up->loop->gen;
+	bool same = up->key.generation == gen->number;
+
+	return kh_config_allowed_addresses(gen->config, same ? up->key.tenant : SIZE_MAX, n);
+}
+
 void kh_up_dial(struct kh_up *up, const struct kh_addresses *addresses)
 {
 	const struct kh_config *config = up->loop->gen->config;
 	struct kh_err err = KH_ERR_INIT;
 
 	up->state = KH_UP_DIALING;
-	up->dial =
-		kh_dial_start(up->loop->base, addresses, config->allow_addresses,
-			      config->n_allow_addresses, config->timeouts.connect, on_dialled, up);
+	size_t n_allow;
+	const struct kh_cidr *allow = kh_up_allowed_addresses(up, &n_allow);
+	up->dial = kh_dial_start(up->loop->base, addresses, allow, n_allow,
+				 config->timeouts.connect, on_dialled, up);
 	if (!up->dial) {
 		kh_err_set(&err, KH_ERR_NO_MEMORY, "no memory for a connection");
 		kh_up_failed(up, &err);

@@ -70,6 +70,8 @@ void kh_up_failed(struct kh_up *up, const struct kh_err *err);
  * kh_up_forget_lookup. */
 bool kh_up_look_up(struct kh_up *up, const struct kh_host *host, uint16_t port, kh_lookup_cb *cb);
 void kh_up_forget_lookup(struct kh_up *up);
+/* The special addresses that its tenant may be connected to. */
+const struct kh_cidr *kh_up_allowed_addresses(const struct kh_up *up, size_t *n);
 void kh_up_dial(struct kh_up *up, const struct kh_addresses *addresses);
 /* The bytes of `leg` reach the upstream: TLS where that is due, then the exchange. */
 void kh_up_connected(struct kh_up *up);

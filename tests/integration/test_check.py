@@ -594,3 +594,36 @@ def test_every_example_of_the_documentation_passes(tmp_path, block):
         env = {"KEYHOLE_PRESETS": str(presets)}
     status, _, errors = check(tmp_path, block, env=env)
     assert (status, errors) == (0, "")
+
+
+@pytest.mark.parametrize("host", ["*.co.uk", "*.github.io", "*.s3.amazonaws.com", "*.web.app"])
+def test_a_wildcard_over_a_public_suffix_is_an_error(tmp_path, host):
+    for text in (with_rule(f'{{ allow: "https://{host}" }}'),
+                 with_credential(CREDENTIAL.replace("a.example", f'"{host}", a.example'))):  # fmt: skip
+        status, _, errors = check(tmp_path, text)
+        assert status == 1 and "public suffix" in errors, errors
+    status, _, errors = check(tmp_path, with_rule(f'{{ deny: "https://{host}" }}'))
+    assert status == 0, errors
+    assert check(tmp_path, with_rule(f'{{ allow: "https://*.mine.{host[2:]}" }}'))[0] == 0
+
+
+RULED = "version: 1\nsite: { rules: [ { allow: \"https://**\" } ] }\ntenants:\n  t:\n    rules:\n"
+SHADOWS = [
+    (["allow: \"https://**\"", "deny: \"https://a.example/admin/**\""], [6, 7]),
+    (["allow: \"https://*.a.example\"", "deny: \"https://b.a.example/admin/**\""], [7]),
+    (["deny: \"https://a.example/admin/**\"", "allow: \"GET https://a.example/admin/x\""], [7]),
+    (["allow: \"GET,POST https://a.example/v1/**\"", "allow: \"GET https://a.example/v1/x\""], [7]),
+    (["allow: \"GET https://a.example\"", "allow: \"https://a.example\""], []),
+    (["allow: \"https://a.example/v1/**\"", "allow: \"https://a.example/v2/**\""], []),
+    (["allow: \"https://b.a.example\"", "allow: \"https://*.a.example\""], []),
+    (["allow: \"https://[10.0.0.0/8]\"", "allow: \"https://10.1.1.1\""], [7]),
+    (["allow: \"https://a.example\", query: { v: x }", "allow: \"https://a.example\""], []),
+    (["allow: \"http://a.example\""], [6]),
+]
+
+
+@pytest.mark.parametrize("rules, lines", SHADOWS, ids=range(len(SHADOWS)))
+def test_a_rule_that_never_decides_is_warned_of(tmp_path, rules, lines):
+    status, _, errors = check(tmp_path, RULED + "".join(f"      - {{ {rule} }}\n" for rule in rules))
+    assert status == 0
+    assert [int(n) for n in re.findall(r"k\.yaml:(\d+):\d+: warning: rule ", errors)] == lines, errors

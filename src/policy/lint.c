@@ -1,0 +1,172 @@
+/*
+ * lint.c - rules that are sound and still not what their writer meant
+ *
+ * A rule that an earlier one covers never decides; one that the site's rules leave nothing of never
+ * lets anything out; one for any host is often a preset that nobody looked up.
+ */
+#include <keyhole/escape.h>
+
+#include <string.h>
+
+#include "policy_internal.h"
+
+/* Of the rules in front of one, so many are held against it: what a list of a hundred thousand
+ * rules for one host would cost otherwise. */
+enum { MOST_COMPARED = 1000 };
+
+static bool covers_host(const struct kh_rule_host *outer, const struct kh_rule_host *inner)
+{
+	struct kh_host_pattern a, b;
+	kh_rule_host_expand(outer, &a);
+	kh_rule_host_expand(inner, &b);
+	return kh_host_pattern_covers(&a, &b);
+}
+
+static bool covers_methods(const struct kh_rule *outer, const struct kh_rule *inner)
+{
+	if (outer->n_methods == 0)
+		return true;
+	for (size_t i = 0; i < inner->n_methods; i++) {
+		bool found = false;
+		for (size_t j = 0; j < outer->n_methods && !found; j++)
+			found = strcmp(inner->methods[i], outer->methods[j]) == 0;
+		if (!found)
+			return false;
+	}
+	return inner->n_methods > 0;
+}
+
+/* Two stars at the end cover what begins with what stands before them; any other pattern covers
+ * itself. */
+static bool covers_path(const struct kh_rule *outer, const struct kh_rule *inner)
+{
+	if (!outer->path)
+		return true;
+	if (!inner->path)
+		return strcmp(outer->path, "/**") == 0;
+	if (strcmp(outer->path, inner->path) == 0)
+		return true;
+	struct kh_slice path = kh_slice_str(outer->path);
+	size_t star = kh_slice_find(path, '*', 0);
+	return star + 2 == path.len && path.ptr[star + 1] == '*' &&
+	       strncmp(inner->path, outer->path, star) == 0;
+}
+
+static bool covers(const struct kh_rule *outer, const struct kh_rule *inner)
+{
+	return !outer->more && outer->scheme == inner->scheme && outer->port == inner->port &&
+	       covers_methods(outer, inner) && covers_path(outer, inner) &&
+	       covers_host(&outer->host, &inner->host);
+}
+
+/* A host that the pattern matches, and no pattern that does not cover it, but for exact ones. */
+static void host_below(const struct kh_rule_host *pattern, struct kh_host *out)
+{
+	*out = (struct kh_host){ .kind = KH_HOST_NAME, .len = 1, .text = "?" };
+	if (pattern->match == KH_MATCH_RANGE) {
+		bool six = pattern->range.family == 6;
+		out->kind = six ? KH_HOST_IPV6 : KH_HOST_IPV4;
+		memcpy(out->addr, pattern->range.addr, sizeof(out->addr));
+	} else if (pattern->match == KH_MATCH_EXACT || pattern->match == KH_MATCH_SUFFIX) {
+		struct kh_slice name = kh_slice_str(pattern->name);
+		size_t front = pattern->match == KH_MATCH_SUFFIX && name.len + 2 < KH_HOST_MAX_BYTES
+				       ? 2
+				       : 0;
+		memcpy(out->text, "?.", front);
+		memcpy(out->text + front, name.ptr, name.len);
+		out->len = (uint8_t)(front + name.len);
+		out->text[out->len] = '\0';
+	}
+}
+
+/* The first rule in front of this one that leaves nothing for it. */
+static const struct kh_rule *shadow_of(const struct kh_index *index, size_t list,
+				       const struct kh_rule *rule)
+{
+	struct kh_host host;
+	struct kh_host_keys keys;
+	struct kh_walk walk;
+	host_below(&rule->host, &host);
+	kh_index_find(index, &host, &keys);
+	kh_walk_begin(&walk, index, list, &keys);
+	unsigned compared = 0;
+	for (const struct kh_matcher *m; (m = kh_walk_next(&walk)) && m->rule < rule;)
+		if (++compared > MOST_COMPARED || covers(m->rule, rule))
+			return compared > MOST_COMPARED ? NULL : m->rule;
+	return NULL;
+}
+
+static void warn_of_shadow(const struct kh_rule *above, const struct kh_rule *rule,
+			   struct kh_diagnostics *diags)
+{
+	if (above->allow == rule->allow)
+		kh_diagnostics_add(diags, true, rule->where,
+				   "rule \"%s\" never decides: \"%s\" in line %u %s all that it "
+				   "means",
+				   kh_esc_str(rule->text), kh_esc_str(above->text),
+				   above->where.line, above->allow ? "allows" : "denies");
+	else
+		kh_diagnostics_add(diags, true, rule->where,
+				   "rule \"%s\" never decides: \"%s\" in line %u stands above it, "
+				   "and %s all that it %s (exceptions stand above)",
+				   kh_esc_str(rule->text), kh_esc_str(above->text),
+				   above->where.line, above->allow ? "allows" : "denies",
+				   rule->allow ? "would allow" : "would deny");
+}
+
+static void inspect_list(const struct kh_index *index, size_t list, const struct kh_rules *rules,
+			 struct kh_diagnostics *diags)
+{
+	for (size_t i = 0; i < rules->count; i++) {
+		const struct kh_rule *rule = &rules->list[i];
+		const struct kh_rule *above = shadow_of(index, list, rule);
+		/* Presets overlap, and nobody can change them where they are used. */
+		if (above && !rule->preset)
+			warn_of_shadow(above, rule, diags);
+	}
+}
+
+/* Only of exact hosts can it be said without going through all of their names. */
+static void warn_of_ceiling(const struct kh_policy *policy, const struct kh_rules *rules,
+			    struct kh_diagnostics *diags)
+{
+	for (size_t i = 0; i < rules->count; i++) {
+		const struct kh_rule *rule = &rules->list[i];
+		struct kh_host host;
+		if (!rule->allow || rule->host.match != KH_MATCH_EXACT ||
+		    !kh_host_parse(&host, kh_slice_str(rule->host.name), NULL) ||
+		    kh_policy_site_knows(policy, rule->scheme, &host, rule->port))
+			continue;
+		kh_diagnostics_add(diags, true, rule->where,
+				   "rule \"%s\" lets nothing out: the site's rules allow nothing "
+				   "there",
+				   kh_esc_str(rule->text));
+	}
+}
+
+static void warn_of_any_host(const struct kh_rules *rules, struct kh_diagnostics *diags)
+{
+	for (size_t i = 0; i < rules->count; i++) {
+		const struct kh_rule *rule = &rules->list[i];
+		if (rule->allow && rule->host.match == KH_MATCH_ANY && kh_rule_covers_all(rule))
+			kh_diagnostics_add(diags, true, rule->where,
+					   "rule \"%s\" lets everything out to any host: name the "
+					   "hosts, or use presets (as `use: npm`)",
+					   kh_esc_str(rule->text));
+	}
+}
+
+void kh_policy_inspect(const struct kh_policy *policy, struct kh_diagnostics *diags)
+{
+	const struct kh_config *config = kh_policy_config(policy);
+	const struct kh_index *index = kh_policy_index(policy);
+	inspect_list(index, 0, &config->site, diags);
+	for (size_t i = 0; i < config->n_tenants; i++) {
+		const struct kh_rules *rules = &config->tenants[i].rules;
+		inspect_list(index, i + 1, rules, diags);
+		warn_of_any_host(rules, diags);
+		if (config->site.count > 0)
+			warn_of_ceiling(policy, rules, diags);
+	}
+	kh_diagnostics_sort(diags);
+}
