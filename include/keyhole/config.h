@@ -81,6 +81,7 @@ struct kh_condition {
 struct kh_rule_more {
 	struct kh_condition *conditions;
 	size_t n_conditions;
+	bool observe; /* a denial that only says what it would deny */
 	bool has_max_body;
 	uint64_t max_body; /* bytes; a body that is announced larger does not match */
 };
@@ -157,10 +158,14 @@ struct kh_credential_config {
 	bool of_proxy;
 };
 
+/* observe: what would be denied goes through, and is marked. */
+enum kh_mode { KH_MODE_ENFORCE = 0, KH_MODE_OBSERVE };
+
 struct kh_tenant_config {
 	char *name;
 	struct kh_where where;
 	struct kh_rules rules;
+	enum kh_mode mode;
 	/* Its own ranges, and those of upstream behind them; none: upstream's alone. */
 	struct kh_cidr *allow_addresses;
 	size_t n_allow_addresses;

@@ -43,6 +43,10 @@ struct kh_decision {
 		*rule;	/* that decided; NULL: none matched. Lives as long as the policy */
 	bool at_site;	/* the ceiling decided, not the tenant */
 	bool websocket; /* with `allow`: it may be one; neither rule has websocket: false */
+	/* Of what goes through because it is only observed: what it would be denied for, and by
+	 * which rule (NULL: for want of one). */
+	enum kh_err_code would;
+	const struct kh_rule *would_rule;
 };
 
 /*
@@ -53,6 +57,14 @@ struct kh_decision {
  */
 void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 		      const struct kh_request_view *request, struct kh_decision *out);
+
+/*
+ * The rule under which that goes through which the rules of a tenant in mode observe would deny: it
+ * lets the client's own authentication pass and carries none. NULL: the tenant's rules are
+ * enforced. What the site denies, the address guard and the binding of credentials are never only
+ * observed.
+ */
+const struct kh_rule *kh_policy_observing(const struct kh_policy *policy, uint16_t tenant);
 
 /* What becomes of a tunnel (CONNECT, SOCKS5, TLS straight away). Zero denies. */
 enum kh_tunnel_kind {

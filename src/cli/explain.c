@@ -178,6 +178,14 @@ static json_t *answer(const struct explain *e, const struct kh_question *q)
 	const struct kh_rule *rule = a.decision.rule;
 	(void)json_object_set_new(out, "rule",
 				  rule ? rule_json(e, rule, a.decision.at_site) : json_null());
+	if (a.decision.would != KH_ERR_NONE) {
+		(void)json_object_set_new(out, "would_deny",
+					  json_string(kh_err_reason(a.decision.would)));
+		if (a.decision.would_rule)
+			(void)json_object_set_new(
+				out, "would_deny_rule",
+				rule_json(e, a.decision.would_rule, a.decision.at_site));
+	}
 	if (a.allow && rule && !q->tunnel) {
 		put_credentials(e, out, rule);
 		(void)json_object_set_new(out, "client_auth",
@@ -196,9 +204,10 @@ static const char *str(const json_t *object, const char *key)
 
 static void print_rule(const json_t *rule)
 {
-	printf("%s:%lld: %s \"%s\"", str(rule, "file"),
-	       (long long)json_integer_value(json_object_get(rule, "line")), str(rule, "kind"),
-	       str(rule, "rule"));
+	long long line = json_integer_value(json_object_get(rule, "line"));
+	if (line > 0)
+		printf("%s:%lld: ", str(rule, "file"), line);
+	printf("%s \"%s\"", str(rule, "kind"), str(rule, "rule"));
 }
 
 static void print_looked_at(const json_t *list)
@@ -236,6 +245,14 @@ static void print_text(const json_t *out)
 		print_rule(rule);
 	}
 	printf("\n");
+	if (json_object_get(out, "would_deny")) {
+		printf("only observed; enforced it would be denied: %s", str(out, "would_deny"));
+		if (json_object_get(out, "would_deny_rule")) {
+			printf(", by ");
+			print_rule(json_object_get(out, "would_deny_rule"));
+		}
+		printf("\n");
+	}
 	if (json_object_get(out, "tunnel"))
 		printf("tunnel: %s\n", str(out, "tunnel"));
 	size_t index;

@@ -104,8 +104,14 @@ void kh_question_answer(const struct kh_question *q, const struct kh_policy *pol
 	const struct kh_rule *rule = out->decision.rule;
 	if (out->allow && out->carrier.len > 0 && rule->n_credentials == 0 &&
 	    !rule->client_auth_pass) {
-		out->allow = false;
-		out->reason = KH_ERR_CLIENT_AUTH;
+		const struct kh_rule *instead = kh_policy_observing(policy, tenant);
+		out->allow = instead != NULL;
+		out->reason = instead ? KH_ERR_NONE : KH_ERR_CLIENT_AUTH;
+		if (instead) {
+			out->decision.would = KH_ERR_CLIENT_AUTH;
+			out->decision.would_rule = rule;
+			out->decision.rule = rule = instead;
+		}
 	}
 	if (out->allow && rule->n_credentials > 0 &&
 	    kh_slice_eq_nocase(q->message.method, KH_SLICE("TRACE"))) {

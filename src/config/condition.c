@@ -202,6 +202,28 @@ const struct kh_node *kh_conditions_of(const struct kh_rule_draft *draft)
 				     : draft->max_body;
 }
 
+static void take_mode(struct kh_reader *reader, struct kh_rule *rule, const struct kh_node *node)
+{
+	bool scalar = node->kind == KH_NODE_SCALAR;
+	if (scalar && kh_slice_eq(node->text, KH_SLICE("enforce")))
+		return;
+	if (!scalar || !kh_slice_eq(node->text, KH_SLICE("observe"))) {
+		kh_reader_error(reader, node, "rules[].mode: expected enforce or observe");
+		return;
+	}
+	if (rule->allow) {
+		kh_reader_error(reader, node,
+				"rules[].mode: observe belongs to a rule that denies: one that "
+				"allows denies nothing");
+		return;
+	}
+	struct kh_rule_more *more = kh_rule_more(rule);
+	if (more)
+		more->observe = true;
+	else
+		(void)kh_reader_no_memory(reader);
+}
+
 void kh_conditions_take(struct kh_reader *reader, struct kh_rule *rule,
 			const struct kh_rule_draft *draft)
 {
@@ -213,4 +235,6 @@ void kh_conditions_take(struct kh_reader *reader, struct kh_rule *rule,
 		add_condition(reader, &type_key, rule, NULL, draft->content_type);
 	if (draft->max_body)
 		take_max_body(reader, rule, draft->max_body);
+	if (draft->mode)
+		take_mode(reader, rule, draft->mode);
 }

@@ -38,6 +38,7 @@ struct kh_rule_draft {
 	const struct kh_node *headers;
 	const struct kh_node *content_type;
 	const struct kh_node *max_body;
+	const struct kh_node *mode;
 };
 
 /* What one reading carries along. Errors are collected; nothing stops at the first. */

@@ -9,6 +9,7 @@
 #include <keyhole/limits.h>
 
 static const char *const durabilities[] = { "written", "synced", NULL };
+static const char *const modes[] = { "enforce", "observe", NULL };
 static const char *const log_levels[] = { "error", "warn", "info", "debug", NULL };
 
 enum { SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE, WEEK = 7 * 24 * HOUR };
@@ -276,6 +277,11 @@ const struct kh_option kh_options[] = {
 	  .flags = KH_IN_FILE | KH_IN_PRESET,
 	  IN(kh_rule_draft, max_body),
 	  .doc = "the largest content, as 1MiB" },
+	{ .path = "rules[].mode",
+	  .type = KH_OPTION_NODE,
+	  .flags = KH_IN_FILE | KH_IN_PRESET,
+	  IN(kh_rule_draft, mode),
+	  .doc = "enforce (the default); observe: what the rule would deny is marked and goes on" },
 
 	{ .path = "site",
 	  .type = KH_OPTION_SECTION,
@@ -297,6 +303,13 @@ const struct kh_option kh_options[] = {
 	  .items = "tenants.*",
 	  .add = kh_tenant_add,
 	  .doc = "who may reach what, by name" },
+	{ .path = "tenants.*.mode",
+	  .type = KH_OPTION_CHOICE,
+	  .flags = KH_IN_FILE,
+	  IN(kh_tenant_config, mode),
+	  .choices = modes,
+	  .fallback = "enforce",
+	  .doc = "enforce; observe: what its rules would deny goes through, and is marked" },
 	{ .path = "tenants.*.allow_addresses",
 	  .type = KH_OPTION_CUSTOM,
 	  .flags = KH_IN_FILE,

@@ -228,7 +228,7 @@ bool kh_rule_covers_all(const struct kh_rule *rule)
 {
 	const struct kh_rule_more *more = rule->more;
 	return rule->n_methods == 0 && (!rule->path || strcmp(rule->path, "/**") == 0) &&
-	       (!more || (more->n_conditions == 0 && !more->has_max_body));
+	       (!more || (more->n_conditions == 0 && !more->has_max_body && !more->observe));
 }
 
 void kh_rule_fini(struct kh_rule *rule)

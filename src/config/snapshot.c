@@ -137,6 +137,7 @@ bool kh_config_encode(const struct kh_config *config, struct kh_buf *out)
 	for (size_t i = 0; ok && i < config->n_tenants; i++)
 		ok = kh_wire_put_str(out, config->tenants[i].name) &&
 		     kh_put_where(out, &config->tenants[i].where) &&
+		     kh_wire_put_u8(out, config->tenants[i].mode == KH_MODE_OBSERVE) &&
 		     put_cidrs(out, config->tenants[i].allow_addresses,
 			       config->tenants[i].n_allow_addresses) &&
 		     kh_put_rules(out, &config->tenants[i].rules);
@@ -328,6 +329,7 @@ static void read_tenants(struct kh_snapshot_in *in)
 			break;
 		tenant->name = kh_in_text(in);
 		tenant->where = kh_in_where(in);
+		tenant->mode = kh_in_flag(in) ? KH_MODE_OBSERVE : KH_MODE_ENFORCE;
 		read_cidrs(in, &tenant->allow_addresses, &tenant->n_allow_addresses);
 		kh_in_rules(in, &tenant->rules);
 	}

@@ -22,7 +22,8 @@ static bool put_more(struct kh_buf *out, const struct kh_rule_more *more)
 	bool ok = kh_wire_put_u8(out, more != NULL);
 	if (!ok || !more)
 		return ok;
-	ok = kh_wire_put_u8(out, more->has_max_body) && kh_wire_put_u64(out, more->max_body) &&
+	ok = kh_wire_put_u8(out, more->observe) && kh_wire_put_u8(out, more->has_max_body) &&
+	     kh_wire_put_u64(out, more->max_body) &&
 	     kh_wire_put_u32(out, (uint32_t)more->n_conditions);
 	for (size_t i = 0; ok && i < more->n_conditions; i++) {
 		const struct kh_condition *condition = &more->conditions[i];
@@ -133,6 +134,7 @@ static void read_more(struct kh_snapshot_in *in, struct kh_rule *rule)
 		in->r.bad = true;
 		return;
 	}
+	more->observe = kh_in_flag(in);
 	more->has_max_body = kh_in_flag(in);
 	more->max_body = kh_wire_u64(&in->r);
 	uint32_t n = kh_wire_count(&in->r, KH_LIMIT_CONDITIONS);
@@ -142,7 +144,7 @@ static void read_more(struct kh_snapshot_in *in, struct kh_rule *rule)
 		if (condition)
 			read_condition(in, condition);
 	}
-	if (more->has_max_body && !rule->allow)
+	if ((more->has_max_body && !rule->allow) || (more->observe && rule->allow))
 		in->r.bad = true;
 }
 

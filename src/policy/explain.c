@@ -70,12 +70,13 @@ static enum kh_mismatch look_at(const struct kh_rule *rule, const struct kh_requ
 
 struct look {
 	const struct kh_request_view *request;
+	const struct kh_rule *noted; /* the first denial that was only observed */
 	void (*show)(void *arg, const struct kh_looked_at *rule);
 	void *arg;
 	bool at_site;
 };
 
-static const struct kh_rule *read_list(const struct look *look, const struct kh_rules *rules,
+static const struct kh_rule *read_list(struct look *look, const struct kh_rules *rules,
 				       struct kh_slice path, bool slashed)
 {
 	for (size_t i = 0; i < rules->count; i++) {
@@ -85,13 +86,16 @@ static const struct kh_rule *read_list(const struct look *look, const struct kh_
 					   .why = look_at(&rules->list[i], look->request, path) };
 		if (look->show)
 			look->show(look->arg, &at);
-		if (at.why == KH_MATCHES)
+		if (at.why != KH_MATCHES)
+			continue;
+		if (!at.rule->more || !at.rule->more->observe)
 			return at.rule;
+		look->noted = look->noted ? look->noted : at.rule;
 	}
 	return NULL;
 }
 
-static bool ask(const struct look *look, const struct kh_rules *rules, struct kh_decision *out)
+static bool ask(struct look *look, const struct kh_rules *rules, struct kh_decision *out)
 {
 	const struct kh_request_view *request = look->request;
 	out->rule = read_list(look, rules, request->path, false);
@@ -117,9 +121,8 @@ void kh_policy_explain(const struct kh_policy *policy, uint16_t tenant,
 		out->at_site = true;
 		return;
 	}
+	bool websocket = !out->rule || !out->rule->no_websocket;
 	look.at_site = false;
-	if (!ask(&look, &config->tenants[tenant].rules, out))
-		return;
-	out->reason = out->rule->passthrough ? KH_ERR_TUNNEL_ONLY : KH_ERR_NONE;
-	out->allow = !out->rule->passthrough;
+	(void)ask(&look, &config->tenants[tenant].rules, out);
+	kh_decision_finish(policy, tenant, look.noted, websocket, out);
 }

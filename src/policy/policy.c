@@ -13,8 +13,12 @@
 
 #include "policy_internal.h"
 
+static const char observed[] = "mode: observe";
+
 struct kh_policy {
 	atomic_uint refs;
+	char observing_text[sizeof(observed)];
+	struct kh_rule observing; /* what observing tenants' requests go by that nothing allows */
 	const struct kh_config *config;
 	struct kh_index *index;
 };
@@ -58,6 +62,10 @@ struct kh_policy *kh_policy_compile(const struct kh_config *config, struct kh_er
 		calloc(config->n_tenants + 1, sizeof(const struct kh_rules *));
 	if (policy && lists) {
 		atomic_init(&policy->refs, 1);
+		policy->observing = (struct kh_rule){ .allow = true,
+						      .client_auth_pass = true,
+						      .text = policy->observing_text };
+		memcpy(policy->observing_text, observed, sizeof(observed));
 		policy->config = config;
 		lists[SITE] = &config->site;
 		for (size_t i = 0; i < config->n_tenants; i++)
@@ -119,6 +127,7 @@ struct question {
 	const struct kh_policy *policy;
 	const struct kh_request_view *request;
 	uint32_t method;
+	const struct kh_rule *noted; /* the first denial that was only observed */
 	struct kh_host_keys host;
 };
 
@@ -147,8 +156,7 @@ static bool covers_path(const struct question *q, const struct kh_matcher *m, st
 }
 
 /* Return: NULL when nothing matches. */
-static const struct kh_matcher *first_match(const struct question *q, size_t list,
-					    struct kh_slice path)
+static const struct kh_matcher *first_match(struct question *q, size_t list, struct kh_slice path)
 {
 	const struct kh_request_view *request = q->request;
 	struct kh_walk walk;
@@ -160,9 +168,12 @@ static const struct kh_matcher *first_match(const struct question *q, size_t lis
 		/* Among the uncommon methods the bit does not tell. */
 		if (q->method == KH_METHOD_OTHER && !covers_method(m->rule, request->method))
 			continue;
-		if (!(m->flags & KH_ASKS_MORE) ||
-		    kh_rule_conditions_miss(m->rule, request) == KH_MATCHES)
+		if ((m->flags & KH_ASKS_MORE) &&
+		    kh_rule_conditions_miss(m->rule, request) != KH_MATCHES)
+			continue;
+		if (!(m->flags & KH_OBSERVES))
 			return m;
+		q->noted = q->noted ? q->noted : m->rule;
 	}
 	return NULL;
 }
@@ -185,7 +196,7 @@ const struct kh_rule *kh_both_readings(const struct kh_rule *one, const struct k
 }
 
 /* One list. Return: it allows, by out->rule. */
-static bool ask(const struct question *q, size_t list, struct kh_decision *out)
+static bool ask(struct question *q, size_t list, struct kh_decision *out)
 {
 	const struct kh_matcher *m = first_match(q, list, q->request->path);
 	bool allows = m && (m->flags & KH_ALLOWS);
@@ -200,6 +211,37 @@ static bool ask(const struct question *q, size_t list, struct kh_decision *out)
 	return allows;
 }
 
+const struct kh_rule *kh_policy_observing(const struct kh_policy *policy, uint16_t tenant)
+{
+	const struct kh_config *config = policy->config;
+	bool observes =
+		tenant < config->n_tenants && config->tenants[tenant].mode == KH_MODE_OBSERVE;
+	return observes ? &policy->observing : NULL;
+}
+
+void kh_decision_finish(const struct kh_policy *policy, uint16_t tenant,
+			const struct kh_rule *noted, bool site_websocket, struct kh_decision *out)
+{
+	const struct kh_rule *instead = kh_policy_observing(policy, tenant);
+	if (out->rule && out->rule->allow) {
+		if (out->rule->passthrough) {
+			out->reason = KH_ERR_TUNNEL_ONLY;
+			return;
+		}
+		out->would = noted ? KH_ERR_DENIED_BY_RULE : KH_ERR_NONE;
+		out->would_rule = noted;
+	} else if (instead) {
+		out->would = out->reason;
+		out->would_rule = out->rule;
+		out->rule = instead;
+	} else {
+		return;
+	}
+	out->reason = KH_ERR_NONE;
+	out->allow = true;
+	out->websocket = site_websocket && !out->rule->no_websocket;
+}
+
 void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 		      const struct kh_request_view *request, struct kh_decision *out)
 {
@@ -212,6 +254,7 @@ void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 	q.policy = policy;
 	q.request = request;
 	q.method = kh_method_bit(request->method);
+	q.noted = NULL;
 	kh_index_find(policy->index, request->host, &q.host);
 	kh_index_prefetch(policy->index, list_of(tenant), &q.host);
 	if (config->site.count > 0 && !ask(&q, SITE, out)) {
@@ -219,15 +262,8 @@ void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 		return;
 	}
 	bool websocket = !out->rule || !out->rule->no_websocket;
-	if (!ask(&q, list_of(tenant), out))
-		return;
-	if (out->rule->passthrough) {
-		out->reason = KH_ERR_TUNNEL_ONLY;
-		return;
-	}
-	out->reason = KH_ERR_NONE;
-	out->allow = true;
-	out->websocket = websocket && !out->rule->no_websocket;
+	(void)ask(&q, list_of(tenant), out);
+	kh_decision_finish(policy, tenant, q.noted, websocket, out);
 }
 
 /* The first rule of that scheme at this authority. */
@@ -258,6 +294,8 @@ static enum kh_tunnel_kind ask_tunnel(const struct kh_policy *policy, uint16_t t
 		*decided = rule;
 		if (rule->scheme != KH_SCHEME_TCP)
 			return rule->passthrough ? KH_TUNNEL_PASS : KH_TUNNEL_READ;
+		if (m->flags & KH_OBSERVES)
+			continue;
 		if (rule->allow && !denied)
 			return KH_TUNNEL_RAW;
 		denied = denied ? denied : rule;
@@ -277,6 +315,9 @@ enum kh_tunnel_kind kh_policy_tunnel(const struct kh_policy *policy, uint16_t te
 	struct kh_host_keys found;
 	kh_index_find(policy->index, host, &found);
 	enum kh_tunnel_kind kind = ask_tunnel(policy, tenant, &found, port, &out->rule);
+	/* What is inside is read, and then only observed. */
+	if (kind == KH_TUNNEL_DENIED && kh_policy_observing(policy, tenant))
+		return KH_TUNNEL_READ;
 	if (kind == KH_TUNNEL_DENIED)
 		out->reason = KH_ERR_DENIED_BY_RULE;
 	if (kind == KH_TUNNEL_DENIED || kind == KH_TUNNEL_READ)
@@ -331,6 +372,8 @@ bool kh_policy_knows_host(const struct kh_policy *policy, uint16_t tenant, enum 
 	kh_index_find(policy->index, host, &found);
 	if (config->site.count > 0 && !knows(policy, SITE, &found, scheme, port))
 		return false;
+	if (kh_policy_observing(policy, tenant))
+		return true;
 	return knows(policy, list_of(tenant), &found, scheme, port);
 }
 

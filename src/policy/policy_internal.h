@@ -24,6 +24,7 @@ enum {
 	KH_ON_PATH = 2,	   /* it looks at the path */
 	KH_PLAIN_PATH = 4, /* whose pattern has one spelling only */
 	KH_ASKS_MORE = 8,  /* conditions beside the text */
+	KH_OBSERVES = 16,  /* a denial that is only noted */
 };
 
 /* index.c: which rules of a list can concern a host, in the order of the list. */
@@ -69,6 +70,10 @@ enum kh_mismatch kh_rule_conditions_miss(const struct kh_rule *rule,
 
 /* policy.c: both readings of one path lead to one decision. `m` and `other` may be NULL. */
 const struct kh_rule *kh_both_readings(const struct kh_rule *one, const struct kh_rule *other);
+/* What is left to say when a tenant's list has been asked; `noted` is the first denial that was
+ * only observed. */
+void kh_decision_finish(const struct kh_policy *policy, uint16_t tenant,
+			const struct kh_rule *noted, bool site_websocket, struct kh_decision *out);
 const struct kh_config *kh_policy_config(const struct kh_policy *policy);
 const struct kh_index *kh_policy_index(const struct kh_policy *policy);
 /* Do the site's rules allow anything there? */

@@ -30,6 +30,10 @@ void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out
 		.credential = x->credential ? x->credential->name : NULL,
 		.stripped = x->stripped[0] ? x->stripped : NULL,
 	};
+	if (x->decision.would != KH_ERR_NONE) {
+		out->would_deny = kh_err_reason(x->decision.would);
+		out->would_rule = x->decision.would_rule ? x->decision.would_rule->text : NULL;
+	}
 	if (rule) {
 		out->rule_where = rule->where;
 		out->rule_file = rule->preset ? rule->preset

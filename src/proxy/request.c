@@ -122,6 +122,12 @@ static bool settle_carriers(struct kh_exchange *x, struct kh_err *err)
 
 	if (found.len == 0 || (!x->credential && x->decision.rule->client_auth_pass))
 		return true;
+	if (!x->credential && kh_policy_observing(x->gen->policy, x->tenant)) {
+		x->decision.would = KH_ERR_CLIENT_AUTH;
+		x->decision.would_rule = x->decision.rule;
+		x->decision.rule = kh_policy_observing(x->gen->policy, x->tenant);
+		return true;
+	}
 	if (!x->credential)
 		return kh_err_set(err, KH_ERR_CLIENT_AUTH,
 				  "%s carries authentication, and the rule '%s' neither sets a "

@@ -629,9 +629,63 @@ static void a_long_path_against_many_stars_is_quick(void **state)
 	free(path);
 }
 
+static void what_is_only_observed_goes_through_and_is_marked(void **state)
+{
+	(void)state;
+	struct fixture f = policy_of(
+		"version: 1\n"
+		"site:\n"
+		"  rules:\n"
+		"    - { deny: \"https://no.example\" }\n"
+		"    - { deny: \"https://soon.example\", mode: observe }\n"
+		"    - { allow: \"https://**\" }\n"
+		"tenants:\n"
+		"  trial: { mode: observe, rules: [ { deny: \"https://bad.example\" },"
+		" { allow: \"GET https://good.example\" },"
+		" { allow: \"https://pin.example\", tls: passthrough } ] }\n"
+		"  firm: { rules: [ { deny: \"https://good.example/x\", mode: observe },"
+		" { allow: \"https://good.example\" }, { allow: \"https://soon.example\" } ] }\n");
+	static const struct {
+		uint16_t tenant;
+		const char *method, *url;
+		bool allow;
+		enum kh_err_code would;
+	} cases[] = {
+		{ 0, "GET", "https://good.example/", true, KH_ERR_NONE },
+		{ 0, "PUT", "https://good.example/", true, KH_ERR_NO_RULE },
+		{ 0, "GET", "https://other.example/", true, KH_ERR_NO_RULE },
+		{ 0, "GET", "https://bad.example/", true, KH_ERR_DENIED_BY_RULE },
+		{ 0, "GET", "https://no.example/", false, KH_ERR_NONE },
+		{ 0, "GET", "http://good.example/", false, KH_ERR_NONE },
+		{ 0, "GET", "https://pin.example/", false, KH_ERR_NONE },
+		{ 1, "GET", "https://good.example/", true, KH_ERR_NONE },
+		{ 1, "GET", "https://good.example/x", true, KH_ERR_DENIED_BY_RULE },
+		{ 1, "GET", "https://soon.example/x", true, KH_ERR_DENIED_BY_RULE },
+		{ 1, "GET", "https://other.example/", false, KH_ERR_NONE },
+		{ 2, "GET", "https://good.example/", false, KH_ERR_NONE },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct kh_decision d = ask(&f, cases[i].tenant, cases[i].method, cases[i].url);
+		if (d.allow != cases[i].allow || d.would != cases[i].would)
+			fail_msg("%u: %s %s", cases[i].tenant, cases[i].method, cases[i].url);
+		/* Nothing goes in where nothing but the mode lets it through. */
+		if (d.would != KH_ERR_NONE && cases[i].tenant == 0)
+			assert_true(d.rule == kh_policy_observing(f.policy, 0) &&
+				    d.rule->n_credentials == 0);
+	}
+	assert_null(kh_policy_observing(f.policy, 1));
+	assert_null(kh_policy_observing(f.policy, 2));
+	struct kh_host host;
+	assert_true(kh_host_parse(&host, KH_SLICE("other.example"), NULL));
+	assert_true(kh_policy_knows_host(f.policy, 0, KH_SCHEME_HTTPS, &host, 443));
+	assert_false(kh_policy_knows_host(f.policy, 1, KH_SCHEME_HTTPS, &host, 443));
+	fini(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_only_observed_goes_through_and_is_marked),
 		cmocka_unit_test(nothing_is_allowed_without_a_rule),
 		cmocka_unit_test(the_first_match_decides),
 		cmocka_unit_test(scheme_host_and_port_must_all_be_those_of_the_rule),

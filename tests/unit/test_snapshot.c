@@ -341,9 +341,49 @@ static void a_snapshot_that_does_not_fit_is_an_error(void **state)
 	kh_config_free(config);
 }
 
+static void test_a_tenant_opens_addresses_for_itself_alone(void **state)
+{
+	(void)state;
+	struct kh_diagnostics diags = { 0 };
+	struct kh_config *config = kh_config_parse(
+		"test",
+		KH_SLICE("version: 1\n"
+			 "upstream: { allow_addresses: [ 10.0.0.0/8 ] }\n"
+			 "tenants:\n"
+			 "  a: { mode: observe, allow_addresses: [ 127.0.0.1, \"fd00::/8\" ], "
+			 "rules: [] }\n"
+			 "  b: { rules: [ { deny: \"https://h.example\", mode: observe } ] }\n"),
+		NULL, NULL, &diags);
+	assert_non_null(config);
+	kh_diagnostics_fini(&diags);
+	struct kh_buf bytes;
+	kh_buf_init(&bytes, 65536);
+	assert_true(kh_config_encode(config, &bytes));
+	struct kh_config *back = kh_config_decode(kh_buf_view(&bytes), NULL);
+	assert_non_null(back);
+	size_t n;
+	const struct kh_cidr *list = kh_config_allowed_addresses(back, 0, &n);
+	assert_int_equal(n, 3); /* its own, and behind them upstream's */
+	assert_int_equal(list[0].addr[0], 127);
+	assert_int_equal(list[1].family, 6);
+	assert_int_equal(list[2].addr[0], 10);
+	list = kh_config_allowed_addresses(back, 1, &n);
+	assert_int_equal(n, 1);
+	assert_int_equal(list[0].addr[0], 10);
+	list = kh_config_allowed_addresses(back, SIZE_MAX, &n);
+	assert_int_equal(n, 1);
+	assert_int_equal(back->tenants[0].mode, KH_MODE_OBSERVE);
+	assert_int_equal(back->tenants[1].mode, KH_MODE_ENFORCE);
+	assert_true(back->tenants[1].rules.list[0].more->observe);
+	kh_config_free(back);
+	kh_config_free(config);
+	kh_buf_fini(&bytes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_tenant_opens_addresses_for_itself_alone),
 		cmocka_unit_test(what_the_worker_needs_comes_through),
 		cmocka_unit_test(
 			no_source_of_a_secret_and_no_path_but_a_sockets_goes_to_the_worker),
