@@ -5,6 +5,7 @@ Beside the API of deploy/demo/standin.py, under /test/…, without a key:
 
   echo                    what came in, as JSON (the real key replaced by "sha256:<fingerprint>")
   bytes?n=&chunked=1      n bytes of a known pattern
+  whole?n=                n bytes, written together with their head
   sse?n=&ms=              n events, `ms` apart, each with the clock at which it was sent
   cut?how=&chunked=1&ms=  half of an answer; `ms` later fin (TLS cut off), notify (a clean end) or rst
   malformed?kind=         an answer that is no HTTP, see MALFORMED
@@ -125,6 +126,11 @@ class Upstream(standin.Standin):
             connection.chunk(piece) if chunked else connection.send(piece)
         if chunked:
             connection.last_chunk()
+
+    def test_whole(self, connection, request):
+        self.take(connection, request)
+        content = PATTERN[: int(request.argument("n"))]
+        connection.send(OK + b"Content-Length: %d\r\n\r\n" % len(content) + content)
 
     def test_sse(self, connection, request):
         self.take(connection, request)
