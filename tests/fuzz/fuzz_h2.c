@@ -18,6 +18,7 @@ struct run {
 	uint32_t in_body;
 	bool server;
 	bool pauses;
+	bool goodbye;
 	struct kh_h2_stream *owned[1024];
 	size_t n_owned;
 };
@@ -92,6 +93,7 @@ static void on_event(const struct kh_h2_event *event, void *arg)
 		return;
 	}
 	r->in_body = 0;
+	r->goodbye |= event->kind == KH_H2_GOAWAY;
 	kh_buf_printf(&r->log, "\n%d %u %d\n", (int)event->kind, id,
 		      event->err ? (int)event->err->code : 0);
 	if (event->kind == KH_H2_HEAD) {
@@ -187,7 +189,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	run(&whole, kh_slice_of(data + 1, size - 1), data[0], 0);
 	run(&cut, kh_slice_of(data + 1, size - 1), data[0], 3);
-	CHECK(kh_slice_eq(kh_buf_view(&whole.log), kh_buf_view(&cut.log)));
+	/* Behind a goodbye nghttp2 may or may not look at what else there is. */
+	if (!whole.goodbye)
+		CHECK(kh_slice_eq(kh_buf_view(&whole.log), kh_buf_view(&cut.log)));
 	kh_buf_fini(&whole.log);
 	kh_buf_fini(&cut.log);
 	return 0;
