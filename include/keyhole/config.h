@@ -237,6 +237,7 @@ struct kh_config {
 
 	char *upstream_ca_file;	    /* beside the system's roots, or NULL */
 	bool upstream_system_roots; /* true unless switched off */
+	bool upstream_http2;	    /* offered to upstreams; true unless switched off */
 	struct kh_pin *pins;	    /* upstream.resolve */
 	size_t n_pins;
 	struct kh_cidr *allow_addresses;

@@ -100,7 +100,9 @@ const struct kh_err *kh_h2_error(const struct kh_h2 *h2);
 
 /* Streams that the codec knows and that are not closed. */
 size_t kh_h2_streams(const struct kh_h2 *h2);
-/* Client: requests that may be begun now; 0 after GOAWAY. */
+/* Has the peer said what it allows? */
+bool kh_h2_has_settings(const struct kh_h2 *h2);
+/* Client: requests that may be begun now; one before the peer's settings, 0 after GOAWAY. */
 size_t kh_h2_capacity(const struct kh_h2 *h2);
 /* Client: the server offers Extended CONNECT (known after KH_H2_SETTINGS). */
 bool kh_h2_has_extended_connect(const struct kh_h2 *h2);

@@ -141,6 +141,9 @@ const char *kh_stream_sni_mismatch(const struct kh_stream *stream);
 bool kh_stream_connect_tls(struct kh_stream *stream, SSL_CTX *ctx, const struct kh_host *host,
 			   struct kh_sessions *sessions, const char *session_key,
 			   uint32_t timeout_ms);
+/* Right behind it: h2 is offered, and http/1.1 behind that; else http/1.1 alone (ALPN). What was
+ * not offered and is chosen all the same fails. */
+void kh_stream_offer_h2(struct kh_stream *stream);
 /* Was HTTP/2 agreed upon (ALPN)? */
 bool kh_stream_is_h2(const struct kh_stream *stream);
 /* "TLSv1.3"; NULL on a plain stream. */

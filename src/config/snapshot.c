@@ -89,6 +89,7 @@ static bool put_proxy(struct kh_buf *out, const struct kh_proxy_config *proxy)
 static bool put_upstream(struct kh_buf *out, const struct kh_config *config)
 {
 	bool ok = kh_wire_put_u8(out, config->upstream_system_roots) &&
+		  kh_wire_put_u8(out, config->upstream_http2) &&
 		  kh_wire_put_u32(out, (uint32_t)config->n_pins);
 	for (size_t i = 0; ok && i < config->n_pins; i++)
 		ok = kh_wire_put_bytes(out, kh_host_view(&config->pins[i].host)) &&
@@ -299,6 +300,7 @@ static void read_upstream(struct kh_snapshot_in *in)
 {
 	struct kh_config *config = in->config;
 	config->upstream_system_roots = kh_in_flag(in);
+	config->upstream_http2 = kh_in_flag(in);
 	uint32_t n = kh_wire_count(&in->r, MOST_LISTED);
 	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
 		struct kh_pin *pin = kh_in_add(in, &config->pins, &config->n_pins, sizeof(*pin));

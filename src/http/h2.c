@@ -135,6 +135,9 @@ void kh_h2_fail(struct kh_h2 *h2, uint32_t code, enum kh_err_code reason, const 
 
 	if (h2->failed)
 		return;
+	/* Who misbehaves is the upstream then, and no limit of the sandbox's. */
+	if (h2->settings.role == KH_H2_CLIENT && reason == KH_ERR_LIMIT)
+		reason = KH_ERR_RESPONSE_MALFORMED;
 	h2->failed = true;
 	kh_err_set(&h2->err, reason, "HTTP/2: %s", what);
 	(void)nghttp2_session_terminate_session(h2->session, code);
@@ -228,9 +231,17 @@ size_t kh_h2_capacity(const struct kh_h2 *h2)
 	if (h2->failed || h2->told_goaway || h2->said_notice ||
 	    nghttp2_session_check_request_allowed(h2->session) == 0)
 		return 0;
-	if (most > KH_LIMIT_H2_STREAMS)
+	/* One goes ahead of what the peer allows; it would allow none only to be odd. */
+	if (!h2->got_settings)
+		most = 1;
+	else if (most > KH_LIMIT_H2_STREAMS)
 		most = KH_LIMIT_H2_STREAMS;
 	return h2->n_streams < most ? most - h2->n_streams : 0;
+}
+
+bool kh_h2_has_settings(const struct kh_h2 *h2)
+{
+	return h2->got_settings;
 }
 
 bool kh_h2_has_extended_connect(const struct kh_h2 *h2)

@@ -93,7 +93,8 @@ struct kh_h2 {
 	uint64_t now_ms;
 	struct kh_buf *drain; /* while kh_h2_drain runs */
 	bool drain_failed;
-	bool greeted;	  /* the first bytes have gone */
+	bool greeted; /* the first bytes have gone */
+	bool got_settings;
 	bool told_goaway; /* the peer has said it */
 	bool said_notice; /* we have */
 	bool failed;

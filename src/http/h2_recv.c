@@ -191,6 +191,7 @@ static void on_settings(struct kh_h2 *h2, const nghttp2_frame *frame)
 
 	if (frame->hd.flags & NGHTTP2_FLAG_ACK)
 		return;
+	h2->got_settings = true;
 	h2->peer_connect = nghttp2_session_get_remote_settings(
 				   h2->session, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL) == 1;
 	kh_h2_tell(h2, NULL, &event);

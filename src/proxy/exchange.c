@@ -280,6 +280,11 @@ bool kh_exchange_may_retry(const struct kh_exchange *x)
 	return false;
 }
 
+bool kh_exchange_may_repeat(const struct kh_exchange *x)
+{
+	return !x->retried && !x->body_sent && !x->response_begun;
+}
+
 void kh_exchange_retry(struct kh_exchange *x)
 {
 	x->retried = true;

@@ -179,6 +179,8 @@ void kh_exchange_up_failed(struct kh_exchange *x, const struct kh_err *err);
 void kh_exchange_fail(struct kh_exchange *x, const struct kh_err *err);
 /* RFC 9110 §9.2.2, and only while nothing of the request's content has gone. */
 bool kh_exchange_may_retry(const struct kh_exchange *x);
+/* RFC 9113 §8.7: what the upstream has not looked at, whatever the method. */
+bool kh_exchange_may_repeat(const struct kh_exchange *x);
 /* On a new connection. */
 void kh_exchange_retry(struct kh_exchange *x);
 

@@ -119,9 +119,10 @@ static void turn_end(struct kh_loop *loop)
 
 	for (int i = 0; i < ROUNDS; i++) {
 		turn_touched(loop);
+		kh_up_mux_turn_all(loop);
 		if (has_records(loop))
 			commit_batch(loop);
-		else if (kh_list_is_empty(&loop->touched))
+		else if (kh_list_is_empty(&loop->touched) && kh_list_is_empty(&loop->dirty_ups))
 			break;
 		release_held(loop);
 		if (loop->journal_failed)
@@ -133,7 +134,7 @@ static void turn_end(struct kh_loop *loop)
 		grave->free_fn(grave);
 	}
 	if (!kh_list_is_empty(&loop->commits) || !kh_list_is_empty(&loop->held) ||
-	    !kh_list_is_empty(&loop->touched))
+	    !kh_list_is_empty(&loop->touched) || !kh_list_is_empty(&loop->dirty_ups))
 		event_active(loop->wake, EV_READ, 0);
 }
 
@@ -372,6 +373,9 @@ struct kh_loop *kh_loop_new(struct kh_worker *worker, unsigned index, struct kh_
 	kh_list_init(&loop->held);
 	kh_list_init(&loop->touched);
 	kh_list_init(&loop->idle_ups);
+	kh_list_init(&loop->made_ups);
+	kh_list_init(&loop->shared_ups);
+	kh_list_init(&loop->dirty_ups);
 	kh_batch_init(&loop->batch);
 	loop->sessions = kh_sessions_new(SESSIONS);
 	if (!loop->sessions)

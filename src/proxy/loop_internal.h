@@ -15,6 +15,8 @@
 struct kh_exchange;
 struct kh_session;
 
+enum { KH_LOOP_PROTOCOLS = 512 };
+
 /*
  * Ownership: the loop owns its sessions (down connections) and its idle upstream connections. A
  * session owns the down streams that its connection carries, a down stream at most one exchange,
@@ -42,7 +44,11 @@ struct kh_loop {
 	struct kh_node touched; /* struct kh_session.touch_link: their turn is at the end of this */
 	struct kh_node idle_ups; /* struct kh_up.link, oldest first */
 	size_t n_idle_ups;
-	struct kh_door **doors; /* one a listener */
+	struct kh_node made_ups;   /* struct kh_up.link: from the first step to the last */
+	struct kh_node shared_ups; /* HTTP/2 */
+	struct kh_node dirty_ups;  /* struct kh_up_mux.dirty_link */
+	uint32_t protocols[KH_LOOP_PROTOCOLS]; /* what upstreams speak, by their key (up_mux.c) */
+	struct kh_door **doors;		       /* one a listener */
 	size_t n_doors;
 	struct event *wake;
 	struct event *tick; /* every second: idle upstreams, a journal that failed */

@@ -8,6 +8,8 @@
  * A kept connection serves only requests of the same key: tenant, credential, scheme, host and port
  * (and the same sandbox where its own authentication rides along). The pool is one thread's. Before
  * a kept connection is used it is looked at: an end or a byte that nobody asked for takes it out.
+ *
+ * One that turns out to speak HTTP/2 goes from HANDSHAKE to SHARED (up_mux.c).
  */
 
 #include <unistd.h>
@@ -30,14 +32,18 @@ static void make_key(const struct kh_exchange *x, struct kh_up_key *key)
 		.tenant = x->tenant,
 		.credential = x->credential ? x->credential_index : -1,
 		.door = x->decision.rule->client_auth_pass ? door->index : -1,
+		/* Without TLS nothing says what the other side speaks; and an upgrade is HTTP/1's.
+		 */
+		.only_h1 = x->scheme != KH_SCHEME_HTTPS || x->message->upgrade ||
+			   !x->gen->config->upstream_http2,
 	};
 }
 
-static bool same_key(const struct kh_up_key *a, const struct kh_up_key *b)
+bool kh_up_same_key(const struct kh_up_key *a, const struct kh_up_key *b)
 {
 	return a->port == b->port && a->scheme == b->scheme && a->generation == b->generation &&
 	       a->tenant == b->tenant && a->credential == b->credential && a->door == b->door &&
-	       kh_host_eq(&a->host, &b->host);
+	       a->only_h1 == b->only_h1 && kh_host_eq(&a->host, &b->host);
 }
 
 static void free_up(struct kh_grave *grave)
@@ -48,6 +54,7 @@ static void free_up(struct kh_grave *grave)
 	kh_buf_fini(&up->in);
 	if (up->h1)
 		kh_h1_free(up->h1);
+	kh_up_mux_free(up->mux);
 	free(up);
 }
 
@@ -64,10 +71,9 @@ void kh_up_close(struct kh_up *up)
 {
 	if (up->state == KH_UP_DEAD)
 		return;
-	if (up->state == KH_UP_IDLE) {
-		kh_list_remove(&up->link);
+	kh_list_remove(&up->link);
+	if (up->state == KH_UP_IDLE)
 		up->loop->n_idle_ups--;
-	}
 	up->state = KH_UP_DEAD;
 	if (up->lookup)
 		kh_lookup_cancel(up->lookup);
@@ -89,7 +95,7 @@ static bool has_enough_of(const struct kh_loop *loop, const struct kh_up_key *ke
 	if (loop->n_idle_ups < enough)
 		return false;
 	for (struct kh_node *node = loop->idle_ups.next; node != &loop->idle_ups; node = node->next)
-		n += same_key(&kh_container_of(node, struct kh_up, link)->key, key);
+		n += kh_up_same_key(&kh_container_of(node, struct kh_up, link)->key, key);
 	return n >= enough;
 }
 
@@ -97,6 +103,8 @@ void kh_up_release(struct kh_up *up, bool keep)
 {
 	struct kh_loop *loop = up->loop;
 
+	if (kh_up_is_in_making(up) && kh_up_mux_promote(up))
+		return;
 	if (up->state != KH_UP_BUSY || !keep || !up->reusable || loop->draining ||
 	    up->key.generation != loop->gen->number || up->leg.failed || kh_buf_len(&up->leg.out) ||
 	    kh_buf_len(&up->in) || !kh_h1_is_idle(up->h1) || has_enough_of(loop, &up->key)) {
@@ -140,6 +148,7 @@ void kh_up_close_idle(struct kh_loop *loop)
 {
 	while (!kh_list_is_empty(&loop->idle_ups))
 		kh_up_close(kh_container_of(loop->idle_ups.next, struct kh_up, link));
+	kh_up_mux_close_idle(loop);
 }
 
 static struct kh_up *take_idle(struct kh_loop *loop, const struct kh_up_key *key)
@@ -150,7 +159,7 @@ static struct kh_up *take_idle(struct kh_loop *loop, const struct kh_up_key *key
 	for (struct kh_node *node = loop->idle_ups.prev; node != &loop->idle_ups; node = prev) {
 		struct kh_up *up = kh_container_of(node, struct kh_up, link);
 		prev = node->prev;
-		if (!same_key(&up->key, key))
+		if (!kh_up_same_key(&up->key, key))
 			continue;
 		if (is_stale(up, loop->now_ms) || !kh_stream_is_alive(up->leg.stream)) {
 			kh_up_close(up);
@@ -168,10 +177,13 @@ void kh_up_failed(struct kh_up *up, const struct kh_err *err)
 	struct kh_exchange *x = up->only.exchange;
 	struct kh_down_stream *down = x->down;
 	struct kh_err copy = *err;
+	struct kh_node waiting;
 
 	kh_err_wrap(&copy, "%s", up->key.host.text);
+	kh_list_move(&up->waiting, &waiting);
 	kh_exchange_up_failed(x, &copy);
 	down->ops->turn(down);
+	kh_up_mux_fail_waiting(&waiting, &copy);
 }
 
 /* The exchange may use it now. */
@@ -187,6 +199,14 @@ static void ready(struct kh_up *up)
 {
 	struct kh_down_stream *down = up->only.exchange->down;
 
+	kh_list_remove(&up->link);
+	if (kh_stream_is_h2(up->leg.stream)) {
+		kh_up_mux_begin(up);
+		return;
+	}
+	/* They make their own: this one is taken. */
+	up->state = KH_UP_BUSY;
+	kh_up_mux_not(up);
 	lend(up);
 	down->ops->turn(down);
 }
@@ -199,6 +219,10 @@ static void on_stream(struct kh_stream *stream, unsigned events, void *arg)
 	up->loop->now_ms = kh_clock_mono_ms();
 	if (up->state == KH_UP_IDLE) {
 		kh_up_close(up);
+		return;
+	}
+	if (up->state == KH_UP_SHARED) {
+		kh_up_mux_event(up, events);
 		return;
 	}
 	if (!x)
@@ -243,7 +267,10 @@ void kh_up_connected(struct kh_up *up)
 				   up->loop->gen->config->timeouts.handshake)) {
 		kh_err_set(&none, KH_ERR_NO_MEMORY, "no memory for a TLS connection");
 		kh_up_failed(up, &none);
+		return;
 	}
+	if (!up->key.only_h1)
+		kh_stream_offer_h2(up->leg.stream);
 }
 
 static void on_dialled(int fd, const struct kh_sockaddr *peer, const struct kh_err *err, void *arg)
@@ -325,6 +352,7 @@ static struct kh_up *new_up(struct kh_loop *loop, const struct kh_up_key *key)
 	up->h1 = kh_h1_new(KH_H1_RESPONSES);
 	kh_leg_init(&up->leg, true);
 	kh_buf_init(&up->in, UP_IN_BYTES);
+	kh_list_init(&up->waiting);
 	if (up->h1)
 		return up;
 	free(up);
@@ -361,6 +389,8 @@ void kh_up_acquire(struct kh_exchange *x, bool fresh)
 	struct kh_up_key key;
 
 	make_key(x, &key);
+	if (kh_up_mux_join(x, &key))
+		return;
 	struct kh_up *up = fresh ? NULL : take_idle(loop, &key);
 	if (up) {
 		borrow(x, up);
@@ -368,8 +398,11 @@ void kh_up_acquire(struct kh_exchange *x, bool fresh)
 		lend(up);
 		return;
 	}
+	if (kh_up_mux_wait(x, &key))
+		return;
 	up = new_up(loop, &key);
 	if (up) {
+		kh_list_append(&loop->made_ups, &up->link);
 		borrow(x, up);
 		if (kh_up_proxy_is_for(loop->gen->config, &key.host)
 			    ? kh_up_proxy_begin(up, &err)

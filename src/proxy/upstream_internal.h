@@ -4,6 +4,7 @@
 
 #include <keyhole/dialer.h>
 #include <keyhole/h1.h>
+#include <keyhole/h2.h>
 
 #include "exchange_internal.h"
 
@@ -16,6 +17,7 @@ struct kh_up_key {
 	uint16_t tenant;
 	int32_t credential; /* -1: none */
 	int32_t door;	    /* -1, or the one listener whose own authentication rides along */
+	bool only_h1;	    /* HTTP/2 is not offered */
 };
 
 enum kh_up_state {
@@ -24,15 +26,16 @@ enum kh_up_state {
 	KH_UP_DIALING,
 	KH_UP_TUNNEL, /* upstream.proxy was asked for it (up_proxy.c) */
 	KH_UP_HANDSHAKE,
-	KH_UP_BUSY, /* belongs to an exchange */
-	KH_UP_IDLE, /* in the pool */
+	KH_UP_BUSY,   /* belongs to an exchange */
+	KH_UP_IDLE,   /* in the pool */
+	KH_UP_SHARED, /* HTTP/2: any number of exchanges, also none (up_mux.c) */
 	KH_UP_DEAD,
 };
 
 /* A connection to an upstream. */
 struct kh_up {
 	struct kh_grave grave;
-	struct kh_node link; /* in the loop's pool while idle */
+	struct kh_node link; /* in the loop's list of those that are made, idle or shared */
 	struct kh_loop *loop;
 	enum kh_up_state state;
 	struct kh_up_key key;
@@ -51,7 +54,9 @@ struct kh_up {
 	bool answered; /* a byte of this exchange's response has come */
 	enum { KH_FIN_NO = 0, KH_FIN_WANTED, KH_FIN_SENT } fin; /* of a raw one: ours */
 	uint64_t idle_since_ms;
-	uint64_t kept_ms; /* for so long the server keeps it without use, by its own word */
+	uint64_t kept_ms;	/* for so long the server keeps it without use, by its own word */
+	struct kh_node waiting; /* struct kh_up_h2.link: until it is made, or has shown life */
+	struct kh_up_mux *mux;	/* HTTP/2; else NULL */
 };
 
 /* upstream.c: pool and making of connections */
@@ -75,6 +80,68 @@ const struct kh_cidr *kh_up_allowed_addresses(const struct kh_up *up, size_t *n)
 void kh_up_dial(struct kh_up *up, const struct kh_addresses *addresses);
 /* The bytes of `leg` reach the upstream: TLS where that is due, then the exchange. */
 void kh_up_connected(struct kh_up *up);
+
+bool kh_up_same_key(const struct kh_up_key *a, const struct kh_up_key *b);
+/* Not yet lent to anybody. */
+static inline bool kh_up_is_in_making(const struct kh_up *up)
+{
+	return up->state < KH_UP_BUSY;
+}
+
+/* An exchange's stream on an HTTP/2 connection, or one that waits for a connection to be made. */
+struct kh_up_h2 {
+	struct kh_grave grave;
+	struct kh_up_stream stream;
+	struct kh_node link;	    /* in its connection's streams, or waiting */
+	struct kh_node resume_link; /* in its mux's resumes */
+	struct kh_h2_stream *h2;    /* NULL: it waits */
+	bool paused;
+	bool whole;    /* the request ended with its head */
+	bool answered; /* a head has come */
+};
+
+/* What a connection has when it speaks HTTP/2. */
+struct kh_up_mux {
+	struct kh_up *up;
+	struct kh_h2 *h2;
+	struct kh_node streams;	   /* struct kh_up_h2.link */
+	struct kh_node resumes;	   /* struct kh_up_h2.resume_link: there is room again */
+	struct kh_node dirty_link; /* in the loop's dirty_ups: something is to be written */
+	bool lost;		   /* takes no new stream */
+	bool ended;		   /* the connection is gone; what was read is still taken */
+	uint64_t begun_ms;
+	uint64_t read_ms; /* the last byte */
+	uint64_t ping_ms; /* when one was sent that has no answer; 0: none */
+};
+
+/* up_mux.c: connections that speak HTTP/2 */
+/* One that has room for the exchange, which is then on it. */
+bool kh_up_mux_join(struct kh_exchange *x, const struct kh_up_key *key);
+/* One that is being made and may turn out to be HTTP/2: the exchange waits for it. */
+bool kh_up_mux_wait(struct kh_exchange *x, const struct kh_up_key *key);
+/* Its handshake is done, and HTTP/2 was agreed upon (or not): who waits goes on. */
+void kh_up_mux_begin(struct kh_up *up);
+void kh_up_mux_not(struct kh_up *up);
+/* The one that it was made for has gone; another one takes it. Return: false: nobody does. */
+bool kh_up_mux_promote(struct kh_up *up);
+/* It can't be made: those that wait fail as well. */
+void kh_up_mux_fail_waiting(struct kh_node *waiting, const struct kh_err *err);
+void kh_up_mux_event(struct kh_up *up, unsigned events);
+void kh_up_mux_free(struct kh_up_mux *mux);
+void kh_up_mux_tick(struct kh_loop *loop, uint64_t now_ms);
+/* No new streams on any; those without streams end. */
+void kh_up_mux_close_idle(struct kh_loop *loop);
+/* At the end of the loop's turn: writes what was put. */
+void kh_up_mux_turn_all(struct kh_loop *loop);
+/* What was seen of an upstream's protocol: is it known to speak HTTP/1 only? */
+bool kh_up_mux_knows_h1(const struct kh_loop *loop, const struct kh_up_key *key);
+
+/* up_h2.c: streams of such a connection */
+struct kh_up_h2 *kh_up_h2_new(struct kh_exchange *x, struct kh_up *up, struct kh_node *list);
+void kh_up_h2_on_event(const struct kh_h2_event *event, void *mux);
+/* Its connection, and how much is on it, have changed. */
+void kh_up_mux_touch(struct kh_up_mux *mux);
+void kh_up_mux_stream_over(struct kh_up_mux *mux);
 
 /* up_h1.c */
 extern const struct kh_up_ops kh_up_h1_ops;

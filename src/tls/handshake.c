@@ -159,6 +159,16 @@ bool kh_stream_connect_tls(struct kh_stream *s, SSL_CTX *ctx, const struct kh_ho
 	return true;
 }
 
+void kh_stream_offer_h2(struct kh_stream *s)
+{
+	static const unsigned char both[] = {
+		2, 'h', '2', 8, 'h', 't', 't', 'p', '/', '1', '.', '1'
+	};
+
+	/* Without memory http/1.1 is offered alone, as the context has it. */
+	s->offers_h2 = SSL_set_alpn_protos(s->ssl, both, sizeof(both)) == 0;
+}
+
 /* A resumed session is not verified again, so its key names all that the verification rested on. */
 static bool offer_session(struct kh_stream *s, unsigned long generation)
 {
@@ -206,7 +216,8 @@ static const char *find_fault(const struct kh_stream *s)
 	if (SSL_get_verify_result(s->ssl) != X509_V_OK || !SSL_get0_peer_certificate(s->ssl))
 		return "its certificate was not verified";
 	SSL_get0_alpn_selected(s->ssl, &alpn, &len);
-	if (len > 0 && !kh_slice_eq(kh_slice_of(alpn, len), KH_SLICE("http/1.1")))
+	if (len > 0 && !kh_slice_eq(kh_slice_of(alpn, len), KH_SLICE("http/1.1")) &&
+	    !(s->offers_h2 && kh_slice_eq(kh_slice_of(alpn, len), KH_SLICE("h2"))))
 		return "it chose a protocol that was not offered (ALPN)";
 	return NULL;
 }

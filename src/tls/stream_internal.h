@@ -50,6 +50,7 @@ struct kh_stream {
 	unsigned watch;
 	bool read_armed, write_armed, kicked;
 	bool in_callback, dead;
+	bool offers_h2;
 	bool is_up;
 	/* The socket gave less than there was room for: until the loop says otherwise there is
 	 * nothing more. */

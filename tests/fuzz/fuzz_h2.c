@@ -15,7 +15,8 @@ enum { REQUESTS = 8 };
 struct run {
 	struct kh_h2 *h2;
 	struct kh_buf log;
-	uint32_t in_body;
+	struct kh_buf
+		content[64]; /* by stream: counts at its END, since a reset may cut it anywhere */
 	bool server;
 	bool pauses;
 	bool goodbye;
@@ -79,6 +80,11 @@ static void log_fields(struct run *r, const struct kh_field *fields, size_t n)
 	}
 }
 
+static struct kh_buf *content_of(struct run *r, uint32_t id)
+{
+	return &r->content[id / 2 % (sizeof(r->content) / sizeof(*r->content))];
+}
+
 static void on_event(const struct kh_h2_event *event, void *arg)
 {
 	struct run *r = arg;
@@ -86,13 +92,9 @@ static void on_event(const struct kh_h2_event *event, void *arg)
 
 	if (event->kind == KH_H2_BODY) {
 		CHECK(event->body.len > 0 && id > 0);
-		if (r->in_body != id)
-			kh_buf_printf(&r->log, "\nBODY %u ", id);
-		r->in_body = id;
-		kh_buf_append_slice(&r->log, event->body);
+		kh_buf_append_slice(content_of(r, id), event->body);
 		return;
 	}
-	r->in_body = 0;
 	r->goodbye |= event->kind == KH_H2_GOAWAY;
 	kh_buf_printf(&r->log, "\n%d %u %d\n", (int)event->kind, id,
 		      event->err ? (int)event->err->code : 0);
@@ -117,6 +119,10 @@ static void on_event(const struct kh_h2_event *event, void *arg)
 		else
 			kh_h2_release(event->stream);
 	}
+	if (event->kind == KH_H2_END) {
+		kh_buf_append_slice(&r->log, kh_buf_view(content_of(r, id)));
+		kh_buf_clear(content_of(r, id));
+	}
 	log_fields(r, event->trailers, event->n_trailers);
 }
 
@@ -133,6 +139,8 @@ static void run(struct run *r, struct kh_slice in, uint8_t options, size_t piece
 
 	*r = (struct run){ .server = settings.role == KH_H2_SERVER, .pauses = options & 2 };
 	kh_buf_init(&r->log, 64 << 20);
+	for (size_t i = 0; i < sizeof(r->content) / sizeof(*r->content); i++)
+		kh_buf_init(&r->content[i], 64 << 20);
 	kh_buf_init(&out, 64 << 20);
 	r->h2 = kh_h2_new(&settings, on_event, r);
 	CHECK(r->h2 && kh_h2_drain(r->h2, &out));
@@ -179,6 +187,8 @@ static void run(struct run *r, struct kh_slice in, uint8_t options, size_t piece
 	for (size_t i = 1; i < r->n_owned; i += 2)
 		kh_h2_release(r->owned[i]);
 	kh_buf_fini(&out);
+	for (size_t i = 0; i < sizeof(r->content) / sizeof(*r->content); i++)
+		kh_buf_fini(&r->content[i]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -71,6 +71,7 @@ static void a_new_configuration_has_every_default(void **state)
 	struct kh_config *config = kh_config_new();
 	assert_non_null(config);
 	assert_true(config->upstream_system_roots);
+	assert_true(config->upstream_http2);
 	assert_int_equal(config->durability, KH_DURABILITY_WRITTEN);
 	assert_int_equal(config->log_level, KH_LOG_INFO);
 	assert_int_equal(config->timeouts.header, 30 * 1000);

@@ -160,6 +160,7 @@ static void test_nothing_of_it_stays(void **state)
 
 	(void)state;
 	drive_init(&d, KH_H2_CLIENT);
+	assert_true(kh_h2_feed(d.h2, KH_SLICE("\0\0\0\4\0\0\0\0\0"), 0));
 	for (int i = 0; i < 3; i++) {
 		struct sending s = { .d = &d };
 
@@ -192,6 +193,7 @@ static void test_it_is_never_indexed(void **state)
 
 	(void)state;
 	drive_init(&d, KH_H2_CLIENT);
+	assert_true(kh_h2_feed(d.h2, KH_SLICE("\0\0\0\4\0\0\0\0\0"), 0));
 	(void)kh_h2_drain(d.h2, &d.out);
 	kh_buf_consume(&d.out, kh_buf_len(&d.out));
 	for (int i = 0; i < 3; i++) {

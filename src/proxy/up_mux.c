@@ -1,0 +1,500 @@
+/*
+ * up_mux.c - connections to upstreams that speak HTTP/2: one carries the exchanges of its key
+ *
+ * A connection that is being made is waited for by whatever else goes there, unless the upstream is
+ * known to speak HTTP/1 only (then each makes its own). With the handshake it is known: all go onto
+ * the connection, or all but the first make their own. The first goes ahead of the peer's settings,
+ * the others wait for them. A connection takes as many as its peer allows; what is over goes to
+ * another one.
+ *
+ * What exchanges put is written once a turn of the loop (kh_up_mux_turn_all), so that heads of many
+ * leave together. A connection that ends gives each of its streams the reason; what the peer has
+ * not looked at, and what is safe, goes to another connection, once.
+ *
+ * One that has been silent for a while is looked at before it is used: by PING along with a request
+ * that could be repeated, and before one that could not.
+ */
+
+#include <keyhole/clock.h>
+
+#include "proxy_internal.h"
+
+enum {
+	READS_AT_ONCE = 4,
+	READ_BYTES = KH_LIMIT_READ_BYTES,
+	STREAM_WINDOW_BYTES = 512 * 1024,
+	CONNECTION_WINDOW_BYTES = 4 * 1024 * 1024,
+	SILENT_MS = 15 * 1000,
+	PONG_MS = 3 * 1000,
+	MOST_WAITING = KH_LIMIT_H2_STREAMS,
+};
+
+enum protocol { UNKNOWN = 0, ONLY_H1, SPEAKS_H2 };
+
+/* ---- what upstreams speak: a hint, by a hash ---- */
+
+static uint32_t hash_of(const struct kh_up_key *key)
+{
+	uint32_t hash = 2166136261u ^ key->port;
+
+	for (size_t i = 0; i < key->host.len; i++)
+		hash = (hash ^ (unsigned char)key->host.text[i]) * 16777619u;
+	return hash;
+}
+
+static void note_protocol(struct kh_loop *loop, const struct kh_up_key *key, enum protocol which)
+{
+	uint32_t hash = hash_of(key);
+
+	loop->protocols[hash % KH_LOOP_PROTOCOLS] = (hash & ~3u) | which;
+}
+
+bool kh_up_mux_knows_h1(const struct kh_loop *loop, const struct kh_up_key *key)
+{
+	uint32_t hash = hash_of(key);
+
+	return loop->protocols[hash % KH_LOOP_PROTOCOLS] == ((hash & ~3u) | ONLY_H1);
+}
+
+/* ---- life ---- */
+
+static bool is_of_now(const struct kh_up *up)
+{
+	return !up->loop->draining && up->key.generation == up->loop->gen->number;
+}
+
+void kh_up_mux_touch(struct kh_up_mux *mux)
+{
+	if (!kh_list_has_node(&mux->dirty_link) && mux->up->state == KH_UP_SHARED)
+		kh_list_append(&mux->up->loop->dirty_ups, &mux->dirty_link);
+}
+
+void kh_up_mux_free(struct kh_up_mux *mux)
+{
+	if (!mux)
+		return;
+	kh_list_remove(&mux->dirty_link);
+	kh_h2_free(mux->h2);
+	free(mux);
+}
+
+void kh_up_mux_stream_over(struct kh_up_mux *mux)
+{
+	struct kh_up *up = mux->up;
+
+	if (kh_list_is_empty(&mux->streams))
+		up->idle_since_ms = up->loop->now_ms;
+	/* A RST_STREAM may have to leave, or the connection has to end. */
+	kh_up_mux_touch(mux);
+}
+
+/* Its streams hear why. An answer that is all here and waits for room stays until it is taken. */
+static void end(struct kh_up *up, const struct kh_err *err)
+{
+	struct kh_up_mux *mux = up->mux;
+
+	if (mux->ended)
+		return;
+	mux->lost = mux->ended = true;
+	kh_stream_watch(up->leg.stream, 0);
+	kh_h2_feed_eof(mux->h2, err);
+	kh_up_mux_touch(mux);
+}
+
+static struct kh_up_mux *new_mux(struct kh_up *up)
+{
+	const struct kh_h2_settings settings = {
+		.role = KH_H2_CLIENT,
+		.stream_window_bytes = STREAM_WINDOW_BYTES,
+		.connection_window_bytes = CONNECTION_WINDOW_BYTES,
+	};
+	struct kh_up_mux *mux = calloc(1, sizeof(*mux));
+
+	if (!mux)
+		return NULL;
+	mux->up = up;
+	mux->begun_ms = mux->read_ms = up->loop->now_ms;
+	kh_list_init(&mux->streams);
+	kh_list_init(&mux->resumes);
+	mux->h2 = kh_h2_new(&settings, kh_up_h2_on_event, mux);
+	if (mux->h2)
+		return mux;
+	free(mux);
+	return NULL;
+}
+
+/* ---- who goes on it ---- */
+
+static bool is_silent(const struct kh_up_mux *mux)
+{
+	return mux->up->loop->now_ms - mux->read_ms >= SILENT_MS;
+}
+
+static bool is_safe(const struct kh_exchange *x)
+{
+	struct kh_slice method = x->message->method;
+
+	return kh_slice_eq(method, KH_SLICE("GET")) || kh_slice_eq(method, KH_SLICE("HEAD")) ||
+	       kh_slice_eq(method, KH_SLICE("OPTIONS"));
+}
+
+static void ask_for_life(struct kh_up_mux *mux)
+{
+	if (mux->ping_ms == 0 && kh_h2_ping(mux->h2)) {
+		mux->ping_ms = mux->up->loop->now_ms;
+		kh_up_mux_touch(mux);
+	}
+}
+
+static bool has_room(struct kh_up_mux *mux)
+{
+	return kh_h2_capacity(mux->h2) > 0;
+}
+
+static size_t count(const struct kh_node *list)
+{
+	size_t n = 0;
+
+	for (const struct kh_node *node = list->next; node != list; node = node->next)
+		n++;
+	return n;
+}
+
+bool kh_up_mux_join(struct kh_exchange *x, const struct kh_up_key *key)
+{
+	struct kh_loop *loop = x->session->loop;
+
+	for (struct kh_node *node = loop->shared_ups.next; node != &loop->shared_ups;
+	     node = node->next) {
+		struct kh_up *up = kh_container_of(node, struct kh_up, link);
+		struct kh_up_mux *mux = up->mux;
+
+		if (mux->lost || !kh_up_same_key(&up->key, key))
+			continue;
+		up->reused = true;
+		if (!has_room(mux)) {
+			/* How many it takes is about to be said. */
+			if (!kh_h2_has_settings(mux->h2) && count(&up->waiting) < MOST_WAITING)
+				return kh_up_h2_new(x, up, &up->waiting) != NULL;
+			continue;
+		}
+		if (is_silent(mux)) {
+			ask_for_life(mux);
+			/* Not on one that may be gone, what could not be said twice. */
+			if (!is_safe(x))
+				return kh_up_h2_new(x, up, &up->waiting) != NULL;
+		}
+		if (!kh_up_h2_new(x, up, &mux->streams))
+			return false;
+		kh_exchange_up_ready(x);
+		return true;
+	}
+	return false;
+}
+
+bool kh_up_mux_wait(struct kh_exchange *x, const struct kh_up_key *key)
+{
+	struct kh_loop *loop = x->session->loop;
+
+	if (key->only_h1 || kh_up_mux_knows_h1(loop, key))
+		return false;
+	for (struct kh_node *node = loop->made_ups.next; node != &loop->made_ups;
+	     node = node->next) {
+		struct kh_up *up = kh_container_of(node, struct kh_up, link);
+
+		if (kh_up_same_key(&up->key, key) && count(&up->waiting) < MOST_WAITING)
+			return kh_up_h2_new(x, up, &up->waiting) != NULL;
+	}
+	return false;
+}
+
+/* Takes a waiting one out. Its exchange has no up stream then. */
+static struct kh_exchange *pop_waiting(struct kh_node *waiting)
+{
+	struct kh_up_h2 *s = kh_container_of(waiting->next, struct kh_up_h2, link);
+	struct kh_exchange *x = s->stream.exchange;
+
+	x->up->ops->release(x->up, false);
+	x->up = NULL;
+	return x;
+}
+
+static void acquire_anew(struct kh_node *waiting)
+{
+	while (!kh_list_is_empty(waiting)) {
+		struct kh_exchange *x = pop_waiting(waiting);
+		struct kh_down_stream *down = x->down;
+
+		kh_up_acquire(x, false);
+		down->ops->turn(down);
+	}
+}
+
+/* Elsewhere, once: an upstream that goes away each time is not asked for ever. */
+static void retry_waiting(struct kh_node *waiting)
+{
+	struct kh_err err = KH_ERR_INIT;
+
+	kh_err_set(&err, KH_ERR_UP_CLOSED, "the upstream closed the connection without an answer");
+	while (!kh_list_is_empty(waiting)) {
+		struct kh_exchange *x = pop_waiting(waiting);
+		struct kh_down_stream *down = x->down;
+
+		if (x->retried) {
+			kh_exchange_up_failed(x, &err);
+		} else {
+			x->retried = true;
+			kh_up_acquire(x, true);
+		}
+		down->ops->turn(down);
+	}
+}
+
+void kh_up_mux_fail_waiting(struct kh_node *waiting, const struct kh_err *err)
+{
+	while (!kh_list_is_empty(waiting)) {
+		struct kh_exchange *x = pop_waiting(waiting);
+		struct kh_down_stream *down = x->down;
+
+		kh_exchange_up_failed(x, err);
+		down->ops->turn(down);
+	}
+}
+
+bool kh_up_mux_promote(struct kh_up *up)
+{
+	if (kh_list_is_empty(&up->waiting))
+		return false;
+	struct kh_exchange *x = pop_waiting(&up->waiting);
+	x->up = &up->only;
+	up->only.exchange = x;
+	return true;
+}
+
+void kh_up_mux_not(struct kh_up *up)
+{
+	struct kh_node waiting;
+
+	if (up->key.only_h1)
+		return;
+	note_protocol(up->loop, &up->key, ONLY_H1);
+	kh_list_move(&up->waiting, &waiting);
+	acquire_anew(&waiting);
+}
+
+static bool lend(struct kh_exchange *x, struct kh_up *up)
+{
+	struct kh_down_stream *down = x->down;
+
+	if (!kh_up_h2_new(x, up, &up->mux->streams))
+		return false;
+	kh_exchange_up_ready(x);
+	down->ops->turn(down);
+	return true;
+}
+
+void kh_up_mux_begin(struct kh_up *up)
+{
+	struct kh_exchange *first = up->only.exchange;
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_node waiting;
+
+	note_protocol(up->loop, &up->key, SPEAKS_H2);
+	up->mux = new_mux(up);
+	if (!up->mux) {
+		kh_err_set(&err, KH_ERR_NO_MEMORY, "no memory for a connection");
+		kh_up_failed(up, &err);
+		return;
+	}
+	kh_list_move(&up->waiting, &waiting);
+	up->state = KH_UP_SHARED;
+	up->idle_since_ms = up->loop->now_ms;
+	kh_list_append(&up->loop->shared_ups, &up->link);
+	kh_h1_free(up->h1);
+	up->h1 = NULL;
+	up->only.exchange = NULL;
+	first->up = NULL;
+	if (!lend(first, up)) {
+		struct kh_down_stream *down = first->down;
+		kh_err_set(&err, KH_ERR_NO_MEMORY, "no memory for a stream");
+		kh_exchange_up_failed(first, &err);
+		down->ops->turn(down);
+	}
+	/* Onto this one, as far as there is room. */
+	acquire_anew(&waiting);
+	kh_up_mux_touch(up->mux);
+}
+
+/* ---- the connection ---- */
+
+static void on_end_of_stream(struct kh_up *up, enum kh_io how)
+{
+	struct kh_err err = KH_ERR_INIT;
+
+	if (how == KH_IO_ERROR)
+		err = *kh_stream_error(up->leg.stream);
+	else
+		kh_err_set(&err, KH_ERR_RESPONSE_INCOMPLETE,
+			   "the upstream closed the connection before the response was whole");
+	end(up, &err);
+}
+
+static void read_up(struct kh_up *up)
+{
+	struct kh_up_mux *mux = up->mux;
+
+	for (int i = 0; i < READS_AT_ONCE && !mux->ended; i++) {
+		size_t got = 0;
+		char *room = kh_buf_reserve(&up->in, READ_BYTES);
+		enum kh_io io =
+			room ? kh_stream_read(up->leg.stream, room, READ_BYTES, &got) : KH_IO_ERROR;
+		if (io == KH_IO_AGAIN)
+			return;
+		if (io != KH_IO_OK) {
+			on_end_of_stream(up, io);
+			return;
+		}
+		kh_buf_commit(&up->in, got);
+		mux->read_ms = up->loop->now_ms;
+		bool alive = kh_h2_feed(mux->h2, kh_buf_view(&up->in), up->loop->now_ms);
+		kh_buf_consume(&up->in, got);
+		kh_up_mux_touch(mux);
+		if (!alive || got < READ_BYTES / 2)
+			return;
+	}
+}
+
+void kh_up_mux_event(struct kh_up *up, unsigned events)
+{
+	if (events & KH_STREAM_READABLE)
+		read_up(up);
+	else
+		kh_up_mux_touch(up->mux);
+}
+
+static void resume_all(struct kh_up_mux *mux)
+{
+	struct kh_node due;
+
+	kh_list_move(&mux->resumes, &due);
+	while (!kh_list_is_empty(&due)) {
+		struct kh_up_h2 *s = kh_container_of(due.next, struct kh_up_h2, resume_link);
+
+		kh_list_remove(&s->resume_link);
+		s->paused = false;
+		kh_h2_resume(s->h2);
+	}
+}
+
+/* Return: false when the connection failed. */
+static bool write_out(struct kh_up *up)
+{
+	do {
+		if (!kh_h2_drain(up->mux->h2, &up->leg.out) || !kh_leg_flush(&up->leg))
+			return false;
+	} while (kh_buf_len(&up->leg.out) == 0 && kh_h2_wants_drain(up->mux->h2));
+	return true;
+}
+
+static void rest(struct kh_up *up)
+{
+	struct kh_up_mux *mux = up->mux;
+	bool waits = kh_buf_len(&up->leg.out) > 0 && !mux->ended;
+
+	if (kh_list_is_empty(&mux->streams)) {
+		if ((!waits && mux->lost) || !is_of_now(up) || kh_h2_is_over(mux->h2)) {
+			kh_up_close(up);
+			return;
+		}
+		kh_buf_release(&up->in);
+		kh_buf_release(&up->leg.out);
+	}
+	if (mux->ended)
+		return;
+	kh_stream_watch(up->leg.stream,
+			KH_STREAM_READABLE | (waits ? (unsigned)KH_STREAM_WRITABLE : 0u));
+}
+
+static void turn(struct kh_up *up)
+{
+	struct kh_up_mux *mux = up->mux;
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_node waiting;
+
+	resume_all(mux);
+	if (!mux->ended && !write_out(up)) {
+		/* What the upstream said last may still lie there. */
+		read_up(up);
+		kh_err_set(&err, KH_ERR_RESPONSE_INCOMPLETE, "the upstream closed the connection");
+		end(up, &err);
+	}
+	if (kh_h2_error(mux->h2)) {
+		err = *kh_h2_error(mux->h2);
+		end(up, &err);
+	}
+	kh_list_move(&up->waiting, &waiting);
+	if (mux->lost)
+		retry_waiting(&waiting);
+	else if (kh_h2_has_settings(mux->h2) && !is_silent(mux))
+		acquire_anew(&waiting);
+	else
+		kh_list_move(&waiting, &up->waiting);
+	if (up->state == KH_UP_SHARED)
+		rest(up);
+}
+
+void kh_up_mux_turn_all(struct kh_loop *loop)
+{
+	struct kh_node dirty;
+
+	kh_list_move(&loop->dirty_ups, &dirty);
+	while (!kh_list_is_empty(&dirty)) {
+		struct kh_up_mux *mux = kh_container_of(dirty.next, struct kh_up_mux, dirty_link);
+
+		kh_list_remove(&mux->dirty_link);
+		if (mux->up->state == KH_UP_SHARED)
+			turn(mux->up);
+	}
+}
+
+/* ---- time ---- */
+
+void kh_up_mux_tick(struct kh_loop *loop, uint64_t now_ms)
+{
+	uint32_t idle = loop->gen->config->timeouts.idle_up;
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_node *next;
+
+	for (struct kh_node *node = loop->shared_ups.next; node != &loop->shared_ups; node = next) {
+		struct kh_up *up = kh_container_of(node, struct kh_up, link);
+		next = node->next;
+		if (up->mux->ping_ms && now_ms - up->mux->ping_ms >= PONG_MS) {
+			kh_err_set(&err, KH_ERR_UP_CLOSED,
+				   "the upstream's connection does not answer any more");
+			end(up, &err);
+		} else if (!kh_h2_has_settings(up->mux->h2) &&
+			   now_ms - up->mux->begun_ms >= loop->gen->config->timeouts.handshake) {
+			kh_err_set(&err, KH_ERR_RESPONSE_TIMEOUT,
+				   "the upstream does not begin to speak HTTP/2");
+			end(up, &err);
+		} else if (kh_list_is_empty(&up->mux->streams) && kh_list_is_empty(&up->waiting) &&
+			   now_ms - up->idle_since_ms >= idle) {
+			kh_up_close(up);
+		}
+	}
+}
+
+void kh_up_mux_close_idle(struct kh_loop *loop)
+{
+	struct kh_node *next;
+
+	for (struct kh_node *node = loop->shared_ups.next; node != &loop->shared_ups; node = next) {
+		struct kh_up *up = kh_container_of(node, struct kh_up, link);
+		next = node->next;
+		up->mux->lost = true;
+		if (kh_list_is_empty(&up->mux->streams) && kh_list_is_empty(&up->waiting))
+			kh_up_close(up);
+		else
+			kh_up_mux_touch(up->mux);
+	}
+}
