@@ -36,6 +36,7 @@ demo test|the stand-in upstream, and a real client|python3 curl openssl bash|pyt
 test|integration tests|python3-pytest python3-h11 python3-websockets|python3-pytest python3-h11 python3-websockets|py3-pytest py3-h11 py3-websockets|python-pytest python-h11 python-websockets
 test|real servers to talk to|nginx-light/nginx nodejs|nginx nodejs|nginx nodejs|nginx nodejs
 test|more real clients|wget git npm/nodejs|wget git nodejs-npm|wget git npm|wget git npm
+test|HTTP/2: a server, and a library for tests|nghttp2-server python3-h2|nghttp2 python3-h2|nghttp2 py3-h2|nghttp2 python-h2
 test|clients and servers in Python|python3-httpx python3-aiohttp python3-requests|python3-httpx python3-aiohttp python3-requests|py3-httpx py3-aiohttp py3-requests|python-httpx python-aiohttp python-requests
 test|HTTP/2 by hand, and its tools|python3-h2 nghttp2-client|python3-h2 nghttp2|py3-h2 nghttp2|python-h2 nghttp2
 test|a journal checked by hand|jq|jq|jq|jq

@@ -43,6 +43,12 @@ for test in $(sed -n 's/^|.*| *\([a-z]*: .*\) |$/\1/p' docs/http.md | tr -s ',;'
 		complain "docs/http.md: there is no test $test"
 done
 
+# So does a row of docs/protocols.md.
+for test in $(grep '^|' docs/protocols.md | grep -o '`test_[a-z0-9_]*`' | tr -d '`' | sort -u); do
+	grep -qrE "(def |void )$test\(" tests/unit tests/integration ||
+		complain "docs/protocols.md: there is no $test"
+done
+
 # Floors: a folder of the library includes only from folders above it in this list.
 floors='base config policy net tls http credential llm audit proxy keeper sandbox'
 for f in $(git ls-files 'src/*/*.[ch]'); do

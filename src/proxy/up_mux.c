@@ -402,7 +402,8 @@ static void rest(struct kh_up *up)
 	bool waits = kh_buf_len(&up->leg.out) > 0 && !mux->ended;
 
 	if (kh_list_is_empty(&mux->streams)) {
-		if ((!waits && mux->lost) || !is_of_now(up) || kh_h2_is_over(mux->h2)) {
+		if ((!waits && mux->lost) || !is_of_now(up) || kh_h2_is_over(mux->h2) ||
+		    count(&up->loop->shared_ups) > KH_LIMIT_POOL_IDLE) {
 			kh_up_close(up);
 			return;
 		}

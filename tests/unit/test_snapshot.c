@@ -21,6 +21,7 @@ static const char full[] =
 	"upstream:\n"
 	"  ca_file: /secret-place/roots.pem\n"
 	"  system_roots: false\n"
+	"  http2: false\n"
 	"  resolve: { api.example.com: \"127.0.0.1:9443\", v6.example.com: \"[::1]:9444\" }\n"
 	"  allow_addresses: [ 127.0.0.0/8, \"::1\" ]\n"
 	"  nameservers: [ 192.0.2.1, \"[2001:db8::1]:5353\" ]\n"
@@ -124,6 +125,7 @@ static void what_the_worker_needs_comes_through(void **state)
 	assert_int_equal(back->durability, KH_DURABILITY_SYNCED);
 	assert_string_equal(back->worker_user, "nobody");
 	assert_false(back->upstream_system_roots);
+	assert_false(back->upstream_http2);
 	assert_int_equal(back->n_pins, 2);
 	assert_true(kh_host_eq(&back->pins[1].host, &config->pins[1].host));
 	assert_memory_equal(&back->pins[0].addr.v4, &config->pins[0].addr.v4,
