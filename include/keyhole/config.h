@@ -219,6 +219,7 @@ struct kh_timeouts {
 	uint32_t idle_down;   /* between exchanges, sandbox side */
 	uint32_t idle_up;     /* pooled upstream connection */
 	uint32_t stall;	      /* a body in either direction without a byte of progress */
+	uint32_t total;	      /* an exchange from its head to its end, however busy */
 	uint32_t websocket;   /* an open WebSocket without a byte, pings included */
 	uint32_t tunnel_idle; /* a tunnel that nobody reads, without a byte in either direction */
 	uint32_t tunnel;      /* one altogether */

@@ -423,6 +423,7 @@ const struct kh_option kh_options[] = {
 	TIMEOUT(idle_down, "5m", "between two requests of a sandbox's connection"),
 	TIMEOUT(idle_up, "60s", "a kept upstream connection without use"),
 	TIMEOUT(stall, "10m", "a body in which nothing moves"),
+	TIMEOUT(total, "24h", "an exchange from its head to its end, however busy"),
 	TIMEOUT(websocket, "30m", "an open WebSocket on which nothing moves, no ping either"),
 	TIMEOUT(tunnel_idle, "1h", "a tcp or passthrough tunnel in which nothing moves"),
 	TIMEOUT(tunnel, "24h", "a tcp or passthrough tunnel, however busy"),

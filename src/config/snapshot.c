@@ -112,10 +112,10 @@ static struct scalars scalars_of(struct kh_config *c)
 	struct kh_timeouts *t = &c->timeouts;
 	return (struct scalars){ .slot = { &t->header, &t->handshake, &t->connect, &t->resolve,
 					   &t->response, &t->idle_down, &t->idle_up, &t->stall,
-					   &t->websocket, &t->tunnel_idle, &t->tunnel, &t->drain,
+					   &t->total, &t->websocket, &t->tunnel_idle, &t->tunnel, &t->drain,
 					   &t->handover, &c->max_connections, &c->max_exchanges,
 					   &c->leaves_per_second, &c->threads },
-				 .n = 17 };
+				 .n = 18 };
 }
 
 bool kh_config_encode(const struct kh_config *config, struct kh_buf *out)

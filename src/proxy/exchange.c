@@ -377,6 +377,11 @@ void kh_exchange_update(struct kh_exchange *x)
 		x->up->ops->update(x->up, !x->down->ops->is_full(x->down));
 }
 
+uint64_t kh_exchange_last_ms(const struct kh_exchange *x)
+{
+	return x->started_ms + x->session->loop->gen->config->timeouts.total;
+}
+
 uint64_t kh_exchange_deadline(const struct kh_exchange *x)
 {
 	const struct kh_timeouts *t = &x->session->loop->gen->config->timeouts;
@@ -391,9 +396,9 @@ uint64_t kh_exchange_deadline(const struct kh_exchange *x)
 		uint64_t idle = x->progress_ms + t->tunnel_idle, end = x->started_ms + t->tunnel;
 		return idle < end ? idle : end;
 	}
-	if (x->request_done && !x->response_begun)
-		return x->progress_ms + t->response;
-	return x->progress_ms + t->stall;
+	bool thinks = x->request_done && !x->response_begun;
+	uint64_t rest = x->progress_ms + (thinks ? t->response : t->stall);
+	return rest < kh_exchange_last_ms(x) ? rest : kh_exchange_last_ms(x);
 }
 
 void kh_exchange_timed_out(struct kh_exchange *x)
@@ -410,6 +415,8 @@ void kh_exchange_timed_out(struct kh_exchange *x)
 	else if (x->tunnel)
 		kh_err_set(&err, KH_ERR_RESPONSE_TIMEOUT,
 			   "the tunnel was silent, or lasted, for too long");
+	else if (x->session->loop->now_ms >= kh_exchange_last_ms(x))
+		kh_err_set(&err, KH_ERR_RESPONSE_TIMEOUT, "it lasted longer than timeouts.total");
 	else if (x->response_begun)
 		kh_err_set(&err, KH_ERR_RESPONSE_TIMEOUT, "the response stalled");
 	else if (x->request_done)

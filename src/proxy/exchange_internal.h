@@ -156,6 +156,8 @@ void kh_exchange_request_end(struct kh_exchange *x, const struct kh_field *trail
 bool kh_exchange_takes_body(const struct kh_exchange *x);
 /* The sandbox's side is gone; no `over` follows. */
 void kh_exchange_gone(struct kh_exchange *x, enum kh_err_code reason, const char *detail);
+/* When it ends, however busy it is (timeouts.total). */
+uint64_t kh_exchange_last_ms(const struct kh_exchange *x);
 /* When its wait ends; 0: something else has a timer. */
 uint64_t kh_exchange_deadline(const struct kh_exchange *x);
 void kh_exchange_timed_out(struct kh_exchange *x);

@@ -271,13 +271,16 @@ uint64_t kh_websocket_deadline(const struct kh_exchange *x)
 {
 	if (x->websocket->closing_ms)
 		return x->websocket->closing_ms + CLOSING_MS;
-	return x->progress_ms + x->session->loop->gen->config->timeouts.websocket;
+	uint64_t rest = x->progress_ms + x->session->loop->gen->config->timeouts.websocket;
+	return rest < kh_exchange_last_ms(x) ? rest : kh_exchange_last_ms(x);
 }
 
 void kh_websocket_timed_out(struct kh_exchange *x)
 {
 	if (x->websocket->closing_ms)
 		(void)finish(x, KH_DOWN_WHOLE);
+	else if (x->session->loop->now_ms >= kh_exchange_last_ms(x))
+		(void)kh_websocket_leave(x, KH_ERR_IDLE, "it lasted longer than timeouts.total");
 	else
 		(void)kh_websocket_leave(x, KH_ERR_IDLE, "nothing moved on it");
 }

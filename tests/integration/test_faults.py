@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import tempfile
@@ -241,6 +242,26 @@ def test_an_answer_that_trickles_is_not_cut_off(hasty):
     with Tunnel(hasty, "api.test") as tunnel:
         answer = tunnel.ask("GET", "/test/sse?n=5&ms=400")
     assert answer.body.count(b"data:") == 5
+
+
+def test_an_exchange_that_lasts_too_long_ends_however_busy_it_is(daemon):
+    one = daemon({"timeouts": {"total": "1s"}})
+    with Tunnel(one, "api.test") as tunnel:
+        answer = tunnel.ask("GET", "/test/sse?n=40&ms=100", partial=True)
+    assert not answer.complete and 5 <= answer.body.count(b"data:") <= 20
+    until("its close", lambda: "timeouts.total" in str(one.records_of("/test/sse")))
+    assert serves(one)
+
+
+def test_an_upstream_that_never_says_hello_is_504(daemon):
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as mute:
+        one = daemon({"upstream": {"resolve": {"mute.test": "127.0.0.1:%d" % mute.getsockname()[1]}},
+                      "timeouts": {"handshake": "500ms"}},
+                     rules=[{"allow": "https://mute.test"}, {"allow": "https://api.test", "credential": "main"}])  # fmt: skip
+        with Tunnel(one, "mute.test") as tunnel:
+            answer = tunnel.ask("GET", "/")
+        assert answer.status == 504 and "handshake" in answer.text(), answer
+        assert serves(one)
 
 
 # --- names and connections ------------------------------------------------------------------------

@@ -452,6 +452,23 @@ def test_one_on_which_nothing_moves_ends(start, origin):
     assert record["reason"] == "idle" and record["websocket.close.code"] == 1001
 
 
+def test_one_that_lasts_too_long_ends_though_it_is_busy(start, origin):
+    daemon = start({"timeouts": {"total": "1s"}})
+    with WsClient(daemon) as client:
+        client.open("/busy")
+        seen = None
+        for n in range(100):
+            client.put(PING, "x")
+            seen = client.get()
+            if seen != (True, PONG, b"x"):
+                break
+            time.sleep(0.05)
+        assert n < 60 and seen[1] == CLOSE
+        client.put(CLOSE, close_payload(1001))
+        client.gone()
+    assert "timeouts.total" in closed(daemon, "/busy")["detail"]
+
+
 def test_a_reload_ends_what_is_no_longer_allowed(start, origin):
     daemon = start()
     with WsClient(daemon) as client, WsClient(daemon, "open.test") as other:

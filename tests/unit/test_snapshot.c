@@ -54,7 +54,7 @@ static const char full[] =
 	"  b: { rules: [ { use: npm } ] }\n"
 	"timeouts: { header: 11s, handshake: 12s, connect: 13s, resolve: 14s, response: 15s,\n"
 	"  idle_down: 16s, idle_up: 17s, stall: 18s, drain: 19s, handover: 20s,\n"
-	"  websocket: 24s, tunnel_idle: 21s, tunnel: 22s }\n"
+	"  websocket: 24s, total: 25s, tunnel_idle: 21s, tunnel: 22s }\n"
 	"limits: { connections: 21, exchanges: 22, leaves: 23 }\n"
 	"worker: { threads: 3, user: nobody }\n"
 	"log: { level: debug }\n";
