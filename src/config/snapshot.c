@@ -112,9 +112,9 @@ static struct scalars scalars_of(struct kh_config *c)
 	struct kh_timeouts *t = &c->timeouts;
 	return (struct scalars){ .slot = { &t->header, &t->handshake, &t->connect, &t->resolve,
 					   &t->response, &t->idle_down, &t->idle_up, &t->stall,
-					   &t->total, &t->websocket, &t->tunnel_idle, &t->tunnel, &t->drain,
-					   &t->handover, &c->max_connections, &c->max_exchanges,
-					   &c->leaves_per_second, &c->threads },
+					   &t->total, &t->websocket, &t->tunnel_idle, &t->tunnel,
+					   &t->drain, &t->handover, &c->max_connections,
+					   &c->max_exchanges, &c->leaves_per_second, &c->threads },
 				 .n = 18 };
 }
 
