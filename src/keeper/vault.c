@@ -28,7 +28,8 @@ static bool each_rule(const struct kh_config *config,
 {
 	for (size_t t = 0; t < config->n_tenants; t++) {
 		const struct kh_rules *rules = &config->tenants[t].rules;
-		for (size_t r = 0; has_listener(config, t) && r < rules->count; r++) {
+		bool served = has_listener(config, t);
+		for (size_t r = 0; served && r < rules->count; r++) {
 			if (rules->list[r].n_credentials > 0 && !visit(&rules->list[r], arg))
 				return false;
 		}
