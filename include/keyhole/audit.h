@@ -84,6 +84,7 @@ struct kh_audit_open {
 	const char *tenant;
 	const char *sandbox;
 	uint32_t peer_pid, peer_uid;
+	const char *client; /* address of one that came by TCP or vsock */
 	const char *via;    /* how the sandbox came in, where that is no HTTP proxy request */
 	const char *tunnel; /* whose bytes nobody reads: of which kind */
 	struct kh_slice method;

@@ -156,6 +156,8 @@ struct kh_credential_config {
 	/* The password of upstream.proxy: no rule can name it, it sets no field, and its only host
 	 * is that proxy's. */
 	bool of_proxy;
+	/* The token of a TCP listener: no rule can name it, and it goes nowhere. */
+	bool of_listener;
 };
 
 /* observe: what would be denied goes through, and is marked. */
@@ -171,8 +173,15 @@ struct kh_tenant_config {
 	size_t n_allow_addresses;
 };
 
+enum kh_listener_kind { KH_LISTEN_UNIX = 0, KH_LISTEN_VSOCK, KH_LISTEN_TCP };
+
 struct kh_listener_config {
+	enum kh_listener_kind kind;
+	char *name; /* its identity over reloads: the path, "vsock:3128", "tcp:127.0.0.1:3128" */
 	char *unix_path; /* absolute after reading */
+	uint32_t vsock_port, vsock_cid;
+	struct kh_sockaddr tcp;
+	int32_t token;	 /* index into the credentials; TCP has one, nothing else has (-1) */
 	uint16_t tenant; /* index */
 	char *sandbox;	 /* id for the audit; the tenant's name where none is given */
 	mode_t mode;	 /* 0600 unless written */

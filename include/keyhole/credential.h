@@ -22,6 +22,9 @@ bool kh_carrier_is_among_protocols(const struct kh_message *message);
 bool kh_carrier_strip_protocols(struct kh_buf *out, const struct kh_message *message);
 /* The first carrier in a request, "" (len 0) when there is none: for refusing it by name. */
 struct kh_slice kh_carrier_find(const struct kh_message *message, struct kh_slice query);
+/* The same without the field `ours`, which was meant for the proxy. */
+struct kh_slice kh_carrier_find_but(const struct kh_message *message, struct kh_slice query,
+				    struct kh_slice ours);
 /* Appends `raw` (path and query as they came) without the query parameters that carry
  * authentication; all the rest byte for byte. Return: false as kh_buf_append. */
 bool kh_carrier_strip_query(struct kh_buf *out, struct kh_slice raw);

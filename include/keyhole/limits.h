@@ -93,6 +93,11 @@ enum {
 	KH_LIMIT_POOL_IDLE = 256,
 	KH_LIMIT_POOL_IDLE_PER_KEY = 32,
 
+	/* Wrong tokens that a TCP listener looks at: guessing. */
+	KH_LIMIT_WRONG_TOKENS_PER_SECOND = 10,
+	KH_LIMIT_WRONG_TOKENS_BURST = 100,
+	KH_TOKEN_LEAST_BYTES = 16,
+
 	/* Leaves minted a sandbox: a flood of CONNECTs to made-up names (each costs a signature).
 	 */
 	KH_LIMIT_LEAVES_PER_SECOND = 50,

@@ -1,4 +1,4 @@
-/* listener.h - the Unix sockets that lead out of sandboxes */
+/* listener.h - what sandboxes connect to */
 #ifndef KEYHOLE_LISTENER_H
 #define KEYHOLE_LISTENER_H
 
@@ -7,8 +7,8 @@
 /*
  * Binds and listens (keeper's side): the folder is made where it is absent (0755), a dead socket of
  * that name is removed (a live one is an error that says who holds it), mode and owner are set
- * before anybody can connect (bound under a temporary name, renamed). Close-on-exec, non-blocking.
- * Return: -1 on error.
+ * before anybody can connect (bound under a temporary name, renamed). A port of vsock or TCP is
+ * bound as it is. Close-on-exec, non-blocking. Return: -1 on error.
  */
 int kh_listener_open(const struct kh_listener_config *config, struct kh_err *err);
 
@@ -16,10 +16,12 @@ struct kh_peer {
 	pid_t pid; /* as SO_PEERCRED gave it; 0 where unknown */
 	uid_t uid;
 	gid_t gid;
+	uint32_t cid;			      /* of vsock; else 0, which is nobody's */
+	char address[KH_SOCKADDR_TEXT_BYTES]; /* of TCP, "vsock:CID"; else "" */
 };
 
 enum kh_accept { KH_ACCEPT_GOT = 1, KH_ACCEPT_AGAIN, KH_ACCEPT_RETRY_LATER, KH_ACCEPT_BROKEN };
-/* accept4 with SO_PEERCRED noted. RETRY_LATER: out of descriptors or memory; the caller waits a
+/* accept4 with the peer noted. RETRY_LATER: out of descriptors or memory; the caller waits a
  * moment, the listener stays. BROKEN: not a listening socket any more. */
 enum kh_accept kh_listener_accept(int listener, int *fd, struct kh_peer *peer);
 

@@ -168,7 +168,8 @@ static bool put_what(struct kh_buf *body, const struct kh_audit_open *r)
 	if (r->peer_pid && (!put_u64(body, ",\"peer.pid\":", r->peer_pid) ||
 			    !put_u64(body, ",\"peer.uid\":", r->peer_uid)))
 		return false;
-	if (!put_str(body, ",\"via\":", r->via, CUT_NAME) ||
+	if (!put_str(body, ",\"client.address\":", r->client, CUT_NAME) ||
+	    !put_str(body, ",\"via\":", r->via, CUT_NAME) ||
 	    !put_str(body, ",\"tunnel\":", r->tunnel, CUT_NAME))
 		return false;
 	if (!put_text(body, ",\"http.request.method\":", r->method, CUT_NAME))

@@ -47,7 +47,8 @@ static bool forbid_all(char ***list, const struct kh_run_options *options,
 	bool ok = forbid(list, options->config_path) && forbid(list, config->ca_key_path) &&
 		  forbid(list, config->audit_path) && forbid(list, folder->socket_path);
 	for (size_t i = 0; ok && i < config->n_listeners; i++)
-		ok = forbid(list, config->listeners[i].unix_path);
+		ok = !config->listeners[i].unix_path ||
+		     forbid(list, config->listeners[i].unix_path);
 	for (size_t i = 0; ok && i < config->n_credentials; i++)
 		if (config->credentials[i].source == KH_SOURCE_FILE)
 			ok = forbid(list, config->credentials[i].source_name);
@@ -115,19 +116,22 @@ static bool set_listener(struct kh_config *config, int tenant, const struct kh_r
 	if (!one)
 		return false;
 	one->unix_path = strdup(folder->socket_path);
+	one->name = strdup(folder->socket_path);
+	one->token = -1;
 	one->sandbox = strdup(folder->id);
 	one->tenant = (uint16_t)tenant;
 	one->mode = 0600;
 	one->owner = (uid_t)-1;
 	one->group = (gid_t)-1;
 	for (size_t i = 0; i < config->n_listeners; i++) {
+		free(config->listeners[i].name);
 		free(config->listeners[i].unix_path);
 		free(config->listeners[i].sandbox);
 	}
 	free(config->listeners);
 	config->listeners = one;
 	config->n_listeners = 1;
-	return one->unix_path && one->sandbox;
+	return one->unix_path && one->name && one->sandbox;
 }
 
 /* $XDG_STATE_HOME/keyhole/audit/<time>-<id>.jsonl */
@@ -185,9 +189,10 @@ bool kh_run_env_check(const struct kh_run_options *options, const struct kh_conf
 			const struct kh_credential_config *c = &config->credentials[j];
 			bool source =
 				c->source == KH_SOURCE_ENV && strcmp(c->source_name, name) == 0;
-			if (source && c->of_proxy)
+			if (source && (c->of_proxy || c->of_listener))
 				return kh_err_set(err, KH_ERR_USAGE,
-						  "--env %s: holds the password of upstream.proxy, "
+						  "--env %s: holds the password of upstream.proxy "
+						  "or a listener's token, "
 						  "and no sandbox gets it",
 						  kh_esc_str(name));
 			if (source || (c->env_name && strcmp(c->env_name, name) == 0))

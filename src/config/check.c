@@ -78,7 +78,8 @@ static void warn_of_unused(struct kh_reader *reader)
 	for (size_t i = 0; i < config->n_tenants; i++)
 		mark_used(&config->tenants[i].rules, used);
 	for (size_t i = 0; i < config->n_credentials; i++)
-		if (!used[i] && !config->credentials[i].preset && !config->credentials[i].of_proxy)
+		if (!used[i] && !config->credentials[i].preset &&
+		    !config->credentials[i].of_proxy && !config->credentials[i].of_listener)
 			warn(reader->diags, config->credentials[i].where,
 			     "credential \"%s\" is used by no rule",
 			     kh_esc_str(config->credentials[i].name));
@@ -190,6 +191,7 @@ void kh_config_check(struct kh_reader *reader)
 	join_addresses(reader);
 	check_authority(reader, reader->authority);
 	check_listeners(reader);
+	kh_config_check_listeners(reader);
 	kh_config_check_proxy(reader);
 	for (size_t i = 0; i < reader->config->n_tenants; i++)
 		kh_config_check_rules(reader, &reader->config->tenants[i].rules);

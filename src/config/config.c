@@ -103,6 +103,7 @@ void kh_config_free(struct kh_config *config)
 	for (size_t i = 0; i < config->n_files; i++)
 		free(config->files[i]);
 	for (size_t i = 0; i < config->n_listeners; i++) {
+		free(config->listeners[i].name);
 		free(config->listeners[i].unix_path);
 		free(config->listeners[i].sandbox);
 	}
@@ -156,7 +157,7 @@ int kh_config_tenant(const struct kh_config *config, const char *name)
 int kh_config_credential(const struct kh_config *config, struct kh_slice name)
 {
 	for (size_t i = 0; i < config->n_credentials; i++)
-		if (!config->credentials[i].of_proxy &&
+		if (!config->credentials[i].of_proxy && !config->credentials[i].of_listener &&
 		    kh_slice_eq(kh_slice_str(config->credentials[i].name), name))
 			return (int)i;
 	return -1;

@@ -174,6 +174,13 @@ void kh_read_tenant_ranges(struct kh_reader *, const struct kh_option *, const s
 void kh_read_servers(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
 void kh_tenant_by_name(struct kh_reader *, const struct kh_option *, const struct kh_node *,
 		       uint16_t *out);
+/* listener.c: what listens, and for whom. */
+void kh_read_tcp(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void kh_read_token_env(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+		       void *);
+void kh_read_token_file(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+			void *);
+void kh_config_check_listeners(struct kh_reader *reader);
 void *kh_listener_add(struct kh_reader *, void *parent, const struct kh_node *);
 void kh_listener_done(struct kh_reader *, void *parent, void *item, const struct kh_node *);
 void *kh_tenant_add(struct kh_reader *, void *parent, const struct kh_node *);

@@ -240,7 +240,7 @@ static void resolve(struct kh_reader *reader, const struct kh_pending *one, stru
 		struct kh_nearest nearest;
 		kh_nearest_init(&nearest, one->name);
 		for (size_t i = 0; i < config->n_credentials; i++)
-			if (!config->credentials[i].of_proxy)
+			if (!config->credentials[i].of_proxy && !config->credentials[i].of_listener)
 				kh_nearest_offer(&nearest, config->credentials[i].name);
 		char hint[KH_NEAREST_BYTES];
 		kh_diagnostics_add(reader->diags, false, one->where,

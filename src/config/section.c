@@ -118,42 +118,6 @@ void kh_read_tenant(struct kh_reader *reader, const struct kh_option *option,
 	kh_tenant_by_name(reader, option, node, &listener->tenant);
 }
 
-void *kh_listener_add(struct kh_reader *reader, void *parent, const struct kh_node *node)
-{
-	(void)parent;
-	struct kh_config *config = reader->config;
-	struct kh_listener_config *listener =
-		kh_list_add(&config->listeners, &config->n_listeners, sizeof(*listener));
-	if (!listener)
-		return kh_reader_no_memory(reader);
-	listener->where = kh_reader_where(reader, node);
-	listener->owner = (uid_t)-1;
-	listener->group = (gid_t)-1;
-	listener->tenant = NO_TENANT;
-	return listener;
-}
-
-void kh_listener_done(struct kh_reader *reader, void *parent, void *item,
-		      const struct kh_node *node)
-{
-	(void)parent;
-	struct kh_listener_config *listener = item;
-	if (listener->tenant == NO_TENANT) {
-		listener->tenant = 0;
-		if (reader->config->n_tenants != 1) {
-			kh_reader_error(reader, node,
-					"listen[].tenant is missing: it says whose rules apply");
-			return;
-		}
-	}
-	if (listener->sandbox || listener->tenant >= reader->config->n_tenants)
-		return;
-	const char *name = reader->config->tenants[listener->tenant].name;
-	listener->sandbox = kh_slice_dup(kh_slice_str(name));
-	if (!listener->sandbox)
-		(void)kh_reader_no_memory(reader);
-}
-
 void *kh_tenant_add(struct kh_reader *reader, void *parent, const struct kh_node *node)
 {
 	(void)parent;

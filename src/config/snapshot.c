@@ -53,6 +53,7 @@ static bool put_credential(struct kh_buf *out, const struct kh_credential_config
 		  kh_wire_put_str(out, credential->placeholder_alphabet) &&
 		  kh_wire_put_u8(out, credential->present) &&
 		  kh_wire_put_u8(out, credential->of_proxy) &&
+		  kh_wire_put_u8(out, credential->of_listener) &&
 		  kh_wire_put_u32(out, (uint32_t)credential->n_fields);
 	for (size_t i = 0; ok && i < credential->n_fields; i++)
 		ok = kh_wire_put_str(out, credential->fields[i].name) &&
@@ -68,7 +69,10 @@ static bool put_listener(struct kh_buf *out, const struct kh_listener_config *li
 {
 	return kh_wire_put_u16(out, listener->tenant) && kh_wire_put_str(out, listener->sandbox) &&
 	       /* Not to be opened: it is the listener's identity over reloads. */
-	       kh_wire_put_str(out, listener->unix_path) && kh_put_where(out, &listener->where);
+	       kh_wire_put_str(out, listener->name) && kh_put_where(out, &listener->where) &&
+	       kh_wire_put_u8(out, (uint8_t)listener->kind) &&
+	       kh_wire_put_u32(out, listener->vsock_cid) &&
+	       kh_wire_put_u32(out, (uint32_t)(listener->token + 1));
 }
 
 static bool put_proxy(struct kh_buf *out, const struct kh_proxy_config *proxy)
@@ -234,6 +238,7 @@ static void read_credential(struct kh_snapshot_in *in, struct kh_credential_conf
 	credential->placeholder_alphabet = kh_wire_str(&in->r);
 	credential->present = kh_in_flag(in);
 	credential->of_proxy = kh_in_flag(in);
+	credential->of_listener = kh_in_flag(in);
 	uint32_t n = kh_wire_count(&in->r, MOST_FIELDS);
 	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
 		struct kh_credential_field *field =
@@ -255,6 +260,11 @@ static void read_credential(struct kh_snapshot_in *in, struct kh_credential_conf
 	}
 	if (credential->of_proxy) {
 		check_proxy_password(in, credential);
+		return;
+	}
+	if (credential->of_listener) {
+		if (credential->n_hosts != 0 || credential->n_fields != 0)
+			in->r.bad = true;
 		return;
 	}
 	/* Nowhere to go, or nothing to set: no such credential was ever accepted. */
@@ -351,9 +361,21 @@ static void read_listeners(struct kh_snapshot_in *in)
 		listener->mode = 0600;
 		listener->tenant = kh_wire_u16(&in->r);
 		listener->sandbox = kh_in_text(in);
-		listener->unix_path = kh_in_text(in);
+		listener->name = kh_in_text(in);
 		listener->where = kh_in_where(in);
-		if (listener->tenant >= config->n_tenants)
+		uint8_t kind = kh_wire_u8(&in->r);
+		listener->vsock_cid = kh_wire_u32(&in->r);
+		uint32_t token = kh_wire_u32(&in->r);
+		listener->kind = (enum kh_listener_kind)(kind <= KH_LISTEN_TCP ? kind : 0);
+		listener->token = -1;
+		if (listener->tenant >= config->n_tenants || kind > KH_LISTEN_TCP ||
+		    token > config->n_credentials ||
+		    (token > 0) != (listener->kind == KH_LISTEN_TCP))
+			in->r.bad = true;
+		else
+			listener->token = (int32_t)token - 1;
+		/* Never open to whoever comes by TCP, and never with another's secret. */
+		if (listener->token >= 0 && !config->credentials[listener->token].of_listener)
 			in->r.bad = true;
 	}
 }

@@ -96,7 +96,7 @@ static bool may_carry(const struct kh_config *config, const struct kh_rule *rule
 	if (index >= config->n_credentials)
 		return false;
 	const struct kh_credential_config *credential = &config->credentials[index];
-	if (credential->of_proxy)
+	if (credential->of_proxy || credential->of_listener)
 		return false;
 	struct kh_host_pattern host;
 	kh_rule_host_expand(&rule->host, &host);

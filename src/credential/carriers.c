@@ -247,12 +247,14 @@ bool kh_carrier_is_query(struct kh_slice name)
 	return is_parameter(decode(name, buffer));
 }
 
-struct kh_slice kh_carrier_find(const struct kh_message *message, struct kh_slice query)
+struct kh_slice kh_carrier_find_but(const struct kh_message *message, struct kh_slice query,
+				    struct kh_slice ours)
 {
 	struct kh_slice name, value;
 
 	for (size_t i = 0; i < message->n_fields; i++)
-		if (kh_carrier_is_field(message->fields[i].name))
+		if (kh_carrier_is_field(message->fields[i].name) &&
+		    !kh_slice_eq_nocase(message->fields[i].name, ours))
 			return message->fields[i].name;
 	if (kh_carrier_is_among_protocols(message))
 		return KH_SLICE("sec-websocket-protocol");
@@ -260,6 +262,11 @@ struct kh_slice kh_carrier_find(const struct kh_message *message, struct kh_slic
 		if (kh_carrier_is_query(name))
 			return name;
 	return KH_SLICE("");
+}
+
+struct kh_slice kh_carrier_find(const struct kh_message *message, struct kh_slice query)
+{
+	return kh_carrier_find_but(message, query, KH_SLICE(""));
 }
 
 static bool is_signed(struct kh_slice query)

@@ -116,7 +116,7 @@ static bool take_socket(struct kh_legacy *legacy, struct kh_err *err)
 	struct kh_wire_reader r = { .rest = message.body };
 	l->fd = kh_steal_fd(&message.fds[0]);
 	char *path = kh_wire_str(&r);
-	legacy->config->listeners[legacy->config->n_listeners++].unix_path = path;
+	legacy->config->listeners[legacy->config->n_listeners++].name = path;
 	l->dev = (dev_t)kh_wire_u64(&r);
 	l->ino = (ino_t)kh_wire_u64(&r);
 	return (kh_wire_done(&r) && path) || not_understood(err);

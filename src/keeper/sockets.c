@@ -80,12 +80,16 @@ bool kh_sockets_listen(struct kh_listening *l, const struct kh_listener_config *
 		       struct kh_err *err)
 {
 	/* systemd's own: its name is not ours to take away (no inode is 0). */
-	*l = (struct kh_listening){ .fd = kh_passed_take(config->unix_path) };
+	*l = (struct kh_listening){ .fd = -1 };
+	if (config->kind == KH_LISTEN_UNIX)
+		l->fd = kh_passed_take(config->unix_path);
 	if (l->fd >= 0)
 		return true;
 	l->fd = kh_listener_open(config, err);
 	if (l->fd < 0)
 		return false;
+	if (config->kind != KH_LISTEN_UNIX)
+		return true;
 	struct stat st;
 	if (lstat(config->unix_path, &st) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s",
@@ -126,11 +130,12 @@ void kh_sockets_shut(struct kh_sockets *sockets)
 {
 	for (size_t i = 0; i < sockets->count; i++) {
 		struct kh_listening *l = &sockets->listening[i];
-		const char *path = sockets->config->listeners[i].unix_path;
+		const char *path = sockets->config->listeners[i].name;
 		struct stat st;
 		if (l->fd < 0)
 			continue;
-		if (lstat(path, &st) == 0 && st.st_dev == l->dev && st.st_ino == l->ino)
+		if (l->ino != 0 && lstat(path, &st) == 0 && st.st_dev == l->dev &&
+		    st.st_ino == l->ino)
 			(void)unlink(path);
 		(void)close(l->fd);
 		l->fd = -1;
@@ -158,11 +163,11 @@ void kh_sockets_forget(struct kh_sockets *sockets)
 /* --- another configuration, another process -----------------------------------------------------
  */
 
-static size_t find_listener(const struct kh_config *config, const char *path)
+static size_t find_listener(const struct kh_config *config, const char *name)
 {
 	size_t i = 0;
 
-	while (i < config->n_listeners && strcmp(config->listeners[i].unix_path, path) != 0)
+	while (i < config->n_listeners && strcmp(config->listeners[i].name, name) != 0)
 		i++;
 	return i;
 }
@@ -179,7 +184,7 @@ bool kh_sockets_next(struct kh_sockets *next, const struct kh_sockets *now,
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "listeners: no memory");
 	for (; next->count < config->n_listeners; next->count++) {
 		const struct kh_listener_config *listener = &config->listeners[next->count];
-		size_t before = find_listener(now->config, listener->unix_path);
+		size_t before = find_listener(now->config, listener->name);
 		if (before < now->count)
 			next->listening[next->count] = now->listening[before];
 		else if (!kh_sockets_listen(&next->listening[next->count], listener, err))
@@ -191,7 +196,7 @@ bool kh_sockets_next(struct kh_sockets *next, const struct kh_sockets *now,
 void kh_sockets_drop_next(struct kh_sockets *next, const struct kh_sockets *now)
 {
 	for (size_t i = 0; i < next->count; i++)
-		if (find_listener(now->config, next->config->listeners[i].unix_path) < now->count)
+		if (find_listener(now->config, next->config->listeners[i].name) < now->count)
 			next->listening[i].fd = -1;
 	kh_sockets_close(next);
 }
@@ -199,12 +204,14 @@ void kh_sockets_drop_next(struct kh_sockets *next, const struct kh_sockets *now)
 void kh_sockets_adopt(struct kh_sockets *next, struct kh_sockets *now)
 {
 	for (size_t i = 0; i < now->count; i++) {
-		size_t after = find_listener(next->config, now->config->listeners[i].unix_path);
+		size_t after = find_listener(next->config, now->config->listeners[i].name);
 		if (after < next->count)
 			now->listening[i].fd = -1;
 	}
 	for (size_t i = 0; i < next->count; i++) {
 		const struct kh_listener_config *listener = &next->config->listeners[i];
+		if (listener->kind != KH_LISTEN_UNIX)
+			continue;
 		if (chmod(listener->unix_path, listener->mode) != 0 ||
 		    (listener->owner != (uid_t)-1 &&
 		     lchown(listener->unix_path, listener->owner, listener->group) != 0))

@@ -1,5 +1,5 @@
 /*
- * listener.c - the Unix sockets that lead out of sandboxes
+ * listener.c - what sandboxes connect to: Unix sockets, ports of vsock and of TCP
  *
  * A name must never lead to a socket with the wrong mode or owner, nor be taken from a daemon that
  * is alive. So the socket is bound under a random name beside its own, gets mode and owner, starts
@@ -19,6 +19,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+
+#include <linux/vm_sockets.h>
+#include <netinet/tcp.h>
 
 #include <keyhole/cleanup.h>
 #include <keyhole/escape.h>
@@ -149,8 +152,38 @@ static int bind_in(int dir, const char *name, const struct kh_listener_config *c
 	return kh_steal_fd(&fd);
 }
 
+/* A port, which has neither folder nor mode. */
+static int bind_port(const struct kh_listener_config *config, const struct sockaddr *address,
+		     socklen_t len, struct kh_err *err)
+{
+	int one = 1;
+	kh_auto_close int fd =
+		socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	bool ok = fd >= 0;
+	if (ok && address->sa_family != AF_VSOCK)
+		ok = setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0;
+	/* An address of one family is no more than that. */
+	if (ok && address->sa_family == AF_INET6)
+		ok = setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one) == 0;
+	if (!ok || bind(fd, address, len) < 0 || listen(fd, SOMAXCONN) < 0) {
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s", kh_esc_str(config->name));
+		return -1;
+	}
+	return kh_steal_fd(&fd);
+}
+
 int kh_listener_open(const struct kh_listener_config *config, struct kh_err *err)
 {
+	if (config->kind == KH_LISTEN_TCP)
+		return bind_port(config, &config->tcp.any, config->tcp.len, err);
+	if (config->kind == KH_LISTEN_VSOCK) {
+		const struct sockaddr_vm vm = {
+			.svm_family = AF_VSOCK,
+			.svm_cid = VMADDR_CID_ANY,
+			.svm_port = config->vsock_port,
+		};
+		return bind_port(config, (const struct sockaddr *)&vm, sizeof vm, err);
+	}
 	const char *path = config->unix_path;
 	const char *slash = strrchr(path, '/');
 	const char *name = slash ? slash + 1 : path;
@@ -184,7 +217,37 @@ int kh_listener_open(const struct kh_listener_config *config, struct kh_err *err
 	return bind_in(dir, name, config, err);
 }
 
-static void note_peer(int fd, struct kh_peer *peer)
+/* Whatever family the listener is of. */
+union address {
+	struct sockaddr any;
+	struct sockaddr_un un;
+	struct sockaddr_vm vm;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+static void note_address(int fd, const union address *from, struct kh_peer *peer)
+{
+	struct kh_sockaddr tcp = { 0 };
+	int one = 1;
+	switch (from->any.sa_family) {
+	case AF_VSOCK:
+		peer->cid = from->vm.svm_cid;
+		(void)snprintf(peer->address, sizeof peer->address, "vsock:%u", peer->cid);
+		break;
+	case AF_INET:
+	case AF_INET6:
+		tcp.len = from->any.sa_family == AF_INET ? sizeof tcp.v4 : sizeof tcp.v6;
+		memcpy(&tcp.v6, &from->v6, tcp.len);
+		kh_sockaddr_format(&tcp, peer->address);
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+		break;
+	default:
+		break;
+	}
+}
+
+static void note_peer(int fd, const union address *from, struct kh_peer *peer)
 {
 	struct ucred cred = { 0 };
 	socklen_t len = sizeof cred;
@@ -192,15 +255,18 @@ static void note_peer(int fd, struct kh_peer *peer)
 	*peer = (struct kh_peer){ .pid = 0, .uid = (uid_t)-1, .gid = (gid_t)-1 };
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0)
 		*peer = (struct kh_peer){ .pid = cred.pid, .uid = cred.uid, .gid = cred.gid };
+	note_address(fd, from, peer);
 }
 
 enum kh_accept kh_listener_accept(int listener, int *fd, struct kh_peer *peer)
 {
 	*fd = -1;
 	for (int i = 0; i < ACCEPT_TRIES; i++) {
-		int got = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		union address from = { .any.sa_family = AF_UNSPEC };
+		socklen_t len = sizeof from;
+		int got = accept4(listener, &from.any, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (got >= 0) {
-			note_peer(got, peer);
+			note_peer(got, &from, peer);
 			*fd = got;
 			return KH_ACCEPT_GOT;
 		}

@@ -167,14 +167,19 @@ bool kh_denial_put(struct kh_down_stream *down, const struct kh_exchange *x,
 	}
 	put_proxy_status(&status, err);
 
-	const struct kh_field fields[] = {
+	struct kh_field fields[5] = {
 		{ KH_SLICE("Content-Type"),
 		  text ? KH_SLICE("text/plain; charset=utf-8") : KH_SLICE("application/json") },
 		{ KH_SLICE("Cache-Control"), KH_SLICE("no-store") },
 		{ KH_SLICE("Proxy-Status"), kh_buf_view(&status) },
-		{ KH_SLICE("Sec-WebSocket-Version"), KH_SLICE("13") },
 	};
-	size_t n_fields = sizeof(fields) / sizeof(*fields) - !asks_for_other_version(x);
+	size_t n_fields = 3;
+	if (asks_for_other_version(x))
+		fields[n_fields++] =
+			(struct kh_field){ KH_SLICE("Sec-WebSocket-Version"), KH_SLICE("13") };
+	if (err->code == KH_ERR_PROXY_AUTH)
+		fields[n_fields++] = (struct kh_field){ KH_SLICE("Proxy-Authenticate"),
+							KH_SLICE("Basic realm=\"keyhole\"") };
 	const struct kh_answer answer = {
 		.status = (uint16_t)kh_err_status(err->code),
 		.code = err->code,

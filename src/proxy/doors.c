@@ -46,6 +46,21 @@ bool kh_door_may_mint(struct kh_door *door)
 			  door->loop->gen->config->leaves_per_second, KH_LIMIT_LEAVES_BURST);
 }
 
+void kh_door_was_wrong(struct kh_door *door)
+{
+	(void)take_token(door->loop, &door->tries, &door->tries_ms,
+			 KH_LIMIT_WRONG_TOKENS_PER_SECOND, KH_LIMIT_WRONG_TOKENS_BURST);
+}
+
+bool kh_door_may_try(struct kh_door *door)
+{
+	if (!take_token(door->loop, &door->tries, &door->tries_ms, KH_LIMIT_WRONG_TOKENS_PER_SECOND,
+			KH_LIMIT_WRONG_TOKENS_BURST))
+		return false;
+	door->tries += 1.0;
+	return true;
+}
+
 bool kh_door_may_log(struct kh_door *door)
 {
 	if (take_token(door->loop, &door->log_tokens, &door->log_tokens_ms,
@@ -98,6 +113,17 @@ static void on_resume(evutil_socket_t fd, short what, void *arg)
 		event_add(door->event, NULL);
 }
 
+/* Of all virtual machines there is one that may. */
+static bool may_enter(struct kh_door *door, const struct kh_peer *peer)
+{
+	if (door->config->kind != KH_LISTEN_VSOCK || peer->cid == door->config->vsock_cid)
+		return true;
+	if (kh_door_may_log(door))
+		kh_log_warn("listener %s: CID %u may not connect, %u may",
+			    kh_esc_str(door->config->name), peer->cid, door->config->vsock_cid);
+	return false;
+}
+
 /* A connection that is one too many. Return: accepting goes on. */
 static bool turn_away(struct kh_door *door, int fd)
 {
@@ -133,7 +159,10 @@ static void on_accept(evutil_socket_t listener, short what, void *arg)
 		int fd = -1;
 		switch (kh_listener_accept(listener, &fd, &peer)) {
 		case KH_ACCEPT_GOT:
-			if ((unsigned)fd < door->loop->worker->fd_door && kh_door_take_place(door))
+			if (!may_enter(door, &peer))
+				close(fd);
+			else if ((unsigned)fd < door->loop->worker->fd_door &&
+				 kh_door_take_place(door))
 				kh_session_new(door, fd, &peer);
 			else if (!turn_away(door, fd))
 				return;
@@ -148,7 +177,7 @@ static void on_accept(evutil_socket_t listener, short what, void *arg)
 			pause_door(door);
 			return;
 		case KH_ACCEPT_BROKEN:
-			kh_log_error("listener %s is broken", kh_esc_str(door->config->unix_path));
+			kh_log_error("listener %s is broken", kh_esc_str(door->config->name));
 			event_del(door->event);
 			return;
 		}
@@ -164,6 +193,46 @@ static void close_door(struct kh_door *door)
 	door->event = door->resume = NULL;
 }
 
+static void forget_secret(struct kh_door *door)
+{
+	kh_secret_unref(door->secret);
+	door->secret = NULL;
+}
+
+/* Return: it has its token, or needs none. */
+static bool find_secret(struct kh_door *door)
+{
+	struct kh_loop *loop = door->loop;
+	struct kh_secret *secret = NULL;
+
+	if (door->config->kind != KH_LISTEN_TCP || door->secret)
+		return true;
+	if (door->config->token < 0 ||
+	    kh_worker_secret(loop->worker, loop->gen, (uint16_t)door->config->token, &secret) !=
+		    KH_SLOT_FULL)
+		return false;
+	if (kh_secret_len(secret) < KH_TOKEN_LEAST_BYTES) {
+		if (kh_door_may_log(door))
+			kh_log_error("listener %s: its token is shorter than %d bytes, which is "
+				     "guessed too easily: nobody is let in",
+				     kh_esc_str(door->config->name), (int)KH_TOKEN_LEAST_BYTES);
+		kh_secret_unref(secret);
+		return false;
+	}
+	door->secret = secret;
+	return true;
+}
+
+void kh_doors_look_for_tokens(struct kh_loop *loop)
+{
+	for (size_t i = 0; i < loop->n_doors && !loop->draining && !loop->retiring; i++) {
+		struct kh_door *door = loop->doors[i];
+		if (door->event && door->config->kind == KH_LISTEN_TCP && !door->secret &&
+		    find_secret(door))
+			(void)event_add(door->event, NULL);
+	}
+}
+
 /* Takes its place in the generation in force. The listening descriptor is another one than before,
  * of the same socket. */
 static bool place_door(struct kh_door *door, size_t index)
@@ -172,13 +241,17 @@ static bool place_door(struct kh_door *door, size_t index)
 	const struct kh_generation *g = loop->gen;
 
 	close_door(door);
+	forget_secret(door);
 	door->config = &g->config->listeners[index];
 	door->gate = g->gates[index];
 	door->index = (uint16_t)index;
 	door->event =
 		event_new(loop->base, g->listeners[index], EV_READ | EV_PERSIST, on_accept, door);
 	door->resume = event_new(loop->base, -1, 0, on_resume, door);
-	return door->event && door->resume && event_add(door->event, NULL) == 0;
+	if (!door->event || !door->resume)
+		return false;
+	/* Nobody is let in before the token is there. */
+	return !find_secret(door) || event_add(door->event, NULL) == 0;
 }
 
 static struct kh_door *new_door(struct kh_loop *loop)
@@ -190,13 +263,17 @@ static struct kh_door *new_door(struct kh_loop *loop)
 	door->loop = loop;
 	door->leaf_tokens = KH_LIMIT_LEAVES_BURST;
 	door->log_tokens = KH_LIMIT_LOG_LINES_BURST;
-	door->leaf_tokens_ms = door->log_tokens_ms = loop->now_ms;
+	door->tries = KH_LIMIT_WRONG_TOKENS_BURST;
+	door->leaf_tokens_ms = door->log_tokens_ms = door->tries_ms = loop->now_ms;
 	return door;
 }
 
 static void free_door(struct kh_grave *grave)
 {
-	free(kh_container_of(grave, struct kh_door, grave));
+	struct kh_door *door = kh_container_of(grave, struct kh_door, grave);
+
+	forget_secret(door);
+	free(door);
 }
 
 /* Whoever came through it has to go. */
@@ -215,11 +292,11 @@ static void remove_door(struct kh_door *door)
 	kh_loop_bury(loop, &door->grave, free_door);
 }
 
-static struct kh_door *take_door(struct kh_door **doors, size_t n, const char *path)
+static struct kh_door *take_door(struct kh_door **doors, size_t n, const char *name)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct kh_door *door = doors[i];
-		if (door && strcmp(door->config->unix_path, path) == 0) {
+		if (door && strcmp(door->config->name, name) == 0) {
 			doors[i] = NULL;
 			return door;
 		}
@@ -240,7 +317,7 @@ bool kh_doors_reload(struct kh_loop *loop)
 	if (!loop->doors)
 		return false;
 	for (size_t i = 0; i < config->n_listeners; i++) {
-		struct kh_door *door = take_door(before, n_before, config->listeners[i].unix_path);
+		struct kh_door *door = take_door(before, n_before, config->listeners[i].name);
 		if (!door && !(door = new_door(loop)))
 			return false;
 		loop->doors[loop->n_doors++] = door;
@@ -264,6 +341,7 @@ void kh_doors_free(struct kh_loop *loop)
 {
 	for (size_t i = 0; i < loop->n_doors; i++) {
 		close_door(loop->doors[i]);
+		forget_secret(loop->doors[i]);
 		free(loop->doors[i]);
 	}
 	free(loop->doors);

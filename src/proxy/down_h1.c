@@ -133,9 +133,9 @@ static bool must_close(const struct kh_session *session, const struct kh_message
 {
 	/* What is malformed leaves no common idea of where the next request begins. */
 	return code == KH_ERR_REQUEST_MALFORMED || code == KH_ERR_REQUEST_TIMEOUT ||
-	       code == KH_ERR_AUTHORITY_MISMATCH || !request || !request->keep_alive ||
-	       kh_session_has_said_all(session) || session->loop->draining ||
-	       session->loop->retiring;
+	       code == KH_ERR_AUTHORITY_MISMATCH || (!request && code != KH_ERR_PROXY_AUTH) ||
+	       (request && !request->keep_alive) || kh_session_has_said_all(session) ||
+	       session->loop->draining || session->loop->retiring;
 }
 
 static bool put_answer(struct kh_down_stream *down, const struct kh_answer *answer)

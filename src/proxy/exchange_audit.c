@@ -14,6 +14,7 @@ void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out
 		.sandbox = session->door->config->sandbox,
 		.peer_pid = (uint32_t)session->peer.pid,
 		.peer_uid = session->peer.uid,
+		.client = session->peer.address[0] ? session->peer.address : NULL,
 		.via = x->base_url ? "base_url" : kh_session_via(session),
 		.tunnel = x->tunnel == KH_TUNNEL_PASS  ? "passthrough"
 			  : x->tunnel == KH_TUNNEL_RAW ? "tcp"

@@ -55,10 +55,10 @@ void kh_generation_unref(struct kh_generation *g)
 		free_generation(g);
 }
 
-static struct kh_gate *find_gate(const struct kh_generation *g, const char *path)
+static struct kh_gate *find_gate(const struct kh_generation *g, const char *name)
 {
 	for (size_t i = 0; g && i < g->config->n_listeners; i++)
-		if (strcmp(g->config->listeners[i].unix_path, path) == 0)
+		if (strcmp(g->config->listeners[i].name, name) == 0)
 			return g->gates[i];
 	return NULL;
 }
@@ -66,7 +66,7 @@ static struct kh_gate *find_gate(const struct kh_generation *g, const char *path
 static bool make_gates(struct kh_generation *g, const struct kh_generation *before)
 {
 	for (size_t i = 0; i < g->config->n_listeners; i++) {
-		struct kh_gate *gate = find_gate(before, g->config->listeners[i].unix_path);
+		struct kh_gate *gate = find_gate(before, g->config->listeners[i].name);
 		if (gate)
 			atomic_fetch_add(&gate->refs, 1);
 		else if ((gate = calloc(1, sizeof(*gate))))

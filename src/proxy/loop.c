@@ -289,6 +289,7 @@ static void deliver(struct kh_loop *loop, const struct kh_mail *mail)
 		break;
 	case MAIL_CREDENTIAL:
 		deliver_credential(loop, mail->generation, mail->index);
+		kh_doors_look_for_tokens(loop);
 		break;
 	case MAIL_DRAIN:
 		start_drain(loop);
@@ -326,6 +327,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	kh_up_tick(arg);
+	kh_doors_look_for_tokens(arg);
 	kh_doors_tick(arg);
 }
 

@@ -77,9 +77,15 @@ struct kh_door {
 	const struct kh_listener_config *config;
 	uint16_t index;
 	struct event *event;
-	struct event *resume; /* after running out of descriptors */
-	unsigned resolving;   /* names, for its exchanges on this thread */
-	double leaf_tokens;   /* this thread's share of the sandbox's leaves */
+	struct event *resume;	  /* after running out of descriptors */
+	struct kh_secret *secret; /* the token of TCP; nobody is let in before it is there */
+	double tries;		  /* wrong tokens that are still looked at */
+	uint64_t tries_ms;
+	struct kh_secret *token; /* of TCP; nobody is let in before it is there */
+	double wrong_tokens;	 /* that may still come, of this thread's share */
+	uint64_t wrong_tokens_ms;
+	unsigned resolving; /* names, for its exchanges on this thread */
+	double leaf_tokens; /* this thread's share of the sandbox's leaves */
 	uint64_t leaf_tokens_ms;
 	double log_tokens; /* and of its lines in the log */
 	uint64_t log_tokens_ms;
@@ -135,6 +141,16 @@ void kh_doors_free(struct kh_loop *loop);
 void kh_door_left(struct kh_door *door); /* one of its connections ended */
 /* One more connection of this sandbox within `max_connections`? kh_door_left gives it back. */
 bool kh_door_take_place(struct kh_door *door);
+/* A token may have come, for those that wait for one. */
+void kh_doors_look_for_tokens(struct kh_loop *loop);
+/* May one more token be looked at? Not after too many wrong ones. */
+bool kh_door_may_try(struct kh_door *door);
+void kh_door_was_wrong(struct kh_door *door);
+/* A token may have come, for those that wait for one. */
+void kh_doors_look_for_tokens(struct kh_loop *loop);
+/* Is one more token looked at? Not after too many wrong ones. */
+bool kh_door_may_try(struct kh_door *door);
+void kh_door_was_wrong(struct kh_door *door);
 /* One more leaf for this sandbox within its rate? */
 bool kh_door_may_mint(struct kh_door *door);
 /* One more line in the operator's log for what this sandbox does, within its rate? What is left out

@@ -28,6 +28,14 @@ bool kh_session_open(struct kh_session *session)
 {
 	session->opened = true;
 	session->came_by = kh_opening_of(kh_buf_view(&session->in));
+	if (session->came_by == KH_OPENING_TLS && session->door->config->kind == KH_LISTEN_TCP) {
+		struct kh_err err = KH_ERR_INIT;
+		kh_err_set(&err, KH_ERR_PROXY_AUTH,
+			   "TLS straight away has no place for a token, which this listener asks "
+			   "for");
+		kh_tunnel_refuse(session, &err);
+		return false;
+	}
 	if (session->came_by == KH_OPENING_TLS) {
 		session->deadline_ms = 0;
 		session->state = KH_SESSION_HELLO;
@@ -42,6 +50,7 @@ bool kh_session_open(struct kh_session *session)
 		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
 		return false;
 	}
+	session->socks->with_password = session->door->config->kind == KH_LISTEN_TCP;
 	session->deadline_ms = 0;
 	session->state = KH_SESSION_SOCKS;
 	return false;
@@ -118,6 +127,23 @@ static void end_socks(struct kh_session *session)
 	session->socks = NULL;
 }
 
+/* User name or password is the token (RFC 1929). */
+static void take_login(struct kh_session *session)
+{
+	struct kh_socks *socks = session->socks;
+	struct kh_err err = KH_ERR_INIT;
+
+	bool holds = kh_auth_try(session, socks->user, socks->password, &err);
+	if (!kh_socks_login(socks, holds, &session->leg.out)) {
+		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
+	} else if (!holds) {
+		end_socks(session);
+		kh_tunnel_deny(session, &err);
+		session->closing = true;
+		kh_session_set_state(session, KH_SESSION_LINGER);
+	}
+}
+
 void kh_session_socks(struct kh_session *session)
 {
 	struct kh_slice in = kh_buf_view(&session->in);
@@ -125,13 +151,12 @@ void kh_session_socks(struct kh_session *session)
 	struct kh_err err = KH_ERR_INIT;
 
 	enum kh_socks_event event = kh_socks_feed(session->socks, &in, &session->leg.out, &err);
-	kh_buf_consume(&session->in, before - in.len);
 	switch (event) {
 	case KH_SOCKS_NEED_MORE:
 	case KH_SOCKS_AGREED:
 		break;
-	case KH_SOCKS_LOGIN: /* nobody has asked for one */
-		kh_session_kill(session, KH_ERR_INTERNAL, NULL);
+	case KH_SOCKS_LOGIN:
+		take_login(session);
 		break;
 	case KH_SOCKS_REQUEST:
 		session->authority = session->socks->target;
@@ -145,4 +170,5 @@ void kh_session_socks(struct kh_session *session)
 		kh_session_set_state(session, KH_SESSION_LINGER);
 		break;
 	}
+	kh_buf_consume(&session->in, before - in.len);
 }

@@ -98,7 +98,8 @@ static bool settle_authority(struct kh_exchange *x, struct kh_err *err)
 
 bool kh_request_resolve(struct kh_exchange *x, struct kh_err *err)
 {
-	if (!kh_target_parse(&x->target, x->message->method, x->message->target, err) ||
+	if (!kh_auth_check(x->session, x->message, err) ||
+	    !kh_target_parse(&x->target, x->message->method, x->message->target, err) ||
 	    !settle_authority(x, err))
 		return false;
 	return !kh_own_is(&x->authority.host) || kh_own_resolve(x, err);
@@ -117,7 +118,8 @@ static void note_stripped(struct kh_exchange *x, struct kh_slice name)
  * lets it pass. */
 static bool settle_carriers(struct kh_exchange *x, struct kh_err *err)
 {
-	struct kh_slice found = kh_carrier_find(x->message, x->target.query);
+	struct kh_slice found =
+		kh_carrier_find_but(x->message, x->target.query, kh_auth_field(x->session));
 	struct kh_slice rest = x->target.query, name, value;
 
 	if (found.len == 0 || (!x->credential && x->decision.rule->client_auth_pass))

@@ -344,6 +344,20 @@ void kh_session_recheck(struct kh_session *session)
 		kh_session_kill(session, KH_ERR_ABORTED, "the rules changed");
 }
 
+void kh_session_challenge(struct kh_session *session, const struct kh_err *err)
+{
+	kh_tunnel_deny(session, err);
+	session->only.close = false;
+	if (!kh_denial_put(&session->only.stream, NULL, err)) {
+		kh_session_kill(session, err->code, NULL);
+		return;
+	}
+	/* Behind a CONNECT the codec expects a tunnel. */
+	kh_h1_free(session->h1);
+	session->h1 = NULL;
+	kh_session_set_state(session, KH_SESSION_HEAD);
+}
+
 void kh_session_refuse(struct kh_session *session, const struct kh_err *err)
 {
 	kh_tunnel_deny(session, err);

@@ -141,6 +141,9 @@ void kh_session_exchange_over(struct kh_session *session, bool keep);
 void kh_session_turn(struct kh_session *session);
 /* An answer of our own for a request that has no exchange: then the connection ends. */
 void kh_session_refuse(struct kh_session *session, const struct kh_err *err);
+/* The same for a CONNECT that showed no token, or another: the next try may come on this connection
+ * (Java's clients count on that). */
+void kh_session_challenge(struct kh_session *session, const struct kh_err *err);
 
 /* For the session's own files. */
 enum {
@@ -218,10 +221,19 @@ void kh_down_h2_refuse(struct kh_down_h2 *s, const struct kh_authority *authorit
 void kh_mux_tunnel_open(struct kh_down_h2 *s, const struct kh_message *connect);
 void kh_mux_tunnel_body(struct kh_down_h2 *s, struct kh_slice piece);
 
+/* auth.c: the token of a TCP listener. Return: false with `err`: PROXY_AUTH, LIMIT … */
+bool kh_auth_check(struct kh_session *session, const struct kh_message *message,
+		   struct kh_err *err);
+/* The field that was meant for us and goes no further; empty where none is asked for. */
+struct kh_slice kh_auth_field(const struct kh_session *session);
+/* Either is the token. */
+bool kh_auth_try(struct kh_session *session, struct kh_slice user, struct kh_slice password,
+		 struct kh_err *err);
+
 /* tunnel.c: from CONNECT to the first request inside */
 void kh_tunnel_open(struct kh_session *session, const struct kh_message *connect);
 /* What CONNECT names, if it may be opened on `session`. */
-bool kh_tunnel_read(const struct kh_session *session, const struct kh_message *connect,
+bool kh_tunnel_read(struct kh_session *session, const struct kh_message *connect,
 		    struct kh_authority *out, struct kh_err *err);
 /* How a tunnel to there is to be treated; DENIED with `err`. What is read inside is decided by
  * itself. */

@@ -29,6 +29,7 @@ void kh_tunnel_deny_to(struct kh_session *session, const struct kh_authority *au
 		.sandbox = session->door->config->sandbox,
 		.peer_pid = (uint32_t)session->peer.pid,
 		.peer_uid = session->peer.uid,
+		.client = session->peer.address[0] ? session->peer.address : NULL,
 		.via = kh_session_via(session),
 		.authority = authority,
 		.scheme = session->tls ? KH_SCHEME_HTTPS : KH_SCHEME_NONE,
@@ -60,7 +61,7 @@ static bool order_leaf(struct kh_session *session)
 	return kh_worker_want_leaf(worker, &session->authority.host);
 }
 
-bool kh_tunnel_read(const struct kh_session *session, const struct kh_message *connect,
+bool kh_tunnel_read(struct kh_session *session, const struct kh_message *connect,
 		    struct kh_authority *out, struct kh_err *err)
 {
 	struct kh_authority named;
@@ -76,6 +77,8 @@ bool kh_tunnel_read(const struct kh_session *session, const struct kh_message *c
 		return kh_err_set(err, KH_ERR_REQUEST_MALFORMED, "CONNECT carries no content");
 	if (!kh_authority_parse(out, target, 0, err))
 		return kh_err_wrap(err, "CONNECT");
+	if (!kh_auth_check(session, connect, err))
+		return false;
 	if (host.len &&
 	    (!kh_authority_parse(&named, host, out->port, err) || !kh_authority_eq(&named, out)))
 		return kh_err_set(err, KH_ERR_AUTHORITY_MISMATCH,
@@ -91,7 +94,10 @@ void kh_tunnel_open(struct kh_session *session, const struct kh_message *connect
 	struct kh_authority authority;
 
 	if (!kh_tunnel_read(session, connect, &authority, &err)) {
-		kh_session_refuse(session, &err);
+		if (err.code == KH_ERR_PROXY_AUTH && connect->keep_alive)
+			kh_session_challenge(session, &err);
+		else
+			kh_session_refuse(session, &err);
 		return;
 	}
 	/* Inside, another reading begins. */

@@ -219,7 +219,7 @@ BAD = [
         "  - { unix: /y/s, mode: \"0666\", owner: no-such-user-here, group: no-such-group-here }\n"
         f"  - {{ unix: /{'z' * 107} }}\n" + TENANT,
         [
-            "3:5: error: listen[].unix is missing: it is the path of a Unix socket",
+            "3:5: error: listen[]: expected one of unix, vsock and tcp",
             "4:27: error: listen[].tenant: no tenant is called \"tt\"",
             "5:5: error: listen[].unix: \"/x/s\" is served by another listener already",
             "5:25: error: listen[].mode: expected an octal mode such as \"0660\", got \"0o660\"",
