@@ -81,9 +81,6 @@ struct kh_door {
 	struct kh_secret *secret; /* the token of TCP; nobody is let in before it is there */
 	double tries;		  /* wrong tokens that are still looked at */
 	uint64_t tries_ms;
-	struct kh_secret *token; /* of TCP; nobody is let in before it is there */
-	double wrong_tokens;	 /* that may still come, of this thread's share */
-	uint64_t wrong_tokens_ms;
 	unsigned resolving; /* names, for its exchanges on this thread */
 	double leaf_tokens; /* this thread's share of the sandbox's leaves */
 	uint64_t leaf_tokens_ms;
@@ -144,11 +141,6 @@ bool kh_door_take_place(struct kh_door *door);
 /* A token may have come, for those that wait for one. */
 void kh_doors_look_for_tokens(struct kh_loop *loop);
 /* May one more token be looked at? Not after too many wrong ones. */
-bool kh_door_may_try(struct kh_door *door);
-void kh_door_was_wrong(struct kh_door *door);
-/* A token may have come, for those that wait for one. */
-void kh_doors_look_for_tokens(struct kh_loop *loop);
-/* Is one more token looked at? Not after too many wrong ones. */
 bool kh_door_may_try(struct kh_door *door);
 void kh_door_was_wrong(struct kh_door *door);
 /* One more leaf for this sandbox within its rate? */
