@@ -164,6 +164,8 @@ bool kh_up_mux_join(struct kh_exchange *x, const struct kh_up_key *key)
 {
 	struct kh_loop *loop = x->session->loop;
 
+	if (key->only_h1)
+		return false;
 	for (struct kh_node *node = loop->shared_ups.next; node != &loop->shared_ups;
 	     node = node->next) {
 		struct kh_up *up = kh_container_of(node, struct kh_up, link);
@@ -202,7 +204,8 @@ bool kh_up_mux_wait(struct kh_exchange *x, const struct kh_up_key *key)
 	     node = node->next) {
 		struct kh_up *up = kh_container_of(node, struct kh_up, link);
 
-		if (kh_up_same_key(&up->key, key) && count(&up->waiting) < MOST_WAITING)
+		if (!up->key.only_h1 && kh_up_same_key(&up->key, key) &&
+		    count(&up->waiting) < MOST_WAITING)
 			return kh_up_h2_new(x, up, &up->waiting) != NULL;
 	}
 	return false;

@@ -43,7 +43,7 @@ bool kh_up_same_key(const struct kh_up_key *a, const struct kh_up_key *b)
 {
 	return a->port == b->port && a->scheme == b->scheme && a->generation == b->generation &&
 	       a->tenant == b->tenant && a->credential == b->credential && a->door == b->door &&
-	       a->only_h1 == b->only_h1 && kh_host_eq(&a->host, &b->host);
+	       kh_host_eq(&a->host, &b->host);
 }
 
 static void free_up(struct kh_grave *grave)

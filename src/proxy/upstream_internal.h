@@ -17,7 +17,7 @@ struct kh_up_key {
 	uint16_t tenant;
 	int32_t credential; /* -1: none */
 	int32_t door;	    /* -1, or the one listener whose own authentication rides along */
-	bool only_h1;	    /* HTTP/2 is not offered */
+	bool only_h1; /* HTTP/2 is not offered; one that is there in HTTP/1 will do for anybody */
 };
 
 enum kh_up_state {

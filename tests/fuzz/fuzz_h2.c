@@ -59,7 +59,8 @@ static void check_as_h1(const struct kh_message *m)
 			CHECK(again->n_fields == n && in.len == 0);
 			CHECK(kh_slice_eq(again->method, m->method));
 			CHECK(kh_slice_eq(again->target, m->target));
-			CHECK(again->status == m->status && again->host.len == m->host.len);
+			CHECK(again->status == m->status);
+			CHECK(!request || again->host.len == m->host.len);
 		} else {
 			CHECK(event == KH_H1_ERROR);
 			CHECK(kh_h1_error(h1)->code == KH_ERR_REQUEST_HEAD_TOO_LARGE ||
