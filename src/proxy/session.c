@@ -176,7 +176,7 @@ static void on_eof(struct kh_session *session, enum kh_io how)
 		return; /* what was read goes up first */
 	/* On a plain connection a half-close is a way to say "that was all"; on TLS clients end so
 	 * when they have gone. */
-	if (session->state == KH_SESSION_EXCHANGE && how == KH_IO_EOF && !session->tls &&
+	if (x && session->state == KH_SESSION_EXCHANGE && how == KH_IO_EOF && !session->tls &&
 	    (x->request_done || kh_buf_len(&session->in))) {
 		session->closing = kh_session_has_said_all(session);
 		return;

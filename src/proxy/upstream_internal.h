@@ -138,7 +138,7 @@ bool kh_up_mux_knows_h1(const struct kh_loop *loop, const struct kh_up_key *key)
 
 /* up_h2.c: streams of such a connection */
 struct kh_up_h2 *kh_up_h2_new(struct kh_exchange *x, struct kh_up *up, struct kh_node *list);
-void kh_up_h2_on_event(const struct kh_h2_event *event, void *mux);
+void kh_up_h2_on_event(const struct kh_h2_event *event, void *arg);
 /* Its connection, and how much is on it, have changed. */
 void kh_up_mux_touch(struct kh_up_mux *mux);
 void kh_up_mux_stream_over(struct kh_up_mux *mux);

@@ -377,9 +377,9 @@ static void test_text_is_utf8(void **state)
 		"\xee\x80\x80",
 		"\xf0\x90\x80\x80",
 		"\xe0\xa0\x80",
-		"12345678\xc2\x80"
-		"12345678\xdf\xbf"
-		"1234567",
+		("12345678\xc2\x80"
+		 "12345678\xdf\xbf"
+		 "1234567"),
 	};
 	static const char *const bad[] = {
 		"\x80",
@@ -404,8 +404,8 @@ static void test_text_is_utf8(void **state)
 		"\xe2\x28\xa1",
 		"\xe2\x82\x28",
 		"12345678\xff",
-		"1234567\xc3"
-		"12345678",
+		("1234567\xc3"
+		 "12345678"),
 	};
 
 	(void)state;
