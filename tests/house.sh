@@ -44,7 +44,7 @@ for test in $(sed -n 's/^|.*| *\([a-z]*: .*\) |$/\1/p' docs/http.md | tr -s ',;'
 done
 
 # So does a row of docs/protocols.md.
-for test in $(grep '^|' docs/protocols.md | grep -o '`test_[a-z0-9_]*`' | tr -d '`' | sort -u); do
+for test in $(grep '^|' docs/protocols.md | grep -o "\`test_[a-z0-9_]*\`" | tr -d '\140' | sort -u); do
 	grep -qrE "(def |void )$test\(" tests/unit tests/integration ||
 		complain "docs/protocols.md: there is no $test"
 done
