@@ -43,6 +43,10 @@ bool kh_question_ask(struct kh_question *q, struct kh_slice method, struct kh_sl
 				  "expected a whole URL, as in https://api.example.com/v1/x");
 	q->scheme = q->target.scheme;
 	q->authority = q->target.authority;
+	if (kh_slice_eq(kh_host_view(&q->authority.host), KH_SLICE("keyhole.internal")))
+		return kh_err_set(err, KH_ERR_USAGE,
+				  "keyhole.internal is keyhole itself, and no rule speaks of it; "
+				  "for http://keyhole.internal/to/HOST/PATH ask https://HOST/PATH");
 	q->view = (struct kh_request_view){
 		.method = method,
 		.scheme = q->scheme,

@@ -129,3 +129,9 @@ def test_a_batch_answers_every_line(config):
     done = explain(config, "--batch", stdin="".join(json.dumps(line) + "\n" for line in lines) + "{\n")
     answers = [json.loads(line)["decision"] for line in done.stdout.splitlines()]
     assert answers == ["allow", "allow", "deny", "deny", "deny", "deny", "deny", "deny"]
+
+
+def test_a_base_url_is_not_answered_as_if_a_rule_spoke_of_it(config):
+    done = explain(config, "--tenant", "a", "GET", "http://keyhole.internal/to/own.test/x")
+    assert done.returncode not in (0, 3) and "ask https://HOST/PATH" in done.stderr, done
+    assert explain(config, "--tenant", "a", "GET", "https://own.test/x").returncode == 0
