@@ -19,6 +19,7 @@ struct kh_keeper {
 	uint64_t asked_ms;   /* when the end was asked for */
 	uint64_t drain_ms;   /* when draining ends; 0: not draining */
 	bool reload_later;   /* SIGHUP came in a handover */
+	bool handover_later; /* SIGUSR2 came while the segment before is being joined */
 	bool end_later;	     /* SIGTERM came when it was no longer to be called off */
 	bool last_worker;    /* it was started to say how the segment before ended */
 	bool has_served;
@@ -34,6 +35,8 @@ bool kh_keeper_open_authority(struct kh_keeper *k, struct kh_err *err);
 /* signals.c */
 void kh_keeper_on_signal(struct kh_keeper *k, uint32_t sig);
 void kh_keeper_reload(struct kh_keeper *k);
+/* Now, or as soon as the segment before is joined; a reason against it is logged. */
+void kh_keeper_hand_over(struct kh_keeper *k);
 /* After a handover: what runs has timeouts.drain from now on. */
 void kh_keeper_hurry(struct kh_keeper *k);
 /* What runs is cut off, also in the process before. */

@@ -102,14 +102,17 @@ static void hang_up(struct kh_keeper *k)
 		kh_keeper_reload(k);
 }
 
-static void hand_over(struct kh_keeper *k)
+void kh_keeper_hand_over(struct kh_keeper *k)
 {
 	struct kh_err err = KH_ERR_INIT;
 	bool ok = false;
+	k->handover_later = false;
 	if (k->drain_ms && k->handover.state != KH_HANDOVER_OVER)
 		kh_err_set(&err, KH_ERR_CONFIG, "not while draining");
 	else if (kh_legacy_is_pending(&k->legacy))
 		kh_err_set(&err, KH_ERR_CONFIG, "this process is taking over just now");
+	else if (k->legacy.state == KH_LEGACY_ENDING)
+		ok = k->handover_later = true;
 	else if (k->legacy.state != KH_LEGACY_NONE)
 		kh_err_set(&err, KH_ERR_CONFIG,
 			   "the process before this one still finishes its exchanges (wait, or "
@@ -125,7 +128,7 @@ void kh_keeper_on_signal(struct kh_keeper *k, uint32_t sig)
 	if (sig == SIGHUP)
 		hang_up(k);
 	else if (sig == SIGUSR2)
-		hand_over(k);
+		kh_keeper_hand_over(k);
 	else if (sig == SIGTERM || sig == SIGINT)
 		terminate(k);
 }

@@ -154,6 +154,13 @@ void kh_keeper_after_drain(struct kh_keeper *k)
 	kh_keeper_stop(k, k->status);
 }
 
+static void forget_legacy(struct kh_keeper *k)
+{
+	kh_legacy_fini(&k->legacy);
+	if (k->handover_later)
+		kh_keeper_hand_over(k);
+}
+
 void kh_keeper_on_legacy(struct kh_keeper *k)
 {
 	enum { JOIN_AGAIN_MS = 10 * 1000, JOIN_TRIES = 60 };
@@ -177,7 +184,7 @@ void kh_keeper_on_legacy(struct kh_keeper *k)
 	if (k->drain_ms && k->ward.state == KH_WARD_NONE && !k->over)
 		kh_keeper_after_drain(k);
 	if (k->ward.join == KH_WARD_JOINED) {
-		kh_legacy_fini(legacy);
+		forget_legacy(k);
 		if (k->last_worker)
 			kh_ward_drain(&k->ward);
 	} else if (k->ward.join == KH_WARD_JOIN_NONE && k->ward.state == KH_WARD_SERVING &&
@@ -185,7 +192,7 @@ void kh_keeper_on_legacy(struct kh_keeper *k)
 		if (legacy->join_tries++ == JOIN_TRIES) {
 			kh_log_error("the end of the journal's segment before is not written: "
 				     "given up");
-			kh_legacy_fini(legacy);
+			forget_legacy(k);
 			return;
 		}
 		legacy->join_ms = kh_clock_mono_ms() + JOIN_AGAIN_MS;

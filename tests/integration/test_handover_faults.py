@@ -198,6 +198,27 @@ def test_one_is_refused_while_the_process_before_finishes(upgradable):
     one.last_ended()
 
 
+def test_one_that_comes_while_the_segment_before_is_joined_waits_for_that(upgradable):
+    one = upgradable()
+    tunnel, head = stream(one, 10, 200)
+    old = one.hand_over()
+    worker, since = one.worker_pid(), one.mark()
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        assert b"".join(tunnel.pieces(head)).count(b"data:") == 10
+        tunnel.close()
+        assert finish(old) == 0
+        time.sleep(0.2)  # for the keeper to hear of it
+        one.usr2()
+        time.sleep(0.2)
+    finally:
+        os.kill(worker, signal.SIGCONT)
+    one.taken_over(since)
+    assert "not now" not in one.stderr()[since:]
+    one.last_ended()
+    assert ask(one).status == 200
+
+
 def test_sighup_in_a_handover_reaches_the_new_process(upgradable):
     """Its file was written after the new one may have read it."""
     one = upgradable()
