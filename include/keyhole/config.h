@@ -12,7 +12,9 @@
 #include <keyhole/log.h>
 #include <keyhole/slice.h>
 
-/* Where something stands; lines and columns from 1. `file` is an index into kh_config.files. */
+/* Where something stands; lines and columns from 1. `file` is an index into kh_config.files, or
+ * KH_NO_FILE: in none of them. */
+#define KH_NO_FILE UINT32_MAX
 struct kh_where {
 	uint32_t file;
 	uint32_t line;
@@ -124,6 +126,7 @@ struct kh_rules {
 	struct kh_rule *list;
 	size_t count;
 };
+void kh_rules_fini(struct kh_rules *rules);
 
 enum kh_source_kind { KH_SOURCE_NONE = 0, KH_SOURCE_ENV, KH_SOURCE_FILE };
 
@@ -184,8 +187,12 @@ struct kh_listener_config {
 	int32_t token;	 /* index into the credentials; TCP has one, nothing else has (-1) */
 	uint16_t tenant; /* index */
 	char *sandbox;	 /* id for the audit; the tenant's name where none is given */
-	mode_t mode;	 /* 0600 unless written */
-	uid_t owner;	 /* (uid_t)-1: leave */
+	/* The sandbox's own list beside the tenant's: it only takes away. An empty one leaves
+	 * nothing; not `narrowed`: there is none. */
+	struct kh_rules narrow;
+	bool narrowed;
+	mode_t mode; /* 0600 unless written */
+	uid_t owner; /* (uid_t)-1: leave */
 	gid_t group;
 	struct kh_where where;
 };
@@ -209,8 +216,9 @@ struct kh_proxy_config {
 /* expect: a case that `keyhole check` holds the rules against. Not in the snapshot. */
 struct kh_expectation {
 	bool allow;
-	uint16_t tenant; /* index */
-	char *text;	 /* "METHOD URL" */
+	uint16_t tenant;  /* index */
+	int32_t listener; /* whose narrowing is asked too; -1: none is */
+	char *text;	  /* "METHOD URL" */
 	struct kh_where where;
 	struct kh_condition *fields; /* of the request: each a name and its one value */
 	size_t n_fields;
@@ -324,6 +332,14 @@ struct kh_config *kh_config_from_presets(const char *const *presets, size_t n,
 /* Adds presets at the front of a tenant's rules (`run -c FILE --use …`). */
 bool kh_config_use(struct kh_config *config, size_t tenant, const char *preset,
 		   const char *preset_dir, struct kh_diagnostics *diags);
+/*
+ * A narrowing in a file of its own, for a sandbox that is made while the daemon runs: a map with
+ * the one key `narrow`, read as that of a listener. In its rules `where.file` is KH_NO_FILE. `out`
+ * is the caller's (kh_rules_fini).
+ * Return: false when there was an error, and then `out` is empty; `diags` is filled either way.
+ */
+bool kh_narrow_parse(const char *name, struct kh_slice yaml, const char *preset_dir,
+		     struct kh_rules *out, struct kh_diagnostics *diags);
 /* "$KEYHOLE_PRESETS", else ../share/keyhole/policies beside the binary, else policies/ of the build
  * tree. */
 const char *kh_preset_dir(void);
@@ -341,10 +357,17 @@ const struct kh_cidr *kh_config_allowed_addresses(const struct kh_config *config
 						  size_t *n);
 /* Index of a tenant by name, -1 when there is none. */
 int kh_config_tenant(const struct kh_config *config, const char *name);
+/* Index of the listener of a sandbox by its id; KH_SANDBOX_NONE, or KH_SANDBOX_SEVERAL when more
+ * than one have it. */
+enum { KH_SANDBOX_NONE = -1, KH_SANDBOX_SEVERAL = -2 };
+int kh_config_sandbox(const struct kh_config *config, const char *id);
 
 /* The worker's part (no sources, no paths of keys) as bytes for a sealed memfd, and back
  * (snapshot.c). The decoder trusts nothing: every index and enum is checked. */
 bool kh_config_encode(const struct kh_config *config, struct kh_buf *out);
 struct kh_config *kh_config_decode(struct kh_slice bytes, struct kh_err *err);
+/* Likewise a narrowing alone. Return: false leaves `out` empty. */
+bool kh_narrow_encode(const struct kh_rules *rules, struct kh_buf *out);
+bool kh_narrow_decode(struct kh_slice bytes, struct kh_rules *out, struct kh_err *err);
 
 #endif

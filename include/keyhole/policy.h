@@ -12,6 +12,20 @@ struct kh_policy *kh_policy_compile(const struct kh_config *config, struct kh_er
 struct kh_policy *kh_policy_ref(struct kh_policy *policy);
 void kh_policy_unref(struct kh_policy *policy);
 
+/*
+ * A sandbox's own list of rules, behind its tenant's (kh_listener_config.narrow, kh_narrow_parse):
+ * it only takes away. Compiled by itself, so that a sandbox can come and go without a new policy;
+ * immutable, shared by threads, reference-counted (atomically).
+ */
+struct kh_narrowing;
+
+/* Takes the rules over, also on failure. NULL: one of them would bring something along. */
+struct kh_narrowing *kh_narrowing_new(struct kh_rules *rules, struct kh_err *err);
+struct kh_narrowing *kh_narrowing_ref(struct kh_narrowing *narrowing);
+void kh_narrowing_unref(struct kh_narrowing *narrowing);
+/* Of a listener of the configuration, by its index; NULL where it has none. The policy's. */
+struct kh_narrowing *kh_policy_narrowing(const struct kh_policy *policy, size_t listener);
+
 /* The fields of a request's head that go upstream (hop-by-hop ones are not among them), one a call;
  * *at is 0 at first. Return: false at the end. */
 struct kh_request_fields {
@@ -34,15 +48,20 @@ struct kh_request_view {
 	uint64_t length; /* of the content, where it is announced */
 };
 
+/* Whose list. */
+enum kh_list { KH_LIST_TENANT = 0, KH_LIST_SITE, KH_LIST_SANDBOX };
+/* "tenant", "site", "sandbox". */
+const char *kh_list_name(enum kh_list list);
+
 /* A zeroed decision denies. */
 struct kh_decision {
 	bool allow;
 	enum kh_err_code reason; /* of a denial: KH_ERR_DENIED_BY_RULE, KH_ERR_NO_RULE,
 				    KH_ERR_TUNNEL_ONLY */
 	const struct kh_rule
-		*rule;	/* that decided; NULL: none matched. Lives as long as the policy */
-	bool at_site;	/* the ceiling decided, not the tenant */
-	bool websocket; /* with `allow`: it may be one; neither rule has websocket: false */
+		*rule;	   /* that decided; NULL: none matched. Lives as long as the policy */
+	enum kh_list list; /* that the rule is in, or that has none for it */
+	bool websocket;	   /* with `allow`: it may be one; neither rule has websocket: false */
 	/* Of what goes through because it is only observed: what it would be denied for, and by
 	 * which rule (NULL: for want of one). */
 	enum kh_err_code would;
@@ -50,19 +69,21 @@ struct kh_decision {
 };
 
 /*
- * The site's rules (where there are any), then the tenant's; each list top to bottom, the first
- * match decides, no match denies. A rule with passthrough allows no request that was read. A
- * request with %2F must be allowed in both readings, by rules that carry the same credentials and
- * client_auth, or refuse a WebSocket alike. No allocation.
+ * The site's rules (where there are any), then the tenant's, then the sandbox's narrowing (NULL:
+ * there is none); each list top to bottom, the first match decides, no match denies, and all have
+ * to allow. What is allowed is allowed by the tenant's rule. A rule with passthrough allows no
+ * request that was read. A request with %2F must be allowed in both readings, by rules that carry
+ * the same credentials and client_auth, or refuse a WebSocket alike. No allocation.
  */
 void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
-		      const struct kh_request_view *request, struct kh_decision *out);
+		      const struct kh_narrowing *narrowing, const struct kh_request_view *request,
+		      struct kh_decision *out);
 
 /*
  * The rule under which that goes through which the rules of a tenant in mode observe would deny: it
  * lets the client's own authentication pass and carries none. NULL: the tenant's rules are
- * enforced. What the site denies, the address guard and the binding of credentials are never only
- * observed.
+ * enforced. What the site or a narrowing denies, the address guard and the binding of credentials
+ * are never only observed.
  */
 const struct kh_rule *kh_policy_observing(const struct kh_policy *policy, uint16_t tenant);
 
@@ -77,11 +98,12 @@ enum kh_tunnel_kind {
  * The tenant's first rule that speaks of this host and port, under whatever scheme, says how the
  * tunnel is treated: an http or https rule has it read, also one that denies; a tcp rule that
  * denies only takes tcp away. No rule at all: READ, where the refusal can be said. PASS and RAW
- * pass the site's rules too: RAW by a tcp rule there; PASS by an https rule that allows everything
- * at this authority, since what is not decrypted can't be held to methods and paths. `out` says
- * which rule decided, also for DENIED. No allocation.
+ * pass the site's rules and the narrowing too: RAW by a tcp rule there; PASS by an https rule that
+ * allows everything at this authority, since what is not decrypted can't be held to methods and
+ * paths. `out` says which rule decided, also for DENIED. No allocation.
  */
 enum kh_tunnel_kind kh_policy_tunnel(const struct kh_policy *policy, uint16_t tenant,
+				     const struct kh_narrowing *narrowing,
 				     const struct kh_host *host, uint16_t port,
 				     struct kh_decision *out);
 
@@ -104,7 +126,7 @@ const char *kh_mismatch_name(enum kh_mismatch why);
 /* A rule that was looked at on the way to a decision. */
 struct kh_looked_at {
 	const struct kh_rule *rule;
-	bool at_site;
+	enum kh_list list;
 	bool slashed; /* in the reading of the path that takes %2F for '/' */
 	enum kh_mismatch why;
 };
@@ -113,13 +135,14 @@ struct kh_looked_at {
  * each one up to the one that decides. For people and for tests: linear in the rules.
  */
 void kh_policy_explain(const struct kh_policy *policy, uint16_t tenant,
-		       const struct kh_request_view *request,
+		       const struct kh_narrowing *narrowing, const struct kh_request_view *request,
 		       void (*show)(void *arg, const struct kh_looked_at *rule), void *arg,
 		       struct kh_decision *out);
 
 /* Is there any path and method that the tenant may use at this authority? For CONNECT: which never
  * opens anything by itself, but says early what will be refused. */
-bool kh_policy_knows_host(const struct kh_policy *policy, uint16_t tenant, enum kh_scheme scheme,
+bool kh_policy_knows_host(const struct kh_policy *policy, uint16_t tenant,
+			  const struct kh_narrowing *narrowing, enum kh_scheme scheme,
 			  const struct kh_host *host, uint16_t port);
 
 /* Warns of rules that never decide, that the site leaves nothing of, or that open any host. */
@@ -134,10 +157,11 @@ struct kh_policy_size kh_policy_size(const struct kh_policy *policy);
 
 /*
  * What is allowed near a refused request, for its text: first the rules that allow something at the
- * same host, else the tenant's allowing rules. Return: how many texts were put in (at most `most`);
- * *more says that there were others.
+ * same host, else the tenant's allowing rules; the narrowing's where that is given. Return: how
+ * many texts were put in (at most `most`); *more says that there were others.
  */
-size_t kh_policy_nearby(const struct kh_policy *policy, uint16_t tenant, const struct kh_host *host,
+size_t kh_policy_nearby(const struct kh_policy *policy, uint16_t tenant,
+			const struct kh_narrowing *narrowing, const struct kh_host *host,
 			const char **texts, size_t most, bool *more);
 
 /* `*` stays within a segment, `**` crosses them; both views in normalised form. Linear in the

@@ -27,6 +27,8 @@ static size_t count_rules(const struct kh_config *config)
 	size_t n = config->site.count;
 	for (size_t i = 0; i < config->n_tenants; i++)
 		n += config->tenants[i].rules.count;
+	for (size_t i = 0; i < config->n_listeners; i++)
+		n += config->listeners[i].narrow.count;
 	return n;
 }
 
@@ -87,7 +89,11 @@ static void check_case(const struct kh_policy *policy, const struct kh_expectati
 					kh_slice_str(one->fields[i].patterns[0]));
 	bool read = kh_question_ask_text(&q, kh_slice_str(one->text), &err);
 	if (read)
-		kh_question_answer(&q, policy, one->tenant, &answer);
+		kh_question_answer(&q, policy, one->tenant,
+				   one->listener >= 0
+					   ? kh_policy_narrowing(policy, (size_t)one->listener)
+					   : NULL,
+				   &answer);
 	if (!read && (one->allow || err.code == KH_ERR_USAGE))
 		kh_diagnostics_add(diags, false, one->where, "expect: \"%s\": %s",
 				   kh_esc_str(one->text), err.text);

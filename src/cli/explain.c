@@ -12,6 +12,7 @@
 #include <keyhole/guard.h>
 
 #include "cli_internal.h"
+#include "explain_text.h"
 #include "question.h"
 
 enum { EXIT_DENIED = 3, LINE_BYTES = 1024 * 1024 };
@@ -23,6 +24,7 @@ static const char usage[] =
 	"comes of it. Nothing is sent.\n\n"
 	"  -c, --config FILE      the configuration\n"
 	"  -t, --tenant NAME      whose rules; needed where there are several tenants\n"
+	"  -s, --sandbox NAME     a listener's sandbox, whose narrowing is asked too\n"
 	"  -H, --header 'N: V'    a field of the request (again for more)\n"
 	"      --body-bytes N     how much content it announces\n"
 	"      --resolve          look the name up, and let the address guard judge what comes\n"
@@ -34,11 +36,12 @@ static const char usage[] =
 	"keyhole-explain(1) tells more.\n";
 
 struct explain {
-	const char *config_path, *tenant_name;
+	const char *config_path, *tenant_name, *sandbox_name;
 	bool json, batch, resolve;
 	struct kh_config *config;
 	struct kh_policy *policy;
 	uint16_t tenant;
+	const struct kh_narrowing *narrowing; /* of the sandbox, where one is named */
 };
 
 static const char *file_of(const struct kh_config *config, const struct kh_rule *rule)
@@ -52,11 +55,11 @@ static json_t *text_of(const char *text)
 	return made ? made : json_string("?");
 }
 
-static json_t *rule_json(const struct explain *e, const struct kh_rule *rule, bool at_site)
+static json_t *rule_json(const struct explain *e, const struct kh_rule *rule, enum kh_list list)
 {
-	return json_pack("{s:s, s:o, s:o, s:i, s:i, s:s}", "list", at_site ? "site" : "tenant",
-			 "rule", text_of(rule->text), "file", text_of(file_of(e->config, rule)),
-			 "line", (int)rule->where.line, "column", (int)rule->where.column, "kind",
+	return json_pack("{s:s, s:o, s:o, s:i, s:i, s:s}", "list", kh_list_name(list), "rule",
+			 text_of(rule->text), "file", text_of(file_of(e->config, rule)), "line",
+			 (int)rule->where.line, "column", (int)rule->where.column, "kind",
 			 rule->allow ? "allow" : "deny");
 }
 
@@ -68,7 +71,7 @@ struct shown {
 static void show(void *arg, const struct kh_looked_at *at)
 {
 	struct shown *shown = arg;
-	json_t *one = rule_json(shown->explain, at->rule, at->at_site);
+	json_t *one = rule_json(shown->explain, at->rule, at->list);
 	if (!one)
 		return;
 	(void)json_object_set_new(one, "matches", json_boolean(at->why == KH_MATCHES));
@@ -154,9 +157,10 @@ static json_t *answer(const struct explain *e, const struct kh_question *q)
 	struct shown shown = { e, json_array() };
 	struct kh_answer a;
 	struct kh_decision same;
-	kh_question_answer(q, e->policy, e->tenant, &a);
+	kh_question_answer(q, e->policy, e->tenant, e->narrowing, &a);
 	if (!q->tunnel)
-		kh_policy_explain(e->policy, e->tenant, &q->view, show, &shown, &same);
+		kh_policy_explain(e->policy, e->tenant, e->narrowing, &q->view, show, &shown,
+				  &same);
 	json_t *dialled = a.allow ? addresses(e, &q->authority) : NULL;
 	if (all_refused(dialled)) {
 		a.allow = false;
@@ -177,14 +181,17 @@ static json_t *answer(const struct explain *e, const struct kh_question *q)
 		(void)json_object_set_new(out, "tunnel", json_string(tunnels[a.kind]));
 	const struct kh_rule *rule = a.decision.rule;
 	(void)json_object_set_new(out, "rule",
-				  rule ? rule_json(e, rule, a.decision.at_site) : json_null());
+				  rule ? rule_json(e, rule, a.decision.list) : json_null());
+	if (a.reason == KH_ERR_DENIED_BY_RULE || a.reason == KH_ERR_NO_RULE)
+		(void)json_object_set_new(out, "denied_by",
+					  json_string(kh_list_name(a.decision.list)));
 	if (a.decision.would != KH_ERR_NONE) {
 		(void)json_object_set_new(out, "would_deny",
 					  json_string(kh_err_reason(a.decision.would)));
 		if (a.decision.would_rule)
 			(void)json_object_set_new(
 				out, "would_deny_rule",
-				rule_json(e, a.decision.would_rule, a.decision.at_site));
+				rule_json(e, a.decision.would_rule, a.decision.list));
 	}
 	if (a.allow && rule && !q->tunnel) {
 		put_credentials(e, out, rule);
@@ -196,83 +203,31 @@ static json_t *answer(const struct explain *e, const struct kh_question *q)
 	return out;
 }
 
-static const char *str(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-	return text ? kh_esc_str(text) : "";
-}
-
-static void print_rule(const json_t *rule)
-{
-	long long line = json_integer_value(json_object_get(rule, "line"));
-	if (line > 0)
-		printf("%s:%lld: ", str(rule, "file"), line);
-	printf("%s \"%s\"", str(rule, "kind"), str(rule, "rule"));
-}
-
-static void print_looked_at(const json_t *list)
-{
-	size_t index;
-	json_t *one;
-	const char *before = "";
-	json_array_foreach(list, index, one)
-	{
-		const char *of = json_string_value(json_object_get(one, "list"));
-		if (strcmp(of, before) != 0)
-			printf("  the %s's rules\n", of);
-		before = of;
-		printf("    ");
-		print_rule(one);
-		if (json_object_get(one, "slashed"))
-			printf(" (%%2F as /)");
-		if (json_is_true(json_object_get(one, "matches")))
-			printf(": matches\n");
-		else
-			printf(": another %s\n", str(one, "why"));
-	}
-}
-
-static void print_text(const json_t *out)
-{
-	printf("%s %s, tenant %s\n", str(out, "method"), str(out, "url"), str(out, "tenant"));
-	print_looked_at(json_object_get(out, "looked_at"));
-	const char *reason = str(out, "reason");
-	bool allow = strcmp(reason, kh_err_reason(KH_ERR_NONE)) == 0;
-	printf("%s%s%s", str(out, "decision"), allow ? "" : ": ", allow ? "" : reason);
-	const json_t *rule = json_object_get(out, "rule");
-	if (json_is_object(rule)) {
-		printf(", by ");
-		print_rule(rule);
-	}
-	printf("\n");
-	if (json_object_get(out, "would_deny")) {
-		printf("only observed; enforced it would be denied: %s", str(out, "would_deny"));
-		if (json_object_get(out, "would_deny_rule")) {
-			printf(", by ");
-			print_rule(json_object_get(out, "would_deny_rule"));
-		}
-		printf("\n");
-	}
-	if (json_object_get(out, "tunnel"))
-		printf("tunnel: %s\n", str(out, "tunnel"));
-	size_t index;
-	json_t *one;
-	json_array_foreach(json_object_get(out, "credentials"), index, one) printf(
-		"%s %s", index ? ", else" : "credential:", kh_esc_str(json_string_value(one)));
-	if (json_object_get(out, "credentials"))
-		printf("\n");
-	if (json_object_get(out, "client_auth"))
-		printf("the client's own authentication: %s\n", str(out, "client_auth"));
-	json_array_foreach(json_object_get(out, "addresses"), index, one)
-		printf("address: %s%s%s%s\n", str(one, "address"),
-		       json_object_get(one, "pinned") ? " (pinned)" : "",
-		       json_object_get(one, "class") ? ", refused: " : "", str(one, "class"));
-}
-
 static bool print_json(const json_t *out)
 {
 	bool ok = json_dumpf(out, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER) == 0;
 	return putchar('\n') != EOF && ok;
+}
+
+/* The sandbox's tenant is the question's. Return: false when nobody can say which it is. */
+static bool choose_sandbox(struct explain *e, const char *name, int tenant, struct kh_err *err)
+{
+	e->narrowing = NULL;
+	if (!name)
+		return true;
+	int index = kh_config_sandbox(e->config, name);
+	if (index < 0)
+		return kh_err_set(err, KH_ERR_USAGE,
+				  index == KH_SANDBOX_SEVERAL
+					  ? "more than one listener's sandbox is called \"%s\""
+					  : "no listener's sandbox is called \"%s\"",
+				  kh_esc_str(name));
+	e->tenant = e->config->listeners[index].tenant;
+	if (tenant >= 0 && tenant != e->tenant)
+		return kh_err_set(err, KH_ERR_USAGE, "sandbox \"%s\" is another tenant's",
+				  kh_esc_str(name));
+	e->narrowing = kh_policy_narrowing(e->policy, (size_t)index);
+	return true;
 }
 
 /* One line of --batch. Return: what to print, NULL without memory. */
@@ -285,17 +240,23 @@ static json_t *answer_line(struct explain *e, const char *line, size_t len)
 	const char *method = json_string_value(json_object_get(in, "method"));
 	json_t *url = json_object_get(in, "url");
 	const char *tenant = json_string_value(json_object_get(in, "tenant")), *key;
+	const char *sandbox = json_string_value(json_object_get(in, "sandbox"));
 	json_t *value, *bytes = json_object_get(in, "body_bytes");
 	int index = tenant ? kh_config_tenant(e->config, tenant) : 0;
+	if (!choose_sandbox(e, sandbox, tenant ? index : -1, &err))
+		index = -1;
+	else if (sandbox)
+		index = e->tenant;
 	json_object_foreach(json_object_get(in, "headers"), key, value)(void)
 		kh_question_field(&q, kh_slice_str(key), kh_slice_str(json_string_value(value)));
 	if (json_is_integer(bytes) && json_integer_value(bytes) >= 0)
 		kh_question_body(&q, (uint64_t)json_integer_value(bytes));
 	e->tenant = (uint16_t)(index < 0 ? 0 : index);
-	if (!in || index < 0 || !json_is_string(url))
+	if ((!in || index < 0 || !json_is_string(url)) && err.code == KH_ERR_NONE)
 		(void)kh_err_set(&err, KH_ERR_USAGE,
 				 "expected {\"method\": …, \"url\": …, \"tenant\": …}");
-	else if (kh_question_ask(&q, method ? kh_slice_str(method) : KH_SLICE("GET"),
+	else if (err.code == KH_ERR_NONE &&
+		 kh_question_ask(&q, method ? kh_slice_str(method) : KH_SLICE("GET"),
 				 kh_slice_of(json_string_value(url), json_string_length(url)),
 				 &err))
 		out = answer(e, &q);
@@ -327,12 +288,12 @@ static int explain_one(const struct explain *e, const struct kh_question *q)
 		kh_cli_complain("explain: out of memory");
 		return KH_EXIT_FAILED;
 	}
-	bool allow = strcmp(str(out, "decision"), "allow") == 0;
+	bool allow = strcmp(json_string_value(json_object_get(out, "decision")), "allow") == 0;
 	bool ok = true;
 	if (e->json)
 		ok = print_json(out);
 	else
-		print_text(out);
+		kh_explain_print(out);
 	json_decref(out);
 	if (!ok || fflush(stdout) != 0)
 		return KH_EXIT_FAILED;
@@ -358,21 +319,27 @@ static bool load(struct explain *e)
 /* Return: 0, or the status to exit with. */
 static int choose_tenant(struct explain *e)
 {
+	struct kh_err err = KH_ERR_INIT;
+	int index = -1;
 	if (e->tenant_name) {
-		int index = kh_config_tenant(e->config, e->tenant_name);
+		index = kh_config_tenant(e->config, e->tenant_name);
 		if (index < 0) {
 			kh_cli_complain("explain: no tenant is called \"%s\"",
 					kh_esc_str(e->tenant_name));
 			return KH_EXIT_USAGE;
 		}
 		e->tenant = (uint16_t)index;
-	} else if (e->config->n_tenants > 1 && !e->batch) {
+	} else if (e->config->n_tenants > 1 && !e->batch && !e->sandbox_name) {
 		kh_cli_complain("explain: which tenant? (say --tenant NAME)");
 		return KH_EXIT_USAGE;
 	}
 	if (e->config->n_tenants == 0) {
 		kh_cli_complain("explain: there are no tenants, so nothing is allowed");
 		return EXIT_DENIED;
+	}
+	if (!choose_sandbox(e, e->sandbox_name, index, &err)) {
+		kh_cli_complain("explain: %s", err.text);
+		return KH_EXIT_USAGE;
 	}
 	return 0;
 }
@@ -425,6 +392,7 @@ int kh_cli_explain(int argc, char **argv)
 	enum { OPT_JSON = 256, OPT_HELP, OPT_BATCH, OPT_RESOLVE, OPT_BODY };
 	static const struct option options[] = { { "config", required_argument, NULL, 'c' },
 						 { "tenant", required_argument, NULL, 't' },
+						 { "sandbox", required_argument, NULL, 's' },
 						 { "header", required_argument, NULL, 'H' },
 						 { "body-bytes", required_argument, NULL,
 						   OPT_BODY },
@@ -437,13 +405,16 @@ int kh_cli_explain(int argc, char **argv)
 	struct kh_question q;
 	uint64_t bytes;
 	kh_question_init(&q);
-	for (int opt; (opt = getopt_long(argc, argv, "c:t:H:", options, NULL)) != -1;) {
+	for (int opt; (opt = getopt_long(argc, argv, "c:t:s:H:", options, NULL)) != -1;) {
 		switch (opt) {
 		case 'c':
 			e.config_path = optarg;
 			break;
 		case 't':
 			e.tenant_name = optarg;
+			break;
+		case 's':
+			e.sandbox_name = optarg;
 			break;
 		case 'H':
 			if (!take_header(&q, optarg)) {

@@ -77,31 +77,33 @@ void kh_question_fini(struct kh_question *q)
 }
 
 static void answer_tunnel(const struct kh_question *q, const struct kh_policy *policy,
-			  uint16_t tenant, struct kh_answer *out)
+			  uint16_t tenant, const struct kh_narrowing *narrowing,
+			  struct kh_answer *out)
 {
-	out->kind = kh_policy_tunnel(policy, tenant, &q->authority.host, q->authority.port,
-				     &out->decision);
+	out->kind = kh_policy_tunnel(policy, tenant, narrowing, &q->authority.host,
+				     q->authority.port, &out->decision);
 	out->allow = out->kind == KH_TUNNEL_PASS || out->kind == KH_TUNNEL_RAW;
 	out->reason = out->decision.reason;
 	if (out->kind != KH_TUNNEL_READ)
 		return;
 	/* It is read; whether anything in it may pass is what can be said here. */
-	out->allow = kh_policy_knows_host(policy, tenant, KH_SCHEME_HTTPS, &q->authority.host,
-					  q->authority.port) ||
-		     kh_policy_knows_host(policy, tenant, KH_SCHEME_HTTP, &q->authority.host,
-					  q->authority.port);
+	out->allow = kh_policy_knows_host(policy, tenant, narrowing, KH_SCHEME_HTTPS,
+					  &q->authority.host, q->authority.port) ||
+		     kh_policy_knows_host(policy, tenant, narrowing, KH_SCHEME_HTTP,
+					  &q->authority.host, q->authority.port);
 	out->reason = out->allow ? KH_ERR_NONE : KH_ERR_NO_RULE;
 }
 
 void kh_question_answer(const struct kh_question *q, const struct kh_policy *policy,
-			uint16_t tenant, struct kh_answer *out)
+			uint16_t tenant, const struct kh_narrowing *narrowing,
+			struct kh_answer *out)
 {
 	*out = (struct kh_answer){ .reason = KH_ERR_NO_RULE };
 	if (q->tunnel) {
-		answer_tunnel(q, policy, tenant, out);
+		answer_tunnel(q, policy, tenant, narrowing, out);
 		return;
 	}
-	kh_policy_decide(policy, tenant, &q->view, &out->decision);
+	kh_policy_decide(policy, tenant, narrowing, &q->view, &out->decision);
 	out->allow = out->decision.allow;
 	out->reason = out->decision.reason;
 	out->carrier = kh_carrier_find(&q->message, q->target.query);

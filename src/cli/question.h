@@ -37,6 +37,7 @@ void kh_question_body(struct kh_question *question, uint64_t bytes);
 void kh_question_fini(struct kh_question *question);
 
 void kh_question_answer(const struct kh_question *question, const struct kh_policy *policy,
-			uint16_t tenant, struct kh_answer *out);
+			uint16_t tenant, const struct kh_narrowing *narrowing,
+			struct kh_answer *out);
 
 #endif

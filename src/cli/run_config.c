@@ -127,6 +127,7 @@ static bool set_listener(struct kh_config *config, int tenant, const struct kh_r
 		free(config->listeners[i].name);
 		free(config->listeners[i].unix_path);
 		free(config->listeners[i].sandbox);
+		kh_rules_fini(&config->listeners[i].narrow);
 	}
 	free(config->listeners);
 	config->listeners = one;

@@ -106,6 +106,7 @@ void kh_config_free(struct kh_config *config)
 		free(config->listeners[i].name);
 		free(config->listeners[i].unix_path);
 		free(config->listeners[i].sandbox);
+		kh_rules_fini(&config->listeners[i].narrow);
 	}
 	for (size_t i = 0; i < config->n_credentials; i++)
 		kh_credential_config_fini(&config->credentials[i]);
@@ -152,6 +153,15 @@ int kh_config_tenant(const struct kh_config *config, const char *name)
 		if (strcmp(config->tenants[i].name, name) == 0)
 			return (int)i;
 	return -1;
+}
+
+int kh_config_sandbox(const struct kh_config *config, const char *id)
+{
+	int found = KH_SANDBOX_NONE;
+	for (size_t i = 0; i < config->n_listeners && found != KH_SANDBOX_SEVERAL; i++)
+		if (config->listeners[i].sandbox && strcmp(config->listeners[i].sandbox, id) == 0)
+			found = found == KH_SANDBOX_NONE ? (int)i : KH_SANDBOX_SEVERAL;
+	return found;
 }
 
 int kh_config_credential(const struct kh_config *config, struct kh_slice name)

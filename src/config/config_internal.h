@@ -51,8 +51,10 @@ struct kh_reader {
 	const char *preset;	    /* its name while a preset is read */
 	struct kh_pending *pending; /* names to look up when everything is read */
 	size_t n_pending;
-	struct kh_rule_draft draft; /* the rule that is being read */
-	struct kh_where authority;  /* where that section stands */
+	struct kh_rule_draft draft;	  /* the rule that is being read */
+	const struct kh_rules *narrowing; /* the list that is one, while it is read */
+	bool rules_only;		  /* a preset without its credentials */
+	struct kh_where authority;	  /* where that section stands */
 	bool no_memory;
 };
 
@@ -143,6 +145,9 @@ extern const size_t kh_options_count;
 void kh_walk(struct kh_reader *reader, const struct kh_node *root, unsigned in, void *base);
 /* Sets the defaults of the rows below `prefix` ("" for the whole file) in a fresh struct. */
 void kh_walk_defaults(struct kh_reader *reader, const char *prefix, void *base);
+/* One option of a file, by its path, into the struct that it belongs to. */
+void kh_walk_option(struct kh_reader *reader, const char *path, const struct kh_node *node,
+		    void *base);
 /* "got a list" and the like, where a scalar is due. Return: false when it is none. */
 bool kh_walk_scalar(struct kh_reader *reader, const struct kh_option *option,
 		    const struct kh_node *node);
@@ -213,6 +218,8 @@ void kh_read_expected_fields(struct kh_reader *, const struct kh_option *, const
 			     void *);
 void kh_read_expected_tenant(struct kh_reader *, const struct kh_option *, const struct kh_node *,
 			     void *);
+void kh_read_expected_sandbox(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+			      void *);
 void kh_read_expected(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
 void kh_expectation_fini(struct kh_expectation *expectation);
 
@@ -260,7 +267,6 @@ void kh_config_check_rules(struct kh_reader *reader, const struct kh_rules *rule
 bool kh_config_add_file(struct kh_config *config, const char *name, uint32_t *index);
 /* Room for one more zeroed element: *list may move. Return: the element, NULL without memory. */
 void *kh_list_add(void *list, size_t *count, size_t size);
-void kh_rules_fini(struct kh_rules *rules);
 void kh_credential_config_fini(struct kh_credential_config *credential);
 int kh_config_credential(const struct kh_config *config, struct kh_slice name);
 

@@ -22,6 +22,8 @@ void *kh_credential_add(struct kh_reader *reader, void *parent, const struct kh_
 		kh_reader_error(reader, node->key, "credentials: a name %s", why);
 		return NULL;
 	}
+	if (reader->rules_only)
+		return NULL;
 	int there = kh_config_credential(config, name);
 	if (there >= 0 && reader->preset) {
 		/* The file's own goes before the preset's; a preset may be used more than once. */

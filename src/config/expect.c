@@ -27,6 +27,7 @@ void *kh_expectation_add(struct kh_reader *reader, void *parent, const struct kh
 		return kh_reader_no_memory(reader);
 	one->where = kh_reader_where(reader, node);
 	one->tenant = NO_TENANT;
+	one->listener = -1;
 	return one;
 }
 
@@ -35,6 +36,31 @@ void kh_read_expected_tenant(struct kh_reader *reader, const struct kh_option *o
 {
 	struct kh_expectation *one = base;
 	kh_tenant_by_name(reader, option, node, &one->tenant);
+}
+
+void kh_read_expected_sandbox(struct kh_reader *reader, const struct kh_option *option,
+			      const struct kh_node *node, void *base)
+{
+	struct kh_expectation *one = base;
+	const struct kh_config *config = reader->config;
+	if (!kh_walk_scalar(reader, option, node))
+		return;
+	one->listener = kh_config_sandbox(config, node->text.ptr);
+	if (one->listener >= 0)
+		return;
+	struct kh_nearest nearest;
+	kh_nearest_init(&nearest, node->text);
+	for (size_t i = 0; i < config->n_listeners; i++)
+		if (config->listeners[i].sandbox)
+			kh_nearest_offer(&nearest, config->listeners[i].sandbox);
+	char hint[KH_NEAREST_BYTES];
+	bool several = one->listener == KH_SANDBOX_SEVERAL;
+	kh_reader_error(reader, node, "%s: %s called \"%s\"%s", option->path,
+			several ? "more than one listener's sandbox is"
+				: "no listener's sandbox is",
+			kh_esc(node->text), several ? "" : kh_nearest_hint(&nearest, hint));
+	one->listener = -1;
+	one->tenant = one->tenant == NO_TENANT ? 0 : one->tenant; /* said once is enough */
 }
 
 void kh_read_expected(struct kh_reader *reader, const struct kh_option *option,
@@ -90,6 +116,13 @@ void kh_expectation_done(struct kh_reader *reader, void *parent, void *item,
 	struct kh_expectation *one = item;
 	if (!one->text)
 		kh_reader_error(reader, node, "expect[]: expected one of allow and deny");
+	if (one->listener >= 0) {
+		uint16_t tenant = reader->config->listeners[one->listener].tenant;
+		if (one->tenant != NO_TENANT && one->tenant != tenant)
+			kh_reader_error(reader, node,
+					"expect[].sandbox: belongs to another tenant than this");
+		one->tenant = tenant;
+	}
 	if (one->tenant != NO_TENANT)
 		return;
 	one->tenant = 0;

@@ -132,6 +132,7 @@ void *kh_listener_add(struct kh_reader *reader, void *parent, const struct kh_no
 	listener->group = (gid_t)-1;
 	listener->tenant = NO_TENANT;
 	listener->token = -1;
+	reader->narrowing = &listener->narrow;
 	return listener;
 }
 
@@ -140,6 +141,9 @@ void kh_listener_done(struct kh_reader *reader, void *parent, void *item,
 {
 	(void)parent;
 	struct kh_listener_config *listener = item;
+	reader->narrowing = NULL;
+	/* An empty list is one too, and leaves nothing. */
+	listener->narrowed = kh_node_get(node, "narrow") != NULL;
 	settle_kind(reader, listener, node);
 	if (listener->tenant == NO_TENANT) {
 		listener->tenant = 0;

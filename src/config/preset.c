@@ -135,7 +135,8 @@ void kh_preset_splice(struct kh_reader *reader, struct kh_slice name, const stru
 	struct kh_reader inner = { .config = reader->config,
 				   .diags = reader->diags,
 				   .preset_dir = reader->preset_dir,
-				   .preset = text };
+				   .preset = text,
+				   .rules_only = reader->narrowing && rules == reader->narrowing };
 	if (!path) {
 		(void)kh_reader_no_memory(reader);
 		return;

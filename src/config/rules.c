@@ -16,6 +16,14 @@ struct kh_pending {
 	struct kh_where where;
 };
 
+/* Why a list brings nothing along, NULL for one that does: a tenant's. */
+static const char *ceiling(const struct kh_reader *reader, const struct kh_rules *rules)
+{
+	if (rules == &reader->config->site)
+		return "the site's rules are a ceiling";
+	return rules == reader->narrowing ? "a narrowing only takes away" : NULL;
+}
+
 static long list_of(const struct kh_config *config, const struct kh_rules *rules)
 {
 	if (rules == &config->site)
@@ -57,12 +65,13 @@ static void wait_for(struct kh_reader *reader, const struct kh_rules *rules,
 static void take_credentials(struct kh_reader *reader, const struct kh_rules *rules,
 			     const struct kh_node *node)
 {
-	if (rules == &reader->config->site) {
+	const char *why = ceiling(reader, rules);
+	if (why)
 		kh_reader_error(reader, node,
-				"rules[].credential: the site's rules are a ceiling; a credential "
-				"belongs to a tenant's rule");
+				"rules[].credential: %s; a credential belongs to a tenant's rule",
+				why);
+	if (why || reader->rules_only)
 		return;
-	}
 	if (node->kind != KH_NODE_LIST) {
 		wait_for(reader, rules, node);
 		return;
@@ -87,10 +96,10 @@ static void take_client_auth(struct kh_reader *reader, const struct kh_rules *ru
 		rule->client_auth_pass = true;
 	else if (!scalar || !kh_slice_eq(node->text, KH_SLICE("refuse")))
 		kh_reader_error(reader, node, "rules[].client_auth: expected pass or refuse");
-	if (rules == &reader->config->site)
-		kh_reader_error(
-			reader, node,
-			"rules[].client_auth: belongs to a tenant's rule, not to the site's");
+	const char *why = ceiling(reader, rules);
+	if (why)
+		kh_reader_error(reader, node,
+				"rules[].client_auth: %s; it belongs to a tenant's rule", why);
 	else if (rule->client_auth_pass && draft->credential)
 		kh_reader_error(reader, node,
 				"rules[].client_auth: where a credential goes in, the client's own "
@@ -109,9 +118,10 @@ static void take_tls(struct kh_reader *reader, const struct kh_rules *rules, str
 		kh_reader_error(reader, node, "rules[].tls: expected intercept or passthrough");
 		return;
 	}
-	if (rules == &reader->config->site)
-		kh_reader_error(reader, node,
-				"rules[].tls: belongs to a tenant's rule, not to the site's");
+	const char *why = ceiling(reader, rules);
+	if (why)
+		kh_reader_error(reader, node, "rules[].tls: %s; it belongs to a tenant's rule",
+				why);
 	else if (!kh_rule_covers_all(rule) || rule->scheme != KH_SCHEME_HTTPS)
 		kh_reader_error(reader, node,
 				"rules[].tls: passthrough goes with https://HOST[:PORT] alone: "
@@ -158,10 +168,12 @@ static void use(struct kh_reader *reader, struct kh_rules *rules, const struct k
 	size_t from = rules->count;
 	kh_preset_splice(reader, node->text, node, rules);
 	/* As a ceiling a preset is its rules and nothing else. */
-	for (size_t i = from; rules == &reader->config->site && i < rules->count; i++) {
+	for (size_t i = from; ceiling(reader, rules) && i < rules->count; i++) {
 		rules->list[i].n_credentials = 0;
 		rules->list[i].client_auth_pass = false;
 		rules->list[i].passthrough = false;
+		if (rules == reader->narrowing && rules->list[i].more)
+			rules->list[i].more->observe = false;
 	}
 }
 
@@ -201,7 +213,7 @@ void kh_rule_done(struct kh_reader *reader, void *parent, void *item, const stru
 	}
 	*slot = rule;
 	/* A ceiling may be wide, and so may a denial. */
-	if (rule.allow && rules != &reader->config->site && rule.host.match == KH_MATCH_SUFFIX &&
+	if (rule.allow && !ceiling(reader, rules) && rule.host.match == KH_MATCH_SUFFIX &&
 	    !kh_config_check_suffix(reader, text, rule.host.match, rule.host.name))
 		return;
 	const struct kh_node *carried = draft.credential    ? draft.credential
@@ -222,6 +234,10 @@ void kh_rule_done(struct kh_reader *reader, void *parent, void *item, const stru
 		return;
 	}
 	kh_conditions_take(reader, slot, &draft);
+	if (rules == reader->narrowing && slot->more && slot->more->observe)
+		kh_reader_error(reader, draft.mode,
+				"rules[].mode: a narrowing only takes away, and is never only "
+				"observed");
 	if (draft.credential)
 		take_credentials(reader, rules, draft.credential);
 	if (draft.client_auth)

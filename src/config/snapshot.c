@@ -72,7 +72,9 @@ static bool put_listener(struct kh_buf *out, const struct kh_listener_config *li
 	       kh_wire_put_str(out, listener->name) && kh_put_where(out, &listener->where) &&
 	       kh_wire_put_u8(out, (uint8_t)listener->kind) &&
 	       kh_wire_put_u32(out, listener->vsock_cid) &&
-	       kh_wire_put_u32(out, (uint32_t)(listener->token + 1));
+	       kh_wire_put_u32(out, (uint32_t)(listener->token + 1)) &&
+	       kh_wire_put_u8(out, listener->narrowed) &&
+	       (!listener->narrowed || kh_put_rules(out, &listener->narrow));
 }
 
 static bool put_proxy(struct kh_buf *out, const struct kh_proxy_config *proxy)
@@ -377,6 +379,9 @@ static void read_listeners(struct kh_snapshot_in *in)
 		/* Never open to whoever comes by TCP, and never with another's secret. */
 		if (listener->token >= 0 && !config->credentials[listener->token].of_listener)
 			in->r.bad = true;
+		listener->narrowed = kh_in_flag(in);
+		if (listener->narrowed)
+			kh_in_narrowing(in, &listener->narrow);
 	}
 }
 

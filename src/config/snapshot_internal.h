@@ -26,5 +26,7 @@ bool kh_in_flag(struct kh_snapshot_in *in);
 char *kh_in_text(struct kh_snapshot_in *in);
 struct kh_where kh_in_where(struct kh_snapshot_in *in);
 void kh_in_rules(struct kh_snapshot_in *in, struct kh_rules *rules);
+/* Rules that bring nothing along, and are never only observed. */
+void kh_in_narrowing(struct kh_snapshot_in *in, struct kh_rules *rules);
 
 #endif

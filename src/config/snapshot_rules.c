@@ -85,7 +85,7 @@ struct kh_where kh_in_where(struct kh_snapshot_in *in)
 	struct kh_where at = { .file = kh_wire_u32(&in->r) };
 	at.line = kh_wire_u32(&in->r);
 	at.column = kh_wire_u32(&in->r);
-	if (at.file >= in->config->n_files && at.file != 0)
+	if (at.file >= in->config->n_files && at.file != 0 && at.file != KH_NO_FILE)
 		in->r.bad = true;
 	return at;
 }
@@ -191,4 +191,14 @@ void kh_in_rules(struct kh_snapshot_in *in, struct kh_rules *rules)
 		if (rule)
 			read_rule(in, rule);
 	}
+}
+
+void kh_in_narrowing(struct kh_snapshot_in *in, struct kh_rules *rules)
+{
+	kh_in_rules(in, rules);
+	for (size_t i = 0; i < rules->count; i++)
+		if (rules->list[i].n_credentials > 0 || rules->list[i].client_auth_pass ||
+		    rules->list[i].passthrough ||
+		    (rules->list[i].more && rules->list[i].more->observe))
+			in->r.bad = true;
 }

@@ -73,7 +73,7 @@ struct look {
 	const struct kh_rule *noted; /* the first denial that was only observed */
 	void (*show)(void *arg, const struct kh_looked_at *rule);
 	void *arg;
-	bool at_site;
+	enum kh_list list;
 };
 
 static const struct kh_rule *read_list(struct look *look, const struct kh_rules *rules,
@@ -81,7 +81,7 @@ static const struct kh_rule *read_list(struct look *look, const struct kh_rules 
 {
 	for (size_t i = 0; i < rules->count; i++) {
 		struct kh_looked_at at = { .rule = &rules->list[i],
-					   .at_site = look->at_site,
+					   .list = look->list,
 					   .slashed = slashed,
 					   .why = look_at(&rules->list[i], look->request, path) };
 		if (look->show)
@@ -107,22 +107,28 @@ static bool ask(struct look *look, const struct kh_rules *rules, struct kh_decis
 }
 
 void kh_policy_explain(const struct kh_policy *policy, uint16_t tenant,
-		       const struct kh_request_view *request,
+		       const struct kh_narrowing *narrowing, const struct kh_request_view *request,
 		       void (*show)(void *arg, const struct kh_looked_at *rule), void *arg,
 		       struct kh_decision *out)
 {
 	const struct kh_config *config = kh_policy_config(policy);
-	struct look look = { .request = request, .show = show, .arg = arg, .at_site = true };
+	struct look look = { .request = request, .show = show, .arg = arg, .list = KH_LIST_SITE };
 	*out = (struct kh_decision){ .reason = KH_ERR_NO_RULE };
 	if (tenant >= config->n_tenants || !request->host || request->host->kind == KH_HOST_NONE ||
 	    request->scheme == KH_SCHEME_NONE)
 		return;
 	if (config->site.count > 0 && !ask(&look, &config->site, out)) {
-		out->at_site = true;
+		out->list = KH_LIST_SITE;
 		return;
 	}
 	bool websocket = !out->rule || !out->rule->no_websocket;
-	look.at_site = false;
+	look.list = KH_LIST_TENANT;
 	(void)ask(&look, &config->tenants[tenant].rules, out);
 	kh_decision_finish(policy, tenant, look.noted, websocket, out);
+	if (!narrowing || !out->allow)
+		return;
+	struct kh_decision own;
+	look.list = KH_LIST_SANDBOX;
+	(void)ask(&look, kh_narrowing_rules(narrowing), &own);
+	kh_decision_narrow(&own, out);
 }

@@ -1,6 +1,7 @@
 /* hostkey.c - the keys under which the patterns that match a host are found */
 #include "hostkey.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -32,9 +33,20 @@ static uint32_t key_of(uint64_t h)
 	return key ? key : 1;
 }
 
+static uint64_t process_seed;
+static bool have_seed;
+
+static void draw_seed(void)
+{
+	have_seed = getrandom(&process_seed, sizeof(process_seed), 0) == sizeof(process_seed);
+}
+
 bool kh_hostkey_seed(uint64_t *seed)
 {
-	return getrandom(seed, sizeof(*seed), 0) == sizeof(*seed);
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	(void)pthread_once(&once, draw_seed);
+	*seed = process_seed;
+	return have_seed;
 }
 
 void kh_hostkey_find(struct kh_host_keys *out, const struct kh_host *host, uint64_t seed)

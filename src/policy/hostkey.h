@@ -22,7 +22,8 @@ struct kh_host_keys {
 	} nodes[KH_HOST_LABELS];
 };
 
-/* Drawn once a policy, so that who writes rules or asks for names can't choose collisions. */
+/* Drawn once a process, so that a host's keys are the same in every index, and that who writes
+ * rules or asks for names can't choose collisions. */
 bool kh_hostkey_seed(uint64_t *seed);
 void kh_hostkey_find(struct kh_host_keys *out, const struct kh_host *host, uint64_t seed);
 uint32_t kh_hostkey_range(const struct kh_cidr *range, uint64_t seed);

@@ -128,19 +128,20 @@ static void inspect_list(const struct kh_index *index, size_t list, const struct
 
 /* Only of exact hosts can it be said without going through all of their names. */
 static void warn_of_ceiling(const struct kh_policy *policy, const struct kh_rules *rules,
-			    struct kh_diagnostics *diags)
+			    size_t other, struct kh_diagnostics *diags)
 {
 	for (size_t i = 0; i < rules->count; i++) {
 		const struct kh_rule *rule = &rules->list[i];
 		struct kh_host host;
 		if (!rule->allow || rule->host.match != KH_MATCH_EXACT ||
 		    !kh_host_parse(&host, kh_slice_str(rule->host.name), NULL) ||
-		    kh_policy_site_knows(policy, rule->scheme, &host, rule->port))
+		    kh_policy_list_knows(policy, other, rule->scheme, &host, rule->port))
 			continue;
 		kh_diagnostics_add(diags, true, rule->where,
-				   "rule \"%s\" lets nothing out: the site's rules allow nothing "
+				   "rule \"%s\" lets nothing out: the %s's rules allow nothing "
 				   "there",
-				   kh_esc_str(rule->text));
+				   kh_esc_str(rule->text),
+				   other == KH_SITE_LIST ? "site" : "tenant");
 	}
 }
 
@@ -156,17 +157,45 @@ static void warn_of_any_host(const struct kh_rules *rules, struct kh_diagnostics
 	}
 }
 
+static bool allows_something(const struct kh_rules *rules)
+{
+	for (size_t i = 0; i < rules->count; i++)
+		if (rules->list[i].allow)
+			return true;
+	return false;
+}
+
+static void inspect_narrowing(const struct kh_policy *policy, size_t listener,
+			      struct kh_diagnostics *diags)
+{
+	const struct kh_narrowing *narrowing = kh_policy_narrowing(policy, listener);
+	const struct kh_listener_config *config = &kh_policy_config(policy)->listeners[listener];
+	if (!narrowing)
+		return;
+	inspect_list(kh_narrowing_index(narrowing), 0, &config->narrow, diags);
+	if (!kh_policy_observing(policy, config->tenant))
+		warn_of_ceiling(policy, &config->narrow, kh_tenant_list(config->tenant), diags);
+	if (!allows_something(&config->narrow))
+		kh_diagnostics_add(diags, true, config->where,
+				   "listen[].narrow: allows nothing, so every request of \"%s\" is "
+				   "refused (below what it denies it needs what it leaves, as in "
+				   "allow: \"https://**\")",
+				   kh_esc_str(config->sandbox));
+}
+
 void kh_policy_inspect(const struct kh_policy *policy, struct kh_diagnostics *diags)
 {
 	const struct kh_config *config = kh_policy_config(policy);
 	const struct kh_index *index = kh_policy_index(policy);
-	inspect_list(index, 0, &config->site, diags);
+	inspect_list(index, KH_SITE_LIST, &config->site, diags);
 	for (size_t i = 0; i < config->n_tenants; i++) {
 		const struct kh_rules *rules = &config->tenants[i].rules;
-		inspect_list(index, i + 1, rules, diags);
+		inspect_list(index, kh_tenant_list(i), rules, diags);
 		warn_of_any_host(rules, diags);
 		if (config->site.count > 0)
-			warn_of_ceiling(policy, rules, diags);
+			warn_of_ceiling(policy, rules, KH_SITE_LIST, diags);
 	}
+	for (size_t i = 0; i < config->n_listeners; i++)
+		inspect_narrowing(policy, i, diags);
 	kh_diagnostics_sort(diags);
 }

@@ -1,9 +1,9 @@
 /* policy.c - may this request leave, and with which credential
  *
  * A policy is the configuration's lists of rules and an index over all of them: the site's is list
- * 0, a tenant's its number and one. A list is walked from top to bottom, without the rules of other
- * hosts: the first rule that matches decides. What comes out is the rule itself; a decision that
- * nothing filled in denies.
+ * 0, a tenant's its number and one; a sandbox's narrowing has an index of its own. A list is walked
+ * from top to bottom, without the rules of other hosts: the first rule that matches decides. What
+ * comes out is the rule itself; a decision that nothing filled in denies.
  */
 #include <keyhole/policy.h>
 
@@ -21,14 +21,8 @@ struct kh_policy {
 	struct kh_rule observing; /* what observing tenants' requests go by that nothing allows */
 	const struct kh_config *config;
 	struct kh_index *index;
+	struct kh_narrowing **narrowings; /* one a listener; NULL where it has none */
 };
-
-enum { SITE = 0 };
-
-static size_t list_of(uint16_t tenant)
-{
-	return (size_t)tenant + 1;
-}
 
 /* What the configuration's reader refuses must not come in by another door. */
 static bool check_rules(const struct kh_config *config, const struct kh_rules *rules,
@@ -50,6 +44,41 @@ static bool check_rules(const struct kh_config *config, const struct kh_rules *r
 	return true;
 }
 
+const char *kh_list_name(enum kh_list list)
+{
+	switch (list) {
+	case KH_LIST_SITE:
+		return "site";
+	case KH_LIST_SANDBOX:
+		return "sandbox";
+	case KH_LIST_TENANT:
+		break;
+	}
+	return "tenant";
+}
+
+static void free_policy(struct kh_policy *policy)
+{
+	for (size_t i = 0; policy->narrowings && i < policy->config->n_listeners; i++)
+		kh_narrowing_unref(policy->narrowings[i]);
+	free(policy->narrowings);
+	kh_index_free(policy->index);
+	free(policy);
+}
+
+static bool compile_narrowings(struct kh_policy *policy, struct kh_err *err)
+{
+	const struct kh_config *config = policy->config;
+	policy->narrowings = calloc(config->n_listeners + 1, sizeof(struct kh_narrowing *));
+	if (!policy->narrowings)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "policy: out of memory");
+	for (size_t i = 0; i < config->n_listeners; i++)
+		if (config->listeners[i].narrowed &&
+		    !(policy->narrowings[i] = kh_narrowing_of(&config->listeners[i].narrow, err)))
+			return false;
+	return true;
+}
+
 struct kh_policy *kh_policy_compile(const struct kh_config *config, struct kh_err *err)
 {
 	if (!check_rules(config, &config->site, err))
@@ -67,17 +96,18 @@ struct kh_policy *kh_policy_compile(const struct kh_config *config, struct kh_er
 						      .text = policy->observing_text };
 		memcpy(policy->observing_text, observed, sizeof(observed));
 		policy->config = config;
-		lists[SITE] = &config->site;
+		lists[KH_SITE_LIST] = &config->site;
 		for (size_t i = 0; i < config->n_tenants; i++)
-			lists[i + 1] = &config->tenants[i].rules;
+			lists[kh_tenant_list(i)] = &config->tenants[i].rules;
 		policy->index = kh_index_new(lists, config->n_tenants + 1, err);
 	} else {
 		(void)kh_err_set(err, KH_ERR_NO_MEMORY, "policy: out of memory");
 	}
 	free(lists);
-	if (policy && policy->index)
+	if (policy && policy->index && compile_narrowings(policy, err))
 		return policy;
-	free(policy);
+	if (policy)
+		free_policy(policy);
 	return NULL;
 }
 
@@ -89,10 +119,13 @@ struct kh_policy *kh_policy_ref(struct kh_policy *policy)
 
 void kh_policy_unref(struct kh_policy *policy)
 {
-	if (policy && atomic_fetch_sub_explicit(&policy->refs, 1, memory_order_acq_rel) == 1) {
-		kh_index_free(policy->index);
-		free(policy);
-	}
+	if (policy && atomic_fetch_sub_explicit(&policy->refs, 1, memory_order_acq_rel) == 1)
+		free_policy(policy);
+}
+
+struct kh_narrowing *kh_policy_narrowing(const struct kh_policy *policy, size_t listener)
+{
+	return listener < policy->config->n_listeners ? policy->narrowings[listener] : NULL;
 }
 
 const struct kh_config *kh_policy_config(const struct kh_policy *policy)
@@ -111,6 +144,12 @@ struct kh_policy_size kh_policy_size(const struct kh_policy *policy)
 				       sizeof(*policy) + kh_index_bytes(policy->index) };
 	for (size_t i = 0; i < policy->config->n_tenants; i++)
 		size.rules += policy->config->tenants[i].rules.count;
+	for (size_t i = 0; i < policy->config->n_listeners; i++) {
+		if (!policy->narrowings[i])
+			continue;
+		size.rules += policy->config->listeners[i].narrow.count;
+		size.bytes += kh_index_bytes(kh_narrowing_index(policy->narrowings[i]));
+	}
 	return size;
 }
 
@@ -124,7 +163,6 @@ static bool covers_method(const struct kh_rule *rule, struct kh_slice method)
 
 /* What a decision works out once, for all lists. */
 struct question {
-	const struct kh_policy *policy;
 	const struct kh_request_view *request;
 	uint32_t method;
 	const struct kh_rule *noted; /* the first denial that was only observed */
@@ -145,25 +183,27 @@ static bool matches_exactly(const char *pattern, const struct kh_matcher *m, str
 			       kh_slice_sub(path, prefix, path.len));
 }
 
-static bool covers_path(const struct question *q, const struct kh_matcher *m, struct kh_slice path)
+static bool covers_path(const struct kh_index *index, const struct kh_matcher *m,
+			struct kh_slice path)
 {
 	if (!(m->flags & KH_ON_PATH))
 		return true;
-	const char *pattern = kh_index_path(q->policy->index, m);
+	const char *pattern = kh_index_path(index, m);
 	if ((m->flags & KH_ALLOWS) || ((m->flags & KH_PLAIN_PATH) && kh_path_is_plain(path)))
 		return matches_exactly(pattern, m, path);
 	return kh_path_matches_leniently(kh_slice_of(pattern, m->path_len), path);
 }
 
 /* Return: NULL when nothing matches. */
-static const struct kh_matcher *first_match(struct question *q, size_t list, struct kh_slice path)
+static const struct kh_matcher *first_match(struct question *q, const struct kh_index *index,
+					    size_t list, struct kh_slice path)
 {
 	const struct kh_request_view *request = q->request;
 	struct kh_walk walk;
-	kh_walk_begin(&walk, q->policy->index, list, &q->host);
+	kh_walk_begin(&walk, index, list, &q->host);
 	for (const struct kh_matcher *m; (m = kh_walk_next(&walk));) {
 		if (m->scheme != request->scheme || m->port != request->port ||
-		    (m->methods != 0 && !(m->methods & q->method)) || !covers_path(q, m, path))
+		    (m->methods != 0 && !(m->methods & q->method)) || !covers_path(index, m, path))
 			continue;
 		/* Among the uncommon methods the bit does not tell. */
 		if (q->method == KH_METHOD_OTHER && !covers_method(m->rule, request->method))
@@ -196,13 +236,15 @@ const struct kh_rule *kh_both_readings(const struct kh_rule *one, const struct k
 }
 
 /* One list. Return: it allows, by out->rule. */
-static bool ask(struct question *q, size_t list, struct kh_decision *out)
+static bool ask(struct question *q, const struct kh_index *index, size_t list,
+		struct kh_decision *out)
 {
-	const struct kh_matcher *m = first_match(q, list, q->request->path);
+	const struct kh_matcher *m = first_match(q, index, list, q->request->path);
 	bool allows = m && (m->flags & KH_ALLOWS);
 	out->rule = m ? m->rule : NULL;
 	if (allows && q->request->path_slashed.ptr) {
-		const struct kh_matcher *other = first_match(q, list, q->request->path_slashed);
+		const struct kh_matcher *other =
+			first_match(q, index, list, q->request->path_slashed);
 		/* Where two readings have two outcomes nobody can say which is meant. */
 		out->rule = kh_both_readings(m->rule, other ? other->rule : NULL);
 		allows = out->rule && out->rule->allow;
@@ -242,37 +284,55 @@ void kh_decision_finish(const struct kh_policy *policy, uint16_t tenant,
 	out->websocket = site_websocket && !out->rule->no_websocket;
 }
 
+void kh_decision_narrow(const struct kh_decision *own, struct kh_decision *out)
+{
+	if (own->rule && own->rule->allow)
+		out->websocket = out->websocket && !own->rule->no_websocket;
+	else
+		*out = (struct kh_decision){ .reason = own->reason,
+					     .rule = own->rule,
+					     .list = KH_LIST_SANDBOX };
+}
+
 void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
-		      const struct kh_request_view *request, struct kh_decision *out)
+		      const struct kh_narrowing *narrowing, const struct kh_request_view *request,
+		      struct kh_decision *out)
 {
 	const struct kh_config *config = policy->config;
 	*out = (struct kh_decision){ .reason = KH_ERR_NO_RULE };
 	if (tenant >= config->n_tenants || !request->host || request->host->kind == KH_HOST_NONE ||
 	    request->scheme == KH_SCHEME_NONE)
 		return;
+	const struct kh_index *index = policy->index;
 	struct question q; /* of which most stays as it is */
-	q.policy = policy;
 	q.request = request;
 	q.method = kh_method_bit(request->method);
 	q.noted = NULL;
-	kh_index_find(policy->index, request->host, &q.host);
-	kh_index_prefetch(policy->index, list_of(tenant), &q.host);
-	if (config->site.count > 0 && !ask(&q, SITE, out)) {
-		out->at_site = true;
+	kh_index_find(index, request->host, &q.host);
+	kh_index_prefetch(index, kh_tenant_list(tenant), &q.host);
+	if (narrowing)
+		kh_index_prefetch(kh_narrowing_index(narrowing), 0, &q.host);
+	if (config->site.count > 0 && !ask(&q, index, KH_SITE_LIST, out)) {
+		out->list = KH_LIST_SITE;
 		return;
 	}
 	bool websocket = !out->rule || !out->rule->no_websocket;
-	(void)ask(&q, list_of(tenant), out);
+	(void)ask(&q, index, kh_tenant_list(tenant), out);
 	kh_decision_finish(policy, tenant, q.noted, websocket, out);
+	if (!narrowing || !out->allow)
+		return;
+	struct kh_decision own;
+	(void)ask(&q, kh_narrowing_index(narrowing), 0, &own);
+	kh_decision_narrow(&own, out);
 }
 
 /* The first rule of that scheme at this authority. */
-static const struct kh_rule *first_at(const struct kh_policy *policy, size_t list,
+static const struct kh_rule *first_at(const struct kh_index *index, size_t list,
 				      const struct kh_host_keys *host, enum kh_scheme scheme,
 				      uint16_t port)
 {
 	struct kh_walk walk;
-	kh_walk_begin(&walk, policy->index, list, host);
+	kh_walk_begin(&walk, index, list, host);
 	for (const struct kh_matcher *m; (m = kh_walk_next(&walk));)
 		if (m->scheme == scheme && m->port == port)
 			return m->rule;
@@ -286,7 +346,7 @@ static enum kh_tunnel_kind ask_tunnel(const struct kh_policy *policy, uint16_t t
 {
 	const struct kh_rule *denied = NULL;
 	struct kh_walk walk;
-	kh_walk_begin(&walk, policy->index, list_of(tenant), host);
+	kh_walk_begin(&walk, policy->index, kh_tenant_list(tenant), host);
 	for (const struct kh_matcher *m; (m = kh_walk_next(&walk));) {
 		const struct kh_rule *rule = m->rule;
 		if (m->port != port)
@@ -304,7 +364,22 @@ static enum kh_tunnel_kind ask_tunnel(const struct kh_policy *policy, uint16_t t
 	return denied ? KH_TUNNEL_DENIED : KH_TUNNEL_READ;
 }
 
+/* Does a list that only takes away leave such a tunnel? Else `out` is the denial. */
+static bool leaves_tunnel(const struct kh_index *index, size_t list,
+			  const struct kh_host_keys *host, uint16_t port, enum kh_tunnel_kind kind,
+			  struct kh_decision *out)
+{
+	enum kh_scheme scheme = kind == KH_TUNNEL_RAW ? KH_SCHEME_TCP : KH_SCHEME_HTTPS;
+	const struct kh_rule *rule = first_at(index, list, host, scheme, port);
+	if (rule && rule->allow && kh_rule_covers_all(rule))
+		return true;
+	out->rule = rule;
+	out->reason = rule ? KH_ERR_DENIED_BY_RULE : KH_ERR_NO_RULE;
+	return false;
+}
+
 enum kh_tunnel_kind kh_policy_tunnel(const struct kh_policy *policy, uint16_t tenant,
+				     const struct kh_narrowing *narrowing,
 				     const struct kh_host *host, uint16_t port,
 				     struct kh_decision *out)
 {
@@ -322,27 +397,26 @@ enum kh_tunnel_kind kh_policy_tunnel(const struct kh_policy *policy, uint16_t te
 		out->reason = KH_ERR_DENIED_BY_RULE;
 	if (kind == KH_TUNNEL_DENIED || kind == KH_TUNNEL_READ)
 		return kind;
-	if (config->site.count > 0) {
-		const struct kh_rule *above =
-			first_at(policy, SITE, &found,
-				 kind == KH_TUNNEL_RAW ? KH_SCHEME_TCP : KH_SCHEME_HTTPS, port);
-		if (!above || !above->allow || !kh_rule_covers_all(above)) {
-			out->rule = above;
-			out->reason = above ? KH_ERR_DENIED_BY_RULE : KH_ERR_NO_RULE;
-			out->at_site = true;
-			return KH_TUNNEL_DENIED;
-		}
+	if (config->site.count > 0 &&
+	    !leaves_tunnel(policy->index, KH_SITE_LIST, &found, port, kind, out)) {
+		out->list = KH_LIST_SITE;
+		return KH_TUNNEL_DENIED;
+	}
+	if (narrowing &&
+	    !leaves_tunnel(kh_narrowing_index(narrowing), 0, &found, port, kind, out)) {
+		out->list = KH_LIST_SANDBOX;
+		return KH_TUNNEL_DENIED;
 	}
 	out->reason = KH_ERR_NONE;
 	out->allow = true;
 	return kind;
 }
 
-static bool knows(const struct kh_policy *policy, size_t list, const struct kh_host_keys *host,
+static bool knows(const struct kh_index *index, size_t list, const struct kh_host_keys *host,
 		  enum kh_scheme scheme, uint16_t port)
 {
 	struct kh_walk walk;
-	kh_walk_begin(&walk, policy->index, list, host);
+	kh_walk_begin(&walk, index, list, host);
 	for (const struct kh_matcher *m; (m = kh_walk_next(&walk));) {
 		if (m->scheme != scheme || m->port != port)
 			continue;
@@ -354,15 +428,16 @@ static bool knows(const struct kh_policy *policy, size_t list, const struct kh_h
 	return false;
 }
 
-bool kh_policy_site_knows(const struct kh_policy *policy, enum kh_scheme scheme,
+bool kh_policy_list_knows(const struct kh_policy *policy, size_t list, enum kh_scheme scheme,
 			  const struct kh_host *host, uint16_t port)
 {
 	struct kh_host_keys found;
 	kh_index_find(policy->index, host, &found);
-	return knows(policy, SITE, &found, scheme, port);
+	return knows(policy->index, list, &found, scheme, port);
 }
 
-bool kh_policy_knows_host(const struct kh_policy *policy, uint16_t tenant, enum kh_scheme scheme,
+bool kh_policy_knows_host(const struct kh_policy *policy, uint16_t tenant,
+			  const struct kh_narrowing *narrowing, enum kh_scheme scheme,
 			  const struct kh_host *host, uint16_t port)
 {
 	const struct kh_config *config = policy->config;
@@ -370,11 +445,13 @@ bool kh_policy_knows_host(const struct kh_policy *policy, uint16_t tenant, enum 
 	if (tenant >= config->n_tenants || host->kind == KH_HOST_NONE)
 		return false;
 	kh_index_find(policy->index, host, &found);
-	if (config->site.count > 0 && !knows(policy, SITE, &found, scheme, port))
+	if (config->site.count > 0 && !knows(policy->index, KH_SITE_LIST, &found, scheme, port))
+		return false;
+	if (narrowing && !knows(kh_narrowing_index(narrowing), 0, &found, scheme, port))
 		return false;
 	if (kh_policy_observing(policy, tenant))
 		return true;
-	return knows(policy, list_of(tenant), &found, scheme, port);
+	return knows(policy->index, kh_tenant_list(tenant), &found, scheme, port);
 }
 
 /* The texts of rules that allow, up to `most`. */
@@ -395,7 +472,8 @@ static bool take_nearby(struct nearby *near, const struct kh_rule *rule)
 	return true;
 }
 
-size_t kh_policy_nearby(const struct kh_policy *policy, uint16_t tenant, const struct kh_host *host,
+size_t kh_policy_nearby(const struct kh_policy *policy, uint16_t tenant,
+			const struct kh_narrowing *narrowing, const struct kh_host *host,
 			const char **texts, size_t most, bool *more)
 {
 	const struct kh_config *config = policy->config;
@@ -403,12 +481,14 @@ size_t kh_policy_nearby(const struct kh_policy *policy, uint16_t tenant, const s
 	*more = false;
 	if (tenant >= config->n_tenants)
 		return 0;
-	const struct kh_rules *rules = &config->tenants[tenant].rules;
+	const struct kh_rules *rules =
+		narrowing ? kh_narrowing_rules(narrowing) : &config->tenants[tenant].rules;
+	const struct kh_index *index = narrowing ? kh_narrowing_index(narrowing) : policy->index;
 	if (host && host->kind != KH_HOST_NONE) {
 		struct kh_host_keys found;
 		struct kh_walk walk;
-		kh_index_find(policy->index, host, &found);
-		kh_walk_begin(&walk, policy->index, list_of(tenant), &found);
+		kh_index_find(index, host, &found);
+		kh_walk_begin(&walk, index, narrowing ? 0 : kh_tenant_list(tenant), &found);
 		for (const struct kh_matcher *m; (m = kh_walk_next(&walk));)
 			if (!take_nearby(&near, m->rule))
 				break;

@@ -68,6 +68,14 @@ uint32_t kh_method_bit(struct kh_slice method);
 enum kh_mismatch kh_rule_conditions_miss(const struct kh_rule *rule,
 					 const struct kh_request_view *request);
 
+/* narrowing.c: one whose rules belong to somebody else, and outlive it. */
+struct kh_narrowing *kh_narrowing_of(const struct kh_rules *rules, struct kh_err *err);
+const struct kh_rules *kh_narrowing_rules(const struct kh_narrowing *narrowing);
+/* Its rules are list 0 there. */
+const struct kh_index *kh_narrowing_index(const struct kh_narrowing *narrowing);
+/* What else is asked when all other lists allow: `own` is what the narrowing says of it. */
+void kh_decision_narrow(const struct kh_decision *own, struct kh_decision *out);
+
 /* policy.c: both readings of one path lead to one decision. `m` and `other` may be NULL. */
 const struct kh_rule *kh_both_readings(const struct kh_rule *one, const struct kh_rule *other);
 /* What is left to say when a tenant's list has been asked; `noted` is the first denial that was
@@ -76,9 +84,15 @@ void kh_decision_finish(const struct kh_policy *policy, uint16_t tenant,
 			const struct kh_rule *noted, bool site_websocket, struct kh_decision *out);
 const struct kh_config *kh_policy_config(const struct kh_policy *policy);
 const struct kh_index *kh_policy_index(const struct kh_policy *policy);
-/* Do the site's rules allow anything there? */
-bool kh_policy_site_knows(const struct kh_policy *policy, enum kh_scheme scheme,
+/* Do the rules of that list allow anything there? */
+bool kh_policy_list_knows(const struct kh_policy *policy, size_t list, enum kh_scheme scheme,
 			  const struct kh_host *host, uint16_t port);
+/* Where the lists are in the policy's index. */
+enum { KH_SITE_LIST = 0 };
+static inline size_t kh_tenant_list(size_t tenant)
+{
+	return tenant + 1;
+}
 
 /* match.c: as kh_path_matches, and also where only the spelling differs in a way that many servers
  * don't see: escaped reserved characters, repeated slashes, a segment's parameters. For rules that

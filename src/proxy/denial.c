@@ -57,6 +57,8 @@ static void put_nearby(struct kh_buf *out, const struct kh_session *session,
 	bool more = false;
 
 	size_t n = kh_policy_nearby(session->loop->gen->policy, session->door->config->tenant,
+				    x->decision.list == KH_LIST_SANDBOX ? session->door->narrowing
+									: NULL,
 				    &x->authority.host, texts, NEARBY, &more);
 	if (n == 0) {
 		kh_buf_append_str(out, " Nothing is allowed here.");

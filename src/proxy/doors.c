@@ -243,6 +243,7 @@ static bool place_door(struct kh_door *door, size_t index)
 	close_door(door);
 	forget_secret(door);
 	door->config = &g->config->listeners[index];
+	door->narrowing = kh_policy_narrowing(g->policy, index);
 	door->gate = g->gates[index];
 	door->index = (uint16_t)index;
 	door->event =

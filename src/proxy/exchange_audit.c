@@ -31,6 +31,9 @@ void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out
 		.credential = x->credential ? x->credential->name : NULL,
 		.stripped = x->stripped[0] ? x->stripped : NULL,
 	};
+	if (!x->decision.allow &&
+	    (x->reason == KH_ERR_DENIED_BY_RULE || x->reason == KH_ERR_NO_RULE))
+		out->denied_by = kh_list_name(x->decision.list);
 	if (x->decision.would != KH_ERR_NONE) {
 		out->would_deny = kh_err_reason(x->decision.would);
 		out->would_rule = x->decision.would_rule ? x->decision.would_rule->text : NULL;

@@ -202,6 +202,8 @@ bool kh_own_resolve(struct kh_exchange *x, struct kh_err *err);
 /* request.c: the canonical request, the decision, and what goes upstream */
 bool kh_request_resolve(struct kh_exchange *x, struct kh_err *err);
 bool kh_request_decide(struct kh_exchange *x, struct kh_err *err);
+/* What a denial by the rules is told as, and whose rules they are. Return: false. */
+bool kh_request_say_denied(const struct kh_decision *decision, struct kh_err *err);
 /* Would these rules allow it? */
 bool kh_request_is_allowed(const struct kh_exchange *x, const struct kh_generation *g);
 /* For the head that an up codec writes: the target (path and query), the authority as Host or

@@ -75,6 +75,7 @@ struct kh_door {
 	struct kh_loop *loop;
 	struct kh_gate *gate;
 	const struct kh_listener_config *config;
+	const struct kh_narrowing *narrowing; /* of the policy in force; NULL: none */
 	uint16_t index;
 	struct event *event;
 	struct event *resume;	  /* after running out of descriptors */

@@ -20,8 +20,8 @@ void kh_raw_begin(struct kh_session *session, enum kh_tunnel_kind kind)
 
 	/* They may have changed since the tunnel was accepted. */
 	if (kh_policy_tunnel(session->loop->gen->policy, session->door->config->tenant,
-			     &session->authority.host, session->authority.port,
-			     &decision) != kind) {
+			     session->door->narrowing, &session->authority.host,
+			     session->authority.port, &decision) != kind) {
 		kh_err_set(&err, KH_ERR_NO_RULE, "no rule allows it any more");
 		kh_tunnel_refuse(session, &err);
 		return;

@@ -193,13 +193,14 @@ static struct kh_request_view view_of(const struct kh_exchange *x)
 bool kh_request_is_allowed(const struct kh_exchange *x, const struct kh_generation *g)
 {
 	struct kh_request_view view = view_of(x);
-	uint16_t tenant = x->session->door->config->tenant;
+	const struct kh_door *door = x->session->door;
+	uint16_t tenant = door->config->tenant;
 	struct kh_decision decision;
 
 	if (x->tunnel)
-		return kh_policy_tunnel(g->policy, tenant, &x->authority.host, x->authority.port,
-					&decision) == x->tunnel;
-	kh_policy_decide(g->policy, tenant, &view, &decision);
+		return kh_policy_tunnel(g->policy, tenant, door->narrowing, &x->authority.host,
+					x->authority.port, &decision) == x->tunnel;
+	kh_policy_decide(g->policy, tenant, door->narrowing, &view, &decision);
 	return decision.allow && (!x->websocket || decision.websocket);
 }
 
@@ -219,23 +220,39 @@ static bool may_upgrade(const struct kh_exchange *x, struct kh_err *err)
 			  x->decision.rule->text);
 }
 
+bool kh_request_say_denied(const struct kh_decision *decision, struct kh_err *err)
+{
+	static const char *const none[] = {
+		[KH_LIST_TENANT] = "no rule allows it",
+		[KH_LIST_SITE] = "no rule of the site allows it",
+		[KH_LIST_SANDBOX] = "no rule in this sandbox's narrowing allows it",
+	};
+	static const char *const whose[] = {
+		[KH_LIST_TENANT] = "the rule",
+		[KH_LIST_SITE] = "the site's rule",
+		[KH_LIST_SANDBOX] = "the sandbox's own rule",
+	};
+	const struct kh_rule *rule = decision->rule;
+
+	if (!rule)
+		return kh_err_set(err, KH_ERR_NO_RULE, "%s", none[decision->list]);
+	if (decision->reason == KH_ERR_TUNNEL_ONLY)
+		return kh_err_set(err, KH_ERR_TUNNEL_ONLY,
+				  "the rule '%s' lets TLS through undecrypted and no request that "
+				  "is read",
+				  rule->text);
+	return kh_err_set(err, KH_ERR_DENIED_BY_RULE, "%s '%s' %s it", whose[decision->list],
+			  rule->text, rule->allow ? "does not allow all of" : "denies");
+}
+
 bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
 {
 	struct kh_request_view view = view_of(x);
 
-	kh_policy_decide(x->gen->policy, x->tenant, &view, &x->decision);
-	if (!x->decision.allow) {
-		const struct kh_rule *rule = x->decision.rule;
-		if (rule && x->decision.reason == KH_ERR_TUNNEL_ONLY)
-			return kh_err_set(err, KH_ERR_TUNNEL_ONLY,
-					  "the rule '%s' lets TLS through undecrypted and no "
-					  "request that is read",
-					  rule->text);
-		if (rule)
-			return kh_err_set(err, KH_ERR_DENIED_BY_RULE, "the rule '%s' denies it",
-					  rule->text);
-		return kh_err_set(err, KH_ERR_NO_RULE, "no rule allows it");
-	}
+	kh_policy_decide(x->gen->policy, x->tenant, x->session->door->narrowing, &view,
+			 &x->decision);
+	if (!x->decision.allow)
+		return kh_request_say_denied(&x->decision, err);
 	if (!x->decision.rule)
 		return kh_err_set(err, KH_ERR_NO_RULE, "no rule allows it");
 	return may_upgrade(x, err) && choose_credential(x, err) && settle_carriers(x, err) &&

@@ -332,15 +332,16 @@ void kh_session_drain(struct kh_session *session)
 void kh_session_recheck(struct kh_session *session)
 {
 	const struct kh_policy *policy = session->loop->gen->policy;
+	const struct kh_narrowing *narrowing = session->door->narrowing;
 	uint16_t tenant = session->door->config->tenant;
 
 	bool runs = kh_session_exchange(session) || (session->mux && session->mux->n_streams > 0);
 
 	if (session->tunnel && !runs &&
-	    !kh_policy_knows_host(policy, tenant, KH_SCHEME_HTTPS, &session->authority.host,
-				  session->authority.port) &&
-	    !kh_policy_knows_host(policy, tenant, KH_SCHEME_HTTP, &session->authority.host,
-				  session->authority.port))
+	    !kh_policy_knows_host(policy, tenant, narrowing, KH_SCHEME_HTTPS,
+				  &session->authority.host, session->authority.port) &&
+	    !kh_policy_knows_host(policy, tenant, narrowing, KH_SCHEME_HTTP,
+				  &session->authority.host, session->authority.port))
 		kh_session_kill(session, KH_ERR_ABORTED, "the rules changed");
 }
 

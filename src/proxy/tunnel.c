@@ -164,14 +164,11 @@ enum kh_tunnel_kind kh_tunnel_may_open(const struct kh_session *session,
 
 	if (kh_own_is(&authority->host))
 		return KH_TUNNEL_READ; /* there is nothing behind it */
-	enum kh_tunnel_kind kind =
-		kh_policy_tunnel(session->loop->gen->policy, session->door->config->tenant,
-				 &authority->host, authority->port, &decision);
-	if (kind == KH_TUNNEL_DENIED && decision.rule)
-		kh_err_set(err, KH_ERR_DENIED_BY_RULE, "the rule '%s' denies it",
-			   decision.rule->text);
-	else if (kind == KH_TUNNEL_DENIED)
-		kh_err_set(err, KH_ERR_NO_RULE, "no rule allows it");
+	enum kh_tunnel_kind kind = kh_policy_tunnel(
+		session->loop->gen->policy, session->door->config->tenant, session->door->narrowing,
+		&authority->host, authority->port, &decision);
+	if (kind == KH_TUNNEL_DENIED)
+		(void)kh_request_say_denied(&decision, err);
 	return kind;
 }
 

@@ -136,7 +136,7 @@ static bool decide(const struct kh_policy *policy, unsigned tenants, unsigned ru
 		if (!draw_host(&host, tenant, rule))
 			break;
 		uint64_t start = now_ns();
-		kh_policy_decide(policy, (uint16_t)tenant, &view, &decision);
+		kh_policy_decide(policy, (uint16_t)tenant, NULL, &view, &decision);
 		uint64_t each = now_ns() - start;
 		took[i] = (uint32_t)(each > clock_ns ? each - clock_ns : 0);
 		sum += took[i];

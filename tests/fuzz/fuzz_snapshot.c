@@ -31,7 +31,7 @@ static void decide(const struct kh_config *config)
 					.path = KH_SLICE("/v1/a%2Fb"),
 					.path_slashed = KH_SLICE("/v1/a/b") };
 	struct kh_decision decision;
-	kh_policy_decide(policy, 0, &view, &decision);
+	kh_policy_decide(policy, 0, NULL, &view, &decision);
 	require(!decision.allow || (decision.rule && decision.rule->allow));
 	kh_policy_unref(policy);
 }

@@ -388,8 +388,8 @@ BAD = [
         "    - { allow: \"https://b.example\", tls: passthrough }\n" + TENANT,
         [
             "5:49: error: rules[].credential: the site's rules are a ceiling; a credential belongs to a tenant's rule",
-            "6:50: error: rules[].client_auth: belongs to a tenant's rule, not to the site's",
-            "7:42: error: rules[].tls: belongs to a tenant's rule, not to the site's",
+            "6:50: error: rules[].client_auth: the site's rules are a ceiling; it belongs to a tenant's rule",
+            "7:42: error: rules[].tls: the site's rules are a ceiling; it belongs to a tenant's rule",
         ],
     ),
     # the authority

@@ -115,15 +115,17 @@ def as_yaml(rule):
     return made
 
 
-def ask(site, tenant, questions):
+def ask(site, tenant, narrow, questions):
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         config = {"version": 1, "tenants": {"t": {"rules": [as_yaml(r) for r in tenant]}}}
         if site:
             config["site"] = {"rules": [as_yaml(r) for r in site]}
+        box = {} if narrow is None else {"narrow": [as_yaml(r) for r in narrow]}
+        config["listen"] = [{"unix": "/nowhere/box/s", "sandbox": "box", **box}]
         json.dump(config, file)
         file.flush()
         lines = "".join(json.dumps({
-            "method": q["method"], "url": f"{q['scheme']}://{q['host']}{q['port']}{q['path']}"
+            "sandbox": "box", "method": q["method"], "url": f"{q['scheme']}://{q['host']}{q['port']}{q['path']}"
             + ("?" + urllib.parse.urlencode(q["query"]) if q["query"] else ""),
         }) + "\n" for q in questions)  # fmt: skip
         done = subprocess.run([KEYHOLE, "explain", "-c", file.name, "--batch"], input=lines, capture_output=True,
@@ -137,9 +139,10 @@ def place(answer):
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.lists(rules, max_size=6), st.lists(rules, max_size=12), st.lists(requests, min_size=1, max_size=30))
-def test_keyhole_and_the_obvious_matcher_agree(site, tenant, questions):
-    answers = ask(site, tenant, questions)
+@given(st.lists(rules, max_size=6), st.lists(rules, max_size=12), st.none() | st.lists(rules, max_size=6),
+       st.lists(requests, min_size=1, max_size=30))  # fmt: skip
+def test_keyhole_and_the_obvious_matcher_agree(site, tenant, narrow, questions):
+    answers = ask(site, tenant, narrow, questions)
     assert len(answers) == len(questions)
     for request, answer in zip(questions, answers):
         allowed = True
@@ -151,6 +154,10 @@ def test_keyhole_and_the_obvious_matcher_agree(site, tenant, questions):
             one = decide(tenant, request)
             rule, where = (None if one is None else tenant[one]), "tenant"
             allowed = rule is not None and rule["allow"]
+        if allowed and narrow is not None:
+            one = decide(narrow, request)
+            if one is None or not narrow[one]["allow"]:
+                rule, where, allowed = (None if one is None else narrow[one]), "sandbox", False
         due = rule and as_yaml(rule).get("allow" if rule["allow"] else "deny")
         assert place(answer) == (due, rule and where), (request, answer)
         prohibited = answer["reason"] == "address_prohibited"

@@ -82,7 +82,7 @@ static bool matches(const struct fixture *f, const char *query, const char *head
 	struct kh_decision decision;
 	assert_true(kh_host_parse(&host, KH_SLICE("h.example"), NULL));
 	struct kh_request_view view = view_of(&host, query, head);
-	kh_policy_decide(f->policy, 0, &view, &decision);
+	kh_policy_decide(f->policy, 0, NULL, &view, &decision);
 	return decision.rule == &f->config->tenants[0].rules.list[0];
 }
 
@@ -180,14 +180,14 @@ static void a_body_that_is_announced_too_large_does_not_match(void **state)
 	struct kh_decision decision;
 	assert_true(kh_host_parse(&host, KH_SLICE("h.example"), NULL));
 	struct kh_request_view view = view_of(&host, NULL, NULL);
-	kh_policy_decide(f.policy, 0, &view, &decision);
+	kh_policy_decide(f.policy, 0, NULL, &view, &decision);
 	assert_true(decision.allow); /* nothing is announced */
 	view.has_length = true;
 	view.length = 1024;
-	kh_policy_decide(f.policy, 0, &view, &decision);
+	kh_policy_decide(f.policy, 0, NULL, &view, &decision);
 	assert_true(decision.allow);
 	view.length = 1025;
-	kh_policy_decide(f.policy, 0, &view, &decision);
+	kh_policy_decide(f.policy, 0, NULL, &view, &decision);
 	assert_false(decision.allow);
 	assert_null(decision.rule);
 	fini(&f);

@@ -70,7 +70,7 @@ static struct kh_decision ask(const struct fixture *f, uint16_t tenant, const ch
 	view.path = kh_slice_sub(kh_buf_view(&store), 0, len);
 	if (differs)
 		view.path_slashed = kh_slice_sub(kh_buf_view(&store), len, kh_buf_len(&store));
-	kh_policy_decide(f->policy, tenant, &view, &decision);
+	kh_policy_decide(f->policy, tenant, NULL, &view, &decision);
 	kh_buf_fini(&store);
 	return decision;
 }
@@ -175,14 +175,14 @@ static void the_site_is_a_ceiling(void **state)
 				     "  b: { rules: [ { allow: \"https://x.example\" } ] }\n");
 	assert_true(ask(&f, 0, "GET", "https://x.example/").allow);
 	assert_false(ask(&f, 0, "POST", "https://x.example/").allow);
-	assert_true(ask(&f, 0, "POST", "https://x.example/").at_site);
+	assert_true(ask(&f, 0, "POST", "https://x.example/").list == KH_LIST_SITE);
 	struct kh_decision decision = ask(&f, 0, "GET", "https://x.bad.example/");
 	assert_false(decision.allow);
-	assert_true(decision.at_site);
+	assert_int_equal(decision.list, KH_LIST_SITE);
 	assert_int_equal(decision.reason, KH_ERR_DENIED_BY_RULE);
 	decision = ask(&f, 1, "GET", "https://y.example/");
 	assert_false(decision.allow); /* the ceiling opens nothing by itself */
-	assert_false(decision.at_site);
+	assert_int_equal(decision.list, KH_LIST_TENANT);
 	assert_int_equal(decision.reason, KH_ERR_NO_RULE);
 	fini(&f);
 }
@@ -336,11 +336,11 @@ static void a_host_is_known_where_something_may_be_allowed(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct kh_host host;
 		assert_true(kh_host_parse(&host, kh_slice_str(cases[i].host), NULL));
-		if (kh_policy_knows_host(f.policy, 0, cases[i].scheme, &host, cases[i].port) !=
-		    cases[i].known)
+		if (kh_policy_knows_host(f.policy, 0, NULL, cases[i].scheme, &host,
+					 cases[i].port) != cases[i].known)
 			fail_msg("%s:%u", cases[i].host, cases[i].port);
-		assert_false(
-			kh_policy_knows_host(f.policy, 1, cases[i].scheme, &host, cases[i].port));
+		assert_false(kh_policy_knows_host(f.policy, 1, NULL, cases[i].scheme, &host,
+						  cases[i].port));
 	}
 	fini(&f);
 }
@@ -361,21 +361,21 @@ static void what_is_allowed_nearby_is_that_of_the_same_host_first(void **state)
 	struct kh_host host;
 	bool more;
 	assert_true(kh_host_parse(&host, KH_SLICE("b.example"), NULL));
-	assert_int_equal(kh_policy_nearby(f.policy, 0, &host, texts, 2, &more), 2);
+	assert_int_equal(kh_policy_nearby(f.policy, 0, NULL, &host, texts, 2, &more), 2);
 	assert_string_equal(texts[0], "GET https://b.example/2");
 	assert_string_equal(texts[1], "GET https://b.example/3");
 	assert_false(more);
-	assert_int_equal(kh_policy_nearby(f.policy, 0, &host, texts, 1, &more), 1);
+	assert_int_equal(kh_policy_nearby(f.policy, 0, NULL, &host, texts, 1, &more), 1);
 	assert_true(more);
-	assert_int_equal(kh_policy_nearby(f.policy, 0, &host, texts, 0, &more), 0);
+	assert_int_equal(kh_policy_nearby(f.policy, 0, NULL, &host, texts, 0, &more), 0);
 	assert_true(more);
 	assert_true(kh_host_parse(&host, KH_SLICE("c.example"), NULL));
-	assert_int_equal(kh_policy_nearby(f.policy, 0, &host, texts, 2, &more), 2);
+	assert_int_equal(kh_policy_nearby(f.policy, 0, NULL, &host, texts, 2, &more), 2);
 	assert_string_equal(texts[0], "GET https://a.example/1");
 	assert_true(more);
-	assert_int_equal(kh_policy_nearby(f.policy, 1, &host, texts, 2, &more), 0);
+	assert_int_equal(kh_policy_nearby(f.policy, 1, NULL, &host, texts, 2, &more), 0);
 	assert_false(more);
-	assert_int_equal(kh_policy_nearby(f.policy, 9, &host, texts, 2, &more), 0);
+	assert_int_equal(kh_policy_nearby(f.policy, 9, NULL, &host, texts, 2, &more), 0);
 	fini(&f);
 }
 
@@ -385,7 +385,7 @@ static enum kh_tunnel_kind tunnel(const struct fixture *f, const char *name, uin
 	struct kh_host host;
 
 	assert_true(kh_host_parse(&host, kh_slice_str(name), NULL));
-	enum kh_tunnel_kind kind = kh_policy_tunnel(f->policy, 0, &host, port, decision);
+	enum kh_tunnel_kind kind = kh_policy_tunnel(f->policy, 0, NULL, &host, port, decision);
 	assert_int_equal(decision->allow, kind == KH_TUNNEL_PASS || kind == KH_TUNNEL_RAW);
 	assert_int_equal(decision->allow, decision->reason == KH_ERR_NONE && decision->rule);
 	return kind;
@@ -448,9 +448,9 @@ static void the_site_is_a_ceiling_for_tunnels(void **state)
 
 	assert_int_equal(tunnel(&f, "a.test", 22, &d), KH_TUNNEL_RAW);
 	assert_int_equal(tunnel(&f, "a.test", 23, &d), KH_TUNNEL_DENIED);
-	assert_true(d.at_site && !d.rule && d.reason == KH_ERR_NO_RULE);
+	assert_true(d.list == KH_LIST_SITE && !d.rule && d.reason == KH_ERR_NO_RULE);
 	assert_int_equal(tunnel(&f, "b.test", 23, &d), KH_TUNNEL_DENIED);
-	assert_true(d.at_site && d.reason == KH_ERR_DENIED_BY_RULE);
+	assert_true(d.list == KH_LIST_SITE && d.reason == KH_ERR_DENIED_BY_RULE);
 	assert_int_equal(tunnel(&f, "any.test", 443, &d), KH_TUNNEL_PASS);
 	/* Methods and paths that nobody sees can't be held to. */
 	assert_int_equal(tunnel(&f, "some.test", 443, &d), KH_TUNNEL_DENIED);
@@ -677,8 +677,8 @@ static void what_is_only_observed_goes_through_and_is_marked(void **state)
 	assert_null(kh_policy_observing(f.policy, 2));
 	struct kh_host host;
 	assert_true(kh_host_parse(&host, KH_SLICE("other.example"), NULL));
-	assert_true(kh_policy_knows_host(f.policy, 0, KH_SCHEME_HTTPS, &host, 443));
-	assert_false(kh_policy_knows_host(f.policy, 1, KH_SCHEME_HTTPS, &host, 443));
+	assert_true(kh_policy_knows_host(f.policy, 0, NULL, KH_SCHEME_HTTPS, &host, 443));
+	assert_false(kh_policy_knows_host(f.policy, 1, NULL, KH_SCHEME_HTTPS, &host, 443));
 	fini(&f);
 }
 

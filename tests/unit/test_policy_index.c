@@ -127,11 +127,11 @@ static void ask_both(const struct kh_policy *policy, const struct kh_config *con
 					.path = kh_slice_str(paths[any(3)]) };
 	uint16_t tenant = (uint16_t)any((unsigned)config->n_tenants);
 	struct kh_decision got;
-	kh_policy_decide(policy, tenant, &view, &got);
+	kh_policy_decide(policy, tenant, NULL, &view, &got);
 	const struct kh_rule *site = look_at_all(&config->site, &view);
 	const struct kh_rule *due = site;
 	bool allowed = config->site.count == 0 || (site && site->allow);
-	assert_int_equal(got.at_site, !allowed);
+	assert_int_equal(got.list == KH_LIST_SITE, !allowed);
 	if (allowed)
 		due = look_at_all(&config->tenants[tenant].rules, &view);
 	if (got.rule != due)
@@ -139,9 +139,9 @@ static void ask_both(const struct kh_policy *policy, const struct kh_config *con
 			 due ? due->text : "none");
 	assert_int_equal(got.allow, allowed && due && due->allow);
 	struct kh_decision explained;
-	kh_policy_explain(policy, tenant, &view, NULL, NULL, &explained);
+	kh_policy_explain(policy, tenant, NULL, &view, NULL, NULL, &explained);
 	assert_true(explained.rule == got.rule && explained.allow == got.allow &&
-		    explained.reason == got.reason && explained.at_site == got.at_site);
+		    explained.reason == got.reason && explained.list == got.list);
 }
 
 static void free_config(struct kh_config *config)
@@ -214,7 +214,7 @@ static int ask(const struct kh_policy *policy, const struct kh_tenant_config *te
 					.host = &host,
 					.port = 443,
 					.path = kh_slice_str(path) };
-	kh_policy_decide(policy, 0, &view, &decision);
+	kh_policy_decide(policy, 0, NULL, &view, &decision);
 	return decision.rule ? (int)(decision.rule - tenant->rules.list) : -1;
 }
 

@@ -1,0 +1,85 @@
+/* explain_text.c - what `keyhole explain` found out, for people */
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <keyhole/err.h>
+#include <keyhole/escape.h>
+
+#include "explain_text.h"
+
+static const char *str(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+	return text ? kh_esc_str(text) : "";
+}
+
+static void print_rule(const json_t *rule)
+{
+	long long line = json_integer_value(json_object_get(rule, "line"));
+	if (line > 0)
+		printf("%s:%lld: ", str(rule, "file"), line);
+	printf("%s \"%s\"", str(rule, "kind"), str(rule, "rule"));
+}
+
+static void print_looked_at(const json_t *list)
+{
+	size_t index;
+	json_t *one;
+	const char *before = "";
+	json_array_foreach(list, index, one)
+	{
+		const char *of = json_string_value(json_object_get(one, "list"));
+		if (strcmp(of, before) != 0)
+			printf("  the %s's rules\n", of);
+		before = of;
+		printf("    ");
+		print_rule(one);
+		if (json_object_get(one, "slashed"))
+			printf(" (%%2F as /)");
+		if (json_is_true(json_object_get(one, "matches")))
+			printf(": matches\n");
+		else
+			printf(": another %s\n", str(one, "why"));
+	}
+}
+
+void kh_explain_print(const json_t *out)
+{
+	printf("%s %s, tenant %s\n", str(out, "method"), str(out, "url"), str(out, "tenant"));
+	print_looked_at(json_object_get(out, "looked_at"));
+	const char *reason = str(out, "reason");
+	bool allow = strcmp(reason, kh_err_reason(KH_ERR_NONE)) == 0;
+	const json_t *rule = json_object_get(out, "rule");
+	printf("%s%s%s", str(out, "decision"), allow ? "" : ": ", allow ? "" : reason);
+	const char *by = str(out, "denied_by");
+	if (!json_is_object(rule) && by[0] && strcmp(by, "tenant") != 0)
+		printf(" in the %s's list", by);
+	if (json_is_object(rule)) {
+		printf(", by ");
+		print_rule(rule);
+	}
+	printf("\n");
+	if (json_object_get(out, "would_deny")) {
+		printf("only observed; enforced it would be denied: %s", str(out, "would_deny"));
+		if (json_object_get(out, "would_deny_rule")) {
+			printf(", by ");
+			print_rule(json_object_get(out, "would_deny_rule"));
+		}
+		printf("\n");
+	}
+	if (json_object_get(out, "tunnel"))
+		printf("tunnel: %s\n", str(out, "tunnel"));
+	size_t index;
+	json_t *one;
+	json_array_foreach(json_object_get(out, "credentials"), index, one) printf(
+		"%s %s", index ? ", else" : "credential:", kh_esc_str(json_string_value(one)));
+	if (json_object_get(out, "credentials"))
+		printf("\n");
+	if (json_object_get(out, "client_auth"))
+		printf("the client's own authentication: %s\n", str(out, "client_auth"));
+	json_array_foreach(json_object_get(out, "addresses"), index, one)
+		printf("address: %s%s%s%s\n", str(one, "address"),
+		       json_object_get(one, "pinned") ? " (pinned)" : "",
+		       json_object_get(one, "class") ? ", refused: " : "", str(one, "class"));
+}
