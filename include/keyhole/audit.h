@@ -120,6 +120,7 @@ struct kh_audit_close {
 	const char *peer;			    /* address that was dialled */
 	const char *tls;			    /* version upstream */
 	bool reused;				    /* a pooled connection */
+	unsigned retries;			    /* how often it was sent again */
 	bool complete;				    /* the whole response went through */
 	const struct kh_audit_websocket *websocket; /* NULL: it became none */
 };

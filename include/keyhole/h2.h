@@ -100,6 +100,8 @@ const struct kh_err *kh_h2_error(const struct kh_h2 *h2);
 
 /* Streams that the codec knows and that are not closed. */
 size_t kh_h2_streams(const struct kh_h2 *h2);
+/* What it keeps of all of them: heads, content that was not taken, content that was not written. */
+size_t kh_h2_kept_bytes(const struct kh_h2 *h2);
 /* Has the peer said what it allows? */
 bool kh_h2_has_settings(const struct kh_h2 *h2);
 /* Client: requests that may be begun now; one before the peer's settings, 0 after GOAWAY. */
@@ -118,7 +120,8 @@ uint32_t kh_h2_id(const struct kh_h2_stream *stream);
 const struct kh_message *kh_h2_message(const struct kh_h2_stream *stream);
 /*
  * The caller is done with it: no event follows and the views end. One that is not complete is reset
- * (a server that has sent all of its answer: NO_ERROR behind it; else CANCEL).
+ * (behind a server's answer that was put to its end: NO_ERROR; behind what a CONNECT's client has
+ * put to its end: CANCEL; else CANCEL at once).
  */
 void kh_h2_release(struct kh_h2_stream *stream);
 void kh_h2_reset(struct kh_h2_stream *stream, uint32_t code);

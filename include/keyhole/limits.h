@@ -89,6 +89,19 @@ enum {
 	KH_LIMIT_EXCHANGES_PER_CONNECTION = 100000,
 	/* Connections of one listener (a sandbox) at a time: npm opens up to about 2,100. */
 	KH_LIMIT_CONNECTIONS_PER_LISTENER = 16384,
+	/* What the HTTP/2 streams of one listener may keep of the worker's memory, over all its
+	   connections: many connections with as many streams as each may have. Beyond it no new
+	   stream is taken; a quarter more, and the connection that asks for it ends, unless it
+	   keeps no more than one of HTTP/1 would. */
+	KH_LIMIT_H2_KEPT_PER_LISTENER = 256 * 1024 * 1024,
+	KH_LIMIT_H2_KEPT_FREELY = 256 * 1024,
+	/* … each exchange with what its upstream may have sent ahead. */
+	KH_LIMIT_H2_KEPT_PER_EXCHANGE = 32 * 1024,
+	/* Content held until the upstream has answered, in case that it has not looked at the
+	   request: a sandbox whose upstreams are slow. */
+	KH_LIMIT_HELD_BYTES = 16 * 1024,
+	/* Connections that one exchange is moved from: an upstream that refuses each time. */
+	KH_LIMIT_MOVES = 3,
 	/* Idle upstream connections kept by one thread. */
 	KH_LIMIT_POOL_IDLE = 256,
 	KH_LIMIT_POOL_IDLE_PER_KEY = 32,

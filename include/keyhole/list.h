@@ -52,6 +52,15 @@ static inline void kh_list_move(struct kh_node *from, struct kh_node *to)
 	kh_list_init(from);
 }
 
+static inline size_t kh_list_count(const struct kh_node *head)
+{
+	size_t n = 0;
+
+	for (const struct kh_node *node = head->next; node != head; node = node->next)
+		n++;
+	return n;
+}
+
 static inline bool kh_list_has_node(const struct kh_node *node)
 {
 	return node->next != NULL;

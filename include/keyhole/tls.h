@@ -146,11 +146,15 @@ bool kh_stream_connect_tls(struct kh_stream *stream, SSL_CTX *ctx, const struct 
 void kh_stream_offer_h2(struct kh_stream *stream);
 /* Was HTTP/2 agreed upon (ALPN)? */
 bool kh_stream_is_h2(const struct kh_stream *stream);
+/* Up side: was none agreed upon? It was chosen none, or the handshake has failed for that. */
+bool kh_stream_lacks_protocol(const struct kh_stream *stream);
 /* "TLSv1.3"; NULL on a plain stream. */
 const char *kh_stream_tls_version(const struct kh_stream *stream);
 /* Was a session resumed (no certificates were sent this time)? */
 bool kh_stream_is_resumed(const struct kh_stream *stream);
 /* Does an idle connection still live: nothing to read, no end, no error (one non-blocking peek). */
 bool kh_stream_is_alive(struct kh_stream *stream);
+/* Has something come, bytes, an end or an error, that was not read (one non-blocking peek)? */
+bool kh_stream_has_news(struct kh_stream *stream);
 
 #endif

@@ -155,7 +155,8 @@ bool kh_ws_accept_for(struct kh_slice key, char accept[KH_WS_ACCEPT_BYTES]);
 bool kh_ws_key_new(char key[KH_WS_KEY_BYTES]);
 /*
  * §4.1: is this 101 the answer to a request with `key` that offered `protocols` (a list; empty:
- * none) and no extension? RESPONSE_MALFORMED says why not. *protocol is the one chosen, or empty.
+ * none) and no extension? RESPONSE_MALFORMED says why not. *protocol is the one chosen, or empty. A
+ * 2xx in HTTP/2 (RFC 8441 §5) is held to all of it but the key.
  */
 bool kh_ws_check_response(const struct kh_message *response, struct kh_slice key,
 			  struct kh_slice protocols, struct kh_slice *protocol, struct kh_err *err);

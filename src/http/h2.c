@@ -239,6 +239,11 @@ size_t kh_h2_capacity(const struct kh_h2 *h2)
 	return h2->n_streams < most ? most - h2->n_streams : 0;
 }
 
+size_t kh_h2_kept_bytes(const struct kh_h2 *h2)
+{
+	return h2->head_bytes + h2->in_bytes + h2->out_bytes;
+}
+
 bool kh_h2_has_settings(const struct kh_h2 *h2)
 {
 	return h2->got_settings;
@@ -287,11 +292,12 @@ void kh_h2_release(struct kh_h2_stream *stream)
 	if (stream->h2 && stream->open) {
 		bool server = stream->h2->settings.role == KH_H2_SERVER;
 
-		/* An answer that is all in line goes out first. */
-		if (!(server ? stream->put_end : stream->got_end && stream->put_end))
+		/* An answer that is all in line goes out first, and so does what a tunnel's client
+		   has said. */
+		if (!stream->put_end || !(server || stream->connect || stream->got_end))
 			kh_h2_reset(stream, NGHTTP2_CANCEL);
-		else if (server && stream->sent_end && !stream->got_end)
-			kh_h2_reset(stream, NGHTTP2_NO_ERROR);
+		else if (stream->sent_end && !stream->got_end)
+			kh_h2_reset(stream, server ? NGHTTP2_NO_ERROR : NGHTTP2_CANCEL);
 	} else if (stream->h2) {
 		kh_h2_stream_leave(stream);
 	}

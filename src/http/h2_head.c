@@ -13,6 +13,7 @@
 
 /* The text stands behind the fields that there are. */
 struct kh_h2_head {
+	size_t bytes; /* all of it */
 	size_t n_trailers;
 	struct kh_field *trailers; /* of a trailer section */
 	struct kh_message message; /* of a head */
@@ -43,6 +44,11 @@ const struct kh_field *kh_h2_head_trailers(const struct kh_h2_head *head, size_t
 {
 	*count = head ? head->n_trailers : 0;
 	return head ? head->trailers : NULL;
+}
+
+size_t kh_h2_head_bytes(const struct kh_h2_head *head)
+{
+	return head ? head->bytes : 0;
 }
 
 void kh_h2_head_free(struct kh_h2_head *head)
@@ -321,13 +327,14 @@ static bool decide_response(struct reading *r, const struct kh_h2_stream *stream
 static struct kh_h2_head *make(struct reading *r, size_t n_trailers)
 {
 	struct kh_slice text = kh_buf_view(&r->section->text);
-	struct kh_h2_head *head =
-		malloc(sizeof(*head) + n_trailers * sizeof(*head->trailers) + text.len);
+	size_t bytes = sizeof(struct kh_h2_head) + n_trailers * sizeof(struct kh_field) + text.len;
+	struct kh_h2_head *head = malloc(bytes);
 
 	if (!head)
 		return NULL;
 	/* Not cleared as a whole: the fields alone are 4 KiB. */
 	memset(head, 0, offsetof(struct kh_h2_head, message.fields));
+	head->bytes = bytes;
 	head->message.n_fields = 0;
 	head->trailers = (void *)(head + 1);
 	char *copy = (void *)(head->trailers + n_trailers);

@@ -86,7 +86,9 @@ struct kh_h2 {
 	struct kh_node streams;
 	struct kh_node writable;
 	size_t n_streams;
-	size_t out_bytes; /* of all streams */
+	size_t out_bytes;  /* of all streams */
+	size_t in_bytes;   /* … content that waits for kh_h2_resume */
+	size_t head_bytes; /* … and their heads */
 	struct kh_h2_section *section;
 	struct kh_h2_bucket resets, idle_frames;
 	unsigned continuations;
@@ -144,7 +146,8 @@ enum kh_h2_verdict kh_h2_trailers_read(struct kh_h2 *h2, struct kh_h2_head **out
 				       struct kh_err *err);
 const struct kh_message *kh_h2_head_message(const struct kh_h2_head *head);
 const struct kh_field *kh_h2_head_trailers(const struct kh_h2_head *head, size_t *count);
-void kh_h2_head_free(struct kh_h2_head *head); /* NULL is fine */
+size_t kh_h2_head_bytes(const struct kh_h2_head *head); /* NULL is fine */
+void kh_h2_head_free(struct kh_h2_head *head);		/* likewise */
 
 /* h2_guard.c: what a peer may do for nothing */
 void kh_h2_guard_init(struct kh_h2 *h2);

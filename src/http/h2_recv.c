@@ -139,6 +139,7 @@ static void take_head(struct kh_h2_stream *stream, bool end)
 		return;
 	}
 	stream->head = head;
+	h2->head_bytes += kh_h2_head_bytes(head);
 	stream->got_final = true;
 	if (h2->settings.role == KH_H2_SERVER) {
 		stream->head_request = kh_slice_eq(event.message->method, KH_SLICE("HEAD"));
@@ -155,6 +156,7 @@ static bool take_trailers(struct kh_h2_stream *stream)
 
 	switch (kh_h2_trailers_read(stream->h2, &stream->tail, &err)) {
 	case KH_H2_FINE:
+		stream->h2->head_bytes += kh_h2_head_bytes(stream->tail);
 		return true;
 	case KH_H2_NO_MEMORY:
 		kh_h2_fail(stream->h2, NGHTTP2_INTERNAL_ERROR, KH_ERR_NO_MEMORY, err.text);

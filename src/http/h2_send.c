@@ -135,11 +135,14 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 	if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
 	    (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
 		stream->sent_end = true;
-		/* RFC 9113 §8.1: answered before all of the request was here. */
-		if (stream->released && !stream->got_end && h2->settings.role == KH_H2_SERVER) {
+		/* RFC 9113 §8.1: answered before all of the request was here. Or a tunnel that its
+		   client has left. */
+		if (stream->released && !stream->got_end) {
 			stream->reset_by_us = true;
 			(void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream->id,
-							NGHTTP2_NO_ERROR);
+							h2->settings.role == KH_H2_SERVER
+								? NGHTTP2_NO_ERROR
+								: NGHTTP2_CANCEL);
 		}
 	}
 	return 0;

@@ -69,8 +69,10 @@ static void drop_in(struct kh_h2_stream *stream)
 {
 	size_t len = kh_buf_len(&stream->in);
 
-	if (stream->h2 && len > 0)
+	if (stream->h2 && len > 0) {
+		stream->h2->in_bytes -= len;
 		(void)nghttp2_session_consume_connection(stream->h2->session, len);
+	}
 	kh_buf_clear(&stream->in);
 	kh_buf_release(&stream->in);
 }
@@ -147,6 +149,9 @@ void kh_h2_stream_leave(struct kh_h2_stream *stream)
 {
 	drop_out(stream);
 	drop_in(stream);
+	if (stream->h2)
+		stream->h2->head_bytes -=
+			kh_h2_head_bytes(stream->head) + kh_h2_head_bytes(stream->tail);
 	kh_list_remove(&stream->link);
 	stream->h2 = NULL;
 }
@@ -181,8 +186,12 @@ bool kh_h2_take_body(struct kh_h2_stream *stream, struct kh_slice body)
 		(void)nghttp2_session_consume(stream->h2->session, stream->id, body.len);
 		return true;
 	}
-	if (stream->paused || kh_buf_len(&stream->in) > 0)
-		return kh_buf_append_slice(&stream->in, body);
+	if (stream->paused || kh_buf_len(&stream->in) > 0) {
+		if (!kh_buf_append_slice(&stream->in, body))
+			return false;
+		stream->h2->in_bytes += body.len;
+		return true;
+	}
 	give_body(stream, body);
 	return true;
 }
@@ -208,6 +217,7 @@ static void keep_rest(struct kh_h2_stream *stream, struct kh_h2 *h2, struct kh_b
 		stream->in = *held;
 		return;
 	}
+	h2->in_bytes -= left;
 	if (left > 0)
 		(void)nghttp2_session_consume_connection(h2->session, left);
 	kh_buf_fini(held);
@@ -230,6 +240,7 @@ void kh_h2_resume(struct kh_h2_stream *stream)
 	while (stream->owned && !stream->paused && kh_buf_len(&held) > 0) {
 		struct kh_slice piece = kh_slice_sub(kh_buf_view(&held), 0, PIECE);
 
+		h2->in_bytes -= piece.len;
 		give_body(stream, piece);
 		kh_buf_consume(&held, piece.len);
 	}

@@ -182,16 +182,16 @@ static bool is_offered(struct kh_slice list, struct kh_slice chosen)
 
 static bool not_an_answer(struct kh_err *err, const char *why)
 {
-	return kh_err_set(err, KH_ERR_RESPONSE_MALFORMED, "WebSocket: the upstream's 101 %s", why);
+	return kh_err_set(err, KH_ERR_RESPONSE_MALFORMED, "WebSocket: the upstream's answer %s",
+			  why);
 }
 
-bool kh_ws_check_response(const struct kh_message *response, struct kh_slice key,
-			  struct kh_slice protocols, struct kh_slice *protocol, struct kh_err *err)
+/* In HTTP/1; in HTTP/2 a status says the same. */
+static bool check_switch(const struct kh_message *response, struct kh_slice key, struct kh_err *err)
 {
 	char want[KH_WS_ACCEPT_BYTES];
 	struct kh_slice value;
 
-	*protocol = KH_SLICE("");
 	if (response->status != 101 || !upgrades_to_websocket(response))
 		return not_an_answer(err, "does not switch to WebSocket");
 	if (!kh_ws_accept_for(key, want))
@@ -199,6 +199,17 @@ bool kh_ws_check_response(const struct kh_message *response, struct kh_slice key
 	if (count_field(response, KH_SLICE("Sec-WebSocket-Accept"), &value) != 1 ||
 	    !kh_slice_eq(value, kh_slice_str(want)))
 		return not_an_answer(err, "has no Sec-WebSocket-Accept that fits");
+	return true;
+}
+
+bool kh_ws_check_response(const struct kh_message *response, struct kh_slice key,
+			  struct kh_slice protocols, struct kh_slice *protocol, struct kh_err *err)
+{
+	struct kh_slice value;
+
+	*protocol = KH_SLICE("");
+	if (!response->h2 && !check_switch(response, key, err))
+		return false;
 	if (count_field(response, KH_SLICE("Sec-WebSocket-Extensions"), &value) > 0)
 		return not_an_answer(err, "has an extension that nobody offered");
 	size_t n = count_field(response, KH_SLICE("Sec-WebSocket-Protocol"), &value);

@@ -34,6 +34,7 @@ static void free_exchange(struct kh_exchange *x)
 	kh_target_fini(&x->target);
 	kh_generation_unref(x->gen);
 	kh_websocket_free(x->websocket);
+	kh_buf_fini(&x->held);
 	free(x);
 }
 
@@ -187,6 +188,7 @@ static struct kh_exchange *new_exchange(struct kh_down_stream *down,
 	x->gen = kh_generation_ref(session->loop->gen);
 	x->tenant = session->door->config->tenant;
 	x->started_ms = x->progress_ms = session->loop->now_ms;
+	kh_buf_init(&x->held, KH_LIMIT_HELD_BYTES);
 	kh_list_append(&session->loop->exchanges, &x->link);
 	kh_exchange_id(x->id);
 	return x;
@@ -251,6 +253,15 @@ void kh_exchange_up_failed(struct kh_exchange *x, const struct kh_err *err)
 	kh_exchange_fail(x, err);
 }
 
+/* What went on the connection before, once more behind the head. */
+static void repeat_content(struct kh_exchange *x)
+{
+	if (kh_buf_len(&x->held) > 0)
+		x->up->ops->put_content(x->up, kh_buf_view(&x->held));
+	if (x->request_done && x->message->framing != KH_FRAMING_NONE)
+		x->up->ops->put_end(x->up, NULL, 0);
+}
+
 void kh_exchange_up_ready(struct kh_exchange *x)
 {
 	const struct kh_up *conn = x->up->conn;
@@ -264,16 +275,16 @@ void kh_exchange_up_ready(struct kh_exchange *x)
 	x->tls = version;
 	if (!x->up->ops->put_head(x->up, &err))
 		kh_exchange_fail(x, &err);
+	else if (x->heads++ > 0)
+		repeat_content(x);
 }
 
 bool kh_exchange_may_retry(const struct kh_exchange *x)
 {
 	static const char *const safe[] = { "GET", "HEAD", "OPTIONS" };
 
-	if (x->retried || x->body_sent || !x->request_done)
+	if (x->settled || x->moves > 0 || x->up_bytes > 0 || !x->request_done)
 		return false;
-	if (x->message->framing == KH_FRAMING_CHUNKED)
-		return false; /* the chunk that ends it went with the connection */
 	for (size_t i = 0; i < sizeof(safe) / sizeof(*safe); i++)
 		if (kh_slice_eq(x->message->method, kh_slice_str(safe[i])))
 			return true;
@@ -282,16 +293,22 @@ bool kh_exchange_may_retry(const struct kh_exchange *x)
 
 bool kh_exchange_may_repeat(const struct kh_exchange *x)
 {
-	return !x->retried && !x->body_sent && !x->response_begun;
+	return !x->settled && x->moves < KH_LIMIT_MOVES;
 }
 
 void kh_exchange_retry(struct kh_exchange *x)
 {
-	x->retried = true;
+	x->moves++;
 	x->up->ops->release(x->up, false);
 	x->up = NULL;
 	x->state = KH_EXCHANGE_CONNECT;
 	kh_up_acquire(x, true);
+}
+
+void kh_exchange_settle(struct kh_exchange *x)
+{
+	x->settled = true;
+	kh_buf_fini(&x->held);
 }
 
 /* ---- the request's content ---- */
@@ -315,6 +332,13 @@ static bool is_too_large(const struct kh_exchange *x, struct kh_slice piece)
 	return more && more->has_max_body && x->up_bytes + piece.len > more->max_body;
 }
 
+/* For another try. An upstream that speaks HTTP/1 never says that it has not looked at it. */
+static void hold(struct kh_exchange *x, struct kh_slice piece)
+{
+	if (!x->settled && (!x->up->conn->mux || !kh_buf_append_slice(&x->held, piece)))
+		kh_exchange_settle(x);
+}
+
 void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece)
 {
 	struct kh_err err = KH_ERR_INIT;
@@ -332,8 +356,8 @@ void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece)
 		kh_exchange_fail(x, &err);
 		return;
 	}
-	x->body_sent = true;
 	x->up_bytes += piece.len;
+	hold(x, piece);
 	x->up->ops->put_content(x->up, piece);
 }
 
@@ -360,6 +384,8 @@ void kh_exchange_request_end(struct kh_exchange *x, const struct kh_field *trail
 	for (size_t i = 0; i < n && n_kept < KH_LIMIT_FIELDS; i++)
 		if (may_trail(x, trailers[i].name))
 			kept[n_kept++] = trailers[i];
+	if (n_kept > 0)
+		kh_exchange_settle(x); /* they are not held */
 	x->up->ops->put_end(x->up, kept, n_kept);
 }
 

@@ -83,6 +83,7 @@ void kh_exchange_record_end(struct kh_exchange *x)
 		.peer = x->peer[0] ? x->peer : NULL,
 		.tls = x->tls,
 		.reused = x->reused,
+		.retries = x->heads > 1 ? x->heads - 1 : 0,
 		.complete = x->response_done && x->reason == KH_ERR_NONE,
 	};
 

@@ -130,8 +130,10 @@ struct kh_exchange {
 	bool request_done;
 	bool response_begun; /* the final head has gone down */
 	bool response_done;
-	bool retried;
-	bool body_sent; /* content has gone upstream: no second try */
+	unsigned heads; /* that went upstream: beyond the first, of other tries */
+	unsigned moves; /* to other connections */
+	bool settled;	/* it was answered, or content has gone that is not held: no other try */
+	struct kh_buf held; /* all content that has gone upstream, until then */
 	uint16_t status;
 	unsigned interim;
 	uint64_t up_bytes, down_bytes, started_ms, first_byte_ms, progress_ms;
@@ -179,12 +181,15 @@ void kh_exchange_up_ready(struct kh_exchange *x);
 void kh_exchange_up_failed(struct kh_exchange *x, const struct kh_err *err);
 /* Whatever went wrong: an answer if none was begun, else the end of the stream. It is over. */
 void kh_exchange_fail(struct kh_exchange *x, const struct kh_err *err);
-/* RFC 9110 §9.2.2, and only while nothing of the request's content has gone. */
+/* RFC 9110 §9.2.2, once, and only while nothing of the request's content has gone. */
 bool kh_exchange_may_retry(const struct kh_exchange *x);
-/* RFC 9113 §8.7: what the upstream has not looked at, whatever the method. */
+/* RFC 9113 §8.7: what the upstream has not looked at, whatever the method, as long as the content
+ * that went is held. */
 bool kh_exchange_may_repeat(const struct kh_exchange *x);
-/* On a new connection. */
+/* On another connection, with the content that went. */
 void kh_exchange_retry(struct kh_exchange *x);
+/* The upstream has said something: there is no other try. */
+void kh_exchange_settle(struct kh_exchange *x);
 
 /* Both its messages are whole, or as much as there will be. */
 void kh_exchange_end(struct kh_exchange *x, enum kh_down_end end);

@@ -16,12 +16,19 @@ static bool fail(struct kh_exchange *x, enum kh_err_code code, const char *text)
 	return false;
 }
 
+/* To WebSocket; in HTTP/2 any 2xx is one (RFC 8441 §5). */
+static bool is_switch(const struct kh_message *response)
+{
+	return response->h2 ? response->status / 100 == 2 : response->status == 101;
+}
+
 bool kh_response_head(struct kh_exchange *x, const struct kh_message *response)
 {
 	struct kh_down_stream *down = x->down;
 	bool ok;
 
-	if (response->status == 101 && x->websocket)
+	kh_exchange_settle(x);
+	if (x->websocket && is_switch(response))
 		return kh_websocket_answered(x, response);
 	if (response->status == 101)
 		return fail(x, KH_ERR_RESPONSE_MALFORMED,

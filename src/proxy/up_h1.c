@@ -198,6 +198,8 @@ static void on_end_of_stream(struct kh_up *up, enum kh_io how)
 		kh_exchange_retry(x);
 		return;
 	}
+	if (!up->answered && kh_up_turn_to_h2(up))
+		return;
 	if (how == KH_IO_ERROR)
 		err = *kh_stream_error(up->leg.stream);
 	else if (how == KH_IO_TRUNCATED)
@@ -233,6 +235,9 @@ void kh_up_h1_readable(struct kh_up *up)
 			return;
 		}
 		kh_buf_commit(&up->in, got);
+		/* The head of a SETTINGS frame begins so, and no answer of HTTP/1. */
+		if (!up->answered && kh_buf_view(&up->in).ptr[0] == '\0' && kh_up_turn_to_h2(up))
+			return;
 		up->answered = true;
 		x->progress_ms = up->loop->now_ms;
 		if (!process(up) || got < KH_LEG_READ_BYTES / 2)

@@ -64,6 +64,8 @@ static void add_fields(struct head *head, const struct kh_exchange *x)
 	/* RFC 9113 §8.2.2: the one value that may be said here; gRPC asks for it. */
 	if (message->te_trailers)
 		head->fields[head->n++] = (struct kh_field){ KH_SLICE("te"), KH_SLICE("trailers") };
+	if (x->websocket)
+		head->n += kh_websocket_h2_fields(x, head->fields + head->n);
 	if (message->framing != KH_FRAMING_LENGTH)
 		return;
 	snprintf(head->length, sizeof(head->length), "%llu",
@@ -91,19 +93,25 @@ static bool build_head(struct head *head, const struct kh_exchange *x, struct kh
 	return add_credential(head) || too_large(err);
 }
 
+static bool is_whole(const struct kh_message *message)
+{
+	return message->framing == KH_FRAMING_NONE ||
+	       (message->framing == KH_FRAMING_LENGTH && message->content_length == 0);
+}
+
 static bool send_head(struct kh_up_h2 *s, const struct head *head, struct kh_err *err)
 {
 	const struct kh_exchange *x = s->stream.exchange;
 	struct kh_up_mux *mux = s->stream.conn->mux;
 	const struct kh_h2_request request = {
-		.method = x->message->method,
+		.method = x->websocket ? KH_SLICE("CONNECT") : x->message->method,
 		.scheme = kh_slice_str(kh_scheme_name(x->scheme)),
 		.authority = kh_buf_view(&head->authority),
 		.path = kh_buf_view(&head->target),
+		.protocol = x->websocket ? KH_SLICE("websocket") : KH_SLICE(""),
 	};
 
-	s->whole = x->message->framing == KH_FRAMING_NONE ||
-		   (x->message->framing == KH_FRAMING_LENGTH && x->message->content_length == 0);
+	s->whole = !x->websocket && is_whole(x->message);
 	s->h2 = kh_h2_put_request(mux->h2, &request, head->fields, head->n, head->n_secret,
 				  s->whole);
 	if (!s->h2)
@@ -189,6 +197,8 @@ static void release(struct kh_up_stream *up, bool clean)
 	(void)clean;
 	kh_list_remove(&s->link);
 	kh_list_remove(&s->resume_link);
+	if (s->h2 && kh_exchange_is_websocket(up->exchange))
+		(void)kh_h2_put_end(s->h2, NULL, 0); /* behind the last frame */
 	up->exchange = NULL;
 	if (s->h2) {
 		kh_h2_set_user(s->h2, NULL);
@@ -250,6 +260,10 @@ static void take_reset(struct kh_up_h2 *s, const struct kh_h2_event *event)
 {
 	struct kh_exchange *x = s->stream.exchange;
 
+	if (kh_exchange_is_websocket(x)) {
+		kh_websocket_up_ended(x, event->err);
+		return;
+	}
 	if (event->unprocessed)
 		s->stream.conn->mux->lost = true;
 	if (!s->answered && (event->unprocessed ? kh_exchange_may_repeat(x)

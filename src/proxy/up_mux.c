@@ -9,10 +9,11 @@
  *
  * What exchanges put is written once a turn of the loop (kh_up_mux_turn_all), so that heads of many
  * leave together. A connection that ends gives each of its streams the reason; what the peer has
- * not looked at, and what is safe, goes to another connection, once.
+ * not looked at goes to another connection, a few times at most, and what is safe goes there once.
  *
- * One that has been silent for a while is looked at before it is used: by PING along with a request
- * that could be repeated, and before one that could not.
+ * Before one that nothing runs on is used, what lies there unread is read: it may be a goodbye. One
+ * that has been silent for a while is asked as well: by PING along with a request that could be
+ * repeated, and before one that could not.
  */
 
 #include <keyhole/clock.h>
@@ -24,37 +25,8 @@ enum {
 	READ_BYTES = KH_LIMIT_READ_BYTES,
 	STREAM_WINDOW_BYTES = 512 * 1024,
 	CONNECTION_WINDOW_BYTES = 4 * 1024 * 1024,
-	SILENT_MS = 15 * 1000,
 	PONG_MS = 3 * 1000,
-	MOST_WAITING = KH_LIMIT_H2_STREAMS,
 };
-
-enum protocol { UNKNOWN = 0, ONLY_H1, SPEAKS_H2 };
-
-/* ---- what upstreams speak: a hint, by a hash ---- */
-
-static uint32_t hash_of(const struct kh_up_key *key)
-{
-	uint32_t hash = 2166136261u ^ key->port;
-
-	for (size_t i = 0; i < key->host.len; i++)
-		hash = (hash ^ (unsigned char)key->host.text[i]) * 16777619u;
-	return hash;
-}
-
-static void note_protocol(struct kh_loop *loop, const struct kh_up_key *key, enum protocol which)
-{
-	uint32_t hash = hash_of(key);
-
-	loop->protocols[hash % KH_LOOP_PROTOCOLS] = (hash & ~3u) | which;
-}
-
-bool kh_up_mux_knows_h1(const struct kh_loop *loop, const struct kh_up_key *key)
-{
-	uint32_t hash = hash_of(key);
-
-	return loop->protocols[hash % KH_LOOP_PROTOCOLS] == ((hash & ~3u) | ONLY_H1);
-}
 
 /* ---- life ---- */
 
@@ -123,156 +95,7 @@ static struct kh_up_mux *new_mux(struct kh_up *up)
 	return NULL;
 }
 
-/* ---- who goes on it ---- */
-
-static bool is_silent(const struct kh_up_mux *mux)
-{
-	return mux->up->loop->now_ms - mux->read_ms >= SILENT_MS;
-}
-
-static bool is_safe(const struct kh_exchange *x)
-{
-	struct kh_slice method = x->message->method;
-
-	return kh_slice_eq(method, KH_SLICE("GET")) || kh_slice_eq(method, KH_SLICE("HEAD")) ||
-	       kh_slice_eq(method, KH_SLICE("OPTIONS"));
-}
-
-static void ask_for_life(struct kh_up_mux *mux)
-{
-	if (mux->ping_ms == 0 && kh_h2_ping(mux->h2)) {
-		mux->ping_ms = mux->up->loop->now_ms;
-		kh_up_mux_touch(mux);
-	}
-}
-
-static bool has_room(struct kh_up_mux *mux)
-{
-	return kh_h2_capacity(mux->h2) > 0;
-}
-
-static size_t count(const struct kh_node *list)
-{
-	size_t n = 0;
-
-	for (const struct kh_node *node = list->next; node != list; node = node->next)
-		n++;
-	return n;
-}
-
-bool kh_up_mux_join(struct kh_exchange *x, const struct kh_up_key *key)
-{
-	struct kh_loop *loop = x->session->loop;
-
-	if (key->only_h1)
-		return false;
-	for (struct kh_node *node = loop->shared_ups.next; node != &loop->shared_ups;
-	     node = node->next) {
-		struct kh_up *up = kh_container_of(node, struct kh_up, link);
-		struct kh_up_mux *mux = up->mux;
-
-		if (mux->lost || !kh_up_same_key(&up->key, key))
-			continue;
-		up->reused = true;
-		if (!has_room(mux)) {
-			/* How many it takes is about to be said. */
-			if (!kh_h2_has_settings(mux->h2) && count(&up->waiting) < MOST_WAITING)
-				return kh_up_h2_new(x, up, &up->waiting) != NULL;
-			continue;
-		}
-		if (is_silent(mux)) {
-			ask_for_life(mux);
-			/* Not on one that may be gone, what could not be said twice. */
-			if (!is_safe(x))
-				return kh_up_h2_new(x, up, &up->waiting) != NULL;
-		}
-		if (!kh_up_h2_new(x, up, &mux->streams))
-			return false;
-		kh_exchange_up_ready(x);
-		return true;
-	}
-	return false;
-}
-
-bool kh_up_mux_wait(struct kh_exchange *x, const struct kh_up_key *key)
-{
-	struct kh_loop *loop = x->session->loop;
-
-	if (key->only_h1 || kh_up_mux_knows_h1(loop, key))
-		return false;
-	for (struct kh_node *node = loop->made_ups.next; node != &loop->made_ups;
-	     node = node->next) {
-		struct kh_up *up = kh_container_of(node, struct kh_up, link);
-
-		if (!up->key.only_h1 && kh_up_same_key(&up->key, key) &&
-		    count(&up->waiting) < MOST_WAITING)
-			return kh_up_h2_new(x, up, &up->waiting) != NULL;
-	}
-	return false;
-}
-
-/* Takes a waiting one out. Its exchange has no up stream then. */
-static struct kh_exchange *pop_waiting(struct kh_node *waiting)
-{
-	struct kh_up_h2 *s = kh_container_of(waiting->next, struct kh_up_h2, link);
-	struct kh_exchange *x = s->stream.exchange;
-
-	x->up->ops->release(x->up, false);
-	x->up = NULL;
-	return x;
-}
-
-static void acquire_anew(struct kh_node *waiting)
-{
-	while (!kh_list_is_empty(waiting)) {
-		struct kh_exchange *x = pop_waiting(waiting);
-		struct kh_down_stream *down = x->down;
-
-		kh_up_acquire(x, false);
-		down->ops->turn(down);
-	}
-}
-
-/* Elsewhere, once: an upstream that goes away each time is not asked for ever. */
-static void retry_waiting(struct kh_node *waiting)
-{
-	struct kh_err err = KH_ERR_INIT;
-
-	kh_err_set(&err, KH_ERR_UP_CLOSED, "the upstream closed the connection without an answer");
-	while (!kh_list_is_empty(waiting)) {
-		struct kh_exchange *x = pop_waiting(waiting);
-		struct kh_down_stream *down = x->down;
-
-		if (x->retried) {
-			kh_exchange_up_failed(x, &err);
-		} else {
-			x->retried = true;
-			kh_up_acquire(x, true);
-		}
-		down->ops->turn(down);
-	}
-}
-
-void kh_up_mux_fail_waiting(struct kh_node *waiting, const struct kh_err *err)
-{
-	while (!kh_list_is_empty(waiting)) {
-		struct kh_exchange *x = pop_waiting(waiting);
-		struct kh_down_stream *down = x->down;
-
-		kh_exchange_up_failed(x, err);
-		down->ops->turn(down);
-	}
-}
-
-bool kh_up_mux_promote(struct kh_up *up)
-{
-	if (kh_list_is_empty(&up->waiting))
-		return false;
-	struct kh_exchange *x = pop_waiting(&up->waiting);
-	x->up = &up->only;
-	up->only.exchange = x;
-	return true;
-}
+/* ---- its beginning ---- */
 
 void kh_up_mux_not(struct kh_up *up)
 {
@@ -280,9 +103,9 @@ void kh_up_mux_not(struct kh_up *up)
 
 	if (up->key.only_h1)
 		return;
-	note_protocol(up->loop, &up->key, ONLY_H1);
+	kh_up_mux_note(up->loop, &up->key, KH_UP_SPEAKS_ONLY_H1);
 	kh_list_move(&up->waiting, &waiting);
-	acquire_anew(&waiting);
+	kh_up_mux_acquire_anew(&waiting);
 }
 
 static bool lend(struct kh_exchange *x, struct kh_up *up)
@@ -302,7 +125,7 @@ void kh_up_mux_begin(struct kh_up *up)
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_node waiting;
 
-	note_protocol(up->loop, &up->key, SPEAKS_H2);
+	kh_up_mux_note(up->loop, &up->key, KH_UP_SPEAKS_H2);
 	up->mux = new_mux(up);
 	if (!up->mux) {
 		kh_err_set(&err, KH_ERR_NO_MEMORY, "no memory for a connection");
@@ -317,14 +140,17 @@ void kh_up_mux_begin(struct kh_up *up)
 	up->h1 = NULL;
 	up->only.exchange = NULL;
 	first->up = NULL;
-	if (!lend(first, up)) {
+	if (first->websocket) {
+		/* Whether it takes them, its settings say. */
+		kh_up_acquire(first, false);
+	} else if (!lend(first, up)) {
 		struct kh_down_stream *down = first->down;
 		kh_err_set(&err, KH_ERR_NO_MEMORY, "no memory for a stream");
 		kh_exchange_up_failed(first, &err);
 		down->ops->turn(down);
 	}
 	/* Onto this one, as far as there is room. */
-	acquire_anew(&waiting);
+	kh_up_mux_acquire_anew(&waiting);
 	kh_up_mux_touch(up->mux);
 }
 
@@ -404,9 +230,9 @@ static void rest(struct kh_up *up)
 	struct kh_up_mux *mux = up->mux;
 	bool waits = kh_buf_len(&up->leg.out) > 0 && !mux->ended;
 
-	if (kh_list_is_empty(&mux->streams)) {
+	if (kh_list_is_empty(&mux->streams) && kh_list_is_empty(&up->waiting)) {
 		if ((!waits && mux->lost) || !is_of_now(up) || kh_h2_is_over(mux->h2) ||
-		    count(&up->loop->shared_ups) > KH_LIMIT_POOL_IDLE) {
+		    kh_list_count(&up->loop->shared_ups) > KH_LIMIT_POOL_IDLE) {
 			kh_up_close(up);
 			return;
 		}
@@ -425,6 +251,9 @@ static void turn(struct kh_up *up)
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_node waiting;
 
+	if (mux->look && !mux->ended)
+		read_up(up);
+	mux->look = false;
 	resume_all(mux);
 	if (!mux->ended && !write_out(up)) {
 		/* What the upstream said last may still lie there. */
@@ -438,9 +267,9 @@ static void turn(struct kh_up *up)
 	}
 	kh_list_move(&up->waiting, &waiting);
 	if (mux->lost)
-		retry_waiting(&waiting);
-	else if (kh_h2_has_settings(mux->h2) && !is_silent(mux))
-		acquire_anew(&waiting);
+		kh_up_mux_move_waiting(&waiting);
+	else if (kh_h2_has_settings(mux->h2) && !kh_up_mux_is_silent(mux))
+		kh_up_mux_acquire_anew(&waiting);
 	else
 		kh_list_move(&waiting, &up->waiting);
 	if (up->state == KH_UP_SHARED)

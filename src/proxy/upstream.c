@@ -20,6 +20,16 @@
 
 enum { UP_IN_BYTES = 64 * 1024, SESSION_KEY_BYTES = KH_HOST_MAX_BYTES + 64 };
 
+/* A WebSocket is an upgrade of HTTP/1.1, unless a connection is there that takes it in a stream, or
+ * nothing else is spoken. */
+static bool goes_by_h2(const struct kh_exchange *x, const struct kh_up_key *key)
+{
+	struct kh_loop *loop = x->session->loop;
+
+	return x->websocket && (x->websocket->by_h2 || kh_up_mux_has(loop, key, true) ||
+				kh_up_mux_known(loop, key) == KH_UP_SPEAKS_ONLY_H2);
+}
+
 static void make_key(const struct kh_exchange *x, struct kh_up_key *key)
 {
 	const struct kh_door *door = x->session->door;
@@ -32,11 +42,10 @@ static void make_key(const struct kh_exchange *x, struct kh_up_key *key)
 		.tenant = x->tenant,
 		.credential = x->credential ? x->credential_index : -1,
 		.door = x->decision.rule->client_auth_pass ? door->index : -1,
-		/* Without TLS nothing says what the other side speaks; and an upgrade is HTTP/1's.
-		 */
-		.only_h1 = x->scheme != KH_SCHEME_HTTPS || x->message->upgrade ||
-			   !x->gen->config->upstream_http2,
 	};
+	/* Without TLS nothing says what the other side speaks. */
+	key->only_h1 = x->scheme != KH_SCHEME_HTTPS || !x->gen->config->upstream_http2 ||
+		       (x->message->upgrade && !goes_by_h2(x, key));
 }
 
 bool kh_up_same_key(const struct kh_up_key *a, const struct kh_up_key *b)
@@ -235,11 +244,14 @@ static void on_stream(struct kh_stream *stream, unsigned events, void *arg)
 		ready(up);
 		return;
 	}
+	struct kh_down_stream *down = x->down;
 	if (events & KH_STREAM_HANDSHAKE_FAILED) {
-		kh_up_failed(up, kh_stream_error(stream));
+		if (kh_up_turn_to_h2(up))
+			down->ops->turn(down);
+		else
+			kh_up_failed(up, kh_stream_error(stream));
 		return;
 	}
-	struct kh_down_stream *down = x->down;
 	if ((events & KH_STREAM_READABLE) && up->key.scheme == KH_SCHEME_TCP)
 		kh_up_raw_readable(up);
 	else if (events & KH_STREAM_READABLE)
@@ -376,6 +388,35 @@ bool kh_up_look_up(struct kh_up *up, const struct kh_host *host, uint16_t port, 
 	return true;
 }
 
+bool kh_up_turn_to_h2(struct kh_up *up)
+{
+	struct kh_exchange *x = up->only.exchange;
+
+	if (!x->websocket || x->websocket->by_h2 || !x->gen->config->upstream_http2 ||
+	    up->key.scheme != KH_SCHEME_HTTPS || !kh_stream_lacks_protocol(up->leg.stream) ||
+	    !kh_exchange_may_repeat(x))
+		return false;
+	x->websocket->by_h2 = true;
+	kh_up_mux_note(up->loop, &up->key, KH_UP_SPEAKS_ONLY_H2);
+	kh_exchange_retry(x);
+	return true;
+}
+
+/* Connections of HTTP/2 say what they take when they are made. Return: false: none of them takes
+ * it. */
+static bool may_make_another(struct kh_exchange *x, const struct kh_up_key *key, struct kh_err *err)
+{
+	if (!x->websocket || key->only_h1)
+		return true;
+	if (x->websocket->connections++ < KH_LIMIT_MOVES &&
+	    (kh_up_mux_has(x->session->loop, key, true) ||
+	     !kh_up_mux_has(x->session->loop, key, false)))
+		return true;
+	return kh_err_set(err, KH_ERR_UPGRADE_UNSUPPORTED,
+			  "%s speaks HTTP/2 only, and takes no WebSocket over it: use plain HTTP",
+			  key->host.text);
+}
+
 static void borrow(struct kh_exchange *x, struct kh_up *up)
 {
 	x->up = &up->only;
@@ -400,7 +441,7 @@ void kh_up_acquire(struct kh_exchange *x, bool fresh)
 	}
 	if (kh_up_mux_wait(x, &key))
 		return;
-	up = new_up(loop, &key);
+	up = may_make_another(x, &key, &err) ? new_up(loop, &key) : NULL;
 	if (up) {
 		kh_list_append(&loop->made_ups, &up->link);
 		borrow(x, up);

@@ -81,6 +81,9 @@ void kh_up_dial(struct kh_up *up, const struct kh_addresses *addresses);
 /* The bytes of `leg` reach the upstream: TLS where that is due, then the exchange. */
 void kh_up_connected(struct kh_up *up);
 
+/* A WebSocket was asked for by HTTP/1.1, which is not spoken there: by HTTP/2, then. Return: false:
+ * it was already, or nothing says so. */
+bool kh_up_turn_to_h2(struct kh_up *up);
 bool kh_up_same_key(const struct kh_up_key *a, const struct kh_up_key *b);
 /* Not yet lent to anybody. */
 static inline bool kh_up_is_in_making(const struct kh_up *up)
@@ -109,23 +112,42 @@ struct kh_up_mux {
 	struct kh_node dirty_link; /* in the loop's dirty_ups: something is to be written */
 	bool lost;		   /* takes no new stream */
 	bool ended;		   /* the connection is gone; what was read is still taken */
+	bool look;		   /* something lies there unread */
 	uint64_t begun_ms;
 	uint64_t read_ms; /* the last byte */
 	uint64_t ping_ms; /* when one was sent that has no answer; 0: none */
 };
 
-/* up_mux.c: connections that speak HTTP/2 */
-/* One that has room for the exchange, which is then on it. */
+/* What was seen of an upstream's protocols: a hint. */
+enum kh_up_speaks {
+	KH_UP_SPEAKS_UNKNOWN = 0,
+	KH_UP_SPEAKS_ONLY_H1,
+	KH_UP_SPEAKS_H2,
+	KH_UP_SPEAKS_ONLY_H2, /* HTTP/1.1 was asked for in vain */
+};
+
+/* up_join.c: which of those connections an exchange goes on */
+/* One that has room for it, which it is then on, or waits for. */
 bool kh_up_mux_join(struct kh_exchange *x, const struct kh_up_key *key);
 /* One that is being made and may turn out to be HTTP/2: the exchange waits for it. */
 bool kh_up_mux_wait(struct kh_exchange *x, const struct kh_up_key *key);
+/* The one that it was made for has gone; another one takes it. Return: false: nobody does. */
+bool kh_up_mux_promote(struct kh_up *up);
+/* Those that wait: look anew; go elsewhere, if they have not done so too often; fail. */
+void kh_up_mux_acquire_anew(struct kh_node *waiting);
+void kh_up_mux_move_waiting(struct kh_node *waiting);
+void kh_up_mux_fail_waiting(struct kh_node *waiting, const struct kh_err *err);
+/* Nothing has come on it for a while. */
+bool kh_up_mux_is_silent(const struct kh_up_mux *mux);
+/* Is there a connection that has said that it takes WebSockets, or that it does not? */
+bool kh_up_mux_has(const struct kh_loop *loop, const struct kh_up_key *key, bool extended_connect);
+void kh_up_mux_note(struct kh_loop *loop, const struct kh_up_key *key, enum kh_up_speaks what);
+enum kh_up_speaks kh_up_mux_known(struct kh_loop *loop, const struct kh_up_key *key);
+
+/* up_mux.c: connections that speak HTTP/2 */
 /* Its handshake is done, and HTTP/2 was agreed upon (or not): who waits goes on. */
 void kh_up_mux_begin(struct kh_up *up);
 void kh_up_mux_not(struct kh_up *up);
-/* The one that it was made for has gone; another one takes it. Return: false: nobody does. */
-bool kh_up_mux_promote(struct kh_up *up);
-/* It can't be made: those that wait fail as well. */
-void kh_up_mux_fail_waiting(struct kh_node *waiting, const struct kh_err *err);
 void kh_up_mux_event(struct kh_up *up, unsigned events);
 void kh_up_mux_free(struct kh_up_mux *mux);
 void kh_up_mux_tick(struct kh_loop *loop, uint64_t now_ms);
@@ -133,8 +155,6 @@ void kh_up_mux_tick(struct kh_loop *loop, uint64_t now_ms);
 void kh_up_mux_close_idle(struct kh_loop *loop);
 /* At the end of the loop's turn: writes what was put. */
 void kh_up_mux_turn_all(struct kh_loop *loop);
-/* What was seen of an upstream's protocol: is it known to speak HTTP/1 only? */
-bool kh_up_mux_knows_h1(const struct kh_loop *loop, const struct kh_up_key *key);
 
 /* up_h2.c: streams of such a connection */
 struct kh_up_h2 *kh_up_h2_new(struct kh_exchange *x, struct kh_up *up, struct kh_node *list);

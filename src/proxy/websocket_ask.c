@@ -94,6 +94,15 @@ bool kh_websocket_put_request(const struct kh_exchange *x, struct kh_buf *out)
 				kh_buf_view(&w->protocols)));
 }
 
+size_t kh_websocket_h2_fields(const struct kh_exchange *x, struct kh_field *fields)
+{
+	struct kh_slice protocols = kh_buf_view(&x->websocket->protocols);
+
+	fields[0] = (struct kh_field){ KH_SLICE("sec-websocket-version"), KH_SLICE("13") };
+	fields[1] = (struct kh_field){ KH_SLICE("sec-websocket-protocol"), protocols };
+	return protocols.len > 0 ? 2 : 1;
+}
+
 bool kh_websocket_put_switch(const struct kh_exchange *x, struct kh_buf *out)
 {
 	const struct kh_field *key = kh_message_field(x->message, KH_SLICE("Sec-WebSocket-Key"));
@@ -111,6 +120,7 @@ bool kh_websocket_put_switch(const struct kh_exchange *x, struct kh_buf *out)
 bool kh_websocket_answered(struct kh_exchange *x, const struct kh_message *response)
 {
 	struct kh_websocket *w = x->websocket;
+	struct kh_message switching = *response;
 	struct kh_err err = KH_ERR_INIT;
 
 	if (!kh_ws_check_response(response, kh_slice_str(w->key), kh_buf_view(&w->protocols),
@@ -118,10 +128,13 @@ bool kh_websocket_answered(struct kh_exchange *x, const struct kh_message *respo
 		kh_exchange_fail(x, &err);
 		return false;
 	}
+	switching.status = 101;
+	if (response->h2)
+		switching.reason = kh_slice_str(kh_h1_reason(101));
 	x->response_begun = true;
-	x->status = response->status;
+	x->status = switching.status;
 	x->first_byte_ms = x->session->loop->now_ms;
-	bool ok = x->down->ops->put_head(x->down, response);
+	bool ok = x->down->ops->put_head(x->down, &switching);
 	w->protocol = KH_SLICE("");
 	if (!ok) {
 		kh_err_set(&err, KH_ERR_RESPONSE_HEAD_TOO_LARGE,

@@ -17,6 +17,8 @@ struct kh_websocket_way {
 
 struct kh_websocket {
 	bool open;		    /* answered with 101; from then on both ways are frames */
+	bool by_h2;		    /* the upstream does not speak HTTP/1.1 */
+	unsigned connections;	    /* of HTTP/2 that were made for it */
 	char key[KH_WS_KEY_BYTES];  /* that the upstream is asked with */
 	struct kh_buf protocols;    /* what it is offered: a list, perhaps empty */
 	struct kh_slice protocol;   /* what it chose; while the 101's head is there */
@@ -42,7 +44,10 @@ struct kh_message *kh_websocket_as_get(const struct kh_message *connect);
 /* HTTP/1: what the handshake adds to the head that goes upstream, and to the 101 that goes down. */
 bool kh_websocket_put_request(const struct kh_exchange *x, struct kh_buf *out);
 bool kh_websocket_put_switch(const struct kh_exchange *x, struct kh_buf *out);
-/* The upstream's 101. Return: false: the exchange is over. */
+/* HTTP/2: what goes beside the fields of the head. Return: how many. */
+enum { KH_WEBSOCKET_H2_FIELDS = 2 };
+size_t kh_websocket_h2_fields(const struct kh_exchange *x, struct kh_field *fields);
+/* The upstream's 101, or 200 in HTTP/2. Return: false: the exchange is over. */
 bool kh_websocket_answered(struct kh_exchange *x, const struct kh_message *response);
 
 /* websocket.c: frames. Bytes as they came from either side; a piece is taken whole. Return: false:

@@ -282,6 +282,16 @@ bool kh_stream_is_h2(const struct kh_stream *s)
 	return kh_slice_eq(kh_slice_of(alpn, len), KH_SLICE("h2"));
 }
 
+bool kh_stream_lacks_protocol(const struct kh_stream *s)
+{
+	const unsigned char *alpn = NULL;
+	unsigned len = 0;
+	if (s->state != STREAM_TLS)
+		return s->no_protocol;
+	SSL_get0_alpn_selected(s->ssl, &alpn, &len);
+	return len == 0;
+}
+
 const char *kh_stream_tls_version(const struct kh_stream *s)
 {
 	return s->state == STREAM_TLS ? SSL_get_version(s->ssl) : NULL;

@@ -99,6 +99,7 @@ static void explain_up(struct kh_stream *s, int reason)
 {
 	struct kh_err *err = kh_stream_err(s);
 	const char *host = s->handshake->host.text;
+	s->no_protocol = reason == SSL_AD_REASON_OFFSET + SSL_AD_NO_APPLICATION_PROTOCOL;
 	if (s->handshake->verify_error != X509_V_OK)
 		explain_certificate(s);
 	else if (is_not_tls(reason))

@@ -51,6 +51,7 @@ struct kh_stream {
 	bool read_armed, write_armed, kicked;
 	bool in_callback, dead;
 	bool offers_h2;
+	bool no_protocol; /* the handshake failed for want of one */
 	bool is_up;
 	/* The socket gave less than there was room for: until the loop says otherwise there is
 	 * nothing more. */

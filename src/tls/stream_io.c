@@ -206,24 +206,37 @@ void kh_stream_shutdown_write(struct kh_stream *s)
 	kh_stream_update(s);
 }
 
+static bool is_open(const struct kh_stream *s)
+{
+	return !s->dead && !s->ended && !s->write_failed && s->shut == SHUT_NO &&
+	       (s->state == STREAM_PLAIN || s->state == STREAM_TLS);
+}
+
+bool kh_stream_has_news(struct kh_stream *s)
+{
+	char byte;
+	if (!is_open(s) || s->prefix || (s->state == STREAM_TLS && SSL_has_pending(s->ssl)))
+		return true;
+	if (recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+	    (errno == EAGAIN || errno == EWOULDBLOCK))
+		return false;
+	s->drained = false;
+	return true;
+}
+
 bool kh_stream_is_alive(struct kh_stream *s)
 {
 	char byte;
-	if (s->dead || s->ended || s->write_failed || s->shut != SHUT_NO)
+	if (!is_open(s))
 		return false;
-	if (s->state != STREAM_PLAIN && s->state != STREAM_TLS)
-		return false;
-	bool silent = recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
-		      (errno == EAGAIN || errno == EWOULDBLOCK);
-	if (s->state == STREAM_PLAIN)
-		return silent;
-	if (silent && !s->prefix && !SSL_has_pending(s->ssl))
+	if (!kh_stream_has_news(s))
 		return true;
-	/* Bytes are there: a ticket is no answer, anything else is one too many. */
-	s->drained = false;
+	if (s->state == STREAM_PLAIN)
+		return false;
+	/* Bytes are there: a whole ticket is no answer, anything else is one too many. */
 	forget_errors();
 	int rc = SSL_peek(s->ssl, &byte, 1);
-	bool quiet = rc <= 0 && read_stopped(s, rc) == KH_IO_AGAIN;
+	bool quiet = rc <= 0 && read_stopped(s, rc) == KH_IO_AGAIN && !SSL_has_pending(s->ssl);
 	kh_stream_rest(s);
 	kh_stream_update(s);
 	return quiet;

@@ -10,7 +10,8 @@ would refuse to send goes out as bare frames. Paths, below /test/:
   status?code=         that status and nothing else
   announced?code=      a HEAD's or a 304's length without content
   early                413 before the content has been read, then RST_STREAM(NO_ERROR)
-  refuse               REFUSED_STREAM the first time; the second time as echo
+  refuse?times=        REFUSED_STREAM that many times, once if it is not said; then as echo. At the
+                       head; with late=1 when all of the content is there
   goaway               GOAWAY that excludes this stream, the first time; then as echo
   last                 GOAWAY that includes this stream, then the answer
   reset?code=          RST_STREAM without a head; with head=1 behind half an answer
@@ -135,6 +136,8 @@ class Connection:
             self.server.note("head", conn=self.number, stream=event.stream_id, path=request.path)
             if request.mode == "early":
                 self.early(event.stream_id)
+            elif request.mode == "refuse" and not request.arguments.get("late"):
+                self.refuse(event.stream_id, request)
         elif isinstance(event, h2.events.DataReceived):
             request = self.requests[event.stream_id]
             request.body.update(event.data)
@@ -249,10 +252,16 @@ class Connection:
     def test_early(self, stream, request):
         pass
 
-    def test_refuse(self, stream, request):
-        if self.server.first_time(request.path):
+    def refuse(self, stream, request):
+        request.refused = self.server.count(request.path) <= int(request.arguments.get("times", "1"))
+        if request.refused:
             self.h2.reset_stream(stream, h2.errors.ErrorCodes.REFUSED_STREAM)
-        else:
+            self.open -= 1
+
+    def test_refuse(self, stream, request):
+        if request.arguments.get("late"):
+            self.refuse(stream, request)
+        if not request.refused:
             self.test_echo(stream, request)
 
     def test_goaway(self, stream, request):
@@ -303,6 +312,8 @@ class Connection:
 
 
 class H2Upstream:
+    connection = Connection
+
     def __init__(self, folder, names, alpn=("h2",), max_streams=100, window=65535):
         os.makedirs(folder, exist_ok=True)
         authority = standin_module.make_ca(folder)
@@ -312,8 +323,10 @@ class H2Upstream:
         self.context.load_cert_chain(cert, key)
         self.context.set_alpn_protocols(list(alpn))
         self.max_streams, self.window, self.pace = max_streams, window, 0
+        self.delay = 0  # before the handshake
         self.events = []
         self.seen = set()
+        self.counts = {}
         self.most_open = 0
         self.connections = 0
         self.socks = []
@@ -331,11 +344,12 @@ class H2Upstream:
     def serve(self, sock, number):
         with contextlib.suppress(OSError, h2.exceptions.ProtocolError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            time.sleep(self.delay)
             tls = self.context.wrap_socket(sock, server_side=True)
             self.note("open", conn=number, alpn=tls.selected_alpn_protocol())
             self.socks.append(tls)
             with tls:
-                Connection(self, tls, number).run()
+                self.connection(self, tls, number).run()
 
     def note(self, kind, **what):
         self.events.append({"event": kind, **what})
@@ -348,6 +362,10 @@ class H2Upstream:
             return False
         self.seen.add(path)
         return True
+
+    def count(self, path):
+        self.counts[path] = self.counts.get(path, 0) + 1
+        return self.counts[path]
 
     def close_idle(self):
         """Ends every connection that there is."""

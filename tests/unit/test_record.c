@@ -1,6 +1,7 @@
 /* test_record.c - a record stays one line of JSON, short, and without a value that was sent */
 #include "audit_helpers.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include <jansson.h>
@@ -137,6 +138,7 @@ static void a_close_says_what_came_of_it(void **state)
 		.peer = "[2001:db8::1]:8443",
 		.tls = "TLSv1.2",
 		.reused = true,
+		.retries = 2,
 	};
 	struct kh_batch batch;
 	json_t *o;
@@ -157,6 +159,7 @@ static void a_close_says_what_came_of_it(void **state)
 	assert_int_equal(number_at(o, "network.peer.port"), 8443);
 	assert_string_equal(text_at(o, "tls.protocol.version"), "1.2");
 	assert_true(json_is_true(json_object_get(o, "reused")));
+	assert_int_equal(number_at(o, "retries"), 2);
 	assert_true(json_is_false(json_object_get(o, "complete")));
 	/* `close` does not repeat `open`. */
 	assert_null(json_object_get(o, "url.path"));
@@ -281,7 +284,8 @@ static void a_record_of_longest_values_fits(void **state)
 				       .first_byte_ms = INT64_MAX,
 				       .peer = evil,
 				       .tls = evil,
-				       .reused = true };
+				       .reused = true,
+				       .retries = UINT_MAX };
 	kh_batch_init(&batch);
 	assert_true(kh_audit_deny(&batch, &what, &how));
 	o = line_of(&batch, &text);

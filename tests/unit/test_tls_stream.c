@@ -1177,6 +1177,19 @@ static void test_an_idle_connection_is_alive_until_something_comes(void **state)
 	kh_stream_shutdown_write(p.up.stream);
 	assert_false(kh_stream_is_alive(p.down.stream));
 	pair_fini(&p);
+	/* Half a record may be of anything: an answer, or the end. */
+	pair_init(&p, &w);
+	pair_accept(&p, &w, "api.example.com");
+	pair_connect(&p, &w, "api.example.com", "half");
+	finish_handshake(&p);
+	turn_for(&w, 10);
+	assert_true(kh_stream_is_alive(p.up.stream));
+	assert_false(kh_stream_has_news(p.up.stream));
+	assert_int_equal(write(kh_stream_fd(p.down.stream), "\x15\x03\x03", 3), 3);
+	assert_true(kh_stream_has_news(p.up.stream));
+	assert_false(kh_stream_is_alive(p.up.stream));
+	assert_false(kh_stream_is_alive(p.up.stream)); /* it was read by now */
+	pair_fini(&p);
 	/* Plain ones too. */
 	pair_init(&p, &w);
 	assert_true(kh_stream_is_alive(p.up.stream));
