@@ -24,6 +24,19 @@ void kh_door_left(struct kh_door *door)
 	atomic_fetch_sub(&door->gate->connections, 1);
 }
 
+bool kh_door_may_keep(struct kh_door *door, size_t before, size_t now)
+{
+	const size_t most = KH_LIMIT_H2_KEPT_PER_LISTENER / 4 * 5;
+	size_t all = atomic_fetch_add(&door->gate->kept_bytes, now - before) + (now - before);
+
+	return all <= most || now <= before || now <= KH_LIMIT_H2_KEPT_FREELY;
+}
+
+bool kh_door_takes_streams(const struct kh_door *door)
+{
+	return atomic_load(&door->gate->kept_bytes) <= KH_LIMIT_H2_KEPT_PER_LISTENER;
+}
+
 /* This thread's share of a sandbox's rate. */
 static bool take_token(const struct kh_loop *loop, double *tokens, uint64_t *since_ms, double rate,
 		       double burst)

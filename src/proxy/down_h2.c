@@ -172,7 +172,10 @@ static void free_stream(struct kh_grave *grave)
 
 static void count_out(struct kh_down_h2 *s, struct kh_mux *mux)
 {
-	if (!s->is_cut && --mux->n_streams == 0)
+	if (s->is_cut)
+		return;
+	mux->n_tunnels -= s->is_tunnel;
+	if (--mux->n_streams == 0)
 		mux->idle_since_ms = s->loop->now_ms;
 }
 
@@ -235,7 +238,7 @@ void kh_down_h2_refuse(struct kh_down_h2 *s, const struct kh_authority *authorit
 {
 	kh_tunnel_deny_to(s->stream.session, authority, err);
 	if (kh_denial_put(&s->stream, NULL, err))
-		kh_down_h2_release(s);
+		kh_down_h2_discard(s);
 	else
 		kh_down_h2_reset(s);
 }
@@ -246,6 +249,11 @@ void kh_down_h2_ready(struct kh_down_h2 *s)
 {
 	if (!s->h2)
 		return;
+	/* It may have lost its upstream, and waits for another one. */
+	if (s->stream.exchange && !s->paused && !kh_exchange_takes_body(s->stream.exchange)) {
+		s->paused = true;
+		kh_h2_pause(s->h2);
+	}
 	if (!kh_list_has_node(&s->ready_link))
 		kh_list_append(&s->stream.session->mux->ready, &s->ready_link);
 	kh_loop_touch(s->stream.session);

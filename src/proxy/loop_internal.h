@@ -139,6 +139,11 @@ void kh_doors_free(struct kh_loop *loop);
 void kh_door_left(struct kh_door *door); /* one of its connections ended */
 /* One more connection of this sandbox within `max_connections`? kh_door_left gives it back. */
 bool kh_door_take_place(struct kh_door *door);
+/* An HTTP/2 connection keeps `now` bytes, and kept `before` when it was asked last. Return: false:
+ * that is too much, with all that the sandbox's others keep. */
+bool kh_door_may_keep(struct kh_door *door, size_t before, size_t now);
+/* One more of its streams? */
+bool kh_door_takes_streams(const struct kh_door *door);
 /* A token may have come, for those that wait for one. */
 void kh_doors_look_for_tokens(struct kh_loop *loop);
 /* May one more token be looked at? Not after too many wrong ones. */

@@ -40,6 +40,18 @@ static void take_extended_connect(struct kh_down_h2 *s, const struct kh_message 
 		kh_down_h2_reset(s);
 }
 
+/* Nothing of it is kept: the answer, and the end of the stream behind it. */
+static void turn_away(struct kh_down_h2 *s)
+{
+	struct kh_session *session = s->stream.session;
+	struct kh_err err = KH_ERR_INIT;
+
+	kh_err_set(&err, KH_ERR_LIMIT, "too much of this sandbox is under way in HTTP/2");
+	kh_tunnel_deny(session, &err);
+	(void)kh_denial_put(&s->stream, NULL, &err);
+	kh_down_h2_release(s);
+}
+
 static void take_head(struct kh_mux *mux, const struct kh_h2_event *event)
 {
 	struct kh_session *session = mux->session;
@@ -57,7 +69,9 @@ static void take_head(struct kh_mux *mux, const struct kh_h2_event *event)
 	uint32_t most = session->loop->gen->config->max_exchanges;
 	if (++session->exchanges == most || session->exchanges == most + KH_LIMIT_H2_STREAMS)
 		kh_mux_drain(session);
-	if (event->message->protocol.len > 0)
+	if (!kh_door_takes_streams(session->door))
+		turn_away(s);
+	else if (event->message->protocol.len > 0)
 		take_extended_connect(s, event->message);
 	else if (kh_slice_eq(event->message->method, KH_SLICE("CONNECT")))
 		kh_mux_tunnel_open(s, event->message);
@@ -86,10 +100,6 @@ static void take_body(struct kh_down_h2 *s, struct kh_slice piece)
 	s->stream.exchange->progress_ms = s->loop->now_ms;
 	kh_exchange_body(s->stream.exchange, piece); /* which may be over then */
 	kh_down_h2_ready(s);
-	if (s->stream.exchange && !kh_exchange_takes_body(s->stream.exchange)) {
-		s->paused = true;
-		kh_h2_pause(s->h2);
-	}
 }
 
 static void take_end(struct kh_down_h2 *s, const struct kh_h2_event *event)
@@ -192,6 +202,9 @@ void kh_mux_end(struct kh_session *session)
 {
 	struct kh_mux *mux = session->mux;
 
+	(void)kh_door_may_keep(session->door, mux->kept_bytes, 0);
+	mux->kept_bytes = 0;
+
 	while (!kh_list_is_empty(&mux->streams))
 		kh_down_h2_gone(kh_container_of(mux->streams.next, struct kh_down_h2, link),
 				KH_ERR_DOWN_CLOSED,
@@ -288,6 +301,23 @@ static void rest(struct kh_session *session)
 	}
 }
 
+/* Return: false: it has ended, for what it keeps. */
+static bool account(struct kh_session *session)
+{
+	struct kh_mux *mux = session->mux;
+	size_t streams = kh_h2_streams(mux->h2), before = mux->kept_bytes;
+
+	/* A tunnel is one of the sandbox's connections. */
+	streams -= mux->n_tunnels < streams ? mux->n_tunnels : streams;
+	mux->kept_bytes =
+		kh_h2_kept_bytes(mux->h2) + streams * (size_t)KH_LIMIT_H2_KEPT_PER_EXCHANGE;
+	if (mux->kept_bytes == before || kh_door_may_keep(session->door, before, mux->kept_bytes))
+		return true;
+	kh_session_kill(session, KH_ERR_LIMIT,
+			"the HTTP/2 connections of this sandbox keep too much memory");
+	return false;
+}
+
 void kh_mux_turn(struct kh_session *session)
 {
 	struct kh_mux *mux = session->mux;
@@ -302,7 +332,8 @@ void kh_mux_turn(struct kh_session *session)
 		}
 	} while (!kh_list_is_empty(&mux->ready) ||
 		 (kh_buf_len(&session->leg.out) == 0 && kh_h2_wants_drain(mux->h2)));
-	rest(session);
+	if (account(session))
+		rest(session);
 }
 
 /* ---- time ---- */

@@ -106,6 +106,23 @@ static const struct kh_pipe_ops pipe_ops = {
 
 /* ---- what the outer session sees ---- */
 
+bool kh_mux_tunnel_accept(struct kh_down_h2 *s)
+{
+	if (!s->h2)
+		return false;
+	kh_loop_touch(s->stream.session);
+	return kh_h2_put_response(s->h2, 200, NULL, 0, false);
+}
+
+bool kh_mux_tunnel_answer(struct kh_down_h2 *s, const struct kh_answer *answer)
+{
+	if (!s->h2)
+		return false;
+	s->ended = true;
+	kh_loop_hold(s->stream.session); /* a record of it may lie in the batch */
+	return kh_down_h2_ops.put_answer(&s->stream, answer);
+}
+
 void kh_mux_tunnel_open(struct kh_down_h2 *s, const struct kh_message *connect)
 {
 	struct kh_session *outer = s->stream.session, *inner = NULL;
@@ -133,11 +150,16 @@ void kh_mux_tunnel_open(struct kh_down_h2 *s, const struct kh_message *connect)
 		return;
 	}
 	s->inner = inner->leg.stream;
+	s->is_tunnel = true;
+	outer->mux->n_tunnels++;
+	inner->carrier = s;
 	inner->opened = true;
 	inner->came_by = outer->came_by;
 	inner->authority = authority;
-	inner->accepted = true;
-	(void)kh_h2_put_response(s->h2, 200, NULL, 0, false);
+	if (kind == KH_TUNNEL_RAW)
+		inner->only.stream.ops = &kh_down_raw_ops; /* its answer waits for the upstream */
+	else
+		(void)kh_tunnel_accept(inner);
 	kh_tunnel_enter(inner, kind);
 	kh_session_turn(inner);
 }

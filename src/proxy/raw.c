@@ -90,6 +90,8 @@ static bool put_answer(struct kh_down_stream *down, const struct kh_answer *answ
 {
 	struct kh_session *session = down->session;
 
+	if (session->carrier && !session->accepted)
+		return kh_mux_tunnel_answer(session->carrier, answer);
 	if (session->came_by == KH_OPENING_HTTP && !session->accepted)
 		return kh_down_h1_ops.put_answer(down, answer);
 	if (session->accepted && down->exchange->tunnel == KH_TUNNEL_RAW)

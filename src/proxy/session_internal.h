@@ -59,6 +59,7 @@ struct kh_down_h2 {
 	struct kh_stream *inner; /* of the session inside the tunnel; NULL: none, or gone */
 	struct kh_buf in;	 /* that it has not read yet */
 	bool in_ended;
+	bool is_tunnel;
 	struct kh_message *get; /* Extended CONNECT as what it asks for */
 };
 
@@ -70,6 +71,8 @@ struct kh_mux {
 	struct kh_node cut;	/* those that are reset once what was put has left */
 	struct kh_node ready;	/* struct kh_down_h2.ready_link: they have something to do */
 	size_t n_streams;	/* without those that were cut */
+	size_t n_tunnels;	/* of them */
+	size_t kept_bytes;	/* as the door was told */
 	uint64_t idle_since_ms;
 	uint64_t earliest_ms; /* no exchange's wait ends before; 0: none does */
 	bool broken;	      /* what is left to say is a goodbye */
@@ -89,12 +92,13 @@ struct kh_session {
 	struct kh_buf in;
 	struct kh_h1 *h1;
 	struct kh_down_h1 only;
-	struct kh_mux *mux;	 /* HTTP/2; else NULL */
-	bool opened;		 /* its first byte was looked at */
-	enum kh_opening came_by; /* what that said */
-	bool accepted;		 /* whoever asked for a tunnel was told that it stands */
-	struct kh_socks *socks;	 /* in SOCKS */
-	bool tunnel;		 /* inside a tunnel to `authority` */
+	struct kh_mux *mux;	    /* HTTP/2; else NULL */
+	bool opened;		    /* its first byte was looked at */
+	enum kh_opening came_by;    /* what that said */
+	bool accepted;		    /* whoever asked for a tunnel was told that it stands */
+	struct kh_down_h2 *carrier; /* the stream that it runs in; NULL: on a descriptor */
+	struct kh_socks *socks;	    /* in SOCKS */
+	bool tunnel;		    /* inside a tunnel to `authority` */
 	bool tls;
 	bool eof;		       /* the sandbox has sent its last byte */
 	bool head_begun;	       /* some bytes of the next head are there */
@@ -220,6 +224,9 @@ void kh_down_h2_refuse(struct kh_down_h2 *s, const struct kh_authority *authorit
 /* mux_tunnel.c: a CONNECT stream (RFC 9113 §8.5) */
 void kh_mux_tunnel_open(struct kh_down_h2 *s, const struct kh_message *connect);
 void kh_mux_tunnel_body(struct kh_down_h2 *s, struct kh_slice piece);
+/* To who asked for it: it stands, or why not. Return: false: nobody is there any more. */
+bool kh_mux_tunnel_accept(struct kh_down_h2 *s);
+bool kh_mux_tunnel_answer(struct kh_down_h2 *s, const struct kh_answer *answer);
 
 /* auth.c: the token of a TCP listener. Return: false with `err`: PROXY_AUTH, LIMIT … */
 bool kh_auth_check(struct kh_session *session, const struct kh_message *message,

@@ -112,6 +112,8 @@ bool kh_tunnel_accept(struct kh_session *session)
 	struct kh_buf *out = &session->leg.out;
 
 	session->accepted = true;
+	if (session->carrier)
+		return kh_mux_tunnel_accept(session->carrier);
 	switch (session->came_by) {
 	case KH_OPENING_SOCKS:
 		return kh_socks_put_reply(out, KH_SOCKS_SUCCEEDED);

@@ -127,6 +127,18 @@ class H2Client:
         if end:
             self.end(stream)
 
+    def put_raw(self, stream, data):
+        """The same to a stream whose answer is whole; it may be reset meanwhile."""
+        at = 0
+        while at < len(data) and self.streams[stream].reset is None:
+            room = min(self.h2.local_flow_control_window(stream), self.h2.max_outbound_frame_size)
+            if room == 0:
+                self.pump()
+                continue
+            self.h2.send_data(stream, data[at : at + room])
+            at += room
+            self.flush()
+
     def end(self, stream, trailers=None):
         if trailers:
             self.h2.send_headers(stream, trailers, end_stream=True)

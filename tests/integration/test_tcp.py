@@ -13,7 +13,7 @@ import time
 import pytest
 from clients import Closed
 from h2client import StreamWire, h2_plain
-from harness import KEYHOLE, PATIENCE, Relay, Wire, free_port, until
+from harness import KEYHOLE, PATIENCE, Refused, Relay, Wire, free_port, until
 from tcp_origins import TcpOrigin, after_the_end, deaf, echo, first_to_end, fountain, greeter
 from test_reload import only, reload, settled
 from tunnels import Socks, SocksRefused
@@ -131,13 +131,63 @@ def test_a_stream_of_http2_is_the_same(to):
     assert server.accepted == 3
 
 
-def test_a_stream_to_where_nobody_answers_ends(daemon):
+def refusal_in_a_stream(one, authority="git.test:22"):
+    """The answer to CONNECT; then the connection serves on."""
+    with h2_plain(one) as client:
+        with pytest.raises(Refused) as refused:
+            StreamWire(client, authority).accept()
+        assert client.ask("GET", "/", authority="nowhere.test").status == 403
+        return refused.value.response
+
+
+def test_a_stream_to_where_nobody_answers_is_refused(daemon):
     one = daemon({"upstream": {"resolve": {"git.test": f"127.0.0.1:{free_port()}"}}},
                  rules=[{"allow": "tcp://git.test:22"}])  # fmt: skip
-    with h2_plain(one) as client:
-        wire = StreamWire(client, "git.test:22").accept()
-        assert wire.rest() == b""
+    answer = refusal_in_a_stream(one)
+    assert answer.status == 502 and "connection_refused" in answer.get("proxy-status")
     assert closed(one)[0]["reason"] == "connection_refused"
+
+
+def test_a_stream_to_where_the_guard_stands_is_refused(daemon):
+    one = daemon(rules=[{"allow": "tcp://169.254.169.254:22"}])
+    assert refusal_in_a_stream(one, "169.254.169.254:22").status == 403
+
+
+@pytest.fixture
+def slow(daemon, origin):
+    """A daemon that may go to git.test, and to full.test, whose backlog is full: nobody gets there."""
+    with contextlib.ExitStack() as stack:
+        full = stack.enter_context(socket.socket())
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(2):
+            sock = stack.enter_context(socket.socket())
+            sock.setblocking(False)
+            sock.connect_ex(full.getsockname())
+        resolve = {"git.test": origin(greeter).address, "full.test": "127.0.0.1:%d" % full.getsockname()[1]}
+        yield daemon({"upstream": {"resolve": resolve}, "timeouts": {"connect": "700ms"}},
+                     rules=[{"allow": "tcp://git.test:22"}, {"allow": "tcp://full.test:22"}])  # fmt: skip
+
+
+def test_a_stream_is_answered_when_the_upstream_is_there(slow):
+    with h2_plain(slow) as client:
+        waits = StreamWire(client, "full.test:22")
+        waits.send(b"early")
+        assert StreamWire(client, "git.test:22").accept().take(17) == b"SSH-2.0-standin\r\n"
+        assert client.streams[waits.stream].response is None
+        with pytest.raises(Refused) as refused:
+            waits.accept()
+        assert refused.value.response.status == 504
+
+
+def test_streams_may_be_given_up_while_they_are_dialled(slow):
+    with h2_plain(slow) as client:
+        wires = [StreamWire(client, "full.test:22") for _ in range(20)]
+        until("they are dialled", lambda: len(slow.journal(event="open")) == 20)
+        for wire in wires:
+            wire.close()
+        assert StreamWire(client, "git.test:22").accept().take(17) == b"SSH-2.0-standin\r\n"
+    until("all are closed", lambda: len(slow.journal(event="close")) == 21)
 
 
 # --- ends -----------------------------------------------------------------------------------------
