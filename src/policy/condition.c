@@ -109,7 +109,8 @@ static bool next_parameter(struct kh_slice *rest, const char *separators, struct
 	if (!rest->ptr)
 		return false;
 	size_t end = 0;
-	while (end < rest->len && !strchr(separators, rest->ptr[end]))
+	/* A NUL separates nothing, though it ends the list of what does. */
+	while (end < rest->len && !(rest->ptr[end] && strchr(separators, rest->ptr[end])))
 		end++;
 	struct kh_slice parameter = kh_slice_sub(*rest, 0, end);
 	size_t equals = kh_slice_find(parameter, '=', 0);
