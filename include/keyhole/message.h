@@ -59,6 +59,15 @@ bool kh_message_is_hop_field(const struct kh_message *message, const struct kh_f
  * timeout=5`); UINT32_MAX where it does not say. */
 uint32_t kh_message_kept_seconds(const struct kh_message *message);
 
+/*
+ * Which other methods and paths does a request ask for: X-HTTP-Method-Override, X-HTTP-Method,
+ * X-Method-Override and `_method` of its query; X-Original-URL, X-Rewrite-URL, X-Override-URL.
+ * Widely: '_' in a field's name is '-', any case, and of a query what PHP and Rack take for it.
+ */
+struct kh_overrides;
+void kh_overrides_read(struct kh_overrides *out, const struct kh_message *message,
+		       struct kh_slice query);
+
 /* Steps through the fields that go upstream, for a rule to look at; `message` is a kh_message, *at
  * is 0 at first. Return: false at the end. */
 bool kh_message_next_forwarded(const void *message, size_t *at, struct kh_slice *name,

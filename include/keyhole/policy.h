@@ -33,6 +33,19 @@ struct kh_request_fields {
 	const void *head;
 };
 
+/*
+ * What a request asks a server to take it for, whatever its first line says: other methods
+ * (X-HTTP-Method-Override and its kin), or another path (X-Original-URL and its kin). Some servers
+ * do, so it has to be allowed as each of these too. kh_overrides_read (message.h) finds them.
+ */
+enum { KH_OVERRIDING_METHODS = 4, KH_OVERRIDING_BYTES = 32 };
+struct kh_overrides {
+	size_t n_methods;
+	/* In capitals. One that is no method at all is "": rules for any method have it. */
+	char methods[KH_OVERRIDING_METHODS][KH_OVERRIDING_BYTES + 1];
+	bool path; /* it names one, which may be any */
+};
+
 /* The canonical request, as target.h makes it. */
 struct kh_request_view {
 	struct kh_slice method;
@@ -43,9 +56,18 @@ struct kh_request_view {
 	struct kh_slice
 		path_slashed;  /* the other reading, %2F as '/'; ptr NULL where there is no %2F */
 	struct kh_slice query; /* as it came, without '?'; ptr NULL where there is none */
-	struct kh_request_fields fields; /* next NULL: there are none */
+	struct kh_request_fields fields;      /* next NULL: there are none */
+	const struct kh_overrides *overrides; /* NULL: there are none */
 	bool has_length;
 	uint64_t length; /* of the content, where it is announced */
+};
+
+/* How a request was read; all readings of it must be allowed, and alike. */
+enum kh_reading {
+	KH_READ_PLAIN = 0,
+	KH_READ_SLASHED,      /* %2F taken for '/' */
+	KH_READ_OTHER_METHOD, /* the one that a field or parameter names */
+	KH_READ_OTHER_PATH,   /* any: a field names one */
 };
 
 /* Whose list. */
@@ -59,9 +81,10 @@ struct kh_decision {
 	enum kh_err_code reason; /* of a denial: KH_ERR_DENIED_BY_RULE, KH_ERR_NO_RULE,
 				    KH_ERR_TUNNEL_ONLY */
 	const struct kh_rule
-		*rule;	   /* that decided; NULL: none matched. Lives as long as the policy */
-	enum kh_list list; /* that the rule is in, or that has none for it */
-	bool websocket;	   /* with `allow`: it may be one; neither rule has websocket: false */
+		*rule;		 /* that decided; NULL: none matched. Lives as long as the policy */
+	enum kh_list list;	 /* that the rule is in, or that has none for it */
+	enum kh_reading reading; /* of a denial: in which it is one */
+	bool websocket; /* with `allow`: it may be one; neither rule has websocket: false */
 	/* Of what goes through because it is only observed: what it would be denied for, and by
 	 * which rule (NULL: for want of one). */
 	enum kh_err_code would;
@@ -72,8 +95,9 @@ struct kh_decision {
  * The site's rules (where there are any), then the tenant's, then the sandbox's narrowing (NULL:
  * there is none); each list top to bottom, the first match decides, no match denies, and all have
  * to allow. What is allowed is allowed by the tenant's rule. A rule with passthrough allows no
- * request that was read. A request with %2F must be allowed in both readings, by rules that carry
- * the same credentials and client_auth, or refuse a WebSocket alike. No allocation.
+ * request that was read. A request with %2F or with overrides must be allowed in all readings, by
+ * rules that carry the same credentials and client_auth, or refuse a WebSocket alike. No
+ * allocation.
  */
 void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 		      const struct kh_narrowing *narrowing, const struct kh_request_view *request,
@@ -127,7 +151,8 @@ const char *kh_mismatch_name(enum kh_mismatch why);
 struct kh_looked_at {
 	const struct kh_rule *rule;
 	enum kh_list list;
-	bool slashed; /* in the reading of the path that takes %2F for '/' */
+	enum kh_reading reading;
+	struct kh_slice method; /* in that reading */
 	enum kh_mismatch why;
 };
 /*

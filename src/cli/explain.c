@@ -77,8 +77,13 @@ static void show(void *arg, const struct kh_looked_at *at)
 	(void)json_object_set_new(one, "matches", json_boolean(at->why == KH_MATCHES));
 	if (at->why != KH_MATCHES)
 		(void)json_object_set_new(one, "why", json_string(kh_mismatch_name(at->why)));
-	if (at->slashed)
+	if (at->reading == KH_READ_SLASHED)
 		(void)json_object_set_new(one, "slashed", json_true());
+	if (at->reading == KH_READ_OTHER_METHOD)
+		(void)json_object_set_new(one, "method",
+					  json_stringn(at->method.ptr, at->method.len));
+	if (at->reading == KH_READ_OTHER_PATH)
+		(void)json_object_set_new(one, "any_path", json_true());
 	(void)json_array_append_new(shown->list, one);
 }
 

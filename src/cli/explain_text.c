@@ -37,6 +37,11 @@ static void print_looked_at(const json_t *list)
 		print_rule(one);
 		if (json_object_get(one, "slashed"))
 			printf(" (%%2F as /)");
+		if (json_object_get(one, "method"))
+			printf(" (as %s, which it asks for)",
+			       str(one, "method")[0] ? str(one, "method") : "no method");
+		if (json_object_get(one, "any_path"))
+			printf(" (as the path that it asks for)");
 		if (json_is_true(json_object_get(one, "matches")))
 			printf(": matches\n");
 		else

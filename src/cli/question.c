@@ -47,6 +47,7 @@ bool kh_question_ask(struct kh_question *q, struct kh_slice method, struct kh_sl
 		return kh_err_set(err, KH_ERR_USAGE,
 				  "keyhole.internal is keyhole itself, and no rule speaks of it; "
 				  "for http://keyhole.internal/to/HOST/PATH ask https://HOST/PATH");
+	kh_overrides_read(&q->overrides, &q->message, q->target.query);
 	q->view = (struct kh_request_view){
 		.method = method,
 		.scheme = q->scheme,
@@ -56,6 +57,7 @@ bool kh_question_ask(struct kh_question *q, struct kh_slice method, struct kh_sl
 		.path_slashed = q->target.path_slashed,
 		.query = q->target.query,
 		.fields = { kh_message_next_forwarded, &q->message },
+		.overrides = q->overrides.n_methods > 0 || q->overrides.path ? &q->overrides : NULL,
 		.has_length = true,
 		.length = q->message.content_length,
 	};

@@ -14,6 +14,7 @@ struct kh_question {
 	enum kh_scheme scheme;
 	bool tunnel; /* CONNECT host:port */
 	struct kh_request_view view;
+	struct kh_overrides overrides;
 };
 
 /* What comes of it: the decision, and what the proxy looks at behind it. */

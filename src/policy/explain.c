@@ -41,17 +41,19 @@ static bool has_method(const struct kh_rule *rule, struct kh_slice method)
 	return rule->n_methods == 0;
 }
 
-static bool has_path(const struct kh_rule *rule, struct kh_slice path)
+static bool has_path(const struct kh_rule *rule, const struct kh_reading_of *reading)
 {
-	struct kh_slice pattern = kh_slice_str(rule->path);
+	struct kh_slice pattern = kh_slice_str(rule->path), path = reading->path;
 	if (!rule->path)
 		return true;
+	if (reading->any_path)
+		return kh_rule_holds_for_any_path(rule);
 	return rule->allow ? kh_path_matches(pattern, path)
 			   : kh_path_matches_leniently(pattern, path);
 }
 
 static enum kh_mismatch look_at(const struct kh_rule *rule, const struct kh_request_view *request,
-				struct kh_slice path)
+				const struct kh_reading_of *reading)
 {
 	struct kh_host_pattern host;
 	kh_rule_host_expand(&rule->host, &host);
@@ -61,9 +63,9 @@ static enum kh_mismatch look_at(const struct kh_rule *rule, const struct kh_requ
 		return KH_OTHER_SCHEME;
 	if (rule->port != request->port)
 		return KH_OTHER_PORT;
-	if (!has_method(rule, request->method))
+	if (!has_method(rule, reading->method))
 		return KH_OTHER_METHOD;
-	if (!has_path(rule, path))
+	if (!has_path(rule, reading))
 		return KH_OTHER_PATH;
 	return kh_rule_conditions_miss(rule, request);
 }
@@ -77,13 +79,15 @@ struct look {
 };
 
 static const struct kh_rule *read_list(struct look *look, const struct kh_rules *rules,
-				       struct kh_slice path, bool slashed)
+				       const struct kh_reading_of *reading)
 {
 	for (size_t i = 0; i < rules->count; i++) {
 		struct kh_looked_at at = { .rule = &rules->list[i],
 					   .list = look->list,
-					   .slashed = slashed,
-					   .why = look_at(&rules->list[i], look->request, path) };
+					   .reading = reading->how,
+					   .method = reading->method,
+					   .why = look_at(&rules->list[i], look->request,
+							  reading) };
 		if (look->show)
 			look->show(look->arg, &at);
 		if (at.why != KH_MATCHES)
@@ -98,10 +102,12 @@ static const struct kh_rule *read_list(struct look *look, const struct kh_rules 
 static bool ask(struct look *look, const struct kh_rules *rules, struct kh_decision *out)
 {
 	const struct kh_request_view *request = look->request;
-	out->rule = read_list(look, rules, request->path, false);
-	if (out->rule && out->rule->allow && request->path_slashed.ptr)
-		out->rule = kh_both_readings(out->rule,
-					     read_list(look, rules, request->path_slashed, true));
+	struct kh_reading_of reading;
+	kh_reading_begin(request, &reading);
+	out->rule = read_list(look, rules, &reading);
+	while (out->rule && out->rule->allow && kh_reading_next(request, &reading))
+		out->rule = kh_both_readings(out->rule, read_list(look, rules, &reading));
+	out->reading = out->rule && out->rule->allow ? KH_READ_PLAIN : reading.how;
 	out->reason = out->rule ? KH_ERR_DENIED_BY_RULE : KH_ERR_NO_RULE;
 	return out->rule && out->rule->allow;
 }

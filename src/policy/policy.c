@@ -164,7 +164,8 @@ static bool covers_method(const struct kh_rule *rule, struct kh_slice method)
 /* What a decision works out once, for all lists. */
 struct question {
 	const struct kh_request_view *request;
-	uint32_t method;
+	struct kh_reading_of reading;
+	uint32_t method_bit;	     /* in this reading */
 	const struct kh_rule *noted; /* the first denial that was only observed */
 	struct kh_host_keys host;
 };
@@ -183,11 +184,14 @@ static bool matches_exactly(const char *pattern, const struct kh_matcher *m, str
 			       kh_slice_sub(path, prefix, path.len));
 }
 
-static bool covers_path(const struct kh_index *index, const struct kh_matcher *m,
-			struct kh_slice path)
+static bool covers_path(const struct question *q, const struct kh_index *index,
+			const struct kh_matcher *m)
 {
+	struct kh_slice path = q->reading.path;
 	if (!(m->flags & KH_ON_PATH))
 		return true;
+	if (q->reading.any_path)
+		return kh_rule_holds_for_any_path(m->rule);
 	const char *pattern = kh_index_path(index, m);
 	if ((m->flags & KH_ALLOWS) || ((m->flags & KH_PLAIN_PATH) && kh_path_is_plain(path)))
 		return matches_exactly(pattern, m, path);
@@ -195,60 +199,45 @@ static bool covers_path(const struct kh_index *index, const struct kh_matcher *m
 }
 
 /* Return: NULL when nothing matches. */
-static const struct kh_matcher *first_match(struct question *q, const struct kh_index *index,
-					    size_t list, struct kh_slice path)
+static const struct kh_rule *first_match(struct question *q, const struct kh_index *index,
+					 size_t list)
 {
 	const struct kh_request_view *request = q->request;
 	struct kh_walk walk;
 	kh_walk_begin(&walk, index, list, &q->host);
 	for (const struct kh_matcher *m; (m = kh_walk_next(&walk));) {
 		if (m->scheme != request->scheme || m->port != request->port ||
-		    (m->methods != 0 && !(m->methods & q->method)) || !covers_path(index, m, path))
+		    (m->methods != 0 && !(m->methods & q->method_bit)) || !covers_path(q, index, m))
 			continue;
 		/* Among the uncommon methods the bit does not tell. */
-		if (q->method == KH_METHOD_OTHER && !covers_method(m->rule, request->method))
+		if (q->method_bit == KH_METHOD_OTHER && !covers_method(m->rule, q->reading.method))
 			continue;
 		if ((m->flags & KH_ASKS_MORE) &&
 		    kh_rule_conditions_miss(m->rule, request) != KH_MATCHES)
 			continue;
 		if (!(m->flags & KH_OBSERVES))
-			return m;
+			return m->rule;
 		q->noted = q->noted ? q->noted : m->rule;
 	}
 	return NULL;
 }
 
-static bool same_effect(const struct kh_rule *a, const struct kh_rule *b)
-{
-	return a->passthrough == b->passthrough && a->no_websocket == b->no_websocket &&
-	       a->client_auth_pass == b->client_auth_pass && a->n_credentials == b->n_credentials &&
-	       memcmp(a->credentials, b->credentials,
-		      a->n_credentials * sizeof(a->credentials[0])) == 0;
-}
-
-const struct kh_rule *kh_both_readings(const struct kh_rule *one, const struct kh_rule *other)
-{
-	if (!one || !one->allow)
-		return one;
-	if (other && !other->allow)
-		return other;
-	return other && same_effect(one, other) ? one : NULL;
-}
-
-/* One list. Return: it allows, by out->rule. */
+/* One list, in all readings. Return: it allows, by out->rule. */
 static bool ask(struct question *q, const struct kh_index *index, size_t list,
 		struct kh_decision *out)
 {
-	const struct kh_matcher *m = first_match(q, index, list, q->request->path);
-	bool allows = m && (m->flags & KH_ALLOWS);
-	out->rule = m ? m->rule : NULL;
-	if (allows && q->request->path_slashed.ptr) {
-		const struct kh_matcher *other =
-			first_match(q, index, list, q->request->path_slashed);
+	const struct kh_request_view *request = q->request;
+	kh_reading_begin(request, &q->reading);
+	q->method_bit = kh_method_bit(request->method);
+	out->rule = first_match(q, index, list);
+	while (out->rule && out->rule->allow && (request->path_slashed.ptr || request->overrides) &&
+	       kh_reading_next(request, &q->reading)) {
+		q->method_bit = kh_method_bit(q->reading.method);
 		/* Where two readings have two outcomes nobody can say which is meant. */
-		out->rule = kh_both_readings(m->rule, other ? other->rule : NULL);
-		allows = out->rule && out->rule->allow;
+		out->rule = kh_both_readings(out->rule, first_match(q, index, list));
 	}
+	bool allows = out->rule && out->rule->allow;
+	out->reading = allows ? KH_READ_PLAIN : q->reading.how;
 	out->reason = out->rule ? KH_ERR_DENIED_BY_RULE : KH_ERR_NO_RULE;
 	return allows;
 }
@@ -291,6 +280,7 @@ void kh_decision_narrow(const struct kh_decision *own, struct kh_decision *out)
 	else
 		*out = (struct kh_decision){ .reason = own->reason,
 					     .rule = own->rule,
+					     .reading = own->reading,
 					     .list = KH_LIST_SANDBOX };
 }
 
@@ -306,7 +296,6 @@ void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 	const struct kh_index *index = policy->index;
 	struct question q; /* of which most stays as it is */
 	q.request = request;
-	q.method = kh_method_bit(request->method);
 	q.noted = NULL;
 	kh_index_find(index, request->host, &q.host);
 	kh_index_prefetch(index, kh_tenant_list(tenant), &q.host);

@@ -76,8 +76,21 @@ const struct kh_index *kh_narrowing_index(const struct kh_narrowing *narrowing);
 /* What else is asked when all other lists allow: `own` is what the narrowing says of it. */
 void kh_decision_narrow(const struct kh_decision *own, struct kh_decision *out);
 
-/* policy.c: both readings of one path lead to one decision. `m` and `other` may be NULL. */
+/* reading.c: the ways in which a request may be read, the plain one first. */
+struct kh_reading_of {
+	enum kh_reading how;
+	struct kh_slice method;
+	struct kh_slice path;
+	bool any_path; /* nobody knows which */
+	size_t nth_method, nth_path;
+};
+void kh_reading_begin(const struct kh_request_view *request, struct kh_reading_of *out);
+/* Return: false when there is no other. */
+bool kh_reading_next(const struct kh_request_view *request, struct kh_reading_of *reading);
+/* Two readings of one request lead to one decision. Either may be NULL. */
 const struct kh_rule *kh_both_readings(const struct kh_rule *one, const struct kh_rule *other);
+/* Does a rule hold for a path that nobody knows? One that denies does. */
+bool kh_rule_holds_for_any_path(const struct kh_rule *rule);
 /* What is left to say when a tenant's list has been asked; `noted` is the first denial that was
  * only observed. */
 void kh_decision_finish(const struct kh_policy *policy, uint16_t tenant,

@@ -146,7 +146,19 @@ static bool settle_carriers(struct kh_exchange *x, struct kh_err *err)
 	return true;
 }
 
-static bool choose_credential(struct kh_exchange *x, struct kh_err *err)
+/* Methods are case-sensitive; servers that reflect a request under `trace` as well, or where a
+ * field asks for it, are not worth the risk. */
+static bool is_trace(const struct kh_message *message, const struct kh_overrides *overrides)
+{
+	bool found = kh_slice_eq_nocase(message->method, KH_SLICE("TRACE"));
+
+	for (size_t i = 0; i < overrides->n_methods; i++)
+		found = found || strcmp(overrides->methods[i], "TRACE") == 0;
+	return found;
+}
+
+static bool choose_credential(struct kh_exchange *x, const struct kh_overrides *overrides,
+			      struct kh_err *err)
 {
 	const struct kh_config *config = x->gen->config;
 	const struct kh_rule *rule = x->decision.rule;
@@ -161,11 +173,9 @@ static bool choose_credential(struct kh_exchange *x, struct kh_err *err)
 		}
 	}
 	x->credential = &config->credentials[x->credential_index];
-	/* Methods are case-sensitive; servers that reflect a request under `trace` as well are not
-	 * worth the risk. */
 	if (x->scheme != KH_SCHEME_HTTPS ||
 	    !kh_credential_may_go_to(x->credential, &x->authority.host) ||
-	    kh_slice_eq_nocase(x->message->method, KH_SLICE("TRACE")))
+	    is_trace(x->message, overrides))
 		return kh_err_set(err, KH_ERR_CREDENTIAL_BINDING,
 				  "the credential %s may not go into %s %s://%s",
 				  x->credential->name, kh_esc(x->message->method),
@@ -173,8 +183,10 @@ static bool choose_credential(struct kh_exchange *x, struct kh_err *err)
 	return true;
 }
 
-static struct kh_request_view view_of(const struct kh_exchange *x)
+/* `overrides` is the view's. */
+static struct kh_request_view view_of(const struct kh_exchange *x, struct kh_overrides *overrides)
 {
+	kh_overrides_read(overrides, x->message, x->target.query);
 	return (struct kh_request_view){
 		.method = x->message->method,
 		.scheme = x->scheme,
@@ -184,6 +196,7 @@ static struct kh_request_view view_of(const struct kh_exchange *x)
 		.path_slashed = x->target.path_slashed,
 		.query = x->target.query,
 		.fields = { kh_message_next_forwarded, x->message },
+		.overrides = overrides->n_methods > 0 || overrides->path ? overrides : NULL,
 		.has_length = x->message->framing == KH_FRAMING_NONE ||
 			      x->message->framing == KH_FRAMING_LENGTH,
 		.length = x->message->framing == KH_FRAMING_LENGTH ? x->message->content_length : 0,
@@ -192,7 +205,8 @@ static struct kh_request_view view_of(const struct kh_exchange *x)
 
 bool kh_request_is_allowed(const struct kh_exchange *x, const struct kh_generation *g)
 {
-	struct kh_request_view view = view_of(x);
+	struct kh_overrides overrides;
+	struct kh_request_view view = view_of(x, &overrides);
 	const struct kh_door *door = x->session->door;
 	uint16_t tenant = door->config->tenant;
 	struct kh_decision decision;
@@ -232,22 +246,31 @@ bool kh_request_say_denied(const struct kh_decision *decision, struct kh_err *er
 		[KH_LIST_SITE] = "the site's rule",
 		[KH_LIST_SANDBOX] = "the sandbox's own rule",
 	};
+	static const char *const read_as[] = {
+		[KH_READ_PLAIN] = "",
+		[KH_READ_SLASHED] = " with %2F read as /",
+		[KH_READ_OTHER_METHOD] =
+			" with the method that a field or parameter of it asks for",
+		[KH_READ_OTHER_PATH] = " with the path that a field of it asks for",
+	};
 	const struct kh_rule *rule = decision->rule;
+	const char *as = read_as[decision->reading];
 
 	if (!rule)
-		return kh_err_set(err, KH_ERR_NO_RULE, "%s", none[decision->list]);
+		return kh_err_set(err, KH_ERR_NO_RULE, "%s%s", none[decision->list], as);
 	if (decision->reason == KH_ERR_TUNNEL_ONLY)
 		return kh_err_set(err, KH_ERR_TUNNEL_ONLY,
 				  "the rule '%s' lets TLS through undecrypted and no request that "
 				  "is read",
 				  rule->text);
-	return kh_err_set(err, KH_ERR_DENIED_BY_RULE, "%s '%s' %s it", whose[decision->list],
-			  rule->text, rule->allow ? "does not allow all of" : "denies");
+	return kh_err_set(err, KH_ERR_DENIED_BY_RULE, "%s '%s' %s it%s", whose[decision->list],
+			  rule->text, rule->allow ? "does not allow all of" : "denies", as);
 }
 
 bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
 {
-	struct kh_request_view view = view_of(x);
+	struct kh_overrides overrides;
+	struct kh_request_view view = view_of(x, &overrides);
 
 	kh_policy_decide(x->gen->policy, x->tenant, x->session->door->narrowing, &view,
 			 &x->decision);
@@ -255,8 +278,8 @@ bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
 		return kh_request_say_denied(&x->decision, err);
 	if (!x->decision.rule)
 		return kh_err_set(err, KH_ERR_NO_RULE, "no rule allows it");
-	return may_upgrade(x, err) && choose_credential(x, err) && settle_carriers(x, err) &&
-	       (!x->message->upgrade || kh_websocket_ask(x, err));
+	return may_upgrade(x, err) && choose_credential(x, &overrides, err) &&
+	       settle_carriers(x, err) && (!x->message->upgrade || kh_websocket_ask(x, err));
 }
 
 bool kh_request_put_target(const struct kh_exchange *x, struct kh_buf *out)

@@ -1,0 +1,236 @@
+/* test_override.c - what a request asks to be taken for is asked of the rules too */
+#include "unit.h"
+
+#include <stdlib.h>
+
+#include <keyhole/message.h>
+#include <keyhole/policy.h>
+
+static struct kh_overrides read_all(const char *const *fields, const char *query)
+{
+	struct kh_message message = { 0 };
+	struct kh_overrides out;
+	for (; *fields; fields++) {
+		struct kh_slice line = kh_slice_str(*fields);
+		size_t colon = kh_slice_find(line, ':', 0);
+		message.fields[message.n_fields++] =
+			(struct kh_field){ kh_slice_sub(line, 0, colon),
+					   kh_slice_sub(line, colon + 1, line.len) };
+	}
+	kh_overrides_read(&out, &message, query ? kh_slice_str(query) : kh_slice_of(NULL, 0));
+	return out;
+}
+
+static const char *from_field(const char *field)
+{
+	static struct kh_overrides out;
+	const char *const fields[] = { "accept: */*", field, NULL };
+	out = read_all(fields, NULL);
+	return out.n_methods == 1 ? out.methods[0] : out.n_methods ? "several" : NULL;
+}
+
+static const char *from_query(const char *query)
+{
+	static struct kh_overrides out;
+	const char *const none[] = { NULL };
+	out = read_all(none, query);
+	return out.n_methods == 1 ? out.methods[0] : out.n_methods ? "several" : NULL;
+}
+
+static void fields_that_name_a_method_are_found_in_any_spelling(void **state)
+{
+	(void)state;
+	static const char *const good[] = {
+		"X-HTTP-Method-Override:DELETE",
+		"x-http-method-override: delete",
+		"X_HTTP_METHOD_OVERRIDE:DELETE",
+		"X-HTTP-Method:Delete",
+		"X-Method-Override: DELETE ",
+		"x_http-method_override:DELETE",
+		"HTTP-Method-Override:DELETE",
+		"X-HTTP-MethodOverride:DELETE",
+		"X-Method:DELETE",
+	};
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		assert_string_equal(from_field(good[i]), "DELETE");
+	static const char *const none[] = { "X-HTTP-Method-Overrides:DELETE", "X-Methods:DELETE",
+					    "Method:DELETE", "X-HTTP:DELETE",
+					    "xhttpmethod:DELETE" };
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+		assert_null(from_field(none[i]));
+}
+
+static void what_is_no_method_is_one_that_no_rule_names(void **state)
+{
+	(void)state;
+	static const char *const bad[] = { "x-http-method:", "x-http-method:DELETE,GET",
+					   "x-http-method:DEL ETE", "x-http-method:\"DELETE\"",
+					   "x-http-method:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" };
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_string_equal(from_field(bad[i]), "");
+	const char *const many[] = { "x-method:A", "x-method:B", "x-method:a", "x-method:C",
+				     "x-method:D", "x-method:E", NULL };
+	struct kh_overrides out = read_all(many, NULL);
+	assert_int_equal(out.n_methods, KH_OVERRIDING_METHODS);
+	assert_string_equal(out.methods[0], "A");
+	assert_string_equal(out.methods[2], "C");
+	assert_string_equal(out.methods[3], ""); /* there was one too many */
+}
+
+static void a_parameter_that_names_a_method_is_found_in_any_spelling(void **state)
+{
+	(void)state;
+	static const char *const good[] = {
+		"_method=DELETE",     "a=1&_method=delete",    "a;_method=DELETE",
+		"_Method=DELETE",     "%5Fmethod=DELETE",      "_method=%44ELETE",
+		"_method[]=DELETE",   "_method%5B0%5D=DELETE", "+_method=DELETE",
+		".method=DELETE",     "[method=DELETE",	       "%20%20_method=DELETE+",
+		"_method%00x=DELETE", "_method=DELETE;x=1",
+	};
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		assert_string_equal(from_query(good[i]), "DELETE");
+	static const char *const none[] = { "method=DELETE",
+					    "_methods=DELETE",
+					    "x_method=DELETE",
+					    "x=_method=DELETE",
+					    "_metho=DELETE",
+					    "",
+					    "&&;" };
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+		assert_null(from_query(none[i]));
+	assert_string_equal(from_query("_method"), "");
+	assert_string_equal(from_query("_method=%"), "");
+	assert_string_equal(from_query("_method=DELETE&_method=GET"), "several");
+}
+
+static void fields_that_name_a_path_are_found(void **state)
+{
+	(void)state;
+	static const char *const names[] = { "X-Original-URL:/admin", "x_rewrite_url:/",
+					     "X-Override-Url:" };
+	for (size_t i = 0; i < 3; i++) {
+		const char *const fields[] = { names[i], NULL };
+		assert_true(read_all(fields, "_method=GET").path);
+	}
+	const char *const other[] = { "X-Original-Host:a", "X-Forwarded-For:1", NULL };
+	assert_false(read_all(other, "_method=GET").path);
+}
+
+/* ---- and what the rules make of it ---- */
+
+static const char rules[] =
+	"version: 1\n"
+	"credentials: { c: { value: { env: C }, header: { x: \"{}\" }, hosts: [ h.example ] } }\n"
+	"tenants:\n"
+	"  a:\n"
+	"    rules:\n"
+	"      - deny: \"DELETE https://d.example\"\n"
+	"      - allow: \"https://d.example\"\n"
+	"      - { allow: \"GET,POST https://h.example/v1/**\", credential: c }\n"
+	"      - allow: \"PUT https://h.example/v1/**\"\n"
+	"      - deny: \"https://p.example/admin/**\"\n"
+	"      - allow: \"https://p.example/**\"\n"
+	"      - allow: \"https://q.example/v1/**\"\n"
+	"      - allow: \"https://q.example/**\"\n"
+	"      - allow: \"PURGE,REBIND https://u.example\"\n"
+	"listen:\n"
+	"  - { unix: /s/s, narrow: [ { allow: \"GET https://h.example\" } ] }\n";
+
+struct fixture {
+	struct kh_config *config;
+	struct kh_policy *policy;
+};
+
+static struct fixture policy_of(const char *yaml)
+{
+	struct kh_diagnostics diags = { 0 };
+	struct fixture f = { kh_config_parse("test", kh_slice_str(yaml), NULL, "policies", &diags),
+			     NULL };
+	if (!f.config)
+		fail_msg("%s", diags.count ? diags.list[0].text : "no configuration");
+	kh_diagnostics_fini(&diags);
+	f.policy = kh_policy_compile(f.config, NULL);
+	assert_non_null(f.policy);
+	return f;
+}
+
+static struct kh_decision ask(const struct fixture *f, const struct kh_narrowing *narrowing,
+			      const char *method, const char *name, const char *field)
+{
+	struct kh_host host;
+	const char *const fields[] = { field, NULL };
+	struct kh_overrides overrides = read_all(fields, NULL);
+	assert_true(kh_host_parse(&host, kh_slice_str(name), NULL));
+	struct kh_request_view view = { .method = kh_slice_str(method),
+					.scheme = KH_SCHEME_HTTPS,
+					.host = &host,
+					.port = 443,
+					.path = KH_SLICE("/v1/x"),
+					.overrides = &overrides };
+	struct kh_decision decision, explained;
+	kh_policy_decide(f->policy, 0, narrowing, &view, &decision);
+	kh_policy_explain(f->policy, 0, narrowing, &view, NULL, NULL, &explained);
+	assert_true(decision.allow == explained.allow && decision.rule == explained.rule &&
+		    decision.reason == explained.reason && decision.reading == explained.reading);
+	return decision;
+}
+
+static void a_request_must_be_allowed_as_what_it_asks_to_be_taken_for(void **state)
+{
+	(void)state;
+	struct fixture f = policy_of(rules);
+	assert_true(ask(&f, NULL, "POST", "h.example", "accept:*/*").allow);
+	struct kh_decision d = ask(&f, NULL, "POST", "h.example", "X-HTTP-Method-Override:DELETE");
+	assert_false(d.allow);
+	assert_int_equal(d.reading, KH_READ_OTHER_METHOD);
+	assert_int_equal(d.reason, KH_ERR_NO_RULE);
+	assert_true(ask(&f, NULL, "POST", "h.example", "X-HTTP-Method-Override:get").allow);
+	/* Another method that another rule allows, without the credential. */
+	assert_false(ask(&f, NULL, "POST", "h.example", "X-HTTP-Method-Override:PUT").allow);
+	assert_false(ask(&f, NULL, "POST", "h.example", "X-HTTP-Method-Override:").allow);
+	d = ask(&f, NULL, "POST", "d.example", "X-HTTP-Method:DELETE");
+	assert_false(d.allow);
+	assert_int_equal(d.reason, KH_ERR_DENIED_BY_RULE);
+	assert_true(ask(&f, NULL, "POST", "d.example", "X-HTTP-Method:PUT").allow);
+	assert_true(ask(&f, NULL, "PURGE", "u.example", "X-HTTP-Method:REBIND").allow);
+	assert_false(ask(&f, NULL, "PURGE", "u.example", "X-HTTP-Method:UNBIND").allow);
+	/* The other way round it is no way out either. */
+	assert_false(ask(&f, NULL, "DELETE", "h.example", "X-HTTP-Method:GET").allow);
+	const struct kh_narrowing *narrowing = kh_policy_narrowing(f.policy, 0);
+	assert_true(ask(&f, narrowing, "GET", "h.example", "x-a:b").allow);
+	d = ask(&f, narrowing, "GET", "h.example", "x-http-method:POST");
+	assert_false(d.allow);
+	assert_int_equal(d.list, KH_LIST_SANDBOX);
+	assert_int_equal(d.reading, KH_READ_OTHER_METHOD);
+	kh_policy_unref(f.policy);
+	kh_config_free(f.config);
+}
+
+static void a_path_that_nobody_knows_must_be_allowed_whatever_it_is(void **state)
+{
+	(void)state;
+	struct fixture f = policy_of(rules);
+	struct kh_decision d = ask(&f, NULL, "GET", "h.example", "X-Original-URL:/v1/x");
+	assert_false(d.allow);
+	assert_int_equal(d.reading, KH_READ_OTHER_PATH);
+	d = ask(&f, NULL, "GET", "p.example", "X-Rewrite-URL:/admin/x");
+	assert_false(d.allow);
+	assert_int_equal(d.reason, KH_ERR_DENIED_BY_RULE);
+	assert_true(ask(&f, NULL, "GET", "q.example", "X-Rewrite-URL:/admin/x").allow);
+	assert_true(ask(&f, NULL, "GET", "d.example", "X-Original-URL:/admin/x").allow);
+	kh_policy_unref(f.policy);
+	kh_config_free(f.config);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fields_that_name_a_method_are_found_in_any_spelling),
+		cmocka_unit_test(what_is_no_method_is_one_that_no_rule_names),
+		cmocka_unit_test(a_parameter_that_names_a_method_is_found_in_any_spelling),
+		cmocka_unit_test(fields_that_name_a_path_are_found),
+		cmocka_unit_test(a_request_must_be_allowed_as_what_it_asks_to_be_taken_for),
+		cmocka_unit_test(a_path_that_nobody_knows_must_be_allowed_whatever_it_is),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
