@@ -362,6 +362,9 @@ int kh_config_tenant(const struct kh_config *config, const char *name);
 enum { KH_SANDBOX_NONE = -1, KH_SANDBOX_SEVERAL = -2 };
 int kh_config_sandbox(const struct kh_config *config, const char *id);
 
+/* A JSON Schema (draft 2020-12) of keyhole.yaml, for editors (schema.c). */
+bool kh_config_schema(struct kh_buf *out);
+
 /* The worker's part (no sources, no paths of keys) as bytes for a sealed memfd, and back
  * (snapshot.c). The decoder trusts nothing: every index and enum is checked. */
 bool kh_config_encode(const struct kh_config *config, struct kh_buf *out);

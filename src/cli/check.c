@@ -15,9 +15,11 @@
 
 static const char usage[] =
 	"usage: keyhole check -c FILE [--json]\n"
+	"       keyhole check --schema\n"
 	"Reads a configuration and shows every error and warning in it as file:line:column.\n\n"
 	"  -c, --config FILE  the configuration\n"
 	"      --json         the result as one JSON object on standard output\n"
+	"      --schema       a JSON Schema of keyhole.yaml, for editors\n"
 	"      --help         this text\n\n"
 	"Exit status: 0 it can be used, 1 it has errors, 2 wrong usage. keyhole-check(1) tells "
 	"more.\n";
@@ -143,15 +145,27 @@ static int check(const char *path, bool json)
 	return good ? EXIT_SUCCESS : KH_EXIT_FAILED;
 }
 
+static int print_schema(void)
+{
+	struct kh_buf out;
+	kh_buf_init(&out, KH_LIMIT_CONFIG_BYTES);
+	bool ok = kh_config_schema(&out) &&
+		  fwrite(kh_buf_view(&out).ptr, 1, kh_buf_len(&out), stdout) == kh_buf_len(&out) &&
+		  fflush(stdout) == 0;
+	kh_buf_fini(&out);
+	return ok ? EXIT_SUCCESS : KH_EXIT_FAILED;
+}
+
 int kh_cli_check(int argc, char **argv)
 {
-	enum { OPT_JSON = 256, OPT_HELP };
+	enum { OPT_JSON = 256, OPT_HELP, OPT_SCHEMA };
 	static const struct option options[] = { { "config", required_argument, NULL, 'c' },
 						 { "json", no_argument, NULL, OPT_JSON },
+						 { "schema", no_argument, NULL, OPT_SCHEMA },
 						 { "help", no_argument, NULL, OPT_HELP },
 						 { NULL, 0, NULL, 0 } };
 	const char *path = NULL;
-	bool json = false;
+	bool json = false, schema = false;
 	for (int opt; (opt = getopt_long(argc, argv, "c:", options, NULL)) != -1;) {
 		switch (opt) {
 		case 'c':
@@ -159,6 +173,9 @@ int kh_cli_check(int argc, char **argv)
 			break;
 		case OPT_JSON:
 			json = true;
+			break;
+		case OPT_SCHEMA:
+			schema = true;
 			break;
 		case OPT_HELP:
 			fputs(usage, stdout);
@@ -172,6 +189,12 @@ int kh_cli_check(int argc, char **argv)
 				kh_esc_str(argv[optind]));
 		return KH_EXIT_USAGE;
 	}
+	if (schema && (path || json)) {
+		kh_cli_complain("check: --schema stands alone: it is the same for every file");
+		return KH_EXIT_USAGE;
+	}
+	if (schema)
+		return print_schema();
 	if (!path) {
 		kh_cli_complain("check: no file is given (write keyhole check -c FILE)");
 		return KH_EXIT_USAGE;

@@ -259,6 +259,9 @@ struct kh_preset_draft {
 void kh_preset_splice(struct kh_reader *reader, struct kh_slice name, const struct kh_node *at,
 		      struct kh_rules *rules);
 
+/* schema.c: what stands at an option with a reader of its own, as JSON Schema; NULL: anything. */
+const char *kh_config_schema_shape(const char *path);
+
 /* check.c: what no single option shows. */
 void kh_config_check(struct kh_reader *reader);
 void kh_config_check_rules(struct kh_reader *reader, const struct kh_rules *rules);

@@ -1,0 +1,311 @@
+/*
+ * schema.c - keyhole.yaml as a JSON Schema (draft 2020-12), for editors
+ *
+ * Made from the table of options: each row is a property with its description, type, bounds and
+ * default. What a row leaves to a reader of its own (CUSTOM, NODE) is said in `shapes` below, and
+ * what stands between the keys of one map in `between`. Whatever `keyhole check` takes, the schema
+ * takes; it can't say all that check knows (names that must exist, what a credential is bound to).
+ *
+ * A scalar is text to keyhole, and a number or a truth to other readers of YAML: where any text
+ * will do, so will those.
+ */
+#include <string.h>
+
+#include <keyhole/escape.h>
+#include <keyhole/limits.h>
+
+#include "config_internal.h"
+
+struct named {
+	const char *path;
+	const char *json; /* members of an object, or a whole schema */
+};
+
+#define REF(name) "{\"$ref\":\"#/$defs/" name "\"}"
+#define ENV "{\"type\":\"string\",\"pattern\":\"^[A-Za-z_][A-Za-z0-9_]{0,127}$\"}"
+#define LIST_OF(item) "{\"type\":\"array\",\"items\":" item "}"
+#define MAP_OF(item) "{\"type\":\"object\",\"additionalProperties\":" item "}"
+#define ID_PATTERN "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+#define HOST "(\\\\[[^\\\\]]+\\\\](:[0-9]+)?|[^ /?#@\\\\[\\\\]]+)"
+#define RULE \
+	"^((\\\\*|[A-Z_-]{1,32}(,[A-Z_-]{1,32})*) )?https?://" HOST "(/[^?#]*)?$|^tcp://" HOST \
+	":[0-9]+$"
+
+/* What is said more than once. */
+static const char definitions[] =
+	"\"text\":{\"type\":[\"string\",\"number\",\"boolean\"]},"
+	"\"duration\":{\"type\":\"string\",\"pattern\":\"^[0-9]+(ms|s|m|h)$\"},"
+	"\"size\":{\"type\":\"string\",\"pattern\":\"^[0-9]+(B|KiB|MiB|GiB)$\"},"
+	"\"hosts\":{\"anyOf\":[" REF("text") ",{\"type\":\"array\",\"minItems\":1,\"items\":" REF(
+		"text") "}]},"
+			"\"patterns\":{\"anyOf\":[" REF(
+				"text") ",{\"type\":\"array\",\"minItems\":1,\"maxItems\":"
+					"32,\"items\":" REF(
+						"text") "}]},"
+							"\"addresses\":{\"type\":\"array\","
+							"\"items\":{\"type\":\"string\","
+							"\"pattern\":"
+							"\"^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$\"}},"
+							"\"rule_text\":{\"type\":\"string\","
+							"\"pattern\":\"" RULE "\"}";
+_Static_assert(KH_LIMIT_PATTERNS == 32, "as it stands in `patterns`");
+
+/* Rows with a reader of their own: the whole of what stands there. */
+static const struct named shapes[] = {
+	{ "version", "{\"enum\":[1,\"1\"]}" },
+	{ "upstream.resolve", MAP_OF("{\"type\":\"string\",\"pattern\":\":[0-9]+$\"}") },
+	{ "upstream.allow_addresses", REF("addresses") },
+	{ "tenants.*.allow_addresses", REF("addresses") },
+	{ "upstream.nameservers", LIST_OF("{\"type\":\"string\"}") },
+	{ "upstream.proxy.url", "{\"type\":\"string\",\"pattern\":\"^http://[^/@]+:[0-9]+/?$\"}" },
+	{ "upstream.proxy.password.env", ENV },
+	{ "upstream.proxy.password.file", REF("text") },
+	{ "upstream.proxy.no_proxy", LIST_OF(REF("text")) },
+	{ "credentials.*.value.env", ENV },
+	{ "credentials.*.value.file", REF("text") },
+	{ "credentials.*.header",
+	  "{\"type\":\"object\",\"minProperties\":1,\"maxProperties\":8,\"additionalProperties\":{"
+	  "\"type\":\"string\",\"pattern\":\"^((?!\\\\{\\\\}).)*\\\\{\\\\}((?!\\\\{\\\\}).)*$\"}"
+	  "}" },
+	{ "credentials.*.hosts", REF("hosts") },
+	{ "rules[].allow", REF("rule_text") },
+	{ "rules[].deny", REF("rule_text") },
+	{ "rules[].use", "{\"type\":\"string\",\"pattern\":\"^[a-z0-9-]{1,64}$\"}" },
+	{ "rules[].credential",
+	  "{\"anyOf\":[" REF("text") ",{\"type\":\"array\",\"minItems\":1,\"maxItems\":4,"
+				     "\"items\":" REF("text") "}]}" },
+	{ "rules[].client_auth", "{\"enum\":[\"refuse\",\"pass\"]}" },
+	{ "rules[].tls", "{\"enum\":[\"intercept\",\"passthrough\"]}" },
+	{ "rules[].websocket", "{\"enum\":[true,false,\"true\",\"false\"]}" },
+	{ "rules[].query", "{\"type\":\"object\",\"minProperties\":1,\"additionalProperties\":" REF(
+				   "patterns") "}" },
+	{ "rules[].headers",
+	  "{\"type\":\"object\",\"minProperties\":1,\"propertyNames\":{\"pattern\":\"^[^A-Z]+$\"},"
+	  "\"additionalProperties\":" REF("patterns") "}" },
+	{ "rules[].content_type", REF("patterns") },
+	{ "rules[].max_body", REF("size") },
+	{ "rules[].mode", "{\"enum\":[\"enforce\",\"observe\"]}" },
+	{ "listen[].tcp", "{\"type\":\"string\",\"pattern\":\":[0-9]+$\"}" },
+	{ "listen[].token.env", ENV },
+	{ "listen[].token.file", REF("text") },
+	{ "listen[].tenant", REF("text") },
+	{ "listen[].mode", "{\"type\":[\"string\",\"integer\"],\"pattern\":\"^[0-7]{3,4}$\"}" },
+	{ "listen[].owner", REF("text") },
+	{ "listen[].group", REF("text") },
+	{ "expect[].tenant", REF("text") },
+	{ "expect[].sandbox", REF("text") },
+	{ "expect[].allow", REF("text") },
+	{ "expect[].deny", REF("text") },
+	{ "expect[].headers", MAP_OF(REF("text")) },
+};
+
+#define ONE_SOURCE "\"minProperties\":1,\"maxProperties\":1"
+
+/* How the keys of a map stand to each other: further members of its schema. */
+static const struct named between[] = {
+	{ "authority", "\"dependentRequired\":{\"certificate\":[\"key\"],\"key\":[\"certificate\"]"
+		       "}" },
+	{ "upstream.proxy", "\"dependentRequired\":{\"username\":[\"password\"],\"password\":["
+			    "\"username\"]}" },
+	{ "upstream.proxy.password", ONE_SOURCE },
+	{ "credentials.*.value", ONE_SOURCE },
+	{ "listen[].token", ONE_SOURCE },
+	{ "rules[]",
+	  "\"oneOf\":[{\"required\":[\"allow\"],\"properties\":{\"deny\":false,\"use\":false,"
+	  "\"mode\":{\"const\":\"enforce\"}}},{\"required\":[\"deny\"],\"properties\":{"
+	  "\"allow\":false,\"use\":false,\"credential\":false,\"client_auth\":false,\"tls\":false,"
+	  "\"websocket\":false,\"max_body\":false}},{\"required\":[\"use\"],\"maxProperties\":1}"
+	  "]" },
+	{ "listen[]",
+	  "\"oneOf\":[{\"required\":[\"unix\"],\"properties\":{\"vsock\":false,\"tcp\":false,"
+	  "\"cid\":false,\"token\":false}},{\"required\":[\"vsock\",\"cid\"],\"properties\":{"
+	  "\"unix\":false,\"tcp\":false,\"token\":false}},{\"required\":[\"tcp\",\"token\"],"
+	  "\"properties\":{\"unix\":false,\"vsock\":false,\"cid\":false}}]" },
+	{ "expect[]", "\"oneOf\":[{\"required\":[\"allow\"]},{\"required\":[\"deny\"]}]" },
+};
+
+/* Lists whose items may hold less than others of their kind: they open nothing. */
+static const struct named less[] = {
+	{ "site.rules", "\"properties\":{\"credential\":false,\"client_auth\":false,\"tls\":{"
+			"\"const\":\"intercept\"}}" },
+	{ "listen[].narrow", "\"properties\":{\"credential\":false,\"client_auth\":false,\"tls\":{"
+			     "\"const\":\"intercept\"},\"mode\":{\"const\":\"enforce\"}}" },
+};
+
+static const char *find(const struct named *list, size_t n, const char *path)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(list[i].path, path) == 0)
+			return list[i].json;
+	return NULL;
+}
+#define FIND(list, path) find(list, sizeof(list) / sizeof((list)[0]), path)
+
+static bool put(struct kh_buf *out, const char *text)
+{
+	return kh_buf_append_str(out, text);
+}
+
+static bool put_str(struct kh_buf *out, const char *text)
+{
+	return kh_json_string(out, kh_slice_str(text));
+}
+
+/* A definition's name: "rules[]" is rules__, "tenants.*" is tenants__. */
+static bool put_name(struct kh_buf *out, const char *items)
+{
+	bool ok = true;
+	for (; ok && *items; items++)
+		ok = kh_buf_append_char(out, strchr(".[]*", *items) ? '_' : *items);
+	return ok;
+}
+
+static bool put_map(struct kh_buf *out, const char *prefix);
+
+static const char *pattern_of(const struct kh_option *option)
+{
+	if (option->check == kh_value_check_id || option->check == kh_value_check_user)
+		return ID_PATTERN;
+	return option->check == kh_value_check_env ? "^[A-Za-z_][A-Za-z0-9_]{0,127}$" : NULL;
+}
+
+static bool put_choices(struct kh_buf *out, const struct kh_option *option)
+{
+	bool ok = put(out, "\"enum\":[");
+	for (size_t i = 0; ok && option->choices[i]; i++)
+		ok = put(out, i ? "," : "") && put_str(out, option->choices[i]);
+	return ok && put(out, "]");
+}
+
+/* Items of a list or of a named map. */
+static bool put_items(struct kh_buf *out, const struct kh_option *option)
+{
+	bool list = option->type == KH_OPTION_LIST;
+	const char *fewer = FIND(less, option->path);
+	return put(out, list ? "\"type\":\"array\",\"items\":"
+			     : "\"type\":\"object\",\"propertyNames\":{\"pattern\":\"" ID_PATTERN
+			       "\"},\"additionalProperties\":") &&
+	       put(out, fewer ? "{\"allOf\":[{\"$ref\":\"#/$defs/" : "{\"$ref\":\"#/$defs/") &&
+	       put_name(out, option->items) && put(out, "\"}") &&
+	       (!fewer || (put(out, ",{") && put(out, fewer) && put(out, "}]}")));
+}
+
+static bool put_type(struct kh_buf *out, const struct kh_option *option)
+{
+	const char *shape = FIND(shapes, option->path), *pattern = pattern_of(option);
+	switch (option->type) {
+	case KH_OPTION_SECTION:
+		return put_map(out, option->path);
+	case KH_OPTION_LIST:
+	case KH_OPTION_MAP:
+		return put_items(out, option);
+	case KH_OPTION_BOOL:
+		return put(out, "\"type\":\"boolean\"");
+	case KH_OPTION_COUNT:
+		return kh_buf_printf(out,
+				     "\"type\":[\"integer\",\"string\"],\"minimum\":%llu,"
+				     "\"maximum\":%llu,\"pattern\":\"^[0-9]+$\"",
+				     (unsigned long long)option->least,
+				     (unsigned long long)option->most);
+	case KH_OPTION_DURATION:
+		return put(out, "\"$ref\":\"#/$defs/duration\"");
+	case KH_OPTION_SIZE:
+		return put(out, "\"$ref\":\"#/$defs/size\"");
+	case KH_OPTION_CHOICE:
+		return put_choices(out, option);
+	case KH_OPTION_TEXT:
+	case KH_OPTION_PATH:
+		return put(out, "\"$ref\":\"#/$defs/text\"") &&
+		       (!pattern || (put(out, ",\"pattern\":") && put_str(out, pattern)));
+	case KH_OPTION_NODE:
+	case KH_OPTION_CUSTOM:
+		break;
+	}
+	/* Without a shape anything may stand there. */
+	return !shape || (kh_buf_append_slice(out, kh_slice_of(shape + 1, strlen(shape) - 2)));
+}
+
+static bool put_default(struct kh_buf *out, const struct kh_option *option)
+{
+	if (!option->fallback)
+		return true;
+	bool literal = option->type == KH_OPTION_BOOL || option->type == KH_OPTION_COUNT;
+	return put(out, ",\"default\":") &&
+	       (literal ? put(out, option->fallback) : put_str(out, option->fallback));
+}
+
+static bool put_property(struct kh_buf *out, const struct kh_option *option, const char *name)
+{
+	if (!put_str(out, name) || !put(out, ":{\"description\":") || !put_str(out, option->doc))
+		return false;
+	size_t before = kh_buf_len(out);
+	if (!put(out, ","))
+		return false;
+	size_t comma = kh_buf_len(out);
+	if (!put_type(out, option))
+		return false;
+	if (kh_buf_len(out) == comma)
+		kh_buf_truncate(out, before);
+	return put_default(out, option) && put(out, "}");
+}
+
+static const char *below(const struct kh_option *option, const char *prefix)
+{
+	const char *rest = option->path;
+	size_t len = strlen(prefix);
+	if (!(option->flags & KH_IN_FILE))
+		return NULL;
+	if (len > 0) {
+		if (strncmp(rest, prefix, len) != 0 || rest[len] != '.')
+			return NULL;
+		rest += len + 1;
+	}
+	return strpbrk(rest, ".[*") ? NULL : rest;
+}
+
+/* The members of a map's schema. */
+static bool put_map(struct kh_buf *out, const char *prefix)
+{
+	bool ok = put(out, "\"type\":\"object\",\"additionalProperties\":false,\"properties\":{");
+	const char *name, *more = FIND(between, prefix);
+	unsigned n = 0;
+	for (size_t i = 0; ok && i < kh_options_count; i++)
+		if ((name = below(&kh_options[i], prefix)))
+			ok = put(out, n++ ? "," : "") && put_property(out, &kh_options[i], name);
+	ok = ok && put(out, "}");
+	n = 0;
+	for (size_t i = 0; ok && i < kh_options_count; i++)
+		if ((name = below(&kh_options[i], prefix)) &&
+		    (kh_options[i].flags & KH_IS_REQUIRED))
+			ok = put(out, n++ ? "," : ",\"required\":[") && put_str(out, name);
+	ok = ok && (n == 0 || put(out, "]"));
+	return ok && (!more || (put(out, ",") && put(out, more)));
+}
+
+/* Each kind of item once, wherever it is used. */
+static bool put_definitions(struct kh_buf *out)
+{
+	bool ok = put(out, "\"$defs\":{") && put(out, definitions);
+	for (size_t i = 0; ok && i < kh_options_count; i++) {
+		const char *items = kh_options[i].items;
+		bool said = !items || !(kh_options[i].flags & KH_IN_FILE);
+		for (size_t j = 0; j < i && !said; j++)
+			said = kh_options[j].items && (kh_options[j].flags & KH_IN_FILE) &&
+			       strcmp(kh_options[j].items, items) == 0;
+		ok = said || (put(out, ",\"") && put_name(out, items) && put(out, "\":{") &&
+			      put_map(out, items) && put(out, "}"));
+	}
+	return ok && put(out, "}");
+}
+
+bool kh_config_schema(struct kh_buf *out)
+{
+	return put(out, "{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\","
+			"\"title\":\"keyhole.yaml\",") &&
+	       put_map(out, "") && put(out, ",") && put_definitions(out) && put(out, "}\n");
+}
+
+const char *kh_config_schema_shape(const char *path)
+{
+	return FIND(shapes, path);
+}

@@ -1,0 +1,167 @@
+"""The JSON Schema that `keyhole check --schema` writes takes what check takes, and refuses what a schema can."""
+
+import glob
+import json
+import os
+import re
+import subprocess
+
+import pytest
+from common import KEYHOLE
+from harness import ROOT
+from test_check import BAD
+
+jsonschema = pytest.importorskip("jsonschema")
+yaml = pytest.importorskip("yaml")
+
+
+def plain(node):
+    """A document as YAML 1.2's core schema reads it, which is what editors do."""
+    if isinstance(node, yaml.MappingNode):
+        return {key.value: plain(value) for key, value in node.value}
+    if isinstance(node, yaml.SequenceNode):
+        return [plain(item) for item in node.value]
+    text = node.value
+    if node.style is not None:
+        return text
+    if text in ("", "~", "null"):
+        return None
+    if text in ("true", "false"):
+        return text == "true"
+    if re.fullmatch(r"[-+]?[0-9]+", text):
+        return int(text)
+    if re.fullmatch(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", text):
+        return float(text)
+    return text
+
+
+@pytest.fixture(scope="module")
+def validator():
+    done = subprocess.run([KEYHOLE, "check", "--schema"], capture_output=True, text=True, timeout=20, check=True)
+    schema = json.loads(done.stdout)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def takes(validator, text):
+    return [f"{list(e.absolute_path)}: {e.message}" for e in validator.iter_errors(plain(yaml.compose(text)))]
+
+
+def configurations():
+    """Whole ones: of the pages, the demonstration and the tests' own good cases."""
+    found = {}
+    for path in glob.glob(ROOT + "/docs/*.md") + [ROOT + "/README.md"]:
+        with open(path, encoding="utf-8") as file:
+            blocks = re.findall(r"^```yaml\n(.*?)^```", file.read(), re.M | re.S)
+        for n, block in enumerate(blocks):
+            if block.startswith("version:"):
+                found[f"{os.path.basename(path)}-{n}"] = block
+    for path in glob.glob(ROOT + "/tests/fuzz/corpus/config/*.yaml"):
+        with open(path, encoding="utf-8") as file:
+            found[os.path.basename(path)] = file.read()
+    for name, text, says in BAD:
+        if says is not None and not any("error" in line for line in says) and isinstance(text, str):
+            found["check: " + name] = text
+    return found
+
+
+MORE = {
+    "words": "version: '1'\nworker: { threads: 2, user: keyhole }\nlog: { level: debug }\nlimits: { leaves: \"5\" }\n"
+             "tenants: { a1: { mode: observe, rules: [ { deny: \"https://**/x\", mode: observe } ] } }\n",
+    "numbers as texts": "version: 1\ntenants: { 7: { rules: [ { allow: \"https://a.test\", query: { v: 2, w: [ 1, true ] } } ] } }\n"
+                        "listen: [ { unix: /tmp/1/s, sandbox: 12, mode: 0660, owner: 0, group: 0 } ]\n",
+    "rules": "version: 1\ntenants: { t: { rules: [ { allow: \"tcp://a.test:22\" }, { allow: \"https://[fd00::/8]:8443/x\" }, "
+             "{ allow: \"GET,HEAD http://[10.0.0.0/8]:8080/a/**\" }, { deny: \"* https://**\" }, { allow: \"PROPFIND https://*.a.test/*\", "
+             "websocket: false, tls: intercept, client_auth: refuse, max_body: 1GiB, content_type: [ image/*, text/plain ] } ] } }\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*configurations(), *MORE])
+def test_what_check_takes_the_schema_takes(validator, tmp_path, name):
+    text = {**configurations(), **MORE}[name]
+    (tmp_path / "k.yaml").write_text(text)
+    done = subprocess.run([KEYHOLE, "check", "-c", str(tmp_path / "k.yaml")], capture_output=True, text=True, timeout=30,
+                          check=False)  # fmt: skip
+    if done.returncode != 0:
+        pytest.skip("check itself refuses it: " + done.stderr.splitlines()[0])
+    assert takes(validator, text) == []
+
+
+def test_most_configurations_are_taken_by_check(tmp_path):
+    assert len(configurations()) > 25
+
+
+TENANT = "tenants: { t: { rules: [ { allow: \"https://a.test\" } ] } }\n"
+
+
+def rule(text):
+    return f"version: 1\ntenants: {{ t: {{ rules: [ {text} ] }} }}\n"
+
+
+REFUSED = [
+    TENANT,
+    "version: 2\n" + TENANT,
+    "version: 1\ntenant: {}\n",
+    "version: 1\nlog: { level: loud }\n" + TENANT,
+    "version: 1\nlog: { levle: info }\n" + TENANT,
+    "version: 1\ntimeouts: { header: 10 }\n" + TENANT,
+    "version: 1\ntimeouts: { header: 10sec }\n" + TENANT,
+    "version: 1\nlimits: { leaves: 0 }\n" + TENANT,
+    "version: 1\nlimits: { leaves: 10001 }\n" + TENANT,
+    "version: 1\nlimits: { leaves: many }\n" + TENANT,
+    "version: 1\nupstream: { http2: maybe }\n" + TENANT,
+    "version: 1\nupstream: { resolve: { a.test: 127.0.0.1 } }\n" + TENANT,
+    "version: 1\nupstream: { allow_addresses: 10.0.0.0/8 }\n" + TENANT,
+    "version: 1\nupstream: { allow_addresses: [ inside ] }\n" + TENANT,
+    "version: 1\nupstream: { proxy: { username: me } }\n" + TENANT,
+    "version: 1\nupstream: { proxy: { url: \"https://p.test:1\" } }\n" + TENANT,
+    "version: 1\nauthority: { key: ca.key }\n" + TENANT,
+    "version: 1\ntenants: { \"a b\": { rules: [] } }\n",
+    "version: 1\ntenants: { t: { rules: { allow: x } } }\n",
+    "version: 1\ntenants: [ t ]\n",
+    "version: 1\nlisten: [ { tenant: t } ]\n" + TENANT,
+    "version: 1\nlisten: [ { unix: /a/s, tcp: \"127.0.0.1:1\", token: { env: T } } ]\n" + TENANT,
+    "version: 1\nlisten: [ { tcp: \"127.0.0.1:1\" } ]\n" + TENANT,
+    "version: 1\nlisten: [ { tcp: \"127.0.0.1:1\", token: { env: T, file: x } } ]\n" + TENANT,
+    "version: 1\nlisten: [ { vsock: 1 } ]\n" + TENANT,
+    "version: 1\nlisten: [ { unix: /a/s, mode: rw } ]\n" + TENANT,
+    "version: 1\nlisten: [ { unix: /a/s, narrow: [ { allow: \"https://a.test\", credential: c } ] } ]\n" + TENANT,
+    "version: 1\nlisten: [ { unix: /a/s, narrow: [ { deny: \"https://a.test\", mode: observe } ] } ]\n" + TENANT,
+    "version: 1\nsite: { rules: [ { allow: \"https://a.test\", client_auth: pass } ] }\n" + TENANT,
+    "version: 1\nexpect: [ { tenant: t } ]\n" + TENANT,
+    "version: 1\nexpect: [ { allow: \"GET https://a.test/\", deny: \"GET https://a.test/\" } ]\n" + TENANT,
+    "version: 1\ncredentials: { c: { value: sk-live, header: { x: \"{}\" }, hosts: [ a.test ] } }\n" + TENANT,
+    "version: 1\ncredentials: { c: { value: { env: C }, header: { x: \"key\" }, hosts: [ a.test ] } }\n" + TENANT,
+    "version: 1\ncredentials: { c: { value: { env: C }, header: { x: \"{}{}\" }, hosts: [ a.test ] } }\n" + TENANT,
+    "version: 1\ncredentials: { c: { value: { env: C }, header: { x: \"{}\" } } }\n" + TENANT,
+    rule("{}"),
+    rule("{ allow: \"https://a.test\", deny: \"https://a.test\" }"),
+    rule("{ allow: \"https://a.test\", use: npm }"),
+    rule("{ use: ../npm }"),
+    rule("{ allow: \"ftp://a.test\" }"),
+    rule("{ allow: \"get https://a.test\" }"),
+    rule("{ allow: \"https://a.test/x?y\" }"),
+    rule("{ allow: \"tcp://a.test\" }"),
+    rule("{ allow: \"a.test\" }"),
+    rule("{ deny: \"https://a.test\", credential: c }"),
+    rule("{ allow: \"https://a.test\", mode: observe }"),
+    rule("{ allow: \"https://a.test\", tls: maybe }"),
+    rule("{ allow: \"https://a.test\", headers: { X-Mode: a } }"),
+    rule("{ allow: \"https://a.test\", query: {} }"),
+    rule("{ allow: \"https://a.test\", max_body: 5 }"),
+    rule("{ allow: \"https://a.test\", credential: [ a, b, c, d, e ] }"),
+    rule("{ alow: \"https://a.test\" }"),
+]
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_the_schema_refuses_check_refuses_too(validator, tmp_path, text):
+    assert takes(validator, text) != []
+    (tmp_path / "k.yaml").write_text(text)
+    done = subprocess.run([KEYHOLE, "check", "-c", str(tmp_path / "k.yaml")], capture_output=True, timeout=20, check=False)
+    assert done.returncode == 1, done.stdout
+
+
+def test_it_stands_alone():
+    done = subprocess.run([KEYHOLE, "check", "--schema", "--json"], capture_output=True, timeout=20, check=False)
+    assert done.returncode == 2 and b"stands alone" in done.stderr
