@@ -148,6 +148,9 @@ struct kh_h2_stream *kh_h2_put_request(struct kh_h2 *h2, const struct kh_h2_requ
 /* Any number of interim ones (1xx, never `end`), then the final one. */
 bool kh_h2_put_response(struct kh_h2_stream *stream, uint16_t status, const struct kh_field *fields,
 			size_t n_fields, bool end);
+/* Takes a final head back, and all that was put behind it, as long as kh_h2_drain has not taken it.
+ * Another one may be put. */
+bool kh_h2_take_back(struct kh_h2_stream *stream);
 /* Return: false when the stream is closed, or over its cap: KH_LIMIT_RELAY_BYTES and four frames.
  */
 bool kh_h2_put_data(struct kh_h2_stream *stream, struct kh_slice bytes);

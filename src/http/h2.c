@@ -81,6 +81,7 @@ struct kh_h2 *kh_h2_new(const struct kh_h2_settings *settings, kh_h2_cb *cb, voi
 	h2->arg = arg;
 	kh_list_init(&h2->streams);
 	kh_list_init(&h2->writable);
+	kh_list_init(&h2->heads);
 	kh_h2_guard_init(h2);
 	if (make_session(h2) && put_settings(h2))
 		return h2;
@@ -191,6 +192,7 @@ bool kh_h2_drain(struct kh_h2 *h2, struct kh_buf *out)
 
 	do {
 		before = kh_buf_len(out);
+		kh_h2_submit_heads(h2);
 		h2->drain = out;
 		rv = nghttp2_session_send(h2->session);
 		h2->drain = NULL;
@@ -204,13 +206,12 @@ bool kh_h2_drain(struct kh_h2 *h2, struct kh_buf *out)
 
 bool kh_h2_wants_drain(const struct kh_h2 *h2)
 {
-	return nghttp2_session_want_write(h2->session) != 0;
+	return !kh_list_is_empty(&h2->heads) || nghttp2_session_want_write(h2->session) != 0;
 }
 
 bool kh_h2_is_over(const struct kh_h2 *h2)
 {
-	return nghttp2_session_want_read(h2->session) == 0 &&
-	       nghttp2_session_want_write(h2->session) == 0;
+	return nghttp2_session_want_read(h2->session) == 0 && !kh_h2_wants_drain(h2);
 }
 
 const struct kh_err *kh_h2_error(const struct kh_h2 *h2)
@@ -279,6 +280,7 @@ void kh_h2_reset(struct kh_h2_stream *stream, uint32_t code)
 	/* After RESET its end is on its way already, and counted as the peer's doing. */
 	if (!stream->h2 || !stream->open || stream->told)
 		return;
+	kh_h2_drop_head(stream);
 	stream->reset_by_us = true;
 	stream->told = true;
 	(void)nghttp2_submit_rst_stream(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id, code);

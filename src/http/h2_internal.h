@@ -19,6 +19,7 @@ struct kh_h2_head;
 struct kh_h2_stream {
 	struct kh_node link;	      /* of the connection */
 	struct kh_node writable_link; /* KH_H2_WRITABLE is due */
+	struct kh_node head_link;     /* our final head is due */
 	struct kh_h2 *h2;	      /* NULL: the connection is gone */
 	void *user;
 	int32_t id;
@@ -34,11 +35,12 @@ struct kh_h2_stream {
 	bool connect;
 	bool paused;
 	bool resuming;
-	bool sent_head; /* a client's request went */
-	bool put_final; /* our final head is in line */
-	bool put_end;	/* all of ours is in line */
-	bool sent_end;	/* … and went */
-	bool deferred;	/* nghttp2 waits for kh_h2_put_data */
+	bool sent_head;	 /* a client's request went */
+	bool put_final;	 /* our final head is in line */
+	bool whole_head; /* … and ends the stream */
+	bool put_end;	 /* all of ours is in line */
+	bool sent_end;	 /* … and went */
+	bool deferred;	 /* nghttp2 waits for kh_h2_put_data */
 	bool was_full;
 	bool reset_by_us; /* kh_h2_reset, kh_h2_release: no fault of the peer's */
 	uint8_t interims;
@@ -46,6 +48,9 @@ struct kh_h2_stream {
 	struct kh_h2_head *tail; /* trailers that came */
 	nghttp2_nv *put_tail;	 /* … that go */
 	size_t n_put_tail;
+	nghttp2_nv *put_head; /* the final head, until the connection is drained */
+	size_t n_put_head;
+	char status[3];	  /* in it */
 	struct kh_buf in; /* while paused */
 	struct kh_buf out;
 };
@@ -85,6 +90,7 @@ struct kh_h2 {
 	void *arg;
 	struct kh_node streams;
 	struct kh_node writable;
+	struct kh_node heads; /* struct kh_h2_stream.head_link */
 	size_t n_streams;
 	size_t out_bytes;  /* of all streams */
 	size_t in_bytes;   /* … content that waits for kh_h2_resume */
@@ -129,6 +135,12 @@ void kh_h2_fail(struct kh_h2 *h2, uint32_t code, enum kh_err_code reason, const 
 /* h2_recv.c, h2_send.c: into `callbacks` */
 void kh_h2_set_recv_callbacks(nghttp2_session_callbacks *callbacks);
 void kh_h2_set_send_callbacks(nghttp2_session_callbacks *callbacks);
+
+/* h2_send.c */
+/* Hands nghttp2 the heads that were put since it was drained last. */
+void kh_h2_submit_heads(struct kh_h2 *h2);
+/* One that was put is not sent. */
+void kh_h2_drop_head(struct kh_h2_stream *stream);
 
 /* h2_section.c */
 bool kh_h2_section_begin(struct kh_h2 *h2, bool is_request);

@@ -160,15 +160,15 @@ void kh_h2_set_send_callbacks(nghttp2_session_callbacks *callbacks)
 struct pairs {
 	nghttp2_nv *nv; /* names in lower case behind them, in the same memory */
 	size_t n;
-	size_t bytes;
+	bool own; /* the values too */
 };
 
-static size_t name_bytes(const struct kh_field *fields, size_t n)
+static size_t text_bytes(const struct kh_field *fields, size_t n, bool values)
 {
 	size_t len = 0;
 
 	for (size_t i = 0; i < n; i++)
-		len += fields[i].name.len;
+		len += fields[i].name.len + (values ? fields[i].value.len : 0);
 	return len;
 }
 
@@ -178,14 +178,15 @@ static bool is_sendable(const struct kh_field *field)
 	       kh_clean_run(field->value.ptr, field->value.len) == field->value.len;
 }
 
-static bool pairs_new(struct pairs *pairs, size_t n_pseudo, const struct kh_field *fields, size_t n)
+/* `own`: they outlive the fields. */
+static bool pairs_new(struct pairs *pairs, size_t n_pseudo, const struct kh_field *fields, size_t n,
+		      bool own)
 {
-	*pairs = (struct pairs){ .n = n_pseudo };
+	*pairs = (struct pairs){ .n = n_pseudo, .own = own };
 	for (size_t i = 0; i < n; i++)
 		if (!is_sendable(&fields[i]))
 			return false;
-	pairs->bytes = (n_pseudo + n) * sizeof(*pairs->nv) + name_bytes(fields, n);
-	pairs->nv = malloc(pairs->bytes ? pairs->bytes : 1);
+	pairs->nv = malloc((n_pseudo + n) * sizeof(*pairs->nv) + text_bytes(fields, n, own) + 1);
 	return pairs->nv != NULL;
 }
 
@@ -201,15 +202,22 @@ static void pair_set(nghttp2_nv *nv, struct kh_slice name, struct kh_slice value
 static void pairs_add(struct pairs *pairs, size_t n_pseudo, const struct kh_field *fields, size_t n,
 		      size_t n_secret)
 {
-	char *names = (void *)(pairs->nv + n_pseudo + n);
+	char *text = (void *)(pairs->nv + n_pseudo + n);
 
 	for (size_t i = 0; i < n; i++) {
-		for (size_t at = 0; at < fields[i].name.len; at++)
-			names[at] = kh_lower(fields[i].name.ptr[at]);
-		pair_set(&pairs->nv[pairs->n++], kh_slice_of(names, fields[i].name.len),
-			 fields[i].value,
+		struct kh_slice name = { text, fields[i].name.len }, value = fields[i].value;
+
+		for (size_t at = 0; at < name.len; at++)
+			text[at] = kh_lower(fields[i].name.ptr[at]);
+		text += name.len;
+		if (pairs->own) {
+			if (value.len > 0)
+				memcpy(text, value.ptr, value.len);
+			value.ptr = text;
+			text += value.len;
+		}
+		pair_set(&pairs->nv[pairs->n++], name, value,
 			 i + n_secret >= n ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE);
-		names += fields[i].name.len;
 	}
 }
 
@@ -254,7 +262,7 @@ struct kh_h2_stream *kh_h2_put_request(struct kh_h2 *h2, const struct kh_h2_requ
 	struct pairs pairs;
 
 	if (h2->failed || h2->settings.role != KH_H2_CLIENT || kh_h2_capacity(h2) == 0 ||
-	    !is_request_sendable(request) || !pairs_new(&pairs, PSEUDO, fields, n_fields))
+	    !is_request_sendable(request) || !pairs_new(&pairs, PSEUDO, fields, n_fields, false))
 		return NULL;
 	struct kh_h2_stream *stream = kh_h2_stream_new(h2, 0);
 	if (!stream) {
@@ -288,35 +296,83 @@ static bool is_open(const struct kh_h2_stream *stream)
 	return stream->h2 && stream->open && !stream->told && !stream->h2->failed;
 }
 
+/* A head may be taken back until the connection is drained. */
+static void keep_head(struct kh_h2_stream *stream, const struct pairs *pairs, bool end)
+{
+	stream->put_head = pairs->nv;
+	stream->n_put_head = pairs->n;
+	stream->put_final = true;
+	stream->put_end = stream->whole_head = end;
+	kh_list_append(&stream->h2->heads, &stream->head_link);
+}
+
+static bool put_interim(struct kh_h2_stream *stream, const struct pairs *pairs)
+{
+	int rv = nghttp2_submit_headers(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id, NULL,
+					pairs->nv, pairs->n, NULL);
+
+	free(pairs->nv);
+	return rv == 0;
+}
+
 bool kh_h2_put_response(struct kh_h2_stream *stream, uint16_t status, const struct kh_field *fields,
 			size_t n_fields, bool end)
 {
-	char code[3] = { (char)('0' + status / 100), (char)('0' + status / 10 % 10),
-			 (char)('0' + status % 10) };
+	const char code[3] = { (char)('0' + status / 100), (char)('0' + status / 10 % 10),
+			       (char)('0' + status % 10) };
 	bool interim = status < 200;
 	struct pairs pairs;
-	int rv;
 
 	if (!is_open(stream) || stream->put_final || status < 100 || status > 599 ||
-	    status == 101 || (interim && end) || !pairs_new(&pairs, 1, fields, n_fields))
+	    status == 101 || (interim && end) || !pairs_new(&pairs, 1, fields, n_fields, !interim))
 		return false;
-	pair_set(&pairs.nv[0], KH_SLICE(":status"), kh_slice_of(code, sizeof(code)),
+	memcpy(stream->status, code, sizeof(code));
+	pair_set(&pairs.nv[0], KH_SLICE(":status"), kh_slice_of(stream->status, sizeof(code)),
 		 NGHTTP2_NV_FLAG_NONE);
 	pairs_add(&pairs, 1, fields, n_fields, 0);
-	nghttp2_data_provider provider = { .source.ptr = stream, .read_callback = on_read_data };
 	if (interim)
-		rv = nghttp2_submit_headers(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id,
-					    NULL, pairs.nv, pairs.n, NULL);
-	else
-		rv = nghttp2_submit_response(stream->h2->session, stream->id, pairs.nv, pairs.n,
-					     end ? NULL : &provider);
-	free(pairs.nv);
-	if (rv != 0)
-		return false;
-	if (!interim) {
-		stream->put_final = true;
-		stream->put_end = end;
+		return put_interim(stream, &pairs);
+	keep_head(stream, &pairs, end);
+	return true;
+}
+
+void kh_h2_drop_head(struct kh_h2_stream *stream)
+{
+	kh_list_remove(&stream->head_link);
+	free(stream->put_head);
+	stream->put_head = NULL;
+}
+
+void kh_h2_submit_heads(struct kh_h2 *h2)
+{
+	while (!kh_list_is_empty(&h2->heads)) {
+		struct kh_h2_stream *stream =
+			kh_container_of(h2->heads.next, struct kh_h2_stream, head_link);
+		nghttp2_data_provider provider = { .source.ptr = stream,
+						   .read_callback = on_read_data };
+
+		kh_list_remove(&stream->head_link);
+		/* It fails without memory only; then the stream does. */
+		if (nghttp2_submit_response(h2->session, stream->id, stream->put_head,
+					    stream->n_put_head,
+					    stream->whole_head ? NULL : &provider) != 0)
+			(void)nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, stream->id,
+							NGHTTP2_INTERNAL_ERROR);
+		kh_h2_drop_head(stream);
 	}
+}
+
+bool kh_h2_take_back(struct kh_h2_stream *stream)
+{
+	if (!stream->put_head || !is_open(stream))
+		return false;
+	kh_h2_drop_head(stream);
+	stream->h2->out_bytes -= kh_buf_len(&stream->out);
+	kh_buf_clear(&stream->out);
+	free(stream->put_tail);
+	stream->put_tail = NULL;
+	stream->n_put_tail = 0;
+	stream->put_final = stream->put_end = stream->was_full = false;
 	return true;
 }
 
@@ -359,35 +415,19 @@ size_t kh_h2_waiting_bytes(const struct kh_h2_stream *stream)
 static bool keep_trailers(struct kh_h2_stream *stream, const struct kh_field *trailers, size_t n)
 {
 	struct kh_field kept[KH_LIMIT_FIELDS];
-	size_t n_kept = 0, values = 0;
 	struct pairs pairs;
+	size_t n_kept = 0;
 
-	for (size_t i = 0; i < n && n_kept < KH_LIMIT_FIELDS; i++) {
-		if (!is_sendable(&trailers[i]) || kh_message_is_listed_no_trailer(trailers[i].name))
-			continue;
-		values += trailers[i].value.len;
-		kept[n_kept++] = trailers[i];
-	}
+	for (size_t i = 0; i < n && n_kept < KH_LIMIT_FIELDS; i++)
+		if (is_sendable(&trailers[i]) && !kh_message_is_listed_no_trailer(trailers[i].name))
+			kept[n_kept++] = trailers[i];
 	if (n_kept == 0)
 		return true;
-	if (!pairs_new(&pairs, 0, kept, n_kept))
+	if (!pairs_new(&pairs, 0, kept, n_kept, true))
 		return false;
-	nghttp2_nv *grown = realloc(pairs.nv, pairs.bytes + values);
-	if (!grown) {
-		free(pairs.nv);
-		return false;
-	}
-	pairs.nv = grown;
 	pairs_add(&pairs, 0, kept, n_kept, 0);
-	char *at = (char *)grown + pairs.bytes;
-	for (size_t i = 0; i < n_kept; i++) {
-		if (kept[i].value.len > 0)
-			memcpy(at, kept[i].value.ptr, kept[i].value.len);
-		grown[i].value = (uint8_t *)at;
-		at += kept[i].value.len;
-	}
-	stream->put_tail = grown;
-	stream->n_put_tail = n_kept;
+	stream->put_tail = pairs.nv;
+	stream->n_put_tail = pairs.n;
 	return true;
 }
 

@@ -103,8 +103,12 @@ static bool put_answer(struct kh_down_stream *down, const struct kh_answer *answ
 
 static bool take_back(struct kh_down_stream *down)
 {
-	(void)down;
-	return false; /* the codec has written it; a stream can be reset alone */
+	struct kh_down_h2 *s = h2_of(down);
+
+	if (!kh_h2_take_back(s->h2))
+		return false;
+	s->ended = false;
+	return true;
 }
 
 static bool is_full(struct kh_down_stream *down)

@@ -145,6 +145,16 @@ def test_a_broken_answer_ends_its_stream_alone(shared):
         assert client.ask("GET", "/test/echo").status == 200
 
 
+@pytest.mark.parametrize("kind", ["chunk-size-text", "chunk-no-crlf"])
+def test_an_answer_that_is_broken_in_the_turn_in_which_it_began_is_502(shared, kind):
+    """Its head has not left yet, and is taken back."""
+    with h2_tunnel(shared, "open.test") as client:
+        for _ in range(3):
+            answer = client.ask("GET", f"/test/malformed?kind={kind}")
+            assert answer.status == 502 and "keyhole" in answer.text()
+        assert client.ask("GET", "/test/echo").status == 200
+
+
 def test_an_early_answer_ends_the_upload(shared):
     with h2_tunnel(shared, "open.test") as client:
         stream = client.start("POST", "/test/early", end=False)

@@ -101,6 +101,62 @@ static void test_request_and_response(void **state)
 	pair_fini(&p);
 }
 
+/* Until it is drained, with all that was put behind it. */
+static void test_a_head_is_taken_back(void **state)
+{
+	static const struct kh_field fields[] = { F("X-Two", "2") }, trailers[] = { F("T", "1") };
+	struct pair p;
+
+	(void)state;
+	pair_init(&p);
+	for (int whole = 0; whole < 2; whole++) {
+		ask(&p, "GET", NULL, 0, true);
+		assert_false(kh_h2_take_back(p.down.last));
+		assert_true(kh_h2_put_response(p.down.last, 103, NULL, 0, false));
+		assert_true(kh_h2_put_response(p.down.last, 200, fields, 1, whole));
+		if (!whole) {
+			assert_true(kh_h2_put_data(p.down.last, KH_SLICE("half")));
+			assert_true(kh_h2_put_end(p.down.last, trailers, 1));
+		}
+		assert_true(kh_h2_wants_drain(p.down.h2));
+		assert_true(kh_h2_take_back(p.down.last));
+		assert_false(kh_h2_take_back(p.down.last));
+		assert_int_equal(kh_h2_waiting_bytes(p.down.last), 0);
+		assert_int_equal(kh_h2_kept_bytes(p.down.h2) >= 4, 1); /* its head is still there */
+		assert_true(kh_h2_put_response(p.down.last, 502, NULL, 0, false));
+		assert_true(kh_h2_put_data(p.down.last, KH_SLICE("why")));
+		assert_true(kh_h2_put_end(p.down.last, NULL, 0));
+		(void)kh_h2_drain(p.down.h2, &p.down.out);
+		assert_false(kh_h2_take_back(p.down.last));
+		talk(&p);
+		kh_h2_release(p.down.last);
+		if (!whole) {
+			says(p.up, "HEAD 1 103 none\nHEAD 1 502 chunked\nBODY 1 why\nEND 1\n");
+			kh_h2_release(p.request);
+		}
+	}
+	assert_int_equal(kh_h2_kept_bytes(p.down.h2), 0);
+	pair_fini(&p);
+}
+
+/* One that is reset, or lost with its connection, is not sent. */
+static void test_a_head_that_waits_goes_with_its_stream(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	pair_init(&p);
+	ask(&p, "GET", NULL, 0, true);
+	assert_true(kh_h2_put_response(p.down.last, 200, NULL, 0, false));
+	kh_h2_reset(p.down.last, 2);
+	talk(&p);
+	says(p.up, "RESET 1 UP_CLOSED\n");
+	kh_h2_release(p.request);
+	ask(&p, "GET", NULL, 0, true);
+	assert_true(kh_h2_put_response(p.down.last, 200, NULL, 0, false));
+	pair_fini(&p);
+}
+
 static void test_a_head_alone(void **state)
 {
 	struct pair p;
@@ -439,6 +495,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_request_and_response),
+		cmocka_unit_test(test_a_head_is_taken_back),
+		cmocka_unit_test(test_a_head_that_waits_goes_with_its_stream),
 		cmocka_unit_test(test_a_head_alone),
 		cmocka_unit_test(test_head_and_304),
 		cmocka_unit_test(test_what_could_not_be_read_back_is_not_sent),
