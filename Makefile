@@ -26,7 +26,7 @@ endif
 all: ## build build/keyhole and build/keyhole-init (the default)
 
 # --- what the build needs; targets that bring it themselves, or need none of it, don't ask for it
-PKGS := openssl libevent libevent_pthreads libcares libnghttp2 yaml-0.1 libseccomp jansson libpsl
+PKGS := openssl libevent libevent_pthreads libcares libnghttp2 yaml-0.1 libseccomp jansson libpsl libmaxminddb
 SELF_RELIANT := help clean deps demo test bench format uninstall lint-text
 ifneq ($(filter-out $(SELF_RELIANT),$(or $(MAKECMDGOALS),all)),)
 BUILDS := 1

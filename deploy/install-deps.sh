@@ -20,6 +20,7 @@ build|nghttp2: HTTP/2|libnghttp2-dev|libnghttp2-devel|nghttp2-dev|libnghttp2/ngh
 build|libyaml: the configuration|libyaml-dev|libyaml-devel|yaml-dev|libyaml
 build|libseccomp: the system-call filters|libseccomp-dev|libseccomp-devel|libseccomp-dev|libseccomp
 build|libpsl: the public suffix list|libpsl-dev|libpsl-devel|libpsl-dev|libpsl
+build|libmaxminddb: countries and networks of addresses|libmaxminddb-dev|libmaxminddb-devel|libmaxminddb-dev|libmaxminddb
 build|jansson: reading the journal back|libjansson-dev|jansson-devel|jansson-dev|jansson
 run|bubblewrap: the sandbox|bubblewrap|bubblewrap|bubblewrap|bubblewrap
 run|the roots that upstreams are verified by|ca-certificates|ca-certificates|ca-certificates|ca-certificates
@@ -30,6 +31,7 @@ run|nghttp2 at run time|libnghttp2-14|libnghttp2|nghttp2-libs|libnghttp2/nghttp2
 run|libyaml at run time|libyaml-0-2|libyaml|yaml|libyaml
 run|libseccomp at run time|libseccomp2|libseccomp|libseccomp|libseccomp
 run|libpsl at run time|libpsl5t64/libpsl5|libpsl|libpsl|libpsl
+run|libmaxminddb at run time|libmaxminddb0|libmaxminddb|libmaxminddb-libs|libmaxminddb
 run|jansson at run time|libjansson4|jansson|jansson|jansson
 test|unit tests|libcmocka-dev|libcmocka-devel|cmocka-dev|cmocka
 demo test|the stand-in upstream, and a real client|python3 curl openssl bash|python3 curl openssl bash|python3 curl openssl bash|python curl openssl bash

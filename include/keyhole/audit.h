@@ -118,6 +118,8 @@ struct kh_audit_close {
 	uint64_t up_bytes, down_bytes; /* content, as framed out */
 	uint64_t duration_ms, first_byte_ms;
 	const char *peer;			    /* address that was dialled */
+	const char *country;			    /* where it lies; NULL: not known */
+	uint32_t asn;				    /* 0: not known */
 	const char *tls;			    /* version upstream */
 	bool reused;				    /* a pooled connection */
 	unsigned retries;			    /* how often it was sent again */

@@ -12,8 +12,8 @@
  * A SOCK_SEQPACKET socketpair: one message a datagram: a u32 type, a u32 `ref`, then the body in
  * the encoding of wire.h; descriptors ride along by SCM_RIGHTS. X(name, value, direction, body):
  *
- * keeper → worker, in this order at start: SNAPSHOT, LISTENERS, JOURNAL, ROOTS, RESOLVER, ISSUER,
- * GO
+ * keeper → worker, in this order at start: SNAPSHOT, LISTENERS, GEO, JOURNAL, ROOTS, RESOLVER,
+ * ISSUER, GO
  */
 #define KH_CHANNEL_TABLE(X) \
 	X(SNAPSHOT, 1)	/* K→W fd: sealed memfd of kh_config_encode. Also at a reload */ \
@@ -45,6 +45,8 @@
 			 which may follow */ \
 	X(JOIN, 20)   /* K→W u64 cut, fd: the segment before, which nobody writes to any more */ \
 	X(JOINED, 21) /* W→K str why not; NULL: the journal says how it ended */ \
+	X(GEO, 22) /* K→W fds: sealed copies of upstream.geo's databases, that of countries first; \
+		      behind LISTENERS, none where none is named. Also at a reload */ \
 	/* Between two keepers, old and new (ref of HELLO and OFFER: the protocol's version): */ \
 	X(HELLO, 32) /* N→O str version of the binary */ \
 	X(OFFER, 33) /* O→N u32 listeners, u32 secrets, u64 seq, bytes hash of the line to be \

@@ -79,13 +79,44 @@ struct kh_condition {
 	size_t n_patterns;
 };
 
+/* Sorted, each once. */
+struct kh_numbers {
+	uint32_t *list;
+	size_t count;
+};
+
+/*
+ * geo: where addresses have to lie that are dialled. What is denied is denied; where something is
+ * allowed, all else of its kind is not. A country is its two capital letters as a number
+ * (first << 8 | second).
+ */
+struct kh_geo_rules {
+	struct kh_numbers allow_countries, deny_countries;
+	struct kh_numbers allow_asns, deny_asns;
+	/* What lies in no known country (network), where a list names some: unless `unknown` says
+	 * it, what only denies some leaves the rest, and what allows some leaves nothing else. */
+	bool allow_unknown_country, allow_unknown_asn;
+	struct kh_where where;
+};
+void kh_geo_rules_free(struct kh_geo_rules *geo);
+/* NULL is none. */
+bool kh_geo_rules_eq(const struct kh_geo_rules *a, const struct kh_geo_rules *b);
+
+/* A database of upstream.geo. */
+struct kh_geo_file {
+	bool named;
+	char *path; /* absolute after reading; not in the worker's snapshot */
+	struct kh_where where;
+};
+
 /* What few rules have. */
 struct kh_rule_more {
 	struct kh_condition *conditions;
 	size_t n_conditions;
 	bool observe; /* a denial that only says what it would deny */
 	bool has_max_body;
-	uint64_t max_body; /* bytes; a body that is announced larger does not match */
+	uint64_t max_body;	  /* bytes; a body that is announced larger does not match */
+	struct kh_geo_rules *geo; /* of a rule that allows; asked of addresses, not of requests */
 };
 void kh_rule_more_free(struct kh_rule_more *more);
 
@@ -174,6 +205,7 @@ struct kh_tenant_config {
 	/* Its own ranges, and those of upstream behind them; none: upstream's alone. */
 	struct kh_cidr *allow_addresses;
 	size_t n_allow_addresses;
+	struct kh_geo_rules *geo; /* NULL: none */
 };
 
 enum kh_listener_kind { KH_LISTEN_UNIX = 0, KH_LISTEN_VSOCK, KH_LISTEN_TCP };
@@ -262,7 +294,8 @@ struct kh_config {
 	size_t n_allow_addresses;
 	struct kh_sockaddr *nameservers; /* none: those of /etc/resolv.conf */
 	size_t n_nameservers;
-	struct kh_proxy_config proxy; /* upstream.proxy */
+	struct kh_proxy_config proxy;	       /* upstream.proxy */
+	struct kh_geo_file country_db, asn_db; /* upstream.geo */
 
 	char *audit_path; /* NULL: the command chooses */
 	enum kh_durability durability;
@@ -270,6 +303,7 @@ struct kh_config {
 	struct kh_credential_config *credentials;
 	size_t n_credentials;
 	struct kh_rules site; /* none: no ceiling */
+	struct kh_geo_rules *site_geo;
 	struct kh_tenant_config *tenants;
 	size_t n_tenants;
 

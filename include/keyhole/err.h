@@ -36,6 +36,7 @@
 	X(TUNNEL_ONLY, 403, "http_request_denied", "tunnel_only") \
 	X(PROXY_AUTH, 407, "http_request_denied", "proxy_auth") \
 	X(ADDRESS_PROHIBITED, 403, "destination_ip_prohibited", "address_prohibited") \
+	X(GEO_PROHIBITED, 403, "destination_ip_prohibited", "geo_prohibited") \
 	X(LIMIT, 429, "connection_limit_reached", "limit") \
 	X(NAME_NOT_FOUND, 502, "destination_not_found", "name_not_found") \
 	X(DNS_ERROR, 502, "dns_error", "dns_error") \

@@ -2,7 +2,7 @@
 #ifndef KEYHOLE_FILE_H
 #define KEYHOLE_FILE_H
 
-#include <sys/types.h>
+#include <sys/stat.h>
 
 #include <keyhole/buf.h>
 #include <keyhole/err.h>
@@ -18,6 +18,17 @@ bool kh_file_write_all(int fd, struct kh_slice content, struct kh_err *err);
 /* A memfd with this content, sealed against every change, at offset 0, close-on-exec. Return: -1.
  */
 int kh_file_sealed(const char *name, struct kh_slice content, struct kh_err *err);
+/* The same with what a regular file of at most `most` bytes holds; *was: which file that is. One
+ * that is written to meanwhile is refused. */
+int kh_file_sealed_copy(const char *path, uint64_t most, struct stat *was, struct kh_err *err);
+/*
+ * A library that takes a file by its name, in a process that may open nothing
+ * (proxy/lockin_open.c): until it is taken back (-1), open(2) of this thread gives a duplicate of
+ * this descriptor, whatever name it is asked for. Elsewhere nothing comes of it. Return: what was
+ * lent before.
+ */
+int kh_file_lend(int fd);
+int kh_file_lent(void);
 /* Makes the folder and its parents (those with 0755, the last with `mode`). */
 bool kh_file_mkdirs(const char *path, mode_t mode, struct kh_err *err);
 bool kh_fd_set_cloexec(int fd, bool on);

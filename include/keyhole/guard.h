@@ -15,4 +15,8 @@
 const char *kh_guard_refuses(const struct kh_sockaddr *addr, const struct kh_cidr *allow,
 			     size_t n_allow);
 
+/* The IPv4 addresses, two at most, that an IPv6 one stands for to a gateway or to the kernel: what
+ * is reached by it. Return: how many. */
+unsigned kh_guard_carried(const struct kh_sockaddr *addr, uint8_t out[2][4]);
+
 #endif

@@ -67,4 +67,9 @@ bool kh_sockaddr_parse(struct kh_sockaddr *out, struct kh_slice text, uint16_t d
 enum { KH_SOCKADDR_TEXT_BYTES = 64 };
 void kh_sockaddr_format(const struct kh_sockaddr *addr, char out[KH_SOCKADDR_TEXT_BYTES]);
 
+/* Of a host that is an address; an empty one (len 0) of a name. */
+void kh_host_sockaddr(const struct kh_host *host, uint16_t port, struct kh_sockaddr *out);
+/* The address as a host. Return: false when it is of neither version. */
+bool kh_host_of_sockaddr(struct kh_host *out, const struct kh_sockaddr *addr);
+
 #endif

@@ -12,6 +12,13 @@ enum {
 	KH_LIMIT_CONDITIONS = 16,
 	KH_LIMIT_PATTERNS = 32,
 	KH_LIMIT_PATTERN_BYTES = 256,
+	/* Countries, or networks, in one list of `geo`: each is sought for every address. */
+	KH_LIMIT_GEO_NUMBERS = 65536,
+	/* A database of countries or networks (theirs have up to 0.5 GiB): a mistaken file is held
+	   in memory whole. */
+	KH_LIMIT_GEO_BYTES = 1024 * 1024 * 1024,
+	/* Nodes of a database's tree that are looked at before it is used, and records in them. */
+	KH_LIMIT_GEO_NODES = 65536,
 	/* Message between keeper and worker: a compromised worker that makes the keeper allocate.
 	 */
 	KH_LIMIT_CHANNEL_BYTES = 64 * 1024,

@@ -84,7 +84,9 @@ struct kh_decision {
 		*rule;		 /* that decided; NULL: none matched. Lives as long as the policy */
 	enum kh_list list;	 /* that the rule is in, or that has none for it */
 	enum kh_reading reading; /* of a denial: in which it is one */
-	bool websocket; /* with `allow`: it may be one; neither rule has websocket: false */
+	const struct kh_rule
+		*site_rule; /* with `allow`: that of the ceiling; NULL: there is no ceiling */
+	bool websocket;	    /* with `allow`: it may be one; neither rule has websocket: false */
 	/* Of what goes through because it is only observed: what it would be denied for, and by
 	 * which rule (NULL: for want of one). */
 	enum kh_err_code would;
@@ -96,7 +98,7 @@ struct kh_decision {
  * there is none); each list top to bottom, the first match decides, no match denies, and all have
  * to allow. What is allowed is allowed by the tenant's rule. A rule with passthrough allows no
  * request that was read. A request with %2F or with overrides must be allowed in all readings, by
- * rules that carry the same credentials and client_auth, or refuse a WebSocket alike. No
+ * rules that carry the same credentials, client_auth and geo, and refuse a WebSocket alike. No
  * allocation.
  */
 void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
@@ -130,6 +132,23 @@ enum kh_tunnel_kind kh_policy_tunnel(const struct kh_policy *policy, uint16_t te
 				     const struct kh_narrowing *narrowing,
 				     const struct kh_host *host, uint16_t port,
 				     struct kh_decision *out);
+
+/*
+ * Where an address has to lie that is dialled for what was allowed: the lists of `geo` that hold
+ * for it. NULL: that one asks nothing. What one of them denies is denied.
+ */
+enum kh_geo_level { KH_GEO_SITE = 0, KH_GEO_TENANT, KH_GEO_SITE_RULE, KH_GEO_RULE, KH_GEO_LEVELS };
+struct kh_geo_levels {
+	const struct kh_geo_rules *at[KH_GEO_LEVELS];
+};
+/* They live as long as the policy's configuration. */
+struct kh_geo_levels kh_policy_geo(const struct kh_policy *policy, uint16_t tenant,
+				   const struct kh_decision *decision);
+static inline bool kh_geo_asks(const struct kh_geo_levels *levels)
+{
+	return levels->at[KH_GEO_SITE] || levels->at[KH_GEO_TENANT] ||
+	       levels->at[KH_GEO_SITE_RULE] || levels->at[KH_GEO_RULE];
+}
 
 /* Why a rule does not match. */
 enum kh_mismatch {

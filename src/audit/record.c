@@ -243,7 +243,9 @@ static bool put_how(struct kh_buf *body, const struct kh_audit_close *r)
 	       put_u64(body, ",\"duration_ms\":", r->duration_ms) &&
 	       (r->first_byte_ms == 0 || put_u64(body, ",\"first_byte_ms\":", r->first_byte_ms)) &&
 	       put_websocket(body, r->websocket) && put_peer(body, r->peer) &&
-	       put_tls(body, r->tls) && (!r->reused || put(body, ",\"reused\":true")) &&
+	       put_str(body, ",\"geo.country.iso_code\":", r->country, CUT_NAME) &&
+	       (r->asn == 0 || put_u64(body, ",\"as.number\":", r->asn)) && put_tls(body, r->tls) &&
+	       (!r->reused || put(body, ",\"reused\":true")) &&
 	       (r->retries == 0 || put_u64(body, ",\"retries\":", r->retries));
 }
 

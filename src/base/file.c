@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
+#include <sys/sendfile.h>
 #include <unistd.h>
 
 #include <keyhole/cleanup.h>
@@ -17,7 +17,7 @@
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
 
-enum { READ_STEP_BYTES = 16 * 1024 };
+enum { READ_STEP_BYTES = 16 * 1024, COPY_BYTES = 16 * 1024 * 1024 };
 
 /* read or pread, through EINTR. */
 static ssize_t read_some(int fd, void *out, size_t room, bool seekable, off_t at)
@@ -152,26 +152,102 @@ bool kh_file_write(const char *path, struct kh_slice content, mode_t mode, struc
 	return sync_folder_of(path, err);
 }
 
-int kh_file_sealed(const char *name, struct kh_slice content, struct kh_err *err)
+static int make_memfd(const char *name, struct kh_err *err)
 {
 	const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-	kh_auto_close int fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
+	int fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
 	if (fd < 0 && errno == EINVAL)
 		fd = memfd_create(name, flags);
-	if (fd < 0) {
+	if (fd < 0)
 		kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s: memfd_create", kh_esc_str(name));
+	return fd;
+}
+
+static bool seal(int fd, const char *name, struct kh_err *err)
+{
+	if (lseek(fd, 0, SEEK_SET) == 0 &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0)
+		return true;
+	return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s: can't be sealed", kh_esc_str(name));
+}
+
+int kh_file_sealed(const char *name, struct kh_slice content, struct kh_err *err)
+{
+	kh_auto_close int fd = make_memfd(name, err);
+	if (fd < 0)
 		return -1;
-	}
 	if (!kh_file_write_all(fd, content, err)) {
 		kh_err_wrap(err, "%s", kh_esc_str(name));
 		return -1;
 	}
-	if (lseek(fd, 0, SEEK_SET) != 0 ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0) {
-		kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s: can't be sealed", kh_esc_str(name));
+	return seal(fd, name, err) ? kh_steal_fd(&fd) : -1;
+}
+
+/* All that is there now, and no more than `most`. */
+static bool copy_all(int from, int to, uint64_t most, struct kh_err *err)
+{
+	uint64_t done = 0;
+	for (;;) {
+		ssize_t n = sendfile(to, from, NULL, COPY_BYTES);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "can't be copied");
+		if (n == 0)
+			return true;
+		done += (uint64_t)n;
+		if (done > most)
+			return kh_err_set(err, KH_ERR_CONFIG, "it is larger than %llu bytes",
+					  (unsigned long long)most);
+	}
+}
+
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+int kh_file_sealed_copy(const char *path, uint64_t most, struct stat *was, struct kh_err *err)
+{
+	kh_auto_close int from = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	struct stat after;
+	if (from < 0 || fstat(from, was) != 0) {
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(path));
 		return -1;
 	}
-	return kh_steal_fd(&fd);
+	if (!S_ISREG(was->st_mode)) {
+		kh_err_set(err, KH_ERR_SYSTEM, "%s: not a regular file", kh_esc_str(path));
+		return -1;
+	}
+	kh_auto_close int fd = make_memfd("keyhole-copy", err);
+	if (fd < 0)
+		return -1;
+	if (!copy_all(from, fd, most, err)) {
+		kh_err_wrap(err, "%s", kh_esc_str(path));
+		return -1;
+	}
+	/* Half of one and half of another would be neither. */
+	if (fstat(from, &after) != 0 || !same_file(was, &after)) {
+		kh_err_set(err, KH_ERR_SYSTEM, "%s: it was written while it was read",
+			   kh_esc_str(path));
+		return -1;
+	}
+	return seal(fd, path, err) ? kh_steal_fd(&fd) : -1;
+}
+
+static _Thread_local int lent = -1;
+
+int kh_file_lend(int fd)
+{
+	int before = lent;
+	lent = fd;
+	return before;
+}
+
+int kh_file_lent(void)
+{
+	return lent;
 }
 
 /* An existing folder is fine as it is. */

@@ -274,3 +274,28 @@ void kh_sockaddr_format(const struct kh_sockaddr *addr, char out[KH_SOCKADDR_TEX
 		(void)snprintf(out, KH_SOCKADDR_TEXT_BYTES, "%s", text);
 	}
 }
+
+void kh_host_sockaddr(const struct kh_host *host, uint16_t port, struct kh_sockaddr *out)
+{
+	*out = (struct kh_sockaddr){ 0 };
+	if (host->kind == KH_HOST_IPV6) {
+		out->v6.sin6_family = AF_INET6;
+		out->v6.sin6_port = htons(port);
+		memcpy(&out->v6.sin6_addr, host->addr, 16);
+		out->len = sizeof(out->v6);
+	} else if (host->kind == KH_HOST_IPV4) {
+		out->v4.sin_family = AF_INET;
+		out->v4.sin_port = htons(port);
+		memcpy(&out->v4.sin_addr, host->addr, 4);
+		out->len = sizeof(out->v4);
+	}
+}
+
+bool kh_host_of_sockaddr(struct kh_host *out, const struct kh_sockaddr *addr)
+{
+	char text[INET6_ADDRSTRLEN];
+	const void *bytes = addr->any.sa_family == AF_INET ? (const void *)&addr->v4.sin_addr
+							   : (const void *)&addr->v6.sin6_addr;
+	return inet_ntop(addr->any.sa_family, bytes, text, sizeof(text)) &&
+	       kh_host_parse(out, kh_slice_str(text), NULL);
+}

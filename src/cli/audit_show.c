@@ -177,6 +177,9 @@ static void show_row(struct show *s, const json_t *open, const json_t *close, co
 	put_bytes(s, number_of(close, "http.response.body.size"));
 	(void)kh_buf_printf(&s->row, " %7" PRIu64 "ms", number_of(close, "duration_ms"));
 	put_url(s, open);
+	put_escaped(s, "  in ", text_of(close, "geo.country.iso_code"));
+	if (number_of(close, "as.number") > 0)
+		(void)kh_buf_printf(&s->row, "  AS%" PRIu64, number_of(close, "as.number"));
 	put_escaped(s, "  credential ", text_of(open, "credential"));
 	if (!refused)
 		put_escaped(s, "  rule ", text_of(open, "rule_at"));

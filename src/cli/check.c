@@ -8,6 +8,7 @@
 #include <keyhole/config.h>
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
+#include <keyhole/geo.h>
 #include <keyhole/limits.h>
 
 #include "cli_internal.h"
@@ -124,12 +125,24 @@ static void check_cases(const struct kh_config *config, struct kh_diagnostics *d
 	kh_policy_unref(policy);
 }
 
+static void check_database(const char *country, const char *asn, struct kh_where where,
+			   struct kh_diagnostics *diags)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_geo *geo = kh_geo_load(country, asn, &err);
+	if (!geo)
+		kh_diagnostics_add(diags, false, where, "%s", err.text);
+	kh_geo_unref(geo);
+}
+
 static int check(const char *path, bool json)
 {
 	struct kh_diagnostics diags = { 0 };
 	struct kh_config *config = kh_config_load(path, NULL, &diags);
 	if (config) {
 		check_cases(config, &diags);
+		check_database(config->country_db.path, NULL, config->country_db.where, &diags);
+		check_database(NULL, config->asn_db.path, config->asn_db.where, &diags);
 		kh_config_inspect(config, &diags);
 	}
 	bool good = config != NULL && diags.errors == 0;

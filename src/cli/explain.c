@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <keyhole/escape.h>
+#include <keyhole/geo.h>
 #include <keyhole/guard.h>
 
 #include "cli_internal.h"
@@ -40,6 +41,7 @@ struct explain {
 	bool json, batch, resolve;
 	struct kh_config *config;
 	struct kh_policy *policy;
+	struct kh_geo *geo;
 	uint16_t tenant;
 	const struct kh_narrowing *narrowing; /* of the sandbox, where one is named */
 };
@@ -87,8 +89,25 @@ static void show(void *arg, const struct kh_looked_at *at)
 	(void)json_array_append_new(shown->list, one);
 }
 
+/* Where it lies, and whether that is allowed. Return: it is. */
+static bool put_place(const struct explain *e, json_t *one, const struct kh_sockaddr *addr,
+		      const struct kh_geo_levels *levels)
+{
+	struct kh_place place;
+	struct kh_err err = KH_ERR_INIT;
+	kh_geo_find(e->geo, addr, &place);
+	if (place.country[0])
+		(void)json_object_set_new(one, "country", json_string(place.country));
+	if (place.asn)
+		(void)json_object_set_new(one, "asn", json_integer(place.asn));
+	if (kh_geo_allows(e->geo, levels, addr, &err))
+		return true;
+	(void)json_object_set_new(one, "geo", json_string(err.text));
+	return false;
+}
+
 static void put_address(const struct explain *e, json_t *list, const struct kh_sockaddr *addr,
-			bool pinned)
+			bool pinned, const struct kh_geo_levels *levels)
 {
 	char text[KH_SOCKADDR_TEXT_BYTES];
 	kh_sockaddr_format(addr, text);
@@ -100,10 +119,13 @@ static void put_address(const struct explain *e, json_t *list, const struct kh_s
 		(void)json_object_set_new(one, "class", json_string(refused));
 	if (one && pinned)
 		(void)json_object_set_new(one, "pinned", json_true());
+	if (one && !put_place(e, one, addr, levels))
+		(void)json_object_set_new(one, "allowed", json_false());
 	(void)json_array_append_new(list, one);
 }
 
-static void look_up(const struct explain *e, json_t *list, const struct kh_authority *authority)
+static void look_up(const struct explain *e, json_t *list, const struct kh_authority *authority,
+		    const struct kh_geo_levels *levels)
 {
 	char port[8];
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found = NULL;
@@ -115,22 +137,24 @@ static void look_up(const struct explain *e, json_t *list, const struct kh_autho
 		if (one->ai_addrlen > sizeof(addr.v6))
 			continue;
 		memcpy(&addr.any, one->ai_addr, one->ai_addrlen);
-		put_address(e, list, &addr, false);
+		put_address(e, list, &addr, false, levels);
 	}
 	freeaddrinfo(found);
 }
 
 /* What would be dialled; a name is looked up only where that was asked for. */
-static json_t *addresses(const struct explain *e, const struct kh_authority *authority)
+static json_t *addresses(const struct explain *e, const struct kh_authority *authority,
+			 const struct kh_decision *decision)
 {
+	struct kh_geo_levels levels = kh_policy_geo(e->policy, e->tenant, decision);
 	json_t *list = json_array();
 	for (size_t i = 0; i < e->config->n_pins; i++)
 		if (kh_host_eq(&e->config->pins[i].host, &authority->host)) {
-			put_address(e, list, &e->config->pins[i].addr, true);
+			put_address(e, list, &e->config->pins[i].addr, true, &levels);
 			return list;
 		}
 	if (e->resolve || authority->host.kind != KH_HOST_NAME)
-		look_up(e, list, authority);
+		look_up(e, list, authority, &levels);
 	return list;
 }
 
@@ -166,10 +190,12 @@ static json_t *answer(const struct explain *e, const struct kh_question *q)
 	if (!q->tunnel)
 		kh_policy_explain(e->policy, e->tenant, e->narrowing, &q->view, show, &shown,
 				  &same);
-	json_t *dialled = a.allow ? addresses(e, &q->authority) : NULL;
+	json_t *dialled = a.allow ? addresses(e, &q->authority, &a.decision) : NULL;
 	if (all_refused(dialled)) {
 		a.allow = false;
-		a.reason = KH_ERR_ADDRESS_PROHIBITED;
+		a.reason = json_object_get(json_array_get(dialled, 0), "class")
+				   ? KH_ERR_ADDRESS_PROHIBITED
+				   : KH_ERR_GEO_PROHIBITED;
 	}
 	json_t *out = json_pack("{s:s%, s:s%, s:s, s:s, s:s, s:o}", "method", q->message.method.ptr,
 				q->message.method.len, "url", q->message.target.ptr,
@@ -316,9 +342,11 @@ static bool load(struct explain *e)
 	if (!e->config)
 		return false;
 	e->policy = kh_policy_compile(e->config, &err);
-	if (!e->policy)
+	if (e->policy)
+		e->geo = kh_geo_load(e->config->country_db.path, e->config->asn_db.path, &err);
+	if (!e->policy || !e->geo)
 		kh_cli_complain_err(&err);
-	return e->policy != NULL;
+	return e->policy && e->geo;
 }
 
 /* Return: 0, or the status to exit with. */
@@ -351,6 +379,7 @@ static int choose_tenant(struct explain *e)
 
 static int finish(struct explain *e, int status)
 {
+	kh_geo_unref(e->geo);
 	kh_policy_unref(e->policy);
 	kh_config_free(e->config);
 	return status;

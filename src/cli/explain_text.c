@@ -49,6 +49,19 @@ static void print_looked_at(const json_t *list)
 	}
 }
 
+static void print_address(const json_t *one)
+{
+	const char *const why = json_object_get(one, "class") ? "class" : "geo";
+	long long asn = json_integer_value(json_object_get(one, "asn"));
+	printf("address: %s%s", str(one, "address"),
+	       json_object_get(one, "pinned") ? " (pinned)" : "");
+	if (json_object_get(one, "country"))
+		printf(" in %s", str(one, "country"));
+	if (asn > 0)
+		printf(" AS%lld", asn);
+	printf("%s%s\n", json_object_get(one, why) ? ", refused: " : "", str(one, why));
+}
+
 void kh_explain_print(const json_t *out)
 {
 	printf("%s %s, tenant %s\n", str(out, "method"), str(out, "url"), str(out, "tenant"));
@@ -83,8 +96,5 @@ void kh_explain_print(const json_t *out)
 		printf("\n");
 	if (json_object_get(out, "client_auth"))
 		printf("the client's own authentication: %s\n", str(out, "client_auth"));
-	json_array_foreach(json_object_get(out, "addresses"), index, one)
-		printf("address: %s%s%s%s\n", str(one, "address"),
-		       json_object_get(one, "pinned") ? " (pinned)" : "",
-		       json_object_get(one, "class") ? ", refused: " : "", str(one, "class"));
+	json_array_foreach(json_object_get(out, "addresses"), index, one) print_address(one);
 }

@@ -193,6 +193,7 @@ void kh_config_check(struct kh_reader *reader)
 	check_listeners(reader);
 	kh_config_check_listeners(reader);
 	kh_config_check_proxy(reader);
+	kh_config_check_geo(reader);
 	for (size_t i = 0; i < reader->config->n_tenants; i++)
 		kh_config_check_rules(reader, &reader->config->tenants[i].rules);
 	/* What is missing may be missing because it could not be read. */

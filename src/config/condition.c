@@ -37,6 +37,7 @@ void kh_rule_more_free(struct kh_rule_more *more)
 		return;
 	for (size_t i = 0; i < more->n_conditions; i++)
 		kh_condition_fini(&more->conditions[i]);
+	kh_geo_rules_free(more->geo);
 	free(more->conditions);
 	free(more);
 }

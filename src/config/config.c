@@ -113,6 +113,7 @@ void kh_config_free(struct kh_config *config)
 	for (size_t i = 0; i < config->n_tenants; i++) {
 		free(config->tenants[i].name);
 		free(config->tenants[i].allow_addresses);
+		kh_geo_rules_free(config->tenants[i].geo);
 		kh_rules_fini(&config->tenants[i].rules);
 	}
 	kh_rules_fini(&config->site);
@@ -127,6 +128,9 @@ void kh_config_free(struct kh_config *config)
 	free(config->pins);
 	free(config->allow_addresses);
 	free(config->nameservers);
+	free(config->country_db.path);
+	free(config->asn_db.path);
+	kh_geo_rules_free(config->site_geo);
 	free(config->proxy.username);
 	free(config->proxy.no_proxy);
 	free(config->audit_path);

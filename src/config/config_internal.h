@@ -39,6 +39,7 @@ struct kh_rule_draft {
 	const struct kh_node *content_type;
 	const struct kh_node *max_body;
 	const struct kh_node *mode;
+	const struct kh_node *geo;
 };
 
 /* What one reading carries along. Errors are collected; nothing stops at the first. */
@@ -248,6 +249,16 @@ const struct kh_node *kh_conditions_of(const struct kh_rule_draft *draft);
 const char *kh_condition_fault(enum kh_condition_kind kind, const char *name, const char *pattern);
 /* What few rules have, made where it is not there. Return: NULL without memory. */
 struct kh_rule_more *kh_rule_more(struct kh_rule *rule);
+
+/* geo.c */
+void kh_read_geo_file(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void kh_read_geo(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+/* The key of a rule. */
+void kh_geo_take(struct kh_reader *reader, struct kh_rule *rule, const struct kh_node *node);
+/* What is wrong with one, as a text that says what it lacks; NULL when nothing is. */
+const char *kh_geo_fault(const struct kh_config *config, const struct kh_geo_rules *geo);
+/* Names that are looked up elsewhere lie nowhere that is known here. */
+void kh_config_check_geo(struct kh_reader *reader);
 
 /* preset.c */
 struct kh_preset_draft {

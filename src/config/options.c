@@ -5,6 +5,7 @@
  * the table. Rows are read in this order: what others refer to stands above them.
  */
 #include "config_internal.h"
+#include "options_geo.h"
 
 #include <keyhole/limits.h>
 
@@ -144,6 +145,7 @@ const struct kh_option kh_options[] = {
 	  IN(kh_config, proxy.resolve_locally),
 	  .fallback = "false",
 	  .doc = "look names up here, judge their addresses, and give the proxy an address" },
+	KH_GEO_DATABASES,
 
 	{ .path = "audit",
 	  .type = KH_OPTION_SECTION,
@@ -294,11 +296,15 @@ const struct kh_option kh_options[] = {
 	  .flags = KH_IN_FILE | KH_IN_PRESET,
 	  IN(kh_rule_draft, mode),
 	  .doc = "enforce (the default); observe: what the rule would deny is marked and goes on" },
+	KH_RULE_GEO,
 
 	{ .path = "site",
 	  .type = KH_OPTION_SECTION,
 	  .flags = KH_IN_FILE,
 	  .doc = "the ceiling over all tenants" },
+	KH_GEO("site", kh_config, site_geo,
+	       "where addresses lie that are dialled: allow_countries, deny_countries, "
+	       "allow_asns, deny_asns, unknown"),
 	{ .path = "site.rules",
 	  .type = KH_OPTION_LIST,
 	  .flags = KH_IN_FILE,
@@ -328,6 +334,8 @@ const struct kh_option kh_options[] = {
 	  .expects = "a list of addresses and ranges",
 	  .read = kh_read_tenant_ranges,
 	  .doc = "as upstream.allow_addresses, for this tenant alone" },
+	KH_GEO("tenants.*", kh_tenant_config, geo,
+	       "as site.geo, for this tenant; what either denies is denied"),
 	{ .path = "tenants.*.rules",
 	  .type = KH_OPTION_LIST,
 	  .flags = KH_IN_FILE,

@@ -238,6 +238,11 @@ void kh_rule_done(struct kh_reader *reader, void *parent, void *item, const stru
 		kh_reader_error(reader, draft.mode,
 				"rules[].mode: a narrowing only takes away, and is never only "
 				"observed");
+	if (draft.geo && rules == reader->narrowing)
+		kh_reader_error(reader, draft.geo,
+				"rules[].geo: belongs to the rules of the site or of a tenant");
+	else if (draft.geo)
+		kh_geo_take(reader, slot, draft.geo);
 	if (draft.credential)
 		take_credentials(reader, rules, draft.credential);
 	if (draft.client_auth)

@@ -104,7 +104,9 @@ static bool put_upstream(struct kh_buf *out, const struct kh_config *config)
 	ok = ok && kh_wire_put_u32(out, (uint32_t)config->n_nameservers);
 	for (size_t i = 0; ok && i < config->n_nameservers; i++)
 		ok = put_sockaddr(out, &config->nameservers[i]);
-	return ok && put_proxy(out, &config->proxy);
+	return ok && put_proxy(out, &config->proxy) &&
+	       kh_wire_put_u8(out, config->country_db.named) &&
+	       kh_wire_put_u8(out, config->asn_db.named);
 }
 
 /* The scalars that the worker needs, in one order for both ways. */
@@ -139,7 +141,7 @@ bool kh_config_encode(const struct kh_config *config, struct kh_buf *out)
 	     kh_wire_put_u32(out, (uint32_t)config->n_credentials);
 	for (size_t i = 0; ok && i < config->n_credentials; i++)
 		ok = put_credential(out, &config->credentials[i]);
-	ok = ok && kh_put_rules(out, &config->site) &&
+	ok = ok && kh_put_geo(out, config->site_geo) && kh_put_rules(out, &config->site) &&
 	     kh_wire_put_u32(out, (uint32_t)config->n_tenants);
 	for (size_t i = 0; ok && i < config->n_tenants; i++)
 		ok = kh_wire_put_str(out, config->tenants[i].name) &&
@@ -147,6 +149,7 @@ bool kh_config_encode(const struct kh_config *config, struct kh_buf *out)
 		     kh_wire_put_u8(out, config->tenants[i].mode == KH_MODE_OBSERVE) &&
 		     put_cidrs(out, config->tenants[i].allow_addresses,
 			       config->tenants[i].n_allow_addresses) &&
+		     kh_put_geo(out, config->tenants[i].geo) &&
 		     kh_put_rules(out, &config->tenants[i].rules);
 	ok = ok && kh_wire_put_u32(out, (uint32_t)config->n_listeners);
 	for (size_t i = 0; ok && i < config->n_listeners; i++)
@@ -330,6 +333,8 @@ static void read_upstream(struct kh_snapshot_in *in)
 			*slot = address(in);
 	}
 	read_proxy(in);
+	config->country_db.named = kh_in_flag(in);
+	config->asn_db.named = kh_in_flag(in);
 }
 
 static void read_tenants(struct kh_snapshot_in *in)
@@ -345,6 +350,7 @@ static void read_tenants(struct kh_snapshot_in *in)
 		tenant->where = kh_in_where(in);
 		tenant->mode = kh_in_flag(in) ? KH_MODE_OBSERVE : KH_MODE_ENFORCE;
 		read_cidrs(in, &tenant->allow_addresses, &tenant->n_allow_addresses);
+		tenant->geo = kh_in_geo(in);
 		kh_in_rules(in, &tenant->rules);
 	}
 }
@@ -416,6 +422,7 @@ static void read_all(struct kh_snapshot_in *in)
 	/* One without the other would make a proxy's answer to nobody. */
 	if (!in->config->proxy.username != (kh_config_proxy_password(in->config) < 0))
 		in->r.bad = true;
+	config->site_geo = kh_in_geo(in);
 	kh_in_rules(in, &config->site);
 	read_tenants(in);
 	read_listeners(in);

@@ -11,6 +11,8 @@
 enum { KH_SNAPSHOT_RULES = 16 * 1024 * 1024 };
 
 bool kh_put_where(struct kh_buf *out, const struct kh_where *where);
+/* NULL is none. */
+bool kh_put_geo(struct kh_buf *out, const struct kh_geo_rules *geo);
 bool kh_put_rules(struct kh_buf *out, const struct kh_rules *rules);
 
 /* A configuration being read: `r.bad` is the one flag for whatever is wrong. */
@@ -25,6 +27,7 @@ bool kh_in_flag(struct kh_snapshot_in *in);
 /* A string that must be there. */
 char *kh_in_text(struct kh_snapshot_in *in);
 struct kh_where kh_in_where(struct kh_snapshot_in *in);
+struct kh_geo_rules *kh_in_geo(struct kh_snapshot_in *in);
 void kh_in_rules(struct kh_snapshot_in *in, struct kh_rules *rules);
 /* Rules that bring nothing along, and are never only observed. */
 void kh_in_narrowing(struct kh_snapshot_in *in, struct kh_rules *rules);

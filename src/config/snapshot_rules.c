@@ -23,7 +23,7 @@ static bool put_more(struct kh_buf *out, const struct kh_rule_more *more)
 	if (!ok || !more)
 		return ok;
 	ok = kh_wire_put_u8(out, more->observe) && kh_wire_put_u8(out, more->has_max_body) &&
-	     kh_wire_put_u64(out, more->max_body) &&
+	     kh_wire_put_u64(out, more->max_body) && kh_put_geo(out, more->geo) &&
 	     kh_wire_put_u32(out, (uint32_t)more->n_conditions);
 	for (size_t i = 0; ok && i < more->n_conditions; i++) {
 		const struct kh_condition *condition = &more->conditions[i];
@@ -137,6 +137,7 @@ static void read_more(struct kh_snapshot_in *in, struct kh_rule *rule)
 	more->observe = kh_in_flag(in);
 	more->has_max_body = kh_in_flag(in);
 	more->max_body = kh_wire_u64(&in->r);
+	more->geo = kh_in_geo(in);
 	uint32_t n = kh_wire_count(&in->r, KH_LIMIT_CONDITIONS);
 	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
 		struct kh_condition *condition =
@@ -144,7 +145,7 @@ static void read_more(struct kh_snapshot_in *in, struct kh_rule *rule)
 		if (condition)
 			read_condition(in, condition);
 	}
-	if ((more->has_max_body && !rule->allow) || (more->observe && rule->allow))
+	if (((more->has_max_body || more->geo) && !rule->allow) || (more->observe && rule->allow))
 		in->r.bad = true;
 }
 
@@ -199,6 +200,7 @@ void kh_in_narrowing(struct kh_snapshot_in *in, struct kh_rules *rules)
 	for (size_t i = 0; i < rules->count; i++)
 		if (rules->list[i].n_credentials > 0 || rules->list[i].client_auth_pass ||
 		    rules->list[i].passthrough ||
-		    (rules->list[i].more && rules->list[i].more->observe))
+		    (rules->list[i].more &&
+		     (rules->list[i].more->observe || rules->list[i].more->geo)))
 			in->r.bad = true;
 }

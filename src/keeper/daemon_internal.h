@@ -10,6 +10,7 @@ struct kh_keeper {
 	struct kh_ca *ca;
 	struct kh_vault vault;
 	struct kh_sockets sockets;
+	struct kh_geo_files geo;
 	struct kh_ward ward;
 	struct kh_handover handover; /* to another process */
 	struct kh_legacy legacy;     /* from another process */
@@ -35,6 +36,8 @@ bool kh_keeper_open_authority(struct kh_keeper *k, struct kh_err *err);
 /* signals.c */
 void kh_keeper_on_signal(struct kh_keeper *k, uint32_t sig);
 void kh_keeper_reload(struct kh_keeper *k);
+/* In its time: a database that was replaced comes into force. */
+void kh_keeper_look_at_geo(struct kh_keeper *k);
 /* Now, or as soon as the segment before is joined; a reason against it is logged. */
 void kh_keeper_hand_over(struct kh_keeper *k);
 /* After a handover: what runs has timeouts.drain from now on. */

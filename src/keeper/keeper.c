@@ -128,7 +128,8 @@ static bool start(struct kh_keeper *k, struct kh_err *err)
 		return false;
 	/* No openssl.cnf: what this program does is not for a file to change, and it costs time. */
 	(void)OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
-	return open_all(k, err) && kh_ward_feed(&k->ward, err);
+	return kh_geo_files_open(&k->geo, k->config, err) && open_all(k, err) &&
+	       kh_ward_feed(&k->ward, err);
 }
 
 static bool tell_ready(struct kh_keeper *k, struct kh_err *err)
@@ -330,8 +331,11 @@ static uint64_t first_deadline(const struct kh_keeper *k)
 {
 	bool joins = k->legacy.state == KH_LEGACY_ENDING && k->ward.state == KH_WARD_SERVING &&
 		     k->ward.join == KH_WARD_JOIN_NONE;
-	return sooner(sooner(next_deadline(k), k->handover.deadline_ms),
-		      joins ? k->legacy.join_ms : 0);
+	uint64_t first = sooner(sooner(next_deadline(k), k->handover.deadline_ms),
+				joins ? k->legacy.join_ms : 0);
+	bool looks = !k->drain_ms && !kh_handover_is_under_way(&k->handover) &&
+		     !kh_legacy_is_pending(&k->legacy);
+	return sooner(first, looks ? k->geo.look_ms : 0);
 }
 
 static void turn(struct kh_keeper *k)
@@ -357,6 +361,7 @@ static void turn(struct kh_keeper *k)
 		read_signals(k);
 	kh_keeper_on_handover(k);
 	kh_keeper_on_legacy(k);
+	kh_keeper_look_at_geo(k);
 	reap(k);
 	if (!k->over && deadline && kh_clock_mono_ms() >= deadline && deadline == next_deadline(k))
 		on_deadline(k);
@@ -384,6 +389,7 @@ static void finish(struct kh_keeper *k)
 	close_sockets(k);
 	kh_legacy_fini(&k->legacy);
 	kh_vault_close(&k->vault);
+	kh_geo_files_close(&k->geo);
 	kh_signer_fini(&k->ward.signer);
 	kh_ca_free(k->ca);
 	close_option(&k->signals);
@@ -399,6 +405,7 @@ int kh_keeper_run(struct kh_keeper_options *options)
 	k.ward = (struct kh_ward){ .config = k.config,
 				   .vault = &k.vault,
 				   .sockets = &k.sockets,
+				   .geo = &k.geo,
 				   .pid = -1,
 				   .channel = { .fd = -1 } };
 	k.handover = (struct kh_handover){ .argv = options->one_run ? NULL : options->argv,
@@ -411,6 +418,7 @@ int kh_keeper_run(struct kh_keeper_options *options)
 				       .sockets = { .journal = -1 },
 				       .segment = -1 };
 	k.vault.config = k.config;
+	kh_geo_files_init(&k.geo);
 	k.sockets = (struct kh_sockets){ .config = k.config, .journal = -1 };
 	if (!start(&k, &err) || !tell_ready(&k, &err)) {
 		tell_failure(&k, &err);

@@ -3,7 +3,7 @@
 #define KEYHOLE_KEEPER_INTERNAL_H
 
 #include <stdbool.h>
-#include <sys/types.h>
+#include <sys/stat.h>
 
 #include <keyhole/audit.h>
 #include <keyhole/authority.h>
@@ -95,6 +95,29 @@ bool kh_roots_open(const struct kh_config *config, int fds[KH_ROOTS_MOST], unsig
 /* Sealed copies of resolv.conf and hosts; empty ones for absent files. */
 bool kh_resolver_files(int fds[2], struct kh_err *err);
 
+/*
+ * geo.c: sealed copies of the databases of upstream.geo. They are as good as they were when they
+ * were taken, whatever becomes of the files.
+ */
+enum { KH_GEO_FILES = 2 }; /* of countries, of networks */
+struct kh_geo_files {
+	struct kh_geo_copy {
+		int fd;		  /* -1: none is named */
+		struct stat was;  /* the file that was copied */
+		struct stat seen; /* that stood there when it was looked at last */
+		struct stat bad;  /* that was found bad, and is not looked into again */
+	} file[KH_GEO_FILES];
+	uint64_t look_ms; /* when the files are looked at next; 0: there are none */
+};
+void kh_geo_files_init(struct kh_geo_files *files);
+/* All that the configuration names, and that they can be used. */
+bool kh_geo_files_open(struct kh_geo_files *files, const struct kh_config *config,
+		       struct kh_err *err);
+/* Takes what has been replaced, and stayed so since the last look. What can't be used is said, and
+ * the one before stays. Return: there is something new. */
+bool kh_geo_files_look(struct kh_geo_files *files, const struct kh_config *config);
+void kh_geo_files_close(struct kh_geo_files *files);
+
 /* spawn.c: the worker's process */
 /* `channel` is the worker's end. Return: its pid, -1 on error. */
 pid_t kh_spawn_worker(int channel, struct kh_err *err);
@@ -127,11 +150,12 @@ enum kh_ward_state {
 };
 
 struct kh_ward {
-	struct kh_config *config; /* borrowed, like the next three */
+	struct kh_config *config; /* borrowed, like the next five */
 	uint32_t generation;	  /* of the configuration */
 	const struct kh_ca *ca;
 	struct kh_vault *vault;
 	const struct kh_sockets *sockets;
+	const struct kh_geo_files *geo;
 	struct kh_signer signer;
 	enum kh_ward_state state;
 	pid_t pid;
@@ -156,7 +180,7 @@ struct kh_ward {
 
 /* The process alone, so that it can start while the keeper prepares what it needs. */
 bool kh_ward_spawn(struct kh_ward *ward, struct kh_err *err);
-/* The start messages, SNAPSHOT to GO; all four borrowed members are set. */
+/* The start messages, SNAPSHOT to GO; all borrowed members are set. */
 bool kh_ward_feed(struct kh_ward *ward, struct kh_err *err);
 /* Takes and answers what the worker sent. One that says what it may not is condemned. */
 void kh_ward_receive(struct kh_ward *ward);
@@ -188,6 +212,6 @@ void kh_passed_seal(void);
 /* On success `next` is the configuration in force and the old one is freed; else nothing has
  * changed. */
 bool kh_reload(struct kh_ward *ward, struct kh_vault *vault, struct kh_sockets *sockets,
-	       struct kh_config *next, struct kh_err *err);
+	       struct kh_geo_files *geo, struct kh_config *next, struct kh_err *err);
 
 #endif

@@ -41,19 +41,27 @@ static bool check_fixed(const struct kh_config *now, const struct kh_config *nex
 }
 
 bool kh_reload(struct kh_ward *ward, struct kh_vault *vault, struct kh_sockets *sockets,
-	       struct kh_config *next, struct kh_err *err)
+	       struct kh_geo_files *geo, struct kh_config *next, struct kh_err *err)
 {
 	struct kh_config *before = ward->config;
 	struct kh_vault values;
 	struct kh_sockets opened;
+	struct kh_geo_files databases;
 
-	if (!check_fixed(before, next, err) || !kh_vault_reopen(&values, vault, next, err))
+	if (!check_fixed(before, next, err) || !kh_geo_files_open(&databases, next, err))
 		return false;
+	if (!kh_vault_reopen(&values, vault, next, err)) {
+		kh_geo_files_close(&databases);
+		return false;
+	}
 	if (!kh_sockets_next(&opened, sockets, next, err)) {
 		kh_sockets_drop_next(&opened, sockets);
 		kh_vault_close(&values);
+		kh_geo_files_close(&databases);
 		return false;
 	}
+	kh_geo_files_close(geo);
+	*geo = databases;
 	kh_sockets_adopt(&opened, sockets);
 	*sockets = opened;
 	kh_vault_close(vault);

@@ -54,7 +54,7 @@ void kh_keeper_reload(struct kh_keeper *k)
 	struct kh_config *next = k->options->reload(k->options->reload_arg);
 	if (!next)
 		kh_err_set(&err, KH_ERR_CONFIG, "the configuration has errors");
-	else if (kh_reload(&k->ward, &k->vault, &k->sockets, next, &err))
+	else if (kh_reload(&k->ward, &k->vault, &k->sockets, &k->geo, next, &err))
 		k->config = next;
 	else
 		kh_config_free(next);
@@ -64,6 +64,19 @@ void kh_keeper_reload(struct kh_keeper *k)
 	else
 		kh_log_info("reload: the new configuration is in force");
 	kh_notify("READY=1");
+}
+
+void kh_keeper_look_at_geo(struct kh_keeper *k)
+{
+	bool busy = kh_handover_is_under_way(&k->handover) || kh_legacy_is_pending(&k->legacy);
+
+	if (k->drain_ms || busy || k->geo.look_ms == 0 || kh_clock_mono_ms() < k->geo.look_ms ||
+	    !kh_geo_files_look(&k->geo, k->config))
+		return;
+	/* The same rules with other databases: a generation of its own, so that no connection is
+	 * used again that was judged by those before. */
+	k->ward.generation++;
+	kh_ward_reload(&k->ward);
 }
 
 static void terminate(struct kh_keeper *k)

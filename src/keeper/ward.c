@@ -167,6 +167,16 @@ static bool feed_files(struct kh_ward *ward, struct kh_err *err)
 	return sent;
 }
 
+static bool feed_geo(struct kh_ward *ward, struct kh_err *err)
+{
+	int fds[KH_GEO_FILES];
+	unsigned n = 0;
+	for (unsigned i = 0; i < KH_GEO_FILES; i++)
+		if (ward->geo->file[i].fd >= 0)
+			fds[n++] = ward->geo->file[i].fd;
+	return tell(ward, KH_CHANNEL_GEO, nothing, fds, n, err);
+}
+
 static bool feed_issuer(struct kh_ward *ward, struct kh_err *err)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
@@ -178,8 +188,8 @@ static bool feed_issuer(struct kh_ward *ward, struct kh_err *err)
 
 bool kh_ward_feed(struct kh_ward *ward, struct kh_err *err)
 {
-	return (feed_snapshot(ward, err) && feed_listeners(ward, err) && feed_journal(ward, err) &&
-		feed_files(ward, err) && feed_issuer(ward, err) &&
+	return (feed_snapshot(ward, err) && feed_listeners(ward, err) && feed_geo(ward, err) &&
+		feed_journal(ward, err) && feed_files(ward, err) && feed_issuer(ward, err) &&
 		tell(ward, KH_CHANNEL_GO, nothing, NULL, 0, err)) ||
 	       kh_err_wrap(err, "starting the worker");
 }
@@ -189,7 +199,7 @@ void kh_ward_reload(struct kh_ward *ward)
 	struct kh_err err = KH_ERR_INIT;
 	if (ward->state != KH_WARD_STARTING && ward->state != KH_WARD_SERVING)
 		return;
-	if (feed_snapshot(ward, &err) && feed_listeners(ward, &err) &&
+	if (feed_snapshot(ward, &err) && feed_listeners(ward, &err) && feed_geo(ward, &err) &&
 	    tell(ward, KH_CHANNEL_GO, nothing, NULL, 0, &err))
 		return;
 	kh_log_error("reload: the worker can't be told, a new one is started: %s", err.text);
@@ -367,6 +377,7 @@ static bool take(struct kh_ward *ward, const struct kh_channel_message *message)
 	case KH_CHANNEL_JOURNAL:
 	case KH_CHANNEL_ROOTS:
 	case KH_CHANNEL_RESOLVER:
+	case KH_CHANNEL_GEO:
 	case KH_CHANNEL_ISSUER:
 	case KH_CHANNEL_GO:
 	case KH_CHANNEL_LEAF:

@@ -47,6 +47,8 @@ struct kh_dial {
 	struct kh_addresses addresses;
 	struct kh_cidr *allow;
 	size_t n_allow;
+	bool judges_place;
+	struct kh_dial_geo geo;
 	size_t next; /* the first address that was not tried yet */
 	unsigned under_way;
 	struct attempt attempts[KH_LIMIT_ADDRESSES];
@@ -76,6 +78,7 @@ static void dial_free(struct kh_dial *dial)
 		attempt_end(&dial->attempts[i]);
 	event_del(&dial->pace);
 	event_del(&dial->deadline);
+	kh_geo_unref(dial->geo.db);
 	free(dial->allow);
 	free(dial);
 }
@@ -154,6 +157,16 @@ static const char *guard(const struct kh_dial *dial, const struct kh_sockaddr *a
 	return dial->addresses.pinned ? NULL : kh_guard_refuses(addr, dial->allow, dial->n_allow);
 }
 
+/* Does it lie where it may? */
+static bool may_lie_there(struct kh_dial *dial, const struct kh_sockaddr *addr)
+{
+	struct kh_err err = KH_ERR_INIT;
+	if (!dial->judges_place || kh_geo_allows(dial->geo.db, &dial->geo.levels, addr, &err))
+		return true;
+	note(dial, TELLS_PROHIBITED, &err);
+	return false;
+}
+
 /* ---- attempts ---- */
 
 static void fail(struct kh_dial *dial)
@@ -192,7 +205,7 @@ static bool check_peer(struct kh_dial *dial, const struct attempt *attempt,
 		note_prohibited(dial, &peer, class_name ? class_name : "different");
 		return false;
 	}
-	return true;
+	return may_lie_there(dial, &peer);
 }
 
 static void succeed(struct kh_dial *dial, struct attempt *attempt)
@@ -256,6 +269,8 @@ static bool attempt_begin(struct attempt *attempt)
 		note_prohibited(dial, addr, class_name);
 		return false;
 	}
+	if (!may_lie_there(dial, addr))
+		return false;
 	kh_auto_close int fd =
 		socket(addr->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0 || !dress(fd) ||
@@ -340,8 +355,9 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 }
 
 struct kh_dial *kh_dial_start(struct event_base *base, const struct kh_addresses *addresses,
-			      const struct kh_cidr *allow, size_t n_allow, uint32_t timeout_ms,
-			      kh_dial_cb *cb, void *arg)
+			      const struct kh_cidr *allow, size_t n_allow,
+			      const struct kh_dial_geo *geo, uint32_t timeout_ms, kh_dial_cb *cb,
+			      void *arg)
 {
 	struct timeval now = { 0 };
 	struct timeval deadline = { .tv_sec = timeout_ms / 1000,
@@ -368,5 +384,9 @@ struct kh_dial *kh_dial_start(struct event_base *base, const struct kh_addresses
 	if (n_allow)
 		memcpy(dial->allow, allow, n_allow * sizeof *allow);
 	dial->n_allow = n_allow;
+	if (geo) {
+		dial->judges_place = true;
+		dial->geo = (struct kh_dial_geo){ kh_geo_ref(geo->db), geo->levels };
+	}
 	return dial;
 }

@@ -129,32 +129,61 @@ static const char *judge_v4(const uint8_t addr[4])
 	return search(v4_ranges, sizeof v4_ranges / sizeof v4_ranges[0], addr);
 }
 
+/* RFC 6052 §2.2: behind a /48 the address goes around byte 8; or it is a /96. */
+static unsigned carried_by_local_nat64(const uint8_t a[16], uint8_t out[2][4])
+{
+	unsigned n = 0;
+	if (a[6] | a[7] | a[9] | a[10]) {
+		memcpy(out[n], a + 6, 2);
+		memcpy(out[n++] + 2, a + 9, 2);
+	}
+	if (a[12] | a[13] | a[14] | a[15])
+		memcpy(out[n++], a + 12, 4);
+	return n;
+}
+
+/* RFC 4380 §4: the client inverted, the server as it is. */
+static unsigned carried_by_teredo(const uint8_t a[16], uint8_t out[2][4])
+{
+	for (unsigned i = 0; i < 4; i++)
+		out[0][i] = (uint8_t)~a[12 + i];
+	memcpy(out[1], a + 4, 4);
+	return 2;
+}
+
+static unsigned carried(const uint8_t a[16], uint8_t out[2][4])
+{
+	if (holds(&nat64_local, a))
+		return carried_by_local_nat64(a, out);
+	if (holds(&teredo, a))
+		return carried_by_teredo(a, out);
+	/* ::0 and ::1 have classes of their own, nearer to the point than 0.0.0.0/8. */
+	if (holds(&v4_mapped, a) || holds(&nat64, a) ||
+	    (holds(&v4_compatible, a) && (a[12] | a[13] | a[14]))) {
+		memcpy(out[0], a + 12, 4);
+		return 1;
+	}
+	if (holds(&six_to_four, a)) {
+		memcpy(out[0], a + 2, 4);
+		return 1;
+	}
+	return 0;
+}
+
+unsigned kh_guard_carried(const struct kh_sockaddr *addr, uint8_t out[2][4])
+{
+	return addr->any.sa_family == AF_INET6 ? carried(addr->v6.sin6_addr.s6_addr, out) : 0;
+}
+
 /* The class of an IPv4 address that `a` carries; NULL: none is carried, or a public one. */
 static const char *judge_embedded(const uint8_t a[16])
 {
-	if (holds(&v4_mapped, a) || holds(&nat64, a))
-		return judge_v4(a + 12);
-	if (holds(&nat64_local, a)) {
-		/* RFC 6052 §2.2: behind a /48 the address goes around byte 8; or it is a /96. */
-		const uint8_t around[4] = { a[6], a[7], a[9], a[10] };
-		bool is_around = around[0] | around[1] | around[2] | around[3];
-		const char *refused = is_around ? judge_v4(around) : NULL;
-		if (!refused && (a[12] | a[13] | a[14] | a[15]))
-			refused = judge_v4(a + 12);
-		return refused;
-	}
-	if (holds(&six_to_four, a))
-		return judge_v4(a + 2);
-	if (holds(&teredo, a)) { /* the server as it is, the client inverted: RFC 4380 §4 */
-		const uint8_t client[4] = { (uint8_t)~a[12], (uint8_t)~a[13], (uint8_t)~a[14],
-					    (uint8_t)~a[15] };
-		const char *refused = judge_v4(client);
-		return refused ? refused : judge_v4(a + 4);
-	}
-	/* ::0 and ::1 have classes of their own, nearer to the point than 0.0.0.0/8. */
-	if (holds(&v4_compatible, a) && (a[12] | a[13] | a[14]))
-		return judge_v4(a + 12);
-	return NULL;
+	uint8_t v4[2][4];
+	unsigned n = carried(a, v4);
+	const char *refused = NULL;
+	for (unsigned i = 0; i < n && !refused; i++)
+		refused = judge_v4(v4[i]);
+	return refused;
 }
 
 static const char *judge_v6(const uint8_t a[16])

@@ -127,6 +127,7 @@ void kh_policy_explain(const struct kh_policy *policy, uint16_t tenant,
 		out->list = KH_LIST_SITE;
 		return;
 	}
+	out->site_rule = out->rule;
 	bool websocket = !out->rule || !out->rule->no_websocket;
 	look.list = KH_LIST_TENANT;
 	(void)ask(&look, &config->tenants[tenant].rules, out);

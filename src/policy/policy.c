@@ -305,6 +305,7 @@ void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 		out->list = KH_LIST_SITE;
 		return;
 	}
+	out->site_rule = out->rule;
 	bool websocket = !out->rule || !out->rule->no_websocket;
 	(void)ask(&q, index, kh_tenant_list(tenant), out);
 	kh_decision_finish(policy, tenant, q.noted, websocket, out);
@@ -356,10 +357,11 @@ static enum kh_tunnel_kind ask_tunnel(const struct kh_policy *policy, uint16_t t
 /* Does a list that only takes away leave such a tunnel? Else `out` is the denial. */
 static bool leaves_tunnel(const struct kh_index *index, size_t list,
 			  const struct kh_host_keys *host, uint16_t port, enum kh_tunnel_kind kind,
-			  struct kh_decision *out)
+			  struct kh_decision *out, const struct kh_rule **by)
 {
 	enum kh_scheme scheme = kind == KH_TUNNEL_RAW ? KH_SCHEME_TCP : KH_SCHEME_HTTPS;
 	const struct kh_rule *rule = first_at(index, list, host, scheme, port);
+	*by = rule;
 	if (rule && rule->allow && kh_rule_covers_all(rule))
 		return true;
 	out->rule = rule;
@@ -386,18 +388,20 @@ enum kh_tunnel_kind kh_policy_tunnel(const struct kh_policy *policy, uint16_t te
 		out->reason = KH_ERR_DENIED_BY_RULE;
 	if (kind == KH_TUNNEL_DENIED || kind == KH_TUNNEL_READ)
 		return kind;
+	const struct kh_rule *site_rule = NULL, *own;
 	if (config->site.count > 0 &&
-	    !leaves_tunnel(policy->index, KH_SITE_LIST, &found, port, kind, out)) {
+	    !leaves_tunnel(policy->index, KH_SITE_LIST, &found, port, kind, out, &site_rule)) {
 		out->list = KH_LIST_SITE;
 		return KH_TUNNEL_DENIED;
 	}
 	if (narrowing &&
-	    !leaves_tunnel(kh_narrowing_index(narrowing), 0, &found, port, kind, out)) {
+	    !leaves_tunnel(kh_narrowing_index(narrowing), 0, &found, port, kind, out, &own)) {
 		out->list = KH_LIST_SANDBOX;
 		return KH_TUNNEL_DENIED;
 	}
 	out->reason = KH_ERR_NONE;
 	out->allow = true;
+	out->site_rule = site_rule;
 	return kind;
 }
 

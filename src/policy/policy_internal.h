@@ -64,6 +64,11 @@ const struct kh_matcher *kh_walk_next(struct kh_walk *walk);
 #define KH_METHOD_OTHER (UINT32_C(1) << 31)
 uint32_t kh_method_bit(struct kh_slice method);
 
+static inline const struct kh_geo_rules *kh_rule_geo(const struct kh_rule *rule)
+{
+	return rule && rule->more ? rule->more->geo : NULL;
+}
+
 /* condition.c: does what the rule asks beside its text hold? Return: what does not. */
 enum kh_mismatch kh_rule_conditions_miss(const struct kh_rule *rule,
 					 const struct kh_request_view *request);

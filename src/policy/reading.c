@@ -49,7 +49,8 @@ bool kh_reading_next(const struct kh_request_view *request, struct kh_reading_of
 
 static bool same_effect(const struct kh_rule *a, const struct kh_rule *b)
 {
-	return a->passthrough == b->passthrough && a->no_websocket == b->no_websocket &&
+	return kh_geo_rules_eq(kh_rule_geo(a), kh_rule_geo(b)) &&
+	       a->passthrough == b->passthrough && a->no_websocket == b->no_websocket &&
 	       a->client_auth_pass == b->client_auth_pass && a->n_credentials == b->n_credentials &&
 	       memcmp(a->credentials, b->credentials,
 		      a->n_credentials * sizeof(a->credentials[0])) == 0;

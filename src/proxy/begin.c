@@ -104,6 +104,8 @@ static bool take(struct kh_beginning *b, enum kh_channel_type next,
 		return take_snapshot(b, message, err);
 	case KH_CHANNEL_LISTENERS:
 		return kh_generation_take_listeners(b->worker->current, message, err);
+	case KH_CHANNEL_GEO:
+		return kh_generation_take_geo(b->worker->current, message, err);
 	case KH_CHANNEL_JOURNAL:
 		return take_journal(b, message, err);
 	case KH_CHANNEL_ROOTS:
@@ -149,9 +151,9 @@ static bool take(struct kh_beginning *b, enum kh_channel_type next,
 static enum kh_channel_type after(const struct kh_beginning *b, enum kh_channel_type type)
 {
 	static const enum kh_channel_type order[] = { KH_CHANNEL_SNAPSHOT, KH_CHANNEL_LISTENERS,
-						      KH_CHANNEL_JOURNAL,  KH_CHANNEL_ROOTS,
-						      KH_CHANNEL_RESOLVER, KH_CHANNEL_ISSUER,
-						      KH_CHANNEL_GO };
+						      KH_CHANNEL_GEO,	   KH_CHANNEL_JOURNAL,
+						      KH_CHANNEL_ROOTS,	   KH_CHANNEL_RESOLVER,
+						      KH_CHANNEL_ISSUER,   KH_CHANNEL_GO };
 	if (type == KH_CHANNEL_LISTENERS && !kh_generation_is_whole(b->worker->current))
 		return type;
 	/* At a handover the doors stay shut until a reload opens them. */

@@ -33,6 +33,7 @@ static void free_exchange(struct kh_exchange *x)
 	kh_secret_unref(x->secret);
 	kh_target_fini(&x->target);
 	kh_generation_unref(x->gen);
+	kh_generation_unref(x->geo_gen);
 	kh_websocket_free(x->websocket);
 	kh_buf_fini(&x->held);
 	free(x);
@@ -148,12 +149,13 @@ void kh_exchange_recheck(struct kh_exchange *x)
 {
 	static const char why[] = "the rules changed while it ran, and no longer allow it";
 	struct kh_down_stream *down = x->down;
+	struct kh_geo_levels before = x->geo;
 	struct kh_err err = KH_ERR_INIT;
 
 	if (x->state == KH_EXCHANGE_SECRET) {
 		decide_anew(x);
 	} else if (kh_request_is_allowed(x, x->session->loop->gen)) {
-		kh_up_recheck(x);
+		kh_up_recheck(x, &before);
 	} else if (kh_exchange_is_websocket(x)) {
 		(void)kh_websocket_leave(x, KH_ERR_NO_RULE, why);
 	} else {
@@ -225,6 +227,7 @@ bool kh_exchange_begin_tunnel(struct kh_down_stream *down, enum kh_tunnel_kind k
 	x->scheme = kind == KH_TUNNEL_PASS ? KH_SCHEME_HTTPS : KH_SCHEME_TCP;
 	x->authority = down->session->authority;
 	x->decision = *decision;
+	kh_request_settle_geo(x, x->gen, decision);
 	go_commit(x);
 	return true;
 }
@@ -272,6 +275,7 @@ void kh_exchange_up_ready(struct kh_exchange *x)
 	x->reused = conn->reused;
 	x->progress_ms = x->session->loop->now_ms;
 	memcpy(x->peer, conn->peer, sizeof(x->peer));
+	x->place = conn->place;
 	x->tls = version;
 	if (!x->up->ops->put_head(x->up, &err))
 		kh_exchange_fail(x, &err);

@@ -81,6 +81,8 @@ void kh_exchange_record_end(struct kh_exchange *x)
 		.duration_ms = now - x->started_ms,
 		.first_byte_ms = x->first_byte_ms ? x->first_byte_ms - x->started_ms : 0,
 		.peer = x->peer[0] ? x->peer : NULL,
+		.country = x->place.country[0] ? x->place.country : NULL,
+		.asn = x->place.asn,
 		.tls = x->tls,
 		.reused = x->reused,
 		.retries = x->heads > 1 ? x->heads - 1 : 0,

@@ -122,6 +122,10 @@ struct kh_exchange {
 	enum kh_scheme scheme;
 	struct kh_authority authority;
 	struct kh_decision decision;
+	/* Where an address has to lie that is dialled for it, by the rules in force: its own, or
+	 * those of a later reload. */
+	struct kh_geo_levels geo;
+	struct kh_generation *geo_gen;		       /* that has them; a reference */
 	const struct kh_credential_config *credential; /* NULL: none goes in */
 	uint16_t credential_index;
 	struct kh_secret *secret;
@@ -141,6 +145,7 @@ struct kh_exchange {
 	enum kh_err_code reason;
 	char detail[160];
 	char peer[KH_SOCKADDR_TEXT_BYTES];
+	struct kh_place place;
 	const char *tls; /* OpenSSL's name for it, or NULL */
 	bool reused;
 };
@@ -209,8 +214,11 @@ bool kh_request_resolve(struct kh_exchange *x, struct kh_err *err);
 bool kh_request_decide(struct kh_exchange *x, struct kh_err *err);
 /* What a denial by the rules is told as, and whose rules they are. Return: false. */
 bool kh_request_say_denied(const struct kh_decision *decision, struct kh_err *err);
-/* Would these rules allow it? */
-bool kh_request_is_allowed(const struct kh_exchange *x, const struct kh_generation *g);
+/* Would these rules allow it, there where it is connected to? Then it keeps to their geo from here
+ * on. */
+bool kh_request_is_allowed(struct kh_exchange *x, struct kh_generation *g);
+void kh_request_settle_geo(struct kh_exchange *x, struct kh_generation *g,
+			   const struct kh_decision *decision);
 /* For the head that an up codec writes: the target (path and query), the authority as Host or
  * :authority, and which fields of the message go along. Behind them the credential's own
  * (kh_credential_put_fields). */

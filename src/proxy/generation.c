@@ -34,6 +34,7 @@ static void free_generation(struct kh_generation *g)
 	}
 	for (size_t i = 0; g->slots && i < g->config->n_credentials; i++)
 		kh_secret_unref(g->slots[i].secret);
+	kh_geo_unref(g->geo);
 	kh_policy_unref(g->policy);
 	kh_config_free(g->config);
 	free(g->listeners);
@@ -137,6 +138,22 @@ bool kh_generation_take_listeners(struct kh_generation *g, struct kh_channel_mes
 	for (unsigned i = 0; i < message->n_fds; i++)
 		g->listeners[g->n_listeners++] = kh_steal_fd(&message->fds[i]);
 	return true;
+}
+
+bool kh_generation_take_geo(struct kh_generation *g, const struct kh_channel_message *message,
+			    struct kh_err *err)
+{
+	bool country = g->config->country_db.named, asn = g->config->asn_db.named;
+
+	if (g->has_geo || message->n_fds != (unsigned)country + (unsigned)asn ||
+	    message->body.len != 0)
+		return not_understood(err);
+	g->has_geo = true;
+	if (!country && !asn)
+		return true;
+	g->geo = kh_geo_open(country ? message->fds[0] : -1,
+			     asn ? message->fds[message->n_fds - 1] : -1, err);
+	return g->geo || kh_err_wrap(err, "upstream.geo");
 }
 
 bool kh_generation_is_whole(const struct kh_generation *g)

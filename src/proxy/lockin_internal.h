@@ -13,4 +13,7 @@
 bool kh_lockin_landlock(int *abi, struct kh_err *err);
 bool kh_lockin_seccomp(struct kh_err *err);
 
+/* Makes ready for open and openat to come as a signal (lockin_open.c). Return: they may. */
+bool kh_lockin_lends(void);
+
 #endif

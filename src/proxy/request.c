@@ -203,19 +203,49 @@ static struct kh_request_view view_of(const struct kh_exchange *x, struct kh_ove
 	};
 }
 
-bool kh_request_is_allowed(const struct kh_exchange *x, const struct kh_generation *g)
+void kh_request_settle_geo(struct kh_exchange *x, struct kh_generation *g,
+			   const struct kh_decision *decision)
+{
+	struct kh_generation *before = x->geo_gen;
+
+	x->geo = kh_policy_geo(g->policy, x->session->door->config->tenant, decision);
+	x->geo_gen = kh_generation_ref(g);
+	kh_generation_unref(before);
+}
+
+/* What it is connected to already. */
+static bool may_stay(const struct kh_exchange *x, const struct kh_generation *g,
+		     const struct kh_decision *decision)
+{
+	struct kh_geo_levels geo =
+		kh_policy_geo(g->policy, x->session->door->config->tenant, decision);
+
+	if (!x->up || kh_up_is_in_making(x->up->conn) || !kh_geo_asks(&geo))
+		return true;
+	const struct kh_sockaddr *addr = kh_up_address(x->up->conn);
+	return addr && kh_geo_allows(g->geo, &geo, addr, NULL);
+}
+
+bool kh_request_is_allowed(struct kh_exchange *x, struct kh_generation *g)
 {
 	struct kh_overrides overrides;
 	struct kh_request_view view = view_of(x, &overrides);
 	const struct kh_door *door = x->session->door;
 	uint16_t tenant = door->config->tenant;
 	struct kh_decision decision;
+	bool allowed;
 
-	if (x->tunnel)
-		return kh_policy_tunnel(g->policy, tenant, door->narrowing, &x->authority.host,
-					x->authority.port, &decision) == x->tunnel;
-	kh_policy_decide(g->policy, tenant, door->narrowing, &view, &decision);
-	return decision.allow && (!x->websocket || decision.websocket);
+	if (x->tunnel) {
+		allowed = kh_policy_tunnel(g->policy, tenant, door->narrowing, &x->authority.host,
+					   x->authority.port, &decision) == x->tunnel;
+	} else {
+		kh_policy_decide(g->policy, tenant, door->narrowing, &view, &decision);
+		allowed = decision.allow && (!x->websocket || decision.websocket);
+	}
+	if (!allowed || !may_stay(x, g, &decision))
+		return false;
+	kh_request_settle_geo(x, g, &decision);
+	return true;
 }
 
 /* A refused upgrade is 426 whatever else is wrong with it: on that clients fall back at once. */
@@ -278,6 +308,7 @@ bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
 		return kh_request_say_denied(&x->decision, err);
 	if (!x->decision.rule)
 		return kh_err_set(err, KH_ERR_NO_RULE, "no rule allows it");
+	kh_request_settle_geo(x, x->gen, &x->decision);
 	return may_upgrade(x, err) && choose_credential(x, &overrides, err) &&
 	       settle_carriers(x, err) && (!x->message->upgrade || kh_websocket_ask(x, err));
 }

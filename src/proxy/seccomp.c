@@ -2,7 +2,7 @@
 
 /*
  * An allowlist: what is not in it fails with EPERM, so that a library which tries something odd
- * (reads a configuration file late, asks for a terminal) gets an error that it can live with. Two
+ * (reads a configuration file late, asks for a terminal) gets an error that it can live with. Three
  * exceptions:
  * - KILLED: calls that nothing in a worker ever makes, and with which a take-over would go on
  *   (another program, another process's memory, kernel surfaces, another identity). The
@@ -10,6 +10,7 @@
  * - UNKNOWN: calls whose absence the C library handles (ENOSYS) by an older one whose
  *   arguments this filter can read. clone3 keeps its flags in memory, where a filter can't
  *   look.
+ * - LENT: open, which is answered by this process itself (lockin_open.c).
  *
  * Where a call is allowed for some arguments only, a row of `matched` says for which. The filter
  * sees register values, never what a pointer points at: whatever depends on that (a path, an
@@ -205,6 +206,11 @@ static const int unknown[] = {
 	SCMP_SYS(statx),
 };
 
+static const int lent[] = {
+	SCMP_SYS(open),
+	SCMP_SYS(openat),
+};
+
 /* The flags with which the C library starts a thread; anything else is no thread of ours. */
 #define THREAD_FLAGS \
 	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | \
@@ -322,7 +328,8 @@ static bool fill(scmp_filter_ctx ctx, struct kh_err *err)
 {
 	if (!add_all(ctx, SCMP_ACT_ALLOW, allowed, COUNT(allowed), err) ||
 	    !add_all(ctx, SCMP_ACT_KILL_PROCESS, killed, COUNT(killed), err) ||
-	    !add_all(ctx, SCMP_ACT_ERRNO(ENOSYS), unknown, COUNT(unknown), err))
+	    !add_all(ctx, SCMP_ACT_ERRNO(ENOSYS), unknown, COUNT(unknown), err) ||
+	    (kh_lockin_lends() && !add_all(ctx, SCMP_ACT_TRAP, lent, COUNT(lent), err)))
 		return false;
 	for (size_t i = 0; i < COUNT(matched); i++) {
 		if (!add_matched(ctx, SCMP_ACT_ALLOW, &matched[i], err))

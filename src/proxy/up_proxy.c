@@ -14,7 +14,6 @@
  * the target's is wherever it is known here: a literal always, a name where it is resolved here.
  */
 
-#include <arpa/inet.h>
 #include <openssl/evp.h>
 
 #include <keyhole/cleanup.h>
@@ -106,26 +105,10 @@ static bool set_timer(struct kh_up *up, uint32_t ms, struct kh_err *err)
 
 /* ---- the target ---- */
 
-static void literal_address(const struct kh_host *host, uint16_t port, struct kh_sockaddr *out)
-{
-	*out = (struct kh_sockaddr){ 0 };
-	if (host->kind == KH_HOST_IPV6) {
-		out->v6.sin6_family = AF_INET6;
-		out->v6.sin6_port = htons(port);
-		memcpy(&out->v6.sin6_addr, host->addr, 16);
-		out->len = sizeof(out->v6);
-	} else {
-		out->v4.sin_family = AF_INET;
-		out->v4.sin_port = htons(port);
-		memcpy(&out->v4.sin_addr, host->addr, 4);
-		out->len = sizeof(out->v4);
-	}
-}
-
 /* Return: false with `err` where nobody is to be connected there. */
-static bool judge(const struct kh_up_proxy *proxy, const struct kh_sockaddr *addr,
-		  struct kh_err *err)
+static bool judge(const struct kh_up *up, const struct kh_sockaddr *addr, struct kh_err *err)
 {
+	const struct kh_up_proxy *proxy = up->proxy;
 	size_t n;
 	const struct kh_cidr *allow =
 		kh_config_allowed_addresses(proxy->gen->config, proxy->tenant, &n);
@@ -133,7 +116,7 @@ static bool judge(const struct kh_up_proxy *proxy, const struct kh_sockaddr *add
 	char text[KH_SOCKADDR_TEXT_BYTES];
 
 	if (!class_name)
-		return true;
+		return kh_geo_allows(up->geo_gen->geo, &up->key.geo, addr, err);
 	kh_sockaddr_format(addr, text);
 	return kh_err_set(err, KH_ERR_ADDRESS_PROHIBITED,
 			  "%s is a %s address, to which no sandbox is connected "
@@ -141,11 +124,21 @@ static bool judge(const struct kh_up_proxy *proxy, const struct kh_sockaddr *add
 			  text, class_name);
 }
 
+/* What the proxy looks up lies nobody here knows where. */
+static bool knows_place(const struct kh_up *up, struct kh_err *err)
+{
+	return up->proxy->config->resolve_locally || !kh_geo_asks(&up->key.geo) ||
+	       kh_err_set(err, KH_ERR_GEO_PROHIBITED,
+			  "behind the upstream proxy nobody here knows where an address lies, and "
+			  "geo asks for it");
+}
+
 /* What is known of the target's address without a look-up. RFC 6761 §6.3: localhost is loopback,
  * and here it would be the proxy's. */
-static bool judge_target(const struct kh_up_proxy *proxy, struct kh_err *err)
+static bool judge_target(struct kh_up *up, struct kh_err *err)
 {
 	static const struct kh_host loopback = { .kind = KH_HOST_IPV4, .addr = { 127, 0, 0, 1 } };
+	const struct kh_up_proxy *proxy = up->proxy;
 	const struct kh_host *host = &proxy->target.host;
 	struct kh_slice name = kh_host_view(host);
 	struct kh_sockaddr addr;
@@ -153,26 +146,19 @@ static bool judge_target(const struct kh_up_proxy *proxy, struct kh_err *err)
 	if (host->kind == KH_HOST_NAME) {
 		if (!kh_slice_eq(name, KH_SLICE("localhost")) &&
 		    !kh_slice_has_suffix(name, KH_SLICE(".localhost")))
-			return true;
+			return knows_place(up, err);
 		host = &loopback;
 	}
-	literal_address(host, proxy->target.port, &addr);
-	return judge(proxy, &addr, err);
-}
-
-static bool host_of_address(const struct kh_sockaddr *addr, struct kh_host *out)
-{
-	char text[INET6_ADDRSTRLEN];
-	const void *bytes = addr->any.sa_family == AF_INET ? (const void *)&addr->v4.sin_addr
-							   : (const void *)&addr->v6.sin6_addr;
-
-	return inet_ntop(addr->any.sa_family, bytes, text, sizeof(text)) &&
-	       kh_host_parse(out, kh_slice_str(text), NULL);
+	kh_host_sockaddr(host, proxy->target.port, &addr);
+	if (!judge(up, &addr, err))
+		return false;
+	kh_up_note_place(up, &addr);
+	return true;
 }
 
 /* The address that CONNECT will name: the first that may be dialled, of version 4 where there is
  * one, since not every proxy speaks both. */
-static bool choose_address(struct kh_up_proxy *proxy, const struct kh_addresses *addresses,
+static bool choose_address(struct kh_up *up, const struct kh_addresses *addresses,
 			   struct kh_err *err)
 {
 	static const sa_family_t families[] = { AF_INET, AF_INET6 };
@@ -180,9 +166,11 @@ static bool choose_address(struct kh_up_proxy *proxy, const struct kh_addresses 
 	for (size_t f = 0; f < 2; f++) {
 		for (size_t i = 0; i < addresses->count; i++) {
 			const struct kh_sockaddr *addr = &addresses->list[i];
-			if (addr->any.sa_family == families[f] && judge(proxy, addr, err) &&
-			    host_of_address(addr, &proxy->target.host))
-				return true;
+			if (addr->any.sa_family != families[f] || !judge(up, addr, err) ||
+			    !kh_host_of_sockaddr(&up->proxy->target.host, addr))
+				continue;
+			kh_up_note_place(up, addr);
+			return true;
 		}
 	}
 	return err->code ? false
@@ -227,7 +215,7 @@ static void on_target_resolved(const struct kh_addresses *addresses, const struc
 	kh_up_forget_lookup(up);
 	if (!addresses)
 		kh_up_failed(up, err);
-	else if (!choose_address(up->proxy, addresses, &why) || !find_proxy(up, &why))
+	else if (!choose_address(up, addresses, &why) || !find_proxy(up, &why))
 		kh_up_failed(up, &why);
 }
 
@@ -289,7 +277,7 @@ bool kh_up_proxy_begin(struct kh_up *up, struct kh_err *err)
 	proxy->target = (struct kh_authority){ .host = up->key.host, .port = up->key.port };
 	event_assign(&proxy->timer, up->loop->base, -1, 0, on_timer, up);
 	up->proxy = proxy;
-	return judge_target(proxy, err) && get_password(up, err);
+	return judge_target(up, err) && get_password(up, err);
 }
 
 /* ---- Proxy-Authorization ---- */

@@ -42,17 +42,27 @@ static void make_key(const struct kh_exchange *x, struct kh_up_key *key)
 		.tenant = x->tenant,
 		.credential = x->credential ? x->credential_index : -1,
 		.door = x->decision.rule->client_auth_pass ? door->index : -1,
+		.geo = x->geo,
 	};
 	/* Without TLS nothing says what the other side speaks. */
 	key->only_h1 = x->scheme != KH_SCHEME_HTTPS || !x->gen->config->upstream_http2 ||
 		       (x->message->upgrade && !goes_by_h2(x, key));
 }
 
+/* The very same: each was judged by all of them. */
+static bool same_lists(const struct kh_geo_levels *a, const struct kh_geo_levels *b)
+{
+	for (unsigned i = 0; i < KH_GEO_LEVELS; i++)
+		if (a->at[i] != b->at[i])
+			return false;
+	return true;
+}
+
 bool kh_up_same_key(const struct kh_up_key *a, const struct kh_up_key *b)
 {
 	return a->port == b->port && a->scheme == b->scheme && a->generation == b->generation &&
 	       a->tenant == b->tenant && a->credential == b->credential && a->door == b->door &&
-	       kh_host_eq(&a->host, &b->host);
+	       same_lists(&a->geo, &b->geo) && kh_host_eq(&a->host, &b->host);
 }
 
 static void free_up(struct kh_grave *grave)
@@ -64,6 +74,7 @@ static void free_up(struct kh_grave *grave)
 	if (up->h1)
 		kh_h1_free(up->h1);
 	kh_up_mux_free(up->mux);
+	kh_generation_unref(up->geo_gen);
 	free(up);
 }
 
@@ -285,6 +296,17 @@ void kh_up_connected(struct kh_up *up)
 		kh_stream_offer_h2(up->leg.stream);
 }
 
+void kh_up_note_place(struct kh_up *up, const struct kh_sockaddr *addr)
+{
+	up->judged = *addr;
+	kh_geo_find(up->geo_gen->geo, addr, &up->place);
+}
+
+const struct kh_sockaddr *kh_up_address(const struct kh_up *up)
+{
+	return up->judged.len ? &up->judged : NULL;
+}
+
 static void on_dialled(int fd, const struct kh_sockaddr *peer, const struct kh_err *err, void *arg)
 {
 	struct kh_up *up = arg;
@@ -300,6 +322,8 @@ static void on_dialled(int fd, const struct kh_sockaddr *peer, const struct kh_e
 		return;
 	}
 	kh_sockaddr_format(peer, up->peer);
+	if (!up->proxy)
+		kh_up_note_place(up, peer);
 	up->leg.stream = kh_stream_new(up->loop->base, fd, on_stream, up);
 	if (!up->leg.stream) {
 		close(fd);
@@ -330,7 +354,9 @@ void kh_up_dial(struct kh_up *up, const struct kh_addresses *addresses)
 	up->state = KH_UP_DIALING;
 	size_t n_allow;
 	const struct kh_cidr *allow = kh_up_allowed_addresses(up, &n_allow);
-	up->dial = kh_dial_start(up->loop->base, addresses, allow, n_allow,
+	/* Of a proxy's own address nothing is asked; the target's was. */
+	struct kh_dial_geo geo = { up->geo_gen->geo, up->key.geo };
+	up->dial = kh_dial_start(up->loop->base, addresses, allow, n_allow, up->proxy ? NULL : &geo,
 				 config->timeouts.connect, on_dialled, up);
 	if (!up->dial) {
 		kh_err_set(&err, KH_ERR_NO_MEMORY, "no memory for a connection");
@@ -350,7 +376,8 @@ static void on_resolved(const struct kh_addresses *addresses, const struct kh_er
 		kh_up_failed(up, err);
 }
 
-static struct kh_up *new_up(struct kh_loop *loop, const struct kh_up_key *key)
+static struct kh_up *new_up(struct kh_loop *loop, const struct kh_up_key *key,
+			    struct kh_generation *geo_gen)
 {
 	struct kh_up *up = calloc(1, sizeof(*up));
 
@@ -365,10 +392,12 @@ static struct kh_up *new_up(struct kh_loop *loop, const struct kh_up_key *key)
 	kh_leg_init(&up->leg, true);
 	kh_buf_init(&up->in, UP_IN_BYTES);
 	kh_list_init(&up->waiting);
-	if (up->h1)
-		return up;
-	free(up);
-	return NULL;
+	if (!up->h1) {
+		free(up);
+		return NULL;
+	}
+	up->geo_gen = kh_generation_ref(geo_gen);
+	return up;
 }
 
 bool kh_up_look_up(struct kh_up *up, const struct kh_host *host, uint16_t port, kh_lookup_cb *cb)
@@ -441,7 +470,7 @@ void kh_up_acquire(struct kh_exchange *x, bool fresh)
 	}
 	if (kh_up_mux_wait(x, &key))
 		return;
-	up = may_make_another(x, &key, &err) ? new_up(loop, &key) : NULL;
+	up = may_make_another(x, &key, &err) ? new_up(loop, &key, x->geo_gen) : NULL;
 	if (up) {
 		kh_list_append(&loop->made_ups, &up->link);
 		borrow(x, up);
@@ -456,11 +485,13 @@ void kh_up_acquire(struct kh_exchange *x, bool fresh)
 	kh_exchange_up_failed(x, &err);
 }
 
-void kh_up_recheck(struct kh_exchange *x)
+void kh_up_recheck(struct kh_exchange *x, const struct kh_geo_levels *before)
 {
-	if (!x->up || x->up->conn->state != KH_UP_PASSWORD)
+	if (!x->up || !kh_up_is_in_making(x->up->conn))
 		return;
 	/* The keeper answers no question of an older configuration. */
+	if (x->up->conn->state != KH_UP_PASSWORD && !kh_geo_asks(before) && !kh_geo_asks(&x->geo))
+		return;
 	x->up->ops->release(x->up, false);
 	x->up = NULL;
 	kh_up_acquire(x, true);

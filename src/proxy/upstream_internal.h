@@ -17,6 +17,9 @@ struct kh_up_key {
 	uint16_t tenant;
 	int32_t credential; /* -1: none */
 	int32_t door;	    /* -1, or the one listener whose own authentication rides along */
+	/* The lists that its address was held against (kh_up.geo_gen has them): what was dialled
+	 * under none, or others, is not lent to who has to keep to these. */
+	struct kh_geo_levels geo;
 	bool only_h1; /* HTTP/2 is not offered; one that is there in HTTP/1 will do for anybody */
 };
 
@@ -48,6 +51,11 @@ struct kh_up {
 	struct kh_buf in;
 	struct kh_h1 *h1;
 	char peer[KH_SOCKADDR_TEXT_BYTES];
+	struct kh_generation *geo_gen; /* a reference: whose lists and databases judge */
+	/* What was judged: the address that was dialled, or that upstream.proxy was told; len 0:
+	 * nobody here knows it. And where it lies. */
+	struct kh_sockaddr judged;
+	struct kh_place place;
 	bool reused;
 	bool reusable; /* the response said that the connection stays open */
 	bool switched; /* to WebSocket: HTTP is over on it */
@@ -67,8 +75,13 @@ void kh_up_release(struct kh_up *up, bool keep);
 void kh_up_close(struct kh_up *up);
 void kh_up_tick(struct kh_loop *loop);
 void kh_up_close_idle(struct kh_loop *loop);
-/* Other rules are in force: what waits for an answer to the old ones begins again. */
-void kh_up_recheck(struct kh_exchange *x);
+/* Other rules are in force: what waits for an answer to the old ones, or was to be dialled by other
+ * lists than those of `before`, begins again. */
+void kh_up_recheck(struct kh_exchange *x, const struct kh_geo_levels *before);
+/* The address that it leads to, once that is settled; NULL: it is not yet, or not known. */
+const struct kh_sockaddr *kh_up_address(const struct kh_up *up);
+/* Notes the address that is connected to, or that is named to the proxy. */
+void kh_up_note_place(struct kh_up *up, const struct kh_sockaddr *addr);
 /* The making of it has failed: the exchange does. Last thing that a callback does. */
 void kh_up_failed(struct kh_up *up, const struct kh_err *err);
 /* Within the listener's share. Return: false without memory or above that. `cb` begins with

@@ -227,11 +227,12 @@ static bool join_segment(struct kh_worker *w, struct kh_channel_message *message
 
 static bool is_reload(enum kh_channel_type type)
 {
-	return type == KH_CHANNEL_SNAPSHOT || type == KH_CHANNEL_LISTENERS || type == KH_CHANNEL_GO;
+	return type == KH_CHANNEL_SNAPSHOT || type == KH_CHANNEL_LISTENERS ||
+	       type == KH_CHANNEL_GEO || type == KH_CHANNEL_GO;
 }
 
-/* SNAPSHOT, LISTENERS and GO once more. What the keeper has checked the worker can read; when it
- * can't (no memory), it must not go on under rules that are no longer in force. */
+/* SNAPSHOT, LISTENERS, GEO and GO once more. What the keeper has checked the worker can read; when
+ * it can't (no memory), it must not go on under rules that are no longer in force. */
 static bool take_reload(struct kh_worker *w, struct kh_channel_message *message, struct kh_err *err)
 {
 	if (message->type == KH_CHANNEL_SNAPSHOT) {
@@ -243,8 +244,10 @@ static bool take_reload(struct kh_worker *w, struct kh_channel_message *message,
 		return kh_err_set(err, KH_ERR_INTERNAL, "it does not begin with a snapshot");
 	if (message->type == KH_CHANNEL_LISTENERS)
 		return kh_generation_take_listeners(w->next, message, err);
-	if (!kh_generation_is_whole(w->next))
-		return kh_err_set(err, KH_ERR_INTERNAL, "listeners are missing");
+	if (message->type == KH_CHANNEL_GEO)
+		return kh_generation_take_geo(w->next, message, err);
+	if (!kh_generation_is_whole(w->next) || !w->next->has_geo)
+		return kh_err_set(err, KH_ERR_INTERNAL, "listeners or databases are missing");
 	for (unsigned i = 0; i < w->n_loops; i++)
 		kh_loop_post_reload(w->loops[i], w->next);
 	kh_log_set_level(w->next->config->log_level);

@@ -8,6 +8,7 @@
 #include <keyhole/audit.h>
 #include <keyhole/channel.h>
 #include <keyhole/config.h>
+#include <keyhole/geo.h>
 #include <keyhole/policy.h>
 #include <keyhole/secret.h>
 #include <keyhole/tls.h>
@@ -40,6 +41,8 @@ struct kh_generation {
 	int *listeners; /* in the order of config->listeners; owned */
 	size_t n_listeners;
 	struct kh_gate **gates; /* likewise */
+	struct kh_geo *geo;	/* NULL: there are no databases */
+	bool has_geo;		/* the keeper has said so */
 	pthread_mutex_t lock;	/* slots */
 	struct kh_credential_slot *slots;
 };
@@ -70,6 +73,8 @@ void kh_generation_unref(struct kh_generation *g);
 struct kh_generation *kh_generation_take_snapshot(struct kh_channel_message *message,
 						  const struct kh_generation *before,
 						  struct kh_err *err);
+bool kh_generation_take_geo(struct kh_generation *g, const struct kh_channel_message *message,
+			    struct kh_err *err);
 bool kh_generation_take_listeners(struct kh_generation *g, struct kh_channel_message *message,
 				  struct kh_err *err);
 bool kh_generation_is_whole(const struct kh_generation *g);

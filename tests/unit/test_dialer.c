@@ -90,7 +90,7 @@ static struct result dial(const struct kh_addresses *list, const struct kh_cidr 
 			  uint32_t ms)
 {
 	struct result r = { .fd = -1 };
-	struct kh_dial *d = kh_dial_start(base, list, allow, n, ms, on_dial, &r);
+	struct kh_dial *d = kh_dial_start(base, list, allow, n, NULL, ms, on_dial, &r);
 	assert_non_null(d);
 	assert_int_equal(r.calls, 0); /* never from inside the call */
 	turn_until(&r.calls, 10000);
@@ -353,7 +353,7 @@ static void test_few_of_many_mute_addresses_are_dialled_at_a_time(void **state)
 		add_loopback(&list, "127.0.0.1", mute);
 	add_loopback(&list, "127.0.0.1", port);
 	unsigned before = count_descriptors();
-	struct kh_dial *d = kh_dial_start(base, &list, loopback, 1, 10000, on_dial, &r);
+	struct kh_dial *d = kh_dial_start(base, &list, loopback, 1, NULL, 10000, on_dial, &r);
 	assert_non_null(d);
 	for (int i = 0; i < 400 && !r.calls; i++) {
 		turn_until(&r.calls, 25);
@@ -386,7 +386,7 @@ static void test_an_attempt_outlives_a_lost_packet_before_it_gives_way(void **st
 	add_loopback(&list, "127.0.0.1", late);
 	while (list.count < KH_LIMIT_ADDRESSES)
 		add_loopback(&list, "127.0.0.1", mute);
-	struct kh_dial *d = kh_dial_start(base, &list, loopback, 1, 10000, on_dial, &r);
+	struct kh_dial *d = kh_dial_start(base, &list, loopback, 1, NULL, 10000, on_dial, &r);
 	assert_non_null(d);
 	turn_until(&r.calls, 300); /* its first SYN went nowhere */
 	while (was_connected_to(slow))
@@ -438,8 +438,8 @@ static void test_a_cancelled_dial_calls_nobody_and_leaves_no_descriptor(void **s
 	close(before);
 	add_loopback(&list, "127.0.0.1", mute);
 	add_loopback(&list, "127.0.0.1", port);
-	kh_dial_cancel(kh_dial_start(base, &list, loopback, 1, 2000, on_dial, &r));
-	struct kh_dial *d = kh_dial_start(base, &list, loopback, 1, 2000, on_dial, &r);
+	kh_dial_cancel(kh_dial_start(base, &list, loopback, 1, NULL, 2000, on_dial, &r));
+	struct kh_dial *d = kh_dial_start(base, &list, loopback, 1, NULL, 2000, on_dial, &r);
 	turn_until(NULL, 30); /* under way */
 	kh_dial_cancel(d);
 	turn_until(NULL, 400);

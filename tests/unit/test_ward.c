@@ -36,6 +36,7 @@ static struct kh_leaves *leaves; /* for a key */
 static struct kh_config *config;
 static struct kh_vault vault;
 static struct kh_sockets sockets;
+static const struct kh_geo_files no_files = { .file = { { .fd = -1 }, { .fd = -1 } } };
 
 struct pair {
 	struct kh_ward ward;
@@ -51,6 +52,7 @@ static void begin(struct pair *pair)
 				       .ca = ca,
 				       .vault = &vault,
 				       .sockets = &sockets,
+				       .geo = &no_files,
 				       .generation = GENERATION,
 				       .state = KH_WARD_STARTING };
 	assert_true(kh_channel_init(&pair->ward.channel, ends[0], NULL));

@@ -1,0 +1,39 @@
+/* options_geo.h - the rows of `geo`, which three owners have, and of its databases */
+#ifndef KEYHOLE_CONFIG_OPTIONS_GEO_H
+#define KEYHOLE_CONFIG_OPTIONS_GEO_H
+
+#include "config_internal.h"
+
+#define KH_GEO_DATABASE(key_path, member, about) \
+	{ \
+		.path = key_path, .type = KH_OPTION_CUSTOM, .flags = KH_IN_FILE, \
+		.offset = offsetof(struct kh_config, member), .expects = "a path", \
+		.read = kh_read_geo_file, .doc = about \
+	}
+
+#define KH_GEO_DATABASES \
+	{ .path = "upstream.geo", \
+	  .type = KH_OPTION_SECTION, \
+	  .flags = KH_IN_FILE, \
+	  .doc = "databases (MMDB) that say where an address lies" }, \
+		KH_GEO_DATABASE("upstream.geo.country_db", country_db, \
+				"of countries, such as GeoLite2-Country.mmdb"), \
+		KH_GEO_DATABASE("upstream.geo.asn_db", asn_db, \
+				"of autonomous systems (networks), such as GeoLite2-ASN.mmdb")
+
+/* `struct_name` has a `struct kh_geo_rules *member`. */
+#define KH_GEO(owner, struct_name, member, about) \
+	{ \
+		.path = owner ".geo", .type = KH_OPTION_CUSTOM, .flags = KH_IN_FILE, \
+		.offset = offsetof(struct struct_name, member), .expects = "a map of lists", \
+		.read = kh_read_geo, .doc = about \
+	}
+
+#define KH_RULE_GEO \
+	{ \
+		.path = "rules[].geo", .type = KH_OPTION_NODE, .flags = KH_IN_FILE, \
+		.offset = offsetof(struct kh_rule_draft, geo), \
+		.doc = "where the addresses lie that are dialled for what the rule allows" \
+	}
+
+#endif
