@@ -40,6 +40,8 @@ def control(kind, size):
 
 
 def encode(value):
+    if isinstance(value, bytes):
+        return value  # as it is: what no writer writes
     if isinstance(value, str):
         data = value.encode()
         return control(2, len(data)) + data

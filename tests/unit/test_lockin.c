@@ -45,6 +45,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <keyhole/file.h>
+
 #include <proxy/lockin_internal.h>
 #include <proxy/worker_internal.h>
 
@@ -906,6 +908,31 @@ static void what_a_worker_needs_still_works(void **state)
 }
 
 /* The second wall must stand without the first: what takes a name, and signals. */
+/* A library that insists on a name gets what the worker holds already, and nothing else. */
+static int open_what_is_lent(void)
+{
+	if (open(a_path, O_RDONLY) >= 0 || errno != EPERM)
+		return SUCCEEDED;
+	(void)kh_file_lend(a_file);
+	int fd = open("/proc/self/mem", O_RDWR), other = openat(AT_FDCWD, "x", O_CREAT, 0600);
+	(void)kh_file_lend(-1);
+	struct stat lent, got, too;
+	if (fd < 0 || other < 0 || fstat(a_file, &lent) != 0 || fstat(fd, &got) != 0 ||
+	    fstat(other, &too) != 0 || got.st_ino != lent.st_ino || too.st_ino != lent.st_ino)
+		return NOT_SET_UP;
+	return open(a_path, O_RDONLY) >= 0 ? SUCCEEDED : REFUSED;
+}
+
+static void what_is_lent_is_all_that_can_be_opened(void **state)
+{
+	(void)state;
+	for (int ordinary = geteuid() == 0 ? 0 : 1; ordinary < 2; ordinary++) {
+		int status = run_locked(open_what_is_lent, ordinary);
+		assert_true(WIFEXITED(status));
+		assert_int_equal(WEXITSTATUS(status), REFUSED);
+	}
+}
+
 static void landlock_alone_refuses_names_and_signals(void **state)
 {
 	(void)state;
@@ -974,6 +1001,7 @@ int main(void)
 		cmocka_unit_test(a_worker_of_a_user_keeps_no_power),
 		cmocka_unit_test(the_workers_user_is_never_root),
 		cmocka_unit_test(what_a_worker_needs_still_works),
+		cmocka_unit_test(what_is_lent_is_all_that_can_be_opened),
 		cmocka_unit_test(landlock_alone_refuses_names_and_signals),
 		cmocka_unit_test(abort_still_aborts),
 	};
