@@ -406,6 +406,8 @@ WRONG = [
     (RULE % "^{ deny_countries: [ DE ] }", "upstream.geo.country_db"),
     (SITE % "^{ deny_countries: [ DE ] }", "upstream.geo.country_db"),
     (DB + RULE.replace("allow", "deny") % "^{ deny_countries: [ DE ] }", "belongs to a rule that allows"),
+    (DB + 'tenants: { acme: { rules: [ { allow: "https://a.test" } ] } }\nlisten: [ { unix: s/s, narrow: [ '
+     '{ allow: "https://a.test", geo: ^{ deny_countries: [ DE ] } } ] } ]\n', "of the site or of a tenant"),
     (PROXIED + TENANT % "^{ deny_countries: [ DE ] }", "resolve_locally"),
     (PROXIED + RULE % "^{ deny_countries: [ DE ] }", "resolve_locally"),
     (PROXIED + SITE % "^{ deny_countries: [ DE ] }", "resolve_locally"),

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 
+import mmdb
 import pytest
 from common import KEYHOLE, ROOT
 
@@ -17,6 +18,9 @@ def keyhole(folder, *words):
 
 
 def write(folder, text):
+    """The configuration, and the databases that one of them names."""
+    mmdb.write(os.path.join(folder, "country.mmdb"), {"198.51.100.0/24": mmdb.country("XX")})
+    mmdb.write(os.path.join(folder, "asn.mmdb"), {"198.51.100.0/24": mmdb.network(64666)})
     with open(os.path.join(folder, "keyhole.yaml"), "w", encoding="utf-8") as out:
         out.write(text)
 
