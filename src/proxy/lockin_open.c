@@ -43,9 +43,11 @@ static void on_trap(int sig, siginfo_t *info, void *arg)
 	int before = errno, fd = kh_file_lent();
 	long result = -EPERM;
 
-	(void)sig;
-	if (info->si_code != SYS_SECCOMP)
-		return; /* somebody's kill(2) */
+	if (info->si_code != SYS_SECCOMP) { /* somebody's kill(2): as if there were no handler */
+		(void)signal(sig, SIG_DFL);
+		(void)raise(sig);
+		return;
+	}
 	if (fd >= 0) {
 		int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 		result = copy >= 0 ? copy : -errno;

@@ -31,6 +31,7 @@ static const char full[] =
 	"    password: { file: /secret-place/password }\n"
 	"    no_proxy: [ \"*.direct.example.com\", 10.0.0.0/8 ]\n"
 	"    resolve_locally: true\n"
+	"  geo: { country_db: /secret-place/countries, asn_db: /secret-place/networks }\n"
 	"audit: { file: /secret-place/audit.jsonl, durability: synced }\n"
 	"credentials:\n"
 	"  k1:\n"
@@ -40,18 +41,20 @@ static const char full[] =
 	"    placeholder: { env: API_KEY, prefix: sk-, alphabet: 0123456789abcdef }\n"
 	"  k2: { value: { file: /secret-place/k2 }, header: { x-k: \"{}\" }, hosts: [ 127.0.0.1 ] "
 	"}\n"
-	"site: { rules: [ { deny: \"* https://**/private/**\" }, { allow: \"https://**\" } ] }\n"
+	"site: { geo: { allow_countries: [ DE, FR ], deny_asns: [ 7, AS5 ] }, rules: [ { deny: \"* "
+	"https://**/private/**\" }, { allow: \"https://**\" } ] }\n"
 	"tenants:\n"
 	"  a:\n"
 	"    rules:\n"
 	"      - { allow: \"GET,POST https://api.example.com/v1/*\", credential: [ k1 ] }\n"
-	"      - { allow: \"https://127.0.0.1\", credential: k2 }\n"
+	"      - { allow: \"https://127.0.0.1\", credential: k2,\n"
+	"          geo: { deny_countries: [ XX ], unknown: deny } }\n"
 	"      - { allow: \"https://other.example.com:8443/**\", client_auth: pass }\n"
 	"      - { allow: \"https://pinned.example.com\", tls: passthrough }\n"
 	"      - { allow: \"https://plain.example.com\", websocket: false }\n"
 	"      - { allow: \"tcp://other.example.com:22\" }\n"
 	"      - { deny: \"https://[10.0.0.0/8]/x\" }\n"
-	"  b: { rules: [ { use: npm } ] }\n"
+	"  b: { rules: [ { use: npm } ], geo: { allow_asns: [ 4294967295 ], unknown: allow } }\n"
 	"timeouts: { header: 11s, handshake: 12s, connect: 13s, resolve: 14s, response: 15s,\n"
 	"  idle_down: 16s, idle_up: 17s, stall: 18s, drain: 19s, handover: 20s,\n"
 	"  websocket: 24s, total: 25s, tunnel_idle: 21s, tunnel: 22s }\n"
@@ -98,6 +101,8 @@ static void assert_same_rules(const struct kh_rules *a, const struct kh_rules *b
 		assert_int_equal(x->port, y->port);
 		assert_int_equal(x->n_credentials, y->n_credentials);
 		assert_memory_equal(x->credentials, y->credentials, sizeof(x->credentials));
+		assert_true(kh_geo_rules_eq(x->more ? x->more->geo : NULL,
+					    y->more ? y->more->geo : NULL));
 	}
 }
 
@@ -160,6 +165,14 @@ static void what_the_worker_needs_comes_through(void **state)
 	assert_string_equal(back->credentials[1].env_name, "API_KEY");
 	assert_false(back->credentials[1].present);
 	assert_true(back->credentials[2].present);
+	assert_true(back->country_db.named && back->asn_db.named);
+	assert_int_equal(back->site_geo->allow_countries.count, 2);
+	assert_int_equal(back->site_geo->deny_asns.list[0], 5);
+	assert_true(kh_geo_rules_eq(back->site_geo, config->site_geo));
+	assert_null(back->tenants[0].geo);
+	assert_true(back->tenants[1].geo->allow_unknown_asn);
+	assert_true(kh_geo_rules_eq(back->tenants[1].geo, config->tenants[1].geo));
+	assert_non_null(back->tenants[0].rules.list[1].more->geo);
 	assert_same_rules(&back->site, &config->site);
 	assert_int_equal(back->n_tenants, 2);
 	for (size_t i = 0; i < 2; i++) {
@@ -191,6 +204,8 @@ static void no_source_of_a_secret_and_no_path_but_a_sockets_goes_to_the_worker(v
 	assert_null(back->credentials[1].source_name);
 	assert_null(back->ca_key_path);
 	assert_null(back->audit_path);
+	assert_null(back->country_db.path);
+	assert_null(back->asn_db.path);
 	assert_null(back->listeners[0].unix_path);
 	assert_string_equal(back->listeners[0].name, config->listeners[0].unix_path);
 	kh_config_free(back);
