@@ -31,8 +31,21 @@ struct named {
 	"^((\\\\*|[A-Z_-]{1,32}(,[A-Z_-]{1,32})*) )?https?://" HOST "(/[^?#]*)?$|^tcp://" HOST \
 	":[0-9]+$"
 
+#define COUNTRIES \
+	"{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":\"string\"," \
+	"\"pattern\":\"^[A-Z]{2}$\"}}"
+#define NETWORKS \
+	"{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":[\"integer\",\"string\"]," \
+	"\"minimum\":1,\"maximum\":4294967295,\"pattern\":\"^(AS)?[0-9]+$\"}}"
+
 /* What is said more than once. */
 static const char definitions[] =
+	"\"geo\":{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{"
+	"\"allow_countries\":" COUNTRIES ",\"deny_countries\":" COUNTRIES
+	",\"allow_asns\":" NETWORKS ",\"deny_asns\":" NETWORKS
+	",\"unknown\":{\"enum\":[\"allow\",\"deny\"]}},\"anyOf\":["
+	"{\"required\":[\"allow_countries\"]},{\"required\":[\"deny_countries\"]},"
+	"{\"required\":[\"allow_asns\"]},{\"required\":[\"deny_asns\"]}]},"
 	"\"text\":{\"type\":[\"string\",\"number\",\"boolean\"]},"
 	"\"duration\":{\"type\":\"string\",\"pattern\":\"^[0-9]+(ms|s|m|h)$\"},"
 	"\"size\":{\"type\":\"string\",\"pattern\":\"^[0-9]+(B|KiB|MiB|GiB)$\"},"
@@ -61,6 +74,11 @@ static const struct named shapes[] = {
 	{ "upstream.proxy.password.env", ENV },
 	{ "upstream.proxy.password.file", REF("text") },
 	{ "upstream.proxy.no_proxy", LIST_OF(REF("text")) },
+	{ "upstream.geo.country_db", REF("text") },
+	{ "upstream.geo.asn_db", REF("text") },
+	{ "site.geo", REF("geo") },
+	{ "tenants.*.geo", REF("geo") },
+	{ "rules[].geo", REF("geo") },
 	{ "credentials.*.value.env", ENV },
 	{ "credentials.*.value.file", REF("text") },
 	{ "credentials.*.header",
@@ -114,7 +132,8 @@ static const struct named between[] = {
 	  "\"oneOf\":[{\"required\":[\"allow\"],\"properties\":{\"deny\":false,\"use\":false,"
 	  "\"mode\":{\"const\":\"enforce\"}}},{\"required\":[\"deny\"],\"properties\":{"
 	  "\"allow\":false,\"use\":false,\"credential\":false,\"client_auth\":false,\"tls\":false,"
-	  "\"websocket\":false,\"max_body\":false}},{\"required\":[\"use\"],\"maxProperties\":1}"
+	  "\"websocket\":false,\"max_body\":false,\"geo\":false}},{\"required\":[\"use\"],"
+	  "\"maxProperties\":1}"
 	  "]" },
 	{ "listen[]",
 	  "\"oneOf\":[{\"required\":[\"unix\"],\"properties\":{\"vsock\":false,\"tcp\":false,"
@@ -128,8 +147,9 @@ static const struct named between[] = {
 static const struct named less[] = {
 	{ "site.rules", "\"properties\":{\"credential\":false,\"client_auth\":false,\"tls\":{"
 			"\"const\":\"intercept\"}}" },
-	{ "listen[].narrow", "\"properties\":{\"credential\":false,\"client_auth\":false,\"tls\":{"
-			     "\"const\":\"intercept\"},\"mode\":{\"const\":\"enforce\"}}" },
+	{ "listen[].narrow",
+	  "\"properties\":{\"credential\":false,\"client_auth\":false,\"tls\":{"
+	  "\"const\":\"intercept\"},\"mode\":{\"const\":\"enforce\"},\"geo\":false}" },
 };
 
 static const char *find(const struct named *list, size_t n, const char *path)
