@@ -162,6 +162,7 @@ void kh_up_tick(struct kh_loop *loop)
 		if (is_stale(up, now))
 			kh_up_close(up);
 	}
+	kh_up_mux_tick(loop, now);
 }
 
 void kh_up_close_idle(struct kh_loop *loop)

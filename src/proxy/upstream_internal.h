@@ -163,6 +163,7 @@ void kh_up_mux_begin(struct kh_up *up);
 void kh_up_mux_not(struct kh_up *up);
 void kh_up_mux_event(struct kh_up *up, unsigned events);
 void kh_up_mux_free(struct kh_up_mux *mux);
+/* Every second: an answer to PING or the peer's settings that do not come, idle ones. */
 void kh_up_mux_tick(struct kh_loop *loop, uint64_t now_ms);
 /* No new streams on any; those without streams end. */
 void kh_up_mux_close_idle(struct kh_loop *loop);

@@ -20,6 +20,10 @@ would refuse to send goes out as bare frames. Paths, below /test/:
   hold                 no answer
   fields?kind=         a head that none may be, see BAD_HEADS
   frame?kind=          a frame that breaks the connection, see BAD_FRAMES
+  continue             100 before the content; then as echo
+
+A connection whose number is in `mute` hears everything and says nothing any more; one in `unsettled`
+has not even said its settings.
 """
 
 import contextlib
@@ -40,7 +44,11 @@ import h2.exceptions
 import h2.settings
 import hpack
 import hyperframe.frame as frames
+import pytest
+from clients import Tunnel
 from common import FINGERPRINT, SECRET, standin_module
+from daemons import NAMES, Daemons, base_config, merge
+from h2client import h2_tunnel
 
 PATTERN = bytes(range(256)) * 256
 
@@ -75,6 +83,10 @@ BAD_FRAMES = {
     "huge-frame": lambda s: b"\x01\x00\x01\x00\x00" + s.to_bytes(4, "big") + b"x" * 65537,
     "http1": lambda s: b"HTTP/1.1 400 Bad Request\r\n\r\n",
     "ping-flood": lambda s: frames.PingFrame(0, b"12345678").serialize() * 5000,
+    "settings-flood": lambda _: frames.SettingsFrame(0).serialize() * 5000,
+    "window-flood": lambda _: frames.WindowUpdateFrame(0, window_increment=1).serialize() * 5000,
+    "priority-flood": lambda s: frames.PriorityFrame(s, stream_weight=1).serialize() * 5000,
+    "reset-flood": lambda s: frames.RstStreamFrame(s + 2, 8).serialize() * 5000,
     "continuation": lambda s: frames.HeadersFrame(s, data=b"").serialize()
     + frames.ContinuationFrame(s, data=b"").serialize() * 50,
 }  # fmt: skip
@@ -117,9 +129,12 @@ class Connection:
             self.sock.sendall(data)
 
     def run(self):
-        self.h2.initiate_connection()
-        self.flush()
+        if self.number not in self.server.unsettled:
+            self.h2.initiate_connection()
+            self.flush()
         while data := self.sock.recv(65536):
+            if self.number in self.server.mute | self.server.unsettled:
+                continue
             if self.server.pace:
                 time.sleep(self.server.pace)
             for event in self.h2.receive_data(data):
@@ -138,6 +153,8 @@ class Connection:
                 self.early(event.stream_id)
             elif request.mode == "refuse" and not request.arguments.get("late"):
                 self.refuse(event.stream_id, request)
+            elif request.mode == "continue":
+                self.h2.send_headers(event.stream_id, [(":status", "100")])
         elif isinstance(event, h2.events.DataReceived):
             request = self.requests[event.stream_id]
             request.body.update(event.data)
@@ -327,6 +344,7 @@ class H2Upstream:
         self.events = []
         self.seen = set()
         self.counts = {}
+        self.mute, self.unsettled = set(), set()
         self.most_open = 0
         self.connections = 0
         self.socks = []
@@ -380,3 +398,43 @@ class H2Upstream:
     def stop(self):
         self.listener.close()
         self.close_idle()
+
+
+# --- for test files: daemons in front of one, and clients; a file imports what it uses ---------------
+
+
+@pytest.fixture(name="up")
+def make_up(tmp_path_factory):
+    upstream = H2Upstream(str(tmp_path_factory.mktemp("h2up")), NAMES)
+    yield upstream
+    upstream.stop()
+
+
+@pytest.fixture(name="daemon")
+def make_daemon(up):
+    daemons = Daemons([up])
+
+    def start(overrides=None, upstream=up):
+        # Connections are an event thread's own: with one, a test knows which it is.
+        one = {"worker": {"threads": 1}}
+        return daemons(config=merge(merge(base_config(upstream), one), overrides or {}))
+
+    try:
+        yield start
+        daemons.check()
+    finally:
+        daemons.end()
+
+
+def ask_h1(daemon, path, method="GET", fields=(), body=None, host="open.test"):
+    with Tunnel(daemon, host) as tunnel:
+        return tunnel.ask(method, path, fields=fields, body=body) if body is not None else tunnel.ask(
+            method, path, fields=fields)  # fmt: skip
+
+
+def ask_h2(daemon, path, method="GET", fields=(), body=None, host="open.test"):
+    with h2_tunnel(daemon, host) as client:
+        return client.ask(method, path, fields, body)
+
+
+both = pytest.mark.parametrize("ask", [ask_h1, ask_h2], ids=["from-h1", "from-h2"])

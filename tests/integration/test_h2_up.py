@@ -5,47 +5,12 @@ import threading
 
 import pytest
 from common import FINGERPRINT, until
-from daemons import NAMES, Daemons, base_config, merge
+from daemons import NAMES
 from h2client import Reset, h2_tunnel
-from h2upstream import BAD_FRAMES, BAD_HEADS, PATTERN, H2Upstream
+from h2upstream import (  # noqa: F401 (daemon and up are fixtures)
+    BAD_FRAMES, BAD_HEADS, PATTERN, H2Upstream, ask_h1, ask_h2, both, make_daemon, make_up,
+)  # fmt: skip
 from harness import PLACEHOLDER, Tunnel
-
-
-@pytest.fixture(name="up")
-def make_up(tmp_path_factory):
-    upstream = H2Upstream(str(tmp_path_factory.mktemp("h2up")), NAMES)
-    yield upstream
-    upstream.stop()
-
-
-@pytest.fixture(name="daemon")
-def make_daemon(up):
-    daemons = Daemons([up])
-
-    def start(overrides=None, upstream=up):
-        # Connections are an event thread's own: with one, a test knows which it is.
-        one = {"worker": {"threads": 1}}
-        return daemons(config=merge(merge(base_config(upstream), one), overrides or {}))
-
-    try:
-        yield start
-        daemons.check()
-    finally:
-        daemons.end()
-
-
-def ask_h1(daemon, path, method="GET", fields=(), body=None, host="open.test"):
-    with Tunnel(daemon, host) as tunnel:
-        return tunnel.ask(method, path, fields=fields, body=body) if body is not None else tunnel.ask(
-            method, path, fields=fields)  # fmt: skip
-
-
-def ask_h2(daemon, path, method="GET", fields=(), body=None, host="open.test"):
-    with h2_tunnel(daemon, host) as client:
-        return client.ask(method, path, fields, body)
-
-
-both = pytest.mark.parametrize("ask", [ask_h1, ask_h2], ids=["from-h1", "from-h2"])
 
 
 @both
