@@ -154,8 +154,9 @@ bool kh_h2_take_back(struct kh_h2_stream *stream);
 /* Return: false when the stream is closed, or over its cap: KH_LIMIT_RELAY_BYTES and four frames.
  */
 bool kh_h2_put_data(struct kh_h2_stream *stream, struct kh_slice bytes);
-/* Stop putting until KH_H2_WRITABLE. */
-bool kh_h2_is_full(const struct kh_h2_stream *stream);
+/* Stop putting until KH_H2_WRITABLE, which whoever was told so gets: it may have become full by
+ * what others of the connection put. */
+bool kh_h2_is_full(struct kh_h2_stream *stream);
 /* Behind all data. Trailers that may not be written are left out. */
 bool kh_h2_put_end(struct kh_h2_stream *stream, const struct kh_field *trailers, size_t n);
 /* What kh_h2_put_data took and no frame has carried yet. */

@@ -35,13 +35,13 @@ struct kh_h2_stream {
 	bool connect;
 	bool paused;
 	bool resuming;
-	bool sent_head;	 /* a client's request went */
-	bool put_final;	 /* our final head is in line */
-	bool whole_head; /* … and ends the stream */
-	bool put_end;	 /* all of ours is in line */
-	bool sent_end;	 /* … and went */
-	bool deferred;	 /* nghttp2 waits for kh_h2_put_data */
-	bool was_full;
+	bool sent_head;	  /* a client's request went */
+	bool put_final;	  /* our final head is in line */
+	bool whole_head;  /* … and ends the stream */
+	bool put_end;	  /* all of ours is in line */
+	bool sent_end;	  /* … and went */
+	bool deferred;	  /* nghttp2 waits for kh_h2_put_data */
+	bool was_full;	  /* and somebody was told so */
 	bool reset_by_us; /* kh_h2_reset, kh_h2_release: no fault of the peer's */
 	uint8_t interims;
 	struct kh_h2_head *head;

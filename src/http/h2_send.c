@@ -14,7 +14,16 @@
 #include "chars.h"
 #include "message_internal.h"
 
-enum { FRAME_HEAD_BYTES = 9 };
+enum { FRAME_HEAD_BYTES = 9, FRAME_BYTES = 16 * 1024 };
+
+/* One that holds less than a frame is never in anybody's way. */
+static bool is_full(const struct kh_h2_stream *stream)
+{
+	size_t len = kh_buf_len(&stream->out);
+
+	return len >= KH_LIMIT_RELAY_BYTES ||
+	       (len >= FRAME_BYTES && stream->h2 && stream->h2->out_bytes >= KH_LIMIT_H2_OUT_BYTES);
+}
 
 static bool drain_is_full(const struct kh_h2 *h2)
 {
@@ -62,7 +71,7 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const ui
 	/* Not where the peer's window cut it short. */
 	if (kh_buf_len(&stream->out) == 0 || len >= 1024)
 		kh_h2_guard_work(h2);
-	if (stream->was_full && !kh_h2_is_full(stream)) {
+	if (stream->was_full && !is_full(stream)) {
 		stream->was_full = false;
 		kh_list_append(&h2->writable, &stream->writable_link);
 	}
@@ -390,20 +399,17 @@ bool kh_h2_put_data(struct kh_h2_stream *stream, struct kh_slice bytes)
 	    !kh_buf_append_slice(&stream->out, bytes))
 		return false;
 	stream->h2->out_bytes += bytes.len;
-	if (kh_h2_is_full(stream))
-		stream->was_full = true;
 	if (bytes.len > 0)
 		wake(stream);
 	return true;
 }
 
-bool kh_h2_is_full(const struct kh_h2_stream *stream)
+bool kh_h2_is_full(struct kh_h2_stream *stream)
 {
-	enum { FRAME_BYTES = 16 * 1024 };
-	size_t len = kh_buf_len(&stream->out);
-
-	return len >= KH_LIMIT_RELAY_BYTES ||
-	       (len >= FRAME_BYTES && stream->h2 && stream->h2->out_bytes >= KH_LIMIT_H2_OUT_BYTES);
+	if (!is_full(stream))
+		return false;
+	stream->was_full = true;
+	return true;
 }
 
 size_t kh_h2_waiting_bytes(const struct kh_h2_stream *stream)

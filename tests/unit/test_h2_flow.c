@@ -458,6 +458,50 @@ static void test_ping(void **state)
 	pair_fini(&p);
 }
 
+static struct kh_h2_stream *watched;
+static bool may_go_on;
+
+static void watch_one(struct drive *d, const struct kh_h2_event *event)
+{
+	(void)d;
+	may_go_on |= event->kind == KH_H2_WRITABLE && event->stream == watched;
+}
+
+/* It had room when it put; then what others put made the connection full. */
+static void test_who_was_told_to_stop_is_told_to_go_on(void **state)
+{
+	enum { STREAMS = 20 };
+	static char frame[16 * 1024];
+	struct kh_h2_stream *streams[STREAMS];
+	size_t put = 0;
+	struct pair p;
+
+	(void)state;
+	pair_init(&p);
+	p.up.also = count_body;
+	for (int i = 0; i < STREAMS; i++) {
+		ask(&p, "GET", NULL, 0, true);
+		streams[i] = p.request;
+		assert_true(kh_h2_put_response(p.down.last, 200, NULL, 0, false));
+	}
+	watched = p.down.owned[0];
+	assert_true(kh_h2_put_data(watched, kh_slice_of(frame, sizeof(frame))));
+	assert_false(kh_h2_is_full(watched));
+	for (int i = 1; i < STREAMS; i++)
+		put_until_full(p.down.owned[i], &put);
+	assert_true(put >= KH_LIMIT_H2_OUT_BYTES - sizeof(frame));
+	assert_true(kh_h2_is_full(watched));
+	may_go_on = false;
+	p.down.also = watch_one;
+	talk(&p);
+	assert_true(may_go_on);
+	assert_int_equal(kh_h2_waiting_bytes(watched), 0);
+	p.request = NULL;
+	for (int i = 0; i < STREAMS; i++)
+		kh_h2_release(streams[i]);
+	pair_fini(&p);
+}
+
 /* All streams get their turn (a tunnel that is always full leaves room to the others). */
 static void test_streams_share_the_connection(void **state)
 {
@@ -509,6 +553,7 @@ int main(void)
 		cmocka_unit_test(test_the_peers_streams_are_not_exceeded),
 		cmocka_unit_test(test_the_end_of_the_connection_resets_its_streams),
 		cmocka_unit_test(test_ping),
+		cmocka_unit_test(test_who_was_told_to_stop_is_told_to_go_on),
 		cmocka_unit_test(test_streams_share_the_connection),
 	};
 
