@@ -10,45 +10,11 @@ import time
 import pytest
 from clients import Wire, client_context
 from common import HERE, PLACEHOLDER, until
-from daemons import NAMES, Daemons
-from wspeer import (
-    BINARY, CLOSE, KEY, PING, PONG, TEXT, Origin, WsClient, close_payload, frame, has_real_key,
+from daemons import NAMES
+from wspeer import (  # noqa: F401 (origin, ours and start are fixtures)
+    BINARY, CLOSE, KEY, PING, PONG, TEXT, Origin, WsClient, close_payload, closed, frame, has_real_key, origin, ours,
+    start,
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def origin(tmp_path_factory):
-    origin = Origin(str(tmp_path_factory.mktemp("origin")), NAMES)
-    yield origin
-    origin.stop()
-
-
-@pytest.fixture
-def start(origin):
-    daemons = Daemons([origin])
-    try:
-        yield daemons
-        daemons.check()
-    finally:
-        daemons.end()
-
-
-@pytest.fixture(scope="module")
-def ours(origin):
-    daemons = Daemons([origin])
-    try:
-        yield daemons()
-    finally:
-        daemons.end()
-
-
-def closed(daemon, path):
-    """The close record of the exchange with this path, once it is there."""
-
-    def there():
-        return [r for r in daemon.records_of(path) if r["event"] == "close"]
-
-    return until("the close record", there)[0]
 
 
 # --- the handshake --------------------------------------------------------------------------------

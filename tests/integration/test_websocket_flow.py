@@ -7,28 +7,12 @@ import time
 
 import pytest
 from common import until
-from daemons import NAMES, Daemons
-from wspeer import BINARY, CLOSE, TEXT, Origin, WsClient, close_payload, frame, xor
+from wspeer import (  # noqa: F401 (origin and start are fixtures)
+    BINARY, CLOSE, TEXT, WsClient, close_payload, frame, origin, start, xor,
+)  # fmt: skip
 
 PIECE = bytes(range(256)) * 256  # 64 KiB
 MIB = 1024
-
-
-@pytest.fixture(scope="module")
-def origin(tmp_path_factory):
-    origin = Origin(str(tmp_path_factory.mktemp("origin")), NAMES)
-    yield origin
-    origin.stop()
-
-
-@pytest.fixture
-def start(origin):
-    daemons = Daemons([origin])
-    try:
-        yield daemons
-        daemons.check()
-    finally:
-        daemons.end()
 
 
 def resident(daemon):

@@ -2,11 +2,11 @@
 
 import pytest
 from clients import Closed
-from common import PLACEHOLDER, until
-from daemons import NAMES, Daemons
+from common import PLACEHOLDER
+from daemons import Daemons
 from h2client import H2Client, Reset, h2_tunnel
-from wspeer import (
-    BINARY, CLOSE, PING, PONG, TEXT, Frames, Origin, close_payload, frame, has_real_key,
+from wspeer import (  # noqa: F401 (origin and ours are fixtures)
+    BINARY, CLOSE, PING, PONG, TEXT, Frames, close_payload, closed, frame, has_real_key, origin, ours,
 )  # fmt: skip
 
 EXTENDED_CONNECT = 8
@@ -55,22 +55,6 @@ class WsStream(Frames):
         return self.one.ended
 
 
-@pytest.fixture(scope="module")
-def origin(tmp_path_factory):
-    origin = Origin(str(tmp_path_factory.mktemp("origin")), NAMES)
-    yield origin
-    origin.stop()
-
-
-@pytest.fixture(scope="module")
-def ours(origin):
-    daemons = Daemons([origin])
-    try:
-        yield daemons()
-    finally:
-        daemons.end()
-
-
 @pytest.fixture
 def client(ours):
     with h2_tunnel(ours, "api.test") as client:
@@ -81,13 +65,6 @@ def client(ours):
 def until_settings(client: H2Client):
     while not client.settings_seen:
         client.pump()
-
-
-def closed(daemon, path):
-    def there():
-        return [r for r in daemon.records_of(path) if r["event"] == "close"]
-
-    return until("the close record", there)[0]
 
 
 def test_it_is_offered(client):

@@ -8,8 +8,10 @@ import socket
 import ssl
 import threading
 
+import pytest
 from clients import Closed, Tunnel
-from common import PATIENCE, SECRET, standin_module
+from common import PATIENCE, SECRET, standin_module, until
+from daemons import NAMES, Daemons
 
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="
@@ -240,3 +242,43 @@ class Origin:
 
 def has_real_key(peer):
     return peer.all("x-api-key") == [SECRET]
+
+
+# --- fixtures; a test file imports those that it uses -----------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory):
+    origin = Origin(str(tmp_path_factory.mktemp("origin")), NAMES)
+    yield origin
+    origin.stop()
+
+
+@pytest.fixture
+def start(origin):
+    """start(overrides, rules=…): a daemon of the test's own."""
+    daemons = Daemons([origin])
+    try:
+        yield daemons
+        daemons.check()
+    finally:
+        daemons.end()
+
+
+@pytest.fixture(scope="module")
+def ours(origin):
+    """A daemon with the base configuration, one for the module."""
+    daemons = Daemons([origin])
+    try:
+        yield daemons()
+    finally:
+        daemons.end()
+
+
+def closed(daemon, path):
+    """The close record of the exchange with this path, once it is there."""
+
+    def there():
+        return [r for r in daemon.records_of(path) if r["event"] == "close"]
+
+    return until("the close record", there)[0]
