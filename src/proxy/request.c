@@ -118,8 +118,8 @@ static void note_stripped(struct kh_exchange *x, struct kh_slice name)
  * lets it pass. */
 static bool settle_carriers(struct kh_exchange *x, struct kh_err *err)
 {
-	struct kh_slice found =
-		kh_carrier_find_but(x->message, x->target.query, kh_auth_field(x->session));
+	struct kh_slice for_us = kh_auth_field(x->session);
+	struct kh_slice found = kh_carrier_find_but(x->message, x->target.query, for_us);
 	struct kh_slice rest = x->target.query, name, value;
 
 	if (found.len == 0 || (!x->credential && x->decision.rule->client_auth_pass))
@@ -136,7 +136,8 @@ static bool settle_carriers(struct kh_exchange *x, struct kh_err *err)
 				  "credential nor has client_auth: pass",
 				  kh_esc(found), x->decision.rule->text);
 	for (size_t i = 0; i < x->message->n_fields; i++)
-		if (kh_carrier_is_field(x->message->fields[i].name))
+		if (kh_carrier_is_field(x->message->fields[i].name) &&
+		    !kh_slice_eq_nocase(x->message->fields[i].name, for_us))
 			note_stripped(x, x->message->fields[i].name);
 	if (kh_carrier_is_among_protocols(x->message))
 		note_stripped(x, KH_SLICE("sec-websocket-protocol"));

@@ -127,6 +127,28 @@ def test_base_url_mode_shows_it_too(tcp):
         assert wire.ask("GET", "/to/api.test/test/echo", [(name, value)], host="keyhole.internal").status == 200
 
 
+def test_the_journal_counts_it_among_nothing_that_was_taken_out(tcp):
+    """`stripped` speaks of what was meant for the upstream; the token was meant for the listener."""
+    token = tuple(GOOD[0].split(": "))
+    mine = ("Authorization", "Bearer of-the-sandbox")
+
+    def stripped(path, fields, inside=False):
+        with TcpWire(tcp) as wire:
+            if inside:
+                assert wire.connect("api.test:443", GOOD[0]).status == 200
+                wire.start_tls(tcp, "api.test")
+                answer = wire.ask("GET", path, fields)
+            else:
+                answer = wire.ask("GET", "/to/api.test" + path, fields, host="keyhole.internal")
+        assert answer.status == 200 and TOKEN not in answer.text() and "of-the-sandbox" not in answer.text()
+        return tcp.records_of(path)[0].get("stripped")
+
+    assert stripped("/test/echo/token", [token]) is None
+    assert stripped("/test/echo/both", [token, mine]) == "Authorization"
+    # Inside of a tunnel it is no longer asked for, so there it is one like any other.
+    assert stripped("/test/echo/inside", [token], inside=True) == "Proxy-Authorization"
+
+
 def test_inside_the_tunnel_it_is_not_asked_for_and_never_passes(tcp):
     name, value = GOOD[0].split(": ")
     with TcpWire(tcp) as wire:
