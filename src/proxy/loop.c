@@ -113,7 +113,7 @@ static bool has_records(const struct kh_loop *loop)
 	       !kh_list_is_empty(&loop->held);
 }
 
-static void turn_end(struct kh_loop *loop)
+void kh_loop_turn_end(struct kh_loop *loop)
 {
 	enum { ROUNDS = 8 };
 
@@ -405,7 +405,7 @@ void kh_loop_run(struct kh_loop *loop)
 			abort();
 		}
 		loop->now_ms = kh_clock_mono_ms();
-		turn_end(loop);
+		kh_loop_turn_end(loop);
 		/* A journal that can't be written must not keep a drained daemon alive. */
 		if ((loop->draining || loop->retiring) && loop->n_live == 0 && loop->journal_failed)
 			break;
@@ -417,7 +417,7 @@ void kh_loop_free(struct kh_loop *loop)
 	if (!loop)
 		return;
 	kh_up_close_idle(loop);
-	turn_end(loop);
+	kh_loop_turn_end(loop);
 	kh_doors_free(loop);
 	if (loop->resolver)
 		kh_resolver_free(loop->resolver);

@@ -124,6 +124,9 @@ void kh_loop_bury(struct kh_loop *loop, struct kh_grave *grave, void (*free_fn)(
 void kh_loop_commit(struct kh_loop *loop, struct kh_exchange *exchange);
 /* A refusal is in the batch: its answer leaves when the journal has it (or can't take it). */
 void kh_loop_hold(struct kh_session *session);
+/* What a turn ends with: all that was touched has its turn, the journal is written, exchanges whose
+ * records stand there go on, what ended is freed. (kh_loop_run does it; so does a fuzzer.) */
+void kh_loop_turn_end(struct kh_loop *loop);
 /* kh_session_turn at the end of the loop's turn: once, however many ask for it. */
 void kh_loop_touch(struct kh_session *session);
 /* Before a record is made: a batch that is half full is written at once. The other half is for the
