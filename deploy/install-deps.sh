@@ -46,7 +46,7 @@ test|a journal checked by hand|jq|jq|jq|jq
 test|processes and sockets looked at from outside|procps iproute2|procps-ng iproute|procps iproute2|procps-ng iproute2
 test|tests as an ordinary user (setpriv, runuser)|util-linux|util-linux|util-linux util-linux-misc setpriv runuser|util-linux
 bench|what make bench runs in|python3 openssl|python3 openssl|python3 openssl|python openssl
-bench|other proxies to compare with|haproxy nginx-light/nginx squid-openssl/squid mitmproxy|haproxy nginx squid|haproxy nginx squid|haproxy nginx squid mitmproxy
+bench|other proxies to compare with|haproxy nginx-light/nginx nghttp2-proxy squid-openssl/squid mitmproxy|haproxy nginx nghttp2 squid|haproxy nginx nghttp2 squid|haproxy nginx nghttp2 squid mitmproxy
 lint|the second compiler and the fuzzers|clang libclang-rt-dev/libclang-rt-14-dev/libclang-common-14-dev|clang compiler-rt|clang compiler-rt|clang compiler-rt
 lint|C style and checks|clang-format clang-tidy cppcheck|clang-tools-extra cppcheck|clang-extra-tools cppcheck|clang cppcheck
 lint|shell scripts|shellcheck|ShellCheck|shellcheck|shellcheck

@@ -13,8 +13,11 @@
  *	--method M --path P --body BYTES --field "name: value"    (POST /echo, 1024)
  *	--new-tunnels       one request a tunnel; times are from connect(2) on
  *	--events            also: how late the events of the origin's /sse are
- *	--websocket         one upgrade a connection (--path), then messages of --body bytes,
- *echoed; each counts as a request
+ *	--websocket         one upgrade a connection (--path), then messages of --body bytes, each
+ *	                    echoed and counted as a request
+ *	--h2 N              HTTP/2, N requests under way on each connection
+ *	--grpc              … each a unary call: a message of --body bytes, trailers in the answer
+ *	--socks             SOCKS5 instead of CONNECT
  *	--hold              one request a connection, which then stays open, idle; a line {"held":N}
  *	                    when all of them are there
  *	--warmup S          seconds that don't count
@@ -36,6 +39,7 @@ enum {
 	MOST_CONNECTIONS = 65536,
 	MOST_BODY = 256 * 1024 * 1024,
 	MOST_MS = 600000,
+	MOST_STREAMS = 1000,
 	HOLD_AT_ONCE = 16
 };
 
@@ -113,12 +117,32 @@ static void set_authority(struct load *load, const char *text)
 
 static void set_tls(struct load *load, const char *ca)
 {
+	static const unsigned char h2[] = { 2, 'h', '2' };
+
 	load->tls = SSL_CTX_new(TLS_client_method());
 	if (!load->tls || SSL_CTX_load_verify_file(load->tls, ca) != 1)
 		bench_die("load: --ca %s: no certificate can be read", ca);
+	if (load->h2 > 0 && SSL_CTX_set_alpn_protos(load->tls, h2, sizeof(h2)) != 0)
+		bench_die("load: no memory");
 	SSL_CTX_set_verify(load->tls, SSL_VERIFY_PEER, NULL);
 	SSL_CTX_set_mode(load->tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_RELEASE_BUFFERS |
 					    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+}
+
+/* A gRPC message is a flag, four bytes of length, and that many bytes. */
+static void set_body(struct load *load)
+{
+	enum { PREFIX_BYTES = 5 };
+	size_t prefix = load->grpc ? PREFIX_BYTES : 0, len = (size_t)load->body_bytes;
+
+	load->body = malloc(prefix + len + 1);
+	if (!load->body)
+		bench_die("load: no memory");
+	memset(load->body, 'x', prefix + len);
+	for (size_t i = 0; i < prefix; i++)
+		load->body[i] = (char)((uint64_t)len >> (8 * (PREFIX_BYTES - 1 - i)));
+	load->body_bytes += prefix;
+	snprintf(load->length_text, sizeof(load->length_text), "%" PRIu64, load->body_bytes);
 }
 
 static void on_end(evutil_socket_t fd, short what, void *arg)
@@ -223,6 +247,9 @@ int main(int argc, char **argv)
 		{ .name = "--hold", .flag = &load.hold },
 		{ .name = "--websocket", .flag = &load.websocket },
 		{ .name = "--mark", .flag = &load.mark },
+		{ .name = "--h2", .number = &load.h2 },
+		{ .name = "--grpc", .flag = &load.grpc },
+		{ .name = "--socks", .flag = &load.socks },
 		{ .name = NULL },
 	};
 
@@ -236,9 +263,11 @@ int main(int argc, char **argv)
 	warmup_ms += warmup * 1000;
 	if (!to || !unix_path + !tcp + !direct + !direct_unix != 3 || plain == (ca != NULL) ||
 	    connections == 0 || connections > MOST_CONNECTIONS || load.body_bytes > MOST_BODY ||
-	    (ms == 0 && load.most == 0) || (log && !load.ids))
+	    (ms == 0 && load.most == 0) || (log && !load.ids) || load.h2 > MOST_STREAMS ||
+	    (load.h2 > 0 && (plain || load.new_tunnels || load.websocket || load.events)) ||
+	    (load.grpc && load.h2 == 0))
 		bench_die("load: one of --unix, --tcp, --direct, --direct-unix; --to; --ca or "
-			  "--plain; --seconds or --requests; --ids with --log");
+			  "--plain; --seconds or --requests; --ids with --log; --grpc with --h2");
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (ms == 0)
 		ms = MOST_MS; /* should the requests never end */
@@ -251,12 +280,11 @@ int main(int argc, char **argv)
 		set_address(&load, tcp ? tcp : direct);
 	if (ca)
 		set_tls(&load, ca);
-	load.body = malloc((size_t)load.body_bytes + 1);
+	set_body(&load);
 	load.log = log ? fopen(log, "ae") : NULL;
 	load.base = event_base_new();
-	if (!load.body || !load.base || (log && !load.log))
+	if (!load.base || (log && !load.log))
 		bench_die("load: %s", strerror(errno));
-	memset(load.body, 'x', (size_t)load.body_bytes);
 	run(&load, connections, warmup_ms, ms);
 	free(load.body);
 	if (load.log)

@@ -1,5 +1,6 @@
 /* load.h - the parts of the load generator: what it counts (load.c), a connection's life
- * (load_conn.c), responses (load_http.c), messages (load_ws.c) */
+ * (load_conn.c), SOCKS5 (load_socks.c), responses (load_http.c), messages (load_ws.c), HTTP/2
+ * (load_h2.c) */
 #ifndef KEYHOLE_TESTS_LOAD_H
 #define KEYHOLE_TESTS_LOAD_H
 
@@ -24,6 +25,8 @@ enum { READ_BYTES = 16 * 1024, STATUSES = 600 };
 	X(TLS, "tls")	      /* handshake, certificate */ \
 	X(CLOSED, "closed")   /* the end came inside a request */ \
 	X(HTTP, "http")	      /* what came is no response */ \
+	X(RESET, "reset")     /* HTTP/2: the stream was given up */ \
+	X(GRPC, "grpc")	      /* a call that did not end with grpc-status 0 */ \
 	X(TIMEOUT, "timeout")
 enum load_fault {
 #define LOAD_ENUM(name, text) LOAD_FAULT_##name,
@@ -40,11 +43,13 @@ struct load {
 	bool direct; /* no CONNECT */
 	struct kh_authority authority;
 	char authority_text[300];
+	uint64_t h2; /* requests under way on a connection; 0: HTTP/1.1 */
 
 	const char *method, *path, *field, *ids;
 	char *body;
+	char length_text[24];
 	uint64_t body_bytes, timeout_ms;
-	bool new_tunnels, events, hold, mark, websocket;
+	bool new_tunnels, events, hold, mark, websocket, socks, grpc;
 	FILE *log;
 
 	struct load_conn **conns;
@@ -100,13 +105,36 @@ struct load_conn {
 	uint64_t began_us, tunnel_us, id;
 	uint64_t body_left; /* of a body too long for `out` */
 	bool open;	    /* a WebSocket */
+	bool greeted;	    /* SOCKS5: the proxy has chosen how */
 	struct kh_ws ws;
+	struct load_h2 *h2;
 };
 
 /* What is next on a WebSocket: its upgrade, or a message. */
 bool load_ws_put(struct load_conn *c);
 /* Return: as load_response_take, and 2: its first message is to be sent. */
 int load_ws_take(struct load_conn *c);
+
+/* The first words, and what is next. Return: as load_ws_take; 1: the tunnel is there. */
+bool load_socks_put(struct load_conn *c);
+int load_socks_take(struct load_conn *c);
+
+/* After the handshake: the session, and as many requests as may be under way. Return: false: the
+ * other side does not speak it. */
+bool load_h2_begin(struct load_conn *c);
+/* Takes what is in `in` and puts what is to go into `out`. Return: false: no HTTP/2, or its end. */
+bool load_h2_turn(struct load_conn *c);
+/* It would put more into `out`. */
+bool load_h2_has_more(const struct load_conn *c);
+bool load_h2_is_idle(const struct load_conn *c);
+void load_h2_end(struct load_conn *c);
+
+/* The number of the next request, 0: there are enough. */
+uint64_t load_next_id(struct load *load);
+/* A request has its end: an answer, or none (of LOAD_FAULT_COUNT nothing is counted). */
+void load_count(struct load *load, uint64_t id, unsigned status, uint64_t began_us);
+void load_count_lost(struct load *load, uint64_t id, enum load_fault fault);
+void load_count_fault(struct load *load, enum load_fault fault);
 
 struct load_conn *load_conn_new(struct load *load);
 /* The next of load->conns that did not begin yet, if there is one. */

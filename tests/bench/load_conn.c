@@ -13,7 +13,7 @@
 
 #include "load.h"
 
-enum { REST_MS = 20, IN_BYTES = 256 * 1024, HEAD_BYTES = 64 * 1024 };
+enum { REST_MS = 20, IN_BYTES = 256 * 1024, HEAD_BYTES = 64 * 1024, H2_BYTES = 64 * 1024 };
 
 static void on_event(evutil_socket_t fd, short what, void *arg);
 static void on_timer(evutil_socket_t fd, short what, void *arg);
@@ -39,6 +39,7 @@ static void hang_up(struct load_conn *c)
 		(void)event_del(c->event);
 		(void)close(c->fd);
 	}
+	load_h2_end(c);
 	SSL_free(c->ssl);
 	c->ssl = NULL;
 	c->fd = -1;
@@ -62,19 +63,49 @@ static void count_over(struct load *load)
 		(void)event_base_loopbreak(load->base);
 }
 
+void load_count_fault(struct load *load, enum load_fault fault)
+{
+	if (!load->ended && fault != LOAD_FAULT_COUNT)
+		load->faults[fault]++;
+}
+
+void load_count_lost(struct load *load, uint64_t id, enum load_fault fault)
+{
+	if (load->ended)
+		return;
+	load_count_fault(load, fault);
+	if (load->log)
+		fprintf(load->log, "lost %s-%" PRIu64 "\n", load->ids, id);
+	count_over(load);
+}
+
+void load_count(struct load *load, uint64_t id, unsigned status, uint64_t began_us)
+{
+	uint64_t now = kh_clock_mono_us();
+
+	if (load->log)
+		fprintf(load->log, "got %s-%" PRIu64 " %u\n", load->ids, id, status);
+	if (!load->ended && now >= load->warm_us) {
+		load->statuses[status]++;
+		bench_add(&load->times, now - began_us);
+	}
+	count_over(load);
+}
+
+uint64_t load_next_id(struct load *load)
+{
+	if (load->ended || (load->most && load->begun >= load->most))
+		return 0;
+	return ++load->begun;
+}
+
 static void fault(struct load_conn *c, enum load_fault fault)
 {
-	struct load *load = c->load;
-
-	if (!load->ended)
-		load->faults[fault]++;
+	load_count_fault(c->load, fault);
 	if (c->state == LOAD_HELD)
-		load->held--;
-	if (c->state == LOAD_REQUEST) {
-		if (load->log)
-			fprintf(load->log, "lost %s-%" PRIu64 "\n", load->ids, c->id);
-		count_over(load);
-	}
+		c->load->held--;
+	if (c->state == LOAD_REQUEST && !c->h2)
+		load_count_lost(c->load, c->id, LOAD_FAULT_COUNT);
 	rest(c);
 }
 
@@ -144,9 +175,9 @@ static bool put_request(struct load_conn *c)
 {
 	struct load *load = c->load;
 
-	if (load->ended || (load->most && load->begun >= load->most))
+	c->id = load_next_id(load);
+	if (c->id == 0)
 		return false;
-	c->id = ++load->begun;
 	c->response = (struct load_response){ .body = BODY_HEAD };
 	c->state = LOAD_REQUEST;
 	c->began_us = kh_clock_mono_us();
@@ -195,15 +226,8 @@ static void hold(struct load_conn *c)
 static bool finish(struct load_conn *c)
 {
 	struct load *load = c->load;
-	uint64_t now = kh_clock_mono_us();
 
-	if (load->log)
-		fprintf(load->log, "got %s-%" PRIu64 " %u\n", load->ids, c->id, c->response.status);
-	if (!load->ended && now >= load->warm_us) {
-		load->statuses[c->response.status]++;
-		bench_add(&load->times, now - (load->new_tunnels ? c->tunnel_us : c->began_us));
-	}
-	count_over(load);
+	load_count(load, c->id, c->response.status, load->new_tunnels ? c->tunnel_us : c->began_us);
 	if (load->hold && c->response.keep) {
 		hold(c);
 		return false;
@@ -222,6 +246,8 @@ static bool finish(struct load_conn *c)
 static bool put_connect(struct load_conn *c)
 {
 	c->state = LOAD_TUNNEL;
+	if (c->load->socks)
+		return load_socks_put(c);
 	return kh_buf_printf(&c->out, "CONNECT %s HTTP/1.1\r\nhost: %s\r\n\r\n",
 			     c->load->authority_text, c->load->authority_text);
 }
@@ -241,12 +267,30 @@ static bool begin_tls(struct load_conn *c)
 	return true;
 }
 
+static int take_socks(struct load_conn *c)
+{
+	switch (load_socks_take(c)) {
+	case 0:
+		return fill_in(c);
+	case 1:
+		c->load->tunnels++;
+		return begin_tls(c) ? 1 : 0;
+	case 2:
+		return 1;
+	default:
+		return -1;
+	}
+}
+
 /* The head of the answer to CONNECT. Return: as result(), -1 also for a refusal. */
 static int take_tunnel(struct load_conn *c)
 {
 	struct kh_slice in = kh_buf_view(&c->in);
-	const char *end = memmem(in.ptr, in.len, "\r\n\r\n", 4);
+	const char *end;
 
+	if (c->load->socks)
+		return take_socks(c);
+	end = memmem(in.ptr, in.len, "\r\n\r\n", 4);
 	if (!end)
 		return fill_in(c);
 	if (in.len < 12 || memcmp(in.ptr + 8, " 200", 4) != 0)
@@ -260,9 +304,39 @@ static int take_handshake(struct load_conn *c)
 {
 	int status = result(c, SSL_connect(c->ssl), EV_READ);
 
-	if (status > 0)
+	if (status <= 0)
+		return status;
+	if (!c->load->h2)
 		return put_request(c) ? 1 : 0;
-	return status;
+	if (!load_h2_begin(c))
+		return -1;
+	c->state = LOAD_REQUEST;
+	return 1;
+}
+
+/* All that is there is taken before anything goes, so that requests leave together. */
+static int take_h2(struct load_conn *c, enum load_fault *why)
+{
+	int got, sent;
+
+	*why = LOAD_FAULT_CLOSED;
+	do
+		got = fill_in(c);
+	while (got > 0 && kh_buf_len(&c->in) < H2_BYTES);
+	if (got < 0)
+		return -1;
+	if (c->state == LOAD_REQUEST)
+		set_timer(c, c->load->timeout_ms);
+	do {
+		*why = LOAD_FAULT_HTTP;
+		if (!load_h2_turn(c))
+			return -1;
+		*why = LOAD_FAULT_CLOSED;
+		sent = flush_out(c);
+	} while (sent > 0 && load_h2_has_more(c));
+	if (sent > 0 && c->state == LOAD_REQUEST && c->load->hold && load_h2_is_idle(c))
+		hold(c);
+	return sent > 0 ? got : sent;
 }
 
 static int take_response(struct load_conn *c, enum load_fault *why)
@@ -312,9 +386,9 @@ static int step(struct load_conn *c, enum load_fault *why)
 		*why = LOAD_FAULT_TLS;
 		return take_handshake(c);
 	case LOAD_REQUEST:
-		return take_response(c, why);
+		return c->h2 ? take_h2(c, why) : take_response(c, why);
 	case LOAD_HELD:
-		return fill_in(c);
+		return c->h2 ? take_h2(c, why) : fill_in(c);
 	case LOAD_RESTING:
 		break;
 	}

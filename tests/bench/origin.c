@@ -1,7 +1,9 @@
 /*
- * origin.c - an HTTP/1.1 server to measure and to break a proxy against
+ * origin.c - a server to measure and to break a proxy against
  *
  *	origin --name HOST [--name HOST …] --ca-out FILE [--port N] [--log FILE] [--plain]
+ *
+ * It speaks HTTP/1.1; where a name is given with --h2-name, also HTTP/2 for that one.
  *
  * Serves 127.0.0.1 with leaves of a CA of its own, whose certificate goes to FILE. When it listens
  * it prints {"port":N} on standard output. One thread.
@@ -41,6 +43,7 @@ static void conn_free(struct conn *c)
 		event_free(c->writable);
 	if (c->timer)
 		event_free(c->timer);
+	origin_h2_end(c);
 	SSL_free(c->ssl);
 	(void)close(c->fd);
 	kh_buf_fini(&c->in);
@@ -115,7 +118,8 @@ static int turn_once(struct conn *c, bool *waits)
 		return -1;
 	if (c->write_blocked || *waits)
 		return 0;
-	if (kh_buf_len(&c->out) > 0 || (c->answer != ANSWER_NONE && !c->in_request))
+	if (kh_buf_len(&c->out) > 0 || (c->answer != ANSWER_NONE && !c->in_request) ||
+	    (c->h2 && origin_h2_has_more(c)))
 		return 1;
 	if (c->close && !c->in_request)
 		return -1;
@@ -184,6 +188,10 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 			return;
 		}
 		c->handshaken = true;
+		if (!origin_h2_begin(c)) {
+			conn_free(c);
+			return;
+		}
 	}
 	turn(c);
 }
@@ -234,6 +242,22 @@ static int on_name(SSL *ssl, int *alert, void *arg)
 	return SSL_TLSEXT_ERR_OK;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): OpenSSL says what it looks like. */
+static int on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+		   const unsigned char *in, unsigned in_len, void *arg)
+{
+	static const unsigned char ours[] = {
+		2, 'h', '2', 8, 'h', 't', 't', 'p', '/', '1', '.', '1'
+	};
+	bool found;
+
+	(void)ssl;
+	(void)arg;
+	found = SSL_select_next_proto((unsigned char **)(uintptr_t)out, out_len, ours, sizeof(ours),
+				      in, in_len) == OPENSSL_NPN_NEGOTIATED;
+	return found ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK;
+}
+
 static SSL_CTX *context(struct origin *o, const struct kh_ca *ca, EVP_PKEY *key,
 			const struct kh_host *name)
 {
@@ -267,8 +291,11 @@ static void make_contexts(struct origin *o, const char *ca_out)
 
 	if (!ca || !key)
 		bench_die("origin: no authority: %s", err.text);
-	for (size_t i = 0; i < o->n_names; i++)
+	for (size_t i = 0; i < o->n_names; i++) {
 		o->contexts[i] = context(o, ca, key, &o->names[i]);
+		if (o->in_h2[i])
+			SSL_CTX_set_alpn_select_cb(o->contexts[i], on_alpn, NULL);
+	}
 	if (ca_out && !kh_file_write(ca_out, kh_ca_pem(ca), 0644, &err))
 		bench_die("origin: %s", err.text);
 	EVP_PKEY_free(key);
@@ -299,20 +326,22 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
 	(void)event_base_loopbreak(arg);
 }
 
-/* --name may come several times, so it is taken out before the others are read. */
+/* --name and --h2-name may come several times, so they are taken out before the others are read. */
 static int take_names(struct origin *o, int argc, char **argv)
 {
 	int kept = 1;
 
 	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--name") != 0 || i + 1 == argc) {
+		bool h2 = strcmp(argv[i], "--h2-name") == 0;
+
+		if ((!h2 && strcmp(argv[i], "--name") != 0) || i + 1 == argc) {
 			argv[kept++] = argv[i];
 			continue;
 		}
 		if (o->n_names == MOST_NAMES ||
 		    !kh_host_parse(&o->names[o->n_names], kh_slice_str(argv[i + 1]), NULL))
 			bench_die("origin: --name %s: no host, or one too many", argv[i + 1]);
-		o->n_names++;
+		o->in_h2[o->n_names++] = h2;
 		i++;
 	}
 	return kept;

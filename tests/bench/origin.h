@@ -1,5 +1,5 @@
-/* origin.h - the parts of the origin: connections (origin.c), HTTP (origin_http.c), WebSocket
- * (origin_ws.c) */
+/* origin.h - the parts of the origin: connections (origin.c), HTTP (origin_http.c), HTTP/2
+ * (origin_h2.c), WebSocket (origin_ws.c) */
 #ifndef KEYHOLE_TESTS_ORIGIN_H
 #define KEYHOLE_TESTS_ORIGIN_H
 
@@ -9,6 +9,7 @@
 #include <keyhole/buf.h>
 #include <keyhole/clock.h>
 #include <keyhole/host.h>
+#include <keyhole/list.h>
 #include <keyhole/ws.h>
 
 #include "bench.h"
@@ -27,6 +28,7 @@ struct origin {
 	struct event_base *base;
 	struct kh_host names[MOST_NAMES];
 	SSL_CTX *contexts[MOST_NAMES];
+	bool in_h2[MOST_NAMES]; /* HTTP/2 is offered */
 	size_t n_names;
 	FILE *log;
 	uint64_t requests, connections;
@@ -52,6 +54,8 @@ struct conn {
 	bool in_request; /* its head was read, its body not yet */
 	bool switched;	 /* to WebSocket */
 	struct kh_ws ws;
+	struct nghttp2_session *h2;
+	struct kh_node streams;
 };
 
 /* One step through what came. Return: false when more is needed; *ok false: it is no HTTP. */
@@ -59,6 +63,20 @@ bool origin_step(struct conn *c, bool *ok);
 /* More of the answer, as far ahead as allowed. Return: false when it broke. *waits: for the time of
  * the next event. */
 bool origin_make(struct conn *c, bool *waits);
+
+/* A line of the log, where there is one. */
+void origin_log(const struct origin *o, struct kh_slice id, struct kh_slice method,
+		struct kh_slice path);
+/* Numbers behind a prefix: "/chunks/3/100" gives 3 and 100. */
+bool origin_numbers(struct kh_slice path, struct kh_slice prefix, uint64_t *a, uint64_t *b);
+
+/* After the handshake: c->h2, where that was agreed upon. */
+bool origin_h2_begin(struct conn *c);
+/* As origin_step and origin_make. */
+bool origin_h2_step(struct conn *c, bool *ok);
+bool origin_h2_make(struct conn *c);
+bool origin_h2_has_more(const struct conn *c);
+void origin_h2_end(struct conn *c);
 
 /* Answers an upgrade with this key. */
 bool origin_switch(struct conn *c, struct kh_slice key);

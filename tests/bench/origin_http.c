@@ -18,8 +18,7 @@ static struct kh_slice field_of(struct kh_slice head, struct kh_slice name)
 	return KH_SLICE("");
 }
 
-/* Numbers behind a prefix: "/chunks/3/100" gives 3 and 100. */
-static bool numbers(struct kh_slice path, struct kh_slice prefix, uint64_t *a, uint64_t *b)
+bool origin_numbers(struct kh_slice path, struct kh_slice prefix, uint64_t *a, uint64_t *b)
 {
 	size_t slash;
 
@@ -89,12 +88,12 @@ static bool route(struct conn *c, struct kh_slice path)
 		c->answer = ANSWER_ECHO;
 	else if (kh_slice_has_prefix(path, KH_SLICE("/sink")))
 		c->answer = ANSWER_SINK;
-	else if (numbers(path, KH_SLICE("/bytes/"), &c->left, &c->size))
+	else if (origin_numbers(path, KH_SLICE("/bytes/"), &c->left, &c->size))
 		c->answer = ANSWER_BYTES;
-	else if (numbers(path, KH_SLICE("/chunks/"), &c->left, &c->size) && c->size <= READ_BYTES &&
-		 c->size > 0)
+	else if (origin_numbers(path, KH_SLICE("/chunks/"), &c->left, &c->size) &&
+		 c->size <= READ_BYTES && c->size > 0)
 		c->answer = ANSWER_CHUNKS;
-	else if (numbers(path, KH_SLICE("/sse/"), &c->left, &c->step_ms))
+	else if (origin_numbers(path, KH_SLICE("/sse/"), &c->left, &c->step_ms))
 		c->answer = ANSWER_SSE;
 	else if (kh_slice_has_prefix(path, KH_SLICE("/count"))) {
 		snprintf(text, sizeof(text),
@@ -110,12 +109,13 @@ static bool route(struct conn *c, struct kh_slice path)
 	return true;
 }
 
-static void write_log(struct conn *c, struct kh_slice id, struct kh_slice line)
+void origin_log(const struct origin *o, struct kh_slice id, struct kh_slice method,
+		struct kh_slice path)
 {
-	if (!c->origin->log)
+	if (!o->log)
 		return;
-	fprintf(c->origin->log, "%.*s %.*s\n", KH_FMT(id), KH_FMT(line));
-	(void)fflush(c->origin->log);
+	fprintf(o->log, "%.*s %.*s %.*s\n", KH_FMT(id), KH_FMT(method), KH_FMT(path));
+	(void)fflush(o->log);
 }
 
 static bool begin(struct conn *c, struct kh_slice head)
@@ -126,7 +126,7 @@ static bool begin(struct conn *c, struct kh_slice head)
 	c->origin->requests++;
 	line = kh_slice_sub(line, 0, kh_slice_find(line, ' ', space + 1));
 	path = kh_slice_sub(line, space + 1, line.len);
-	write_log(c, field_of(head, KH_SLICE("x-id")), line);
+	origin_log(c->origin, field_of(head, KH_SLICE("x-id")), kh_slice_sub(line, 0, space), path);
 	c->close = kh_slice_eq_nocase(field_of(head, KH_SLICE("connection")), KH_SLICE("close"));
 	c->body = BODY_NONE;
 	c->body_left = c->body_bytes = 0;
@@ -194,6 +194,8 @@ bool origin_step(struct conn *c, bool *ok)
 	struct kh_slice in = kh_buf_view(&c->in), line;
 	const char *end;
 
+	if (c->h2)
+		return origin_h2_step(c, ok);
 	if (c->switched)
 		return origin_frames(c, ok);
 	if (!c->in_request) {
@@ -262,6 +264,8 @@ static bool make_piece(struct conn *c)
 
 bool origin_make(struct conn *c, bool *waits)
 {
+	if (c->h2)
+		return origin_h2_make(c);
 	while (!c->in_request && c->answer != ANSWER_NONE && kh_buf_len(&c->out) < AHEAD_BYTES) {
 		if (c->left > 0 && c->answer == ANSWER_SSE && kh_clock_mono_ms() < c->next_ms) {
 			*waits = true;

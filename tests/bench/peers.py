@@ -1,8 +1,8 @@
 """peers.py - the proxies that bench.py measures: how each is configured, started and ended
 
 All do the same work: TLS 1.3 from the client, TLS 1.3 to the origin, whose certificate they verify; one field
-with a secret goes into each request; each request leaves a line in a file. haproxy and nginx can't intercept
-CONNECT: they are TLS-terminating reverse proxies on a Unix socket, with a pool of upstream connections.
+with a secret goes into each request; each request leaves a line in a file. haproxy, nginx and nghttpx can't
+intercept CONNECT: they are TLS-terminating reverse proxies on a Unix socket, with a pool of upstream connections.
 """
 
 import glob
@@ -91,6 +91,8 @@ class Peer:
     threads = 1
     most_idle = 10000  # idle tunnels that it can be asked to hold in the time there is
     warm_up = 1  # times as long as the others'
+    works = ()  # of bench.py's WORK: these and no others
+    probe = ()  # how else one request is sent to see whether it answers
 
     def __init__(self, folder, bench):
         self.folder = os.path.join(folder, self.name.replace(" ", "-"))
@@ -105,6 +107,9 @@ class Peer:
         with open(self.at(name), "w", encoding="utf-8") as out:
             out.write(text)
         return self.at(name)
+
+    def does(self, work):
+        return not self.works or work in self.works
 
     def configure(self):
         raise NotImplementedError
@@ -212,12 +217,12 @@ limits: {{ exchanges: 100000000, leaves: 1000 }}
 upstream:
   ca_file: {self.bench.origin_ca}
   system_roots: false
-  resolve: {{ api.test: "127.0.0.1:{self.bench.port}" }}
+  resolve: {{ api.test: "127.0.0.1:{self.bench.port}", h2.test: "127.0.0.1:{self.bench.port}" }}
 credentials:
   bench:
     value: {{ env: BENCH_KEY }}
     header: {{ x-api-key: "{{}}" }}
-    hosts: [ api.test ]
+    hosts: [ api.test, h2.test ]
 site:
   rules:
     - deny: "* https://*.internal.test/**"
@@ -229,6 +234,8 @@ tenants:
       - allow: "GET,HEAD https://*.example.com/**"
       - allow: "POST https://api.example.com/v1/messages"
       - allow: "GET,POST https://api.test/**"
+        credential: bench
+      - allow: "GET,POST https://h2.test/**"
         credential: bench
 listen:
 {listen}""")  # fmt: skip
@@ -325,6 +332,28 @@ http {{
     }}
 }}
 """)]  # fmt: skip
+
+
+class Nghttpx(Peer):
+    """HTTP/2 on both sides."""
+
+    name = "nghttpx"
+    works = ("h2", "h2bulk", "grpc")
+    probe = ("--h2", "1", "--to", "h2.test:443")
+
+    def configure(self):
+        binary = find("nghttpx")
+        certificates = self.bench.certificates
+        self.load = ["--direct-unix", self.at("s"), "--to", "h2.test:443"]
+        if os.path.exists(self.at("s")):
+            os.unlink(self.at("s"))
+        return [binary, "--conf=/dev/null", "--workers=1", f"--frontend=unix:{self.at('s')}",
+                f"--backend=127.0.0.1,{self.bench.port};;proto=h2;tls;sni=h2.test", f"--cacert={self.bench.origin_ca}",
+                f"--add-request-header=x-api-key: {SECRET}", f"--accesslog-file={self.at('access.log')}",
+                f"--errorlog-file={self.at('error.log')}", "--no-ocsp", "--tls-min-proto-version=TLSv1.3",
+                "--tls-max-proto-version=TLSv1.3", "--frontend-http2-max-concurrent-streams=256",
+                "--backend-http2-window-size=524288",
+                certificates.leaf_key, certificates.leaf]  # fmt: skip
 
 
 class Squid(Peer):
@@ -437,4 +466,4 @@ process.on('SIGTERM', () => process.exit(0));
         return os.path.exists(self.ca) and super().answers()
 
 
-PEERS = (Haproxy, Nginx, Squid, Mitmproxy, SandboxRuntime)
+PEERS = (Haproxy, Nginx, Nghttpx, Squid, Mitmproxy, SandboxRuntime)
