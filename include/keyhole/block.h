@@ -13,6 +13,8 @@
 
 /* *size: in: what is needed; out: what there is. Return: NULL without memory. */
 void *kh_block_get(size_t *size);
+/* Cleared. */
+void *kh_block_new(size_t size);
 void kh_block_give(void *block); /* NULL is fine */
 
 #endif

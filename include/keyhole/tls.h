@@ -156,5 +156,8 @@ bool kh_stream_is_resumed(const struct kh_stream *stream);
 bool kh_stream_is_alive(struct kh_stream *stream);
 /* Has something come, bytes, an end or an error, that was not read (one non-blocking peek)? */
 bool kh_stream_has_news(struct kh_stream *stream);
+/* Are there bytes that have come from the descriptor already and were not read? They are worth one
+ * more read, which asks the kernel for nothing. */
+bool kh_stream_has_more(const struct kh_stream *stream);
 
 #endif

@@ -6,7 +6,7 @@
  */
 #include "h2_internal.h"
 
-#include <stdlib.h>
+#include <keyhole/block.h>
 
 #include "chars.h"
 #include "message_internal.h"
@@ -53,7 +53,7 @@ size_t kh_h2_head_bytes(const struct kh_h2_head *head)
 
 void kh_h2_head_free(struct kh_h2_head *head)
 {
-	free(head);
+	kh_block_give(head);
 }
 
 static bool is_field_name(struct kh_slice name)
@@ -185,10 +185,13 @@ static bool is_scheme(struct kh_slice s)
 
 static bool is_authority(struct kh_slice s)
 {
-	for (size_t i = 0; i < s.len; i++)
-		if ((unsigned char)s.ptr[i] < 0x21 || (unsigned char)s.ptr[i] > 0x7e ||
-		    memchr("@/?#\\", s.ptr[i], 5))
+	for (size_t i = 0; i < s.len; i++) {
+		unsigned char c = (unsigned char)s.ptr[i];
+
+		if (c < 0x21 || c > 0x7e || c == '@' || c == '/' || c == '?' || c == '#' ||
+		    c == '\\')
 			return false;
+	}
 	return s.len > 0;
 }
 
@@ -328,7 +331,7 @@ static struct kh_h2_head *make(struct reading *r, size_t n_trailers)
 {
 	struct kh_slice text = kh_buf_view(&r->section->text);
 	size_t bytes = sizeof(struct kh_h2_head) + n_trailers * sizeof(struct kh_field) + text.len;
-	struct kh_h2_head *head = malloc(bytes);
+	struct kh_h2_head *head = kh_block_get(&bytes);
 
 	if (!head)
 		return NULL;

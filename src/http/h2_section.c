@@ -1,19 +1,24 @@
 /* h2_section.c - a field section as nghttp2 decodes it, field by field, up to the caps */
 #include "h2_internal.h"
 
-#include <stdlib.h>
+#include <keyhole/block.h>
+
+enum { USUAL_BYTES = 1024 };
 
 bool kh_h2_section_begin(struct kh_h2 *h2, bool is_request)
 {
 	struct kh_h2_section *section = h2->section;
 
 	if (!section) {
-		section = h2->section = malloc(sizeof(*section));
+		size_t size = sizeof(*section);
+		section = h2->section = kh_block_get(&size);
 		if (!section)
 			return false;
 		kh_buf_init(&section->text, KH_LIMIT_HEAD_BYTES);
 		kh_buf_init(&section->cookie, KH_LIMIT_FIELD_BYTES);
 	}
+	if (!kh_buf_reserve(&section->text, USUAL_BYTES))
+		return false;
 	kh_buf_clear(&section->cookie);
 	kh_buf_clear(&section->text);
 	section->n_fields = 0;
@@ -32,7 +37,7 @@ void kh_h2_section_rest(struct kh_h2 *h2)
 		return;
 	kh_buf_fini(&h2->section->text);
 	kh_buf_fini(&h2->section->cookie);
-	free(h2->section);
+	kh_block_give(h2->section);
 	h2->section = NULL;
 }
 

@@ -7,8 +7,7 @@
  */
 #include "h2_internal.h"
 
-#include <stdlib.h>
-
+#include <keyhole/block.h>
 #include <keyhole/secret.h>
 
 #include "chars.h"
@@ -100,7 +99,7 @@ static ssize_t on_read_data(nghttp2_session *session, int32_t stream_id, uint8_t
 			if (nghttp2_submit_trailer(session, stream_id, stream->put_tail,
 						   stream->n_put_tail) != 0)
 				return NGHTTP2_ERR_CALLBACK_FAILURE;
-			free(stream->put_tail);
+			kh_block_give(stream->put_tail);
 			stream->put_tail = NULL;
 			stream->n_put_tail = 0;
 		}
@@ -195,7 +194,8 @@ static bool pairs_new(struct pairs *pairs, size_t n_pseudo, const struct kh_fiel
 	for (size_t i = 0; i < n; i++)
 		if (!is_sendable(&fields[i]))
 			return false;
-	pairs->nv = malloc((n_pseudo + n) * sizeof(*pairs->nv) + text_bytes(fields, n, own) + 1);
+	size_t size = (n_pseudo + n) * sizeof(*pairs->nv) + text_bytes(fields, n, own) + 1;
+	pairs->nv = kh_block_get(&size);
 	return pairs->nv != NULL;
 }
 
@@ -275,7 +275,7 @@ struct kh_h2_stream *kh_h2_put_request(struct kh_h2 *h2, const struct kh_h2_requ
 		return NULL;
 	struct kh_h2_stream *stream = kh_h2_stream_new(h2, 0);
 	if (!stream) {
-		free(pairs.nv);
+		kh_block_give(pairs.nv);
 		return NULL;
 	}
 	add_request(&pairs, request);
@@ -283,7 +283,7 @@ struct kh_h2_stream *kh_h2_put_request(struct kh_h2 *h2, const struct kh_h2_requ
 	nghttp2_data_provider provider = { .source.ptr = stream, .read_callback = on_read_data };
 	stream->id = nghttp2_submit_request(h2->session, NULL, pairs.nv, pairs.n,
 					    end ? NULL : &provider, stream);
-	free(pairs.nv);
+	kh_block_give(pairs.nv);
 	stream->put_final = true;
 	stream->put_end = end;
 	stream->head_request = kh_slice_eq(request->method, KH_SLICE("HEAD"));
@@ -320,7 +320,7 @@ static bool put_interim(struct kh_h2_stream *stream, const struct pairs *pairs)
 	int rv = nghttp2_submit_headers(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id, NULL,
 					pairs->nv, pairs->n, NULL);
 
-	free(pairs->nv);
+	kh_block_give(pairs->nv);
 	return rv == 0;
 }
 
@@ -348,7 +348,7 @@ bool kh_h2_put_response(struct kh_h2_stream *stream, uint16_t status, const stru
 void kh_h2_drop_head(struct kh_h2_stream *stream)
 {
 	kh_list_remove(&stream->head_link);
-	free(stream->put_head);
+	kh_block_give(stream->put_head);
 	stream->put_head = NULL;
 }
 
@@ -378,7 +378,7 @@ bool kh_h2_take_back(struct kh_h2_stream *stream)
 	kh_h2_drop_head(stream);
 	stream->h2->out_bytes -= kh_buf_len(&stream->out);
 	kh_buf_clear(&stream->out);
-	free(stream->put_tail);
+	kh_block_give(stream->put_tail);
 	stream->put_tail = NULL;
 	stream->n_put_tail = 0;
 	stream->put_final = stream->put_end = stream->was_full = false;

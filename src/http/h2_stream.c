@@ -6,7 +6,7 @@
  */
 #include "h2_internal.h"
 
-#include <stdlib.h>
+#include <keyhole/block.h>
 
 enum { OUT_CAP_BYTES = KH_LIMIT_RELAY_BYTES + 4 * 16 * 1024 };
 
@@ -18,7 +18,7 @@ enum kh_err_code kh_h2_malformed_code(const struct kh_h2 *h2)
 
 struct kh_h2_stream *kh_h2_stream_new(struct kh_h2 *h2, int32_t id)
 {
-	struct kh_h2_stream *stream = calloc(1, sizeof(*stream));
+	struct kh_h2_stream *stream = kh_block_new(sizeof(*stream));
 
 	if (!stream)
 		return NULL;
@@ -49,10 +49,10 @@ void kh_h2_stream_unref(struct kh_h2_stream *stream)
 		return;
 	kh_h2_head_free(stream->head);
 	kh_h2_head_free(stream->tail);
-	free(stream->put_tail);
+	kh_block_give(stream->put_tail);
 	kh_buf_fini(&stream->in);
 	kh_buf_fini(&stream->out);
-	free(stream);
+	kh_block_give(stream);
 }
 
 /* What was counted for the connection is not any more. */

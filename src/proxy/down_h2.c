@@ -5,6 +5,8 @@
  * yet.
  */
 
+#include <keyhole/block.h>
+
 #include "proxy_internal.h"
 
 enum { H2_INTERNAL_ERROR = 2 };
@@ -17,7 +19,8 @@ static struct kh_down_h2 *h2_of(struct kh_down_stream *down)
 /* ---- what the exchange says ---- */
 
 /* Of an upstream's head: what goes along, and the length that it announces. Return: how many. */
-static size_t choose_fields(const struct kh_message *head, struct kh_field *fields, char length[24])
+static size_t choose_fields(const struct kh_message *head, struct kh_field *fields,
+			    char length[KH_U64_DIGITS])
 {
 	size_t n = 0;
 
@@ -26,8 +29,8 @@ static size_t choose_fields(const struct kh_message *head, struct kh_field *fiel
 		    !kh_ws_is_handshake_field(head->fields[i].name))
 			fields[n++] = head->fields[i];
 	if (head->has_content_length && head->status >= 200 && head->status != 204) {
-		snprintf(length, 24, "%llu", (unsigned long long)head->content_length);
-		fields[n++] = (struct kh_field){ KH_SLICE("content-length"), kh_slice_str(length) };
+		fields[n++] = (struct kh_field){ KH_SLICE("content-length"),
+						 kh_slice_from_u64(head->content_length, length) };
 	}
 	return n;
 }
@@ -36,7 +39,7 @@ static bool put_interim(struct kh_down_stream *down, const struct kh_message *he
 {
 	struct kh_down_h2 *s = h2_of(down);
 	struct kh_field fields[KH_LIMIT_FIELDS + 1];
-	char length[24];
+	char length[KH_U64_DIGITS];
 
 	return kh_h2_put_response(s->h2, head->status, fields, choose_fields(head, fields, length),
 				  false);
@@ -47,7 +50,7 @@ static bool put_switch(struct kh_down_stream *down, const struct kh_message *hea
 {
 	struct kh_slice protocol = down->exchange->websocket->protocol;
 	struct kh_field fields[KH_LIMIT_FIELDS + 2];
-	char length[24];
+	char length[KH_U64_DIGITS];
 	size_t n = choose_fields(head, fields, length);
 
 	if (protocol.len > 0)
@@ -59,7 +62,7 @@ static bool put_head(struct kh_down_stream *down, const struct kh_message *head)
 {
 	struct kh_down_h2 *s = h2_of(down);
 	struct kh_field fields[KH_LIMIT_FIELDS + 1];
-	char length[24];
+	char length[KH_U64_DIGITS];
 
 	if (head->status == 101)
 		return put_switch(down, head);
@@ -86,7 +89,7 @@ static bool put_answer(struct kh_down_stream *down, const struct kh_answer *answ
 	enum { MOST = 8 };
 	struct kh_down_h2 *s = h2_of(down);
 	struct kh_field fields[MOST];
-	char length[24];
+	char length[KH_U64_DIGITS];
 	size_t n = 0;
 	bool head =
 		down->exchange && kh_slice_eq(down->exchange->message->method, KH_SLICE("HEAD"));
@@ -95,8 +98,8 @@ static bool put_answer(struct kh_down_stream *down, const struct kh_answer *answ
 		fields[n] = answer->fields[n];
 		n++;
 	}
-	snprintf(length, sizeof(length), "%zu", answer->content.len);
-	fields[n++] = (struct kh_field){ KH_SLICE("content-length"), kh_slice_str(length) };
+	fields[n++] = (struct kh_field){ KH_SLICE("content-length"),
+					 kh_slice_from_u64(answer->content.len, length) };
 	return kh_h2_put_response(s->h2, answer->status, fields, n, head) &&
 	       (head || (kh_h2_put_data(s->h2, answer->content) && kh_h2_put_end(s->h2, NULL, 0)));
 }
@@ -152,7 +155,7 @@ const struct kh_down_ops kh_down_h2_ops = {
 
 struct kh_down_h2 *kh_down_h2_new(struct kh_mux *mux, struct kh_h2_stream *h2)
 {
-	struct kh_down_h2 *s = calloc(1, sizeof(*s));
+	struct kh_down_h2 *s = kh_block_new(sizeof(*s));
 
 	if (!s)
 		return NULL;
@@ -171,7 +174,7 @@ static void free_stream(struct kh_grave *grave)
 
 	kh_buf_fini(&s->in);
 	free(s->get);
-	free(s);
+	kh_block_give(s);
 }
 
 static void count_out(struct kh_down_h2 *s, struct kh_mux *mux)

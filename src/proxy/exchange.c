@@ -8,6 +8,7 @@
  * connection; a close record in any case.
  */
 
+#include <keyhole/block.h>
 #include <keyhole/clock.h>
 
 #include "proxy_internal.h"
@@ -36,7 +37,7 @@ static void free_exchange(struct kh_exchange *x)
 	kh_generation_unref(x->geo_gen);
 	kh_websocket_free(x->websocket);
 	kh_buf_fini(&x->held);
-	free(x);
+	kh_block_give(x);
 }
 
 void kh_exchange_gone(struct kh_exchange *x, enum kh_err_code reason, const char *detail)
@@ -179,7 +180,7 @@ static struct kh_exchange *new_exchange(struct kh_down_stream *down,
 					const struct kh_message *message)
 {
 	struct kh_session *session = down->session;
-	struct kh_exchange *x = calloc(1, sizeof(*x));
+	struct kh_exchange *x = kh_block_new(sizeof(*x));
 
 	if (!x)
 		return NULL;

@@ -7,6 +7,8 @@
 
 #include <errno.h>
 
+#include <keyhole/block.h>
+
 #include "proxy_internal.h"
 
 enum { IN_BYTES = 64 * 1024, PAUSE_BYTES = 16 * 1024, PIECE_BYTES = 32 * 1024 };
@@ -80,7 +82,7 @@ static void free_pipe(struct kh_grave *grave)
 	struct kh_down_h2 *s = kh_container_of(grave, struct kh_down_h2, grave);
 
 	kh_buf_fini(&s->in);
-	free(s);
+	kh_block_give(s);
 }
 
 static void close_pipe(void *pipe)

@@ -218,7 +218,7 @@ static void read_down(struct kh_session *session)
 		if (x && !x->request_done)
 			x->progress_ms = session->loop->now_ms;
 		kh_session_process(session);
-		if (got < KH_LEG_READ_BYTES / 2)
+		if (got < KH_LEG_READ_BYTES / 2 && !kh_stream_has_more(session->leg.stream))
 			return; /* most likely all there is */
 	}
 }

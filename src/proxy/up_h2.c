@@ -6,6 +6,8 @@
  * that is done once for all streams, by up_mux.c.
  */
 
+#include <keyhole/block.h>
+
 #include "proxy_internal.h"
 
 enum { H2_CANCEL = 8, EXTRA_FIELDS = 8 };
@@ -31,7 +33,7 @@ struct head {
 	size_t n, n_secret;
 	struct kh_buf target, authority;
 	struct kh_buf secret; /* the credential's lines, as HTTP/1 has them */
-	char length[24];
+	char length[KH_U64_DIGITS];
 };
 
 /* "name: value" lines of what kh_credential_put_fields has written. */
@@ -68,10 +70,9 @@ static void add_fields(struct head *head, const struct kh_exchange *x)
 		head->n += kh_websocket_h2_fields(x, head->fields + head->n);
 	if (message->framing != KH_FRAMING_LENGTH)
 		return;
-	snprintf(head->length, sizeof(head->length), "%llu",
-		 (unsigned long long)message->content_length);
 	head->fields[head->n++] =
-		(struct kh_field){ KH_SLICE("content-length"), kh_slice_str(head->length) };
+		(struct kh_field){ KH_SLICE("content-length"),
+				   kh_slice_from_u64(message->content_length, head->length) };
 }
 
 static bool too_large(struct kh_err *err)
@@ -123,18 +124,16 @@ static bool send_head(struct kh_up_h2 *s, const struct head *head, struct kh_err
 
 static bool put_head(struct kh_up_stream *up, struct kh_err *err)
 {
-	struct head *head = calloc(1, sizeof(*head));
+	struct head head;
 
-	if (!head)
-		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for a request's head");
-	kh_buf_init(&head->target, KH_LIMIT_LINE_BYTES);
-	kh_buf_init(&head->authority, KH_HOST_MAX_BYTES + 16);
-	kh_buf_init_wiping(&head->secret, KH_LIMIT_HEAD_BYTES + KH_LIMIT_SECRET_BYTES);
-	bool ok = build_head(head, up->exchange, err) && send_head(h2_of(up), head, err);
-	kh_buf_fini(&head->target);
-	kh_buf_fini(&head->authority);
-	kh_buf_fini(&head->secret);
-	free(head);
+	head.n = head.n_secret = 0;
+	kh_buf_init(&head.target, KH_LIMIT_LINE_BYTES);
+	kh_buf_init(&head.authority, KH_HOST_MAX_BYTES + 16);
+	kh_buf_init_wiping(&head.secret, KH_LIMIT_HEAD_BYTES + KH_LIMIT_SECRET_BYTES);
+	bool ok = build_head(&head, up->exchange, err) && send_head(h2_of(up), &head, err);
+	kh_buf_fini(&head.target);
+	kh_buf_fini(&head.authority);
+	kh_buf_fini(&head.secret);
 	return ok;
 }
 
@@ -186,7 +185,7 @@ static void update(struct kh_up_stream *up, bool wanted)
 
 static void free_stream(struct kh_grave *grave)
 {
-	free(kh_container_of(grave, struct kh_up_h2, grave));
+	kh_block_give(kh_container_of(grave, struct kh_up_h2, grave));
 }
 
 static void release(struct kh_up_stream *up, bool clean)
@@ -222,7 +221,7 @@ static const struct kh_up_ops up_h2_ops = {
 
 struct kh_up_h2 *kh_up_h2_new(struct kh_exchange *x, struct kh_up *up, struct kh_node *list)
 {
-	struct kh_up_h2 *s = calloc(1, sizeof(*s));
+	struct kh_up_h2 *s = kh_block_new(sizeof(*s));
 
 	if (!s)
 		return NULL;

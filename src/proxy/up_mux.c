@@ -188,7 +188,7 @@ static void read_up(struct kh_up *up)
 		bool alive = kh_h2_feed(mux->h2, kh_buf_view(&up->in), up->loop->now_ms);
 		kh_buf_consume(&up->in, got);
 		kh_up_mux_touch(mux);
-		if (!alive || got < READ_BYTES / 2)
+		if (!alive || (got < READ_BYTES / 2 && !kh_stream_has_more(up->leg.stream)))
 			return;
 	}
 }

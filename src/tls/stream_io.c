@@ -224,6 +224,12 @@ bool kh_stream_has_news(struct kh_stream *s)
 	return true;
 }
 
+bool kh_stream_has_more(const struct kh_stream *s)
+{
+	return s->state == STREAM_TLS && !s->dead && !s->ended && !s->read_blocked &&
+	       SSL_has_pending(s->ssl);
+}
+
 bool kh_stream_is_alive(struct kh_stream *s)
 {
 	char byte;

@@ -22,7 +22,7 @@ static void what_was_given_back_is_fetched_again(void **state)
 		print_message("a sanitizer gets all memory back at once\n");
 		skip();
 	}
-	for (size_t wanted = 1025; wanted < 17000; wanted += 500) {
+	for (size_t wanted = 1; wanted < 17000; wanted += wanted < 1600 ? 60 : 500) {
 		size_t first = wanted, again = wanted;
 		void *one = kh_block_get(&first);
 		assert_non_null(one);
@@ -33,6 +33,32 @@ static void what_was_given_back_is_fetched_again(void **state)
 		assert_int_equal(again, first);
 		kh_block_give(one);
 	}
+}
+
+/* As many as the streams of one connection. */
+static void many_small_ones_are_kept(void **state)
+{
+	enum { BLOCKS = 64, BYTES = 208 };
+	void *blocks[BLOCKS];
+	(void)state;
+	if (!is_storing())
+		skip();
+	for (int i = 0; i < BLOCKS; i++)
+		blocks[i] = kh_block_new(BYTES);
+	for (int i = 0; i < BLOCKS; i++) {
+		assert_non_null(blocks[i]);
+		memset(blocks[i], 'x', BYTES);
+	}
+	for (int i = 0; i < BLOCKS; i++)
+		kh_block_give(blocks[i]);
+	for (int i = BLOCKS - 1; i >= 0; i--) {
+		char *again = kh_block_new(BYTES);
+		assert_ptr_equal(again, blocks[i]);
+		for (int at = 0; at < BYTES; at++)
+			assert_int_equal(again[at], 0);
+	}
+	for (int i = 0; i < BLOCKS; i++)
+		kh_block_give(blocks[i]);
 }
 
 static void other_sizes_are_mallocs(void **state)
@@ -103,6 +129,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_given_back_is_fetched_again),
+		cmocka_unit_test(many_small_ones_are_kept),
 		cmocka_unit_test(other_sizes_are_mallocs),
 		cmocka_unit_test(the_store_is_bounded),
 		cmocka_unit_test(a_store_is_one_threads),
