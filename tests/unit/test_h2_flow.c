@@ -122,20 +122,17 @@ static void test_a_head_is_taken_back(void **state)
 		assert_true(kh_h2_take_back(p.down.last));
 		assert_false(kh_h2_take_back(p.down.last));
 		assert_int_equal(kh_h2_waiting_bytes(p.down.last), 0);
-		assert_int_equal(kh_h2_kept_bytes(p.down.h2) >= 4, 1); /* its head is still there */
 		assert_true(kh_h2_put_response(p.down.last, 502, NULL, 0, false));
 		assert_true(kh_h2_put_data(p.down.last, KH_SLICE("why")));
 		assert_true(kh_h2_put_end(p.down.last, NULL, 0));
 		(void)kh_h2_drain(p.down.h2, &p.down.out);
 		assert_false(kh_h2_take_back(p.down.last));
 		talk(&p);
-		kh_h2_release(p.down.last);
 		if (!whole) {
 			says(p.up, "HEAD 1 103 none\nHEAD 1 502 chunked\nBODY 1 why\nEND 1\n");
 			kh_h2_release(p.request);
 		}
 	}
-	assert_int_equal(kh_h2_kept_bytes(p.down.h2), 0);
 	pair_fini(&p);
 }
 
