@@ -154,7 +154,8 @@ const char *kh_stream_tls_version(const struct kh_stream *stream);
 bool kh_stream_is_resumed(const struct kh_stream *stream);
 /* Does an idle connection still live: nothing to read, no end, no error (one non-blocking peek). */
 bool kh_stream_is_alive(struct kh_stream *stream);
-/* Has something come, bytes, an end or an error, that was not read (one non-blocking peek)? */
+/* Has something come, bytes, an end or an error, that was not read (one non-blocking peek)? Where
+ * it has, reading makes it go away. */
 bool kh_stream_has_news(struct kh_stream *stream);
 /* Are there bytes that have come from the descriptor already and were not read? They are worth one
  * more read, which asks the kernel for nothing. */

@@ -212,10 +212,16 @@ static bool is_open(const struct kh_stream *s)
 	       (s->state == STREAM_PLAIN || s->state == STREAM_TLS);
 }
 
+/* Bytes that OpenSSL has and that make no whole record yet, or one that was not looked at. */
+static bool is_in_a_record(const struct kh_stream *s)
+{
+	return s->state == STREAM_TLS && SSL_has_pending(s->ssl);
+}
+
 bool kh_stream_has_news(struct kh_stream *s)
 {
 	char byte;
-	if (!is_open(s) || s->prefix || (s->state == STREAM_TLS && SSL_has_pending(s->ssl)))
+	if (!is_open(s) || s->prefix || (!s->read_blocked && is_in_a_record(s)))
 		return true;
 	if (recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
 	    (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -236,13 +242,13 @@ bool kh_stream_is_alive(struct kh_stream *s)
 	if (!is_open(s))
 		return false;
 	if (!kh_stream_has_news(s))
-		return true;
+		return !is_in_a_record(s);
 	if (s->state == STREAM_PLAIN)
 		return false;
 	/* Bytes are there: a whole ticket is no answer, anything else is one too many. */
 	forget_errors();
 	int rc = SSL_peek(s->ssl, &byte, 1);
-	bool quiet = rc <= 0 && read_stopped(s, rc) == KH_IO_AGAIN && !SSL_has_pending(s->ssl);
+	bool quiet = rc <= 0 && read_stopped(s, rc) == KH_IO_AGAIN && !is_in_a_record(s);
 	kh_stream_rest(s);
 	kh_stream_update(s);
 	return quiet;

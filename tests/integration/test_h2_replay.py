@@ -125,3 +125,22 @@ def test_a_connection_that_ended_unseen_takes_no_post(daemon, up, ask, turn):
         pytest.fail("the connection ended")
     finally:
         (tunnel or client.wire).close()
+
+
+def test_half_a_record_on_an_idle_connection_costs_nothing(daemon, up):
+    """It can't be read before the rest comes, and nobody turns in circles for that."""
+    d = daemon()
+    with Tunnel(d, "open.test") as tunnel:
+        assert tunnel.ask("POST", "/test/echo", body=b"warm").status == 200
+        os.write(up.socks[-1].fileno(), b"\x17\x03\x03")
+        tunnel.start("POST", "/test/hold", body=b"x")
+        before = cpu_seconds(d.worker_pid())
+        time.sleep(1)
+        assert cpu_seconds(d.worker_pid()) - before < 0.3
+        d.checked = False
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

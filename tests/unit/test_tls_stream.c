@@ -1189,6 +1189,9 @@ static void test_an_idle_connection_is_alive_until_something_comes(void **state)
 	assert_true(kh_stream_has_news(p.up.stream));
 	assert_false(kh_stream_is_alive(p.up.stream));
 	assert_false(kh_stream_is_alive(p.up.stream)); /* it was read by now */
+	assert_false(kh_stream_has_news(p.up.stream));
+	assert_int_equal(write(kh_stream_fd(p.down.stream), "\0", 1), 1);
+	assert_true(kh_stream_has_news(p.up.stream));
 	pair_fini(&p);
 	/* Plain ones too. */
 	pair_init(&p, &w);
