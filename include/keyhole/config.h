@@ -318,6 +318,8 @@ struct kh_config {
 	uint32_t threads;  /* 0: one a core */
 	char *worker_user; /* NULL: `keyhole` where it exists, else a reserved uid */
 	enum kh_log_level log_level;
+
+	struct kh_names *names; /* while it is read (names.c); NULL afterwards */
 };
 
 /* One message, error or warning: "file:line:column: error: text". */

@@ -100,6 +100,7 @@ void kh_config_free(struct kh_config *config)
 {
 	if (!config)
 		return;
+	kh_names_end(config);
 	for (size_t i = 0; i < config->n_files; i++)
 		free(config->files[i]);
 	for (size_t i = 0; i < config->n_listeners; i++) {
@@ -153,28 +154,17 @@ const struct kh_cidr *kh_config_allowed_addresses(const struct kh_config *config
 
 int kh_config_tenant(const struct kh_config *config, const char *name)
 {
-	for (size_t i = 0; i < config->n_tenants; i++)
-		if (strcmp(config->tenants[i].name, name) == 0)
-			return (int)i;
-	return -1;
+	return kh_name_find(config, KH_NAMES_TENANTS, kh_slice_str(name));
 }
 
 int kh_config_sandbox(const struct kh_config *config, const char *id)
 {
-	int found = KH_SANDBOX_NONE;
-	for (size_t i = 0; i < config->n_listeners && found != KH_SANDBOX_SEVERAL; i++)
-		if (config->listeners[i].sandbox && strcmp(config->listeners[i].sandbox, id) == 0)
-			found = found == KH_SANDBOX_NONE ? (int)i : KH_SANDBOX_SEVERAL;
-	return found;
+	return kh_name_find(config, KH_NAMES_SANDBOXES, kh_slice_str(id));
 }
 
 int kh_config_credential(const struct kh_config *config, struct kh_slice name)
 {
-	for (size_t i = 0; i < config->n_credentials; i++)
-		if (!config->credentials[i].of_proxy && !config->credentials[i].of_listener &&
-		    kh_slice_eq(kh_slice_str(config->credentials[i].name), name))
-			return (int)i;
-	return -1;
+	return kh_name_find(config, KH_NAMES_CREDENTIALS, name);
 }
 
 int kh_config_proxy_password(const struct kh_config *config)
@@ -223,7 +213,9 @@ struct kh_config *kh_config_parse(const char *name, struct kh_slice yaml, const 
 		kh_config_free(config);
 		return kh_reader_no_memory(&reader);
 	}
+	kh_names_begin(config);
 	read_file(&reader, yaml);
+	kh_names_end(config);
 	return finish(config, diags);
 }
 

@@ -273,6 +273,14 @@ void kh_preset_splice(struct kh_reader *reader, struct kh_slice name, const stru
 /* schema.c: what stands at an option with a reader of its own, as JSON Schema; NULL: anything. */
 const char *kh_config_schema_shape(const char *path);
 
+/* names.c: what has a name, without going through all of them. */
+enum kh_names_kind { KH_NAMES_TENANTS, KH_NAMES_CREDENTIALS, KH_NAMES_SANDBOXES, KH_NAMES_KINDS };
+enum { KH_NAME_NONE = KH_SANDBOX_NONE, KH_NAME_SEVERAL = KH_SANDBOX_SEVERAL };
+/* Return: the index, or one of these. Without kh_names_begin it is slow. */
+int kh_name_find(const struct kh_config *config, enum kh_names_kind kind, struct kh_slice name);
+void kh_names_begin(struct kh_config *config);
+void kh_names_end(struct kh_config *config);
+
 /* check.c: what no single option shows. */
 void kh_config_check(struct kh_reader *reader);
 void kh_config_check_rules(struct kh_reader *reader, const struct kh_rules *rules);

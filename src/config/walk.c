@@ -16,7 +16,7 @@ static const char *child_name(const struct kh_option *option, const char *prefix
 {
 	const char *rest = option->path;
 	if (len > 0) {
-		if (strncmp(rest, prefix, len) != 0 || rest[len] != '.')
+		if (rest[0] != prefix[0] || strncmp(rest, prefix, len) != 0 || rest[len] != '.')
 			return NULL;
 		rest += len + 1;
 	}

@@ -1,10 +1,10 @@
 /*
  * policy.c - many tenants with many rules: how long they take to load, what they weigh, and how
- *long a decision takes
+ * long a decision takes
  *
- *	policy [TENANTS [RULES [DECISIONS]]]		10000 tenants, 100 rules each, 1000000
- *decisions
+ *	policy [TENANTS [RULES [DECISIONS]]]	10000 tenants, 100 rules each, 1000000 decisions
  *
+ * Each tenant has a credential, which half of its rules name, and a sandbox with a narrowing.
  * One JSON object on standard output. Each decision is timed by itself, for a tenant and a request
  * that are drawn at random, so that little of what it looks at is in a cache. Of the requests about
  * half meet an exact host, a quarter a wildcard, an eighth an address range, the rest nothing.
@@ -61,8 +61,10 @@ static bool put_rule(struct kh_buf *out, unsigned tenant, unsigned n)
 				     n % 256, tenant % 256);
 	default:
 		return kh_buf_printf(
-			out, "      - allow: \"GET,POST https://h%u.t%u.example.com/v1/*\"\n", n,
-			tenant);
+			out,
+			"      - { allow: \"GET,POST https://h%u.t%u.example.com/v1/*\", "
+			"credential: c%u }\n",
+			n, tenant, tenant);
 	}
 }
 
@@ -70,12 +72,25 @@ static bool put_config(struct kh_buf *out, unsigned tenants, unsigned rules)
 {
 	bool ok = kh_buf_append_str(out, "version: 1\nsite:\n  rules:\n"
 					 "      - deny: \"* https://*.onion.example.org\"\n"
-					 "      - allow: \"https://**\"\ntenants:\n");
+					 "      - allow: \"https://**\"\ncredentials:\n");
+	for (unsigned t = 0; ok && t < tenants; t++)
+		ok = kh_buf_printf(out,
+				   "  c%u: { value: { env: K%u }, header: { x-api-key: \"{}\" }, "
+				   "hosts: [ \"*.t%u.example.com\" ] }\n",
+				   t, t, t);
+	ok = ok && kh_buf_append_str(out, "tenants:\n");
 	for (unsigned t = 0; ok && t < tenants; t++) {
 		ok = kh_buf_printf(out, "  t%u:\n    rules:\n", t);
 		for (unsigned r = 0; ok && r < rules; r++)
 			ok = put_rule(out, t, r);
 	}
+	ok = ok && kh_buf_append_str(out, "listen:\n");
+	for (unsigned t = 0; ok && t < tenants; t++)
+		ok = kh_buf_printf(
+			out,
+			"  - { unix: /sockets/%u/s, tenant: t%u, sandbox: s%u, narrow: [ { "
+			"deny: \"https://**/admin/**\" }, { allow: \"https://**\" } ] }\n",
+			t, t, t);
 	return ok;
 }
 
@@ -136,7 +151,8 @@ static bool decide(const struct kh_policy *policy, unsigned tenants, unsigned ru
 		if (!draw_host(&host, tenant, rule))
 			break;
 		uint64_t start = now_ns();
-		kh_policy_decide(policy, (uint16_t)tenant, NULL, &view, &decision);
+		kh_policy_decide(policy, (uint16_t)tenant, kh_policy_narrowing(policy, tenant),
+				 &view, &decision);
 		uint64_t each = now_ns() - start;
 		took[i] = (uint32_t)(each > clock_ns ? each - clock_ns : 0);
 		sum += took[i];
