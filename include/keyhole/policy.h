@@ -23,8 +23,9 @@ struct kh_narrowing;
 struct kh_narrowing *kh_narrowing_new(struct kh_rules *rules, struct kh_err *err);
 struct kh_narrowing *kh_narrowing_ref(struct kh_narrowing *narrowing);
 void kh_narrowing_unref(struct kh_narrowing *narrowing);
-/* Of a listener of the configuration, by its index; NULL where it has none. The policy's. */
-struct kh_narrowing *kh_policy_narrowing(const struct kh_policy *policy, size_t listener);
+/* Of a listener of the configuration, by its index; NULL where it has none. Lives as long as the
+ * policy. */
+const struct kh_narrowing *kh_policy_narrowing(const struct kh_policy *policy, size_t listener);
 
 /* The fields of a request's head that go upstream (hop-by-hop ones are not among them), one a call;
  * *at is 0 at first. Return: false at the end. */

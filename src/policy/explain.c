@@ -136,6 +136,6 @@ void kh_policy_explain(const struct kh_policy *policy, uint16_t tenant,
 		return;
 	struct kh_decision own;
 	look.list = KH_LIST_SANDBOX;
-	(void)ask(&look, kh_narrowing_rules(narrowing), &own);
+	(void)ask(&look, narrowing->rules, &own);
 	kh_decision_narrow(&own, out);
 }

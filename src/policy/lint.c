@@ -172,7 +172,7 @@ static void inspect_narrowing(const struct kh_policy *policy, size_t listener,
 	const struct kh_listener_config *config = &kh_policy_config(policy)->listeners[listener];
 	if (!narrowing)
 		return;
-	inspect_list(kh_narrowing_index(narrowing), 0, &config->narrow, diags);
+	inspect_list(narrowing->index, narrowing->list, &config->narrow, diags);
 	if (!kh_policy_observing(policy, config->tenant))
 		warn_of_ceiling(policy, &config->narrow, kh_tenant_list(config->tenant), diags);
 	if (!allows_something(&config->narrow))

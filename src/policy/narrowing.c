@@ -1,18 +1,9 @@
 /* narrowing.c - a sandbox's own list: rules that only take away, and an index over them */
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "policy_internal.h"
 
-struct kh_narrowing {
-	atomic_uint refs;
-	struct kh_rules own; /* of one that is not the configuration's */
-	const struct kh_rules *rules;
-	struct kh_index *index;
-};
-
-/* What the configuration's reader refuses must not come in by another door. */
-static bool check(const struct kh_rules *rules, struct kh_err *err)
+bool kh_narrowing_check(const struct kh_rules *rules, struct kh_err *err)
 {
 	for (size_t i = 0; i < rules->count; i++) {
 		const struct kh_rule *rule = &rules->list[i];
@@ -27,40 +18,25 @@ static bool check(const struct kh_rules *rules, struct kh_err *err)
 	return true;
 }
 
-static struct kh_narrowing *make(struct kh_rules *own, const struct kh_rules *rules,
-				 struct kh_err *err)
+struct kh_narrowing *kh_narrowing_new(struct kh_rules *rules, struct kh_err *err)
 {
 	struct kh_narrowing *made = calloc(1, sizeof(*made));
 	if (!made) {
+		kh_rules_fini(rules);
 		(void)kh_err_set(err, KH_ERR_NO_MEMORY, "narrowing: out of memory");
 		return NULL;
 	}
 	atomic_init(&made->refs, 1);
-	if (own)
-		made->own = *own;
-	made->rules = own ? &made->own : rules;
-	if (check(made->rules, err))
-		made->index = kh_index_new(&made->rules, 1, err);
+	made->own = *rules;
+	*rules = (struct kh_rules){ 0 };
+	made->rules = &made->own;
+	if (kh_narrowing_check(made->rules, err))
+		made->own_index = kh_index_new(&made->rules, 1, err);
+	made->index = made->own_index;
 	if (made->index)
 		return made;
-	if (own)
-		made->own = (struct kh_rules){ 0 }; /* its owner still has them */
 	kh_narrowing_unref(made);
 	return NULL;
-}
-
-struct kh_narrowing *kh_narrowing_of(const struct kh_rules *rules, struct kh_err *err)
-{
-	return make(NULL, rules, err);
-}
-
-struct kh_narrowing *kh_narrowing_new(struct kh_rules *rules, struct kh_err *err)
-{
-	struct kh_narrowing *made = make(rules, NULL, err);
-	if (!made)
-		kh_rules_fini(rules);
-	*rules = (struct kh_rules){ 0 };
-	return made;
 }
 
 struct kh_narrowing *kh_narrowing_ref(struct kh_narrowing *narrowing)
@@ -73,17 +49,7 @@ void kh_narrowing_unref(struct kh_narrowing *narrowing)
 {
 	if (!narrowing || atomic_fetch_sub_explicit(&narrowing->refs, 1, memory_order_acq_rel) != 1)
 		return;
-	kh_index_free(narrowing->index);
+	kh_index_free(narrowing->own_index);
 	kh_rules_fini(&narrowing->own);
 	free(narrowing);
-}
-
-const struct kh_rules *kh_narrowing_rules(const struct kh_narrowing *narrowing)
-{
-	return narrowing->rules;
-}
-
-const struct kh_index *kh_narrowing_index(const struct kh_narrowing *narrowing)
-{
-	return narrowing->index;
 }

@@ -21,7 +21,7 @@ struct kh_policy {
 	struct kh_rule observing; /* what observing tenants' requests go by that nothing allows */
 	const struct kh_config *config;
 	struct kh_index *index;
-	struct kh_narrowing **narrowings; /* one a listener; NULL where it has none */
+	struct kh_narrowing *narrowings; /* one a listener */
 };
 
 /* What the configuration's reader refuses must not come in by another door. */
@@ -59,52 +59,76 @@ const char *kh_list_name(enum kh_list list)
 
 static void free_policy(struct kh_policy *policy)
 {
-	for (size_t i = 0; policy->narrowings && i < policy->config->n_listeners; i++)
-		kh_narrowing_unref(policy->narrowings[i]);
 	free(policy->narrowings);
 	kh_index_free(policy->index);
 	free(policy);
 }
 
-static bool compile_narrowings(struct kh_policy *policy, struct kh_err *err)
+static bool check_all(const struct kh_config *config, struct kh_err *err)
 {
-	const struct kh_config *config = policy->config;
-	policy->narrowings = calloc(config->n_listeners + 1, sizeof(struct kh_narrowing *));
-	if (!policy->narrowings)
-		return kh_err_set(err, KH_ERR_NO_MEMORY, "policy: out of memory");
+	if (!check_rules(config, &config->site, err))
+		return false;
+	for (size_t i = 0; i < config->n_tenants; i++)
+		if (!check_rules(config, &config->tenants[i].rules, err))
+			return false;
 	for (size_t i = 0; i < config->n_listeners; i++)
-		if (config->listeners[i].narrowed &&
-		    !(policy->narrowings[i] = kh_narrowing_of(&config->listeners[i].narrow, err)))
+		if (!kh_narrowing_check(&config->listeners[i].narrow, err))
 			return false;
 	return true;
 }
 
+/* All lists, each at its place: the site's, the tenants', the narrowings'. */
+static size_t collect_lists(struct kh_policy *policy, const struct kh_rules **lists)
+{
+	const struct kh_config *config = policy->config;
+	size_t n = kh_tenant_list(config->n_tenants);
+	lists[KH_SITE_LIST] = &config->site;
+	for (size_t i = 0; i < config->n_tenants; i++)
+		lists[kh_tenant_list(i)] = &config->tenants[i].rules;
+	for (size_t i = 0; i < config->n_listeners; i++) {
+		if (!config->listeners[i].narrowed)
+			continue;
+		lists[n] = &config->listeners[i].narrow;
+		policy->narrowings[i].list = n++;
+	}
+	return n;
+}
+
+static bool compile(struct kh_policy *policy, const struct kh_rules **lists, struct kh_err *err)
+{
+	const struct kh_config *config = policy->config;
+	policy->index = kh_index_new(lists, collect_lists(policy, lists), err);
+	for (size_t i = 0; policy->index && i < config->n_listeners; i++) {
+		policy->narrowings[i].index = policy->index;
+		if (config->listeners[i].narrowed)
+			policy->narrowings[i].rules = &config->listeners[i].narrow;
+	}
+	return policy->index != NULL;
+}
+
 struct kh_policy *kh_policy_compile(const struct kh_config *config, struct kh_err *err)
 {
-	if (!check_rules(config, &config->site, err))
+	if (!check_all(config, err))
 		return NULL;
-	for (size_t i = 0; i < config->n_tenants; i++)
-		if (!check_rules(config, &config->tenants[i].rules, err))
-			return NULL;
 	struct kh_policy *policy = calloc(1, sizeof(*policy));
-	const struct kh_rules **lists =
-		calloc(config->n_tenants + 1, sizeof(const struct kh_rules *));
-	if (policy && lists) {
+	size_t most = kh_tenant_list(config->n_tenants) + config->n_listeners;
+	const struct kh_rules **lists = calloc(most, sizeof(const struct kh_rules *));
+	bool ok = policy && lists;
+	if (ok) {
 		atomic_init(&policy->refs, 1);
 		policy->observing = (struct kh_rule){ .allow = true,
 						      .client_auth_pass = true,
 						      .text = policy->observing_text };
 		memcpy(policy->observing_text, observed, sizeof(observed));
 		policy->config = config;
-		lists[KH_SITE_LIST] = &config->site;
-		for (size_t i = 0; i < config->n_tenants; i++)
-			lists[kh_tenant_list(i)] = &config->tenants[i].rules;
-		policy->index = kh_index_new(lists, config->n_tenants + 1, err);
-	} else {
-		(void)kh_err_set(err, KH_ERR_NO_MEMORY, "policy: out of memory");
+		policy->narrowings = calloc(config->n_listeners + 1, sizeof(*policy->narrowings));
+		ok = policy->narrowings != NULL;
 	}
+	if (!ok)
+		(void)kh_err_set(err, KH_ERR_NO_MEMORY, "policy: out of memory");
+	ok = ok && compile(policy, lists, err);
 	free(lists);
-	if (policy && policy->index && compile_narrowings(policy, err))
+	if (ok)
 		return policy;
 	if (policy)
 		free_policy(policy);
@@ -123,9 +147,11 @@ void kh_policy_unref(struct kh_policy *policy)
 		free_policy(policy);
 }
 
-struct kh_narrowing *kh_policy_narrowing(const struct kh_policy *policy, size_t listener)
+const struct kh_narrowing *kh_policy_narrowing(const struct kh_policy *policy, size_t listener)
 {
-	return listener < policy->config->n_listeners ? policy->narrowings[listener] : NULL;
+	if (listener >= policy->config->n_listeners || !policy->narrowings[listener].rules)
+		return NULL;
+	return &policy->narrowings[listener];
 }
 
 const struct kh_config *kh_policy_config(const struct kh_policy *policy)
@@ -144,12 +170,9 @@ struct kh_policy_size kh_policy_size(const struct kh_policy *policy)
 				       sizeof(*policy) + kh_index_bytes(policy->index) };
 	for (size_t i = 0; i < policy->config->n_tenants; i++)
 		size.rules += policy->config->tenants[i].rules.count;
-	for (size_t i = 0; i < policy->config->n_listeners; i++) {
-		if (!policy->narrowings[i])
-			continue;
+	for (size_t i = 0; i < policy->config->n_listeners; i++)
 		size.rules += policy->config->listeners[i].narrow.count;
-		size.bytes += kh_index_bytes(kh_narrowing_index(policy->narrowings[i]));
-	}
+	size.bytes += policy->config->n_listeners * sizeof(*policy->narrowings);
 	return size;
 }
 
@@ -300,7 +323,7 @@ void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 	kh_index_find(index, request->host, &q.host);
 	kh_index_prefetch(index, kh_tenant_list(tenant), &q.host);
 	if (narrowing)
-		kh_index_prefetch(kh_narrowing_index(narrowing), 0, &q.host);
+		kh_index_prefetch(narrowing->index, narrowing->list, &q.host);
 	if (config->site.count > 0 && !ask(&q, index, KH_SITE_LIST, out)) {
 		out->list = KH_LIST_SITE;
 		return;
@@ -312,7 +335,7 @@ void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 	if (!narrowing || !out->allow)
 		return;
 	struct kh_decision own;
-	(void)ask(&q, kh_narrowing_index(narrowing), 0, &own);
+	(void)ask(&q, narrowing->index, narrowing->list, &own);
 	kh_decision_narrow(&own, out);
 }
 
@@ -395,7 +418,7 @@ enum kh_tunnel_kind kh_policy_tunnel(const struct kh_policy *policy, uint16_t te
 		return KH_TUNNEL_DENIED;
 	}
 	if (narrowing &&
-	    !leaves_tunnel(kh_narrowing_index(narrowing), 0, &found, port, kind, out, &own)) {
+	    !leaves_tunnel(narrowing->index, narrowing->list, &found, port, kind, out, &own)) {
 		out->list = KH_LIST_SANDBOX;
 		return KH_TUNNEL_DENIED;
 	}
@@ -440,7 +463,7 @@ bool kh_policy_knows_host(const struct kh_policy *policy, uint16_t tenant,
 	kh_index_find(policy->index, host, &found);
 	if (config->site.count > 0 && !knows(policy->index, KH_SITE_LIST, &found, scheme, port))
 		return false;
-	if (narrowing && !knows(kh_narrowing_index(narrowing), 0, &found, scheme, port))
+	if (narrowing && !knows(narrowing->index, narrowing->list, &found, scheme, port))
 		return false;
 	if (kh_policy_observing(policy, tenant))
 		return true;
@@ -475,13 +498,14 @@ size_t kh_policy_nearby(const struct kh_policy *policy, uint16_t tenant,
 	if (tenant >= config->n_tenants)
 		return 0;
 	const struct kh_rules *rules =
-		narrowing ? kh_narrowing_rules(narrowing) : &config->tenants[tenant].rules;
-	const struct kh_index *index = narrowing ? kh_narrowing_index(narrowing) : policy->index;
+		narrowing ? narrowing->rules : &config->tenants[tenant].rules;
+	const struct kh_index *index = narrowing ? narrowing->index : policy->index;
 	if (host && host->kind != KH_HOST_NONE) {
 		struct kh_host_keys found;
 		struct kh_walk walk;
 		kh_index_find(index, host, &found);
-		kh_walk_begin(&walk, index, narrowing ? 0 : kh_tenant_list(tenant), &found);
+		kh_walk_begin(&walk, index, narrowing ? narrowing->list : kh_tenant_list(tenant),
+			      &found);
 		for (const struct kh_matcher *m; (m = kh_walk_next(&walk));)
 			if (!take_nearby(&near, m->rule))
 				break;

@@ -2,6 +2,8 @@
 #ifndef KEYHOLE_POLICY_INTERNAL_H
 #define KEYHOLE_POLICY_INTERNAL_H
 
+#include <stdatomic.h>
+
 #include <keyhole/policy.h>
 
 #include "hostkey.h"
@@ -73,11 +75,17 @@ static inline const struct kh_geo_rules *kh_rule_geo(const struct kh_rule *rule)
 enum kh_mismatch kh_rule_conditions_miss(const struct kh_rule *rule,
 					 const struct kh_request_view *request);
 
-/* narrowing.c: one whose rules belong to somebody else, and outlive it. */
-struct kh_narrowing *kh_narrowing_of(const struct kh_rules *rules, struct kh_err *err);
-const struct kh_rules *kh_narrowing_rules(const struct kh_narrowing *narrowing);
-/* Its rules are list 0 there. */
-const struct kh_index *kh_narrowing_index(const struct kh_narrowing *narrowing);
+/* A list of an index: of the policy's for a listener of the configuration, else of its own. */
+struct kh_narrowing {
+	const struct kh_index *index;
+	size_t list;
+	const struct kh_rules *rules; /* NULL: there is no such narrowing */
+	struct kh_rules own;	      /* of one that is not the configuration's */
+	struct kh_index *own_index;
+	atomic_uint refs;
+};
+/* narrowing.c: what the configuration's reader refuses must not come in by another door. */
+bool kh_narrowing_check(const struct kh_rules *rules, struct kh_err *err);
 /* What else is asked when all other lists allow: `own` is what the narrowing says of it. */
 void kh_decision_narrow(const struct kh_decision *own, struct kh_decision *out);
 
