@@ -277,8 +277,6 @@ void kh_up_h2_on_event(const struct kh_h2_event *event, void *arg)
 	struct kh_up_mux *mux = arg;
 	struct kh_up_h2 *s = event->user;
 
-	if (event->kind == KH_H2_PONG)
-		mux->ping_ms = 0;
 	if (event->kind == KH_H2_GOAWAY || event->kind == KH_H2_ERROR)
 		mux->lost = true;
 	if (!s)

@@ -185,6 +185,7 @@ static void read_up(struct kh_up *up)
 		}
 		kh_buf_commit(&up->in, got);
 		mux->read_ms = up->loop->now_ms;
+		mux->ping_ms = 0; /* any byte shows life: PONG may be late behind a large answer */
 		bool alive = kh_h2_feed(mux->h2, kh_buf_view(&up->in), up->loop->now_ms);
 		kh_buf_consume(&up->in, got);
 		kh_up_mux_touch(mux);

@@ -128,7 +128,7 @@ struct kh_up_mux {
 	bool look;		   /* something lies there unread */
 	uint64_t begun_ms;
 	uint64_t read_ms; /* the last byte */
-	uint64_t ping_ms; /* when one was sent that has no answer; 0: none */
+	uint64_t ping_ms; /* when one was sent and nothing came since; 0: none */
 };
 
 /* What was seen of an upstream's protocols: a hint. */

@@ -23,7 +23,7 @@ would refuse to send goes out as bare frames. Paths, below /test/:
   continue             100 before the content; then as echo
 
 A connection whose number is in `mute` hears everything and says nothing any more; one in `unsettled`
-has not even said its settings.
+has not even said its settings; one in `no_pong` answers no PING.
 """
 
 import contextlib
@@ -104,6 +104,15 @@ class Request:
         self.trailers = []
 
 
+def without_pings(data):
+    kept = b""
+    while data:
+        size = 9 + int.from_bytes(data[:3], "big")
+        kept += data[:size] if data[3] != frames.PingFrame.type else b""
+        data = data[size:]
+    return kept
+
+
 class Connection:
     def __init__(self, server, sock, number):
         self.server, self.sock, self.number = server, sock, number
@@ -125,6 +134,8 @@ class Connection:
 
     def flush(self):
         data = self.h2.data_to_send()
+        if self.number in self.server.no_pong:
+            data = without_pings(data)
         if data:
             self.sock.sendall(data)
 
@@ -344,7 +355,7 @@ class H2Upstream:
         self.events = []
         self.seen = set()
         self.counts = {}
-        self.mute, self.unsettled = set(), set()
+        self.mute, self.unsettled, self.no_pong = set(), set(), set()
         self.most_open = 0
         self.connections = 0
         self.socks = []
@@ -412,18 +423,14 @@ def make_up(tmp_path_factory):
 
 @pytest.fixture(name="daemon")
 def make_daemon(up):
-    daemons = Daemons([up])
+    with Daemons([up]) as daemons:
 
-    def start(overrides=None, upstream=up):
-        # Connections are an event thread's own: with one, a test knows which it is.
-        one = {"worker": {"threads": 1}}
-        return daemons(config=merge(merge(base_config(upstream), one), overrides or {}))
+        def start(overrides=None, upstream=up):
+            # Connections are an event thread's own: with one, a test knows which it is.
+            one = {"worker": {"threads": 1}}
+            return daemons(config=merge(merge(base_config(upstream), one), overrides or {}))
 
-    try:
         yield start
-        daemons.check()
-    finally:
-        daemons.end()
 
 
 def ask_h1(daemon, path, method="GET", fields=(), body=None, host="open.test"):
