@@ -8,7 +8,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-KEYHOLE = os.environ.get("KEYHOLE", os.path.join(ROOT, "build", "keyhole"))
+KEYHOLE = os.path.abspath(os.environ.get("KEYHOLE") or os.path.join(ROOT, "build", "keyhole"))
 sys.path[:0] = [HERE, os.path.join(ROOT, "deploy", "demo")]
 import standin as standin_module  # noqa: E402
 

@@ -53,21 +53,14 @@ def origin_nginx(tmp_path_factory):
 @pytest.fixture
 def daemon(standin):
     """daemon(overrides, rules=…): starts one of your own."""
-    daemons = Daemons([standin])
-    try:
+    with Daemons([standin]) as daemons:
         yield daemons
-        daemons.check()
-    finally:
-        daemons.end()
 
 
 @pytest.fixture(scope="module")
 def module_daemon(standin):
-    daemons = Daemons([standin])
-    try:
+    with Daemons([standin]) as daemons:
         yield daemons()
-    finally:
-        daemons.end()
 
 
 @pytest.fixture

@@ -56,6 +56,16 @@ class Daemons:
         self.upstreams = upstreams
         self.daemons = []
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, failed, *_):
+        try:
+            if not failed:
+                self.check()
+        finally:
+            self.end()
+
     def __call__(self, overrides=None, rules=None, config=None, **options):
         config = config or merge(base_config(self.upstreams[0]), overrides or {})
         if rules is not None:

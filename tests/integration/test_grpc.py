@@ -36,19 +36,14 @@ def server(packages, tmp_path_factory):
 
 @pytest.fixture
 def start(server):
-    daemons = Daemons([server])
-
     def make(overrides=None):
         rules = [{"deny": "* https://api.test/test.Calls/Denied"},
                  {"allow": "POST https://api.test/test.Calls/*", "credential": "main"}]  # fmt: skip
         ours = {"tenants": {"acme": {"rules": rules}}, "worker": {"threads": 1}}
         return daemons(config=merge(merge(base_config(server), ours), overrides or {}))
 
-    try:
+    with Daemons([server]) as daemons:
         yield make
-        daemons.check()
-    finally:
-        daemons.end()
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import h2.exceptions
 import h2.settings
 import pytest
 from common import HERE, PLACEHOLDER, SECRET, standin_module, until
-from daemons import NAMES, Daemons, base_config, merge
+from daemons import NAMES
 from h2client import h2_tunnel
-from h2upstream import Connection, H2Upstream
+from h2upstream import Connection, H2Upstream, make_daemon  # noqa: F401 (daemon is a fixture)
 from harness import Tunnel
 from test_websocket_h2 import WsStream, until_settings
 from wspeer import BINARY, CLOSE, PING, PONG, TEXT, Frames, WsClient, close_payload, frame, xor
@@ -105,21 +105,6 @@ def make_up(tmp_path):
     upstream = WsUpstream(str(tmp_path / "up"), NAMES)
     yield upstream
     upstream.stop()
-
-
-@pytest.fixture(name="daemon")
-def make_daemon(up):
-    daemons = Daemons([up])
-
-    def start(overrides=None, upstream=up):
-        one = {"worker": {"threads": 1}}
-        return daemons(config=merge(merge(base_config(upstream), one), overrides or {}))
-
-    try:
-        yield start
-        daemons.check()
-    finally:
-        daemons.end()
 
 
 class Stream(WsStream):

@@ -27,11 +27,8 @@ def server(packages, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ours(server):
-    daemons = Daemons([server])
-    try:
+    with Daemons([server]) as daemons:
         yield daemons()
-    finally:
-        daemons.end()
 
 
 @pytest.fixture

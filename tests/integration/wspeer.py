@@ -257,22 +257,15 @@ def origin(tmp_path_factory):
 @pytest.fixture
 def start(origin):
     """start(overrides, rules=…): a daemon of the test's own."""
-    daemons = Daemons([origin])
-    try:
+    with Daemons([origin]) as daemons:
         yield daemons
-        daemons.check()
-    finally:
-        daemons.end()
 
 
 @pytest.fixture(scope="module")
 def ours(origin):
     """A daemon with the base configuration, one for the module."""
-    daemons = Daemons([origin])
-    try:
+    with Daemons([origin]) as daemons:
         yield daemons()
-    finally:
-        daemons.end()
 
 
 def closed(daemon, path):
