@@ -34,6 +34,7 @@ struct kh_rule_draft {
 	const struct kh_node *client_auth;
 	const struct kh_node *tls;
 	const struct kh_node *websocket;
+	const struct kh_node *public_suffix;
 	const struct kh_node *query;
 	const struct kh_node *headers;
 	const struct kh_node *content_type;
@@ -235,9 +236,11 @@ void kh_pending_resolve(struct kh_reader *reader, struct kh_rules *extra);
 void kh_pending_fini(struct kh_reader *reader);
 bool kh_rules_append(struct kh_rules *rules, struct kh_rules *more);
 
-/* suffix.c: an error where a wildcard covers what anybody can register. Return: it does not. */
+/* suffix.c: an error where a wildcard covers what anybody can have; `meant` (NULL: it is not):
+ * where the rule says that a company's suffix is meant. Return: it may stand. */
 bool kh_config_check_suffix(struct kh_reader *reader, const struct kh_node *node,
-			    enum kh_host_match match, const char *name);
+			    enum kh_host_match match, const char *name,
+			    const struct kh_node *meant);
 
 /* condition.c */
 void kh_conditions_take(struct kh_reader *reader, struct kh_rule *rule,

@@ -253,7 +253,7 @@ static void add_host(struct kh_reader *reader, const struct kh_option *option,
 		return;
 	}
 	if (pattern.match == KH_MATCH_SUFFIX &&
-	    !kh_config_check_suffix(reader, node, pattern.match, pattern.host.text))
+	    !kh_config_check_suffix(reader, node, pattern.match, pattern.host.text, NULL))
 		return;
 	bool wide = pattern.match == KH_MATCH_RANGE &&
 		    pattern.range.prefix_bits < (pattern.range.family == 4 ? 32 : 128);

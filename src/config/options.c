@@ -270,6 +270,11 @@ const struct kh_option kh_options[] = {
 	  IN(kh_rule_draft, websocket),
 	  .doc = "true (the default), or false: a WebSocket is refused with 426, other requests "
 		 "are not" },
+	{ .path = "rules[].public_suffix",
+	  .type = KH_OPTION_NODE,
+	  .flags = KH_IN_FILE | KH_IN_PRESET,
+	  IN(kh_rule_draft, public_suffix),
+	  .doc = "allow: a wildcard over names that anybody can have (*.github.io) is meant" },
 	{ .path = "rules[].query",
 	  .type = KH_OPTION_NODE,
 	  .flags = KH_IN_FILE | KH_IN_PRESET,

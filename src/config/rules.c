@@ -213,9 +213,15 @@ void kh_rule_done(struct kh_reader *reader, void *parent, void *item, const stru
 	}
 	*slot = rule;
 	/* A ceiling may be wide, and so may a denial. */
-	if (rule.allow && !ceiling(reader, rules) && rule.host.match == KH_MATCH_SUFFIX &&
-	    !kh_config_check_suffix(reader, text, rule.host.match, rule.host.name))
+	if (rule.allow && !ceiling(reader, rules)) {
+		if (!kh_config_check_suffix(reader, text, rule.host.match, rule.host.name,
+					    draft.public_suffix))
+			return;
+	} else if (draft.public_suffix) {
+		kh_reader_error(reader, draft.public_suffix,
+				"rules[].public_suffix: belongs to a tenant's rule that allows");
 		return;
+	}
 	const struct kh_node *carried = draft.credential    ? draft.credential
 					: draft.client_auth ? draft.client_auth
 					: draft.tls	    ? draft.tls

@@ -95,6 +95,7 @@ static const struct named shapes[] = {
 	{ "rules[].client_auth", "{\"enum\":[\"refuse\",\"pass\"]}" },
 	{ "rules[].tls", "{\"enum\":[\"intercept\",\"passthrough\"]}" },
 	{ "rules[].websocket", "{\"enum\":[true,false,\"true\",\"false\"]}" },
+	{ "rules[].public_suffix", "{\"const\":\"allow\"}" },
 	{ "rules[].query", "{\"type\":\"object\",\"minProperties\":1,\"additionalProperties\":" REF(
 				   "patterns") "}" },
 	{ "rules[].headers",
@@ -132,7 +133,8 @@ static const struct named between[] = {
 	  "\"oneOf\":[{\"required\":[\"allow\"],\"properties\":{\"deny\":false,\"use\":false,"
 	  "\"mode\":{\"const\":\"enforce\"}}},{\"required\":[\"deny\"],\"properties\":{"
 	  "\"allow\":false,\"use\":false,\"credential\":false,\"client_auth\":false,\"tls\":false,"
-	  "\"websocket\":false,\"max_body\":false,\"geo\":false}},{\"required\":[\"use\"],"
+	  "\"websocket\":false,\"public_suffix\":false,\"max_body\":false,\"geo\":false}},{"
+	  "\"required\":[\"use\"],"
 	  "\"maxProperties\":1}"
 	  "]" },
 	{ "listen[]",

@@ -1,6 +1,7 @@
 /* suffix.c - wildcards over names that strangers can register below (the Public Suffix List) */
 #include <libpsl.h>
 #include <pthread.h>
+#include <stdio.h>
 
 #include <keyhole/escape.h>
 
@@ -14,12 +15,37 @@ static void load(void)
 	list = psl_latest(NULL);
 }
 
+/* Also where each name below it is one (the list has "*.compute.amazonaws.com"). */
+static bool covers(const char *name, int type)
+{
+	char below[KH_HOST_MAX_BYTES + 8];
+	if (psl_is_public_suffix2(list, name, type | PSL_TYPE_NO_STAR_RULE))
+		return true;
+	int len = snprintf(below, sizeof(below), "0-0.%s", name);
+	return len > 0 && (size_t)len < sizeof(below) &&
+	       psl_is_public_suffix2(list, below, type | PSL_TYPE_NO_STAR_RULE);
+}
+
+static bool is_word(const struct kh_node *node, const char *word)
+{
+	return node->kind == KH_NODE_SCALAR && kh_slice_eq(node->text, kh_slice_str(word));
+}
+
 bool kh_config_check_suffix(struct kh_reader *reader, const struct kh_node *node,
-			    enum kh_host_match match, const char *name)
+			    enum kh_host_match match, const char *name, const struct kh_node *meant)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	if (match != KH_MATCH_SUFFIX)
-		return true;
+	if (meant && !is_word(meant, "allow")) {
+		kh_reader_error(reader, meant, "rules[].public_suffix: expected allow");
+		return false;
+	}
+	if (match != KH_MATCH_SUFFIX) {
+		if (meant)
+			kh_reader_error(reader, meant,
+					"rules[].public_suffix: goes with a wildcard over a public "
+					"suffix, as https://*.github.io");
+		return !meant;
+	}
 	(void)pthread_once(&once, load);
 	if (!list) {
 		kh_reader_error(
@@ -29,11 +55,25 @@ bool kh_config_check_suffix(struct kh_reader *reader, const struct kh_node *node
 			kh_esc_str(name));
 		return false;
 	}
-	if (!psl_is_public_suffix2(list, name, PSL_TYPE_ANY | PSL_TYPE_NO_STAR_RULE))
-		return true;
-	kh_reader_error(reader, node,
-			"host \"*.%s\": anybody can have a name below %s (it is a public suffix): "
-			"name the hosts, or a wildcard below your own name",
-			kh_esc_str(name), kh_esc_str(name));
-	return false;
+	if (covers(name, PSL_TYPE_ICANN)) {
+		kh_reader_error(reader, node,
+				"host \"*.%s\": anybody can register a name below %s (it is a "
+				"public suffix of a registry): name the hosts, or a wildcard below "
+				"your own name",
+				kh_esc_str(name), kh_esc_str(name));
+		return false;
+	}
+	bool shared = covers(name, PSL_TYPE_PRIVATE);
+	if (shared && !meant)
+		kh_reader_error(reader, node,
+				"host \"*.%s\": anybody can have a name below %s (it is a public "
+				"suffix): name the hosts, or a wildcard below your own name; where "
+				"a rule does mean all of them it says public_suffix: allow",
+				kh_esc_str(name), kh_esc_str(name));
+	else if (!shared && meant)
+		kh_reader_error(reader, meant,
+				"rules[].public_suffix: %s is no public suffix, so this says "
+				"nothing",
+				kh_esc_str(name));
+	return shared == (meant != NULL);
 }

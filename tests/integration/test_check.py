@@ -607,6 +607,33 @@ def test_a_wildcard_over_a_public_suffix_is_an_error(tmp_path, host):
     assert check(tmp_path, with_rule(f'{{ allow: "https://*.mine.{host[2:]}" }}'))[0] == 0
 
 
+@pytest.mark.parametrize("host", ["*.github.io", "*.s3.amazonaws.com", "*.web.app", "*.compute.amazonaws.com"])
+def test_a_rule_can_say_that_a_companys_suffix_is_meant(tmp_path, host):
+    status, _, errors = check(tmp_path, with_rule(f'{{ allow: "https://{host}" }}'))
+    assert status == 1 and "public_suffix: allow" in errors
+    status, _, errors = check(tmp_path, with_rule(f'{{ allow: "GET https://{host}", public_suffix: allow }}'))
+    assert status == 0, errors
+    status, _, errors = check(tmp_path, with_rule(f'{{ allow: "GET https://{host}", public_suffix: allow, credential: c }}'))
+    assert status == 1 and "may not go to the hosts of this rule" in errors
+
+
+@pytest.mark.parametrize(
+    "rule, says",
+    [
+        ('{ allow: "https://*.co.uk", public_suffix: allow }', "a public suffix of a registry"),
+        ('{ allow: "https://*.com", public_suffix: allow }', "a wildcard over one label"),
+        ('{ allow: "https://*.a.example", public_suffix: allow }', "a.example is no public suffix"),
+        ('{ allow: "https://a.github.io", public_suffix: allow }', "goes with a wildcard"),
+        ('{ allow: "https://*.github.io", public_suffix: deny }', "expected allow"),
+        ('{ allow: "https://*.github.io", public_suffix: [] }', "expected allow"),
+        ('{ deny: "https://*.github.io", public_suffix: allow }', "belongs to a tenant's rule that allows"),
+    ],
+)
+def test_it_says_so_of_nothing_else(tmp_path, rule, says):
+    status, _, errors = check(tmp_path, with_rule(rule))
+    assert status == 1 and says in errors, errors
+
+
 RULED = "version: 1\nsite: { rules: [ { allow: \"https://**\" } ] }\ntenants:\n  t:\n    rules:\n"
 SHADOWS = [
     (["allow: \"https://**\"", "deny: \"https://a.example/admin/**\""], [6, 7]),
