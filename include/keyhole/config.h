@@ -109,6 +109,51 @@ struct kh_geo_file {
 	struct kh_where where;
 };
 
+/* What a limit is of. The first three have a period (or several). */
+enum kh_quota_kind {
+	KH_QUOTA_NONE = 0,
+	KH_QUOTA_REQUESTS,
+	KH_QUOTA_BYTES_UP, /* content, as the journal counts it */
+	KH_QUOTA_BYTES_DOWN,
+	KH_QUOTA_CONCURRENCY, /* exchanges at a time */
+	KH_QUOTA_CONNECTIONS, /* from sandboxes, at a time */
+	KH_QUOTA_MAX_BODY,
+	KH_QUOTA_TUNNEL_LIFETIME,
+};
+/* "requests", "bytes_up" …: the key under `limits`. */
+const char *kh_quota_name(enum kh_quota_kind kind);
+
+/* So much in a period: a bucket that holds `burst` and fills again at that speed. */
+struct kh_rate {
+	enum kh_quota_kind kind;
+	uint32_t period_ms; /* a second, minute, hour or day */
+	uint64_t amount;
+	uint64_t burst; /* `amount` unless written */
+	uint32_t slot;	/* of the ledger (quota.h); 0: none yet. The keeper sets it */
+	struct kh_where where;
+};
+/* "600/min", "1GiB/h"; with ", burst 20" where that is another number. */
+enum { KH_RATE_BYTES = 96 };
+const char *kh_rate_show(const struct kh_rate *rate, char out[KH_RATE_BYTES]);
+/* "90s", "512KiB": the shortest spelling. */
+enum { KH_VALUE_BYTES = 32 };
+const char *kh_value_show_duration(uint64_t ms, char out[KH_VALUE_BYTES]);
+const char *kh_value_show_size(uint64_t bytes, char out[KH_VALUE_BYTES]);
+
+/* `limits` of the site, a tenant, a sandbox or a rule. */
+struct kh_limits {
+	struct kh_rate *rates; /* a kind and period at most once */
+	size_t n_rates;
+	/* 0: no such limit. */
+	uint32_t concurrency, connections;
+	uint32_t concurrency_slot, connections_slot; /* as kh_rate.slot */
+	uint32_t tunnel_lifetime_ms;
+	uint64_t max_body;
+	/* Of each kind that is there; a rate has its own. */
+	struct kh_where where[KH_QUOTA_TUNNEL_LIFETIME + 1];
+};
+void kh_limits_free(struct kh_limits *limits);
+
 /* What few rules have. */
 struct kh_rule_more {
 	struct kh_condition *conditions;
@@ -117,6 +162,7 @@ struct kh_rule_more {
 	bool has_max_body;
 	uint64_t max_body;	  /* bytes; a body that is announced larger does not match */
 	struct kh_geo_rules *geo; /* of a rule that allows; asked of addresses, not of requests */
+	struct kh_limits *limits; /* of a rule that allows; NULL: none */
 };
 void kh_rule_more_free(struct kh_rule_more *more);
 
@@ -202,6 +248,7 @@ struct kh_tenant_config {
 	struct kh_where where;
 	struct kh_rules rules;
 	enum kh_mode mode;
+	struct kh_limits *limits; /* over all its sandboxes; NULL: none */
 	/* Its own ranges, and those of upstream behind them; none: upstream's alone. */
 	struct kh_cidr *allow_addresses;
 	size_t n_allow_addresses;
@@ -223,8 +270,9 @@ struct kh_listener_config {
 	 * nothing; not `narrowed`: there is none. */
 	struct kh_rules narrow;
 	bool narrowed;
-	mode_t mode; /* 0600 unless written */
-	uid_t owner; /* (uid_t)-1: leave */
+	struct kh_limits *limits; /* NULL: none */
+	mode_t mode;		  /* 0600 unless written */
+	uid_t owner;		  /* (uid_t)-1: leave */
 	gid_t group;
 	struct kh_where where;
 };
@@ -304,6 +352,7 @@ struct kh_config {
 	size_t n_credentials;
 	struct kh_rules site; /* none: no ceiling */
 	struct kh_geo_rules *site_geo;
+	struct kh_limits *site_limits; /* over all tenants; NULL: none */
 	struct kh_tenant_config *tenants;
 	size_t n_tenants;
 

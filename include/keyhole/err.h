@@ -9,7 +9,8 @@
  * One row a cause: X(code, HTTP status, Proxy-Status error type of RFC 9209 §2.3 ("" where none
  * fits), audit reason). The status answers the sandbox, the token says it to a program, the reason
  * stands in the journal. Status 0: there is nobody left to answer.
- * A refusal by policy is never 429 or 5xx: client libraries retry those.
+ * A refusal by policy is never 429 or 5xx: client libraries retry those. A limit is 429 only where
+ * trying again is the right thing to do.
  */
 #define KH_ERR_TABLE(X) \
 	X(NONE, 0, "", "none") \
@@ -38,6 +39,8 @@
 	X(ADDRESS_PROHIBITED, 403, "destination_ip_prohibited", "address_prohibited") \
 	X(GEO_PROHIBITED, 403, "destination_ip_prohibited", "geo_prohibited") \
 	X(LIMIT, 429, "connection_limit_reached", "limit") \
+	X(LIMIT_SPENT, 403, "http_request_denied", "limit_spent") \
+	X(TUNNEL_LIFETIME, 403, "http_request_denied", "tunnel_lifetime") \
 	X(NAME_NOT_FOUND, 502, "destination_not_found", "name_not_found") \
 	X(DNS_ERROR, 502, "dns_error", "dns_error") \
 	X(DNS_TIMEOUT, 504, "dns_timeout", "dns_timeout") \
@@ -78,6 +81,7 @@ enum { KH_ERR_TEXT_BYTES = 512 };
 struct kh_err {
 	enum kh_err_code code;
 	int sys;		      /* errno, or 0 */
+	unsigned retry_after_s;	      /* when trying again may help (Retry-After); 0: not known */
 	char text[KH_ERR_TEXT_BYTES]; /* one line, terminated, escaped; "what: why (what to do)" */
 };
 

@@ -2,6 +2,8 @@
 #ifndef KEYHOLE_LIMITS_H
 #define KEYHOLE_LIMITS_H
 
+#include <stdint.h>
+
 enum {
 	/* A credential: bounds what a mistaken `file:` (a disk image) would map. */
 	KH_LIMIT_SECRET_BYTES = 64 * 1024,
@@ -118,6 +120,17 @@ enum {
 	KH_LIMIT_WRONG_TOKENS_BURST = 100,
 	KH_TOKEN_LEAST_BYTES = 16,
 
+	/* What a limit of the configuration may be set to. Above these the numbers that count it
+	   would run over in less than ten years (quota.h). */
+	KH_LIMIT_RATE_REQUESTS = 100000, /* a second */
+	KH_LIMIT_QUOTA_PLACES = 1000000,
+	KH_LIMIT_LIFETIME_LEAST_MS = 1000,
+	KH_LIMIT_LIFETIME_MOST_MS = 7 * 24 * 3600 * 1000,
+	/* All limits together that are counted: what the keeper keeps of them, and its file. */
+	KH_LIMIT_QUOTA_SLOTS = 1024 * 1024,
+	/* Who has to wait longer than this is told that waiting does not help. */
+	KH_LIMIT_PATIENCE_MS = 3600 * 1000,
+
 	/* Leaves minted a sandbox: a flood of CONNECTs to made-up names (each costs a signature).
 	 */
 	KH_LIMIT_LEAVES_PER_SECOND = 50,
@@ -158,5 +171,9 @@ enum {
 	KH_LIMIT_INIT_CONNECTIONS = 4096,
 	KH_LIMIT_INIT_RELAY_BYTES = 16 * 1024,
 };
+
+/* The same, of what takes more than an int. */
+#define KH_LIMIT_RATE_BYTES (UINT64_C(8) << 30)	  /* a second */
+#define KH_LIMIT_QUOTA_AMOUNT (UINT64_C(1) << 44) /* in a period, and at once */
 
 #endif

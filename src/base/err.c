@@ -93,6 +93,7 @@ bool kh_err_set(struct kh_err *err, enum kh_err_code code, const char *fmt, ...)
 	va_end(args);
 	err->code = code;
 	err->sys = 0;
+	err->retry_after_s = 0;
 	finish(err, &text);
 	return false;
 }
@@ -112,6 +113,7 @@ bool kh_err_sys(struct kh_err *err, enum kh_err_code code, int sys, const char *
 	add_str(&text, strerror(sys));
 	err->code = code;
 	err->sys = sys;
+	err->retry_after_s = 0;
 	finish(err, &text);
 	errno = saved;
 	return false;

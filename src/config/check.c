@@ -201,6 +201,7 @@ void kh_config_check(struct kh_reader *reader)
 		return;
 	warn_of_emptiness(reader);
 	warn_of_unused(reader);
+	kh_config_check_limits(reader);
 }
 
 /* A sandbox gets to see the folder of its socket: nothing else may lie there. */

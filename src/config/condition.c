@@ -39,6 +39,7 @@ void kh_rule_more_free(struct kh_rule_more *more)
 		kh_condition_fini(&more->conditions[i]);
 	kh_geo_rules_free(more->geo);
 	free(more->conditions);
+	kh_limits_free(more->limits);
 	free(more);
 }
 

@@ -108,6 +108,7 @@ void kh_config_free(struct kh_config *config)
 		free(config->listeners[i].unix_path);
 		free(config->listeners[i].sandbox);
 		kh_rules_fini(&config->listeners[i].narrow);
+		kh_limits_free(config->listeners[i].limits);
 	}
 	for (size_t i = 0; i < config->n_credentials; i++)
 		kh_credential_config_fini(&config->credentials[i]);
@@ -115,9 +116,11 @@ void kh_config_free(struct kh_config *config)
 		free(config->tenants[i].name);
 		free(config->tenants[i].allow_addresses);
 		kh_geo_rules_free(config->tenants[i].geo);
+		kh_limits_free(config->tenants[i].limits);
 		kh_rules_fini(&config->tenants[i].rules);
 	}
 	kh_rules_fini(&config->site);
+	kh_limits_free(config->site_limits);
 	for (size_t i = 0; i < config->n_expectations; i++)
 		kh_expectation_fini(&config->expectations[i]);
 	free(config->expectations);

@@ -41,6 +41,13 @@ struct kh_rule_draft {
 	const struct kh_node *max_body;
 	const struct kh_node *mode;
 	const struct kh_node *geo;
+	/* limits */
+	const struct kh_node *requests;
+	const struct kh_node *bytes_up;
+	const struct kh_node *bytes_down;
+	const struct kh_node *concurrency;
+	const struct kh_node *most_body;
+	const struct kh_node *tunnel_lifetime;
 };
 
 /* What one reading carries along. Errors are collected; nothing stops at the first. */
@@ -157,9 +164,6 @@ bool kh_walk_scalar(struct kh_reader *reader, const struct kh_option *option,
 /* value.c: one scalar. Return: false when the text is no such value. */
 bool kh_value_duration(struct kh_slice text, uint64_t *out_ms);
 bool kh_value_size(struct kh_slice text, uint64_t *out_bytes);
-/* "90s", "5m": the shortest spelling, for messages. */
-enum { KH_VALUE_BYTES = 32 };
-const char *kh_value_show_duration(uint64_t ms, char out[KH_VALUE_BYTES]);
 void kh_value_set(struct kh_reader *reader, const struct kh_option *option,
 		  const struct kh_node *node, void *base);
 const char *kh_value_check_id(struct kh_slice text);
@@ -262,6 +266,18 @@ void kh_geo_take(struct kh_reader *reader, struct kh_rule *rule, const struct kh
 const char *kh_geo_fault(const struct kh_config *config, const struct kh_geo_rules *geo);
 /* Names that are looked up elsewhere lie nowhere that is known here. */
 void kh_config_check_geo(struct kh_reader *reader);
+
+/* quota.c: `limits` */
+void kh_read_limit(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+/* One key of it, by the last part of its path. */
+void kh_limits_take(struct kh_reader *reader, const char *path, struct kh_limits **out,
+		    const struct kh_node *node);
+void kh_limits_take_rule(struct kh_reader *reader, struct kh_rule *rule,
+			 const struct kh_rule_draft *draft);
+/* What is wrong with a rate, NULL when nothing is. */
+const char *kh_rate_fault(const struct kh_rate *rate);
+/* check_quota.c: limits that can never be reached. */
+void kh_config_check_limits(struct kh_reader *reader);
 
 /* preset.c */
 struct kh_preset_draft {

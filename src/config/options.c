@@ -6,6 +6,7 @@
  */
 #include "config_internal.h"
 #include "options_geo.h"
+#include "options_limits.h"
 
 #include <keyhole/limits.h>
 
@@ -303,6 +304,8 @@ const struct kh_option kh_options[] = {
 	  .doc = "enforce (the default); observe: what the rule would deny is marked and goes on" },
 	KH_RULE_GEO,
 
+	KH_RULE_LIMITS,
+
 	{ .path = "site",
 	  .type = KH_OPTION_SECTION,
 	  .flags = KH_IN_FILE,
@@ -320,6 +323,8 @@ const struct kh_option kh_options[] = {
 	  .done = kh_rule_done,
 	  .doc = "a request must pass here and at its tenant; without rules there is no ceiling" },
 
+	KH_LIMITS("site", kh_config, site_limits, "how much all tenants together may take"),
+
 	{ .path = "tenants",
 	  .type = KH_OPTION_MAP,
 	  .flags = KH_IN_FILE,
@@ -333,6 +338,8 @@ const struct kh_option kh_options[] = {
 	  .choices = modes,
 	  .fallback = "enforce",
 	  .doc = "enforce; observe: what its rules would deny goes through, and is marked" },
+	KH_LIMITS("tenants.*", kh_tenant_config, limits,
+		  "how much all sandboxes of the tenant together may take"),
 	{ .path = "tenants.*.allow_addresses",
 	  .type = KH_OPTION_CUSTOM,
 	  .flags = KH_IN_FILE,
@@ -384,6 +391,7 @@ const struct kh_option kh_options[] = {
 	LISTENER("narrow", LIST, 0, .expects = "a list of rules", .items = "rules[]",
 		 IN(kh_listener_config, narrow), .add = kh_rule_add, .done = kh_rule_done,
 		 .doc = "the sandbox's own rules: a request must pass here too; they open nothing"),
+	KH_LIMITS("listen[]", kh_listener_config, limits, "how much this sandbox may take"),
 	LISTENER("mode", CUSTOM, 0, .expects = "an octal mode such as \"0660\"",
 		 .read = kh_read_mode, .fallback = "0600", .doc = "the socket's permissions"),
 	LISTENER("owner", CUSTOM, 0, .expects = "a user's name or number", .read = kh_read_owner,
@@ -452,7 +460,7 @@ const struct kh_option kh_options[] = {
 	{ .path = "limits",
 	  .type = KH_OPTION_SECTION,
 	  .flags = KH_IN_FILE,
-	  .doc = "how much one sandbox may take" },
+	  .doc = "what bounds each listener, whatever its tenant's limits are" },
 	{ .path = "limits.connections",
 	  .type = KH_OPTION_COUNT,
 	  .flags = KH_IN_FILE,

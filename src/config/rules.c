@@ -257,6 +257,7 @@ void kh_rule_done(struct kh_reader *reader, void *parent, void *item, const stru
 		take_tls(reader, rules, slot, &draft);
 	if (draft.websocket)
 		take_websocket(reader, slot, draft.websocket);
+	kh_limits_take_rule(reader, slot, &draft);
 }
 
 static void resolve(struct kh_reader *reader, const struct kh_pending *one, struct kh_rule *rule)

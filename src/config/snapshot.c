@@ -74,7 +74,8 @@ static bool put_listener(struct kh_buf *out, const struct kh_listener_config *li
 	       kh_wire_put_u32(out, listener->vsock_cid) &&
 	       kh_wire_put_u32(out, (uint32_t)(listener->token + 1)) &&
 	       kh_wire_put_u8(out, listener->narrowed) &&
-	       (!listener->narrowed || kh_put_rules(out, &listener->narrow));
+	       (!listener->narrowed || kh_put_rules(out, &listener->narrow)) &&
+	       kh_put_limits(out, listener->limits);
 }
 
 static bool put_proxy(struct kh_buf *out, const struct kh_proxy_config *proxy)
@@ -142,6 +143,7 @@ bool kh_config_encode(const struct kh_config *config, struct kh_buf *out)
 	for (size_t i = 0; ok && i < config->n_credentials; i++)
 		ok = put_credential(out, &config->credentials[i]);
 	ok = ok && kh_put_geo(out, config->site_geo) && kh_put_rules(out, &config->site) &&
+	     kh_put_limits(out, config->site_limits) &&
 	     kh_wire_put_u32(out, (uint32_t)config->n_tenants);
 	for (size_t i = 0; ok && i < config->n_tenants; i++)
 		ok = kh_wire_put_str(out, config->tenants[i].name) &&
@@ -150,6 +152,7 @@ bool kh_config_encode(const struct kh_config *config, struct kh_buf *out)
 		     put_cidrs(out, config->tenants[i].allow_addresses,
 			       config->tenants[i].n_allow_addresses) &&
 		     kh_put_geo(out, config->tenants[i].geo) &&
+		     kh_put_limits(out, config->tenants[i].limits) &&
 		     kh_put_rules(out, &config->tenants[i].rules);
 	ok = ok && kh_wire_put_u32(out, (uint32_t)config->n_listeners);
 	for (size_t i = 0; ok && i < config->n_listeners; i++)
@@ -351,6 +354,7 @@ static void read_tenants(struct kh_snapshot_in *in)
 		tenant->mode = kh_in_flag(in) ? KH_MODE_OBSERVE : KH_MODE_ENFORCE;
 		read_cidrs(in, &tenant->allow_addresses, &tenant->n_allow_addresses);
 		tenant->geo = kh_in_geo(in);
+		tenant->limits = kh_in_limits(in);
 		kh_in_rules(in, &tenant->rules);
 	}
 }
@@ -388,6 +392,7 @@ static void read_listeners(struct kh_snapshot_in *in)
 		listener->narrowed = kh_in_flag(in);
 		if (listener->narrowed)
 			kh_in_narrowing(in, &listener->narrow);
+		listener->limits = kh_in_limits(in);
 	}
 }
 
@@ -424,6 +429,7 @@ static void read_all(struct kh_snapshot_in *in)
 		in->r.bad = true;
 	config->site_geo = kh_in_geo(in);
 	kh_in_rules(in, &config->site);
+	config->site_limits = kh_in_limits(in);
 	read_tenants(in);
 	read_listeners(in);
 }

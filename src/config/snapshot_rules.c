@@ -24,6 +24,7 @@ static bool put_more(struct kh_buf *out, const struct kh_rule_more *more)
 		return ok;
 	ok = kh_wire_put_u8(out, more->observe) && kh_wire_put_u8(out, more->has_max_body) &&
 	     kh_wire_put_u64(out, more->max_body) && kh_put_geo(out, more->geo) &&
+	     kh_put_limits(out, more->limits) &&
 	     kh_wire_put_u32(out, (uint32_t)more->n_conditions);
 	for (size_t i = 0; ok && i < more->n_conditions; i++) {
 		const struct kh_condition *condition = &more->conditions[i];
@@ -138,6 +139,7 @@ static void read_more(struct kh_snapshot_in *in, struct kh_rule *rule)
 	more->has_max_body = kh_in_flag(in);
 	more->max_body = kh_wire_u64(&in->r);
 	more->geo = kh_in_geo(in);
+	more->limits = kh_in_limits(in);
 	uint32_t n = kh_wire_count(&in->r, KH_LIMIT_CONDITIONS);
 	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
 		struct kh_condition *condition =
@@ -145,7 +147,8 @@ static void read_more(struct kh_snapshot_in *in, struct kh_rule *rule)
 		if (condition)
 			read_condition(in, condition);
 	}
-	if (((more->has_max_body || more->geo) && !rule->allow) || (more->observe && rule->allow))
+	if (((more->has_max_body || more->geo || more->limits) && !rule->allow) ||
+	    (more->observe && rule->allow))
 		in->r.bad = true;
 }
 

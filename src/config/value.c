@@ -60,6 +60,11 @@ const char *kh_value_show_duration(uint64_t ms, char out[KH_VALUE_BYTES])
 	return show(ms, duration_units, out);
 }
 
+const char *kh_value_show_size(uint64_t bytes, char out[KH_VALUE_BYTES])
+{
+	return show(bytes, size_units, out);
+}
+
 /* The text in quotes, unless it might be a misplaced secret. */
 static void expected(struct kh_reader *reader, const struct kh_option *option,
 		     const struct kh_node *node, const char *what)

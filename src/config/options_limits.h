@@ -1,0 +1,62 @@
+/* options_limits.h - the rows of `limits`, which four owners have */
+#ifndef KEYHOLE_CONFIG_OPTIONS_LIMITS_H
+#define KEYHOLE_CONFIG_OPTIONS_LIMITS_H
+
+#include "config_internal.h"
+
+#define KH_A_RATE "a rate such as 600/min, a list of them, or { rate: …, burst: … }"
+#define KH_A_BYTE_RATE "a rate such as 1GiB/h, a list of them, or { rate: …, burst: … }"
+
+#define KH_REQUESTS_DOC "requests in a period: s, min, h or day"
+#define KH_UP_DOC "bytes of content towards the internet in a period"
+#define KH_DOWN_DOC "bytes of content from there in a period"
+#define KH_CONCURRENCY_DOC "exchanges at a time"
+#define KH_BODY_DOC "the largest content of a request; a larger one is a 413"
+#define KH_LIFETIME_DOC "how long a CONNECT, WebSocket or tcp tunnel lasts"
+
+#define KH_LIMIT_ROW(key_path, struct_name, member_name, wants, about) \
+	{ \
+		.path = key_path, .type = KH_OPTION_CUSTOM, .flags = KH_IN_FILE, \
+		.offset = offsetof(struct struct_name, member_name), .expects = wants, \
+		.read = kh_read_limit, .doc = about \
+	}
+
+/* `struct_name` has a `struct kh_limits *member_name`. */
+#define KH_LIMITS(owner, struct_name, member_name, about) \
+	{ .path = owner ".limits", .type = KH_OPTION_SECTION, .flags = KH_IN_FILE, .doc = about }, \
+		KH_LIMIT_ROW(owner ".limits.requests", struct_name, member_name, KH_A_RATE, \
+			     KH_REQUESTS_DOC), \
+		KH_LIMIT_ROW(owner ".limits.bytes_up", struct_name, member_name, KH_A_BYTE_RATE, \
+			     KH_UP_DOC), \
+		KH_LIMIT_ROW(owner ".limits.bytes_down", struct_name, member_name, KH_A_BYTE_RATE, \
+			     KH_DOWN_DOC), \
+		KH_LIMIT_ROW(owner ".limits.concurrency", struct_name, member_name, \
+			     "a whole number", KH_CONCURRENCY_DOC), \
+		KH_LIMIT_ROW(owner ".limits.connections", struct_name, member_name, \
+			     "a whole number", "connections from the sandbox's side at a time"), \
+		KH_LIMIT_ROW(owner ".limits.max_body", struct_name, member_name, "a size", \
+			     KH_BODY_DOC), \
+		KH_LIMIT_ROW(owner ".limits.tunnel_lifetime", struct_name, member_name, \
+			     "a duration", KH_LIFETIME_DOC)
+
+/* A rule's are read when it is whole. */
+#define KH_RULE_LIMIT(key, member_name, wants, about) \
+	{ \
+		.path = "rules[].limits." key, .type = KH_OPTION_NODE, .flags = KH_IN_FILE, \
+		.offset = offsetof(struct kh_rule_draft, member_name), .expects = wants, \
+		.doc = about \
+	}
+#define KH_RULE_LIMITS \
+	{ .path = "rules[].limits", \
+	  .type = KH_OPTION_SECTION, \
+	  .flags = KH_IN_FILE, \
+	  .doc = "how much may go through by this rule" }, \
+		KH_RULE_LIMIT("requests", requests, KH_A_RATE, KH_REQUESTS_DOC), \
+		KH_RULE_LIMIT("bytes_up", bytes_up, KH_A_BYTE_RATE, KH_UP_DOC), \
+		KH_RULE_LIMIT("bytes_down", bytes_down, KH_A_BYTE_RATE, KH_DOWN_DOC), \
+		KH_RULE_LIMIT("concurrency", concurrency, "a whole number", KH_CONCURRENCY_DOC), \
+		KH_RULE_LIMIT("max_body", most_body, "a size", KH_BODY_DOC), \
+		KH_RULE_LIMIT("tunnel_lifetime", tunnel_lifetime, "a duration", \
+			      "how long a WebSocket or tcp tunnel lasts")
+
+#endif

@@ -1,0 +1,296 @@
+/* quota.c - `limits` of the site, a tenant, a listener or a rule: how much in a period, how many at
+ * a time */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <keyhole/escape.h>
+#include <keyhole/limits.h>
+
+#include "config_internal.h"
+
+static const char *const names[] = {
+	[KH_QUOTA_NONE] = "",
+	[KH_QUOTA_REQUESTS] = "requests",
+	[KH_QUOTA_BYTES_UP] = "bytes_up",
+	[KH_QUOTA_BYTES_DOWN] = "bytes_down",
+	[KH_QUOTA_CONCURRENCY] = "concurrency",
+	[KH_QUOTA_CONNECTIONS] = "connections",
+	[KH_QUOTA_MAX_BODY] = "max_body",
+	[KH_QUOTA_TUNNEL_LIFETIME] = "tunnel_lifetime",
+};
+enum { KINDS = sizeof(names) / sizeof(names[0]) };
+
+/* Periods as they are written. */
+static const struct period {
+	const char *name;
+	uint32_t ms;
+} periods[] = { { "s", 1000 }, { "min", 60000 }, { "h", 3600000 }, { "day", 86400000 } };
+enum { PERIODS = sizeof(periods) / sizeof(periods[0]) };
+
+const char *kh_quota_name(enum kh_quota_kind kind)
+{
+	return (unsigned)kind < KINDS ? names[kind] : "";
+}
+
+void kh_limits_free(struct kh_limits *limits)
+{
+	if (!limits)
+		return;
+	free(limits->rates);
+	free(limits);
+}
+
+static const char *period_name(uint32_t ms)
+{
+	for (size_t i = 0; i < PERIODS; i++)
+		if (periods[i].ms == ms)
+			return periods[i].name;
+	return "?";
+}
+
+static const char *show_amount(enum kh_quota_kind kind, uint64_t amount, char out[KH_VALUE_BYTES])
+{
+	if (kind != KH_QUOTA_REQUESTS)
+		return kh_value_show_size(amount, out);
+	(void)snprintf(out, KH_VALUE_BYTES, "%llu", (unsigned long long)amount);
+	return out;
+}
+
+const char *kh_rate_show(const struct kh_rate *rate, char out[KH_RATE_BYTES])
+{
+	char amount[KH_VALUE_BYTES], burst[KH_VALUE_BYTES];
+	bool usual = rate->burst == rate->amount;
+	(void)snprintf(out, KH_RATE_BYTES, "%s/%s%s%s",
+		       show_amount(rate->kind, rate->amount, amount), period_name(rate->period_ms),
+		       usual ? "" : ", burst ",
+		       usual ? "" : show_amount(rate->kind, rate->burst, burst));
+	return out;
+}
+
+/* ---- one rate ---- */
+
+/* "600", "2M": requests. */
+static bool parse_count(struct kh_slice text, uint64_t *out)
+{
+	static const struct {
+		char letter;
+		uint64_t factor;
+	} suffixes[] = { { 'K', 1000 }, { 'M', 1000000 } };
+	uint64_t factor = 1;
+	for (size_t i = 0; text.len > 0 && i < 2; i++)
+		if (text.ptr[text.len - 1] == suffixes[i].letter) {
+			factor = suffixes[i].factor;
+			text = kh_slice_sub(text, 0, text.len - 1);
+			break;
+		}
+	uint64_t number;
+	return kh_slice_to_u64(text, &number) && !__builtin_mul_overflow(number, factor, out);
+}
+
+static bool parse_amount(enum kh_quota_kind kind, struct kh_slice text, uint64_t *out)
+{
+	return kind == KH_QUOTA_REQUESTS ? parse_count(text, out) : kh_value_size(text, out);
+}
+
+static bool parse_rate(struct kh_rate *rate, struct kh_slice text)
+{
+	size_t slash = kh_slice_find(text, '/', 0);
+	struct kh_slice period = kh_slice_sub(text, slash + 1, text.len);
+	if (slash >= text.len ||
+	    !parse_amount(rate->kind, kh_slice_sub(text, 0, slash), &rate->amount))
+		return false;
+	for (size_t i = 0; i < PERIODS; i++)
+		if (kh_slice_eq(period, kh_slice_str(periods[i].name)))
+			rate->period_ms = periods[i].ms;
+	return rate->period_ms != 0;
+}
+
+const char *kh_rate_fault(const struct kh_rate *rate)
+{
+	bool requests = rate->kind == KH_QUOTA_REQUESTS;
+	uint64_t a_second = requests ? KH_LIMIT_RATE_REQUESTS : KH_LIMIT_RATE_BYTES;
+	if (rate->amount == 0)
+		return "nothing could ever go through: to forbid it, deny it by a rule";
+	if (rate->burst == 0)
+		return "with a burst of 0 nothing could ever go through";
+	if (rate->amount > KH_LIMIT_QUOTA_AMOUNT || rate->burst > KH_LIMIT_QUOTA_AMOUNT ||
+	    rate->amount / (rate->period_ms / 1000) > a_second)
+		return requests ? "more than 100000 a second is no limit"
+				: "more than 8GiB a second is no limit";
+	return NULL;
+}
+
+static void wrong_rate(struct kh_reader *reader, const char *path, enum kh_quota_kind kind,
+		       const struct kh_node *node)
+{
+	const char *what = kind == KH_QUOTA_REQUESTS
+				   ? "a rate such as 10/s, 600/min, 5K/h or 2M/day"
+				   : "a rate such as 1MiB/s or 5GiB/day (periods: s, min, h, day)";
+	bool scalar = node->kind == KH_NODE_SCALAR && !kh_node_is_empty(node);
+	kh_reader_error(reader, node, "%s: expected %s, got %s%s%s", path, what, scalar ? "\"" : "",
+			scalar ? kh_esc(node->text) : kh_node_what(node), scalar ? "\"" : "");
+}
+
+/* `{ rate: 600/min, burst: 20 }`. Return: false when it was complained about. */
+static bool take_rate_map(struct kh_reader *reader, const char *path, struct kh_rate *rate,
+			  const struct kh_node *node)
+{
+	const struct kh_node *text = kh_node_get(node, "rate"), *burst = kh_node_get(node, "burst");
+	for (const struct kh_node *child = node->first; child; child = child->next)
+		if (child != text && child != burst) {
+			kh_reader_error(reader, child->key,
+					"unknown key \"%s\" in %s: it has rate and burst",
+					kh_esc(child->key->text), path);
+			return false;
+		}
+	if (!text || text->kind != KH_NODE_SCALAR || !parse_rate(rate, text->text)) {
+		wrong_rate(reader, path, rate->kind, text ? text : node);
+		return false;
+	}
+	rate->burst = rate->amount;
+	if (burst && (burst->kind != KH_NODE_SCALAR ||
+		      !parse_amount(rate->kind, burst->text, &rate->burst))) {
+		kh_reader_error(reader, burst, "%s: burst: expected %s", path,
+				rate->kind == KH_QUOTA_REQUESTS ? "a number such as 20"
+								: "a size such as 16MiB");
+		return false;
+	}
+	return true;
+}
+
+static void add_rate(struct kh_reader *reader, const char *path, struct kh_limits *limits,
+		     enum kh_quota_kind kind, const struct kh_node *node)
+{
+	struct kh_rate rate = { .kind = kind, .where = kh_reader_where(reader, node) };
+	if (node->kind == KH_NODE_MAP) {
+		if (!take_rate_map(reader, path, &rate, node))
+			return;
+	} else if (node->kind != KH_NODE_SCALAR || !parse_rate(&rate, node->text)) {
+		wrong_rate(reader, path, kind, node);
+		return;
+	} else {
+		rate.burst = rate.amount;
+	}
+	const char *fault = kh_rate_fault(&rate);
+	for (size_t i = 0; !fault && i < limits->n_rates; i++)
+		if (limits->rates[i].kind == kind && limits->rates[i].period_ms == rate.period_ms)
+			fault = "one of this period stands there already";
+	if (fault) {
+		kh_reader_error(reader, node, "%s: %s", path, fault);
+		return;
+	}
+	struct kh_rate *slot = kh_list_add(&limits->rates, &limits->n_rates, sizeof(*slot));
+	if (slot)
+		*slot = rate;
+	else
+		(void)kh_reader_no_memory(reader);
+}
+
+/* ---- what has no period ---- */
+
+static bool is_scalar(const struct kh_node *node)
+{
+	return node->kind == KH_NODE_SCALAR && !kh_node_is_empty(node);
+}
+
+static void take_number(struct kh_reader *reader, const char *path, struct kh_limits *limits,
+			enum kh_quota_kind kind, const struct kh_node *node)
+{
+	uint64_t value = 0;
+	bool ok = false;
+	const char *due = "a whole number from 1 to 1000000";
+	if (kind == KH_QUOTA_MAX_BODY) {
+		ok = is_scalar(node) && kh_value_size(node->text, &value) && value > 0;
+		due = "a size such as 512KiB or 32MiB";
+		limits->max_body = ok ? value : 0;
+	} else if (kind == KH_QUOTA_TUNNEL_LIFETIME) {
+		ok = is_scalar(node) && kh_value_duration(node->text, &value) &&
+		     value >= KH_LIMIT_LIFETIME_LEAST_MS && value <= KH_LIMIT_LIFETIME_MOST_MS;
+		due = "a duration from 1s to 168h such as 15m or 1h";
+		limits->tunnel_lifetime_ms = ok ? (uint32_t)value : 0;
+	} else {
+		uint32_t *slot =
+			kind == KH_QUOTA_CONNECTIONS ? &limits->connections : &limits->concurrency;
+		ok = is_scalar(node) && kh_slice_to_u64(node->text, &value) && value > 0 &&
+		     value <= KH_LIMIT_QUOTA_PLACES;
+		*slot = ok ? (uint32_t)value : 0;
+	}
+	if (!ok)
+		kh_reader_error(reader, node, "%s: expected %s, got %s%s%s", path, due,
+				is_scalar(node) ? "\"" : "",
+				is_scalar(node) ? kh_esc(node->text) : kh_node_what(node),
+				is_scalar(node) ? "\"" : "");
+}
+
+void kh_limits_take(struct kh_reader *reader, const char *path, struct kh_limits **out,
+		    const struct kh_node *node)
+{
+	const char *key = strrchr(path, '.') + 1;
+	enum kh_quota_kind kind = KH_QUOTA_TUNNEL_LIFETIME;
+	while (kind != KH_QUOTA_NONE && strcmp(names[kind], key) != 0)
+		kind--;
+	if (!*out)
+		*out = calloc(1, sizeof(**out));
+	struct kh_limits *limits = *out;
+	if (!limits) {
+		(void)kh_reader_no_memory(reader);
+		return;
+	}
+	limits->where[kind] = kh_reader_where(reader, node);
+	if (kind > KH_QUOTA_BYTES_DOWN) {
+		take_number(reader, path, limits, kind, node);
+		return;
+	}
+	if (node->kind != KH_NODE_LIST) {
+		add_rate(reader, path, limits, kind, node);
+		return;
+	}
+	if (node->count == 0)
+		wrong_rate(reader, path, kind, node);
+	for (const struct kh_node *child = node->first; child; child = child->next)
+		add_rate(reader, path, limits, kind, child);
+}
+
+void kh_read_limit(struct kh_reader *reader, const struct kh_option *option,
+		   const struct kh_node *node, void *base)
+{
+	struct kh_limits **slot = (void *)((char *)base + option->offset);
+	kh_limits_take(reader, option->path, slot, node);
+}
+
+void kh_limits_take_rule(struct kh_reader *reader, struct kh_rule *rule,
+			 const struct kh_rule_draft *draft)
+{
+	const struct {
+		const char *path;
+		const struct kh_node *node;
+	} keys[] = { { "rules[].limits.requests", draft->requests },
+		     { "rules[].limits.bytes_up", draft->bytes_up },
+		     { "rules[].limits.bytes_down", draft->bytes_down },
+		     { "rules[].limits.concurrency", draft->concurrency },
+		     { "rules[].limits.max_body", draft->most_body },
+		     { "rules[].limits.tunnel_lifetime", draft->tunnel_lifetime } };
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		if (!keys[i].node)
+			continue;
+		if (!rule->allow) {
+			kh_reader_error(reader, keys[i].node,
+					"%s: belongs to a rule that allows: of what is denied "
+					"nothing goes through",
+					keys[i].path);
+			continue;
+		}
+		if (keys[i].node == draft->most_body &&
+		    (rule->scheme == KH_SCHEME_TCP || rule->passthrough)) {
+			kh_reader_error(reader, keys[i].node,
+					"%s: nobody reads what passes there: use bytes_up",
+					keys[i].path);
+			continue;
+		}
+		struct kh_rule_more *more = kh_rule_more(rule);
+		if (more)
+			kh_limits_take(reader, keys[i].path, &more->limits, keys[i].node);
+		else
+			(void)kh_reader_no_memory(reader);
+	}
+}

@@ -1,0 +1,325 @@
+/* quota.c - all limits that an exchange or a connection is under, taken together or not at all */
+#include <errno.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+#include <keyhole/clock.h>
+#include <keyhole/limits.h>
+#include <keyhole/quota.h>
+
+enum { RATES_MOST = KH_QUOTA_OWNERS * 12 };
+
+bool kh_ledger_map(struct kh_ledger *out, int fd, uint32_t n_slots, unsigned column,
+		   struct kh_err *err)
+{
+	size_t bytes = (size_t)n_slots * sizeof(uint64_t);
+	*out = (struct kh_ledger){ .column = column & 1 };
+	void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "mapping the limits' ledger");
+	out->slots = out->map = map;
+	out->n_slots = n_slots;
+	return true;
+}
+
+void kh_ledger_unmap(struct kh_ledger *ledger)
+{
+	if (ledger->map)
+		(void)munmap(ledger->map, (size_t)ledger->n_slots * sizeof(uint64_t));
+	*ledger = (struct kh_ledger){ 0 };
+}
+
+void kh_quota_set(struct kh_quota *quota, enum kh_quota_owner owner, const struct kh_limits *limits)
+{
+	quota->of[owner] = limits;
+	quota->is_any = quota->is_any || limits;
+}
+
+/* NULL: it is not counted; a slot that is not there would be a mistake of the keeper's. */
+static _Atomic uint64_t *slot_of(const struct kh_ledger *ledger, uint32_t slot)
+{
+	return ledger->slots && slot >= KH_LEDGER_FIRST_SLOT && slot < ledger->n_slots
+		       ? &ledger->slots[slot]
+		       : NULL;
+}
+
+static uint64_t load(const _Atomic uint64_t *slot)
+{
+	return atomic_load_explicit(slot, memory_order_relaxed);
+}
+
+/* Read first: the line of memory stays with everybody while nothing is to be said. */
+static void mark_changed(struct kh_ledger *ledger)
+{
+	_Atomic uint64_t *mark = &ledger->slots[KH_LEDGER_CHANGED];
+	if (load(mark) == 0)
+		atomic_store_explicit(mark, 1, memory_order_relaxed);
+}
+
+static bool is_enforced(const struct kh_quota *quota, enum kh_quota_owner owner)
+{
+	return !quota->observes || owner == KH_OF_SITE || owner == KH_OF_SITE_RULE;
+}
+
+static void judge_rate(struct kh_verdict *reached, const struct kh_rate *rate,
+		       enum kh_quota_owner owner, uint64_t value, uint64_t now_ms, uint64_t n)
+{
+	if (reached->kind != KH_QUOTA_NONE)
+		return; /* the first counts */
+	*reached = (struct kh_verdict){ .kind = rate->kind,
+					.owner = owner,
+					.rate = rate,
+					.most = rate->burst,
+					.used = kh_bucket_used(value, rate, now_ms),
+					.wait_ms = kh_bucket_wait_ms(value, rate, now_ms, n),
+					.reset_ms = kh_bucket_wait_ms(value, rate, now_ms,
+								      rate->burst) };
+}
+
+static void judge_places(struct kh_verdict *reached, enum kh_quota_kind kind,
+			 enum kh_quota_owner owner, uint32_t most, uint64_t value)
+{
+	enum { A_MOMENT_MS = 1000 }; /* nobody knows when one ends */
+	if (reached->kind != KH_QUOTA_NONE)
+		return;
+	*reached = (struct kh_verdict){ .kind = kind,
+					.owner = owner,
+					.most = most,
+					.used = kh_places_taken(value),
+					.wait_ms = A_MOMENT_MS };
+}
+
+/* ---- what was taken, so that it can be given back ---- */
+
+struct taken {
+	struct kh_ledger *ledger;
+	uint64_t now_ms;
+	size_t n;
+	struct piece {
+		_Atomic uint64_t *slot;
+		const struct kh_rate *rate;
+		uint64_t upto;
+	} pieces[RATES_MOST];
+};
+
+/* The clock of no thread that took meanwhile is ahead of this one. */
+static void give(struct taken *taken, uint64_t n)
+{
+	uint64_t now_ms = kh_clock_mono_ms();
+	if (now_ms < taken->now_ms)
+		now_ms = taken->now_ms;
+	for (size_t i = 0; i < taken->n; i++)
+		kh_bucket_give(taken->pieces[i].slot, taken->pieces[i].rate, now_ms, n,
+			       taken->pieces[i].upto);
+}
+
+static uint64_t take_some(struct taken *taken, const struct kh_rate *rate, _Atomic uint64_t *slot,
+			  uint64_t n, bool all)
+{
+	struct piece *piece = &taken->pieces[taken->n];
+	*piece = (struct piece){ .slot = slot, .rate = rate };
+	uint64_t got = kh_bucket_take(slot, rate, taken->now_ms, n, all, &piece->upto);
+	if (got > 0 && taken->n + 1 < RATES_MOST)
+		taken->n++;
+	return got;
+}
+
+/* ---- exchanges ---- */
+
+static uint64_t little_of(const struct kh_rate *rate)
+{
+	uint64_t little = rate->burst / 16 + 1;
+	return little < KH_LIMIT_RELAY_BYTES ? little : KH_LIMIT_RELAY_BYTES;
+}
+
+/* How much must be free of it for an exchange to begin. */
+static uint64_t needs(const struct kh_rate *rate, uint64_t announced_bytes)
+{
+	if (rate->kind == KH_QUOTA_REQUESTS)
+		return 1;
+	if (rate->kind == KH_QUOTA_BYTES_UP && announced_bytes != UINT64_MAX)
+		return announced_bytes;
+	return little_of(rate);
+}
+
+/* Return: false when this one is reached, and enforced. */
+static bool begin_rate(const struct kh_quota *quota, enum kh_quota_owner owner,
+		       const struct kh_rate *rate, struct taken *taken, uint64_t announced_bytes,
+		       struct kh_verdict *reached)
+{
+	_Atomic uint64_t *slot = slot_of(taken->ledger, rate->slot);
+	uint64_t n = needs(rate, announced_bytes);
+	if (!slot)
+		return true;
+	if (rate->kind == KH_QUOTA_REQUESTS
+		    ? take_some(taken, rate, slot, n, true) == n
+		    : kh_bucket_wait_ms(load(slot), rate, taken->now_ms, n) == 0)
+		return true;
+	judge_rate(reached, rate, owner, load(slot), taken->now_ms, n);
+	return !is_enforced(quota, owner);
+}
+
+static uint32_t places_of(const struct kh_limits *limits, enum kh_quota_kind kind, uint32_t *slot)
+{
+	bool connections = kind == KH_QUOTA_CONNECTIONS;
+	*slot = connections ? limits->connections_slot : limits->concurrency_slot;
+	return connections ? limits->connections : limits->concurrency;
+}
+
+static bool take_place(const struct kh_quota *quota, struct kh_ledger *ledger,
+		       enum kh_quota_kind kind, enum kh_quota_owner owner,
+		       struct kh_verdict *reached)
+{
+	uint32_t number, most = places_of(quota->of[owner], kind, &number);
+	_Atomic uint64_t *slot = most > 0 ? slot_of(ledger, number) : NULL;
+	if (!slot || kh_place_take(slot, ledger->column, most))
+		return true;
+	judge_places(reached, kind, owner, most, load(slot));
+	if (is_enforced(quota, owner))
+		return false;
+	kh_place_force(slot, ledger->column);
+	return true;
+}
+
+/* Of the first `n` owners. */
+static void give_places(const struct kh_quota *quota, struct kh_ledger *ledger,
+			enum kh_quota_kind kind, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		uint32_t number;
+		if (!quota->of[i] || places_of(quota->of[i], kind, &number) == 0)
+			continue;
+		_Atomic uint64_t *slot = slot_of(ledger, number);
+		if (slot)
+			kh_place_give(slot, ledger->column);
+	}
+}
+
+static bool take_places(const struct kh_quota *quota, struct kh_ledger *ledger,
+			enum kh_quota_kind kind, struct kh_verdict *reached)
+{
+	for (unsigned i = 0; i < KH_QUOTA_OWNERS; i++) {
+		enum kh_quota_owner owner = (enum kh_quota_owner)i;
+		if (quota->of[i] && !take_place(quota, ledger, kind, owner, reached)) {
+			give_places(quota, ledger, kind, i);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void move_places(const struct kh_quota *from, const struct kh_quota *to,
+			struct kh_ledger *ledger, enum kh_quota_kind kind)
+{
+	for (unsigned i = 0; i < KH_QUOTA_OWNERS; i++) {
+		uint32_t number;
+		if (!to->of[i] || places_of(to->of[i], kind, &number) == 0)
+			continue;
+		_Atomic uint64_t *slot = slot_of(ledger, number);
+		if (slot)
+			kh_place_force(slot, ledger->column);
+	}
+	give_places(from, ledger, kind, KH_QUOTA_OWNERS);
+}
+
+bool kh_quota_begin(const struct kh_quota *quota, struct kh_ledger *ledger, uint64_t now_ms,
+		    uint64_t announced_bytes, struct kh_verdict *reached)
+{
+	struct taken taken;
+	taken.ledger = ledger;
+	taken.now_ms = now_ms;
+	taken.n = 0;
+	bool ok = true;
+	for (unsigned i = 0; ok && i < KH_QUOTA_OWNERS; i++)
+		for (size_t j = 0; ok && quota->of[i] && j < quota->of[i]->n_rates; j++)
+			ok = begin_rate(quota, (enum kh_quota_owner)i, &quota->of[i]->rates[j],
+					&taken, announced_bytes, reached);
+	ok = ok && take_places(quota, ledger, KH_QUOTA_CONCURRENCY, reached);
+	if (!ok)
+		give(&taken, 1);
+	else if (taken.n > 0)
+		mark_changed(ledger);
+	return ok;
+}
+
+void kh_quota_end(const struct kh_quota *quota, struct kh_ledger *ledger)
+{
+	give_places(quota, ledger, KH_QUOTA_CONCURRENCY, KH_QUOTA_OWNERS);
+}
+
+void kh_quota_move(const struct kh_quota *from, const struct kh_quota *to, struct kh_ledger *ledger)
+{
+	move_places(from, to, ledger, KH_QUOTA_CONCURRENCY);
+}
+
+uint64_t kh_quota_take_bytes(const struct kh_quota *quota, struct kh_ledger *ledger,
+			     enum kh_quota_kind kind, uint64_t now_ms, uint64_t bytes,
+			     struct kh_verdict *reached)
+{
+	struct taken taken;
+	taken.ledger = ledger;
+	taken.now_ms = now_ms;
+	taken.n = 0;
+	for (unsigned i = 0; i < KH_QUOTA_OWNERS; i++) {
+		for (size_t j = 0; bytes > 0 && quota->of[i] && j < quota->of[i]->n_rates; j++) {
+			const struct kh_rate *rate = &quota->of[i]->rates[j];
+			_Atomic uint64_t *slot =
+				rate->kind == kind ? slot_of(ledger, rate->slot) : NULL;
+			if (!slot)
+				continue;
+			size_t before = taken.n;
+			uint64_t got = take_some(&taken, rate, slot, bytes, false);
+			if (got == bytes)
+				continue;
+			size_t after = taken.n;
+			judge_rate(reached, rate, (enum kh_quota_owner)i, load(slot), now_ms,
+				   little_of(rate));
+			taken.n = before;
+			if (!is_enforced(quota, (enum kh_quota_owner)i))
+				continue; /* it gave what it had, and that is that */
+			give(&taken, bytes - got);
+			taken.n = after;
+			bytes = got;
+		}
+	}
+	if (taken.n > 0)
+		mark_changed(ledger);
+	return bytes;
+}
+
+/* ---- connections ---- */
+
+bool kh_quota_connect(const struct kh_quota *quota, struct kh_ledger *ledger,
+		      struct kh_verdict *reached)
+{
+	return take_places(quota, ledger, KH_QUOTA_CONNECTIONS, reached);
+}
+
+void kh_quota_disconnect(const struct kh_quota *quota, struct kh_ledger *ledger)
+{
+	give_places(quota, ledger, KH_QUOTA_CONNECTIONS, KH_QUOTA_OWNERS);
+}
+
+void kh_quota_reconnect(const struct kh_quota *from, const struct kh_quota *to,
+			struct kh_ledger *ledger)
+{
+	move_places(from, to, ledger, KH_QUOTA_CONNECTIONS);
+}
+
+uint64_t kh_quota_least(const struct kh_quota *quota, enum kh_quota_kind kind, bool enforced,
+			enum kh_quota_owner *owner)
+{
+	uint64_t least = 0;
+	for (unsigned i = 0; i < KH_QUOTA_OWNERS; i++) {
+		const struct kh_limits *limits = quota->of[i];
+		if (!limits || (enforced && !is_enforced(quota, (enum kh_quota_owner)i)))
+			continue;
+		uint64_t value =
+			kind == KH_QUOTA_MAX_BODY ? limits->max_body : limits->tunnel_lifetime_ms;
+		if (value > 0 && (least == 0 || value < least)) {
+			least = value;
+			*owner = (enum kh_quota_owner)i;
+		}
+	}
+	return least;
+}
