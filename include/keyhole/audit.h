@@ -98,6 +98,7 @@ struct kh_audit_open {
 	/* Let through because it is only observed: the reason, and the rule's text, or NULL. */
 	const char *would_deny;
 	const char *would_rule;
+	const char *would_limit; /* or which limit was reached, as below */
 	struct kh_where rule_where;
 	const char *rule_file;
 	const char *credential; /* name of what goes in */
@@ -115,6 +116,8 @@ struct kh_audit_close {
 	uint16_t status;	       /* that the sandbox saw; 0: none */
 	enum kh_err_code reason;       /* KH_ERR_NONE: went well */
 	const char *detail;	       /* one escaped line, or NULL */
+	const char *limit;	       /* that was reached: "tenant acme: requests 600/min" */
+	const char *would_limit;       /* and only observed, when it was open already */
 	uint64_t up_bytes, down_bytes; /* content, as framed out */
 	uint64_t duration_ms, first_byte_ms;
 	const char *peer;			    /* address that was dialled */

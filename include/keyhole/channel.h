@@ -16,7 +16,8 @@
  * ISSUER, GO
  */
 #define KH_CHANNEL_TABLE(X) \
-	X(SNAPSHOT, 1)	/* K→W fd: sealed memfd of kh_config_encode. Also at a reload */ \
+	X(SNAPSHOT, 1) /* K→W fds: sealed memfd of kh_config_encode, and the limits' ledger; u32 \
+			  slots in it, u8 column (quota.h). Also at a reload */ \
 	X(LISTENERS, 2) /* K→W u32 count of fds in this message, u32 index of the first; fds in \
 			   the order of config.listeners, in as many messages as it takes */ \
 	X(JOURNAL, 3)	/* K→W fd: O_RDWR|O_APPEND, locked by the keeper; u64 seq, bytes hash of \
@@ -62,7 +63,10 @@
 	X(FAILED, 41)	    /* N→O str why; before OPEN only */ \
 	X(HURRY, 42)	    /* N→O SIGTERM came: timeouts.drain holds for you too */ \
 	X(END, 43)	    /* N→O a second one: at once */ \
-	X(GONE, 44) /* O→N my worker has ended; nobody writes to the old segment any more */
+	X(GONE, 44) /* O→N my worker has ended; nobody writes to the old segment any more */ \
+	X(OFFER_LEDGER, 45) /* O→N behind the secrets: u8 column for the new worker; fd: the \
+			       ledger, which both go on counting in */ \
+	X(OFFER_BOOK, 46)   /* O→N fd: sealed memfd of kh_book_offer */
 
 enum kh_channel_type {
 #define KH_CHANNEL_ENUM(name, value) KH_CHANNEL_##name = value,

@@ -196,6 +196,8 @@ struct kh_rule {
 /* Parses the text of a rule; `allow`, `where`, `preset`, credentials are the caller's. */
 bool kh_rule_parse(struct kh_rule *out, struct kh_slice text, struct kh_err *err);
 void kh_rule_fini(struct kh_rule *rule);
+/* Is there anything beside its text that decides whether it matches, or what comes of that? */
+bool kh_rule_asks_more(const struct kh_rule *rule);
 /* Does it look at nothing but scheme, host and port? */
 bool kh_rule_covers_all(const struct kh_rule *rule);
 

@@ -99,8 +99,8 @@ struct kh_decision {
  * there is none); each list top to bottom, the first match decides, no match denies, and all have
  * to allow. What is allowed is allowed by the tenant's rule. A rule with passthrough allows no
  * request that was read. A request with %2F or with overrides must be allowed in all readings, by
- * rules that carry the same credentials, client_auth and geo, and refuse a WebSocket alike. No
- * allocation.
+ * rules that carry the same credentials, client_auth and geo, refuse a WebSocket alike, and have no
+ * limits of their own unless it is one and the same rule. No allocation.
  */
 void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 		      const struct kh_narrowing *narrowing, const struct kh_request_view *request,

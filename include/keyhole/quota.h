@@ -69,14 +69,15 @@ void kh_places_clear(_Atomic uint64_t *slot, unsigned column);
 
 /* ---- all limits of an exchange ---- */
 
-/* Whose they are. */
+/* Whose they are, the narrowest first, which is the order in which they are asked: what a wider one
+ * refuses has taken from no other's. The numbers stand in the keeper's file. */
 enum kh_quota_owner {
-	KH_OF_SITE = 0,
-	KH_OF_TENANT,
-	KH_OF_SANDBOX,
-	KH_OF_SITE_RULE,
-	KH_OF_RULE,
-	KH_QUOTA_OWNERS,
+	KH_OF_SANDBOX = 0,
+	KH_OF_RULE = 1,
+	KH_OF_TENANT = 2,
+	KH_OF_SITE_RULE = 3,
+	KH_OF_SITE = 4,
+	KH_QUOTA_OWNERS = 5,
 };
 /* "site", "tenant", "sandbox", "site_rule", "rule". */
 const char *kh_quota_owner_name(enum kh_quota_owner owner);

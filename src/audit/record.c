@@ -22,6 +22,7 @@ enum {
 	CUT_ID = 32,
 	CUT_RULE = 384,
 	CUT_LIST = 192,
+	CUT_LIMIT = 192,
 	CUT_DETAIL = 384,
 	CUT_TLS = 16,
 	/* A part of the query without "=" is shown when it can only be a word. */
@@ -188,6 +189,7 @@ static bool put_what(struct kh_buf *body, const struct kh_audit_open *r)
 	       put_str(body, ",\"denied_by\":", r->denied_by, CUT_NAME) &&
 	       put_str(body, ",\"would_deny\":", r->would_deny, CUT_NAME) &&
 	       put_str(body, ",\"would_deny.rule\":", r->would_rule, CUT_RULE) &&
+	       put_str(body, ",\"would_deny.limit\":", r->would_limit, CUT_LIMIT) &&
 	       put_str(body, ",\"credential\":", r->credential, CUT_NAME) &&
 	       put_str(body, ",\"stripped\":", r->stripped, CUT_LIST);
 }
@@ -238,6 +240,8 @@ static bool put_how(struct kh_buf *body, const struct kh_audit_close *r)
 	    !put_str(body, ",\"reason\":", kh_err_reason(r->reason), CUT_NAME))
 		return false;
 	return put_str(body, ",\"detail\":", r->detail, CUT_DETAIL) &&
+	       put_str(body, ",\"limit\":", r->limit, CUT_LIMIT) &&
+	       put_str(body, ",\"would_deny.limit\":", r->would_limit, CUT_LIMIT) &&
 	       put_u64(body, ",\"http.request.body.size\":", r->up_bytes) &&
 	       put_u64(body, ",\"http.response.body.size\":", r->down_bytes) &&
 	       put_u64(body, ",\"duration_ms\":", r->duration_ms) &&

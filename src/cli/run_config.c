@@ -46,6 +46,11 @@ static bool forbid_all(char ***list, const struct kh_run_options *options,
 {
 	bool ok = forbid(list, options->config_path) && forbid(list, config->ca_key_path) &&
 		  forbid(list, config->audit_path) && forbid(list, folder->socket_path);
+	if (ok && config->audit_path) {
+		/* A daemon's, of what is used of limits. */
+		kh_auto_free char *state = kh_strf("%s.limits", config->audit_path);
+		ok = state && forbid(list, state);
+	}
 	for (size_t i = 0; ok && i < config->n_listeners; i++)
 		ok = !config->listeners[i].unix_path ||
 		     forbid(list, config->listeners[i].unix_path);

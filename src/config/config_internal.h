@@ -272,8 +272,9 @@ void kh_read_limit(struct kh_reader *, const struct kh_option *, const struct kh
 /* One key of it, by the last part of its path. */
 void kh_limits_take(struct kh_reader *reader, const char *path, struct kh_limits **out,
 		    const struct kh_node *node);
+/* `narrowing`: why its list brings no limits along, NULL where it may. */
 void kh_limits_take_rule(struct kh_reader *reader, struct kh_rule *rule,
-			 const struct kh_rule_draft *draft);
+			 const struct kh_rule_draft *draft, const char *narrowing);
 /* What is wrong with a rate, NULL when nothing is. */
 const char *kh_rate_fault(const struct kh_rate *rate);
 /* check_quota.c: limits that can never be reached. */

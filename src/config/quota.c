@@ -259,7 +259,7 @@ void kh_read_limit(struct kh_reader *reader, const struct kh_option *option,
 }
 
 void kh_limits_take_rule(struct kh_reader *reader, struct kh_rule *rule,
-			 const struct kh_rule_draft *draft)
+			 const struct kh_rule_draft *draft, const char *narrowing)
 {
 	const struct {
 		const char *path;
@@ -273,6 +273,12 @@ void kh_limits_take_rule(struct kh_reader *reader, struct kh_rule *rule,
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
 		if (!keys[i].node)
 			continue;
+		if (narrowing) {
+			kh_reader_error(reader, keys[i].node,
+					"%s: %s: a sandbox's limits are listen[].limits",
+					keys[i].path, narrowing);
+			continue;
+		}
 		if (!rule->allow) {
 			kh_reader_error(reader, keys[i].node,
 					"%s: belongs to a rule that allows: of what is denied "

@@ -224,11 +224,16 @@ bool kh_rule_parse(struct kh_rule *out, struct kh_slice text, struct kh_err *err
 	return false;
 }
 
-bool kh_rule_covers_all(const struct kh_rule *rule)
+bool kh_rule_asks_more(const struct kh_rule *rule)
 {
 	const struct kh_rule_more *more = rule->more;
+	return more && (more->n_conditions > 0 || more->has_max_body || more->observe);
+}
+
+bool kh_rule_covers_all(const struct kh_rule *rule)
+{
 	return rule->n_methods == 0 && (!rule->path || strcmp(rule->path, "/**") == 0) &&
-	       (!more || (more->n_conditions == 0 && !more->has_max_body && !more->observe));
+	       !kh_rule_asks_more(rule);
 }
 
 void kh_rule_fini(struct kh_rule *rule)

@@ -257,7 +257,8 @@ void kh_rule_done(struct kh_reader *reader, void *parent, void *item, const stru
 		take_tls(reader, rules, slot, &draft);
 	if (draft.websocket)
 		take_websocket(reader, slot, draft.websocket);
-	kh_limits_take_rule(reader, slot, &draft);
+	kh_limits_take_rule(reader, slot, &draft,
+			    rules == reader->narrowing ? ceiling(reader, rules) : NULL);
 }
 
 static void resolve(struct kh_reader *reader, const struct kh_pending *one, struct kh_rule *rule)

@@ -24,8 +24,7 @@ static bool put_more(struct kh_buf *out, const struct kh_rule_more *more)
 		return ok;
 	ok = kh_wire_put_u8(out, more->observe) && kh_wire_put_u8(out, more->has_max_body) &&
 	     kh_wire_put_u64(out, more->max_body) && kh_put_geo(out, more->geo) &&
-	     kh_put_limits(out, more->limits) &&
-	     kh_wire_put_u32(out, (uint32_t)more->n_conditions);
+	     kh_put_limits(out, more->limits) && kh_wire_put_u32(out, (uint32_t)more->n_conditions);
 	for (size_t i = 0; ok && i < more->n_conditions; i++) {
 		const struct kh_condition *condition = &more->conditions[i];
 		ok = kh_wire_put_u8(out, (uint8_t)condition->kind) &&
@@ -204,6 +203,7 @@ void kh_in_narrowing(struct kh_snapshot_in *in, struct kh_rules *rules)
 		if (rules->list[i].n_credentials > 0 || rules->list[i].client_auth_pass ||
 		    rules->list[i].passthrough ||
 		    (rules->list[i].more &&
-		     (rules->list[i].more->observe || rules->list[i].more->geo)))
+		     (rules->list[i].more->observe || rules->list[i].more->geo ||
+		      rules->list[i].more->limits)))
 			in->r.bad = true;
 }

@@ -12,6 +12,10 @@ struct kh_keeper {
 	struct kh_sockets sockets;
 	struct kh_geo_files geo;
 	struct kh_ward ward;
+	struct kh_book *book;  /* what is used of limits */
+	char *state_path;      /* where that is kept; NULL: nowhere */
+	uint64_t state_due_ms; /* not written again before */
+	bool state_failed;
 	struct kh_handover handover; /* to another process */
 	struct kh_legacy legacy;     /* from another process */
 	int signals;
@@ -44,6 +48,14 @@ void kh_keeper_hand_over(struct kh_keeper *k);
 void kh_keeper_hurry(struct kh_keeper *k);
 /* What runs is cut off, also in the process before. */
 void kh_keeper_end_now(struct kh_keeper *k);
+
+/* state.c: what is used of limits, in a file */
+bool kh_state_open(struct kh_keeper *k, struct kh_err *err);
+/* Into a book that has nothing yet. A damaged file is no error: nothing is left of any limit. */
+bool kh_state_read(struct kh_keeper *k, struct kh_err *err);
+uint64_t kh_state_deadline(const struct kh_keeper *k); /* 0: none */
+void kh_state_turn(struct kh_keeper *k);
+void kh_state_end(struct kh_keeper *k);
 
 /* takeover.c */
 /* All that a start opens, with what the process before holds in the place of what it has. */

@@ -14,6 +14,7 @@
 #include <keyhole/cleanup.h>
 #include <keyhole/clock.h>
 #include <keyhole/escape.h>
+#include <keyhole/file.h>
 #include <keyhole/limits.h>
 #include <keyhole/log.h>
 #include <keyhole/wire.h>
@@ -123,6 +124,21 @@ static bool offer_secrets(struct kh_handover *h, struct kh_err *err)
 	return true;
 }
 
+static bool offer_ledger(struct kh_handover *h, struct kh_err *err)
+{
+	enum { OFFER_BYTES = 64 * 1024 * 1024 };
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_cleanup(kh_buf_fini) struct kh_buf book;
+	kh_buf_init(&body, sizeof(uint32_t));
+	kh_buf_init(&book, OFFER_BYTES);
+	if (!kh_wire_put_u8(&body, (uint8_t)(1 - h->ward->column)) ||
+	    !kh_book_offer(h->ward->book, &book))
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "limits: no memory");
+	kh_auto_close int fd = kh_file_sealed("keyhole-book", kh_buf_view(&book), err);
+	return fd >= 0 && say(h, KH_CHANNEL_OFFER_LEDGER, &body, kh_book_fd(h->ward->book), err) &&
+	       say(h, KH_CHANNEL_OFFER_BOOK, NULL, fd, err);
+}
+
 /* --- the other process ------------------------------------------------------------------------ */
 
 static bool start(struct kh_handover *h, struct kh_err *err)
@@ -205,7 +221,8 @@ static bool on_hello(struct kh_handover *h, const struct kh_channel_message *mes
 				  "(restart instead)",
 				  (unsigned)message->ref, KH_HANDOVER_VERSION);
 	kh_log_info("handover: process %ld is keyhole %s", (long)h->pid, kh_esc_str(version));
-	if (!offer(h, err) || !offer_sockets(h, err) || !offer_secrets(h, err))
+	if (!offer(h, err) || !offer_sockets(h, err) || !offer_secrets(h, err) ||
+	    !offer_ledger(h, err))
 		return false;
 	h->state = KH_HANDOVER_OFFERED; /* the deadline stays */
 	return true;

@@ -15,7 +15,8 @@
  *	asks its worker for the journal's line N
  *	forks, execs                     ───────▶ reads its configuration
  *	                                 ◀─HELLO─ hardened, ready to hold secrets
- *	OFFER, OFFER_SOCKET…, OFFER_SECRET… ────▶ opens all else; begins the new segment beside the
+ *	OFFER, OFFER_SOCKET…, OFFER_SECRET…
+ *	OFFER_LEDGER, OFFER_BOOK         ───────▶ opens all else; begins the new segment beside the
  *	                                          old one, behind line N; starts its worker, doors
  *shut ◀─PREPARED─ that one is locked in and its threads run MOVE ───────▶ JOURNAL gets the name
  *JOURNAL.N, the segment's is JOURNAL ◀─MOVED─ OPEN                             ───────▶ opens the
@@ -39,7 +40,7 @@
  * - SIGTERM to the new one: before OPEN it ends, and the handover has failed. After that it drains,
  *   and the old one is told to hurry: timeouts.drain holds for both; a second one ends both.
  */
-enum { KH_HANDOVER_VERSION = 1 };
+enum { KH_HANDOVER_VERSION = 2 };
 
 /* handover.c: the old one */
 enum kh_handover_state {
@@ -106,8 +107,10 @@ struct kh_legacy {
 	struct kh_sockets sockets; /* its `journal` is -1 */
 	struct kh_journal_base cut;
 	struct kh_buf ca_der;
-	int segment;	  /* the segment before, locked; -1: joined, or never there */
-	uint64_t join_ms; /* when to ask for that; 0: not yet */
+	struct kh_book *book; /* until it is taken */
+	unsigned column;      /* of our workers */
+	int segment;	      /* the segment before, locked; -1: joined, or never there */
+	uint64_t join_ms;     /* when to ask for that; 0: not yet */
 	unsigned join_tries;
 };
 

@@ -108,11 +108,20 @@ static void own_sockets(struct kh_keeper *k)
 	}
 }
 
+static bool open_limits(struct kh_keeper *k, struct kh_err *err)
+{
+	k->book = kh_book_new(err);
+	k->ward.book = k->book;
+	return k->book && kh_state_open(k, err) && kh_state_read(k, err) &&
+	       kh_book_assign(k->book, k->config, kh_clock_mono_ms(), err);
+}
+
 static bool open_all(struct kh_keeper *k, struct kh_err *err)
 {
 	if (k->options->heir)
-		return kh_keeper_open_legacy(k, err);
-	return kh_vault_open(&k->vault, k->config, k->options->one_run, err) &&
+		return kh_state_open(k, err) && kh_keeper_open_legacy(k, err);
+	return open_limits(k, err) &&
+	       kh_vault_open(&k->vault, k->config, k->options->one_run, err) &&
 	       kh_keeper_open_authority(k, err) && kh_sockets_open(&k->sockets, k->config, err);
 }
 
@@ -253,8 +262,10 @@ static void reap(struct kh_keeper *k)
 {
 	int status;
 	pid_t pid = k->ward.pid;
-	if (kh_ward_reap(&k->ward, false, &status))
-		on_worker_end(k, pid, status);
+	if (!kh_ward_reap(&k->ward, false, &status))
+		return;
+	kh_book_clear(k->book, k->ward.column);
+	on_worker_end(k, pid, status);
 }
 
 static void note_serving(struct kh_keeper *k)
@@ -335,7 +346,7 @@ static uint64_t first_deadline(const struct kh_keeper *k)
 				joins ? k->legacy.join_ms : 0);
 	bool looks = !k->drain_ms && !kh_handover_is_under_way(&k->handover) &&
 		     !kh_legacy_is_pending(&k->legacy);
-	return sooner(first, looks ? k->geo.look_ms : 0);
+	return sooner(sooner(first, looks ? k->geo.look_ms : 0), kh_state_deadline(k));
 }
 
 static void turn(struct kh_keeper *k)
@@ -363,6 +374,7 @@ static void turn(struct kh_keeper *k)
 	kh_keeper_on_legacy(k);
 	kh_keeper_look_at_geo(k);
 	reap(k);
+	kh_state_turn(k);
 	if (!k->over && deadline && kh_clock_mono_ms() >= deadline && deadline == next_deadline(k))
 		on_deadline(k);
 }
@@ -384,7 +396,9 @@ static void finish(struct kh_keeper *k)
 {
 	int status;
 	kh_ward_condemn(&k->ward);
-	(void)kh_ward_reap(&k->ward, true, &status);
+	if (kh_ward_reap(&k->ward, true, &status) && k->book)
+		kh_book_clear(k->book, k->ward.column);
+	kh_state_end(k);
 	kh_handover_fini(&k->handover);
 	close_sockets(k);
 	kh_legacy_fini(&k->legacy);
@@ -392,6 +406,7 @@ static void finish(struct kh_keeper *k)
 	kh_geo_files_close(&k->geo);
 	kh_signer_fini(&k->ward.signer);
 	kh_ca_free(k->ca);
+	kh_book_free(k->book);
 	close_option(&k->signals);
 	close_option(&k->options->serving_fd);
 	kh_config_free(k->config);

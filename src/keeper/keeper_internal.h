@@ -10,6 +10,7 @@
 #include <keyhole/channel.h>
 #include <keyhole/config.h>
 #include <keyhole/keeper.h>
+#include <keyhole/ledger.h>
 #include <keyhole/secret.h>
 
 /* sources.c: one value */
@@ -156,6 +157,8 @@ struct kh_ward {
 	struct kh_vault *vault;
 	const struct kh_sockets *sockets;
 	const struct kh_geo_files *geo;
+	struct kh_book *book; /* borrowed too */
+	unsigned column;      /* of its places in the ledger (quota.h) */
 	struct kh_signer signer;
 	enum kh_ward_state state;
 	pid_t pid;

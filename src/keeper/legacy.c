@@ -141,6 +141,29 @@ static bool take_secret(struct kh_legacy *legacy, struct kh_err *err)
 	return legacy->vault.slots[i].secret != NULL;
 }
 
+static bool take_ledger(struct kh_legacy *legacy, struct kh_err *err)
+{
+	enum { OFFER_BYTES = 64 * 1024 * 1024 };
+	struct kh_channel_message message;
+	if (!hear(legacy, KH_CHANNEL_OFFER_LEDGER, &message, err))
+		return false;
+	kh_auto_close int ledger = kh_steal_fd(&message.fds[0]);
+	struct kh_wire_reader r = { .rest = message.body };
+	uint8_t column = kh_wire_u8(&r);
+	if (!kh_wire_done(&r) || column > 1)
+		return not_understood(err);
+	legacy->column = column;
+	if (!hear(legacy, KH_CHANNEL_OFFER_BOOK, &message, err))
+		return false;
+	kh_cleanup(kh_buf_fini) struct kh_buf bytes;
+	kh_buf_init(&bytes, OFFER_BYTES);
+	bool read = kh_file_read_fd(message.fds[0], &bytes, err);
+	kh_channel_message_close(&message);
+	if (read)
+		legacy->book = kh_book_take(kh_steal_fd(&ledger), kh_buf_view(&bytes), err);
+	return legacy->book != NULL;
+}
+
 static bool is_handed_over(void)
 {
 	int type = 0;
@@ -169,7 +192,7 @@ bool kh_legacy_take(struct kh_legacy *legacy, struct kh_err *err)
 	for (uint32_t i = 0; i < secrets; i++)
 		if (!take_secret(legacy, err))
 			return false;
-	return true;
+	return take_ledger(legacy, err);
 }
 
 bool kh_legacy_check_ca(const struct kh_legacy *legacy, const struct kh_ca *ca, struct kh_err *err)
@@ -219,6 +242,8 @@ void kh_legacy_fini(struct kh_legacy *legacy)
 	}
 	kh_config_free(legacy->config);
 	legacy->config = NULL;
+	kh_book_free(legacy->book);
+	legacy->book = NULL;
 	kh_buf_fini(&legacy->ca_der);
 	if (legacy->segment >= 0)
 		(void)close(legacy->segment);

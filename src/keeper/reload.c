@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <keyhole/clock.h>
 #include <keyhole/log.h>
 
 static bool same_text(const char *a, const char *b)
@@ -58,6 +59,16 @@ bool kh_reload(struct kh_ward *ward, struct kh_vault *vault, struct kh_sockets *
 		kh_sockets_drop_next(&opened, sockets);
 		kh_vault_close(&values);
 		kh_geo_files_close(&databases);
+		return false;
+	}
+	/* With the old configuration's limits nothing can go wrong: they have their slots. */
+	if (!kh_book_assign(ward->book, next, kh_clock_mono_ms(), err)) {
+		(void)kh_book_assign(ward->book, before, kh_clock_mono_ms(), NULL);
+		kh_sockets_drop_next(&opened, sockets);
+		kh_vault_close(&values);
+		kh_geo_files_close(&databases);
+		ward->generation++;
+		kh_ward_reload(ward);
 		return false;
 	}
 	kh_geo_files_close(geo);

@@ -94,6 +94,11 @@ bool kh_keeper_open_legacy(struct kh_keeper *k, struct kh_err *err)
 	    !kh_keeper_open_authority(k, err) ||
 	    !kh_sockets_next(&k->sockets, &legacy->sockets, k->config, err))
 		return false;
+	k->book = k->ward.book = legacy->book;
+	k->ward.column = legacy->column;
+	legacy->book = NULL;
+	if (!kh_book_assign(k->book, k->config, kh_clock_mono_ms(), err))
+		return false;
 	k->sockets.journal = kh_segment_open(k->config->audit_path, legacy->segment, err);
 	k->ward.doors_shut = true;
 	k->ward.base = legacy->cut;
@@ -156,6 +161,8 @@ void kh_keeper_after_drain(struct kh_keeper *k)
 
 static void forget_legacy(struct kh_keeper *k)
 {
+	/* It cleared what its worker left, unless it died as well. */
+	kh_book_clear(k->book, 1 - k->ward.column);
 	kh_legacy_fini(&k->legacy);
 	if (k->handover_later)
 		kh_keeper_hand_over(k);

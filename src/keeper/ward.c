@@ -109,9 +109,14 @@ static bool feed_snapshot(struct kh_ward *ward, struct kh_err *err)
 		seen.n_listeners = 0;
 	if (!kh_config_encode(&seen, &bytes))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "the configuration's snapshot: no memory");
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_buf_init(&body, 2 * sizeof(uint32_t));
 	kh_auto_close int fd = kh_file_sealed("keyhole-snapshot", kh_buf_view(&bytes), err);
-	return fd >= 0 && kh_channel_send(&ward->channel, KH_CHANNEL_SNAPSHOT, ward->generation,
-					  nothing, &fd, 1, err);
+	const int fds[] = { fd, kh_book_fd(ward->book) };
+	return fd >= 0 && kh_wire_put_u32(&body, kh_book_slots(ward->book)) &&
+	       kh_wire_put_u8(&body, (uint8_t)ward->column) &&
+	       kh_channel_send(&ward->channel, KH_CHANNEL_SNAPSHOT, ward->generation,
+			       kh_buf_view(&body), fds, 2, err);
 }
 
 static bool feed_listeners(struct kh_ward *ward, struct kh_err *err)
@@ -399,6 +404,8 @@ static bool take(struct kh_ward *ward, const struct kh_channel_message *message)
 	case KH_CHANNEL_HURRY:
 	case KH_CHANNEL_END:
 	case KH_CHANNEL_GONE:
+	case KH_CHANNEL_OFFER_LEDGER:
+	case KH_CHANNEL_OFFER_BOOK:
 		break; /* the keepers' own words */
 	}
 	return false;

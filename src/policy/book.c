@@ -19,6 +19,10 @@
 
 #include "book_internal.h"
 
+#ifndef MFD_NOEXEC_SEAL /* Linux 6.3 */
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
 enum {
 	FIRST_SLOTS = 1024,
 	/* A slot rests for so many assignments, and so long. */
@@ -56,7 +60,10 @@ struct kh_book *kh_book_new(struct kh_err *err)
 	}
 	book->next_slot = KH_LEDGER_FIRST_SLOT;
 	/* It never shrinks under the worker's feet. */
-	book->fd = memfd_create("keyhole-ledger", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	book->fd = memfd_create("keyhole-ledger", flags | MFD_NOEXEC_SEAL);
+	if (book->fd < 0 && errno == EINVAL)
+		book->fd = memfd_create("keyhole-ledger", flags);
 	if (book->fd < 0 || fcntl(book->fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0)
 		(void)kh_err_sys(err, KH_ERR_SYSTEM, errno, "the limits' ledger");
 	else if (kh_book_map(book, FIRST_SLOTS, err))

@@ -272,7 +272,8 @@ static bool fill_matcher(struct kh_list_builder *b, struct kh_matcher *matcher,
 		.index = (uint32_t)place,
 		.port = rule->port,
 		.scheme = (uint8_t)rule->scheme,
-		.flags = (uint8_t)((rule->allow ? KH_ALLOWS : 0) | (rule->more ? KH_ASKS_MORE : 0) |
+		.flags = (uint8_t)((rule->allow ? KH_ALLOWS : 0) |
+				   (kh_rule_asks_more(rule) ? KH_ASKS_MORE : 0) |
 				   (rule->more && rule->more->observe ? KH_OBSERVES : 0)),
 	};
 	for (size_t i = 0; i < rule->n_methods; i++)

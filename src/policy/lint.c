@@ -54,9 +54,9 @@ static bool covers_path(const struct kh_rule *outer, const struct kh_rule *inner
 
 static bool covers(const struct kh_rule *outer, const struct kh_rule *inner)
 {
-	return !outer->more && outer->scheme == inner->scheme && outer->port == inner->port &&
-	       covers_methods(outer, inner) && covers_path(outer, inner) &&
-	       covers_host(&outer->host, &inner->host);
+	return !kh_rule_asks_more(outer) && outer->scheme == inner->scheme &&
+	       outer->port == inner->port && covers_methods(outer, inner) &&
+	       covers_path(outer, inner) && covers_host(&outer->host, &inner->host);
 }
 
 /* A host that the pattern matches, and no pattern that does not cover it, but for exact ones. */

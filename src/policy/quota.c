@@ -142,20 +142,57 @@ static uint64_t needs(const struct kh_rate *rate, uint64_t announced_bytes)
 	return little_of(rate);
 }
 
-/* Return: false when this one is reached, and enforced. */
-static bool begin_rate(const struct kh_quota *quota, enum kh_quota_owner owner,
-		       const struct kh_rate *rate, struct taken *taken, uint64_t announced_bytes,
-		       struct kh_verdict *reached)
+/* Looked at before anything is taken, so that what is refused is in nobody's way meanwhile. Return:
+ * false when this one is reached, and enforced. */
+static bool look_at_rate(const struct kh_quota *quota, enum kh_quota_owner owner,
+			 const struct kh_rate *rate, const struct kh_ledger *ledger,
+			 uint64_t now_ms, uint64_t announced_bytes, struct kh_verdict *reached)
 {
-	_Atomic uint64_t *slot = slot_of(taken->ledger, rate->slot);
+	const _Atomic uint64_t *slot = slot_of(ledger, rate->slot);
 	uint64_t n = needs(rate, announced_bytes);
-	if (!slot)
+	if (!slot || kh_bucket_wait_ms(load(slot), rate, now_ms, n) == 0)
 		return true;
-	if (rate->kind == KH_QUOTA_REQUESTS
-		    ? take_some(taken, rate, slot, n, true) == n
-		    : kh_bucket_wait_ms(load(slot), rate, taken->now_ms, n) == 0)
+	judge_rate(reached, rate, owner, load(slot), now_ms, n);
+	return !is_enforced(quota, owner);
+}
+
+static bool look_at_places(const struct kh_quota *quota, enum kh_quota_owner owner,
+			   const struct kh_ledger *ledger, struct kh_verdict *reached)
+{
+	const struct kh_limits *limits = quota->of[owner];
+	const _Atomic uint64_t *slot =
+		limits->concurrency > 0 ? slot_of(ledger, limits->concurrency_slot) : NULL;
+	if (!slot || kh_places_taken(load(slot)) < limits->concurrency)
 		return true;
-	judge_rate(reached, rate, owner, load(slot), taken->now_ms, n);
+	judge_places(reached, KH_QUOTA_CONCURRENCY, owner, limits->concurrency, load(slot));
+	return !is_enforced(quota, owner);
+}
+
+static bool look(const struct kh_quota *quota, const struct kh_ledger *ledger, uint64_t now_ms,
+		 uint64_t announced_bytes, struct kh_verdict *reached)
+{
+	for (unsigned i = 0; i < KH_QUOTA_OWNERS; i++) {
+		const struct kh_limits *limits = quota->of[i];
+		enum kh_quota_owner owner = (enum kh_quota_owner)i;
+		for (size_t j = 0; limits && j < limits->n_rates; j++)
+			if (!look_at_rate(quota, owner, &limits->rates[j], ledger, now_ms,
+					  announced_bytes, reached))
+				return false;
+		if (limits && !look_at_places(quota, owner, ledger, reached))
+			return false;
+	}
+	return true;
+}
+
+/* The same, for good. */
+static bool begin_rate(const struct kh_quota *quota, enum kh_quota_owner owner,
+		       const struct kh_rate *rate, struct taken *taken, struct kh_verdict *reached)
+{
+	_Atomic uint64_t *slot =
+		rate->kind == KH_QUOTA_REQUESTS ? slot_of(taken->ledger, rate->slot) : NULL;
+	if (!slot || take_some(taken, rate, slot, 1, true) == 1)
+		return true;
+	judge_rate(reached, rate, owner, load(slot), taken->now_ms, 1);
 	return !is_enforced(quota, owner);
 }
 
@@ -229,11 +266,13 @@ bool kh_quota_begin(const struct kh_quota *quota, struct kh_ledger *ledger, uint
 	taken.ledger = ledger;
 	taken.now_ms = now_ms;
 	taken.n = 0;
+	if (!look(quota, ledger, now_ms, announced_bytes, reached))
+		return false;
 	bool ok = true;
 	for (unsigned i = 0; ok && i < KH_QUOTA_OWNERS; i++)
 		for (size_t j = 0; ok && quota->of[i] && j < quota->of[i]->n_rates; j++)
 			ok = begin_rate(quota, (enum kh_quota_owner)i, &quota->of[i]->rates[j],
-					&taken, announced_bytes, reached);
+					&taken, reached);
 	ok = ok && take_places(quota, ledger, KH_QUOTA_CONCURRENCY, reached);
 	if (!ok)
 		give(&taken, 1);
@@ -272,11 +311,17 @@ uint64_t kh_quota_take_bytes(const struct kh_quota *quota, struct kh_ledger *led
 			if (got == bytes)
 				continue;
 			size_t after = taken.n;
+			taken.n = before;
+			if (!is_enforced(quota, (enum kh_quota_owner)i)) {
+				/* It gave what it had, and that is that. */
+				judge_rate(reached, rate, (enum kh_quota_owner)i, load(slot),
+					   now_ms, little_of(rate));
+				continue;
+			}
+			/* The one that lets the least through is why. */
+			reached->kind = KH_QUOTA_NONE;
 			judge_rate(reached, rate, (enum kh_quota_owner)i, load(slot), now_ms,
 				   little_of(rate));
-			taken.n = before;
-			if (!is_enforced(quota, (enum kh_quota_owner)i))
-				continue; /* it gave what it had, and that is that */
 			give(&taken, bytes - got);
 			taken.n = after;
 			bytes = got;

@@ -47,8 +47,15 @@ bool kh_reading_next(const struct kh_request_view *request, struct kh_reading_of
 	return true;
 }
 
+static bool has_limits(const struct kh_rule *rule)
+{
+	return rule->more && rule->more->limits;
+}
+
 static bool same_effect(const struct kh_rule *a, const struct kh_rule *b)
 {
+	if (a != b && (has_limits(a) || has_limits(b)))
+		return false; /* which of them would count it? */
 	return kh_geo_rules_eq(kh_rule_geo(a), kh_rule_geo(b)) &&
 	       a->passthrough == b->passthrough && a->no_websocket == b->no_websocket &&
 	       a->client_auth_pass == b->client_auth_pass && a->n_credentials == b->n_credentials &&

@@ -143,6 +143,8 @@ static bool take(struct kh_beginning *b, enum kh_channel_type next,
 	case KH_CHANNEL_HURRY:
 	case KH_CHANNEL_END:
 	case KH_CHANNEL_GONE:
+	case KH_CHANNEL_OFFER_LEDGER:
+	case KH_CHANNEL_OFFER_BOOK:
 		break;
 	}
 	return true;

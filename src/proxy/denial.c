@@ -11,9 +11,14 @@
 
 enum { DENIAL_BYTES = 16 * 1024, NEARBY = 8 };
 
+static bool is_limit(enum kh_err_code code)
+{
+	return code == KH_ERR_LIMIT || code == KH_ERR_LIMIT_SPENT || code == KH_ERR_TUNNEL_LIFETIME;
+}
+
 static bool is_policy(enum kh_err_code code)
 {
-	return kh_err_status(code) == 403;
+	return kh_err_status(code) == 403 && !is_limit(code);
 }
 
 /* Trying again without any change may help. */
@@ -96,9 +101,32 @@ static const char *error_type(enum kh_err_code code)
 
 	if (status == 403)
 		return "permission_error";
+	if (status == 429)
+		return "rate_limit_error";
 	if (status >= 400 && status < 500)
 		return "invalid_request_error";
 	return "api_error";
+}
+
+/* For programs: whose limit, how much of it is used, and when that ends. */
+static void put_limit(struct kh_buf *out, const struct kh_exchange *x)
+{
+	const struct kh_verdict *reached = &x->reached;
+	char limit[KH_VERDICT_LIMIT_BYTES];
+
+	kh_buf_printf(out,
+		      ",\"limit\":{\"of\":\"%s\",\"name\":", kh_quota_owner_name(reached->owner));
+	kh_json_string(out, kh_slice_str(kh_exchange_limit_owner(x, reached)));
+	kh_buf_append_str(out, ",\"limit\":");
+	kh_json_string(out, kh_slice_str(kh_verdict_limit(reached, limit)));
+	kh_buf_printf(out, ",\"used\":%llu,\"most\":%llu", (unsigned long long)reached->used,
+		      (unsigned long long)reached->most);
+	if (reached->wait_ms > 0 && reached->wait_ms != UINT64_MAX)
+		kh_buf_printf(out, ",\"retry_after_ms\":%llu",
+			      (unsigned long long)reached->wait_ms);
+	if (reached->reset_ms > 0)
+		kh_buf_printf(out, ",\"reset_ms\":%llu", (unsigned long long)reached->reset_ms);
+	kh_buf_append_str(out, "}");
 }
 
 static void put_json(struct kh_buf *out, struct kh_slice message, const struct kh_exchange *x,
@@ -117,6 +145,8 @@ static void put_json(struct kh_buf *out, struct kh_slice message, const struct k
 		kh_buf_append_str(out, ",\"rule\":");
 		kh_json_string(out, kh_slice_str(rule->text));
 	}
+	if (x && x->reached.kind != KH_QUOTA_NONE)
+		put_limit(out, x);
 	if (x)
 		kh_buf_printf(out, ",\"id\":\"%s\"", x->id);
 	kh_buf_append_str(out, "}}\n");
@@ -169,7 +199,8 @@ bool kh_denial_put(struct kh_down_stream *down, const struct kh_exchange *x,
 	}
 	put_proxy_status(&status, err);
 
-	struct kh_field fields[5] = {
+	char seconds[16];
+	struct kh_field fields[6] = {
 		{ KH_SLICE("Content-Type"),
 		  text ? KH_SLICE("text/plain; charset=utf-8") : KH_SLICE("application/json") },
 		{ KH_SLICE("Cache-Control"), KH_SLICE("no-store") },
@@ -182,6 +213,11 @@ bool kh_denial_put(struct kh_down_stream *down, const struct kh_exchange *x,
 	if (err->code == KH_ERR_PROXY_AUTH)
 		fields[n_fields++] = (struct kh_field){ KH_SLICE("Proxy-Authenticate"),
 							KH_SLICE("Basic realm=\"keyhole\"") };
+	if (err->retry_after_s > 0) {
+		snprintf(seconds, sizeof(seconds), "%u", err->retry_after_s);
+		fields[n_fields++] =
+			(struct kh_field){ KH_SLICE("Retry-After"), kh_slice_str(seconds) };
+	}
 	const struct kh_answer answer = {
 		.status = (uint16_t)kh_err_status(err->code),
 		.code = err->code,

@@ -21,6 +21,7 @@ static void let_go(struct kh_exchange *x)
 	bool clean = x->response_done && x->request_done && x->reason == KH_ERR_NONE;
 
 	kh_exchange_record_end(x);
+	kh_exchange_leave_limits(x);
 	if (x->up)
 		x->up->ops->release(x->up, clean);
 	x->up = NULL;
@@ -81,10 +82,11 @@ void kh_exchange_fail(struct kh_exchange *x, const struct kh_err *err)
 
 static void go_commit(struct kh_exchange *x)
 {
+	char limit[KH_LIMIT_TEXT_BYTES];
 	struct kh_audit_open record;
 	struct kh_err err = KH_ERR_INIT;
 
-	kh_exchange_describe(x, &record);
+	kh_exchange_describe(x, &record, limit);
 	x->state = KH_EXCHANGE_COMMIT;
 	if (!kh_loop_make_room(x->session->loop) ||
 	    !kh_audit_open(&x->session->loop->batch, &record)) {
@@ -94,6 +96,7 @@ static void go_commit(struct kh_exchange *x)
 		return;
 	}
 	x->opened = true;
+	x->would_opened = x->would_reach.kind != KH_QUOTA_NONE;
 	kh_loop_commit(x->session->loop, x);
 }
 
@@ -220,6 +223,7 @@ bool kh_exchange_begin_tunnel(struct kh_down_stream *down, enum kh_tunnel_kind k
 		.minor = 1,
 		.framing = KH_FRAMING_CLOSE,
 	};
+	struct kh_err err = KH_ERR_INIT;
 	struct kh_exchange *x = new_exchange(down, &connect);
 
 	if (!x)
@@ -229,7 +233,10 @@ bool kh_exchange_begin_tunnel(struct kh_down_stream *down, enum kh_tunnel_kind k
 	x->authority = down->session->authority;
 	x->decision = *decision;
 	kh_request_settle_geo(x, x->gen, decision);
-	go_commit(x);
+	if (kh_exchange_take_limits(x, &err))
+		go_commit(x);
+	else
+		kh_exchange_fail(x, &err);
 	return true;
 }
 
@@ -361,9 +368,15 @@ void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece)
 		kh_exchange_fail(x, &err);
 		return;
 	}
-	x->up_bytes += piece.len;
-	hold(x, piece);
-	x->up->ops->put_content(x->up, piece);
+	size_t may = kh_exchange_spend(x, KH_QUOTA_BYTES_UP, piece.len, &err);
+	struct kh_slice going = kh_slice_sub(piece, 0, may);
+	x->up_bytes += going.len;
+	if (going.len > 0) {
+		hold(x, going);
+		x->up->ops->put_content(x->up, going);
+	}
+	if (may < piece.len)
+		kh_exchange_fail(x, &err);
 }
 
 /* What may not stand in the head does not come in behind the content. */
@@ -425,6 +438,8 @@ uint64_t kh_exchange_deadline(const struct kh_exchange *x)
 		return kh_websocket_deadline(x);
 	if (x->tunnel) {
 		uint64_t idle = x->progress_ms + t->tunnel_idle, end = x->started_ms + t->tunnel;
+		uint64_t life = kh_exchange_lifetime_ends(x);
+		end = life < end ? life : end;
 		return idle < end ? idle : end;
 	}
 	bool thinks = x->request_done && !x->response_begun;
@@ -443,6 +458,8 @@ void kh_exchange_timed_out(struct kh_exchange *x)
 	if (x->state == KH_EXCHANGE_SECRET)
 		kh_err_set(&err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 			   "the credential was not handed out in time");
+	else if (x->tunnel && x->session->loop->now_ms >= kh_exchange_lifetime_ends(x))
+		kh_exchange_lifetime_over(x, &err);
 	else if (x->tunnel)
 		kh_err_set(&err, KH_ERR_RESPONSE_TIMEOUT,
 			   "the tunnel was silent, or lasted, for too long");

@@ -2,7 +2,8 @@
 
 #include "proxy_internal.h"
 
-void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out)
+void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out,
+			  char limit[KH_LIMIT_TEXT_BYTES])
 {
 	const struct kh_session *session = x->session;
 	const struct kh_config *config = x->gen->config;
@@ -38,6 +39,7 @@ void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out
 		out->would_deny = kh_err_reason(x->decision.would);
 		out->would_rule = x->decision.would_rule ? x->decision.would_rule->text : NULL;
 	}
+	out->would_limit = kh_exchange_limit_text(x, &x->would_reach, limit);
 	if (rule) {
 		out->rule_where = rule->where;
 		out->rule_file = rule->preset ? rule->preset
@@ -68,6 +70,7 @@ static struct kh_audit_websocket describe_websocket(const struct kh_websocket *w
 
 void kh_exchange_record_end(struct kh_exchange *x)
 {
+	char limit[KH_LIMIT_TEXT_BYTES], would[KH_LIMIT_TEXT_BYTES];
 	struct kh_audit_websocket websocket = { 0 };
 	struct kh_batch *batch = &x->session->loop->batch;
 	uint64_t now = x->session->loop->now_ms;
@@ -76,6 +79,10 @@ void kh_exchange_record_end(struct kh_exchange *x)
 		.status = x->status,
 		.reason = x->reason,
 		.detail = x->detail[0] ? x->detail : NULL,
+		.limit = kh_exchange_limit_text(x, &x->reached, limit),
+		.would_limit = x->opened && !x->would_opened
+				       ? kh_exchange_limit_text(x, &x->would_reach, would)
+				       : NULL,
 		.up_bytes = x->up_bytes,
 		.down_bytes = x->down_bytes,
 		.duration_ms = now - x->started_ms,
@@ -98,14 +105,14 @@ void kh_exchange_record_end(struct kh_exchange *x)
 		(void)kh_audit_close(batch, &how);
 	} else if (room) {
 		struct kh_audit_open what;
-		kh_exchange_describe(x, &what);
+		kh_exchange_describe(x, &what, would);
 		(void)kh_audit_deny(batch, &what, &how);
 		kh_loop_hold(x->session);
 	}
 	if (x->reason == KH_ERR_NONE)
 		return;
 	/* Refusals by policy are the audit's affair; what failed is the operator's as well. */
-	if (kh_err_status(x->reason) == 403)
+	if (kh_err_status(x->reason) == 403 || x->reached.kind != KH_QUOTA_NONE)
 		kh_log_debug("%s: %s: %s", x->id, kh_err_reason(x->reason), x->detail);
 	else if (kh_door_may_log(x->session->door))
 		kh_log_info("%s: %s: %s", x->id, kh_err_reason(x->reason), x->detail);

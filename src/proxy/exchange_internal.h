@@ -17,6 +17,7 @@
 #define KEYHOLE_PROXY_EXCHANGE_INTERNAL_H
 
 #include <keyhole/credential.h>
+#include <keyhole/quota.h>
 #include <keyhole/target.h>
 
 #include "loop_internal.h"
@@ -97,6 +98,9 @@ struct kh_up_stream {
 	struct kh_exchange *exchange; /* NULL: nobody's */
 };
 
+/* "tenant acme: requests 600/min". */
+enum { KH_LIMIT_TEXT_BYTES = 320 };
+
 enum kh_exchange_state {
 	KH_EXCHANGE_SECRET = 1, /* the keeper was asked for the credential */
 	KH_EXCHANGE_COMMIT,	/* the open record is on its way into the journal */
@@ -142,6 +146,12 @@ struct kh_exchange {
 	unsigned interim;
 	uint64_t up_bytes, down_bytes, started_ms, first_byte_ms, progress_ms;
 	struct kh_websocket *websocket; /* one was asked for; NULL: none */
+	struct kh_quota limits;		/* that it is under, of limits_gen (NULL: none) */
+	struct kh_generation *limits_gen;
+	bool limits_held;	       /* it has taken its request and its places */
+	bool would_opened;	       /* would_reach stands in the open record */
+	struct kh_verdict reached;     /* why it was refused or ended, where that was a limit */
+	struct kh_verdict would_reach; /* the first that was only observed */
 	enum kh_err_code reason;
 	char detail[160];
 	char peer[KH_SOCKADDR_TEXT_BYTES];
@@ -201,7 +211,8 @@ void kh_exchange_end(struct kh_exchange *x, enum kh_down_end end);
 
 /* exchange_audit.c */
 void kh_exchange_note(struct kh_exchange *x, enum kh_err_code reason, const char *detail);
-void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out);
+void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out,
+			  char limit[KH_LIMIT_TEXT_BYTES]);
 void kh_exchange_record_end(struct kh_exchange *x);
 
 /* own.c: keyhole.internal */
@@ -214,8 +225,8 @@ bool kh_request_resolve(struct kh_exchange *x, struct kh_err *err);
 bool kh_request_decide(struct kh_exchange *x, struct kh_err *err);
 /* What a denial by the rules is told as, and whose rules they are. Return: false. */
 bool kh_request_say_denied(const struct kh_decision *decision, struct kh_err *err);
-/* Would these rules allow it, there where it is connected to? Then it keeps to their geo from here
- * on. */
+/* Would these rules allow it, there where it is connected to? Then it keeps to their geo and their
+ * limits from here on. */
 bool kh_request_is_allowed(struct kh_exchange *x, struct kh_generation *g);
 void kh_request_settle_geo(struct kh_exchange *x, struct kh_generation *g,
 			   const struct kh_decision *decision);
@@ -225,6 +236,28 @@ void kh_request_settle_geo(struct kh_exchange *x, struct kh_generation *g,
 bool kh_request_put_target(const struct kh_exchange *x, struct kh_buf *out);
 bool kh_request_put_authority(const struct kh_exchange *x, struct kh_buf *out);
 bool kh_request_forwards(const struct kh_exchange *x, const struct kh_field *field);
+
+/* quota.c: limits */
+/* The last part of the decision: takes what the exchange needs from the start. */
+bool kh_exchange_take_limits(struct kh_exchange *x, struct kh_err *err);
+void kh_exchange_leave_limits(struct kh_exchange *x);
+/* Those of another generation are in force now, by which it was decided so. */
+void kh_exchange_change_limits(struct kh_exchange *x, struct kh_generation *g,
+			       const struct kh_decision *decision);
+/* Content that is about to go: BYTES_UP or BYTES_DOWN. Return: how many bytes may; fewer than asked
+ * for: `err` says why, and the exchange ends with them. */
+size_t kh_exchange_spend(struct kh_exchange *x, enum kh_quota_kind kind, size_t bytes,
+			 struct kh_err *err);
+/* A message of a WebSocket. */
+bool kh_exchange_may_be_so_large(struct kh_exchange *x, uint64_t bytes, struct kh_err *err);
+/* tunnel_lifetime, of a WebSocket or a tunnel that nobody reads; UINT64_MAX: it has none. */
+uint64_t kh_exchange_lifetime_ends(const struct kh_exchange *x);
+void kh_exchange_lifetime_over(struct kh_exchange *x, struct kh_err *err);
+/* For the journal; NULL for none. */
+const char *kh_exchange_limit_text(const struct kh_exchange *x, const struct kh_verdict *verdict,
+				   char out[KH_LIMIT_TEXT_BYTES]);
+/* "acme". */
+const char *kh_exchange_limit_owner(const struct kh_exchange *x, const struct kh_verdict *verdict);
 
 /* response.c: what comes back. Return: false: the exchange is over. */
 /* Interim ones too. Behind a 101 that was asked for (kh_exchange_is_websocket then says so) both

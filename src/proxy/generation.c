@@ -14,6 +14,7 @@
 
 #include <keyhole/cleanup.h>
 #include <keyhole/file.h>
+#include <keyhole/limits.h>
 #include <keyhole/wire.h>
 
 enum { SNAPSHOT_BYTES = 512 * 1024 * 1024 };
@@ -36,6 +37,7 @@ static void free_generation(struct kh_generation *g)
 		kh_secret_unref(g->slots[i].secret);
 	kh_geo_unref(g->geo);
 	kh_policy_unref(g->policy);
+	kh_ledger_unmap(&g->ledger);
 	kh_config_free(g->config);
 	free(g->listeners);
 	free(g->gates);
@@ -100,8 +102,12 @@ struct kh_generation *kh_generation_take_snapshot(struct kh_channel_message *mes
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf bytes;
 
+	struct kh_wire_reader r = { .rest = message->body };
+	uint32_t n_slots = kh_wire_u32(&r);
+	uint8_t column = kh_wire_u8(&r);
+
 	kh_buf_init(&bytes, SNAPSHOT_BYTES);
-	if (message->n_fds != 1) {
+	if (message->n_fds != 2 || !kh_wire_done(&r) || n_slots > KH_LIMIT_QUOTA_SLOTS) {
 		not_understood(err);
 		return NULL;
 	}
@@ -120,7 +126,8 @@ struct kh_generation *kh_generation_take_snapshot(struct kh_channel_message *mes
 	pthread_mutex_init(&g->lock, NULL);
 	g->number = message->ref;
 	g->config = config;
-	if (fill(g, before, err))
+	if (kh_ledger_map(&g->ledger, message->fds[1], n_slots, column, err) &&
+	    fill(g, before, err))
 		return g;
 	free_generation(g);
 	return NULL;

@@ -140,6 +140,11 @@ void kh_mux_tunnel_open(struct kh_down_h2 *s, const struct kh_message *connect)
 		kh_down_h2_refuse(s, &authority, &err);
 		return;
 	}
+	struct kh_session_limits *limits;
+	if (!kh_session_take_place_within(outer, &limits, &err)) {
+		kh_down_h2_refuse(s, &authority, &err);
+		return;
+	}
 	kh_buf_init(&s->in, IN_BYTES);
 	if (kh_door_take_place(outer->door)) {
 		inner = kh_session_new_over(outer->door, &pipe_ops, s, &outer->peer);
@@ -147,6 +152,7 @@ void kh_mux_tunnel_open(struct kh_down_h2 *s, const struct kh_message *connect)
 			kh_door_left(outer->door);
 	}
 	if (!inner) {
+		kh_session_leave_place_within(outer, limits);
 		kh_err_set(&err, KH_ERR_LIMIT, "too many connections of this sandbox are open");
 		kh_down_h2_refuse(s, &authority, &err);
 		return;
@@ -158,6 +164,7 @@ void kh_mux_tunnel_open(struct kh_down_h2 *s, const struct kh_message *connect)
 	inner->opened = true;
 	inner->came_by = outer->came_by;
 	inner->authority = authority;
+	inner->limits = limits;
 	if (kind == KH_TUNNEL_RAW)
 		inner->only.stream.ops = &kh_down_raw_ops; /* its answer waits for the upstream */
 	else

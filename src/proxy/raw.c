@@ -144,6 +144,8 @@ static bool begin_relay(struct kh_up_stream *up, struct kh_err *err)
 	struct kh_session *session = x->session;
 	struct kh_slice said = kh_buf_view(&up->conn->in);
 
+	if (kh_exchange_spend(x, KH_QUOTA_BYTES_DOWN, said.len, err) < said.len)
+		return false;
 	if ((!session->accepted && !kh_tunnel_accept(session)) || !kh_leg_put(&session->leg, said))
 		return kh_err_set(err, KH_ERR_DOWN_CLOSED, "the sandbox closed the connection");
 	x->response_begun = true;

@@ -246,6 +246,7 @@ bool kh_request_is_allowed(struct kh_exchange *x, struct kh_generation *g)
 	if (!allowed || !may_stay(x, g, &decision))
 		return false;
 	kh_request_settle_geo(x, g, &decision);
+	kh_exchange_change_limits(x, g, &decision);
 	return true;
 }
 
@@ -311,7 +312,8 @@ bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
 		return kh_err_set(err, KH_ERR_NO_RULE, "no rule allows it");
 	kh_request_settle_geo(x, x->gen, &x->decision);
 	return may_upgrade(x, err) && choose_credential(x, &overrides, err) &&
-	       settle_carriers(x, err) && (!x->message->upgrade || kh_websocket_ask(x, err));
+	       settle_carriers(x, err) && (!x->message->upgrade || kh_websocket_ask(x, err)) &&
+	       kh_exchange_take_limits(x, err);
 }
 
 bool kh_request_put_target(const struct kh_exchange *x, struct kh_buf *out)

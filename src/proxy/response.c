@@ -51,9 +51,15 @@ bool kh_response_body(struct kh_exchange *x, struct kh_slice piece)
 {
 	if (kh_exchange_is_websocket(x))
 		return kh_websocket_from_up(x, piece);
-	x->down_bytes += piece.len;
-	return x->down->ops->put_content(x->down, piece) ||
-	       fail(x, KH_ERR_DOWN_CLOSED, "the sandbox closed the connection");
+	struct kh_err err = KH_ERR_INIT;
+	size_t may = kh_exchange_spend(x, KH_QUOTA_BYTES_DOWN, piece.len, &err);
+	x->down_bytes += may;
+	if (may > 0 && !x->down->ops->put_content(x->down, kh_slice_sub(piece, 0, may)))
+		return fail(x, KH_ERR_DOWN_CLOSED, "the sandbox closed the connection");
+	if (may == piece.len)
+		return true;
+	kh_exchange_fail(x, &err);
+	return false;
 }
 
 void kh_response_end(struct kh_exchange *x, const struct kh_field *trailers, size_t n)

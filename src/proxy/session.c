@@ -63,6 +63,7 @@ void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const 
 	kh_list_remove(&session->held_link);
 	kh_list_remove(&session->touch_link);
 	session->loop->n_live--;
+	kh_session_leave_place(session);
 	kh_door_left(session->door);
 	kh_loop_bury(session->loop, &session->grave, free_session);
 }
@@ -277,6 +278,8 @@ void kh_session_new(struct kh_door *door, int fd, const struct kh_peer *peer)
 		return;
 	}
 	begin_session(session, stream);
+	/* One too many is told so when it asks for something. */
+	(void)kh_session_take_place(session, NULL);
 	kh_session_turn(session);
 }
 
@@ -305,8 +308,9 @@ void kh_session_linger(struct kh_session *session)
 void kh_session_exchange_over(struct kh_session *session, bool keep)
 {
 	const struct kh_config *config = session->loop->gen->config;
+	bool outlived = session->tunnel_ends_ms && session->loop->now_ms >= session->tunnel_ends_ms;
 
-	if (!keep || kh_session_has_said_all(session) || session->loop->draining ||
+	if (!keep || kh_session_has_said_all(session) || session->loop->draining || outlived ||
 	    session->exchanges >= config->max_exchanges)
 		session->closing = true;
 	kh_session_set_state(session, session->closing ? KH_SESSION_LINGER : KH_SESSION_HEAD);
@@ -335,6 +339,7 @@ void kh_session_recheck(struct kh_session *session)
 	const struct kh_narrowing *narrowing = session->door->narrowing;
 	uint16_t tenant = session->door->config->tenant;
 
+	kh_session_change_limits(session);
 	bool runs = kh_session_exchange(session) || (session->mux && session->mux->n_streams > 0);
 
 	if (session->tunnel && !runs &&

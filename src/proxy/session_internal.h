@@ -108,6 +108,8 @@ struct kh_session {
 	bool closing;		       /* after what waits is written, the connection ends */
 	bool fin_sent;
 	uint32_t exchanges;
+	struct kh_session_limits *limits; /* NULL: none were met */
+	uint64_t tunnel_ends_ms;	  /* with `tunnel`: its lifetime; 0: it has none */
 	uint64_t discarded_bytes;
 	struct event timer;
 	uint64_t deadline_ms; /* what the state allows; 0: none */
@@ -167,6 +169,22 @@ void kh_session_process(struct kh_session *session);
 unsigned kh_session_down_watch(const struct kh_session *session);
 void kh_session_update(struct kh_session *session);
 void kh_session_on_timer(evutil_socket_t fd, short what, void *arg);
+
+/* quota.c: `connections` and `tunnel_lifetime` */
+/* A place for this connection, unless it has one: at first when it comes, else with each request.
+ * Return: false with `err` (which may be NULL). */
+bool kh_session_take_place(struct kh_session *session, struct kh_err *err);
+/* One for the session inside a tunnel of this one, whose `limits` it becomes. */
+bool kh_session_take_place_within(struct kh_session *outer, struct kh_session_limits **out,
+				  struct kh_err *err);
+void kh_session_leave_place_within(struct kh_session *outer, struct kh_session_limits *limits);
+void kh_session_leave_place(struct kh_session *session);
+/* Other limits are in force. The generation before is still there. */
+void kh_session_change_limits(struct kh_session *session);
+/* When a tunnel that begins now ends; 0: it has no lifetime. */
+uint64_t kh_session_tunnel_ends(const struct kh_session *session);
+/* The limit of connections that it was just refused for, for the journal, once; NULL: none. */
+const char *kh_session_reached(struct kh_session *session, char out[KH_LIMIT_TEXT_BYTES]);
 
 /* raw.c: tunnels that nobody reads */
 /* Becomes an exchange that passes bytes on: PASS or RAW. */
@@ -244,7 +262,7 @@ bool kh_tunnel_read(struct kh_session *session, const struct kh_message *connect
 		    struct kh_authority *out, struct kh_err *err);
 /* How a tunnel to there is to be treated; DENIED with `err`. What is read inside is decided by
  * itself. */
-enum kh_tunnel_kind kh_tunnel_may_open(const struct kh_session *session,
+enum kh_tunnel_kind kh_tunnel_may_open(struct kh_session *session,
 				       const struct kh_authority *authority, struct kh_err *err);
 /* From here on the session is inside a tunnel to session->authority, of that kind. */
 void kh_tunnel_enter(struct kh_session *session, enum kh_tunnel_kind kind);

@@ -27,6 +27,12 @@ static void arm(struct kh_session *session)
 	event_add(&session->timer, &tv);
 }
 
+/* Its tunnel has no more to live. */
+static bool is_outlived(const struct kh_session *session)
+{
+	return session->tunnel_ends_ms && session->loop->now_ms >= session->tunnel_ends_ms;
+}
+
 static void timed_out(struct kh_session *session)
 {
 	struct kh_err err = KH_ERR_INIT;
@@ -34,7 +40,7 @@ static void timed_out(struct kh_session *session)
 	session->deadline_ms = 0;
 	switch (session->state) {
 	case KH_SESSION_HEAD:
-		if (!session->head_begun) {
+		if (!session->head_begun || is_outlived(session)) {
 			kh_session_kill(session, KH_ERR_REQUEST_TIMEOUT, NULL);
 			break;
 		}
@@ -60,7 +66,10 @@ static void timed_out(struct kh_session *session)
 		kh_session_kill(session, KH_ERR_REQUEST_TIMEOUT, NULL);
 		break;
 	case KH_SESSION_H2:
-		kh_mux_timed_out(session);
+		if (is_outlived(session) && !session->closing)
+			kh_mux_drain(session);
+		else
+			kh_mux_timed_out(session);
 		break;
 	case KH_SESSION_TUNNEL:
 	case KH_SESSION_HANDSHAKE:
@@ -97,10 +106,12 @@ static uint64_t compute_deadline(const struct kh_session *session)
 	const struct kh_timeouts *t = &session->loop->gen->config->timeouts;
 	uint64_t now = session->loop->now_ms;
 	uint64_t kept = session->deadline_ms ? session->deadline_ms : UINT64_MAX;
+	uint64_t life = session->tunnel_ends_ms ? session->tunnel_ends_ms : UINT64_MAX;
 
 	switch (session->state) {
 	case KH_SESSION_HEAD:
 	case KH_SESSION_TUNNEL:
+		kept = kept < life ? kept : life;
 		if (session->head_begun) /* from its first byte on, whatever still trickles in */
 			return kept < now + t->header ? kept : now + t->header;
 		now += session->loop->retiring && t->idle_down > RETIRE_IDLE_MS ? RETIRE_IDLE_MS
@@ -115,7 +126,10 @@ static uint64_t compute_deadline(const struct kh_session *session)
 	case KH_SESSION_RAW:
 		return kh_exchange_deadline(kh_session_exchange(session));
 	case KH_SESSION_H2:
-		return kh_mux_deadline(session->mux);
+		kept = kh_mux_deadline(session->mux);
+		/* Until then; what runs at its end comes to its own. */
+		return !session->closing && (kept == 0 || life < kept) && life != UINT64_MAX ? life
+											     : kept;
 	case KH_SESSION_DISCARD:
 		return kept < now + KH_SESSION_DISCARD_MS ? kept : now + KH_SESSION_DISCARD_MS;
 	case KH_SESSION_LINGER:

@@ -20,7 +20,7 @@ void kh_tunnel_deny_to(struct kh_session *session, const struct kh_authority *au
 		       const struct kh_err *err)
 {
 	const struct kh_config *config = session->loop->gen->config;
-	char id[KH_EXCHANGE_ID_BYTES];
+	char id[KH_EXCHANGE_ID_BYTES], limit[KH_LIMIT_TEXT_BYTES];
 
 	kh_exchange_id(id);
 	struct kh_audit_open what = {
@@ -39,6 +39,7 @@ void kh_tunnel_deny_to(struct kh_session *session, const struct kh_authority *au
 		.status = (uint16_t)kh_err_status(err->code),
 		.reason = err->code,
 		.detail = err->text,
+		.limit = err->code == KH_ERR_LIMIT ? kh_session_reached(session, limit) : NULL,
 	};
 	if (kh_loop_make_room(session->loop))
 		(void)kh_audit_deny(&session->loop->batch, &what, &how);
@@ -159,11 +160,13 @@ void kh_tunnel_refuse(struct kh_session *session, const struct kh_err *err)
 		kh_session_kill(session, err->code, NULL);
 }
 
-enum kh_tunnel_kind kh_tunnel_may_open(const struct kh_session *session,
+enum kh_tunnel_kind kh_tunnel_may_open(struct kh_session *session,
 				       const struct kh_authority *authority, struct kh_err *err)
 {
 	struct kh_decision decision;
 
+	if (!kh_session_take_place(session, err))
+		return KH_TUNNEL_DENIED;
 	if (kh_own_is(&authority->host))
 		return KH_TUNNEL_READ; /* there is nothing behind it */
 	enum kh_tunnel_kind kind = kh_policy_tunnel(
@@ -177,6 +180,7 @@ enum kh_tunnel_kind kh_tunnel_may_open(const struct kh_session *session,
 void kh_tunnel_enter(struct kh_session *session, enum kh_tunnel_kind kind)
 {
 	session->tunnel = true;
+	session->tunnel_ends_ms = kh_session_tunnel_ends(session);
 	session->deadline_ms = 0;
 	if (kind == KH_TUNNEL_RAW) {
 		kh_raw_begin(session, kind); /* a server may speak first: nothing is waited for */

@@ -156,10 +156,22 @@ static void look_at(struct kh_exchange *x, struct kh_websocket_way *way,
 }
 
 /* How far it went with what has come. */
-enum taken { TAKEN_ALL = 1, TAKEN_ERROR, TAKEN_TOO_LARGE, TAKEN_NO_MEMORY };
+enum taken { TAKEN_ALL = 1, TAKEN_ERROR, TAKEN_TOO_LARGE, TAKEN_LIMIT, TAKEN_NO_MEMORY };
+
+/* Of its message, and of the bytes that go that way. */
+static bool is_within_limits(struct kh_exchange *x, const struct kh_websocket_way *way,
+			     const struct kh_ws_frame *frame, struct kh_err *why)
+{
+	bool up = is_up(x, way);
+
+	return (!up || kh_exchange_may_be_so_large(x, way->ws.message_bytes, why)) &&
+	       kh_exchange_spend(x, up ? KH_QUOTA_BYTES_UP : KH_QUOTA_BYTES_DOWN,
+				 frame->payload.len, why) == frame->payload.len;
+}
 
 static enum taken take_frame(struct kh_exchange *x, struct kh_websocket_way *way,
-			     const struct kh_ws_frame *frame, struct kh_buf *out)
+			     const struct kh_ws_frame *frame, struct kh_buf *out,
+			     struct kh_err *why)
 {
 	uint8_t key[4];
 
@@ -171,6 +183,8 @@ static enum taken take_frame(struct kh_exchange *x, struct kh_websocket_way *way
 		return TAKEN_ALL; /* nothing follows a close frame */
 	if (is_data(frame) && is_too_large(x, way))
 		return TAKEN_TOO_LARGE;
+	if (is_data(frame) && !is_within_limits(x, way, frame, why))
+		return TAKEN_LIMIT;
 	look_at(x, way, frame);
 	way->shut = frame->opcode == KH_WS_CLOSE;
 	if ((!is_up(x, way) || next_mask(x->session->loop, key)) &&
@@ -181,7 +195,7 @@ static enum taken take_frame(struct kh_exchange *x, struct kh_websocket_way *way
 
 /* All whole pieces of what has come. */
 static enum taken take_frames(struct kh_exchange *x, struct kh_websocket_way *way,
-			      struct kh_buf *out)
+			      struct kh_buf *out, struct kh_err *why)
 {
 	struct kh_ws_frame frame;
 	char *at = way->in.data + way->in.head;
@@ -192,7 +206,7 @@ static enum taken take_frames(struct kh_exchange *x, struct kh_websocket_way *wa
 	do {
 		event = kh_ws_feed(&way->ws, x->session->loop->now_ms, &at, &left, &frame);
 		if (event == KH_WS_FRAME)
-			taken = take_frame(x, way, &frame, out);
+			taken = take_frame(x, way, &frame, out, why);
 		else if (event == KH_WS_ERROR)
 			taken = TAKEN_ERROR;
 	} while (taken == TAKEN_ALL && event == KH_WS_FRAME);
@@ -206,6 +220,7 @@ static bool take(struct kh_exchange *x, struct kh_websocket_way *way, struct kh_
 {
 	struct kh_websocket *w = x->websocket;
 	enum taken taken = TAKEN_NO_MEMORY;
+	struct kh_err why = KH_ERR_INIT;
 	struct kh_buf out;
 
 	x->progress_ms = x->session->loop->now_ms;
@@ -216,7 +231,7 @@ static bool take(struct kh_exchange *x, struct kh_websocket_way *way, struct kh_
 	/* A bare frame of two bytes grows by a mask. */
 	kh_buf_init(&out, 4 * kh_buf_len(&way->in) + FRAME_SPACE_BYTES);
 	if (kh_buf_reserve(&out, kh_buf_len(&way->in) + FRAME_SPACE_BYTES))
-		taken = take_frames(x, way, &out);
+		taken = take_frames(x, way, &out, &why);
 	bool put = put_bytes(x, way, &out);
 	kh_buf_fini(&out);
 	if (!put)
@@ -228,6 +243,11 @@ static bool take(struct kh_exchange *x, struct kh_websocket_way *way, struct kh_
 	if (taken == TAKEN_TOO_LARGE)
 		return leave(x, KH_ERR_CONTENT_TOO_LARGE, KH_WS_CODE_TOO_BIG,
 			     "a message is larger than the rule's max_body");
+	if (taken == TAKEN_LIMIT)
+		return leave(x, why.code,
+			     why.code == KH_ERR_CONTENT_TOO_LARGE ? KH_WS_CODE_TOO_BIG
+								  : KH_WS_CODE_POLICY,
+			     why.text);
 	return !w->up.ended || !w->down.ended || finish(x, KH_DOWN_WHOLE);
 }
 
@@ -272,15 +292,23 @@ uint64_t kh_websocket_deadline(const struct kh_exchange *x)
 	if (x->websocket->closing_ms)
 		return x->websocket->closing_ms + CLOSING_MS;
 	uint64_t rest = x->progress_ms + x->session->loop->gen->config->timeouts.websocket;
+	uint64_t life = kh_exchange_lifetime_ends(x);
+	rest = life < rest ? life : rest;
 	return rest < kh_exchange_last_ms(x) ? rest : kh_exchange_last_ms(x);
 }
 
 void kh_websocket_timed_out(struct kh_exchange *x)
 {
-	if (x->websocket->closing_ms)
+	struct kh_err why = KH_ERR_INIT;
+
+	if (x->websocket->closing_ms) {
 		(void)finish(x, KH_DOWN_WHOLE);
-	else if (x->session->loop->now_ms >= kh_exchange_last_ms(x))
+	} else if (x->session->loop->now_ms >= kh_exchange_lifetime_ends(x)) {
+		kh_exchange_lifetime_over(x, &why);
+		(void)kh_websocket_leave(x, why.code, why.text);
+	} else if (x->session->loop->now_ms >= kh_exchange_last_ms(x)) {
 		(void)kh_websocket_leave(x, KH_ERR_IDLE, "it lasted longer than timeouts.total");
-	else
+	} else {
 		(void)kh_websocket_leave(x, KH_ERR_IDLE, "nothing moved on it");
+	}
 }

@@ -10,6 +10,7 @@
 #include <keyhole/config.h>
 #include <keyhole/geo.h>
 #include <keyhole/policy.h>
+#include <keyhole/quota.h>
 #include <keyhole/secret.h>
 #include <keyhole/tls.h>
 
@@ -31,14 +32,15 @@ struct kh_gate {
 };
 
 /* A configuration in force (generation.c): what a reload replaces, all at once. Counted; but for
- * the slots nothing in it changes. */
+ * the slots, and what is counted in the ledger, nothing in it changes. */
 struct kh_generation {
 	atomic_uint refs;
 	uint32_t number; /* the keeper's; messages about credentials carry it, so that an index is
 			    never taken for one of another configuration */
 	struct kh_config *config;
 	struct kh_policy *policy;
-	int *listeners; /* in the order of config->listeners; owned */
+	struct kh_ledger ledger; /* its own mapping of what all generations count in */
+	int *listeners;		 /* in the order of config->listeners; owned */
 	size_t n_listeners;
 	struct kh_gate **gates; /* likewise */
 	struct kh_geo *geo;	/* NULL: there are no databases */
