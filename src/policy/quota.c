@@ -61,11 +61,15 @@ static bool is_enforced(const struct kh_quota *quota, enum kh_quota_owner owner)
 	return !quota->observes || owner == KH_OF_SITE || owner == KH_OF_SITE_RULE;
 }
 
-static void judge_rate(struct kh_verdict *reached, const struct kh_rate *rate,
-		       enum kh_quota_owner owner, uint64_t value, uint64_t now_ms, uint64_t n)
+/* Of what is only observed the first is told; what refuses comes before that. Return: it does not.
+ */
+static bool judge_rate(const struct kh_quota *quota, enum kh_quota_owner owner,
+		       const struct kh_rate *rate, uint64_t value, uint64_t now_ms, uint64_t n,
+		       struct kh_verdict *reached)
 {
-	if (reached->kind != KH_QUOTA_NONE)
-		return; /* the first counts */
+	bool enforced = is_enforced(quota, owner);
+	if (!enforced && reached->kind != KH_QUOTA_NONE)
+		return true;
 	*reached = (struct kh_verdict){ .kind = rate->kind,
 					.owner = owner,
 					.rate = rate,
@@ -74,19 +78,23 @@ static void judge_rate(struct kh_verdict *reached, const struct kh_rate *rate,
 					.wait_ms = kh_bucket_wait_ms(value, rate, now_ms, n),
 					.reset_ms = kh_bucket_wait_ms(value, rate, now_ms,
 								      rate->burst) };
+	return !enforced;
 }
 
-static void judge_places(struct kh_verdict *reached, enum kh_quota_kind kind,
-			 enum kh_quota_owner owner, uint32_t most, uint64_t value)
+static bool judge_places(const struct kh_quota *quota, enum kh_quota_owner owner,
+			 enum kh_quota_kind kind, uint32_t most, uint64_t value,
+			 struct kh_verdict *reached)
 {
 	enum { A_MOMENT_MS = 1000 }; /* nobody knows when one ends */
-	if (reached->kind != KH_QUOTA_NONE)
-		return;
+	bool enforced = is_enforced(quota, owner);
+	if (!enforced && reached->kind != KH_QUOTA_NONE)
+		return true;
 	*reached = (struct kh_verdict){ .kind = kind,
 					.owner = owner,
 					.most = most,
 					.used = kh_places_taken(value),
 					.wait_ms = A_MOMENT_MS };
+	return !enforced;
 }
 
 /* ---- what was taken, so that it can be given back ---- */
@@ -152,8 +160,7 @@ static bool look_at_rate(const struct kh_quota *quota, enum kh_quota_owner owner
 	uint64_t n = needs(rate, announced_bytes);
 	if (!slot || kh_bucket_wait_ms(load(slot), rate, now_ms, n) == 0)
 		return true;
-	judge_rate(reached, rate, owner, load(slot), now_ms, n);
-	return !is_enforced(quota, owner);
+	return judge_rate(quota, owner, rate, load(slot), now_ms, n, reached);
 }
 
 static bool look_at_places(const struct kh_quota *quota, enum kh_quota_owner owner,
@@ -164,8 +171,8 @@ static bool look_at_places(const struct kh_quota *quota, enum kh_quota_owner own
 		limits->concurrency > 0 ? slot_of(ledger, limits->concurrency_slot) : NULL;
 	if (!slot || kh_places_taken(load(slot)) < limits->concurrency)
 		return true;
-	judge_places(reached, KH_QUOTA_CONCURRENCY, owner, limits->concurrency, load(slot));
-	return !is_enforced(quota, owner);
+	return judge_places(quota, owner, KH_QUOTA_CONCURRENCY, limits->concurrency, load(slot),
+			    reached);
 }
 
 static bool look(const struct kh_quota *quota, const struct kh_ledger *ledger, uint64_t now_ms,
@@ -192,8 +199,7 @@ static bool begin_rate(const struct kh_quota *quota, enum kh_quota_owner owner,
 		rate->kind == KH_QUOTA_REQUESTS ? slot_of(taken->ledger, rate->slot) : NULL;
 	if (!slot || take_some(taken, rate, slot, 1, true) == 1)
 		return true;
-	judge_rate(reached, rate, owner, load(slot), taken->now_ms, 1);
-	return !is_enforced(quota, owner);
+	return judge_rate(quota, owner, rate, load(slot), taken->now_ms, 1, reached);
 }
 
 static uint32_t places_of(const struct kh_limits *limits, enum kh_quota_kind kind, uint32_t *slot)
@@ -211,8 +217,7 @@ static bool take_place(const struct kh_quota *quota, struct kh_ledger *ledger,
 	_Atomic uint64_t *slot = most > 0 ? slot_of(ledger, number) : NULL;
 	if (!slot || kh_place_take(slot, ledger->column, most))
 		return true;
-	judge_places(reached, kind, owner, most, load(slot));
-	if (is_enforced(quota, owner))
+	if (!judge_places(quota, owner, kind, most, load(slot), reached))
 		return false;
 	kh_place_force(slot, ledger->column);
 	return true;
@@ -312,16 +317,9 @@ uint64_t kh_quota_take_bytes(const struct kh_quota *quota, struct kh_ledger *led
 				continue;
 			size_t after = taken.n;
 			taken.n = before;
-			if (!is_enforced(quota, (enum kh_quota_owner)i)) {
-				/* It gave what it had, and that is that. */
-				judge_rate(reached, rate, (enum kh_quota_owner)i, load(slot),
-					   now_ms, little_of(rate));
-				continue;
-			}
-			/* The one that lets the least through is why. */
-			reached->kind = KH_QUOTA_NONE;
-			judge_rate(reached, rate, (enum kh_quota_owner)i, load(slot), now_ms,
-				   little_of(rate));
+			if (judge_rate(quota, (enum kh_quota_owner)i, rate, load(slot), now_ms,
+				       little_of(rate), reached))
+				continue; /* it gave what it had, and that is that */
 			give(&taken, bytes - got);
 			taken.n = after;
 			bytes = got;
