@@ -31,6 +31,9 @@ struct named {
 	"^((\\\\*|[A-Z_-]{1,32}(,[A-Z_-]{1,32})*) )?https?://" HOST "(/[^?#]*)?$|^tcp://" HOST \
 	":[0-9]+$"
 
+#define REQUESTS_PATTERN "^[0-9]+[KM]?/(s|min|h|day)$"
+#define BYTES_PATTERN "^[0-9]+(B|KiB|MiB|GiB)/(s|min|h|day)$"
+
 #define COUNTRIES \
 	"{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":\"string\"," \
 	"\"pattern\":\"^[A-Z]{2}$\"}}"
@@ -46,6 +49,14 @@ static const char definitions[] =
 	",\"unknown\":{\"enum\":[\"allow\",\"deny\"]}},\"anyOf\":["
 	"{\"required\":[\"allow_countries\"]},{\"required\":[\"deny_countries\"]},"
 	"{\"required\":[\"allow_asns\"]},{\"required\":[\"deny_asns\"]}]},"
+	"\"rate\":{\"anyOf\":[{\"type\":\"string\",\"pattern\":\"" REQUESTS_PATTERN
+	"\"},{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"rate\"],"
+	"\"properties\":{\"rate\":{\"type\":\"string\",\"pattern\":\"" REQUESTS_PATTERN
+	"\"},\"burst\":{\"type\":[\"integer\",\"string\"],\"minimum\":1}}}]},"
+	"\"byte_rate\":{\"anyOf\":[{\"type\":\"string\",\"pattern\":\"" BYTES_PATTERN
+	"\"},{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"rate\"],"
+	"\"properties\":{\"rate\":{\"type\":\"string\",\"pattern\":\"" BYTES_PATTERN
+	"\"},\"burst\":{\"$ref\":\"#/$defs/size\"}}}]},"
 	"\"text\":{\"type\":[\"string\",\"number\",\"boolean\"]},"
 	"\"duration\":{\"type\":\"string\",\"pattern\":\"^[0-9]+(ms|s|m|h)$\"},"
 	"\"size\":{\"type\":\"string\",\"pattern\":\"^[0-9]+(B|KiB|MiB|GiB)$\"},"
@@ -61,7 +72,24 @@ static const char definitions[] =
 							"\"^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$\"}},"
 							"\"rule_text\":{\"type\":\"string\","
 							"\"pattern\":\"" RULE "\"}";
+_Static_assert(KH_LIMIT_QUOTA_PLACES == 1000000, "as it stands in PLACES");
 _Static_assert(KH_LIMIT_PATTERNS == 32, "as it stands in `patterns`");
+
+/* A rate is text, or a map of it with its burst; one of them, or a list. */
+#define RATES(name) \
+	"{\"anyOf\":[" REF(name) ",{\"type\":\"array\",\"minItems\":1,\"items\":" REF(name) "}]}"
+#define PLACES \
+	"{\"type\":[\"integer\",\"string\"],\"minimum\":1,\"maximum\":1000000," \
+	"\"pattern\":\"^[0-9]+$\"}"
+#define LIMITS(owner) \
+	{ owner ".limits.requests", RATES("rate") }, \
+		{ owner ".limits.bytes_up", RATES("byte_rate") }, \
+		{ owner ".limits.bytes_down", RATES("byte_rate") }, \
+		{ owner ".limits.concurrency", PLACES }, { owner ".limits.connections", PLACES }, \
+		{ owner ".limits.max_body", REF("size") }, \
+	{ \
+		owner ".limits.tunnel_lifetime", REF("duration") \
+	}
 
 /* Rows with a reader of their own: the whole of what stands there. */
 static const struct named shapes[] = {
@@ -116,6 +144,10 @@ static const struct named shapes[] = {
 	{ "expect[].allow", REF("text") },
 	{ "expect[].deny", REF("text") },
 	{ "expect[].headers", MAP_OF(REF("text")) },
+	LIMITS("site"),
+	LIMITS("tenants.*"),
+	LIMITS("listen[]"),
+	LIMITS("rules[]"),
 };
 
 #define ONE_SOURCE "\"minProperties\":1,\"maxProperties\":1"
@@ -133,8 +165,8 @@ static const struct named between[] = {
 	  "\"oneOf\":[{\"required\":[\"allow\"],\"properties\":{\"deny\":false,\"use\":false,"
 	  "\"mode\":{\"const\":\"enforce\"}}},{\"required\":[\"deny\"],\"properties\":{"
 	  "\"allow\":false,\"use\":false,\"credential\":false,\"client_auth\":false,\"tls\":false,"
-	  "\"websocket\":false,\"public_suffix\":false,\"max_body\":false,\"geo\":false}},{"
-	  "\"required\":[\"use\"],"
+	  "\"websocket\":false,\"public_suffix\":false,\"max_body\":false,\"geo\":false,"
+	  "\"limits\":{\"maxProperties\":0}}},{\"required\":[\"use\"],"
 	  "\"maxProperties\":1}"
 	  "]" },
 	{ "listen[]",
@@ -150,8 +182,9 @@ static const struct named less[] = {
 	{ "site.rules", "\"properties\":{\"credential\":false,\"client_auth\":false,\"tls\":{"
 			"\"const\":\"intercept\"}}" },
 	{ "listen[].narrow",
-	  "\"properties\":{\"credential\":false,\"client_auth\":false,\"tls\":{"
-	  "\"const\":\"intercept\"},\"mode\":{\"const\":\"enforce\"},\"geo\":false}" },
+	  "\"properties\":{\"credential\":false,\"client_auth\":false,\"limits\":{"
+	  "\"maxProperties\":0},\"tls\":{\"const\":\"intercept\"},\"mode\":{"
+	  "\"const\":\"enforce\"},\"geo\":false}" },
 };
 
 static const char *find(const struct named *list, size_t n, const char *path)
