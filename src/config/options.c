@@ -457,34 +457,7 @@ const struct kh_option kh_options[] = {
 	TIMEOUT(drain, "30s", "running exchanges after SIGTERM"),
 	TIMEOUT(handover, "15m", "running exchanges in the old process after SIGUSR2"),
 
-	{ .path = "limits",
-	  .type = KH_OPTION_SECTION,
-	  .flags = KH_IN_FILE,
-	  .doc = "what bounds each listener, whatever its tenant's limits are" },
-	{ .path = "limits.connections",
-	  .type = KH_OPTION_COUNT,
-	  .flags = KH_IN_FILE,
-	  IN(kh_config, max_connections),
-	  .least = 1,
-	  .most = 1000000,
-	  .fallback = "16384",
-	  .doc = "connections of a listener at a time" },
-	{ .path = "limits.exchanges",
-	  .type = KH_OPTION_COUNT,
-	  .flags = KH_IN_FILE,
-	  IN(kh_config, max_exchanges),
-	  .least = 1,
-	  .most = 100000000,
-	  .fallback = "100000",
-	  .doc = "requests on one connection before it is closed" },
-	{ .path = "limits.leaves",
-	  .type = KH_OPTION_COUNT,
-	  .flags = KH_IN_FILE,
-	  IN(kh_config, leaves_per_second),
-	  .least = 1,
-	  .most = 10000,
-	  .fallback = "50",
-	  .doc = "certificates minted for a listener in a second" },
+	KH_LISTENER_LIMITS,
 
 	{ .path = "worker",
 	  .type = KH_OPTION_SECTION,
@@ -518,9 +491,3 @@ const struct kh_option kh_options[] = {
 	  .doc = "the least that is worth a line" },
 };
 const size_t kh_options_count = sizeof(kh_options) / sizeof(kh_options[0]);
-
-/* The defaults are written as text: hold them to what they mean. */
-_Static_assert(KH_LIMIT_CONNECTIONS_PER_LISTENER == 16384 &&
-		       KH_LIMIT_EXCHANGES_PER_CONNECTION == 100000 &&
-		       KH_LIMIT_LEAVES_PER_SECOND == 50,
-	       "the defaults of limits.* follow limits.h");

@@ -2,6 +2,8 @@
 #ifndef KEYHOLE_CONFIG_OPTIONS_LIMITS_H
 #define KEYHOLE_CONFIG_OPTIONS_LIMITS_H
 
+#include <keyhole/limits.h>
+
 #include "config_internal.h"
 
 #define KH_A_RATE "a rate such as 600/min, a list of them, or { rate: …, burst: … }"
@@ -58,5 +60,30 @@
 		KH_RULE_LIMIT("max_body", most_body, "a size", KH_BODY_DOC), \
 		KH_RULE_LIMIT("tunnel_lifetime", tunnel_lifetime, "a duration", \
 			      "how long a WebSocket or tcp tunnel lasts")
+
+/* `limits` at the top: of each listener. */
+#define KH_LISTENER_LIMIT(key, member_name, highest, value, about) \
+	{ \
+		.path = "limits." key, .type = KH_OPTION_COUNT, .flags = KH_IN_FILE, \
+		.offset = offsetof(struct kh_config, member_name), .least = 1, .most = highest, \
+		.fallback = value, .doc = about \
+	}
+#define KH_LISTENER_LIMITS \
+	{ .path = "limits", \
+	  .type = KH_OPTION_SECTION, \
+	  .flags = KH_IN_FILE, \
+	  .doc = "what bounds each listener, whatever its tenant's limits are" }, \
+		KH_LISTENER_LIMIT("connections", max_connections, 1000000, "16384", \
+				  "connections of a listener at a time"), \
+		KH_LISTENER_LIMIT("exchanges", max_exchanges, 100000000, "100000", \
+				  "requests on one connection before it is closed"), \
+		KH_LISTENER_LIMIT("leaves", leaves_per_second, 10000, "50", \
+				  "certificates minted for a listener in a second")
+
+/* The defaults are written as text: hold them to what they mean. */
+_Static_assert(KH_LIMIT_CONNECTIONS_PER_LISTENER == 16384 &&
+		       KH_LIMIT_EXCHANGES_PER_CONNECTION == 100000 &&
+		       KH_LIMIT_LEAVES_PER_SECOND == 50,
+	       "the defaults of limits.* follow limits.h");
 
 #endif
