@@ -175,6 +175,10 @@ static void run(struct run *r, struct kh_slice in, uint8_t options, size_t piece
 		if (kh_h2_put_response(r->owned[i], 200, NULL, 0, false)) {
 			(void)kh_h2_put_data(r->owned[i], KH_SLICE("content"));
 			(void)kh_h2_put_end(r->owned[i], NULL, 0);
+			if (i % 3 == 0) {
+				CHECK(kh_h2_take_back(r->owned[i]));
+				CHECK(kh_h2_put_response(r->owned[i], 502, NULL, 0, i % 2));
+			}
 		}
 	}
 	for (size_t i = 0; !r->server && i < r->n_owned; i++)
@@ -184,6 +188,7 @@ static void run(struct run *r, struct kh_slice in, uint8_t options, size_t piece
 	for (size_t i = 0; i < r->n_owned; i += 2)
 		kh_h2_release(r->owned[i]);
 	(void)kh_h2_drain(r->h2, &out);
+	CHECK(kh_h2_kept_bytes(r->h2) < (size_t)64 * 1024 * 1024);
 	kh_h2_free(r->h2);
 	for (size_t i = 1; i < r->n_owned; i += 2)
 		kh_h2_release(r->owned[i]);
