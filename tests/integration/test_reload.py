@@ -2,6 +2,7 @@
 
 import copy
 import os
+import re
 import signal
 import socket
 
@@ -194,3 +195,13 @@ def test_fifty_reloads_under_load_drop_nothing(daemon):
             tunnel.start("GET", "/test/echo")
             reload(one, only({"allow": "https://open.test"}, {"allow": f"https://n{i}.test"}))
             assert tunnel.response().status == 200
+
+
+def test_a_bad_rule_changes_nothing_and_its_place_is_in_the_log(daemon):
+    one = daemon()
+    reload(one, only({"allow": "https://open.test"}, {"allow": "https://*.co.uk"}), REFUSED)
+    assert re.search(r"keyhole\.yaml:\d+:\d+: error: host \"\*\.co\.uk\"", one.stderr())
+    with Tunnel(one, "open.test") as tunnel:
+        assert tunnel.ask("GET", "/test/echo").status == 200
+    with Tunnel(one, "api.test") as tunnel:
+        assert tunnel.ask("GET", "/test/echo").status == 200, "the rule that the bad file left out is still there"
