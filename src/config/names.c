@@ -137,7 +137,8 @@ int kh_name_find(const struct kh_config *config, enum kh_names_kind kind, struct
 
 void kh_names_begin(struct kh_config *config)
 {
-	config->names = calloc(1, sizeof(*config->names)); /* slower without */
+	if (!config->names)
+		config->names = calloc(1, sizeof(*config->names)); /* slower without */
 }
 
 void kh_names_end(struct kh_config *config)
