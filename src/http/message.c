@@ -76,6 +76,16 @@ static const struct kh_slice no_trailers[] = {
 	NAME("Proxy-Authenticate"),
 	NAME("Set-Cookie"),
 	NAME("WWW-Authenticate"),
+	/* another method or path (override.c) */
+	NAME("HTTP-Method-Override"),
+	NAME("X-HTTP-Method"),
+	NAME("X-HTTP-Method-Override"),
+	NAME("X-HTTP-MethodOverride"),
+	NAME("X-Method"),
+	NAME("X-Method-Override"),
+	NAME("X-Original-URL"),
+	NAME("X-Override-URL"),
+	NAME("X-Rewrite-URL"),
 	/* the form of the content */
 	NAME("Content-Encoding"),
 	NAME("Content-Range"),

@@ -509,6 +509,9 @@ static void test_forbidden_trailers(void **state)
 		"Content_Length",
 		"X-Forwarded-Authorization",
 		"X-NuGet-ApiKey",
+		"X-HTTP-Method-Override",
+		"x_http_method",
+		"X-Original-URL",
 		"X-A-Name-That-Is-Longer-Than-Sixty-Four-Bytes-And-Ends-As-Keys-Do-Api-Key",
 	};
 	char text[256];
