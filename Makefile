@@ -118,9 +118,10 @@ $(B)/keyhole-init: $(call obj,$(INIT_SRC))
 UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(sort $(wildcard tests/unit/test_*.c)))
 UNIT_SECONDS ?= 120
 # A test that replaces functions names them in its first lines: /* wrap: connect getsockopt */
+wraps = $(addprefix -Wl$(,)--wrap=,$(shell sed -n 's|^/\* wrap: \(.*\) \*/|\1|p' $(1)))
 $(B)/unit/%: tests/unit/%.c $(B)/libkeyhole.a
 	$(call say,TEST,$@)mkdir -p $(@D) && $(CC) $(KH_CFLAGS) -Wno-missing-prototypes -Isrc -Itests/unit $(HARDEN_LD) \
-		$(addprefix -Wl$(,)--wrap=,$(shell sed -n 's|^/\* wrap: \(.*\) \*/|\1|p' $<)) $(LDFLAGS) \
+		$(call wraps,$<) $(LDFLAGS) \
 		-o $@ $< $(B)/libkeyhole.a -lcmocka $(PKG_LIBS) -lpthread
 
 # The launcher without a proxy, for tests/sandbox.
@@ -147,8 +148,8 @@ else
 FUZZ_MAIN := $(B)/obj/tests/fuzz/replay.o
 endif
 $(B)/fuzz/%: tests/fuzz/%.c $(B)/libkeyhole.a $(filter %.o,$(FUZZ_MAIN))
-	$(call say,FUZZ,$@)mkdir -p $(@D) && $(CC) $(KH_CFLAGS) -Wno-missing-prototypes -Isrc $(HARDEN_LD) $(LDFLAGS) \
-		-o $@ $< $(FUZZ_MAIN) $(B)/libkeyhole.a $(PKG_LIBS) -lpthread
+	$(call say,FUZZ,$@)mkdir -p $(@D) && $(CC) $(KH_CFLAGS) -Wno-missing-prototypes -Isrc $(HARDEN_LD) \
+		$(call wraps,$<) $(LDFLAGS) -o $@ $< $(FUZZ_MAIN) $(B)/libkeyhole.a $(PKG_LIBS) -lpthread
 fuzz-programs: $(addprefix $(B)/fuzz/fuzz_,$(FUZZ_NAMES))
 fuzz: ## build the fuzzers with clang; FUZZ_SECONDS=60 runs each for so long (FUZZ_NAMES="host wire": these)
 	+$(Q)$(MAKE) --no-print-directory VARIANT=fuzz CC="$(FUZZ_CC)" fuzz-programs

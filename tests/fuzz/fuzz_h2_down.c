@@ -10,6 +10,7 @@
  * authority a.example or b.example (bit 1), in pieces (bit 2), to a reader that takes little (bit
  * 3), with a drain half-way (bit 4), and with an hour's silence at the end (bit 5).
  */
+/* wrap: kh_up_acquire */
 #include "h2_glue.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -10,6 +10,7 @@
  * (bit 2), takes little (bit 3), with an hour's silence (bit 4) or the connection's end (bit 5)
  * behind.
  */
+/* wrap: kh_up_acquire */
 #include "h2_glue.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -2,9 +2,9 @@
  * h2_glue.h - one event thread as the worker has it, with pipes in place of sockets
  *
  * From the session down to the upstream's stream all is the real thing: sessions, streams, tunnels,
- * exchanges, policy, journal. Only the making of connections (upstream.c) is left out: one stands
- * in the next turn, and speaks HTTP/2. The far end of a pipe is either what a fuzzer says or a
- * codec that is held to the protocol: what keyhole writes must please it, whatever the other side
+ * exchanges, policy, journal. Only how a connection is come by (kh_up_acquire) is replaced: one
+ * stands in the next turn, and speaks HTTP/2. The far end of a pipe is either what a fuzzer says or
+ * a codec that is held to the protocol: what keyhole writes must please it, whatever the other side
  * does.
  */
 #ifndef KEYHOLE_FUZZ_H2_GLUE_H
@@ -293,7 +293,7 @@ static bool glue_pump(struct kh_h2 *h2, struct glue_end *end)
 	return moved;
 }
 
-/* ---- connections to upstreams (in place of upstream.c) ---- */
+/* ---- connections to upstreams: made in a turn, without a name and a handshake ---- */
 
 static void glue_up_event(struct kh_stream *stream, unsigned events, void *arg)
 {
@@ -302,52 +302,6 @@ static void glue_up_event(struct kh_stream *stream, unsigned events, void *arg)
 	(void)stream;
 	if (up->state == KH_UP_SHARED)
 		kh_up_mux_event(up, events);
-}
-
-static void glue_free_up(struct kh_grave *grave)
-{
-	struct kh_up *up = kh_container_of(grave, struct kh_up, grave);
-
-	kh_leg_fini(&up->leg);
-	kh_buf_fini(&up->in);
-	kh_h1_free(up->h1);
-	kh_up_mux_free(up->mux);
-	free(up);
-}
-
-bool kh_up_same_key(const struct kh_up_key *a, const struct kh_up_key *b)
-{
-	return a->port == b->port && a->scheme == b->scheme && a->credential == b->credential &&
-	       kh_host_eq(&a->host, &b->host);
-}
-
-void kh_up_close(struct kh_up *up)
-{
-	if (up->state == KH_UP_DEAD)
-		return;
-	kh_list_remove(&up->link);
-	up->state = KH_UP_DEAD;
-	kh_stream_watch(up->leg.stream, 0);
-	kh_loop_bury(up->loop, &up->grave, glue_free_up);
-}
-
-void kh_up_release(struct kh_up *up, bool keep)
-{
-	(void)keep;
-	if (!kh_up_is_in_making(up) || !kh_up_mux_promote(up))
-		kh_up_close(up);
-}
-
-void kh_up_failed(struct kh_up *up, const struct kh_err *err)
-{
-	struct kh_exchange *x = up->only.exchange;
-	struct kh_down_stream *down = x->down;
-	struct kh_node waiting;
-
-	kh_list_move(&up->waiting, &waiting);
-	kh_exchange_up_failed(x, err);
-	down->ops->turn(down);
-	kh_up_mux_fail_waiting(&waiting, err);
 }
 
 static void glue_connect(struct kh_exchange *x, const struct kh_up_key *key)
@@ -374,7 +328,8 @@ static void glue_connect(struct kh_exchange *x, const struct kh_up_key *key)
 	x->up = &up->only;
 }
 
-void kh_up_acquire(struct kh_exchange *x, bool fresh)
+void __wrap_kh_up_acquire(struct kh_exchange *x, bool fresh);
+void __wrap_kh_up_acquire(struct kh_exchange *x, bool fresh)
 {
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_up_key key = {
@@ -382,6 +337,7 @@ void kh_up_acquire(struct kh_exchange *x, bool fresh)
 		.port = x->authority.port,
 		.scheme = x->scheme,
 		.generation = x->gen->number,
+		.tenant = x->tenant,
 		.credential = x->credential ? x->credential_index : -1,
 		.door = -1,
 		.only_h1 = x->scheme != KH_SCHEME_HTTPS,
@@ -415,64 +371,6 @@ static void glue_shake_hands(void)
 		kh_list_remove(&up->link);
 		kh_up_mux_begin(up);
 	}
-}
-
-void kh_up_close_idle(struct kh_loop *loop)
-{
-	kh_up_mux_close_idle(loop);
-}
-
-void kh_up_tick(struct kh_loop *loop)
-{
-	(void)loop; /* by the fuzzer, where it wants to */
-}
-
-void kh_up_recheck(struct kh_exchange *x, const struct kh_geo_levels *before)
-{
-	(void)x;
-	(void)before;
-}
-
-/* Parts of a connection's making that nothing here comes to. */
-bool kh_up_look_up(struct kh_up *up, const struct kh_host *host, uint16_t port, kh_lookup_cb *cb)
-{
-	(void)up;
-	(void)host;
-	(void)port;
-	(void)cb;
-	abort();
-}
-
-bool kh_up_turn_to_h2(struct kh_up *up)
-{
-	(void)up;
-	abort();
-}
-
-void kh_up_forget_lookup(struct kh_up *up)
-{
-	(void)up;
-	abort();
-}
-
-const struct kh_cidr *kh_up_allowed_addresses(const struct kh_up *up, size_t *n)
-{
-	(void)up;
-	(void)n;
-	abort();
-}
-
-void kh_up_dial(struct kh_up *up, const struct kh_addresses *addresses)
-{
-	(void)up;
-	(void)addresses;
-	abort();
-}
-
-void kh_up_connected(struct kh_up *up)
-{
-	(void)up;
-	abort();
 }
 
 /* ---- the world, made once ---- */
