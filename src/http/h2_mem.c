@@ -9,18 +9,35 @@
 
 #include <malloc.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <keyhole/block.h>
 #include <keyhole/secret.h>
 
-/* What is as large as that lives as long as its connection, which may be idle: memory that nobody
- * has written to costs nothing there. */
-enum { LASTING_BYTES = 1024 };
+/* What is as large as that lives as long as its connection, and goes back to malloc. */
+enum { LASTING_BYTES = 1024, PAGES_BYTES = 16 * 1024 };
+
+/* The buffer for a frame is 16 KiB, of which the frames of most connections use the beginning. What
+ * an earlier owner of this memory left in the rest would stay in memory for as long as the
+ * connection idles. */
+static void *untouched(void *bytes, size_t size)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from, to;
+
+	if (bytes && size >= PAGES_BYTES) {
+		from = ((uintptr_t)bytes + page - 1) / page * page;
+		to = ((uintptr_t)bytes + size) / page * page;
+		if (to > from)
+			(void)madvise((void *)from, to - from, MADV_DONTNEED);
+	}
+	return bytes;
+}
 
 static void *mem_malloc(size_t size, void *user)
 {
 	(void)user;
-	return size < LASTING_BYTES ? kh_block_get(&size) : malloc(size);
+	return size < LASTING_BYTES ? kh_block_get(&size) : untouched(malloc(size), size);
 }
 
 static void *mem_calloc(size_t n, size_t size, void *user)
