@@ -37,7 +37,8 @@
 #include "begin.h"
 
 enum {
-	ARENAS_MOST = 8, /* of malloc: each keeps pages of its own */
+	ARENAS_MOST = 8,	  /* of malloc: each keeps pages of its own */
+	SPARE_BYTES = 512 * 1024, /* of malloc that a thread does not give back at once */
 #ifdef __SANITIZE_ADDRESS__
 	STACK_BYTES = 4 * 1024 * 1024, /* its frames are several times larger */
 #else
@@ -73,6 +74,8 @@ static bool make_loops(struct kh_beginning *b, struct kh_err *err)
 	struct kh_worker *w = b->worker;
 	unsigned n = count_threads(w->current->config);
 	(void)mallopt(M_ARENA_MAX, (int)(n < ARENAS_MOST ? n + 1 : ARENAS_MOST));
+	/* What 32 requests at a time take and give back in each turn stays with the thread. */
+	(void)mallopt(M_TRIM_THRESHOLD, SPARE_BYTES);
 	w->loops = calloc(n, sizeof(struct kh_loop *));
 	b->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (!w->loops || b->done < 0)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """bench.py - keyhole and its peers on the same work, one table
 
-    tests/bench/bench.py [--quick] [--only NAME,NAME…] [--figures NAME,NAME…] [--json FILE] [--add]
+    tests/bench/bench.py [--quick] [--rounds N] [--only NAME,NAME…] [--figures NAME,NAME…] [--json FILE] [--add]
 
 The proxy has one core for itself, the load generator and the origin have another. Each figure is taken in
 rounds, one proxy after the other in each, and is the median of its rounds; where they are further apart than a
@@ -131,8 +131,8 @@ class Values(list):
 
 
 class Bench:
-    def __init__(self, folder, quick):
-        self.folder, self.quick = folder, quick
+    def __init__(self, folder, quick, rounds=0):
+        self.folder, self.quick, self.n_rounds = folder, quick, rounds or (3 if quick else 5)
         cores = sorted(os.sched_getaffinity(0))
         if len(cores) < 2:
             sys.exit("bench: two cores are needed: one for the proxy, one for the load")
@@ -211,7 +211,7 @@ class Bench:
                 self.values.setdefault(name, {}).setdefault(peer.name, Values()).append(value)
 
     def rounds(self, all_peers, wanted):
-        count = 3 if self.quick else 5
+        count = self.n_rounds
         for work in WORK:
             if work not in wanted:
                 continue
@@ -221,11 +221,12 @@ class Bench:
                     if peer.name in ONLY.get(work, (peer.name,)) and peer.does(work):
                         self.measure(peer, work)
 
-    def hold(self, peer, count):
+    def hold(self, peer, count, *more):
         """Return: PSS in KiB with so many idle tunnels, or None when it can't hold them."""
         seconds = 30 if count <= 1000 else 90
         load = self.spawn_load(peer, ["--hold", "--method", "GET", "--body", "0", "--path", "/bytes/100",
-                                      "--connections", str(count), "--milliseconds", str(seconds * 1000 + 5000)])  # fmt: skip
+                                      "--connections", str(count), "--milliseconds", str(seconds * 1000 + 5000),
+                                      *more])  # fmt: skip
         try:
             ready = select.select([load.stdout], [], [], seconds)[0]
             if not ready or '"held"' not in load.stdout.readline():
@@ -247,6 +248,10 @@ class Bench:
             peer.start(self.proxy_cores)
             found[count] = self.hold(peer, count) if count else peer.pss_kib()
             say(f"bench: {peer.name}, {count} idle tunnels: {found[count]} KiB")
+        if peer.name == "keyhole":
+            peer.stop()
+            peer.start(self.proxy_cores)
+            found["h2"] = self.hold(peer, 1000, "--h2", "1")
 
     def measure_listeners(self):
         peer = peers.KeyholeThousandListeners(self.folder, self)
@@ -385,6 +390,9 @@ def remarks(bench, threads):
             yield f"{name}: memory can be read by root only"
         yield from (f"{name}: can't hold {count:,} tunnels" for count, kib in found.items()
                     if isinstance(count, int) and count and kib is None)  # fmt: skip
+    ours = bench.memory.get("keyhole", {})
+    if ours.get("h2") and ours.get(0):
+        yield f"an idle tunnel with an HTTP/2 connection in it, of 1,000: {(ours['h2'] - ours[0]) / 1000:.1f} KiB"
     many = bench.memory.get(peers.KeyholeThousandListeners.name)
     if many:
         yield (f"1,000 listeners: {number(many[0] / 1024) if many[0] else '–'} MiB, ready in {many['start']:.2f} s, "
@@ -485,6 +493,7 @@ def main():
     parser.add_argument("--quick", action="store_true", default=os.environ.get("BENCH") == "quick")
     parser.add_argument("--only", default="", help="peers, with commas between them")
     parser.add_argument("--figures", default="", help=", ".join([*WORK, "threads", "memory", "policy"]))
+    parser.add_argument("--rounds", type=int, default=0, help="of each figure (5; quick: 3)")
     parser.add_argument("--json", default=os.path.join(BUILD, "bench", "results.json"))
     parser.add_argument("--add", action="store_true", help="to what an earlier run has left in that file: one table")
     options = parser.parse_args()
@@ -494,7 +503,7 @@ def main():
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="keyhole-bench.") as folder:
         os.chmod(folder, 0o755)
-        bench = Bench(folder, options.quick)
+        bench = Bench(folder, options.quick, options.rounds)
         running, threads = bench.run(names, works)
     decided = policy() if "policy" in works else None
     if options.add and os.path.exists(options.json):
