@@ -43,7 +43,7 @@ static void *mem_malloc(size_t size, void *user)
 static void *mem_calloc(size_t n, size_t size, void *user)
 {
 	(void)user;
-	if (n > 0 && size < LASTING_BYTES / n)
+	if (n == 0 || size < LASTING_BYTES / n)
 		return kh_block_new(n * size);
 	return calloc(n, size);
 }
