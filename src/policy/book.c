@@ -408,6 +408,8 @@ bool kh_book_assign(struct kh_book *book, struct kh_config *config, uint64_t now
 	EVP_MD_CTX_free(a.md);
 	if (ok)
 		sweep(book, now_ms);
+	if (ok && book->spent)
+		atomic_store(&book->ledger.slots[KH_LEDGER_CHANGED], 1);
 	book->spent = book->spent && !ok;
 	return ok;
 }

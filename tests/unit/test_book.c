@@ -1,0 +1,308 @@
+/* test_book.c - which limit has which slot, over configurations, files and processes */
+#include "unit.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <keyhole/buf.h>
+#include <keyhole/ledger.h>
+#include <keyhole/limits.h>
+#include <keyhole/quota.h>
+
+enum { HOUR = 3600 * 1000, NOW = 100 * HOUR, FILE_BYTES = 64 * 1024 * 1024 };
+
+static struct kh_config *config_of(const char *yaml)
+{
+	struct kh_diagnostics diags = { 0 };
+	struct kh_config *config =
+		kh_config_parse("k.yaml", kh_slice_str(yaml), NULL, "policies", &diags);
+	if (!config)
+		kh_diagnostics_print(&diags, NULL, STDERR_FILENO);
+	assert_non_null(config);
+	kh_diagnostics_fini(&diags);
+	return config;
+}
+
+/* What a worker would do. */
+static uint64_t take(struct kh_book *book, const struct kh_rate *rate, uint64_t now_ms, uint64_t n)
+{
+	struct kh_ledger ledger;
+	uint64_t upto;
+	assert_true(kh_ledger_map(&ledger, kh_book_fd(book), kh_book_slots(book), 0, NULL));
+	assert_in_range(rate->slot, KH_LEDGER_FIRST_SLOT, ledger.n_slots - 1);
+	uint64_t got = kh_bucket_take(&ledger.slots[rate->slot], rate, now_ms, n, false, &upto);
+	ledger.slots[KH_LEDGER_CHANGED] = 1;
+	kh_ledger_unmap(&ledger);
+	return got;
+}
+
+static struct kh_rate *tenants_rate(struct kh_config *config, size_t tenant)
+{
+	return &config->tenants[tenant].limits->rates[0];
+}
+
+static struct kh_config *assigned(struct kh_book *book, const char *yaml, uint64_t now_ms)
+{
+	struct kh_config *config = config_of(yaml);
+	assert_true(kh_book_assign(book, config, now_ms, NULL));
+	return config;
+}
+
+#define A_TENANT(name, rate) "  " name ": { limits: { requests: " rate " }, rules: [] }\n"
+
+static const char two[] = "version: 1\ntenants:\n" A_TENANT("a", "100/h") A_TENANT("b", "100/h");
+
+static void each_limit_has_a_slot_of_its_own_and_keeps_it(void **state)
+{
+	static const char more[] =
+		"version: 1\n"
+		"site: { limits: { requests: 1/s, concurrency: 9 } }\n"
+		"tenants:\n" A_TENANT("c", "9/s") A_TENANT("b", "100/h") A_TENANT("a", "100/h");
+	struct kh_book *book = kh_book_new(NULL);
+	struct kh_config *one = assigned(book, two, NOW);
+	struct kh_config *next = assigned(book, more, NOW);
+	(void)state;
+	assert_int_not_equal(tenants_rate(one, 0)->slot, tenants_rate(one, 1)->slot);
+	assert_int_equal(tenants_rate(one, 0)->slot, tenants_rate(next, 2)->slot);
+	assert_int_equal(tenants_rate(one, 1)->slot, tenants_rate(next, 1)->slot);
+	assert_int_not_equal(next->site_limits->concurrency_slot, next->site_limits->rates[0].slot);
+	kh_config_free(one);
+	kh_config_free(next);
+	kh_book_free(book);
+}
+
+static void rules_of_one_text_have_limits_of_their_own(void **state)
+{
+	static const char yaml[] =
+		"version: 1\nsite: { rules: [ { allow: 'https://x.test', limits: { requests: 1/h } "
+		"} ] }\n"
+		"tenants:\n  a:\n    rules:\n"
+		"    - { allow: 'https://x.test', query: { v: '1' }, limits: { requests: 5/h } }\n"
+		"    - { allow: 'https://x.test', limits: { requests: 5/h } }\n"
+		"  b: { rules: [ { allow: 'https://x.test', limits: { requests: 5/h } } ] }\n";
+	struct kh_book *book = kh_book_new(NULL);
+	struct kh_config *config = assigned(book, yaml, NOW), *again = assigned(book, yaml, NOW);
+	uint32_t slots[4], n = 0;
+	(void)state;
+	slots[n++] = config->site.list[0].more->limits->rates[0].slot;
+	slots[n++] = config->tenants[0].rules.list[0].more->limits->rates[0].slot;
+	slots[n++] = config->tenants[0].rules.list[1].more->limits->rates[0].slot;
+	slots[n++] = config->tenants[1].rules.list[0].more->limits->rates[0].slot;
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t j = 0; j < i; j++)
+			assert_int_not_equal(slots[i], slots[j]);
+	assert_int_equal(again->tenants[0].rules.list[1].more->limits->rates[0].slot, slots[2]);
+	kh_config_free(config);
+	kh_config_free(again);
+	kh_book_free(book);
+}
+
+static void another_amount_goes_on_from_what_is_used(void **state)
+{
+	struct kh_book *book = kh_book_new(NULL);
+	struct kh_config *one = assigned(book, two, NOW);
+	(void)state;
+	assert_int_equal(take(book, tenants_rate(one, 0), NOW, 80), 80);
+	struct kh_config *next =
+		assigned(book, "version: 1\ntenants:\n" A_TENANT("a", "90/h"), NOW);
+	/* The old number is left alone: who counts by it does so in another measure. */
+	assert_int_not_equal(tenants_rate(one, 0)->slot, tenants_rate(next, 0)->slot);
+	assert_int_equal(take(book, tenants_rate(next, 0), NOW, 50), 10);
+	kh_config_free(one);
+	kh_config_free(next);
+	kh_book_free(book);
+}
+
+static void slots_are_given_out_again_when_they_have_rested(void **state)
+{
+	struct kh_book *book = kh_book_new(NULL);
+	uint32_t most = kh_book_slots(book);
+	char yaml[128];
+	(void)state;
+	for (int i = 0; i < 5000; i++) {
+		(void)snprintf(
+			yaml, sizeof(yaml),
+			"version: 1\ntenants:\n  t%d: { limits: { requests: 9/h }, rules: [] }\n",
+			i);
+		kh_config_free(assigned(book, yaml, NOW + (uint64_t)i * 61 * 1000));
+	}
+	assert_int_equal(kh_book_slots(book), most);
+	/* Within a minute none is. */
+	struct kh_config *one = assigned(book, two, NOW);
+	struct kh_config *other =
+		assigned(book, "version: 1\ntenants:\n" A_TENANT("z", "1/h"), NOW);
+	assert_int_not_equal(tenants_rate(other, 0)->slot, tenants_rate(one, 0)->slot);
+	assert_int_not_equal(tenants_rate(other, 0)->slot, tenants_rate(one, 1)->slot);
+	kh_config_free(one);
+	kh_config_free(other);
+	kh_book_free(book);
+}
+
+static void ten_thousand_tenants_are_small(void **state)
+{
+	enum { TENANTS = 10000 };
+	struct kh_buf yaml;
+	struct kh_book *book = kh_book_new(NULL);
+	(void)state;
+	kh_buf_init(&yaml, FILE_BYTES);
+	assert_true(kh_buf_append_str(&yaml, "version: 1\ntenants:\n"));
+	for (int i = 0; i < TENANTS; i++)
+		assert_true(kh_buf_printf(&yaml,
+					  "  t%d: { limits: { requests: 600/min, bytes_up: 1GiB/h, "
+					  "concurrency: 64 }, rules: [] }\n",
+					  i));
+	struct kh_config *config = assigned(book, kh_buf_cstr(&yaml), NOW);
+	assert_in_range(kh_book_slots(book) * sizeof(uint64_t), 1, 512 * 1024);
+	for (int i = 0; i < TENANTS; i++)
+		assert_int_equal(take(book, tenants_rate(config, (size_t)i), NOW, 3), 3);
+	kh_buf_clear(&yaml);
+	assert_true(kh_book_write(book, NOW, NOW, &yaml));
+	assert_in_range(kh_buf_len(&yaml), TENANTS * 40, TENANTS * 64);
+	struct kh_book *again = kh_book_new(NULL);
+	assert_true(kh_book_read(again, kh_buf_view(&yaml), NOW, NOW, NULL));
+	struct kh_config *same = config;
+	assert_true(kh_book_assign(again, same, NOW, NULL));
+	assert_int_equal(take(again, tenants_rate(same, 77), NOW, 600), 597);
+	kh_config_free(config);
+	kh_book_free(book);
+	kh_book_free(again);
+	kh_buf_fini(&yaml);
+}
+
+/* ---- the file ---- */
+
+static struct kh_slice written(struct kh_book *book, struct kh_buf *out, uint64_t now_ms,
+			       uint64_t wall_ms)
+{
+	kh_buf_init(out, FILE_BYTES);
+	assert_true(kh_book_write(book, now_ms, wall_ms, out));
+	return kh_buf_view(out);
+}
+
+static uint64_t left_after(struct kh_slice bytes, uint64_t wall_ms)
+{
+	struct kh_book *book = kh_book_new(NULL);
+	/* Another life: its clock begins anew. */
+	assert_true(kh_book_read(book, bytes, 5000, wall_ms, NULL));
+	struct kh_config *config = assigned(book, two, 5000);
+	uint64_t got = take(book, tenants_rate(config, 0), 5000, 1000);
+	kh_config_free(config);
+	kh_book_free(book);
+	return got;
+}
+
+static void time_fills_while_nobody_is_there_and_a_clock_set_back_does_not(void **state)
+{
+	static const uint64_t WALL = UINT64_C(1000) * HOUR;
+	struct kh_book *book = kh_book_new(NULL);
+	struct kh_config *config = assigned(book, two, NOW);
+	struct kh_buf out;
+	(void)state;
+	assert_int_equal(take(book, tenants_rate(config, 0), NOW, 100), 100);
+	assert_true(kh_book_has_changed(book));
+	assert_false(kh_book_has_changed(book));
+	struct kh_slice bytes = written(book, &out, NOW, WALL);
+	assert_int_equal(left_after(bytes, WALL), 0);
+	assert_int_equal(left_after(bytes, WALL + HOUR / 2), 50);
+	assert_int_equal(left_after(bytes, WALL + 40 * HOUR), 100);
+	assert_int_equal(left_after(bytes, WALL - 40 * HOUR), 0);
+	kh_buf_fini(&out);
+	kh_config_free(config);
+	kh_book_free(book);
+}
+
+static void any_damage_is_seen_and_leaves_nothing(void **state)
+{
+	struct kh_book *book = kh_book_new(NULL);
+	struct kh_config *config = assigned(book, two, NOW);
+	struct kh_buf out;
+	(void)state;
+	assert_int_equal(take(book, tenants_rate(config, 0), NOW, 10), 10);
+	struct kh_slice bytes = written(book, &out, NOW, NOW);
+	char *copy = malloc(bytes.len);
+	assert_non_null(copy);
+	for (size_t i = 0; i < 2 * bytes.len; i++) {
+		struct kh_book *other = kh_book_new(NULL);
+		bool cut = i >= bytes.len;
+		memcpy(copy, bytes.ptr, bytes.len);
+		if (!cut)
+			copy[i] = (char)(copy[i] ^ 0x10);
+		struct kh_slice bad = kh_slice_of(copy, cut ? i - bytes.len : bytes.len);
+		assert_false(kh_book_read(other, bad, NOW, NOW, NULL));
+		struct kh_config *same = assigned(other, two, NOW);
+		assert_int_equal(take(other, tenants_rate(same, 0), NOW, 1), 0);
+		assert_int_equal(take(other, tenants_rate(same, 1), NOW, 1), 0);
+		assert_int_equal(take(other, tenants_rate(same, 1), NOW + HOUR, 1000), 100);
+		assert_true(kh_book_has_changed(other));
+		kh_config_free(same);
+		kh_book_free(other);
+	}
+	free(copy);
+	kh_buf_fini(&out);
+	kh_config_free(config);
+	kh_book_free(book);
+}
+
+/* ---- the other process ---- */
+
+static void another_process_counts_in_the_same_memory(void **state)
+{
+	static const char yaml[] = "version: 1\ntenants:\n  a: { limits: { requests: 100/h, "
+				   "connections: 4 }, rules: [] }\n";
+	struct kh_book *old = kh_book_new(NULL);
+	struct kh_config *config = assigned(old, yaml, NOW);
+	struct kh_buf offer;
+	(void)state;
+	assert_int_equal(take(old, tenants_rate(config, 0), NOW, 30), 30);
+	kh_buf_init(&offer, FILE_BYTES);
+	assert_true(kh_book_offer(old, &offer));
+	int fd = fcntl(kh_book_fd(old), F_DUPFD_CLOEXEC, 3);
+	struct kh_book *heir = kh_book_take(fd, kh_buf_view(&offer), NULL);
+	assert_non_null(heir);
+	struct kh_config *next = assigned(heir, yaml, NOW);
+	assert_int_equal(tenants_rate(next, 0)->slot, tenants_rate(config, 0)->slot);
+	assert_int_equal(take(heir, tenants_rate(next, 0), NOW, 30), 30);
+	assert_int_equal(take(old, tenants_rate(config, 0), NOW, 100), 40);
+	assert_int_equal(take(heir, tenants_rate(next, 0), NOW, 1), 0);
+	kh_config_free(next);
+	kh_config_free(config);
+	kh_book_free(heir);
+	kh_book_free(old);
+	kh_buf_fini(&offer);
+}
+
+static void an_offer_that_is_cut_is_refused_wherever(void **state)
+{
+	struct kh_book *old = kh_book_new(NULL);
+	struct kh_config *config = assigned(old, two, NOW);
+	struct kh_buf offer;
+	(void)state;
+	kh_buf_init(&offer, FILE_BYTES);
+	assert_true(kh_book_offer(old, &offer));
+	for (size_t n = 0; n < kh_buf_len(&offer); n++) {
+		int fd = fcntl(kh_book_fd(old), F_DUPFD_CLOEXEC, 3);
+		struct kh_slice cut = kh_slice_sub(kh_buf_view(&offer), 0, n);
+		assert_null(kh_book_take(fd, cut, NULL));
+	}
+	kh_config_free(config);
+	kh_book_free(old);
+	kh_buf_fini(&offer);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_limit_has_a_slot_of_its_own_and_keeps_it),
+		cmocka_unit_test(rules_of_one_text_have_limits_of_their_own),
+		cmocka_unit_test(another_amount_goes_on_from_what_is_used),
+		cmocka_unit_test(slots_are_given_out_again_when_they_have_rested),
+		cmocka_unit_test(ten_thousand_tenants_are_small),
+		cmocka_unit_test(time_fills_while_nobody_is_there_and_a_clock_set_back_does_not),
+		cmocka_unit_test(any_damage_is_seen_and_leaves_nothing),
+		cmocka_unit_test(another_process_counts_in_the_same_memory),
+		cmocka_unit_test(an_offer_that_is_cut_is_refused_wherever),
+	};
+	return cmocka_run_group_tests_name("book", tests, NULL, NULL);
+}
