@@ -13,6 +13,7 @@
 #include <keyhole/guard.h>
 
 #include "cli_internal.h"
+#include "explain_limits.h"
 #include "explain_text.h"
 #include "question.h"
 
@@ -44,6 +45,7 @@ struct explain {
 	struct kh_geo *geo;
 	uint16_t tenant;
 	const struct kh_narrowing *narrowing; /* of the sandbox, where one is named */
+	int listener;			      /* that one, or -1 */
 };
 
 static const char *file_of(const struct kh_config *config, const struct kh_rule *rule)
@@ -169,6 +171,12 @@ static void put_credentials(const struct explain *e, json_t *out, const struct k
 	(void)json_object_set_new(out, "credentials", list);
 }
 
+/* In a tunnel that is read each request has its own. */
+static bool rule_counts(const struct kh_question *q, const struct kh_answer *a)
+{
+	return !q->tunnel || a->kind == KH_TUNNEL_PASS || a->kind == KH_TUNNEL_RAW;
+}
+
 static const char *const tunnels[] = { "denied", "read", "passthrough", "raw" };
 
 /* None that is known may be dialled. */
@@ -231,6 +239,10 @@ static json_t *answer(const struct explain *e, const struct kh_question *q)
 						      : rule->client_auth_pass ? "pass"
 									       : "refuse"));
 	}
+	if (a.allow)
+		(void)json_object_set_new(out, "limits",
+					  kh_explain_limits(e->config, e->tenant, e->listener,
+							    &a.decision, rule_counts(q, &a)));
 	return out;
 }
 
@@ -244,6 +256,7 @@ static bool print_json(const json_t *out)
 static bool choose_sandbox(struct explain *e, const char *name, int tenant, struct kh_err *err)
 {
 	e->narrowing = NULL;
+	e->listener = -1;
 	if (!name)
 		return true;
 	int index = kh_config_sandbox(e->config, name);
@@ -258,6 +271,7 @@ static bool choose_sandbox(struct explain *e, const char *name, int tenant, stru
 		return kh_err_set(err, KH_ERR_USAGE, "sandbox \"%s\" is another tenant's",
 				  kh_esc_str(name));
 	e->narrowing = kh_policy_narrowing(e->policy, (size_t)index);
+	e->listener = index;
 	return true;
 }
 

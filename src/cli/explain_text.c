@@ -6,6 +6,7 @@
 #include <keyhole/err.h>
 #include <keyhole/escape.h>
 
+#include "explain_limits.h"
 #include "explain_text.h"
 
 static const char *str(const json_t *object, const char *key)
@@ -97,4 +98,5 @@ void kh_explain_print(const json_t *out)
 	if (json_object_get(out, "client_auth"))
 		printf("the client's own authentication: %s\n", str(out, "client_auth"));
 	json_array_foreach(json_object_get(out, "addresses"), index, one) print_address(one);
+	kh_explain_print_limits(json_object_get(out, "limits"));
 }

@@ -1,13 +1,14 @@
 """Limits of site, tenant, sandbox and rule: what is refused, with which words, and exactly when."""
 
 import json
+import subprocess
 import threading
 import time
 
 import pytest
 from clients import Closed
 from h2client import StreamWire, h2_plain, h2_tunnel
-from harness import Refused, Tunnel, Wire, until
+from harness import KEYHOLE, Refused, Tunnel, Wire, until
 from tcp_origins import TcpOrigin, echo
 from tunnels import Socks, SocksRefused
 
@@ -408,3 +409,86 @@ def test_what_is_reached_on_the_way_is_observed_too(daemon):
     (close,) = until("its end", lambda: one.journal(event="close"))
     assert close["would_deny.limit"] == "tenant acme: bytes_down 1000B/day" and close["complete"]
     assert "limit" not in close and "reason" not in close
+
+
+# --- check and explain ----------------------------------------------------------------------------
+
+
+def said(tmp_path, limits_, rule="", site="", more=""):
+    path = tmp_path / "k.yaml"
+    path.write_text(f"version: 1\nsite: {{ limits: {{ {site} }} }}\ntenants:\n  a:\n    limits: {{ {limits_} }}\n"
+                    f"    rules: [ {{ allow: 'https://x.test'{rule} }} ]\n{more}")  # fmt: skip
+    done = subprocess.run([KEYHOLE, "check", "-c", path], capture_output=True, text=True, timeout=30, check=False)
+    return done.returncode, done.stderr.replace(str(path) + ":", "")
+
+
+@pytest.mark.parametrize("limits_, wrong", [
+    ("requests: 600", "5:25: error: tenants.*.limits.requests: expected a rate such as 10/s"),
+    ("requests: 600/week", "5:25: error: tenants.*.limits.requests: expected a rate"),
+    ("requests: 0/min", "5:25: error: tenants.*.limits.requests: nothing could ever go through"),
+    ("requests: { rate: 5/s, burst: 0 }", "5:25: error: tenants.*.limits.requests: with a burst of 0"),
+    ("requests: { rate: 5/s, size: 3 }", "5:38: error: unknown key \"size\""),
+    ("requests: { burst: 3 }", "5:25: error: tenants.*.limits.requests: expected a rate"),
+    ("requests: []", "5:25: error: tenants.*.limits.requests: expected a rate"),
+    ("requests: [ 5/s, 6/s ]", "5:32: error: tenants.*.limits.requests: one of this period"),
+    ("requests: 100001/s", "5:25: error: tenants.*.limits.requests: more than 100000 a second"),
+    ("requests: 99999999999999999999/s", "5:25: error: tenants.*.limits.requests: expected a rate"),
+    ("bytes_up: 600/min", "5:25: error: tenants.*.limits.bytes_up: expected a rate such as 1MiB/s"),
+    ("bytes_down: 9GiB/s", "5:27: error: tenants.*.limits.bytes_down: more than 8GiB"),
+    ("concurrency: 0", "5:28: error: tenants.*.limits.concurrency: expected a whole number"),
+    ("connections: many", "5:28: error: tenants.*.limits.connections: expected a whole number"),
+    ("max_body: 0B", "5:25: error: tenants.*.limits.max_body: expected a size"),
+    ("tunnel_lifetime: 10", "5:32: error: tenants.*.limits.tunnel_lifetime: expected a duration"),
+    ("request: 5/s", "5:15: error: unknown key \"request\" in tenants.*.limits (did you mean \"requests\"?)"),
+])  # fmt: skip
+def test_each_mistake_in_a_limit_has_its_place(tmp_path, limits_, wrong):
+    status, text = said(tmp_path, limits_)
+    assert status == 1 and wrong in text, text
+
+
+@pytest.mark.parametrize("limits_, rule, site, warning", [
+    ("requests: [ 10/s, 600/min ]", "", "", "600/min can never be reached: 10/s is reached first"),
+    ("requests: 600/min", "", "requests: 500/min", "600/min can never be reached: the site's 500/min"),
+    ("concurrency: 10", ", limits: { concurrency: 11 }", "", "11 can never be reached: its tenant's 10"),
+    ("bytes_up: 1MiB/h, max_body: 2MiB", "", "", "2MiB can never be reached: its own bytes_up, with 1MiB"),
+    ("connections: 99999", "", "connections: 5", "99999 can never be reached: the site's 5"),
+    ("tunnel_lifetime: 2h", "", "tunnel_lifetime: 1h", "2h can never be reached: the site's 1h"),
+])  # fmt: skip
+def test_a_limit_that_can_never_be_reached_is_warned_about(tmp_path, limits_, rule, site, warning):
+    status, text = said(tmp_path, limits_, rule, site)
+    assert status == 0 and f"warning: limits." in text and warning in text, text
+
+
+@pytest.mark.parametrize("limits_, rule, site", [
+    ("requests: [ 100/s, 600/min ]", "", "requests: 600/min"),
+    ("concurrency: 10", ", limits: { concurrency: 10, requests: 2M/day }", "concurrency: 10"),
+    ("bytes_up: 1MiB/h, max_body: 1MiB", "", ""),
+])  # fmt: skip
+def test_what_can_be_reached_is_not_warned_about(tmp_path, limits_, rule, site):
+    assert said(tmp_path, limits_, rule, site) == (0, "")
+
+
+def test_limits_belong_where_something_goes_through(tmp_path):
+    more = "listen: [ { unix: d/s, narrow: [ { allow: 'https://x.test', limits: { requests: 5/s } } ] } ]\n"
+    status, text = said(tmp_path, "", ", limits: { connections: 4 }", more=more)
+    assert 'unknown key "connections" in rules[].limits' in text
+    assert "a narrowing only takes away: a sandbox's limits are listen[].limits" in text
+    status, text = said(tmp_path, "", " }, { deny: 'https://y.test', limits: { requests: 5/s } ")
+    assert status == 1 and "belongs to a rule that allows" in text
+    status, text = said(tmp_path, "", ", tls: passthrough, limits: { max_body: 1KiB }")
+    assert status == 1 and "nobody reads what passes there" in text
+
+
+def test_explain_names_the_limits(tmp_path):
+    path = tmp_path / "k.yaml"
+    path.write_text("version: 1\nsite: { limits: { max_body: 5MiB } }\ntenants:\n  a:\n"
+                    "    limits: { requests: { rate: 600/min, burst: 20 } }\n"
+                    "    rules: [ { allow: 'https://x.test', limits: { concurrency: 3 } } ]\n")  # fmt: skip
+    done = subprocess.run([KEYHOLE, "explain", "-c", path, "--json", "https://x.test/"], capture_output=True,
+                          text=True, timeout=30, check=True)  # fmt: skip
+    assert json.loads(done.stdout)["limits"] == [
+        {"of": "rule", "limit": "concurrency", "text": "concurrency 3", "name": "https://x.test", "most": 3},
+        {"of": "tenant", "limit": "requests", "text": "requests 600/min, burst 20", "name": "a", "most": 20,
+         "period_ms": 60000},
+        {"of": "site", "limit": "max_body", "text": "max_body 5MiB", "most": 5 << 20},
+    ]  # fmt: skip
