@@ -93,6 +93,7 @@ struct kh_audit_open {
 	const struct kh_authority *authority;
 	struct kh_slice path;  /* as it came; escaped and cut here. Never with the query's values */
 	struct kh_slice query; /* only its names are written */
+	const char *model;     /* that the request is for, where that was looked at, or NULL */
 	const char *rule;      /* text of the rule that decided */
 	const char *denied_by; /* of a denial by the rules: whose list */
 	/* Let through because it is only observed: the reason, and the rule's text, or NULL. */

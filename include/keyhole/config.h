@@ -70,6 +70,7 @@ enum kh_condition_kind {
 	KH_CONDITION_QUERY,	   /* a query parameter */
 	KH_CONDITION_HEADER,	   /* a field; its name is in lower case */
 	KH_CONDITION_CONTENT_TYPE, /* the media type, without its parameters; no name */
+	KH_CONDITION_MODEL,	   /* the model that it is for (model.h); no name */
 };
 
 struct kh_condition {
@@ -302,6 +303,7 @@ struct kh_expectation {
 	int32_t listener; /* whose narrowing is asked too; -1: none is */
 	char *text;	  /* "METHOD URL" */
 	struct kh_where where;
+	char *model;		     /* that the request is for, or NULL */
 	struct kh_condition *fields; /* of the request: each a name and its one value */
 	size_t n_fields;
 };
@@ -365,6 +367,7 @@ struct kh_config {
 	uint32_t max_connections;   /* a listener */
 	uint32_t max_exchanges;	    /* a connection */
 	uint32_t leaves_per_second; /* a listener */
+	uint64_t held_content;	    /* of a request, where a rule asks for what is in it */
 
 	uint32_t threads;  /* 0: one a core */
 	char *worker_user; /* NULL: `keyhole` where it exists, else a reserved uid */

@@ -35,6 +35,7 @@
 	X(NO_RULE, 403, "http_request_denied", "no_rule") \
 	X(CLIENT_AUTH, 403, "http_request_denied", "client_auth") \
 	X(TUNNEL_ONLY, 403, "http_request_denied", "tunnel_only") \
+	X(MODEL_UNREADABLE, 403, "http_request_denied", "model_unreadable") \
 	X(PROXY_AUTH, 407, "http_request_denied", "proxy_auth") \
 	X(ADDRESS_PROHIBITED, 403, "destination_ip_prohibited", "address_prohibited") \
 	X(GEO_PROHIBITED, 403, "destination_ip_prohibited", "geo_prohibited") \

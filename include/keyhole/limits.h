@@ -109,6 +109,13 @@ enum {
 	/* Content held until the upstream has answered, in case that it has not looked at the
 	   request: a sandbox whose upstreams are slow. */
 	KH_LIMIT_HELD_BYTES = 16 * 1024,
+	/* A model's name: it is kept with the exchange, and written into the journal. */
+	KH_LIMIT_MODEL_BYTES = 200,
+	/* Objects and arrays within each other in content that is looked into: a bit each. */
+	KH_LIMIT_JSON_DEPTH = 1024,
+	/* How often limits.held_content may be held for one sandbox at a time: many connections,
+	   each with content that never ends. */
+	KH_LIMIT_HELD_CONTENTS = 4,
 	/* Connections that one exchange is moved from: an upstream that refuses each time. */
 	KH_LIMIT_MOVES = 3,
 	/* Idle upstream connections kept by one thread. */

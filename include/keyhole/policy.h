@@ -47,6 +47,13 @@ struct kh_overrides {
 	bool path; /* it names one, which may be any */
 };
 
+/* What is known of the model that a request is for. */
+enum kh_model_state {
+	KH_MODEL_UNREAD = 0, /* its content, which was not looked at, may name one */
+	KH_MODEL_NONE,
+	KH_MODEL_NAMED,
+};
+
 /* The canonical request, as target.h makes it. */
 struct kh_request_view {
 	struct kh_slice method;
@@ -61,6 +68,8 @@ struct kh_request_view {
 	const struct kh_overrides *overrides; /* NULL: there are none */
 	bool has_length;
 	uint64_t length; /* of the content, where it is announced */
+	enum kh_model_state model_state;
+	struct kh_slice model; /* with KH_MODEL_NAMED */
 };
 
 /* How a request was read; all readings of it must be allowed, and alike. */
@@ -88,6 +97,7 @@ struct kh_decision {
 	const struct kh_rule
 		*site_rule; /* with `allow`: that of the ceiling; NULL: there is no ceiling */
 	bool websocket;	    /* with `allow`: it may be one; neither rule has websocket: false */
+	bool asks_model;    /* nothing is decided: a rule that is reached asks for it (UNREAD) */
 	/* Of what goes through because it is only observed: what it would be denied for, and by
 	 * which rule (NULL: for want of one). */
 	enum kh_err_code would;
@@ -163,6 +173,8 @@ enum kh_mismatch {
 	KH_OTHER_HEADERS,
 	KH_OTHER_CONTENT_TYPE,
 	KH_BODY_TOO_LARGE,
+	KH_OTHER_MODEL,
+	KH_MODEL_NOT_READ, /* nobody can say: nothing behind it is looked at */
 };
 /* "host", "path" …: the part of the rule that does not match; "" for none. */
 const char *kh_mismatch_name(enum kh_mismatch why);

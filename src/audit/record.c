@@ -185,8 +185,9 @@ static bool put_what(struct kh_buf *body, const struct kh_audit_open *r)
 		       KH_HOST_MAX_BYTES) ||
 	     !put_u64(body, ",\"server.port\":", r->authority->port)))
 		return false;
-	return put_path(body, r->path) && put_query(body, r->query) && put_rule(body, r) &&
-	       put_str(body, ",\"denied_by\":", r->denied_by, CUT_NAME) &&
+	return put_path(body, r->path) && put_query(body, r->query) &&
+	       put_str(body, ",\"gen_ai.request.model\":", r->model, KH_LIMIT_MODEL_BYTES) &&
+	       put_rule(body, r) && put_str(body, ",\"denied_by\":", r->denied_by, CUT_NAME) &&
 	       put_str(body, ",\"would_deny\":", r->would_deny, CUT_NAME) &&
 	       put_str(body, ",\"would_deny.rule\":", r->would_rule, CUT_RULE) &&
 	       put_str(body, ",\"would_deny.limit\":", r->would_limit, CUT_LIMIT) &&

@@ -90,6 +90,7 @@ static void check_case(const struct kh_policy *policy, const struct kh_expectati
 	for (size_t i = 0; i < one->n_fields; i++)
 		(void)kh_question_field(&q, kh_slice_str(one->fields[i].name),
 					kh_slice_str(one->fields[i].patterns[0]));
+	kh_question_model(&q, kh_slice_str(one->model));
 	bool read = kh_question_ask_text(&q, kh_slice_str(one->text), &err);
 	if (read)
 		kh_question_answer(&q, policy, one->tenant,

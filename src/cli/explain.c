@@ -29,6 +29,7 @@ static const char usage[] =
 	"  -s, --sandbox NAME     a listener's sandbox, whose narrowing is asked too\n"
 	"  -H, --header 'N: V'    a field of the request (again for more)\n"
 	"      --body-bytes N     how much content it announces\n"
+	"      --model NAME       the model that its content names\n"
 	"      --resolve          look the name up, and let the address guard judge what comes\n"
 	"      --json             the result as one JSON object\n"
 	"      --batch            requests from standard input, a JSON object a line; answers\n"
@@ -284,6 +285,7 @@ static json_t *answer_line(struct explain *e, const char *line, size_t len)
 	kh_question_init(&q);
 	const char *method = json_string_value(json_object_get(in, "method"));
 	json_t *url = json_object_get(in, "url");
+	const char *model = json_string_value(json_object_get(in, "model"));
 	const char *tenant = json_string_value(json_object_get(in, "tenant")), *key;
 	const char *sandbox = json_string_value(json_object_get(in, "sandbox"));
 	json_t *value, *bytes = json_object_get(in, "body_bytes");
@@ -294,6 +296,8 @@ static json_t *answer_line(struct explain *e, const char *line, size_t len)
 		index = e->tenant;
 	json_object_foreach(json_object_get(in, "headers"), key, value)(void)
 		kh_question_field(&q, kh_slice_str(key), kh_slice_str(json_string_value(value)));
+	if (model)
+		kh_question_model(&q, kh_slice_str(model));
 	if (json_is_integer(bytes) && json_integer_value(bytes) >= 0)
 		kh_question_body(&q, (uint64_t)json_integer_value(bytes));
 	e->tenant = (uint16_t)(index < 0 ? 0 : index);
@@ -437,13 +441,14 @@ static int ask(struct explain *e, struct kh_question *q, char **words, int n)
 
 int kh_cli_explain(int argc, char **argv)
 {
-	enum { OPT_JSON = 256, OPT_HELP, OPT_BATCH, OPT_RESOLVE, OPT_BODY };
+	enum { OPT_JSON = 256, OPT_HELP, OPT_BATCH, OPT_RESOLVE, OPT_BODY, OPT_MODEL };
 	static const struct option options[] = { { "config", required_argument, NULL, 'c' },
 						 { "tenant", required_argument, NULL, 't' },
 						 { "sandbox", required_argument, NULL, 's' },
 						 { "header", required_argument, NULL, 'H' },
 						 { "body-bytes", required_argument, NULL,
 						   OPT_BODY },
+						 { "model", required_argument, NULL, OPT_MODEL },
 						 { "resolve", no_argument, NULL, OPT_RESOLVE },
 						 { "json", no_argument, NULL, OPT_JSON },
 						 { "batch", no_argument, NULL, OPT_BATCH },
@@ -476,6 +481,9 @@ int kh_cli_explain(int argc, char **argv)
 				return KH_EXIT_USAGE;
 			}
 			kh_question_body(&q, bytes);
+			break;
+		case OPT_MODEL:
+			kh_question_model(&q, kh_slice_str(optarg));
 			break;
 		case OPT_RESOLVE:
 			e.resolve = true;

@@ -23,6 +23,14 @@ static void print_rule(const json_t *rule)
 	printf("%s \"%s\"", str(rule, "kind"), str(rule, "rule"));
 }
 
+static void print_why(const char *why)
+{
+	if (strcmp(why, "model_not_read") == 0)
+		printf(": asks for the model, which the content names (say --model NAME)\n");
+	else
+		printf(": another %s\n", why);
+}
+
 static void print_looked_at(const json_t *list)
 {
 	size_t index;
@@ -46,7 +54,7 @@ static void print_looked_at(const json_t *list)
 		if (json_is_true(json_object_get(one, "matches")))
 			printf(": matches\n");
 		else
-			printf(": another %s\n", str(one, "why"));
+			print_why(str(one, "why"));
 	}
 }
 

@@ -27,6 +27,22 @@ void kh_question_body(struct kh_question *q, uint64_t bytes)
 	q->view.length = bytes;
 }
 
+void kh_question_model(struct kh_question *q, struct kh_slice name)
+{
+	q->named = name;
+}
+
+/* What the path names counts; else what was said of the content. */
+static void find_model(struct kh_question *q)
+{
+	q->view.model_state = kh_model_in_path(q->target.path, &q->model);
+	q->view.model = kh_slice_of(q->model.name, q->model.len);
+	if (q->view.model_state == KH_MODEL_UNREAD && q->named.len > 0) {
+		q->view.model_state = KH_MODEL_NAMED;
+		q->view.model = q->named;
+	}
+}
+
 bool kh_question_ask(struct kh_question *q, struct kh_slice method, struct kh_slice url,
 		     struct kh_err *err)
 {
@@ -61,6 +77,7 @@ bool kh_question_ask(struct kh_question *q, struct kh_slice method, struct kh_sl
 		.has_length = true,
 		.length = q->message.content_length,
 	};
+	find_model(q);
 	return true;
 }
 

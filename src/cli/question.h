@@ -3,6 +3,7 @@
 #define KEYHOLE_CLI_QUESTION_H
 
 #include <keyhole/message.h>
+#include <keyhole/model.h>
 #include <keyhole/policy.h>
 #include <keyhole/target.h>
 
@@ -12,7 +13,9 @@ struct kh_question {
 	struct kh_target target;
 	struct kh_authority authority;
 	enum kh_scheme scheme;
-	bool tunnel; /* CONNECT host:port */
+	bool tunnel;	       /* CONNECT host:port */
+	struct kh_slice named; /* the model that its content names; empty: not said */
+	struct kh_model model;
 	struct kh_request_view view;
 	struct kh_overrides overrides;
 };
@@ -34,6 +37,7 @@ bool kh_question_ask(struct kh_question *question, struct kh_slice method, struc
 		     struct kh_err *err);
 /* "METHOD URL"; GET where there is no method. */
 bool kh_question_ask_text(struct kh_question *question, struct kh_slice text, struct kh_err *err);
+void kh_question_model(struct kh_question *question, struct kh_slice name);
 void kh_question_body(struct kh_question *question, uint64_t bytes);
 void kh_question_fini(struct kh_question *question);
 

@@ -1,4 +1,5 @@
-/* condition.c - what a rule asks beside its text: query, headers, content_type, max_body */
+/* condition.c - what a rule asks beside its text: query, headers, content_type, models, max_body
+ */
 #include <stdlib.h>
 
 #include <keyhole/escape.h>
@@ -21,6 +22,9 @@ static const struct key headers_key = {
 static const struct key type_key = { KH_CONDITION_CONTENT_TYPE, "content_type",
 				     "a media type such as application/json or image/*, or several "
 				     "in a list" };
+
+static const struct key models_key = { KH_CONDITION_MODEL, "models",
+				       "a model's name such as claude-*, or several in a list" };
 
 void kh_condition_fini(struct kh_condition *condition)
 {
@@ -76,6 +80,13 @@ const char *kh_condition_fault(enum kh_condition_kind kind, const char *name, co
 	for (size_t i = 0; i < p.len; i++)
 		if ((unsigned char)p.ptr[i] < 0x20 || p.ptr[i] == 0x7f)
 			return "a pattern holds no control characters";
+	if (kind == KH_CONDITION_MODEL) {
+		for (size_t i = 0; i < p.len; i++)
+			if (p.ptr[i] == ' ' || (unsigned char)p.ptr[i] > 0x7e)
+				return "a model's name holds neither blanks nor letters beyond "
+				       "ASCII";
+		return name ? "has no name" : NULL;
+	}
 	if (kind == KH_CONDITION_CONTENT_TYPE) {
 		for (size_t i = 0; i < p.len; i++)
 			if (p.ptr[i] != '/' && !is_token_byte(p.ptr[i]))
@@ -201,6 +212,7 @@ const struct kh_node *kh_conditions_of(const struct kh_rule_draft *draft)
 	return draft->query	     ? draft->query
 	       : draft->headers	     ? draft->headers
 	       : draft->content_type ? draft->content_type
+	       : draft->models	     ? draft->models
 				     : draft->max_body;
 }
 
@@ -235,6 +247,8 @@ void kh_conditions_take(struct kh_reader *reader, struct kh_rule *rule,
 		take_map(reader, &headers_key, rule, draft->headers);
 	if (draft->content_type)
 		add_condition(reader, &type_key, rule, NULL, draft->content_type);
+	if (draft->models)
+		add_condition(reader, &models_key, rule, NULL, draft->models);
 	if (draft->max_body)
 		take_max_body(reader, rule, draft->max_body);
 	if (draft->mode)

@@ -41,6 +41,7 @@ struct kh_rule_draft {
 	const struct kh_node *max_body;
 	const struct kh_node *mode;
 	const struct kh_node *geo;
+	const struct kh_node *models;
 	/* limits */
 	const struct kh_node *requests;
 	const struct kh_node *bytes_up;
@@ -226,6 +227,8 @@ void kh_read_expected_tenant(struct kh_reader *, const struct kh_option *, const
 			     void *);
 void kh_read_expected_sandbox(struct kh_reader *, const struct kh_option *, const struct kh_node *,
 			      void *);
+void kh_read_expected_model(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+			    void *);
 void kh_read_expected(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
 void kh_expectation_fini(struct kh_expectation *expectation);
 

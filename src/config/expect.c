@@ -14,6 +14,7 @@ void kh_expectation_fini(struct kh_expectation *expectation)
 		kh_condition_fini(&expectation->fields[i]);
 	free(expectation->fields);
 	free(expectation->text);
+	free(expectation->model);
 	*expectation = (struct kh_expectation){ 0 };
 }
 
@@ -61,6 +62,17 @@ void kh_read_expected_sandbox(struct kh_reader *reader, const struct kh_option *
 			kh_esc(node->text), several ? "" : kh_nearest_hint(&nearest, hint));
 	one->listener = -1;
 	one->tenant = one->tenant == NO_TENANT ? 0 : one->tenant; /* said once is enough */
+}
+
+void kh_read_expected_model(struct kh_reader *reader, const struct kh_option *option,
+			    const struct kh_node *node, void *base)
+{
+	struct kh_expectation *one = base;
+	if (!kh_walk_scalar(reader, option, node))
+		return;
+	one->model = kh_slice_dup(node->text);
+	if (!one->model)
+		kh_reader_error(reader, node, "%s: holds a NUL", option->path);
 }
 
 void kh_read_expected(struct kh_reader *reader, const struct kh_option *option,

@@ -77,6 +77,15 @@
 				  "connections of a listener at a time"), \
 		KH_LISTENER_LIMIT("exchanges", max_exchanges, 100000000, "100000", \
 				  "requests on one connection before it is closed"), \
+		{ .path = "limits.held_content", \
+		  .type = KH_OPTION_SIZE, \
+		  .flags = KH_IN_FILE, \
+		  .offset = offsetof(struct kh_config, held_content), \
+		  .least = 1024, \
+		  .most = 268435456, \
+		  .fallback = "16MiB", \
+		  .doc = "content of a request that is held where a rule asks for the model in " \
+			 "it" }, \
 		KH_LISTENER_LIMIT("leaves", leaves_per_second, 10000, "50", \
 				  "certificates minted for a listener in a second")
 

@@ -130,6 +130,7 @@ static const struct named shapes[] = {
 	  "{\"type\":\"object\",\"minProperties\":1,\"propertyNames\":{\"pattern\":\"^[^A-Z]+$\"},"
 	  "\"additionalProperties\":" REF("patterns") "}" },
 	{ "rules[].content_type", REF("patterns") },
+	{ "rules[].models", REF("patterns") },
 	{ "rules[].max_body", REF("size") },
 	{ "rules[].mode", "{\"enum\":[\"enforce\",\"observe\"]}" },
 	{ "listen[].tcp", "{\"type\":\"string\",\"pattern\":\":[0-9]+$\"}" },
@@ -143,6 +144,7 @@ static const struct named shapes[] = {
 	{ "expect[].sandbox", REF("text") },
 	{ "expect[].allow", REF("text") },
 	{ "expect[].deny", REF("text") },
+	{ "expect[].model", REF("text") },
 	{ "expect[].headers", MAP_OF(REF("text")) },
 	LIMITS("site"),
 	LIMITS("tenants.*"),

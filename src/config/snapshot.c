@@ -136,7 +136,8 @@ bool kh_config_encode(const struct kh_config *config, struct kh_buf *out)
 		ok = kh_wire_put_str(out, config->files[i]);
 	for (size_t i = 0; ok && i < scalars.n; i++)
 		ok = kh_wire_put_u32(out, *scalars.slot[i]);
-	ok = ok && kh_wire_put_u8(out, (uint8_t)config->durability) &&
+	ok = ok && kh_wire_put_u64(out, config->held_content) &&
+	     kh_wire_put_u8(out, (uint8_t)config->durability) &&
 	     kh_wire_put_u8(out, (uint8_t)config->log_level) &&
 	     kh_wire_put_str(out, config->worker_user) && put_upstream(out, config) &&
 	     kh_wire_put_u32(out, (uint32_t)config->n_credentials);
@@ -410,6 +411,7 @@ static void read_all(struct kh_snapshot_in *in)
 	struct scalars scalars = scalars_of(config);
 	for (size_t i = 0; i < scalars.n; i++)
 		*scalars.slot[i] = kh_wire_u32(&in->r);
+	config->held_content = kh_wire_u64(&in->r);
 	uint8_t durability = kh_wire_u8(&in->r), level = kh_wire_u8(&in->r);
 	if (durability > KH_DURABILITY_SYNCED || level > KH_LOG_DEBUG)
 		in->r.bad = true;

@@ -113,7 +113,7 @@ static void read_condition(struct kh_snapshot_in *in, struct kh_condition *condi
 	condition->kind = (enum kh_condition_kind)kind;
 	uint32_t n = kh_wire_count(&in->r, KH_LIMIT_PATTERNS);
 	/* Without a pattern it would hold for nothing, or for all. */
-	if (kind == KH_CONDITION_NONE || kind > KH_CONDITION_CONTENT_TYPE || n == 0)
+	if (kind == KH_CONDITION_NONE || kind > KH_CONDITION_MODEL || n == 0)
 		in->r.bad = true;
 	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
 		char **slot =

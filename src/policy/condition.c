@@ -213,6 +213,12 @@ static enum kh_mismatch miss(const struct kh_condition *condition, bool allow,
 	case KH_CONDITION_CONTENT_TYPE:
 		good = fields_hold(condition, allow, &request->fields);
 		return good ? KH_MATCHES : KH_OTHER_CONTENT_TYPE;
+	case KH_CONDITION_MODEL:
+		if (request->model_state == KH_MODEL_UNREAD)
+			return KH_MODEL_NOT_READ;
+		good = request->model_state == KH_MODEL_NAMED &&
+		       matches_one(condition, request->model, AS_IS, !allow);
+		return good ? KH_MATCHES : KH_OTHER_MODEL;
 	case KH_CONDITION_NONE:
 		break;
 	}
@@ -227,8 +233,8 @@ enum kh_mismatch kh_rule_conditions_miss(const struct kh_rule *rule,
 	enum kh_mismatch why = KH_MATCHES;
 	for (size_t i = 0; more && i < more->n_conditions && why == KH_MATCHES; i++)
 		why = miss(&more->conditions[i], rule->allow, request);
-	if (why == KH_MATCHES && more && more->has_max_body && request->has_length &&
-	    request->length > more->max_body)
+	if ((why == KH_MATCHES || why == KH_MODEL_NOT_READ) && more && more->has_max_body &&
+	    request->has_length && request->length > more->max_body)
 		why = KH_BODY_TOO_LARGE;
 	return why;
 }

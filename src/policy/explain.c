@@ -29,6 +29,10 @@ const char *kh_mismatch_name(enum kh_mismatch why)
 		return "content_type";
 	case KH_BODY_TOO_LARGE:
 		return "max_body";
+	case KH_OTHER_MODEL:
+		return "model";
+	case KH_MODEL_NOT_READ:
+		return "model_not_read";
 	}
 	return "";
 }
@@ -76,6 +80,7 @@ struct look {
 	void (*show)(void *arg, const struct kh_looked_at *rule);
 	void *arg;
 	enum kh_list list;
+	bool asks_model;
 };
 
 static const struct kh_rule *read_list(struct look *look, const struct kh_rules *rules,
@@ -90,6 +95,10 @@ static const struct kh_rule *read_list(struct look *look, const struct kh_rules 
 							  reading) };
 		if (look->show)
 			look->show(look->arg, &at);
+		if (at.why == KH_MODEL_NOT_READ) {
+			look->asks_model = true;
+			return NULL;
+		}
 		if (at.why != KH_MATCHES)
 			continue;
 		if (!at.rule->more || !at.rule->more->observe)
@@ -125,17 +134,26 @@ void kh_policy_explain(const struct kh_policy *policy, uint16_t tenant,
 		return;
 	if (config->site.count > 0 && !ask(&look, &config->site, out)) {
 		out->list = KH_LIST_SITE;
+		if (look.asks_model)
+			kh_decision_ask_model(out);
 		return;
 	}
 	out->site_rule = out->rule;
 	bool websocket = !out->rule || !out->rule->no_websocket;
 	look.list = KH_LIST_TENANT;
 	(void)ask(&look, &config->tenants[tenant].rules, out);
+	if (look.asks_model) {
+		kh_decision_ask_model(out);
+		return;
+	}
 	kh_decision_finish(policy, tenant, look.noted, websocket, out);
 	if (!narrowing || !out->allow)
 		return;
 	struct kh_decision own;
 	look.list = KH_LIST_SANDBOX;
 	(void)ask(&look, narrowing->rules, &own);
-	kh_decision_narrow(&own, out);
+	if (look.asks_model)
+		kh_decision_ask_model(out);
+	else
+		kh_decision_narrow(&own, out);
 }

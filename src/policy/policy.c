@@ -190,6 +190,7 @@ struct question {
 	struct kh_reading_of reading;
 	uint32_t method_bit;	     /* in this reading */
 	const struct kh_rule *noted; /* the first denial that was only observed */
+	bool asks_model;	     /* a rule does that was reached, and it was not read */
 	struct kh_host_keys host;
 };
 
@@ -235,8 +236,14 @@ static const struct kh_rule *first_match(struct question *q, const struct kh_ind
 		/* Among the uncommon methods the bit does not tell. */
 		if (q->method_bit == KH_METHOD_OTHER && !covers_method(m->rule, q->reading.method))
 			continue;
-		if ((m->flags & KH_ASKS_MORE) &&
-		    kh_rule_conditions_miss(m->rule, request) != KH_MATCHES)
+		enum kh_mismatch why = m->flags & KH_ASKS_MORE
+					       ? kh_rule_conditions_miss(m->rule, request)
+					       : KH_MATCHES;
+		if (why == KH_MODEL_NOT_READ) {
+			q->asks_model = true;
+			return NULL;
+		}
+		if (why != KH_MATCHES)
 			continue;
 		if (!(m->flags & KH_OBSERVES))
 			return m->rule;
@@ -320,23 +327,33 @@ void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 	struct question q; /* of which most stays as it is */
 	q.request = request;
 	q.noted = NULL;
+	q.asks_model = false;
 	kh_index_find(index, request->host, &q.host);
 	kh_index_prefetch(index, kh_tenant_list(tenant), &q.host);
 	if (narrowing)
 		kh_index_prefetch(narrowing->index, narrowing->list, &q.host);
 	if (config->site.count > 0 && !ask(&q, index, KH_SITE_LIST, out)) {
 		out->list = KH_LIST_SITE;
+		if (q.asks_model)
+			kh_decision_ask_model(out);
 		return;
 	}
 	out->site_rule = out->rule;
 	bool websocket = !out->rule || !out->rule->no_websocket;
 	(void)ask(&q, index, kh_tenant_list(tenant), out);
+	if (q.asks_model) {
+		kh_decision_ask_model(out);
+		return;
+	}
 	kh_decision_finish(policy, tenant, q.noted, websocket, out);
 	if (!narrowing || !out->allow)
 		return;
 	struct kh_decision own;
 	(void)ask(&q, narrowing->index, narrowing->list, &own);
-	kh_decision_narrow(&own, out);
+	if (q.asks_model)
+		kh_decision_ask_model(out);
+	else
+		kh_decision_narrow(&own, out);
 }
 
 /* The first rule of that scheme at this authority. */

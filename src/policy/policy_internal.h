@@ -66,6 +66,11 @@ const struct kh_matcher *kh_walk_next(struct kh_walk *walk);
 #define KH_METHOD_OTHER (UINT32_C(1) << 31)
 uint32_t kh_method_bit(struct kh_slice method);
 
+/* Nothing is decided before the content was looked into. */
+static inline void kh_decision_ask_model(struct kh_decision *out)
+{
+	*out = (struct kh_decision){ .reason = KH_ERR_MODEL_UNREADABLE, .asks_model = true };
+}
 static inline const struct kh_geo_rules *kh_rule_geo(const struct kh_rule *rule)
 {
 	return rule && rule->more ? rule->more->geo : NULL;

@@ -1,7 +1,7 @@
 /*
  * exchange.c - one request and its response
  *
- * begin ─▶ (SECRET) ─▶ COMMIT ─▶ CONNECT ─▶ RELAY ─▶ ENDED
+ * begin ─▶ (HOLD) ─▶ (SECRET) ─▶ COMMIT ─▶ CONNECT ─▶ RELAY ─▶ ENDED
  *
  * Nothing is resolved, dialled or sent before the open record stands in the journal (COMMIT).
  * Whatever fails comes to kh_exchange_fail: an answer where none was begun, else the end of the
@@ -18,7 +18,8 @@ enum { SECRET_MS = 10 * 1000 };
 /* Return: the exchange is over on both sides but for its memory. */
 static void let_go(struct kh_exchange *x)
 {
-	bool clean = x->response_done && x->request_done && x->reason == KH_ERR_NONE;
+	bool clean =
+		x->response_done && x->request_done && !kh_hold_has(x) && x->reason == KH_ERR_NONE;
 
 	kh_exchange_record_end(x);
 	kh_exchange_leave_limits(x);
@@ -38,6 +39,7 @@ static void free_exchange(struct kh_exchange *x)
 	kh_generation_unref(x->geo_gen);
 	kh_websocket_free(x->websocket);
 	kh_buf_fini(&x->held);
+	kh_hold_fini(x);
 	kh_block_give(x);
 }
 
@@ -134,19 +136,25 @@ void kh_exchange_secret_came(struct kh_exchange *x)
 	down->ops->turn(down);
 }
 
-static void decide_anew(struct kh_exchange *x)
+/* By the rules, or not yet: then the content is held. */
+static void decide(struct kh_exchange *x)
 {
 	struct kh_err err = KH_ERR_INIT;
 
+	if (kh_request_decide(x, &err))
+		get_secret(x);
+	else if (!x->decision.asks_model || !kh_hold_begin(x, &err))
+		kh_exchange_fail(x, &err);
+}
+
+static void decide_anew(struct kh_exchange *x)
+{
 	kh_generation_unref(x->gen);
 	x->gen = kh_generation_ref(x->session->loop->gen);
 	x->tenant = x->session->door->config->tenant;
 	x->credential = NULL;
 	x->stripped[0] = '\0';
-	if (kh_request_decide(x, &err))
-		get_secret(x);
-	else
-		kh_exchange_fail(x, &err);
+	decide(x);
 }
 
 void kh_exchange_recheck(struct kh_exchange *x)
@@ -156,7 +164,7 @@ void kh_exchange_recheck(struct kh_exchange *x)
 	struct kh_geo_levels before = x->geo;
 	struct kh_err err = KH_ERR_INIT;
 
-	if (x->state == KH_EXCHANGE_SECRET) {
+	if (x->state == KH_EXCHANGE_SECRET || x->state == KH_EXCHANGE_HOLD) {
 		decide_anew(x);
 	} else if (kh_request_is_allowed(x, x->session->loop->gen)) {
 		kh_up_recheck(x, &before);
@@ -195,6 +203,7 @@ static struct kh_exchange *new_exchange(struct kh_down_stream *down,
 	x->tenant = session->door->config->tenant;
 	x->started_ms = x->progress_ms = session->loop->now_ms;
 	kh_buf_init(&x->held, KH_LIMIT_HELD_BYTES);
+	kh_buf_init(&x->content, 0);
 	kh_list_append(&session->loop->exchanges, &x->link);
 	kh_exchange_id(x->id);
 	return x;
@@ -207,8 +216,8 @@ bool kh_exchange_begin(struct kh_down_stream *down, const struct kh_message *mes
 
 	if (!x)
 		return false;
-	if (kh_request_resolve(x, &err) && kh_request_decide(x, &err))
-		get_secret(x);
+	if (kh_request_resolve(x, &err))
+		decide(x);
 	else
 		kh_exchange_fail(x, &err);
 	return true;
@@ -269,7 +278,7 @@ static void repeat_content(struct kh_exchange *x)
 {
 	if (kh_buf_len(&x->held) > 0)
 		x->up->ops->put_content(x->up, kh_buf_view(&x->held));
-	if (x->request_done && x->message->framing != KH_FRAMING_NONE)
+	if (x->request_done && x->message->framing != KH_FRAMING_NONE && !kh_hold_has(x))
 		x->up->ops->put_end(x->up, NULL, 0);
 }
 
@@ -333,7 +342,9 @@ bool kh_exchange_takes_body(const struct kh_exchange *x)
 		return false;
 	if (x->message->framing == KH_FRAMING_NONE)
 		return true;
-	return x->state == KH_EXCHANGE_RELAY && !x->up->ops->is_full(x->up);
+	if (x->state == KH_EXCHANGE_HOLD)
+		return true;
+	return x->state == KH_EXCHANGE_RELAY && !kh_hold_has(x) && !x->up->ops->is_full(x->up);
 }
 
 /* What was not announced turns out larger than the rule's max_body. */
@@ -351,12 +362,33 @@ static void hold(struct kh_exchange *x, struct kh_slice piece)
 		kh_exchange_settle(x);
 }
 
+bool kh_exchange_forward(struct kh_exchange *x, struct kh_slice piece)
+{
+	struct kh_err err = KH_ERR_INIT;
+	size_t may = kh_exchange_spend(x, KH_QUOTA_BYTES_UP, piece.len, &err);
+	struct kh_slice going = kh_slice_sub(piece, 0, may);
+
+	x->up_bytes += going.len;
+	if (going.len > 0) {
+		hold(x, going);
+		x->up->ops->put_content(x->up, going);
+	}
+	if (may < piece.len)
+		kh_exchange_fail(x, &err);
+	return may == piece.len;
+}
+
 void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece)
 {
 	struct kh_err err = KH_ERR_INIT;
 
 	if (kh_exchange_is_websocket(x)) {
 		(void)kh_websocket_from_down(x, piece);
+		return;
+	}
+	if (x->state == KH_EXCHANGE_HOLD) {
+		if (!kh_hold_take(x, piece, &err))
+			kh_exchange_fail(x, &err);
 		return;
 	}
 	if (is_too_large(x, piece)) {
@@ -368,15 +400,7 @@ void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece)
 		kh_exchange_fail(x, &err);
 		return;
 	}
-	size_t may = kh_exchange_spend(x, KH_QUOTA_BYTES_UP, piece.len, &err);
-	struct kh_slice going = kh_slice_sub(piece, 0, may);
-	x->up_bytes += going.len;
-	if (going.len > 0) {
-		hold(x, going);
-		x->up->ops->put_content(x->up, going);
-	}
-	if (may < piece.len)
-		kh_exchange_fail(x, &err);
+	(void)kh_exchange_forward(x, piece);
 }
 
 /* What may not stand in the head does not come in behind the content. */
@@ -391,12 +415,20 @@ void kh_exchange_request_end(struct kh_exchange *x, const struct kh_field *trail
 {
 	struct kh_field kept[KH_LIMIT_FIELDS];
 	size_t n_kept = 0;
+	struct kh_err err = KH_ERR_INIT;
 
 	if (kh_exchange_is_websocket(x)) {
 		kh_websocket_down_ended(x);
 		return;
 	}
 	x->request_done = true;
+	if (x->state == KH_EXCHANGE_HOLD) {
+		if (kh_hold_read(x, n, &err))
+			decide(x);
+		else
+			kh_exchange_fail(x, &err);
+		return;
+	}
 	if (x->message->framing == KH_FRAMING_NONE)
 		return;
 	for (size_t i = 0; i < n && n_kept < KH_LIMIT_FIELDS; i++)
@@ -411,8 +443,14 @@ void kh_exchange_request_end(struct kh_exchange *x, const struct kh_field *trail
 
 void kh_exchange_flush(struct kh_exchange *x)
 {
-	if (x->state == KH_EXCHANGE_RELAY)
+	if (x->state != KH_EXCHANGE_RELAY)
+		return;
+	/* What was written may have made room for more. */
+	do {
+		if (kh_hold_has(x) && !kh_hold_send(x))
+			return;
 		x->up->ops->flush(x->up);
+	} while (kh_hold_has(x) && !x->up->ops->is_full(x->up));
 }
 
 void kh_exchange_update(struct kh_exchange *x)
@@ -432,7 +470,7 @@ uint64_t kh_exchange_deadline(const struct kh_exchange *x)
 
 	if (x->state == KH_EXCHANGE_SECRET)
 		return x->progress_ms + SECRET_MS;
-	if (x->state != KH_EXCHANGE_RELAY)
+	if (x->state != KH_EXCHANGE_RELAY && x->state != KH_EXCHANGE_HOLD)
 		return 0;
 	if (kh_exchange_is_websocket(x))
 		return kh_websocket_deadline(x);
@@ -442,7 +480,7 @@ uint64_t kh_exchange_deadline(const struct kh_exchange *x)
 		end = life < end ? life : end;
 		return idle < end ? idle : end;
 	}
-	bool thinks = x->request_done && !x->response_begun;
+	bool thinks = x->request_done && !kh_hold_has(x) && !x->response_begun;
 	uint64_t rest = x->progress_ms + (thinks ? t->response : t->stall);
 	return rest < kh_exchange_last_ms(x) ? rest : kh_exchange_last_ms(x);
 }

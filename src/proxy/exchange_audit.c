@@ -28,6 +28,7 @@ void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out
 		.authority = x->authority.port ? &x->authority : NULL,
 		.path = x->target.raw_path,
 		.query = x->target.query,
+		.model = x->model,
 		.rule = rule ? rule->text : NULL,
 		.credential = x->credential ? x->credential->name : NULL,
 		.stripped = x->stripped[0] ? x->stripped : NULL,

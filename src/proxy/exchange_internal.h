@@ -17,6 +17,7 @@
 #define KEYHOLE_PROXY_EXCHANGE_INTERNAL_H
 
 #include <keyhole/credential.h>
+#include <keyhole/model.h>
 #include <keyhole/quota.h>
 #include <keyhole/target.h>
 
@@ -102,10 +103,11 @@ struct kh_up_stream {
 enum { KH_LIMIT_TEXT_BYTES = 320 };
 
 enum kh_exchange_state {
-	KH_EXCHANGE_SECRET = 1, /* the keeper was asked for the credential */
-	KH_EXCHANGE_COMMIT,	/* the open record is on its way into the journal */
-	KH_EXCHANGE_CONNECT,	/* an upstream connection is being made */
-	KH_EXCHANGE_RELAY,	/* the head has gone upstream */
+	KH_EXCHANGE_HOLD = 1, /* its content is awaited, since a rule asks for what is in it */
+	KH_EXCHANGE_SECRET,   /* the keeper was asked for the credential */
+	KH_EXCHANGE_COMMIT,   /* the open record is on its way into the journal */
+	KH_EXCHANGE_CONNECT,  /* an upstream connection is being made */
+	KH_EXCHANGE_RELAY,    /* the head has gone upstream */
 	KH_EXCHANGE_ENDED,
 };
 
@@ -133,8 +135,16 @@ struct kh_exchange {
 	const struct kh_credential_config *credential; /* NULL: none goes in */
 	uint16_t credential_index;
 	struct kh_secret *secret;
-	char stripped[128]; /* names of carriers that were taken out */
-	bool opened;	    /* its open record stands in the journal, or will */
+	enum kh_model_state model_state;
+	char *model;		/* with KH_MODEL_NAMED */
+	struct kh_buf content;	/* held (hold.c), and not sent yet */
+	uint64_t content_bytes; /* that were held, all in all */
+	size_t share;		/* of it, as the sandbox's gate was told */
+	bool content_whole;	/* all of the request's content was held */
+	bool content_ended;	/* and has gone up, with its end */
+	bool continued;		/* we said 100 Continue */
+	char stripped[128];	/* names of carriers that were taken out */
+	bool opened;		/* its open record stands in the journal, or will */
 	bool request_done;
 	bool response_begun; /* the final head has gone down */
 	bool response_done;
@@ -208,6 +218,25 @@ void kh_exchange_settle(struct kh_exchange *x);
 
 /* Both its messages are whole, or as much as there will be. */
 void kh_exchange_end(struct kh_exchange *x, enum kh_down_end end);
+
+/* One piece of content, to the upstream. Return: false: the exchange is over. */
+bool kh_exchange_forward(struct kh_exchange *x, struct kh_slice piece);
+
+/* hold.c: content that is looked into before anything is decided */
+/* What the head says of the model. */
+bool kh_hold_look_at_head(struct kh_exchange *x, struct kh_err *err);
+/* In HOLD from here on. Return: false: it can't be (head, size). */
+bool kh_hold_begin(struct kh_exchange *x, struct kh_err *err);
+bool kh_hold_take(struct kh_exchange *x, struct kh_slice piece, struct kh_err *err);
+/* All of it is there: which model does it name? Return: false: that can't be told. */
+bool kh_hold_read(struct kh_exchange *x, size_t n_trailers, struct kh_err *err);
+/* Return: false, with MODEL_UNREADABLE. */
+bool kh_hold_refuse(const char *why, struct kh_err *err);
+/* Something of it, or its end, has not gone up yet. */
+bool kh_hold_has(const struct kh_exchange *x);
+/* In RELAY: as much as the upstream takes. Return: false: the exchange is over. */
+bool kh_hold_send(struct kh_exchange *x);
+void kh_hold_fini(struct kh_exchange *x);
 
 /* exchange_audit.c */
 void kh_exchange_note(struct kh_exchange *x, enum kh_err_code reason, const char *detail);

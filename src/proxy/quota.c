@@ -66,6 +66,8 @@ static const char *owner_name(const struct kh_generation *g, const struct kh_doo
 
 static uint64_t announced(const struct kh_exchange *x)
 {
+	if (x->content_whole)
+		return x->content_bytes;
 	if (x->tunnel || x->message->framing == KH_FRAMING_CHUNKED)
 		return UINT64_MAX;
 	return x->message->framing == KH_FRAMING_LENGTH ? x->message->content_length : 0;

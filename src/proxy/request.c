@@ -198,10 +198,34 @@ static struct kh_request_view view_of(const struct kh_exchange *x, struct kh_ove
 		.query = x->target.query,
 		.fields = { kh_message_next_forwarded, x->message },
 		.overrides = overrides->n_methods > 0 || overrides->path ? overrides : NULL,
-		.has_length = x->message->framing == KH_FRAMING_NONE ||
+		.has_length = x->message->framing == KH_FRAMING_NONE || x->content_whole ||
 			      x->message->framing == KH_FRAMING_LENGTH,
-		.length = x->message->framing == KH_FRAMING_LENGTH ? x->message->content_length : 0,
+		.length = x->message->framing == KH_FRAMING_LENGTH ? x->message->content_length
+			  : x->content_whole			   ? x->content_bytes
+								   : 0,
+		.model_state = x->model_state,
+		.model = kh_slice_str(x->model),
 	};
+}
+
+/* Where a rule asks for the model, the head is looked at, and the rules are asked again. Return:
+ * false without memory. */
+static bool ask(struct kh_exchange *x, const struct kh_policy *policy, struct kh_request_view *view,
+		struct kh_decision *out, struct kh_err *err)
+{
+	const struct kh_door *door = x->session->door;
+	uint16_t tenant = door->config->tenant;
+
+	kh_policy_decide(policy, tenant, door->narrowing, view, out);
+	if (!out->asks_model || x->content_whole)
+		return true;
+	if (!kh_hold_look_at_head(x, err))
+		return false;
+	view->model_state = x->model_state;
+	view->model = kh_slice_str(x->model);
+	if (x->model_state != KH_MODEL_UNREAD)
+		kh_policy_decide(policy, tenant, door->narrowing, view, out);
+	return true;
 }
 
 void kh_request_settle_geo(struct kh_exchange *x, struct kh_generation *g,
@@ -240,8 +264,8 @@ bool kh_request_is_allowed(struct kh_exchange *x, struct kh_generation *g)
 		allowed = kh_policy_tunnel(g->policy, tenant, door->narrowing, &x->authority.host,
 					   x->authority.port, &decision) == x->tunnel;
 	} else {
-		kh_policy_decide(g->policy, tenant, door->narrowing, &view, &decision);
-		allowed = decision.allow && (!x->websocket || decision.websocket);
+		allowed = ask(x, g->policy, &view, &decision, NULL) && decision.allow &&
+			  (!x->websocket || decision.websocket);
 	}
 	if (!allowed || !may_stay(x, g, &decision))
 		return false;
@@ -304,8 +328,10 @@ bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
 	struct kh_overrides overrides;
 	struct kh_request_view view = view_of(x, &overrides);
 
-	kh_policy_decide(x->gen->policy, x->tenant, x->session->door->narrowing, &view,
-			 &x->decision);
+	if (!ask(x, x->gen->policy, &view, &x->decision, err))
+		return false;
+	if (x->decision.asks_model)
+		return kh_hold_refuse("it was not read", err);
 	if (!x->decision.allow)
 		return kh_request_say_denied(&x->decision, err);
 	if (!x->decision.rule)
@@ -333,6 +359,8 @@ bool kh_request_forwards(const struct kh_exchange *x, const struct kh_field *fie
 	if (kh_message_is_hop_field(x->message, field) ||
 	    kh_slice_eq_nocase(field->name, KH_SLICE("host")) || /* written from the authority */
 	    kh_ws_is_handshake_field(field->name))		 /* written by us where it is due */
+		return false;
+	if (x->continued && kh_slice_eq_nocase(field->name, KH_SLICE("expect")))
 		return false;
 	return !x->credential || (!kh_carrier_is_field(field->name) &&
 				  !kh_credential_sets_field(x->credential, field->name));

@@ -76,6 +76,8 @@ static bool flush_both(struct kh_session *session)
 
 	if (x)
 		kh_exchange_flush(x);
+	if (session->state == KH_SESSION_DEAD)
+		return false;
 	if (session->state == KH_SESSION_HANDSHAKE || kh_buf_len(&session->leg.out) == 0 ||
 	    kh_list_has_node(&session->held_link))
 		return true;

@@ -28,7 +28,8 @@ struct kh_credential_slot {
 struct kh_gate {
 	atomic_uint refs;
 	atomic_uint connections;
-	atomic_size_t kept_bytes; /* by their HTTP/2 streams */
+	atomic_uint_fast64_t held_bytes; /* of requests' content (hold.c) */
+	atomic_size_t kept_bytes;	 /* by their HTTP/2 streams */
 };
 
 /* A configuration in force (generation.c): what a reload replaces, all at once. Counted; but for

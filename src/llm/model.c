@@ -1,0 +1,137 @@
+/*
+ * model.c - which model a request is for, by its path and by what its head says of the content
+ *
+ * A form is held against the whole path, so that nothing but the API that has it will take it for
+ * that; what has no such form is left to the content.
+ */
+#include <keyhole/model.h>
+
+#include <string.h>
+
+enum { MOST_SEGMENTS = 16 };
+
+/* NAME of `text`, decoded. Return: false when it is none. */
+static bool take_name(struct kh_slice text, struct kh_model *out)
+{
+	size_t n = 0;
+	for (size_t at = 0; at < text.len; n++) {
+		int byte = (unsigned char)text.ptr[at++];
+		if (byte == '%') {
+			int high = at + 1 < text.len ? kh_hex_value(text.ptr[at]) : -1;
+			int low = at + 1 < text.len ? kh_hex_value(text.ptr[at + 1]) : -1;
+			byte = high < 0 || low < 0 ? 0 : high * 16 + low;
+			at += 2;
+		}
+		if (n == KH_LIMIT_MODEL_BYTES || byte <= 0x20 || byte >= 0x7f)
+			return false;
+		out->name[n] = (char)byte;
+	}
+	out->name[n] = '\0';
+	out->len = n;
+	return n > 0;
+}
+
+/* NAME of "NAME:VERB"; the colon may be escaped. */
+static bool take_before_verb(struct kh_slice segment, struct kh_model *out)
+{
+	char *colon;
+	if (!take_name(segment, out))
+		return false;
+	colon = strrchr(out->name, ':');
+	if (!colon || colon == out->name || colon[1] == '\0')
+		return false;
+	*colon = '\0';
+	out->len = (size_t)(colon - out->name);
+	return true;
+}
+
+static bool is_version(struct kh_slice s)
+{
+	for (size_t i = 0; i < s.len; i++)
+		if (i == 0 ? s.ptr[i] != 'v' : !kh_is_digit(s.ptr[i]) && !kh_is_alpha(s.ptr[i]))
+			return false;
+	return s.len >= 2 && kh_is_digit(s.ptr[1]);
+}
+
+static bool is(struct kh_slice s, const char *word)
+{
+	return kh_slice_eq(s, kh_slice_str(word));
+}
+
+static bool is_bedrock_verb(struct kh_slice s)
+{
+	return is(s, "invoke") || is(s, "invoke-with-response-stream") || is(s, "converse") ||
+	       is(s, "converse-stream") || is(s, "count-tokens") ||
+	       is(s, "invoke-with-bidirectional-stream");
+}
+
+enum kh_model_state kh_model_in_path(struct kh_slice path, struct kh_model *out)
+{
+	struct kh_slice s[MOST_SEGMENTS];
+	size_t n = 0;
+	bool found = false;
+	*out = (struct kh_model){ .len = 0 };
+	for (size_t at = 1; at <= path.len && n < MOST_SEGMENTS; n++) {
+		size_t end = kh_slice_find(path, '/', at);
+		s[n] = kh_slice_sub(path, at, end);
+		at = end + 1;
+	}
+	if (n == 3 && is_version(s[0]) && (is(s[1], "models") || is(s[1], "tunedModels")))
+		found = take_before_verb(s[2], out);
+	else if (n == 9 && is_version(s[0]) && is(s[1], "projects") && is(s[3], "locations") &&
+		 is(s[5], "publishers") && is(s[7], "models"))
+		found = take_before_verb(s[8], out);
+	else if (n == 3 && is(s[0], "model") && is_bedrock_verb(s[2]))
+		found = take_name(s[1], out);
+	else if (n >= 4 && is(s[0], "openai") && is(s[1], "deployments"))
+		found = take_name(s[2], out);
+	if (!found)
+		*out = (struct kh_model){ .len = 0 };
+	return found ? KH_MODEL_NAMED : KH_MODEL_UNREAD;
+}
+
+/* A charset but UTF-8 makes other characters of the same bytes. */
+static bool has_good_parameters(struct kh_slice rest)
+{
+	while (rest.len > 0) {
+		size_t end = kh_slice_find(rest, ';', 0);
+		struct kh_slice one = kh_slice_trim(kh_slice_sub(rest, 0, end));
+		size_t equals = kh_slice_find(one, '=', 0);
+		struct kh_slice name = kh_slice_trim(kh_slice_sub(one, 0, equals));
+		struct kh_slice value = kh_slice_trim(kh_slice_sub(one, equals + 1, one.len));
+		rest = kh_slice_sub(rest, end + 1, rest.len);
+		if (kh_slice_eq_nocase(name, KH_SLICE("charset")) &&
+		    !kh_slice_eq_nocase(value, KH_SLICE("utf-8")) &&
+		    !kh_slice_eq_nocase(value, KH_SLICE("\"utf-8\"")))
+			return false;
+	}
+	return true;
+}
+
+static bool is_json(struct kh_slice type)
+{
+	size_t end = kh_slice_find(type, ';', 0);
+	struct kh_slice essence = kh_slice_trim(kh_slice_sub(type, 0, end));
+	bool plus = essence.len > 5 &&
+		    kh_slice_eq_nocase(kh_slice_sub(essence, essence.len - 5, essence.len),
+				       KH_SLICE("+json"));
+	return (kh_slice_eq_nocase(essence, KH_SLICE("application/json")) || plus) &&
+	       kh_slice_find(type, ',', 0) == type.len &&
+	       has_good_parameters(kh_slice_sub(type, end + 1, type.len));
+}
+
+const char *kh_model_content_fault(const struct kh_message *request)
+{
+	size_t types = 0;
+	for (size_t i = 0; i < request->n_fields; i++) {
+		const struct kh_field *field = &request->fields[i];
+		if (kh_slice_eq_nocase(field->name, KH_SLICE("content-encoding")) &&
+		    !kh_slice_eq_nocase(field->value, KH_SLICE("identity")))
+			return "it has a Content-Encoding";
+		if (!kh_slice_eq_nocase(field->name, KH_SLICE("content-type")))
+			continue;
+		if (++types > 1 || !is_json(field->value))
+			return "its Content-Type is not JSON in UTF-8";
+	}
+	return types == 1 ? NULL : "its Content-Type is not JSON in UTF-8";
+}

@@ -1,0 +1,240 @@
+/* test_model.c - a model's name is read in one way, or not at all */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "unit.h"
+
+#include <keyhole/model.h>
+
+static void names(const char *content, const char *name)
+{
+	struct kh_model model;
+	const char *why;
+	enum kh_model_state state = kh_model_in_json(kh_slice_str(content), &model, &why);
+	if (state != (name ? KH_MODEL_NAMED : KH_MODEL_NONE) ||
+	    strcmp(model.name, name ? name : "") != 0)
+		fail_msg("%s: %d \"%s\" %s", content, state, model.name, why ? why : "");
+}
+
+static void is_refused(struct kh_slice content)
+{
+	struct kh_model model;
+	const char *why;
+	if (kh_model_in_json(content, &model, &why) != KH_MODEL_UNREAD || !why || model.len != 0)
+		fail_msg("taken: %.*s", (int)content.len, content.ptr);
+}
+
+static void the_outermost_key_is_the_name(void **state)
+{
+	(void)state;
+	names("{\"model\":\"a\"}", "a");
+	names(" \t\r\n{ \"x\" : 1 , \"model\" : \"claude-haiku-4-5\" } \n", "claude-haiku-4-5");
+	names("{\"x\":{\"model\":\"b\"},\"y\":[{\"model\":\"c\"}],\"model\":\"a\"}", "a");
+	names("{\"model\":\"anthropic\\/claude\\u002d3\"}", "anthropic/claude-3");
+	names("{\"model\":\"a\",\"x\":[[],{},[{}],\"\\\"model\\\":\\\"b\\\"\"]}", "a");
+	names("{\"models\":\"b\",\"mode\":\"c\",\"model\":\"a\",\"modell\":\"d\"}", "a");
+}
+
+static void without_the_key_there_is_none(void **state)
+{
+	(void)state;
+	names("", NULL);
+	names("{}", NULL);
+	names("{\"x\":{\"model\":\"b\"}}", NULL);
+	names("{\"x\":[1,-0,0.5,1e9,-1.25E-3,true,false,null,\"\\b\\f\\n\\r\\t\\\\\\\"\"]}", NULL);
+}
+
+static void what_is_not_json_is_refused(void **state)
+{
+	(void)state;
+	static const char *const bad[] = {
+		" ",
+		"{",
+		"}",
+		"[]",
+		"\"model\"",
+		"1",
+		"null",
+		"{\"a\"}",
+		"{\"a\":}",
+		"{\"a\":1,}",
+		"{,}",
+		"{\"a\":1 \"b\":2}",
+		"{a:1}",
+		"{'a':1}",
+		"{\"a\":1}}",
+		"{\"a\":1}x",
+		"{\"a\":[1,]}",
+		"{\"a\":[,1]}",
+		"{\"a\":[1 2]}",
+		"{\"a\":[1}",
+		"{\"a\":{]}",
+		"{\"a\":01}",
+		"{\"a\":-}",
+		"{\"a\":+1}",
+		"{\"a\":.5}",
+		"{\"a\":1.}",
+		"{\"a\":1e}",
+		"{\"a\":1e+}",
+		"{\"a\":0x1}",
+		"{\"a\":NaN}",
+		"{\"a\":Infinity}",
+		"{\"a\":tru}",
+		"{\"a\":True}",
+		"{\"a\":truefalse}",
+		"{\"a\":\"\\x\"}",
+		"{\"a\":\"\\u12\"}",
+		"{\"a\":\"\\u12g4\"}",
+		"{\"a\":\"\\ud800\"}",
+		"{\"a\":\"\\udc00\"}",
+		"{\"a\":\"\\ud800\\u0041\"}",
+		"{\"a\":\"\\ud800x\"}",
+		"{\"a\":\"\t\"}",
+		"{\"a\":\"",
+		"{\"a\":\"\\",
+		"{\"a\":\"\\u",
+		"{\"a\" 1}",
+		"{\"a\":1}//",
+		"/**/{}",
+		"{\"a\":\"\xff\"}",
+		"{\"a\":\"\xc0\xaf\"}",
+		"{\"a\":\"\xed\xa0\x80\"}",
+		"{\"a\":\"\xf4\x90\x80\x80\"}",
+		"{\"a\":\"\xe2\x82\"}",
+		"{\"a\":\"\xe0\x80\xaf\"}",
+		"{\"a\":\"\x80\"}",
+		"\xef\xbb\xbf{}",
+		"{\"a\":1}\x0b",
+		"\xc2\xa0{}",
+	};
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		is_refused(kh_slice_str(bad[i]));
+	is_refused(KH_SLICE("{\"a\":1}\0"));
+	is_refused(KH_SLICE("{\"a\":\"\0\"}"));
+}
+
+static void what_another_reader_could_take_for_it_is_refused(void **state)
+{
+	(void)state;
+	static const char *const bad[] = {
+		"{\"model\":\"a\",\"model\":\"a\"}",
+		"{\"model\":\"a\",\"x\":1,\"model\":\"b\"}",
+		"{\"mod\\u0065l\":\"a\"}",
+		"{\"\\u006D\\u006f\\u0064\\u0065\\u006c\":\"a\"}",
+		"{\"model\":\"a\",\"mode\\u006c\":\"b\"}",
+		"{\"Model\":\"a\"}",
+		"{\"model\":\"a\",\"MODEL\":\"b\"}",
+		"{\"model\":\"a\",\"\\u004dodel\":\"b\"}",
+		"{\"model\":null}",
+		"{\"model\":1}",
+		"{\"model\":{}}",
+		"{\"model\":[\"a\"]}",
+		"{\"model\":\"\"}",
+		"{\"model\":\"a b\"}",
+		"{\"model\":\"a\\u0000\"}",
+		"{\"model\":\"\\u00e9\"}",
+		"{\"model\":\"a\\n\"}",
+	};
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		is_refused(kh_slice_str(bad[i]));
+}
+
+static void every_beginning_of_a_text_is_refused(void **state)
+{
+	(void)state;
+	struct kh_slice whole = KH_SLICE("{\"model\":\"a\",\"x\":[1.5e3,\"\\u00e9\xc3\xa9\",{\"y\":"
+					 "null}]}");
+	for (size_t len = 1; len < whole.len; len++)
+		is_refused(kh_slice_sub(whole, 0, len));
+	struct kh_model model;
+	const char *why;
+	assert_int_equal(kh_model_in_json(whole, &model, &why), KH_MODEL_NAMED);
+}
+
+static char *nested(size_t depth, size_t *len)
+{
+	char *text = malloc(2 * depth + 32);
+	size_t n = (size_t)sprintf(text, "{\"x\":");
+	memset(text + n, '[', depth);
+	memset(text + n + depth, ']', depth);
+	*len = n + 2 * depth + (size_t)sprintf(text + n + 2 * depth, ",\"model\":\"a\"}");
+	return text;
+}
+
+static void depth_and_length_are_bounded(void **state)
+{
+	(void)state;
+	struct kh_model model;
+	const char *why;
+	size_t len;
+	char *text = nested(KH_LIMIT_JSON_DEPTH - 1, &len);
+	assert_int_equal(kh_model_in_json(kh_slice_of(text, len), &model, &why), KH_MODEL_NAMED);
+	free(text);
+	text = nested(KH_LIMIT_JSON_DEPTH, &len);
+	is_refused(kh_slice_of(text, len));
+	free(text);
+
+	char name[KH_LIMIT_MODEL_BYTES + 32];
+	for (size_t n = KH_LIMIT_MODEL_BYTES; n <= KH_LIMIT_MODEL_BYTES + 1; n++) {
+		len = (size_t)sprintf(name, "{\"model\":\"");
+		memset(name + len, 'm', n);
+		len += n + (size_t)sprintf(name + len + n, "\"}");
+		if (n > KH_LIMIT_MODEL_BYTES)
+			is_refused(kh_slice_of(name, len));
+		else
+			assert_int_equal(kh_model_in_json(kh_slice_of(name, len), &model, &why),
+					 KH_MODEL_NAMED);
+	}
+}
+
+static void paths_of_known_forms_name_it(void **state)
+{
+	(void)state;
+	static const char *const forms[][2] = {
+		{ "/v1beta/models/gemini-2.5-pro:generateContent", "gemini-2.5-pro" },
+		{ "/v1/models/gemini%3AstreamGenerateContent", "gemini" },
+		{ "/v1beta/tunedModels/mine-1:generateContent", "mine-1" },
+		{ "/v1/projects/p/locations/l/publishers/anthropic/models/claude@1:rawPredict",
+		  "claude@1" },
+		{ "/model/eu.anthropic.claude-v1%3A0/invoke", "eu.anthropic.claude-v1:0" },
+		{ "/model/arn%3Aaws%3Abedrock%3A%3A1%3Ax%2Fy/converse-stream",
+		  "arn:aws:bedrock::1:x/y" },
+		{ "/openai/deployments/gpt-4o/chat/completions", "gpt-4o" },
+		{ "/v1/models/gpt-4o", NULL },
+		{ "/v1/messages", NULL },
+		{ "/v1/models/:generateContent", NULL },
+		{ "/v1/models/a:", NULL },
+		{ "/models/a:generateContent", NULL },
+		{ "/x/v1/models/a:generateContent", NULL },
+		{ "/v1/models/a:generateContent/x", NULL },
+		{ "/model/a/other", NULL },
+		{ "/model/a/invoke/x", NULL },
+		{ "/model//invoke", NULL },
+		{ "/model/a%20b/invoke", NULL },
+		{ "/openai/deployments/a", NULL },
+		{ "/", NULL },
+		{ "", NULL },
+	};
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		struct kh_model model;
+		enum kh_model_state got = kh_model_in_path(kh_slice_str(forms[i][0]), &model);
+		const char *due = forms[i][1] ? forms[i][1] : "";
+		if (got != (forms[i][1] ? KH_MODEL_NAMED : KH_MODEL_UNREAD) ||
+		    strcmp(model.name, due) != 0)
+			fail_msg("%s: %d \"%s\"", forms[i][0], got, model.name);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_outermost_key_is_the_name),
+		cmocka_unit_test(without_the_key_there_is_none),
+		cmocka_unit_test(what_is_not_json_is_refused),
+		cmocka_unit_test(what_another_reader_could_take_for_it_is_refused),
+		cmocka_unit_test(every_beginning_of_a_text_is_refused),
+		cmocka_unit_test(depth_and_length_are_bounded),
+		cmocka_unit_test(paths_of_known_forms_name_it),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
