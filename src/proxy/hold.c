@@ -92,11 +92,13 @@ static bool take_share(struct kh_exchange *x, size_t bytes, struct kh_err *err)
 			  (unsigned long long)most, KH_LIMIT_HELD_CONTENTS);
 }
 
-static void give_share(struct kh_exchange *x, size_t bytes)
+/* With the memory: what has gone up of it still takes its room. */
+static void let_go(struct kh_exchange *x)
 {
-	bytes = bytes < x->share ? bytes : x->share;
-	atomic_fetch_sub(&x->session->door->gate->held_bytes, bytes);
-	x->share -= bytes;
+	if (x->share > 0)
+		atomic_fetch_sub(&x->session->door->gate->held_bytes, x->share);
+	x->share = 0;
+	kh_buf_fini(&x->content);
 }
 
 bool kh_hold_take(struct kh_exchange *x, struct kh_slice piece, struct kh_err *err)
@@ -128,28 +130,28 @@ bool kh_hold_has(const struct kh_exchange *x)
 	return kh_buf_len(&x->content) > 0 || (x->content_whole && !x->content_ended);
 }
 
-void kh_hold_send(struct kh_exchange *x)
+bool kh_hold_send(struct kh_exchange *x)
 {
 	while (kh_buf_len(&x->content) > 0 && !x->up->ops->is_full(x->up)) {
 		struct kh_slice piece =
 			kh_slice_sub(kh_buf_view(&x->content), 0, KH_LEG_READ_BYTES);
-		kh_exchange_forward(x, piece);
+		if (!kh_exchange_forward(x, piece))
+			return false;
 		kh_buf_consume(&x->content, piece.len);
-		give_share(x, piece.len);
 	}
 	if (kh_buf_len(&x->content) > 0)
-		return;
-	kh_buf_release(&x->content);
+		return true;
+	let_go(x);
 	if (!x->content_whole || x->content_ended)
-		return;
+		return true;
 	x->content_ended = true;
 	if (x->message->framing != KH_FRAMING_NONE)
 		x->up->ops->put_end(x->up, NULL, 0);
+	return true;
 }
 
 void kh_hold_fini(struct kh_exchange *x)
 {
-	give_share(x, x->share);
-	kh_buf_fini(&x->content);
+	let_go(x);
 	free(x->model);
 }

@@ -1,5 +1,4 @@
 /* test_model.c - a model's name is read in one way, or not at all */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "unit.h"
@@ -153,11 +152,14 @@ static void every_beginning_of_a_text_is_refused(void **state)
 
 static char *nested(size_t depth, size_t *len)
 {
-	char *text = malloc(2 * depth + 32);
-	size_t n = (size_t)sprintf(text, "{\"x\":");
+	static const char head[] = "{\"x\":", tail[] = ",\"model\":\"a\"}";
+	size_t n = sizeof(head) - 1;
+	char *text = malloc(2 * depth + sizeof(head) + sizeof(tail));
+	memcpy(text, head, n);
 	memset(text + n, '[', depth);
 	memset(text + n + depth, ']', depth);
-	*len = n + 2 * depth + (size_t)sprintf(text + n + 2 * depth, ",\"model\":\"a\"}");
+	memcpy(text + n + 2 * depth, tail, sizeof(tail) - 1);
+	*len = n + 2 * depth + sizeof(tail) - 1;
 	return text;
 }
 
@@ -174,11 +176,13 @@ static void depth_and_length_are_bounded(void **state)
 	is_refused(kh_slice_of(text, len));
 	free(text);
 
-	char name[KH_LIMIT_MODEL_BYTES + 32];
 	for (size_t n = KH_LIMIT_MODEL_BYTES; n <= KH_LIMIT_MODEL_BYTES + 1; n++) {
-		len = (size_t)sprintf(name, "{\"model\":\"");
-		memset(name + len, 'm', n);
-		len += n + (size_t)sprintf(name + len + n, "\"}");
+		static const char head[] = "{\"model\":\"";
+		char name[KH_LIMIT_MODEL_BYTES + 32];
+		memcpy(name, head, sizeof(head) - 1);
+		memset(name + sizeof(head) - 1, 'm', n);
+		memcpy(name + sizeof(head) - 1 + n, "\"}", 2);
+		len = sizeof(head) - 1 + n + 2;
 		if (n > KH_LIMIT_MODEL_BYTES)
 			is_refused(kh_slice_of(name, len));
 		else
