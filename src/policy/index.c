@@ -95,6 +95,11 @@ void kh_index_find(const struct kh_index *index, const struct kh_host *host,
 	kh_hostkey_find(out, host, index->seed);
 }
 
+void kh_index_prefetch_list(const struct kh_index *index, size_t list)
+{
+	__builtin_prefetch(&index->lists[list]);
+}
+
 void kh_index_prefetch(const struct kh_index *index, size_t list, const struct kh_host_keys *keys)
 {
 	const struct kh_list_index *of = &index->lists[list];

@@ -189,6 +189,7 @@ struct question {
 	const struct kh_request_view *request;
 	struct kh_reading_of reading;
 	uint32_t method_bit;	     /* in this reading */
+	bool websocket;		     /* the rule that was found does not refuse one */
 	const struct kh_rule *noted; /* the first denial that was only observed */
 	bool asks_model;	     /* a rule does that was reached, and it was not read */
 	struct kh_host_keys host;
@@ -223,8 +224,8 @@ static bool covers_path(const struct question *q, const struct kh_index *index,
 }
 
 /* Return: NULL when nothing matches. */
-static const struct kh_rule *first_match(struct question *q, const struct kh_index *index,
-					 size_t list)
+static const struct kh_matcher *first_match(struct question *q, const struct kh_index *index,
+					    size_t list)
 {
 	const struct kh_request_view *request = q->request;
 	struct kh_walk walk;
@@ -246,27 +247,41 @@ static const struct kh_rule *first_match(struct question *q, const struct kh_ind
 		if (why != KH_MATCHES)
 			continue;
 		if (!(m->flags & KH_OBSERVES))
-			return m->rule;
+			return m;
 		q->noted = q->noted ? q->noted : m->rule;
 	}
 	return NULL;
 }
 
-/* One list, in all readings. Return: it allows, by out->rule. */
+/* The further readings of what the plain one allows. */
+static const struct kh_rule *read_on(struct question *q, const struct kh_index *index, size_t list,
+				     const struct kh_rule *rule)
+{
+	while (rule && rule->allow && kh_reading_next(q->request, &q->reading)) {
+		q->method_bit = kh_method_bit(q->reading.method);
+		/* Where two readings have two outcomes nobody can say which is meant. */
+		const struct kh_matcher *other = first_match(q, index, list);
+		rule = kh_both_readings(rule, other ? other->rule : NULL);
+	}
+	return rule;
+}
+
+/* One list, in all readings. Return: it allows, by out->rule (which is not looked at here: it lies
+ * far away). */
 static bool ask(struct question *q, const struct kh_index *index, size_t list,
 		struct kh_decision *out)
 {
 	const struct kh_request_view *request = q->request;
 	kh_reading_begin(request, &q->reading);
 	q->method_bit = kh_method_bit(request->method);
-	out->rule = first_match(q, index, list);
-	while (out->rule && out->rule->allow && (request->path_slashed.ptr || request->overrides) &&
-	       kh_reading_next(request, &q->reading)) {
-		q->method_bit = kh_method_bit(q->reading.method);
-		/* Where two readings have two outcomes nobody can say which is meant. */
-		out->rule = kh_both_readings(out->rule, first_match(q, index, list));
+	const struct kh_matcher *m = first_match(q, index, list);
+	bool allows = m && (m->flags & KH_ALLOWS);
+	q->websocket = m && !(m->flags & KH_NO_WEBSOCKET);
+	out->rule = m ? m->rule : NULL;
+	if (allows && (request->path_slashed.ptr || request->overrides)) {
+		out->rule = read_on(q, index, list, out->rule);
+		allows = out->rule && out->rule->allow;
 	}
-	bool allows = out->rule && out->rule->allow;
 	out->reading = allows ? KH_READ_PLAIN : q->reading.how;
 	out->reason = out->rule ? KH_ERR_DENIED_BY_RULE : KH_ERR_NO_RULE;
 	return allows;
@@ -328,6 +343,9 @@ void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 	q.request = request;
 	q.noted = NULL;
 	q.asks_model = false;
+	kh_index_prefetch_list(index, kh_tenant_list(tenant));
+	if (narrowing)
+		kh_index_prefetch_list(narrowing->index, narrowing->list);
 	kh_index_find(index, request->host, &q.host);
 	kh_index_prefetch(index, kh_tenant_list(tenant), &q.host);
 	if (narrowing)
@@ -345,13 +363,19 @@ void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 		kh_decision_ask_model(out);
 		return;
 	}
+	/* Wanted at the end; the narrowing is asked while it comes. */
+	if (out->rule)
+		__builtin_prefetch(out->rule);
+	struct kh_decision own = { .allow = true };
+	if (narrowing)
+		own.allow = ask(&q, narrowing->index, narrowing->list, &own);
 	kh_decision_finish(policy, tenant, q.noted, websocket, out);
 	if (!narrowing || !out->allow)
 		return;
-	struct kh_decision own;
-	(void)ask(&q, narrowing->index, narrowing->list, &own);
 	if (q.asks_model)
 		kh_decision_ask_model(out);
+	else if (own.allow)
+		out->websocket = out->websocket && q.websocket;
 	else
 		kh_decision_narrow(&own, out);
 }

@@ -27,6 +27,7 @@ enum {
 	KH_PLAIN_PATH = 4, /* whose pattern has one spelling only */
 	KH_ASKS_MORE = 8,  /* conditions beside the text */
 	KH_OBSERVES = 16,  /* a denial that is only noted */
+	KH_NO_WEBSOCKET = 32,
 };
 
 /* index.c: which rules of a list can concern a host, in the order of the list. */
@@ -43,6 +44,8 @@ const char *kh_index_path(const struct kh_index *index, const struct kh_matcher 
 void kh_index_find(const struct kh_index *index, const struct kh_host *host,
 		   struct kh_host_keys *out);
 
+/* Has the list itself fetched, which tells where all that belongs to it is. */
+void kh_index_prefetch_list(const struct kh_index *index, size_t list);
 /* Has what a walk through that list will look at fetched, while something else is done. */
 void kh_index_prefetch(const struct kh_index *index, size_t list, const struct kh_host_keys *keys);
 
