@@ -31,7 +31,7 @@ run|nghttp2 at run time|libnghttp2-14|libnghttp2|nghttp2-libs|libnghttp2/nghttp2
 run|libyaml at run time|libyaml-0-2|libyaml|yaml|libyaml
 run|libseccomp at run time|libseccomp2|libseccomp|libseccomp|libseccomp
 run|libpsl at run time|libpsl5t64/libpsl5|libpsl|libpsl|libpsl
-run|libmaxminddb at run time|libmaxminddb0|libmaxminddb|libmaxminddb-libs|libmaxminddb
+run|libmaxminddb at run time|libmaxminddb0|libmaxminddb|libmaxminddb-libs/libmaxminddb|libmaxminddb
 run|jansson at run time|libjansson4|jansson|jansson|jansson
 test|unit tests|libcmocka-dev|libcmocka-devel|cmocka-dev|cmocka
 demo test|the stand-in upstream, and a real client|python3 curl openssl bash|python3 curl openssl bash|python3 curl openssl bash|python curl openssl bash

@@ -76,7 +76,7 @@ class Machine:
 
 BUILD = ["gcc", "libc6-dev", "make", "pkg-config", "libssl-dev", "libevent-dev", "libc-ares-dev",
          "libnghttp2-dev", "libyaml-dev",
-         "libseccomp-dev", "libjansson-dev", "libpsl-dev"]  # fmt: skip
+         "libseccomp-dev", "libjansson-dev", "libpsl-dev", "libmaxminddb-dev"]  # fmt: skip
 
 
 @pytest.fixture(name="machine")
@@ -113,7 +113,7 @@ def test_another_name_of_the_same_package_will_do(machine):
 def test_of_several_names_the_first_that_exists_is_taken(machine):
     m = machine("apt", available=["libssl3", "libevent-2.1-7t64", "libevent-pthreads-2.1-7t64", "bubblewrap",
                                   "ca-certificates", "libcares2", "libc-ares2", "libnghttp2-14", "libyaml-0-2",
-                                  "libseccomp2", "libjansson4", "libpsl5"])  # fmt: skip
+                                  "libseccomp2", "libjansson4", "libpsl5", "libmaxminddb0"])  # fmt: skip
     assert m.run("run").returncode == 0
     names = m.calls("apt-get", "install")[0].split()
     assert "libssl3" in names and "libcares2" in names and "libevent-2.1-7t64" in names
