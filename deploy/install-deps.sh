@@ -36,6 +36,7 @@ run|jansson at run time|libjansson4|jansson|jansson|jansson
 test|unit tests|libcmocka-dev|libcmocka-devel|cmocka-dev|cmocka
 demo test|the stand-in upstream, and a real client|python3 curl openssl bash|python3 curl openssl bash|python3 curl openssl bash|python curl openssl bash
 test|integration tests|python3-pytest python3-h11 python3-websockets|python3-pytest python3-h11 python3-websockets|py3-pytest py3-h11 py3-websockets|python-pytest python-h11 python-websockets
+test|several of them at a time, and random ones|python3-pytest-xdist python3-hypothesis|python3-pytest-xdist python3-hypothesis|py3-pytest-xdist py3-hypothesis|python-pytest-xdist python-hypothesis
 test|real servers to talk to|nginx-light/nginx nodejs|nginx nodejs|nginx nodejs|nginx nodejs
 test|more real clients|wget git npm/nodejs|wget git nodejs-npm|wget git npm|wget git npm
 test|HTTP/2: a server, and a library for tests|nghttp2-server python3-h2|nghttp2 python3-h2|nghttp2 py3-h2|nghttp2 python-h2

@@ -7,6 +7,7 @@ A suite that crashes, hangs, stops half-way or collects nothing is a failure of 
 
 import argparse
 import glob
+import importlib.util
 import os
 import re
 import resource
@@ -20,6 +21,9 @@ import xml.etree.ElementTree as ElementTree
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOTAL_SECONDS = 870  # all of it, the build too
 UNIT_SECONDS = 120  # one program
+# Folders whose files don't mind each other: two processes share them, where pytest-xdist is there.
+# The others count what a sandbox leaves behind on the machine, or build.
+SHARED_OUT = ("tests/integration",)
 STARTED = time.monotonic()
 
 
@@ -190,13 +194,19 @@ def read_junit(path, tally, suite):
     return cases
 
 
+def sharing(folder):
+    if folder not in SHARED_OUT or not importlib.util.find_spec("xdist"):
+        return []
+    return ["-n", str(min(4, max(2, os.cpu_count() or 1))), "--dist", "loadfile"]
+
+
 def pytest_folder(tally, folder, extra):
     with tempfile.TemporaryDirectory() as scratch:
         report = os.path.join(scratch, "report.xml")
         command = [
             sys.executable, "-m", "pytest", "-q", "-rfEs", "--tb=short", "--durations=5",
             "--continue-on-collection-errors", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=120",
-            f"--junitxml={report}", folder, *extra,
+            f"--junitxml={report}", *sharing(folder), folder, *extra,
         ]  # fmt: skip
         env = environment()
         env["PYTHONDONTWRITEBYTECODE"] = "1"

@@ -284,7 +284,7 @@ def test_a_wrong_password_is_502_and_says_407(start, proxy):
     assert answer.status == 502 and "407 \\\"Proxy Authentication Required" in answer.body.decode()
 
 
-@pytest.mark.parametrize("echo", [PASSWORD, BASIC, BASIC.rstrip("=")])
+@pytest.mark.parametrize("echo", [PASSWORD, BASIC, BASIC.rstrip("=")], ids=["raw", "basic", "unpadded"])
 def test_a_proxy_that_says_the_password_back_is_not_quoted(start, proxy, echo):
     one = start()
     proxy.answer = b"HTTP/1.1 407 bad: " + echo.encode() + b"\r\nContent-Length: 0\r\n\r\n"
