@@ -56,6 +56,8 @@ void kh_raw_process(struct kh_session *session)
 		struct kh_slice piece =
 			kh_slice_sub(kh_buf_view(&session->in), 0, KH_LEG_READ_BYTES);
 		kh_exchange_body(x, piece);
+		if (kh_session_exchange(session) != x)
+			return; /* a limit, and it is over */
 		kh_buf_consume(&session->in, piece.len);
 	}
 	if (session->eof && kh_buf_len(&session->in) == 0 && kh_exchange_takes_body(x))
