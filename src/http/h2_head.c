@@ -435,6 +435,7 @@ enum kh_h2_verdict kh_h2_trailers_read(struct kh_h2 *h2, struct kh_h2_head **out
 	for (size_t i = 0; i < KH_H2_PSEUDOS; i++)
 		if (r.section->pseudo[i].name_len > 0)
 			r.section->wrong = "a pseudo-field in the trailers";
+	kh_h2_section_join_cookies(r.section);
 	if (r.section->wrong) {
 		refuse(&r, r.section->wrong);
 		return KH_H2_MALFORMED;

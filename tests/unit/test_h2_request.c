@@ -213,6 +213,7 @@ static void test_trailers(void **state)
 					   "host=b",
 					   "transfer-encoding=chunked",
 					   "x-api-key=1",
+					   "cookie=a",
 					   "X-Up=1",
 					   "x= a" };
 	struct kh_buf raw;
