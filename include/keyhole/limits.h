@@ -75,8 +75,8 @@ enum {
 	   byte at a time. */
 	KH_LIMIT_H2_IDLE_FRAMES = 2048,
 	KH_LIMIT_H2_IDLE_FRAMES_PER_SECOND = 512,
-	/* Acknowledgements (of PING, SETTINGS) and RST_STREAM that wait to be written: a peer that
-	   asks for them and reads none. */
+	/* Acknowledgements (of PING, SETTINGS) that wait to be written: a peer that asks for them
+	   and reads none. Of RST_STREAM, as many more as may be made at once. */
 	KH_LIMIT_H2_UNSENT_FRAMES = 512,
 	/* What all streams of a connection together may have waiting to be written before each is
 	   held to one frame: a peer that opens streams and no window. */

@@ -19,6 +19,21 @@ static void free_callbacks(nghttp2_session_callbacks **callbacks)
 	nghttp2_session_callbacks_del(*callbacks);
 }
 
+/* Not each version has it; one that has not does not limit either. */
+/* NOLINTNEXTLINE(readability-redundant-declaration): weak, and perhaps not in the header */
+void nghttp2_option_set_stream_reset_rate_limit(nghttp2_option *option, uint64_t burst,
+						uint64_t rate) __attribute__((weak));
+
+/* How often streams may be given up is h2_guard.c's to say: of thousands of tunnels, all at once.
+ */
+static void lift_reset_limit(nghttp2_option *option)
+{
+	enum { MORE_THAN_THAT = 1 << 30 };
+
+	if (nghttp2_option_set_stream_reset_rate_limit)
+		nghttp2_option_set_stream_reset_rate_limit(option, MORE_THAN_THAT, MORE_THAN_THAT);
+}
+
 static bool make_session(struct kh_h2 *h2)
 {
 	nghttp2_option *option __attribute__((cleanup(free_option))) = NULL;
@@ -32,6 +47,7 @@ static bool make_session(struct kh_h2 *h2)
 	nghttp2_option_set_no_closed_streams(option, 1);
 	nghttp2_option_set_max_reserved_remote_streams(option, 0);
 	nghttp2_option_set_max_outbound_ack(option, KH_LIMIT_H2_UNSENT_FRAMES);
+	lift_reset_limit(option);
 	/* A head and a credential of the largest size. */
 	nghttp2_option_set_max_send_header_block_length(
 		option, 2 * ((size_t)KH_LIMIT_HEAD_BYTES + KH_LIMIT_SECRET_BYTES));
@@ -164,6 +180,9 @@ bool kh_h2_feed(struct kh_h2 *h2, struct kh_slice in, uint64_t now_ms)
 		 !h2->told_goaway)
 		kh_h2_fail(h2, NGHTTP2_PROTOCOL_ERROR, kh_h2_malformed_code(h2),
 			   "the peer broke the protocol");
+	else if (!kh_h2_guard_queue(h2))
+		kh_h2_fail(h2, NGHTTP2_ENHANCE_YOUR_CALM, KH_ERR_LIMIT,
+			   "more to be said than is read");
 	return !h2->failed;
 }
 

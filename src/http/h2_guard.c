@@ -54,27 +54,38 @@ void kh_h2_guard_work(struct kh_h2 *h2)
 		h2->idle_frames.tokens = KH_LIMIT_H2_IDLE_FRAMES;
 }
 
+bool kh_h2_guard_idle(struct kh_h2 *h2)
+{
+	refill(&h2->idle_frames, h2->now_ms, KH_LIMIT_H2_IDLE_FRAMES_PER_SECOND,
+	       KH_LIMIT_H2_IDLE_FRAMES);
+	return take(&h2->idle_frames);
+}
+
 bool kh_h2_guard_frame(struct kh_h2 *h2, const nghttp2_frame_hd *hd)
 {
 	switch (hd->type) {
 	case NGHTTP2_CONTINUATION:
 		return ++h2->continuations <= KH_LIMIT_H2_CONTINUATIONS;
-	case NGHTTP2_HEADERS:
+	case NGHTTP2_HEADERS: /* it may be for a stream that is over */
 		h2->continuations = 0;
-		kh_h2_guard_work(h2);
-		return true;
+		break;
 	case NGHTTP2_DATA:
-		if (hd->length > 0 || (hd->flags & NGHTTP2_FLAG_END_STREAM)) {
-			kh_h2_guard_work(h2);
+		if (hd->length > 0 || (hd->flags & NGHTTP2_FLAG_END_STREAM))
 			return true;
-		}
 		break;
 	case NGHTTP2_RST_STREAM: /* counted where its stream is known */
 		return true;
 	default:
 		break;
 	}
-	refill(&h2->idle_frames, h2->now_ms, KH_LIMIT_H2_IDLE_FRAMES_PER_SECOND,
-	       KH_LIMIT_H2_IDLE_FRAMES);
-	return take(&h2->idle_frames);
+	return kh_h2_guard_idle(h2);
+}
+
+bool kh_h2_guard_queue(const struct kh_h2 *h2)
+{
+	/* Of a stream: a head, what comes before it, trailers, windows. */
+	enum { OF_A_STREAM = KH_LIMIT_INTERIM_RESPONSES + 4 };
+
+	return nghttp2_session_get_outbound_queue_size(h2->session) <=
+	       KH_LIMIT_H2_UNSENT_FRAMES + (size_t)most_resets(h2) + h2->n_streams * OF_A_STREAM;
 }

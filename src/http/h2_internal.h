@@ -165,7 +165,9 @@ void kh_h2_head_free(struct kh_h2_head *head);		/* likewise */
 void kh_h2_guard_init(struct kh_h2 *h2);
 /* Return: false: that was one too many. */
 bool kh_h2_guard_frame(struct kh_h2 *h2, const nghttp2_frame_hd *hd);
+bool kh_h2_guard_idle(struct kh_h2 *h2);
 bool kh_h2_guard_reset(struct kh_h2 *h2);
+bool kh_h2_guard_queue(const struct kh_h2 *h2);
 /* Something of use came or went. */
 void kh_h2_guard_work(struct kh_h2 *h2);
 

@@ -16,6 +16,12 @@ static void calm_down(struct kh_h2 *h2, const char *what)
 	kh_h2_fail(h2, NGHTTP2_ENHANCE_YOUR_CALM, KH_ERR_LIMIT, what);
 }
 
+static void idle(struct kh_h2 *h2)
+{
+	if (!h2->failed && !kh_h2_guard_idle(h2))
+		calm_down(h2, "too many frames that carry nothing");
+}
+
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *arg)
 {
 	struct kh_h2 *h2 = arg;
@@ -207,6 +213,15 @@ static void on_goaway(struct kh_h2 *h2, const nghttp2_frame *frame)
 	kh_h2_tell(h2, NULL, &event);
 }
 
+/* Padding alone is nothing. */
+static void on_data_frame(struct kh_h2 *h2, const nghttp2_frame *frame)
+{
+	if (frame->hd.length > frame->data.padlen || (frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
+		kh_h2_guard_work(h2);
+	else if (frame->hd.length > 0)
+		idle(h2);
+}
+
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
 	struct kh_h2 *h2 = arg;
@@ -218,11 +233,13 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 		return 0;
 	switch (frame->hd.type) {
 	case NGHTTP2_HEADERS:
+		kh_h2_guard_work(h2);
 		stream = kh_h2_stream_find(h2, to_stream(frame));
 		if (stream)
 			on_headers(stream, frame);
 		break;
 	case NGHTTP2_DATA:
+		on_data_frame(h2, frame);
 		stream = kh_h2_stream_find(h2, to_stream(frame));
 		if (stream && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) && !stream->told)
 			kh_h2_take_end(stream);
@@ -230,7 +247,9 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 	case NGHTTP2_RST_STREAM:
 		stream = kh_h2_stream_find(h2, to_stream(frame));
 		/* What is complete on both sides costs nothing to give up. */
-		if (stream && !(stream->got_end && stream->sent_end) && !kh_h2_guard_reset(h2))
+		if (!stream)
+			idle(h2);
+		else if (!(stream->got_end && stream->sent_end) && !kh_h2_guard_reset(h2))
 			calm_down(h2, "too many streams given up");
 		break;
 	case NGHTTP2_SETTINGS:
@@ -275,8 +294,13 @@ static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame
 	struct kh_err err = KH_ERR_INIT;
 
 	(void)session;
-	if (!stream)
+	if (!stream) {
+		/* More streams than offered: what is refused is a reset as well. */
+		if (!h2->failed && lib_error == NGHTTP2_ERR_REFUSED_STREAM &&
+		    !kh_h2_guard_reset(h2))
+			calm_down(h2, "too many streams that had to be refused");
 		return 0;
+	}
 	kh_err_set(&err, kh_h2_malformed_code(h2), "%s: HTTP/2: %s",
 		   h2->settings.role == KH_H2_SERVER ? "request" : "response",
 		   nghttp2_strerror(lib_error));

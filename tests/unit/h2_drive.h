@@ -137,7 +137,7 @@ struct drive {
 	uint32_t in_body;
 	uint64_t now_ms;
 	struct kh_h2_stream *last; /* of the last HEAD */
-	struct kh_h2_stream *owned[64];
+	struct kh_h2_stream *owned[KH_LIMIT_H2_TUNNELS];
 	size_t n_owned;
 	bool answers; /* each END with 204 */
 	bool pauses;  /* each stream at its head */
@@ -230,10 +230,10 @@ static inline void drive_on_event(const struct kh_h2_event *event, void *arg)
 	}
 }
 
-static inline void drive_init(struct drive *d, enum kh_h2_role role)
+static inline void drive_init_for(struct drive *d, enum kh_h2_role role, uint32_t max_streams)
 {
 	const struct kh_h2_settings settings = { .role = role,
-						 .max_streams = 100,
+						 .max_streams = max_streams,
 						 .stream_window_bytes = 64 * 1024,
 						 .connection_window_bytes = 128 * 1024 };
 
@@ -243,6 +243,11 @@ static inline void drive_init(struct drive *d, enum kh_h2_role role)
 	kh_buf_init(&d->sent, 1 << 20);
 	d->h2 = kh_h2_new(&settings, drive_on_event, d);
 	assert_non_null(d->h2);
+}
+
+static inline void drive_init(struct drive *d, enum kh_h2_role role)
+{
+	drive_init_for(d, role, 100);
 }
 
 static inline void drive_fini(struct drive *d)

@@ -171,6 +171,16 @@ static void put_empty_data(struct kh_buf *raw, uint32_t i)
 	raw_data(raw, 1, 0, "");
 }
 
+/* A length, and nothing but padding. */
+static void put_padding(struct kh_buf *raw, uint32_t i)
+{
+	enum { PADDED = 8 };
+
+	if (i == 0)
+		raw_headers(raw, 1, END_HEADERS, GET);
+	raw_frame(raw, DATA, PADDED, 1, i % 2 ? KH_SLICE("\2\0\0") : KH_SLICE("\0"));
+}
+
 static void put_window(struct kh_buf *raw, uint32_t i)
 {
 	(void)i;
@@ -184,7 +194,28 @@ static void test_frames_that_carry_nothing(void **state)
 	idle_flood(put_settings);
 	idle_flood(put_priority);
 	idle_flood(put_empty_data);
+	idle_flood(put_padding);
 	idle_flood(put_window);
+}
+
+/* They are read and do nothing. */
+static void test_frames_for_streams_that_are_over(void **state)
+{
+	(void)state;
+	for (int heads = 0; heads < 2; heads++) {
+		struct flood f;
+
+		flood_init(&f);
+		raw_headers(&f.raw, 1, BOTH, GET);
+		assert_true(flood_feed(&f)); /* answered */
+		for (uint32_t i = 0; i < 2 * KH_LIMIT_H2_IDLE_FRAMES; i++) {
+			if (heads)
+				raw_headers(&f.raw, 1, BOTH, GET);
+			else
+				raw_frame_u32(&f.raw, RST_STREAM, 1, 8);
+		}
+		flood_refused(&f, CALM);
+	}
 }
 
 /* A busy connection brings its own. */
@@ -219,6 +250,67 @@ static void test_acknowledgements_that_nobody_reads(void **state)
 	assert_false(alive);
 	drive_fini(&f.d);
 	kh_buf_fini(&f.raw);
+}
+
+static void put_streams(struct flood *f, uint32_t from, uint32_t n)
+{
+	for (uint32_t i = from; i < from + n; i++)
+		raw_headers(&f->raw, 2 * i + 1, BOTH, GET);
+}
+
+/* Who has not acknowledged our settings may open more than they say; each is refused. */
+static void test_streams_that_have_to_be_refused(void **state)
+{
+	struct flood f;
+
+	(void)state;
+	flood_init(&f);
+	f.d.answers = false;
+	put_streams(&f, 0, 100 + 2 * KH_LIMIT_H2_RESETS);
+	flood_refused(&f, CALM);
+}
+
+/* However slowly they come, somebody has to read what is said of them. */
+static void test_refusals_that_nobody_reads(void **state)
+{
+	struct flood f;
+	uint32_t n = 100;
+	bool alive = true;
+
+	(void)state;
+	flood_init(&f);
+	f.d.answers = false;
+	put_streams(&f, 0, n);
+	for (int second = 1; alive && second < 100; second++) {
+		alive = kh_h2_feed(f.d.h2, kh_buf_view(&f.raw), (uint64_t)second * 1000);
+		kh_buf_clear(&f.raw);
+		put_streams(&f, n, KH_LIMIT_H2_RESETS_PER_SECOND);
+		n += KH_LIMIT_H2_RESETS_PER_SECOND;
+	}
+	assert_false(alive);
+	drive_fini(&f.d);
+	kh_buf_fini(&f.raw);
+}
+
+/* Tunnels: as many as there may be, and each may be in use. */
+static void test_all_streams_may_be_given_up_at_once(void **state)
+{
+	struct flood f;
+
+	(void)state;
+	flood_init(&f);
+	drive_fini(&f.d);
+	drive_init_for(&f.d, KH_H2_SERVER, KH_LIMIT_H2_TUNNELS);
+	for (uint32_t i = 0; i < KH_LIMIT_H2_TUNNELS; i++)
+		raw_headers(&f.raw, 2 * i + 1, END_HEADERS,
+			    ":method=CONNECT|:authority=a.example:443");
+	assert_true(flood_feed(&f));
+	assert_int_equal(f.d.counts[KH_H2_HEAD], KH_LIMIT_H2_TUNNELS);
+	for (uint32_t i = 0; i < KH_LIMIT_H2_TUNNELS; i++)
+		raw_frame_u32(&f.raw, RST_STREAM, 2 * i + 1, 8);
+	assert_true(flood_feed(&f));
+	assert_int_equal(f.d.counts[KH_H2_RESET], KH_LIMIT_H2_TUNNELS);
+	flood_fine(&f);
 }
 
 static void put_large_head(struct kh_buf *raw, unsigned n, size_t len)
@@ -444,8 +536,12 @@ int main(void)
 		cmocka_unit_test(test_resets_that_the_peer_provokes),
 		cmocka_unit_test(test_continuations_without_end),
 		cmocka_unit_test(test_frames_that_carry_nothing),
+		cmocka_unit_test(test_frames_for_streams_that_are_over),
 		cmocka_unit_test(test_work_pays_for_pings_and_windows),
 		cmocka_unit_test(test_acknowledgements_that_nobody_reads),
+		cmocka_unit_test(test_streams_that_have_to_be_refused),
+		cmocka_unit_test(test_refusals_that_nobody_reads),
+		cmocka_unit_test(test_all_streams_may_be_given_up_at_once),
 		cmocka_unit_test(test_a_head_past_its_caps_is_refused),
 		cmocka_unit_test(test_an_hpack_bomb),
 		cmocka_unit_test(test_streams_beyond_the_setting),
