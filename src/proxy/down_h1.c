@@ -63,13 +63,23 @@ static bool put_framing(struct kh_down_h1 *h1, const struct kh_message *request,
 	return kh_h1_put_field(out, KH_SLICE("Transfer-Encoding"), KH_SLICE("chunked"));
 }
 
+/* It waits for a 100, and a final answer comes: its content may follow or the next request, and
+ * nothing would tell them apart (RFC 9110 §10.1.1). */
+static bool may_send_no_content(const struct kh_down_h1 *h1)
+{
+	const struct kh_exchange *x = h1->stream.exchange;
+
+	return x && x->message->expect_continue && !h1->continued && !x->request_done &&
+	       x->up_bytes == 0 && kh_buf_len(&h1->stream.session->in) == 0;
+}
+
 static bool put_connection(struct kh_down_h1 *h1, const struct kh_message *request,
 			   struct kh_buf *out)
 {
 	const struct kh_session *session = h1->stream.session;
 
 	if (session->loop->draining || session->loop->retiring || session->closing ||
-	    kh_session_has_said_all(session) ||
+	    kh_session_has_said_all(session) || may_send_no_content(h1) ||
 	    session->exchanges >= session->loop->gen->config->max_exchanges)
 		h1->close = true;
 	if (h1->close)
@@ -86,6 +96,8 @@ static bool put_interim(struct kh_down_stream *down, const struct kh_message *he
 
 	if (down->exchange->message->minor == 0)
 		return true; /* HTTP/1.0 does not know them */
+	if (head->status == 100)
+		h1_of(down)->continued = true;
 	if (kh_h1_put_status_line(out, head->status, head->reason) && put_fields(out, head) &&
 	    kh_h1_put_end(out))
 		return true;
@@ -144,7 +156,7 @@ static bool put_answer(struct kh_down_stream *down, const struct kh_answer *answ
 	struct kh_buf *out = &down->session->leg.out;
 	const struct kh_message *request = down->exchange ? down->exchange->message : NULL;
 
-	if (must_close(down->session, request, answer->code))
+	if (must_close(down->session, request, answer->code) || may_send_no_content(h1))
 		h1->close = true;
 	if (!kh_h1_put_status_line(out, answer->status, kh_slice_str(kh_h1_reason(answer->status))))
 		return false;

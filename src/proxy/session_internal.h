@@ -36,6 +36,7 @@ struct kh_down_h1 {
 	struct kh_down_stream stream;
 	enum kh_framing framing; /* of the response */
 	bool close;		 /* the connection ends with this exchange */
+	bool continued;		 /* a 100 has gone down */
 	uint64_t mark;		 /* where the response's head begins in all that goes down */
 };
 

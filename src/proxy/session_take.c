@@ -56,6 +56,7 @@ static void take_head(struct kh_session *session)
 	}
 	kh_session_set_state(session, KH_SESSION_EXCHANGE);
 	session->only.close = !message->keep_alive;
+	session->only.continued = false;
 	if (!kh_exchange_begin(&session->only.stream, message))
 		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
 }

@@ -183,7 +183,23 @@ def test_expect_that_the_upstream_refuses_costs_no_content(shared):
         tunnel.start(
             "POST", "/test/refuse-expect", [("Expect", "100-continue"), ("Content-Length", "5")]
         )
-        assert tunnel.response().status == 417
+        answer = tunnel.response()
+        assert answer.status == 417
+        # Whether the content follows or the next request, nobody could tell.
+        assert answer.get("connection") == "close" and tunnel.is_closed()
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["waits", "sends"])
+def test_expect_that_is_denied_leaves_no_doubt_about_what_follows(shared, standin, waits):
+    mark = standin.mark()
+    with Tunnel(shared, "nowhere.test") as tunnel:
+        head = "POST / HTTP/1.1\r\nHost: nowhere.test\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"
+        tunnel.send(head + ("" if waits else "hello"))
+        answer = tunnel.response()
+        assert answer.status == 403 and not answer.interim
+        assert answer.get("connection") == ("close" if waits else None)
+        assert tunnel.is_closed() if waits else tunnel.ask("GET", "/").status == 403
+    assert standin.requests(since=mark) == []
 
 
 def test_an_early_answer_reaches_a_client_that_is_still_sending(shared):
