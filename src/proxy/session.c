@@ -178,9 +178,9 @@ static void on_eof(struct kh_session *session, enum kh_io how)
 	if (session->state == KH_SESSION_RAW && how == KH_IO_EOF)
 		return; /* what was read goes up first */
 	/* On a plain connection a half-close is a way to say "that was all"; on TLS clients end so
-	 * when they have gone. */
+	 * when they have gone. Who has shut both ways has gone in any case. */
 	if (x && session->state == KH_SESSION_EXCHANGE && how == KH_IO_EOF && !session->tls &&
-	    (x->request_done || kh_buf_len(&session->in))) {
+	    (x->request_done || kh_buf_len(&session->in)) && !kh_session_is_abandoned(session)) {
 		session->closing = kh_session_has_said_all(session);
 		return;
 	}

@@ -169,6 +169,8 @@ void kh_session_process(struct kh_session *session);
 /* session_wait.c */
 unsigned kh_session_down_watch(const struct kh_session *session);
 void kh_session_update(struct kh_session *session);
+/* Is the connection's other end closed, both ways? */
+bool kh_session_is_abandoned(const struct kh_session *session);
 void kh_session_on_timer(evutil_socket_t fd, short what, void *arg);
 
 /* quota.c: `connections` and `tunnel_lifetime` */

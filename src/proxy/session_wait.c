@@ -5,11 +5,15 @@
  * the timer is set anew only when it would fire too late, and looks at `deadline_ms` when it fires.
  */
 
+#include <poll.h>
+
 #include <keyhole/clock.h>
 
 #include "proxy_internal.h"
 
 enum {
+	/* How often it is asked whether anybody is there still, where no event would say it. */
+	LOOK_MS = 500,
 	/* A connection without a request, of a worker that retires. */
 	RETIRE_IDLE_MS = 5 * 1000,
 	LINGER_MS = 2000,
@@ -31,6 +35,34 @@ static void arm(struct kh_session *session)
 static bool is_outlived(const struct kh_session *session)
 {
 	return session->tunnel_ends_ms && session->loop->now_ms >= session->tunnel_ends_ms;
+}
+
+bool kh_session_is_abandoned(const struct kh_session *session)
+{
+	struct pollfd end = { .fd = kh_stream_fd(session->leg.stream) };
+
+	return poll(&end, 1, 0) > 0 && (end.revents & (POLLHUP | POLLERR));
+}
+
+/* Its end has been read, or lies behind what there is no room for. (Of a WebSocket what was said
+ * before still goes up.) */
+static bool has_to_look(const struct kh_session *session)
+{
+	return session->state == KH_SESSION_EXCHANGE &&
+	       !kh_exchange_is_websocket(kh_session_exchange(session)) &&
+	       !(kh_session_down_watch(session) & KH_STREAM_READABLE);
+}
+
+static void exchange_timed_out(struct kh_session *session)
+{
+	struct kh_exchange *x = kh_session_exchange(session);
+	uint64_t due = kh_exchange_deadline(x);
+
+	if (has_to_look(session) && kh_session_is_abandoned(session))
+		kh_session_kill(session, KH_ERR_DOWN_CLOSED,
+				"the sandbox went away before the response was complete");
+	else if (due && due <= session->loop->now_ms)
+		kh_exchange_timed_out(x);
 }
 
 static void timed_out(struct kh_session *session)
@@ -58,7 +90,7 @@ static void timed_out(struct kh_session *session)
 		break;
 	case KH_SESSION_EXCHANGE:
 	case KH_SESSION_RAW:
-		kh_exchange_timed_out(kh_session_exchange(session));
+		exchange_timed_out(session);
 		break;
 	case KH_SESSION_SOCKS:
 		kh_err_set(&err, KH_ERR_REQUEST_TIMEOUT, "SOCKS5: no request came in time");
@@ -124,7 +156,10 @@ static uint64_t compute_deadline(const struct kh_session *session)
 		return kept < now ? kept : now;
 	case KH_SESSION_EXCHANGE:
 	case KH_SESSION_RAW:
-		return kh_exchange_deadline(kh_session_exchange(session));
+		kept = kh_exchange_deadline(kh_session_exchange(session));
+		if (!has_to_look(session) || (kept && kept < now + LOOK_MS))
+			return kept;
+		return now + LOOK_MS;
 	case KH_SESSION_H2:
 		kept = kh_mux_deadline(session->mux);
 		/* Until then; what runs at its end comes to its own. */

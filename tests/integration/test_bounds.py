@@ -178,6 +178,39 @@ def test_a_request_that_a_half_close_cuts_off_is_none(plain, plain_standin, cut)
     assert len(plain_standin.events("done", mark)) == 1
 
 
+@pytest.mark.parametrize("how", ["at once", "behind another request", "after a half-close"])
+def test_a_client_that_closes_outright_cancels_what_it_asked_for(plain, plain_standin, how):
+    """A half-close says "that was all"; who is shut both ways waits for nothing."""
+    mark = plain_standin.mark()
+    with Wire(plain.socket_path) as wire:
+        wire.send("GET http://plain.test/test/hold HTTP/1.1\r\nHost: plain.test\r\n\r\n")
+        until("the request", lambda: plain_standin.events("request", mark))
+        if how == "behind another request":
+            wire.send(GET % 1)
+        elif how == "after a half-close":
+            wire.shutdown()
+            time.sleep(1)
+            assert not plain_standin.events("end", mark), "it may still read the answer"
+    until("the upstream is let go", lambda: plain_standin.events("end", mark), 5)
+    closed = until("the record", lambda: plain.journal(event="close"))
+    assert [r["reason"] for r in closed] == ["sandbox_closed"]
+
+
+def test_a_client_that_goes_while_nobody_takes_its_content_is_noticed(daemon):
+    """Its end lies behind bytes that there is no room for."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        one = daemon({"upstream": {"resolve": {"deaf.test": "127.0.0.1:%d" % server.getsockname()[1]}}},
+                     rules=[{"allow": "http://deaf.test"}])  # fmt: skip
+        with Wire(one.socket_path) as wire:
+            wire.send(f"POST http://deaf.test/ HTTP/1.1\r\nHost: deaf.test\r\nContent-Length: {GIB}\r\n\r\n")
+            wire.sock.settimeout(1)
+            with pytest.raises(TimeoutError):
+                while True:
+                    wire.send(PATTERN)
+        closed = until("the record", lambda: one.journal(event="close"), 5)
+        assert [r["reason"] for r in closed] == ["sandbox_closed"]
+
+
 # --- the operator's log ---------------------------------------------------------------------------
 
 
