@@ -1,6 +1,7 @@
 """WebSocket through the proxy: the handshake, the credential, frames both ways, and how it ends."""
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -469,6 +470,25 @@ def test_a_drain_says_goodbye_to_both(start, origin):
         assert time.monotonic() - began < 4
     until("the upstream is told", lambda: said)
     assert daemon.records_of("/drain")[-1]["reason"] == "draining"
+
+
+def test_a_drain_ends_in_time_though_nobody_reads(start, origin):
+    def flood(peer):
+        peer.accept()
+        with contextlib.suppress(OSError):
+            while True:
+                peer.put(BINARY, bytes(60000))
+
+    origin.on("/flood", flood)
+    daemon = start({"timeouts": {"drain": "2s"}})
+    daemon.checked = False  # it ends here
+    with WsClient(daemon) as client:
+        client.open("/flood")
+        time.sleep(1)  # until all that lies between is full
+        began = time.monotonic()
+        daemon.process.terminate()
+        daemon.process.wait(10)
+        assert time.monotonic() - began < 4
 
 
 # --- real peers -----------------------------------------------------------------------------------
