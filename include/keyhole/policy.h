@@ -96,12 +96,15 @@ struct kh_decision {
 	enum kh_reading reading; /* of a denial: in which it is one */
 	const struct kh_rule
 		*site_rule; /* with `allow`: that of the ceiling; NULL: there is no ceiling */
-	bool websocket;	    /* with `allow`: it may be one; neither rule has websocket: false */
-	bool asks_model;    /* nothing is decided: a rule that is reached asks for it (UNREAD) */
-	/* Of what goes through because it is only observed: what it would be denied for, and by
-	 * which rule (NULL: for want of one). */
+	const struct kh_rule
+		*narrow_rule; /* with `allow`: that of the narrowing; NULL: there is none */
+	bool websocket;	      /* with `allow`: it may be one; neither rule has websocket: false */
+	bool asks_model;      /* nothing is decided: a rule that is reached asks for it (UNREAD) */
+	/* Of what goes through because it is only observed: what it would be denied for, by which
+	 * rule (NULL: for want of one), and whose that is. */
 	enum kh_err_code would;
 	const struct kh_rule *would_rule;
+	enum kh_list would_list;
 };
 
 /*
@@ -109,12 +112,19 @@ struct kh_decision {
  * there is none); each list top to bottom, the first match decides, no match denies, and all have
  * to allow. What is allowed is allowed by the tenant's rule. A rule with passthrough allows no
  * request that was read. A request with %2F or with overrides must be allowed in all readings, by
- * rules that carry the same credentials, client_auth and geo, refuse a WebSocket alike, and have no
- * limits of their own unless it is one and the same rule. No allocation.
+ * rules that carry the same credentials, client_auth, geo and max_body, refuse a WebSocket alike,
+ * and have no limits of their own unless it is one and the same rule. No allocation.
  */
 void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 		      const struct kh_narrowing *narrowing, const struct kh_request_view *request,
 		      struct kh_decision *out);
+
+/* The first rule, of those that allow it, that refuses a WebSocket; NULL: none. *list (which may be
+ * NULL): whose. */
+const struct kh_rule *kh_decision_no_websocket(const struct kh_decision *decision,
+					       enum kh_list *list);
+/* The rule whose max_body is the smallest of those that allow it; NULL: none of them has one. */
+const struct kh_rule *kh_decision_max_body(const struct kh_decision *decision);
 
 /*
  * The rule under which that goes through which the rules of a tenant in mode observe would deny: it
@@ -137,7 +147,8 @@ enum kh_tunnel_kind {
  * denies only takes tcp away. No rule at all: READ, where the refusal can be said. PASS and RAW
  * pass the site's rules and the narrowing too: RAW by a tcp rule there; PASS by an https rule that
  * allows everything at this authority, since what is not decrypted can't be held to methods and
- * paths. `out` says which rule decided, also for DENIED. No allocation.
+ * paths. A rule in mode observe has no say in it: with PASS and RAW, out->would is for it. `out`
+ * says which rule decided, also for DENIED. No allocation.
  */
 enum kh_tunnel_kind kh_policy_tunnel(const struct kh_policy *policy, uint16_t tenant,
 				     const struct kh_narrowing *narrowing,

@@ -151,6 +151,14 @@ static void read_more(struct kh_snapshot_in *in, struct kh_rule *rule)
 		in->r.bad = true;
 }
 
+/* Something that is not seen of bytes that nobody reads. */
+static bool asks_of_requests(const struct kh_rule *rule)
+{
+	const struct kh_rule_more *more = rule->more;
+	return rule->n_methods > 0 || rule->path ||
+	       (more && (more->n_conditions > 0 || more->has_max_body));
+}
+
 static void read_rule(struct kh_snapshot_in *in, struct kh_rule *rule)
 {
 	char *source = kh_in_text(in);
@@ -181,8 +189,7 @@ static void read_rule(struct kh_snapshot_in *in, struct kh_rule *rule)
 	if (rule->passthrough && (n > 0 || rule->client_auth_pass || !rule->allow ||
 				  rule->scheme != KH_SCHEME_HTTPS || !kh_rule_covers_all(rule)))
 		in->r.bad = true;
-	/* Nothing of what is asked beside the text is seen in a tunnel. */
-	if (rule->scheme == KH_SCHEME_TCP && !kh_rule_covers_all(rule))
+	if (rule->scheme == KH_SCHEME_TCP && asks_of_requests(rule))
 		in->r.bad = true;
 }
 

@@ -275,7 +275,8 @@ static bool fill_matcher(struct kh_list_builder *b, struct kh_matcher *matcher,
 		.flags = (uint8_t)((rule->allow ? KH_ALLOWS : 0) |
 				   (kh_rule_asks_more(rule) ? KH_ASKS_MORE : 0) |
 				   (rule->more && rule->more->observe ? KH_OBSERVES : 0) |
-				   (rule->no_websocket ? KH_NO_WEBSOCKET : 0)),
+				   (rule->no_websocket ? KH_NO_WEBSOCKET : 0) |
+				   (rule->passthrough ? KH_PASSTHROUGH : 0)),
 	};
 	for (size_t i = 0; i < rule->n_methods; i++)
 		matcher->methods |= kh_method_bit(kh_slice_str(rule->methods[i]));

@@ -15,14 +15,15 @@ struct unit {
 	unsigned char byte;
 };
 
-enum spelling { AS_IS, ENCODED };
+/* ENCODED: as a form has it, where '+' is a blank. PLUS: as most paths have it, where it is not. */
+enum spelling { AS_IS, ENCODED, PLUS };
 
 static struct unit unit_at(struct kh_slice text, size_t at, enum spelling spelling)
 {
 	unsigned char c = (unsigned char)text.ptr[at];
 	if (spelling == AS_IS)
 		return (struct unit){ 1, c };
-	if (c == '+')
+	if (c == '+' && spelling == ENCODED)
 		return (struct unit){ 1, ' ' };
 	if (c == '%' && text.len - at >= 3) {
 		int high = kh_hex_value(text.ptr[at + 1]), low = kh_hex_value(text.ptr[at + 2]);
@@ -147,7 +148,8 @@ static bool query_denies(const struct kh_condition *condition, struct kh_slice q
 		struct kh_slice rest = query, name, value;
 		while (next_parameter(&rest, readings[i], &name, &value))
 			if (same_name(kh_slice_str(condition->name), name, true) &&
-			    matches_one(condition, value, ENCODED, true))
+			    (matches_one(condition, value, ENCODED, true) ||
+			     matches_one(condition, value, PLUS, true)))
 				return true;
 	}
 	return false;
@@ -199,7 +201,8 @@ static bool fields_hold(const struct kh_condition *condition, bool allow,
 }
 
 static enum kh_mismatch miss(const struct kh_condition *condition, bool allow,
-			     const struct kh_request_view *request)
+			     const struct kh_request_view *request,
+			     const struct kh_reading_of *reading)
 {
 	bool good = false;
 	switch (condition->kind) {
@@ -214,6 +217,9 @@ static enum kh_mismatch miss(const struct kh_condition *condition, bool allow,
 		good = fields_hold(condition, allow, &request->fields);
 		return good ? KH_MATCHES : KH_OTHER_CONTENT_TYPE;
 	case KH_CONDITION_MODEL:
+		/* A path that nobody knows may name any. */
+		if (reading->any_path)
+			return allow ? KH_OTHER_MODEL : KH_MATCHES;
 		if (request->model_state == KH_MODEL_UNREAD)
 			return KH_MODEL_NOT_READ;
 		good = request->model_state == KH_MODEL_NAMED &&
@@ -227,12 +233,13 @@ static enum kh_mismatch miss(const struct kh_condition *condition, bool allow,
 }
 
 enum kh_mismatch kh_rule_conditions_miss(const struct kh_rule *rule,
-					 const struct kh_request_view *request)
+					 const struct kh_request_view *request,
+					 const struct kh_reading_of *reading)
 {
 	const struct kh_rule_more *more = rule->more;
 	enum kh_mismatch why = KH_MATCHES;
 	for (size_t i = 0; more && i < more->n_conditions && why == KH_MATCHES; i++)
-		why = miss(&more->conditions[i], rule->allow, request);
+		why = miss(&more->conditions[i], rule->allow, request, reading);
 	if ((why == KH_MATCHES || why == KH_MODEL_NOT_READ) && more && more->has_max_body &&
 	    request->has_length && request->length > more->max_body)
 		why = KH_BODY_TOO_LARGE;

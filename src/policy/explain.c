@@ -71,7 +71,7 @@ static enum kh_mismatch look_at(const struct kh_rule *rule, const struct kh_requ
 		return KH_OTHER_METHOD;
 	if (!has_path(rule, reading))
 		return KH_OTHER_PATH;
-	return kh_rule_conditions_miss(rule, request);
+	return kh_rule_conditions_miss(rule, request, reading);
 }
 
 struct look {
@@ -139,21 +139,25 @@ void kh_policy_explain(const struct kh_policy *policy, uint16_t tenant,
 		return;
 	}
 	out->site_rule = out->rule;
-	bool websocket = !out->rule || !out->rule->no_websocket;
+	struct kh_heard heard = { .site_websocket = !out->rule || !out->rule->no_websocket,
+				  .noted_in = look.noted ? KH_LIST_SITE : KH_LIST_TENANT };
 	look.list = KH_LIST_TENANT;
-	(void)ask(&look, &config->tenants[tenant].rules, out);
+	if (ask(&look, &config->tenants[tenant].rules, out))
+		heard.flags = KH_ALLOWS | (out->rule->passthrough ? KH_PASSTHROUGH : 0) |
+			      (out->rule->no_websocket ? KH_NO_WEBSOCKET : 0);
 	if (look.asks_model) {
 		kh_decision_ask_model(out);
 		return;
 	}
-	kh_decision_finish(policy, tenant, look.noted, websocket, out);
+	heard.noted = look.noted;
+	kh_decision_finish(policy, tenant, &heard, out);
 	if (!narrowing || !out->allow)
 		return;
-	struct kh_decision own;
+	struct kh_decision own = { .allow = false };
 	look.list = KH_LIST_SANDBOX;
-	(void)ask(&look, narrowing->rules, &own);
+	own.allow = ask(&look, narrowing->rules, &own);
 	if (look.asks_model)
 		kh_decision_ask_model(out);
 	else
-		kh_decision_narrow(&own, out);
+		kh_decision_narrow(&own, own.rule && !own.rule->no_websocket, out);
 }

@@ -189,7 +189,7 @@ struct question {
 	const struct kh_request_view *request;
 	struct kh_reading_of reading;
 	uint32_t method_bit;	     /* in this reading */
-	bool websocket;		     /* the rule that was found does not refuse one */
+	uint8_t flags;		     /* of the rule that allows; 0: none does */
 	const struct kh_rule *noted; /* the first denial that was only observed */
 	bool asks_model;	     /* a rule does that was reached, and it was not read */
 	struct kh_host_keys host;
@@ -237,9 +237,10 @@ static const struct kh_matcher *first_match(struct question *q, const struct kh_
 		/* Among the uncommon methods the bit does not tell. */
 		if (q->method_bit == KH_METHOD_OTHER && !covers_method(m->rule, q->reading.method))
 			continue;
-		enum kh_mismatch why = m->flags & KH_ASKS_MORE
-					       ? kh_rule_conditions_miss(m->rule, request)
-					       : KH_MATCHES;
+		enum kh_mismatch why =
+			m->flags & KH_ASKS_MORE
+				? kh_rule_conditions_miss(m->rule, request, &q->reading)
+				: KH_MATCHES;
 		if (why == KH_MODEL_NOT_READ) {
 			q->asks_model = true;
 			return NULL;
@@ -276,12 +277,12 @@ static bool ask(struct question *q, const struct kh_index *index, size_t list,
 	q->method_bit = kh_method_bit(request->method);
 	const struct kh_matcher *m = first_match(q, index, list);
 	bool allows = m && (m->flags & KH_ALLOWS);
-	q->websocket = m && !(m->flags & KH_NO_WEBSOCKET);
 	out->rule = m ? m->rule : NULL;
 	if (allows && (request->path_slashed.ptr || request->overrides)) {
 		out->rule = read_on(q, index, list, out->rule);
 		allows = out->rule && out->rule->allow;
 	}
+	q->flags = allows ? m->flags : 0;
 	out->reading = allows ? KH_READ_PLAIN : q->reading.how;
 	out->reason = out->rule ? KH_ERR_DENIED_BY_RULE : KH_ERR_NO_RULE;
 	return allows;
@@ -296,37 +297,75 @@ const struct kh_rule *kh_policy_observing(const struct kh_policy *policy, uint16
 }
 
 void kh_decision_finish(const struct kh_policy *policy, uint16_t tenant,
-			const struct kh_rule *noted, bool site_websocket, struct kh_decision *out)
+			const struct kh_heard *heard, struct kh_decision *out)
 {
-	const struct kh_rule *instead = kh_policy_observing(policy, tenant);
-	if (out->rule && out->rule->allow) {
-		if (out->rule->passthrough) {
+	if (heard->flags & KH_ALLOWS) {
+		if (heard->flags & KH_PASSTHROUGH) {
 			out->reason = KH_ERR_TUNNEL_ONLY;
 			return;
 		}
-		out->would = noted ? KH_ERR_DENIED_BY_RULE : KH_ERR_NONE;
-		out->would_rule = noted;
-	} else if (instead) {
+		out->would = heard->noted ? KH_ERR_DENIED_BY_RULE : KH_ERR_NONE;
+		out->would_rule = heard->noted;
+		out->would_list = heard->noted_in;
+	} else {
+		const struct kh_rule *instead = kh_policy_observing(policy, tenant);
+		if (!instead)
+			return;
 		out->would = out->reason;
 		out->would_rule = out->rule;
 		out->rule = instead;
-	} else {
-		return;
 	}
 	out->reason = KH_ERR_NONE;
 	out->allow = true;
-	out->websocket = site_websocket && !out->rule->no_websocket;
+	out->websocket = heard->site_websocket && !(heard->flags & KH_NO_WEBSOCKET);
 }
 
-void kh_decision_narrow(const struct kh_decision *own, struct kh_decision *out)
+static bool bounds_body(const struct kh_rule *rule)
 {
-	if (own->rule && own->rule->allow)
-		out->websocket = out->websocket && !own->rule->no_websocket;
-	else
-		*out = (struct kh_decision){ .reason = own->reason,
-					     .rule = own->rule,
-					     .reading = own->reading,
-					     .list = KH_LIST_SANDBOX };
+	return rule && rule->more && rule->more->has_max_body;
+}
+
+const struct kh_rule *kh_decision_max_body(const struct kh_decision *decision)
+{
+	const struct kh_rule *rules[] = { decision->rule, decision->site_rule,
+					  decision->narrow_rule };
+	const struct kh_rule *least = NULL;
+	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
+		if (bounds_body(rules[i]) &&
+		    (!least || rules[i]->more->max_body < least->more->max_body))
+			least = rules[i];
+	return least;
+}
+
+const struct kh_rule *kh_decision_no_websocket(const struct kh_decision *decision,
+					       enum kh_list *list)
+{
+	const struct kh_rule *rules[] = { [KH_LIST_TENANT] = decision->rule,
+					  [KH_LIST_SITE] = decision->site_rule,
+					  [KH_LIST_SANDBOX] = decision->narrow_rule };
+	static const enum kh_list order[] = { KH_LIST_SITE, KH_LIST_TENANT, KH_LIST_SANDBOX };
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+		const struct kh_rule *rule = rules[order[i]];
+		if (!rule || !rule->no_websocket)
+			continue;
+		if (list)
+			*list = order[i];
+		return rule;
+	}
+	return NULL;
+}
+
+void kh_decision_narrow(const struct kh_decision *own, bool websocket, struct kh_decision *out)
+{
+	if (own->allow) {
+		out->narrow_rule = own->rule;
+		out->websocket = out->websocket && websocket;
+		return;
+	}
+	*out = (struct kh_decision){ .reason = own->reason,
+				     .rule = own->rule,
+				     .reading = own->reading,
+				     .list = KH_LIST_SANDBOX };
 }
 
 void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
@@ -350,6 +389,7 @@ void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 	kh_index_prefetch(index, kh_tenant_list(tenant), &q.host);
 	if (narrowing)
 		kh_index_prefetch(narrowing->index, narrowing->list, &q.host);
+	q.flags = 0;
 	if (config->site.count > 0 && !ask(&q, index, KH_SITE_LIST, out)) {
 		out->list = KH_LIST_SITE;
 		if (q.asks_model)
@@ -357,156 +397,22 @@ void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 		return;
 	}
 	out->site_rule = out->rule;
-	bool websocket = !out->rule || !out->rule->no_websocket;
+	struct kh_heard heard = { .site_websocket = !(q.flags & KH_NO_WEBSOCKET),
+				  .noted_in = q.noted ? KH_LIST_SITE : KH_LIST_TENANT };
 	(void)ask(&q, index, kh_tenant_list(tenant), out);
 	if (q.asks_model) {
 		kh_decision_ask_model(out);
 		return;
 	}
-	/* Wanted at the end; the narrowing is asked while it comes. */
-	if (out->rule)
-		__builtin_prefetch(out->rule);
-	struct kh_decision own = { .allow = true };
-	if (narrowing)
-		own.allow = ask(&q, narrowing->index, narrowing->list, &own);
-	kh_decision_finish(policy, tenant, q.noted, websocket, out);
+	heard.flags = q.flags;
+	heard.noted = q.noted;
+	kh_decision_finish(policy, tenant, &heard, out);
 	if (!narrowing || !out->allow)
 		return;
+	struct kh_decision own = { .allow = false };
+	own.allow = ask(&q, narrowing->index, narrowing->list, &own);
 	if (q.asks_model)
 		kh_decision_ask_model(out);
-	else if (own.allow)
-		out->websocket = out->websocket && q.websocket;
 	else
-		kh_decision_narrow(&own, out);
-}
-
-/* The first rule of that scheme at this authority. */
-static const struct kh_rule *first_at(const struct kh_index *index, size_t list,
-				      const struct kh_host_keys *host, enum kh_scheme scheme,
-				      uint16_t port)
-{
-	struct kh_walk walk;
-	kh_walk_begin(&walk, index, list, host);
-	for (const struct kh_matcher *m; (m = kh_walk_next(&walk));)
-		if (m->scheme == scheme && m->port == port)
-			return m->rule;
-	return NULL;
-}
-
-/* The tenant's list alone. */
-static enum kh_tunnel_kind ask_tunnel(const struct kh_policy *policy, uint16_t tenant,
-				      const struct kh_host_keys *host, uint16_t port,
-				      const struct kh_rule **decided)
-{
-	const struct kh_rule *denied = NULL;
-	struct kh_walk walk;
-	kh_walk_begin(&walk, policy->index, kh_tenant_list(tenant), host);
-	for (const struct kh_matcher *m; (m = kh_walk_next(&walk));) {
-		const struct kh_rule *rule = m->rule;
-		if (m->port != port)
-			continue;
-		*decided = rule;
-		if (rule->scheme != KH_SCHEME_TCP)
-			return rule->passthrough ? KH_TUNNEL_PASS : KH_TUNNEL_READ;
-		if (m->flags & KH_OBSERVES)
-			continue;
-		if (rule->allow && !denied)
-			return KH_TUNNEL_RAW;
-		denied = denied ? denied : rule;
-	}
-	*decided = denied;
-	return denied ? KH_TUNNEL_DENIED : KH_TUNNEL_READ;
-}
-
-/* Does a list that only takes away leave such a tunnel? Else `out` is the denial. */
-static bool leaves_tunnel(const struct kh_index *index, size_t list,
-			  const struct kh_host_keys *host, uint16_t port, enum kh_tunnel_kind kind,
-			  struct kh_decision *out, const struct kh_rule **by)
-{
-	enum kh_scheme scheme = kind == KH_TUNNEL_RAW ? KH_SCHEME_TCP : KH_SCHEME_HTTPS;
-	const struct kh_rule *rule = first_at(index, list, host, scheme, port);
-	*by = rule;
-	if (rule && rule->allow && kh_rule_covers_all(rule))
-		return true;
-	out->rule = rule;
-	out->reason = rule ? KH_ERR_DENIED_BY_RULE : KH_ERR_NO_RULE;
-	return false;
-}
-
-enum kh_tunnel_kind kh_policy_tunnel(const struct kh_policy *policy, uint16_t tenant,
-				     const struct kh_narrowing *narrowing,
-				     const struct kh_host *host, uint16_t port,
-				     struct kh_decision *out)
-{
-	const struct kh_config *config = policy->config;
-	*out = (struct kh_decision){ .reason = KH_ERR_NO_RULE };
-	if (tenant >= config->n_tenants || host->kind == KH_HOST_NONE || port == 0)
-		return KH_TUNNEL_DENIED;
-	struct kh_host_keys found;
-	kh_index_find(policy->index, host, &found);
-	enum kh_tunnel_kind kind = ask_tunnel(policy, tenant, &found, port, &out->rule);
-	/* What is inside is read, and then only observed. */
-	if (kind == KH_TUNNEL_DENIED && kh_policy_observing(policy, tenant))
-		return KH_TUNNEL_READ;
-	if (kind == KH_TUNNEL_DENIED)
-		out->reason = KH_ERR_DENIED_BY_RULE;
-	if (kind == KH_TUNNEL_DENIED || kind == KH_TUNNEL_READ)
-		return kind;
-	const struct kh_rule *site_rule = NULL, *own;
-	if (config->site.count > 0 &&
-	    !leaves_tunnel(policy->index, KH_SITE_LIST, &found, port, kind, out, &site_rule)) {
-		out->list = KH_LIST_SITE;
-		return KH_TUNNEL_DENIED;
-	}
-	if (narrowing &&
-	    !leaves_tunnel(narrowing->index, narrowing->list, &found, port, kind, out, &own)) {
-		out->list = KH_LIST_SANDBOX;
-		return KH_TUNNEL_DENIED;
-	}
-	out->reason = KH_ERR_NONE;
-	out->allow = true;
-	out->site_rule = site_rule;
-	return kind;
-}
-
-static bool knows(const struct kh_index *index, size_t list, const struct kh_host_keys *host,
-		  enum kh_scheme scheme, uint16_t port)
-{
-	struct kh_walk walk;
-	kh_walk_begin(&walk, index, list, host);
-	for (const struct kh_matcher *m; (m = kh_walk_next(&walk));) {
-		if (m->scheme != scheme || m->port != port)
-			continue;
-		if (m->flags & KH_ALLOWS)
-			return true;
-		if (kh_rule_covers_all(m->rule))
-			return false; /* nothing below it is ever asked */
-	}
-	return false;
-}
-
-bool kh_policy_list_knows(const struct kh_policy *policy, size_t list, enum kh_scheme scheme,
-			  const struct kh_host *host, uint16_t port)
-{
-	struct kh_host_keys found;
-	kh_index_find(policy->index, host, &found);
-	return knows(policy->index, list, &found, scheme, port);
-}
-
-bool kh_policy_knows_host(const struct kh_policy *policy, uint16_t tenant,
-			  const struct kh_narrowing *narrowing, enum kh_scheme scheme,
-			  const struct kh_host *host, uint16_t port)
-{
-	const struct kh_config *config = policy->config;
-	struct kh_host_keys found;
-	if (tenant >= config->n_tenants || host->kind == KH_HOST_NONE)
-		return false;
-	kh_index_find(policy->index, host, &found);
-	if (config->site.count > 0 && !knows(policy->index, KH_SITE_LIST, &found, scheme, port))
-		return false;
-	if (narrowing && !knows(narrowing->index, narrowing->list, &found, scheme, port))
-		return false;
-	if (kh_policy_observing(policy, tenant))
-		return true;
-	return knows(policy->index, kh_tenant_list(tenant), &found, scheme, port);
+		kh_decision_narrow(&own, !(q.flags & KH_NO_WEBSOCKET), out);
 }

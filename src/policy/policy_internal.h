@@ -28,6 +28,7 @@ enum {
 	KH_ASKS_MORE = 8,  /* conditions beside the text */
 	KH_OBSERVES = 16,  /* a denial that is only noted */
 	KH_NO_WEBSOCKET = 32,
+	KH_PASSTHROUGH = 64,
 };
 
 /* index.c: which rules of a list can concern a host, in the order of the list. */
@@ -79,9 +80,12 @@ static inline const struct kh_geo_rules *kh_rule_geo(const struct kh_rule *rule)
 	return rule && rule->more ? rule->more->geo : NULL;
 }
 
-/* condition.c: does what the rule asks beside its text hold? Return: what does not. */
+struct kh_reading_of;
+/* condition.c: does what the rule asks beside its text hold, in that reading? Return: what does
+ * not. */
 enum kh_mismatch kh_rule_conditions_miss(const struct kh_rule *rule,
-					 const struct kh_request_view *request);
+					 const struct kh_request_view *request,
+					 const struct kh_reading_of *reading);
 
 /* A list of an index: of the policy's for a listener of the configuration, else of its own. */
 struct kh_narrowing {
@@ -94,8 +98,9 @@ struct kh_narrowing {
 };
 /* narrowing.c: what the configuration's reader refuses must not come in by another door. */
 bool kh_narrowing_check(const struct kh_rules *rules, struct kh_err *err);
-/* What else is asked when all other lists allow: `own` is what the narrowing says of it. */
-void kh_decision_narrow(const struct kh_decision *own, struct kh_decision *out);
+/* What else is asked when all other lists allow: `own` is what the narrowing says of it, and
+ * whether of a WebSocket too. */
+void kh_decision_narrow(const struct kh_decision *own, bool websocket, struct kh_decision *out);
 
 /* reading.c: the ways in which a request may be read, the plain one first. */
 struct kh_reading_of {
@@ -112,10 +117,16 @@ bool kh_reading_next(const struct kh_request_view *request, struct kh_reading_of
 const struct kh_rule *kh_both_readings(const struct kh_rule *one, const struct kh_rule *other);
 /* Does a rule hold for a path that nobody knows? One that denies does. */
 bool kh_rule_holds_for_any_path(const struct kh_rule *rule);
-/* What is left to say when a tenant's list has been asked; `noted` is the first denial that was
- * only observed. */
+/* What is known when a tenant's list has been asked. It holds what is said of the rule, so that the
+ * rule itself, which lies far away, need not be looked at. */
+struct kh_heard {
+	uint8_t flags;		     /* of the rule that allows; 0: none does */
+	bool site_websocket;	     /* the site's rule does not refuse one */
+	enum kh_list noted_in;	     /* the list of */
+	const struct kh_rule *noted; /* the first denial that was only observed */
+};
 void kh_decision_finish(const struct kh_policy *policy, uint16_t tenant,
-			const struct kh_rule *noted, bool site_websocket, struct kh_decision *out);
+			const struct kh_heard *heard, struct kh_decision *out);
 const struct kh_config *kh_policy_config(const struct kh_policy *policy);
 const struct kh_index *kh_policy_index(const struct kh_policy *policy);
 /* Do the rules of that list allow anything there? */

@@ -52,11 +52,17 @@ static bool has_limits(const struct kh_rule *rule)
 	return rule->more && rule->more->limits;
 }
 
+static bool same_max_body(const struct kh_rule *a, const struct kh_rule *b)
+{
+	bool of_a = a->more && a->more->has_max_body, of_b = b->more && b->more->has_max_body;
+	return of_a == of_b && (!of_a || a->more->max_body == b->more->max_body);
+}
+
 static bool same_effect(const struct kh_rule *a, const struct kh_rule *b)
 {
 	if (a != b && (has_limits(a) || has_limits(b)))
 		return false; /* which of them would count it? */
-	return kh_geo_rules_eq(kh_rule_geo(a), kh_rule_geo(b)) &&
+	return kh_geo_rules_eq(kh_rule_geo(a), kh_rule_geo(b)) && same_max_body(a, b) &&
 	       a->passthrough == b->passthrough && a->no_websocket == b->no_websocket &&
 	       a->client_auth_pass == b->client_auth_pass && a->n_credentials == b->n_credentials &&
 	       memcmp(a->credentials, b->credentials,

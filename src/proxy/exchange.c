@@ -347,12 +347,13 @@ bool kh_exchange_takes_body(const struct kh_exchange *x)
 	return x->state == KH_EXCHANGE_RELAY && !kh_hold_has(x) && !x->up->ops->is_full(x->up);
 }
 
-/* What was not announced turns out larger than the rule's max_body. */
-static bool is_too_large(const struct kh_exchange *x, struct kh_slice piece)
+/* What was not announced turns out larger than the max_body of a rule that allowed it. Return: that
+ * rule. */
+static const struct kh_rule *too_large_for(const struct kh_exchange *x, struct kh_slice piece)
 {
-	const struct kh_rule_more *more = x->decision.rule ? x->decision.rule->more : NULL;
+	const struct kh_rule *rule = kh_decision_max_body(&x->decision);
 
-	return more && more->has_max_body && x->up_bytes + piece.len > more->max_body;
+	return rule && x->up_bytes + piece.len > rule->more->max_body ? rule : NULL;
 }
 
 /* For another try. An upstream that speaks HTTP/1 never says that it has not looked at it. */
@@ -391,12 +392,12 @@ void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece)
 			kh_exchange_fail(x, &err);
 		return;
 	}
-	if (is_too_large(x, piece)) {
+	const struct kh_rule *rule = too_large_for(x, piece);
+	if (rule) {
 		kh_err_set(&err, KH_ERR_CONTENT_TOO_LARGE,
 			   "the content is larger than the rule '%s' lets through (max_body: "
 			   "%llu bytes)",
-			   x->decision.rule->text,
-			   (unsigned long long)x->decision.rule->more->max_body);
+			   rule->text, (unsigned long long)rule->more->max_body);
 		kh_exchange_fail(x, &err);
 		return;
 	}

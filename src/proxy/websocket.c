@@ -127,13 +127,12 @@ static bool on_error(struct kh_exchange *x, struct kh_websocket_way *way)
 	       fail(x, KH_ERR_NO_MEMORY, "no memory for a close frame", "keyhole");
 }
 
-/* A rule's max_body bounds each message of the sandbox. */
+/* The max_body of a rule that allowed it bounds each message of the sandbox. */
 static bool is_too_large(const struct kh_exchange *x, const struct kh_websocket_way *way)
 {
-	const struct kh_rule_more *more = x->decision.rule ? x->decision.rule->more : NULL;
+	const struct kh_rule *rule = kh_decision_max_body(&x->decision);
 
-	return is_up(x, way) && more && more->has_max_body &&
-	       way->ws.message_bytes > more->max_body;
+	return is_up(x, way) && rule && way->ws.message_bytes > rule->more->max_body;
 }
 
 static bool is_data(const struct kh_ws_frame *frame)

@@ -46,13 +46,13 @@ static int hex(unsigned char c)
 	return at ? (int)(at - digits) : -1;
 }
 
-/* application/x-www-form-urlencoded. */
-static void decode(const unsigned char *in, size_t len, struct text *out)
+/* application/x-www-form-urlencoded, or the same where a plus is one. */
+static void decode(const unsigned char *in, size_t len, bool form, struct text *out)
 {
 	out->len = 0;
 	for (size_t i = 0; i < len; i++) {
 		unsigned char c = in[i];
-		if (c == '+') {
+		if (c == '+' && form) {
 			c = ' ';
 		} else if (c == '%' && i + 2 < len && hex(in[i + 1]) >= 0 && hex(in[i + 2]) >= 0) {
 			c = (unsigned char)(hex(in[i + 1]) * 16 + hex(in[i + 2]));
@@ -138,11 +138,14 @@ static void count_parameters(const struct input *in, const char *separators, str
 		equals = at;
 		while (equals < stop && *equals != '=')
 			equals++;
-		decode(at, (size_t)(equals - at), &name);
-		decode(equals + (equals < stop), (size_t)(stop - equals - (equals < stop)), &value);
+		decode(at, (size_t)(equals - at), true, &name);
+		equals += equals < stop;
+		decode(equals, (size_t)(stop - equals), true, &value);
 		bool named = is_name(in, &name, !in->allow);
-		if (named && (!in->allow || is_printable(&value)) &&
-		    any_pattern(in, &value, !in->allow))
+		bool good =
+			(!in->allow || is_printable(&value)) && any_pattern(in, &value, !in->allow);
+		decode(equals, (size_t)(stop - equals), false, &value);
+		if (named && (good || (!in->allow && any_pattern(in, &value, true))))
 			count->good++;
 		else if (named)
 			count->bad++;
@@ -245,7 +248,9 @@ static bool holds(const struct input *in)
 		view.query = in->rest;
 		view.fields.next = NULL;
 	}
-	bool good = kh_rule_conditions_miss(&rule, &view) == KH_MATCHES;
+	struct kh_reading_of reading;
+	kh_reading_begin(&view, &reading);
+	bool good = kh_rule_conditions_miss(&rule, &view, &reading) == KH_MATCHES;
 	for (size_t i = 0; i < in->n_patterns; i++)
 		free(patterns[i]);
 	free(name);

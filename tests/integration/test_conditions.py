@@ -70,6 +70,25 @@ def test_a_body_that_turns_out_too_large_is_cut_off(ruled, standin):
     until("its close", lambda: "content_too_large" in str(ruled.records_of("/echo")))
 
 
+@pytest.mark.parametrize("where", ["site", "sandbox"])
+def test_a_ceiling_bounds_what_announces_nothing(daemon, standin, where):
+    one = daemon(rules=[{"allow": "https://api.test", "max_body": "1MiB"}], start=False)
+    ceiling = [{"allow": "https://**", "max_body": "1KiB"}]
+    if where == "site":
+        one.config["site"] = {"rules": ceiling}
+    else:
+        one.config["listen"][0]["narrow"] = ceiling
+    one.write(one.config)
+    one.start()
+    for size, status in ((1024, 200), (1025, 413)):
+        with Tunnel(one, "api.test") as tunnel:
+            tunnel.send(b"POST /test/echo HTTP/1.1\r\nHost: api.test\r\nTransfer-Encoding: chunked\r\n\r\n")
+            tunnel.send(b"%x\r\n%s\r\n0\r\n\r\n" % (size, b"x" * size))
+            answer = tunnel.response("POST")
+        assert answer.status == status
+    assert "the rule 'https://**' lets through (max_body: 1024 bytes)" in answer.text()
+
+
 def test_a_chunked_body_that_fits_goes_up(ruled, standin):
     with Tunnel(ruled, "api.test") as tunnel:
         head = "POST /echo HTTP/1.1\r\nHost: api.test\r\nX-Test-Id: fits\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -342,6 +342,20 @@ def test_the_site_is_a_ceiling(daemon, origin):
     until("it came", lambda: server.accepted == 1)
 
 
+@pytest.mark.parametrize("where", ["site", "tenant"])
+def test_a_rule_that_observes_lets_it_through_and_marks_it(to, where):
+    watched, open_ = {"deny": "tcp://git.test:22", "mode": "observe"}, {"allow": "tcp://**:22"}
+    lists = {"site": [open_], "tenant": [open_]}
+    lists[where] = [watched, open_]
+    one, _ = to(greeter, lists["tenant"], {"site": {"rules": lists["site"]}})
+    with Connect(one, "git.test:22") as wire:
+        assert wire.answer.status == 200
+        assert wire.take(17) == b"SSH-2.0-standin\r\n"
+    (record,) = one.journal(event="open")
+    assert (record["would_deny"], record["would_deny.rule"]) == ("denied_by_rule", "tcp://git.test:22")
+    assert record["rule"] == "tcp://**:22"
+
+
 @pytest.mark.parametrize("first", ["https", "tcp"])
 def test_of_two_rules_for_one_place_the_upper_one_decides(daemon, standin, first):
     https, tcp = {"allow": "https://api.test"}, {"allow": "tcp://api.test:443"}

@@ -122,6 +122,19 @@ static void a_query_is_read_strictly_to_allow_and_widely_to_deny(void **state)
 	fini(&deny);
 }
 
+/* A form's '+' is a blank; to other servers it is a plus. */
+static void a_denial_takes_a_plus_for_either(void **state)
+{
+	(void)state;
+	struct fixture plus = with("{ deny: \"https://h.example\", query: { v: \"a+b\" } }");
+	struct fixture blank = with("{ deny: \"https://h.example\", query: { v: \"a b\" } }");
+	assert_true(matches(&plus, "v=a+b", NULL) && matches(&plus, "v=A%2bb", NULL));
+	assert_true(matches(&blank, "v=a+b", NULL) && matches(&blank, "v=a%20b", NULL));
+	assert_false(matches(&plus, "v=a%20b", NULL) || matches(&blank, "v=a%2Bb", NULL));
+	fini(&plus);
+	fini(&blank);
+}
+
 static void each_member_of_a_field_must_match_to_allow_and_one_to_deny(void **state)
 {
 	(void)state;
@@ -263,6 +276,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_query_is_read_strictly_to_allow_and_widely_to_deny),
+		cmocka_unit_test(a_denial_takes_a_plus_for_either),
 		cmocka_unit_test(each_member_of_a_field_must_match_to_allow_and_one_to_deny),
 		cmocka_unit_test(a_media_type_is_compared_without_parameters_and_case),
 		cmocka_unit_test(a_body_that_is_announced_too_large_does_not_match),

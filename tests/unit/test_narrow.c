@@ -88,7 +88,9 @@ static struct kh_decision ask(const struct fixture *f, const struct kh_narrowing
 		    decision.rule == explained.rule && decision.list == explained.list &&
 		    decision.websocket == explained.websocket &&
 		    decision.would == explained.would &&
-		    decision.would_rule == explained.would_rule);
+		    decision.would_rule == explained.would_rule &&
+		    decision.would_list == explained.would_list &&
+		    decision.narrow_rule == explained.narrow_rule);
 	return decision;
 }
 
@@ -166,6 +168,75 @@ static void what_a_tenant_only_observes_it_enforces(void **state)
 	fini(&f);
 }
 
+static const char bounded[] =
+	"version: 1\n"
+	"site: { rules: [ { allow: \"https://**\", max_body: 3KiB, websocket: false } ] }\n"
+	"tenants:\n"
+	"  a:\n"
+	"    rules:\n"
+	"      - { allow: \"https://two.example\", max_body: 2KiB }\n"
+	"      - { allow: \"https://five.example\", max_body: 5KiB }\n"
+	"      - { allow: \"https://none.example/a/**\" }\n"
+	"      - { allow: \"https://none.example/**\", max_body: 1KiB }\n"
+	"listen:\n"
+	"  - { unix: /s/0/s }\n"
+	"  - { unix: /s/1/s, sandbox: one, narrow: [ { allow: \"https://**\", max_body: 1KiB } ] "
+	"}\n";
+
+/* What announces nothing is only known to be too large when it is. */
+static void the_smallest_body_that_any_list_allows_is_the_one_that_holds(void **state)
+{
+	(void)state;
+	struct fixture f = policy_of(bounded);
+	static const struct {
+		size_t listener;
+		const char *host;
+		uint64_t most;
+	} cases[] = { { 0, "two.example", 2048 },
+		      { 0, "five.example", 3072 },
+		      { 1, "two.example", 1024 },
+		      { 1, "five.example", 1024 } };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct kh_decision d = ask_at(&f, cases[i].listener, "POST", cases[i].host, "/");
+		assert_true(d.allow);
+		assert_int_equal(kh_decision_max_body(&d)->more->max_body, cases[i].most);
+		enum kh_list list;
+		assert_ptr_equal(kh_decision_no_websocket(&d, &list), d.site_rule);
+		assert_int_equal(list, KH_LIST_SITE);
+	}
+	fini(&f);
+	f = policy_of(both);
+	struct kh_decision d = ask_at(&f, ONE, "GET", "open.example", "/");
+	enum kh_list list;
+	assert_null(kh_decision_max_body(&d));
+	assert_string_equal(kh_decision_no_websocket(&d, &list)->text, "GET https://open.example");
+	assert_int_equal(list, KH_LIST_SANDBOX);
+	fini(&f);
+}
+
+/* A %2F leaves two rules; which of their bounds would hold? */
+static void two_readings_with_two_bounds_are_no_permission(void **state)
+{
+	(void)state;
+	struct fixture f = policy_of(bounded);
+	struct kh_host host;
+	assert_true(kh_host_parse(&host, KH_SLICE("none.example"), NULL));
+	struct kh_request_view view = { .method = KH_SLICE("POST"),
+					.scheme = KH_SCHEME_HTTPS,
+					.host = &host,
+					.port = 443,
+					.path = KH_SLICE("/a%2Fb"),
+					.path_slashed = KH_SLICE("/a/b") };
+	struct kh_decision d;
+	kh_policy_decide(f.policy, 0, NULL, &view, &d);
+	assert_false(d.allow);
+	view.path = KH_SLICE("/c%2Fb");
+	view.path_slashed = KH_SLICE("/c/b");
+	kh_policy_decide(f.policy, 0, NULL, &view, &d);
+	assert_true(d.allow);
+	fini(&f);
+}
+
 static enum kh_tunnel_kind tunnel(const struct fixture *f, size_t listener, const char *name,
 				  uint16_t port, struct kh_decision *out)
 {
@@ -191,6 +262,60 @@ static void tunnels_that_nobody_reads_pass_it_too(void **state)
 	assert_int_equal(tunnel(&f, NOTHING, "pass.example", 443, &d), KH_TUNNEL_DENIED);
 	/* Methods are not seen in one: a rule for some does not cover it. */
 	assert_int_equal(tunnel(&f, OBSERVED, "pass.example", 443, &d), KH_TUNNEL_READ);
+	fini(&f);
+}
+
+/* Such a rule changes nothing, and what would be if it were enforced is said. */
+static void a_rule_that_observes_leaves_a_tunnel_as_it_is(void **state)
+{
+	(void)state;
+	struct fixture f =
+		policy_of("version: 1\n"
+			  "site:\n"
+			  "  rules:\n"
+			  "    - { deny: \"tcp://raw.example:22\", mode: observe }\n"
+			  "    - { deny: \"https://pass.example\", mode: observe }\n"
+			  "    - { allow: \"tcp://raw.example:22\" }\n"
+			  "    - { allow: \"tcp://own.example:22\" }\n"
+			  "    - { allow: \"https://**\" }\n"
+			  "tenants:\n"
+			  "  a:\n"
+			  "    rules:\n"
+			  "      - { deny: \"tcp://own.example:22\", mode: observe }\n"
+			  "      - { deny: \"https://mine.example/x\", mode: observe }\n"
+			  "      - { deny: \"https://read.example\", mode: observe }\n"
+			  "      - { allow: \"tcp://own.example:22\" }\n"
+			  "      - { allow: \"tcp://raw.example:22\" }\n"
+			  "      - { allow: \"https://pass.example\", tls: passthrough }\n"
+			  "      - { allow: \"https://mine.example\", tls: passthrough }\n"
+			  "      - { allow: \"https://free.example\", tls: passthrough }\n"
+			  "      - { allow: \"https://read.example\" }\n"
+			  "listen:\n"
+			  "  - { unix: /s/0/s }\n");
+	static const struct {
+		const char *host;
+		uint16_t port;
+		enum kh_tunnel_kind kind;
+		const char *would; /* NULL: nothing */
+		enum kh_list list;
+	} cases[] = {
+		{ "raw.example", 22, KH_TUNNEL_RAW, "tcp://raw.example:22", KH_LIST_SITE },
+		{ "own.example", 22, KH_TUNNEL_RAW, "tcp://own.example:22", KH_LIST_TENANT },
+		{ "pass.example", 443, KH_TUNNEL_PASS, "https://pass.example", KH_LIST_SITE },
+		{ "mine.example", 443, KH_TUNNEL_PASS, "https://mine.example/x", KH_LIST_TENANT },
+		{ "free.example", 443, KH_TUNNEL_PASS, NULL, KH_LIST_TENANT },
+		{ "read.example", 443, KH_TUNNEL_READ, NULL, KH_LIST_TENANT },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct kh_decision d;
+		assert_int_equal(tunnel(&f, NONE, cases[i].host, cases[i].port, &d), cases[i].kind);
+		assert_int_equal(d.allow, cases[i].kind != KH_TUNNEL_READ);
+		assert_int_equal(d.would, cases[i].would ? KH_ERR_DENIED_BY_RULE : KH_ERR_NONE);
+		if (!cases[i].would)
+			continue;
+		assert_string_equal(d.would_rule->text, cases[i].would);
+		assert_int_equal(d.would_list, cases[i].list);
+	}
 	fini(&f);
 }
 
@@ -338,6 +463,9 @@ int main(void)
 		cmocka_unit_test(an_empty_one_leaves_nothing),
 		cmocka_unit_test(what_a_tenant_only_observes_it_enforces),
 		cmocka_unit_test(tunnels_that_nobody_reads_pass_it_too),
+		cmocka_unit_test(a_rule_that_observes_leaves_a_tunnel_as_it_is),
+		cmocka_unit_test(the_smallest_body_that_any_list_allows_is_the_one_that_holds),
+		cmocka_unit_test(two_readings_with_two_bounds_are_no_permission),
 		cmocka_unit_test(hosts_are_known_where_all_lists_know_them),
 		cmocka_unit_test(one_stands_in_a_file_of_its_own_and_outlives_it),
 		cmocka_unit_test(a_file_that_would_widen_is_refused_whole),
