@@ -17,14 +17,19 @@ struct kh_model {
  * In the path, where one of these forms is the whole of it (VERSION: v1, v1beta, v1alpha …):
  *
  *   /VERSION/models/NAME:VERB, /VERSION/tunedModels/NAME:VERB           Gemini
+ *   /VERSION/publishers/U/models/NAME:VERB                              Vertex
  *   /VERSION/projects/P/locations/L/publishers/U/models/NAME:VERB       Vertex
  *   /model/NAME/VERB                                                    Bedrock
  *   /openai/deployments/NAME/REST                                       Azure
  *
- * `path` is normalised; escapes in NAME are decoded. Return: KH_MODEL_NAMED; KH_MODEL_UNREAD: it is
- * of no such form, or NAME is no name: the content has to say.
+ * `path` is normalised, `slashed` is its other reading with %2F as '/' (ptr NULL: there is none);
+ * escapes in NAME are decoded. Return: KH_MODEL_NAMED; KH_MODEL_UNREAD: it is of no such form, or
+ * NAME is no name, and the content has to say. With *why as well: nothing may say it, since a
+ * server less strict may take the path for such a form (more slashes, parameters, other letters,
+ * another prefix), or the two readings differ.
  */
-enum kh_model_state kh_model_in_path(struct kh_slice path, struct kh_model *out);
+enum kh_model_state kh_model_in_path(struct kh_slice path, struct kh_slice slashed,
+				     struct kh_model *out, const char **why);
 
 /*
  * Can its content say it: JSON in UTF-8 (one Content-Type: application/json, or +json), with no

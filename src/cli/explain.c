@@ -70,6 +70,7 @@ static json_t *rule_json(const struct explain *e, const struct kh_rule *rule, en
 
 struct shown {
 	const struct explain *explain;
+	const struct kh_question *question;
 	json_t *list;
 };
 
@@ -82,6 +83,8 @@ static void show(void *arg, const struct kh_looked_at *at)
 	(void)json_object_set_new(one, "matches", json_boolean(at->why == KH_MATCHES));
 	if (at->why != KH_MATCHES)
 		(void)json_object_set_new(one, "why", json_string(kh_mismatch_name(at->why)));
+	if (at->why == KH_MODEL_NOT_READ && shown->question->two_models)
+		(void)json_object_set_new(one, "detail", json_string(shown->question->two_models));
 	if (at->reading == KH_READ_SLASHED)
 		(void)json_object_set_new(one, "slashed", json_true());
 	if (at->reading == KH_READ_OTHER_METHOD)
@@ -192,7 +195,7 @@ static bool all_refused(const json_t *list)
 
 static json_t *answer(const struct explain *e, const struct kh_question *q)
 {
-	struct shown shown = { e, json_array() };
+	struct shown shown = { e, q, json_array() };
 	struct kh_answer a;
 	struct kh_decision same;
 	kh_question_answer(q, e->policy, e->tenant, e->narrowing, &a);
@@ -231,7 +234,7 @@ static json_t *answer(const struct explain *e, const struct kh_question *q)
 		if (a.decision.would_rule)
 			(void)json_object_set_new(
 				out, "would_deny_rule",
-				rule_json(e, a.decision.would_rule, a.decision.list));
+				rule_json(e, a.decision.would_rule, a.decision.would_list));
 	}
 	if (a.allow && rule && !q->tunnel) {
 		put_credentials(e, out, rule);

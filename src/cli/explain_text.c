@@ -53,6 +53,8 @@ static void print_looked_at(const json_t *list)
 			printf(" (as the path that it asks for)");
 		if (json_is_true(json_object_get(one, "matches")))
 			printf(": matches\n");
+		else if (json_object_get(one, "detail"))
+			printf(": asks for the model: %s\n", str(one, "detail"));
 		else
 			print_why(str(one, "why"));
 	}

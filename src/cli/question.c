@@ -35,9 +35,10 @@ void kh_question_model(struct kh_question *q, struct kh_slice name)
 /* What the path names counts; else what was said of the content. */
 static void find_model(struct kh_question *q)
 {
-	q->view.model_state = kh_model_in_path(q->target.path, &q->model);
+	q->view.model_state =
+		kh_model_in_path(q->target.path, q->target.path_slashed, &q->model, &q->two_models);
 	q->view.model = kh_slice_of(q->model.name, q->model.len);
-	if (q->view.model_state == KH_MODEL_UNREAD && q->named.len > 0) {
+	if (q->view.model_state == KH_MODEL_UNREAD && !q->two_models && q->named.len > 0) {
 		q->view.model_state = KH_MODEL_NAMED;
 		q->view.model = q->named;
 	}
@@ -111,6 +112,9 @@ static void answer_tunnel(const struct kh_question *q, const struct kh_policy *p
 		     kh_policy_knows_host(policy, tenant, narrowing, KH_SCHEME_HTTP,
 					  &q->authority.host, q->authority.port);
 	out->reason = out->allow ? KH_ERR_NONE : KH_ERR_NO_RULE;
+	/* The rule by which it is read may say something else of what is in it. */
+	if (out->decision.rule && out->decision.rule->allow != out->allow)
+		out->decision.rule = NULL;
 }
 
 void kh_question_answer(const struct kh_question *q, const struct kh_policy *policy,
@@ -135,6 +139,7 @@ void kh_question_answer(const struct kh_question *q, const struct kh_policy *pol
 		if (instead) {
 			out->decision.would = KH_ERR_CLIENT_AUTH;
 			out->decision.would_rule = rule;
+			out->decision.would_list = KH_LIST_TENANT;
 			out->decision.rule = rule = instead;
 		}
 	}

@@ -16,6 +16,7 @@ struct kh_question {
 	bool tunnel;	       /* CONNECT host:port */
 	struct kh_slice named; /* the model that its content names; empty: not said */
 	struct kh_model model;
+	const char *two_models; /* why nothing may say the model; NULL: it may be said */
 	struct kh_request_view view;
 	struct kh_overrides overrides;
 };

@@ -22,7 +22,8 @@ static bool take_name(struct kh_slice text, struct kh_model *out)
 			byte = high < 0 || low < 0 ? 0 : high * 16 + low;
 			at += 2;
 		}
-		if (n == KH_LIMIT_MODEL_BYTES || byte <= 0x20 || byte >= 0x7f)
+		/* What stands behind a ';' is not there to many a server. */
+		if (n == KH_LIMIT_MODEL_BYTES || byte <= 0x20 || byte >= 0x7f || byte == ';')
 			return false;
 		out->name[n] = (char)byte;
 	}
@@ -65,19 +66,27 @@ static bool is_bedrock_verb(struct kh_slice s)
 	       is(s, "invoke-with-bidirectional-stream");
 }
 
-enum kh_model_state kh_model_in_path(struct kh_slice path, struct kh_model *out)
+static size_t split(struct kh_slice path, struct kh_slice s[MOST_SEGMENTS])
 {
-	struct kh_slice s[MOST_SEGMENTS];
 	size_t n = 0;
-	bool found = false;
-	*out = (struct kh_model){ .len = 0 };
 	for (size_t at = 1; at <= path.len && n < MOST_SEGMENTS; n++) {
 		size_t end = kh_slice_find(path, '/', at);
 		s[n] = kh_slice_sub(path, at, end);
 		at = end + 1;
 	}
+	return n;
+}
+
+static bool read_path(struct kh_slice path, struct kh_model *out)
+{
+	struct kh_slice s[MOST_SEGMENTS];
+	size_t n = split(path, s);
+	bool found = false;
+	*out = (struct kh_model){ .len = 0 };
 	if (n == 3 && is_version(s[0]) && (is(s[1], "models") || is(s[1], "tunedModels")))
 		found = take_before_verb(s[2], out);
+	else if (n == 5 && is_version(s[0]) && is(s[1], "publishers") && is(s[3], "models"))
+		found = take_before_verb(s[4], out);
 	else if (n == 9 && is_version(s[0]) && is(s[1], "projects") && is(s[3], "locations") &&
 		 is(s[5], "publishers") && is(s[7], "models"))
 		found = take_before_verb(s[8], out);
@@ -87,6 +96,67 @@ enum kh_model_state kh_model_in_path(struct kh_slice path, struct kh_model *out)
 		found = take_name(s[2], out);
 	if (!found)
 		*out = (struct kh_model){ .len = 0 };
+	return found;
+}
+
+/* ---- what another server may take for such a form ---- */
+
+static bool is_nearly(struct kh_slice s, const char *word)
+{
+	return kh_slice_eq_nocase(s, kh_slice_str(word));
+}
+
+/* The next segment that is not empty, without parameters, from the right. */
+static bool last_segment(struct kh_slice *path, struct kh_slice *out)
+{
+	do {
+		size_t begin = path->len;
+		while (begin > 0 && path->ptr[begin - 1] != '/')
+			begin--;
+		*out = kh_slice_sub(*path, begin, path->len);
+		out->len = kh_slice_find(*out, ';', 0);
+		*path = kh_slice_sub(*path, 0, begin > 0 ? begin - 1 : 0);
+	} while (out->len == 0 && path->len > 0);
+	return out->len > 0;
+}
+
+static bool has_verb(struct kh_slice s)
+{
+	struct kh_model any;
+	return take_before_verb(s, &any);
+}
+
+/* A form with more slashes, with parameters, in other letters, behind another prefix. */
+static bool is_nearly_a_form(struct kh_slice path)
+{
+	struct kh_slice one, last = KH_SLICE(""), last_but_one = KH_SLICE("");
+	for (size_t n = 0; last_segment(&path, &one); n++) {
+		if (n == 1 && has_verb(last) &&
+		    (is_nearly(one, "models") || is_nearly(one, "tunedModels")))
+			return true;
+		if (n == 2 && is_nearly(one, "model") && is_bedrock_verb(last_but_one))
+			return true;
+		if (n >= 3 && is_nearly(one, "openai") && is_nearly(last, "deployments"))
+			return true;
+		last_but_one = last;
+		last = one;
+	}
+	return false;
+}
+
+enum kh_model_state kh_model_in_path(struct kh_slice path, struct kh_slice slashed,
+				     struct kh_model *out, const char **why)
+{
+	struct kh_model other;
+	*why = NULL;
+	bool found = read_path(path, out), again = slashed.ptr && read_path(slashed, &other);
+	if (again ? !found || strcmp(out->name, other.name) != 0
+		  : !found && (is_nearly_a_form(path) ||
+			       (slashed.ptr && is_nearly_a_form(slashed)))) {
+		*why = "its path may be read as one that names a model";
+		*out = (struct kh_model){ .len = 0 };
+		return KH_MODEL_UNREAD;
+	}
 	return found ? KH_MODEL_NAMED : KH_MODEL_UNREAD;
 }
 

@@ -46,8 +46,12 @@ static bool set_model(struct kh_exchange *x, enum kh_model_state state,
 bool kh_hold_look_at_head(struct kh_exchange *x, struct kh_err *err)
 {
 	struct kh_model model;
-	enum kh_model_state state = kh_model_in_path(x->target.path, &model);
+	const char *why;
+	enum kh_model_state state =
+		kh_model_in_path(x->target.path, x->target.path_slashed, &model, &why);
 
+	if (why)
+		return kh_hold_refuse(why, err);
 	if (state == KH_MODEL_UNREAD && x->message->framing == KH_FRAMING_NONE)
 		state = KH_MODEL_NONE;
 	return set_model(x, state, &model, err);
@@ -70,8 +74,8 @@ bool kh_hold_begin(struct kh_exchange *x, struct kh_err *err)
 bool kh_hold_refuse(const char *why, struct kh_err *err)
 {
 	return kh_err_set(err, KH_ERR_MODEL_UNREADABLE,
-			  "a rule asks which model the request is for, and its content does not "
-			  "say it plainly: %s",
+			  "a rule asks which model the request is for, and it does not say it "
+			  "plainly: %s",
 			  why);
 }
 

@@ -127,6 +127,7 @@ static bool settle_carriers(struct kh_exchange *x, struct kh_err *err)
 	if (!x->credential && kh_policy_observing(x->gen->policy, x->tenant)) {
 		x->decision.would = KH_ERR_CLIENT_AUTH;
 		x->decision.would_rule = x->decision.rule;
+		x->decision.would_list = KH_LIST_TENANT;
 		x->decision.rule = kh_policy_observing(x->gen->policy, x->tenant);
 		return true;
 	}
@@ -209,7 +210,7 @@ static struct kh_request_view view_of(const struct kh_exchange *x, struct kh_ove
 }
 
 /* Where a rule asks for the model, the head is looked at, and the rules are asked again. Return:
- * false without memory. */
+ * false: the head says it in no way that can be taken. */
 static bool ask(struct kh_exchange *x, const struct kh_policy *policy, struct kh_request_view *view,
 		struct kh_decision *out, struct kh_err *err)
 {
@@ -219,8 +220,10 @@ static bool ask(struct kh_exchange *x, const struct kh_policy *policy, struct kh
 	kh_policy_decide(policy, tenant, door->narrowing, view, out);
 	if (!out->asks_model || x->content_whole)
 		return true;
-	if (!kh_hold_look_at_head(x, err))
+	if (!kh_hold_look_at_head(x, err)) {
+		out->asks_model = false; /* nothing that comes can say it */
 		return false;
+	}
 	view->model_state = x->model_state;
 	view->model = kh_slice_str(x->model);
 	if (x->model_state != KH_MODEL_UNREAD)
@@ -283,11 +286,12 @@ static bool may_upgrade(const struct kh_exchange *x, struct kh_err *err)
 		return kh_err_set(err, KH_ERR_UPGRADE_UNSUPPORTED,
 				  "no protocol upgrade but WebSocket is supported here: use plain "
 				  "HTTP");
+	const struct kh_rule *rule = kh_decision_no_websocket(&x->decision, NULL);
 	return x->decision.websocket ||
 	       kh_err_set(err, KH_ERR_UPGRADE_UNSUPPORTED,
 			  "a WebSocket is refused here (websocket: false; the rule is '%s'): use "
 			  "plain HTTP",
-			  x->decision.rule->text);
+			  rule ? rule->text : "");
 }
 
 bool kh_request_say_denied(const struct kh_decision *decision, struct kh_err *err)

@@ -62,7 +62,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct kh_slice text = kh_slice_of(data, size);
 	struct kh_model model;
+	const char *why;
 	check_json(text);
-	check_name(&model, kh_model_in_path(text, &model));
+	enum kh_model_state said = kh_model_in_path(text, kh_slice_of(NULL, 0), &model, &why);
+	check_name(&model, said);
+	require(said == KH_MODEL_UNREAD || !why);
+	require(kh_model_in_path(text, text, &model, &why) == said);
 	return 0;
 }

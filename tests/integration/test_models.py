@@ -209,6 +209,30 @@ def test_a_model_in_the_path_needs_no_content(daemon, path):
         assert reason(answer) == "no_rule"
 
 
+GEMINI = "/v1beta/models/gemini-pro:generateContent"
+
+
+@pytest.mark.parametrize("path", [GEMINI.replace("/", "//", 1), GEMINI + "/", GEMINI.replace("models", "Models"),
+                                  GEMINI.replace("models/", "models%2F"), GEMINI.replace("models", "models;x"),
+                                  "/proxy" + GEMINI, "//openai/deployments/big/chat", "//model/big/invoke"])  # fmt: skip
+def test_content_does_not_speak_for_a_path_that_may_name_another_model(daemon, standin, path):
+    one = daemon(rules=[{"allow": "https://open.test/**", "models": "claude-haiku-*"}])
+    mark = standin.mark()
+    assert reason(ask(one, GOOD, path=path)) == "model_unreadable"
+    assert not standin.events("request", since=mark)
+    assert ask(one, GOOD).status == 200
+
+
+def test_a_path_that_a_field_names_may_name_any_model(daemon, standin):
+    one = daemon(rules=[{"deny": "https://auth.test", "models": "*pro"}, {"allow": "https://auth.test"},
+                        {"allow": "https://open.test/**", "models": "claude-haiku-*"}])  # fmt: skip
+    mark = standin.mark()
+    fields = [*JSON, ("X-Original-URL", GEMINI)]
+    assert reason(ask(one, GOOD, fields=fields)) == "no_rule"
+    assert reason(ask(one, GOOD, fields=fields, host="auth.test")) == "denied_by_rule"
+    assert not standin.events("request", since=mark)
+
+
 def test_a_reload_takes_the_question_away_while_content_is_held(daemon, limits):
     one = daemon(limits, rules=RULES)
     with Tunnel(one, "open.test") as tunnel:
@@ -263,3 +287,15 @@ def test_expect_and_explain_take_a_model(tmp_path):
     unsaid = subprocess.run([KEYHOLE, "explain", "-c", str(path), "POST", "https://a.test/v1/messages"],
                             capture_output=True, text=True, timeout=20, check=False)  # fmt: skip
     assert unsaid.returncode == 3 and "say --model NAME" in unsaid.stdout
+    twofold = subprocess.run([KEYHOLE, "explain", "-c", str(path), "--model", "claude-x", "POST",
+                              "https://a.test/v1/messages%2Fmodels%2Fx:y"], capture_output=True, text=True, timeout=20,
+                             check=False)  # fmt: skip
+    assert twofold.returncode == 0, "no rule with models is reached"
+    rules[0]["allow"] = "POST https://a.test/**"
+    done, path = check(tmp_path, rules, [{"deny": "POST https://a.test/v1%2Fmodels%2Fx:y", "model": "claude-x"}])
+    assert done.returncode == 0, done.stderr
+    twofold = subprocess.run([KEYHOLE, "explain", "-c", str(path), "--model", "claude-x", "POST",
+                              "https://a.test/v1%2Fmodels%2Fx:y"], capture_output=True, text=True, timeout=20,
+                             check=False)  # fmt: skip
+    assert twofold.returncode == 3 and "deny: model_unreadable" in twofold.stdout
+    assert "its path may be read as one that names a model" in twofold.stdout

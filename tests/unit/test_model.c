@@ -204,6 +204,7 @@ static void paths_of_known_forms_name_it(void **state)
 		{ "/model/arn%3Aaws%3Abedrock%3A%3A1%3Ax%2Fy/converse-stream",
 		  "arn:aws:bedrock::1:x/y" },
 		{ "/openai/deployments/gpt-4o/chat/completions", "gpt-4o" },
+		{ "/v1/publishers/google/models/gemini-2.5-pro:generateContent", "gemini-2.5-pro" },
 		{ "/v1/models/gpt-4o", NULL },
 		{ "/v1/messages", NULL },
 		{ "/v1/models/:generateContent", NULL },
@@ -221,11 +222,92 @@ static void paths_of_known_forms_name_it(void **state)
 	};
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
 		struct kh_model model;
-		enum kh_model_state got = kh_model_in_path(kh_slice_str(forms[i][0]), &model);
+		const char *why;
+		enum kh_model_state got = kh_model_in_path(kh_slice_str(forms[i][0]),
+							   kh_slice_of(NULL, 0), &model, &why);
 		const char *due = forms[i][1] ? forms[i][1] : "";
 		if (got != (forms[i][1] ? KH_MODEL_NAMED : KH_MODEL_UNREAD) ||
 		    strcmp(model.name, due) != 0)
 			fail_msg("%s: %d \"%s\"", forms[i][0], got, model.name);
+	}
+}
+
+/* What the content says must not count where a server takes the path for it. */
+static void a_path_that_is_nearly_of_a_known_form_says_nothing_and_nothing_may(void **state)
+{
+	(void)state;
+	static const char *const nearly[] = {
+		"//v1beta/models/a:generateContent",
+		"/v1beta//models/a:generateContent",
+		"/v1beta/models/a:generateContent/",
+		"/v1beta/models/a:generateContent;x",
+		"/v1beta/models;x/a:generateContent",
+		"/v1beta/Models/a:generateContent",
+		"/models/a:generateContent",
+		"/gateway/v1beta/models/a:generateContent",
+		"//model/a/invoke",
+		"/model//a/invoke",
+		"/MODEL/a/invoke",
+		"/model/a;b/invoke",
+		"/x/model/a/converse/",
+		"//openai/deployments/a/chat/completions",
+		"/openai//deployments/a/chat/completions",
+		"/x/OpenAI/deployments/a/chat/completions",
+		"/openai/deployments/a;b/chat/completions",
+	};
+	for (size_t i = 0; i < sizeof(nearly) / sizeof(nearly[0]); i++) {
+		struct kh_model model;
+		const char *why;
+		if (kh_model_in_path(kh_slice_str(nearly[i]), kh_slice_of(NULL, 0), &model, &why) !=
+			    KH_MODEL_UNREAD ||
+		    !why || model.len != 0)
+			fail_msg("%s", nearly[i]);
+	}
+	static const char *const others[] = { "/v1/messages",
+					      "/v1/models/gpt-4o",
+					      "/v1/models",
+					      "/v1/fine_tunes/models/x",
+					      "/models/a:/x",
+					      "/v1/chat/completions",
+					      "/model/a/other",
+					      "/model/a/invoke/x",
+					      "/openai/v1/responses",
+					      "/openai/deployments/a",
+					      "////",
+					      "/" };
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		struct kh_model model;
+		const char *why;
+		if (kh_model_in_path(kh_slice_str(others[i]), kh_slice_of(NULL, 0), &model, &why) !=
+			    KH_MODEL_UNREAD ||
+		    why)
+			fail_msg("%s: %s", others[i], why);
+	}
+}
+
+static void two_readings_of_a_path_must_not_name_two_models(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *path, *slashed, *name; /* NULL: unreadable */
+	} cases[] = {
+		{ "/v1%2Fmodels%2Fa:b", "/v1/models/a:b", NULL },
+		{ "/v1%2Fmodels/a:b", "/v1/models/a:b", NULL },
+		{ "/x%2Fv1/models/a:b", "/x/v1/models/a:b", NULL },
+		{ "/model%2Fa/invoke", "/model/a/invoke", NULL },
+		{ "/model/arn%2Fa/invoke", "/model/arn/a/invoke", "arn/a" },
+		{ "/openai/deployments/a/x%2Fy", "/openai/deployments/a/x/y", "a" },
+		{ "/openai/deployments/a%2Fb/x", "/openai/deployments/a/b/x", NULL },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct kh_model model;
+		const char *why;
+		enum kh_model_state got = kh_model_in_path(
+			kh_slice_str(cases[i].path), kh_slice_str(cases[i].slashed), &model, &why);
+		if (got != (cases[i].name ? KH_MODEL_NAMED : KH_MODEL_UNREAD) ||
+		    (why != NULL) != (cases[i].name == NULL) ||
+		    strcmp(model.name, cases[i].name ? cases[i].name : "") != 0)
+			fail_msg("%s: %d \"%s\" %s", cases[i].path, got, model.name, why);
 	}
 }
 
@@ -239,6 +321,9 @@ int main(void)
 		cmocka_unit_test(every_beginning_of_a_text_is_refused),
 		cmocka_unit_test(depth_and_length_are_bounded),
 		cmocka_unit_test(paths_of_known_forms_name_it),
+		cmocka_unit_test(
+			a_path_that_is_nearly_of_a_known_form_says_nothing_and_nothing_may),
+		cmocka_unit_test(two_readings_of_a_path_must_not_name_two_models),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
