@@ -2,12 +2,37 @@
 
 #include "proxy_internal.h"
 
+void kh_audit_name_rule(struct kh_audit_open *out, const struct kh_config *config,
+			const struct kh_rule *rule)
+{
+	if (!rule)
+		return;
+	out->rule = rule->text;
+	out->rule_where = rule->where;
+	out->rule_file = rule->preset			      ? rule->preset
+			 : rule->where.file < config->n_files ? config->files[rule->where.file]
+							      : NULL;
+}
+
+/* Whose rules refused it. Return: NULL where it was no rule's affair. */
+static const char *denied_by(const struct kh_exchange *x)
+{
+	enum kh_list list;
+
+	if (x->reason == KH_ERR_DENIED_BY_RULE || x->reason == KH_ERR_NO_RULE ||
+	    x->reason == KH_ERR_TUNNEL_ONLY)
+		return x->decision.allow ? NULL : kh_list_name(x->decision.list);
+	if (x->reason == KH_ERR_UPGRADE_UNSUPPORTED && kh_ws_is_request(x->message) &&
+	    kh_decision_no_websocket(&x->decision, &list))
+		return kh_list_name(list);
+	return NULL;
+}
+
 void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out,
 			  char limit[KH_LIMIT_TEXT_BYTES])
 {
 	const struct kh_session *session = x->session;
 	const struct kh_config *config = x->gen->config;
-	const struct kh_rule *rule = x->decision.rule;
 
 	*out = (struct kh_audit_open){
 		.id = x->id,
@@ -29,25 +54,16 @@ void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out
 		.path = x->target.raw_path,
 		.query = x->target.query,
 		.model = x->model,
-		.rule = rule ? rule->text : NULL,
 		.credential = x->credential ? x->credential->name : NULL,
 		.stripped = x->stripped[0] ? x->stripped : NULL,
 	};
-	if (!x->decision.allow &&
-	    (x->reason == KH_ERR_DENIED_BY_RULE || x->reason == KH_ERR_NO_RULE))
-		out->denied_by = kh_list_name(x->decision.list);
+	kh_audit_name_rule(out, config, x->decision.rule);
+	out->denied_by = denied_by(x);
 	if (x->decision.would != KH_ERR_NONE) {
 		out->would_deny = kh_err_reason(x->decision.would);
 		out->would_rule = x->decision.would_rule ? x->decision.would_rule->text : NULL;
 	}
 	out->would_limit = kh_exchange_limit_text(x, &x->would_reach, limit);
-	if (rule) {
-		out->rule_where = rule->where;
-		out->rule_file = rule->preset ? rule->preset
-				 : rule->where.file < config->n_files
-					 ? config->files[rule->where.file]
-					 : NULL;
-	}
 }
 
 void kh_exchange_note(struct kh_exchange *x, enum kh_err_code reason, const char *detail)

@@ -240,6 +240,9 @@ void kh_hold_fini(struct kh_exchange *x);
 
 /* exchange_audit.c */
 void kh_exchange_note(struct kh_exchange *x, enum kh_err_code reason, const char *detail);
+/* The rule that decided (NULL: none), and where it stands. */
+void kh_audit_name_rule(struct kh_audit_open *out, const struct kh_config *config,
+			const struct kh_rule *rule);
 void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out,
 			  char limit[KH_LIMIT_TEXT_BYTES]);
 void kh_exchange_record_end(struct kh_exchange *x);

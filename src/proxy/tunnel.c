@@ -34,6 +34,15 @@ void kh_tunnel_deny_to(struct kh_session *session, const struct kh_authority *au
 		.authority = authority,
 		.scheme = session->tls ? KH_SCHEME_HTTPS : KH_SCHEME_NONE,
 	};
+	struct kh_decision decision;
+	/* Which rule said so: it is asked once more. */
+	if (authority && (err->code == KH_ERR_DENIED_BY_RULE || err->code == KH_ERR_NO_RULE) &&
+	    kh_policy_tunnel(session->loop->gen->policy, session->door->config->tenant,
+			     session->door->narrowing, &authority->host, authority->port,
+			     &decision) == KH_TUNNEL_DENIED) {
+		kh_audit_name_rule(&what, config, decision.rule);
+		what.denied_by = kh_list_name(decision.list);
+	}
 	struct kh_audit_close how = {
 		.id = id,
 		.status = (uint16_t)kh_err_status(err->code),
