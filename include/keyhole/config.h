@@ -447,6 +447,10 @@ const struct kh_cidr *kh_config_allowed_addresses(const struct kh_config *config
 						  size_t *n);
 /* Index of a tenant by name, -1 when there is none. */
 int kh_config_tenant(const struct kh_config *config, const char *name);
+/* For each listener of `of`: its index among those of `among`, by name, or KH_LISTENER_NONE. Heap;
+ * NULL without memory. */
+#define KH_LISTENER_NONE SIZE_MAX
+size_t *kh_config_match_listeners(const struct kh_config *of, const struct kh_config *among);
 /* Index of the listener of a sandbox by its id; KH_SANDBOX_NONE, or KH_SANDBOX_SEVERAL when more
  * than one have it. */
 enum { KH_SANDBOX_NONE = -1, KH_SANDBOX_SEVERAL = -2 };

@@ -169,23 +169,56 @@ static int compare_names(const void *a, const void *b)
 	return order ? order : (x->where.line > y->where.line) - (x->where.line < y->where.line);
 }
 
+/* Those that have a name, ordered by it. Heap; NULL without memory. */
+static const struct kh_listener_config **by_name(const struct kh_config *config, size_t *n)
+{
+	const struct kh_listener_config **list =
+		calloc(config->n_listeners + 1, sizeof(struct kh_listener_config *));
+	*n = 0;
+	for (size_t i = 0; list && i < config->n_listeners; i++)
+		if (config->listeners[i].name)
+			list[(*n)++] = &config->listeners[i];
+	if (list)
+		qsort(list, *n, sizeof(struct kh_listener_config *), compare_names);
+	return list;
+}
+
+size_t *kh_config_match_listeners(const struct kh_config *of, const struct kh_config *among)
+{
+	size_t n, n_among;
+	const struct kh_listener_config **list = by_name(of, &n);
+	const struct kh_listener_config **others = by_name(among, &n_among);
+	size_t *found = malloc((of->n_listeners + 1) * sizeof(*found));
+
+	for (size_t i = 0; found && i < of->n_listeners; i++)
+		found[i] = KH_LISTENER_NONE;
+	for (size_t i = 0, j = 0; list && others && found && i < n; i++) {
+		while (j < n_among && strcmp(others[j]->name, list[i]->name) < 0)
+			j++;
+		if (j < n_among && strcmp(others[j]->name, list[i]->name) == 0)
+			found[list[i] - of->listeners] = (size_t)(others[j] - among->listeners);
+	}
+	if (!list || !others) {
+		free(found);
+		found = NULL;
+	}
+	free(list);
+	free(others);
+	return found;
+}
+
 /* No two of a port; paths are check.c's. */
 void kh_config_check_listeners(struct kh_reader *reader)
 {
-	const struct kh_config *config = reader->config;
-	const struct kh_listener_config **list =
-		calloc(config->n_listeners + 1, sizeof(struct kh_listener_config *));
-	size_t n = 0;
+	size_t n;
+	const struct kh_listener_config **list = by_name(reader->config, &n);
 	if (!list) {
 		(void)kh_reader_no_memory(reader);
 		return;
 	}
-	for (size_t i = 0; i < config->n_listeners; i++)
-		if (config->listeners[i].name && config->listeners[i].kind != KH_LISTEN_UNIX)
-			list[n++] = &config->listeners[i];
-	qsort(list, n, sizeof(struct kh_listener_config *), compare_names);
 	for (size_t i = 1; i < n; i++)
-		if (strcmp(list[i - 1]->name, list[i]->name) == 0)
+		if (list[i]->kind != KH_LISTEN_UNIX &&
+		    strcmp(list[i - 1]->name, list[i]->name) == 0)
 			kh_diagnostics_add(reader->diags, false, list[i]->where,
 					   "listen[]: \"%s\" is served by another listener already",
 					   kh_esc_str(list[i]->name));

@@ -389,7 +389,7 @@ static void close_sockets(struct kh_keeper *k)
 		return;
 	}
 	if (k->sockets.listening)
-		kh_sockets_drop_next(&k->sockets, &k->legacy.sockets);
+		kh_sockets_drop_next(&k->sockets);
 }
 
 static void finish(struct kh_keeper *k)

@@ -62,6 +62,7 @@ struct kh_sockets {
 		int fd;
 		dev_t dev; /* of the name that leads to it */
 		ino_t ino;
+		size_t before; /* of the next: where it was borrowed, or KH_LISTENER_NONE */
 	} * listening;
 	size_t count;
 	int journal; /* locked */
@@ -76,7 +77,7 @@ bool kh_sockets_listen(struct kh_listening *l, const struct kh_listener_config *
 bool kh_sockets_next(struct kh_sockets *next, const struct kh_sockets *now,
 		     const struct kh_config *config, struct kh_err *err);
 /* Takes back what kh_sockets_next opened. */
-void kh_sockets_drop_next(struct kh_sockets *next, const struct kh_sockets *now);
+void kh_sockets_drop_next(struct kh_sockets *next);
 /* `next` owns them all (and the journal, where `now` has one); `now` is closed. */
 void kh_sockets_adopt(struct kh_sockets *next, struct kh_sockets *now);
 /* They are another process's: stops listening, leaves the names. */

@@ -56,7 +56,7 @@ bool kh_reload(struct kh_ward *ward, struct kh_vault *vault, struct kh_sockets *
 		return false;
 	}
 	if (!kh_sockets_next(&opened, sockets, next, err)) {
-		kh_sockets_drop_next(&opened, sockets);
+		kh_sockets_drop_next(&opened);
 		kh_vault_close(&values);
 		kh_geo_files_close(&databases);
 		return false;
@@ -64,7 +64,7 @@ bool kh_reload(struct kh_ward *ward, struct kh_vault *vault, struct kh_sockets *
 	/* With the old configuration's limits nothing can go wrong: they have their slots. */
 	if (!kh_book_assign(ward->book, next, kh_clock_mono_ms(), err)) {
 		(void)kh_book_assign(ward->book, before, kh_clock_mono_ms(), NULL);
-		kh_sockets_drop_next(&opened, sockets);
+		kh_sockets_drop_next(&opened);
 		kh_vault_close(&values);
 		kh_geo_files_close(&databases);
 		ward->generation++;

@@ -163,15 +163,6 @@ void kh_sockets_forget(struct kh_sockets *sockets)
 /* --- another configuration, another process -----------------------------------------------------
  */
 
-static size_t find_listener(const struct kh_config *config, const char *name)
-{
-	size_t i = 0;
-
-	while (i < config->n_listeners && strcmp(config->listeners[i].name, name) != 0)
-		i++;
-	return i;
-}
-
 bool kh_sockets_next(struct kh_sockets *next, const struct kh_sockets *now,
 		     const struct kh_config *config, struct kh_err *err)
 {
@@ -180,36 +171,36 @@ bool kh_sockets_next(struct kh_sockets *next, const struct kh_sockets *now,
 		return kh_err_set(err, KH_ERR_CONFIG,
 				  "nothing to listen on (give `listen:` at least one entry)");
 	next->listening = calloc(config->n_listeners, sizeof(*next->listening));
-	if (!next->listening)
+	kh_auto_free size_t *found = kh_config_match_listeners(config, now->config);
+	if (!next->listening || !found)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "listeners: no memory");
 	for (; next->count < config->n_listeners; next->count++) {
-		const struct kh_listener_config *listener = &config->listeners[next->count];
-		size_t before = find_listener(now->config, listener->name);
-		if (before < now->count)
-			next->listening[next->count] = now->listening[before];
-		else if (!kh_sockets_listen(&next->listening[next->count], listener, err))
+		struct kh_listening *l = &next->listening[next->count];
+		size_t before = found[next->count];
+		bool borrowed = before < now->count;
+		if (borrowed)
+			*l = now->listening[before];
+		else if (!kh_sockets_listen(l, &config->listeners[next->count], err))
 			return false;
+		l->before = borrowed ? before : KH_LISTENER_NONE;
 	}
 	return true;
 }
 
-void kh_sockets_drop_next(struct kh_sockets *next, const struct kh_sockets *now)
+void kh_sockets_drop_next(struct kh_sockets *next)
 {
 	for (size_t i = 0; i < next->count; i++)
-		if (find_listener(now->config, next->config->listeners[i].name) < now->count)
+		if (next->listening[i].before != KH_LISTENER_NONE)
 			next->listening[i].fd = -1;
 	kh_sockets_close(next);
 }
 
 void kh_sockets_adopt(struct kh_sockets *next, struct kh_sockets *now)
 {
-	for (size_t i = 0; i < now->count; i++) {
-		size_t after = find_listener(next->config, now->config->listeners[i].name);
-		if (after < next->count)
-			now->listening[i].fd = -1;
-	}
 	for (size_t i = 0; i < next->count; i++) {
 		const struct kh_listener_config *listener = &next->config->listeners[i];
+		if (next->listening[i].before != KH_LISTENER_NONE)
+			now->listening[next->listening[i].before].fd = -1;
 		if (listener->kind != KH_LISTEN_UNIX)
 			continue;
 		if (chmod(listener->unix_path, listener->mode) != 0 ||

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <keyhole/cleanup.h>
 #include <keyhole/clock.h>
 
 #include "proxy_internal.h"
@@ -306,32 +307,29 @@ static void remove_door(struct kh_door *door)
 	kh_loop_bury(loop, &door->grave, free_door);
 }
 
-static struct kh_door *take_door(struct kh_door **doors, size_t n, const char *name)
+/* That of the same listener: doors stand in the order of their generation's listeners. */
+static struct kh_door *take_door(struct kh_door **doors, size_t n, size_t at)
 {
-	for (size_t i = 0; i < n; i++) {
-		struct kh_door *door = doors[i];
-		if (door && strcmp(door->config->name, name) == 0) {
-			doors[i] = NULL;
-			return door;
-		}
-	}
-	return NULL;
+	struct kh_door *door = at < n ? doors[at] : NULL;
+
+	if (door)
+		doors[at] = NULL;
+	return door;
 }
 
-/* The doors of the generation in force; those of listeners that stay are kept with their
- * connections. The generation before is still there. */
-bool kh_doors_reload(struct kh_loop *loop)
+bool kh_doors_reload(struct kh_loop *loop, const struct kh_generation *gen_before)
 {
 	const struct kh_config *config = loop->gen->config;
 	struct kh_door **before = loop->doors;
 	size_t n_before = loop->n_doors;
+	kh_auto_free size_t *found = kh_config_match_listeners(config, gen_before->config);
 
 	loop->n_doors = 0;
 	loop->doors = calloc(config->n_listeners + 1, sizeof(struct kh_door *));
-	if (!loop->doors)
+	if (!loop->doors || !found)
 		return false;
 	for (size_t i = 0; i < config->n_listeners; i++) {
-		struct kh_door *door = take_door(before, n_before, config->listeners[i].name);
+		struct kh_door *door = take_door(before, n_before, found[i]);
 		if (!door && !(door = new_door(loop)))
 			return false;
 		loop->doors[loop->n_doors++] = door;

@@ -58,18 +58,17 @@ void kh_generation_unref(struct kh_generation *g)
 		free_generation(g);
 }
 
-static struct kh_gate *find_gate(const struct kh_generation *g, const char *name)
-{
-	for (size_t i = 0; g && i < g->config->n_listeners; i++)
-		if (strcmp(g->config->listeners[i].name, name) == 0)
-			return g->gates[i];
-	return NULL;
-}
-
 static bool make_gates(struct kh_generation *g, const struct kh_generation *before)
 {
+	kh_auto_free size_t *found =
+		before ? kh_config_match_listeners(g->config, before->config) : NULL;
+
+	if (before && !found)
+		return false;
 	for (size_t i = 0; i < g->config->n_listeners; i++) {
-		struct kh_gate *gate = find_gate(before, g->config->listeners[i].name);
+		struct kh_gate *gate = NULL;
+		if (found && found[i] != KH_LISTENER_NONE)
+			gate = before->gates[found[i]];
 		if (gate)
 			atomic_fetch_add(&gate->refs, 1);
 		else if ((gate = calloc(1, sizeof(*gate))))

@@ -207,7 +207,7 @@ static void reload(struct kh_loop *loop, struct kh_generation *g)
 	loop->gen = g;
 	kh_resolver_configure(loop->resolver, g->config);
 	kh_up_close_idle(loop); /* their keys name credentials of the old one */
-	if (!loop->draining && !loop->retiring && !kh_doors_reload(loop))
+	if (!loop->draining && !loop->retiring && !kh_doors_reload(loop, before))
 		abort();
 	kh_list_move(&loop->live, &rest);
 	while (!kh_list_is_empty(&rest))
@@ -395,7 +395,7 @@ struct kh_loop *kh_loop_new(struct kh_worker *worker, unsigned index, struct kh_
 void kh_loop_run(struct kh_loop *loop)
 {
 	loop->now_ms = kh_clock_mono_ms();
-	if (!kh_doors_reload(loop)) {
+	if (!kh_doors_reload(loop, loop->gen)) {
 		kh_log_error("thread %u: no memory for its listeners", loop->index);
 		abort();
 	}

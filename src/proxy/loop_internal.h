@@ -135,8 +135,8 @@ void kh_loop_touch(struct kh_session *session);
 bool kh_loop_make_room(struct kh_loop *loop);
 
 /* doors.c */
-/* Opens them at first as well. Return: false without memory. */
-bool kh_doors_reload(struct kh_loop *loop);
+/* From those of the generation before, which at first is the same. Return: false without memory. */
+bool kh_doors_reload(struct kh_loop *loop, const struct kh_generation *before);
 void kh_doors_shut(struct kh_loop *loop);
 void kh_doors_free(struct kh_loop *loop);
 void kh_door_left(struct kh_door *door); /* one of its connections ended */

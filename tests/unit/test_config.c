@@ -662,6 +662,35 @@ static void many_tenants_are_read_in_no_time(void **state)
 	kh_buf_fini(&yaml);
 }
 
+/* A reload asks it of every listener: one after the other it would take minutes. */
+static void listeners_are_found_in_another_configuration_by_name(void **state)
+{
+	(void)state;
+	enum { N = 50000, EVERY = 5 };
+	struct kh_listener_config *now = calloc(N, sizeof(*now)), *next = calloc(N, sizeof(*next));
+	struct kh_config before = { .listeners = now, .n_listeners = N };
+	struct kh_config after = { .listeners = next, .n_listeners = N };
+	assert_true(now && next);
+	for (size_t i = 0; i < N; i++) {
+		now[i].name = kh_strf("/run/keyhole/of-some-length/%zu/s", i);
+		next[N - 1 - i].name =
+			kh_strf("/run/keyhole/of-some-length/%zu/%s", i, i % EVERY ? "s" : "new");
+	}
+	size_t *found = kh_config_match_listeners(&after, &before);
+	size_t *none = kh_config_match_listeners(&(struct kh_config){ 0 }, &before);
+	assert_true(found && none);
+	for (size_t i = 0; i < N; i++)
+		assert_int_equal(found[N - 1 - i], i % EVERY ? i : KH_LISTENER_NONE);
+	for (size_t i = 0; i < N; i++) {
+		free(now[i].name);
+		free(next[i].name);
+	}
+	free(now);
+	free(next);
+	free(found);
+	free(none);
+}
+
 /* A page of the documentation names every option, with its default where it has one. */
 static void assert_documented(const char *page, const char *before, const char *after)
 {
@@ -746,6 +775,7 @@ int main(void)
 		cmocka_unit_test(the_nearest_word_is_near),
 		cmocka_unit_test(relative_paths_are_those_of_the_files_folder),
 		cmocka_unit_test(many_tenants_are_read_in_no_time),
+		cmocka_unit_test(listeners_are_found_in_another_configuration_by_name),
 		cmocka_unit_test(every_option_is_documented),
 		cmocka_unit_test(the_table_of_options_holds_together),
 	};

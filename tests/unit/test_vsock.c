@@ -123,7 +123,7 @@ static int setup(void **state)
 	if (!loop)
 		fail_msg("%s", err.text);
 	n_guests = n_given = n_entered = 0;
-	assert_true(kh_doors_reload(loop));
+	assert_true(kh_doors_reload(loop, loop->gen));
 	return 0;
 }
 
