@@ -156,10 +156,23 @@ static void take_head(struct kh_h2_stream *stream, bool end)
 	kh_h2_tell(h2, stream, &event);
 }
 
+/* §8.5: nothing but DATA follows. */
+static bool is_connected(const struct kh_h2_stream *stream)
+{
+	return stream->connect && (stream->h2->settings.role == KH_H2_SERVER ||
+				   kh_h2_head_message(stream->head)->status / 100 == 2);
+}
+
 static bool take_trailers(struct kh_h2_stream *stream)
 {
 	struct kh_err err = KH_ERR_INIT;
 
+	if (is_connected(stream)) {
+		kh_err_set(&err, kh_h2_malformed_code(stream->h2),
+			   "HTTP/2: fields behind what CONNECT has opened");
+		malformed(stream, &err);
+		return false;
+	}
 	switch (kh_h2_trailers_read(stream->h2, &stream->tail, &err)) {
 	case KH_H2_FINE:
 		stream->h2->head_bytes += kh_h2_head_bytes(stream->tail);

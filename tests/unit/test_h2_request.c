@@ -80,6 +80,40 @@ static void test_authority_and_host(void **state)
 	malformed(":method=GET|:scheme=https|:authority=a.example\0|:path=/");
 }
 
+/* §4.3: a head that is refused, or that nobody reads, is decoded all the same: what it put into the
+ * table is there for the next. */
+static void test_a_head_that_is_refused_is_decoded(void **state)
+{
+	/* At index 62: x-kept: yes. */
+	static const struct kh_slice kept = KH_SLICE_INIT("\x40\x06x-kept\x03yes");
+	static const char *const cases[] = {
+		":method=GET|:scheme=https|:authority=a.example|:path=/|X-Up=1",
+		":method=GET|:scheme=https|:authority=a.example|:path=/|te=gzip",
+		":method=GET|:scheme=https",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct kh_buf raw, block;
+
+		raw_begin(&raw, KH_H2_SERVER);
+		kh_buf_init(&block, 4096);
+		raw_fields(&block, kh_slice_str(cases[i]));
+		kh_buf_append_slice(&block, kept);
+		raw_frame(&raw, HEADERS, BOTH, 1, kh_buf_view(&block));
+		kh_buf_clear(&block);
+		raw_fields(&block, KH_SLICE(GET));
+		kh_buf_append_char(&block, (char)(0x80 | 62));
+		raw_frame(&raw, HEADERS, BOTH, 3, kh_buf_view(&block));
+		kh_buf_fini(&block);
+		drive_check(
+			KH_H2_SERVER, &raw,
+			"RESET 1 REQUEST_MALFORMED\nHEAD 3 GET /x?y=1 at a.example by https none\n"
+			"  x-kept=yes\nEND 3\n",
+			"RST 1 1\n");
+	}
+}
+
 static void test_field_names(void **state)
 {
 	(void)state;
@@ -254,6 +288,15 @@ static void test_connect(void **state)
 		    "HEAD 1 CONNECT a.example:443 at a.example:443 by  chunked\n"
 		    "BODY 1 \x16\x03x\nEND 1\n",
 		    "");
+	/* §8.5: nothing but DATA. */
+	raw_begin(&raw, KH_H2_SERVER);
+	raw_headers(&raw, 1, END_HEADERS, ":method=CONNECT|:authority=a.example:443");
+	raw_data(&raw, 1, 0, "x");
+	raw_headers(&raw, 1, BOTH, "x-sum=1");
+	drive_check(KH_H2_SERVER, &raw,
+		    "HEAD 1 CONNECT a.example:443 at a.example:443 by  chunked\n"
+		    "BODY 1 x\nRESET 1 REQUEST_MALFORMED\n",
+		    "RST 1 1\n");
 	malformed(":method=CONNECT");
 	malformed(":method=CONNECT|:authority=a.example:443|:scheme=https");
 	malformed(":method=CONNECT|:authority=a.example:443|:path=/");
@@ -328,6 +371,7 @@ int main(void)
 		cmocka_unit_test(test_pseudo_fields_are_whole_and_in_front),
 		cmocka_unit_test(test_path),
 		cmocka_unit_test(test_authority_and_host),
+		cmocka_unit_test(test_a_head_that_is_refused_is_decoded),
 		cmocka_unit_test(test_field_names),
 		cmocka_unit_test(test_an_empty_field_name),
 		cmocka_unit_test(test_field_values),

@@ -210,6 +210,49 @@ static void test_what_was_not_processed(void **state)
 	told(&a, "RESET 1 UP_CLOSED\n", "");
 }
 
+/* §8.5: on a stream that CONNECT has opened there is DATA only; one that was refused is a response.
+ */
+static void test_fields_behind_connect(void **state)
+{
+	const struct kh_h2_request request = { .method = KH_SLICE("CONNECT"),
+					       .authority = KH_SLICE("a.example:443") };
+
+	(void)state;
+	for (int opened = 0; opened < 2; opened++) {
+		struct asked a;
+
+		drive_init(&a.d, KH_H2_CLIENT);
+		raw_begin(&a.raw, KH_H2_CLIENT);
+		a.stream = kh_h2_put_request(a.d.h2, &request, NULL, 0, 0, false);
+		assert_non_null(a.stream);
+		drive_drain(&a.d);
+		raw_headers_n(&a.raw, 1, END_HEADERS,
+			      opened ? KH_SLICE(":status=200") : KH_SLICE(":status=403"));
+		raw_data(&a.raw, 1, 0, "x");
+		raw_headers(&a.raw, 1, BOTH, "x-sum=1");
+		if (opened)
+			told(&a, "HEAD 1 200 chunked\nBODY 1 x\nRESET 1 RESPONSE_MALFORMED\n",
+			     "RST 1 1\n");
+		else
+			told(&a, "HEAD 1 403 chunked\nBODY 1 x\nEND 1\n  x-sum=1\n", "");
+	}
+}
+
+/* §7: a code that nobody knows is a reset like any other. */
+static void test_codes_that_nobody_knows(void **state)
+{
+	struct asked a;
+
+	(void)state;
+	ask(&a, "POST");
+	raw_frame_u32(&a.raw, RST_STREAM, 1, 0xdeadbeef);
+	told(&a, "RESET 1 UP_CLOSED\n", "");
+	ask(&a, "POST");
+	raw_frame(&a.raw, GOAWAY, 0, 0, KH_SLICE("\0\0\0\x01\xde\xad\xbe\xef"));
+	raw_headers(&a.raw, 1, BOTH, ":status=200");
+	told(&a, "GOAWAY\nHEAD 1 200 none\nEND 1\n", "");
+}
+
 /* §8.1: a whole answer, and then the rest of the request is not wanted. */
 static void test_a_reset_behind_a_whole_answer_is_none(void **state)
 {
@@ -258,6 +301,8 @@ int main(void)
 		cmocka_unit_test(test_trailers),
 		cmocka_unit_test(test_a_head_that_is_too_large),
 		cmocka_unit_test(test_what_was_not_processed),
+		cmocka_unit_test(test_fields_behind_connect),
+		cmocka_unit_test(test_codes_that_nobody_knows),
 		cmocka_unit_test(test_a_reset_behind_a_whole_answer_is_none),
 		cmocka_unit_test(test_push_is_refused),
 		cmocka_unit_test(test_streams_that_nobody_asked_for),
