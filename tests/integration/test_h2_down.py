@@ -1,10 +1,15 @@
 """HTTP/2 towards the sandbox: each stream is an exchange that is decided by itself."""
 
 import json
+import os
+import ssl
+import subprocess
 import time
 
+import h2.settings
 import pytest
-from h2client import Reset, h2_plain, h2_tunnel
+from clients import client_context
+from h2client import H2Client, Reset, h2_plain, h2_tunnel
 from harness import FINGERPRINT, PATIENCE, SECRET, Tunnel, until
 
 
@@ -25,6 +30,51 @@ def test_alpn_takes_h2_before_http11_and_none_is_http11(shared):
                          (("http/1.1",), "http/1.1"), ((), None)):  # fmt: skip
         with Tunnel(shared, "api.test", alpn=alpn) as tunnel:
             assert tunnel.sock.selected_alpn_protocol() == chosen
+
+
+def test_tls_beneath_is_what_http2_asks_for(shared):
+    """RFC 9113 §9.2: TLS 1.2 with ephemeral keys and AEAD at least; nothing compressed."""
+
+    def speak(ciphers):
+        context = client_context(shared.ca, ("h2",))
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        context.set_ciphers(ciphers)
+        with Tunnel(shared, "open.test", context=context) as tunnel:
+            assert tunnel.sock.selected_alpn_protocol() == "h2" and tunnel.sock.compression() is None
+            with H2Client(tunnel, authority="open.test") as client:
+                return client.ask("GET", "/test/status?code=204").status
+
+    assert speak("ECDHE+AESGCM") == speak("ECDHE+CHACHA20") == 204
+    for poor in ("ECDHE-ECDSA-AES128-SHA256:ECDHE-ECDSA-AES256-SHA", "ECDHE-ECDSA-AES128-CCM8:@SECLEVEL=0"):
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            speak(poor)
+
+
+def test_no_renegotiation(shared):
+    """RFC 9113 §9.2.1; in TLS 1.3 there is none."""
+    command = ["openssl", "s_client", "-unix", shared.socket_path, "-servername", "open.test", "-CAfile", shared.ca,
+               "-tls1_2", "-alpn", "h2"]  # fmt: skip
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as client:
+        try:
+            seen = b""
+            while b"Extended master secret" not in seen:
+                seen += os.read(client.stdout.fileno(), 65536)
+            client.stdin.write(b"R\n")
+            client.stdin.flush()
+            rest = client.communicate(timeout=PATIENCE)[0]
+        finally:
+            client.kill()
+    assert b"RENEGOTIATING" in rest and b"no renegotiation" in rest, rest
+
+
+def test_the_table_of_fields_is_as_small_as_the_client_says(shared):
+    """RFC 7541 §4.2: here none at all, said before and between requests."""
+    with h2_tunnel(shared, "open.test") as client:
+        for size in (0, 4096, 0, 64, 65536):
+            client.h2.update_settings({h2.settings.SettingCodes.HEADER_TABLE_SIZE: size})
+            for _ in range(3):  # h2 refuses a section that does not keep to it
+                assert client.ask("GET", "/test/echo").status == 200
+            assert client.h2.decoder.header_table_size <= min(size, 4096)
 
 
 def test_content_goes_up_and_down_in_any_size(shared):

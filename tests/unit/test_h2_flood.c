@@ -3,7 +3,7 @@
 
 #define GET ":method=GET|:scheme=https|:authority=a.example|:path=/"
 
-enum { CALM = 11, PROTOCOL = 1 };
+enum { CALM = 11, PROTOCOL = 1, PADDED = 8 };
 
 struct flood {
 	struct drive d;
@@ -174,8 +174,6 @@ static void put_empty_data(struct kh_buf *raw, uint32_t i)
 /* A length, and nothing but padding. */
 static void put_padding(struct kh_buf *raw, uint32_t i)
 {
-	enum { PADDED = 8 };
-
 	if (i == 0)
 		raw_headers(raw, 1, END_HEADERS, GET);
 	raw_frame(raw, DATA, PADDED, 1, i % 2 ? KH_SLICE("\2\0\0") : KH_SLICE("\0"));
@@ -468,6 +466,9 @@ static void test_connection_errors(void **state)
 		{ SETTINGS, ACK, 0, KH_SLICE_INIT("\0\x04\0\0\0\0"), 6 },
 		{ SETTINGS, 0, 0, KH_SLICE_INIT("\0\x04\xff\xff\xff\xff"), 3 },
 		{ SETTINGS, 0, 0, KH_SLICE_INIT("\0\x05\0\0\0\x01"), PROTOCOL },
+		{ SETTINGS, 0, 0, KH_SLICE_INIT("\0\x05\x01\0\0\0"), PROTOCOL },
+		{ SETTINGS, 0, 0, KH_SLICE_INIT("\0\x02\0\0\0\x02"), PROTOCOL },
+		{ HEADERS, BOTH | PADDED, 1, KH_SLICE_INIT("\x02\x82"), PROTOCOL },
 		{ PUSH_PROMISE, END_HEADERS, 1, KH_SLICE_INIT("\0\0\0\x02"), PROTOCOL },
 		{ PING, 0, 1, KH_SLICE_INIT("12345678"), PROTOCOL },
 		{ PING, 0, 0, KH_SLICE_INIT("1"), 6 },
@@ -485,6 +486,35 @@ static void test_connection_errors(void **state)
 		raw_frame(&f.raw, cases[i].type, cases[i].flags, cases[i].id, cases[i].payload);
 		flood_refused(&f, cases[i].code);
 	}
+}
+
+/* §6.2: a head in pieces is one block of frames. */
+static void test_nothing_comes_between_the_pieces_of_a_head(void **state)
+{
+	static const uint8_t types[] = { PING, DATA, HEADERS, CONTINUATION, 0xee };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(types); i++) {
+		struct flood f;
+
+		flood_init(&f);
+		raw_headers(&f.raw, 1, END_STREAM, GET);
+		raw_frame(&f.raw, types[i], 0, types[i] == PING ? 0 : 3, KH_SLICE("12345678"));
+		raw_frame(&f.raw, CONTINUATION, END_HEADERS, 1, KH_SLICE(""));
+		flood_refused(&f, PROTOCOL);
+	}
+}
+
+/* §6.1: what is larger than the rest of its frame. */
+static void test_padding_that_is_longer_than_its_frame(void **state)
+{
+	struct flood f;
+
+	(void)state;
+	flood_init(&f);
+	raw_headers(&f.raw, 1, END_HEADERS, GET);
+	raw_frame(&f.raw, DATA, PADDED, 1, KH_SLICE("\x03xy"));
+	flood_refused(&f, PROTOCOL);
 }
 
 static void test_a_preface_that_is_none(void **state)
@@ -547,6 +577,8 @@ int main(void)
 		cmocka_unit_test(test_streams_beyond_the_setting),
 		cmocka_unit_test(test_a_window_that_stays_shut),
 		cmocka_unit_test(test_connection_errors),
+		cmocka_unit_test(test_nothing_comes_between_the_pieces_of_a_head),
+		cmocka_unit_test(test_padding_that_is_longer_than_its_frame),
 		cmocka_unit_test(test_a_preface_that_is_none),
 		cmocka_unit_test(test_a_frame_larger_than_allowed),
 		cmocka_unit_test(test_content_past_the_window),

@@ -334,6 +334,41 @@ static void test_the_window_comes_back_from_streams_given_up(void **state)
 	pair_fini(&p);
 }
 
+/* §6.9.2: what has been sent already leaves the window below nothing. */
+static void test_a_window_that_shrinks_below_nothing(void **state)
+{
+	struct kh_buf raw;
+	struct drive d;
+
+	(void)state;
+	drive_init(&d, KH_H2_SERVER);
+	raw_begin(&raw, KH_H2_SERVER);
+	raw_frame(&raw, SETTINGS, 0, 0, KH_SLICE("\0\x04\0\0\0\x0a"));
+	raw_headers(&raw, 1, BOTH, ":method=GET|:scheme=https|:authority=a|:path=/");
+	assert_true(drive_feed(&d, kh_buf_view(&raw), 0));
+	assert_true(kh_h2_put_response(d.last, 200, NULL, 0, false));
+	assert_true(kh_h2_put_data(d.last, KH_SLICE("thirty bytes, of which ten go.")));
+	drive_drain(&d);
+	assert_int_equal(kh_h2_waiting_bytes(d.last), 20);
+
+	/* 10 becomes 2, of which 10 are gone: -8. */
+	static const struct {
+		uint32_t more;
+		size_t waiting;
+	} steps[] = { { 0, 20 }, { 7, 20 }, { 1, 20 }, { 5, 15 }, { 100, 0 } };
+	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
+		kh_buf_clear(&raw);
+		if (steps[i].more == 0)
+			raw_frame(&raw, SETTINGS, 0, 0, KH_SLICE("\0\x04\0\0\0\x02"));
+		else
+			raw_frame_u32(&raw, WINDOW_UPDATE, 1, steps[i].more);
+		assert_true(drive_feed(&d, kh_buf_view(&raw), 0));
+		assert_int_equal(kh_h2_waiting_bytes(d.last), steps[i].waiting);
+	}
+	drive_fini(&d);
+	kh_buf_fini(&raw);
+}
+
 static void test_reset_by_either_side(void **state)
 {
 	struct pair p;
@@ -544,6 +579,7 @@ int main(void)
 		cmocka_unit_test(test_back_pressure_end_to_end),
 		cmocka_unit_test(test_a_paused_stream_holds_no_other),
 		cmocka_unit_test(test_the_window_comes_back_from_streams_given_up),
+		cmocka_unit_test(test_a_window_that_shrinks_below_nothing),
 		cmocka_unit_test(test_reset_by_either_side),
 		cmocka_unit_test(test_an_answer_before_the_request_is_whole),
 		cmocka_unit_test(test_goaway_of_a_server),
