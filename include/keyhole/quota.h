@@ -134,6 +134,11 @@ bool kh_quota_connect(const struct kh_quota *quota, struct kh_ledger *ledger,
 void kh_quota_disconnect(const struct kh_quota *quota, struct kh_ledger *ledger);
 void kh_quota_reconnect(const struct kh_quota *from, const struct kh_quota *to,
 			struct kh_ledger *ledger);
+/* For people: each limit of `limits` with what of it is used now, and until when (`wait_ms` is not
+ * set). */
+void kh_quota_look(const struct kh_limits *limits, enum kh_quota_owner owner,
+		   const struct kh_ledger *ledger, uint64_t now_ms,
+		   void (*show)(void *arg, const struct kh_verdict *limit), void *arg);
 /* The smallest max_body, tunnel_lifetime (0: none), and whose it is. `enforced`: of what is only
  * observed nothing. */
 uint64_t kh_quota_least(const struct kh_quota *quota, enum kh_quota_kind kind, bool enforced,

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <keyhole/question.h>
 #include <keyhole/config.h>
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
@@ -12,7 +13,6 @@
 #include <keyhole/limits.h>
 
 #include "cli_internal.h"
-#include "question.h"
 
 static const char usage[] =
 	"usage: keyhole check -c FILE [--json]\n"
@@ -84,7 +84,7 @@ static void check_case(const struct kh_policy *policy, const struct kh_expectati
 		       struct kh_diagnostics *diags)
 {
 	struct kh_question q;
-	struct kh_answer answer = { 0 };
+	struct kh_outcome answer = { 0 };
 	struct kh_err err = KH_ERR_INIT;
 	kh_question_init(&q);
 	for (size_t i = 0; i < one->n_fields; i++)

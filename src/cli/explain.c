@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <keyhole/question.h>
 #include <keyhole/escape.h>
 #include <keyhole/geo.h>
 #include <keyhole/guard.h>
@@ -15,7 +16,6 @@
 #include "cli_internal.h"
 #include "explain_limits.h"
 #include "explain_text.h"
-#include "question.h"
 
 enum { EXIT_DENIED = 3, LINE_BYTES = 1024 * 1024 };
 
@@ -176,7 +176,7 @@ static void put_credentials(const struct explain *e, json_t *out, const struct k
 }
 
 /* In a tunnel that is read each request has its own. */
-static bool rule_counts(const struct kh_question *q, const struct kh_answer *a)
+static bool rule_counts(const struct kh_question *q, const struct kh_outcome *a)
 {
 	return !q->tunnel || a->kind == KH_TUNNEL_PASS || a->kind == KH_TUNNEL_RAW;
 }
@@ -196,7 +196,7 @@ static bool all_refused(const json_t *list)
 static json_t *answer(const struct explain *e, const struct kh_question *q)
 {
 	struct shown shown = { e, q, json_array() };
-	struct kh_answer a;
+	struct kh_outcome a;
 	struct kh_decision same;
 	kh_question_answer(q, e->policy, e->tenant, e->narrowing, &a);
 	if (!q->tunnel)

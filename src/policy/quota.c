@@ -366,3 +366,54 @@ uint64_t kh_quota_least(const struct kh_quota *quota, enum kh_quota_kind kind, b
 	}
 	return least;
 }
+
+/* ---- for people ---- */
+
+static void look_at_plain(const struct kh_limits *limits, enum kh_quota_owner owner,
+			  const struct kh_ledger *ledger,
+			  void (*show)(void *arg, const struct kh_verdict *limit), void *arg)
+{
+	const struct {
+		enum kh_quota_kind kind;
+		uint64_t most;
+		uint32_t slot; /* 0: nothing of it is used up */
+	} plain[] = {
+		{ KH_QUOTA_CONCURRENCY, limits->concurrency, limits->concurrency_slot },
+		{ KH_QUOTA_CONNECTIONS, limits->connections, limits->connections_slot },
+		{ KH_QUOTA_MAX_BODY, limits->max_body, 0 },
+		{ KH_QUOTA_TUNNEL_LIFETIME, limits->tunnel_lifetime_ms, 0 },
+	};
+	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
+		const _Atomic uint64_t *slot = slot_of(ledger, plain[i].slot);
+		const struct kh_verdict limit = {
+			.kind = plain[i].kind,
+			.owner = owner,
+			.most = plain[i].most,
+			.used = slot ? kh_places_taken(load(slot)) : 0,
+		};
+		if (plain[i].most > 0)
+			show(arg, &limit);
+	}
+}
+
+void kh_quota_look(const struct kh_limits *limits, enum kh_quota_owner owner,
+		   const struct kh_ledger *ledger, uint64_t now_ms,
+		   void (*show)(void *arg, const struct kh_verdict *limit), void *arg)
+{
+	for (size_t i = 0; limits && i < limits->n_rates; i++) {
+		const struct kh_rate *rate = &limits->rates[i];
+		const _Atomic uint64_t *slot = slot_of(ledger, rate->slot);
+		uint64_t value = slot ? load(slot) : 0;
+		const struct kh_verdict limit = {
+			.kind = rate->kind,
+			.owner = owner,
+			.rate = rate,
+			.most = rate->burst,
+			.used = slot ? kh_bucket_used(value, rate, now_ms) : 0,
+			.reset_ms = slot ? kh_bucket_wait_ms(value, rate, now_ms, rate->burst) : 0,
+		};
+		show(arg, &limit);
+	}
+	if (limits)
+		look_at_plain(limits, owner, ledger, show, arg);
+}

@@ -3,13 +3,13 @@
  *
  * Status, Proxy-Status (RFC 9209) and a body that says what was refused, by which rule or for want
  * of one, whether trying again is of use, and what is allowed near it. As text for people's tools,
- * else as JSON in the shape that the client libraries of the common model APIs print ("error" with
- * "type" and "message").
+ * else as JSON in the dialect of the API (dialect.c). HTTP/1.1 has a reason phrase, which is all
+ * that pip, apt, wget and Go's tools show of an answer: it says the same in short.
  */
 
 #include "proxy_internal.h"
 
-enum { DENIAL_BYTES = 16 * 1024, NEARBY = 8 };
+enum { DENIAL_BYTES = 16 * 1024, NEARBY = 5, REASON_BYTES = 161 };
 
 static bool is_limit(enum kh_err_code code)
 {
@@ -41,7 +41,8 @@ static bool wants_text(const struct kh_exchange *x)
 		return false;
 	return agent && (kh_slice_has_prefix(agent->value, KH_SLICE("curl/")) ||
 			 kh_slice_has_prefix(agent->value, KH_SLICE("Wget/")) ||
-			 kh_slice_has_prefix(agent->value, KH_SLICE("git/")));
+			 kh_slice_has_prefix(agent->value, KH_SLICE("git/")) ||
+			 kh_slice_has_prefix(agent->value, KH_SLICE("pip/")));
 }
 
 /* "POST https://api.example.com/v1/x", without the query: it may hold what nobody should print. */
@@ -72,7 +73,7 @@ static void put_nearby(struct kh_buf *out, const struct kh_session *session,
 	kh_buf_append_str(out, " Allowed:");
 	for (size_t i = 0; i < n; i++)
 		kh_buf_printf(out, "%s %s", i ? ";" : "", texts[i]);
-	kh_buf_append_str(out, more ? "; and more." : ".");
+	kh_buf_append_str(out, more ? "; and more, see http://keyhole.internal/." : ".");
 }
 
 static void put_message(struct kh_buf *out, const struct kh_session *session,
@@ -93,19 +94,6 @@ static void put_message(struct kh_buf *out, const struct kh_session *session,
 	} else if (!is_passing(err->code)) {
 		kh_buf_append_str(out, " Trying again the same way will not help.");
 	}
-}
-
-static const char *error_type(enum kh_err_code code)
-{
-	int status = kh_err_status(code);
-
-	if (status == 403)
-		return "permission_error";
-	if (status == 429)
-		return "rate_limit_error";
-	if (status >= 400 && status < 500)
-		return "invalid_request_error";
-	return "api_error";
 }
 
 /* For programs: whose limit, how much of it is used, and when that ends. */
@@ -134,13 +122,9 @@ static void put_json(struct kh_buf *out, struct kh_slice message, const struct k
 {
 	const struct kh_rule *rule = x ? x->decision.rule : NULL;
 
-	kh_buf_printf(out,
-		      "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"code\":\"keyhole_%s\","
-		      "\"message\":",
-		      error_type(err->code), kh_err_reason(err->code));
-	kh_json_string(out, message);
-	kh_buf_printf(out, "},\"keyhole\":{\"reason\":\"%s\",\"retry\":%s",
-		      kh_err_reason(err->code), is_passing(err->code) ? "true" : "false");
+	kh_dialect_put(out, x, message, err);
+	kh_buf_printf(out, ",\"keyhole\":{\"reason\":\"%s\",\"retry\":%s", kh_err_reason(err->code),
+		      is_passing(err->code) ? "true" : "false");
 	if (rule) {
 		kh_buf_append_str(out, ",\"rule\":");
 		kh_json_string(out, kh_slice_str(rule->text));
@@ -171,6 +155,19 @@ static void put_proxy_status(struct kh_buf *out, const struct kh_err *err)
 	kh_buf_append_char(out, '"');
 }
 
+/* "keyhole: no rule allows it", of what RFC 9112 §4 lets a reason phrase be, without what would be
+ * cut off. */
+static struct kh_slice reason_phrase(const struct kh_err *err, char *out, size_t room)
+{
+	size_t n = (size_t)snprintf(out, room, "keyhole: %s", err->text);
+
+	n = n < room ? n : room - 1;
+	for (size_t i = 0; i < n; i++)
+		if (out[i] < 0x20 || out[i] > 0x7e)
+			out[i] = '?';
+	return kh_slice_of(out, n);
+}
+
 /* RFC 6455 §4.4: it is told which version there is. */
 static bool asks_for_other_version(const struct kh_exchange *x)
 {
@@ -199,7 +196,7 @@ bool kh_denial_put(struct kh_down_stream *down, const struct kh_exchange *x,
 	}
 	put_proxy_status(&status, err);
 
-	char seconds[16];
+	char seconds[16], phrase[REASON_BYTES];
 	struct kh_field fields[6] = {
 		{ KH_SLICE("Content-Type"),
 		  text ? KH_SLICE("text/plain; charset=utf-8") : KH_SLICE("application/json") },
@@ -221,6 +218,7 @@ bool kh_denial_put(struct kh_down_stream *down, const struct kh_exchange *x,
 	const struct kh_answer answer = {
 		.status = (uint16_t)kh_err_status(err->code),
 		.code = err->code,
+		.reason = reason_phrase(err, phrase, sizeof(phrase)),
 		.fields = fields,
 		.n_fields = n_fields,
 		.content = kh_buf_view(&body),

@@ -158,7 +158,10 @@ static bool put_answer(struct kh_down_stream *down, const struct kh_answer *answ
 
 	if (must_close(down->session, request, answer->code) || may_send_no_content(h1))
 		h1->close = true;
-	if (!kh_h1_put_status_line(out, answer->status, kh_slice_str(kh_h1_reason(answer->status))))
+	if (!kh_h1_put_status_line(out, answer->status,
+				   answer->reason.len > 0
+					   ? answer->reason
+					   : kh_slice_str(kh_h1_reason(answer->status))))
 		return false;
 	for (size_t i = 0; i < answer->n_fields; i++)
 		if (!kh_h1_put_field(out, answer->fields[i].name, answer->fields[i].value))

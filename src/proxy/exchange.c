@@ -164,6 +164,8 @@ void kh_exchange_recheck(struct kh_exchange *x)
 	struct kh_geo_levels before = x->geo;
 	struct kh_err err = KH_ERR_INIT;
 
+	if (x->page)
+		return; /* no rule speaks of it */
 	if (x->state == KH_EXCHANGE_SECRET || x->state == KH_EXCHANGE_HOLD) {
 		decide_anew(x);
 	} else if (kh_request_is_allowed(x, x->session->loop->gen)) {
@@ -216,10 +218,12 @@ bool kh_exchange_begin(struct kh_down_stream *down, const struct kh_message *mes
 
 	if (!x)
 		return false;
-	if (kh_request_resolve(x, &err))
-		decide(x);
-	else
+	if (!kh_request_resolve(x, &err))
 		kh_exchange_fail(x, &err);
+	else if (x->page)
+		go_commit(x);
+	else
+		decide(x);
 	return true;
 }
 
@@ -254,7 +258,9 @@ void kh_exchange_committed(struct kh_exchange *x, bool written)
 	struct kh_down_stream *down = x->down;
 	struct kh_err err = KH_ERR_INIT;
 
-	if (written) {
+	if (written && x->page) {
+		kh_page_answer(x);
+	} else if (written) {
 		x->state = KH_EXCHANGE_CONNECT;
 		kh_up_acquire(x, false);
 	} else {

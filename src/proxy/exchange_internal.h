@@ -33,6 +33,7 @@ struct kh_websocket;
 struct kh_answer {
 	uint16_t status;
 	enum kh_err_code code; /* why */
+	struct kh_slice reason; /* reason phrase, where there are any; empty: the status's own */
 	const struct kh_field *fields;
 	size_t n_fields;
 	struct kh_slice content; /* left out where the request was HEAD */
@@ -111,6 +112,9 @@ enum kh_exchange_state {
 	KH_EXCHANGE_ENDED,
 };
 
+/* What keyhole.internal answers itself. */
+enum kh_page { KH_PAGE_NONE = 0, KH_PAGE_HOME, KH_PAGE_WHY };
+
 struct kh_exchange {
 	struct kh_node link; /* in the loop's exchanges */
 	struct kh_down_stream *down;
@@ -125,6 +129,7 @@ struct kh_exchange {
 	struct kh_target target;
 	enum kh_tunnel_kind tunnel; /* PASS or RAW; 0: a request */
 	bool base_url;		    /* it came as a path of keyhole.internal */
+	enum kh_page page;	    /* one of them: nothing goes out */
 	enum kh_scheme scheme;
 	struct kh_authority authority;
 	struct kh_decision decision;
@@ -249,8 +254,16 @@ void kh_exchange_record_end(struct kh_exchange *x);
 
 /* own.c: keyhole.internal */
 bool kh_own_is(const struct kh_host *host);
-/* The request that one to keyhole.internal stands for. Return: false with `err`: none. */
+/* The request that one to keyhole.internal stands for, or the page that it asks for. Return: false
+ * with `err`: neither. */
 bool kh_own_resolve(struct kh_exchange *x, struct kh_err *err);
+
+/* pages.c: answers x->page. The exchange is over. */
+void kh_page_answer(struct kh_exchange *x);
+
+/* dialect.c: the beginning of a JSON object, up to what is said to programs; `x` may be NULL. */
+void kh_dialect_put(struct kh_buf *out, const struct kh_exchange *x, struct kh_slice message,
+		    const struct kh_err *err);
 
 /* request.c: the canonical request, the decision, and what goes upstream */
 bool kh_request_resolve(struct kh_exchange *x, struct kh_err *err);

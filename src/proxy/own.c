@@ -1,5 +1,7 @@
 /*
- * own.c - requests to keyhole.internal: what keyhole answers itself, and base-URL mode
+ * own.c - requests to keyhole.internal: pages that keyhole answers itself, and base-URL mode
+ *
+ * The pages (pages.c) are `/` and `/why`.
  *
  * For clients that take only a base URL: http://keyhole.internal/to/HOST[:PORT]/PATH is the request
  * https://HOST[:PORT]/PATH, and nothing else about it is another. The name is keyhole's own on
@@ -40,6 +42,21 @@ static bool read_base_url(struct kh_exchange *x, struct kh_err *err)
 	return true;
 }
 
+/* Asked with GET or HEAD, and without content. */
+static enum kh_page page_of(const struct kh_exchange *x)
+{
+	const struct kh_message *message = x->message;
+	struct kh_slice path = x->target.raw_path;
+
+	if ((!kh_slice_eq(message->method, KH_SLICE("GET")) &&
+	     !kh_slice_eq(message->method, KH_SLICE("HEAD"))) ||
+	    message->framing != KH_FRAMING_NONE || message->upgrade)
+		return KH_PAGE_NONE;
+	if (kh_slice_eq(path, KH_SLICE("/why")))
+		return KH_PAGE_WHY;
+	return kh_slice_eq(path, KH_SLICE("/")) ? KH_PAGE_HOME : KH_PAGE_NONE;
+}
+
 bool kh_own_resolve(struct kh_exchange *x, struct kh_err *err)
 {
 	bool home = x->authority.port == kh_scheme_port(x->scheme);
@@ -47,8 +64,12 @@ bool kh_own_resolve(struct kh_exchange *x, struct kh_err *err)
 	/* As it was written: an escape in "/to/" is another path. */
 	if (home && kh_slice_has_prefix(x->target.raw_path, kh_slice_str(base)))
 		return read_base_url(x, err);
+	x->page = home ? page_of(x) : KH_PAGE_NONE;
+	if (x->page)
+		return true;
 	return kh_err_set(err, KH_ERR_NO_PAGE,
-			  "%s is keyhole itself, and there is nothing here; a request goes out by "
+			  "%s is keyhole itself, and there is nothing here; GET http://%s/ says "
+			  "what this sandbox may reach; a request goes out by "
 			  "http://%s/to/HOST[:PORT]/PATH, which is https://HOST[:PORT]/PATH",
-			  own_name, own_name);
+			  own_name, own_name, own_name);
 }

@@ -3,7 +3,7 @@
 
 #include <keyhole/credential.h>
 
-#include "question.h"
+#include <keyhole/question.h>
 
 void kh_question_init(struct kh_question *q)
 {
@@ -98,7 +98,7 @@ void kh_question_fini(struct kh_question *q)
 
 static void answer_tunnel(const struct kh_question *q, const struct kh_policy *policy,
 			  uint16_t tenant, const struct kh_narrowing *narrowing,
-			  struct kh_answer *out)
+			  struct kh_outcome *out)
 {
 	out->kind = kh_policy_tunnel(policy, tenant, narrowing, &q->authority.host,
 				     q->authority.port, &out->decision);
@@ -119,9 +119,9 @@ static void answer_tunnel(const struct kh_question *q, const struct kh_policy *p
 
 void kh_question_answer(const struct kh_question *q, const struct kh_policy *policy,
 			uint16_t tenant, const struct kh_narrowing *narrowing,
-			struct kh_answer *out)
+			struct kh_outcome *out)
 {
-	*out = (struct kh_answer){ .reason = KH_ERR_NO_RULE };
+	*out = (struct kh_outcome){ .reason = KH_ERR_NO_RULE };
 	if (q->tunnel) {
 		answer_tunnel(q, policy, tenant, narrowing, out);
 		return;

@@ -1,6 +1,7 @@
-/* question.h - a request that nobody sent, for `explain` and `expect` */
-#ifndef KEYHOLE_CLI_QUESTION_H
-#define KEYHOLE_CLI_QUESTION_H
+/* question.h - a request that nobody sent, for `explain`, `expect` and http://keyhole.internal/why
+ */
+#ifndef KEYHOLE_QUESTION_H
+#define KEYHOLE_QUESTION_H
 
 #include <keyhole/message.h>
 #include <keyhole/model.h>
@@ -22,7 +23,7 @@ struct kh_question {
 };
 
 /* What comes of it: the decision, and what the proxy looks at behind it. */
-struct kh_answer {
+struct kh_outcome {
 	bool allow;
 	enum kh_err_code reason;
 	struct kh_decision decision;
@@ -44,6 +45,6 @@ void kh_question_fini(struct kh_question *question);
 
 void kh_question_answer(const struct kh_question *question, const struct kh_policy *policy,
 			uint16_t tenant, const struct kh_narrowing *narrowing,
-			struct kh_answer *out);
+			struct kh_outcome *out);
 
 #endif
