@@ -126,6 +126,26 @@ def test_a_reload_ends_what_it_forbids_and_nothing_else_on_a_shared_connection(d
     assert len(d.journal(event="close", reason="no_rule")) == 3
 
 
+def test_another_credential_is_another_connection(daemon, up):
+    """One host, on one connection of the sandbox's: what goes up differs, and so does its connection."""
+    d = daemon({
+        "credentials": {"second": {"value": {"file": "secret"}, "header": {"x-second": "{}"}, "hosts": ["api.test"]}},
+        "tenants": {"acme": {"rules": [
+            {"allow": "https://api.test/test/echo/second", "credential": "second"},
+            {"allow": "https://api.test/test/echo/none"},
+            {"allow": "https://api.test", "credential": "main"},
+        ]}},
+    })  # fmt: skip
+    seen = {}
+    with h2_tunnel(d, "api.test") as client:
+        for path in ("main", "second", "none", "main", "none", "second"):
+            what = client.ask("GET", "/test/echo/" + path).json()
+            keys = [n for n, _ in what["fields"] if n in ("x-api-key", "x-second")]
+            seen.setdefault((path, *keys), set()).add(what["conn"])
+    assert sorted(seen) == [("main", "x-api-key"), ("none",), ("second", "x-second")]
+    assert sorted(seen.values(), key=min) == [{1}, {2}, {3}]
+
+
 def test_credentials_change_with_a_reload_while_a_shared_connection_is_open(daemon, up):
     """A connection's key holds what its rules meant: after a reload no request of theirs goes by it."""
     rules = [{"allow": "https://api.test", "credential": "main"}]
