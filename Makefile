@@ -159,6 +159,13 @@ fuzz-replay: ## feed the committed corpora to the fuzz targets under ASan and UB
 	+$(Q)$(MAKE) --no-print-directory VARIANT=asan fuzz-replay-programs
 	@for n in $(FUZZ_NAMES); do \
 		timeout $(UNIT_SECONDS) build/asan/fuzz/fuzz_$$n tests/fuzz/corpus/$$n || exit 1; done
+# Binary, and of the format of the day: made anew where that has changed.
+.PHONY: fuzz-snapshots
+fuzz-snapshots: $(B)/libkeyhole.a ## make the snapshots to fuzz from anew, when their format has changed
+	$(Q)mkdir -p $(B)/fuzz tests/fuzz/corpus/snapshot && $(RM) tests/fuzz/corpus/snapshot/doc-*
+	$(Q)$(CC) $(filter-out -MMD -MP,$(KH_CFLAGS)) $(HARDEN_LD) $(LDFLAGS) -o $(B)/fuzz/snapshots tests/fuzz/snapshots.c \
+		$(B)/libkeyhole.a $(PKG_LIBS) -lpthread
+	$(Q)$(B)/fuzz/snapshots tests/fuzz/corpus/snapshot docs/policy.md docs/configuration.md
 
 # --- what drives the proxy in tests and measurements: a load generator, an origin, a journal's writer
 BENCH_FILES := $(sort $(wildcard tests/bench/*.[ch]))

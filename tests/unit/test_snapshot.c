@@ -6,9 +6,13 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <keyhole/config.h>
+#include <keyhole/file.h>
 
 enum { SNAPSHOT_BYTES = 1024 * 1024 };
 
@@ -398,6 +402,34 @@ static void test_a_tenant_opens_addresses_for_itself_alone(void **state)
 	kh_buf_fini(&bytes);
 }
 
+/* Else the fuzzer throws dice at a door that is shut: make fuzz-snapshots. */
+static void the_snapshots_to_fuzz_from_are_of_todays_format(void **state)
+{
+	(void)state;
+	static const char folder[] = "tests/fuzz/corpus/snapshot";
+	DIR *dir = opendir(folder);
+	size_t n = 0;
+	assert_non_null(dir);
+	for (const struct dirent *entry; (entry = readdir(dir));) {
+		char path[512];
+		struct kh_err err = KH_ERR_INIT;
+		struct kh_buf bytes;
+		if (strncmp(entry->d_name, "doc-", 4) != 0)
+			continue;
+		(void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+		kh_buf_init(&bytes, SNAPSHOT_BYTES);
+		assert_true(kh_file_read(path, &bytes, &err));
+		struct kh_config *config = kh_config_decode(kh_buf_view(&bytes), &err);
+		if (!config)
+			fail_msg("%s: %s", path, err.text);
+		kh_config_free(config);
+		kh_buf_fini(&bytes);
+		n++;
+	}
+	closedir(dir);
+	assert_true(n >= 20);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -409,6 +441,7 @@ int main(void)
 		cmocka_unit_test(a_changed_byte_gives_a_sound_configuration_or_none),
 		cmocka_unit_test(a_writer_that_lies_is_not_believed),
 		cmocka_unit_test(a_snapshot_that_does_not_fit_is_an_error),
+		cmocka_unit_test(the_snapshots_to_fuzz_from_are_of_todays_format),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
