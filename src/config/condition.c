@@ -92,6 +92,8 @@ const char *kh_condition_fault(enum kh_condition_kind kind, const char *name, co
 			if (p.ptr[i] != '/' && !is_token_byte(p.ptr[i]))
 				return "expected a media type such as application/json or image/*, "
 				       "without parameters";
+		if (kh_slice_find(p, '/', 0) == p.len && kh_slice_find(p, '*', 0) == p.len)
+			return "expected a media type such as application/json or image/*";
 		return name ? "has no name" : NULL;
 	}
 	if (n.len == 0 || n.len > KH_LIMIT_PATTERN_BYTES)
@@ -158,6 +160,12 @@ static void add_condition(struct kh_reader *reader, const struct key *key, struc
 		return;
 	}
 	condition->kind = key->kind;
+	const char *fault = name ? kh_condition_fault(key->kind, condition->name, "*") : NULL;
+	if (fault) {
+		kh_reader_error(reader, name, "rules[].%s: \"%s\": %s", key->name,
+				kh_esc(name->text), fault);
+		return;
+	}
 	if (patterns->kind != KH_NODE_LIST) {
 		add_pattern(reader, key, condition, patterns);
 		return;

@@ -392,6 +392,16 @@ BAD = [
             "7:42: error: rules[].tls: the site's rules are a ceiling; it belongs to a tenant's rule",
         ],
     ),
+    (
+        "conditions that nothing meets",
+        "version: 1\ntenants:\n  a:\n    rules:\n"
+        "      - { allow: \"https://a.test\", headers: { \"x y\": a } }\n"
+        "      - { allow: \"https://a.test\", content_type: json }\n",
+        [
+            "5:47: error: rules[].headers: \"x y\": a field's name is written in small letters",
+            "6:50: error: rules[].content_type: \"json\": expected a media type such as application/json or image/*",
+        ],
+    ),
     # the authority
     (
         "half an authority",

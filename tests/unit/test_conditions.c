@@ -256,6 +256,7 @@ static void a_condition_that_makes_no_sense_is_an_error(void **state)
 		"{ allow: \"https://h.example\", headers: { a: \"b,c\" } }",
 		"{ allow: \"https://h.example\", content_type: \"text/html; charset=utf-8\" }",
 		"{ allow: \"https://h.example\", content_type: { a: b } }",
+		"{ allow: \"https://h.example\", content_type: json }",
 		"{ allow: \"https://h.example\", max_body: 12 }",
 		"{ allow: \"https://h.example\", max_body: [ 1KiB ] }",
 		"{ deny: \"https://h.example\", max_body: 1KiB }",
