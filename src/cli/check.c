@@ -5,12 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <keyhole/question.h>
 #include <keyhole/config.h>
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/geo.h>
 #include <keyhole/limits.h>
+#include <keyhole/question.h>
 
 #include "cli_internal.h"
 

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <keyhole/question.h>
 #include <keyhole/escape.h>
 #include <keyhole/geo.h>
 #include <keyhole/guard.h>
+#include <keyhole/question.h>
 
 #include "cli_internal.h"
 #include "explain_limits.h"

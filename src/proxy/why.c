@@ -63,7 +63,9 @@ static void put_words(struct kh_buf *out, const struct verdict *v)
 	const struct kh_decision *decision = &v->outcome.decision;
 	struct kh_err err = KH_ERR_INIT;
 
-	if (!v->known) {
+	if (!v->known && v->question->two_models) {
+		kh_buf_printf(out, "a rule asks for the model, and %s", v->question->two_models);
+	} else if (!v->known) {
 		kh_buf_append_str(out, "that depends on the model: ask again with &model=NAME");
 	} else if (!v->allow && !decision->allow) {
 		(void)kh_request_say_denied(decision, &err);
@@ -126,7 +128,10 @@ static void put_text(struct kh_buf *out, const struct kh_exchange *x, const stru
 	kh_buf_append_slice(out, message->method);
 	kh_buf_append_char(out, ' ');
 	kh_buf_append_slice(out, message->target);
-	kh_buf_printf(out, "\n%s: ", v->allow ? "allowed" : v->known ? "denied" : "not known");
+	kh_buf_printf(out, "\n%s: ",
+		      v->allow				    ? "allowed"
+		      : v->known || v->question->two_models ? "denied"
+							    : "not known");
 	put_words(out, v);
 	kh_buf_append_str(out, ".\n");
 	for (size_t i = 0; i < n; i++)
@@ -150,7 +155,10 @@ static void put_json(struct kh_buf *out, const struct kh_exchange *x, const stru
 	kh_page_member(out, "url", v->question->message.target);
 	kh_buf_printf(out, ",\"allow\":%s", v->allow ? "true" : "false");
 	if (!v->known)
-		kh_page_member(out, "reason", KH_SLICE("depends_on_model"));
+		kh_page_member(out, "reason",
+			       v->question->two_models
+				       ? kh_slice_str(kh_err_reason(KH_ERR_MODEL_UNREADABLE))
+				       : KH_SLICE("depends_on_model"));
 	else if (!v->allow)
 		kh_page_member(out, "reason", kh_slice_str(kh_err_reason(v->outcome.reason)));
 	kh_page_member(out, "message", kh_buf_view(&words));

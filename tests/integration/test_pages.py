@@ -133,6 +133,13 @@ def test_why_where_the_model_decides(one):
     assert why(one, url, "method=POST", "model=large-1")["reason"] == "no_rule"
 
 
+def test_why_where_nothing_may_say_the_model(daemon):
+    two = daemon(rules=[{"allow": "POST https://api.test/**", "models": ["small-*"]}])
+    what = why(two, "https://api.test//v1beta/models/small-1:generateContent", "method=POST", "model=small-1")
+    assert (what["allow"], what["reason"]) == (False, "model_unreadable")
+    assert "may be read as one that names a model" in what["message"]
+
+
 def test_why_as_text(one):
     text = origin_form(one, "/why?method=PUT&url=https://api.test/x").text()
     assert text.startswith("PUT https://api.test/x\ndenied: no rule allows it.\nAllowed near it:\n")
