@@ -144,6 +144,22 @@ def test_every_request_of_one_connection_is_decided(daemon, standin):
     assert len(d.journal(event="deny")) == 6
 
 
+def test_hosts_of_one_connection_are_each_decided(shared, standin):
+    """Straight on the socket no tunnel binds them: one is allowed, the next is not, whichever came before."""
+    mark = standin.mark()
+    keyed = []
+    with h2_plain(shared) as client:
+        client.scheme = "https"
+        for n in range(3):
+            hosts = ["api.test", "other.test", "open.test", "wild.test"]
+            streams = [client.start("GET", f"/test/echo?{n}", authority=host) for host in hosts]
+            answers = [client.wait(stream) for stream in streams]
+            assert [a.status for a in answers] == [200, 403, 200, 403]
+            keyed += [FINGERPRINT in a.text() for a in (answers[0], answers[2])]
+    assert keyed == [True, False] * 3, "each has its own credential, or none"
+    assert len(standin.requests(since=mark)) == 6
+
+
 def test_scheme_must_be_the_tunnels(shared):
     with h2_tunnel(shared, "open.test") as client:
         client.scheme = "http"
