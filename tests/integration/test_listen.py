@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 from clients import Tunnel, Wire, client_context
+from h2client import StreamWire, h2_plain
 from harness import FINGERPRINT, KEYHOLE, PATIENCE, SECRET, free_port, until
 from test_check import check
 from tunnels import alert_of, hello_bytes, socks_address
@@ -207,6 +208,18 @@ def test_http2_with_prior_knowledge_shows_it(tcp):
 def test_the_unix_socket_beside_it_asks_for_nothing(tcp):
     with Tunnel(tcp, "api.test") as tunnel:
         assert tunnel.ask("GET", "/test/echo").status == 200
+
+
+def test_the_journal_has_who_came_by_the_unix_socket(shared):
+    """Of each request, also where a whole machine's tunnels share a connection (HTTP/2)."""
+    with Tunnel(shared, "api.test") as tunnel:
+        tunnel.ask("GET", "/test/echo/plain")
+    with h2_plain(shared) as client:
+        inside = StreamWire(client, "api.test:443").accept().start_tls(shared, "api.test")
+        inside.ask("GET", "/test/echo/stream")
+    for path in ("/test/echo/plain", "/test/echo/stream"):
+        opened = shared.records_of(path)[0]
+        assert (opened["peer.pid"], opened["peer.uid"]) == (os.getpid(), os.getuid())
 
 
 def test_guessing_is_bounded(daemon, tmp_path):
