@@ -430,6 +430,18 @@ bool kh_config_use(struct kh_config *config, size_t tenant, const char *preset,
  */
 bool kh_narrow_parse(const char *name, struct kh_slice yaml, const char *preset_dir,
 		     struct kh_rules *out, struct kh_diagnostics *diags);
+/*
+ * A preset with the cases of its own: a configuration in which the tenant "default" uses it as it
+ * is, another one for each case that names parameters, and those cases. A preset without a source
+ * or a case is warned about. NULL when there was an error.
+ */
+struct kh_config *kh_preset_cases(const char *preset, const char *preset_dir,
+				  struct kh_diagnostics *diags);
+struct kh_config *kh_preset_cases_parse(const char *name, struct kh_slice yaml,
+					struct kh_diagnostics *diags);
+/* The names of the presets of a folder (NULL: kh_preset_dir()), sorted, on the heap: each of them,
+ * and the list. Return: NULL and n 0 when there are none. */
+char **kh_preset_names(const char *preset_dir, size_t *n);
 /* "$KEYHOLE_PRESETS", else ../share/keyhole/policies beside the binary, else policies/ of the build
  * tree. */
 const char *kh_preset_dir(void);

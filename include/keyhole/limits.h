@@ -14,6 +14,11 @@ enum {
 	KH_LIMIT_CONDITIONS = 16,
 	KH_LIMIT_PATTERNS = 32,
 	KH_LIMIT_PATTERN_BYTES = 256,
+	/* A preset's parameters, the values of one, and the rules and hosts that a use makes of
+	   them: lists that multiply each other. */
+	KH_LIMIT_PRESET_PARAMETERS = 16,
+	KH_LIMIT_PRESET_VALUES = 64,
+	KH_LIMIT_PRESET_RULES = 4096,
 	/* Countries, or networks, in one list of `geo`: each is sought for every address. */
 	KH_LIMIT_GEO_NUMBERS = 65536,
 	/* A database of countries or networks (theirs have up to 0.5 GiB): a mistaken file is held

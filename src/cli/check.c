@@ -16,10 +16,12 @@
 
 static const char usage[] =
 	"usage: keyhole check -c FILE [--json]\n"
+	"       keyhole check --presets [--json]\n"
 	"       keyhole check --schema\n"
 	"Reads a configuration and shows every error and warning in it as file:line:column.\n\n"
 	"  -c, --config FILE  the configuration\n"
 	"      --json         the result as one JSON object on standard output\n"
+	"      --presets      holds every preset to the cases of its own instead\n"
 	"      --schema       a JSON Schema of keyhole.yaml, for editors\n"
 	"      --help         this text\n\n"
 	"Exit status: 0 it can be used, 1 it has errors, 2 wrong usage. keyhole-check(1) tells "
@@ -65,16 +67,29 @@ static bool put_diagnostic(struct kh_buf *out, const struct kh_diagnostics *diag
 	       kh_buf_append_char(out, '}');
 }
 
+/* The members of an object that was opened, and its end. */
+static bool put_result(struct kh_buf *out, const struct kh_config *config,
+		       const struct kh_diagnostics *diags)
+{
+	bool ok = kh_buf_printf(out, "\"ok\":%s,\"diagnostics\":[",
+				config && diags->errors == 0 ? "true" : "false");
+	for (size_t i = 0; ok && i < diags->count; i++)
+		ok = put_diagnostic(out, diags, i);
+	return ok && kh_buf_append_str(out, "]}");
+}
+
+static bool put_out(struct kh_buf *out)
+{
+	return fwrite(kh_buf_view(out).ptr, 1, kh_buf_len(out), stdout) == kh_buf_len(out) &&
+	       fflush(stdout) == 0;
+}
+
 static bool print_json(const struct kh_config *config, const struct kh_diagnostics *diags)
 {
 	struct kh_buf out;
 	kh_buf_init(&out, KH_LIMIT_CONFIG_BYTES);
-	bool ok = kh_buf_printf(&out, "{\"ok\":%s,\"diagnostics\":[",
-				config && diags->errors == 0 ? "true" : "false");
-	for (size_t i = 0; ok && i < diags->count; i++)
-		ok = put_diagnostic(&out, diags, i);
-	ok = ok && kh_buf_append_str(&out, "]}\n") &&
-	     fwrite(kh_buf_view(&out).ptr, 1, kh_buf_len(&out), stdout) == kh_buf_len(&out);
+	bool ok = kh_buf_append_char(&out, '{') && put_result(&out, config, diags) &&
+		  kh_buf_append_char(&out, '\n') && put_out(&out);
 	kh_buf_fini(&out);
 	return ok;
 }
@@ -159,27 +174,68 @@ static int check(const char *path, bool json)
 	return good ? EXIT_SUCCESS : KH_EXIT_FAILED;
 }
 
+/* One preset, by the cases that stand in it. */
+static bool check_preset(const char *name, struct kh_buf *json)
+{
+	struct kh_diagnostics diags = { 0 };
+	struct kh_config *config = kh_preset_cases(name, NULL, &diags);
+	if (config)
+		check_cases(config, &diags);
+	bool good = config != NULL && diags.errors == 0;
+	size_t n = config ? config->n_expectations : 0;
+	if (json)
+		good = kh_buf_append_str(json, kh_buf_len(json) > 1 ? "," : "") &&
+		       kh_buf_printf(json, "{\"preset\":\"%s\",\"cases\":%zu,", name, n) &&
+		       put_result(json, config, &diags) && good;
+	else
+		kh_diagnostics_print(&diags, config, STDERR_FILENO);
+	if (!json && good)
+		printf("%s: ok: %zu case%s\n", name, n, plural(n));
+	kh_config_free(config);
+	kh_diagnostics_fini(&diags);
+	return good;
+}
+
+static int check_presets(bool json)
+{
+	size_t n;
+	char **names = kh_preset_names(NULL, &n);
+	struct kh_buf out;
+	kh_buf_init(&out, KH_LIMIT_CONFIG_BYTES);
+	bool good = n > 0 && kh_buf_append_char(&out, '[');
+	if (n == 0)
+		kh_cli_complain("check: there is no preset in %s", kh_esc_str(kh_preset_dir()));
+	for (size_t i = 0; i < n; i++) {
+		good = check_preset(names[i], json ? &out : NULL) && good;
+		free(names[i]);
+	}
+	if (json && n > 0)
+		good = kh_buf_append_str(&out, "]\n") && put_out(&out) && good;
+	free(names);
+	kh_buf_fini(&out);
+	return good ? EXIT_SUCCESS : KH_EXIT_FAILED;
+}
+
 static int print_schema(void)
 {
 	struct kh_buf out;
 	kh_buf_init(&out, KH_LIMIT_CONFIG_BYTES);
-	bool ok = kh_config_schema(&out) &&
-		  fwrite(kh_buf_view(&out).ptr, 1, kh_buf_len(&out), stdout) == kh_buf_len(&out) &&
-		  fflush(stdout) == 0;
+	bool ok = kh_config_schema(&out) && put_out(&out);
 	kh_buf_fini(&out);
 	return ok ? EXIT_SUCCESS : KH_EXIT_FAILED;
 }
 
 int kh_cli_check(int argc, char **argv)
 {
-	enum { OPT_JSON = 256, OPT_HELP, OPT_SCHEMA };
+	enum { OPT_JSON = 256, OPT_HELP, OPT_SCHEMA, OPT_PRESETS };
 	static const struct option options[] = { { "config", required_argument, NULL, 'c' },
 						 { "json", no_argument, NULL, OPT_JSON },
 						 { "schema", no_argument, NULL, OPT_SCHEMA },
+						 { "presets", no_argument, NULL, OPT_PRESETS },
 						 { "help", no_argument, NULL, OPT_HELP },
 						 { NULL, 0, NULL, 0 } };
 	const char *path = NULL;
-	bool json = false, schema = false;
+	bool json = false, schema = false, presets = false;
 	for (int opt; (opt = getopt_long(argc, argv, "c:", options, NULL)) != -1;) {
 		switch (opt) {
 		case 'c':
@@ -190,6 +246,9 @@ int kh_cli_check(int argc, char **argv)
 			break;
 		case OPT_SCHEMA:
 			schema = true;
+			break;
+		case OPT_PRESETS:
+			presets = true;
 			break;
 		case OPT_HELP:
 			fputs(usage, stdout);
@@ -203,12 +262,19 @@ int kh_cli_check(int argc, char **argv)
 				kh_esc_str(argv[optind]));
 		return KH_EXIT_USAGE;
 	}
+	if (presets && (path || schema)) {
+		kh_cli_complain("check: --presets goes without a file: it asks the presets "
+				"themselves");
+		return KH_EXIT_USAGE;
+	}
 	if (schema && (path || json)) {
 		kh_cli_complain("check: --schema stands alone: it is the same for every file");
 		return KH_EXIT_USAGE;
 	}
 	if (schema)
 		return print_schema();
+	if (presets)
+		return check_presets(json);
 	if (!path) {
 		kh_cli_complain("check: no file is given (write keyhole check -c FILE)");
 		return KH_EXIT_USAGE;

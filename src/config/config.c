@@ -191,6 +191,7 @@ static void read_file(struct kh_reader *reader, struct kh_slice yaml)
 		kh_config_check(reader);
 	}
 	kh_pending_fini(reader);
+	kh_presets_fini(reader);
 	kh_tree_free(&tree);
 }
 
@@ -292,7 +293,8 @@ bool kh_config_use(struct kh_config *config, size_t tenant, const char *preset,
 		return false;
 	}
 	struct kh_rules front = { 0 };
-	kh_preset_splice(&reader, kh_slice_str(preset), NULL, &front);
+	kh_preset_splice(&reader, kh_slice_str(preset), NULL, NULL, &front);
+	kh_presets_fini(&reader);
 	kh_config_check_rules(&reader, &front);
 	struct kh_rules *rules = &config->tenants[tenant].rules;
 	if (diags->errors == errors) {

@@ -64,13 +64,18 @@ struct kh_reader {
 	struct kh_rule_draft draft;	  /* the rule that is being read */
 	const struct kh_rules *narrowing; /* the list that is one, while it is read */
 	bool rules_only;		  /* a preset without its credentials */
-	struct kh_where authority;	  /* where that section stands */
+	struct kh_preset **presets;	  /* read so far: a thousand tenants may use the same */
+	size_t n_presets;
+	struct kh_preset *cases;   /* the preset whose own `expect` is being read */
+	struct kh_where authority; /* where that section stands */
 	bool no_memory;
 };
 
 /* Return: false when the text is no tree at all; errors are in the reader's diagnostics. */
 bool kh_tree_parse(struct kh_tree *tree, struct kh_slice yaml, struct kh_reader *reader);
 void kh_tree_free(struct kh_tree *tree);
+/* Memory that lives as long as the tree; a zeroed tree is an empty one. */
+void *kh_tree_alloc(struct kh_tree *tree, size_t size);
 /* The value of a key in a map, NULL where it is absent. */
 const struct kh_node *kh_node_get(const struct kh_node *map, const char *key);
 /* "a map", "a list", "text", "nothing": what a node is, for messages. */
@@ -155,9 +160,9 @@ extern const size_t kh_options_count;
 void kh_walk(struct kh_reader *reader, const struct kh_node *root, unsigned in, void *base);
 /* Sets the defaults of the rows below `prefix` ("" for the whole file) in a fresh struct. */
 void kh_walk_defaults(struct kh_reader *reader, const char *prefix, void *base);
-/* One option of a file, by its path, into the struct that it belongs to. */
-void kh_walk_option(struct kh_reader *reader, const char *path, const struct kh_node *node,
-		    void *base);
+/* One option by its path, into the struct that it belongs to. */
+void kh_walk_option(struct kh_reader *reader, const char *path, unsigned in,
+		    const struct kh_node *node, void *base);
 /* "got a list" and the like, where a scalar is due. Return: false when it is none. */
 bool kh_walk_scalar(struct kh_reader *reader, const struct kh_option *option,
 		    const struct kh_node *node);
@@ -283,15 +288,89 @@ const char *kh_rate_fault(const struct kh_rate *rate);
 /* check_quota.c: limits that can never be reached. */
 void kh_config_check_limits(struct kh_reader *reader);
 
+/* parameter.c: what a use of a preset may say. All but the first are lists, and the type is that of
+ * each value. */
+enum kh_parameter_type {
+	KH_PARAMETER_BOOLEAN = 0,
+	KH_PARAMETER_LABEL,
+	KH_PARAMETER_HOST,
+	KH_PARAMETER_SEGMENT,
+	KH_PARAMETER_REPO,
+	KH_PARAMETER_PROJECT,
+	KH_PARAMETER_WORD,
+};
+extern const char *const kh_parameter_types[];
+
+/* Its nodes belong to the tree of the preset. */
+struct kh_parameter {
+	char *name;
+	unsigned type;			/* enum kh_parameter_type */
+	const struct kh_node *values;	/* of a word: those that there are */
+	const struct kh_node *fallback; /* NULL: a use must say it */
+	char *doc;
+};
+
+struct kh_parameters {
+	struct kh_parameter *list;
+	size_t count;
+};
+
+void *kh_parameter_add(struct kh_reader *, void *parent, const struct kh_node *);
+void kh_parameter_done(struct kh_reader *, void *parent, void *item, const struct kh_node *);
+void kh_parameters_fini(struct kh_parameters *all);
+const struct kh_parameter *kh_parameter_find(const struct kh_parameters *all, struct kh_slice name);
+/* kh_nearest_hint over their names. */
+const char *kh_parameter_hint(const struct kh_parameters *all, struct kh_slice name,
+			      char hint[KH_NEAREST_BYTES]);
+/* Is it a value of its kind, or a list of them? `what` stands in front of the name in messages. */
+bool kh_parameter_check(struct kh_reader *reader, const struct kh_parameter *parameter,
+			const char *what, const struct kh_node *node);
+/* What each parameter is in one use: a checked value or list, or the default. `arguments` (a map)
+ * may be NULL. Return: false when something is wrong, which was said. */
+bool kh_parameters_bind(struct kh_reader *reader, const char *preset,
+			const struct kh_parameters *all, const struct kh_node *at,
+			const struct kh_node *arguments, const struct kh_node **values);
+
+/* expand.c: the tree of a preset with those values in it, in the memory of `tree`. */
+const struct kh_node *kh_expand(struct kh_reader *reader, const struct kh_node *root,
+				const struct kh_parameters *parameters,
+				const struct kh_node *const *values, struct kh_tree *tree);
+
 /* preset.c */
+struct kh_preset {
+	char *name;
+	uint32_t file;
+	bool sound; /* its YAML and parameters are */
+	struct kh_tree tree;
+	struct kh_parameters parameters;
+};
+
 struct kh_preset_draft {
 	char *description;
+	size_t n_sources;
+	struct kh_parameters parameters;
 	struct kh_rules rules;
 };
 /* Reads policies/<name>.yaml: its credentials into the configuration, its rules to the
- * end of `rules`. `at` is where it was asked for. */
+ * end of `rules`. `at` is where it was asked for, `arguments` (a map or NULL) its parameters. */
 void kh_preset_splice(struct kh_reader *reader, struct kh_slice name, const struct kh_node *at,
-		      struct kh_rules *rules);
+		      const struct kh_node *arguments, struct kh_rules *rules);
+/* The same with one that is read already. */
+void kh_preset_use(struct kh_reader *reader, const struct kh_preset *preset,
+		   const struct kh_node *at, const struct kh_node *arguments,
+		   struct kh_rules *rules);
+/* The reader keeps what it has read; NULL when there is no such preset, which was said. */
+const struct kh_preset *kh_preset_find(struct kh_reader *reader, struct kh_slice name,
+				       const struct kh_node *at);
+/* From memory. Return: NULL without memory. */
+struct kh_preset *kh_preset_read(struct kh_reader *reader, const char *name, uint32_t file,
+				 struct kh_slice yaml);
+void kh_presets_fini(struct kh_reader *reader);
+void kh_read_sources(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+/* For keys that were looked at before. */
+void kh_read_nothing(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+/* preset_cases.c: the tenant of one case of a preset, -1 when it can't be made. */
+int kh_case_tenant(struct kh_reader *reader, const struct kh_node *node);
 
 /* schema.c: what stands at an option with a reader of its own, as JSON Schema; NULL: anything. */
 const char *kh_config_schema_shape(const char *path);

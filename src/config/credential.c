@@ -12,6 +12,18 @@
 
 enum { MOST_FIELDS = 8, TEMPLATE_BYTES = 256, FIELD_NAME_BYTES = 64 };
 
+static void add_host(struct kh_reader *reader, const struct kh_option *option,
+		     const struct kh_node *node, struct kh_credential_config *credential);
+
+/* A preset that is used again, with other parameters: its credential may go there as well. */
+static void widen(struct kh_reader *reader, struct kh_credential_config *credential,
+		  const struct kh_node *hosts)
+{
+	static const struct kh_option option = { .path = "credentials.*.hosts" };
+	for (const struct kh_node *one = hosts ? hosts->first : NULL; one; one = one->next)
+		add_host(reader, &option, one, credential);
+}
+
 void *kh_credential_add(struct kh_reader *reader, void *parent, const struct kh_node *node)
 {
 	(void)parent;
@@ -32,6 +44,8 @@ void *kh_credential_add(struct kh_reader *reader, void *parent, const struct kh_
 			kh_reader_error(reader, node->key,
 					"credential \"%s\" comes from the preset \"%s\" already",
 					kh_esc(name), preset);
+		else if (preset)
+			widen(reader, &config->credentials[there], kh_node_get(node, "hosts"));
 		return NULL;
 	}
 	if (there >= 0)
@@ -264,6 +278,9 @@ static void add_host(struct kh_reader *reader, const struct kh_option *option,
 				option->path);
 		return;
 	}
+	for (size_t i = 0; i < credential->n_hosts; i++)
+		if (kh_host_pattern_covers(&credential->hosts[i], &pattern))
+			return;
 	struct kh_host_pattern *slot =
 		kh_list_add(&credential->hosts, &credential->n_hosts, sizeof(*slot));
 	if (slot)

@@ -22,12 +22,15 @@ void *kh_expectation_add(struct kh_reader *reader, void *parent, const struct kh
 {
 	(void)parent;
 	struct kh_config *config = reader->config;
+	int tenant = reader->cases ? kh_case_tenant(reader, node) : NO_TENANT;
+	if (tenant < 0 || (reader->preset && !reader->cases))
+		return NULL; /* where a preset is used, its own cases are nobody's */
 	struct kh_expectation *one =
 		kh_list_add(&config->expectations, &config->n_expectations, sizeof(*one));
 	if (!one)
 		return kh_reader_no_memory(reader);
 	one->where = kh_reader_where(reader, node);
-	one->tenant = NO_TENANT;
+	one->tenant = (uint16_t)tenant;
 	one->listener = -1;
 	return one;
 }

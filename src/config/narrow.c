@@ -22,7 +22,7 @@ static void read_narrowing(struct kh_reader *reader, const struct kh_node *root,
 					"unknown key \"%s\": only \"narrow\" stands here",
 					kh_esc(child->key->text));
 	reader->narrowing = &into->narrow;
-	kh_walk_option(reader, "listen[].narrow", list, into);
+	kh_walk_option(reader, "listen[].narrow", KH_IN_FILE, list, into);
 }
 
 bool kh_narrow_parse(const char *name, struct kh_slice yaml, const char *preset_dir,
@@ -42,6 +42,7 @@ bool kh_narrow_parse(const char *name, struct kh_slice yaml, const char *preset_
 	if (kh_tree_parse(&tree, yaml, &reader))
 		read_narrowing(&reader, tree.root, &listener);
 	kh_pending_fini(&reader);
+	kh_presets_fini(&reader);
 	kh_tree_free(&tree);
 	kh_diagnostics_take_files(diags, config);
 	kh_diagnostics_sort(diags);

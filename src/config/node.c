@@ -22,7 +22,7 @@ struct kh_tree_chunk {
 	max_align_t bytes[];
 };
 
-static void *tree_alloc(struct kh_tree *tree, size_t size)
+void *kh_tree_alloc(struct kh_tree *tree, size_t size)
 {
 	size = (size + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
 	struct kh_tree_chunk *chunk = tree->chunks;
@@ -169,7 +169,7 @@ struct builder {
 static struct kh_node *node_new(struct builder *b, enum kh_node_kind kind,
 				const yaml_event_t *event)
 {
-	struct kh_node *node = tree_alloc(b->tree, sizeof(*node));
+	struct kh_node *node = kh_tree_alloc(b->tree, sizeof(*node));
 	if (!node) {
 		b->no_memory = true;
 		return NULL;
@@ -296,7 +296,7 @@ static void scalar(struct builder *b, const yaml_event_t *event)
 {
 	struct kh_node *node = node_new(b, KH_NODE_SCALAR, event);
 	size_t len = event->data.scalar.length;
-	char *text = node ? tree_alloc(b->tree, len + 1) : NULL;
+	char *text = node ? kh_tree_alloc(b->tree, len + 1) : NULL;
 	if (!text) {
 		b->no_memory = true;
 		return;

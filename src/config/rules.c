@@ -160,13 +160,21 @@ static void use(struct kh_reader *reader, struct kh_rules *rules, const struct k
 		kh_reader_error(reader, node, "rules[].use: a preset uses no other preset");
 		return;
 	}
-	if (node->kind != KH_NODE_SCALAR || kh_node_is_empty(node)) {
-		kh_reader_error(reader, node, "rules[].use: expected a preset's name, got %s",
-				kh_node_what(node));
+	const struct kh_node *name = node, *arguments = NULL;
+	if (node->kind == KH_NODE_MAP && node->count == 1) {
+		name = node->first->key;
+		arguments = kh_node_is_empty(node->first) ? NULL : node->first;
+	}
+	if (name->kind != KH_NODE_SCALAR || kh_node_is_empty(name) ||
+	    (arguments && arguments->kind != KH_NODE_MAP)) {
+		kh_reader_error(reader, arguments ? arguments : node,
+				"rules[].use: expected %s, got %s",
+				arguments ? "a map of parameters" : "a preset's name",
+				kh_node_what(arguments ? arguments : node));
 		return;
 	}
 	size_t from = rules->count;
-	kh_preset_splice(reader, node->text, node, rules);
+	kh_preset_splice(reader, name->text, name, arguments, rules);
 	/* As a ceiling a preset is its rules and nothing else. */
 	for (size_t i = from; ceiling(reader, rules) && i < rules->count; i++) {
 		rules->list[i].n_credentials = 0;

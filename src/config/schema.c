@@ -73,6 +73,7 @@ static const char definitions[] =
 							"\"rule_text\":{\"type\":\"string\","
 							"\"pattern\":\"" RULE "\"}";
 _Static_assert(KH_LIMIT_QUOTA_PLACES == 1000000, "as it stands in PLACES");
+_Static_assert(KH_LIMIT_PRESET_VALUES == 64, "as it stands in rules[].use");
 _Static_assert(KH_LIMIT_PATTERNS == 32, "as it stands in `patterns`");
 
 /* A rate is text, or a map of it with its burst; one of them, or a list. */
@@ -116,7 +117,14 @@ static const struct named shapes[] = {
 	{ "credentials.*.hosts", REF("hosts") },
 	{ "rules[].allow", REF("rule_text") },
 	{ "rules[].deny", REF("rule_text") },
-	{ "rules[].use", "{\"type\":\"string\",\"pattern\":\"^[a-z0-9-]{1,64}$\"}" },
+	{ "rules[].use",
+	  "{\"anyOf\":[{\"type\":\"string\",\"pattern\":\"^[a-z0-9-]{1,64}$\"},{\"type\":"
+	  "\"object\","
+	  "\"minProperties\":1,\"maxProperties\":1,\"propertyNames\":{\"pattern\":"
+	  "\"^[a-z0-9-]{1,64}$\"},\"additionalProperties\":{\"type\":[\"object\",\"null\"],"
+	  "\"propertyNames\":{\"pattern\":\"^[a-z][a-z0-9_]{0,31}$\"},\"additionalProperties\":{"
+	  "\"anyOf\":[" REF("text") ",{\"type\":\"array\",\"minItems\":1,\"maxItems\":64,"
+				    "\"items\":" REF("text") "}]}}}]}" },
 	{ "rules[].credential",
 	  "{\"anyOf\":[" REF("text") ",{\"type\":\"array\",\"minItems\":1,\"maxItems\":4,"
 				     "\"items\":" REF("text") "}]}" },

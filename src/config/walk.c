@@ -199,12 +199,12 @@ void kh_walk(struct kh_reader *reader, const struct kh_node *root, unsigned in, 
 	read_map(reader, "", in, root, base);
 }
 
-void kh_walk_option(struct kh_reader *reader, const char *path, const struct kh_node *node,
-		    void *base)
+void kh_walk_option(struct kh_reader *reader, const char *path, unsigned in,
+		    const struct kh_node *node, void *base)
 {
 	for (size_t i = 0; i < kh_options_count; i++)
-		if (strcmp(kh_options[i].path, path) == 0 && (kh_options[i].flags & KH_IN_FILE))
-			read_option(reader, &kh_options[i], KH_IN_FILE, node, base);
+		if (strcmp(kh_options[i].path, path) == 0 && (kh_options[i].flags & in))
+			read_option(reader, &kh_options[i], in, node, base);
 }
 
 void kh_walk_defaults(struct kh_reader *reader, const char *prefix, void *base)

@@ -73,6 +73,8 @@ MORE = {
              "tenants: { a1: { mode: observe, rules: [ { deny: \"https://**/x\", mode: observe } ] } }\n",
     "numbers as texts": "version: 1\ntenants: { 7: { rules: [ { allow: \"https://a.test\", query: { v: 2, w: [ 1, true ] } } ] } }\n"
                         "listen: [ { unix: /tmp/1/s, sandbox: 12, mode: 0660, owner: 0, group: 0 } ]\n",
+    "presets": "version: 1\ntenants: { t: { rules: [ { use: github }, { use: { github: } }, { use: { github: { push: true, "
+               "repos: [ a/b, \"c/*\" ] } } }, { use: { sentry: { orgs: o1, projects: 7 } } } ] } }\n",
     "rules": "version: 1\ntenants: { t: { rules: [ { allow: \"tcp://a.test:22\" }, { allow: \"https://[fd00::/8]:8443/x\" }, "
              "{ allow: \"GET,HEAD http://[10.0.0.0/8]:8080/a/**\" }, { deny: \"* https://**\" }, { allow: \"PROPFIND https://*.a.test/*\", "
              "websocket: false, tls: intercept, client_auth: refuse, max_body: 1GiB, content_type: [ image/*, text/plain ] } ] } }\n",
@@ -143,6 +145,12 @@ REFUSED = [
     rule("{ allow: \"https://a.test\", deny: \"https://a.test\" }"),
     rule("{ allow: \"https://a.test\", use: npm }"),
     rule("{ use: ../npm }"),
+    rule("{ use: {} }"),
+    rule("{ use: { github: {}, npm: {} } }"),
+    rule("{ use: { github: [ push ] } }"),
+    rule("{ use: { github: { repos: [] } } }"),
+    rule("{ use: { github: { repos: { a: b } } } }"),
+    rule("{ use: { github: { Repos: a/b } } }"),
     rule("{ allow: \"ftp://a.test\" }"),
     rule("{ allow: \"get https://a.test\" }"),
     rule("{ allow: \"https://a.test/x?y\" }"),

@@ -393,29 +393,45 @@ static void a_preset_that_is_not_there_is_named(void **state)
 	kh_diagnostics_fini(&diags);
 }
 
+/* What is read in the clear is signed; what is not comes after a parameter that says so. */
+static bool may_be_plain(const struct kh_rule *rule)
+{
+	static const char *const signed_ones[] = { "alpine", "debian", "otel-collector", "ubuntu" };
+	for (size_t i = 0; i < sizeof(signed_ones) / sizeof(signed_ones[0]); i++)
+		if (strcmp(rule->preset, signed_ones[i]) == 0)
+			return true;
+	return false;
+}
+
+static void assert_sound(const struct kh_rule *rule)
+{
+	if (rule->scheme != KH_SCHEME_HTTPS && (!may_be_plain(rule) || rule->n_credentials > 0))
+		fail_msg("%s: \"%s\" is open to whoever listens", rule->preset, rule->text);
+	assert_int_not_equal(rule->host.match, KH_MATCH_ANY);
+	assert_false(rule->passthrough);
+	if (rule->allow && rule->n_methods == 0)
+		fail_msg("%s: \"%s\" names no methods", rule->preset, rule->text);
+	/* What a client brings itself reads and does not write, but for the key that is a DSN's. */
+	for (size_t i = 0; rule->client_auth_pass && i < rule->n_methods; i++)
+		if (strcmp(rule->methods[i], "GET") != 0 && strcmp(rule->methods[i], "HEAD") != 0 &&
+		    strcmp(rule->preset, "sentry") != 0)
+			fail_msg("%s: \"%s\" passes the client's own", rule->preset, rule->text);
+}
+
 static void every_preset_is_sound(void **state)
 {
 	(void)state;
-	static const char *const names[] = { "anthropic", "gemini", "github",
-					     "npm",	  "openai", "pypi" };
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	size_t n;
+	char **names = kh_preset_names("policies", &n);
+	assert_true(n > 20);
+	for (size_t i = 0; i < n; i++) {
 		struct kh_diagnostics diags = { 0 };
-		struct kh_config *config = kh_config_from_presets(&names[i], 1, "policies", &diags);
-		if (!config) {
+		struct kh_config *config = kh_preset_cases(names[i], "policies", &diags);
+		if (!config || diags.count > 0)
 			fail_msg("%s: %s", names[i], diags.list[0].text);
-			return;
-		}
-		assert_int_equal(diags.count, 0);
-		const struct kh_rules *rules = &config->tenants[0].rules;
-		assert_true(rules->count > 0);
-		for (size_t j = 0; j < rules->count; j++) {
-			/* A preset opens nothing in the clear, and not everything. */
-			assert_int_equal(rules->list[j].scheme, KH_SCHEME_HTTPS);
-			assert_int_not_equal(rules->list[j].host.match, KH_MATCH_ANY);
-			assert_false(rules->list[j].client_auth_pass);
-			if (rules->list[j].allow)
-				assert_true(rules->list[j].n_methods > 0);
-		}
+		for (size_t t = 0; t < config->n_tenants; t++)
+			for (size_t j = 0; j < config->tenants[t].rules.count; j++)
+				assert_sound(&config->tenants[t].rules.list[j]);
 		for (size_t j = 0; j < config->n_credentials; j++) {
 			assert_int_equal(config->credentials[j].source, KH_SOURCE_ENV);
 			for (size_t k = 0; k < config->credentials[j].n_hosts; k++)
@@ -424,7 +440,9 @@ static void every_preset_is_sound(void **state)
 		}
 		kh_config_free(config);
 		kh_diagnostics_fini(&diags);
+		free(names[i]);
 	}
+	free(names);
 }
 
 static void use_puts_a_preset_in_front(void **state)
@@ -655,7 +673,8 @@ static void many_tenants_are_read_in_no_time(void **state)
 	struct kh_config *config = parse(kh_buf_cstr(&yaml), &diags);
 	assert_non_null(config);
 	assert_int_equal(config->n_tenants, 5000);
-	assert_int_equal(config->tenants[4999].rules.count, 3);
+	assert_int_equal(config->tenants[4999].rules.count, config->tenants[0].rules.count);
+	assert_true(config->tenants[0].rules.count > 2);
 	assert_int_equal(config->n_files, 2);
 	kh_config_free(config);
 	kh_diagnostics_fini(&diags);
