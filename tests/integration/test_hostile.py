@@ -173,6 +173,55 @@ def test_a_request_that_is_sent_again_ends_again(origin):
         assert wire.response().status in (200, 502)
 
 
+@pytest.mark.parametrize("method, content, again", [
+    ("GET", "", True), ("HEAD", "", True), ("OPTIONS", "", True), ("GET", "5", False), ("POST", "", False),
+    ("POST", "0", False), ("PUT", "", False), ("DELETE", "", False), ("QUERY", "", False),
+])  # fmt: skip
+def test_only_a_safe_request_without_content_is_sent_again(origin, method, content, again):
+    """The kept connection ends when it has read the request: it may have been acted upon."""
+
+    def stale(self, sock):
+        self.head(sock)
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        self.head(sock)
+
+    def fresh(self, sock):
+        self.head(sock)
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        sock.recv(1)
+
+    daemon, server = origin(stale, fresh)
+    with Wire(daemon.socket_path) as wire:
+        wire.send("GET http://raw.test/first HTTP/1.1\r\nHost: raw.test\r\n\r\n")
+        assert wire.response().status == 200
+        length = f"Content-Length: {content}\r\n" if content else ""
+        wire.send(f"{method} http://raw.test/second HTTP/1.1\r\nHost: raw.test\r\n{length}\r\n" + "x" * int(content or 0))
+        assert wire.response(method).status == (200 if again else 502)
+    seconds = [head for head in server.seen if b"/second" in head]
+    assert len(seconds) == (2 if again else 1)
+
+
+@pytest.mark.parametrize("begun", [b"", b"HTTP/1.1 103 Early Hints\r\n\r\n", b"HTTP/1.1 200 O"], ids=["new", "interim", "cut"])
+def test_a_request_that_was_answered_or_not_kept_is_not_sent_again(origin, begun):
+    def first(self, sock):
+        if begun:
+            self.head(sock)
+            sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        self.head(sock)
+        sock.sendall(begun)
+
+    def second(self, sock):
+        self.head(sock)
+
+    daemon, server = origin(first, second)
+    with Wire(daemon.socket_path) as wire:
+        for name in ("first", "second")[not begun :]:
+            wire.send(f"GET http://raw.test/{name} HTTP/1.1\r\nHost: raw.test\r\n\r\n")
+            answer = wire.response()
+        assert answer.status == 502
+    assert len([head for head in server.seen if b"/second" in head]) == 1
+
+
 # --- what is written down -------------------------------------------------------------------------
 
 
