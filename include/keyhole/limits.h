@@ -75,9 +75,9 @@ enum {
 	   a second: rapid reset (CVE-2023-44487) and its mirror (CVE-2025-8671). */
 	KH_LIMIT_H2_RESETS = 256,
 	KH_LIMIT_H2_RESETS_PER_SECOND = 64,
-	/* Frames that carry nothing (PING, SETTINGS, PRIORITY, WINDOW_UPDATE, empty DATA), at once
-	   and a second, beyond those that work brings with it: floods of them, and windows opened a
-	   byte at a time. */
+	/* Frames that carry nothing (PING, SETTINGS, PRIORITY, WINDOW_UPDATE, DATA that is empty or
+	   padding, heads that are refused or come too late), at once and a second, beyond those
+	   that work brings with it: floods of them, and windows opened a byte at a time. */
 	KH_LIMIT_H2_IDLE_FRAMES = 2048,
 	KH_LIMIT_H2_IDLE_FRAMES_PER_SECOND = 512,
 	/* Acknowledgements (of PING, SETTINGS) that wait to be written: a peer that asks for them

@@ -66,7 +66,7 @@ bool kh_h2_guard_frame(struct kh_h2 *h2, const nghttp2_frame_hd *hd)
 	switch (hd->type) {
 	case NGHTTP2_CONTINUATION:
 		return ++h2->continuations <= KH_LIMIT_H2_CONTINUATIONS;
-	case NGHTTP2_HEADERS: /* it may be for a stream that is over */
+	case NGHTTP2_HEADERS: /* it may be for a stream that is over, or to be refused */
 		h2->continuations = 0;
 		break;
 	case NGHTTP2_DATA:

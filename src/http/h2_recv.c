@@ -307,13 +307,9 @@ static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame
 	struct kh_err err = KH_ERR_INIT;
 
 	(void)session;
-	if (!stream) {
-		/* More streams than offered: what is refused is a reset as well. */
-		if (!h2->failed && lib_error == NGHTTP2_ERR_REFUSED_STREAM &&
-		    !kh_h2_guard_reset(h2))
-			calm_down(h2, "too many streams that had to be refused");
+	/* One that is refused, past our settings, was counted as a frame that carries nothing. */
+	if (!stream)
 		return 0;
-	}
 	kh_err_set(&err, kh_h2_malformed_code(h2), "%s: HTTP/2: %s",
 		   h2->settings.role == KH_H2_SERVER ? "request" : "response",
 		   nghttp2_strerror(lib_error));
