@@ -32,7 +32,7 @@ struct kh_websocket;
  * codec's to add. */
 struct kh_answer {
 	uint16_t status;
-	enum kh_err_code code; /* why */
+	enum kh_err_code code;	/* why */
 	struct kh_slice reason; /* reason phrase, where there are any; empty: the status's own */
 	const struct kh_field *fields;
 	size_t n_fields;

@@ -12,7 +12,8 @@ bool kh_page_wants_json(const struct kh_message *message);
 /* ,"name":"value" */
 void kh_page_member(struct kh_buf *out, const char *name, struct kh_slice value);
 
-/* why.c: /why?url=URL[&method=METHOD][&model=NAME]. Return: false with `err`: that is no request. */
+/* why.c: /why?url=URL[&method=METHOD][&model=NAME]. Return: false with `err`: that is no request.
+ */
 bool kh_page_put_why(struct kh_buf *out, const struct kh_exchange *x, bool json,
 		     struct kh_err *err);
 

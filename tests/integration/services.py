@@ -3,8 +3,9 @@
 
     services.py ROOT LOG CERT KEY
 
-/git/… is served by `git http-backend` from ROOT, to whom shows the password of $SERVICE_PASSWORD
-alone; /npm/… is a registry of packages that depend on each other. As origin_python.py otherwise.
+/git/… and OWNER/NAME are served by `git http-backend` from ROOT, to whom shows the password of
+$SERVICE_PASSWORD alone, or to anybody where that is empty; /npm/… is a registry of packages that
+depend on each other. As origin_python.py otherwise.
 """
 
 import base64
@@ -13,6 +14,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -35,6 +37,8 @@ class Services(Handler):
             self.git(path[4:], query, body)
         elif path.startswith("/npm/"):
             self.npm(urllib.parse.unquote(path[5:]))
+        elif re.fullmatch(r"/[\w-]+/[\w-]+(\.git)?/(info/refs|git-(upload|receive)-pack)", path):
+            self.git(path, query, body)
         else:
             self.say(404, b"nothing")
 
@@ -49,7 +53,7 @@ class Services(Handler):
 
     def git(self, path, query, body):
         wanted = "Basic " + base64.b64encode(f"x-access-token:{PASSWORD}".encode()).decode()
-        if self.headers["authorization"] != wanted:
+        if PASSWORD and self.headers["authorization"] != wanted:
             self.say(401, b"", [("www-authenticate", 'Basic realm="git"')])
             return
         if self.headers["content-encoding"] == "gzip":

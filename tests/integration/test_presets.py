@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import types
 
 import pytest
 from common import KEYHOLE
@@ -163,3 +164,96 @@ def test_a_case_that_fails_is_said_with_its_line(tmp_path):
     done = run("check", "--presets", KEYHOLE_PRESETS=str(tmp_path / "none"))
     assert done.returncode == 1 and "there is no preset in" in done.stderr
     assert run("check", "--presets", "-c", "x").returncode == 2
+
+
+# --- git under github's rules -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def github(daemon, relay, tmp_path):
+    """github(password, **parameters): a daemon with that use, before git's own backend as github.com; its git()."""
+    running = []
+
+    def start(password="", **parameters):
+        origin = Services(str(tmp_path / "origin"), ["github.com"], password)
+        running.append(origin)
+        for name in ("app", "other"):
+            bare = os.path.join(origin.root, "org", name + ".git")
+            subprocess.run(["git", "init", "-q", "--bare", "-b", "main", bare], check=True)
+            subprocess.run(["git", "-C", bare, "config", "http.receivepack", "true"], check=True)
+            os.symlink(bare, bare[:-4])
+            tree = subprocess.run(["git", "-C", bare, "mktree"], input=b"", capture_output=True, check=True).stdout.strip()
+            commit = subprocess.run(["git", "-C", bare, "-c", "user.name=a", "-c", "user.email=a@b", "commit-tree", "-m", "begin", tree],
+                                    capture_output=True, check=True).stdout.strip()  # fmt: skip
+            subprocess.run(["git", "-C", bare, "update-ref", "refs/heads/main", commit], check=True)
+        overrides = {"upstream": {"ca_file": origin.ca, "resolve": {"github.com": origin.pins["tls"]}}}
+        basic = base64.b64encode(f"x-access-token:{password}".encode()).decode()
+        options = {"secret": basic, "env": {"GITHUB_BASIC_AUTH": basic}} if password else {}
+        one = daemon(overrides, rules=[{"use": {"github": parameters}}], **options)
+
+        def git(*args, cwd=str(tmp_path)):
+            return subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *args], cwd=cwd, capture_output=True, text=True,
+                                  timeout=60, check=False, env={
+                                      "PATH": os.environ["PATH"], "HOME": str(tmp_path), "GIT_TERMINAL_PROMPT": "0",
+                                      "GIT_CONFIG_NOSYSTEM": "1", "HTTPS_PROXY": relay(one).url, "GIT_SSL_CAINFO": one.ca})  # fmt: skip
+
+        return types.SimpleNamespace(git=git, daemon=one, origin=origin)
+
+    yield start
+    for origin in running:
+        origin.stop()
+
+
+def commit_in(git, folder):
+    assert git("commit", "-q", "--allow-empty", "-m", "more", cwd=folder).returncode == 0
+
+
+@needs("git")
+@pytest.mark.parametrize("end", [".git", ""])
+def test_git_fetches_and_does_not_push_under_githubs_rules(github, tmp_path, end):
+    one = github()
+    work = str(tmp_path / "work")
+    cloned = one.git("clone", "-q", f"https://github.com/org/app{end}", work)
+    assert cloned.returncode == 0, cloned.stderr
+    assert one.git("fetch", "-q", cwd=work).returncode == 0
+    assert one.git("clone", "-q", f"https://github.com/org/other{end}", str(tmp_path / "other")).returncode == 0
+    commit_in(one.git, work)
+    pushed = one.git("push", "origin", "HEAD:main", cwd=work)
+    assert pushed.returncode != 0
+    told = " ".join(pushed.stderr.split())
+    assert "remote: keyhole: GET https://github.com/org/app" in told and "is not allowed" in told, told
+    assert not [e for e in one.origin.requests() if "receive-pack" in e["target"]], "it never left"
+    (refused,) = one.daemon.journal(**{"http.response.status_code": 403})
+    assert refused["reason"] == "denied_by_rule" and refused["rule_at"].startswith("github:")
+
+
+@needs("git")
+def test_git_pushes_where_it_is_asked_for_and_nowhere_else(github, tmp_path):
+    """With a credential that it never sees, to the one repository that is named."""
+    one = github("ghp_" + SECRET[-30:], repos=["org/app"], push=True, token=True)
+    work = str(tmp_path / "work")
+    cloned = one.git("clone", "-q", "https://github.com/org/app.git", work)
+    assert cloned.returncode == 0, cloned.stderr
+    commit_in(one.git, work)
+    for end in (".git", ""):
+        pushed = one.git("push", f"https://github.com/org/app{end}", "HEAD:refs/heads/new" + end.strip("."), cwd=work)
+        assert pushed.returncode == 0, pushed.stderr
+    heads = subprocess.run(["git", "-C", os.path.join(one.origin.root, "org", "app.git"), "for-each-ref", "--format=%(refname)"],
+                           capture_output=True, text=True, check=True).stdout.split()  # fmt: skip
+    assert heads == ["refs/heads/main", "refs/heads/new", "refs/heads/newgit"]
+    for command in (["push", "https://github.com/org/other.git", "HEAD:refs/heads/new"], ["fetch", "https://github.com/org/other.git"]):
+        refused = one.git(*command, cwd=work)
+        assert refused.returncode != 0 and "remote: keyhole: GET https://github.com/org/other.git" in refused.stderr, refused.stderr
+    assert not [e for e in one.origin.requests() if "/other" in e["target"]]
+    assert all(e["auth"] for e in one.origin.requests())
+
+
+@needs("git")
+def test_a_push_that_does_not_ask_first_is_refused_as_well(github, curl):
+    one = github()
+    for path in ("/org/app.git/git-receive-pack", "/org/app/git-receive-pack", "/org//app.git/git-receive-pack",
+                 "/org/app.git/git%2dreceive-pack", "/org/app.git;x/git-receive-pack", "/x/y/z.git/git-receive-pack"):  # fmt: skip
+        done = curl(one.daemon, "-o", "/dev/null", "-w", "%{http_code}", "--path-as-is", "-d", "0000",
+                    "-H", "content-type: application/x-git-receive-pack-request", "https://github.com" + path)  # fmt: skip
+        assert done.stdout == "403", path
+    assert one.origin.requests() == []
