@@ -4,12 +4,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
 #include <keyhole/cleanup.h>
+#include <keyhole/clock.h>
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/listener.h>
@@ -20,20 +22,45 @@
  * stays locked as long as any of the two lives. It does not say who holds it, so a record lock of
  * the keeper's own stands beside it, whose only use is to be asked about.
  */
+enum { ENDING_MS = 2000, LOOK_MS = 10 };
+
+/* Return: who has it, 0: the keeper that had it has ended, and its worker is about to. */
+static long keeper_of(int fd)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	bool held = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+	return held ? (long)lock.l_pid : 0;
+}
+
+/* A daemon that was killed and is started again finds the worker of before for a moment. Return: 0,
+ * or errno. */
+static int take_lock(int fd)
+{
+	uint64_t end = kh_clock_mono_ms() + ENDING_MS;
+	while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+		int why = errno;
+		if (why != EWOULDBLOCK || keeper_of(fd) != 0 || kh_clock_mono_ms() >= end)
+			return why;
+		(void)poll(NULL, 0, LOOK_MS);
+	}
+	return 0;
+}
+
 static bool lock_journal(int fd, const char *path, struct kh_err *err)
 {
 	struct flock mine = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+	int why = take_lock(fd);
+	if (why == 0) {
 		(void)fcntl(fd, F_SETLK, &mine);
 		return true;
 	}
-	int why = errno;
 	if (why != EWOULDBLOCK)
 		return kh_err_sys(err, KH_ERR_SYSTEM, why, "journal %s: can't be locked",
 				  kh_esc_str(path));
 	char holder[48] = "another process";
-	if (fcntl(fd, F_GETLK, &mine) == 0 && mine.l_type != F_UNLCK && mine.l_pid > 0)
-		(void)snprintf(holder, sizeof(holder), "process %ld", (long)mine.l_pid);
+	long keeper = keeper_of(fd);
+	if (keeper > 0)
+		(void)snprintf(holder, sizeof(holder), "process %ld", keeper);
 	return kh_err_set(
 		err, KH_ERR_CONFIG,
 		"journal %s: %s writes it already (stop that one, or choose another file)",

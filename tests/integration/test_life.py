@@ -6,6 +6,7 @@ skipped. What must also hold for a daemon of an ordinary user is run as one too.
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import re
@@ -16,6 +17,7 @@ import socket
 import stat
 import subprocess
 import tempfile
+import threading
 import time
 
 import pytest
@@ -126,6 +128,26 @@ def test_a_second_daemon_on_the_journal_says_who_holds_it_and_stops(daemon):
     assert second.returncode == 1
     assert re.search(rf"journal .*process {one.process.pid}\b", second.stderr), second.stderr
     assert ask(one).status == 200
+
+
+@pytest.mark.parametrize("seconds", [0.3, None])
+def test_a_worker_that_outlives_its_keeper_is_waited_for_and_not_for_long(daemon, seconds):
+    """Its lock is on the journal, and no keeper's beside it."""
+    one = daemon(start=False)
+    with open(one.journal_path, "ab") as journal:
+        fcntl.flock(journal, fcntl.LOCK_EX)
+        if seconds:
+            threading.Timer(seconds, fcntl.flock, [journal, fcntl.LOCK_UN]).start()
+            one.start()
+            with Tunnel(one, "open.test") as tunnel:
+                assert tunnel.ask("GET", "/test/echo").status == 200
+        else:
+            began = time.monotonic()
+            assert not one.spawn() and 1.9 < time.monotonic() - began < PATIENCE
+            assert "another process writes it already" in one.stderr()
+            one.process.wait()
+    if not seconds:
+        one.start()
 
 
 def test_a_second_daemon_on_the_socket_says_who_holds_it_and_stops(daemon):
