@@ -14,6 +14,8 @@
 enum {
 	/* How often it is asked whether anybody is there still, where no event would say it. */
 	LOOK_MS = 500,
+	/* Nobody is, and what a WebSocket said before does not move: it goes nowhere. */
+	STUCK_MS = 5 * 1000,
 	/* A connection without a request, of a worker that retires. */
 	RETIRE_IDLE_MS = 5 * 1000,
 	LINGER_MS = 2000,
@@ -44,12 +46,10 @@ bool kh_session_is_abandoned(const struct kh_session *session)
 	return poll(&end, 1, 0) > 0 && (end.revents & (POLLHUP | POLLERR));
 }
 
-/* Its end has been read, or lies behind what there is no room for. (Of a WebSocket what was said
- * before still goes up.) */
+/* Its end has been read, or lies behind what there is no room for. */
 static bool has_to_look(const struct kh_session *session)
 {
 	return session->state == KH_SESSION_EXCHANGE &&
-	       !kh_exchange_is_websocket(kh_session_exchange(session)) &&
 	       !(kh_session_down_watch(session) & KH_STREAM_READABLE);
 }
 
@@ -57,8 +57,10 @@ static void exchange_timed_out(struct kh_session *session)
 {
 	struct kh_exchange *x = kh_session_exchange(session);
 	uint64_t due = kh_exchange_deadline(x);
+	bool moves =
+		kh_exchange_is_websocket(x) && session->loop->now_ms < x->progress_ms + STUCK_MS;
 
-	if (has_to_look(session) && kh_session_is_abandoned(session))
+	if (has_to_look(session) && !moves && kh_session_is_abandoned(session))
 		kh_session_kill(session, KH_ERR_DOWN_CLOSED,
 				"the sandbox went away before the response was complete");
 	else if (due && due <= session->loop->now_ms)

@@ -1,5 +1,6 @@
 """WebSockets under load: slow readers, large messages, many that idle, and what they cost."""
 
+import contextlib
 import hashlib
 import os
 import threading
@@ -8,7 +9,7 @@ import time
 import pytest
 from common import until
 from wspeer import (  # noqa: F401 (origin and start are fixtures)
-    BINARY, CLOSE, TEXT, WsClient, close_payload, frame, origin, start, xor,
+    BINARY, CLOSE, TEXT, WsClient, close_payload, closed, frame, origin, start, xor,
 )  # fmt: skip
 
 PIECE = bytes(range(256)) * 256  # 64 KiB
@@ -103,6 +104,25 @@ def test_who_does_not_read_makes_the_other_wait(start, origin, slow):
         assert not worker.is_alive() and len(sent) == count
         client.put(CLOSE, close_payload(1000))
         until("the end", lambda: daemon.journal(event="close"))
+
+
+def test_who_goes_while_nobody_reads_is_noticed(start, origin):
+    """The end lies behind messages that there is no room for."""
+    gone = threading.Event()
+
+    def deaf(peer):
+        peer.accept()
+        assert gone.wait(60)
+
+    origin.on("/deaf", deaf)
+    daemon = start()
+    with WsClient(daemon, timeout=1) as client:
+        client.open("/deaf")
+        with contextlib.suppress(TimeoutError):
+            while True:
+                client.send(frame(BINARY, PIECE, mask=True))
+    assert closed(daemon, "/deaf")["reason"] == "sandbox_closed"
+    gone.set()
 
 
 def test_a_flood_of_fragments_and_empty_messages_passes(start, origin):
