@@ -140,6 +140,13 @@ class Services(Script):
         super().__init__(folder, names)
 
 
+class Registries(Script):
+    """npm, Python's index and crates.io, by their own names."""
+
+    hosts = ("registry.npmjs.org", "pypi.org", "files.pythonhosted.org", "index.crates.io", "static.crates.io")
+    command = ("/usr/bin/python3", os.path.join(HERE, "registries.py"))
+
+
 class NginxOrigin(Origin):
     def start(self):
         self.plain, self.tls = free_port(), free_port()
