@@ -19,6 +19,9 @@ enum {
 	KH_LIMIT_PRESET_PARAMETERS = 16,
 	KH_LIMIT_PRESET_VALUES = 64,
 	KH_LIMIT_PRESET_RULES = 4096,
+	/* Hosts of one credential, those of all uses of its preset together: each is looked at for
+	   every rule that names it, and for every request. */
+	KH_LIMIT_CREDENTIAL_HOSTS = 4096,
 	/* Countries, or networks, in one list of `geo`: each is sought for every address. */
 	KH_LIMIT_GEO_NUMBERS = 65536,
 	/* A database of countries or networks (theirs have up to 0.5 GiB): a mistaken file is held

@@ -7,6 +7,7 @@
 #include <keyhole/cleanup.h>
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
+#include <keyhole/limits.h>
 
 #include "config_internal.h"
 
@@ -281,6 +282,13 @@ static void add_host(struct kh_reader *reader, const struct kh_option *option,
 	for (size_t i = 0; i < credential->n_hosts; i++)
 		if (kh_host_pattern_covers(&credential->hosts[i], &pattern))
 			return;
+	if (credential->n_hosts == KH_LIMIT_CREDENTIAL_HOSTS) {
+		kh_reader_error(reader, node,
+				"%s: more than %d hosts: give some tenants a credential of their "
+				"own",
+				option->path, KH_LIMIT_CREDENTIAL_HOSTS);
+		return;
+	}
 	struct kh_host_pattern *slot =
 		kh_list_add(&credential->hosts, &credential->n_hosts, sizeof(*slot));
 	if (slot)

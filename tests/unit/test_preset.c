@@ -371,6 +371,26 @@ static void lists_do_not_multiply_without_end(void **state)
 	kh_buf_fini(&yaml);
 }
 
+static void a_credential_goes_to_no_end_of_hosts(void **state)
+{
+	(void)state;
+	struct kh_buf yaml;
+	struct kh_diagnostics diags = { 0 };
+	kh_buf_init(&yaml, 1024 * 1024);
+	assert_true(kh_buf_append_str(&yaml, "version: 1\ntenants: { t: { rules: [\n"));
+	for (unsigned i = 0; i < 70; i++) {
+		assert_true(kh_buf_printf(&yaml, "  { use: { p: { regions: [ r%u-0", i));
+		for (unsigned j = 1; j < 60; j++)
+			assert_true(kh_buf_printf(&yaml, ", r%u-%u", i, j));
+		assert_true(kh_buf_append_str(&yaml, " ] } } },\n"));
+	}
+	assert_true(kh_buf_append_str(&yaml, "] } }\n"));
+	assert_null(kh_config_parse("t", kh_buf_view(&yaml), NULL, folder, &diags));
+	assert_non_null(strstr(diags.list[0].text, "more than 4096 hosts"));
+	kh_diagnostics_fini(&diags);
+	kh_buf_fini(&yaml);
+}
+
 static void a_preset_is_told_what_it_lacks(void **state)
 {
 	(void)state;
@@ -398,6 +418,7 @@ int main(void)
 		cmocka_unit_test(test_no_value_leaves_the_place_that_it_was_given),
 		cmocka_unit_test(a_presets_own_mistakes_are_said),
 		cmocka_unit_test(lists_do_not_multiply_without_end),
+		cmocka_unit_test(a_credential_goes_to_no_end_of_hosts),
 		cmocka_unit_test(a_preset_is_told_what_it_lacks),
 	};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
