@@ -294,6 +294,26 @@ static bool may_upgrade(const struct kh_exchange *x, struct kh_err *err)
 			  rule ? rule->text : "");
 }
 
+/* The first of what a rule asks for beside its text, which its text does not show: " (query
+ * service: git-receive-pack)". */
+static const char *beside(const struct kh_rule *rule, char *out, size_t size)
+{
+	static const char *const kinds[] = {
+		[KH_CONDITION_NONE] = "",	   [KH_CONDITION_QUERY] = "query ",
+		[KH_CONDITION_HEADER] = "header ", [KH_CONDITION_CONTENT_TYPE] = "content type",
+		[KH_CONDITION_MODEL] = "model",
+	};
+	out[0] = '\0';
+	if (!rule->more || rule->more->n_conditions == 0)
+		return out;
+	const struct kh_condition *first = &rule->more->conditions[0];
+	bool all = first->n_patterns == 1 && rule->more->n_conditions == 1;
+	(void)snprintf(out, size, " (%s%s: %s%s)", kinds[first->kind],
+		       first->name ? kh_esc_str(first->name) : "", kh_esc_str(first->patterns[0]),
+		       all ? "" : " ...");
+	return out;
+}
+
 bool kh_request_say_denied(const struct kh_decision *decision, struct kh_err *err)
 {
 	static const char *const none[] = {
@@ -323,8 +343,10 @@ bool kh_request_say_denied(const struct kh_decision *decision, struct kh_err *er
 				  "the rule '%s' lets TLS through undecrypted and no request that "
 				  "is read",
 				  rule->text);
-	return kh_err_set(err, KH_ERR_DENIED_BY_RULE, "%s '%s' %s it%s", whose[decision->list],
-			  rule->text, rule->allow ? "does not allow all of" : "denies", as);
+	char more[128];
+	return kh_err_set(err, KH_ERR_DENIED_BY_RULE, "%s '%s'%s %s it%s", whose[decision->list],
+			  rule->text, beside(rule, more, sizeof(more)),
+			  rule->allow ? "does not allow all of" : "denies", as);
 }
 
 bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)

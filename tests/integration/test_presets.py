@@ -222,6 +222,7 @@ def test_git_fetches_and_does_not_push_under_githubs_rules(github, tmp_path, end
     assert pushed.returncode != 0
     told = " ".join(pushed.stderr.split())
     assert "remote: keyhole: GET https://github.com/org/app" in told and "is not allowed" in told, told
+    assert "the rule 'https://github.com/**/info/refs' (query service: git-receive-pack) denies it" in told, told
     assert not [e for e in one.origin.requests() if "receive-pack" in e["target"]], "it never left"
     (refused,) = one.daemon.journal(**{"http.response.status_code": 403})
     assert refused["reason"] == "denied_by_rule" and refused["rule_at"].startswith("github:")
