@@ -143,7 +143,7 @@ class Services(Script):
 class Registries(Script):
     """npm, Python's index and crates.io, by their own names."""
 
-    hosts = ("registry.npmjs.org", "pypi.org", "files.pythonhosted.org", "index.crates.io", "static.crates.io")
+    hosts = ("registry.npmjs.org", "pypi.org", "files.pythonhosted.org", "index.crates.io", "static.crates.io", "deb.debian.org")
     command = ("/usr/bin/python3", os.path.join(HERE, "registries.py"))
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""registries.py - the public registries, each by its host: npm, Python's index, crates.io
+"""registries.py - the public registries, each by its host: npm, Python's index, crates.io, Debian
 
     registries.py LOG CERT KEY
 
@@ -57,7 +57,13 @@ CRATE = packed({"sample-1.0.0/Cargo.toml": '[package]\nname = "sample"\nversion 
 WHEEL = wheel()
 INTEGRITY = "sha512-" + base64.b64encode(hashlib.sha512(TARBALL).digest()).decode()
 
+PACKAGES = b"Package: sample\nVersion: 1.0\nArchitecture: all\nFilename: ./sample_1.0_all.deb\nSize: 4\nDescription: d\n\n"
+RELEASE = ("Date: Sat, 01 Nov 2025 00:00:00 UTC\nSuite: stable\nComponents: main\nArchitectures: amd64\nSHA256:\n"
+           f" {hashlib.sha256(PACKAGES).hexdigest()} {len(PACKAGES)} main/binary-amd64/Packages\n").encode()  # fmt: skip
+
 ANSWERS = {
+    "GET https://deb.debian.org/debian/dists/stable/Release": (BYTES, RELEASE),
+    "GET https://deb.debian.org/debian/dists/stable/main/binary-amd64/Packages": (BYTES, PACKAGES),
     "GET https://registry.npmjs.org/sample": (JSON, json.dumps({
         "name": "sample", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": {
             "name": "sample", "version": "1.0.0",

@@ -1,5 +1,6 @@
 """The ordinary clients of public registries, each let out by nothing but the preset of its name."""
 
+import getpass
 import os
 import subprocess
 
@@ -23,6 +24,7 @@ def inside(daemon, relay, registries, tmp_path):
         resolve = {host: registries.pins["tls"] for host in Registries.hosts}
         one = daemon({"upstream": {"ca_file": registries.ca, "resolve": resolve}}, rules=[{"use": preset}])
         url, mark = relay(one).url, registries.mark()
+        one.proxy = url
 
         def run(*command, cwd=str(tmp_path), **env):
             return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=90, check=False, env={
@@ -74,6 +76,22 @@ def test_cargo_fetches(inside, tmp_path):
                RUSTUP_HOME=os.environ.get("RUSTUP_HOME", os.path.expanduser("~/.rustup")))  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert {line.split("/")[2] for line in asked()} == {"index.crates.io", "static.crates.io"}
+
+
+@needs("apt-get")
+def test_apt_reads_its_lists(inside, tmp_path):
+    one, run, asked = inside("debian")
+    (tmp_path / "sources").write_text("deb [trusted=yes arch=amd64] https://deb.debian.org/debian stable main\n")
+    for folder in ("state/lists/partial", "cache/archives/partial"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "status").touch()
+    options = {"Dir::State": "state", "Dir::State::status": "status", "Dir::Cache": "cache", "Dir::Etc::sourcelist": "sources",
+               "Dir::Etc::sourceparts": "none"}  # fmt: skip
+    args = [f"-o{key}={tmp_path}/{path}" for key, path in options.items()]
+    done = run("apt-get", *args, f"-oAcquire::https::CAInfo={one.ca}", f"-oAPT::Sandbox::User={getpass.getuser()}",
+               "-oAcquire::https::Proxy=" + one.proxy, "update")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "GET https://deb.debian.org/debian/dists/stable/main/binary-amd64/Packages" in asked()
 
 
 @needs("npm")
