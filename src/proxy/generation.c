@@ -24,11 +24,25 @@ static bool not_understood(struct kh_err *err)
 	return kh_err_set(err, KH_ERR_INTERNAL, "the keeper's message is not understood");
 }
 
-static void free_generation(struct kh_generation *g)
+static void close_listeners(struct kh_generation *g)
 {
-	for (size_t i = 0; i < g->n_listeners; i++)
+	for (size_t i = 0; i < g->n_listeners; i++) {
 		if (g->listeners[i] >= 0)
 			(void)close(g->listeners[i]);
+		g->listeners[i] = -1;
+	}
+}
+
+/* An exchange may hold on to it for hours; a thousand descriptors need not wait for that. */
+void kh_generation_leave_doors(struct kh_generation *g)
+{
+	if (atomic_fetch_sub(&g->at_doors, 1) == 1)
+		close_listeners(g);
+}
+
+static void free_generation(struct kh_generation *g)
+{
+	close_listeners(g);
 	for (size_t i = 0; g->gates && i < g->config->n_listeners; i++) {
 		if (g->gates[i] && atomic_fetch_sub(&g->gates[i]->refs, 1) == 1)
 			free(g->gates[i]);

@@ -209,6 +209,7 @@ static void reload(struct kh_loop *loop, struct kh_generation *g)
 	kh_up_close_idle(loop); /* their keys name credentials of the old one */
 	if (!loop->draining && !loop->retiring && !kh_doors_reload(loop, before))
 		abort();
+	kh_generation_leave_doors(before);
 	kh_list_move(&loop->live, &rest);
 	while (!kh_list_is_empty(&rest))
 		kh_session_recheck(

@@ -86,6 +86,7 @@ static bool make_loops(struct kh_beginning *b, struct kh_err *err)
 		if (!w->loops[w->n_loops])
 			return false;
 	}
+	atomic_store(&w->current->at_doors, w->n_loops);
 	kh_buf_fini(&b->resolv_conf);
 	kh_buf_fini(&b->hosts);
 	return true;
@@ -251,6 +252,7 @@ static bool take_reload(struct kh_worker *w, struct kh_channel_message *message,
 		return kh_generation_take_geo(w->next, message, err);
 	if (!kh_generation_is_whole(w->next) || !w->next->has_geo)
 		return kh_err_set(err, KH_ERR_INTERNAL, "listeners or databases are missing");
+	atomic_store(&w->next->at_doors, w->n_loops);
 	for (unsigned i = 0; i < w->n_loops; i++)
 		kh_loop_post_reload(w->loops[i], w->next);
 	kh_log_set_level(w->next->config->log_level);

@@ -43,6 +43,7 @@ struct kh_generation {
 	struct kh_ledger ledger; /* its own mapping of what all generations count in */
 	int *listeners;		 /* in the order of config->listeners; owned */
 	size_t n_listeners;
+	atomic_uint at_doors;	/* threads that accept from them, or will */
 	struct kh_gate **gates; /* likewise */
 	struct kh_geo *geo;	/* NULL: there are no databases */
 	bool has_geo;		/* the keeper has said so */
@@ -72,6 +73,8 @@ struct kh_worker {
 /* generation.c */
 struct kh_generation *kh_generation_ref(struct kh_generation *g);
 void kh_generation_unref(struct kh_generation *g);
+/* One of the threads accepts from its listeners no more; behind the last they are closed. */
+void kh_generation_leave_doors(struct kh_generation *g);
 /* From SNAPSHOT; `before` is the one in force, or NULL. */
 struct kh_generation *kh_generation_take_snapshot(struct kh_channel_message *message,
 						  const struct kh_generation *before,

@@ -177,6 +177,33 @@ def test_listeners_come_and_go_and_those_that_stay_keep_their_connections(daemon
         assert stays.ask("GET", "/test/echo").status == 200
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="counting the worker's descriptors needs root")
+def test_an_exchange_of_before_keeps_no_listeners(daemon):
+    """It holds on to the rules that it was let in under, for hours perhaps: not to descriptors."""
+    one = daemon({"worker": {"threads": 2}})
+    reload(one, lambda c: c["listen"].extend({"unix": f"e/{n}/s", "tenant": "acme"} for n in range(50)))
+    until("they are there", lambda: one.descriptors() > 50)
+    few = one.baseline + 50 + 20
+    tunnels = []
+    try:
+        for n in range(4):
+            tunnels.append(Tunnel(one, "open.test"))
+            tunnels[-1].start("GET", "/test/sse?n=1000&ms=20")
+            assert tunnels[-1].read_head().status == 200
+            reload(one, lambda c, n=n: c["tenants"]["acme"]["rules"].append({"allow": f"https://x{n}.test"}))
+            until("those of before are closed", lambda: one.descriptors() < few)
+        for n in (0, 49):
+            first, one.socket_path = one.socket_path, os.path.join(one.folder, "e", str(n), "s")
+            with Tunnel(one, "open.test") as tunnel:
+                assert tunnel.ask("GET", "/test/echo").status == 200
+            one.socket_path = first
+        assert all(tunnel.take(5) for tunnel in tunnels), "they still run"
+    finally:
+        for tunnel in tunnels:
+            tunnel.close()
+    reload(one, lambda c: c.update(listen=c["listen"][:1]))
+
+
 def test_a_worker_that_dies_after_a_reload_comes_back_under_the_new_rules(daemon):
     one = daemon()
     reload(one, only({"allow": "https://open.test/only"}))
