@@ -136,10 +136,24 @@ def test_explain_names_the_preset_and_its_line(tmp_path):
     assert push.returncode == 0
     assert re.search(rf'^allow, by {file}:\d+: allow "POST {re.escape(url)}"$', push.stdout, re.M)
     assert "credential: github-basic" in push.stdout
-    for tenant, other in (("a", url.replace("o/x", "o/y")), ("b", url), ("b", url.replace("o/x", "o/y"))):
+    for tenant, other in (("a", url.replace("o/x", "o/y")), ("b", url)):
         done = run("explain", "-c", str(path), "--tenant", tenant, "POST", other)
-        assert done.returncode == 3
-        assert f'by {file}:' in done.stdout and "git-receive-pack" in done.stdout
+        assert done.returncode == 3 and "deny: no_rule" in done.stdout
+    done = run("explain", "-c", str(path), "--tenant", "b", "POST", url.replace("o/x", "o/y"))
+    assert done.returncode == 3
+    assert re.search(rf'^deny: denied_by_rule, by {file}:\d+: deny "https://github.com/o/y.git/git-receive-pack"$', done.stdout, re.M)
+
+
+def test_one_tenant_uses_a_preset_in_two_ways(tmp_path):
+    path = tmp_path / "k.yaml"
+    path.write_text("version: 1\ntenants: { t: { rules: [ { use: { github: { repos: o/lib } } },"
+                    " { use: { github: { repos: o/app, push: true } } } ] } }\nexpect:\n"
+                    "  - { allow: \"POST https://github.com/o/lib.git/git-upload-pack\" }\n"
+                    "  - { deny: \"POST https://github.com/o/lib.git/git-receive-pack\" }\n"
+                    "  - { allow: \"POST https://github.com/o/app.git/git-receive-pack\" }\n"
+                    "  - { allow: \"GET https://github.com/o/app/info/refs?service=git-receive-pack\" }\n")  # fmt: skip
+    done = run("check", "-c", str(path))
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_case_that_fails_is_said_with_its_line(tmp_path):
@@ -222,7 +236,7 @@ def test_git_fetches_and_does_not_push_under_githubs_rules(github, tmp_path, end
     assert pushed.returncode != 0
     told = " ".join(pushed.stderr.split())
     assert "remote: keyhole: GET https://github.com/org/app" in told and "is not allowed" in told, told
-    assert "the rule 'https://github.com/**/info/refs' (query service: git-receive-pack) denies it" in told, told
+    assert "/info/refs' (query service: git-receive-pack) denies it" in told, told
     assert not [e for e in one.origin.requests() if "receive-pack" in e["target"]], "it never left"
     (refused,) = one.daemon.journal(**{"http.response.status_code": 403})
     assert refused["reason"] == "denied_by_rule" and refused["rule_at"].startswith("github:")
