@@ -48,6 +48,13 @@
 	X(JOINED, 21) /* W→K str why not; NULL: the journal says how it ended */ \
 	X(GEO, 22) /* K→W fds: sealed copies of upstream.geo's databases, that of countries first; \
 		      behind LISTENERS, none where none is named. Also at a reload */ \
+	X(ADMIN, 23) /* K→W behind GEO, also at a reload: u32 uid of the daemon, then as many \
+			kinds (u8) as there are fds: the doors of `admin` that are open */ \
+	X(FACTS, \
+	  24) /* K→W what only the keeper knows (admin.h); after GO, and whenever it changes \
+	       */ \
+	X(VERB, 25)	 /* W→K ref, u8 verb (admin.h): somebody who may asked for it */ \
+	X(VERB_DONE, 26) /* K→W ref, u8 it was done, str what there is to say */ \
 	/* Between two keepers, old and new (ref of HELLO and OFFER: the protocol's version): */ \
 	X(HELLO, 32) /* N→O str version of the binary */ \
 	X(OFFER, 33) /* O→N u32 listeners, u32 secrets, u64 seq, bytes hash of the line to be \

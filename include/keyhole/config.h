@@ -280,6 +280,29 @@ struct kh_listener_config {
 	struct kh_where where;
 };
 
+/* `admin`: where the daemon is looked at and steered (src/proxy/admin.c). */
+struct kh_admin_grant {
+	uid_t uid;
+	uint16_t *tenants; /* indices: what that user gets to see */
+	size_t n_tenants;
+	struct kh_where where;
+};
+
+struct kh_admin_config {
+	char *unix_path;	    /* absolute after reading; NULL: none. Not in the snapshot */
+	struct kh_sockaddr metrics; /* len 0: none. Not in the snapshot */
+	/* The two as what is listened on, the Unix socket first; without tenant and sandbox. Not in
+	 * the snapshot. */
+	struct kh_listener_config doors[2];
+	size_t n_doors;
+	struct kh_admin_grant *grants;
+	size_t n_grants;
+	struct kh_where where;
+};
+void kh_admin_config_fini(struct kh_admin_config *admin);
+/* May this user, who is neither root nor the daemon's own, see that tenant? */
+bool kh_admin_may_see(const struct kh_admin_config *admin, uid_t uid, uint16_t tenant);
+
 struct kh_pin {
 	struct kh_host host;
 	struct kh_sockaddr addr;
@@ -331,6 +354,8 @@ struct kh_timeouts {
 struct kh_config {
 	char **files; /* names for messages; index 0 is the main file */
 	size_t n_files;
+	char sha256[65]; /* of the main file, hexadecimal; "" where it is none. Not in the snapshot
+			  */
 
 	char *ca_certificate_path; /* NULL: a CA for this life only, kept in memory */
 	char *ca_key_path;
@@ -362,6 +387,8 @@ struct kh_config {
 
 	struct kh_expectation *expectations;
 	size_t n_expectations;
+
+	struct kh_admin_config admin;
 
 	struct kh_timeouts timeouts;
 	uint32_t max_connections;   /* a listener */
@@ -451,12 +478,17 @@ const char *kh_preset_dir(void);
  */
 void kh_config_inspect(const struct kh_config *config, struct kh_diagnostics *diags);
 /* Prints each as "file:line:column: error: text", one write a line. `config` may be NULL. */
+/* The same lines, as many as there is room for. */
+void kh_diagnostics_put(const struct kh_diagnostics *d, struct kh_buf *out);
 void kh_diagnostics_print(const struct kh_diagnostics *d, const struct kh_config *config, int fd);
 /* Index of the password of upstream.proxy among the credentials, -1 when there is none. */
 int kh_config_proxy_password(const struct kh_config *config);
 /* The ranges that this tenant's sandboxes may be connected to although they are special. */
 const struct kh_cidr *kh_config_allowed_addresses(const struct kh_config *config, size_t tenant,
 						  size_t *n);
+/* All that is listened on: the listeners, then the doors of `admin`. */
+size_t kh_config_doors(const struct kh_config *config);
+const struct kh_listener_config *kh_config_door(const struct kh_config *config, size_t index);
 /* Index of a tenant by name, -1 when there is none. */
 int kh_config_tenant(const struct kh_config *config, const char *name);
 /* For each listener of `of`: its index among those of `among`, by name, or KH_LISTENER_NONE. Heap;

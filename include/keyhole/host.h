@@ -66,6 +66,8 @@ bool kh_sockaddr_parse(struct kh_sockaddr *out, struct kh_slice text, uint16_t d
 /* "127.0.0.1:9443" or "[::1]:9443". */
 enum { KH_SOCKADDR_TEXT_BYTES = 64 };
 void kh_sockaddr_format(const struct kh_sockaddr *addr, char out[KH_SOCKADDR_TEXT_BYTES]);
+/* 127.0.0.0/8, ::1. */
+bool kh_sockaddr_is_loopback(const struct kh_sockaddr *addr);
 
 /* Of a host that is an address; an empty one (len 0) of a name. */
 void kh_host_sockaddr(const struct kh_host *host, uint16_t port, struct kh_sockaddr *out);

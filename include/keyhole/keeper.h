@@ -37,8 +37,9 @@ struct kh_keeper_options {
 	   this daemon is not handed over. */
 	char **argv;
 	bool heir; /* started by a keeper, to take over: it is on KH_KEEPER_HANDOVER_FD */
-	/* SIGHUP: reads the configuration again. NULL: it has errors, which were shown. */
-	struct kh_config *(*reload)(void *arg);
+	/* SIGHUP: reads the configuration again. NULL: it has errors, which were shown; `said` gets
+	   them, and warnings, as far as there is room. */
+	struct kh_config *(*reload)(void *arg, struct kh_buf *said);
 	void *reload_arg;
 };
 

@@ -181,6 +181,20 @@ enum {
 	/* Records of one loop turn. */
 	KH_LIMIT_BATCH_BYTES = 4 * 1024 * 1024,
 
+	/* The admin socket and the port for metrics: connections of each kind of caller at a time
+	   (root and the daemon's own user; users who may see tenants; anybody else; TCP), so that
+	   none of them shuts another one out. */
+	KH_LIMIT_ADMIN_CONNECTIONS = 32,
+	/* What a request may bring, and how long its last byte may take; how long an answer may
+	   take to leave, and a connection may do nothing. Milliseconds: a client that drips bytes.
+	 */
+	KH_LIMIT_ADMIN_CONTENT_BYTES = 64 * 1024,
+	KH_LIMIT_ADMIN_REQUEST_MS = 5000,
+	KH_LIMIT_ADMIN_ANSWER_MS = 30 * 1000,
+	KH_LIMIT_ADMIN_IDLE_MS = 90 * 1000,
+	/* An answer: ten thousand tenants have a few megabytes of metrics. */
+	KH_LIMIT_ADMIN_ANSWER_BYTES = 256 * 1024 * 1024,
+
 	/* keyhole-init: connections relayed at a time (a flood from inside), and what is carried at
 	   a time. It stores nothing: bytes stay in the kernel until the other side takes them. */
 	KH_LIMIT_INIT_CONNECTIONS = 4096,

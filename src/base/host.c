@@ -299,3 +299,10 @@ bool kh_host_of_sockaddr(struct kh_host *out, const struct kh_sockaddr *addr)
 	return inet_ntop(addr->any.sa_family, bytes, text, sizeof(text)) &&
 	       kh_host_parse(out, kh_slice_str(text), NULL);
 }
+
+bool kh_sockaddr_is_loopback(const struct kh_sockaddr *addr)
+{
+	return addr->any.sa_family == AF_INET ? (ntohl(addr->v4.sin_addr.s_addr) >> 24) == 127
+					      : addr->any.sa_family == AF_INET6 &&
+							IN6_IS_ADDR_LOOPBACK(&addr->v6.sin6_addr);
+}

@@ -26,6 +26,7 @@ static const struct subcommand {
 	{ "check", kh_cli_check, "read a configuration and show every error in it" },
 	{ "explain", kh_cli_explain, "say which rule decides about a request, and why" },
 	{ "audit", kh_cli_audit, "verify a journal, and show what it says" },
+	{ "ctl", kh_cli_ctl, "look at a running daemon, and steer it" },
 	{ "version", kh_cli_version, "show the version" },
 	{ "worker", worker, NULL },
 };

@@ -44,19 +44,21 @@ static bool parse_ready_fd(const char *text, int *out)
 }
 
 /* The errors go to standard error, all of them. */
-static struct kh_config *load(const char *path)
+static struct kh_config *load(const char *path, struct kh_buf *said)
 {
 	struct kh_diagnostics diags = { .count = 0 };
 	struct kh_config *config = kh_config_load(path, NULL, &diags);
 	kh_diagnostics_print(&diags, config, STDERR_FILENO);
+	if (said)
+		kh_diagnostics_put(&diags, said);
 	kh_diagnostics_fini(&diags);
 	return config;
 }
 
-static struct kh_config *reload(void *arg)
+static struct kh_config *reload(void *arg, struct kh_buf *said)
 {
 	char **path = arg;
-	return load(*path);
+	return load(*path, said);
 }
 
 int kh_cli_proxy(int argc, char **argv)
@@ -86,7 +88,7 @@ int kh_cli_proxy(int argc, char **argv)
 				path ? "proxy takes no argument" : "which configuration?");
 		return KH_EXIT_USAGE;
 	}
-	struct kh_keeper_options keeper = { .config = load(path),
+	struct kh_keeper_options keeper = { .config = load(path, NULL),
 					    .argv = argv - 1, /* with the program's name */
 					    .heir = heir,
 					    .reload = reload,

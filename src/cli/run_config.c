@@ -54,6 +54,8 @@ static bool forbid_all(char ***list, const struct kh_run_options *options,
 	for (size_t i = 0; ok && i < config->n_listeners; i++)
 		ok = !config->listeners[i].unix_path ||
 		     forbid(list, config->listeners[i].unix_path);
+	if (ok && config->admin.unix_path)
+		ok = forbid(list, config->admin.unix_path);
 	for (size_t i = 0; ok && i < config->n_credentials; i++)
 		if (config->credentials[i].source == KH_SOURCE_FILE)
 			ok = forbid(list, config->credentials[i].source_name);
@@ -137,6 +139,7 @@ static bool set_listener(struct kh_config *config, int tenant, const struct kh_r
 	free(config->listeners);
 	config->listeners = one;
 	config->n_listeners = 1;
+	kh_admin_config_fini(&config->admin);
 	return one->unix_path && one->name && one->sandbox;
 }
 

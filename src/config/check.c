@@ -192,6 +192,7 @@ void kh_config_check(struct kh_reader *reader)
 	check_authority(reader, reader->authority);
 	check_listeners(reader);
 	kh_config_check_listeners(reader);
+	kh_config_check_admin(reader);
 	kh_config_check_proxy(reader);
 	kh_config_check_geo(reader);
 	for (size_t i = 0; i < reader->config->n_tenants; i++)

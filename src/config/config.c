@@ -1,6 +1,9 @@
 /* config.c - a configuration's life: made, read, found in, freed */
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
+
+#include <openssl/evp.h>
 
 #include <keyhole/cleanup.h>
 #include <keyhole/escape.h>
@@ -121,6 +124,7 @@ void kh_config_free(struct kh_config *config)
 	}
 	kh_rules_fini(&config->site);
 	kh_limits_free(config->site_limits);
+	kh_admin_config_fini(&config->admin);
 	for (size_t i = 0; i < config->n_expectations; i++)
 		kh_expectation_fini(&config->expectations[i]);
 	free(config->expectations);
@@ -185,7 +189,10 @@ static void read_file(struct kh_reader *reader, struct kh_slice yaml)
 	if (kh_tree_parse(&tree, yaml, reader)) {
 		const struct kh_node *authority =
 			tree.root->kind == KH_NODE_MAP ? kh_node_get(tree.root, "authority") : NULL;
+		const struct kh_node *admin =
+			tree.root->kind == KH_NODE_MAP ? kh_node_get(tree.root, "admin") : NULL;
 		reader->authority = kh_reader_where(reader, authority ? authority->key : NULL);
+		reader->config->admin.where = kh_reader_where(reader, admin ? admin->key : NULL);
 		kh_walk(reader, tree.root, KH_IN_FILE, reader->config);
 		kh_pending_resolve(reader, NULL);
 		kh_config_check(reader);
@@ -235,6 +242,18 @@ static char *folder_of(const char *path)
 	return realpath(slash ? copy : ".", NULL);
 }
 
+/* Asked for by whoever looks at a daemon, and by nobody else. */
+static void note_hash(struct kh_config *config, struct kh_slice text)
+{
+	unsigned char hash[32];
+	/* No openssl.cnf, as everywhere. */
+	(void)OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
+	if (!EVP_Digest(text.ptr, text.len, hash, NULL, EVP_sha256(), NULL))
+		return;
+	for (size_t i = 0; i < sizeof(hash); i++)
+		(void)snprintf(config->sha256 + 2 * i, 3, "%02x", hash[i]);
+}
+
 struct kh_config *kh_config_load(const char *path, const char *preset_dir,
 				 struct kh_diagnostics *diags)
 {
@@ -245,6 +264,8 @@ struct kh_config *kh_config_load(const char *path, const char *preset_dir,
 	struct kh_config *config = NULL;
 	if (folder && kh_file_read(path, &text, &err)) {
 		config = kh_config_parse(path, kh_buf_view(&text), folder, preset_dir, diags);
+		if (config && config->admin.n_doors > 0)
+			note_hash(config, kh_buf_view(&text));
 	} else {
 		struct kh_where nowhere = { 0 };
 		kh_diagnostics_add(diags, false, nowhere, "%s",

@@ -182,6 +182,9 @@ const char *kh_value_check_prefix(struct kh_slice text);
 void kh_read_version(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
 void kh_read_mode(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
 void kh_read_owner(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+/* A user's name or number. */
+void kh_user_by_name(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+		     uid_t *out);
 void kh_read_group(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
 void kh_read_tenant(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
 void kh_read_pins(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
@@ -198,6 +201,17 @@ void kh_read_token_env(struct kh_reader *, const struct kh_option *, const struc
 void kh_read_token_file(struct kh_reader *, const struct kh_option *, const struct kh_node *,
 			void *);
 void kh_config_check_listeners(struct kh_reader *reader);
+/* admin.c */
+void kh_read_admin_metrics(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+			   void *);
+void *kh_admin_grant_add(struct kh_reader *, void *parent, const struct kh_node *);
+void kh_admin_grant_done(struct kh_reader *, void *parent, void *item, const struct kh_node *);
+void kh_read_admin_user(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+			void *);
+void kh_read_admin_tenants(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+			   void *);
+/* Makes the doors of what was read. */
+void kh_config_check_admin(struct kh_reader *reader);
 void *kh_listener_add(struct kh_reader *, void *parent, const struct kh_node *);
 void kh_listener_done(struct kh_reader *, void *parent, void *item, const struct kh_node *);
 void *kh_tenant_add(struct kh_reader *, void *parent, const struct kh_node *);

@@ -113,20 +113,34 @@ const char *kh_diagnostics_file(const struct kh_diagnostics *d, uint32_t index)
 	return index < d->n_files && d->files[index] ? d->files[index] : "configuration";
 }
 
+static bool put_line(const struct kh_diagnostics *d, size_t index, struct kh_buf *line)
+{
+	const struct kh_diagnostic *one = &d->list[index];
+	return kh_buf_printf(line, "%s:", kh_esc_str(kh_diagnostics_file(d, one->where.file))) &&
+	       (one->where.line == 0 ||
+		kh_buf_printf(line, "%u:%u:", one->where.line, one->where.column)) &&
+	       kh_buf_printf(line, " %s: %s\n", one->warning ? "warning" : "error",
+			     one->text ? one->text : "out of memory");
+}
+
+void kh_diagnostics_put(const struct kh_diagnostics *d, struct kh_buf *out)
+{
+	for (size_t i = 0; i < d->count; i++) {
+		size_t before = kh_buf_len(out);
+		if (!put_line(d, i, out)) {
+			kh_buf_truncate(out, before);
+			return;
+		}
+	}
+}
+
 void kh_diagnostics_print(const struct kh_diagnostics *d, const struct kh_config *config, int fd)
 {
 	(void)config;
 	for (size_t i = 0; i < d->count; i++) {
-		const struct kh_diagnostic *one = &d->list[i];
 		struct kh_buf line;
 		kh_buf_init(&line, 8192);
-		bool ok = kh_buf_printf(&line,
-					"%s:", kh_esc_str(kh_diagnostics_file(d, one->where.file)));
-		if (ok && one->where.line > 0)
-			ok = kh_buf_printf(&line, "%u:%u:", one->where.line, one->where.column);
-		ok = ok && kh_buf_printf(&line, " %s: %s\n", one->warning ? "warning" : "error",
-					 one->text ? one->text : "out of memory");
-		if (ok)
+		if (put_line(d, i, &line))
 			(void)kh_file_write_all(fd, kh_buf_view(&line), NULL);
 		kh_buf_fini(&line);
 	}

@@ -22,11 +22,9 @@ void kh_read_tcp(struct kh_reader *reader, const struct kh_option *option,
 	}
 	bool v4 = listener->tcp.any.sa_family == AF_INET;
 	uint16_t port = v4 ? listener->tcp.v4.sin_port : listener->tcp.v6.sin6_port;
-	bool loopback = v4 ? (ntohl(listener->tcp.v4.sin_addr.s_addr) >> 24) == 127
-			   : IN6_IS_ADDR_LOOPBACK(&listener->tcp.v6.sin6_addr);
 	if (port == 0)
 		kh_reader_error(reader, node, "%s: the port is missing", option->path);
-	if (!loopback)
+	if (!kh_sockaddr_is_loopback(&listener->tcp))
 		kh_reader_warn(reader, node,
 			       "%s: others than this host can connect there; the token goes over "
 			       "the network as it is, and is all that keeps them out",

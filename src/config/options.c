@@ -5,6 +5,7 @@
  * the table. Rows are read in this order: what others refer to stands above them.
  */
 #include "config_internal.h"
+#include "options_admin.h"
 #include "options_geo.h"
 #include "options_limits.h"
 #include "options_preset.h"
@@ -356,6 +357,8 @@ const struct kh_option kh_options[] = {
 		 .doc = "the socket's owner"),
 	LISTENER("group", CUSTOM, 0, .expects = "a group's name or number", .read = kh_read_group,
 		 .doc = "the socket's group"),
+
+	KH_ADMIN_OPTIONS,
 
 	{ .path = "expect",
 	  .type = KH_OPTION_LIST,

@@ -148,6 +148,9 @@ static const struct named shapes[] = {
 	{ "listen[].mode", "{\"type\":[\"string\",\"integer\"],\"pattern\":\"^[0-7]{3,4}$\"}" },
 	{ "listen[].owner", REF("text") },
 	{ "listen[].group", REF("text") },
+	{ "admin.metrics", "{\"type\":\"string\",\"pattern\":\":[0-9]+$\"}" },
+	{ "admin.allow[].user", REF("text") },
+	{ "admin.allow[].tenants", REF("hosts") },
 	{ "expect[].tenant", REF("text") },
 	{ "expect[].sandbox", REF("text") },
 	{ "expect[].allow", REF("text") },
@@ -184,6 +187,7 @@ static const struct named between[] = {
 	  "\"cid\":false,\"token\":false}},{\"required\":[\"vsock\",\"cid\"],\"properties\":{"
 	  "\"unix\":false,\"tcp\":false,\"token\":false}},{\"required\":[\"tcp\",\"token\"],"
 	  "\"properties\":{\"unix\":false,\"vsock\":false,\"cid\":false}}]" },
+	{ "admin", "\"dependentRequired\":{\"allow\":[\"unix\"]}" },
 	{ "expect[]", "\"oneOf\":[{\"required\":[\"allow\"]},{\"required\":[\"deny\"]}]" },
 };
 

@@ -55,22 +55,28 @@ void kh_read_mode(struct kh_reader *reader, const struct kh_option *option,
 			       option->path);
 }
 
-void kh_read_owner(struct kh_reader *reader, const struct kh_option *option,
-		   const struct kh_node *node, void *base)
+void kh_user_by_name(struct kh_reader *reader, const struct kh_option *option,
+		     const struct kh_node *node, uid_t *out)
 {
-	struct kh_listener_config *listener = base;
 	uint64_t number;
 	if (!kh_walk_scalar(reader, option, node))
 		return;
 	/* cppcheck-suppress getpwnamCalled ; before any thread is started */
 	const struct passwd *user = getpwnam(node->text.ptr);
 	if (user)
-		listener->owner = user->pw_uid;
+		*out = user->pw_uid;
 	else if (kh_slice_to_u64(node->text, &number) && number < UINT32_MAX)
-		listener->owner = (uid_t)number;
+		*out = (uid_t)number;
 	else
 		kh_reader_error(reader, node, "%s: no user is called \"%s\"", option->path,
 				kh_esc(node->text));
+}
+
+void kh_read_owner(struct kh_reader *reader, const struct kh_option *option,
+		   const struct kh_node *node, void *base)
+{
+	struct kh_listener_config *listener = base;
+	kh_user_by_name(reader, option, node, &listener->owner);
 }
 
 void kh_read_group(struct kh_reader *reader, const struct kh_option *option,

@@ -158,7 +158,7 @@ bool kh_config_encode(const struct kh_config *config, struct kh_buf *out)
 	ok = ok && kh_wire_put_u32(out, (uint32_t)config->n_listeners);
 	for (size_t i = 0; ok && i < config->n_listeners; i++)
 		ok = put_listener(out, &config->listeners[i]);
-	return ok;
+	return ok && kh_put_grants(out, &config->admin);
 }
 
 /* ---- in ---- */
@@ -434,6 +434,7 @@ static void read_all(struct kh_snapshot_in *in)
 	config->site_limits = kh_in_limits(in);
 	read_tenants(in);
 	read_listeners(in);
+	kh_in_grants(in, &config->admin);
 }
 
 struct kh_config *kh_config_decode(struct kh_slice bytes, struct kh_err *err)

@@ -14,6 +14,7 @@ bool kh_put_where(struct kh_buf *out, const struct kh_where *where);
 /* NULL is none. */
 bool kh_put_geo(struct kh_buf *out, const struct kh_geo_rules *geo);
 bool kh_put_rules(struct kh_buf *out, const struct kh_rules *rules);
+bool kh_put_grants(struct kh_buf *out, const struct kh_admin_config *admin);
 bool kh_put_limits(struct kh_buf *out, const struct kh_limits *limits); /* NULL: none */
 
 /* A configuration being read: `r.bad` is the one flag for whatever is wrong. */
@@ -32,6 +33,8 @@ struct kh_geo_rules *kh_in_geo(struct kh_snapshot_in *in);
 void kh_in_rules(struct kh_snapshot_in *in, struct kh_rules *rules);
 /* Rules that bring nothing along, and are never only observed. */
 void kh_in_narrowing(struct kh_snapshot_in *in, struct kh_rules *rules);
+/* The tenants have been read. */
+void kh_in_grants(struct kh_snapshot_in *in, struct kh_admin_config *admin);
 struct kh_limits *kh_in_limits(struct kh_snapshot_in *in);
 
 #endif

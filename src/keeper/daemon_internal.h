@@ -28,6 +28,8 @@ struct kh_keeper {
 	bool end_later;	     /* SIGTERM came when it was no longer to be called off */
 	bool last_worker;    /* it was started to say how the segment before ended */
 	bool has_served;
+	struct kh_admin_facts facts;
+	uint64_t verb_ms; /* not before is done what was asked for by way of the worker */
 	bool over;
 	int status;
 };
@@ -39,7 +41,9 @@ bool kh_keeper_open_authority(struct kh_keeper *k, struct kh_err *err);
 
 /* signals.c */
 void kh_keeper_on_signal(struct kh_keeper *k, uint32_t sig);
-void kh_keeper_reload(struct kh_keeper *k);
+/* Return: another configuration is in force; `said` (may be NULL) gets what there is to say of it.
+ */
+bool kh_keeper_reload(struct kh_keeper *k, struct kh_buf *said);
 /* In its time: a database that was replaced comes into force. */
 void kh_keeper_look_at_geo(struct kh_keeper *k);
 /* Now, or as soon as the segment before is joined; a reason against it is logged. */
@@ -48,6 +52,13 @@ void kh_keeper_hand_over(struct kh_keeper *k);
 void kh_keeper_hurry(struct kh_keeper *k);
 /* What runs is cut off, also in the process before. */
 void kh_keeper_end_now(struct kh_keeper *k);
+
+/* admin.c: what is told to the worker, and asked by way of it */
+void kh_keeper_begin_facts(struct kh_keeper *k);
+/* `failure`: NULL: it is in force. */
+void kh_keeper_note_reload(struct kh_keeper *k, const char *failure);
+void kh_keeper_on_verb(struct kh_keeper *k);
+void kh_keeper_end_facts(struct kh_keeper *k);
 
 /* state.c: what is used of limits, in a file */
 bool kh_state_open(struct kh_keeper *k, struct kh_err *err);

@@ -95,7 +95,7 @@ static bool offer_sockets(struct kh_handover *h, struct kh_err *err)
 		const struct kh_listening *l = &h->sockets->listening[i];
 		kh_cleanup(kh_buf_fini) struct kh_buf body;
 		kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
-		if (!kh_wire_put_str(&body, h->ward->config->listeners[i].name) ||
+		if (!kh_wire_put_str(&body, kh_config_door(h->ward->config, i)->name) ||
 		    !kh_wire_put_u64(&body, l->dev) || !kh_wire_put_u64(&body, l->ino))
 			return kh_err_set(err, KH_ERR_INTERNAL, "a socket's path is too long");
 		if (!say(h, KH_CHANNEL_OFFER_SOCKET, &body, l->fd, err))

@@ -346,6 +346,7 @@ static uint64_t first_deadline(const struct kh_keeper *k)
 				joins ? k->legacy.join_ms : 0);
 	bool looks = !k->drain_ms && !kh_handover_is_under_way(&k->handover) &&
 		     !kh_legacy_is_pending(&k->legacy);
+	first = sooner(first, k->ward.verb ? k->verb_ms : 0);
 	return sooner(sooner(first, looks ? k->geo.look_ms : 0), kh_state_deadline(k));
 }
 
@@ -368,6 +369,7 @@ static void turn(struct kh_keeper *k)
 	if (n > 0 && fds[1].revents)
 		kh_ward_receive(&k->ward);
 	note_serving(k);
+	kh_keeper_on_verb(k);
 	if (n > 0 && fds[0].revents)
 		read_signals(k);
 	kh_keeper_on_handover(k);
@@ -409,6 +411,7 @@ static void finish(struct kh_keeper *k)
 	kh_book_free(k->book);
 	close_option(&k->signals);
 	close_option(&k->options->serving_fd);
+	kh_keeper_end_facts(k);
 	kh_config_free(k->config);
 }
 
@@ -435,6 +438,7 @@ int kh_keeper_run(struct kh_keeper_options *options)
 	k.vault.config = k.config;
 	kh_geo_files_init(&k.geo);
 	k.sockets = (struct kh_sockets){ .config = k.config, .journal = -1 };
+	kh_keeper_begin_facts(&k);
 	if (!start(&k, &err) || !tell_ready(&k, &err)) {
 		tell_failure(&k, &err);
 		kh_keeper_stop(&k, 1);

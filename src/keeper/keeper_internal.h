@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
+#include <keyhole/admin.h>
 #include <keyhole/audit.h>
 #include <keyhole/authority.h>
 #include <keyhole/channel.h>
@@ -58,6 +59,7 @@ bool kh_vault_placeholders(const struct kh_vault *vault, struct kh_ready *ready,
 /* sockets.c: what stays open while workers come and go */
 struct kh_sockets {
 	const struct kh_config *config;
+	/* Of the listeners, then of the doors of `admin` (kh_config_door). */
 	struct kh_listening {
 		int fd;
 		dev_t dev; /* of the name that leads to it */
@@ -82,7 +84,7 @@ void kh_sockets_drop_next(struct kh_sockets *next);
 void kh_sockets_adopt(struct kh_sockets *next, struct kh_sockets *now);
 /* They are another process's: stops listening, leaves the names. */
 void kh_sockets_forget(struct kh_sockets *sockets);
-/* Stops listening and takes the names away, where they are still ours. */
+/* Stops listening to sandboxes and takes those names away, where they are still ours. */
 void kh_sockets_shut(struct kh_sockets *sockets);
 void kh_sockets_close(struct kh_sockets *sockets);
 /* Opens, makes (0600) and locks. Return: -1; where another process holds it, the error says which.
@@ -158,8 +160,12 @@ struct kh_ward {
 	struct kh_vault *vault;
 	const struct kh_sockets *sockets;
 	const struct kh_geo_files *geo;
-	struct kh_book *book; /* borrowed too */
-	unsigned column;      /* of its places in the ledger (quota.h) */
+	struct kh_book *book;	      /* borrowed too */
+	unsigned column;	      /* of its places in the ledger (quota.h) */
+	struct kh_admin_facts *facts; /* and this; NULL: there are none */
+	/* What somebody asked of the keeper, and it has not done yet; 0: nothing. */
+	enum kh_admin_verb verb;
+	uint32_t verb_ref;
 	struct kh_signer signer;
 	enum kh_ward_state state;
 	pid_t pid;
@@ -190,6 +196,7 @@ bool kh_ward_feed(struct kh_ward *ward, struct kh_err *err);
 void kh_ward_receive(struct kh_ward *ward);
 /* The configuration is another one now. A worker that can't be told is condemned. */
 void kh_ward_reload(struct kh_ward *ward);
+void kh_ward_tell_facts(struct kh_ward *ward);
 void kh_ward_drain(struct kh_ward *ward);
 /* Another process accepts from now on: it ends as its connections end. */
 void kh_ward_retire(struct kh_ward *ward);

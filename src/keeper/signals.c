@@ -1,8 +1,11 @@
 /* signals.c - what the keeper is asked by signals, in every state of a drain and of a handover */
 
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 
 #include <keyhole/clock.h>
+#include <keyhole/limits.h>
 #include <keyhole/log.h>
 
 #include "daemon_internal.h"
@@ -42,16 +45,44 @@ void kh_keeper_end_now(struct kh_keeper *k)
 	kh_keeper_stop(k, k->status);
 }
 
+/* What failed: the file's first error, or what stands in the error. */
+static void note_reload(struct kh_keeper *k, struct kh_buf *said, const struct kh_err *err)
+{
+	static const char MARK[] = ": error: ";
+	char text[KH_ERR_TEXT_BYTES];
+	(void)snprintf(text, sizeof(text), "%s", err->text);
+	struct kh_slice rest = kh_buf_view(said);
+	bool found = false;
+	while (err->code && !found && rest.len > 0) {
+		const char *end = memchr(rest.ptr, '\n', rest.len);
+		size_t len = end ? (size_t)(end - rest.ptr) : rest.len;
+		found = memmem(rest.ptr, len, MARK, sizeof(MARK) - 1) != NULL;
+		if (found)
+			(void)snprintf(text, sizeof(text), "%.*s", (int)len, rest.ptr);
+		rest = kh_slice_sub(rest, len + (end != NULL), rest.len);
+	}
+	if (err->code && !found)
+		(void)kh_buf_printf(said, "%s\n", err->text);
+	kh_keeper_note_reload(k, err->code ? text : NULL);
+}
+
 /* A bad file changes nothing, and is said loudly. */
-void kh_keeper_reload(struct kh_keeper *k)
+bool kh_keeper_reload(struct kh_keeper *k, struct kh_buf *said)
 {
 	struct kh_err err = KH_ERR_INIT;
+	struct kh_buf own;
 	if (!k->options->reload || k->drain_ms) {
 		kh_log_warn("reload: not %s", k->drain_ms ? "while draining" : "here");
-		return;
+		if (said)
+			(void)kh_buf_printf(said, "not %s\n",
+					    k->drain_ms ? "while draining" : "here");
+		return false;
 	}
+	kh_buf_init(&own, KH_LIMIT_CHANNEL_BYTES / 4);
+	if (!said)
+		said = &own;
 	kh_notify_reloading();
-	struct kh_config *next = k->options->reload(k->options->reload_arg);
+	struct kh_config *next = k->options->reload(k->options->reload_arg, said);
 	if (!next)
 		kh_err_set(&err, KH_ERR_CONFIG, "the configuration has errors");
 	else if (kh_reload(&k->ward, &k->vault, &k->sockets, &k->geo, next, &err))
@@ -64,6 +95,9 @@ void kh_keeper_reload(struct kh_keeper *k)
 	else
 		kh_log_info("reload: the new configuration is in force");
 	kh_notify("READY=1");
+	note_reload(k, said, &err);
+	kh_buf_fini(&own);
+	return !err.code;
 }
 
 void kh_keeper_look_at_geo(struct kh_keeper *k)
@@ -112,7 +146,7 @@ static void hang_up(struct kh_keeper *k)
 	else if (kh_handover_is_under_way(&k->handover) || kh_legacy_is_pending(&k->legacy))
 		k->reload_later = true;
 	else
-		kh_keeper_reload(k);
+		(void)kh_keeper_reload(k, NULL);
 }
 
 void kh_keeper_hand_over(struct kh_keeper *k)

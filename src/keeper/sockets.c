@@ -139,13 +139,14 @@ bool kh_sockets_open(struct kh_sockets *sockets, const struct kh_config *config,
 	sockets->journal = kh_journal_lock(config->audit_path, err);
 	if (sockets->journal < 0)
 		return false;
-	sockets->listening = calloc(config->n_listeners, sizeof(*sockets->listening));
+	size_t doors = kh_config_doors(config);
+	sockets->listening = calloc(doors, sizeof(*sockets->listening));
 	if (!sockets->listening)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "listeners: no memory");
-	for (; sockets->count < config->n_listeners; sockets->count++) {
+	for (; sockets->count < doors; sockets->count++) {
 		sockets->listening[sockets->count].fd = -1;
 		if (!kh_sockets_listen(&sockets->listening[sockets->count],
-				       &config->listeners[sockets->count], err)) {
+				       kh_config_door(config, sockets->count), err)) {
 			sockets->count++; /* it may have been opened */
 			return false;
 		}
@@ -153,11 +154,11 @@ bool kh_sockets_open(struct kh_sockets *sockets, const struct kh_config *config,
 	return true;
 }
 
-void kh_sockets_shut(struct kh_sockets *sockets)
+static void shut(struct kh_sockets *sockets, size_t n)
 {
-	for (size_t i = 0; i < sockets->count; i++) {
+	for (size_t i = 0; i < n && i < sockets->count; i++) {
 		struct kh_listening *l = &sockets->listening[i];
-		const char *path = sockets->config->listeners[i].name;
+		const char *path = kh_config_door(sockets->config, i)->name;
 		struct stat st;
 		if (l->fd < 0)
 			continue;
@@ -169,9 +170,14 @@ void kh_sockets_shut(struct kh_sockets *sockets)
 	}
 }
 
+void kh_sockets_shut(struct kh_sockets *sockets)
+{
+	shut(sockets, sockets->config->n_listeners);
+}
+
 void kh_sockets_close(struct kh_sockets *sockets)
 {
-	kh_sockets_shut(sockets);
+	shut(sockets, sockets->count);
 	free(sockets->listening);
 	sockets->listening = NULL;
 	sockets->count = 0;
@@ -184,11 +190,22 @@ void kh_sockets_forget(struct kh_sockets *sockets)
 {
 	for (size_t i = 0; i < sockets->count; i++)
 		sockets->listening[i].ino = 0; /* no file has that one */
-	kh_sockets_shut(sockets);
+	shut(sockets, sockets->count);
 }
 
 /* --- another configuration, another process -----------------------------------------------------
  */
+
+/* A door of `admin`: in the process before it may stand among the listeners. */
+static size_t find_door(const struct kh_config *config, const char *name)
+{
+	size_t n = kh_config_doors(config);
+
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(kh_config_door(config, i)->name, name) == 0)
+			return i;
+	return KH_LISTENER_NONE;
+}
 
 bool kh_sockets_next(struct kh_sockets *next, const struct kh_sockets *now,
 		     const struct kh_config *config, struct kh_err *err)
@@ -197,17 +214,21 @@ bool kh_sockets_next(struct kh_sockets *next, const struct kh_sockets *now,
 	if (config->n_listeners == 0)
 		return kh_err_set(err, KH_ERR_CONFIG,
 				  "nothing to listen on (give `listen:` at least one entry)");
-	next->listening = calloc(config->n_listeners, sizeof(*next->listening));
+	size_t doors = kh_config_doors(config);
+	next->listening = calloc(doors, sizeof(*next->listening));
 	kh_auto_free size_t *found = kh_config_match_listeners(config, now->config);
 	if (!next->listening || !found)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "listeners: no memory");
-	for (; next->count < config->n_listeners; next->count++) {
+	for (; next->count < doors; next->count++) {
 		struct kh_listening *l = &next->listening[next->count];
-		size_t before = found[next->count];
+		const struct kh_listener_config *listener = kh_config_door(config, next->count);
+		size_t before = next->count < config->n_listeners
+					? found[next->count]
+					: find_door(now->config, listener->name);
 		bool borrowed = before < now->count;
 		if (borrowed)
 			*l = now->listening[before];
-		else if (!kh_sockets_listen(l, &config->listeners[next->count], err))
+		else if (!kh_sockets_listen(l, listener, err))
 			return false;
 		l->before = borrowed ? before : KH_LISTENER_NONE;
 	}
@@ -225,7 +246,7 @@ void kh_sockets_drop_next(struct kh_sockets *next)
 void kh_sockets_adopt(struct kh_sockets *next, struct kh_sockets *now)
 {
 	for (size_t i = 0; i < next->count; i++) {
-		const struct kh_listener_config *listener = &next->config->listeners[i];
+		const struct kh_listener_config *listener = kh_config_door(next->config, i);
 		if (next->listening[i].before != KH_LISTENER_NONE)
 			now->listening[next->listening[i].before].fd = -1;
 		if (listener->kind != KH_LISTEN_UNIX)

@@ -42,7 +42,7 @@ static void handover_failed(struct kh_keeper *k, const struct kh_err *why)
 	(void)snprintf(state, sizeof(state), "STATUS=serving; a handover failed: %s", why->text);
 	kh_notify(state);
 	if (k->reload_later)
-		kh_keeper_reload(k);
+		(void)kh_keeper_reload(k, NULL);
 	k->reload_later = false;
 }
 
@@ -132,7 +132,7 @@ static void open_doors(struct kh_keeper *k)
 	kh_log_info("serving (worker %ld, secrets in %s), after a handover", (long)k->ward.pid,
 		    kh_secret_backing());
 	if (k->reload_later)
-		kh_keeper_reload(k);
+		(void)kh_keeper_reload(k, NULL);
 	k->reload_later = false;
 }
 

@@ -4,7 +4,7 @@
  * States: NONE → STARTING → SERVING → DRAINING → NONE, and from each of them CONDEMNED → NONE. Only
  * kh_ward_reap leads back to NONE: a process is forgotten when it is known to be gone.
  *
- * The worker may have been taken over. It is asked nothing; what it says is one of eight messages,
+ * The worker may have been taken over. It is asked nothing; what it says is one of nine messages,
  * each allowed in certain states only, with a body that fits exactly and no descriptor. Anything
  * else condemns it. An answer that can't be sent condemns it too: the channel's sending times out,
  * so a worker that stops reading can't hold the keeper up.
@@ -56,6 +56,9 @@ bool kh_ward_spawn(struct kh_ward *ward, struct kh_err *err)
 	ward->drained = false;
 	ward->retired = false;
 	ward->head_asked = false;
+	ward->verb = 0;
+	if (ward->facts)
+		ward->facts->starts++;
 	if (ward->join == KH_WARD_JOIN_ASKED)
 		ward->join = KH_WARD_JOIN_NONE;
 	return true;
@@ -124,10 +127,11 @@ static bool feed_listeners(struct kh_ward *ward, struct kh_err *err)
 	const struct kh_sockets *sockets = ward->sockets;
 	if (ward->doors_shut)
 		return true;
-	for (size_t first = 0; first < sockets->count; first += KH_LIMIT_CHANNEL_FDS) {
+	size_t count = ward->config->n_listeners;
+	for (size_t first = 0; first < count; first += KH_LIMIT_CHANNEL_FDS) {
 		int fds[KH_LIMIT_CHANNEL_FDS];
 		unsigned n = 0;
-		while (n < KH_LIMIT_CHANNEL_FDS && first + n < sockets->count) {
+		while (n < KH_LIMIT_CHANNEL_FDS && first + n < count) {
 			fds[n] = sockets->listening[first + n].fd;
 			n++;
 		}
@@ -182,6 +186,32 @@ static bool feed_geo(struct kh_ward *ward, struct kh_err *err)
 	return tell(ward, KH_CHANNEL_GEO, nothing, fds, n, err);
 }
 
+/* The doors of `admin`, behind the listeners. */
+static bool feed_admin(struct kh_ward *ward, struct kh_err *err)
+{
+	const struct kh_admin_config *admin = &ward->config->admin;
+	int fds[2];
+	unsigned n = 0;
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_buf_init(&body, 2 * sizeof(uint32_t));
+	bool ok = kh_wire_put_u32(&body, geteuid());
+	for (; ok && !ward->doors_shut && n < admin->n_doors; n++) {
+		fds[n] = ward->sockets->listening[ward->config->n_listeners + n].fd;
+		ok = kh_wire_put_u8(&body, (uint8_t)admin->doors[n].kind);
+	}
+	return ok && tell(ward, KH_CHANNEL_ADMIN, kh_buf_view(&body), fds, n, err);
+}
+
+static bool feed_facts(struct kh_ward *ward, struct kh_err *err)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
+	if (!ward->facts || ward->config->admin.n_doors == 0)
+		return true;
+	return kh_admin_facts_put(&body, ward->facts) &&
+	       tell(ward, KH_CHANNEL_FACTS, kh_buf_view(&body), NULL, 0, err);
+}
+
 static bool feed_issuer(struct kh_ward *ward, struct kh_err *err)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
@@ -194,8 +224,9 @@ static bool feed_issuer(struct kh_ward *ward, struct kh_err *err)
 bool kh_ward_feed(struct kh_ward *ward, struct kh_err *err)
 {
 	return (feed_snapshot(ward, err) && feed_listeners(ward, err) && feed_geo(ward, err) &&
-		feed_journal(ward, err) && feed_files(ward, err) && feed_issuer(ward, err) &&
-		tell(ward, KH_CHANNEL_GO, nothing, NULL, 0, err)) ||
+		feed_admin(ward, err) && feed_journal(ward, err) && feed_files(ward, err) &&
+		feed_issuer(ward, err) && tell(ward, KH_CHANNEL_GO, nothing, NULL, 0, err) &&
+		feed_facts(ward, err)) ||
 	       kh_err_wrap(err, "starting the worker");
 }
 
@@ -205,10 +236,19 @@ void kh_ward_reload(struct kh_ward *ward)
 	if (ward->state != KH_WARD_STARTING && ward->state != KH_WARD_SERVING)
 		return;
 	if (feed_snapshot(ward, &err) && feed_listeners(ward, &err) && feed_geo(ward, &err) &&
-	    tell(ward, KH_CHANNEL_GO, nothing, NULL, 0, &err))
+	    feed_admin(ward, &err) && tell(ward, KH_CHANNEL_GO, nothing, NULL, 0, &err))
 		return;
 	kh_log_error("reload: the worker can't be told, a new one is started: %s", err.text);
 	kh_ward_condemn(ward);
+}
+
+void kh_ward_tell_facts(struct kh_ward *ward)
+{
+	struct kh_err err = KH_ERR_INIT;
+	if (ward->state != KH_WARD_STARTING && ward->state != KH_WARD_SERVING)
+		return;
+	if (!feed_facts(ward, &err))
+		kh_log_warn("the worker can't be told about the daemon: %s", err.text);
 }
 
 void kh_ward_drain(struct kh_ward *ward)
@@ -354,6 +394,19 @@ static bool on_ready(struct kh_ward *ward, const struct kh_channel_message *mess
 	return true;
 }
 
+/* One at a time: a worker has an answer before it asks for more. */
+static bool on_verb(struct kh_ward *ward, const struct kh_channel_message *message)
+{
+	struct kh_wire_reader r = { .rest = message->body };
+	uint8_t verb = kh_wire_u8(&r);
+	if (!kh_wire_done(&r) || ward->config->admin.n_doors == 0 || ward->verb ||
+	    (verb != KH_ADMIN_RELOAD && verb != KH_ADMIN_DRAIN))
+		return false;
+	ward->verb = (enum kh_admin_verb)verb;
+	ward->verb_ref = message->ref;
+	return true;
+}
+
 /* Return: false when a worker in its right mind would not say this now. */
 static bool take(struct kh_ward *ward, const struct kh_channel_message *message)
 {
@@ -374,6 +427,8 @@ static bool take(struct kh_ward *ward, const struct kh_channel_message *message)
 		return on_head(ward, message);
 	case KH_CHANNEL_JOINED:
 		return on_joined(ward, message);
+	case KH_CHANNEL_VERB:
+		return on_verb(ward, message);
 	case KH_CHANNEL_DRAINED:
 		ward->drained = ward->state == KH_WARD_DRAINING && message->body.len == 0;
 		return ward->drained;
@@ -391,6 +446,9 @@ static bool take(struct kh_ward *ward, const struct kh_channel_message *message)
 	case KH_CHANNEL_HEAD_WANT:
 	case KH_CHANNEL_RETIRE:
 	case KH_CHANNEL_JOIN:
+	case KH_CHANNEL_ADMIN:
+	case KH_CHANNEL_FACTS:
+	case KH_CHANNEL_VERB_DONE:
 	case KH_CHANNEL_HELLO:
 	case KH_CHANNEL_OFFER:
 	case KH_CHANNEL_OFFER_SOCKET:

@@ -11,6 +11,7 @@
 #include <keyhole/wire.h>
 #include <keyhole/worker.h>
 
+#include "admin.h"
 #include "asks.h"
 
 enum { RESOLVER_FILE_BYTES = 8 * 1024 * 1024 };
@@ -106,6 +107,8 @@ static bool take(struct kh_beginning *b, enum kh_channel_type next,
 		return kh_generation_take_listeners(b->worker->current, message, err);
 	case KH_CHANNEL_GEO:
 		return kh_generation_take_geo(b->worker->current, message, err);
+	case KH_CHANNEL_ADMIN:
+		return kh_admin_take_doors(b->worker, message, err);
 	case KH_CHANNEL_JOURNAL:
 		return take_journal(b, message, err);
 	case KH_CHANNEL_ROOTS:
@@ -130,6 +133,9 @@ static bool take(struct kh_beginning *b, enum kh_channel_type next,
 	case KH_CHANNEL_RETIRE:
 	case KH_CHANNEL_JOIN:
 	case KH_CHANNEL_JOINED:
+	case KH_CHANNEL_FACTS:
+	case KH_CHANNEL_VERB:
+	case KH_CHANNEL_VERB_DONE:
 	case KH_CHANNEL_HELLO:
 	case KH_CHANNEL_OFFER:
 	case KH_CHANNEL_OFFER_SOCKET:
@@ -153,9 +159,10 @@ static bool take(struct kh_beginning *b, enum kh_channel_type next,
 static enum kh_channel_type after(const struct kh_beginning *b, enum kh_channel_type type)
 {
 	static const enum kh_channel_type order[] = { KH_CHANNEL_SNAPSHOT, KH_CHANNEL_LISTENERS,
-						      KH_CHANNEL_GEO,	   KH_CHANNEL_JOURNAL,
-						      KH_CHANNEL_ROOTS,	   KH_CHANNEL_RESOLVER,
-						      KH_CHANNEL_ISSUER,   KH_CHANNEL_GO };
+						      KH_CHANNEL_GEO,	   KH_CHANNEL_ADMIN,
+						      KH_CHANNEL_JOURNAL,  KH_CHANNEL_ROOTS,
+						      KH_CHANNEL_RESOLVER, KH_CHANNEL_ISSUER,
+						      KH_CHANNEL_GO };
 	if (type == KH_CHANNEL_LISTENERS && !kh_generation_is_whole(b->worker->current))
 		return type;
 	/* At a handover the doors stay shut until a reload opens them. */

@@ -7,8 +7,6 @@
 #include <keyhole/buf.h>
 #include <keyhole/limits.h>
 
-enum { KH_WORKER_THREADS_MOST = 64 };
-
 struct kh_beginning {
 	struct kh_worker *worker;
 	int roots[KH_LIMIT_CHANNEL_FDS];

@@ -14,8 +14,10 @@
 bool kh_door_take_place(struct kh_door *door)
 {
 	if (atomic_fetch_add(&door->gate->connections, 1) <
-	    door->loop->gen->config->max_connections)
+	    door->loop->gen->config->max_connections) {
+		kh_count(door->loop, KH_COUNT_CONNECTIONS);
 		return true;
+	}
 	atomic_fetch_sub(&door->gate->connections, 1);
 	return false;
 }
@@ -143,6 +145,7 @@ static bool turn_away(struct kh_door *door, int fd)
 {
 	const struct kh_worker *worker = door->loop->worker;
 
+	kh_count(door->loop, KH_COUNT_CONNECTIONS_REFUSED);
 	if ((unsigned)fd < worker->fd_door) {
 		if (kh_door_may_log(door))
 			kh_log_warn(

@@ -9,11 +9,8 @@
  */
 
 #include <keyhole/block.h>
-#include <keyhole/clock.h>
 
 #include "proxy_internal.h"
-
-enum { SECRET_MS = 10 * 1000 };
 
 /* Return: the exchange is over on both sides but for its memory. */
 static void let_go(struct kh_exchange *x)
@@ -33,6 +30,7 @@ static void let_go(struct kh_exchange *x)
 
 static void free_exchange(struct kh_exchange *x)
 {
+	kh_exchange_count_gone(x);
 	kh_secret_unref(x->secret);
 	kh_target_fini(&x->target);
 	kh_generation_unref(x->gen);
@@ -118,6 +116,7 @@ static void get_secret(struct kh_exchange *x)
 		return;
 	case KH_SLOT_ASKED:
 		x->state = KH_EXCHANGE_SECRET;
+		kh_exchange_rest(x);
 		return;
 	case KH_SLOT_EMPTY:
 	case KH_SLOT_MISSING:
@@ -132,6 +131,7 @@ void kh_exchange_secret_came(struct kh_exchange *x)
 {
 	struct kh_down_stream *down = x->down;
 
+	kh_exchange_go_on(x);
 	get_secret(x);
 	down->ops->turn(down);
 }
@@ -152,6 +152,7 @@ static void decide_anew(struct kh_exchange *x)
 	kh_generation_unref(x->gen);
 	x->gen = kh_generation_ref(x->session->loop->gen);
 	x->tenant = x->session->door->config->tenant;
+	kh_exchange_count_anew(x);
 	x->credential = NULL;
 	x->stripped[0] = '\0';
 	decide(x);
@@ -204,6 +205,7 @@ static struct kh_exchange *new_exchange(struct kh_down_stream *down,
 	x->gen = kh_generation_ref(session->loop->gen);
 	x->tenant = session->door->config->tenant;
 	x->started_ms = x->progress_ms = session->loop->now_ms;
+	kh_exchange_count_begin(x);
 	kh_buf_init(&x->held, KH_LIMIT_HELD_BYTES);
 	kh_buf_init(&x->content, 0);
 	kh_list_append(&session->loop->exchanges, &x->link);
@@ -261,6 +263,7 @@ void kh_exchange_committed(struct kh_exchange *x, bool written)
 	if (written && x->page) {
 		kh_page_answer(x);
 	} else if (written) {
+		kh_exchange_rest(x);
 		x->state = KH_EXCHANGE_CONNECT;
 		kh_up_acquire(x, false);
 	} else {
@@ -296,6 +299,7 @@ void kh_exchange_up_ready(struct kh_exchange *x)
 
 	x->state = KH_EXCHANGE_RELAY;
 	x->reused = conn->reused;
+	kh_count(x->session->loop, conn->reused ? KH_COUNT_UP_REUSED : KH_COUNT_UP_NEW);
 	x->progress_ms = x->session->loop->now_ms;
 	memcpy(x->peer, conn->peer, sizeof(x->peer));
 	x->place = conn->place;
@@ -375,7 +379,7 @@ bool kh_exchange_forward(struct kh_exchange *x, struct kh_slice piece)
 	size_t may = kh_exchange_spend(x, KH_QUOTA_BYTES_UP, piece.len, &err);
 	struct kh_slice going = kh_slice_sub(piece, 0, may);
 
-	x->up_bytes += going.len;
+	kh_exchange_moved_up(x, going.len);
 	if (going.len > 0) {
 		hold(x, going);
 		x->up->ops->put_content(x->up, going);
@@ -464,57 +468,4 @@ void kh_exchange_update(struct kh_exchange *x)
 {
 	if (x->state == KH_EXCHANGE_RELAY)
 		x->up->ops->update(x->up, !x->down->ops->is_full(x->down));
-}
-
-uint64_t kh_exchange_last_ms(const struct kh_exchange *x)
-{
-	return x->started_ms + x->session->loop->gen->config->timeouts.total;
-}
-
-uint64_t kh_exchange_deadline(const struct kh_exchange *x)
-{
-	const struct kh_timeouts *t = &x->session->loop->gen->config->timeouts;
-
-	if (x->state == KH_EXCHANGE_SECRET)
-		return x->progress_ms + SECRET_MS;
-	if (x->state != KH_EXCHANGE_RELAY && x->state != KH_EXCHANGE_HOLD)
-		return 0;
-	if (kh_exchange_is_websocket(x))
-		return kh_websocket_deadline(x);
-	if (x->tunnel) {
-		uint64_t idle = x->progress_ms + t->tunnel_idle, end = x->started_ms + t->tunnel;
-		uint64_t life = kh_exchange_lifetime_ends(x);
-		end = life < end ? life : end;
-		return idle < end ? idle : end;
-	}
-	bool thinks = x->request_done && !kh_hold_has(x) && !x->response_begun;
-	uint64_t rest = x->progress_ms + (thinks ? t->response : t->stall);
-	return rest < kh_exchange_last_ms(x) ? rest : kh_exchange_last_ms(x);
-}
-
-void kh_exchange_timed_out(struct kh_exchange *x)
-{
-	struct kh_err err = KH_ERR_INIT;
-
-	if (kh_exchange_is_websocket(x)) {
-		kh_websocket_timed_out(x);
-		return;
-	}
-	if (x->state == KH_EXCHANGE_SECRET)
-		kh_err_set(&err, KH_ERR_CREDENTIAL_UNAVAILABLE,
-			   "the credential was not handed out in time");
-	else if (x->tunnel && x->session->loop->now_ms >= kh_exchange_lifetime_ends(x))
-		kh_exchange_lifetime_over(x, &err);
-	else if (x->tunnel)
-		kh_err_set(&err, KH_ERR_RESPONSE_TIMEOUT,
-			   "the tunnel was silent, or lasted, for too long");
-	else if (x->session->loop->now_ms >= kh_exchange_last_ms(x))
-		kh_err_set(&err, KH_ERR_RESPONSE_TIMEOUT, "it lasted longer than timeouts.total");
-	else if (x->response_begun)
-		kh_err_set(&err, KH_ERR_RESPONSE_TIMEOUT, "the response stalled");
-	else if (x->request_done)
-		kh_err_set(&err, KH_ERR_RESPONSE_TIMEOUT, "the upstream did not answer in time");
-	else
-		kh_err_set(&err, KH_ERR_REQUEST_TIMEOUT, "the request's content stalled");
-	kh_exchange_fail(x, &err);
 }

@@ -117,6 +117,7 @@ void kh_exchange_record_end(struct kh_exchange *x)
 		websocket = describe_websocket(x->websocket);
 		how.websocket = &websocket;
 	}
+	kh_exchange_count_end(x);
 	bool room = kh_loop_make_room(x->session->loop);
 	if (x->opened) {
 		(void)kh_audit_close(batch, &how);

@@ -160,6 +160,10 @@ struct kh_exchange {
 	uint16_t status;
 	unsigned interim;
 	uint64_t up_bytes, down_bytes, started_ms, first_byte_ms, progress_ms;
+	uint64_t began_us;	    /* when its head was there */
+	uint64_t own_from_us;	    /* 0: something else is waited for */
+	uint64_t own_us;	    /* that were ours, of the time until it left for the upstream */
+	struct kh_tally_row *tally; /* of its tenant and thread; NULL: none. `gen` keeps it */
 	struct kh_websocket *websocket; /* one was asked for; NULL: none */
 	struct kh_quota limits;		/* that it is under, of limits_gen (NULL: none) */
 	struct kh_generation *limits_gen;
@@ -242,6 +246,31 @@ bool kh_hold_has(const struct kh_exchange *x);
 /* In RELAY: as much as the upstream takes. Return: false: the exchange is over. */
 bool kh_hold_send(struct kh_exchange *x);
 void kh_hold_fini(struct kh_exchange *x);
+
+/* exchange_count.c */
+void kh_exchange_count_begin(struct kh_exchange *x);
+/* With its record in the journal. */
+void kh_exchange_count_end(const struct kh_exchange *x);
+void kh_exchange_count_gone(struct kh_exchange *x);
+/* Another generation has decided it. */
+void kh_exchange_count_anew(struct kh_exchange *x);
+/* What passes between the two is somebody else's time. */
+void kh_exchange_rest(struct kh_exchange *x);
+void kh_exchange_go_on(struct kh_exchange *x);
+/* Content that moved. */
+static inline void kh_exchange_moved_up(struct kh_exchange *x, uint64_t bytes)
+{
+	x->up_bytes += bytes;
+	if (x->tally)
+		kh_counter_add(&x->tally->up_bytes, bytes);
+}
+
+static inline void kh_exchange_moved_down(struct kh_exchange *x, uint64_t bytes)
+{
+	x->down_bytes += bytes;
+	if (x->tally)
+		kh_counter_add(&x->tally->down_bytes, bytes);
+}
 
 /* exchange_audit.c */
 void kh_exchange_note(struct kh_exchange *x, enum kh_err_code reason, const char *detail);

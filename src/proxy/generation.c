@@ -9,6 +9,7 @@
 
 #include "worker_internal.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -47,6 +48,8 @@ static void free_generation(struct kh_generation *g)
 		if (g->gates[i] && atomic_fetch_sub(&g->gates[i]->refs, 1) == 1)
 			free(g->gates[i]);
 	}
+	for (size_t i = 0; g->tallies && i < g->config->n_tenants; i++)
+		kh_tally_unref(g->tallies[i]);
 	for (size_t i = 0; g->slots && i < g->config->n_credentials; i++)
 		kh_secret_unref(g->slots[i].secret);
 	kh_geo_unref(g->geo);
@@ -55,6 +58,7 @@ static void free_generation(struct kh_generation *g)
 	kh_config_free(g->config);
 	free(g->listeners);
 	free(g->gates);
+	free(g->tallies);
 	free(g->slots);
 	pthread_mutex_destroy(&g->lock);
 	free(g);
@@ -70,6 +74,40 @@ void kh_generation_unref(struct kh_generation *g)
 {
 	if (g && atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) == 1)
 		free_generation(g);
+}
+
+unsigned kh_generation_threads(const struct kh_config *config)
+{
+	cpu_set_t set;
+	unsigned n = config->threads;
+
+	if (n == 0 && sched_getaffinity(0, sizeof(set), &set) == 0)
+		n = (unsigned)CPU_COUNT(&set);
+	if (n == 0)
+		n = 1;
+	return n < KH_WORKER_THREADS_MOST ? n : KH_WORKER_THREADS_MOST;
+}
+
+static struct kh_tally *find_tally(const struct kh_generation *g, const char *name)
+{
+	int i = g && g->tallies ? kh_config_tenant(g->config, name) : -1;
+
+	return i >= 0 ? g->tallies[i] : NULL;
+}
+
+static bool make_tallies(struct kh_generation *g, const struct kh_generation *before)
+{
+	unsigned threads = kh_generation_threads(g->config);
+
+	for (size_t i = 0; i < g->config->n_tenants; i++) {
+		struct kh_tally *tally = find_tally(before, g->config->tenants[i].name);
+		if (tally)
+			atomic_fetch_add(&tally->refs, 1);
+		else if (!(tally = kh_tally_new(threads)))
+			return false;
+		g->tallies[i] = tally;
+	}
+	return true;
 }
 
 static bool make_gates(struct kh_generation *g, const struct kh_generation *before)
@@ -103,8 +141,10 @@ static bool fill(struct kh_generation *g, const struct kh_generation *before, st
 		return false;
 	g->listeners = calloc(config->n_listeners + 1, sizeof(*g->listeners));
 	g->gates = calloc(config->n_listeners + 1, sizeof(struct kh_gate *));
+	g->tallies = calloc(config->n_tenants + 1, sizeof(struct kh_tally *));
 	g->slots = calloc(config->n_credentials + 1, sizeof(*g->slots));
-	if (!g->listeners || !g->gates || !g->slots || !make_gates(g, before))
+	if (!g->listeners || !g->gates || !g->slots || !g->tallies || !make_gates(g, before) ||
+	    !make_tallies(g, before))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "configuration: no memory");
 	return true;
 }

@@ -68,6 +68,7 @@ bool kh_hold_begin(struct kh_exchange *x, struct kh_err *err)
 		return over_limit(x, err);
 	x->content.cap = (size_t)x->gen->config->held_content;
 	x->state = KH_EXCHANGE_HOLD;
+	kh_exchange_rest(x);
 	return say_continue(x, err);
 }
 
@@ -119,6 +120,7 @@ bool kh_hold_read(struct kh_exchange *x, size_t n_trailers, struct kh_err *err)
 	struct kh_model model;
 	const char *why = NULL;
 
+	kh_exchange_go_on(x);
 	x->content_whole = true;
 	x->content_bytes = kh_buf_len(&x->content);
 	/* They would have to be held as well, and no API has any. */

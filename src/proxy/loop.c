@@ -8,6 +8,8 @@
  */
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 
 #include <keyhole/cleanup.h>
@@ -38,13 +40,24 @@ void kh_loop_commit(struct kh_loop *loop, struct kh_exchange *exchange)
 	kh_list_append(&loop->commits, &exchange->commit_link);
 }
 
+static void note_commit(struct kh_loop *loop, size_t records, bool ok)
+{
+	kh_counter_add(&loop->counts.n[KH_COUNT_JOURNAL_RECORDS], ok ? records : 0);
+	kh_counter_add(&loop->counts.n[KH_COUNT_JOURNAL_FAILURES], !ok);
+	if (ok == loop->journal_failed)
+		kh_counter_add(&loop->counts.n[KH_COUNT_JOURNAL_FAILING], ok ? UINT64_MAX : 1);
+}
+
 bool kh_loop_make_room(struct kh_loop *loop)
 {
 	if (kh_buf_len(&loop->batch.bytes) < KH_LIMIT_BATCH_BYTES / 2)
 		return true;
 	/* One that failed is tried again at the end of the turn, where it is said as well. */
-	return !loop->journal_failed &&
-	       kh_journal_commit(loop->worker->journal, &loop->batch, NULL);
+	size_t records = loop->batch.count;
+	if (loop->journal_failed || !kh_journal_commit(loop->worker->journal, &loop->batch, NULL))
+		return false;
+	note_commit(loop, records, true);
+	return true;
 }
 
 static void commit_batch(struct kh_loop *loop)
@@ -52,7 +65,9 @@ static void commit_batch(struct kh_loop *loop)
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_node ready;
 
+	size_t records = loop->batch.count;
 	bool ok = kh_journal_commit(loop->worker->journal, &loop->batch, &err);
+	note_commit(loop, records, ok);
 	if (!ok && !loop->journal_failed)
 		kh_log_error("the journal can't be written, so nothing is forwarded: %s", err.text);
 	if (ok && loop->journal_failed)
@@ -359,11 +374,12 @@ struct kh_loop *kh_loop_new(struct kh_worker *worker, unsigned index, struct kh_
 {
 	enum { SESSIONS = 512 };
 
-	struct kh_loop *loop = calloc(1, sizeof(*loop));
+	struct kh_loop *loop = aligned_alloc(_Alignof(struct kh_loop), sizeof(*loop));
 	if (!loop) {
 		kh_err_set(err, KH_ERR_NO_MEMORY, "event loop: no memory");
 		return NULL;
 	}
+	memset(loop, 0, sizeof(*loop));
 	loop->worker = worker;
 	loop->gen = kh_generation_ref(worker->current);
 	loop->index = index;

@@ -61,7 +61,19 @@ struct kh_loop {
 	uint64_t now_ms;     /* of this turn */
 	uint8_t masks[1024]; /* random bytes for the masks of WebSocket frames */
 	size_t masks_left;
+	struct kh_counts counts;
 };
+
+static inline void kh_count(struct kh_loop *loop, enum kh_count_index what)
+{
+	kh_counter_add(&loop->counts.n[what], 1);
+}
+
+/* A gauge. */
+static inline void kh_uncount(struct kh_loop *loop, enum kh_count_index what)
+{
+	kh_counter_add(&loop->counts.n[what], UINT64_MAX);
+}
 
 /* Freed at the end of the turn by `free_fn`. */
 struct kh_grave {

@@ -153,7 +153,7 @@ static bool begin_relay(struct kh_up_stream *up, struct kh_err *err)
 	x->response_begun = true;
 	x->status = 200;
 	x->first_byte_ms = session->loop->now_ms;
-	x->down_bytes += said.len;
+	kh_exchange_moved_down(x, said.len);
 	kh_buf_clear(&up->conn->in);
 	return true;
 }

@@ -53,7 +53,7 @@ bool kh_response_body(struct kh_exchange *x, struct kh_slice piece)
 		return kh_websocket_from_up(x, piece);
 	struct kh_err err = KH_ERR_INIT;
 	size_t may = kh_exchange_spend(x, KH_QUOTA_BYTES_DOWN, piece.len, &err);
-	x->down_bytes += may;
+	kh_exchange_moved_down(x, may);
 	if (may > 0 && !x->down->ops->put_content(x->down, kh_slice_sub(piece, 0, may)))
 		return fail(x, KH_ERR_DOWN_CLOSED, "the sandbox closed the connection");
 	if (may == piece.len)

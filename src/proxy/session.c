@@ -63,6 +63,8 @@ void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const 
 	kh_list_remove(&session->held_link);
 	kh_list_remove(&session->touch_link);
 	session->loop->n_live--;
+	if (session->counted)
+		kh_uncount(session->loop, KH_COUNT_TUNNELS_OPEN);
 	kh_session_leave_place(session);
 	kh_door_left(session->door);
 	kh_loop_bury(session->loop, &session->grave, free_session);

@@ -100,6 +100,7 @@ struct kh_session {
 	struct kh_down_h2 *carrier; /* the stream that it runs in; NULL: on a descriptor */
 	struct kh_socks *socks;	    /* in SOCKS */
 	bool tunnel;		    /* inside a tunnel to `authority` */
+	bool counted;		    /* among the tunnels */
 	bool tls;
 	bool eof;		       /* the sandbox has sent its last byte */
 	bool head_begun;	       /* some bytes of the next head are there */

@@ -11,6 +11,21 @@
 
 #include "proxy_internal.h"
 
+/* As what the journal gets. */
+static void count_denial(struct kh_session *session, enum kh_err_code code)
+{
+	struct kh_loop *loop = session->loop;
+	struct kh_tally **tallies = loop->gen->tallies;
+	struct kh_tally_row *row =
+		tallies ? kh_tally_row(tallies[session->door->config->tenant], loop->index) : NULL;
+
+	if (row)
+		kh_counter_add(&row->requests[KH_FATE_DENY], 1);
+	kh_counter_add(&loop->counts.denials[code], 1);
+	if (code == KH_ERR_LIMIT)
+		kh_counter_add(&loop->counts.limits[KH_QUOTA_CONNECTIONS], 1);
+}
+
 void kh_tunnel_deny(struct kh_session *session, const struct kh_err *err)
 {
 	kh_tunnel_deny_to(session, session->tunnel ? &session->authority : NULL, err);
@@ -50,6 +65,7 @@ void kh_tunnel_deny_to(struct kh_session *session, const struct kh_authority *au
 		.detail = err->text,
 		.limit = err->code == KH_ERR_LIMIT ? kh_session_reached(session, limit) : NULL,
 	};
+	count_denial(session, err->code);
 	if (kh_loop_make_room(session->loop))
 		(void)kh_audit_deny(&session->loop->batch, &what, &how);
 	kh_loop_hold(session);
@@ -189,6 +205,9 @@ enum kh_tunnel_kind kh_tunnel_may_open(struct kh_session *session,
 void kh_tunnel_enter(struct kh_session *session, enum kh_tunnel_kind kind)
 {
 	session->tunnel = true;
+	session->counted = true;
+	kh_count(session->loop, KH_COUNT_TUNNELS);
+	kh_count(session->loop, KH_COUNT_TUNNELS_OPEN);
 	session->tunnel_ends_ms = kh_session_tunnel_ends(session);
 	session->deadline_ms = 0;
 	if (kind == KH_TUNNEL_RAW) {
@@ -274,13 +293,17 @@ void kh_tunnel_event(struct kh_session *session, unsigned events)
 		return;
 	}
 	if (events & KH_STREAM_HANDSHAKE_FAILED) {
+		kh_count(session->loop, KH_COUNT_HANDSHAKES_DOWN_FAILED);
 		struct kh_err err = *kh_stream_error(session->leg.stream);
 		kh_err_wrap(&err, "TLS with the sandbox for %s", session->authority.host.text);
 		kh_tunnel_deny(session, &err);
 		kh_session_kill(session, err.code, NULL);
 		return;
 	}
-	if (kh_stream_is_resumed(session->leg.stream))
+	bool resumed = kh_stream_is_resumed(session->leg.stream);
+	kh_count(session->loop,
+		 resumed ? KH_COUNT_HANDSHAKES_DOWN_RESUMED : KH_COUNT_HANDSHAKES_DOWN);
+	if (resumed)
 		session->door->handshakes = 0;
 	session->tls = true;
 	session->state = KH_SESSION_HEAD;

@@ -91,6 +91,8 @@ void kh_up_close(struct kh_up *up)
 {
 	if (up->state == KH_UP_DEAD)
 		return;
+	if (up->leg.stream)
+		kh_uncount(up->loop, KH_COUNT_UP_OPEN);
 	kh_list_remove(&up->link);
 	if (up->state == KH_UP_IDLE)
 		up->loop->n_idle_ups--;
@@ -253,11 +255,14 @@ static void on_stream(struct kh_stream *stream, unsigned events, void *arg)
 		return;
 	}
 	if (events & KH_STREAM_HANDSHAKE_DONE) {
+		kh_count(up->loop, kh_stream_is_resumed(stream) ? KH_COUNT_HANDSHAKES_UP_RESUMED
+								: KH_COUNT_HANDSHAKES_UP);
 		ready(up);
 		return;
 	}
 	struct kh_down_stream *down = x->down;
 	if (events & KH_STREAM_HANDSHAKE_FAILED) {
+		kh_count(up->loop, KH_COUNT_HANDSHAKES_UP_FAILED);
 		if (kh_up_turn_to_h2(up))
 			down->ops->turn(down);
 		else
@@ -332,6 +337,8 @@ static void on_dialled(int fd, const struct kh_sockaddr *peer, const struct kh_e
 		kh_up_failed(up, &why);
 		return;
 	}
+	kh_count(up->loop, KH_COUNT_UP_OPEN);
+	kh_count(up->loop, KH_COUNT_UP_OPENED);
 	if (up->proxy)
 		kh_up_proxy_dialled(up);
 	else

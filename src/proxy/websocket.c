@@ -149,9 +149,9 @@ static void look_at(struct kh_exchange *x, struct kh_websocket_way *way,
 		return;
 	way->messages += frame->end;
 	if (is_up(x, way))
-		x->up_bytes += frame->payload.len;
+		kh_exchange_moved_up(x, frame->payload.len);
 	else
-		x->down_bytes += frame->payload.len;
+		kh_exchange_moved_down(x, frame->payload.len);
 }
 
 /* How far it went with what has come. */

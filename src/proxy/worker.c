@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <malloc.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,6 +32,7 @@
 #include <keyhole/wire.h>
 #include <keyhole/worker.h>
 
+#include "admin.h"
 #include "asks.h"
 #include "begin.h"
 
@@ -58,21 +58,10 @@ static bool send_leaf_key(struct kh_worker *w, struct kh_err *err)
 			       err);
 }
 
-static unsigned count_threads(const struct kh_config *config)
-{
-	cpu_set_t set;
-	unsigned n = config->threads;
-	if (n == 0 && sched_getaffinity(0, sizeof(set), &set) == 0)
-		n = (unsigned)CPU_COUNT(&set);
-	if (n == 0)
-		n = 1;
-	return n < KH_WORKER_THREADS_MOST ? n : KH_WORKER_THREADS_MOST;
-}
-
 static bool make_loops(struct kh_beginning *b, struct kh_err *err)
 {
 	struct kh_worker *w = b->worker;
-	unsigned n = count_threads(w->current->config);
+	unsigned n = kh_generation_threads(w->current->config);
 	(void)mallopt(M_ARENA_MAX, (int)(n < ARENAS_MOST ? n + 1 : ARENAS_MOST));
 	/* What 32 requests at a time take and give back in each turn stays with the thread. */
 	(void)mallopt(M_TRIM_THRESHOLD, SPARE_BYTES);
@@ -171,7 +160,7 @@ static bool start_threads(struct kh_beginning *b, struct kh_err *err)
 			return false;
 		}
 	}
-	return start_thread(&loader, load_roots, b, err);
+	return start_thread(&loader, load_roots, b, err) && kh_admin_start(w, err);
 }
 
 static bool lock_in_and_serve(struct kh_beginning *b, struct kh_err *err)
@@ -197,6 +186,7 @@ static void drain(struct kh_worker *w)
 
 static void retire(struct kh_worker *w)
 {
+	kh_admin_retire(w);
 	for (unsigned i = 0; i < w->n_loops; i++)
 		kh_loop_post_retire(w->loops[i]);
 }
@@ -232,11 +222,11 @@ static bool join_segment(struct kh_worker *w, struct kh_channel_message *message
 static bool is_reload(enum kh_channel_type type)
 {
 	return type == KH_CHANNEL_SNAPSHOT || type == KH_CHANNEL_LISTENERS ||
-	       type == KH_CHANNEL_GEO || type == KH_CHANNEL_GO;
+	       type == KH_CHANNEL_GEO || type == KH_CHANNEL_ADMIN || type == KH_CHANNEL_GO;
 }
 
-/* SNAPSHOT, LISTENERS, GEO and GO once more. What the keeper has checked the worker can read; when
- * it can't (no memory), it must not go on under rules that are no longer in force. */
+/* SNAPSHOT, LISTENERS, GEO, ADMIN and GO once more. What the keeper has checked the worker can
+ * read; when it can't (no memory), it must not go on under rules that are no longer in force. */
 static bool take_reload(struct kh_worker *w, struct kh_channel_message *message, struct kh_err *err)
 {
 	if (message->type == KH_CHANNEL_SNAPSHOT) {
@@ -250,6 +240,8 @@ static bool take_reload(struct kh_worker *w, struct kh_channel_message *message,
 		return kh_generation_take_listeners(w->next, message, err);
 	if (message->type == KH_CHANNEL_GEO)
 		return kh_generation_take_geo(w->next, message, err);
+	if (message->type == KH_CHANNEL_ADMIN)
+		return kh_admin_take_doors(w, message, err) && kh_admin_start(w, err);
 	if (!kh_generation_is_whole(w->next) || !w->next->has_geo)
 		return kh_err_set(err, KH_ERR_INTERNAL, "listeners or databases are missing");
 	atomic_store(&w->next->at_doors, w->n_loops);
@@ -259,6 +251,7 @@ static bool take_reload(struct kh_worker *w, struct kh_channel_message *message,
 	kh_generation_unref(w->current);
 	w->current = w->next;
 	w->next = NULL;
+	kh_admin_reload(w);
 	return true;
 }
 
@@ -281,6 +274,10 @@ static bool take_message(struct kh_worker *w)
 		ok = kh_asks_leaf_came(w, message.body);
 	else if (message.type == KH_CHANNEL_CREDENTIAL)
 		ok = kh_asks_credential_came(w, &message);
+	else if (message.type == KH_CHANNEL_FACTS)
+		ok = kh_admin_take_facts(w, &message);
+	else if (message.type == KH_CHANNEL_VERB_DONE)
+		ok = kh_admin_take_done(w, &message);
 	else if (message.type == KH_CHANNEL_HEAD_WANT)
 		ok = tell_head(w, &err);
 	else if (message.type == KH_CHANNEL_JOIN)
@@ -317,6 +314,7 @@ static bool serve(struct kh_beginning *b)
 static void finish(struct kh_beginning *b)
 {
 	struct kh_worker *w = b->worker;
+	kh_admin_stop(w);
 	for (unsigned i = 0; i < w->n_loops; i++) {
 		(void)pthread_join(b->threads[i], NULL);
 		kh_loop_free(w->loops[i]);

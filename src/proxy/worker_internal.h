@@ -14,6 +14,9 @@
 #include <keyhole/secret.h>
 #include <keyhole/tls.h>
 
+#include "metrics.h"
+
+struct kh_admin;
 struct kh_loop;
 
 /* One a credential of the configuration, under its generation's lock. */
@@ -43,11 +46,12 @@ struct kh_generation {
 	struct kh_ledger ledger; /* its own mapping of what all generations count in */
 	int *listeners;		 /* in the order of config->listeners; owned */
 	size_t n_listeners;
-	atomic_uint at_doors;	/* threads that accept from them, or will */
-	struct kh_gate **gates; /* likewise */
-	struct kh_geo *geo;	/* NULL: there are no databases */
-	bool has_geo;		/* the keeper has said so */
-	pthread_mutex_t lock;	/* slots */
+	atomic_uint at_doors;	   /* threads that accept from them, or will */
+	struct kh_gate **gates;	   /* likewise */
+	struct kh_tally **tallies; /* in the order of config->tenants; NULL: nothing is counted */
+	struct kh_geo *geo;	   /* NULL: there are no databases */
+	bool has_geo;		   /* the keeper has said so */
+	pthread_mutex_t lock;	   /* slots */
 	struct kh_credential_slot *slots;
 };
 
@@ -67,6 +71,7 @@ struct kh_worker {
 	unsigned fd_limit; /* RLIMIT_NOFILE */
 	unsigned fd_door;  /* above it no sandbox's connection is taken: upstreams need some too */
 	pthread_mutex_t lock;	       /* wanted leaves */
+	struct kh_admin *admin;	       /* NULL: nobody looks */
 	struct kh_wanted_leaf *wanted; /* hosts asked for and not yet answered (asks.c) */
 };
 
@@ -84,6 +89,9 @@ bool kh_generation_take_geo(struct kh_generation *g, const struct kh_channel_mes
 bool kh_generation_take_listeners(struct kh_generation *g, struct kh_channel_message *message,
 				  struct kh_err *err);
 bool kh_generation_is_whole(const struct kh_generation *g);
+/* How many event threads there are under it. */
+enum { KH_WORKER_THREADS_MOST = 64 };
+unsigned kh_generation_threads(const struct kh_config *config);
 
 /* worker.c, for the event threads; safe from any of them. */
 /* Asks the keeper unless it was asked already; the answer comes to every loop by kh_loop_post_leaf.

@@ -1,0 +1,203 @@
+/* ctl.c - `keyhole ctl`: a running daemon, looked at and steered by its admin socket */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include <keyhole/admin.h>
+#include <keyhole/cleanup.h>
+#include <keyhole/config.h>
+#include <keyhole/escape.h>
+
+#include "cli_internal.h"
+#include "ctl_client.h"
+#include "ctl_text.h"
+
+static const char usage[] =
+	"usage: keyhole ctl [--socket PATH | -c FILE] [--json] COMMAND\n"
+	"Looks at a running daemon and steers it, by its admin socket.\n\n"
+	"  status       how it is: policy in force, journal, credentials, sandboxes, limits near "
+	"their end\n"
+	"  sandbox ls   the sandboxes, each with its open connections\n"
+	"  reload       read the configuration again; with errors nothing changes, and they are "
+	"shown\n"
+	"  drain        finish what runs, take nothing new, and end\n\n"
+	"  -s, --socket PATH  the admin socket\n"
+	"  -c, --config FILE  the configuration that names it (admin.unix); without either:\n"
+	"                     " KH_ADMIN_SOCKET "\n"
+	"      --json         the daemon's answer as it is, for programs\n"
+	"  -h, --help         show this\n\n"
+	"Exit status: 0 it is done, 1 it is not, 2 wrong usage. keyhole-ctl(1) tells more.\n";
+
+static bool show_status(const json_t *answer)
+{
+	kh_ctl_show_status(answer);
+	return true;
+}
+
+static bool show_sandboxes(const json_t *answer)
+{
+	kh_ctl_show_sandboxes(answer);
+	return true;
+}
+
+/* Lines of the daemon's, each as `check` would have it. */
+static void put_lines(FILE *out, const char *text)
+{
+	kh_auto_free char *copy = strdup(text);
+	for (char *line = copy, *end; line && *line; line = end ? end + 1 : NULL) {
+		end = strchr(line, '\n');
+		if (end)
+			*end = '\0';
+		kh_esc_clean(line);
+		fprintf(out, "%s\n", line);
+	}
+}
+
+static bool show_done(const json_t *answer)
+{
+	const char *text = json_string_value(json_object_get(answer, "text"));
+	bool ok = json_is_true(json_object_get(answer, "ok"));
+	put_lines(ok ? stdout : stderr, text ? text : "");
+	return ok;
+}
+
+static bool show_reload(const json_t *answer)
+{
+	bool ok = show_done(answer);
+	if (ok)
+		(void)puts("the new configuration is in force");
+	else
+		kh_cli_complain("ctl: nothing changes, the configuration in force stays");
+	return ok;
+}
+
+static const struct verb {
+	const char *words[2];
+	const char *method, *target;
+	bool (*show)(const json_t *answer); /* Return: it is done */
+} verbs[] = {
+	{ { "status", NULL }, "GET", "/v1/status", show_status },
+	{ { "sandbox", "ls" }, "GET", "/v1/sandboxes", show_sandboxes },
+	{ { "reload", NULL }, "POST", "/v1/reload", show_reload },
+	{ { "drain", NULL }, "POST", "/v1/drain", show_done },
+};
+enum { N_VERBS = sizeof(verbs) / sizeof(verbs[0]) };
+
+static const struct verb *find_verb(int n, char **words)
+{
+	const char *names[N_VERBS];
+	for (size_t i = 0; i < N_VERBS; i++) {
+		const struct verb *verb = &verbs[i];
+		names[i] = verb->words[0];
+		if (n < 1 || strcmp(words[0], verb->words[0]) != 0)
+			continue;
+		if (verb->words[1] ? n == 2 && strcmp(words[1], verb->words[1]) == 0 : n == 1)
+			return verb;
+	}
+	if (n < 1) {
+		kh_cli_complain("ctl: which command? (status, sandbox ls, reload, drain)");
+		return NULL;
+	}
+	const char *near = kh_cli_nearest(words[0], names, N_VERBS);
+	if (near && strcmp(near, words[0]) != 0)
+		kh_cli_complain("ctl: \"%s\": no such command (did you mean `keyhole ctl %s`?)",
+				kh_esc_str(words[0]), near);
+	else
+		kh_cli_complain("ctl: \"%s\": no such command (status, sandbox ls, reload, drain)",
+				kh_esc_str(words[n < 2 ? 0 : 1]));
+	return NULL;
+}
+
+/* Of the configuration; on the heap. NULL: it was said why. */
+static char *socket_of(const char *path)
+{
+	struct kh_diagnostics diags = { 0 };
+	struct kh_config *config = kh_config_load(path, NULL, &diags);
+	char *socket = config && config->admin.unix_path ? strdup(config->admin.unix_path) : NULL;
+	if (!config) {
+		kh_diagnostics_print(&diags, NULL, STDERR_FILENO);
+		kh_cli_complain("ctl: %s can't be read, so the daemon was not asked (--socket says "
+				"where it is)",
+				kh_esc_str(path));
+	} else if (!socket) {
+		kh_cli_complain("ctl: %s names no admin socket (admin.unix)", kh_esc_str(path));
+	}
+	kh_diagnostics_fini(&diags);
+	kh_config_free(config);
+	return socket;
+}
+
+/* Return: exit status. */
+static int show(const struct verb *verb, const struct kh_ctl_answer *answer, bool json)
+{
+	struct kh_slice content = kh_buf_view(&answer->content);
+	json_error_t why;
+	json_t *read = json_loadb(content.ptr, content.len, JSON_REJECT_DUPLICATES, &why);
+	const char *error = json_string_value(json_object_get(read, "error"));
+	bool done = false;
+	if (!json_is_object(read))
+		kh_cli_complain("ctl: the daemon's answer is not understood");
+	else if (error)
+		kh_cli_complain("ctl: %s", kh_esc_str(error));
+	if (json && json_is_object(read)) {
+		done = fwrite(content.ptr, 1, content.len, stdout) == content.len && !error &&
+		       answer->status < 400;
+	} else if (json_is_object(read) && !error) {
+		done = verb->show(read);
+	}
+	json_decref(read);
+	return done && fflush(stdout) == 0 ? EXIT_SUCCESS : KH_EXIT_FAILED;
+}
+
+static int ask(const char *socket, const struct verb *verb, bool json)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_ctl_answer answer;
+	kh_ctl_answer_init(&answer);
+	int status = KH_EXIT_FAILED;
+	if (kh_ctl_ask(socket, verb->method, verb->target, &answer, &err))
+		status = show(verb, &answer, json);
+	else
+		kh_cli_complain_err(&err);
+	kh_ctl_answer_fini(&answer);
+	return status;
+}
+
+int kh_cli_ctl(int argc, char **argv)
+{
+	enum { OPT_JSON = 256 };
+	static const struct option options[] = { { "socket", required_argument, NULL, 's' },
+						 { "config", required_argument, NULL, 'c' },
+						 { "json", no_argument, NULL, OPT_JSON },
+						 { "help", no_argument, NULL, 'h' },
+						 { NULL, 0, NULL, 0 } };
+	const char *socket = NULL, *config = NULL;
+	bool json = false;
+	for (int opt; (opt = getopt_long(argc, argv, "s:c:h", options, NULL)) != -1;) {
+		if (opt == 'h')
+			return fputs(usage, stdout) < 0 ? KH_EXIT_FAILED : EXIT_SUCCESS;
+		if (opt == 's')
+			socket = optarg;
+		else if (opt == 'c')
+			config = optarg;
+		else if (opt == OPT_JSON)
+			json = true;
+		else
+			return KH_EXIT_USAGE; /* getopt said why */
+	}
+	const struct verb *verb = find_verb(argc - optind, argv + optind);
+	if (!verb)
+		return KH_EXIT_USAGE;
+	if (socket && config) {
+		kh_cli_complain("ctl: --socket and -c name one thing twice");
+		return KH_EXIT_USAGE;
+	}
+	kh_auto_free char *found = socket   ? strdup(socket)
+				   : config ? socket_of(config)
+					    : strdup(KH_ADMIN_SOCKET);
+	return found ? ask(found, verb, json) : KH_EXIT_FAILED;
+}

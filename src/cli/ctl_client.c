@@ -1,0 +1,137 @@
+/* ctl_client.c - one question to a daemon's admin socket: HTTP/1.1, by keyhole's own codec */
+#include "ctl_client.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/escape.h>
+#include <keyhole/h1.h>
+#include <keyhole/limits.h>
+
+enum { PATIENCE_S = 60, HEAD_BYTES = 1024, READ_BYTES = 16 * 1024 };
+
+void kh_ctl_answer_init(struct kh_ctl_answer *answer)
+{
+	*answer = (struct kh_ctl_answer){ .status = 0 };
+	kh_buf_init(&answer->content, KH_LIMIT_ADMIN_ANSWER_BYTES);
+}
+
+void kh_ctl_answer_fini(struct kh_ctl_answer *answer)
+{
+	kh_buf_fini(&answer->content);
+}
+
+static const char *hint_for(int why)
+{
+	if (why == ENOENT || why == ECONNREFUSED)
+		return " (is a daemon running whose configuration has `admin: { unix: … }`? "
+		       "--socket says where)";
+	return why == EACCES ? " (its configuration says who may: admin.allow)" : "";
+}
+
+static int reach(const char *path, struct kh_err *err)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	const struct timeval patience = { .tv_sec = PATIENCE_S };
+	if (strlen(path) >= sizeof(at.sun_path)) {
+		kh_err_set(err, KH_ERR_USAGE, "ctl: \"%s\": too long for a Unix socket's path",
+			   kh_esc_str(path));
+		return -1;
+	}
+	memcpy(at.sun_path, path, strlen(path));
+	kh_auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0 && connect(fd, (const struct sockaddr *)&at, sizeof(at)) == 0 &&
+	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0 &&
+	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) == 0)
+		return kh_steal_fd(&fd);
+	int why = errno;
+	kh_err_set(err, KH_ERR_SYSTEM, "ctl: no daemon answers at %s: %s%s", kh_esc_str(path),
+		   strerror(why), hint_for(why));
+	return -1;
+}
+
+static bool ask(int fd, const char *method, const char *target, struct kh_err *err)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf head;
+	kh_buf_init(&head, HEAD_BYTES);
+	if (!kh_h1_put_request_line(&head, kh_slice_str(method), kh_slice_str(target)) ||
+	    !kh_h1_put_field(&head, KH_SLICE("host"), KH_SLICE("keyhole")) ||
+	    !kh_h1_put_field(&head, KH_SLICE("content-length"), KH_SLICE("0")) ||
+	    !kh_h1_put_field(&head, KH_SLICE("connection"), KH_SLICE("close")) ||
+	    !kh_h1_put_end(&head))
+		return kh_err_set(err, KH_ERR_USAGE, "ctl: \"%s\" can't be asked for",
+				  kh_esc_str(target));
+	while (kh_buf_len(&head) > 0) {
+		struct kh_slice rest = kh_buf_view(&head);
+		ssize_t n = send(fd, rest.ptr, rest.len, MSG_NOSIGNAL);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "ctl: asking the daemon");
+		kh_buf_consume(&head, (size_t)n);
+	}
+	return true;
+}
+
+enum taken { TAKEN_MORE = 1, TAKEN_WHOLE, TAKEN_BAD };
+
+static enum taken take(struct kh_h1 *h1, struct kh_slice in, struct kh_ctl_answer *out)
+{
+	for (;;) {
+		struct kh_slice body;
+		switch (kh_h1_feed(h1, &in, &body)) {
+		case KH_H1_NEED_MORE:
+			return TAKEN_MORE;
+		case KH_H1_HEAD:
+			out->status = kh_h1_message(h1)->status;
+			break;
+		case KH_H1_BODY:
+			if (!kh_buf_append_slice(&out->content, body))
+				return TAKEN_BAD;
+			break;
+		case KH_H1_END:
+			return TAKEN_WHOLE;
+		case KH_H1_ERROR:
+			return TAKEN_BAD;
+		}
+	}
+}
+
+static bool hear(int fd, struct kh_h1 *h1, struct kh_ctl_answer *out, struct kh_err *err)
+{
+	char bytes[READ_BYTES];
+	enum taken taken = TAKEN_MORE;
+	while (taken == TAKEN_MORE) {
+		ssize_t n = recv(fd, bytes, sizeof(bytes), 0);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "ctl: the daemon's answer");
+		if (n == 0)
+			return kh_err_set(err, KH_ERR_SYSTEM,
+					  "ctl: the daemon closed the connection before it had "
+					  "answered (try again)");
+		taken = take(h1, kh_slice_of(bytes, (size_t)n), out);
+	}
+	return taken == TAKEN_WHOLE ||
+	       kh_err_set(err, KH_ERR_SYSTEM, "ctl: what answers there is no keyhole");
+}
+
+bool kh_ctl_ask(const char *socket_path, const char *method, const char *target,
+		struct kh_ctl_answer *out, struct kh_err *err)
+{
+	kh_auto_close int fd = reach(socket_path, err);
+	if (fd < 0 || !ask(fd, method, target, err))
+		return false;
+	struct kh_h1 *h1 = kh_h1_new(KH_H1_RESPONSES);
+	if (!h1)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "ctl: no memory");
+	kh_h1_expect_response_to(h1, kh_slice_str(method));
+	bool ok = hear(fd, h1, out, err);
+	kh_h1_free(h1);
+	return ok;
+}

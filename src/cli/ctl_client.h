@@ -1,0 +1,21 @@
+/* ctl_client.h - one question to a daemon's admin socket */
+#ifndef KEYHOLE_CLI_CTL_CLIENT_H
+#define KEYHOLE_CLI_CTL_CLIENT_H
+
+#include <keyhole/buf.h>
+#include <keyhole/err.h>
+
+/* What a daemon answered: its status, and its content up to the buffer's cap. */
+struct kh_ctl_answer {
+	uint16_t status;
+	struct kh_buf content;
+};
+
+void kh_ctl_answer_init(struct kh_ctl_answer *answer);
+void kh_ctl_answer_fini(struct kh_ctl_answer *answer);
+/* Blocks until the answer is whole, or some time has passed. Return: false: nobody answers there,
+ * or not by HTTP. */
+bool kh_ctl_ask(const char *socket_path, const char *method, const char *target,
+		struct kh_ctl_answer *out, struct kh_err *err);
+
+#endif

@@ -1,0 +1,46 @@
+/* options_admin.h - the rows of `admin` in the table of options */
+#ifndef KEYHOLE_OPTIONS_ADMIN_H
+#define KEYHOLE_OPTIONS_ADMIN_H
+
+#include "config_internal.h"
+
+#define KH_ADMIN_OPTIONS \
+	{ .path = "admin", \
+	  .type = KH_OPTION_SECTION, \
+	  .flags = KH_IN_FILE, \
+	  .doc = "where the daemon is looked at and steered (`keyhole ctl`)" }, \
+		{ .path = "admin.unix", \
+		  .type = KH_OPTION_PATH, \
+		  .flags = KH_IN_FILE, \
+		  .offset = offsetof(struct kh_config, admin.unix_path), \
+		  .expects = "the path of a Unix socket", \
+		  .doc = "the admin socket's path, 107 bytes at most, where no sandbox sees it" }, \
+		{ .path = "admin.metrics", \
+		  .type = KH_OPTION_CUSTOM, \
+		  .flags = KH_IN_FILE, \
+		  .expects = "ADDRESS:PORT", \
+		  .read = kh_read_admin_metrics, \
+		  .doc = "an address and port that serve /metrics, /healthz and /readyz, and " \
+			 "nothing else" }, \
+		{ .path = "admin.allow", \
+		  .type = KH_OPTION_LIST, \
+		  .flags = KH_IN_FILE, \
+		  .expects = "a list of users, each with its tenants", \
+		  .items = "admin.allow[]", \
+		  .add = kh_admin_grant_add, \
+		  .done = kh_admin_grant_done, \
+		  .doc = "who may use the admin socket beside root and the daemon's own user" }, \
+		{ .path = "admin.allow[].user", \
+		  .type = KH_OPTION_CUSTOM, \
+		  .flags = KH_IN_FILE | KH_IS_REQUIRED, \
+		  .expects = "a user's name or number", \
+		  .read = kh_read_admin_user, \
+		  .doc = "the user" }, \
+	{ \
+		.path = "admin.allow[].tenants", .type = KH_OPTION_CUSTOM, \
+		.flags = KH_IN_FILE | KH_IS_REQUIRED, .expects = "a list of tenants", \
+		.read = kh_read_admin_tenants, \
+		.doc = "what the user gets to see: these tenants' sandboxes and limits" \
+	}
+
+#endif

@@ -1,0 +1,118 @@
+/*
+ * admin.c - what the keeper tells of itself, and what is asked of it by way of the worker
+ *
+ * Who asks was looked at by the worker, which may have been taken over: so nothing can be asked for
+ * that would harm more than such a worker can do by itself. It can end its own service, and a drain
+ * is that; a reload reads the file that is there, at most ten times a second.
+ */
+
+#include "daemon_internal.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/clock.h>
+#include <keyhole/limits.h>
+#include <keyhole/log.h>
+
+enum { VERB_EVERY_MS = 100 };
+
+static void set(char **slot, char *text)
+{
+	free(*slot);
+	*slot = text;
+}
+
+static char *copy(const char *text)
+{
+	return text ? strdup(text) : NULL;
+}
+
+/* A fact that no memory is left for is not told. */
+static void describe(struct kh_keeper *k)
+{
+	const struct kh_config *config = k->config;
+	const char *path = config->n_files > 0 ? config->files[0] : NULL;
+	char *whole = path ? realpath(path, NULL) : NULL;
+	set(&k->facts.config_path, whole ? whole : copy(path));
+	set(&k->facts.config_hash, copy(config->sha256));
+	set(&k->facts.journal_path, copy(config->audit_path));
+	k->facts.loaded_ms = kh_clock_wall_ms();
+}
+
+void kh_keeper_begin_facts(struct kh_keeper *k)
+{
+	k->facts.pid = (uint32_t)getpid();
+	k->facts.started_ms = kh_clock_wall_ms();
+	describe(k);
+	k->ward.facts = &k->facts;
+}
+
+void kh_keeper_note_reload(struct kh_keeper *k, const char *failure)
+{
+	if (failure) {
+		k->facts.failed_reloads++;
+		k->facts.failed_ms = kh_clock_wall_ms();
+		set(&k->facts.failure, copy(failure));
+	} else {
+		k->facts.reloads++;
+		k->facts.failed_ms = 0;
+		set(&k->facts.failure, NULL);
+		describe(k);
+	}
+	kh_ward_tell_facts(&k->ward);
+}
+
+void kh_keeper_end_facts(struct kh_keeper *k)
+{
+	kh_admin_facts_fini(&k->facts);
+}
+
+static void answer(struct kh_keeper *k, uint32_t ref, bool ok, struct kh_slice text)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
+	size_t room = KH_LIMIT_CHANNEL_BYTES / 4;
+	if (k->ward.state != KH_WARD_STARTING && k->ward.state != KH_WARD_SERVING &&
+	    k->ward.state != KH_WARD_DRAINING)
+		return;
+	if (kh_wire_put_u8(&body, ok) &&
+	    kh_wire_put_bytes(&body, kh_slice_sub(text, 0, text.len < room ? text.len : room)))
+		(void)kh_channel_send(&k->ward.channel, KH_CHANNEL_VERB_DONE, ref,
+				      kh_buf_view(&body), NULL, 0, NULL);
+}
+
+static void reload(struct kh_keeper *k, uint32_t ref)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf said;
+	kh_buf_init(&said, KH_LIMIT_CHANNEL_BYTES / 4);
+	bool ok = false;
+	if (kh_handover_is_under_way(&k->handover) || kh_legacy_is_pending(&k->legacy))
+		(void)kh_buf_append_str(&said,
+					"a handover is under way: ask again when it is over\n");
+	else
+		ok = kh_keeper_reload(k, &said);
+	answer(k, ref, ok, kh_buf_view(&said));
+}
+
+void kh_keeper_on_verb(struct kh_keeper *k)
+{
+	enum kh_admin_verb verb = k->ward.verb;
+	uint32_t ref = k->ward.verb_ref;
+	uint64_t now = kh_clock_mono_ms();
+	if (!verb || now < k->verb_ms)
+		return;
+	k->ward.verb = 0;
+	k->verb_ms = now + VERB_EVERY_MS;
+	if (verb == KH_ADMIN_RELOAD) {
+		reload(k, ref);
+		return;
+	}
+	/* As SIGTERM; but asking twice does not mean at once. */
+	answer(k, ref, true, k->drain_ms ? KH_SLICE("it drains already") : KH_SLICE("draining"));
+	if (!k->drain_ms)
+		kh_keeper_on_signal(k, SIGTERM);
+}

@@ -1,0 +1,349 @@
+/*
+ * admin_conn.c - a connection of the admin socket or of the port for metrics: HTTP/1.1
+ *
+ * One request at a time: it is read whole (by the codec that reads sandboxes, strictly), answered,
+ * and the answer is written before more is read. A request, an answer and a pause each have a
+ * deadline that no byte moves, so that a client that drips is as long here as one that says
+ * nothing.
+ */
+
+#include "admin_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <keyhole/clock.h>
+
+enum { IN_BYTES = 16 * 1024, HEAD_BYTES = 1024 };
+
+enum state {
+	READING = 1,
+	WAITING, /* for the keeper */
+	WRITING,
+};
+
+struct kh_admin_conn {
+	struct kh_node link;
+	struct kh_admin *admin;
+	int fd;
+	enum kh_admin_caller caller;
+	uid_t uid;
+	enum state state;
+	struct event *event;
+	short watched;
+	uint64_t deadline_ms;
+	uint32_t ref; /* WAITING */
+	bool begun;   /* a request's first byte is there */
+	bool close;
+	bool head_only;
+	struct kh_h1 *h1;
+	struct kh_buf in;
+	struct kh_buf content; /* of the request */
+	struct kh_buf out;
+};
+
+static void free_conn(struct kh_admin_conn *conn)
+{
+	kh_list_remove(&conn->link);
+	conn->admin->n_conns[conn->caller]--;
+	if (conn->event)
+		event_free(conn->event);
+	(void)close(conn->fd);
+	if (conn->h1)
+		kh_h1_free(conn->h1);
+	kh_buf_fini(&conn->in);
+	kh_buf_fini(&conn->content);
+	kh_buf_fini(&conn->out);
+	free(conn);
+}
+
+static void wait_until(struct kh_admin_conn *conn, enum state state, unsigned ms)
+{
+	conn->state = state;
+	conn->deadline_ms = kh_clock_mono_ms() + ms;
+}
+
+/* Return: false without memory. */
+static bool put_answer(struct kh_admin_conn *conn, const struct kh_admin_answer *answer)
+{
+	char length[24];
+	struct kh_slice content = kh_buf_view(&answer->content);
+
+	(void)snprintf(length, sizeof(length), "%zu", content.len);
+	return kh_h1_put_status_line(&conn->out, answer->status,
+				     kh_slice_str(kh_h1_reason(answer->status))) &&
+	       kh_h1_put_field(&conn->out, KH_SLICE("content-type"), kh_slice_str(answer->type)) &&
+	       kh_h1_put_field(&conn->out, KH_SLICE("content-length"), kh_slice_str(length)) &&
+	       kh_h1_put_field(&conn->out, KH_SLICE("cache-control"), KH_SLICE("no-store")) &&
+	       (!answer->allow ||
+		kh_h1_put_field(&conn->out, KH_SLICE("allow"), kh_slice_str(answer->allow))) &&
+	       (!conn->close ||
+		kh_h1_put_field(&conn->out, KH_SLICE("connection"), KH_SLICE("close"))) &&
+	       kh_h1_put_end(&conn->out) &&
+	       (conn->head_only || kh_buf_append_slice(&conn->out, content));
+}
+
+static void answer_with(struct kh_admin_conn *conn, struct kh_admin_answer *answer)
+{
+	wait_until(conn, WRITING, KH_LIMIT_ADMIN_ANSWER_MS);
+	kh_buf_clear(&conn->out);
+	if (!put_answer(conn, answer)) {
+		kh_buf_clear(&conn->out);
+		conn->close = true;
+	}
+	kh_buf_fini(&answer->content);
+}
+
+static void answer_error(struct kh_admin_conn *conn, uint16_t status, const char *text)
+{
+	struct kh_admin_answer answer = { .status = status };
+
+	kh_buf_init(&answer.content, HEAD_BYTES);
+	kh_admin_put_error(&answer, status, text);
+	answer_with(conn, &answer);
+}
+
+/* Return: the keeper has been asked. */
+static bool ask_keeper(struct kh_admin_conn *conn, enum kh_admin_verb verb)
+{
+	struct kh_admin *admin = conn->admin;
+	struct kh_buf body;
+
+	if (++admin->last_ref == 0)
+		admin->last_ref = 1;
+	kh_buf_init(&body, sizeof(uint32_t));
+	bool ok = kh_wire_put_u8(&body, (uint8_t)verb) &&
+		  kh_channel_send(&admin->worker->channel, KH_CHANNEL_VERB, admin->last_ref,
+				  kh_buf_view(&body), NULL, 0, NULL);
+	kh_buf_fini(&body);
+	if (ok)
+		conn->ref = admin->verb_ref = admin->last_ref;
+	return ok;
+}
+
+static void dispatch(struct kh_admin_conn *conn, const struct kh_message *message)
+{
+	struct kh_admin *admin = conn->admin;
+	struct kh_admin_request request = { .admin = admin,
+					    .caller = conn->caller,
+					    .uid = conn->uid,
+					    .content = kh_buf_view(&conn->content) };
+	struct kh_admin_answer answer = { .status = 500, .type = "application/json" };
+
+	pthread_mutex_lock(&admin->lock);
+	request.gen = kh_generation_ref(admin->gen);
+	bool ok = kh_admin_facts_copy(&request.facts, &admin->facts);
+	pthread_mutex_unlock(&admin->lock);
+	conn->head_only = kh_slice_eq(message->method, KH_SLICE("HEAD"));
+	conn->close = conn->close || !message->keep_alive;
+	kh_buf_init(&answer.content, KH_LIMIT_ADMIN_ANSWER_BYTES);
+	if (ok)
+		kh_admin_answer(&request, conn->head_only ? KH_SLICE("GET") : message->method,
+				message->target, &answer);
+	kh_admin_facts_fini(&request.facts);
+	kh_generation_unref(request.gen);
+	if (answer.verb && admin->verb_ref) {
+		answer.verb = 0;
+		kh_admin_put_error(&answer, 409, "another reload or drain is under way");
+	}
+	if (answer.verb && ask_keeper(conn, answer.verb)) {
+		kh_buf_fini(&answer.content);
+		wait_until(conn, WAITING, KH_LIMIT_ADMIN_ANSWER_MS);
+		return;
+	}
+	if (answer.verb)
+		kh_admin_put_error(&answer, 503, "the keeper can't be asked");
+	answer_with(conn, &answer);
+}
+
+/* One event of the codec. Return: false when there is nothing more to take now. */
+static bool take(struct kh_admin_conn *conn)
+{
+	struct kh_slice in = kh_buf_view(&conn->in), body;
+	size_t before = in.len;
+	enum kh_h1_event event = kh_h1_feed(conn->h1, &in, &body);
+	bool fits = event != KH_H1_BODY || kh_buf_append_slice(&conn->content, body);
+
+	kh_buf_consume(&conn->in, before - in.len);
+	if (!conn->begun && !kh_h1_is_idle(conn->h1)) {
+		conn->begun = true;
+		wait_until(conn, READING, KH_LIMIT_ADMIN_REQUEST_MS);
+	}
+	if (event == KH_H1_ERROR) {
+		const struct kh_err *err = kh_h1_error(conn->h1);
+		conn->close = true;
+		answer_error(conn, (uint16_t)kh_err_status(err->code), err->text);
+	} else if (!fits) {
+		conn->close = true;
+		answer_error(conn, 413, "a request brings 64 KiB at most");
+	} else if (event == KH_H1_HEAD && kh_h1_message(conn->h1)->expect_continue) {
+		static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+		(void)send(conn->fd, go_on, sizeof(go_on) - 1, MSG_NOSIGNAL);
+	} else if (event == KH_H1_END) {
+		conn->begun = false;
+		dispatch(conn, kh_h1_message(conn->h1));
+		kh_buf_clear(&conn->content);
+	}
+	return event != KH_H1_NEED_MORE && conn->state == READING;
+}
+
+/* Return: false: the connection is over. */
+static bool flush(struct kh_admin_conn *conn)
+{
+	while (kh_buf_len(&conn->out) > 0) {
+		struct kh_slice out = kh_buf_view(&conn->out);
+		ssize_t n = send(conn->fd, out.ptr, out.len, MSG_NOSIGNAL);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno == EAGAIN;
+		kh_buf_consume(&conn->out, (size_t)n);
+	}
+	kh_buf_release(&conn->out);
+	if (conn->close) {
+		/* What the client has not read yet would be lost with a reset. */
+		(void)shutdown(conn->fd, SHUT_WR);
+		return false;
+	}
+	wait_until(conn, READING, KH_LIMIT_ADMIN_IDLE_MS);
+	return true;
+}
+
+static void on_event(evutil_socket_t fd, short what, void *arg);
+
+static bool watch(struct kh_admin_conn *conn)
+{
+	short wanted = conn->state == WRITING ? EV_WRITE : EV_READ;
+
+	if (wanted == conn->watched)
+		return true;
+	if (event_del(conn->event) != 0 ||
+	    event_assign(conn->event, conn->admin->base, conn->fd, (short)(wanted | EV_PERSIST),
+			 on_event, conn) != 0)
+		return false;
+	conn->watched = wanted;
+	return event_add(conn->event, NULL) == 0;
+}
+
+/* The last thing that whatever touches a connection does. */
+static void turn(struct kh_admin_conn *conn)
+{
+	for (;;) {
+		while (conn->state == READING && take(conn))
+			;
+		if (conn->state != WRITING)
+			break;
+		if (!flush(conn)) {
+			free_conn(conn);
+			return;
+		}
+		if (conn->state == WRITING)
+			break;
+	}
+	if (!watch(conn))
+		free_conn(conn);
+}
+
+static void on_event(evutil_socket_t fd, short what, void *arg)
+{
+	struct kh_admin_conn *conn = arg;
+	char bytes[IN_BYTES];
+
+	if (what & EV_READ) {
+		ssize_t n = recv(fd, bytes, sizeof(bytes), 0);
+		bool later = n < 0 && (errno == EAGAIN || errno == EINTR);
+		/* While the keeper thinks a client has nothing to say: it is the end, or too much.
+		 */
+		if (!later && (n <= 0 || conn->state == WAITING ||
+			       !kh_buf_append(&conn->in, bytes, (size_t)n))) {
+			free_conn(conn);
+			return;
+		}
+	}
+	turn(conn);
+}
+
+void kh_admin_conn_new(struct kh_admin *admin, int fd, enum kh_admin_caller caller, uid_t uid)
+{
+	struct kh_admin_conn *conn = calloc(1, sizeof(*conn));
+
+	if (!conn) {
+		(void)close(fd);
+		return;
+	}
+	conn->admin = admin;
+	conn->fd = fd;
+	conn->caller = caller;
+	conn->uid = uid;
+	kh_buf_init(&conn->in, 2 * IN_BYTES);
+	kh_buf_init(&conn->content, KH_LIMIT_ADMIN_CONTENT_BYTES);
+	kh_buf_init(&conn->out, KH_LIMIT_ADMIN_ANSWER_BYTES + (size_t)HEAD_BYTES);
+	kh_list_append(&admin->conns, &conn->link);
+	admin->n_conns[caller]++;
+	wait_until(conn, READING, KH_LIMIT_ADMIN_REQUEST_MS);
+	conn->h1 = kh_h1_new(KH_H1_REQUESTS);
+	conn->watched = EV_READ;
+	conn->event = event_new(admin->base, fd, EV_READ | EV_PERSIST, on_event, conn);
+	if (!conn->h1 || !conn->event || event_add(conn->event, NULL) != 0)
+		free_conn(conn);
+}
+
+static struct kh_admin_conn *next_of(struct kh_node *rest, struct kh_node *list)
+{
+	struct kh_node *node = rest->next;
+
+	kh_list_remove(node);
+	kh_list_append(list, node);
+	return kh_container_of(node, struct kh_admin_conn, link);
+}
+
+void kh_admin_conns_tick(struct kh_admin *admin, uint64_t now_ms)
+{
+	struct kh_node rest;
+
+	kh_list_move(&admin->conns, &rest);
+	while (!kh_list_is_empty(&rest)) {
+		struct kh_admin_conn *conn = next_of(&rest, &admin->conns);
+		if (now_ms < conn->deadline_ms)
+			continue;
+		if (conn->state == READING && conn->begun) {
+			conn->close = true;
+			answer_error(conn, 408, "the request did not come in time");
+			turn(conn);
+		} else {
+			free_conn(conn);
+		}
+	}
+	/* An answer that does not come must not keep the next one from asking. */
+	bool waits = false;
+	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = node->next)
+		waits = waits ||
+			kh_container_of(node, struct kh_admin_conn, link)->state == WAITING;
+	if (!waits)
+		admin->verb_ref = 0;
+}
+
+void kh_admin_conns_done(struct kh_admin *admin, uint32_t ref, bool ok, const char *text)
+{
+	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = node->next) {
+		struct kh_admin_conn *conn = kh_container_of(node, struct kh_admin_conn, link);
+		if (conn->state != WAITING || conn->ref != ref)
+			continue;
+		struct kh_admin_answer answer = { .status = ok ? 200 : 422,
+						  .type = "application/json" };
+		kh_buf_init(&answer.content, 8 * KH_LIMIT_CHANNEL_BYTES);
+		kh_admin_put_done(&answer, ok, text);
+		answer_with(conn, &answer);
+		turn(conn);
+		return;
+	}
+}
+
+void kh_admin_conns_end(struct kh_admin *admin)
+{
+	while (!kh_list_is_empty(&admin->conns))
+		free_conn(kh_container_of(admin->conns.next, struct kh_admin_conn, link));
+}

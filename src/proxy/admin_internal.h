@@ -1,0 +1,97 @@
+/* admin_internal.h - the parts of the admin server: its thread, its connections, its answers */
+#ifndef KEYHOLE_PROXY_ADMIN_INTERNAL_H
+#define KEYHOLE_PROXY_ADMIN_INTERNAL_H
+
+#include <event2/event.h>
+
+#include <keyhole/admin.h>
+#include <keyhole/h1.h>
+#include <keyhole/limits.h>
+#include <keyhole/list.h>
+
+#include "admin.h"
+
+/* Who calls, by the socket and the kernel's word for the peer. */
+enum kh_admin_caller {
+	KH_CALLER_OWNER = 0, /* root, the daemon's own user */
+	KH_CALLER_GRANTED,   /* of admin.allow */
+	KH_CALLER_STRANGER,
+	KH_CALLER_TCP,
+	KH_CALLERS,
+};
+
+struct kh_admin {
+	struct kh_worker *worker;
+	pthread_t thread;
+	bool started;
+	uid_t owner;	   /* the daemon's user */
+	uint64_t began_ms; /* this process, by the wall's clock */
+	struct event_base *base;
+	struct event *wake, *tick;
+	int wake_fd;
+	int statm;    /* /proc/self/statm, opened before the lock-in; -1: it is not there */
+	int fd_count; /* /proc/self/fd, which says how many there are; likewise */
+	struct kh_admin_door {
+		int fd; /* -1: none */
+		enum kh_listener_kind kind;
+		struct event *event;
+		bool rests; /* there was no descriptor to be had */
+	} doors[2];
+	struct kh_node conns; /* struct kh_admin_conn.link */
+	unsigned n_conns[KH_CALLERS];
+	uint32_t last_ref;
+	uint32_t verb_ref; /* the keeper was asked; 0: nothing is under way */
+
+	/* Mail from the main thread, under the lock. */
+	pthread_mutex_t lock;
+	struct kh_generation *gen; /* in force: a reference */
+	struct kh_admin_facts facts;
+	struct kh_admin_door new_doors[2];
+	bool has_new_doors, retire, stop, has_done, done_ok;
+	uint32_t done_ref;
+	char *done_text;
+};
+
+/* A request that is whole, and the answer to it. */
+struct kh_admin_request {
+	struct kh_admin *admin;
+	enum kh_admin_caller caller;
+	uid_t uid;
+	struct kh_generation *gen;   /* a reference */
+	struct kh_admin_facts facts; /* a copy */
+	struct kh_slice content;     /* what it brought */
+};
+
+struct kh_admin_answer {
+	uint16_t status;
+	const char *type;  /* of the content */
+	const char *allow; /* with 405 */
+	struct kh_buf content;
+	enum kh_admin_verb verb; /* not 0: the keeper's answer is awaited */
+};
+
+/* admin_conn.c */
+void kh_admin_conn_new(struct kh_admin *admin, int fd, enum kh_admin_caller caller, uid_t uid);
+void kh_admin_conns_tick(struct kh_admin *admin, uint64_t now_ms);
+/* The keeper has answered. */
+void kh_admin_conns_done(struct kh_admin *admin, uint32_t ref, bool ok, const char *text);
+void kh_admin_conns_end(struct kh_admin *admin);
+
+/* admin_routes.c */
+void kh_admin_answer(const struct kh_admin_request *request, struct kh_slice method,
+		     struct kh_slice target, struct kh_admin_answer *out);
+/* {"error":"…"} */
+void kh_admin_put_error(struct kh_admin_answer *out, uint16_t status, const char *text);
+void kh_admin_put_done(struct kh_admin_answer *out, bool ok, const char *text);
+bool kh_admin_may_see_tenant(const struct kh_admin_request *request, uint16_t tenant);
+/* Is it ready for sandboxes? Else *why says why not. */
+bool kh_admin_is_ready(const struct kh_worker *worker, const char **why);
+
+/* admin_metrics.c, admin_status.c: false without memory */
+bool kh_admin_put_metrics(const struct kh_admin_request *request, struct kh_buf *out);
+bool kh_admin_put_status(const struct kh_admin_request *request, struct kh_buf *out);
+bool kh_admin_put_sandboxes(const struct kh_admin_request *request, struct kh_buf *out);
+bool kh_admin_credential_is_ready(struct kh_generation *gen, size_t index);
+uint64_t kh_admin_sum(const struct kh_worker *worker, enum kh_count_index what);
+
+#endif
