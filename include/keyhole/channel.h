@@ -12,8 +12,8 @@
  * A SOCK_SEQPACKET socketpair: one message a datagram: a u32 type, a u32 `ref`, then the body in
  * the encoding of wire.h; descriptors ride along by SCM_RIGHTS. X(name, value, direction, body):
  *
- * keeper → worker, in this order at start: SNAPSHOT, LISTENERS, GEO, JOURNAL, ROOTS, RESOLVER,
- * ISSUER, GO
+ * keeper → worker, in this order at start: SNAPSHOT, LISTENERS, GEO, ADMIN, FACTS, JOURNAL, ROOTS,
+ * RESOLVER, ISSUER, GO
  */
 #define KH_CHANNEL_TABLE(X) \
 	X(SNAPSHOT, 1) /* K→W fds: sealed memfd of kh_config_encode, and the limits' ledger; u32 \
@@ -51,7 +51,7 @@
 	X(ADMIN, 23) /* K→W behind GEO, also at a reload: u32 uid of the daemon, then as many \
 			kinds (u8) as there are fds: the doors of `admin` that are open */ \
 	X(FACTS, \
-	  24) /* K→W what only the keeper knows (admin.h); after GO, and whenever it changes \
+	  24) /* K→W what only the keeper knows (admin.h); behind ADMIN, and whenever it changes \
 	       */ \
 	X(VERB, 25)	 /* W→K ref, u8 verb (admin.h): somebody who may asked for it */ \
 	X(VERB_DONE, 26) /* K→W ref, u8 it was done, str what there is to say */ \

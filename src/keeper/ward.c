@@ -205,10 +205,9 @@ static bool feed_admin(struct kh_ward *ward, struct kh_err *err)
 static bool feed_facts(struct kh_ward *ward, struct kh_err *err)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	const struct kh_admin_facts none = { .pid = 0 };
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
-	if (!ward->facts || ward->config->admin.n_doors == 0)
-		return true;
-	return kh_admin_facts_put(&body, ward->facts) &&
+	return kh_admin_facts_put(&body, ward->facts ? ward->facts : &none) &&
 	       tell(ward, KH_CHANNEL_FACTS, kh_buf_view(&body), NULL, 0, err);
 }
 
@@ -224,9 +223,9 @@ static bool feed_issuer(struct kh_ward *ward, struct kh_err *err)
 bool kh_ward_feed(struct kh_ward *ward, struct kh_err *err)
 {
 	return (feed_snapshot(ward, err) && feed_listeners(ward, err) && feed_geo(ward, err) &&
-		feed_admin(ward, err) && feed_journal(ward, err) && feed_files(ward, err) &&
-		feed_issuer(ward, err) && tell(ward, KH_CHANNEL_GO, nothing, NULL, 0, err) &&
-		feed_facts(ward, err)) ||
+		feed_admin(ward, err) && feed_facts(ward, err) && feed_journal(ward, err) &&
+		feed_files(ward, err) && feed_issuer(ward, err) &&
+		tell(ward, KH_CHANNEL_GO, nothing, NULL, 0, err)) ||
 	       kh_err_wrap(err, "starting the worker");
 }
 
@@ -236,7 +235,8 @@ void kh_ward_reload(struct kh_ward *ward)
 	if (ward->state != KH_WARD_STARTING && ward->state != KH_WARD_SERVING)
 		return;
 	if (feed_snapshot(ward, &err) && feed_listeners(ward, &err) && feed_geo(ward, &err) &&
-	    feed_admin(ward, &err) && tell(ward, KH_CHANNEL_GO, nothing, NULL, 0, &err))
+	    feed_admin(ward, &err) && feed_facts(ward, &err) &&
+	    tell(ward, KH_CHANNEL_GO, nothing, NULL, 0, &err))
 		return;
 	kh_log_error("reload: the worker can't be told, a new one is started: %s", err.text);
 	kh_ward_condemn(ward);
@@ -245,7 +245,8 @@ void kh_ward_reload(struct kh_ward *ward)
 void kh_ward_tell_facts(struct kh_ward *ward)
 {
 	struct kh_err err = KH_ERR_INIT;
-	if (ward->state != KH_WARD_STARTING && ward->state != KH_WARD_SERVING)
+	if ((ward->state != KH_WARD_STARTING && ward->state != KH_WARD_SERVING) ||
+	    ward->config->admin.n_doors == 0)
 		return;
 	if (!feed_facts(ward, &err))
 		kh_log_warn("the worker can't be told about the daemon: %s", err.text);
