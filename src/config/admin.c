@@ -7,10 +7,8 @@
 
 #include "config_internal.h"
 
-enum {
-	SOCKET_PATH_BYTES = sizeof(((struct sockaddr_un *)0)->sun_path) - 1,
-	NO_USER = UINT32_MAX,
-};
+enum { SOCKET_PATH_BYTES = sizeof(((struct sockaddr_un *)0)->sun_path) - 1 };
+#define NO_USER ((uid_t)-1)
 
 void kh_read_admin_metrics(struct kh_reader *reader, const struct kh_option *option,
 			   const struct kh_node *node, void *base)

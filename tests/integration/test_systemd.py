@@ -72,6 +72,31 @@ def test_a_socket_that_systemd_holds_is_used_and_left_where_it_is(daemon, standi
     held.close()
 
 
+def test_the_admin_socket_may_be_systemds_too(daemon):
+    one = daemon({"admin": {"unix": "adm/s"}}, start=False)
+    path = os.path.join(one.folder, "adm", "s")
+    os.mkdir(os.path.dirname(path))
+    held = socket.socket(socket.AF_UNIX)
+    held.bind(path)
+    held.listen(16)
+    early = socket.socket(socket.AF_UNIX)
+    early.connect(path)
+    early.sendall(b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
+    with open(one.stderr_path, "ab") as stderr:
+        one.process = subprocess.Popen(
+            [sys.executable, "-c", ACTIVATE, str(held.fileno()), KEYHOLE, "proxy", "-c", one.config_path],
+            pass_fds=[held.fileno()], stderr=stderr,
+        )  # fmt: skip
+    one.baseline = None
+    early.settimeout(20)
+    assert early.recv(4096).startswith(b"HTTP/1.1 200 ")
+    early.close()
+    one.stop()
+    one.process = None
+    assert os.path.exists(path), "the name is systemd's"
+    held.close()
+
+
 def test_a_foreign_listen_pid_is_not_believed(daemon):
     one = daemon(env={"LISTEN_PID": "1", "LISTEN_FDS": "5"})
     with Tunnel(one, "open.test") as tunnel:
