@@ -72,6 +72,51 @@ static bool is_ours(struct kh_slice name)
 	return kh_slice_has_prefix(name, KH_SLICE("proxy-"));
 }
 
+static const char *model_fault(struct kh_slice pattern)
+{
+	for (size_t i = 0; i < pattern.len; i++)
+		if (pattern.ptr[i] == ' ' || (unsigned char)pattern.ptr[i] > 0x7e)
+			return "a model's name holds neither blanks nor letters beyond ASCII";
+	return NULL;
+}
+
+static const char *content_type_fault(struct kh_slice pattern)
+{
+	for (size_t i = 0; i < pattern.len; i++)
+		if (pattern.ptr[i] != '/' && !is_token_byte(pattern.ptr[i]))
+			return "expected a media type such as application/json or image/*, "
+			       "without parameters";
+	if (kh_slice_find(pattern, '/', 0) == pattern.len &&
+	    kh_slice_find(pattern, '*', 0) == pattern.len)
+		return "expected a media type such as application/json or image/*";
+	return NULL;
+}
+
+static const char *name_fault(enum kh_condition_kind kind, struct kh_slice name)
+{
+	if (name.len == 0 || name.len > KH_LIMIT_PATTERN_BYTES)
+		return "a name must have 1 to 256 bytes";
+	for (size_t i = 0; i < name.len; i++) {
+		if (kind == KH_CONDITION_HEADER &&
+		    (!is_token_byte(name.ptr[i]) || name.ptr[i] != kh_lower(name.ptr[i])))
+			return "a field's name is written in small letters";
+		if ((unsigned char)name.ptr[i] < 0x20 || name.ptr[i] == 0x7f)
+			return "a name holds no control characters";
+	}
+	return NULL;
+}
+
+static const char *header_fault(struct kh_slice name, struct kh_slice pattern)
+{
+	if (kh_slice_find(pattern, ',', 0) < pattern.len)
+		return "a pattern holds no comma: each member of a field's list is compared";
+	if (!is_ours(name))
+		return NULL;
+	return kh_slice_eq(name, KH_SLICE("content-type"))
+		       ? "the content type has a key of its own, content_type"
+		       : "this field frames or routes the message, and is written anew";
+}
+
 const char *kh_condition_fault(enum kh_condition_kind kind, const char *name, const char *pattern)
 {
 	struct kh_slice n = kh_slice_str(name), p = kh_slice_str(pattern);
@@ -80,38 +125,13 @@ const char *kh_condition_fault(enum kh_condition_kind kind, const char *name, co
 	for (size_t i = 0; i < p.len; i++)
 		if ((unsigned char)p.ptr[i] < 0x20 || p.ptr[i] == 0x7f)
 			return "a pattern holds no control characters";
-	if (kind == KH_CONDITION_MODEL) {
-		for (size_t i = 0; i < p.len; i++)
-			if (p.ptr[i] == ' ' || (unsigned char)p.ptr[i] > 0x7e)
-				return "a model's name holds neither blanks nor letters beyond "
-				       "ASCII";
-		return name ? "has no name" : NULL;
+	if (kind == KH_CONDITION_MODEL || kind == KH_CONDITION_CONTENT_TYPE) {
+		const char *fault =
+			kind == KH_CONDITION_MODEL ? model_fault(p) : content_type_fault(p);
+		return !fault && name ? "has no name" : fault;
 	}
-	if (kind == KH_CONDITION_CONTENT_TYPE) {
-		for (size_t i = 0; i < p.len; i++)
-			if (p.ptr[i] != '/' && !is_token_byte(p.ptr[i]))
-				return "expected a media type such as application/json or image/*, "
-				       "without parameters";
-		if (kh_slice_find(p, '/', 0) == p.len && kh_slice_find(p, '*', 0) == p.len)
-			return "expected a media type such as application/json or image/*";
-		return name ? "has no name" : NULL;
-	}
-	if (n.len == 0 || n.len > KH_LIMIT_PATTERN_BYTES)
-		return "a name must have 1 to 256 bytes";
-	for (size_t i = 0; i < n.len; i++) {
-		if (kind == KH_CONDITION_HEADER &&
-		    (!is_token_byte(n.ptr[i]) || n.ptr[i] != kh_lower(n.ptr[i])))
-			return "a field's name is written in small letters";
-		if ((unsigned char)n.ptr[i] < 0x20 || n.ptr[i] == 0x7f)
-			return "a name holds no control characters";
-	}
-	if (kind == KH_CONDITION_HEADER && kh_slice_find(p, ',', 0) < p.len)
-		return "a pattern holds no comma: each member of a field's list is compared";
-	if (kind == KH_CONDITION_HEADER && is_ours(n))
-		return kh_slice_eq(n, KH_SLICE("content-type"))
-			       ? "the content type has a key of its own, content_type"
-			       : "this field frames or routes the message, and is written anew";
-	return NULL;
+	const char *fault = name_fault(kind, n);
+	return !fault && kind == KH_CONDITION_HEADER ? header_fault(n, p) : fault;
 }
 
 static void add_pattern(struct kh_reader *reader, const struct key *key,

@@ -118,8 +118,9 @@ static void read_condition(struct kh_snapshot_in *in, struct kh_condition *condi
 	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
 		char **slot =
 			kh_in_add(in, &condition->patterns, &condition->n_patterns, sizeof(*slot));
-		if (slot)
-			*slot = kh_in_text(in);
+		if (!slot)
+			break; /* in->r.bad is set */
+		*slot = kh_in_text(in);
 		if (!in->r.bad && kh_condition_fault(condition->kind, condition->name, *slot))
 			in->r.bad = true;
 	}
