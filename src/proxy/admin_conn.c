@@ -291,22 +291,14 @@ void kh_admin_conn_new(struct kh_admin *admin, int fd, enum kh_admin_caller call
 		free_conn(conn);
 }
 
-static struct kh_admin_conn *next_of(struct kh_node *rest, struct kh_node *list)
-{
-	struct kh_node *node = rest->next;
-
-	kh_list_remove(node);
-	kh_list_append(list, node);
-	return kh_container_of(node, struct kh_admin_conn, link);
-}
-
 void kh_admin_conns_tick(struct kh_admin *admin, uint64_t now_ms)
 {
-	struct kh_node rest;
+	struct kh_node *next;
 
-	kh_list_move(&admin->conns, &rest);
-	while (!kh_list_is_empty(&rest)) {
-		struct kh_admin_conn *conn = next_of(&rest, &admin->conns);
+	/* What is done to one ends that one at most. */
+	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = next) {
+		struct kh_admin_conn *conn = kh_container_of(node, struct kh_admin_conn, link);
+		next = node->next;
 		if (now_ms < conn->deadline_ms)
 			continue;
 		if (conn->state == READING && conn->begun) {
@@ -317,13 +309,6 @@ void kh_admin_conns_tick(struct kh_admin *admin, uint64_t now_ms)
 			free_conn(conn);
 		}
 	}
-	/* An answer that does not come must not keep the next one from asking. */
-	bool waits = false;
-	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = node->next)
-		waits = waits ||
-			kh_container_of(node, struct kh_admin_conn, link)->state == WAITING;
-	if (!waits)
-		admin->verb_ref = 0;
 }
 
 void kh_admin_conns_done(struct kh_admin *admin, uint32_t ref, bool ok, const char *text)
@@ -344,6 +329,10 @@ void kh_admin_conns_done(struct kh_admin *admin, uint32_t ref, bool ok, const ch
 
 void kh_admin_conns_end(struct kh_admin *admin)
 {
-	while (!kh_list_is_empty(&admin->conns))
-		free_conn(kh_container_of(admin->conns.next, struct kh_admin_conn, link));
+	struct kh_node *next;
+
+	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = next) {
+		next = node->next;
+		free_conn(kh_container_of(node, struct kh_admin_conn, link));
+	}
 }

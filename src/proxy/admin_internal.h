@@ -40,7 +40,8 @@ struct kh_admin {
 	struct kh_node conns; /* struct kh_admin_conn.link */
 	unsigned n_conns[KH_CALLERS];
 	uint32_t last_ref;
-	uint32_t verb_ref; /* the keeper was asked; 0: nothing is under way */
+	uint32_t verb_ref; /* the keeper was asked, and answers, whoever waits for it; 0: it was not
+			    */
 
 	/* Mail from the main thread, under the lock. */
 	pthread_mutex_t lock;

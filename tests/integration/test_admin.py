@@ -393,6 +393,26 @@ def test_a_bad_reload_is_told_in_the_answer_the_status_and_the_metrics(daemon):
     assert samples(one)["keyhole_config_last_reload_successful"] == 1
 
 
+def test_callers_that_ask_for_reloads_and_go_away_are_served_one_by_one(daemon):
+    one = daemon(admin())
+    pid = one.worker_pid()
+    assert serves(one), "its leaf is there"
+    one.process.send_signal(signal.SIGSTOP)  # the keeper takes its time
+    try:
+        for _ in range(20):
+            with connect(one) as sock:
+                sock.sendall(b"POST /v1/reload HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
+        assert ask(one, "/v1/reload", "POST")[0] == 409
+        time.sleep(2.5)
+        assert ask(one, "/v1/reload", "POST")[0] == 409
+        assert serves(one)
+    finally:
+        one.process.send_signal(signal.SIGCONT)
+    until("the one that was asked for is done", lambda: status(one)["reloads"]["ok"] == 1)
+    ctl(one, "reload")
+    assert one.worker_pid() == pid
+
+
 def test_a_reload_by_signal_is_told_as_well(daemon):
     one = daemon(admin())
     one.config["surprise"] = 1
