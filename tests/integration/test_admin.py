@@ -435,7 +435,7 @@ def test_admin_comes_changes_and_goes_with_a_reload(daemon):
     one.write(one.config)
     one.process.send_signal(signal.SIGHUP)
     until("the socket is there", lambda: os.path.exists(os.path.join(one.folder, "adm", "s")))
-    until("it answers", lambda: ask(one, "/readyz", port=port) == (200, b"ready\n"))
+    until("it answers", lambda: answers(one, port))
     assert status(one)["state"] == "serving"
     del one.config["admin"]["metrics"]
     one.write(one.config)
