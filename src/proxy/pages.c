@@ -12,7 +12,8 @@
 
 #include "pages_internal.h"
 
-enum { RULES = 200 }; /* that are listed */
+/* That are listed, and how long their texts may be; each may stand beside several limits too. */
+enum { RULES = 200, RULES_BYTES = 32 * 1024 };
 
 bool kh_page_wants_json(const struct kh_message *message)
 {
@@ -71,10 +72,22 @@ static void put_rule_json(struct kh_buf *out, const struct kh_config *config,
 	kh_buf_append_str(out, rule->n_credentials > 0 ? "]}" : "}");
 }
 
+/* How many of them are listed: their texts may be long. */
+static size_t listed(const struct kh_rules *rules)
+{
+	size_t n = 0;
+
+	for (size_t bytes = 0; n < rules->count && n < RULES && bytes < RULES_BYTES; n++)
+		bytes += strlen(rules->list[n].text);
+	return n;
+}
+
 static void put_rules(struct kh_buf *out, const struct kh_config *config,
 		      const struct kh_rules *rules, bool json)
 {
-	for (size_t i = 0; i < rules->count && i < RULES; i++) {
+	size_t n = listed(rules);
+
+	for (size_t i = 0; i < n; i++) {
 		if (json && i > 0)
 			kh_buf_append_char(out, ',');
 		if (json)
@@ -84,8 +97,8 @@ static void put_rules(struct kh_buf *out, const struct kh_config *config,
 	}
 	if (!json && rules->count == 0)
 		kh_buf_append_str(out, "  nothing\n");
-	if (!json && rules->count > RULES)
-		kh_buf_printf(out, "  and %zu more\n", rules->count - RULES);
+	if (!json && rules->count > n)
+		kh_buf_printf(out, "  and %zu more\n", rules->count - n);
 }
 
 /* ---- credentials ---- */
@@ -189,7 +202,7 @@ static size_t put_limits(struct kh_buf *out, const struct kh_exchange *x,
 	kh_quota_look(listener->limits, KH_OF_SANDBOX, ledger, now_ms, put_limit, &page);
 	page.name = tenant->name;
 	kh_quota_look(tenant->limits, KH_OF_TENANT, ledger, now_ms, put_limit, &page);
-	for (size_t i = 0; i < rules->count && i < RULES; i++) {
+	for (size_t i = 0, n = listed(rules); i < n; i++) {
 		page.name = rules->list[i].text;
 		if (rules->list[i].more)
 			kh_quota_look(rules->list[i].more->limits, KH_OF_RULE, ledger, now_ms,

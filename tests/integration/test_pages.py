@@ -222,6 +222,18 @@ def test_a_thousand_rules_are_cut_and_counted(daemon):
     assert (len(what["rules"]), what["n_rules"]) == (200, 1000)
 
 
+def test_long_rules_are_cut_and_counted(daemon):
+    """200 of the longest, with limits of their own, would be more than a page holds."""
+    rule = {"limits": {"requests": ["1/s", "9/h"], "concurrency": 3}}
+    two = daemon(rules=[{"allow": f"https://h{n}.test/" + "x" * 3800, **rule} for n in range(300)])
+    for fields in ([], JSON):
+        answer = origin_form(two, "/", fields)
+        assert answer.status == 200 and 30_000 < len(answer.body) < 500_000
+    what = origin_form(two, "/", JSON).json()
+    assert 5 < len(what["rules"]) < 20 and what["n_rules"] == 300
+    assert f"and {300 - len(what['rules'])} more" in origin_form(two, "/").text()
+
+
 def test_curl_by_the_proxy(one, relay):
     done = subprocess.run(
         ["curl", "-sS", "--max-time", str(PATIENCE), "-x", f"http://127.0.0.1:{relay(one).port}", f"http://{OWN}/"],
