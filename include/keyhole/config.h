@@ -10,6 +10,7 @@
 #include <keyhole/err.h>
 #include <keyhole/host.h>
 #include <keyhole/log.h>
+#include <keyhole/placement.h>
 #include <keyhole/slice.h>
 
 /* Where something stands; lines and columns from 1. `file` is an index into kh_config.files, or
@@ -210,20 +211,13 @@ void kh_rules_fini(struct kh_rules *rules);
 
 enum kh_source_kind { KH_SOURCE_NONE = 0, KH_SOURCE_ENV, KH_SOURCE_FILE };
 
-/* A header that a credential sets: `{}` stands for the value, once. */
-struct kh_credential_field {
-	char *name;
-	char *prefix; /* before the value, "" for none: "Bearer " */
-	char *suffix;
-};
-
 struct kh_credential_config {
 	char *name;
 	struct kh_where where;
 	enum kh_source_kind source; /* not in the worker's snapshot */
 	char *source_name; /* variable or path (absolute after reading); not in the snapshot */
-	struct kh_credential_field *fields;
-	size_t n_fields;
+	/* Where its value goes in a request; NULL where it goes into none (of_proxy, of_listener). */
+	struct kh_placement *placement;
 	struct kh_host_pattern *hosts; /* where it may go, ever */
 	size_t n_hosts;
 	/* In the sandbox: the variable that clients look for, and what the stand-in looks like: a

@@ -83,12 +83,7 @@ bool kh_rules_append(struct kh_rules *rules, struct kh_rules *more)
 
 void kh_credential_config_fini(struct kh_credential_config *credential)
 {
-	for (size_t i = 0; i < credential->n_fields; i++) {
-		free(credential->fields[i].name);
-		free(credential->fields[i].prefix);
-		free(credential->fields[i].suffix);
-	}
-	free(credential->fields);
+	kh_placement_free(credential->placement);
 	free(credential->hosts);
 	free(credential->name);
 	free(credential->source_name);

@@ -178,7 +178,7 @@ const char *kh_value_check_env(struct kh_slice text);
 const char *kh_value_check_alphabet(struct kh_slice text);
 const char *kh_value_check_prefix(struct kh_slice text);
 
-/* section.c, credential.c, rules.c: the readers that the table names. */
+/* section.c, credential.c, credential_value.c, rules.c: the readers that the table names. */
 void kh_read_version(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
 void kh_read_mode(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
 void kh_read_owner(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
@@ -222,7 +222,17 @@ void kh_read_source_env(struct kh_reader *, const struct kh_option *, const stru
 			void *);
 void kh_read_source_file(struct kh_reader *, const struct kh_option *, const struct kh_node *,
 			 void *);
+/* placement.c: each reads one kind. */
 void kh_read_fields(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+/* Makes the credential's one placement, named by the option's last part. Return: NULL where it has
+ * one already, which was said. */
+struct kh_placement *kh_placement_begin(struct kh_reader *reader, const struct kh_option *option,
+					const struct kh_node *node,
+					struct kh_credential_config *credential,
+					enum kh_placement_kind kind);
+/* The literal of an option that is such a kind; NULL when there is none. */
+const char *kh_placement_find(struct kh_slice key, enum kh_placement_kind kind);
+extern const char kh_placement_options[]; /* "header, bearer …", for messages */
 void kh_read_hosts(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
 /* up_proxy.c: upstream.proxy. */
 void kh_read_proxy_url(struct kh_reader *, const struct kh_option *, const struct kh_node *,

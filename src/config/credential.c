@@ -1,4 +1,7 @@
-/* credential.c - the `credentials` section: where a value comes from, where it goes, what stands in
+/* credential.c - an entry of `credentials`: its name, its binding, and that its parts are there
+ *
+ * The parts have files of their own: the value (credential_value.c) and where it goes
+ * (placement.c).
  *
  * No message of this file shows a value of the section: people paste keys where names belong.
  */
@@ -6,12 +9,9 @@
 
 #include <keyhole/cleanup.h>
 #include <keyhole/escape.h>
-#include <keyhole/file.h>
 #include <keyhole/limits.h>
 
 #include "config_internal.h"
-
-enum { MOST_FIELDS = 8, TEMPLATE_BYTES = 256, FIELD_NAME_BYTES = 64 };
 
 static void add_host(struct kh_reader *reader, const struct kh_option *option,
 		     const struct kh_node *node, struct kh_credential_config *credential);
@@ -77,172 +77,13 @@ void kh_credential_done(struct kh_reader *reader, void *parent, void *item,
 	if (value && value->kind == KH_NODE_MAP && value->count == 0)
 		kh_reader_error(reader, value,
 				"credentials.*.value: expected { env: NAME } or { file: PATH }");
+	if (!credential->placement)
+		kh_reader_error(reader, node, "credentials.*: where does it go? Expected one of %s",
+				kh_placement_options);
 	/* Clients look for it where its source is, unless something else is said. */
 	if (!credential->env_name && credential->source == KH_SOURCE_ENV) {
 		credential->env_name = kh_slice_dup(kh_slice_str(credential->source_name));
 		if (!credential->env_name)
-			(void)kh_reader_no_memory(reader);
-	}
-}
-
-void kh_read_literal(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_node *node, void *base)
-{
-	(void)base;
-	if (node->kind == KH_NODE_SCALAR && !kh_node_is_empty(node))
-		kh_reader_error(reader, node,
-				"%s: a secret never stands in this file; put it into a variable "
-				"or a file and write { env: NAME } or { file: PATH }",
-				option->path);
-	else
-		kh_reader_error(reader, node,
-				"%s: expected { env: NAME } or { file: PATH }, got %s",
-				option->path, kh_node_what(node));
-}
-
-static void set_source(struct kh_reader *reader, const struct kh_option *option,
-		       const struct kh_node *node, struct kh_credential_config *credential,
-		       enum kh_source_kind kind, char *name)
-{
-	if (!name) {
-		(void)kh_reader_no_memory(reader);
-	} else if (credential->source != KH_SOURCE_NONE) {
-		kh_reader_error(reader, node, "%s: a value has one source, env or file",
-				option->path);
-		free(name);
-	} else {
-		credential->source = kind;
-		credential->source_name = name;
-	}
-}
-
-void kh_read_source_env(struct kh_reader *reader, const struct kh_option *option,
-			const struct kh_node *node, void *base)
-{
-	if (!kh_walk_scalar(reader, option, node))
-		return;
-	const char *why = kh_value_check_env(node->text);
-	if (why)
-		kh_reader_error(reader, node, "%s: %s", option->path, why);
-	else
-		set_source(reader, option, node, base, KH_SOURCE_ENV, kh_slice_dup(node->text));
-}
-
-void kh_read_source_file(struct kh_reader *reader, const struct kh_option *option,
-			 const struct kh_node *node, void *base)
-{
-	if (!kh_walk_scalar(reader, option, node))
-		return;
-	if (reader->preset) {
-		kh_reader_error(reader, node, "%s: a preset knows no file of this host",
-				option->path);
-		return;
-	}
-	if (memchr(node->text.ptr, '\0', node->text.len)) {
-		kh_reader_error(reader, node, "%s: holds a NUL", option->path);
-		return;
-	}
-	set_source(reader, option, node, base, KH_SOURCE_FILE,
-		   kh_path_join(reader->folder, node->text.ptr));
-}
-
-static bool is_token(struct kh_slice name)
-{
-	for (size_t i = 0; i < name.len; i++) {
-		char c = name.ptr[i];
-		if (!kh_is_alpha(c) && !kh_is_digit(c) &&
-		    (c == '\0' || !strchr("!#$%&'*+-.^_`|~", c)))
-			return false;
-	}
-	return name.len > 0 && name.len <= FIELD_NAME_BYTES;
-}
-
-/* What frames a message, or belongs to one hop, is written by the codec alone. */
-static bool is_reserved(struct kh_slice name)
-{
-	static const char *const reserved[] = {
-		"host",		  "content-length",   "transfer-encoding",
-		"connection",	  "keep-alive",	      "te",
-		"trailer",	  "upgrade",	      "expect",
-		"http2-settings", "content-encoding", "content-type"
-	};
-	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
-		if (kh_slice_eq_nocase(name, kh_slice_str(reserved[i])))
-			return true;
-	return kh_slice_eq_nocase(kh_slice_sub(name, 0, 6), KH_SLICE("proxy-"));
-}
-
-/* Position of the only `{}` of a template. */
-static bool find_hole(struct kh_slice text, size_t *out)
-{
-	unsigned holes = 0;
-	for (size_t i = 0; i + 1 < text.len; i++)
-		if (text.ptr[i] == '{' && text.ptr[i + 1] == '}') {
-			*out = i;
-			holes++;
-		}
-	return holes == 1;
-}
-
-static const char *template_fault(struct kh_slice text, size_t *hole)
-{
-	if (!find_hole(text, hole))
-		return "its template must hold {} exactly once, where the value goes";
-	for (size_t i = 0; i < text.len; i++)
-		if (text.ptr[i] < 0x20 || text.ptr[i] > 0x7e)
-			return "its template must be printable ASCII";
-	if (text.len > TEMPLATE_BYTES)
-		return "its template is too long";
-	if (text.ptr[0] == ' ' || text.ptr[text.len - 1] == ' ')
-		return "its template must not begin or end with a blank";
-	return NULL;
-}
-
-static const char *field_fault(const struct kh_credential_config *credential,
-			       const struct kh_node *node, size_t *hole)
-{
-	struct kh_slice name = node->key->text;
-	if (!is_token(name))
-		return "a field's name must be a token (RFC 9110 section 5.6.2)";
-	if (is_reserved(name))
-		return "this field frames or routes the message: no credential goes there";
-	for (size_t i = 0; i < credential->n_fields; i++)
-		if (kh_slice_eq_nocase(kh_slice_str(credential->fields[i].name), name))
-			return "this field is set already";
-	if (credential->n_fields == MOST_FIELDS)
-		return "more than 8 fields";
-	if (node->kind != KH_NODE_SCALAR || kh_node_is_empty(node))
-		return "expected a template such as \"Bearer {}\"";
-	return template_fault(node->text, hole);
-}
-
-void kh_read_fields(struct kh_reader *reader, const struct kh_option *option,
-		    const struct kh_node *node, void *base)
-{
-	struct kh_credential_config *credential = base;
-	if (node->kind != KH_NODE_MAP || node->count == 0) {
-		kh_reader_error(reader, node, "%s: expected %s, got %s", option->path,
-				option->expects,
-				node->kind == KH_NODE_MAP ? "none" : kh_node_what(node));
-		return;
-	}
-	for (const struct kh_node *child = node->first; child; child = child->next) {
-		size_t hole = 0;
-		const char *why = field_fault(credential, child, &hole);
-		if (why) {
-			kh_reader_error(reader, child->key, "%s: %s", option->path, why);
-			continue;
-		}
-		struct kh_credential_field *field =
-			kh_list_add(&credential->fields, &credential->n_fields, sizeof(*field));
-		if (!field) {
-			(void)kh_reader_no_memory(reader);
-			return;
-		}
-		field->name = kh_slice_dup(child->key->text);
-		field->prefix = kh_slice_dup(kh_slice_sub(child->text, 0, hole));
-		field->suffix = kh_slice_dup(kh_slice_sub(child->text, hole + 2, child->text.len));
-		if (!field->name || !field->prefix || !field->suffix)
 			(void)kh_reader_no_memory(reader);
 	}
 }

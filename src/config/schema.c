@@ -172,6 +172,7 @@ static const struct named between[] = {
 	{ "upstream.proxy", "\"dependentRequired\":{\"username\":[\"password\"],\"password\":["
 			    "\"username\"]}" },
 	{ "upstream.proxy.password", ONE_SOURCE },
+	{ "credentials.*", "\"oneOf\":[{\"required\":[\"header\"]}]" },
 	{ "credentials.*.value", ONE_SOURCE },
 	{ "listen[].token", ONE_SOURCE },
 	{ "rules[]",

@@ -11,9 +11,8 @@
 #include "snapshot_internal.h"
 
 enum {
-	MAGIC = 0x4b485331, /* "KHS1" */
-	MOST_LISTED = 65536,
-	MOST_FIELDS = 64,
+	MAGIC = 0x4b485332, /* "KHS2" */
+	MOST_LISTED = KH_SNAPSHOT_LISTED,
 };
 
 /* ---- out ---- */
@@ -37,32 +36,11 @@ static bool put_sockaddr(struct kh_buf *out, const struct kh_sockaddr *addr)
 	return kh_wire_put_bytes(out, kh_slice_of(&addr->any, addr->len));
 }
 
-static bool put_pattern(struct kh_buf *out, const struct kh_host_pattern *pattern)
+bool kh_put_pattern(struct kh_buf *out, const struct kh_host_pattern *pattern)
 {
 	return kh_wire_put_u8(out, (uint8_t)pattern->match) &&
 	       kh_wire_put_bytes(out, kh_host_view(&pattern->host)) &&
 	       put_cidr(out, &pattern->range);
-}
-
-static bool put_credential(struct kh_buf *out, const struct kh_credential_config *credential)
-{
-	bool ok = kh_wire_put_str(out, credential->name) && kh_put_where(out, &credential->where) &&
-		  kh_wire_put_str(out, credential->preset) &&
-		  kh_wire_put_str(out, credential->env_name) &&
-		  kh_wire_put_str(out, credential->placeholder_prefix) &&
-		  kh_wire_put_str(out, credential->placeholder_alphabet) &&
-		  kh_wire_put_u8(out, credential->present) &&
-		  kh_wire_put_u8(out, credential->of_proxy) &&
-		  kh_wire_put_u8(out, credential->of_listener) &&
-		  kh_wire_put_u32(out, (uint32_t)credential->n_fields);
-	for (size_t i = 0; ok && i < credential->n_fields; i++)
-		ok = kh_wire_put_str(out, credential->fields[i].name) &&
-		     kh_wire_put_str(out, credential->fields[i].prefix) &&
-		     kh_wire_put_str(out, credential->fields[i].suffix);
-	ok = ok && kh_wire_put_u32(out, (uint32_t)credential->n_hosts);
-	for (size_t i = 0; ok && i < credential->n_hosts; i++)
-		ok = put_pattern(out, &credential->hosts[i]);
-	return ok;
 }
 
 static bool put_listener(struct kh_buf *out, const struct kh_listener_config *listener)
@@ -89,7 +67,7 @@ static bool put_proxy(struct kh_buf *out, const struct kh_proxy_config *proxy)
 	     kh_wire_put_u8(out, proxy->resolve_locally) && kh_put_where(out, &proxy->where) &&
 	     kh_wire_put_u32(out, (uint32_t)proxy->n_no_proxy);
 	for (size_t i = 0; ok && i < proxy->n_no_proxy; i++)
-		ok = put_pattern(out, &proxy->no_proxy[i]);
+		ok = kh_put_pattern(out, &proxy->no_proxy[i]);
 	return ok;
 }
 
@@ -142,7 +120,7 @@ bool kh_config_encode(const struct kh_config *config, struct kh_buf *out)
 	     kh_wire_put_str(out, config->worker_user) && put_upstream(out, config) &&
 	     kh_wire_put_u32(out, (uint32_t)config->n_credentials);
 	for (size_t i = 0; ok && i < config->n_credentials; i++)
-		ok = put_credential(out, &config->credentials[i]);
+		ok = kh_put_credential(out, &config->credentials[i]);
 	ok = ok && kh_put_geo(out, config->site_geo) && kh_put_rules(out, &config->site) &&
 	     kh_put_limits(out, config->site_limits) &&
 	     kh_wire_put_u32(out, (uint32_t)config->n_tenants);
@@ -207,7 +185,7 @@ static struct kh_sockaddr address(struct kh_snapshot_in *in)
 	return addr;
 }
 
-static struct kh_host_pattern pattern(struct kh_snapshot_in *in)
+struct kh_host_pattern kh_in_pattern(struct kh_snapshot_in *in)
 {
 	struct kh_host_pattern made = { 0 };
 	uint8_t match = kh_wire_u8(&in->r);
@@ -223,62 +201,6 @@ static struct kh_host_pattern pattern(struct kh_snapshot_in *in)
 	}
 	made.match = in->r.bad ? KH_MATCH_NOTHING : (enum kh_host_match)match;
 	return made;
-}
-
-/* One at most, of a proxy that is there, and for it alone. */
-static void check_proxy_password(struct kh_snapshot_in *in,
-				 const struct kh_credential_config *credential)
-{
-	const struct kh_config *config = in->config;
-	struct kh_host_pattern own = kh_host_pattern_of(&config->proxy.host);
-	if (kh_config_proxy_password(config) != credential - config->credentials ||
-	    !config->proxy.username || credential->n_fields != 0 || credential->n_hosts != 1 ||
-	    !kh_host_pattern_covers(&own, &credential->hosts[0]))
-		in->r.bad = true;
-}
-
-static void read_credential(struct kh_snapshot_in *in, struct kh_credential_config *credential)
-{
-	credential->name = kh_in_text(in);
-	credential->where = kh_in_where(in);
-	credential->preset = kh_wire_str(&in->r);
-	credential->env_name = kh_wire_str(&in->r);
-	credential->placeholder_prefix = kh_wire_str(&in->r);
-	credential->placeholder_alphabet = kh_wire_str(&in->r);
-	credential->present = kh_in_flag(in);
-	credential->of_proxy = kh_in_flag(in);
-	credential->of_listener = kh_in_flag(in);
-	uint32_t n = kh_wire_count(&in->r, MOST_FIELDS);
-	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
-		struct kh_credential_field *field =
-			kh_in_add(in, &credential->fields, &credential->n_fields, sizeof(*field));
-		if (!field)
-			break;
-		field->name = kh_in_text(in);
-		field->prefix = kh_in_text(in);
-		field->suffix = kh_in_text(in);
-	}
-	n = kh_wire_count(&in->r, MOST_LISTED);
-	for (uint32_t i = 0; i < n && !in->r.bad; i++) {
-		struct kh_host_pattern *slot =
-			kh_in_add(in, &credential->hosts, &credential->n_hosts, sizeof(*slot));
-		if (slot)
-			*slot = pattern(in);
-		if (slot && slot->match == KH_MATCH_ANY)
-			in->r.bad = true;
-	}
-	if (credential->of_proxy) {
-		check_proxy_password(in, credential);
-		return;
-	}
-	if (credential->of_listener) {
-		if (credential->n_hosts != 0 || credential->n_fields != 0)
-			in->r.bad = true;
-		return;
-	}
-	/* Nowhere to go, or nothing to set: no such credential was ever accepted. */
-	if (credential->n_hosts == 0 || credential->n_fields == 0)
-		in->r.bad = true;
 }
 
 static void read_proxy(struct kh_snapshot_in *in)
@@ -299,7 +221,7 @@ static void read_proxy(struct kh_snapshot_in *in)
 		struct kh_host_pattern *slot =
 			kh_in_add(in, &proxy->no_proxy, &proxy->n_no_proxy, sizeof(*slot));
 		if (slot)
-			*slot = pattern(in);
+			*slot = kh_in_pattern(in);
 	}
 }
 
@@ -424,7 +346,7 @@ static void read_all(struct kh_snapshot_in *in)
 		struct kh_credential_config *credential = kh_in_add(
 			in, &config->credentials, &config->n_credentials, sizeof(*credential));
 		if (credential)
-			read_credential(in, credential);
+			kh_in_credential(in, credential);
 	}
 	/* One without the other would make a proxy's answer to nobody. */
 	if (!in->config->proxy.username != (kh_config_proxy_password(in->config) < 0))

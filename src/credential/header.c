@@ -38,8 +38,10 @@ static bool is_same_name(struct kh_slice a, struct kh_slice b)
 
 bool kh_credential_sets_field(const struct kh_credential_config *credential, struct kh_slice name)
 {
-	for (size_t i = 0; i < credential->n_fields; i++)
-		if (is_same_name(kh_slice_str(credential->fields[i].name), name))
+	const struct kh_placement *placement = credential->placement;
+
+	for (size_t i = 0; placement && i < placement->n_fields; i++)
+		if (is_same_name(kh_slice_str(placement->fields[i].name), name))
 			return true;
 	return false;
 }
@@ -74,8 +76,8 @@ static bool put_all(struct kh_slice value, void *arg)
 		job->fault = "its value holds a byte that a header can't, or a blank at either end";
 		return false;
 	}
-	for (size_t i = 0; i < job->credential->n_fields; i++) {
-		if (put_field(job->out, &job->credential->fields[i], value))
+	for (size_t i = 0; i < job->credential->placement->n_fields; i++) {
+		if (put_field(job->out, &job->credential->placement->fields[i], value))
 			continue;
 		kh_buf_truncate(job->out, before);
 		job->fault = "no room for it in the request's head";
@@ -96,7 +98,7 @@ bool kh_credential_put_fields(const struct kh_credential_config *credential,
 		return kh_err_set(err, KH_ERR_INTERNAL,
 				  "credential %s: the head is not written into a wiping buffer",
 				  credential->name);
-	if (credential->n_fields == 0)
+	if (!credential->placement || credential->placement->n_fields == 0)
 		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 				  "credential %s: it sets no header", credential->name);
 	if (!kh_secret_expose(secret, put_all, &job))

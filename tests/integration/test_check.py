@@ -257,9 +257,8 @@ BAD = [
         "no header and no hosts",
         with_credential("{ value: { env: C } }"),
         [
-            "2:19: error: credentials.*.header is missing: it is a map of field names to templates "
-            "such as { authorization: \"Bearer {}\" }",
             "2:19: error: credentials.*.hosts is missing: it is a list of hosts",
+            "2:19: error: credentials.*: where does it go? Expected one of header",
         ],
     ),
     (

@@ -136,9 +136,9 @@ static void a_whole_file_is_read(void **state)
 	const struct kh_credential_config *c = &config->credentials[0];
 	assert_int_equal(c->source, KH_SOURCE_FILE);
 	assert_string_equal(c->source_name, "/a/secret");
-	assert_string_equal(c->fields[0].name, "Authorization");
-	assert_string_equal(c->fields[0].prefix, "token ");
-	assert_string_equal(c->fields[0].suffix, "!");
+	assert_string_equal(c->placement->fields[0].name, "Authorization");
+	assert_string_equal(c->placement->fields[0].prefix, "token ");
+	assert_string_equal(c->placement->fields[0].suffix, "!");
 	assert_int_equal(c->hosts[0].match, KH_MATCH_SUFFIX);
 	assert_string_equal(c->env_name, "C_KEY");
 	assert_string_equal(c->placeholder_alphabet, "0123456789");
@@ -259,7 +259,7 @@ static void the_password_of_a_proxy_is_a_credential_that_no_rule_can_name(void *
 	assert_true(password->of_proxy);
 	assert_string_equal(password->source_name, "P");
 	assert_null(password->env_name); /* nothing stands in for it in a sandbox */
-	assert_int_equal(password->n_fields, 0);
+	assert_null(password->placement);
 	assert_int_equal(password->n_hosts, 1);
 	assert_true(kh_host_pattern_matches(&password->hosts[0], &config->proxy.host));
 	assert_int_equal(password->hosts[0].range.prefix_bits, 128);

@@ -31,9 +31,10 @@ static void test_fields_are_written(void **state)
 		{ .name = text("Authorization"), .prefix = text("Bearer "), .suffix = text("") },
 		{ .name = text("x-key"), .prefix = text(""), .suffix = text(";v=1") },
 	};
-	struct kh_credential_config credential = { .name = text("c"),
-						   .fields = fields,
-						   .n_fields = 2 };
+	struct kh_placement placement = { .kind = KH_PLACEMENT_FIELDS,
+					  .fields = fields,
+					  .n_fields = 2 };
+	struct kh_credential_config credential = { .name = text("c"), .placement = &placement };
 	struct kh_secret *value = secret("s3cret value", 12);
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_buf out;
@@ -61,7 +62,7 @@ static void test_fields_are_written(void **state)
 	assert_int_equal(kh_buf_len(&out), 0);
 	kh_buf_fini(&out);
 
-	credential.n_fields = 0;
+	placement.n_fields = 0;
 	kh_buf_init_wiping(&out, 4096);
 	assert_false(kh_credential_put_fields(&credential, value, &out, &err));
 	assert_int_equal(err.code, KH_ERR_CREDENTIAL_UNAVAILABLE);
@@ -79,9 +80,10 @@ static void test_a_value_that_splits_a_head_is_refused_and_not_shown(void **stat
 	struct kh_credential_field fields[] = {
 		{ .name = text("x-key"), .prefix = text(""), .suffix = text("") },
 	};
-	struct kh_credential_config credential = { .name = text("c"),
-						   .fields = fields,
-						   .n_fields = 1 };
+	struct kh_placement placement = { .kind = KH_PLACEMENT_FIELDS,
+					  .fields = fields,
+					  .n_fields = 1 };
+	struct kh_credential_config credential = { .name = text("c"), .placement = &placement };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
@@ -123,7 +125,10 @@ static void test_it_goes_to_its_hosts_only(void **state)
 static void test_fields_that_it_sets(void **state)
 {
 	struct kh_credential_field fields[] = { { .name = text("X-Special-Key") } };
-	struct kh_credential_config credential = { .fields = fields, .n_fields = 1 };
+	struct kh_placement placement = { .kind = KH_PLACEMENT_FIELDS,
+					  .fields = fields,
+					  .n_fields = 1 };
+	struct kh_credential_config credential = { .placement = &placement };
 
 	(void)state;
 	assert_true(kh_credential_sets_field(&credential, KH_SLICE("x-special-key")));

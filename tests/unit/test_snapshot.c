@@ -160,9 +160,9 @@ static void what_the_worker_needs_comes_through(void **state)
 	assert_string_equal(back->listeners[1].sandbox, "box-2");
 	assert_int_equal(back->n_credentials, 3);
 	assert_string_equal(back->credentials[1].name, "k1");
-	assert_int_equal(back->credentials[1].n_fields, 2);
-	assert_string_equal(back->credentials[1].fields[0].prefix, "Bearer ");
-	assert_string_equal(back->credentials[1].fields[1].suffix, ">");
+	assert_int_equal(back->credentials[1].placement->n_fields, 2);
+	assert_string_equal(back->credentials[1].placement->fields[0].prefix, "Bearer ");
+	assert_string_equal(back->credentials[1].placement->fields[1].suffix, ">");
 	assert_int_equal(back->credentials[1].n_hosts, 2);
 	assert_memory_equal(back->credentials[1].hosts, config->credentials[1].hosts,
 			    2 * sizeof(struct kh_host_pattern));
@@ -252,7 +252,7 @@ static void assert_sound(const struct kh_config *config)
 		}
 	for (size_t i = 0; i < config->n_credentials; i++)
 		assert_true(config->credentials[i].n_hosts &&
-			    (config->credentials[i].n_fields || config->credentials[i].of_proxy));
+			    (config->credentials[i].placement || config->credentials[i].of_proxy));
 }
 
 static void a_changed_byte_gives_a_sound_configuration_or_none(void **state)

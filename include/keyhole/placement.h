@@ -1,0 +1,48 @@
+/* placement.h - where the value of a credential goes in a request */
+#ifndef KEYHOLE_PLACEMENT_H
+#define KEYHOLE_PLACEMENT_H
+
+#include <stddef.h>
+
+/* One a credential. A kind that isn't built is not known to the configuration's reader. */
+enum kh_placement_kind {
+	KH_PLACEMENT_NONE = 0,
+	KH_PLACEMENT_FIELDS, /* header, bearer, basic, azure: fields of the request's head */
+	KH_PLACEMENT_QUERY,  /* a parameter of the target's query */
+	KH_PLACEMENT_COOKIE, /* the one cookie of the request */
+	KH_PLACEMENT_BODY,   /* a declared place in a JSON or form body */
+	KH_PLACEMENT_SIGV4,  /* aws_sigv4: the request is signed anew */
+	KH_PLACEMENT_HMAC,   /* hmac: a digest of the request, by a template */
+	KH_PLACEMENT_MTLS,   /* mtls: a certificate in the handshake with the upstream */
+};
+enum { KH_PLACEMENT_KINDS = KH_PLACEMENT_MTLS + 1 };
+
+/* How a value becomes part of a field. */
+enum kh_field_form {
+	KH_FIELD_PLAIN = 0, /* as it is, between prefix and suffix */
+	KH_FIELD_BASIC,	    /* base64 of `username:value` (RFC 7617), or of a value that is both */
+};
+
+/* A field that a credential sets: `{}` of its template stands for the value, once. */
+struct kh_credential_field {
+	char *name;
+	char *prefix; /* before the value, "" for none: "Bearer " */
+	char *suffix;
+	enum kh_field_form form;
+	char *username; /* BASIC; NULL: the value is user:password */
+};
+
+enum { KH_PLACEMENT_FIELDS_MOST = 8 };
+
+/* Each kind's own members are set where it is that kind, and empty otherwise. */
+struct kh_placement {
+	enum kh_placement_kind kind;
+	const char *key;		    /* the option that said it, "bearer": a literal */
+	struct kh_credential_field *fields; /* FIELDS */
+	size_t n_fields;
+};
+
+/* NULL is fine. */
+void kh_placement_free(struct kh_placement *placement);
+
+#endif
