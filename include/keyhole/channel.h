@@ -33,9 +33,12 @@
 	X(LEAF_WANT, \
 	  10) /* W→K ref, str host: a leaf for it, please. The keeper checks the name anew */ \
 	X(LEAF, 11)	       /* K→W ref, str host, bytes: certificate DER (empty: refused) */ \
-	X(CREDENTIAL_WANT, 12) /* W→K ref, u16 index into config.credentials */ \
+	X(CREDENTIAL_WANT, 12) /* W→K ref: the generation; a kh_want (want.h). Once a value: the \
+				  answer is for all who wait */ \
 	X(CREDENTIAL, \
-	  13)	       /* K→W ref, u16 index, u32 length (0: none, str why), fd of the secret */ \
+	  13) /* K→W ref, the kh_want; u32 length of the secret (0: none), u64 until when it is \
+		 good (wall clock in ms; 0: for ever), str why there is none (for a sandbox to \
+		 read); fd of the secret. May come long after the question */ \
 	X(DRAIN, 14)   /* K→W stop accepting, finish what runs, then say DRAINED and exit 0 */ \
 	X(DRAINED, 15) /* W→K */ \
 	X(CHECKPOINT, 16) /* W→K u64 seq, bytes head: kept for the later signing (room for it) */ \
@@ -73,7 +76,10 @@
 	X(GONE, 44) /* O→N my worker has ended; nobody writes to the old segment any more */ \
 	X(OFFER_LEDGER, 45) /* O→N behind the secrets: u8 column for the new worker; fd: the \
 			       ledger, which both go on counting in */ \
-	X(OFFER_BOOK, 46)   /* O→N fd: sealed memfd of kh_book_offer */
+	X(OFFER_BOOK, 46)   /* O→N fd: sealed memfd of kh_book_offer */ \
+	/* Credentials: */ \
+	X(CREDENTIAL_STALE, 60) /* K→W ref: the generation; u16 index: the values that were told \
+				   are replaced by others. Who needs one asks for it anew */
 
 enum kh_channel_type {
 #define KH_CHANNEL_ENUM(name, value) KH_CHANNEL_##name = value,

@@ -228,6 +228,8 @@ struct kh_credential_config {
 	char *placeholder_prefix;
 	char *placeholder_alphabet;
 	char *preset;
+	/* Its value is another one for each tenant. */
+	bool by_tenant;
 	/* Set by the keeper at start and carried in the snapshot: the source gave a value. */
 	bool present;
 	/* The password of upstream.proxy: no rule can name it, it sets no field, and its only host

@@ -7,6 +7,11 @@
 enum {
 	/* A credential: bounds what a mistaken `file:` (a disk image) would map. */
 	KH_LIMIT_SECRET_BYTES = 64 * 1024,
+	/* What a value is narrowed to ("owner/repo"): the sandbox's words, kept with the value. */
+	KH_LIMIT_SCOPE_BYTES = 256,
+	/* Values of one credential that the worker keeps, and the keeper makes: a sandbox that
+	   names a scope after the other, each with a secret page of its own. */
+	KH_LIMIT_SCOPES = 256,
 	/* The configuration and each preset: a YAML file of gigabytes. */
 	KH_LIMIT_CONFIG_BYTES = 256 * 1024 * 1024,
 	KH_LIMIT_CONFIG_DEPTH = 32,

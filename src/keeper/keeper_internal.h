@@ -13,6 +13,7 @@
 #include <keyhole/keeper.h>
 #include <keyhole/ledger.h>
 #include <keyhole/secret.h>
+#include <keyhole/want.h>
 
 /* sources.c: one value */
 enum kh_source_result {
@@ -49,9 +50,15 @@ void kh_vault_close(struct kh_vault *vault);
  * overwritten, is kept. */
 bool kh_vault_reopen(struct kh_vault *next, const struct kh_vault *now, struct kh_config *config,
 		     struct kh_err *err);
-/* The vault's own reference; NULL: not there, with the reason. A file that was absent is looked for
- * again, at most once a second. */
-struct kh_secret *kh_vault_get(struct kh_vault *vault, uint16_t index, struct kh_err *err);
+/* A value as it is told to the worker. */
+struct kh_value {
+	struct kh_secret *secret; /* the vault's own reference */
+	uint64_t expires_ms;	  /* wall clock; 0: never */
+};
+/* Return: false: not there, or there is no such scope, with the reason. A file that was absent is
+ * looked for again, at most once a second. */
+bool kh_vault_get(struct kh_vault *vault, const struct kh_want *want, struct kh_value *out,
+		  struct kh_err *err);
 /* Stand-ins for what the sandbox's rules would put in, into `ready`. */
 bool kh_vault_placeholders(const struct kh_vault *vault, struct kh_ready *ready,
 			   struct kh_err *err);

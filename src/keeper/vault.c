@@ -194,22 +194,28 @@ void kh_vault_close(struct kh_vault *vault)
 	vault->slots = NULL;
 }
 
-struct kh_secret *kh_vault_get(struct kh_vault *vault, uint16_t index, struct kh_err *err)
+bool kh_vault_get(struct kh_vault *vault, const struct kh_want *want, struct kh_value *out,
+		  struct kh_err *err)
 {
-	const struct kh_credential_config *credential = &vault->config->credentials[index];
-	struct kh_vault_slot *slot = &vault->slots[index];
-	if (slot->secret)
-		return slot->secret;
-	if (credential->source != KH_SOURCE_FILE ||
-	    kh_clock_mono_ms() - slot->tried_ms < LOOK_AGAIN_MS) {
-		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "credential %s has no value",
-			   credential->name);
-		return NULL;
+	const struct kh_credential_config *credential = &vault->config->credentials[want->index];
+	struct kh_vault_slot *slot = &vault->slots[want->index];
+	uint64_t now = kh_clock_mono_ms();
+	*out = (struct kh_value){ .secret = slot->secret };
+	if (want->scope.len > 0)
+		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+				  "the credential %s is not made for a part of what it opens",
+				  credential->name);
+	if (!slot->secret && credential->source == KH_SOURCE_FILE &&
+	    now - slot->tried_ms >= LOOK_AGAIN_MS) {
+		struct kh_err why = KH_ERR_INIT;
+		slot->tried_ms = now;
+		if (kh_source_read(credential, &slot->secret, &why) == KH_SOURCE_GOT)
+			kh_log_info("credential %s has a value now", credential->name);
+		out->secret = slot->secret;
 	}
-	slot->tried_ms = kh_clock_mono_ms();
-	if (kh_source_read(credential, &slot->secret, err) == KH_SOURCE_GOT)
-		kh_log_info("credential %s has a value now", credential->name);
-	return slot->secret;
+	return out->secret ||
+	       kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			  "the credential %s has no value on the host", credential->name);
 }
 
 struct marks {

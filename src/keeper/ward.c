@@ -315,30 +315,40 @@ static bool on_leaf_want(struct kh_ward *ward, const struct kh_channel_message *
 	return true;
 }
 
+/* `value` NULL: there is none. */
+static void answer_want(struct kh_ward *ward, const struct kh_want *want,
+			const struct kh_value *value, struct kh_err *err)
+{
+	int fd = value ? kh_secret_fd(value->secret) : -1;
+	if (value && fd < 0)
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "no secret page is to be had");
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
+	if (kh_want_put(&body, want) &&
+	    kh_wire_put_u32(&body, fd >= 0 ? (uint32_t)kh_secret_len(value->secret) : 0) &&
+	    kh_wire_put_u64(&body, fd >= 0 ? value->expires_ms : 0) &&
+	    kh_wire_put_str(&body, fd >= 0 ? NULL : err->text))
+		reply(ward, KH_CHANNEL_CREDENTIAL, ward->generation, kh_buf_view(&body), &fd,
+		      fd >= 0 ? 1 : 0);
+}
+
 static bool on_credential_want(struct kh_ward *ward, const struct kh_channel_message *message)
 {
 	struct kh_wire_reader r = { .rest = message->body };
-	uint16_t index = kh_wire_u16(&r);
-	if (!kh_wire_done(&r))
+	struct kh_want want;
+	if (!kh_want_take(&r, &want) || !kh_wire_done(&r))
 		return false;
 	/* Its index is one of another configuration: it decides anew when it has taken this one. */
 	if (message->ref != ward->generation)
 		return message->ref < ward->generation;
-	if (index >= ward->config->n_credentials)
+	if (want.index >= ward->config->n_credentials ||
+	    (want.tenant != KH_NO_TENANT && want.tenant >= ward->config->n_tenants))
 		return false;
 
 	struct kh_err err = KH_ERR_INIT;
-	struct kh_secret *secret = kh_vault_get(ward->vault, index, &err);
-	int fd = secret ? kh_secret_fd(secret) : -1;
-	if (secret && fd < 0)
-		kh_err_set(&err, KH_ERR_CREDENTIAL_UNAVAILABLE, "no secret page is to be had");
-	kh_cleanup(kh_buf_fini) struct kh_buf body;
-	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
-	if (kh_wire_put_u16(&body, index) &&
-	    kh_wire_put_u32(&body, fd >= 0 ? (uint32_t)kh_secret_len(secret) : 0) &&
-	    kh_wire_put_str(&body, fd >= 0 ? NULL : err.text))
-		reply(ward, KH_CHANNEL_CREDENTIAL, message->ref, kh_buf_view(&body), &fd,
-		      fd >= 0 ? 1 : 0);
+	struct kh_value value;
+	answer_want(ward, &want, kh_vault_get(ward->vault, &want, &value, &err) ? &value : NULL,
+		    &err);
 	return true;
 }
 
@@ -465,6 +475,7 @@ static bool take(struct kh_ward *ward, const struct kh_channel_message *message)
 	case KH_CHANNEL_GONE:
 	case KH_CHANNEL_OFFER_LEDGER:
 	case KH_CHANNEL_OFFER_BOOK:
+	case KH_CHANNEL_CREDENTIAL_STALE:
 		break; /* the keepers' own words */
 	}
 	return false;

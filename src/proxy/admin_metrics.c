@@ -16,6 +16,7 @@
 #include <keyhole/escape.h>
 
 #include "loop_internal.h"
+#include "values.h"
 
 struct page {
 	struct kh_buf *out;
@@ -341,11 +342,7 @@ static void put_config(struct page *page)
 
 bool kh_admin_credential_is_ready(struct kh_generation *gen, size_t index)
 {
-	pthread_mutex_lock(&gen->lock);
-	enum kh_slot_state state = gen->slots[index].state;
-	pthread_mutex_unlock(&gen->lock);
-	return state == KH_SLOT_FULL ||
-	       (state != KH_SLOT_MISSING && gen->config->credentials[index].present);
+	return kh_values_are_ready(gen, index);
 }
 
 static void put_credentials(struct page *page)

@@ -1,4 +1,4 @@
-/* asks.c - leaves and credential values: event threads ask, the main thread takes the answers */
+/* asks.c - leaves: event threads ask, the main thread takes the answers */
 
 /*
  * An event thread notes under the lock that it asks, lets go of the lock, and sends. Nothing is
@@ -16,12 +16,11 @@
 #include <sys/random.h>
 
 #include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
 #include <keyhole/limits.h>
 #include <keyhole/log.h>
 #include <keyhole/wire.h>
 
-enum { BUCKETS = 256, ASK_AGAIN_MS = 1000 };
+enum { BUCKETS = 256 };
 
 struct wanted_host {
 	struct wanted_host *next;
@@ -143,93 +142,5 @@ bool kh_asks_leaf_came(struct kh_worker *worker, struct kh_slice body)
 	forget(worker, &host);
 	for (unsigned i = 0; i < worker->n_loops; i++)
 		kh_loop_post_leaf(worker->loops[i], &host, found);
-	return true;
-}
-
-static void ask_for_credential(struct kh_worker *worker, struct kh_generation *g, uint16_t index)
-{
-	kh_cleanup(kh_buf_fini) struct kh_buf body;
-	kh_buf_init(&body, sizeof(index));
-	struct kh_err err = KH_ERR_INIT;
-	if (kh_wire_put_u16(&body, index) &&
-	    kh_channel_send(&worker->channel, KH_CHANNEL_CREDENTIAL_WANT, g->number,
-			    kh_buf_view(&body), NULL, 0, &err))
-		return;
-	kh_log_warn("asking for a credential: %s", err.text);
-	pthread_mutex_lock(&g->lock);
-	g->slots[index].state = KH_SLOT_MISSING;
-	g->slots[index].missing_since_ms = kh_clock_mono_ms();
-	pthread_mutex_unlock(&g->lock);
-}
-
-enum kh_slot_state kh_worker_secret(struct kh_worker *worker, struct kh_generation *g,
-				    uint16_t index, struct kh_secret **out)
-{
-	*out = NULL;
-	if (index >= g->config->n_credentials)
-		return KH_SLOT_MISSING;
-	bool ask = false;
-	pthread_mutex_lock(&g->lock);
-	struct kh_credential_slot *slot = &g->slots[index];
-	if (slot->state == KH_SLOT_EMPTY ||
-	    (slot->state == KH_SLOT_MISSING &&
-	     kh_clock_mono_ms() - slot->missing_since_ms >= ASK_AGAIN_MS)) {
-		slot->state = KH_SLOT_ASKED;
-		ask = true;
-	} else if (slot->state == KH_SLOT_FULL) {
-		*out = kh_secret_ref(slot->secret);
-	}
-	enum kh_slot_state state = slot->state;
-	pthread_mutex_unlock(&g->lock);
-	if (!ask)
-		return state;
-	ask_for_credential(worker, g, index);
-	pthread_mutex_lock(&g->lock);
-	/* The answer may be there already; then its mail is on its way, and ASKED is still right.
-	 */
-	state = slot->state == KH_SLOT_MISSING ? KH_SLOT_MISSING : KH_SLOT_ASKED;
-	pthread_mutex_unlock(&g->lock);
-	return state;
-}
-
-static void fill_slot(struct kh_generation *g, uint16_t index, struct kh_secret *secret,
-		      const char *why)
-{
-	pthread_mutex_lock(&g->lock);
-	struct kh_credential_slot *slot = &g->slots[index];
-	struct kh_secret *old = slot->secret;
-	bool first = slot->missing_since_ms == 0;
-	slot->secret = secret;
-	slot->state = secret ? KH_SLOT_FULL : KH_SLOT_MISSING;
-	slot->missing_since_ms = secret ? 0 : kh_clock_mono_ms();
-	pthread_mutex_unlock(&g->lock);
-	kh_secret_unref(old);
-	/* Once a spell, not once a second. */
-	if (!secret && first)
-		kh_log_warn("%s", why && why[0] ? why : "a credential has no value");
-}
-
-bool kh_asks_credential_came(struct kh_worker *worker, struct kh_channel_message *message)
-{
-	struct kh_wire_reader r = { .rest = message->body };
-	uint16_t index = kh_wire_u16(&r);
-	uint32_t len = kh_wire_u32(&r);
-	kh_auto_free char *why = kh_wire_str(&r);
-	struct kh_generation *g = worker->current;
-	if (!kh_wire_done(&r) || message->n_fds != (len > 0 ? 1U : 0U))
-		return false;
-	/* Asked before a reload: who waited for it has been decided anew since. */
-	if (message->ref != g->number)
-		return true;
-	if (index >= g->config->n_credentials)
-		return false;
-
-	struct kh_err err = KH_ERR_INIT;
-	struct kh_secret *secret = NULL;
-	if (len > 0)
-		secret = kh_secret_from_fd(kh_steal_fd(&message->fds[0]), len, &err);
-	fill_slot(g, index, secret, len > 0 ? err.text : why);
-	for (unsigned i = 0; i < worker->n_loops; i++)
-		kh_loop_post_credential(worker->loops[i], g->number, index);
 	return true;
 }

@@ -8,6 +8,7 @@
 #include <keyhole/clock.h>
 
 #include "proxy_internal.h"
+#include "values.h"
 
 /* Connections of each listener over all threads: `max_connections` counts a sandbox, not a thread
  * of ours. */
@@ -224,9 +225,9 @@ static bool find_secret(struct kh_door *door)
 
 	if (door->config->kind != KH_LISTEN_TCP || door->secret)
 		return true;
+	const struct kh_want want = { (uint16_t)door->config->token, KH_NO_TENANT, { "", 0 } };
 	if (door->config->token < 0 ||
-	    kh_worker_secret(loop->worker, loop->gen, (uint16_t)door->config->token, &secret) !=
-		    KH_SLOT_FULL)
+	    kh_worker_secret(loop->worker, loop->gen, &want, &secret, NULL) != KH_SLOT_FULL)
 		return false;
 	if (kh_secret_len(secret) < KH_TOKEN_LEAST_BYTES) {
 		if (kh_door_may_log(door))

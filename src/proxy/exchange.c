@@ -11,6 +11,7 @@
 #include <keyhole/block.h>
 
 #include "proxy_internal.h"
+#include "values.h"
 
 /* Return: the exchange is over on both sides but for its memory. */
 static void let_go(struct kh_exchange *x)
@@ -109,8 +110,8 @@ static void get_secret(struct kh_exchange *x)
 		go_commit(x);
 		return;
 	}
-	switch (kh_worker_secret(x->session->loop->worker, x->gen, x->credential_index,
-				 &x->secret)) {
+	const struct kh_want want = { x->credential_index, x->tenant, { "", 0 } };
+	switch (kh_worker_secret(x->session->loop->worker, x->gen, &want, &x->secret, &err)) {
 	case KH_SLOT_FULL:
 		go_commit(x);
 		return;
@@ -122,8 +123,6 @@ static void get_secret(struct kh_exchange *x)
 	case KH_SLOT_MISSING:
 		break;
 	}
-	kh_err_set(&err, KH_ERR_CREDENTIAL_UNAVAILABLE,
-		   "the credential %s has no value on the host", x->credential->name);
 	kh_exchange_fail(x, &err);
 }
 

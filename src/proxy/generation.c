@@ -7,7 +7,7 @@
  * listener and goes from one generation to the next.
  */
 
-#include "worker_internal.h"
+#include "values.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -50,8 +50,7 @@ static void free_generation(struct kh_generation *g)
 	}
 	for (size_t i = 0; g->tallies && i < g->config->n_tenants; i++)
 		kh_tally_unref(g->tallies[i]);
-	for (size_t i = 0; g->slots && i < g->config->n_credentials; i++)
-		kh_secret_unref(g->slots[i].secret);
+	kh_values_free(g);
 	kh_geo_unref(g->geo);
 	kh_policy_unref(g->policy);
 	kh_ledger_unmap(&g->ledger);
@@ -59,7 +58,6 @@ static void free_generation(struct kh_generation *g)
 	free(g->listeners);
 	free(g->gates);
 	free(g->tallies);
-	free(g->slots);
 	pthread_mutex_destroy(&g->lock);
 	free(g);
 }

@@ -21,6 +21,7 @@
 #include <keyhole/guard.h>
 
 #include "proxy_internal.h"
+#include "values.h"
 
 enum {
 	READS_AT_ONCE = 4,
@@ -236,8 +237,8 @@ static bool get_password(struct kh_up *up, struct kh_err *err)
 
 	if (proxy->password < 0)
 		return find_target(up, err);
-	switch (kh_worker_secret(up->loop->worker, proxy->gen, (uint16_t)proxy->password,
-				 &proxy->secret)) {
+	const struct kh_want want = { (uint16_t)proxy->password, KH_NO_TENANT, { "", 0 } };
+	switch (kh_worker_secret(up->loop->worker, proxy->gen, &want, &proxy->secret, err)) {
 	case KH_SLOT_FULL:
 		return find_target(up, err);
 	case KH_SLOT_ASKED:

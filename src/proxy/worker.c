@@ -35,6 +35,7 @@
 #include "admin.h"
 #include "asks.h"
 #include "begin.h"
+#include "values.h"
 
 enum {
 	ARENAS_MOST = 8,	  /* of malloc: each keeps pages of its own */
@@ -273,7 +274,9 @@ static bool take_message(struct kh_worker *w)
 	} else if (message.type == KH_CHANNEL_LEAF)
 		ok = kh_asks_leaf_came(w, message.body);
 	else if (message.type == KH_CHANNEL_CREDENTIAL)
-		ok = kh_asks_credential_came(w, &message);
+		ok = kh_values_came(w, &message);
+	else if (message.type == KH_CHANNEL_CREDENTIAL_STALE)
+		ok = kh_values_stale(w, &message);
 	else if (message.type == KH_CHANNEL_FACTS)
 		ok = kh_admin_take_facts(w, &message);
 	else if (message.type == KH_CHANNEL_VERB_DONE)

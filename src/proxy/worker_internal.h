@@ -19,12 +19,11 @@
 struct kh_admin;
 struct kh_loop;
 
-/* One a credential of the configuration, under its generation's lock. */
-enum kh_slot_state { KH_SLOT_EMPTY = 0, KH_SLOT_ASKED, KH_SLOT_FULL, KH_SLOT_MISSING };
+/* One a credential of the configuration, under its generation's lock (values.c). */
 struct kh_credential_slot {
-	enum kh_slot_state state;
-	struct kh_secret *secret;  /* FULL */
-	uint64_t missing_since_ms; /* MISSING: asked again after a second */
+	struct kh_credential_value *values; /* one a tenant and scope that was asked for */
+	size_t n_values;
+	uint64_t uses;
 };
 
 /* What a listener's connections are counted by, over all threads and generations. */
@@ -97,10 +96,6 @@ unsigned kh_generation_threads(const struct kh_config *config);
 /* Asks the keeper unless it was asked already; the answer comes to every loop by kh_loop_post_leaf.
  * Return: false when it could not be asked. */
 bool kh_worker_want_leaf(struct kh_worker *worker, const struct kh_host *host);
-/* FULL: *out is a reference for the caller. ASKED: the answer comes by kh_loop_post_credential.
- * MISSING: no value. */
-enum kh_slot_state kh_worker_secret(struct kh_worker *worker, struct kh_generation *g,
-				    uint16_t index, struct kh_secret **out);
 
 /* loop.c: one event thread. */
 /* Before the lock-in: event base, resolver, TLS contexts; opens nothing afterwards. */

@@ -19,6 +19,7 @@
 
 #include <proxy/asks.h>
 #include <proxy/proxy_internal.h>
+#include <proxy/values.h>
 
 #define CHECK(condition) \
 	do { \
@@ -407,9 +408,9 @@ static void glue_make_generation(void)
 	g->gates[0] = calloc(1, sizeof(**g->gates));
 	CHECK(g->gates[0]);
 	memcpy(key, glue_key, sizeof(key));
-	g->slots[GLUE_CREDENTIAL].secret = kh_secret_new(key, sizeof(key) - 1, &err);
-	g->slots[GLUE_CREDENTIAL].state = KH_SLOT_FULL;
-	CHECK(g->slots[GLUE_CREDENTIAL].secret);
+	const struct kh_want want = { GLUE_CREDENTIAL, KH_NO_TENANT, { "", 0 } };
+	struct kh_secret *secret = kh_secret_new(key, sizeof(key) - 1, &err);
+	CHECK(secret && kh_values_put(g, &want, secret, 0));
 	glue.gen = g;
 }
 
