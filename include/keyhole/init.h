@@ -5,13 +5,16 @@
 #include <stdint.h>
 
 /*
- * keyhole-init [--port N] [--socket PATH] [--control FD] [--stdio IN,OUT,ERR] [--tty FDS] -- CMD…
+ * keyhole-init [--port N] [--socket PATH] [--control FD] [--stdio IN,OUT,ERR] [--tty FDS]
+ *              [--writable PATH]… -- CMD…
  *
  *   --port     where it listens on 127.0.0.1 (3128)
  *   --socket   the Unix socket that each connection is relayed to (/run/keyhole/s)
  *   --control  an inherited SOCK_SEQPACKET descriptor to the launcher; without it, it works alone
  *   --stdio    inherited descriptors that become the command's standard input, output and error
  *   --tty      those of them that are to be a terminal made inside the sandbox: "01", "012"
+ *   --writable the command may write here and nowhere else, by Landlock (where the kernel has it;
+ *              without any --writable there is no such fence). Several times.
  *
  * It exits with the command's own status (128+n for signal n), 126 where the command can't be
  * executed, 127 where it isn't there, 125 where the init itself failed. It ends, and with it every

@@ -204,6 +204,8 @@ enum {
 	   a time. It stores nothing: bytes stay in the kernel until the other side takes them. */
 	KH_LIMIT_INIT_CONNECTIONS = 4096,
 	KH_LIMIT_INIT_RELAY_BYTES = 16 * 1024,
+	/* Places that its command may write to (a launcher's slip). */
+	KH_LIMIT_INIT_PLACES = 64,
 };
 
 /* The same, of what takes more than an int. */

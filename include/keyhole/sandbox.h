@@ -27,7 +27,7 @@ struct kh_env_var {
 };
 
 struct kh_sandbox_spec {
-	const char *engine;    /* "process" */
+	const char *engine;    /* one of kh_sandbox_engine, or "auto" */
 	const char *rootfs;    /* NULL: the host view */
 	const char *workspace; /* absolute, or NULL */
 	bool workspace_read_only;
@@ -41,7 +41,7 @@ struct kh_sandbox_spec {
 	size_t n_placeholders;
 	const char *git_name; /* identity for commits, or NULL */
 	const char *git_email;
-	const char *ca_pem;	/* the CA that the sandbox trusts */
+	const char *ca_pem;	/* the CA that the sandbox trusts; NULL: none */
 	const char *socket_dir; /* folder with the one socket, named "s" */
 	const char *const
 		*forbidden_paths; /* must not be visible: config, CA key, journal, sockets … */
@@ -65,6 +65,14 @@ struct kh_sandbox_spec {
  * status as a shell would give it in *status; false when keyhole itself failed.
  */
 bool kh_sandbox_run(const struct kh_sandbox_spec *spec, int *status, struct kh_err *err);
+
+/* The engines by name, the strongest first. Return: NULL behind the last. */
+const char *kh_sandbox_engine(size_t i);
+/*
+ * A real trial: makes a sandbox with this engine, runs /bin/sh in it, and takes it away again.
+ * Return: false, and err says which command or package would help.
+ */
+bool kh_sandbox_try(const char *engine, struct kh_err *err);
 
 /*
  * Names in a workspace that make something run outside later (hooks, settings of editors and

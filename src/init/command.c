@@ -72,7 +72,7 @@ static _Noreturn void become_command(int report)
 {
 	struct rlimit nofile = { .rlim_cur = command.nofile_soft, .rlim_max = command.nofile_hard };
 	if (setsid() >= 0 && connect_stdio() && setrlimit(RLIMIT_NOFILE, &nofile) == 0 &&
-	    sigprocmask(SIG_SETMASK, &mask_before, NULL) == 0)
+	    sigprocmask(SIG_SETMASK, &mask_before, NULL) == 0 && init_landlock_enter())
 		execvp(command.argv[0], command.argv);
 	int why = errno;
 	ssize_t ignored = write(report, &why, sizeof(why));

@@ -39,6 +39,14 @@ void init_control_start(int fd);
 void init_control_send(uint32_t type, int value, int pass);
 bool init_control_present(void);
 
+/* landlock.c */
+/* One more place that the command may write to; the path must live on. */
+void init_landlock_place(const char *path);
+/* Makes the rules, where there are places and the kernel knows Landlock. */
+void init_landlock_prepare(void);
+/* In the command's process. Return: false with errno. */
+bool init_landlock_enter(void);
+
 /* command.c */
 struct init_command {
 	char **argv;

@@ -108,6 +108,8 @@ static void parse(int argc, char **argv, struct arguments *out)
 			out->socket = value;
 		else if (strcmp(argv[i], "--stdio") == 0)
 			parse_stdio(value, out->command.stdio);
+		else if (strcmp(argv[i], "--writable") == 0 && value)
+			init_landlock_place(value);
 		else if (strcmp(argv[i], "--tty") == 0)
 			parse_tty(value, out->command.tty);
 		else
@@ -171,6 +173,7 @@ int main(int argc, char **argv)
 	init_relay_start(listener, args.socket, nofile);
 	if (args.control >= 0)
 		init_control_start(args.control);
+	init_landlock_prepare();
 	init_command_prepare(&args.command);
 	loop();
 }

@@ -1,9 +1,35 @@
 /* engine.c - the engines by name, and the command line that one of them makes */
 #include <string.h>
+#include <unistd.h>
+
+#include <keyhole/escape.h>
+#include <keyhole/file.h>
+#include <keyhole/slice.h>
 
 #include "sandbox_internal.h"
 
+/* The strongest first: that is the order in which `auto` tries them. */
 static const struct kh_engine *const engines[] = { &kh_engine_process };
+
+const struct kh_engine *kh_engine_at(size_t i)
+{
+	return i < sizeof(engines) / sizeof(engines[0]) ? engines[i] : NULL;
+}
+
+char *kh_engine_program(const char *name)
+{
+	const char *path = getenv("PATH");
+	while (path && *path) {
+		size_t len = strcspn(path, ":");
+		/* An empty entry means the working folder, which may be anybody's. */
+		kh_auto_free char *candidate =
+			len ? kh_strf("%.*s/%s", (int)len, path, name) : NULL;
+		if (candidate && candidate[0] == '/' && access(candidate, X_OK) == 0)
+			return kh_steal_ptr(&candidate);
+		path += len + (path[len] == ':');
+	}
+	return NULL;
+}
 
 const struct kh_engine *kh_engine_find(const char *name, struct kh_err *err)
 {
@@ -15,8 +41,10 @@ const struct kh_engine *kh_engine_find(const char *name, struct kh_err *err)
 	for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++)
 		(void)kh_buf_printf(&names, "%s%s", i ? ", " : "", engines[i]->name);
 	const char *list = kh_buf_cstr(&names);
-	kh_err_set(err, KH_ERR_USAGE, "--engine %s: no such engine (there is: %s)", name,
-		   list ? list : "process");
+	kh_err_set(err, KH_ERR_USAGE,
+		   "--engine %s: no such engine (there is: %s; auto takes the "
+		   "strongest that works)",
+		   kh_esc_str(name), list ? list : "process");
 	return NULL;
 }
 

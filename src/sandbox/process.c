@@ -7,13 +7,17 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <keyhole/file.h>
+#include <keyhole/log.h>
 #include <keyhole/slice.h>
 
 #include "sandbox_internal.h"
 
 enum { ARGS_MOST_BYTES = 4 * 1024 * 1024 };
+/* Headers may be older than the kernel. */
+enum { SYS_LANDLOCK_CREATE_RULESET = 444 };
 
 static const char *const fixed[] = {
 	"--unshare-user", "--unshare-net",	  "--unshare-pid",    "--unshare-ipc",
@@ -101,30 +105,23 @@ static bool put_all(struct kh_buf *args, const struct kh_plan *plan, struct kh_e
 	return ok && put(args, "--chdir", plan->directory, NULL);
 }
 
-/* As a shell finds it. */
-static char *find(const char *program)
+/* keyhole-init asks for it, and does without it where there is none. */
+static void warn_of_landlock(void)
 {
-	const char *path = getenv("PATH");
-	while (path && *path) {
-		size_t len = strcspn(path, ":");
-		/* An empty entry means the working folder, which may be anybody's. */
-		kh_auto_free char *candidate =
-			len ? kh_strf("%.*s/%s", (int)len, path, program) : NULL;
-		if (candidate && candidate[0] == '/' && access(candidate, X_OK) == 0)
-			return kh_steal_ptr(&candidate);
-		path += len + (path[len] == ':');
-	}
-	return NULL;
+	if (syscall(SYS_LANDLOCK_CREATE_RULESET, NULL, 0, 1) < 1)
+		kh_log_warn("this kernel has no Landlock (5.13 and newer do): what the command may "
+			    "write is kept by the mounts alone");
 }
 
 static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, struct kh_err *err)
 {
-	out->path = find("bwrap");
+	out->path = kh_engine_program("bwrap");
 	if (!out->path)
 		return kh_err_set(err, KH_ERR_SYSTEM,
 				  "the sandbox: bubblewrap is not on the PATH (install it: `apt "
 				  "install bubblewrap`, `dnf install bubblewrap`, `apk add "
 				  "bubblewrap`, `pacman -S bubblewrap`)");
+	warn_of_landlock();
 	struct kh_buf args kh_cleanup(kh_buf_fini);
 	kh_buf_init(&args, ARGS_MOST_BYTES);
 	if (!put_all(&args, plan, out))
@@ -177,4 +174,9 @@ static bool explain(const char *said, struct kh_err *err)
 			  said[0] ? said : "bubblewrap ended before it had begun");
 }
 
-const struct kh_engine kh_engine_process = { "process", prepare, explain };
+const struct kh_engine kh_engine_process = {
+	.name = "process",
+	.about = "bubblewrap: namespaces, system calls filtered, Landlock",
+	.prepare = prepare,
+	.explain = explain,
+};

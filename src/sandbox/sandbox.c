@@ -236,6 +236,23 @@ static bool add_word(struct words *words, const char *word)
 	return list[words->n++] != NULL;
 }
 
+/* What a mount opens for writing, unless it lies below another such place. */
+static bool is_writable_place(const struct kh_view *view, size_t at)
+{
+	const struct kh_mount *m = &view->list[at];
+	if (m->kind != KH_MOUNT_WRITE && m->kind != KH_MOUNT_TMPFS)
+		return false;
+	for (size_t i = 0; i < at; i++) {
+		const struct kh_mount *above = &view->list[i];
+		size_t len = strlen(above->target);
+		if ((above->kind == KH_MOUNT_WRITE || above->kind == KH_MOUNT_TMPFS) &&
+		    strncmp(m->target, above->target, len) == 0 &&
+		    (m->target[len] == '/' || !m->target[len]))
+			return false;
+	}
+	return true;
+}
+
 static bool init_words(struct words *out, const struct build *b, const struct kh_sandbox_spec *spec,
 		       const char *tty)
 {
@@ -248,6 +265,9 @@ static bool init_words(struct words *out, const struct build *b, const struct kh
 		ok = ok && add_word(out, head[i]);
 	if (*tty)
 		ok = ok && add_word(out, "--tty") && add_word(out, tty);
+	for (size_t i = 0; ok && i < b->view.n; i++)
+		if (is_writable_place(&b->view, i))
+			ok = add_word(out, "--writable") && add_word(out, b->view.list[i].target);
 	ok = ok && add_word(out, "--");
 	for (char *const *word = spec->argv; ok && *word; word++)
 		ok = add_word(out, *word);
@@ -288,11 +308,10 @@ static bool prepare(struct build *b, const struct kh_sandbox_spec *spec,
 	return true;
 }
 
-static bool run(struct build *b, const struct kh_sandbox_spec *spec, int *status,
-		struct kh_err *err)
+static bool run(struct build *b, const struct kh_sandbox_spec *spec, const struct kh_engine *engine,
+		int *status, struct kh_err *err)
 {
-	const struct kh_engine *engine = kh_engine_find(spec->engine, err);
-	if (!engine || !lay(b, spec, err) || !kh_env_fill(&b->env, spec, err))
+	if (!lay(b, spec, err) || !kh_env_fill(&b->env, spec, err))
 		return false;
 	if (spec->workspace && !kh_guard_begin(&b->guard, &b->view, spec->workspace, err))
 		return false;
@@ -318,11 +337,20 @@ static bool run(struct build *b, const struct kh_sandbox_spec *spec, int *status
 	return kh_launch(&launch, status, err);
 }
 
-bool kh_sandbox_run(const struct kh_sandbox_spec *spec, int *status, struct kh_err *err)
+bool kh_sandbox_run_with(const struct kh_sandbox_spec *spec, const struct kh_engine *engine,
+			 int *status, struct kh_err *err)
 {
 	struct build b;
 	build_init(&b);
-	bool ok = run(&b, spec, status, err);
+	bool ok = run(&b, spec, engine, status, err);
 	build_fini(&b);
 	return ok;
+}
+
+bool kh_sandbox_run(const struct kh_sandbox_spec *spec, int *status, struct kh_err *err)
+{
+	const struct kh_engine *engine = strcmp(spec->engine, "auto") == 0
+						 ? kh_engine_choose(err)
+						 : kh_engine_find(spec->engine, err);
+	return engine && kh_sandbox_run_with(spec, engine, status, err);
 }

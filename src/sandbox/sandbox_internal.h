@@ -5,8 +5,7 @@
  *        ──▶ env  (variables)            ├─▶ plan ──▶ engine: a command line ──▶ launch: fork, wait
  *        ──▶ seccomp, init, control      ┘
  *
- * The view and the plan know no engine. An engine is one struct kh_engine: another one is one more
- * file that turns a plan into a command line.
+ * The view and the plan know no engine: engine.h has what one is.
  */
 #ifndef KEYHOLE_SANDBOX_INTERNAL_H
 #define KEYHOLE_SANDBOX_INTERNAL_H
@@ -16,6 +15,8 @@
 #include <keyhole/buf.h>
 #include <keyhole/cleanup.h>
 #include <keyhole/sandbox.h>
+
+#include "engine.h"
 
 #define KH_SANDBOX_EMPTY "/etc/keyhole/empty"
 
@@ -154,42 +155,6 @@ bool kh_env_fill(struct kh_env *env, const struct kh_sandbox_spec *spec, struct 
 /* A memfd with the filter as classic BPF, close-on-exec. Return: -1. */
 int kh_seccomp_program(struct kh_err *err);
 
-/* ---- engine.c ---- */
-
-struct kh_plan {
-	const struct kh_view *view;
-	const struct kh_env *env;
-	const char *directory; /* to start in */
-	const char *hostname;
-	int seccomp_fd;
-	char *const *init; /* argv of keyhole-init, with the command behind it */
-};
-
-/* A command line that makes the sandbox and becomes (or waits for) keyhole-init. */
-struct kh_engine_command {
-	char *path; /* of the program */
-	char **argv;
-	size_t n_argv;
-	int *fds; /* inherited by it, besides 0, 1, 2; not owned but for args_fd */
-	size_t n_fds;
-	int args_fd;
-};
-void kh_engine_command_fini(struct kh_engine_command *command);
-bool kh_engine_command_arg(struct kh_engine_command *command, const char *arg);
-bool kh_engine_command_fd(struct kh_engine_command *command, int fd);
-
-struct kh_engine {
-	const char *name;
-	bool (*prepare)(const struct kh_plan *plan, struct kh_engine_command *out,
-			struct kh_err *err);
-	/* What it said on standard error when it did not come up: the one clear line. Return:
-	   false. */
-	bool (*explain)(const char *said, struct kh_err *err);
-};
-extern const struct kh_engine kh_engine_process;
-/* Return: NULL, and err names those that there are. */
-const struct kh_engine *kh_engine_find(const char *name, struct kh_err *err);
-
 /* ---- stage.c: root only: folders of any owner made usable by the sandbox's uid ---- */
 
 struct kh_stage {
@@ -267,5 +232,12 @@ struct kh_launch {
 	const char *name; /* of the command, for messages */
 };
 bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err);
+
+/* ---- sandbox.c, trial.c ---- */
+
+bool kh_sandbox_run_with(const struct kh_sandbox_spec *spec, const struct kh_engine *engine,
+			 int *status, struct kh_err *err);
+/* The strongest that works, by trial. Return: NULL, and err says what the weakest lacks. */
+const struct kh_engine *kh_engine_choose(struct kh_err *err);
 
 #endif

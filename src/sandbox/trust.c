@@ -96,6 +96,8 @@ static bool lay_java(struct kh_view *view, X509 *certificate, struct kh_err *err
 
 bool kh_trust_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
 {
+	if (!spec->ca_pem)
+		return true;
 	X509 *certificate = parse(spec->ca_pem);
 	if (!certificate)
 		return kh_err_openssl(err, KH_ERR_INTERNAL, "the CA certificate");

@@ -6,6 +6,7 @@ program inside and gives back what it printed as JSON.
 """
 
 import contextlib
+import ctypes
 import json
 import os
 import shutil
@@ -39,6 +40,11 @@ def works():
         capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     return None if done.returncode == 0 else "bubblewrap can't make a sandbox here: " + done.stderr
+
+
+def landlock_abi():
+    """Of this kernel; 0: none."""
+    return max(0, ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), ctypes.c_uint(1)))
 
 
 WHY_NOT = works()

@@ -34,6 +34,8 @@ static void parse(struct kh_sandbox_spec *spec, int argc, char **argv)
 			spec->workspace_read_only = true, spec->workspace = value;
 		else if (strcmp(name, "--mask-env") == 0)
 			spec->mask_env_files = strcmp(value, "yes") == 0;
+		else if (strcmp(name, "--engine") == 0)
+			spec->engine = value;
 		else if (strcmp(name, "--home") == 0)
 			spec->home = value;
 		else if (strcmp(name, "--rootfs") == 0)

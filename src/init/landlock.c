@@ -1,0 +1,122 @@
+/*
+ * landlock.c - a second fence around the command: what it may change, kept by the kernel by path
+ *
+ * The mounts say the same already. Landlock holds where a mount has a slip: the command may read
+ * and execute everything that it sees, write below the places that it was given, and to the devices
+ * and /proc what their own modes let it; make device nodes nowhere; send signals to no process
+ * outside of its own domain (this program, for one). What an ABI of the kernel does not know is
+ * left out, and the call numbers stand here since distributions' headers are older than the kernels
+ * they run on.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <keyhole/limits.h>
+
+#include "init_internal.h"
+
+#ifndef SYS_landlock_create_ruleset
+#define SYS_landlock_create_ruleset 444
+#define SYS_landlock_add_rule 445
+#define SYS_landlock_restrict_self 446
+#endif
+
+struct ruleset_attr {
+	uint64_t handled_access_fs;
+	uint64_t handled_access_net; /* ABI 4 */
+	uint64_t scoped;	     /* ABI 6 */
+};
+
+struct path_beneath_attr {
+	uint64_t allowed_access;
+	int32_t parent_fd;
+} __attribute__((packed));
+
+enum { CREATE_RULESET_VERSION = 1, RULE_PATH_BENEATH = 1 };
+enum { SCOPE_ABSTRACT_UNIX_SOCKET = 1, SCOPE_SIGNAL = 2 };
+
+enum {
+	EXECUTE = 1 << 0,
+	WRITE_FILE = 1 << 1,
+	READ_FILE = 1 << 2,
+	READ_DIR = 1 << 3,
+	MAKE_CHAR = 1 << 6,
+	MAKE_BLOCK = 1 << 11,
+	REFER = 1 << 13,     /* ABI 2 */
+	TRUNCATE = 1 << 14,  /* ABI 3 */
+	IOCTL_DEV = 1 << 15, /* ABI 5 */
+	/* What makes sense on what is no folder. */
+	OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV,
+};
+
+static const char *places[KH_LIMIT_INIT_PLACES];
+static size_t n_places;
+static int ruleset = -1;
+
+void init_landlock_place(const char *path)
+{
+	if (n_places == KH_LIMIT_INIT_PLACES)
+		init_die("--writable: more than %d places", KH_LIMIT_INIT_PLACES);
+	places[n_places++] = path;
+}
+
+static uint64_t rights_of(long abi)
+{
+	unsigned n = abi >= 5 ? 16 : abi >= 3 ? 15 : abi == 2 ? 14 : 13;
+	return (UINT64_C(1) << n) - 1;
+}
+
+static void allow(const char *path, uint64_t rights)
+{
+	int fd = open(path, O_PATH | O_CLOEXEC);
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) != 0)
+		init_die("--writable %s: %s", path, strerror(errno));
+	struct path_beneath_attr attr = {
+		.allowed_access = S_ISDIR(st.st_mode) ? rights : rights & OF_FILES,
+		.parent_fd = fd,
+	};
+	if (syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &attr, 0) != 0)
+		init_die("Landlock, %s: %s", path, strerror(errno));
+	close(fd);
+}
+
+void init_landlock_prepare(void)
+{
+	if (n_places == 0)
+		return;
+	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, CREATE_RULESET_VERSION);
+	if (abi < 1)
+		return; /* Not in this kernel, or switched off: the mounts stand alone. */
+	uint64_t rights = rights_of(abi);
+	struct ruleset_attr attr = { .handled_access_fs = rights };
+	size_t size = sizeof(attr.handled_access_fs);
+	if (abi >= 6) {
+		attr.scoped = SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL;
+		size = sizeof(attr);
+	}
+	ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
+	if (ruleset < 0)
+		init_die("Landlock (ABI %ld): %s", abi, strerror(errno));
+	allow("/", rights & (EXECUTE | READ_FILE | READ_DIR));
+	allow("/proc", rights & (WRITE_FILE | TRUNCATE | READ_FILE | READ_DIR));
+	allow("/dev", rights & (WRITE_FILE | TRUNCATE | IOCTL_DEV | READ_FILE | READ_DIR));
+	for (size_t i = 0; i < n_places; i++)
+		allow(places[i], rights & ~(uint64_t)(MAKE_CHAR | MAKE_BLOCK));
+}
+
+bool init_landlock_enter(void)
+{
+	if (ruleset < 0)
+		return true;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+	    syscall(SYS_landlock_restrict_self, ruleset, 0) != 0)
+		return false;
+	close(ruleset);
+	return true;
+}

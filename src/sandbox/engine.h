@@ -1,0 +1,78 @@
+/*
+ * engine.h - what makes a sandbox: one file an engine, behind one struct
+ *
+ * The launcher lays a plan that knows no engine: what is seen (view), the variables, where to
+ * start, and the command line of keyhole-init with the command behind it. An engine turns the plan
+ * into the command line of a program that is well kept elsewhere; the program makes the sandbox and
+ * becomes, or waits for, keyhole-init. What is left to do inside, before the command may run, is
+ * keyhole-init's in every engine: so a fence is as tight in one as in another, wherever that lies
+ * in our hands.
+ *
+ * What an engine must do, whatever its program is:
+ *
+ *   - namespaces: user, mount, pid, net, ipc, uts of the sandbox's own; in the net one only lo
+ *   - exactly the view, in its order; what is laid later lies over what was laid before
+ *   - exactly the environment; the descriptors that were promised (kh_engine_command_fd), no other
+ *   - no capability on the host, no new privileges
+ *   - keyhole-init is PID 1 of the sandbox; it ends when the program is killed
+ *   - nothing is left when the program has ended, however that came about
+ *
+ * Another engine is one more file with one of these structs, and its row in engine.c at the place
+ * that its strength gives it.
+ */
+#ifndef KEYHOLE_SANDBOX_ENGINE_H
+#define KEYHOLE_SANDBOX_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <keyhole/err.h>
+
+struct kh_view;
+struct kh_env;
+
+struct kh_plan {
+	const struct kh_view *view;
+	const struct kh_env *env;
+	const char *directory; /* to start in */
+	const char *hostname;
+	int seccomp_fd;
+	char *const *init; /* argv of keyhole-init, with the command behind it */
+};
+
+/* A command line that makes the sandbox and becomes (or waits for) keyhole-init. */
+struct kh_engine_command {
+	char *path; /* of the program */
+	char **argv;
+	size_t n_argv;
+	int *fds; /* inherited by it, besides 0, 1, 2; not owned but for args_fd */
+	size_t n_fds;
+	int args_fd;
+};
+void kh_engine_command_fini(struct kh_engine_command *command);
+bool kh_engine_command_arg(struct kh_engine_command *command, const char *arg);
+bool kh_engine_command_fd(struct kh_engine_command *command, int fd);
+
+struct kh_engine {
+	const char *name;
+	const char *about; /* a few words for a list */
+	/* Fills `out`. False where the program isn't there or is too old: err says how to get it.
+	 */
+	bool (*prepare)(const struct kh_plan *plan, struct kh_engine_command *out,
+			struct kh_err *err);
+	/* What it said on standard error when it did not come up: the one clear line, with what to
+	 * do. Return: false. */
+	bool (*explain)(const char *said, struct kh_err *err);
+};
+
+/* The strongest first. Return: NULL behind the last. */
+const struct kh_engine *kh_engine_at(size_t i);
+/* Return: NULL, and err names those that there are. */
+const struct kh_engine *kh_engine_find(const char *name, struct kh_err *err);
+/* A program on the PATH, as a shell finds it, but never in a folder named relatively. Heap, or
+ * NULL. */
+char *kh_engine_program(const char *name);
+
+extern const struct kh_engine kh_engine_process;
+
+#endif

@@ -1,0 +1,93 @@
+/*
+ * trial.c - does an engine work here? Tried by making a sandbox with it, not by looking for files
+ *
+ * The sandbox of a trial is a whole one: the host view, the filter, keyhole-init and all that it
+ * does before a command may run. Only the proxy is missing, since the command asks for nothing.
+ * What a trial says is therefore what a run will find.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <keyhole/file.h>
+#include <keyhole/log.h>
+#include <keyhole/slice.h>
+
+#include "sandbox_internal.h"
+
+static char shell[] = "/bin/sh", dash_c[] = "-c", nothing[] = ":";
+static char *const command[] = { shell, dash_c, nothing, NULL };
+
+/* `ended` is a signal of ours that came in the middle of it: that says nothing of the engine. */
+static bool try_with(const struct kh_engine *engine, const char *folder, int *ended,
+		     struct kh_err *err)
+{
+	struct kh_sandbox_spec spec = {
+		.engine = engine->name,
+		.socket_dir = folder,
+		.host_uid = (uid_t)-1,
+		.host_gid = (gid_t)-1,
+		.argv = command,
+	};
+	int status = -1;
+	struct kh_err said = KH_ERR_INIT;
+	if (!kh_sandbox_run_with(&spec, engine, &status, &said)) {
+		*err = said;
+		return false;
+	}
+	*ended = status > 128 && status != 128 + SIGKILL ? status - 128 : 0;
+	return status == 0 ||
+	       kh_err_set(err, KH_ERR_SYSTEM, "the sandbox: a shell in it ended with %d%s%s",
+			  status, said.code == KH_ERR_NONE ? "" : ": ", said.text);
+}
+
+static bool try_engine(const struct kh_engine *engine, int *ended, struct kh_err *err)
+{
+	*ended = 0;
+	/* In the place of the folder of a proxy's socket; root's sandbox must be able to pass. */
+	char folder[] = "/tmp/keyhole-trial-XXXXXX";
+	if (!mkdtemp(folder))
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", folder);
+	bool ok = chmod(folder, 0755) == 0 && try_with(engine, folder, ended, err);
+	(void)rmdir(folder);
+	return ok;
+}
+
+const char *kh_sandbox_engine(size_t i)
+{
+	const struct kh_engine *engine = kh_engine_at(i);
+	return engine ? engine->name : NULL;
+}
+
+bool kh_sandbox_try(const char *name, struct kh_err *err)
+{
+	const struct kh_engine *engine = kh_engine_find(name, err);
+	int ended;
+	return engine && try_engine(engine, &ended, err);
+}
+
+const struct kh_engine *kh_engine_choose(struct kh_err *err)
+{
+	struct kh_err why = KH_ERR_INIT;
+	const struct kh_engine *engine;
+	for (size_t i = 0; (engine = kh_engine_at(i)); i++) {
+		int ended;
+		why = (struct kh_err)KH_ERR_INIT;
+		if (try_engine(engine, &ended, &why)) {
+			kh_log_info("the sandbox: engine %s", engine->name);
+			return engine;
+		}
+		if (ended) {
+			kh_err_set(err, KH_ERR_SYSTEM, "--engine auto: ended by signal %d", ended);
+			return NULL;
+		}
+		kh_log_debug("the sandbox: not %s: %s", engine->name, why.text);
+	}
+	/* The last one needs the least: what it lacks is what to see to. */
+	*err = why;
+	kh_err_wrap(err, "no engine works here (the least that would do)");
+	return NULL;
+}

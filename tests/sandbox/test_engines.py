@@ -1,0 +1,94 @@
+"""Engines: chosen by name or by a trial, and the fence that keyhole-init adds in each."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+from conftest import PATIENCE, landlock_abi
+
+
+# --- the choice -----------------------------------------------------------------------------------
+
+
+def test_an_engine_that_there_is_not_is_named_with_those_that_there_are(sandbox):
+    done = sandbox.run("true", engine="procces", check=125)
+    said = done.stderr.decode()
+    assert said.startswith("keyhole: --engine procces: no such engine (there is: ") and "process" in said
+    assert "auto" in said and said.count("\n") == 1
+
+
+def test_auto_takes_one_that_works(sandbox):
+    assert sandbox.sh("echo $$; id -u", engine="auto").split()[1] == "1000"
+
+
+def test_auto_says_what_is_missing_where_nothing_works(sandbox, place):
+    empty = sandbox.folder("nothing")
+    done = sandbox.run("true", engine="auto", check=125, env=sandbox.environment(PATH=empty))
+    said = done.stderr.decode()
+    assert said.startswith("keyhole: no engine works here") and "apt install bubblewrap" in said
+    assert said.count("\n") == 1
+
+
+def test_a_program_that_is_there_and_does_not_work_is_found_out(sandbox, place):
+    """A trial, not a look for a file."""
+    broken = sandbox.folder("broken")
+    sandbox.file(os.path.join(broken, "bwrap"), "#!/bin/sh\necho bwrap: no >&2\nexit 1\n", 0o755)
+    done = sandbox.run("true", engine="auto", check=125, env=sandbox.environment(PATH=broken))
+    assert "bwrap: no" in done.stderr.decode()
+
+
+def test_a_trial_leaves_nothing(sandbox):
+    before = set(os.listdir("/tmp"))
+    sandbox.run("true", engine="auto", check=0)
+    assert not [n for n in set(os.listdir("/tmp")) - before if n.startswith("keyhole-trial")]
+
+
+# --- Landlock -------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(landlock_abi() < 6, reason="this kernel's Landlock knows no scope of signals")
+def test_the_init_gets_no_signal_from_the_command(sandbox):
+    seen = sandbox.python(
+        """
+        import os
+        try:
+            os.kill(1, 0)
+            say(0)
+        except OSError as e:
+            say(e.errno)
+        """
+    )
+    assert seen == 1
+
+
+@pytest.mark.skipif(landlock_abi() < 1, reason="this kernel has no Landlock")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_landlock_holds_where_no_mount_does(programs, tmp_path):
+    """keyhole-init on the host's own files, in namespaces that hide nothing: all that is in the way of
+    the command is Landlock."""
+    open_place, shut_place = tmp_path / "open", tmp_path / "shut"
+    open_place.mkdir()
+    shut_place.mkdir()
+    (shut_place / "file").write_text("there")
+    script = f"""
+        echo x >{open_place}/made && mkdir {open_place}/folder && mv {open_place}/made {open_place}/folder/ &&
+            echo written
+        mkfifo {open_place}/fifo && echo fifo
+        mknod {open_place}/null c 1 3 2>/dev/null && echo device
+        cat {shut_place}/file && echo
+        for try in 'echo x >{shut_place}/file' 'echo x >{shut_place}/new' 'rm {shut_place}/file' \
+            'mkdir {shut_place}/folder' 'mv {shut_place}/file {open_place}/' 'ln {shut_place}/file {open_place}/file' \
+            'ln -s x {shut_place}/link' 'mkfifo {shut_place}/fifo' 'truncate -s 0 {shut_place}/file'; do
+            sh -c "$try" 2>/dev/null && echo "done: $try"
+        done
+        echo x >/dev/null && echo 0 >/proc/self/oom_score_adj && echo end
+    """
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "--net", "--pid", "--fork", "--mount-proc",
+         os.path.join(programs, "keyhole-init"), "--port", "3128", "--writable", str(open_place),
+         "--", shutil.which("bash"), "-c", script],
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert done.stdout.split() == ["written", "fifo", "there", "end"], (done.stdout, done.stderr)
+    assert (shut_place / "file").read_text() == "there"
