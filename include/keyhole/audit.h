@@ -61,7 +61,10 @@ void kh_journal_head(struct kh_journal *journal, uint64_t *seq, uint8_t hash[32]
 struct kh_batch {
 	struct kh_buf bytes; /* record bodies, without the closing brace, each behind a length */
 	size_t count;
+	size_t last; /* where the last one begins in `bytes` */
 };
+/* The last one's body: JSON, but for the closing brace. Until the batch changes. */
+struct kh_slice kh_batch_last(const struct kh_batch *batch);
 void kh_batch_init(struct kh_batch *batch);
 void kh_batch_fini(struct kh_batch *batch);
 /*

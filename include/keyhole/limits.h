@@ -200,6 +200,16 @@ enum {
 	/* An answer: ten thousand tenants have a few megabytes of metrics. */
 	KH_LIMIT_ADMIN_ANSWER_BYTES = 256 * 1024 * 1024,
 
+	/* Who watches decisions (/v1/events): readers of each kind of caller at a time; what waits
+	   for one that reads slowly, and what it has to take in every KH_LIMIT_ADMIN_ANSWER_MS
+	   while anything waits, or it is let go. What finds no room, there or on its way from a
+	   thread, is counted and not shown. */
+	KH_LIMIT_EVENTS_READERS = 8,
+	KH_LIMIT_EVENTS_WAITING_BYTES = 1024 * 1024,
+	KH_LIMIT_EVENTS_PACE_BYTES = 64 * 1024,
+	KH_LIMIT_EVENTS_RING_BYTES = 1024 * 1024, /* a thread; a power of two */
+	KH_LIMIT_EVENTS_MS = 50,		  /* between two looks at the rings */
+
 	/* keyhole-init: connections relayed at a time (a flood from inside), and what is carried at
 	   a time. It stores nothing: bytes stay in the kernel until the other side takes them. */
 	KH_LIMIT_INIT_CONNECTIONS = 4096,

@@ -295,8 +295,16 @@ static bool slot_close(struct slot *slot, struct kh_batch *batch, bool ok)
 	}
 	body = (uint32_t)(len - sizeof(body));
 	memcpy(slot->bytes->data + slot->bytes->head + slot->before, &body, sizeof(body));
+	batch->last = slot->before + sizeof(body);
 	batch->count++;
 	return true;
+}
+
+struct kh_slice kh_batch_last(const struct kh_batch *batch)
+{
+	struct kh_slice all = kh_buf_view(&batch->bytes);
+
+	return batch->count > 0 ? kh_slice_sub(all, batch->last, all.len) : kh_slice_of(all.ptr, 0);
 }
 
 bool kh_batch_put(struct kh_batch *batch, struct kh_slice body)

@@ -19,6 +19,7 @@
 #include <keyhole/limits.h>
 
 #include "cli_internal.h"
+#include "record_text.h"
 
 enum {
 	LINE_BYTES = 64 * 1024,
@@ -35,25 +36,9 @@ struct show {
 	uint64_t foreign; /* lines that are no records */
 };
 
-static struct kh_slice text_of(const json_t *record, const char *key)
-{
-	const json_t *value = json_object_get(record, key);
-
-	if (!json_is_string(value))
-		return (struct kh_slice){ "", 0 };
-	return kh_slice_of(json_string_value(value), json_string_length(value));
-}
-
-static uint64_t number_of(const json_t *record, const char *key)
-{
-	json_int_t value = json_integer_value(json_object_get(record, key));
-
-	return value > 0 ? (uint64_t)value : 0;
-}
-
 static bool is_event(const json_t *record, const char *event)
 {
-	return kh_slice_eq(text_of(record, "event"), kh_slice_str(event));
+	return kh_slice_eq(kh_record_text(record, "event"), kh_slice_str(event));
 }
 
 static void put(struct show *s, const char *text)
@@ -63,10 +48,7 @@ static void put(struct show *s, const char *text)
 
 static void put_escaped(struct show *s, const char *before, struct kh_slice text)
 {
-	if (text.len == 0)
-		return;
-	put(s, before);
-	put(s, kh_esc(text));
+	kh_record_put(&s->row, before, text);
 }
 
 static void paint(struct show *s, const char *colour)
@@ -81,14 +63,10 @@ static void paint(struct show *s, const char *colour)
 #define DIM "\x1b[2m"
 #define PLAIN "\x1b[0m"
 
-/* "2026-01-02T03:04:05.678Z" as "2026-01-02 03:04:05". */
 static void put_time(struct show *s, const json_t *record)
 {
-	struct kh_slice time = text_of(record, "time");
-
 	paint(s, DIM);
-	put(s, kh_esc(kh_slice_sub(time, 0, 10)));
-	put_escaped(s, " ", kh_slice_sub(time, 11, 19));
+	kh_record_put_time(&s->row, record);
 	paint(s, PLAIN);
 }
 
@@ -109,36 +87,10 @@ static void put_bytes(struct show *s, uint64_t bytes)
 				    units[unit]);
 }
 
-static void put_url(struct show *s, const json_t *record)
-{
-	const json_t *names = json_object_get(record, "url.query.names");
-	struct kh_slice scheme = text_of(record, "url.scheme"), path = text_of(record, "url.path");
-	uint64_t port = number_of(record, "server.port");
-	bool usual = kh_slice_eq(scheme, KH_SLICE("https")) ? port == 443 : port == 80;
-
-	put(s, "  ");
-	if (scheme.len > 0) {
-		put_escaped(s, "", scheme);
-		put(s, "://");
-	}
-	put_escaped(s, "", text_of(record, "server.address"));
-	if (port > 0 && !(usual && scheme.len > 0))
-		(void)kh_buf_printf(&s->row, ":%" PRIu64, port);
-	put_escaped(s, "", path);
-	if (number_of(record, "url.path_bytes") > 0)
-		put(s, "...");
-	for (size_t i = 0; i < json_array_size(names); i++) {
-		const json_t *name = json_array_get(names, i);
-
-		put_escaped(s, i ? "&" : "?",
-			    kh_slice_of(json_string_value(name), json_string_length(name)));
-	}
-}
-
 /* A refusal by policy, also one that came after the open record (an address, for instance). */
 static bool is_refusal(const json_t *open, const json_t *close)
 {
-	struct kh_slice reason = text_of(close, "reason");
+	struct kh_slice reason = kh_record_text(close, "reason");
 
 	if (is_event(open, "deny"))
 		return true;
@@ -168,27 +120,28 @@ static void print_row(struct show *s)
 static void show_row(struct show *s, const json_t *open, const json_t *close, const char *no_end)
 {
 	bool refused = close && is_refusal(open, close);
-	struct kh_slice reason = text_of(close, "reason");
+	struct kh_slice reason = kh_record_text(close, "reason");
 
 	put_time(s, open);
-	put_status(s, number_of(close, "http.response.status_code"), refused);
-	(void)kh_buf_printf(&s->row, "  %-7s", kh_esc(text_of(open, "http.request.method")));
-	put_bytes(s, number_of(close, "http.request.body.size"));
-	put_bytes(s, number_of(close, "http.response.body.size"));
-	(void)kh_buf_printf(&s->row, " %7" PRIu64 "ms", number_of(close, "duration_ms"));
-	put_url(s, open);
-	put_escaped(s, "  in ", text_of(close, "geo.country.iso_code"));
-	if (number_of(close, "as.number") > 0)
-		(void)kh_buf_printf(&s->row, "  AS%" PRIu64, number_of(close, "as.number"));
-	put_escaped(s, "  credential ", text_of(open, "credential"));
+	put_status(s, kh_record_number(close, "http.response.status_code"), refused);
+	(void)kh_buf_printf(&s->row, "  %-7s", kh_esc(kh_record_text(open, "http.request.method")));
+	put_bytes(s, kh_record_number(close, "http.request.body.size"));
+	put_bytes(s, kh_record_number(close, "http.response.body.size"));
+	(void)kh_buf_printf(&s->row, " %7" PRIu64 "ms", kh_record_number(close, "duration_ms"));
+	put(s, "  ");
+	kh_record_put_url(&s->row, open);
+	put_escaped(s, "  in ", kh_record_text(close, "geo.country.iso_code"));
+	if (kh_record_number(close, "as.number") > 0)
+		(void)kh_buf_printf(&s->row, "  AS%" PRIu64, kh_record_number(close, "as.number"));
+	put_escaped(s, "  credential ", kh_record_text(open, "credential"));
 	if (!refused)
-		put_escaped(s, "  rule ", text_of(open, "rule_at"));
+		put_escaped(s, "  rule ", kh_record_text(open, "rule_at"));
 	paint(s, refused ? YELLOW : RED);
 	if (refused)
 		put_escaped(s, "  DENIED ", reason.len ? reason : KH_SLICE("none"));
 	else
 		put_escaped(s, "  ", reason);
-	put_escaped(s, ": ", text_of(close, "detail"));
+	put_escaped(s, ": ", kh_record_text(close, "detail"));
 	put(s, no_end);
 	paint(s, PLAIN);
 	print_row(s);
@@ -237,15 +190,18 @@ static void show_writer(struct show *s, json_t *record)
 	kh_buf_clear(&s->row);
 	put_time(s, record);
 	paint(s, DIM);
-	put_escaped(s, "    -  ", text_of(record, "event"));
-	put_escaped(s, "  keyhole ", text_of(record, "version"));
-	if (number_of(record, "process.pid") > 0)
-		(void)kh_buf_printf(&s->row, "  pid %" PRIu64, number_of(record, "process.pid"));
+	put_escaped(s, "    -  ", kh_record_text(record, "event"));
+	put_escaped(s, "  keyhole ", kh_record_text(record, "version"));
+	if (kh_record_number(record, "process.pid") > 0)
+		(void)kh_buf_printf(&s->row, "  pid %" PRIu64,
+				    kh_record_number(record, "process.pid"));
 	if (is_event(record, "recovered"))
 		(void)kh_buf_printf(&s->row, "  %" PRIu64 " torn bytes at offset %" PRIu64,
-				    number_of(record, "bytes"), number_of(record, "offset"));
-	if (number_of(record, "count") > 0)
-		(void)kh_buf_printf(&s->row, "  %" PRIu64 " exchanges", number_of(record, "count"));
+				    kh_record_number(record, "bytes"),
+				    kh_record_number(record, "offset"));
+	if (kh_record_number(record, "count") > 0)
+		(void)kh_buf_printf(&s->row, "  %" PRIu64 " exchanges",
+				    kh_record_number(record, "count"));
 	paint(s, PLAIN);
 	print_row(s);
 }
@@ -288,7 +244,7 @@ static void read_line(struct show *s, const char *line, size_t len)
 {
 	json_t *record = json_loadb(line, len, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL);
 
-	if (json_is_object(record) && text_of(record, "event").len > 0) {
+	if (json_is_object(record) && kh_record_text(record, "event").len > 0) {
 		follow(s, record);
 		return;
 	}
@@ -318,16 +274,9 @@ static void read_lines(struct show *s, FILE *in, char *line)
 	s->foreign += len > 0;
 }
 
-static bool wants_colour(void)
-{
-	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
-
-	return isatty(STDOUT_FILENO) && !(no && no[0]) && term && strcmp(term, "dumb") != 0;
-}
-
 static int show_stream(FILE *in, const char *name, const struct kh_audit_show_options *options)
 {
-	struct show s = { .options = options, .colour = wants_colour() };
+	struct show s = { .options = options, .colour = kh_record_wants_colour() };
 	char *line = malloc(LINE_BYTES);
 	bool failed;
 

@@ -14,14 +14,16 @@
 
 #include "cli_internal.h"
 #include "ctl_client.h"
+#include "ctl_events.h"
 #include "ctl_text.h"
 
 static const char usage[] =
-	"usage: keyhole ctl [--socket PATH | -c FILE] [--json] COMMAND\n"
+	"usage: keyhole ctl [--socket PATH | -c FILE] [--json] COMMAND [OPTION…]\n"
 	"Looks at a running daemon and steers it, by its admin socket.\n\n"
 	"  status       how it is: policy in force, journal, credentials, sandboxes, limits near "
 	"their end\n"
 	"  sandbox ls   the sandboxes, each with its open connections\n"
+	"  events       each decision as it falls, until it is interrupted\n"
 	"  reload       read the configuration again; with errors nothing changes, and they are "
 	"shown\n"
 	"  drain        finish what runs, take nothing new, and end\n\n"
@@ -29,6 +31,9 @@ static const char usage[] =
 	"  -c, --config FILE  the configuration that names it (admin.unix); without either:\n"
 	"                     " KH_ADMIN_SOCKET "\n"
 	"      --json         the daemon's answer as it is, for programs\n"
+	"      --tenant NAME  events: of this tenant alone\n"
+	"      --sandbox ID   events: of this sandbox alone\n"
+	"      --denied       events: refusals alone\n"
 	"  -h, --help         show this\n\n"
 	"Exit status: 0 it is done, 1 it is not, 2 wrong usage. keyhole-ctl(1) tells more.\n";
 
@@ -75,15 +80,40 @@ static bool show_reload(const json_t *answer)
 	return ok;
 }
 
+/* What may stand behind a command, beside what all of them take. */
+struct ctl_options {
+	const char *tenant, *sandbox;
+	bool denied, json;
+};
+enum { TAKES_TENANT = 1, TAKES_SANDBOX = 2, TAKES_DENIED = 4 };
+
+static int watch_events(const char *socket, const struct ctl_options *options)
+{
+	const struct kh_ctl_events what = { .tenant = options->tenant,
+					    .sandbox = options->sandbox,
+					    .denied = options->denied,
+					    .json = options->json };
+	return kh_ctl_events(socket, &what);
+}
+
 static const struct verb {
 	const char *words[2];
 	const char *method, *target;
 	bool (*show)(const json_t *answer); /* Return: it is done */
+	unsigned takes;
+	/* More than a question: does it all. Return: exit status. */
+	int (*run)(const char *socket, const struct ctl_options *options);
 } verbs[] = {
-	{ { "status", NULL }, "GET", "/v1/status", show_status },
-	{ { "sandbox", "ls" }, "GET", "/v1/sandboxes", show_sandboxes },
-	{ { "reload", NULL }, "POST", "/v1/reload", show_reload },
-	{ { "drain", NULL }, "POST", "/v1/drain", show_done },
+	{ { "status", NULL }, "GET", "/v1/status", show_status, 0, NULL },
+	{ { "sandbox", "ls" }, "GET", "/v1/sandboxes", show_sandboxes, 0, NULL },
+	{ { "events", NULL },
+	  NULL,
+	  NULL,
+	  NULL,
+	  TAKES_TENANT | TAKES_SANDBOX | TAKES_DENIED,
+	  watch_events },
+	{ { "reload", NULL }, "POST", "/v1/reload", show_reload, 0, NULL },
+	{ { "drain", NULL }, "POST", "/v1/drain", show_done, 0, NULL },
 };
 enum { N_VERBS = sizeof(verbs) / sizeof(verbs[0]) };
 
@@ -99,7 +129,7 @@ static const struct verb *find_verb(int n, char **words)
 			return verb;
 	}
 	if (n < 1) {
-		kh_cli_complain("ctl: which command? (status, sandbox ls, reload, drain)");
+		kh_cli_complain("ctl: which command? (status, sandbox ls, events, reload, drain)");
 		return NULL;
 	}
 	const char *near = kh_cli_nearest(words[0], names, N_VERBS);
@@ -107,8 +137,9 @@ static const struct verb *find_verb(int n, char **words)
 		kh_cli_complain("ctl: \"%s\": no such command (did you mean `keyhole ctl %s`?)",
 				kh_esc_str(words[0]), near);
 	else
-		kh_cli_complain("ctl: \"%s\": no such command (status, sandbox ls, reload, drain)",
-				kh_esc_str(words[n < 2 ? 0 : 1]));
+		kh_cli_complain(
+			"ctl: \"%s\": no such command (status, sandbox ls, events, reload, drain)",
+			kh_esc_str(words[n < 2 ? 0 : 1]));
 	return NULL;
 }
 
@@ -167,17 +198,32 @@ static int ask(const char *socket, const struct verb *verb, bool json)
 	return status;
 }
 
+/* An option that the command has no use for is a mistake, and is said. */
+static bool takes(const struct verb *verb, const struct ctl_options *options)
+{
+	const char *over = options->tenant && !(verb->takes & TAKES_TENANT)	? "--tenant"
+			   : options->sandbox && !(verb->takes & TAKES_SANDBOX) ? "--sandbox"
+			   : options->denied && !(verb->takes & TAKES_DENIED)	? "--denied"
+										: NULL;
+	if (over)
+		kh_cli_complain("ctl: `%s` takes no %s", verb->words[0], over);
+	return !over;
+}
+
 int kh_cli_ctl(int argc, char **argv)
 {
-	enum { OPT_JSON = 256 };
-	static const struct option options[] = { { "socket", required_argument, NULL, 's' },
-						 { "config", required_argument, NULL, 'c' },
-						 { "json", no_argument, NULL, OPT_JSON },
-						 { "help", no_argument, NULL, 'h' },
-						 { NULL, 0, NULL, 0 } };
+	enum { OPT_JSON = 256, OPT_TENANT, OPT_SANDBOX, OPT_DENIED };
+	static const struct option table[] = { { "socket", required_argument, NULL, 's' },
+					       { "config", required_argument, NULL, 'c' },
+					       { "json", no_argument, NULL, OPT_JSON },
+					       { "tenant", required_argument, NULL, OPT_TENANT },
+					       { "sandbox", required_argument, NULL, OPT_SANDBOX },
+					       { "denied", no_argument, NULL, OPT_DENIED },
+					       { "help", no_argument, NULL, 'h' },
+					       { NULL, 0, NULL, 0 } };
 	const char *socket = NULL, *config = NULL;
-	bool json = false;
-	for (int opt; (opt = getopt_long(argc, argv, "s:c:h", options, NULL)) != -1;) {
+	struct ctl_options options = { .json = false };
+	for (int opt; (opt = getopt_long(argc, argv, "s:c:h", table, NULL)) != -1;) {
 		if (opt == 'h')
 			return fputs(usage, stdout) < 0 ? KH_EXIT_FAILED : EXIT_SUCCESS;
 		if (opt == 's')
@@ -185,12 +231,18 @@ int kh_cli_ctl(int argc, char **argv)
 		else if (opt == 'c')
 			config = optarg;
 		else if (opt == OPT_JSON)
-			json = true;
+			options.json = true;
+		else if (opt == OPT_TENANT)
+			options.tenant = optarg;
+		else if (opt == OPT_SANDBOX)
+			options.sandbox = optarg;
+		else if (opt == OPT_DENIED)
+			options.denied = true;
 		else
 			return KH_EXIT_USAGE; /* getopt said why */
 	}
 	const struct verb *verb = find_verb(argc - optind, argv + optind);
-	if (!verb)
+	if (!verb || !takes(verb, &options))
 		return KH_EXIT_USAGE;
 	if (socket && config) {
 		kh_cli_complain("ctl: --socket and -c name one thing twice");
@@ -199,5 +251,7 @@ int kh_cli_ctl(int argc, char **argv)
 	kh_auto_free char *found = socket   ? strdup(socket)
 				   : config ? socket_of(config)
 					    : strdup(KH_ADMIN_SOCKET);
-	return found ? ask(found, verb, json) : KH_EXIT_FAILED;
+	if (!found)
+		return KH_EXIT_FAILED;
+	return verb->run ? verb->run(found, &options) : ask(found, verb, options.json);
 }

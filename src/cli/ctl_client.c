@@ -135,3 +135,66 @@ bool kh_ctl_ask(const char *socket_path, const char *method, const char *target,
 	kh_h1_free(h1);
 	return ok;
 }
+
+/* --- an answer that goes on ------------------------------------------------------------------- */
+
+struct follow {
+	bool (*take)(void *arg, struct kh_slice line);
+	void *arg;
+	struct kh_ctl_answer *out;
+	bool over; /* one was enough */
+};
+
+/* What has come whole, a line at a time. */
+static void give_lines(struct follow *f)
+{
+	while (!f->over) {
+		struct kh_slice all = kh_buf_view(&f->out->content);
+		size_t end = kh_slice_find(all, '\n', 0);
+		if (end >= all.len)
+			return;
+		f->over = !f->take(f->arg, kh_slice_sub(all, 0, end));
+		kh_buf_consume(&f->out->content, end + 1);
+	}
+}
+
+static bool hear_lines(int fd, struct kh_h1 *h1, struct follow *f, struct kh_err *err)
+{
+	char bytes[READ_BYTES];
+	enum taken taken = TAKEN_MORE;
+	while (taken == TAKEN_MORE && !f->over) {
+		ssize_t n = recv(fd, bytes, sizeof(bytes), 0);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno != EAGAIN)
+			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "ctl: the daemon's answer");
+		if (n < 0 && f->out->status == 200)
+			continue; /* nothing happens there */
+		if (n <= 0)
+			return f->out->status == 200 ||
+			       kh_err_set(err, KH_ERR_SYSTEM,
+					  "ctl: the daemon did not answer (try again)");
+		taken = take(h1, kh_slice_of(bytes, (size_t)n), f->out);
+		if (f->out->status == 200)
+			give_lines(f);
+	}
+	return f->over || taken == TAKEN_WHOLE ||
+	       kh_err_set(err, KH_ERR_SYSTEM, "ctl: what answers there is no keyhole");
+}
+
+bool kh_ctl_follow(const char *socket_path, const char *target,
+		   bool (*take_line)(void *arg, struct kh_slice line), void *arg,
+		   struct kh_ctl_answer *out, struct kh_err *err)
+{
+	struct follow f = { .take = take_line, .arg = arg, .out = out };
+	kh_auto_close int fd = reach(socket_path, err);
+	if (fd < 0 || !ask(fd, "GET", target, err))
+		return false;
+	struct kh_h1 *h1 = kh_h1_new(KH_H1_RESPONSES);
+	if (!h1)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "ctl: no memory");
+	kh_h1_expect_response_to(h1, KH_SLICE("GET"));
+	bool ok = hear_lines(fd, h1, &f, err);
+	kh_h1_free(h1);
+	return ok;
+}

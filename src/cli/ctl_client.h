@@ -18,4 +18,11 @@ void kh_ctl_answer_fini(struct kh_ctl_answer *answer);
 bool kh_ctl_ask(const char *socket_path, const char *method, const char *target,
 		struct kh_ctl_answer *out, struct kh_err *err);
 
+/* The same for an answer that goes on: `take` gets each line of it, without its end, as it comes,
+ * until one returns false, or the daemon ends it. Return: false: nobody answers there, not by HTTP,
+ * or something else than lines, which *out holds then. */
+bool kh_ctl_follow(const char *socket_path, const char *target,
+		   bool (*take)(void *arg, struct kh_slice line), void *arg,
+		   struct kh_ctl_answer *out, struct kh_err *err);
+
 #endif

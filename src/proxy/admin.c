@@ -122,6 +122,8 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
 		else
 			open_door(admin, &admin->doors[i]);
 	}
+	if (retire)
+		kh_admin_conns_unwatch(admin);
 	if (done) {
 		if (ref == admin->verb_ref)
 			admin->verb_ref = 0;
@@ -181,6 +183,7 @@ static void free_admin(struct kh_admin *admin)
 		if (admin->has_new_doors)
 			close_door(&admin->new_doors[i]);
 	}
+	kh_admin_events_watched(admin, false);
 	if (admin->wake)
 		event_free(admin->wake);
 	if (admin->tick)

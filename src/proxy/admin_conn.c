@@ -4,7 +4,7 @@
  * One request at a time: it is read whole (by the codec that reads sandboxes, strictly), answered,
  * and the answer is written before more is read. A request, an answer and a pause each have a
  * deadline that no byte moves, so that a client that drips is as long here as one that says
- * nothing.
+ * nothing. An answer that goes on (/v1/events) lasts as long as its reader keeps up.
  */
 
 #include "admin_internal.h"
@@ -23,6 +23,7 @@ enum state {
 	READING = 1,
 	WAITING, /* for the keeper */
 	WRITING,
+	WATCHING, /* the answer goes on */
 };
 
 struct kh_admin_conn {
@@ -39,15 +40,37 @@ struct kh_admin_conn {
 	bool begun;   /* a request's first byte is there */
 	bool close;
 	bool head_only;
+	struct kh_admin_watch *watch; /* WATCHING */
+	size_t sent_bytes;	      /* likewise, since the deadline was set */
 	struct kh_h1 *h1;
 	struct kh_buf in;
 	struct kh_buf content; /* of the request */
 	struct kh_buf out;
 };
 
+static unsigned watching(const struct kh_admin *admin)
+{
+	unsigned n = 0;
+	for (int i = 0; i < KH_CALLERS; i++)
+		n += admin->n_watching[i];
+	return n;
+}
+
+static void stop_watching(struct kh_admin_conn *conn)
+{
+	if (!conn->watch)
+		return;
+	kh_admin_watch_free(conn->watch);
+	conn->watch = NULL;
+	conn->admin->n_watching[conn->caller]--;
+	if (watching(conn->admin) == 0)
+		kh_admin_events_watched(conn->admin, false);
+}
+
 static void free_conn(struct kh_admin_conn *conn)
 {
 	kh_list_remove(&conn->link);
+	stop_watching(conn);
 	conn->admin->n_conns[conn->caller]--;
 	if (conn->event)
 		event_free(conn->event);
@@ -106,6 +129,31 @@ static void answer_error(struct kh_admin_conn *conn, uint16_t status, const char
 	answer_with(conn, &answer);
 }
 
+/* The head of an answer that goes on, in chunks, to a reader that has them. */
+static void begin_watch(struct kh_admin_conn *conn, struct kh_admin_answer *answer)
+{
+	kh_buf_clear(&conn->out);
+	kh_buf_fini(&answer->content);
+	if (!kh_h1_put_status_line(&conn->out, 200, kh_slice_str(kh_h1_reason(200))) ||
+	    !kh_h1_put_field(&conn->out, KH_SLICE("content-type"), kh_slice_str(answer->type)) ||
+	    !kh_h1_put_field(&conn->out, KH_SLICE("cache-control"), KH_SLICE("no-store")) ||
+	    !kh_h1_put_field(&conn->out, KH_SLICE("transfer-encoding"), KH_SLICE("chunked")) ||
+	    !kh_h1_put_field(&conn->out, KH_SLICE("connection"), KH_SLICE("close")) ||
+	    !kh_h1_put_end(&conn->out)) {
+		kh_admin_watch_free(answer->watch);
+		kh_buf_clear(&conn->out);
+		conn->close = true;
+		wait_until(conn, WRITING, KH_LIMIT_ADMIN_ANSWER_MS);
+		return;
+	}
+	conn->watch = answer->watch;
+	conn->sent_bytes = 0;
+	wait_until(conn, WATCHING, KH_LIMIT_ADMIN_ANSWER_MS);
+	if (watching(conn->admin) == 0)
+		kh_admin_events_watched(conn->admin, true);
+	conn->admin->n_watching[conn->caller]++;
+}
+
 /* Return: the keeper has been asked. */
 static bool ask_keeper(struct kh_admin_conn *conn, enum kh_admin_verb verb)
 {
@@ -156,6 +204,13 @@ static void dispatch(struct kh_admin_conn *conn, const struct kh_message *messag
 	}
 	if (answer.verb)
 		kh_admin_put_error(&answer, 503, "the keeper can't be asked");
+	if (answer.watch && !conn->head_only && message->minor > 0) {
+		begin_watch(conn, &answer);
+		return;
+	}
+	kh_admin_watch_free(answer.watch);
+	if (answer.watch && !conn->head_only)
+		kh_admin_put_error(&answer, 400, "events come in chunks, which HTTP/1.0 has not");
 	answer_with(conn, &answer);
 }
 
@@ -191,7 +246,7 @@ static bool take(struct kh_admin_conn *conn)
 }
 
 /* Return: false: the connection is over. */
-static bool flush(struct kh_admin_conn *conn)
+static bool send_some(struct kh_admin_conn *conn)
 {
 	while (kh_buf_len(&conn->out) > 0) {
 		struct kh_slice out = kh_buf_view(&conn->out);
@@ -201,8 +256,31 @@ static bool flush(struct kh_admin_conn *conn)
 		if (n < 0)
 			return errno == EAGAIN;
 		kh_buf_consume(&conn->out, (size_t)n);
+		conn->sent_bytes += (size_t)n;
 	}
 	kh_buf_release(&conn->out);
+	return true;
+}
+
+/* While nothing waits for it, a reader has all the time there is. */
+static bool flush_watch(struct kh_admin_conn *conn)
+{
+	if (!send_some(conn))
+		return false;
+	if (kh_buf_len(&conn->out) == 0 || conn->sent_bytes >= KH_LIMIT_EVENTS_PACE_BYTES) {
+		conn->sent_bytes = 0;
+		wait_until(conn, WATCHING, KH_LIMIT_ADMIN_ANSWER_MS);
+	}
+	return true;
+}
+
+/* Likewise. */
+static bool flush(struct kh_admin_conn *conn)
+{
+	if (!send_some(conn))
+		return false;
+	if (kh_buf_len(&conn->out) > 0)
+		return true;
 	if (conn->close) {
 		/* What the client has not read yet would be lost with a reset. */
 		(void)shutdown(conn->fd, SHUT_WR);
@@ -217,6 +295,10 @@ static void on_event(evutil_socket_t fd, short what, void *arg);
 static bool watch(struct kh_admin_conn *conn)
 {
 	short wanted = conn->state == WRITING ? EV_WRITE : EV_READ;
+
+	/* Its end is heard of by reading. */
+	if (conn->state == WATCHING && kh_buf_len(&conn->out) > 0)
+		wanted |= EV_WRITE;
 
 	if (wanted == conn->watched)
 		return true;
@@ -234,6 +316,10 @@ static void turn(struct kh_admin_conn *conn)
 	for (;;) {
 		while (conn->state == READING && take(conn))
 			;
+		if (conn->state == WATCHING && !flush_watch(conn)) {
+			free_conn(conn);
+			return;
+		}
 		if (conn->state != WRITING)
 			break;
 		if (!flush(conn)) {
@@ -255,9 +341,9 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 	if (what & EV_READ) {
 		ssize_t n = recv(fd, bytes, sizeof(bytes), 0);
 		bool later = n < 0 && (errno == EAGAIN || errno == EINTR);
-		/* While the keeper thinks a client has nothing to say: it is the end, or too much.
-		 */
-		if (!later && (n <= 0 || conn->state == WAITING ||
+		/* While the keeper thinks, or it watches, a client has nothing to say: it is the
+		 * end, or too much. */
+		if (!later && (n <= 0 || conn->state == WAITING || conn->state == WATCHING ||
 			       !kh_buf_append(&conn->in, bytes, (size_t)n))) {
 			free_conn(conn);
 			return;
@@ -299,7 +385,8 @@ void kh_admin_conns_tick(struct kh_admin *admin, uint64_t now_ms)
 	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = next) {
 		struct kh_admin_conn *conn = kh_container_of(node, struct kh_admin_conn, link);
 		next = node->next;
-		if (now_ms < conn->deadline_ms)
+		if (now_ms < conn->deadline_ms ||
+		    (conn->state == WATCHING && kh_buf_len(&conn->out) == 0))
 			continue;
 		if (conn->state == READING && conn->begun) {
 			conn->close = true;
@@ -324,6 +411,53 @@ void kh_admin_conns_done(struct kh_admin *admin, uint32_t ref, bool ok, const ch
 		answer_with(conn, &answer);
 		turn(conn);
 		return;
+	}
+}
+
+void kh_admin_conns_show(struct kh_admin *admin,
+			 void (*show)(struct kh_admin_watch *watch, struct kh_buf *out,
+				      const void *arg),
+			 const void *arg)
+{
+	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = node->next) {
+		struct kh_admin_conn *conn = kh_container_of(node, struct kh_admin_conn, link);
+		bool idle = kh_buf_len(&conn->out) == 0;
+		if (!conn->watch)
+			continue;
+		show(conn->watch, &conn->out, arg);
+		if (!idle || kh_buf_len(&conn->out) == 0)
+			continue;
+		conn->sent_bytes = 0;
+		wait_until(conn, WATCHING, KH_LIMIT_ADMIN_ANSWER_MS);
+	}
+}
+
+void kh_admin_conns_shown(struct kh_admin *admin)
+{
+	struct kh_node *next;
+
+	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = next) {
+		struct kh_admin_conn *conn = kh_container_of(node, struct kh_admin_conn, link);
+		next = node->next;
+		if (conn->watch && kh_buf_len(&conn->out) > 0)
+			turn(conn);
+	}
+}
+
+void kh_admin_conns_unwatch(struct kh_admin *admin)
+{
+	struct kh_node *next;
+
+	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = next) {
+		struct kh_admin_conn *conn = kh_container_of(node, struct kh_admin_conn, link);
+		next = node->next;
+		if (!conn->watch)
+			continue;
+		stop_watching(conn);
+		conn->close = true;
+		(void)kh_h1_put_last_chunk(&conn->out, NULL, 0);
+		wait_until(conn, WRITING, KH_LIMIT_ADMIN_ANSWER_MS);
+		turn(conn);
 	}
 }
 

@@ -20,6 +20,8 @@ enum kh_admin_caller {
 	KH_CALLERS,
 };
 
+struct kh_admin_watch;
+
 struct kh_admin {
 	struct kh_worker *worker;
 	pthread_t thread;
@@ -39,6 +41,9 @@ struct kh_admin {
 	} doors[2];
 	struct kh_node conns; /* struct kh_admin_conn.link */
 	unsigned n_conns[KH_CALLERS];
+	unsigned n_watching[KH_CALLERS]; /* of those, who watch decisions */
+	struct event *look;		 /* into the rings (events.h); NULL: nobody watches */
+	struct kh_buf event_room;
 	uint32_t last_ref;
 	uint32_t verb_ref; /* the keeper was asked, and answers, whoever waits for it; 0: it was not
 			    */
@@ -61,6 +66,7 @@ struct kh_admin_request {
 	struct kh_generation *gen;   /* a reference */
 	struct kh_admin_facts facts; /* a copy */
 	struct kh_slice content;     /* what it brought */
+	struct kh_slice query;	     /* behind the "?" */
 };
 
 struct kh_admin_answer {
@@ -68,7 +74,8 @@ struct kh_admin_answer {
 	const char *type;  /* of the content */
 	const char *allow; /* with 405 */
 	struct kh_buf content;
-	enum kh_admin_verb verb; /* not 0: the keeper's answer is awaited */
+	enum kh_admin_verb verb;      /* not 0: the keeper's answer is awaited */
+	struct kh_admin_watch *watch; /* not NULL: the answer goes on, line by line */
 };
 
 /* admin_conn.c */
@@ -76,10 +83,25 @@ void kh_admin_conn_new(struct kh_admin *admin, int fd, enum kh_admin_caller call
 void kh_admin_conns_tick(struct kh_admin *admin, uint64_t now_ms);
 /* The keeper has answered. */
 void kh_admin_conns_done(struct kh_admin *admin, uint32_t ref, bool ok, const char *text);
+/* Calls `show` for each that watches, with what is written to it. */
+void kh_admin_conns_show(struct kh_admin *admin,
+			 void (*show)(struct kh_admin_watch *watch, struct kh_buf *out,
+				      const void *arg),
+			 const void *arg);
+/* That was all for now: it is sent. */
+void kh_admin_conns_shown(struct kh_admin *admin);
+/* Nobody is shown more: each answer comes to its end. */
+void kh_admin_conns_unwatch(struct kh_admin *admin);
 void kh_admin_conns_end(struct kh_admin *admin);
 
+/* admin_events.c */
+bool kh_admin_events(const struct kh_admin_request *request, struct kh_admin_answer *out);
+void kh_admin_watch_free(struct kh_admin_watch *watch);
+/* The first one watches from now on; the last one has gone. */
+void kh_admin_events_watched(struct kh_admin *admin, bool watched);
+
 /* admin_routes.c */
-void kh_admin_answer(const struct kh_admin_request *request, struct kh_slice method,
+void kh_admin_answer(struct kh_admin_request *request, struct kh_slice method,
 		     struct kh_slice target, struct kh_admin_answer *out);
 /* {"error":"…"} */
 void kh_admin_put_error(struct kh_admin_answer *out, uint16_t status, const char *text);

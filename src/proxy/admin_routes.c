@@ -118,16 +118,18 @@ static const struct route {
 	{ "/metrics", "GET", BY_OWNER | BY_TCP, metrics },
 	{ "/v1/status", "GET", BY_OWNER | BY_GRANTED, status },
 	{ "/v1/sandboxes", "GET", BY_OWNER | BY_GRANTED, sandboxes },
+	{ "/v1/events", "GET", BY_OWNER | BY_GRANTED, kh_admin_events },
 	{ "/v1/reload", "POST", BY_OWNER, reload },
 	{ "/v1/drain", "POST", BY_OWNER, drain },
 };
 
-void kh_admin_answer(const struct kh_admin_request *request, struct kh_slice method,
+void kh_admin_answer(struct kh_admin_request *request, struct kh_slice method,
 		     struct kh_slice target, struct kh_admin_answer *out)
 {
 	const char *query = memchr(target.ptr, '?', target.len);
 	struct kh_slice path =
 		query ? kh_slice_sub(target, 0, (size_t)(query - target.ptr)) : target;
+	request->query = kh_slice_sub(target, path.len + 1, target.len);
 	const struct route *route = NULL;
 	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++)
 		if (kh_slice_eq(path, kh_slice_str(routes[i].path)))

@@ -96,6 +96,7 @@ static void go_commit(struct kh_exchange *x)
 		kh_exchange_fail(x, &err);
 		return;
 	}
+	kh_loop_show(x->session->loop, record.tenant, record.sandbox, &x->session->loop->batch);
 	x->opened = true;
 	x->would_opened = x->would_reach.kind != KH_QUOTA_NONE;
 	kh_loop_commit(x->session->loop, x);

@@ -85,6 +85,25 @@ static struct kh_audit_websocket describe_websocket(const struct kh_websocket *w
 	};
 }
 
+/* Refused behind its open record, by an address or a limit for instance: the journal has a close
+ * record of few words, and who watches a refusal like any other. */
+static void show_refusal(const struct kh_exchange *x, const struct kh_audit_close *how)
+{
+	const struct kh_loop *loop = x->session->loop;
+	char limit[KH_LIMIT_TEXT_BYTES];
+	struct kh_audit_open what;
+	struct kh_batch batch;
+
+	if ((kh_err_status(x->reason) != 403 && x->reached.kind == KH_QUOTA_NONE) ||
+	    !kh_events_is_watched(atomic_load(&loop->events)))
+		return;
+	kh_batch_init(&batch);
+	kh_exchange_describe(x, &what, limit);
+	if (kh_audit_deny(&batch, &what, how))
+		kh_loop_show(x->session->loop, what.tenant, what.sandbox, &batch);
+	kh_batch_fini(&batch);
+}
+
 void kh_exchange_record_end(struct kh_exchange *x)
 {
 	char limit[KH_LIMIT_TEXT_BYTES], would[KH_LIMIT_TEXT_BYTES];
@@ -121,10 +140,12 @@ void kh_exchange_record_end(struct kh_exchange *x)
 	bool room = kh_loop_make_room(x->session->loop);
 	if (x->opened) {
 		(void)kh_audit_close(batch, &how);
+		show_refusal(x, &how);
 	} else if (room) {
 		struct kh_audit_open what;
 		kh_exchange_describe(x, &what, would);
-		(void)kh_audit_deny(batch, &what, &how);
+		if (kh_audit_deny(batch, &what, &how))
+			kh_loop_show(x->session->loop, what.tenant, what.sandbox, batch);
 		kh_loop_hold(x->session);
 	}
 	if (x->reason == KH_ERR_NONE)

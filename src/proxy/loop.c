@@ -42,6 +42,10 @@ void kh_loop_commit(struct kh_loop *loop, struct kh_exchange *exchange)
 
 static void note_commit(struct kh_loop *loop, size_t records, bool ok)
 {
+	struct kh_events *events = atomic_load_explicit(&loop->events, memory_order_acquire);
+
+	if (ok && events)
+		kh_events_publish(events);
 	kh_counter_add(&loop->counts.n[KH_COUNT_JOURNAL_RECORDS], ok ? records : 0);
 	kh_counter_add(&loop->counts.n[KH_COUNT_JOURNAL_FAILURES], !ok);
 	if (ok == loop->journal_failed)
@@ -450,6 +454,7 @@ void kh_loop_free(struct kh_loop *loop)
 	if (loop->wake_fd >= 0)
 		close(loop->wake_fd);
 	kh_batch_fini(&loop->batch);
+	free(atomic_load(&loop->events));
 	kh_generation_unref(loop->gen);
 	pthread_mutex_destroy(&loop->mail_lock);
 	free(loop);

@@ -10,6 +10,7 @@
 #include <keyhole/listener.h>
 #include <keyhole/resolver.h>
 
+#include "events.h"
 #include "worker_internal.h"
 
 struct kh_exchange;
@@ -62,7 +63,19 @@ struct kh_loop {
 	uint8_t masks[1024]; /* random bytes for the masks of WebSocket frames */
 	size_t masks_left;
 	struct kh_counts counts;
+	_Atomic(struct kh_events *)
+		events; /* made by the admin thread; NULL: nobody ever watched */
 };
+
+/* For those who watch: what was decided last, whose record is the last of the batch. */
+static inline void kh_loop_show(struct kh_loop *loop, const char *tenant, const char *sandbox,
+				const struct kh_batch *batch)
+{
+	struct kh_events *events = atomic_load_explicit(&loop->events, memory_order_acquire);
+
+	if (kh_events_is_watched(events))
+		kh_events_put(events, tenant, sandbox, kh_batch_last(batch));
+}
 
 static inline void kh_count(struct kh_loop *loop, enum kh_count_index what)
 {

@@ -66,8 +66,8 @@ void kh_tunnel_deny_to(struct kh_session *session, const struct kh_authority *au
 		.limit = err->code == KH_ERR_LIMIT ? kh_session_reached(session, limit) : NULL,
 	};
 	count_denial(session, err->code);
-	if (kh_loop_make_room(session->loop))
-		(void)kh_audit_deny(&session->loop->batch, &what, &how);
+	if (kh_loop_make_room(session->loop) && kh_audit_deny(&session->loop->batch, &what, &how))
+		kh_loop_show(session->loop, what.tenant, what.sandbox, &session->loop->batch);
 	kh_loop_hold(session);
 	if (kh_door_may_log(session->door))
 		kh_log_info("%s: refused: %s", id, err->text);

@@ -15,7 +15,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { USER = 1000, BYTES_MOST = 256 * 1024, TURNS = 4096, ROOM = 1024 * 1024 };
+enum { USER = 1000, BYTES_MOST = 256 * 1024, TURNS = 4096, LINGER = 4, ROOM = 1024 * 1024 };
 
 static void require(bool what)
 {
@@ -82,6 +82,19 @@ static void check(struct kh_buf *said, enum kh_admin_caller caller)
 	kh_h1_free(h1);
 }
 
+/* Each tenant has a decision, and whoever watches is shown those of his. */
+static void decide(void)
+{
+	struct kh_events *events = atomic_load(&loops[0]->events);
+	if (!kh_events_is_watched(events) || !admin.look)
+		return;
+	kh_events_put(events, "seen", "sb", KH_SLICE("{\"event\":\"open\",\"tenant\":\"seen\""));
+	kh_events_put(events, "hidden", "sb",
+		      KH_SLICE("{\"event\":\"deny\",\"tenant\":\"hidden\""));
+	kh_events_publish(events);
+	event_active(admin.look, EV_TIMEOUT, 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	int ends[2], room = ROOM;
@@ -101,8 +114,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int turn = 0; turn < TURNS && !kh_list_is_empty(&admin.conns); turn++) {
 		ssize_t n = at < size ? send(ends[0], data + at, size - at, MSG_NOSIGNAL) : 0;
 		at += n > 0 ? (size_t)n : 0;
+		decide();
 		if (at == size && !shut)
-			shut = shutdown(ends[0], SHUT_WR) == 0;
+			shut = turn < LINGER ? false : shutdown(ends[0], SHUT_WR) == 0;
 		require(event_base_loop(admin.base, EVLOOP_NONBLOCK) >= 0);
 		while ((n = recv(ends[0], bytes, sizeof(bytes), 0)) > 0)
 			require(kh_buf_append(&said, bytes, (size_t)n));
@@ -112,6 +126,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(kh_list_is_empty(&admin.conns));
 	for (int i = 0; i < KH_CALLERS; i++)
 		require(admin.n_conns[i] == 0);
+	require(!admin.look);
 	check(&said, caller);
 	kh_buf_fini(&said);
 	close(ends[0]);
