@@ -1,0 +1,97 @@
+/* sigv4_scope.c - the day, region and service that a signature is for */
+#include <keyhole/sigv4.h>
+
+#include <time.h>
+
+bool kh_sigv4_is_name(struct kh_slice text)
+{
+	for (size_t i = 0; i < text.len; i++) {
+		char c = text.ptr[i];
+
+		if (!(c >= 'a' && c <= 'z') && !kh_is_digit(c) && c != '-' && c != '_' && c != '.')
+			return false;
+	}
+	return text.len > 0 && text.len < KH_SIGV4_NAME_BYTES;
+}
+
+static bool is_date(struct kh_slice text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if (!kh_is_digit(text.ptr[i]))
+			return false;
+	return text.len == KH_SIGV4_DATE_BYTES - 1;
+}
+
+bool kh_sigv4_scope_parse(struct kh_sigv4_scope *out, struct kh_slice text)
+{
+	size_t first = kh_slice_find(text, '/', 0), second = kh_slice_find(text, '/', first + 1);
+	struct kh_slice date = kh_slice_sub(text, 0, first);
+	struct kh_slice region = kh_slice_sub(text, first + 1, second);
+	struct kh_slice service = kh_slice_sub(text, second + 1, text.len);
+
+	*out = (struct kh_sigv4_scope){ .date = "" };
+	if (!is_date(date) || !kh_sigv4_is_name(region) || !kh_sigv4_is_name(service))
+		return false;
+	memcpy(out->date, date.ptr, date.len);
+	memcpy(out->region, region.ptr, region.len);
+	memcpy(out->service, service.ptr, service.len);
+	return true;
+}
+
+bool kh_sigv4_scope_put(struct kh_buf *out, const struct kh_sigv4_scope *scope)
+{
+	return kh_buf_append_str(out, scope->date) && kh_buf_append_char(out, '/') &&
+	       kh_buf_append_str(out, scope->region) && kh_buf_append_char(out, '/') &&
+	       kh_buf_append_str(out, scope->service);
+}
+
+void kh_sigv4_time(uint64_t wall_ms, char out[KH_SIGV4_TIME_BYTES])
+{
+	time_t seconds = (time_t)(wall_ms / 1000);
+	struct tm tm;
+
+	out[0] = '\0';
+	if (gmtime_r(&seconds, &tm))
+		(void)strftime(out, KH_SIGV4_TIME_BYTES, "%Y%m%dT%H%M%SZ", &tm);
+}
+
+static int number(const char *at, size_t digits)
+{
+	int value = 0;
+
+	for (size_t i = 0; i < digits; i++)
+		value = value * 10 + (at[i] - '0');
+	return value;
+}
+
+uint64_t kh_sigv4_time_parse(struct kh_slice text)
+{
+	if (text.len != KH_SIGV4_TIME_BYTES - 1)
+		return UINT64_MAX;
+	for (size_t i = 0; i < text.len; i++)
+		if (i == 8 ? text.ptr[i] != 'T'
+			   : (i == 15 ? text.ptr[i] != 'Z' : !kh_is_digit(text.ptr[i])))
+			return UINT64_MAX;
+	struct tm tm = {
+		.tm_year = number(text.ptr, 4) - 1900,
+		.tm_mon = number(text.ptr + 4, 2) - 1,
+		.tm_mday = number(text.ptr + 6, 2),
+		.tm_hour = number(text.ptr + 9, 2),
+		.tm_min = number(text.ptr + 11, 2),
+		.tm_sec = number(text.ptr + 13, 2),
+	};
+	if (tm.tm_year < 70 || tm.tm_mon < 0 || tm.tm_mon > 11 || tm.tm_mday < 1 ||
+	    tm.tm_mday > 31 || tm.tm_hour > 23 || tm.tm_min > 59 || tm.tm_sec > 60)
+		return UINT64_MAX;
+	return (uint64_t)timegm(&tm) * 1000;
+}
+
+enum kh_sigv4_path kh_sigv4_path_of(struct kh_slice service)
+{
+	return kh_slice_eq(service, KH_SLICE("s3")) ||
+			       kh_slice_eq(service, KH_SLICE("s3-outposts")) ||
+			       kh_slice_eq(service, KH_SLICE("s3-object-lambda")) ||
+			       kh_slice_eq(service, KH_SLICE("s3express"))
+		       ? KH_SIGV4_PATH_S3
+		       : KH_SIGV4_PATH_NORMAL;
+}
