@@ -51,6 +51,9 @@ enum {
 	/* A chunk-size line with its extension: the slow drip of extensions (CVE-2023-39326 and
 	   kin). */
 	KH_LIMIT_CHUNK_LINE_BYTES = 256,
+	/* A chunk that is signed by itself (aws_sigv4): it is held until it is whole, on as many
+	   connections as a sandbox has. SDKs make them of 8 to 128 KiB. */
+	KH_LIMIT_SIGNED_CHUNK_BYTES = 1024 * 1024,
 	/* All chunk extensions of a message. */
 	KH_LIMIT_CHUNK_EXT_BYTES = 16 * 1024,
 	/* Interim (1xx) responses before the final one: an upstream that sends them for ever. */

@@ -29,12 +29,12 @@ struct kh_sigv4_scope {
 	char service[KH_SIGV4_NAME_BYTES];
 };
 
-/* "20150830/us-east-1/s3": eight digits, then names of a-z, 0-9, '-', '_' and '.'. Return: false:
+/* "20150830/us-east-1/s3": eight digits, then names of a-z, 0-9, '-' and '_'. Return: false:
  * it is none. */
 bool kh_sigv4_scope_parse(struct kh_sigv4_scope *out, struct kh_slice text);
 /* "20150830/us-east-1/s3"; Return: false as kh_buf. */
 bool kh_sigv4_scope_put(struct kh_buf *out, const struct kh_sigv4_scope *scope);
-/* Letters, digits, '-', '_' and '.' in lower case, as regions and services are called. */
+/* Lower-case letters, digits, '-' and '_', as regions and services are called. */
 bool kh_sigv4_is_name(struct kh_slice text);
 
 void kh_sigv4_time(uint64_t wall_ms, char out[KH_SIGV4_TIME_BYTES]);
@@ -68,6 +68,9 @@ bool kh_sigv4_put_string_to_sign(struct kh_buf *out, const char *time,
 				 const struct kh_sigv4_scope *scope, struct kh_slice canonical);
 /* As AWS's UriEncode; `keep_slash`: but for '/'. */
 bool kh_sigv4_put_encoded(struct kh_buf *out, struct kh_slice text, bool keep_slash);
+
+/* The other way, into `room`; cut off at the room there is. */
+struct kh_slice kh_sigv4_decode(struct kh_slice text, char *room, size_t size);
 
 /* Return: false: OpenSSL could not. */
 bool kh_sigv4_digest(struct kh_slice bytes, char out[KH_SIGV4_HEX_BYTES]);

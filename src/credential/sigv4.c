@@ -53,6 +53,15 @@ static char decoded_byte(struct kh_slice text, size_t *i)
 	return (char)(high << 4 | low);
 }
 
+struct kh_slice kh_sigv4_decode(struct kh_slice text, char *room, size_t size)
+{
+	size_t len = 0;
+
+	for (size_t i = 0; i < text.len && len < size;)
+		room[len++] = decoded_byte(text, &i);
+	return kh_slice_of(room, len);
+}
+
 /* Encoded once, whether it came so or not. */
 static bool put_encoded_once(struct kh_buf *out, struct kh_slice text, bool is_query)
 {

@@ -1,0 +1,170 @@
+/*
+ * sigv4_host.c - which service and region an AWS host serves, by its name
+ *
+ * `SERVICE.REGION.amazonaws.com`, with what belongs to a customer in front (a bucket), or
+ * `REGION.SERVICE.amazonaws.com`, or without a region. The name under which a service is signed for
+ * is that label, a beginning of it up to a hyphen (bedrock-runtime: bedrock), or stands in a table.
+ */
+#include <keyhole/resign.h>
+
+static const struct kh_slice domains[] = {
+	KH_SLICE_INIT(".amazonaws.com"),
+	KH_SLICE_INIT(".amazonaws.com.cn"),
+	KH_SLICE_INIT(".amazonaws.eu"),
+	KH_SLICE_INIT(".api.aws"),
+	KH_SLICE_INIT(".on.aws"),
+	KH_SLICE_INIT(".api.amazonwebservices.com.cn"),
+	KH_SLICE_INIT(".on.amazonwebservices.com.cn"),
+};
+
+/* Where the name that is signed for is neither the label nor its beginning, and which of several
+ * goes in where the client says none. */
+static const struct {
+	struct kh_slice label, service;
+} aliases[] = {
+	{ KH_SLICE_INIT("email"), KH_SLICE_INIT("ses") },
+	{ KH_SLICE_INIT("email-fips"), KH_SLICE_INIT("ses") },
+	{ KH_SLICE_INIT("iot"), KH_SLICE_INIT("iotdata") },
+	{ KH_SLICE_INIT("iot"), KH_SLICE_INIT("iotdevicegateway") },
+	{ KH_SLICE_INIT("marketplace"), KH_SLICE_INIT("aws-marketplace") },
+	{ KH_SLICE_INIT("pinpoint"), KH_SLICE_INIT("mobiletargeting") },
+	{ KH_SLICE_INIT("transcribestreaming"), KH_SLICE_INIT("transcribe") },
+	{ KH_SLICE_INIT("queue"), KH_SLICE_INIT("sqs") },
+	{ KH_SLICE_INIT("forecastquery"), KH_SLICE_INIT("forecast") },
+	{ KH_SLICE_INIT("appstream2"), KH_SLICE_INIT("appstream") },
+	{ KH_SLICE_INIT("sync-states"), KH_SLICE_INIT("states") },
+	{ KH_SLICE_INIT("runtime-v2-lex"), KH_SLICE_INIT("lex") },
+	{ KH_SLICE_INIT("models-v2-lex"), KH_SLICE_INIT("lex") },
+};
+enum { N_ALIASES = sizeof(aliases) / sizeof(*aliases) };
+
+/* Beginnings of labels that are the name which is signed for. */
+static const struct kh_slice families[] = {
+	KH_SLICE_INIT("bedrock"), KH_SLICE_INIT("s3"),	    KH_SLICE_INIT("lambda"),
+	KH_SLICE_INIT("aps"),	  KH_SLICE_INIT("appsync"), KH_SLICE_INIT("personalize"),
+};
+
+/* What stands before AWS's own domain; empty: it is none of them. */
+static struct kh_slice labels_of(struct kh_slice host)
+{
+	for (size_t i = 0; i < sizeof(domains) / sizeof(*domains); i++)
+		if (host.len > domains[i].len && kh_slice_has_suffix(host, domains[i]))
+			return kh_slice_sub(host, 0, host.len - domains[i].len);
+	return KH_SLICE("");
+}
+
+/* Takes the last label off. */
+static struct kh_slice last_label(struct kh_slice *labels)
+{
+	size_t at = labels->len;
+
+	while (at > 0 && labels->ptr[at - 1] != '.')
+		at--;
+	struct kh_slice label = kh_slice_sub(*labels, at, labels->len);
+	labels->len = at > 0 ? at - 1 : 0;
+	return label;
+}
+
+/* us-east-1, us-gov-west-1, ap-southeast-3, eusc-de-east-1: words, then a number. */
+static bool is_region(struct kh_slice label)
+{
+	size_t first = kh_slice_find(label, '-', 0), last = label.len;
+
+	if (first < 2 || first > 4)
+		return false;
+	for (size_t i = 0; i < first; i++)
+		if (!kh_is_alpha(label.ptr[i]))
+			return false;
+	while (last > 0 && kh_is_digit(label.ptr[last - 1]))
+		last--;
+	return last < label.len && label.len - last <= 2 && last > first + 2 &&
+	       label.ptr[last - 1] == '-';
+}
+
+/* Says how the name is reached, not what is behind it. */
+static bool is_manner(struct kh_slice label)
+{
+	return kh_slice_eq(label, KH_SLICE("dualstack")) || kh_slice_eq(label, KH_SLICE("fips")) ||
+	       kh_slice_eq(label, KH_SLICE("vpce"));
+}
+
+struct place {
+	struct kh_slice region, label;
+};
+
+static struct place place_of(struct kh_slice host)
+{
+	static const struct kh_slice old = KH_SLICE_INIT("s3-"); /* s3-eu-west-1.amazonaws.com */
+	struct kh_slice labels = labels_of(host);
+	struct kh_slice label = last_label(&labels);
+	struct place place = { KH_SLICE(""), KH_SLICE("") };
+
+	while (is_manner(label))
+		label = last_label(&labels);
+	if (kh_slice_has_prefix(label, old) && is_region(kh_slice_sub(label, old.len, label.len)))
+		return (struct place){ kh_slice_sub(label, old.len, label.len), KH_SLICE("s3") };
+	if (is_region(label)) {
+		place.region = label;
+		do
+			place.label = last_label(&labels);
+		while (is_manner(place.label));
+		return place;
+	}
+	place.label = label;
+	struct kh_slice before = last_label(&labels);
+	if (is_region(before))
+		place.region = before;
+	return place;
+}
+
+bool kh_sigv4_host_is_known(struct kh_slice host)
+{
+	return labels_of(host).len > 0;
+}
+
+struct kh_slice kh_sigv4_host_region(struct kh_slice host)
+{
+	return place_of(host).region;
+}
+
+static bool is_of_family(struct kh_slice label, struct kh_slice service)
+{
+	return label.len > service.len && kh_slice_has_prefix(label, service) &&
+	       label.ptr[service.len] == '-';
+}
+
+struct kh_slice kh_sigv4_host_service(struct kh_slice host)
+{
+	static const struct kh_slice fips = KH_SLICE_INIT("-fips");
+	struct kh_slice label = place_of(host).label;
+
+	for (size_t i = 0; i < N_ALIASES; i++)
+		if (kh_slice_eq(label, aliases[i].label))
+			return aliases[i].service;
+	if (kh_slice_eq(label, KH_SLICE("s3-outposts")) ||
+	    kh_slice_eq(label, KH_SLICE("s3-object-lambda")))
+		return label;
+	for (size_t i = 0; i < sizeof(families) / sizeof(*families); i++)
+		if (is_of_family(label, families[i]))
+			return families[i];
+	return kh_slice_has_suffix(label, fips) ? kh_slice_sub(label, 0, label.len - fips.len)
+						: label;
+}
+
+bool kh_sigv4_host_fits_service(struct kh_slice host, struct kh_slice service)
+{
+	struct kh_slice label = place_of(host).label;
+	bool fits = kh_slice_eq(label, service) || is_of_family(label, service);
+
+	for (size_t i = 0; i < N_ALIASES; i++)
+		fits = fits || (kh_slice_eq(label, aliases[i].label) &&
+				kh_slice_eq(service, aliases[i].service));
+	return fits && label.len > 0 && service.len > 0;
+}
+
+bool kh_sigv4_host_fits_region(struct kh_slice host, struct kh_slice region)
+{
+	struct kh_slice named = kh_sigv4_host_region(host);
+
+	return kh_sigv4_host_is_known(host) && (named.len == 0 || kh_slice_eq(named, region));
+}

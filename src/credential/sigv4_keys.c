@@ -1,0 +1,178 @@
+/*
+ * sigv4_keys.c - an account's keys, and what the worker gets of them: a key for one day, region,
+ * service
+ *
+ * The secret access key is read here, in the keeper, and ends here. jansson keeps what it has read
+ * on the heap; it is told to overwrite what it frees.
+ */
+#include <keyhole/resign.h>
+
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <jansson.h>
+
+#include <keyhole/wire.h>
+
+struct account {
+	struct kh_slice id, secret, token;
+	uint64_t expires_ms;
+};
+
+enum { ID_BYTES = 128 };
+
+/* What goes into a field or a query's parameter: visible, and no separator of a Credential. */
+static bool is_good(struct kh_slice text, size_t most)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if (text.ptr[i] <= ' ' || text.ptr[i] > '~')
+			return false;
+	return text.len <= most;
+}
+
+static bool check(const struct account *account, struct kh_err *err)
+{
+	const char *why = NULL;
+
+	if (account->id.len == 0 || !is_good(account->id, ID_BYTES) ||
+	    kh_slice_find(account->id, '/', 0) < account->id.len)
+		why = "its access key id is none";
+	else if (account->secret.len == 0 || !is_good(account->secret, KH_LIMIT_SECRET_BYTES))
+		why = "its secret access key is none";
+	else if (!is_good(account->token, KH_LIMIT_SECRET_BYTES / 2))
+		why = "its session token is none";
+	return !why || kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "%s", why);
+}
+
+/* ---- three lines ---- */
+
+static struct kh_slice take_line(struct kh_slice *rest)
+{
+	size_t end = kh_slice_find(*rest, '\n', 0);
+	struct kh_slice line = kh_slice_sub(*rest, 0, end);
+
+	*rest = kh_slice_sub(*rest, end + 1, rest->len);
+	return line;
+}
+
+static bool put_packed(struct kh_buf *out, const struct account *account,
+		       const struct kh_sigv4_scope *scope, struct kh_err *err)
+{
+	unsigned char key[KH_SIGV4_KEY_BYTES];
+
+	if (!check(account, err))
+		return false;
+	bool ok = kh_sigv4_derive(account->secret, scope, key) &&
+		  kh_wire_put_bytes(out, account->id) && kh_wire_put_bytes(out, account->token) &&
+		  kh_wire_put_bytes(out, kh_slice_of(key, sizeof(key)));
+	kh_wipe(key, sizeof(key));
+	return ok || kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "no key could be derived");
+}
+
+static bool pack_lines(struct kh_buf *out, struct kh_slice value,
+		       const struct kh_sigv4_scope *scope, struct kh_err *err)
+{
+	struct account account = { .expires_ms = 0 };
+
+	account.id = take_line(&value);
+	account.secret = take_line(&value);
+	account.token = take_line(&value);
+	if (value.len > 0)
+		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+				  "expected JSON, or three lines: id, secret, token");
+	return put_packed(out, &account, scope, err);
+}
+
+/* ---- JSON ---- */
+
+static void wiping_free(void *memory)
+{
+	if (memory)
+		kh_wipe(memory, malloc_usable_size(memory));
+	free(memory);
+}
+
+static struct kh_slice text_of(const json_t *object, const char *name)
+{
+	const json_t *value = json_object_get(object, name);
+
+	return kh_slice_of(json_string_value(value), json_string_length(value));
+}
+
+/* "2026-11-22T13:00:00Z", with a fraction or an offset of +00:00. Return: 0: it is none of UTC's.
+ */
+static uint64_t time_of(struct kh_slice text)
+{
+	struct tm tm = { .tm_mday = 1 };
+	char copy[40];
+
+	if (text.len < 20 || text.len >= sizeof(copy))
+		return 0;
+	memcpy(copy, text.ptr, text.len);
+	copy[text.len] = '\0';
+	const char *rest = strptime(copy, "%Y-%m-%dT%H:%M:%S", &tm);
+	if (rest && *rest == '.')
+		rest += 1 + strspn(rest + 1, "0123456789");
+	if (!rest || (strcmp(rest, "Z") != 0 && strcmp(rest, "+00:00") != 0))
+		return 0;
+	time_t seconds = timegm(&tm);
+	return seconds > 0 ? (uint64_t)seconds * 1000 : 0;
+}
+
+static bool pack_json(struct kh_buf *out, const json_t *object, const struct kh_sigv4_scope *scope,
+		      uint64_t *expires_ms, struct kh_err *err)
+{
+	const json_t *within = json_object_get(object, "Credentials");
+	const json_t *keys = json_is_object(within) ? within : object;
+	struct kh_slice until = text_of(keys, "Expiration");
+	struct account account = {
+		.id = text_of(keys, "AccessKeyId"),
+		.secret = text_of(keys, "SecretAccessKey"),
+		.token = text_of(keys, "SessionToken"),
+	};
+
+	if (!account.token.ptr)
+		account.token = text_of(keys, "Token");
+	if (!account.id.ptr || !account.secret.ptr)
+		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+				  "its JSON has no AccessKeyId or no SecretAccessKey");
+	*expires_ms = until.ptr ? time_of(until) : 0;
+	if (until.ptr && *expires_ms == 0)
+		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+				  "its Expiration is no time such as 2026-11-22T13:00:00Z");
+	return put_packed(out, &account, scope, err);
+}
+
+bool kh_sigv4_pack(struct kh_buf *out, struct kh_slice value, const struct kh_sigv4_scope *scope,
+		   uint64_t *expires_ms, struct kh_err *err)
+{
+	json_malloc_t before_malloc;
+	json_free_t before_free;
+	json_error_t error;
+
+	*expires_ms = 0;
+	value = kh_slice_trim(value);
+	if (value.len == 0 || value.ptr[0] != '{')
+		return pack_lines(out, value, scope, err);
+	json_get_alloc_funcs(&before_malloc, &before_free);
+	json_set_alloc_funcs(malloc, wiping_free);
+	json_t *object = json_loadb(value.ptr, value.len, JSON_REJECT_DUPLICATES, &error);
+	bool ok = object ? pack_json(out, object, scope, expires_ms, err)
+			 : kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "its JSON can't be read");
+	json_decref(object);
+	kh_wipe(&error, sizeof(error)); /* it quotes what it does not understand */
+	json_set_alloc_funcs(before_malloc, before_free);
+	return ok;
+}
+
+bool kh_sigv4_unpack(struct kh_sigv4_keys *out, struct kh_slice packed)
+{
+	struct kh_wire_reader r = { .rest = packed };
+
+	out->id = kh_wire_bytes(&r);
+	out->token = kh_wire_bytes(&r);
+	out->key = kh_wire_bytes(&r);
+	return kh_wire_done(&r) && out->id.len > 0 && out->key.len == KH_SIGV4_KEY_BYTES;
+}
