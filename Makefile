@@ -7,6 +7,8 @@ DATADIR ?= $(PREFIX)/share
 MANDIR ?= $(DATADIR)/man
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
+BASHCOMPDIR ?= $(DATADIR)/bash-completion/completions
+ZSHCOMPDIR ?= $(DATADIR)/zsh/site-functions
 
 # VARIANT: asan, fuzz or cov; each has a folder of its own under build/.
 VARIANT ?=
@@ -235,6 +237,7 @@ demo: ## install what is missing, build, and show what keyhole does
 
 MAN := $(sort $(wildcard docs/man/*.[1-8]))
 INSTALLED = $(BINDIR)/keyhole $(LIBEXECDIR)/keyhole-init $(UNITDIR)/keyhole.service $(SYSUSERSDIR)/keyhole.conf \
+	$(BASHCOMPDIR)/keyhole $(ZSHCOMPDIR)/_keyhole \
 	$(foreach m,$(MAN),$(MANDIR)/man$(subst .,,$(suffix $(m)))/$(notdir $(m))) \
 	$(addprefix $(DATADIR)/keyhole/policies/,$(notdir $(wildcard policies/*.yaml)))
 install: all ## install under PREFIX (and DESTDIR)
@@ -246,6 +249,8 @@ install: all ## install under PREFIX (and DESTDIR)
 	$(Q)mkdir -p build && sed 's|@BINDIR@|$(BINDIR)|g' deploy/systemd/keyhole.service >build/keyhole.service && \
 		install -D -m 0644 build/keyhole.service '$(DESTDIR)$(UNITDIR)/keyhole.service'
 	$(Q)install -D -m 0644 deploy/systemd/keyhole.sysusers.conf '$(DESTDIR)$(SYSUSERSDIR)/keyhole.conf'
+	$(Q)install -D -m 0644 deploy/completion/keyhole.bash '$(DESTDIR)$(BASHCOMPDIR)/keyhole'
+	$(Q)install -D -m 0644 deploy/completion/_keyhole '$(DESTDIR)$(ZSHCOMPDIR)/_keyhole'
 uninstall: ## remove what install put there
 	$(Q)for f in $(INSTALLED); do rm -f "$(DESTDIR)$$f"; done
 	$(Q)for d in '$(DATADIR)/keyhole/policies' '$(DATADIR)/keyhole' '$(LIBEXECDIR)'; do \

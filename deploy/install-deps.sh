@@ -46,6 +46,7 @@ test|the schema of the configuration|python3-jsonschema python3-yaml|python3-jso
 test|the format of metrics (promtool)|prometheus|-|prometheus|prometheus
 test|a journal checked by hand|jq|jq|jq|jq
 test|processes and sockets looked at from outside|procps iproute2|procps-ng iproute|procps iproute2|procps-ng iproute2
+test|the other shell whose completion is tried|zsh|zsh|zsh|zsh
 test|tests as an ordinary user (setpriv, runuser)|util-linux|util-linux|util-linux util-linux-misc setpriv runuser|util-linux
 bench|what make bench runs in|python3 openssl|python3 openssl|python3 openssl|python openssl
 bench|other proxies to compare with|haproxy nginx-light/nginx nghttp2-proxy squid-openssl/squid mitmproxy|haproxy nginx nghttp2 squid|haproxy nginx nghttp2 squid|haproxy nginx nghttp2 squid mitmproxy

@@ -7,6 +7,7 @@
 #include <keyhole/worker.h>
 
 #include "cli_internal.h"
+#include "complete.h"
 
 static int worker(int argc, char **argv)
 {
@@ -15,12 +16,10 @@ static int worker(int argc, char **argv)
 	return kh_worker_main();
 }
 
+static int complete(int argc, char **argv);
+
 /* A row a subcommand; one without a summary is for keyhole itself and not shown. */
-static const struct subcommand {
-	const char *name;
-	int (*run)(int argc, char **argv);
-	const char *summary;
-} subcommands[] = {
+static const struct kh_cli_subcommand subcommands[] = {
 	{ "run", kh_cli_run, "run a command in a sandbox whose only way out is the proxy" },
 	{ "proxy", kh_cli_proxy, "serve sandboxes as a daemon" },
 	{ "check", kh_cli_check, "read a configuration and show every error in it" },
@@ -29,8 +28,14 @@ static const struct subcommand {
 	{ "ctl", kh_cli_ctl, "look at a running daemon, and steer it" },
 	{ "version", kh_cli_version, "show the version" },
 	{ "worker", worker, NULL },
+	{ "complete", complete, NULL },
 };
 enum { N_SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
+
+static int complete(int argc, char **argv)
+{
+	return kh_cli_complete_of(subcommands, N_SUBCOMMANDS, argc, argv);
+}
 
 static int help(FILE *out)
 {

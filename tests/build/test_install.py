@@ -39,7 +39,9 @@ def test_every_part_is_there(root):
     there = set(files(root))
     prefix = PREFIX.lstrip("/")
     assert {f"{prefix}/bin/keyhole", f"{prefix}/libexec/keyhole/keyhole-init",
-            f"{prefix}/lib/systemd/system/keyhole.service"} <= there  # fmt: skip
+            f"{prefix}/lib/systemd/system/keyhole.service",
+            f"{prefix}/share/bash-completion/completions/keyhole",
+            f"{prefix}/share/zsh/site-functions/_keyhole"} <= there  # fmt: skip
     for preset in glob.glob(os.path.join(ROOT, "policies", "*.yaml")):
         assert f"{prefix}/share/keyhole/policies/{os.path.basename(preset)}" in there
     for page in glob.glob(os.path.join(ROOT, "docs", "man", "*.[1-8]")):

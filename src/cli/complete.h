@@ -1,0 +1,18 @@
+/* complete.h - what may stand where a shell's cursor is */
+#ifndef KEYHOLE_CLI_COMPLETE_H
+#define KEYHOLE_CLI_COMPLETE_H
+
+#include <stddef.h>
+
+struct kh_cli_subcommand {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *summary; /* NULL: for keyhole itself, and not shown */
+};
+
+/* argv[1] and so on: the words behind `keyhole`, up to the one that is being typed. Return: exit
+ * status. */
+int kh_cli_complete_of(const struct kh_cli_subcommand *commands, size_t n_commands, int argc,
+		       char **argv);
+
+#endif
