@@ -105,7 +105,7 @@ struct kh_audit_open {
 	const char *would_limit; /* or which limit was reached, as below */
 	struct kh_where rule_where;
 	const char *rule_file;
-	const char *credential; /* name of what goes in */
+	const char *credential; /* names of what goes in, joined by ',' */
 	const char *stripped;	/* carriers that were removed, names, comma-separated */
 };
 

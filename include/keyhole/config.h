@@ -51,6 +51,10 @@ bool kh_host_pattern_matches(const struct kh_host_pattern *pattern, const struct
 bool kh_host_pattern_covers(const struct kh_host_pattern *outer,
 			    const struct kh_host_pattern *inner);
 
+/* Does every path that `inner` (a pattern as in rules; NULL: any path) matches match `outer` too?
+ * Never true where it is not so; false also where that is too hard to see. */
+bool kh_path_pattern_covers(const char *outer, const char *inner);
+
 /* The same without room for the longest name: there may be a million rules. */
 struct kh_rule_host {
 	enum kh_host_match match;
@@ -168,7 +172,8 @@ struct kh_rule_more {
 };
 void kh_rule_more_free(struct kh_rule_more *more);
 
-enum { KH_RULE_CREDENTIALS = 4 };
+/* Most of a rule; the bytes of a tenant's, credential's or sandbox's name. */
+enum { KH_RULE_CREDENTIALS = 4, KH_NAME_MOST_BYTES = 64 };
 
 /* `METHODS SCHEME://HOST[:PORT][/PATH]`, METHODS "*" (or left out) or a list joined by commas;
  * `tcp://HOST:PORT`, which has neither methods nor a path. */
@@ -188,10 +193,11 @@ struct kh_rule {
 	uint16_t port; /* the scheme's own where none is written; never 0 */
 	char *path;    /* pattern in the normalised form of target.h ('*' within a segment, '**'
 			  across);    NULL: any */
-	/* Indices into kh_config.credentials: the first whose source is present at start is used.
-	 */
+	/* Indices into kh_config.credentials: of them all go in (`credentials`), or the first whose
+	 * source is present at start (`credential`). */
 	uint16_t credentials[KH_RULE_CREDENTIALS];
 	size_t n_credentials;
+	bool all_credentials;
 	struct kh_rule_more *more; /* NULL: nothing more */
 };
 
@@ -216,10 +222,16 @@ struct kh_credential_config {
 	struct kh_where where;
 	enum kh_source_kind source; /* not in the worker's snapshot */
 	char *source_name; /* variable or path (absolute after reading); not in the snapshot */
-	/* Where its value goes in a request; NULL where it goes into none (of_proxy, of_listener). */
+	/* Where its value goes in a request; NULL where it goes into none (of_proxy, of_listener).
+	 */
 	struct kh_placement *placement;
 	struct kh_host_pattern *hosts; /* where it may go, ever */
 	size_t n_hosts;
+	char **paths; /* patterns as in rules; none: any */
+	size_t n_paths;
+	char **methods; /* none: any (never TRACE) */
+	size_t n_methods;
+	bool allow_short; /* a value of fewer than KH_SECRET_LEAST_BYTES is taken */
 	/* In the sandbox: the variable that clients look for, and what the stand-in looks like: a
 	 * prefix
 	 * ("sk-ant-api03-"); random characters of `placeholder_alphabet` follow up to the real

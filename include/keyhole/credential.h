@@ -4,6 +4,7 @@
 
 #include <keyhole/config.h>
 #include <keyhole/message.h>
+#include <keyhole/policy.h>
 #include <keyhole/secret.h>
 
 /*
@@ -28,18 +29,70 @@ struct kh_slice kh_carrier_find_but(const struct kh_message *message, struct kh_
 /* Appends `raw` (path and query as they came) without the query parameters that carry
  * authentication; all the rest byte for byte. Return: false as kh_buf_append. */
 bool kh_carrier_strip_query(struct kh_buf *out, struct kh_slice raw);
+/* Would a server take a parameter that is written so (escapes and all) for one of that name? */
+bool kh_carrier_is_named(struct kh_slice parameter, struct kh_slice name);
 
-/* May this credential go there at all? Asked again at the moment of injection. */
+/* Is the host one of those that it is bound to? Asked of what goes into no request as well. */
 bool kh_credential_may_go_to(const struct kh_credential_config *credential,
 			     const struct kh_host *host);
+/*
+ * Its whole binding, asked again at the moment of injection: https, its hosts, its paths (in every
+ * reading), its methods (those that a field or parameter asks for as well), and never TRACE.
+ * Return: NULL when it may go, else what it may not go into: "this host", "this path" …
+ */
+const char *kh_credential_binding_fault(const struct kh_credential_config *credential,
+					const struct kh_request_view *request);
+
 /* Is this field replaced by the credential (so the client's one is dropped)? */
 bool kh_credential_sets_field(const struct kh_credential_config *credential, struct kh_slice name);
 /* Writes the credential's fields into a head that is being written; `out` must be a wiping buffer.
- * A value with a byte that a field can't hold (CR, LF, NUL, controls) is an error that does not
- * show it. */
+ * A value with a byte that can't stand there (CR, LF, NUL, controls; in a cookie also blanks,
+ * quotes and separators) is an error that does not show it. */
 bool kh_credential_put_fields(const struct kh_credential_config *credential,
 			      const struct kh_secret *secret, struct kh_buf *out,
 			      struct kh_err *err);
+
+/*
+ * All that goes into one request: the rule's credentials that were chosen, each with its value. A
+ * zeroed one is empty: nothing goes in, and what the client brings is judged by the rule.
+ */
+struct kh_injected {
+	uint16_t index; /* into kh_config.credentials */
+	const struct kh_credential_config *credential;
+	char *scope;		  /* which value (want.h), owned; NULL: all of it */
+	struct kh_secret *secret; /* a reference; NULL until it is in hand */
+};
+struct kh_injection {
+	struct kh_injected list[KH_RULE_CREDENTIALS];
+	size_t count;
+};
+
+/* The rule's credentials: of `credential` the first with a value (else the first), of `credentials`
+ * all. What is in there before is gone. */
+void kh_injection_choose(struct kh_injection *injection, const struct kh_config *config,
+			 const struct kh_rule *rule);
+void kh_injection_fini(struct kh_injection *injection); /* unrefs; empty afterwards */
+/* As kh_credential_binding_fault, for each. *which: the one that may not. */
+const char *kh_injection_binding_fault(const struct kh_injection *injection,
+				       const struct kh_request_view *request,
+				       const struct kh_credential_config **which);
+bool kh_injection_sets_field(const struct kh_injection *injection, struct kh_slice name);
+/* kh_credential_put_fields for all of them; several cookies are one Cookie field. */
+bool kh_injection_put_fields(const struct kh_injection *injection, struct kh_buf *out,
+			     struct kh_err *err);
+/* Does a value go into the target? Then the target is a secret: it is written into wiping memory,
+ * and no HPACK table gets it. */
+bool kh_injection_sets_target(const struct kh_injection *injection);
+/*
+ * Appends path and query as they go upstream: `raw` without the query parameters that carry
+ * authentication, and with ours, percent-encoded: in the place of the client's first of that name
+ * (any case; further ones are dropped), else at the end. `out` must be a wiping buffer where
+ * kh_injection_sets_target.
+ */
+bool kh_injection_put_target(const struct kh_injection *injection, struct kh_slice raw,
+			     struct kh_buf *out, struct kh_err *err);
+/* "a,b": their names, for the journal. Return: `out`, NULL when there are none. */
+const char *kh_injection_names(const struct kh_injection *injection, char *out, size_t size);
 
 /* A random stand-in of the given length for the sandbox: the configured prefix, then characters of
  * its alphabet (letters and digits where none is given). At least 16 random characters are kept,

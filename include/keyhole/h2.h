@@ -133,6 +133,7 @@ void kh_h2_resume(struct kh_h2_stream *stream);
 /* For CONNECT: method and authority; with `protocol` (RFC 8441) also scheme and path. */
 struct kh_h2_request {
 	struct kh_slice method, scheme, authority, path, protocol;
+	bool path_is_secret; /* it holds a credential: as the last `n_secret` fields */
 };
 
 /*

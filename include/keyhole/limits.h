@@ -7,6 +7,8 @@
 enum {
 	/* A credential: bounds what a mistaken `file:` (a disk image) would map. */
 	KH_LIMIT_SECRET_BYTES = 64 * 1024,
+	/* One shorter is found in much that is none: it is refused unless `allow_short` says so. */
+	KH_SECRET_LEAST_BYTES = 8,
 	/* What a value is narrowed to ("owner/repo"): the sandbox's words, kept with the value. */
 	KH_LIMIT_SCOPE_BYTES = 256,
 	/* Values of one credential that the worker keeps, and the keeper makes: a sandbox that

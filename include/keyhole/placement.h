@@ -40,6 +40,7 @@ struct kh_placement {
 	const char *key;		    /* the option that said it, "bearer": a literal */
 	struct kh_credential_field *fields; /* FIELDS */
 	size_t n_fields;
+	char *name; /* QUERY, COOKIE: the parameter's or the cookie's */
 };
 
 /* NULL is fine. */

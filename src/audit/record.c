@@ -18,7 +18,8 @@
 
 /* Most bytes of a text as it came; twice as many may be written. */
 enum {
-	CUT_NAME = 64, /* tenant, sandbox, credential, method, query name */
+	CUT_NAME = 64,	 /* tenant, sandbox, credential, method, query name */
+	CUT_NAMES = 260, /* credentials: four names */
 	CUT_ID = 32,
 	CUT_RULE = 384,
 	CUT_LIST = 192,
@@ -191,7 +192,7 @@ static bool put_what(struct kh_buf *body, const struct kh_audit_open *r)
 	       put_str(body, ",\"would_deny\":", r->would_deny, CUT_NAME) &&
 	       put_str(body, ",\"would_deny.rule\":", r->would_rule, CUT_RULE) &&
 	       put_str(body, ",\"would_deny.limit\":", r->would_limit, CUT_LIMIT) &&
-	       put_str(body, ",\"credential\":", r->credential, CUT_NAME) &&
+	       put_str(body, ",\"credential\":", r->credential, CUT_NAMES) &&
 	       put_str(body, ",\"stripped\":", r->stripped, CUT_LIST);
 }
 

@@ -14,38 +14,6 @@
 /* The bytes of a path that bind() takes, without the terminator. */
 enum { SOCKET_PATH_BYTES = sizeof(((struct sockaddr_un *)0)->sun_path) - 1 };
 
-/* A rule may only send a credential where the credential itself may go. */
-static void check_binding(struct kh_reader *reader, const struct kh_rule *rule, uint16_t index)
-{
-	const struct kh_credential_config *credential = &reader->config->credentials[index];
-	if (rule->scheme != KH_SCHEME_HTTPS)
-		say(reader->diags, rule->where,
-		    "credential \"%s\" would go over plain %s: only https carries one",
-		    kh_esc_str(credential->name), kh_scheme_name(rule->scheme));
-	if (credential->n_hosts == 0)
-		return; /* an error of the credential, which was said */
-	struct kh_host_pattern host;
-	kh_rule_host_expand(&rule->host, &host);
-	for (size_t i = 0; i < credential->n_hosts; i++)
-		if (kh_host_pattern_covers(&credential->hosts[i], &host))
-			return;
-	if (rule->host.match == KH_MATCH_ANY)
-		say(reader->diags, rule->where,
-		    "a rule for any host (\"**\") can't carry a credential: name the hosts");
-	else
-		say(reader->diags, rule->where,
-		    "credential \"%s\" may not go to the hosts of this rule: its own `hosts` bind "
-		    "it",
-		    kh_esc_str(credential->name));
-}
-
-void kh_config_check_rules(struct kh_reader *reader, const struct kh_rules *rules)
-{
-	for (size_t i = 0; i < rules->count; i++)
-		for (size_t j = 0; j < rules->list[i].n_credentials; j++)
-			check_binding(reader, &rules->list[i], rules->list[i].credentials[j]);
-}
-
 static void warn_of_emptiness(struct kh_reader *reader)
 {
 	const struct kh_config *config = reader->config;

@@ -81,10 +81,19 @@ bool kh_rules_append(struct kh_rules *rules, struct kh_rules *more)
 	return true;
 }
 
+static void free_texts(char **list, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		free(list[i]);
+	free(list);
+}
+
 void kh_credential_config_fini(struct kh_credential_config *credential)
 {
 	kh_placement_free(credential->placement);
 	free(credential->hosts);
+	free_texts(credential->paths, credential->n_paths);
+	free_texts(credential->methods, credential->n_methods);
 	free(credential->name);
 	free(credential->source_name);
 	free(credential->env_name);

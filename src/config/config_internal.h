@@ -31,6 +31,7 @@ struct kh_rule_draft {
 	const struct kh_node *deny;
 	const struct kh_node *use;
 	const struct kh_node *credential;
+	const struct kh_node *credentials;
 	const struct kh_node *client_auth;
 	const struct kh_node *tls;
 	const struct kh_node *websocket;
@@ -224,6 +225,17 @@ void kh_read_source_file(struct kh_reader *, const struct kh_option *, const str
 			 void *);
 /* placement.c: each reads one kind. */
 void kh_read_fields(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void kh_read_bearer(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void kh_read_azure(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void kh_read_basic_user(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+			void *);
+/* `basic: {}` */
+void kh_placement_basic(struct kh_reader *, const struct kh_node *, struct kh_credential_config *);
+void kh_read_query(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void kh_read_cookie(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+/* What is wrong with a placement as a whole, NULL when nothing is: what the snapshot's reader asks
+ * as well. */
+const char *kh_placement_fault(const struct kh_placement *placement);
 /* Makes the credential's one placement, named by the option's last part. Return: NULL where it has
  * one already, which was said. */
 struct kh_placement *kh_placement_begin(struct kh_reader *reader, const struct kh_option *option,
@@ -233,7 +245,25 @@ struct kh_placement *kh_placement_begin(struct kh_reader *reader, const struct k
 /* The literal of an option that is such a kind; NULL when there is none. */
 const char *kh_placement_find(struct kh_slice key, enum kh_placement_kind kind);
 extern const char kh_placement_options[]; /* "header, bearer …", for messages */
+/* binding.c: hosts, paths, methods. */
 void kh_read_hosts(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void kh_read_binding_paths(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+			   void *);
+void kh_read_binding_methods(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+			     void *);
+void kh_credential_add_host(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+			    struct kh_credential_config *);
+/* What is wrong with one, NULL when nothing is; the path's normal form is appended. */
+const char *kh_binding_path_fault(struct kh_slice text, struct kh_buf *normal);
+const char *kh_binding_method_fault(struct kh_slice text);
+/* Is the credential bound to all that the rule allows? */
+bool kh_binding_covers(const struct kh_credential_config *credential, const struct kh_rule *rule);
+/* What two of the rule's credentials that go in together would both write; NULL: nothing. */
+const char *kh_binding_clash(const struct kh_config *config, const struct kh_rule *rule,
+			     const char **one, const char **other);
+/* Each rule is held to the bindings of its credentials. */
+void kh_config_check_rules(struct kh_reader *reader, const struct kh_rules *rules);
+
 /* up_proxy.c: upstream.proxy. */
 void kh_read_proxy_url(struct kh_reader *, const struct kh_option *, const struct kh_node *,
 		       void *);
@@ -409,7 +439,6 @@ void kh_names_end(struct kh_config *config);
 
 /* check.c: what no single option shows. */
 void kh_config_check(struct kh_reader *reader);
-void kh_config_check_rules(struct kh_reader *reader, const struct kh_rules *rules);
 
 /* config.c */
 bool kh_config_add_file(struct kh_config *config, const char *name, uint32_t *index);

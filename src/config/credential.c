@@ -1,7 +1,7 @@
-/* credential.c - an entry of `credentials`: its name, its binding, and that its parts are there
+/* credential.c - an entry of `credentials`: its name, and that its parts are there
  *
- * The parts have files of their own: the value (credential_value.c) and where it goes
- * (placement.c).
+ * The parts have files of their own: the value (credential_value.c), where it goes (placement.c),
+ * and where it may go (binding.c).
  *
  * No message of this file shows a value of the section: people paste keys where names belong.
  */
@@ -13,16 +13,13 @@
 
 #include "config_internal.h"
 
-static void add_host(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_node *node, struct kh_credential_config *credential);
-
 /* A preset that is used again, with other parameters: its credential may go there as well. */
 static void widen(struct kh_reader *reader, struct kh_credential_config *credential,
 		  const struct kh_node *hosts)
 {
 	static const struct kh_option option = { .path = "credentials.*.hosts" };
 	for (const struct kh_node *one = hosts ? hosts->first : NULL; one; one = one->next)
-		add_host(reader, &option, one, credential);
+		kh_credential_add_host(reader, &option, one, credential);
 }
 
 void *kh_credential_add(struct kh_reader *reader, void *parent, const struct kh_node *node)
@@ -77,6 +74,10 @@ void kh_credential_done(struct kh_reader *reader, void *parent, void *item,
 	if (value && value->kind == KH_NODE_MAP && value->count == 0)
 		kh_reader_error(reader, value,
 				"credentials.*.value: expected { env: NAME } or { file: PATH }");
+	const struct kh_node *basic = kh_node_get(node, "basic");
+	/* Nothing more to say: its value is user:password. */
+	if (!credential->placement && basic && basic->kind == KH_NODE_MAP && basic->count == 0)
+		kh_placement_basic(reader, basic, credential);
 	if (!credential->placement)
 		kh_reader_error(reader, node, "credentials.*: where does it go? Expected one of %s",
 				kh_placement_options);
@@ -85,70 +86,5 @@ void kh_credential_done(struct kh_reader *reader, void *parent, void *item,
 		credential->env_name = kh_slice_dup(kh_slice_str(credential->source_name));
 		if (!credential->env_name)
 			(void)kh_reader_no_memory(reader);
-	}
-}
-
-static void add_host(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_node *node, struct kh_credential_config *credential)
-{
-	if (node->kind != KH_NODE_SCALAR || kh_node_is_empty(node)) {
-		kh_reader_error(reader, node, "%s: expected a host, got %s", option->path,
-				kh_node_what(node));
-		return;
-	}
-	struct kh_err err = KH_ERR_INIT;
-	struct kh_host_pattern pattern;
-	if (!kh_host_pattern_parse(&pattern, node->text, &err)) {
-		/* The parser quotes what it refuses; here that may be a key. */
-		kh_reader_error(reader, node,
-				"%s: expected a host such as api.example.com or *.example.com%s",
-				option->path,
-				kh_slice_has_prefix(node->text, KH_SLICE("*."))
-					? " (a wildcard stands over two labels at least)"
-					: "");
-		return;
-	}
-	if (pattern.match == KH_MATCH_SUFFIX &&
-	    !kh_config_check_suffix(reader, node, pattern.match, pattern.host.text, NULL))
-		return;
-	bool wide = pattern.match == KH_MATCH_RANGE &&
-		    pattern.range.prefix_bits < (pattern.range.family == 4 ? 32 : 128);
-	if (pattern.match == KH_MATCH_ANY || wide) {
-		kh_reader_error(reader, node,
-				"%s: a credential is bound to hosts: name them, no \"**\" and no "
-				"range",
-				option->path);
-		return;
-	}
-	for (size_t i = 0; i < credential->n_hosts; i++)
-		if (kh_host_pattern_covers(&credential->hosts[i], &pattern))
-			return;
-	if (credential->n_hosts == KH_LIMIT_CREDENTIAL_HOSTS) {
-		kh_reader_error(reader, node,
-				"%s: more than %d hosts: give some tenants a credential of their "
-				"own",
-				option->path, KH_LIMIT_CREDENTIAL_HOSTS);
-		return;
-	}
-	struct kh_host_pattern *slot =
-		kh_list_add(&credential->hosts, &credential->n_hosts, sizeof(*slot));
-	if (slot)
-		*slot = pattern;
-	else
-		(void)kh_reader_no_memory(reader);
-}
-
-void kh_read_hosts(struct kh_reader *reader, const struct kh_option *option,
-		   const struct kh_node *node, void *base)
-{
-	if (node->kind == KH_NODE_LIST && node->count > 0) {
-		for (const struct kh_node *child = node->first; child; child = child->next)
-			add_host(reader, option, child, base);
-	} else if (node->kind == KH_NODE_SCALAR && !kh_node_is_empty(node)) {
-		add_host(reader, option, node, base);
-	} else {
-		kh_reader_error(reader, node, "%s: expected %s, got %s", option->path,
-				option->expects,
-				node->kind == KH_NODE_LIST ? "none" : kh_node_what(node));
 	}
 }

@@ -319,7 +319,8 @@ static bool names(const struct kh_node *credential, struct kh_slice name)
 static bool is_used(const struct kh_node *rules, struct kh_slice name)
 {
 	for (const struct kh_node *rule = rules ? rules->first : NULL; rule; rule = rule->next)
-		if (rule->kind == KH_NODE_MAP && names(kh_node_get(rule, "credential"), name))
+		if (rule->kind == KH_NODE_MAP && (names(kh_node_get(rule, "credential"), name) ||
+						  names(kh_node_get(rule, "credentials"), name)))
 			return true;
 	return false;
 }

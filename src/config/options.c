@@ -181,12 +181,7 @@ const struct kh_option kh_options[] = {
 	  .doc = "what is put into requests, by name" },
 	KH_SOURCE_OPTIONS,
 	KH_PLACEMENT_OPTIONS,
-	{ .path = "credentials.*.hosts",
-	  .type = KH_OPTION_CUSTOM,
-	  .flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_REQUIRED | KH_IS_QUIET,
-	  .expects = "a list of hosts",
-	  .read = kh_read_hosts,
-	  .doc = "where it may go, whatever a rule says" },
+	KH_BINDING_OPTIONS,
 	KH_STAND_IN_OPTIONS,
 
 	{ .path = "rules",
@@ -204,6 +199,7 @@ const struct kh_option kh_options[] = {
 	KH_RULE_WHEN,
 	RULE(credential,
 	     "what goes in: a name, or several of which the first with a value is used"),
+	RULE(credentials, "what goes in, all of them: a list of names"),
 	RULE(client_auth,
 	     "refuse (the default) or pass authentication that the client brings itself"),
 	RULE(tls, "intercept (the default), or passthrough: TLS is not decrypted, only its SNI "

@@ -1,16 +1,54 @@
-/* options_placement.h - the rows of where a credential goes, one a kind */
+/* options_placement.h - the rows of where a credential goes, one a kind, and of what binds it */
 #ifndef KEYHOLE_CONFIG_OPTIONS_PLACEMENT_H
 #define KEYHOLE_CONFIG_OPTIONS_PLACEMENT_H
 
 #include "config_internal.h"
 
-#define KH_PLACEMENT_OPTIONS \
+/* Values are never shown: what stands there by mistake may be a key. */
+#define KH_PLACEMENT(name, wants, reader, text) \
 	{ \
-		.path = "credentials.*.header", .type = KH_OPTION_CUSTOM, \
+		.path = "credentials.*." name, .type = KH_OPTION_CUSTOM, \
+		.flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_QUIET, .expects = wants, \
+		.read = reader, .doc = text \
+	}
+
+#define KH_PLACEMENT_OPTIONS \
+	KH_PLACEMENT("header", \
+		     "a map of field names to templates such as { authorization: \"Bearer {}\" }", \
+		     kh_read_fields, "the fields that it sets; {} stands for the value"), \
+		KH_PLACEMENT("bearer", "true", kh_read_bearer, \
+			     "true: Authorization: Bearer VALUE"), \
+		{ .path = "credentials.*.basic", \
+		  .type = KH_OPTION_SECTION, \
+		  .flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_QUIET, \
+		  .expects = "{ username: NAME }, or {} where the value is user:password", \
+		  .doc = "Authorization: Basic, with the value as the password; {}: it is " \
+			 "user:password" }, \
+		KH_PLACEMENT("basic.username", "a user's name", kh_read_basic_user, \
+			     "who it belongs to, such as x-access-token"), \
+		KH_PLACEMENT("azure", "true", kh_read_azure, \
+			     "true: api-key: VALUE, as Azure's APIs want it"), \
+		KH_PLACEMENT("query", "the name of a parameter", kh_read_query, \
+			     "the query parameter that it is, percent-encoded"), \
+		KH_PLACEMENT("cookie", "the name of a cookie", kh_read_cookie, \
+			     "the cookie that it is; the request has no other")
+
+#define KH_BINDING_OPTIONS \
+	{ .path = "credentials.*.hosts", \
+	  .type = KH_OPTION_CUSTOM, \
+	  .flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_REQUIRED | KH_IS_QUIET, \
+	  .expects = "a list of hosts", \
+	  .read = kh_read_hosts, \
+	  .doc = "where it may go, whatever a rule says" }, \
+		KH_PLACEMENT("paths", "a list of paths", kh_read_binding_paths, \
+			     "the paths that it may go to, as in rules; any unless said"), \
+		KH_PLACEMENT("methods", "a list of methods", kh_read_binding_methods, \
+			     "the methods that it may go with; any but TRACE unless said"), \
+	{ \
+		.path = "credentials.*.allow_short", .type = KH_OPTION_BOOL, \
 		.flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_QUIET, \
-		.expects = "a map of field names to templates such as { authorization: \"Bearer " \
-			   "{}\" }", \
-		.read = kh_read_fields, .doc = "the fields that it sets; {} stands for the value" \
+		.offset = offsetof(struct kh_credential_config, allow_short), .fallback = "false", \
+		.doc = "take a value of fewer than 8 bytes, which can't be told from other text" \
 	}
 
 #endif

@@ -10,15 +10,17 @@
 
 #include "config_internal.h"
 
-enum { TEMPLATE_BYTES = 256, FIELD_NAME_BYTES = 64 };
+enum { TEMPLATE_BYTES = 256, FIELD_NAME_BYTES = 64, NAME_BYTES = 48, USERNAME_BYTES = 128 };
 
 static const struct {
 	const char *key;
 	enum kh_placement_kind kind;
 } keys[] = {
-	{ "header", KH_PLACEMENT_FIELDS },
+	{ "header", KH_PLACEMENT_FIELDS }, { "bearer", KH_PLACEMENT_FIELDS },
+	{ "basic", KH_PLACEMENT_FIELDS },  { "azure", KH_PLACEMENT_FIELDS },
+	{ "query", KH_PLACEMENT_QUERY },   { "cookie", KH_PLACEMENT_COOKIE },
 };
-const char kh_placement_options[] = "header";
+const char kh_placement_options[] = "header, bearer, basic, azure, query, cookie";
 
 const char *kh_placement_find(struct kh_slice key, enum kh_placement_kind kind)
 {
@@ -39,7 +41,16 @@ void kh_placement_free(struct kh_placement *placement)
 		free(placement->fields[i].username);
 	}
 	free(placement->fields);
+	free(placement->name);
 	free(placement);
+}
+
+/* "bearer" of "credentials.*.bearer", "basic" of "credentials.*.basic.username". */
+static struct kh_slice key_of(const struct kh_option *option)
+{
+	struct kh_slice path = kh_slice_str(option->path);
+	size_t first = kh_slice_find(path, '*', 0) + 2;
+	return kh_slice_sub(path, first, kh_slice_find(path, '.', first));
 }
 
 struct kh_placement *kh_placement_begin(struct kh_reader *reader, const struct kh_option *option,
@@ -47,7 +58,7 @@ struct kh_placement *kh_placement_begin(struct kh_reader *reader, const struct k
 					struct kh_credential_config *credential,
 					enum kh_placement_kind kind)
 {
-	struct kh_slice key = kh_slice_str(strrchr(option->path, '.') + 1);
+	struct kh_slice key = key_of(option);
 	if (credential->placement) {
 		kh_reader_error(reader, node->key,
 				"%s: a credential goes to one place, and this one has %s already",
@@ -165,4 +176,177 @@ void kh_read_fields(struct kh_reader *reader, const struct kh_option *option,
 		if (!field->name || !field->prefix || !field->suffix)
 			(void)kh_reader_no_memory(reader);
 	}
+}
+
+/* ---- those that are a field with a template of ours ---- */
+
+static void add_field(struct kh_reader *reader, struct kh_placement *placement, const char *name,
+		      const char *prefix, enum kh_field_form form, char *username)
+{
+	struct kh_credential_field *field =
+		kh_list_add(&placement->fields, &placement->n_fields, sizeof(*field));
+	if (!field) {
+		free(username);
+		(void)kh_reader_no_memory(reader);
+		return;
+	}
+	field->name = kh_slice_dup(kh_slice_str(name));
+	field->prefix = kh_slice_dup(kh_slice_str(prefix));
+	field->suffix = kh_slice_dup(KH_SLICE(""));
+	field->form = form;
+	field->username = username;
+	if (!field->name || !field->prefix || !field->suffix)
+		(void)kh_reader_no_memory(reader);
+}
+
+/* `bearer: true`: there is nothing to choose. */
+static void read_fixed(struct kh_reader *reader, const struct kh_option *option,
+		       const struct kh_node *node, struct kh_credential_config *credential,
+		       const char *name, const char *prefix)
+{
+	struct kh_placement *placement =
+		kh_placement_begin(reader, option, node, credential, KH_PLACEMENT_FIELDS);
+	if (!placement)
+		return;
+	if (node->kind != KH_NODE_SCALAR || !kh_slice_eq(node->text, KH_SLICE("true")))
+		kh_reader_error(reader, node,
+				"%s: expected true (the value itself comes by `value`)",
+				option->path);
+	else
+		add_field(reader, placement, name, prefix, KH_FIELD_PLAIN, NULL);
+}
+
+void kh_read_bearer(struct kh_reader *reader, const struct kh_option *option,
+		    const struct kh_node *node, void *base)
+{
+	read_fixed(reader, option, node, base, "Authorization", "Bearer ");
+}
+
+void kh_read_azure(struct kh_reader *reader, const struct kh_option *option,
+		   const struct kh_node *node, void *base)
+{
+	read_fixed(reader, option, node, base, "api-key", "");
+}
+
+/* RFC 7617 §2: no colon, no control character. */
+static const char *username_fault(struct kh_slice text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if (text.ptr[i] < 0x20 || text.ptr[i] == 0x7f || text.ptr[i] == ':')
+			return "a user name holds neither ':' nor a control character";
+	return text.len > 0 && text.len <= USERNAME_BYTES ? NULL : "too long for a user name";
+}
+
+static void put_basic(struct kh_reader *reader, struct kh_placement *placement, char *username)
+{
+	add_field(reader, placement, "Authorization", "Basic ", KH_FIELD_BASIC, username);
+}
+
+void kh_read_basic_user(struct kh_reader *reader, const struct kh_option *option,
+			const struct kh_node *node, void *base)
+{
+	struct kh_placement *placement =
+		kh_placement_begin(reader, option, node, base, KH_PLACEMENT_FIELDS);
+	if (!placement || !kh_walk_scalar(reader, option, node))
+		return;
+	const char *why = username_fault(node->text);
+	char *username = why ? NULL : kh_slice_dup(node->text);
+	if (why)
+		kh_reader_error(reader, node, "%s: %s", option->path, why);
+	else if (!username)
+		(void)kh_reader_no_memory(reader);
+	else
+		put_basic(reader, placement, username);
+}
+
+void kh_placement_basic(struct kh_reader *reader, const struct kh_node *node,
+			struct kh_credential_config *credential)
+{
+	static const struct kh_option option = { .path = "credentials.*.basic" };
+	struct kh_placement *placement =
+		kh_placement_begin(reader, &option, node, credential, KH_PLACEMENT_FIELDS);
+	if (placement)
+		put_basic(reader, placement, NULL);
+}
+
+/* ---- query, cookie ---- */
+
+/* A name that needs no escaping in a query, and no two readings. */
+static const char *query_fault(struct kh_slice name)
+{
+	for (size_t i = 0; i < name.len; i++)
+		if (!kh_is_alpha(name.ptr[i]) && !kh_is_digit(name.ptr[i]) &&
+		    (name.ptr[i] == '\0' || !strchr("-._~", name.ptr[i])))
+			return "expected a parameter's name of letters, digits and -._~";
+	if (name.len == 0 || name.len > NAME_BYTES)
+		return "expected a parameter's name of 1 to 48 characters";
+	if (kh_slice_eq_nocase(name, KH_SLICE("_method")) ||
+	    kh_slice_eq_nocase(name, KH_SLICE("-method")))
+		return "this parameter asks for another method: no credential goes there";
+	return NULL;
+}
+
+static const char *cookie_fault(struct kh_slice name)
+{
+	return is_token(name) && name.len <= NAME_BYTES
+		       ? NULL
+		       : "expected a cookie's name, a token (RFC 6265) of 1 to 48 characters";
+}
+
+static void read_name(struct kh_reader *reader, const struct kh_option *option,
+		      const struct kh_node *node, void *base, enum kh_placement_kind kind)
+{
+	struct kh_placement *placement = kh_placement_begin(reader, option, node, base, kind);
+	if (!placement || !kh_walk_scalar(reader, option, node))
+		return;
+	const char *why =
+		kind == KH_PLACEMENT_QUERY ? query_fault(node->text) : cookie_fault(node->text);
+	if (why)
+		kh_reader_error(reader, node, "%s: %s", option->path, why);
+	else if (!(placement->name = kh_slice_dup(node->text)))
+		(void)kh_reader_no_memory(reader);
+}
+
+void kh_read_query(struct kh_reader *reader, const struct kh_option *option,
+		   const struct kh_node *node, void *base)
+{
+	read_name(reader, option, node, base, KH_PLACEMENT_QUERY);
+}
+
+void kh_read_cookie(struct kh_reader *reader, const struct kh_option *option,
+		    const struct kh_node *node, void *base)
+{
+	read_name(reader, option, node, base, KH_PLACEMENT_COOKIE);
+}
+
+/* ---- as a whole ---- */
+
+static const char *fields_fault(const struct kh_placement *placement)
+{
+	for (size_t i = 0; i < placement->n_fields; i++) {
+		const struct kh_credential_field *field = &placement->fields[i];
+		struct kh_slice name = kh_slice_str(field->name);
+		if (!is_token(name) || is_reserved(name))
+			return "a name that no credential's field has";
+		if (field->username && (field->form != KH_FIELD_BASIC ||
+					username_fault(kh_slice_str(field->username))))
+			return "a user name out of place";
+	}
+	return NULL;
+}
+
+const char *kh_placement_fault(const struct kh_placement *placement)
+{
+	struct kh_slice name = kh_slice_str(placement->name);
+	bool named =
+		placement->kind == KH_PLACEMENT_QUERY || placement->kind == KH_PLACEMENT_COOKIE;
+	if ((placement->kind == KH_PLACEMENT_FIELDS) != (placement->n_fields > 0))
+		return "fields, or none, where it is the other way";
+	if (named != (placement->name != NULL))
+		return "a name, or none, where it is the other way";
+	if (placement->kind == KH_PLACEMENT_QUERY && query_fault(name))
+		return query_fault(name);
+	if (placement->kind == KH_PLACEMENT_COOKIE && cookie_fault(name))
+		return cookie_fault(name);
+	return fields_fault(placement);
 }

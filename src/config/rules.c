@@ -63,19 +63,35 @@ static void wait_for(struct kh_reader *reader, const struct kh_rules *rules,
 }
 
 static void take_credentials(struct kh_reader *reader, const struct kh_rules *rules,
-			     const struct kh_node *node)
+			     const struct kh_rule_draft *draft)
 {
 	const char *why = ceiling(reader, rules);
+	const struct kh_node *node = draft->credential ? draft->credential : draft->credentials;
+	if (draft->credential && draft->credentials) {
+		kh_reader_error(reader, draft->credentials,
+				"rules[].credentials: all of them go in, and of `credential` the "
+				"first that has a value: take one of the two");
+		return;
+	}
 	if (why)
 		kh_reader_error(reader, node,
-				"rules[].credential: %s; a credential belongs to a tenant's rule",
-				why);
+				"rules[].%s: %s; a credential belongs to a tenant's rule",
+				draft->credential ? "credential" : "credentials", why);
 	if (why || reader->rules_only)
 		return;
-	if (node->kind != KH_NODE_LIST) {
+	if (draft->credential && node->kind != KH_NODE_LIST) {
 		wait_for(reader, rules, node);
 		return;
 	}
+	if (draft->credentials &&
+	    (node->kind != KH_NODE_LIST || node->count == 0 || node->count > KH_RULE_CREDENTIALS)) {
+		kh_reader_error(reader, node,
+				"rules[].credentials: expected a list of 1 to %d names, all of "
+				"which go in",
+				KH_RULE_CREDENTIALS);
+		return;
+	}
+	rules->list[rules->count - 1].all_credentials = draft->credentials != NULL;
 	if (node->count == 0 || node->count > KH_RULE_CREDENTIALS) {
 		kh_reader_error(reader, node,
 				"rules[].credential: expected 1 to %d names, of which the first "
@@ -100,7 +116,7 @@ static void take_client_auth(struct kh_reader *reader, const struct kh_rules *ru
 	if (why)
 		kh_reader_error(reader, node,
 				"rules[].client_auth: %s; it belongs to a tenant's rule", why);
-	else if (rule->client_auth_pass && draft->credential)
+	else if (rule->client_auth_pass && (draft->credential || draft->credentials))
 		kh_reader_error(reader, node,
 				"rules[].client_auth: where a credential goes in, the client's own "
 				"is always removed: take one of the two");
@@ -126,7 +142,7 @@ static void take_tls(struct kh_reader *reader, const struct kh_rules *rules, str
 		kh_reader_error(reader, node,
 				"rules[].tls: passthrough goes with https://HOST[:PORT] alone: "
 				"methods and paths are not seen");
-	else if (draft->credential || draft->client_auth)
+	else if (draft->credential || draft->credentials || draft->client_auth)
 		kh_reader_error(reader, node,
 				"rules[].tls: nothing is put into what is not decrypted: with "
 				"passthrough there is neither credential nor client_auth");
@@ -178,6 +194,7 @@ static void use(struct kh_reader *reader, struct kh_rules *rules, const struct k
 	/* As a ceiling a preset is its rules and nothing else. */
 	for (size_t i = from; ceiling(reader, rules) && i < rules->count; i++) {
 		rules->list[i].n_credentials = 0;
+		rules->list[i].all_credentials = false;
 		rules->list[i].client_auth_pass = false;
 		rules->list[i].passthrough = false;
 		if (rules == reader->narrowing && rules->list[i].more)
@@ -231,6 +248,7 @@ void kh_rule_done(struct kh_reader *reader, void *parent, void *item, const stru
 		return;
 	}
 	const struct kh_node *carried = draft.credential    ? draft.credential
+					: draft.credentials ? draft.credentials
 					: draft.client_auth ? draft.client_auth
 					: draft.tls	    ? draft.tls
 							    : draft.websocket;
@@ -257,8 +275,8 @@ void kh_rule_done(struct kh_reader *reader, void *parent, void *item, const stru
 				"rules[].geo: belongs to the rules of the site or of a tenant");
 	else if (draft.geo)
 		kh_geo_take(reader, slot, draft.geo);
-	if (draft.credential)
-		take_credentials(reader, rules, draft.credential);
+	if (draft.credential || draft.credentials)
+		take_credentials(reader, rules, &draft);
 	if (draft.client_auth)
 		take_client_auth(reader, rules, slot, &draft);
 	if (draft.tls)

@@ -114,7 +114,15 @@ static const struct named shapes[] = {
 	  "{\"type\":\"object\",\"minProperties\":1,\"maxProperties\":8,\"additionalProperties\":{"
 	  "\"type\":\"string\",\"pattern\":\"^((?!\\\\{\\\\}).)*\\\\{\\\\}((?!\\\\{\\\\}).)*$\"}"
 	  "}" },
+	{ "credentials.*.bearer", "{\"enum\":[true,\"true\"]}" },
+	{ "credentials.*.azure", "{\"enum\":[true,\"true\"]}" },
+	{ "credentials.*.basic.username",
+	  "{\"type\":[\"string\",\"number\"],\"pattern\":\"^[^:]+$\"}" },
+	{ "credentials.*.query", "{\"type\":\"string\",\"pattern\":\"^[A-Za-z0-9._~-]{1,48}$\"}" },
+	{ "credentials.*.cookie", "{\"type\":\"string\",\"minLength\":1,\"maxLength\":48}" },
 	{ "credentials.*.hosts", REF("hosts") },
+	{ "credentials.*.paths", REF("hosts") },
+	{ "credentials.*.methods", REF("hosts") },
 	{ "rules[].allow", REF("rule_text") },
 	{ "rules[].deny", REF("rule_text") },
 	{ "rules[].use",
@@ -128,6 +136,8 @@ static const struct named shapes[] = {
 	{ "rules[].credential",
 	  "{\"anyOf\":[" REF("text") ",{\"type\":\"array\",\"minItems\":1,\"maxItems\":4,"
 				     "\"items\":" REF("text") "}]}" },
+	{ "rules[].credentials",
+	  "{\"type\":\"array\",\"minItems\":1,\"maxItems\":4,\"items\":" REF("text") "}" },
 	{ "rules[].client_auth", "{\"enum\":[\"refuse\",\"pass\"]}" },
 	{ "rules[].tls", "{\"enum\":[\"intercept\",\"passthrough\"]}" },
 	{ "rules[].websocket", "{\"enum\":[true,false,\"true\",\"false\"]}" },
@@ -172,13 +182,16 @@ static const struct named between[] = {
 	{ "upstream.proxy", "\"dependentRequired\":{\"username\":[\"password\"],\"password\":["
 			    "\"username\"]}" },
 	{ "upstream.proxy.password", ONE_SOURCE },
-	{ "credentials.*", "\"oneOf\":[{\"required\":[\"header\"]}]" },
+	{ "credentials.*", "\"oneOf\":[{\"required\":[\"header\"]},{\"required\":[\"bearer\"]},"
+			   "{\"required\":[\"basic\"]},{\"required\":[\"azure\"]},"
+			   "{\"required\":[\"query\"]},{\"required\":[\"cookie\"]}]" },
 	{ "credentials.*.value", ONE_SOURCE },
 	{ "listen[].token", ONE_SOURCE },
 	{ "rules[]",
 	  "\"oneOf\":[{\"required\":[\"allow\"],\"properties\":{\"deny\":false,\"use\":false,"
 	  "\"mode\":{\"const\":\"enforce\"}}},{\"required\":[\"deny\"],\"properties\":{"
-	  "\"allow\":false,\"use\":false,\"credential\":false,\"client_auth\":false,\"tls\":false,"
+	  "\"allow\":false,\"use\":false,\"credential\":false,\"credentials\":false,\"client_"
+	  "auth\":false,\"tls\":false,"
 	  "\"websocket\":false,\"public_suffix\":false,\"max_body\":false,\"geo\":false,"
 	  "\"limits\":{\"maxProperties\":0}}},{\"required\":[\"use\"],"
 	  "\"maxProperties\":1}"
@@ -194,12 +207,13 @@ static const struct named between[] = {
 
 /* Lists whose items may hold less than others of their kind: they open nothing. */
 static const struct named less[] = {
-	{ "site.rules", "\"properties\":{\"credential\":false,\"client_auth\":false,\"tls\":{"
+	{ "site.rules", "\"properties\":{\"credential\":false,\"credentials\":false,\"client_"
+			"auth\":false,\"tls\":{"
 			"\"const\":\"intercept\"}}" },
-	{ "listen[].narrow",
-	  "\"properties\":{\"credential\":false,\"client_auth\":false,\"limits\":{"
-	  "\"maxProperties\":0},\"tls\":{\"const\":\"intercept\"},\"mode\":{"
-	  "\"const\":\"enforce\"},\"geo\":false}" },
+	{ "listen[].narrow", "\"properties\":{\"credential\":false,\"credentials\":false,\"client_"
+			     "auth\":false,\"limits\":{"
+			     "\"maxProperties\":0},\"tls\":{\"const\":\"intercept\"},\"mode\":{"
+			     "\"const\":\"enforce\"},\"geo\":false}" },
 };
 
 static const char *find(const struct named *list, size_t n, const char *path)

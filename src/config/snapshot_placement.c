@@ -25,7 +25,8 @@ bool kh_put_placement(struct kh_buf *out, const struct kh_placement *placement)
 	if (!placement)
 		return kh_wire_put_u8(out, KH_PLACEMENT_NONE);
 	return kh_wire_put_u8(out, (uint8_t)placement->kind) &&
-	       kh_wire_put_str(out, placement->key) && put_fields(out, placement);
+	       kh_wire_put_str(out, placement->key) && kh_wire_put_str(out, placement->name) &&
+	       put_fields(out, placement);
 }
 
 static void read_fields(struct kh_snapshot_in *in, struct kh_placement *placement)
@@ -61,9 +62,9 @@ struct kh_placement *kh_in_placement(struct kh_snapshot_in *in)
 	char *key = kh_in_text(in);
 	placement->key = key ? kh_placement_find(kh_slice_str(key), placement->kind) : NULL;
 	free(key);
+	placement->name = kh_wire_str(&in->r);
 	read_fields(in, placement);
-	if (!placement->key ||
-	    (placement->kind == KH_PLACEMENT_FIELDS) != (placement->n_fields > 0))
+	if (!in->r.bad && (!placement->key || kh_placement_fault(placement)))
 		in->r.bad = true;
 	return placement;
 }

@@ -45,7 +45,8 @@ bool kh_put_rules(struct kh_buf *out, const struct kh_rules *rules)
 		     kh_put_where(out, &rule->where) &&
 		     kh_wire_put_u8(out,
 				    (uint8_t)(rule->allow | rule->client_auth_pass << 1 |
-					      rule->passthrough << 2 | rule->no_websocket << 3)) &&
+					      rule->passthrough << 2 | rule->no_websocket << 3 |
+					      rule->all_credentials << 4)) &&
 		     kh_wire_put_u32(out, (uint32_t)rule->n_credentials);
 		for (size_t j = 0; ok && j < rule->n_credentials; j++)
 			ok = kh_wire_put_u16(out, rule->credentials[j]);
@@ -98,12 +99,7 @@ static bool may_carry(const struct kh_config *config, const struct kh_rule *rule
 	const struct kh_credential_config *credential = &config->credentials[index];
 	if (credential->of_proxy || credential->of_listener)
 		return false;
-	struct kh_host_pattern host;
-	kh_rule_host_expand(&rule->host, &host);
-	for (size_t i = 0; i < credential->n_hosts; i++)
-		if (kh_host_pattern_covers(&credential->hosts[i], &host))
-			return true;
-	return false;
+	return kh_binding_covers(credential, rule);
 }
 
 static void read_condition(struct kh_snapshot_in *in, struct kh_condition *condition)
@@ -173,6 +169,7 @@ static void read_rule(struct kh_snapshot_in *in, struct kh_rule *rule)
 	rule->client_auth_pass = flags & 2;
 	rule->passthrough = flags & 4;
 	rule->no_websocket = flags & 8;
+	rule->all_credentials = flags & 16;
 	uint32_t n = kh_wire_count(&in->r, KH_RULE_CREDENTIALS);
 	for (uint32_t i = 0; i < n; i++) {
 		rule->credentials[i] = kh_wire_u16(&in->r);
@@ -181,7 +178,11 @@ static void read_rule(struct kh_snapshot_in *in, struct kh_rule *rule)
 	}
 	rule->n_credentials = n;
 	/* Neither may ride along, whoever wrote this. */
-	if (flags > 15 || (rule->no_websocket && !rule->allow) ||
+	const char *one, *other;
+	if (!in->r.bad && kh_binding_clash(in->config, rule, &one, &other))
+		in->r.bad = true;
+	if (flags > 31 || (rule->all_credentials && n == 0) ||
+	    (rule->no_websocket && !rule->allow) ||
 	    (n > 0 && (rule->client_auth_pass || !rule->allow)) ||
 	    (n > 0 && rule->scheme != KH_SCHEME_HTTPS) ||
 	    (rule->client_auth_pass && rule->scheme == KH_SCHEME_TCP))

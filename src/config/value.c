@@ -193,7 +193,7 @@ void kh_value_set(struct kh_reader *reader, const struct kh_option *option,
 
 const char *kh_value_check_id(struct kh_slice text)
 {
-	if (text.len == 0 || text.len > 64)
+	if (text.len == 0 || text.len > KH_NAME_MOST_BYTES)
 		return "must have 1 to 64 characters";
 	for (size_t i = 0; i < text.len; i++) {
 		char c = text.ptr[i];

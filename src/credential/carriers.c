@@ -5,9 +5,9 @@
  * goes in, so that a key of the sandbox's own never rides along. Names are compared without case
  * and with '_' for '-': CGI and its heirs (WSGI, PHP, Rack) take both for the same.
  */
-#include <keyhole/credential.h>
-
 #include <keyhole/target.h>
+
+#include "credential_internal.h"
 
 #define NAME(text) \
 	{ \
@@ -269,18 +269,35 @@ struct kh_slice kh_carrier_find(const struct kh_message *message, struct kh_slic
 	return kh_carrier_find_but(message, query, KH_SLICE(""));
 }
 
+bool kh_carrier_is_signature(struct kh_slice name)
+{
+	char buffer[NAME_BYTES];
+
+	return is_one_of(decode(name, buffer), signatures, COUNT(signatures));
+}
+
 static bool is_signed(struct kh_slice query)
 {
 	struct kh_slice name, value;
-	char buffer[NAME_BYTES];
 
 	while (kh_query_next(&query, &name, &value))
-		if (is_one_of(decode(name, buffer), signatures, COUNT(signatures)))
+		if (kh_carrier_is_signature(name))
 			return true;
 	return false;
 }
 
-static bool goes(struct kh_slice name, bool with_companions)
+bool kh_carrier_is_named(struct kh_slice parameter, struct kh_slice name)
+{
+	char buffer[NAME_BYTES];
+	struct kh_slice decoded = decode(parameter, buffer);
+	size_t at = 0;
+
+	while (at < decoded.len && at < name.len && fold(decoded.ptr[at]) == fold(name.ptr[at]))
+		at++;
+	return at == decoded.len && at == name.len;
+}
+
+bool kh_carrier_goes(struct kh_slice name, bool with_companions)
 {
 	char buffer[NAME_BYTES];
 	struct kh_slice decoded = decode(name, buffer);
@@ -304,7 +321,7 @@ static bool put_kept(struct kh_buf *out, struct kh_slice query, bool with_compan
 		size_t len = value.ptr == name.ptr + name.len ? name.len : name.len + 1 + value.len;
 		char behind = rest.ptr ? start[len] : '\0';
 
-		if (!goes(name, with_companions)) {
+		if (!kh_carrier_goes(name, with_companions)) {
 			if (!first && !kh_buf_append_char(out, separator))
 				return false;
 			if (!kh_buf_append(out, start, len))
@@ -326,7 +343,7 @@ bool kh_carrier_strip_query(struct kh_buf *out, struct kh_slice raw)
 	bool any = false, with_companions = mark < raw.len && is_signed(query);
 
 	while (mark < raw.len && !any && kh_query_next(&rest, &name, &value))
-		any = goes(name, with_companions);
+		any = kh_carrier_goes(name, with_companions);
 	if (!any)
 		return kh_buf_append_slice(out, raw);
 	size_t path_end = before + mark;

@@ -2,24 +2,18 @@
  * header.c - the credential's own fields, written while its page is open
  *
  * The window holds nothing but the copy into the head that is being written. That head is a wiping
- * buffer, or nothing is written.
+ * buffer, or nothing is written. Base64 is made there as well, three bytes at a time: no plain
+ * `user:password` ever stands in memory of its own.
  */
-#include <keyhole/credential.h>
+#include <stdint.h>
+
+#include "credential_internal.h"
 
 struct job {
-	const struct kh_credential_config *credential;
+	const struct kh_placement *placement;
 	struct kh_buf *out;
 	const char *fault;
 };
-
-bool kh_credential_may_go_to(const struct kh_credential_config *credential,
-			     const struct kh_host *host)
-{
-	for (size_t i = 0; i < credential->n_hosts; i++)
-		if (kh_host_pattern_matches(&credential->hosts[i], host))
-			return true;
-	return false;
-}
 
 /* '_' for '-' as in carriers.c: a server may take both for the field that goes in. */
 static bool is_same_name(struct kh_slice a, struct kh_slice b)
@@ -43,7 +37,8 @@ bool kh_credential_sets_field(const struct kh_credential_config *credential, str
 	for (size_t i = 0; placement && i < placement->n_fields; i++)
 		if (is_same_name(kh_slice_str(placement->fields[i].name), name))
 			return true;
-	return false;
+	return placement && placement->kind == KH_PLACEMENT_COOKIE &&
+	       is_same_name(KH_SLICE("cookie"), name);
 }
 
 /* RFC 9110 §5.5: visible bytes, and blanks only between them (a reader drops the others, and the
@@ -59,38 +54,134 @@ static bool is_field_content(struct kh_slice value)
 	return value.len > 0 && kh_slice_trim(value).len == value.len;
 }
 
+/* RFC 6265 §4.1.1, cookie-octet. */
+static bool is_cookie_value(struct kh_slice value)
+{
+	for (size_t i = 0; i < value.len; i++) {
+		char c = value.ptr[i];
+
+		if (c < 0x21 || c > 0x7e || c == '"' || c == ',' || c == ';' || c == '\\')
+			return false;
+	}
+	return value.len > 0;
+}
+
+/* `user:value` without the two ever standing next to each other. */
+struct joined {
+	struct kh_slice parts[3];
+};
+
+static size_t joined_len(const struct joined *joined)
+{
+	return joined->parts[0].len + joined->parts[1].len + joined->parts[2].len;
+}
+
+static unsigned joined_at(const struct joined *joined, size_t at)
+{
+	for (size_t i = 0; i < 3; i++) {
+		if (at < joined->parts[i].len)
+			return (unsigned char)joined->parts[i].ptr[at];
+		at -= joined->parts[i].len;
+	}
+	return 0;
+}
+
+/* RFC 4648 §4. */
+static bool put_base64(struct kh_buf *out, const struct joined *joined)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	size_t len = joined_len(joined);
+	char *to = kh_buf_reserve(out, (len + 2) / 3 * 4);
+
+	if (!to)
+		return false;
+	for (size_t at = 0; at < len; at += 3, to += 4) {
+		unsigned bits = joined_at(joined, at) << 16 | joined_at(joined, at + 1) << 8 |
+				joined_at(joined, at + 2);
+
+		to[0] = digits[bits >> 18];
+		to[1] = digits[bits >> 12 & 63];
+		to[2] = digits[bits >> 6 & 63];
+		to[3] = digits[bits & 63];
+		if (len - at < 3)
+			to[3] = '=';
+		if (len - at < 2)
+			to[2] = '=';
+	}
+	kh_buf_commit(out, (len + 2) / 3 * 4);
+	return true;
+}
+
+/* RFC 7617 §2. */
+static bool put_basic(struct kh_buf *out, const struct kh_credential_field *field,
+		      struct kh_slice value)
+{
+	struct joined joined = { { value, KH_SLICE(""), KH_SLICE("") } };
+
+	if (field->username)
+		joined = (struct joined){ { kh_slice_str(field->username), KH_SLICE(":"), value } };
+	return put_base64(out, &joined);
+}
+
 static bool put_field(struct kh_buf *out, const struct kh_credential_field *field,
 		      struct kh_slice value)
 {
 	return kh_buf_append_str(out, field->name) && kh_buf_append_str(out, ": ") &&
-	       kh_buf_append_str(out, field->prefix) && kh_buf_append_slice(out, value) &&
+	       kh_buf_append_str(out, field->prefix) &&
+	       (field->form == KH_FIELD_BASIC ? put_basic(out, field, value)
+					      : kh_buf_append_slice(out, value)) &&
 	       kh_buf_append_str(out, field->suffix) && kh_buf_append_str(out, "\r\n");
+}
+
+static const char *value_fault(const struct kh_placement *placement, struct kh_slice value)
+{
+	if (!is_field_content(value))
+		return "its value holds a byte that a header can't, or a blank at either end";
+	if (placement->kind == KH_PLACEMENT_COOKIE && !is_cookie_value(value))
+		return "its value holds a byte that a cookie can't (a blank, a quote, a comma, a "
+		       "semicolon, a backslash, or what is no ASCII)";
+	for (size_t i = 0; i < placement->n_fields; i++)
+		if (placement->fields[i].form == KH_FIELD_BASIC && !placement->fields[i].username &&
+		    kh_slice_find(value, ':', 0) == value.len)
+			return "its value is no user:password (name the user: basic: { username: "
+			       "... })";
+	return NULL;
+}
+
+/* A cookie that follows another one continues its line. */
+static bool put_cookie(struct kh_buf *out, const char *name, struct kh_slice value)
+{
+	return kh_buf_append_str(out, name) && kh_buf_append_char(out, '=') &&
+	       kh_buf_append_slice(out, value);
 }
 
 static bool put_all(struct kh_slice value, void *arg)
 {
 	struct job *job = arg;
+	const struct kh_placement *placement = job->placement;
 	size_t before = kh_buf_len(job->out);
+	bool ok = true;
 
-	if (!is_field_content(value)) {
-		job->fault = "its value holds a byte that a header can't, or a blank at either end";
+	job->fault = value_fault(placement, value);
+	if (job->fault)
 		return false;
-	}
-	for (size_t i = 0; i < job->credential->placement->n_fields; i++) {
-		if (put_field(job->out, &job->credential->placement->fields[i], value))
-			continue;
-		kh_buf_truncate(job->out, before);
-		job->fault = "no room for it in the request's head";
-		return false;
-	}
-	return true;
+	if (placement->kind == KH_PLACEMENT_COOKIE)
+		ok = put_cookie(job->out, placement->name, value);
+	for (size_t i = 0; ok && i < placement->n_fields; i++)
+		ok = put_field(job->out, &placement->fields[i], value);
+	if (ok)
+		return true;
+	kh_buf_truncate(job->out, before);
+	job->fault = "no room for it in the request's head";
+	return false;
 }
 
-bool kh_credential_put_fields(const struct kh_credential_config *credential,
-			      const struct kh_secret *secret, struct kh_buf *out,
-			      struct kh_err *err)
+/* The field lines, or the pair of a cookie without its line. */
+static bool put_value(const struct kh_credential_config *credential, const struct kh_secret *secret,
+		      struct kh_buf *out, struct kh_err *err)
 {
-	struct job job = { .credential = credential,
+	struct job job = { .placement = credential->placement,
 			   .out = out,
 			   .fault = "its page can't be read" };
 
@@ -98,11 +189,59 @@ bool kh_credential_put_fields(const struct kh_credential_config *credential,
 		return kh_err_set(err, KH_ERR_INTERNAL,
 				  "credential %s: the head is not written into a wiping buffer",
 				  credential->name);
-	if (!credential->placement || credential->placement->n_fields == 0)
-		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
-				  "credential %s: it sets no header", credential->name);
 	if (!kh_secret_expose(secret, put_all, &job))
 		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "credential %s: %s",
 				  credential->name, job.fault);
 	return true;
+}
+
+static bool no_room(const struct kh_credential_config *credential, struct kh_err *err)
+{
+	return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			  "credential %s: no room for it in the request's head", credential->name);
+}
+
+bool kh_credential_put_fields(const struct kh_credential_config *credential,
+			      const struct kh_secret *secret, struct kh_buf *out,
+			      struct kh_err *err)
+{
+	const struct kh_placement *placement = credential->placement;
+	bool cookie = placement && placement->kind == KH_PLACEMENT_COOKIE;
+
+	if (!placement || (placement->n_fields == 0 && !cookie))
+		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+				  "credential %s: it sets no header", credential->name);
+	if (!cookie)
+		return put_value(credential, secret, out, err);
+	return kh_credential_put_cookies(
+		&(const struct kh_injection){
+			.list = { { .credential = credential,
+				    .secret = (struct kh_secret *)(uintptr_t)secret } },
+			.count = 1 },
+		out, err);
+}
+
+bool kh_credential_put_cookies(const struct kh_injection *injection, struct kh_buf *out,
+			       struct kh_err *err)
+{
+	size_t before = kh_buf_len(out), n = 0;
+
+	for (size_t i = 0; i < injection->count; i++) {
+		const struct kh_injected *one = &injection->list[i];
+
+		if (one->credential->placement->kind != KH_PLACEMENT_COOKIE)
+			continue;
+		if (!kh_buf_append_str(out, n++ ? "; " : "Cookie: ")) {
+			kh_buf_truncate(out, before);
+			return no_room(one->credential, err);
+		}
+		if (!put_value(one->credential, one->secret, out, err)) {
+			kh_buf_truncate(out, before);
+			return false;
+		}
+	}
+	if (n == 0 || kh_buf_append_str(out, "\r\n"))
+		return true;
+	kh_buf_truncate(out, before);
+	return no_room(injection->list[0].credential, err);
 }

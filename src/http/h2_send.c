@@ -248,19 +248,20 @@ static void add_request(struct pairs *pairs, const struct kh_h2_request *request
 {
 	const struct {
 		struct kh_slice name, value;
+		bool secret;
 	} parts[] = {
-		{ KH_SLICE(":method"), request->method },
-		{ KH_SLICE(":scheme"), request->scheme },
-		{ KH_SLICE(":authority"), request->authority },
-		{ KH_SLICE(":path"), request->path },
-		{ KH_SLICE(":protocol"), request->protocol },
+		{ KH_SLICE(":method"), request->method, false },
+		{ KH_SLICE(":scheme"), request->scheme, false },
+		{ KH_SLICE(":authority"), request->authority, false },
+		{ KH_SLICE(":path"), request->path, request->path_is_secret },
+		{ KH_SLICE(":protocol"), request->protocol, false },
 	};
 
 	pairs->n = 0;
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
 		if (parts[i].value.len > 0)
 			pair_set(&pairs->nv[pairs->n++], parts[i].name, parts[i].value,
-				 NGHTTP2_NV_FLAG_NONE);
+				 parts[i].secret ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE);
 }
 
 struct kh_h2_stream *kh_h2_put_request(struct kh_h2 *h2, const struct kh_h2_request *request,

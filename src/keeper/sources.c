@@ -24,7 +24,7 @@ static struct kh_slice without_newline(struct kh_slice value)
 }
 
 /* Why this can't go into a header field as it is; NULL when it can. */
-static const char *unfit(struct kh_slice value)
+static const char *unfit(const struct kh_credential_config *credential, struct kh_slice value)
 {
 	if (value.len > KH_LIMIT_SECRET_BYTES)
 		return "is longer than 64 KiB (is that the right file?)";
@@ -35,6 +35,9 @@ static const char *unfit(struct kh_slice value)
 		if (c < 0x20 || c == 0x7f)
 			return "holds a control byte (is that the right value?)";
 	}
+	if (credential->placement && !credential->allow_short && value.len < KH_SECRET_LEAST_BYTES)
+		return "has fewer than 8 bytes, and can't be told from other text (is that the "
+		       "whole value? allow_short: true takes it)";
 	if (value.ptr[0] == ' ' || value.ptr[value.len - 1] == ' ')
 		return "begins or ends with a blank (take it away)";
 	return NULL;
@@ -50,7 +53,7 @@ static enum kh_source_result take(const struct kh_credential_config *credential,
 			   credential->name, where, kh_esc_str(credential->source_name));
 		return KH_SOURCE_ABSENT;
 	}
-	const char *why = unfit(value);
+	const char *why = unfit(credential, value);
 	if (why) {
 		kh_err_set(err, KH_ERR_CONFIG, "credential %s: %s %s %s", credential->name, where,
 			   kh_esc_str(credential->source_name), why);

@@ -32,7 +32,7 @@ static void let_go(struct kh_exchange *x)
 static void free_exchange(struct kh_exchange *x)
 {
 	kh_exchange_count_gone(x);
-	kh_secret_unref(x->secret);
+	kh_injection_fini(&x->injection);
 	kh_target_fini(&x->target);
 	kh_generation_unref(x->gen);
 	kh_generation_unref(x->geo_gen);
@@ -83,11 +83,11 @@ void kh_exchange_fail(struct kh_exchange *x, const struct kh_err *err)
 
 static void go_commit(struct kh_exchange *x)
 {
-	char limit[KH_LIMIT_TEXT_BYTES];
+	struct kh_exchange_texts texts;
 	struct kh_audit_open record;
 	struct kh_err err = KH_ERR_INIT;
 
-	kh_exchange_describe(x, &record, limit);
+	kh_exchange_describe(x, &record, &texts);
 	x->state = KH_EXCHANGE_COMMIT;
 	if (!kh_loop_make_room(x->session->loop) ||
 	    !kh_audit_open(&x->session->loop->batch, &record)) {
@@ -102,29 +102,42 @@ static void go_commit(struct kh_exchange *x)
 	kh_loop_commit(x->session->loop, x);
 }
 
-/* Return: the credential is in hand, or is not needed. */
-static void get_secret(struct kh_exchange *x)
+/* One after the other; without all of them nothing goes. */
+static void get_secrets(struct kh_exchange *x)
 {
 	struct kh_err err = KH_ERR_INIT;
 
-	if (!x->credential) {
-		go_commit(x);
+	for (size_t i = 0; i < x->injection.count; i++) {
+		struct kh_injected *one = &x->injection.list[i];
+		if (one->secret)
+			continue;
+		const struct kh_want want = { one->index, x->tenant, kh_slice_str(one->scope) };
+		switch (kh_worker_secret(x->session->loop->worker, x->gen, &want, &one->secret,
+					 &err)) {
+		case KH_SLOT_FULL:
+			continue;
+		case KH_SLOT_ASKED:
+			x->state = KH_EXCHANGE_SECRET;
+			kh_exchange_rest(x);
+			return;
+		case KH_SLOT_EMPTY:
+		case KH_SLOT_MISSING:
+			break;
+		}
+		kh_exchange_fail(x, &err);
 		return;
 	}
-	const struct kh_want want = { x->credential_index, x->tenant, { "", 0 } };
-	switch (kh_worker_secret(x->session->loop->worker, x->gen, &want, &x->secret, &err)) {
-	case KH_SLOT_FULL:
-		go_commit(x);
-		return;
-	case KH_SLOT_ASKED:
-		x->state = KH_EXCHANGE_SECRET;
-		kh_exchange_rest(x);
-		return;
-	case KH_SLOT_EMPTY:
-	case KH_SLOT_MISSING:
-		break;
-	}
-	kh_exchange_fail(x, &err);
+	go_commit(x);
+}
+
+bool kh_exchange_waits_for(const struct kh_exchange *x, uint32_t generation, uint16_t index)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < x->injection.count; i++)
+		found = found ||
+			(x->injection.list[i].index == index && !x->injection.list[i].secret);
+	return found && x->state == KH_EXCHANGE_SECRET && x->gen->number == generation;
 }
 
 void kh_exchange_secret_came(struct kh_exchange *x)
@@ -132,7 +145,7 @@ void kh_exchange_secret_came(struct kh_exchange *x)
 	struct kh_down_stream *down = x->down;
 
 	kh_exchange_go_on(x);
-	get_secret(x);
+	get_secrets(x);
 	down->ops->turn(down);
 }
 
@@ -142,7 +155,7 @@ static void decide(struct kh_exchange *x)
 	struct kh_err err = KH_ERR_INIT;
 
 	if (kh_request_decide(x, &err))
-		get_secret(x);
+		get_secrets(x);
 	else if (!x->decision.asks_model || !kh_hold_begin(x, &err))
 		kh_exchange_fail(x, &err);
 }
@@ -153,7 +166,7 @@ static void decide_anew(struct kh_exchange *x)
 	x->gen = kh_generation_ref(x->session->loop->gen);
 	x->tenant = x->session->door->config->tenant;
 	kh_exchange_count_anew(x);
-	x->credential = NULL;
+	kh_injection_fini(&x->injection);
 	x->stripped[0] = '\0';
 	decide(x);
 }
@@ -417,8 +430,8 @@ void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece)
 /* What may not stand in the head does not come in behind the content. */
 static bool may_trail(const struct kh_exchange *x, struct kh_slice name)
 {
-	if (x->credential)
-		return !kh_carrier_is_field(name) && !kh_credential_sets_field(x->credential, name);
+	if (x->injection.count > 0)
+		return !kh_carrier_is_field(name) && !kh_injection_sets_field(&x->injection, name);
 	return x->decision.rule->client_auth_pass || !kh_carrier_is_field(name);
 }
 

@@ -29,7 +29,7 @@ static const char *denied_by(const struct kh_exchange *x)
 }
 
 void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out,
-			  char limit[KH_LIMIT_TEXT_BYTES])
+			  struct kh_exchange_texts *texts)
 {
 	const struct kh_session *session = x->session;
 	const struct kh_config *config = x->gen->config;
@@ -54,7 +54,8 @@ void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out
 		.path = x->target.raw_path,
 		.query = x->target.query,
 		.model = x->model,
-		.credential = x->credential ? x->credential->name : NULL,
+		.credential = kh_injection_names(&x->injection, texts->credentials,
+						 sizeof(texts->credentials)),
 		.stripped = x->stripped[0] ? x->stripped : NULL,
 	};
 	kh_audit_name_rule(out, config, x->decision.rule);
@@ -63,7 +64,7 @@ void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out
 		out->would_deny = kh_err_reason(x->decision.would);
 		out->would_rule = x->decision.would_rule ? x->decision.would_rule->text : NULL;
 	}
-	out->would_limit = kh_exchange_limit_text(x, &x->would_reach, limit);
+	out->would_limit = kh_exchange_limit_text(x, &x->would_reach, texts->limit);
 }
 
 void kh_exchange_note(struct kh_exchange *x, enum kh_err_code reason, const char *detail)
@@ -90,7 +91,7 @@ static struct kh_audit_websocket describe_websocket(const struct kh_websocket *w
 static void show_refusal(const struct kh_exchange *x, const struct kh_audit_close *how)
 {
 	const struct kh_loop *loop = x->session->loop;
-	char limit[KH_LIMIT_TEXT_BYTES];
+	struct kh_exchange_texts texts;
 	struct kh_audit_open what;
 	struct kh_batch batch;
 
@@ -98,7 +99,7 @@ static void show_refusal(const struct kh_exchange *x, const struct kh_audit_clos
 	    !kh_events_is_watched(atomic_load(&loop->events)))
 		return;
 	kh_batch_init(&batch);
-	kh_exchange_describe(x, &what, limit);
+	kh_exchange_describe(x, &what, &texts);
 	if (kh_audit_deny(&batch, &what, how))
 		kh_loop_show(x->session->loop, what.tenant, what.sandbox, &batch);
 	kh_batch_fini(&batch);
@@ -143,7 +144,8 @@ void kh_exchange_record_end(struct kh_exchange *x)
 		show_refusal(x, &how);
 	} else if (room) {
 		struct kh_audit_open what;
-		kh_exchange_describe(x, &what, would);
+		struct kh_exchange_texts texts;
+		kh_exchange_describe(x, &what, &texts);
 		if (kh_audit_deny(batch, &what, &how))
 			kh_loop_show(x->session->loop, what.tenant, what.sandbox, batch);
 		kh_loop_hold(x->session);

@@ -136,10 +136,8 @@ struct kh_exchange {
 	/* Where an address has to lie that is dialled for it, by the rules in force: its own, or
 	 * those of a later reload. */
 	struct kh_geo_levels geo;
-	struct kh_generation *geo_gen;		       /* that has them; a reference */
-	const struct kh_credential_config *credential; /* NULL: none goes in */
-	uint16_t credential_index;
-	struct kh_secret *secret;
+	struct kh_generation *geo_gen; /* that has them; a reference */
+	struct kh_injection injection; /* the credentials that go in, of `gen` */
 	enum kh_model_state model_state;
 	char *model;		/* with KH_MODEL_NAMED */
 	struct kh_buf content;	/* held (hold.c), and not sent yet */
@@ -204,6 +202,8 @@ void kh_exchange_update(struct kh_exchange *x);
 /* Called by the loop: */
 void kh_exchange_committed(struct kh_exchange *x, bool written);
 void kh_exchange_secret_came(struct kh_exchange *x);
+/* Is it this one's value that it waits for? */
+bool kh_exchange_waits_for(const struct kh_exchange *x, uint32_t generation, uint16_t index);
 /* Other rules are in force: it ends if they forbid it; one that waits for a credential is decided
  * anew. */
 void kh_exchange_recheck(struct kh_exchange *x);
@@ -277,8 +277,13 @@ void kh_exchange_note(struct kh_exchange *x, enum kh_err_code reason, const char
 /* The rule that decided (NULL: none), and where it stands. */
 void kh_audit_name_rule(struct kh_audit_open *out, const struct kh_config *config,
 			const struct kh_rule *rule);
+/* What a record's views point into. */
+struct kh_exchange_texts {
+	char limit[KH_LIMIT_TEXT_BYTES];
+	char credentials[KH_RULE_CREDENTIALS * (KH_NAME_MOST_BYTES + 1)];
+};
 void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out,
-			  char limit[KH_LIMIT_TEXT_BYTES]);
+			  struct kh_exchange_texts *texts);
 void kh_exchange_record_end(struct kh_exchange *x);
 
 /* own.c: keyhole.internal */
@@ -305,9 +310,9 @@ bool kh_request_is_allowed(struct kh_exchange *x, struct kh_generation *g);
 void kh_request_settle_geo(struct kh_exchange *x, struct kh_generation *g,
 			   const struct kh_decision *decision);
 /* For the head that an up codec writes: the target (path and query), the authority as Host or
- * :authority, and which fields of the message go along. Behind them the credential's own
- * (kh_credential_put_fields). */
-bool kh_request_put_target(const struct kh_exchange *x, struct kh_buf *out);
+ * :authority, and which fields of the message go along. Behind them the credentials' own
+ * (kh_injection_put_fields). The target may hold one too: `out` is a wiping buffer. */
+bool kh_request_put_target(const struct kh_exchange *x, struct kh_buf *out, struct kh_err *err);
 bool kh_request_put_authority(const struct kh_exchange *x, struct kh_buf *out);
 bool kh_request_forwards(const struct kh_exchange *x, const struct kh_field *field);
 

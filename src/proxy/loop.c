@@ -293,8 +293,7 @@ static void deliver_credential(struct kh_loop *loop, uint32_t generation, uint16
 	while (!kh_list_is_empty(&rest)) {
 		struct kh_exchange *x =
 			kh_container_of(next_of(&rest, &loop->exchanges), struct kh_exchange, link);
-		if (x->state == KH_EXCHANGE_SECRET && x->gen->number == generation &&
-		    x->credential_index == index)
+		if (kh_exchange_waits_for(x, generation, index))
 			kh_exchange_secret_came(x);
 		else if (x->up)
 			kh_up_proxy_password_came(x->up->conn, generation, index);

@@ -122,16 +122,18 @@ static bool settle_carriers(struct kh_exchange *x, struct kh_err *err)
 	struct kh_slice found = kh_carrier_find_but(x->message, x->target.query, for_us);
 	struct kh_slice rest = x->target.query, name, value;
 
-	if (found.len == 0 || (!x->credential && x->decision.rule->client_auth_pass))
+	bool none = x->injection.count == 0;
+
+	if (found.len == 0 || (none && x->decision.rule->client_auth_pass))
 		return true;
-	if (!x->credential && kh_policy_observing(x->gen->policy, x->tenant)) {
+	if (none && kh_policy_observing(x->gen->policy, x->tenant)) {
 		x->decision.would = KH_ERR_CLIENT_AUTH;
 		x->decision.would_rule = x->decision.rule;
 		x->decision.would_list = KH_LIST_TENANT;
 		x->decision.rule = kh_policy_observing(x->gen->policy, x->tenant);
 		return true;
 	}
-	if (!x->credential)
+	if (none)
 		return kh_err_set(err, KH_ERR_CLIENT_AUTH,
 				  "%s carries authentication, and the rule '%s' neither sets a "
 				  "credential nor has client_auth: pass",
@@ -148,41 +150,18 @@ static bool settle_carriers(struct kh_exchange *x, struct kh_err *err)
 	return true;
 }
 
-/* Methods are case-sensitive; servers that reflect a request under `trace` as well, or where a
- * field asks for it, are not worth the risk. */
-static bool is_trace(const struct kh_message *message, const struct kh_overrides *overrides)
+static bool choose_credentials(struct kh_exchange *x, const struct kh_request_view *view,
+			       struct kh_err *err)
 {
-	bool found = kh_slice_eq_nocase(message->method, KH_SLICE("TRACE"));
+	const struct kh_credential_config *credential;
 
-	for (size_t i = 0; i < overrides->n_methods; i++)
-		found = found || strcmp(overrides->methods[i], "TRACE") == 0;
-	return found;
-}
-
-static bool choose_credential(struct kh_exchange *x, const struct kh_overrides *overrides,
-			      struct kh_err *err)
-{
-	const struct kh_config *config = x->gen->config;
-	const struct kh_rule *rule = x->decision.rule;
-
-	if (rule->n_credentials == 0)
-		return true;
-	x->credential_index = rule->credentials[0];
-	for (size_t i = 0; i < rule->n_credentials; i++) {
-		if (config->credentials[rule->credentials[i]].present) {
-			x->credential_index = rule->credentials[i];
-			break;
-		}
-	}
-	x->credential = &config->credentials[x->credential_index];
-	if (x->scheme != KH_SCHEME_HTTPS ||
-	    !kh_credential_may_go_to(x->credential, &x->authority.host) ||
-	    is_trace(x->message, overrides))
-		return kh_err_set(err, KH_ERR_CREDENTIAL_BINDING,
-				  "the credential %s may not go into %s %s://%s",
-				  x->credential->name, kh_esc(x->message->method),
-				  kh_scheme_name(x->scheme), x->authority.host.text);
-	return true;
+	kh_injection_choose(&x->injection, x->gen->config, x->decision.rule);
+	const char *fault = kh_injection_binding_fault(&x->injection, view, &credential);
+	return !fault ||
+	       kh_err_set(err, KH_ERR_CREDENTIAL_BINDING,
+			  "the credential %s may not go into %s %s://%s: its binding leaves %s out",
+			  credential->name, kh_esc(x->message->method), kh_scheme_name(x->scheme),
+			  x->authority.host.text, fault);
 }
 
 /* `overrides` is the view's. */
@@ -363,16 +342,14 @@ bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
 	if (!x->decision.rule)
 		return kh_err_set(err, KH_ERR_NO_RULE, "no rule allows it");
 	kh_request_settle_geo(x, x->gen, &x->decision);
-	return may_upgrade(x, err) && choose_credential(x, &overrides, err) &&
+	return may_upgrade(x, err) && choose_credentials(x, &view, err) &&
 	       settle_carriers(x, err) && (!x->message->upgrade || kh_websocket_ask(x, err)) &&
 	       kh_exchange_take_limits(x, err);
 }
 
-bool kh_request_put_target(const struct kh_exchange *x, struct kh_buf *out)
+bool kh_request_put_target(const struct kh_exchange *x, struct kh_buf *out, struct kh_err *err)
 {
-	if (x->credential)
-		return kh_carrier_strip_query(out, x->target.raw);
-	return kh_buf_append_slice(out, x->target.raw);
+	return kh_injection_put_target(&x->injection, x->target.raw, out, err);
 }
 
 bool kh_request_put_authority(const struct kh_exchange *x, struct kh_buf *out)
@@ -388,6 +365,6 @@ bool kh_request_forwards(const struct kh_exchange *x, const struct kh_field *fie
 		return false;
 	if (x->continued && kh_slice_eq_nocase(field->name, KH_SLICE("expect")))
 		return false;
-	return !x->credential || (!kh_carrier_is_field(field->name) &&
-				  !kh_credential_sets_field(x->credential, field->name));
+	return x->injection.count == 0 || (!kh_carrier_is_field(field->name) &&
+					   !kh_injection_sets_field(&x->injection, field->name));
 }

@@ -11,15 +11,23 @@ enum { READS_AT_ONCE = 4 };
 
 /* ---- the request ---- */
 
-static bool put_request_line(const struct kh_exchange *x, struct kh_buf *out)
+static bool too_large(struct kh_err *err)
+{
+	return kh_err_set(err, KH_ERR_REQUEST_HEAD_TOO_LARGE,
+			  "the head does not fit into what may be sent upstream");
+}
+
+static bool put_request_line(const struct kh_exchange *x, struct kh_buf *out, struct kh_err *err)
 {
 	struct kh_buf target;
 
-	if (!x->credential)
-		return kh_h1_put_request_line(out, x->message->method, x->target.raw);
-	kh_buf_init(&target, KH_LIMIT_LINE_BYTES);
-	bool ok = kh_request_put_target(x, &target) &&
-		  kh_h1_put_request_line(out, x->message->method, kh_buf_view(&target));
+	if (x->injection.count == 0)
+		return kh_h1_put_request_line(out, x->message->method, x->target.raw) ||
+		       too_large(err);
+	kh_buf_init_wiping(&target, KH_LIMIT_LINE_BYTES);
+	bool ok = kh_request_put_target(x, &target, err) &&
+		  (kh_h1_put_request_line(out, x->message->method, kh_buf_view(&target)) ||
+		   too_large(err));
 	kh_buf_fini(&target);
 	return ok;
 }
@@ -68,14 +76,13 @@ static bool put_head(struct kh_up_stream *up, struct kh_err *err)
 	struct kh_buf *out = &up->conn->leg.out;
 
 	kh_h1_expect_response_to(up->conn->h1, x->message->method);
-	if (put_request_line(x, out) && put_host(x, out) && put_fields(x, out)) {
-		if (x->credential && !kh_credential_put_fields(x->credential, x->secret, out, err))
-			return false;
-		if (put_framing(x, out) && kh_h1_put_end(out))
-			return true;
-	}
-	return kh_err_set(err, KH_ERR_REQUEST_HEAD_TOO_LARGE,
-			  "the head does not fit into what may be sent upstream");
+	if (!put_request_line(x, out, err))
+		return false;
+	if (!put_host(x, out) || !put_fields(x, out))
+		return too_large(err);
+	if (!kh_injection_put_fields(&x->injection, out, err))
+		return false;
+	return (put_framing(x, out) && kh_h1_put_end(out)) || too_large(err);
 }
 
 static void put_content(struct kh_up_stream *up, struct kh_slice piece)

@@ -32,12 +32,12 @@ struct head {
 	struct kh_field fields[KH_LIMIT_FIELDS + EXTRA_FIELDS];
 	size_t n, n_secret;
 	struct kh_buf target, authority;
-	struct kh_buf secret; /* the credential's lines, as HTTP/1 has them */
+	struct kh_buf secret; /* the credentials' lines, as HTTP/1 has them */
 	char length[KH_U64_DIGITS];
 };
 
-/* "name: value" lines of what kh_credential_put_fields has written. */
-static bool add_credential(struct head *head)
+/* "name: value" lines of what kh_injection_put_fields has written. */
+static bool add_credentials(struct head *head)
 {
 	struct kh_slice rest = kh_buf_view(&head->secret);
 
@@ -83,15 +83,14 @@ static bool too_large(struct kh_err *err)
 
 static bool build_head(struct head *head, const struct kh_exchange *x, struct kh_err *err)
 {
-	if (!kh_request_put_target(x, &head->target) ||
-	    !kh_request_put_authority(x, &head->authority))
+	if (!kh_request_put_target(x, &head->target, err))
+		return false;
+	if (!kh_request_put_authority(x, &head->authority))
 		return too_large(err);
 	add_fields(head, x);
-	if (!x->credential)
-		return true;
-	if (!kh_credential_put_fields(x->credential, x->secret, &head->secret, err))
+	if (!kh_injection_put_fields(&x->injection, &head->secret, err))
 		return false;
-	return add_credential(head) || too_large(err);
+	return add_credentials(head) || too_large(err);
 }
 
 static bool is_whole(const struct kh_message *message)
@@ -109,6 +108,7 @@ static bool send_head(struct kh_up_h2 *s, const struct head *head, struct kh_err
 		.scheme = kh_slice_str(kh_scheme_name(x->scheme)),
 		.authority = kh_buf_view(&head->authority),
 		.path = kh_buf_view(&head->target),
+		.path_is_secret = kh_injection_sets_target(&x->injection),
 		.protocol = x->websocket ? KH_SLICE("websocket") : KH_SLICE(""),
 	};
 
@@ -127,7 +127,7 @@ static bool put_head(struct kh_up_stream *up, struct kh_err *err)
 	struct head head;
 
 	head.n = head.n_secret = 0;
-	kh_buf_init(&head.target, KH_LIMIT_LINE_BYTES);
+	kh_buf_init_wiping(&head.target, KH_LIMIT_LINE_BYTES);
 	kh_buf_init(&head.authority, KH_HOST_MAX_BYTES + 16);
 	kh_buf_init_wiping(&head.secret, KH_LIMIT_HEAD_BYTES + KH_LIMIT_SECRET_BYTES);
 	bool ok = build_head(&head, up->exchange, err) && send_head(h2_of(up), &head, err);

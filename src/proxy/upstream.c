@@ -40,10 +40,11 @@ static void make_key(const struct kh_exchange *x, struct kh_up_key *key)
 		.scheme = x->tunnel ? KH_SCHEME_TCP : x->scheme,
 		.generation = x->gen->number,
 		.tenant = x->tenant,
-		.credential = x->credential ? x->credential_index : -1,
 		.door = x->decision.rule->client_auth_pass ? door->index : -1,
 		.geo = x->geo,
 	};
+	for (size_t i = 0; i < x->injection.count; i++)
+		key->credentials[key->n_credentials++] = x->injection.list[i].index;
 	/* Without TLS nothing says what the other side speaks. */
 	key->only_h1 = x->scheme != KH_SCHEME_HTTPS || !x->gen->config->upstream_http2 ||
 		       (x->message->upgrade && !goes_by_h2(x, key));
@@ -58,10 +59,16 @@ static bool same_lists(const struct kh_geo_levels *a, const struct kh_geo_levels
 	return true;
 }
 
+static bool same_credentials(const struct kh_up_key *a, const struct kh_up_key *b)
+{
+	return a->n_credentials == b->n_credentials &&
+	       memcmp(a->credentials, b->credentials, sizeof(a->credentials)) == 0;
+}
+
 bool kh_up_same_key(const struct kh_up_key *a, const struct kh_up_key *b)
 {
 	return a->port == b->port && a->scheme == b->scheme && a->generation == b->generation &&
-	       a->tenant == b->tenant && a->credential == b->credential && a->door == b->door &&
+	       a->tenant == b->tenant && same_credentials(a, b) && a->door == b->door &&
 	       same_lists(&a->geo, &b->geo) && kh_host_eq(&a->host, &b->host);
 }
 
@@ -282,14 +289,17 @@ void kh_up_connected(struct kh_up *up)
 {
 	struct kh_err none = KH_ERR_INIT;
 	char key[SESSION_KEY_BYTES];
+	_Static_assert(KH_RULE_CREDENTIALS == 4, "as the session's key has it");
 
 	if (up->key.scheme != KH_SCHEME_HTTPS) {
 		ready(up);
 		return;
 	}
 	/* A ticket of one tenant or credential never resumes another's session. */
-	snprintf(key, sizeof(key), "%u/%u/%d/%d/%s:%u", up->key.generation, up->key.tenant,
-		 up->key.credential, up->key.door, up->key.host.text, up->key.port);
+	const uint16_t *of = up->key.credentials;
+	snprintf(key, sizeof(key), "%u/%u/%u:%u,%u,%u,%u/%d/%s:%u", up->key.generation,
+		 up->key.tenant, up->key.n_credentials, of[0], of[1], of[2], of[3], up->key.door,
+		 up->key.host.text, up->key.port);
 	up->state = KH_UP_HANDSHAKE;
 	if (!kh_stream_connect_tls(up->leg.stream, up->loop->up_ctx, &up->key.host,
 				   up->loop->sessions, key,

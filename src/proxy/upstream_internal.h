@@ -15,8 +15,10 @@ struct kh_up_key {
 	enum kh_scheme scheme;
 	uint32_t generation; /* that the next two belong to */
 	uint16_t tenant;
-	int32_t credential; /* -1: none */
-	int32_t door;	    /* -1, or the one listener whose own authentication rides along */
+	/* All that go in, in the rule's order; what is behind them is 0. */
+	uint16_t credentials[KH_RULE_CREDENTIALS];
+	uint16_t n_credentials;
+	int32_t door; /* -1, or the one listener whose own authentication rides along */
 	/* The lists that its address was held against (kh_up.geo_gen has them): what was dialled
 	 * under none, or others, is not lent to who has to keep to these. */
 	struct kh_geo_levels geo;

@@ -33,7 +33,7 @@ static bool put_protocols(const struct kh_exchange *x, struct kh_buf *out)
 {
 	struct kh_slice list, token;
 
-	if (x->credential)
+	if (x->injection.count > 0)
 		return kh_carrier_strip_protocols(out, x->message);
 	for (size_t i = 0; i < x->message->n_fields; i++) {
 		const struct kh_field *field = &x->message->fields[i];

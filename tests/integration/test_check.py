@@ -258,7 +258,7 @@ BAD = [
         with_credential("{ value: { env: C } }"),
         [
             "2:19: error: credentials.*.hosts is missing: it is a list of hosts",
-            "2:19: error: credentials.*: where does it go? Expected one of header",
+            "2:19: error: credentials.*: where does it go? Expected one of header, bearer, basic, azure, query, cookie",
         ],
     ),
     (
@@ -579,6 +579,8 @@ def test_presets_are_found_by_the_environment_and_their_mistakes_have_a_place(tm
 def blocks_of_documentation():
     with open(os.path.join(ROOT, "docs", "configuration.md"), encoding="utf-8") as file:
         found = re.findall(r"^```yaml\n(.*?)^```$", file.read(), re.S | re.M)
+    with open(os.path.join(ROOT, "docs", "credentials.md"), encoding="utf-8") as file:
+        found += re.findall(r"^```yaml\n(.*?)^```$", file.read(), re.S | re.M)
     with open(os.path.join(ROOT, "docs", "man", "keyhole.yaml.5"), encoding="utf-8") as file:
         found += re.findall(r"^\.Bd -literal\n(.*?)^\.Ed$", file.read(), re.S | re.M)
     return found

@@ -269,7 +269,7 @@ static void one_run_stops_without_any_of_the_alternatives(void **state)
 	kh_config_free(config);
 
 	config = configure(credentials, rules);
-	assert_int_equal(setenv("KH_TWO", "sk-two", 1), 0);
+	assert_int_equal(setenv("KH_TWO", "sk-number-two", 1), 0);
 	assert_true(kh_vault_open(&vault, config, true, &err));
 	assert_false(config->credentials[find(config, "one")].present);
 	assert_true(config->credentials[find(config, "two")].present);
@@ -299,7 +299,7 @@ static void one_run_reads_only_what_its_rules_name(void **state)
 	struct kh_vault vault;
 	struct kh_config *config = configure(FROM("one", "KH_ONE") ", " FROM("other", "KH_OTHER"),
 					     "{ allow: \"https://api.test\", credential: one }");
-	assert_int_equal(setenv("KH_ONE", "sk-one", 1), 0);
+	assert_int_equal(setenv("KH_ONE", "sk-number-one", 1), 0);
 	assert_int_equal(setenv("KH_OTHER", "sk-other", 1), 0);
 	assert_true(kh_vault_open(&vault, config, true, NULL));
 	assert_null(kh_vault_get(&vault, (uint16_t)find(config, "other"), NULL));
@@ -321,7 +321,7 @@ static void a_placeholder_is_as_long_as_the_secret_and_is_not_it(void **state)
 		configure(FROM("one", "KH_ONE") ", " FROM("two", "KH_TWO"),
 			  "{ allow: \"https://api.test\", credential: [ one, two ] }");
 	assert_int_equal(setenv("KH_ONE", value, 1), 0);
-	assert_int_equal(setenv("KH_TWO", "sk-two", 1), 0);
+	assert_int_equal(setenv("KH_TWO", "sk-number-two", 1), 0);
 	assert_true(kh_vault_open(&vault, config, true, NULL));
 	assert_true(kh_vault_placeholders(&vault, &ready, NULL));
 	/* The second alternative never goes in, so it is not shown either. */
@@ -346,11 +346,11 @@ static void a_file_that_comes_later_is_found(void **state)
 	(void)unlink(path);
 	kh_log_set_level(KH_LOG_ERROR);
 	assert_true(kh_vault_open(&vault, config, false, NULL));
-	write_file("sk-late\n", 8);
+	write_file("sk-later\n", 9);
 	/* It was looked for a moment ago: a worker can't make the keeper read without end. */
 	assert_null(kh_vault_get(&vault, 0, NULL));
 	vault.slots[0].tried_ms -= 1001;
-	assert_true(kh_secret_equals(kh_vault_get(&vault, 0, NULL), KH_SLICE("sk-late")));
+	assert_true(kh_secret_equals(kh_vault_get(&vault, 0, NULL), KH_SLICE("sk-later")));
 	kh_vault_close(&vault);
 	kh_config_free(config);
 }

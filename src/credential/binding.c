@@ -1,0 +1,73 @@
+/*
+ * binding.c - where a credential may go, asked of the request that it is about to go into
+ *
+ * The configuration's reader holds every rule to the bindings of its credentials. This is the
+ * second look, at the request itself: no rule, no override and no reload makes up for it.
+ */
+#include <string.h>
+
+#include <keyhole/credential.h>
+#include <keyhole/question.h>
+
+bool kh_credential_may_go_to(const struct kh_credential_config *credential,
+			     const struct kh_host *host)
+{
+	for (size_t i = 0; i < credential->n_hosts; i++)
+		if (kh_host_pattern_matches(&credential->hosts[i], host))
+			return true;
+	return false;
+}
+
+static bool is_bound_method(const struct kh_credential_config *credential, struct kh_slice method)
+{
+	for (size_t i = 0; i < credential->n_methods; i++)
+		if (kh_slice_eq(kh_slice_str(credential->methods[i]), method))
+			return true;
+	return credential->n_methods == 0;
+}
+
+static bool is_bound_path(const struct kh_credential_config *credential, struct kh_slice path)
+{
+	for (size_t i = 0; i < credential->n_paths; i++)
+		if (kh_path_matches(kh_slice_str(credential->paths[i]), path))
+			return true;
+	return credential->n_paths == 0;
+}
+
+/* Methods are case-sensitive; servers that reflect a request under `trace` as well, or where a
+ * field asks for it, are not worth the risk. */
+static bool is_trace(struct kh_slice method)
+{
+	return kh_slice_eq_nocase(method, KH_SLICE("TRACE"));
+}
+
+static const char *override_fault(const struct kh_credential_config *credential,
+				  const struct kh_overrides *overrides)
+{
+	for (size_t i = 0; i < overrides->n_methods; i++) {
+		struct kh_slice method = kh_slice_str(overrides->methods[i]);
+
+		if (is_trace(method))
+			return "TRACE";
+		if (!is_bound_method(credential, method))
+			return "the method that a field or parameter asks for";
+	}
+	return overrides->path && credential->n_paths > 0 ? "the path that a field asks for" : NULL;
+}
+
+const char *kh_credential_binding_fault(const struct kh_credential_config *credential,
+					const struct kh_request_view *request)
+{
+	if (request->scheme != KH_SCHEME_HTTPS)
+		return "anything but https";
+	if (!kh_credential_may_go_to(credential, request->host))
+		return "this host";
+	if (is_trace(request->method))
+		return "TRACE";
+	if (!is_bound_method(credential, request->method))
+		return "this method";
+	if (!is_bound_path(credential, request->path) ||
+	    (request->path_slashed.ptr && !is_bound_path(credential, request->path_slashed)))
+		return "this path";
+	return request->overrides ? override_fault(credential, request->overrides) : NULL;
+}
