@@ -58,6 +58,15 @@
 	       */ \
 	X(VERB, 25)	 /* W→K ref, u8 verb (admin.h): somebody who may asked for it */ \
 	X(VERB_DONE, 26) /* K→W ref, u8 it was done, str what there is to say */ \
+	/* Sandboxes that come and go meanwhile (guest.h): */ \
+	X(GUEST_ADD, 27) /* W→K ref, kh_guest_wish_put: make it */ \
+	X(GUEST_REMOVE, \
+	  28)	     /* W→K ref, str tenant, str id: end it. What comes of it says GUEST_GONE */ \
+	X(GUEST, 29) /* K→W kh_guest_card_put, fd: there is one. Also behind each GO that opens \
+			doors to a new worker */ \
+	X(GUEST_GONE, 30) /* K→W ref (0: nobody asked), str tenant, str id: it is no more */ \
+	X(GUEST_DONE, 31) /* K→W ref, u8 result (guest.h), str text, str path: of an ADD, behind \
+			     its GUEST; of a REMOVE only what failed */ \
 	/* Between two keepers, old and new (ref of HELLO and OFFER: the protocol's version): */ \
 	X(HELLO, 32) /* N→O str version of the binary */ \
 	X(OFFER, 33) /* O→N u32 listeners, u32 secrets, u64 seq, bytes hash of the line to be \

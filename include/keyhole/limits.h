@@ -214,6 +214,16 @@ enum {
 	KH_LIMIT_EVENTS_PACE_BYTES = 64 * 1024,
 	KH_LIMIT_EVENTS_RING_BYTES = 1024 * 1024, /* a thread; a power of two */
 	KH_LIMIT_EVENTS_MS = 50,		  /* between two looks at the rings */
+	/* Sandboxes that are added while it runs, together and of one tenant: somebody who adds in
+	   a loop. Each costs a descriptor in both processes, and a few kilobytes. (Of the
+	   descriptors that a process may have, they get five eighths: the rest is for connections.)
+	 */
+	KH_LIMIT_GUESTS = 32 * 1024,
+	KH_LIMIT_GUESTS_PER_TENANT = 24 * 1024,
+	/* The narrowing of one of them, as the keeper keeps it: about 500 rules. It goes in one
+	   message. */
+	KH_LIMIT_NARROWING_BYTES = 48 * 1024,
+	KH_LIMIT_GUEST_TTL_LEAST_MS = 1000,
 
 	/* keyhole-init: connections relayed at a time (a flood from inside), and what is carried at
 	   a time. It stores nothing: bytes stay in the kernel until the other side takes them. */
@@ -224,7 +234,8 @@ enum {
 };
 
 /* The same, of what takes more than an int. */
-#define KH_LIMIT_RATE_BYTES (UINT64_C(8) << 30)	  /* a second */
+#define KH_LIMIT_RATE_BYTES (UINT64_C(8) << 30) /* a second */
+#define KH_LIMIT_GUEST_TTL_MOST_MS (UINT64_C(365) * 24 * 3600 * 1000)
 #define KH_LIMIT_QUOTA_AMOUNT (UINT64_C(1) << 44) /* in a period, and at once */
 
 #endif

@@ -23,6 +23,8 @@ struct kh_narrowing;
 struct kh_narrowing *kh_narrowing_new(struct kh_rules *rules, struct kh_err *err);
 struct kh_narrowing *kh_narrowing_ref(struct kh_narrowing *narrowing);
 void kh_narrowing_unref(struct kh_narrowing *narrowing);
+/* Its own. */
+const struct kh_rules *kh_narrowing_rules(const struct kh_narrowing *narrowing);
 /* Of a listener of the configuration, by its index; NULL where it has none. Lives as long as the
  * policy. */
 const struct kh_narrowing *kh_policy_narrowing(const struct kh_policy *policy, size_t listener);

@@ -11,10 +11,12 @@
 #include <keyhole/cleanup.h>
 #include <keyhole/config.h>
 #include <keyhole/escape.h>
+#include <keyhole/limits.h>
 
 #include "cli_internal.h"
 #include "ctl_client.h"
 #include "ctl_events.h"
+#include "ctl_sandbox.h"
 #include "ctl_text.h"
 
 static const char usage[] =
@@ -23,6 +25,8 @@ static const char usage[] =
 	"  status       how it is: policy in force, journal, credentials, sandboxes, limits near "
 	"their end\n"
 	"  sandbox ls   the sandboxes, each with its open connections\n"
+	"  sandbox add  make a sandbox's socket, and print its path\n"
+	"  sandbox remove  end a sandbox that was added, and its connections with it\n"
 	"  events       each decision as it falls, until it is interrupted\n"
 	"  reload       read the configuration again; with errors nothing changes, and they are "
 	"shown\n"
@@ -31,9 +35,15 @@ static const char usage[] =
 	"  -c, --config FILE  the configuration that names it (admin.unix); without either:\n"
 	"                     " KH_ADMIN_SOCKET "\n"
 	"      --json         the daemon's answer as it is, for programs\n"
-	"      --tenant NAME  events: of this tenant alone\n"
+	"      --tenant NAME  events: of this tenant alone; sandbox add, remove: whose it is\n"
 	"      --sandbox ID   events: of this sandbox alone\n"
 	"      --denied       events: refusals alone\n"
+	"      --id ID        sandbox add, remove: its name in the journal\n"
+	"      --narrow FILE  sandbox add: rules that take away from the tenant's (- is standard "
+	"input)\n"
+	"      --ttl TIME     sandbox add: so long it stays at most, such as 2h\n"
+	"      --mode MODE    sandbox add: the socket's mode; 0600 unless said\n"
+	"      --owner USER   sandbox add: the socket's owner; you, where the daemon is root\n"
 	"  -h, --help         show this\n\n"
 	"Exit status: 0 it is done, 1 it is not, 2 wrong usage. keyhole-ctl(1) tells more.\n";
 
@@ -84,11 +94,22 @@ static bool show_reload(const json_t *answer)
 struct ctl_options {
 	const char *tenant, *sandbox;
 	bool denied, json;
+	struct kh_ctl_sandbox added;
 };
-enum { TAKES_TENANT = 1, TAKES_SANDBOX = 2, TAKES_DENIED = 4 };
+enum {
+	TAKES_TENANT = 1,
+	TAKES_SANDBOX = 2,
+	TAKES_DENIED = 4,
+	TAKES_ID = 8,
+	TAKES_TERMS = 16, /* --narrow, --ttl, --mode, --owner */
+};
 
-static int watch_events(const char *socket, const struct ctl_options *options)
+struct verb;
+
+static int watch_events(const char *socket, const struct verb *verb,
+			const struct ctl_options *options)
 {
+	(void)verb;
 	const struct kh_ctl_events what = { .tenant = options->tenant,
 					    .sandbox = options->sandbox,
 					    .denied = options->denied,
@@ -96,16 +117,37 @@ static int watch_events(const char *socket, const struct ctl_options *options)
 	return kh_ctl_events(socket, &what);
 }
 
+/* It is gone: there is nothing more to say. */
+static bool show_removed(const json_t *answer)
+{
+	return json_is_true(json_object_get(answer, "ok"));
+}
+
+static int change_sandboxes(const char *socket, const struct verb *verb,
+			    const struct ctl_options *options);
+
 static const struct verb {
 	const char *words[2];
 	const char *method, *target;
 	bool (*show)(const json_t *answer); /* Return: it is done */
 	unsigned takes;
 	/* More than a question: does it all. Return: exit status. */
-	int (*run)(const char *socket, const struct ctl_options *options);
+	int (*run)(const char *socket, const struct verb *verb, const struct ctl_options *options);
 } verbs[] = {
 	{ { "status", NULL }, "GET", "/v1/status", show_status, 0, NULL },
 	{ { "sandbox", "ls" }, "GET", "/v1/sandboxes", show_sandboxes, 0, NULL },
+	{ { "sandbox", "add" },
+	  "POST",
+	  "/v1/sandboxes",
+	  kh_ctl_show_added,
+	  TAKES_TENANT | TAKES_ID | TAKES_TERMS,
+	  change_sandboxes },
+	{ { "sandbox", "remove" },
+	  "DELETE",
+	  NULL,
+	  show_removed,
+	  TAKES_TENANT | TAKES_ID,
+	  change_sandboxes },
 	{ { "events", NULL },
 	  NULL,
 	  NULL,
@@ -129,7 +171,8 @@ static const struct verb *find_verb(int n, char **words)
 			return verb;
 	}
 	if (n < 1) {
-		kh_cli_complain("ctl: which command? (status, sandbox ls, events, reload, drain)");
+		kh_cli_complain("ctl: which command? (status, sandbox ls, sandbox add, "
+				"sandbox remove, events, reload, drain)");
 		return NULL;
 	}
 	const char *near = kh_cli_nearest(words[0], names, N_VERBS);
@@ -138,7 +181,8 @@ static const struct verb *find_verb(int n, char **words)
 				kh_esc_str(words[0]), near);
 	else
 		kh_cli_complain(
-			"ctl: \"%s\": no such command (status, sandbox ls, events, reload, drain)",
+			"ctl: \"%s\": no such command (status, sandbox ls, sandbox add, sandbox "
+			"remove, events, reload, drain)",
 			kh_esc_str(words[n < 2 ? 0 : 1]));
 	return NULL;
 }
@@ -162,6 +206,19 @@ static char *socket_of(const char *path)
 	return socket;
 }
 
+/* In the daemon's own words, which may be several lines. */
+static void complain_of(const char *error)
+{
+	kh_auto_free char *copy = strdup(error);
+	for (char *line = copy, *end; line && *line; line = end ? end + 1 : NULL) {
+		end = strchr(line, '\n');
+		if (end)
+			*end = '\0';
+		kh_esc_clean(line);
+		kh_cli_complain("ctl: %s", line);
+	}
+}
+
 /* Return: exit status. */
 static int show(const struct verb *verb, const struct kh_ctl_answer *answer, bool json)
 {
@@ -173,7 +230,7 @@ static int show(const struct verb *verb, const struct kh_ctl_answer *answer, boo
 	if (!json_is_object(read))
 		kh_cli_complain("ctl: the daemon's answer is not understood");
 	else if (error)
-		kh_cli_complain("ctl: %s", kh_esc_str(error));
+		complain_of(error);
 	if (json && json_is_object(read)) {
 		done = fwrite(content.ptr, 1, content.len, stdout) == content.len && !error &&
 		       answer->status < 400;
@@ -184,18 +241,36 @@ static int show(const struct verb *verb, const struct kh_ctl_answer *answer, boo
 	return done && fflush(stdout) == 0 ? EXIT_SUCCESS : KH_EXIT_FAILED;
 }
 
-static int ask(const char *socket, const struct verb *verb, bool json)
+static int ask(const char *socket, const struct verb *verb, const char *target,
+	       struct kh_slice content, bool json)
 {
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_ctl_answer answer;
 	kh_ctl_answer_init(&answer);
 	int status = KH_EXIT_FAILED;
-	if (kh_ctl_ask(socket, verb->method, verb->target, &answer, &err))
+	if (kh_ctl_ask(socket, verb->method, target, content, &answer, &err))
 		status = show(verb, &answer, json);
 	else
 		kh_cli_complain_err(&err);
 	kh_ctl_answer_fini(&answer);
 	return status;
+}
+
+static int change_sandboxes(const char *socket, const struct verb *verb,
+			    const struct ctl_options *options)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf content;
+	kh_auto_free char *target = NULL;
+	struct kh_ctl_sandbox given = options->added;
+	given.tenant = options->tenant;
+	kh_buf_init(&content, KH_LIMIT_ADMIN_CONTENT_BYTES);
+	if (!kh_ctl_sandbox_check(&given))
+		return KH_EXIT_USAGE;
+	if (verb->target ? !kh_ctl_sandbox_wish(&given, &content)
+			 : !(target = kh_ctl_sandbox_target(&given)))
+		return KH_EXIT_FAILED;
+	return ask(socket, verb, target ? target : verb->target, kh_buf_view(&content),
+		   options->json);
 }
 
 /* An option that the command has no use for is a mistake, and is said. */
@@ -204,21 +279,40 @@ static bool takes(const struct verb *verb, const struct ctl_options *options)
 	const char *over = options->tenant && !(verb->takes & TAKES_TENANT)	? "--tenant"
 			   : options->sandbox && !(verb->takes & TAKES_SANDBOX) ? "--sandbox"
 			   : options->denied && !(verb->takes & TAKES_DENIED)	? "--denied"
-										: NULL;
+			   : options->added.id && !(verb->takes & TAKES_ID)	? "--id"
+			   : !(verb->takes & TAKES_TERMS) ? kh_ctl_sandbox_term(&options->added)
+							  : NULL;
 	if (over)
-		kh_cli_complain("ctl: `%s` takes no %s", verb->words[0], over);
+		kh_cli_complain("ctl: `%s%s%s` takes no %s", verb->words[0],
+				verb->words[1] ? " " : "", verb->words[1] ? verb->words[1] : "",
+				over);
 	return !over;
 }
 
 int kh_cli_ctl(int argc, char **argv)
 {
-	enum { OPT_JSON = 256, OPT_TENANT, OPT_SANDBOX, OPT_DENIED };
+	enum {
+		OPT_JSON = 256,
+		OPT_TENANT,
+		OPT_SANDBOX,
+		OPT_DENIED,
+		OPT_ID,
+		OPT_NARROW,
+		OPT_TTL,
+		OPT_MODE,
+		OPT_OWNER
+	};
 	static const struct option table[] = { { "socket", required_argument, NULL, 's' },
 					       { "config", required_argument, NULL, 'c' },
 					       { "json", no_argument, NULL, OPT_JSON },
 					       { "tenant", required_argument, NULL, OPT_TENANT },
 					       { "sandbox", required_argument, NULL, OPT_SANDBOX },
 					       { "denied", no_argument, NULL, OPT_DENIED },
+					       { "id", required_argument, NULL, OPT_ID },
+					       { "narrow", required_argument, NULL, OPT_NARROW },
+					       { "ttl", required_argument, NULL, OPT_TTL },
+					       { "mode", required_argument, NULL, OPT_MODE },
+					       { "owner", required_argument, NULL, OPT_OWNER },
 					       { "help", no_argument, NULL, 'h' },
 					       { NULL, 0, NULL, 0 } };
 	const char *socket = NULL, *config = NULL;
@@ -238,6 +332,16 @@ int kh_cli_ctl(int argc, char **argv)
 			options.sandbox = optarg;
 		else if (opt == OPT_DENIED)
 			options.denied = true;
+		else if (opt == OPT_ID)
+			options.added.id = optarg;
+		else if (opt == OPT_NARROW)
+			options.added.narrow = optarg;
+		else if (opt == OPT_TTL)
+			options.added.ttl = optarg;
+		else if (opt == OPT_MODE)
+			options.added.mode = optarg;
+		else if (opt == OPT_OWNER)
+			options.added.owner = optarg;
 		else
 			return KH_EXIT_USAGE; /* getopt said why */
 	}
@@ -253,5 +357,6 @@ int kh_cli_ctl(int argc, char **argv)
 					    : strdup(KH_ADMIN_SOCKET);
 	if (!found)
 		return KH_EXIT_FAILED;
-	return verb->run ? verb->run(found, &options) : ask(found, verb, options.json);
+	return verb->run ? verb->run(found, verb, &options)
+			 : ask(found, verb, verb->target, kh_slice_str(NULL), options.json);
 }

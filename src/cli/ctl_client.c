@@ -2,6 +2,7 @@
 #include "ctl_client.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -54,15 +55,18 @@ static int reach(const char *path, struct kh_err *err)
 	return -1;
 }
 
-static bool ask(int fd, const char *method, const char *target, struct kh_err *err)
+static bool ask(int fd, const char *method, const char *target, struct kh_slice content,
+		struct kh_err *err)
 {
+	char length[24];
 	kh_cleanup(kh_buf_fini) struct kh_buf head;
-	kh_buf_init(&head, HEAD_BYTES);
+	kh_buf_init(&head, HEAD_BYTES + content.len);
+	(void)snprintf(length, sizeof(length), "%zu", content.len);
 	if (!kh_h1_put_request_line(&head, kh_slice_str(method), kh_slice_str(target)) ||
 	    !kh_h1_put_field(&head, KH_SLICE("host"), KH_SLICE("keyhole")) ||
-	    !kh_h1_put_field(&head, KH_SLICE("content-length"), KH_SLICE("0")) ||
+	    !kh_h1_put_field(&head, KH_SLICE("content-length"), kh_slice_str(length)) ||
 	    !kh_h1_put_field(&head, KH_SLICE("connection"), KH_SLICE("close")) ||
-	    !kh_h1_put_end(&head))
+	    !kh_h1_put_end(&head) || !kh_buf_append_slice(&head, content))
 		return kh_err_set(err, KH_ERR_USAGE, "ctl: \"%s\" can't be asked for",
 				  kh_esc_str(target));
 	while (kh_buf_len(&head) > 0) {
@@ -122,10 +126,10 @@ static bool hear(int fd, struct kh_h1 *h1, struct kh_ctl_answer *out, struct kh_
 }
 
 bool kh_ctl_ask(const char *socket_path, const char *method, const char *target,
-		struct kh_ctl_answer *out, struct kh_err *err)
+		struct kh_slice content, struct kh_ctl_answer *out, struct kh_err *err)
 {
 	kh_auto_close int fd = reach(socket_path, err);
-	if (fd < 0 || !ask(fd, method, target, err))
+	if (fd < 0 || !ask(fd, method, target, content, err))
 		return false;
 	struct kh_h1 *h1 = kh_h1_new(KH_H1_RESPONSES);
 	if (!h1)
@@ -188,7 +192,7 @@ bool kh_ctl_follow(const char *socket_path, const char *target,
 {
 	struct follow f = { .take = take_line, .arg = arg, .out = out };
 	kh_auto_close int fd = reach(socket_path, err);
-	if (fd < 0 || !ask(fd, "GET", target, err))
+	if (fd < 0 || !ask(fd, "GET", target, kh_slice_str(NULL), err))
 		return false;
 	struct kh_h1 *h1 = kh_h1_new(KH_H1_RESPONSES);
 	if (!h1)

@@ -16,7 +16,7 @@ void kh_ctl_answer_fini(struct kh_ctl_answer *answer);
 /* Blocks until the answer is whole, or some time has passed. Return: false: nobody answers there,
  * or not by HTTP. */
 bool kh_ctl_ask(const char *socket_path, const char *method, const char *target,
-		struct kh_ctl_answer *out, struct kh_err *err);
+		struct kh_slice content, struct kh_ctl_answer *out, struct kh_err *err);
 
 /* The same for an answer that goes on: `take` gets each line of it, without its end, as it comes,
  * until one returns false, or the daemon ends it. Return: false: nobody answers there, not by HTTP,

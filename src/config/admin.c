@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <sys/un.h>
 
+#include <keyhole/cleanup.h>
 #include <keyhole/escape.h>
+#include <keyhole/file.h>
 
 #include "config_internal.h"
 
@@ -100,6 +102,7 @@ void kh_admin_config_fini(struct kh_admin_config *admin)
 		free(admin->grants[i].tenants);
 	free(admin->grants);
 	free(admin->unix_path);
+	free(admin->sandboxes);
 	*admin = (struct kh_admin_config){ 0 };
 }
 
@@ -150,6 +153,20 @@ static void check_path(struct kh_reader *reader)
 	}
 }
 
+/* Beside the socket unless it is said. */
+static void settle_sandboxes(struct kh_reader *reader)
+{
+	struct kh_admin_config *admin = &reader->config->admin;
+	const char *slash = strrchr(admin->unix_path, '/');
+	if (admin->sandboxes || !slash)
+		return;
+	kh_auto_free char *folder =
+		kh_slice_dup(kh_slice_of(admin->unix_path, (size_t)(slash - admin->unix_path)));
+	admin->sandboxes = folder ? kh_path_join(folder[0] ? folder : "/", "sandboxes") : NULL;
+	if (!admin->sandboxes)
+		(void)kh_reader_no_memory(reader);
+}
+
 void kh_config_check_admin(struct kh_reader *reader)
 {
 	struct kh_admin_config *admin = &reader->config->admin;
@@ -166,6 +183,10 @@ void kh_config_check_admin(struct kh_reader *reader)
 		if (!door->unix_path)
 			(void)kh_reader_no_memory(reader);
 		check_path(reader);
+		settle_sandboxes(reader);
+	} else if (admin->sandboxes) {
+		kh_diagnostics_add(reader->diags, false, admin->where,
+				   "admin.sandboxes: goes with admin.unix only");
 	}
 	if (admin->metrics.len == 0)
 		return;

@@ -35,7 +35,6 @@ struct kh_rule_draft {
 	const struct kh_node *client_auth;
 	const struct kh_node *tls;
 	const struct kh_node *websocket;
-	const struct kh_node *placeholder;
 	const struct kh_node *public_suffix;
 	const struct kh_node *query;
 	const struct kh_node *headers;
@@ -171,6 +170,8 @@ bool kh_walk_scalar(struct kh_reader *reader, const struct kh_option *option,
 
 /* value.c: one scalar. Return: false when the text is no such value. */
 bool kh_value_duration(struct kh_slice text, uint64_t *out_ms);
+/* Octal, as people write modes. */
+bool kh_value_mode(struct kh_slice text, mode_t *out);
 bool kh_value_size(struct kh_slice text, uint64_t *out_bytes);
 void kh_value_set(struct kh_reader *reader, const struct kh_option *option,
 		  const struct kh_node *node, void *base);

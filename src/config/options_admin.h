@@ -15,6 +15,14 @@
 		  .offset = offsetof(struct kh_config, admin.unix_path), \
 		  .expects = "the path of a Unix socket", \
 		  .doc = "the admin socket's path, 107 bytes at most, where no sandbox sees it" }, \
+		{ .path = "admin.sandboxes", \
+		  .type = KH_OPTION_PATH, \
+		  .flags = KH_IN_FILE, \
+		  .offset = offsetof(struct kh_config, admin.sandboxes), \
+		  .expects = "the path of a folder", \
+		  .doc = "where the sockets of added sandboxes get their folders; sandboxes " \
+			 "beside " \
+			 "the admin socket unless said" }, \
 		{ .path = "admin.metrics", \
 		  .type = KH_OPTION_CUSTOM, \
 		  .flags = KH_IN_FILE, \

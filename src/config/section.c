@@ -22,8 +22,7 @@ void kh_read_version(struct kh_reader *reader, const struct kh_option *option,
 				kh_esc(node->text));
 }
 
-/* Octal, as people write modes. */
-static bool parse_mode(struct kh_slice text, mode_t *out)
+bool kh_value_mode(struct kh_slice text, mode_t *out)
 {
 	mode_t mode = 0;
 	for (size_t i = 0; i < text.len; i++) {
@@ -42,7 +41,7 @@ void kh_read_mode(struct kh_reader *reader, const struct kh_option *option,
 	mode_t mode;
 	if (!kh_walk_scalar(reader, option, node))
 		return;
-	if (!parse_mode(node->text, &mode)) {
+	if (!kh_value_mode(node->text, &mode)) {
 		kh_reader_error(reader, node, "%s: expected %s, got \"%s\"", option->path,
 				option->expects, kh_esc(node->text));
 		return;

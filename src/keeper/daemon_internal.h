@@ -12,6 +12,7 @@ struct kh_keeper {
 	struct kh_sockets sockets;
 	struct kh_geo_files geo;
 	struct kh_ward ward;
+	struct kh_register guests;
 	struct kh_book *book;  /* what is used of limits */
 	char *state_path;      /* where that is kept; NULL: nowhere */
 	uint64_t state_due_ms; /* not written again before */

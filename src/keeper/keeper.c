@@ -94,8 +94,6 @@ bool kh_keeper_open_authority(struct kh_keeper *k, struct kh_err *err)
 			: kh_ca_new(err);
 	if (!k->ca)
 		return false;
-	if (!kh_ca_stand_in_key(k->ca, &k->config->stand_in_keys[0], err))
-		return false;
 	k->ward.ca = k->ca;
 	kh_signer_init(&k->ward.signer, k->ca);
 	return !k->options->heir || kh_legacy_check_ca(&k->legacy, k->ca, err);
@@ -120,6 +118,8 @@ static bool open_limits(struct kh_keeper *k, struct kh_err *err)
 
 static bool open_all(struct kh_keeper *k, struct kh_err *err)
 {
+	if (!k->options->heir && k->config->admin.sandboxes)
+		kh_guest_folder_sweep(k->config->admin.sandboxes);
 	if (k->options->heir)
 		return kh_state_open(k, err) && kh_keeper_open_legacy(k, err);
 	return open_limits(k, err) &&
@@ -135,6 +135,7 @@ static bool start(struct kh_keeper *k, struct kh_err *err)
 	kh_log_set_level(config->log_level);
 	own_sockets(k);
 	if (!harden(k->options, err) || !open_signals(k, err) ||
+	    !kh_register_open(&k->guests, err) ||
 	    (k->options->heir && !kh_legacy_take(&k->legacy, err)) || !kh_ward_spawn(&k->ward, err))
 		return false;
 	/* No openssl.cnf: what this program does is not for a file to change, and it costs time. */
@@ -349,20 +350,33 @@ static uint64_t first_deadline(const struct kh_keeper *k)
 	bool looks = !k->drain_ms && !kh_handover_is_under_way(&k->handover) &&
 		     !kh_legacy_is_pending(&k->legacy);
 	first = sooner(first, k->ward.verb ? k->verb_ms : 0);
+	first = sooner(first, kh_register_deadline(&k->guests));
 	return sooner(sooner(first, looks ? k->geo.look_ms : 0), kh_state_deadline(k));
+}
+
+/* Why sandboxes can't come and go just now; NULL: they can. */
+static const char *busy(const struct kh_keeper *k)
+{
+	if (k->drain_ms)
+		return "the daemon drains";
+	if (kh_handover_is_under_way(&k->handover) || kh_legacy_is_pending(&k->legacy))
+		return "a handover is under way";
+	return NULL;
 }
 
 static void turn(struct kh_keeper *k)
 {
+	k->guests.busy = busy(k);
 	bool listening = k->ward.state != KH_WARD_NONE && k->ward.state != KH_WARD_CONDEMNED;
-	struct pollfd fds[4] = {
+	struct pollfd fds[5] = {
 		{ .fd = k->signals, .events = POLLIN },
 		{ .fd = listening ? k->ward.channel.fd : -1, .events = POLLIN },
 		{ .fd = k->handover.channel.fd, .events = POLLIN },
 		{ .fd = k->legacy.channel.fd, .events = POLLIN },
+		{ .fd = k->guests.busy ? -1 : k->guests.watch, .events = POLLIN },
 	};
 	uint64_t deadline = next_deadline(k);
-	int n = poll(fds, 4, poll_timeout(first_deadline(k)));
+	int n = poll(fds, 5, poll_timeout(first_deadline(k)));
 	if (n < 0 && errno != EINTR) {
 		kh_log_error("poll: %s", strerror(errno));
 		kh_keeper_stop(k, 1);
@@ -371,6 +385,7 @@ static void turn(struct kh_keeper *k)
 	if (n > 0 && fds[1].revents)
 		kh_ward_receive(&k->ward);
 	note_serving(k);
+	kh_register_turn(&k->guests, &k->ward);
 	kh_keeper_on_verb(k);
 	if (n > 0 && fds[0].revents)
 		read_signals(k);
@@ -396,6 +411,14 @@ static void close_sockets(struct kh_keeper *k)
 		kh_sockets_drop_next(&k->sockets);
 }
 
+static void close_guests(struct kh_keeper *k)
+{
+	/* Likewise. */
+	if (k->handover.state >= KH_HANDOVER_OPENING || kh_legacy_is_pending(&k->legacy))
+		kh_register_forget(&k->guests);
+	kh_register_close(&k->guests);
+}
+
 static void finish(struct kh_keeper *k)
 {
 	int status;
@@ -404,6 +427,7 @@ static void finish(struct kh_keeper *k)
 		kh_book_clear(k->book, k->ward.column);
 	kh_state_end(k);
 	kh_handover_fini(&k->handover);
+	close_guests(k);
 	close_sockets(k);
 	kh_legacy_fini(&k->legacy);
 	kh_vault_close(&k->vault);
@@ -420,12 +444,14 @@ static void finish(struct kh_keeper *k)
 int kh_keeper_run(struct kh_keeper_options *options)
 {
 	struct kh_keeper k = { .options = options, .config = options->config, .signals = -1 };
+	k.guests.watch = -1;
 	struct kh_err err = KH_ERR_INIT;
 	kh_log_set_role("keeper");
 	k.ward = (struct kh_ward){ .config = k.config,
 				   .vault = &k.vault,
 				   .sockets = &k.sockets,
 				   .geo = &k.geo,
+				   .guests = &k.guests,
 				   .pid = -1,
 				   .channel = { .fd = -1 } };
 	k.handover = (struct kh_handover){ .argv = options->one_run ? NULL : options->argv,

@@ -15,6 +15,8 @@
 #include <keyhole/secret.h>
 #include <keyhole/want.h>
 
+#include "guests.h"
+
 /* sources.c: one value */
 enum kh_source_result {
 	KH_SOURCE_GOT = 1,
@@ -59,8 +61,6 @@ struct kh_value {
  * looked for again, at most once a second. */
 bool kh_vault_get(struct kh_vault *vault, const struct kh_want *want, struct kh_value *out,
 		  struct kh_err *err);
-/* Writes into the configuration what placeholders have to know of the values. */
-void kh_vault_see(const struct kh_vault *vault);
 /* Stand-ins for what the sandbox's rules would put in, into `ready`. */
 bool kh_vault_placeholders(const struct kh_vault *vault, struct kh_ready *ready,
 			   struct kh_err *err);
@@ -172,6 +172,8 @@ struct kh_ward {
 	struct kh_book *book;	      /* borrowed too */
 	unsigned column;	      /* of its places in the ledger (quota.h) */
 	struct kh_admin_facts *facts; /* and this; NULL: there are none */
+	struct kh_register *guests;   /* borrowed too */
+	bool guests_fed;	      /* this worker was told of all that are there */
 	/* What somebody asked of the keeper, and it has not done yet; 0: nothing. */
 	enum kh_admin_verb verb;
 	uint32_t verb_ref;

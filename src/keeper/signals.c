@@ -22,6 +22,7 @@ static void drain(struct kh_keeper *k)
 	kh_log_info("draining");
 	kh_ward_drain(&k->ward);
 	kh_sockets_shut(&k->sockets);
+	kh_register_shut(&k->guests);
 	if (k->legacy.state == KH_LEGACY_OURS)
 		(void)kh_legacy_say(&k->legacy, KH_CHANNEL_HURRY, NULL);
 	if (k->ward.state == KH_WARD_NONE)

@@ -126,12 +126,19 @@ bool kh_sockets_listen(struct kh_listening *l, const struct kh_listener_config *
 	return true;
 }
 
+static bool nothing_to_listen_on(struct kh_err *err)
+{
+	return kh_err_set(
+		err, KH_ERR_CONFIG,
+		"nothing to listen on (give `listen:` at least one entry, or `admin.unix` "
+		"a path, to add sandboxes by)");
+}
+
 bool kh_sockets_open(struct kh_sockets *sockets, const struct kh_config *config, struct kh_err *err)
 {
 	*sockets = (struct kh_sockets){ .config = config, .journal = -1 };
-	if (config->n_listeners == 0)
-		return kh_err_set(err, KH_ERR_CONFIG,
-				  "nothing to listen on (give `listen:` at least one entry)");
+	if (config->n_listeners == 0 && !config->admin.unix_path)
+		return nothing_to_listen_on(err);
 	if (!config->audit_path)
 		return kh_err_set(
 			err, KH_ERR_CONFIG,
@@ -211,9 +218,8 @@ bool kh_sockets_next(struct kh_sockets *next, const struct kh_sockets *now,
 		     const struct kh_config *config, struct kh_err *err)
 {
 	*next = (struct kh_sockets){ .config = config, .journal = -1 };
-	if (config->n_listeners == 0)
-		return kh_err_set(err, KH_ERR_CONFIG,
-				  "nothing to listen on (give `listen:` at least one entry)");
+	if (config->n_listeners == 0 && !config->admin.unix_path)
+		return nothing_to_listen_on(err);
 	size_t doors = kh_config_doors(config);
 	next->listening = calloc(doors, sizeof(*next->listening));
 	kh_auto_free size_t *found = kh_config_match_listeners(config, now->config);

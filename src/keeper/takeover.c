@@ -21,6 +21,7 @@ static void handed_over(struct kh_keeper *k)
 	kh_notify(state);
 	kh_log_info("handover: process %ld has taken over", (long)k->handover.pid);
 	kh_sockets_forget(&k->sockets);
+	kh_register_forget(&k->guests);
 	k->drain_ms = now + k->config->timeouts.handover;
 	k->restart_ms = 0;
 	if (k->reload_later)
@@ -51,6 +52,7 @@ static void handover_lost(struct kh_keeper *k, const struct kh_err *why)
 {
 	kh_log_error("handover: %s, when it had just taken over: this one ends as well", why->text);
 	kh_sockets_forget(&k->sockets);
+	kh_register_forget(&k->guests);
 	k->status = 1;
 	k->drain_ms = kh_clock_mono_ms() + k->config->timeouts.drain;
 	k->restart_ms = 0;

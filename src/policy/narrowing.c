@@ -39,6 +39,11 @@ struct kh_narrowing *kh_narrowing_new(struct kh_rules *rules, struct kh_err *err
 	return NULL;
 }
 
+const struct kh_rules *kh_narrowing_rules(const struct kh_narrowing *narrowing)
+{
+	return narrowing->rules;
+}
+
 struct kh_narrowing *kh_narrowing_ref(struct kh_narrowing *narrowing)
 {
 	atomic_fetch_add_explicit(&narrowing->refs, 1, memory_order_relaxed);

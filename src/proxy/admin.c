@@ -19,7 +19,10 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <unistd.h>
+
+#include <jansson.h>
 
 #include <keyhole/cleanup.h>
 #include <keyhole/clock.h>
@@ -75,7 +78,7 @@ static void on_accept(evutil_socket_t listener, short what, void *arg)
 		if (admin->n_conns[caller] >= KH_LIMIT_ADMIN_CONNECTIONS)
 			(void)close(fd);
 		else
-			kh_admin_conn_new(admin, fd, caller, peer.uid);
+			kh_admin_conn_new(admin, fd, caller, &peer);
 	}
 }
 
@@ -129,6 +132,7 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
 			admin->verb_ref = 0;
 		kh_admin_conns_done(admin, ref, ok, text);
 	}
+	kh_admin_guests_wake(admin);
 	if (stop)
 		(void)event_base_loopbreak(admin->base);
 }
@@ -199,6 +203,7 @@ static void free_admin(struct kh_admin *admin)
 	kh_generation_unref(admin->gen);
 	kh_admin_facts_fini(&admin->facts);
 	free(admin->done_text);
+	kh_admin_guests_free(admin);
 	pthread_mutex_destroy(&admin->lock);
 	free(admin);
 }
@@ -219,6 +224,10 @@ static struct kh_admin *make(struct kh_worker *worker, struct kh_err *err)
 	pthread_mutex_init(&admin->lock, NULL);
 	kh_list_init(&admin->conns);
 	admin->gen = kh_generation_ref(worker->current);
+	/* Else jansson would open a file for it, behind the lock-in. */
+	size_t seed = 0;
+	if (getrandom(&seed, sizeof(seed), 0) == (ssize_t)sizeof(seed))
+		json_object_seed(seed | 1);
 	/* Behind the lock-in nothing is opened, and these two tell only of this process. */
 	admin->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
 	admin->fd_count = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -231,7 +240,7 @@ static struct kh_admin *make(struct kh_worker *worker, struct kh_err *err)
 
 /* --- the main thread's side ------------------------------------------------------------------- */
 
-static void wake(const struct kh_admin *admin)
+void kh_admin_wake(const struct kh_admin *admin)
 {
 	uint64_t one = 1;
 
@@ -267,7 +276,7 @@ bool kh_admin_take_doors(struct kh_worker *worker, struct kh_channel_message *me
 	}
 	admin->has_new_doors = true;
 	pthread_mutex_unlock(&admin->lock);
-	wake(admin);
+	kh_admin_wake(admin);
 	return true;
 }
 
@@ -320,7 +329,7 @@ bool kh_admin_take_done(struct kh_worker *worker, const struct kh_channel_messag
 	admin->done_ok = ok;
 	admin->has_done = true;
 	pthread_mutex_unlock(&admin->lock);
-	wake(admin);
+	kh_admin_wake(admin);
 	return true;
 }
 
@@ -346,7 +355,7 @@ void kh_admin_retire(struct kh_worker *worker)
 	pthread_mutex_lock(&admin->lock);
 	admin->retire = true;
 	pthread_mutex_unlock(&admin->lock);
-	wake(admin);
+	kh_admin_wake(admin);
 }
 
 void kh_admin_stop(struct kh_worker *worker)
@@ -358,7 +367,7 @@ void kh_admin_stop(struct kh_worker *worker)
 	pthread_mutex_lock(&admin->lock);
 	admin->stop = true;
 	pthread_mutex_unlock(&admin->lock);
-	wake(admin);
+	kh_admin_wake(admin);
 	if (admin->started)
 		(void)pthread_join(admin->thread, NULL);
 	worker->admin = NULL;

@@ -32,6 +32,7 @@ struct kh_admin_conn {
 	int fd;
 	enum kh_admin_caller caller;
 	uid_t uid;
+	pid_t pid;
 	enum state state;
 	struct event *event;
 	short watched;
@@ -172,12 +173,25 @@ static bool ask_keeper(struct kh_admin_conn *conn, enum kh_admin_verb verb)
 	return ok;
 }
 
+/* Of these any number may be under way: each has its own answer. */
+static bool ask_about_guest(struct kh_admin_conn *conn, const struct kh_admin_answer *answer)
+{
+	struct kh_admin *admin = conn->admin;
+
+	if (++admin->last_ref == 0)
+		admin->last_ref = 1;
+	conn->ref = admin->last_ref;
+	return kh_channel_send(&admin->worker->channel, answer->ask, conn->ref,
+			       kh_buf_view(&answer->ask_body), NULL, 0, NULL);
+}
+
 static void dispatch(struct kh_admin_conn *conn, const struct kh_message *message)
 {
 	struct kh_admin *admin = conn->admin;
 	struct kh_admin_request request = { .admin = admin,
 					    .caller = conn->caller,
 					    .uid = conn->uid,
+					    .pid = conn->pid,
 					    .content = kh_buf_view(&conn->content) };
 	struct kh_admin_answer answer = { .status = 500, .type = "application/json" };
 
@@ -188,6 +202,7 @@ static void dispatch(struct kh_admin_conn *conn, const struct kh_message *messag
 	conn->head_only = kh_slice_eq(message->method, KH_SLICE("HEAD"));
 	conn->close = conn->close || !message->keep_alive;
 	kh_buf_init(&answer.content, KH_LIMIT_ADMIN_ANSWER_BYTES);
+	kh_buf_init(&answer.ask_body, KH_LIMIT_CHANNEL_BYTES / 8 * 7);
 	if (ok)
 		kh_admin_answer(&request, conn->head_only ? KH_SLICE("GET") : message->method,
 				message->target, &answer);
@@ -204,6 +219,15 @@ static void dispatch(struct kh_admin_conn *conn, const struct kh_message *messag
 	}
 	if (answer.verb)
 		kh_admin_put_error(&answer, 503, "the keeper can't be asked");
+	if (answer.ask && ask_about_guest(conn, &answer)) {
+		kh_buf_fini(&answer.content);
+		kh_buf_fini(&answer.ask_body);
+		wait_until(conn, WAITING, KH_LIMIT_ADMIN_ANSWER_MS);
+		return;
+	}
+	if (answer.ask)
+		kh_admin_put_error(&answer, 503, "the keeper can't be asked");
+	kh_buf_fini(&answer.ask_body);
 	if (answer.watch && !conn->head_only && message->minor > 0) {
 		begin_watch(conn, &answer);
 		return;
@@ -352,7 +376,8 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 	turn(conn);
 }
 
-void kh_admin_conn_new(struct kh_admin *admin, int fd, enum kh_admin_caller caller, uid_t uid)
+void kh_admin_conn_new(struct kh_admin *admin, int fd, enum kh_admin_caller caller,
+		       const struct kh_peer *peer)
 {
 	struct kh_admin_conn *conn = calloc(1, sizeof(*conn));
 
@@ -363,7 +388,8 @@ void kh_admin_conn_new(struct kh_admin *admin, int fd, enum kh_admin_caller call
 	conn->admin = admin;
 	conn->fd = fd;
 	conn->caller = caller;
-	conn->uid = uid;
+	conn->uid = peer->uid;
+	conn->pid = peer->pid;
 	kh_buf_init(&conn->in, 2 * IN_BYTES);
 	kh_buf_init(&conn->content, KH_LIMIT_ADMIN_CONTENT_BYTES);
 	kh_buf_init(&conn->out, KH_LIMIT_ADMIN_ANSWER_BYTES + (size_t)HEAD_BYTES);
@@ -459,6 +485,22 @@ void kh_admin_conns_unwatch(struct kh_admin *admin)
 		wait_until(conn, WRITING, KH_LIMIT_ADMIN_ANSWER_MS);
 		turn(conn);
 	}
+}
+
+bool kh_admin_conns_guest_done(struct kh_admin *admin, const struct kh_admin_guest_done *done)
+{
+	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = node->next) {
+		struct kh_admin_conn *conn = kh_container_of(node, struct kh_admin_conn, link);
+		if (conn->state != WAITING || conn->ref != done->ref)
+			continue;
+		struct kh_admin_answer answer = { .status = 500, .type = "application/json" };
+		kh_buf_init(&answer.content, 8 * KH_LIMIT_CHANNEL_BYTES);
+		kh_admin_put_guest_done(done, &answer);
+		answer_with(conn, &answer);
+		turn(conn);
+		return true;
+	}
+	return false;
 }
 
 void kh_admin_conns_end(struct kh_admin *admin)

@@ -5,9 +5,11 @@
 #include <event2/event.h>
 
 #include <keyhole/admin.h>
+#include <keyhole/guest.h>
 #include <keyhole/h1.h>
 #include <keyhole/limits.h>
 #include <keyhole/list.h>
+#include <keyhole/listener.h>
 
 #include "admin.h"
 
@@ -21,6 +23,17 @@ enum kh_admin_caller {
 };
 
 struct kh_admin_watch;
+/* What the keeper says of a guest that was asked for. */
+struct kh_admin_guest_done {
+	struct kh_admin_guest_done *next;
+	uint32_t ref;
+	enum kh_guest_result result;
+	char *text; /* why not */
+	bool added;
+	/* With `added` and KH_GUEST_OK: */
+	char *tenant, *id, *path;
+	uint64_t expires_ms;
+};
 
 struct kh_admin {
 	struct kh_worker *worker;
@@ -56,6 +69,7 @@ struct kh_admin {
 	bool has_new_doors, retire, stop, has_done, done_ok;
 	uint32_t done_ref;
 	char *done_text;
+	struct kh_admin_guest_done *guest_done; /* the first of them first */
 };
 
 /* A request that is whole, and the answer to it. */
@@ -63,6 +77,8 @@ struct kh_admin_request {
 	struct kh_admin *admin;
 	enum kh_admin_caller caller;
 	uid_t uid;
+	pid_t pid;
+	struct kh_slice rest;	     /* of the path, where a route takes any */
 	struct kh_generation *gen;   /* a reference */
 	struct kh_admin_facts facts; /* a copy */
 	struct kh_slice content;     /* what it brought */
@@ -76,10 +92,14 @@ struct kh_admin_answer {
 	struct kh_buf content;
 	enum kh_admin_verb verb;      /* not 0: the keeper's answer is awaited */
 	struct kh_admin_watch *watch; /* not NULL: the answer goes on, line by line */
+	/* Likewise, with the message's body; 0: nothing is asked. */
+	enum kh_channel_type ask;
+	struct kh_buf ask_body;
 };
 
 /* admin_conn.c */
-void kh_admin_conn_new(struct kh_admin *admin, int fd, enum kh_admin_caller caller, uid_t uid);
+void kh_admin_conn_new(struct kh_admin *admin, int fd, enum kh_admin_caller caller,
+		       const struct kh_peer *peer);
 void kh_admin_conns_tick(struct kh_admin *admin, uint64_t now_ms);
 /* The keeper has answered. */
 void kh_admin_conns_done(struct kh_admin *admin, uint32_t ref, bool ok, const char *text);
@@ -92,13 +112,25 @@ void kh_admin_conns_show(struct kh_admin *admin,
 void kh_admin_conns_shown(struct kh_admin *admin);
 /* Nobody is shown more: each answer comes to its end. */
 void kh_admin_conns_unwatch(struct kh_admin *admin);
-void kh_admin_conns_end(struct kh_admin *admin);
 
 /* admin_events.c */
 bool kh_admin_events(const struct kh_admin_request *request, struct kh_admin_answer *out);
 void kh_admin_watch_free(struct kh_admin_watch *watch);
 /* The first one watches from now on; the last one has gone. */
 void kh_admin_events_watched(struct kh_admin *admin, bool watched);
+/* … about a guest. Return: nobody waits for it any more. */
+bool kh_admin_conns_guest_done(struct kh_admin *admin, const struct kh_admin_guest_done *done);
+void kh_admin_conns_end(struct kh_admin *admin);
+
+/* admin_guests.c: what may be asked about guests, and what is answered. Return: false without
+ * memory. */
+bool kh_admin_guest_add(const struct kh_admin_request *request, struct kh_admin_answer *out);
+bool kh_admin_guest_remove(const struct kh_admin_request *request, struct kh_admin_answer *out);
+void kh_admin_put_guest_done(const struct kh_admin_guest_done *done, struct kh_admin_answer *out);
+/* On the admin thread: the mail about guests is delivered. */
+void kh_admin_guests_wake(struct kh_admin *admin);
+void kh_admin_guests_free(struct kh_admin *admin);
+void kh_admin_wake(const struct kh_admin *admin);
 
 /* admin_routes.c */
 void kh_admin_answer(struct kh_admin_request *request, struct kh_slice method,

@@ -14,7 +14,9 @@
 
 #include <keyhole/clock.h>
 #include <keyhole/escape.h>
+#include <keyhole/lru.h>
 
+#include "guests.h"
 #include "loop_internal.h"
 #include "values.h"
 
@@ -236,6 +238,41 @@ static void put_requests(struct page *page)
 
 /* --- connections ------------------------------------------------------------------------------ */
 
+struct by_tenant {
+	struct kh_lru *index; /* of a tenant by its name, from 1 */
+	uint64_t *open;
+};
+
+static void add_guest(void *arg, const struct kh_guest *guest)
+{
+	const struct by_tenant *tenants = arg;
+	const void *at = kh_lru_get(tenants->index, kh_slice_str(guest->tenant));
+	if (at)
+		tenants->open[(uintptr_t)at - 1] += atomic_load(&guest->gate->connections);
+}
+
+static void drop_nothing(void *value)
+{
+	(void)value;
+}
+
+/* The connections of guests, to those of their tenants. */
+static void add_guests(struct page *page, uint64_t *open)
+{
+	const struct kh_config *config = page->gen->config;
+	struct kh_worker *worker = page->request->admin->worker;
+	if (kh_guests_count(worker) == 0)
+		return;
+	struct by_tenant tenants = { kh_lru_new(config->n_tenants, drop_nothing), open };
+	page->ok = page->ok && tenants.index;
+	for (size_t i = 0; page->ok && i < config->n_tenants; i++)
+		page->ok = kh_lru_put(tenants.index, kh_slice_str(config->tenants[i].name),
+				      (void *)(uintptr_t)(i + 1));
+	if (page->ok)
+		kh_guests_each(worker, add_guest, &tenants);
+	kh_lru_free(tenants.index);
+}
+
 static void put_gates(struct page *page)
 {
 	const struct kh_config *config = page->gen->config;
@@ -243,6 +280,8 @@ static void put_gates(struct page *page)
 	page->ok = page->ok && open;
 	for (size_t i = 0; open && i < config->n_listeners; i++)
 		open[config->listeners[i].tenant] += atomic_load(&page->gen->gates[i]->connections);
+	if (open)
+		add_guests(page, open);
 	family(page, "keyhole_connections", "gauge",
 	       "Connections from sandboxes that are open, tunnels in HTTP/2 among them.");
 	for (size_t i = 0; open && i < config->n_tenants; i++)
@@ -336,8 +375,12 @@ static void put_config(struct page *page)
 	       1);
 	single(page, "keyhole_tenants", "gauge", page->gen->config->n_tenants,
 	       "Tenants of the configuration in force.");
-	single(page, "keyhole_sandboxes", "gauge", page->gen->config->n_listeners,
+	single(page, "keyhole_sandboxes", "gauge",
+	       page->gen->config->n_listeners + kh_guests_count(page->request->admin->worker),
 	       "Sandboxes that are listened to.");
+	single(page, "keyhole_sandboxes_added", "gauge",
+	       kh_guests_count(page->request->admin->worker),
+	       "Those of them that were added while it runs.");
 }
 
 bool kh_admin_credential_is_ready(struct kh_generation *gen, size_t index)

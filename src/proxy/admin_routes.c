@@ -108,6 +108,7 @@ static bool drain(const struct kh_admin_request *request, struct kh_admin_answer
 	return true;
 }
 
+/* A path that ends with a slash stands for all that begins with it. */
 static const struct route {
 	const char *path, *method;
 	unsigned callers;
@@ -119,9 +120,47 @@ static const struct route {
 	{ "/v1/status", "GET", BY_OWNER | BY_GRANTED, status },
 	{ "/v1/sandboxes", "GET", BY_OWNER | BY_GRANTED, sandboxes },
 	{ "/v1/events", "GET", BY_OWNER | BY_GRANTED, kh_admin_events },
+	{ "/v1/sandboxes", "POST", BY_OWNER | BY_GRANTED, kh_admin_guest_add },
+	{ "/v1/sandboxes/", "DELETE", BY_OWNER | BY_GRANTED, kh_admin_guest_remove },
 	{ "/v1/reload", "POST", BY_OWNER, reload },
 	{ "/v1/drain", "POST", BY_OWNER, drain },
 };
+
+enum { N_ROUTES = sizeof(routes) / sizeof(routes[0]) };
+
+static bool matches(const struct route *route, struct kh_slice path)
+{
+	struct kh_slice own = kh_slice_str(route->path);
+	bool any = own.ptr[own.len - 1] == '/';
+	return any ? path.len > own.len && kh_slice_has_prefix(path, own) : kh_slice_eq(path, own);
+}
+
+/* With that method where there is one, else with another. */
+static const struct route *find(struct kh_slice path, struct kh_slice method)
+{
+	const struct route *found = NULL;
+	for (size_t i = 0; i < N_ROUTES; i++) {
+		if (!matches(&routes[i], path))
+			continue;
+		if (kh_slice_eq(method, kh_slice_str(routes[i].method)))
+			return &routes[i];
+		found = &routes[i];
+	}
+	return found;
+}
+
+static const char *methods_of(const struct route *route)
+{
+	bool get = false, post = false;
+	for (size_t i = 0; i < N_ROUTES; i++) {
+		bool same = strcmp(routes[i].path, route->path) == 0;
+		get = get || (same && strcmp(routes[i].method, "GET") == 0);
+		post = post || (same && strcmp(routes[i].method, "POST") == 0);
+	}
+	if (get)
+		return post ? "GET, HEAD, POST" : "GET, HEAD";
+	return route->method;
+}
 
 void kh_admin_answer(struct kh_admin_request *request, struct kh_slice method,
 		     struct kh_slice target, struct kh_admin_answer *out)
@@ -130,10 +169,7 @@ void kh_admin_answer(struct kh_admin_request *request, struct kh_slice method,
 	struct kh_slice path =
 		query ? kh_slice_sub(target, 0, (size_t)(query - target.ptr)) : target;
 	request->query = kh_slice_sub(target, path.len + 1, target.len);
-	const struct route *route = NULL;
-	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++)
-		if (kh_slice_eq(path, kh_slice_str(routes[i].path)))
-			route = &routes[i];
+	const struct route *route = find(path, method);
 	/* Who may not use a thing is not told more about it; by TCP it is not there at all. */
 	if (!route || (request->caller == KH_CALLER_TCP && !(route->callers & BY_TCP))) {
 		kh_admin_put_error(out, 404, "there is nothing of that name");
@@ -148,10 +184,11 @@ void kh_admin_answer(struct kh_admin_request *request, struct kh_slice method,
 	}
 	if (!kh_slice_eq(method, kh_slice_str(route->method))) {
 		kh_admin_put_error(out, 405, "not by this method");
-		out->allow = strcmp(route->method, "GET") == 0 ? "GET, HEAD" : route->method;
+		out->allow = methods_of(route);
 		return;
 	}
 	out->status = 200;
+	request->rest = kh_slice_sub(path, strlen(route->path), path.len);
 	if (!route->answer(request, out))
 		kh_admin_put_error(out, 500, "no memory for the answer");
 }

@@ -7,6 +7,7 @@
 #include <keyhole/clock.h>
 #include <keyhole/escape.h>
 
+#include "guests.h"
 #include "loop_internal.h"
 
 /* Limits are told from four fifths on, and so many at most. */
@@ -76,6 +77,37 @@ static void put_time(struct doc *doc, const char *name, uint64_t wall_ms)
 
 /* --- sandboxes -------------------------------------------------------------------------------- */
 
+/* By name: the configuration that the list of guests goes with may be the next one already. */
+static bool may_see(const struct kh_admin_request *request, const char *tenant)
+{
+	const struct kh_config *config = request->gen->config;
+	if (request->caller == KH_CALLER_OWNER)
+		return true;
+	for (size_t i = 0; i < config->admin.n_grants; i++) {
+		const struct kh_admin_grant *grant = &config->admin.grants[i];
+		for (size_t j = 0; grant->uid == request->uid && j < grant->n_tenants; j++)
+			if (strcmp(config->tenants[grant->tenants[j]].name, tenant) == 0)
+				return true;
+	}
+	return false;
+}
+
+static void put_guest(void *arg, const struct kh_guest *guest)
+{
+	struct doc *doc = arg;
+	if (!may_see(doc->request, guest->tenant))
+		return;
+	begin(doc, NULL, "{");
+	put_text(doc, "id", guest->config.sandbox);
+	put_text(doc, "tenant", guest->tenant);
+	put_text(doc, "listener", guest->config.name);
+	put_bool(doc, "narrowed", guest->config.narrowed);
+	put_number(doc, "connections", atomic_load(&guest->gate->connections));
+	put_bool(doc, "added", true);
+	put_time(doc, "expires", guest->expires_ms);
+	end(doc, "}");
+}
+
 static void put_sandboxes(struct doc *doc)
 {
 	const struct kh_config *config = doc->gen->config;
@@ -90,8 +122,11 @@ static void put_sandboxes(struct doc *doc)
 		put_text(doc, "listener", listener->name);
 		put_bool(doc, "narrowed", listener->narrowed);
 		put_number(doc, "connections", atomic_load(&doc->gen->gates[i]->connections));
+		put_bool(doc, "added", false);
+		put_text(doc, "expires", NULL);
 		end(doc, "}");
 	}
+	kh_guests_each(doc->request->admin->worker, put_guest, doc);
 	end(doc, "]");
 }
 

@@ -137,6 +137,11 @@ static bool take(struct kh_beginning *b, enum kh_channel_type next,
 	case KH_CHANNEL_JOINED:
 	case KH_CHANNEL_VERB:
 	case KH_CHANNEL_VERB_DONE:
+	case KH_CHANNEL_GUEST_ADD:
+	case KH_CHANNEL_GUEST_REMOVE:
+	case KH_CHANNEL_GUEST:
+	case KH_CHANNEL_GUEST_GONE:
+	case KH_CHANNEL_GUEST_DONE:
 	case KH_CHANNEL_HELLO:
 	case KH_CHANNEL_OFFER:
 	case KH_CHANNEL_OFFER_SOCKET:

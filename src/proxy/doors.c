@@ -7,6 +7,7 @@
 #include <keyhole/cleanup.h>
 #include <keyhole/clock.h>
 
+#include "guests.h"
 #include "proxy_internal.h"
 #include "values.h"
 
@@ -83,25 +84,33 @@ bool kh_door_may_log(struct kh_door *door)
 	if (take_token(door->loop, &door->log_tokens, &door->log_tokens_ms,
 		       KH_LIMIT_LOG_LINES_PER_SECOND, KH_LIMIT_LOG_LINES_BURST))
 		return true;
-	if (door->unsaid++ == 0)
+	if (door->unsaid++ == 0) {
 		door->unsaid_since_ms = door->loop->now_ms;
+		door->loop->n_unsaid++;
+	}
 	return false;
+}
+
+void kh_door_tick(struct kh_door *door)
+{
+	enum { SAY_EVERY_MS = 5000 };
+
+	if (door->unsaid == 0 || kh_clock_mono_ms() - door->unsaid_since_ms < SAY_EVERY_MS)
+		return;
+	kh_log_info("sandbox %s: %llu more lines like these were left out (the journal has "
+		    "every refusal)",
+		    kh_esc_str(door->config->sandbox), (unsigned long long)door->unsaid);
+	door->unsaid = 0;
+	door->loop->n_unsaid--;
 }
 
 void kh_doors_tick(struct kh_loop *loop)
 {
-	enum { SAY_EVERY_MS = 5000 };
-	uint64_t now = kh_clock_mono_ms();
-
-	for (size_t i = 0; i < loop->n_doors; i++) {
-		struct kh_door *door = loop->doors[i];
-		if (door->unsaid == 0 || now - door->unsaid_since_ms < SAY_EVERY_MS)
-			continue;
-		kh_log_info("sandbox %s: %llu more lines like these were left out (the journal has "
-			    "every refusal)",
-			    kh_esc_str(door->config->sandbox), (unsigned long long)door->unsaid);
-		door->unsaid = 0;
-	}
+	if (loop->n_unsaid == 0)
+		return;
+	for (size_t i = 0; i < loop->n_doors; i++)
+		kh_door_tick(loop->doors[i]);
+	kh_guest_doors_tick(loop);
 }
 
 bool kh_door_spends_ticket(struct kh_door *door)
@@ -202,7 +211,7 @@ static void on_accept(evutil_socket_t listener, short what, void *arg)
 	}
 }
 
-static void close_door(struct kh_door *door)
+void kh_door_close(struct kh_door *door)
 {
 	if (door->event)
 		event_free(door->event);
@@ -258,14 +267,20 @@ static bool place_door(struct kh_door *door, size_t index)
 	struct kh_loop *loop = door->loop;
 	const struct kh_generation *g = loop->gen;
 
-	close_door(door);
+	kh_door_close(door);
 	forget_secret(door);
 	door->config = &g->config->listeners[index];
 	door->narrowing = kh_policy_narrowing(g->policy, index);
 	door->gate = g->gates[index];
-	door->index = (uint16_t)index;
-	door->event =
-		event_new(loop->base, g->listeners[index], EV_READ | EV_PERSIST, on_accept, door);
+	door->number = (int64_t)index;
+	return kh_door_open(door, g->listeners[index]);
+}
+
+bool kh_door_open(struct kh_door *door, int listener)
+{
+	struct kh_loop *loop = door->loop;
+
+	door->event = event_new(loop->base, listener, EV_READ | EV_PERSIST, on_accept, door);
 	door->resume = event_new(loop->base, -1, 0, on_resume, door);
 	if (!door->event || !door->resume)
 		return false;
@@ -273,17 +288,22 @@ static bool place_door(struct kh_door *door, size_t index)
 	return !find_secret(door) || event_add(door->event, NULL) == 0;
 }
 
-static struct kh_door *new_door(struct kh_loop *loop)
+void kh_door_init(struct kh_door *door, struct kh_loop *loop)
 {
-	struct kh_door *door = calloc(1, sizeof(*door));
-
-	if (!door)
-		return NULL;
-	door->loop = loop;
+	*door = (struct kh_door){ .loop = loop };
+	kh_list_init(&door->sessions);
 	door->leaf_tokens = KH_LIMIT_LEAVES_BURST;
 	door->log_tokens = KH_LIMIT_LOG_LINES_BURST;
 	door->tries = KH_LIMIT_WRONG_TOKENS_BURST;
 	door->leaf_tokens_ms = door->log_tokens_ms = door->tries_ms = loop->now_ms;
+}
+
+static struct kh_door *new_door(struct kh_loop *loop)
+{
+	struct kh_door *door = malloc(sizeof(*door));
+
+	if (door)
+		kh_door_init(door, loop);
 	return door;
 }
 
@@ -295,20 +315,23 @@ static void free_door(struct kh_grave *grave)
 	free(door);
 }
 
+void kh_door_end(struct kh_door *door, const char *why)
+{
+	kh_door_close(door);
+	if (door->unsaid)
+		door->loop->n_unsaid--;
+	door->unsaid = 0;
+	/* One may take another with it that runs inside of it. */
+	while (!kh_list_is_empty(&door->sessions))
+		kh_session_kill(kh_container_of(door->sessions.next, struct kh_session, door_link),
+				KH_ERR_ABORTED, why);
+}
+
 /* Whoever came through it has to go. */
 static void remove_door(struct kh_door *door)
 {
-	struct kh_loop *loop = door->loop;
-	struct kh_node *next;
-
-	close_door(door);
-	for (struct kh_node *node = loop->live.next; node != &loop->live; node = next) {
-		struct kh_session *session = kh_container_of(node, struct kh_session, link);
-		next = node->next;
-		if (session->door == door)
-			kh_session_kill(session, KH_ERR_ABORTED, "its listener was taken away");
-	}
-	kh_loop_bury(loop, &door->grave, free_door);
+	kh_door_end(door, "its listener was taken away");
+	kh_loop_bury(door->loop, &door->grave, free_door);
 }
 
 /* That of the same listener: doors stand in the order of their generation's listeners. */
@@ -350,16 +373,18 @@ bool kh_doors_reload(struct kh_loop *loop, const struct kh_generation *gen_befor
 void kh_doors_shut(struct kh_loop *loop)
 {
 	for (size_t i = 0; i < loop->n_doors; i++)
-		close_door(loop->doors[i]);
+		kh_door_close(loop->doors[i]);
+	kh_guest_doors_shut(loop);
 }
 
 void kh_doors_free(struct kh_loop *loop)
 {
 	for (size_t i = 0; i < loop->n_doors; i++) {
-		close_door(loop->doors[i]);
+		kh_door_close(loop->doors[i]);
 		forget_secret(loop->doors[i]);
 		free(loop->doors[i]);
 	}
+	kh_guest_doors_free(loop);
 	free(loop->doors);
 	loop->doors = NULL;
 	loop->n_doors = 0;

@@ -15,9 +15,18 @@
 #include <keyhole/cleanup.h>
 #include <keyhole/clock.h>
 
+#include "guests.h"
 #include "proxy_internal.h"
 
-enum mail_kind { MAIL_LEAF = 1, MAIL_CREDENTIAL, MAIL_DRAIN, MAIL_RETIRE, MAIL_RELOAD };
+enum mail_kind {
+	MAIL_LEAF = 1,
+	MAIL_CREDENTIAL,
+	MAIL_DRAIN,
+	MAIL_RETIRE,
+	MAIL_RELOAD,
+	MAIL_GUEST,
+	MAIL_GUEST_GONE
+};
 
 struct kh_mail {
 	struct kh_mail *next;
@@ -27,6 +36,7 @@ struct kh_mail {
 	uint16_t index;
 	uint32_t generation;
 	struct kh_generation *gen; /* RELOAD: a reference */
+	struct kh_guest *guest;	   /* GUEST, GUEST_GONE: a reference */
 };
 
 void kh_loop_bury(struct kh_loop *loop, struct kh_grave *grave, void (*free_fn)(struct kh_grave *))
@@ -164,9 +174,10 @@ static void post(struct kh_loop *loop, const struct kh_mail *letter)
 
 	if (!mail) {
 		/* A lost answer ends in the handshake's or exchange's own timeout; rules that are
-		 * no longer in force must not stay. */
-		if (letter->kind == MAIL_RELOAD)
+		 * no longer in force must not stay, nor sandboxes that were removed. */
+		if (letter->kind == MAIL_RELOAD || letter->kind == MAIL_GUEST_GONE)
 			abort();
+		kh_guest_unref(letter->guest);
 		return;
 	}
 	*mail = *letter;
@@ -201,6 +212,17 @@ void kh_loop_post_retire(struct kh_loop *loop)
 	post(loop, &(struct kh_mail){ .kind = MAIL_RETIRE });
 }
 
+void kh_loop_post_guest(struct kh_loop *loop, struct kh_guest *guest, uint16_t tenant)
+{
+	post(loop, &(struct kh_mail){
+			   .kind = MAIL_GUEST, .guest = kh_guest_ref(guest), .index = tenant });
+}
+
+void kh_loop_post_guest_gone(struct kh_loop *loop, struct kh_guest *guest)
+{
+	post(loop, &(struct kh_mail){ .kind = MAIL_GUEST_GONE, .guest = kh_guest_ref(guest) });
+}
+
 void kh_loop_post_reload(struct kh_loop *loop, struct kh_generation *g)
 {
 	post(loop, &(struct kh_mail){ .kind = MAIL_RELOAD, .gen = kh_generation_ref(g) });
@@ -226,7 +248,8 @@ static void reload(struct kh_loop *loop, struct kh_generation *g)
 	loop->gen = g;
 	kh_resolver_configure(loop->resolver, g->config);
 	kh_up_close_idle(loop); /* their keys name credentials of the old one */
-	if (!loop->draining && !loop->retiring && !kh_doors_reload(loop, before))
+	if (!loop->draining && !loop->retiring &&
+	    (!kh_doors_reload(loop, before) || !kh_guest_doors_reload(loop, before)))
 		abort();
 	kh_generation_leave_doors(before);
 	kh_list_move(&loop->live, &rest);
@@ -319,6 +342,12 @@ static void deliver(struct kh_loop *loop, const struct kh_mail *mail)
 	case MAIL_RELOAD:
 		reload(loop, mail->gen);
 		break;
+	case MAIL_GUEST:
+		kh_guest_enter(loop, mail->guest, mail->index);
+		break;
+	case MAIL_GUEST_GONE:
+		kh_guest_leave(loop, mail->guest);
+		break;
 	}
 }
 
@@ -336,6 +365,7 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
 	while (mail) {
 		struct kh_mail *next = mail->next;
 		deliver(loop, mail);
+		kh_guest_unref(mail->guest);
 		free(mail);
 		mail = next;
 	}
@@ -398,6 +428,7 @@ struct kh_loop *kh_loop_new(struct kh_worker *worker, unsigned index, struct kh_
 	kh_list_init(&loop->made_ups);
 	kh_list_init(&loop->shared_ups);
 	kh_list_init(&loop->dirty_ups);
+	kh_list_init(&loop->guests);
 	kh_batch_init(&loop->batch);
 	loop->sessions = kh_sessions_new(SESSIONS);
 	if (!loop->sessions)

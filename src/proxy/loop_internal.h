@@ -51,6 +51,8 @@ struct kh_loop {
 	uint32_t protocols[KH_LOOP_PROTOCOLS]; /* what upstreams speak, by their key (up_mux.c) */
 	struct kh_door **doors;		       /* one a listener */
 	size_t n_doors;
+	struct kh_node guests; /* struct kh_guest_door.link (guest_doors.c) */
+	size_t n_unsaid;       /* doors of which lines were left out */
 	struct event *wake;
 	struct event *tick; /* every second: idle upstreams, a journal that failed */
 	int wake_fd;
@@ -101,7 +103,8 @@ struct kh_door {
 	struct kh_gate *gate;
 	const struct kh_listener_config *config;
 	const struct kh_narrowing *narrowing; /* of the policy in force; NULL: none */
-	uint16_t index;
+	struct kh_node sessions;	      /* struct kh_session.door_link: who came through it */
+	int64_t number; /* no other door of this worker has it: of two that were there, no two */
 	struct event *event;
 	struct event *resume;	  /* after running out of descriptors */
 	struct kh_secret *secret; /* the token of TCP; nobody is let in before it is there */
@@ -163,6 +166,14 @@ bool kh_loop_make_room(struct kh_loop *loop);
 /* From those of the generation before, which at first is the same. Return: false without memory. */
 bool kh_doors_reload(struct kh_loop *loop, const struct kh_generation *before);
 void kh_doors_shut(struct kh_loop *loop);
+/* The parts of which the doors are made, also those of guests (guests.h). */
+void kh_door_init(struct kh_door *door, struct kh_loop *loop);
+/* Accepts from that descriptor, which stays the caller's. Return: false without memory. */
+bool kh_door_open(struct kh_door *door, int listener);
+void kh_door_close(struct kh_door *door);
+/* Accepts no more, and whoever came through it goes. The caller buries it. */
+void kh_door_end(struct kh_door *door, const char *why);
+void kh_door_tick(struct kh_door *door);
 void kh_doors_free(struct kh_loop *loop);
 void kh_door_left(struct kh_door *door); /* one of its connections ended */
 /* One more connection of this sandbox within `max_connections`? kh_door_left gives it back. */

@@ -62,6 +62,7 @@ void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const 
 	kh_list_remove(&session->link);
 	kh_list_remove(&session->held_link);
 	kh_list_remove(&session->touch_link);
+	kh_list_remove(&session->door_link);
 	session->loop->n_live--;
 	if (session->counted)
 		kh_uncount(session->loop, KH_COUNT_TUNNELS_OPEN);
@@ -265,6 +266,7 @@ static void begin_session(struct kh_session *session, struct kh_stream *stream)
 {
 	session->leg.stream = stream;
 	kh_list_append(&session->loop->live, &session->link);
+	kh_list_append(&session->door->sessions, &session->door_link);
 	session->loop->n_live++;
 	kh_session_set_state(session, KH_SESSION_HEAD);
 }

@@ -85,6 +85,7 @@ struct kh_session {
 	struct kh_node link;
 	struct kh_node held_link; /* what waits to be written waits for the journal */
 	struct kh_node touch_link;
+	struct kh_node door_link; /* in its door's sessions */
 	struct kh_loop *loop;
 	struct kh_door *door;
 	struct kh_peer peer;

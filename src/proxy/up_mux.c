@@ -318,17 +318,34 @@ void kh_up_mux_tick(struct kh_loop *loop, uint64_t now_ms)
 	}
 }
 
+/* Nothing new goes over it, and it ends with what does. */
+static void leave(struct kh_up *up)
+{
+	up->mux->lost = true;
+	if (kh_list_is_empty(&up->mux->streams) && kh_list_is_empty(&up->waiting))
+		kh_up_close(up);
+	else
+		kh_up_mux_touch(up->mux);
+}
+
 void kh_up_mux_close_idle(struct kh_loop *loop)
+{
+	struct kh_node *next;
+
+	for (struct kh_node *node = loop->shared_ups.next; node != &loop->shared_ups; node = next) {
+		next = node->next;
+		leave(kh_container_of(node, struct kh_up, link));
+	}
+}
+
+void kh_up_mux_close_of_door(struct kh_loop *loop, int64_t door)
 {
 	struct kh_node *next;
 
 	for (struct kh_node *node = loop->shared_ups.next; node != &loop->shared_ups; node = next) {
 		struct kh_up *up = kh_container_of(node, struct kh_up, link);
 		next = node->next;
-		up->mux->lost = true;
-		if (kh_list_is_empty(&up->mux->streams) && kh_list_is_empty(&up->waiting))
-			kh_up_close(up);
-		else
-			kh_up_mux_touch(up->mux);
+		if (up->key.door == door)
+			leave(up);
 	}
 }

@@ -18,7 +18,7 @@
 
 #include "proxy_internal.h"
 
-enum { UP_IN_BYTES = 64 * 1024, SESSION_KEY_BYTES = KH_HOST_MAX_BYTES + 64 };
+enum { UP_IN_BYTES = 64 * 1024, SESSION_KEY_BYTES = KH_HOST_MAX_BYTES + 96 };
 
 /* A WebSocket is an upgrade of HTTP/1.1, unless a connection is there that takes it in a stream, or
  * nothing else is spoken. */
@@ -40,7 +40,7 @@ static void make_key(const struct kh_exchange *x, struct kh_up_key *key)
 		.scheme = x->tunnel ? KH_SCHEME_TCP : x->scheme,
 		.generation = x->gen->number,
 		.tenant = x->tenant,
-		.door = x->decision.rule->client_auth_pass ? door->index : -1,
+		.door = x->decision.rule->client_auth_pass ? door->number : -1,
 		.geo = x->geo,
 	};
 	for (size_t i = 0; i < x->injection.count; i++)
@@ -48,28 +48,6 @@ static void make_key(const struct kh_exchange *x, struct kh_up_key *key)
 	/* Without TLS nothing says what the other side speaks. */
 	key->only_h1 = x->scheme != KH_SCHEME_HTTPS || !x->gen->config->upstream_http2 ||
 		       (x->message->upgrade && !goes_by_h2(x, key));
-}
-
-/* The very same: each was judged by all of them. */
-static bool same_lists(const struct kh_geo_levels *a, const struct kh_geo_levels *b)
-{
-	for (unsigned i = 0; i < KH_GEO_LEVELS; i++)
-		if (a->at[i] != b->at[i])
-			return false;
-	return true;
-}
-
-static bool same_credentials(const struct kh_up_key *a, const struct kh_up_key *b)
-{
-	return a->n_credentials == b->n_credentials &&
-	       memcmp(a->credentials, b->credentials, sizeof(a->credentials)) == 0;
-}
-
-bool kh_up_same_key(const struct kh_up_key *a, const struct kh_up_key *b)
-{
-	return a->port == b->port && a->scheme == b->scheme && a->generation == b->generation &&
-	       a->tenant == b->tenant && same_credentials(a, b) && a->door == b->door &&
-	       same_lists(&a->geo, &b->geo) && kh_host_eq(&a->host, &b->host);
 }
 
 static void free_up(struct kh_grave *grave)
@@ -179,6 +157,19 @@ void kh_up_close_idle(struct kh_loop *loop)
 	while (!kh_list_is_empty(&loop->idle_ups))
 		kh_up_close(kh_container_of(loop->idle_ups.next, struct kh_up, link));
 	kh_up_mux_close_idle(loop);
+}
+
+void kh_up_close_of_door(struct kh_loop *loop, int64_t door)
+{
+	struct kh_node *next;
+
+	for (struct kh_node *node = loop->idle_ups.next; node != &loop->idle_ups; node = next) {
+		struct kh_up *up = kh_container_of(node, struct kh_up, link);
+		next = node->next;
+		if (up->key.door == door)
+			kh_up_close(up);
+	}
+	kh_up_mux_close_of_door(loop, door);
 }
 
 static struct kh_up *take_idle(struct kh_loop *loop, const struct kh_up_key *key)
@@ -297,9 +288,9 @@ void kh_up_connected(struct kh_up *up)
 	}
 	/* A ticket of one tenant or credential never resumes another's session. */
 	const uint16_t *of = up->key.credentials;
-	snprintf(key, sizeof(key), "%u/%u/%u:%u,%u,%u,%u/%d/%s:%u", up->key.generation,
-		 up->key.tenant, up->key.n_credentials, of[0], of[1], of[2], of[3], up->key.door,
-		 up->key.host.text, up->key.port);
+	snprintf(key, sizeof(key), "%u/%u/%u:%u,%u,%u,%u/%lld/%s:%u", up->key.generation,
+		 up->key.tenant, up->key.n_credentials, of[0], of[1], of[2], of[3],
+		 (long long)up->key.door, up->key.host.text, up->key.port);
 	up->state = KH_UP_HANDSHAKE;
 	if (!kh_stream_connect_tls(up->leg.stream, up->loop->up_ctx, &up->key.host,
 				   up->loop->sessions, key,

@@ -18,7 +18,7 @@ struct kh_up_key {
 	/* All that go in, in the rule's order; what is behind them is 0. */
 	uint16_t credentials[KH_RULE_CREDENTIALS];
 	uint16_t n_credentials;
-	int32_t door; /* -1, or the one listener whose own authentication rides along */
+	int64_t door; /* -1, or the one listener whose own authentication rides along */
 	/* The lists that its address was held against (kh_up.geo_gen has them): what was dialled
 	 * under none, or others, is not lent to who has to keep to these. */
 	struct kh_geo_levels geo;
@@ -77,6 +77,8 @@ void kh_up_release(struct kh_up *up, bool keep);
 void kh_up_close(struct kh_up *up);
 void kh_up_tick(struct kh_loop *loop);
 void kh_up_close_idle(struct kh_loop *loop);
+/* Those that are kept for what came through that door alone. */
+void kh_up_close_of_door(struct kh_loop *loop, int64_t door);
 /* Other rules are in force: what waits for an answer to the old ones, or was to be dialled by other
  * lists than those of `before`, begins again. */
 void kh_up_recheck(struct kh_exchange *x, const struct kh_geo_levels *before);
@@ -169,6 +171,7 @@ void kh_up_mux_free(struct kh_up_mux *mux);
 void kh_up_mux_tick(struct kh_loop *loop, uint64_t now_ms);
 /* No new streams on any; those without streams end. */
 void kh_up_mux_close_idle(struct kh_loop *loop);
+void kh_up_mux_close_of_door(struct kh_loop *loop, int64_t door);
 /* At the end of the loop's turn: writes what was put. */
 void kh_up_mux_turn_all(struct kh_loop *loop);
 

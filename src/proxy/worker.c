@@ -35,6 +35,7 @@
 #include "admin.h"
 #include "asks.h"
 #include "begin.h"
+#include "guests.h"
 #include "values.h"
 
 enum {
@@ -169,7 +170,7 @@ static bool lock_in_and_serve(struct kh_beginning *b, struct kh_err *err)
 	struct kh_worker *w = b->worker;
 	raise_descriptor_limit(w);
 	kh_secret_prepare();
-	return make_loops(b, err) && kh_lockin(w->current->config->worker_user, err) &&
+	return make_loops(b, err) && kh_guests_init(w, err) && kh_lockin(w->current->config->worker_user, err) &&
 	       start_threads(b, err) &&
 	       kh_channel_send(&w->channel, KH_CHANNEL_READY, 0, (struct kh_slice){ "", 0 }, NULL,
 			       0, err);
@@ -281,6 +282,9 @@ static bool take_message(struct kh_worker *w)
 		ok = kh_admin_take_facts(w, &message);
 	else if (message.type == KH_CHANNEL_VERB_DONE)
 		ok = kh_admin_take_done(w, &message);
+	else if (message.type == KH_CHANNEL_GUEST || message.type == KH_CHANNEL_GUEST_GONE ||
+		 message.type == KH_CHANNEL_GUEST_DONE)
+		ok = kh_guests_take(w, &message);
 	else if (message.type == KH_CHANNEL_HEAD_WANT)
 		ok = tell_head(w, &err);
 	else if (message.type == KH_CHANNEL_JOIN)

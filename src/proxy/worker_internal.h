@@ -17,6 +17,8 @@
 #include "metrics.h"
 
 struct kh_admin;
+struct kh_guest;
+struct kh_guests;
 struct kh_loop;
 
 /* One a credential of the configuration, under its generation's lock (values.c). */
@@ -71,6 +73,7 @@ struct kh_worker {
 	unsigned fd_door;  /* above it no sandbox's connection is taken: upstreams need some too */
 	pthread_mutex_t lock;	       /* wanted leaves */
 	struct kh_admin *admin;	       /* NULL: nobody looks */
+	struct kh_guests *guests;      /* guests.h */
 	struct kh_wanted_leaf *wanted; /* hosts asked for and not yet answered (asks.c) */
 };
 
@@ -109,6 +112,9 @@ void kh_loop_post_leaf(struct kh_loop *loop, const struct kh_host *host, bool fo
 void kh_loop_post_credential(struct kh_loop *loop, uint32_t generation, uint16_t index);
 /* Takes a reference of its own. */
 void kh_loop_post_reload(struct kh_loop *loop, struct kh_generation *g);
+/* A guest came, or goes; each takes a reference of its own. */
+void kh_loop_post_guest(struct kh_loop *loop, struct kh_guest *guest, uint16_t tenant);
+void kh_loop_post_guest_gone(struct kh_loop *loop, struct kh_guest *guest);
 void kh_loop_post_drain(struct kh_loop *loop);
 void kh_loop_post_retire(struct kh_loop *loop);
 

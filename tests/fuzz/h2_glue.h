@@ -435,6 +435,7 @@ static void glue_make_world(void)
 	glue.door = (struct kh_door){ .loop = glue.loop,
 				      .gate = glue.gen->gates[0],
 				      .config = &glue.gen->config->listeners[0] };
+	kh_list_init(&glue.door.sessions);
 }
 
 /* ---- one run ---- */

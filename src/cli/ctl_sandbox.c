@@ -1,0 +1,125 @@
+/* ctl_sandbox.c - `keyhole ctl sandbox add` and `remove`: what is asked, and the answer shown */
+#include "ctl_sandbox.h"
+
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/config.h>
+#include <keyhole/escape.h>
+#include <keyhole/file.h>
+#include <keyhole/guest.h>
+#include <keyhole/limits.h>
+
+#include "cli_internal.h"
+
+const char *kh_ctl_sandbox_term(const struct kh_ctl_sandbox *given)
+{
+	return given->narrow  ? "--narrow"
+	       : given->ttl   ? "--ttl"
+	       : given->mode  ? "--mode"
+	       : given->owner ? "--owner"
+			      : NULL;
+}
+
+/* The daemon looks at all of it anew; here it is said in the words of the command line. */
+bool kh_ctl_sandbox_check(const struct kh_ctl_sandbox *given)
+{
+	const char *const names[] = { given->tenant, given->id };
+	static const char *const options[] = { "--tenant", "--id" };
+	for (int i = 0; i < 2; i++) {
+		const char *why = names[i] ? kh_guest_check_id(kh_slice_str(names[i])) : NULL;
+		if (!names[i])
+			kh_cli_complain("ctl: which sandbox? (--tenant TENANT --id ID)");
+		else if (why)
+			kh_cli_complain("ctl: %s \"%s\": %s", options[i], kh_esc_str(names[i]),
+					why);
+		if (!names[i] || why)
+			return false;
+	}
+	return true;
+}
+
+/* By its name or number. */
+static bool find_owner(const char *text, json_t *into)
+{
+	uint64_t number;
+	const struct passwd *user = getpwnam(text);
+	if (user)
+		number = user->pw_uid;
+	else if (!kh_slice_to_u64(kh_slice_str(text), &number) || number >= UINT32_MAX) {
+		kh_cli_complain("ctl: --owner: no user is called \"%s\"", kh_esc_str(text));
+		return false;
+	}
+	return json_object_set_new(into, "owner", json_integer((json_int_t)number)) == 0;
+}
+
+/* As text: the daemon reads it as it stands. It is looked at here first, where messages can name
+ * its file. */
+static bool read_narrow(const char *path, json_t *into)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf text;
+	struct kh_diagnostics diags = { 0 };
+	struct kh_rules rules;
+	struct kh_err err = KH_ERR_INIT;
+	kh_buf_init(&text, KH_LIMIT_ADMIN_CONTENT_BYTES / 2);
+	bool from_input = strcmp(path, "-") == 0;
+	if (from_input ? !kh_file_read_fd(STDIN_FILENO, &text, &err)
+		       : !kh_file_read(path, &text, &err)) {
+		kh_cli_complain_err(&err);
+		return false;
+	}
+	bool ok = kh_narrow_parse(from_input ? "standard input" : path, kh_buf_view(&text), NULL,
+				  &rules, &diags);
+	kh_diagnostics_print(&diags, NULL, STDERR_FILENO);
+	kh_diagnostics_fini(&diags);
+	if (!ok)
+		return false;
+	kh_rules_fini(&rules);
+	struct kh_slice view = kh_buf_view(&text);
+	return json_object_set_new(into, "narrow", json_stringn(view.ptr, view.len)) == 0;
+}
+
+static bool put_text(json_t *into, const char *name, const char *text)
+{
+	return !text || json_object_set_new(into, name, json_string(text)) == 0;
+}
+
+bool kh_ctl_sandbox_wish(const struct kh_ctl_sandbox *given, struct kh_buf *content)
+{
+	json_t *root = json_object();
+	bool ok = root && (!given->narrow || read_narrow(given->narrow, root)) &&
+		  (!given->owner || find_owner(given->owner, root));
+	if (ok) {
+		ok = put_text(root, "tenant", given->tenant) && put_text(root, "id", given->id) &&
+		     put_text(root, "ttl", given->ttl) && put_text(root, "mode", given->mode);
+		kh_auto_free char *text = ok ? json_dumps(root, JSON_COMPACT) : NULL;
+		ok = text && kh_buf_append_str(content, text);
+		if (!ok)
+			kh_cli_complain("ctl: no memory, or the narrowing is too long");
+	}
+	json_decref(root);
+	return ok;
+}
+
+char *kh_ctl_sandbox_target(const struct kh_ctl_sandbox *given)
+{
+	char *target = kh_strf("/v1/sandboxes/%s/%s", given->tenant, given->id);
+	if (!target)
+		kh_cli_complain("ctl: no memory");
+	return target;
+}
+
+/* The path alone, so that a script can take it. */
+bool kh_ctl_show_added(const json_t *answer)
+{
+	const char *path = json_string_value(json_object_get(answer, "listener"));
+	if (!path) {
+		kh_cli_complain("ctl: the daemon's answer is not understood");
+		return false;
+	}
+	return puts(kh_esc_str(path)) >= 0;
+}

@@ -1,0 +1,437 @@
+/*
+ * guests.c - the register of guests: who is there, for how long, and telling the worker
+ *
+ * Who asks was looked at by the worker, which may have been taken over. What such a worker can ask
+ * for here is no more than it can do by itself: it holds every tenant's rules and credentials
+ * already. Names are checked anew, since they become folders; how many there may be is bounded.
+ */
+
+#include "guests.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/clock.h>
+#include <keyhole/escape.h>
+#include <keyhole/limits.h>
+#include <keyhole/log.h>
+#include <keyhole/lru.h>
+
+#include "keeper_internal.h"
+
+/* --- the register -------------------------------------------------------------------------------
+ */
+
+static void free_entry(void *value)
+{
+	struct kh_entry *entry = value;
+	kh_list_remove(&entry->link);
+	kh_guest_folder_remove(entry);
+	if (entry->pidfd >= 0)
+		(void)close(entry->pidfd);
+	kh_guest_wish_fini(&entry->wish);
+	free(entry->path);
+	free(entry);
+}
+
+bool kh_register_open(struct kh_register *reg, struct kh_err *err)
+{
+	*reg = (struct kh_register){ .watch = -1 };
+	kh_list_init(&reg->list);
+	reg->by_name = kh_lru_new(KH_LIMIT_GUESTS, free_entry);
+	reg->by_tenant = kh_lru_new(KH_LIMIT_GUESTS, free);
+	return (reg->by_name && reg->by_tenant) ||
+	       kh_err_set(err, KH_ERR_NO_MEMORY, "sandboxes: no memory");
+}
+
+void kh_register_shut(struct kh_register *reg)
+{
+	if (!reg->by_name)
+		return;
+	kh_lru_clear(reg->by_name);
+	kh_lru_clear(reg->by_tenant);
+	reg->count = reg->held = 0;
+	reg->next_end_ms = 0;
+}
+
+void kh_register_forget(struct kh_register *reg)
+{
+	if (!reg->by_name)
+		return;
+	for (struct kh_node *node = reg->list.next; node != &reg->list; node = node->next)
+		kh_container_of(node, struct kh_entry, link)->ino = 0; /* no file has that one */
+	kh_register_shut(reg);
+}
+
+void kh_register_close(struct kh_register *reg)
+{
+	kh_register_shut(reg);
+	kh_lru_free(reg->by_name);
+	kh_lru_free(reg->by_tenant);
+	if (reg->watch >= 0)
+		(void)close(reg->watch);
+	*reg = (struct kh_register){ .watch = -1 };
+}
+
+/* As many descriptors as there may be, and how many of them guests get. */
+static size_t find_most(void)
+{
+	struct rlimit limit = { .rlim_cur = 1024, .rlim_max = 1024 };
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		rlim_t before = limit.rlim_cur;
+		limit.rlim_cur = limit.rlim_max;
+		if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+			limit.rlim_cur = before;
+	}
+	rlim_t share = limit.rlim_cur / 8 * 5;
+	return share < KH_LIMIT_GUESTS ? (size_t)share : KH_LIMIT_GUESTS;
+}
+
+static struct kh_entry *find(struct kh_register *reg, const char *tenant, const char *id)
+{
+	char room[KH_GUEST_NAME_BYTES];
+	return kh_lru_get(reg->by_name, kh_guest_name(tenant, id, room));
+}
+
+/* Of how many of that tenant; NULL without memory. */
+static size_t *count_of(struct kh_register *reg, const char *tenant)
+{
+	struct kh_slice name = kh_slice_str(tenant);
+	size_t *count = kh_lru_get(reg->by_tenant, name);
+	if (count)
+		return count;
+	count = calloc(1, sizeof(*count));
+	if (count && !kh_lru_put(reg->by_tenant, name, count)) {
+		free(count);
+		return NULL;
+	}
+	return count;
+}
+
+static void drop(struct kh_register *reg, struct kh_entry *entry)
+{
+	char room[KH_GUEST_NAME_BYTES];
+	size_t *count = count_of(reg, entry->wish.tenant);
+	if (count && --*count == 0) {
+		free(kh_lru_take(reg->by_tenant, kh_slice_str(entry->wish.tenant)));
+	}
+	reg->count--;
+	reg->held -= entry->pidfd >= 0;
+	free_entry(
+		kh_lru_take(reg->by_name, kh_guest_name(entry->wish.tenant, entry->wish.id, room)));
+}
+
+static void note_end(struct kh_register *reg, uint64_t ends_ms)
+{
+	if (ends_ms && (!reg->next_end_ms || ends_ms < reg->next_end_ms))
+		reg->next_end_ms = ends_ms;
+}
+
+/* --- the worker ---------------------------------------------------------------------------------
+ */
+
+static bool hears(const struct kh_ward *ward)
+{
+	return ward->guests_fed &&
+	       (ward->state == KH_WARD_STARTING || ward->state == KH_WARD_SERVING);
+}
+
+static void lost(struct kh_ward *ward, const struct kh_err *err)
+{
+	kh_log_error("the worker can't be told about sandboxes, a new one is started: %s",
+		     err->text);
+	kh_ward_condemn(ward);
+}
+
+static bool show(struct kh_ward *ward, const struct kh_entry *entry, struct kh_err *err)
+{
+	const struct kh_guest_card card = {
+		.number = entry->number,
+		.tenant = entry->wish.tenant,
+		.id = entry->wish.id,
+		.path = entry->path,
+		.expires_ms = entry->expires_ms,
+		.narrowed = entry->wish.narrowed,
+		.narrow = kh_slice_of(entry->wish.narrow, entry->wish.narrow_len),
+	};
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 8 * 7);
+	return kh_guest_card_put(&body, &card) &&
+	       kh_channel_send(&ward->channel, KH_CHANNEL_GUEST, 0, kh_buf_view(&body), &entry->fd,
+			       1, err);
+}
+
+static void tell_gone(struct kh_ward *ward, const struct kh_entry *entry, uint32_t ref)
+{
+	struct kh_err err = KH_ERR_INIT;
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 8);
+	if (hears(ward) && !(kh_wire_put_str(&body, entry->wish.tenant) &&
+			     kh_wire_put_str(&body, entry->wish.id) &&
+			     kh_channel_send(&ward->channel, KH_CHANNEL_GUEST_GONE, ref,
+					     kh_buf_view(&body), NULL, 0, &err)))
+		lost(ward, &err);
+}
+
+static void end(struct kh_register *reg, struct kh_ward *ward, struct kh_entry *entry, uint32_t ref)
+{
+	tell_gone(ward, entry, ref);
+	drop(reg, entry);
+}
+
+bool kh_register_feed(struct kh_register *reg, struct kh_ward *ward, struct kh_err *err)
+{
+	ward->guests_fed = true;
+	for (struct kh_node *node = reg->list.next; node != &reg->list; node = node->next)
+		if (!show(ward, kh_container_of(node, struct kh_entry, link), err))
+			return false;
+	return true;
+}
+
+/* --- adding and removing ------------------------------------------------------------------------
+ */
+
+static bool is_configured(const struct kh_config *config, size_t tenant, const char *id)
+{
+	for (size_t i = 0; i < config->n_listeners; i++)
+		if (config->listeners[i].tenant == tenant &&
+		    strcmp(config->listeners[i].sandbox, id) == 0)
+			return true;
+	return false;
+}
+
+/* Return: OK: there is room for it, and it may be. */
+static enum kh_guest_result check(struct kh_register *reg, const struct kh_config *config,
+				  const struct kh_guest_wish *wish, struct kh_err *err)
+{
+	int tenant = kh_config_tenant(config, wish->tenant);
+	if (reg->busy) {
+		kh_err_set(err, KH_ERR_SYSTEM, "not now: %s", reg->busy);
+		return KH_GUEST_BUSY;
+	}
+	if (tenant < 0 || !config->admin.sandboxes) {
+		kh_err_set(err, KH_ERR_CONFIG, "no tenant is called \"%s\"", wish->tenant);
+		return KH_GUEST_UNKNOWN;
+	}
+	if (is_configured(config, (size_t)tenant, wish->id)) {
+		kh_err_set(err, KH_ERR_CONFIG,
+			   "the configuration has a sandbox \"%s\" of the tenant \"%s\"", wish->id,
+			   wish->tenant);
+		return KH_GUEST_EXISTS;
+	}
+	if (find(reg, wish->tenant, wish->id)) {
+		kh_err_set(err, KH_ERR_CONFIG,
+			   "there is a sandbox \"%s\" of the tenant \"%s\" already (remove it "
+			   "first, or choose another id)",
+			   wish->id, wish->tenant);
+		return KH_GUEST_EXISTS;
+	}
+	if (!reg->most)
+		reg->most = find_most();
+	const size_t *count = kh_lru_get(reg->by_tenant, kh_slice_str(wish->tenant));
+	if (reg->count + reg->held + (wish->pid ? 2 : 1) > reg->most) {
+		kh_err_set(err, KH_ERR_LIMIT,
+			   "there are %zu sandboxes, and no more than %zu may be (%s): remove some "
+			   "first",
+			   reg->count, reg->most,
+			   reg->most < KH_LIMIT_GUESTS ? "RLIMIT_NOFILE" : "of a daemon");
+		return KH_GUEST_FULL;
+	}
+	if (count && *count >= KH_LIMIT_GUESTS_PER_TENANT) {
+		kh_err_set(err, KH_ERR_LIMIT,
+			   "the tenant has %zu sandboxes, and no more may be: remove some first",
+			   *count);
+		return KH_GUEST_FULL;
+	}
+	return KH_GUEST_OK;
+}
+
+/* It ends with that process. */
+static bool hold(struct kh_register *reg, struct kh_entry *entry, struct kh_err *err)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = entry };
+	if (reg->watch < 0)
+		reg->watch = epoll_create1(EPOLL_CLOEXEC);
+	entry->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)entry->wish.pid, 0);
+	if (entry->pidfd < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "process %u", entry->wish.pid);
+	return (reg->watch >= 0 &&
+		epoll_ctl(reg->watch, EPOLL_CTL_ADD, entry->pidfd, &event) == 0) ||
+	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "process %u", entry->wish.pid);
+}
+
+/* All of it or nothing. `wish` is taken over. */
+static struct kh_entry *make(struct kh_register *reg, const char *base, struct kh_guest_wish *wish,
+			     struct kh_err *err)
+{
+	char room[KH_GUEST_NAME_BYTES];
+	struct kh_entry *entry = calloc(1, sizeof(*entry));
+	if (!entry) {
+		kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
+		return NULL;
+	}
+	*entry = (struct kh_entry){ .wish = *wish, .fd = -1, .pidfd = -1 };
+	*wish = (struct kh_guest_wish){ 0 };
+	size_t *count = count_of(reg, entry->wish.tenant);
+	bool ok = count || kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
+	ok = ok && (!entry->wish.pid || hold(reg, entry, err)) &&
+	     kh_guest_folder_make(entry, base, err);
+	if (ok && !kh_lru_put(reg->by_name, kh_guest_name(entry->wish.tenant, entry->wish.id, room),
+			      entry))
+		ok = kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
+	if (!ok) {
+		if (count && *count == 0)
+			free(kh_lru_take(reg->by_tenant, kh_slice_str(entry->wish.tenant)));
+		free_entry(entry);
+		return NULL;
+	}
+	++*count;
+	entry->number = ++reg->last_number;
+	if (entry->wish.ttl_ms) {
+		entry->ends_ms = kh_clock_mono_ms() + entry->wish.ttl_ms;
+		entry->expires_ms = kh_clock_wall_ms() + entry->wish.ttl_ms;
+	}
+	note_end(reg, entry->ends_ms);
+	kh_list_append(&reg->list, &entry->link);
+	reg->count++;
+	reg->held += entry->pidfd >= 0;
+	return entry;
+}
+
+static void answer(struct kh_ward *ward, uint32_t ref, enum kh_guest_result result,
+		   const char *text, const struct kh_entry *entry)
+{
+	struct kh_err err = KH_ERR_INIT;
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 8);
+	if (!(kh_wire_put_u8(&body, (uint8_t)result) && kh_wire_put_str(&body, text) &&
+	      kh_wire_put_str(&body, entry ? entry->wish.tenant : NULL) &&
+	      kh_wire_put_str(&body, entry ? entry->wish.id : NULL) &&
+	      kh_wire_put_str(&body, entry ? entry->path : NULL) &&
+	      kh_wire_put_u64(&body, entry ? entry->expires_ms : 0) &&
+	      kh_channel_send(&ward->channel, KH_CHANNEL_GUEST_DONE, ref, kh_buf_view(&body), NULL,
+			      0, &err)))
+		lost(ward, &err);
+}
+
+static bool on_add(struct kh_register *reg, struct kh_ward *ward,
+		   const struct kh_channel_message *message)
+{
+	struct kh_guest_wish wish;
+	struct kh_err err = KH_ERR_INIT;
+	if (!kh_guest_wish_take(message->body, &wish)) {
+		kh_guest_wish_fini(&wish);
+		return false;
+	}
+	enum kh_guest_result result = check(reg, ward->config, &wish, &err);
+	struct kh_entry *entry = NULL;
+	if (result == KH_GUEST_OK) {
+		entry = make(reg, ward->config->admin.sandboxes, &wish, &err);
+		if (!entry)
+			result = err.code == KH_ERR_USAGE ? KH_GUEST_REFUSED : KH_GUEST_FAILED;
+	}
+	kh_guest_wish_fini(&wish);
+	if (entry && !show(ward, entry, &err))
+		lost(ward, &err); /* the next one is told of it */
+	else
+		answer(ward, message->ref, result, entry ? NULL : err.text, entry);
+	return true;
+}
+
+static bool on_remove(struct kh_register *reg, struct kh_ward *ward,
+		      const struct kh_channel_message *message)
+{
+	struct kh_wire_reader r = { .rest = message->body };
+	kh_auto_free char *tenant = kh_wire_str(&r);
+	kh_auto_free char *id = kh_wire_str(&r);
+	struct kh_err err = KH_ERR_INIT;
+	enum kh_guest_result result = KH_GUEST_UNKNOWN;
+	if (!kh_wire_done(&r) || !tenant || !id || kh_guest_check_id(kh_slice_str(tenant)) ||
+	    kh_guest_check_id(kh_slice_str(id)))
+		return false;
+	struct kh_entry *entry = find(reg, tenant, id);
+	if (entry && !reg->busy) {
+		end(reg, ward, entry, message->ref);
+		return true;
+	}
+	int index = kh_config_tenant(ward->config, tenant);
+	if (reg->busy) {
+		kh_err_set(&err, KH_ERR_SYSTEM, "not now: %s", reg->busy);
+		result = KH_GUEST_BUSY;
+	} else if (index >= 0 && is_configured(ward->config, (size_t)index, id)) {
+		kh_err_set(&err, KH_ERR_CONFIG,
+			   "the sandbox \"%s\" stands in the configuration (take it out there, and "
+			   "reload)",
+			   id);
+		result = KH_GUEST_EXISTS;
+	} else {
+		kh_err_set(&err, KH_ERR_CONFIG, "there is no sandbox \"%s\" of the tenant \"%s\"",
+			   id, tenant);
+	}
+	if (message->ref)
+		answer(ward, message->ref, result, err.text, NULL);
+	return true;
+}
+
+bool kh_register_take(struct kh_register *reg, struct kh_ward *ward,
+		      const struct kh_channel_message *message)
+{
+	/* Without an admin socket nobody can have asked. */
+	if (ward->config->admin.n_doors == 0 || !ward->guests_fed)
+		return false;
+	return message->type == KH_CHANNEL_GUEST_ADD ? on_add(reg, ward, message)
+						     : on_remove(reg, ward, message);
+}
+
+/* --- those that end by themselves ---------------------------------------------------------------
+ */
+
+void kh_register_prune(struct kh_register *reg, struct kh_ward *ward,
+		       const struct kh_config *config)
+{
+	struct kh_node *next;
+	for (struct kh_node *node = reg->list.next; node != &reg->list; node = next) {
+		struct kh_entry *entry = kh_container_of(node, struct kh_entry, link);
+		next = node->next;
+		if (kh_config_tenant(config, entry->wish.tenant) < 0)
+			end(reg, ward, entry, 0);
+	}
+}
+
+static void expire(struct kh_register *reg, struct kh_ward *ward, uint64_t now)
+{
+	struct kh_node *next;
+	reg->next_end_ms = 0;
+	for (struct kh_node *node = reg->list.next; node != &reg->list; node = next) {
+		struct kh_entry *entry = kh_container_of(node, struct kh_entry, link);
+		next = node->next;
+		if (entry->ends_ms && entry->ends_ms <= now)
+			end(reg, ward, entry, 0);
+		else
+			note_end(reg, entry->ends_ms);
+	}
+}
+
+void kh_register_turn(struct kh_register *reg, struct kh_ward *ward)
+{
+	enum { AT_ONCE = 64 };
+	struct epoll_event event;
+	if (reg->busy)
+		return;
+	uint64_t now = reg->next_end_ms ? kh_clock_mono_ms() : 0;
+	if (reg->next_end_ms && reg->next_end_ms <= now)
+		expire(reg, ward, now);
+	for (int i = 0; i < AT_ONCE && reg->held && epoll_wait(reg->watch, &event, 1, 0) == 1; i++)
+		end(reg, ward, event.data.ptr, 0);
+}
+
+uint64_t kh_register_deadline(const struct kh_register *reg)
+{
+	return reg->busy ? 0 : reg->next_end_ms;
+}

@@ -1,0 +1,71 @@
+/* guests.h - the keeper's register of guests: sandboxes that come and go while the daemon runs */
+#ifndef KEYHOLE_KEEPER_GUESTS_H
+#define KEYHOLE_KEEPER_GUESTS_H
+
+#include <keyhole/channel.h>
+#include <keyhole/config.h>
+#include <keyhole/guest.h>
+#include <keyhole/list.h>
+
+struct kh_ward;
+
+/*
+ * Who is registered has a folder BASE/TENANT/ID with the socket `s` in it, which the keeper holds
+ * open, whatever becomes of the worker. All of it goes when the guest is removed, when its time is
+ * over, when the process ends that holds it, when its tenant goes with a reload, and when the
+ * daemon drains. A daemon that was killed leaves folders behind; the next one clears them away.
+ */
+struct kh_entry {
+	struct kh_node link; /* in the register's list */
+	struct kh_guest_wish wish;
+	uint64_t number;
+	char *path;
+	int fd;	   /* listening */
+	dev_t dev; /* of the socket's name; ino 0: it is not ours to take away */
+	ino_t ino;
+	int pidfd;	     /* of the process that holds it; -1: none */
+	uint64_t ends_ms;    /* by the clock that only goes on; 0: never */
+	uint64_t expires_ms; /* the same by the wall's */
+};
+
+struct kh_register {
+	struct kh_lru *by_name;	  /* owns the entries */
+	struct kh_lru *by_tenant; /* how many each has */
+	struct kh_node list;
+	size_t count, held; /* held: those with a pidfd */
+	size_t most;	    /* by RLIMIT_NOFILE; 0: not looked at yet */
+	uint64_t last_number;
+	uint64_t next_end_ms; /* no entry ends before; 0: none ends */
+	int watch;	      /* epoll of pidfds; -1: there are none */
+	const char *busy;     /* why nothing can be added or removed just now; NULL: it can */
+};
+
+bool kh_register_open(struct kh_register *reg, struct kh_err *err);
+/* All of them go, with their folders; nobody is told. */
+void kh_register_shut(struct kh_register *reg);
+/* They are another process's: names stay. */
+void kh_register_forget(struct kh_register *reg);
+void kh_register_close(struct kh_register *reg);
+
+/* GUEST_ADD, GUEST_REMOVE. Return: false when it is not what a worker sends. */
+bool kh_register_take(struct kh_register *reg, struct kh_ward *ward,
+		      const struct kh_channel_message *message);
+/* A worker is told of all. */
+bool kh_register_feed(struct kh_register *reg, struct kh_ward *ward, struct kh_err *err);
+/* Those whose tenant this configuration does not have go. */
+void kh_register_prune(struct kh_register *reg, struct kh_ward *ward,
+		       const struct kh_config *config);
+/* Those whose time is over, or whose holder has ended, go. */
+void kh_register_turn(struct kh_register *reg, struct kh_ward *ward);
+/* When the next one's time is over; 0: never. */
+uint64_t kh_register_deadline(const struct kh_register *reg);
+
+/* guest_folder.c */
+/* Makes BASE/TENANT/ID/s and listens; sets path, fd, dev, ino. On error nothing is left. */
+bool kh_guest_folder_make(struct kh_entry *entry, const char *base, struct kh_err *err);
+/* Closes, and takes away what is ours. */
+void kh_guest_folder_remove(struct kh_entry *entry);
+/* What a daemon that was killed has left there. Anything else stays, and is said. */
+void kh_guest_folder_sweep(const char *base);
+
+#endif
