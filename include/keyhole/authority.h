@@ -5,6 +5,7 @@
 #include <keyhole/buf.h>
 #include <keyhole/err.h>
 #include <keyhole/host.h>
+#include <keyhole/stand_in.h>
 
 struct kh_ca;
 
@@ -30,6 +31,10 @@ struct kh_slice kh_ca_pem(const struct kh_ca *ca);
  */
 bool kh_ca_sign(const struct kh_ca *ca, struct kh_slice spki_der, const struct kh_host *host,
 		struct kh_buf *out, struct kh_err *err);
+
+/* What placeholders are drawn from: a digest of the CA's key, so that a sandbox's placeholders are
+ * known as long as its CA is, also by the next daemon, and nobody keeps another file. */
+bool kh_ca_stand_in_key(const struct kh_ca *ca, struct kh_stand_in_key *out, struct kh_err *err);
 
 /* Trust stores for a sandbox. PKCS#12 with the CA as a trusted entry for Java (password
  * "changeit"). */

@@ -12,6 +12,7 @@
 #include <keyhole/log.h>
 #include <keyhole/placement.h>
 #include <keyhole/slice.h>
+#include <keyhole/stand_in.h>
 
 /* Where something stands; lines and columns from 1. `file` is an index into kh_config.files, or
  * KH_NO_FILE: in none of them. */
@@ -179,12 +180,13 @@ enum { KH_RULE_CREDENTIALS = 4, KH_NAME_MOST_BYTES = 64 };
  * `tcp://HOST:PORT`, which has neither methods nor a path. */
 struct kh_rule {
 	bool allow;
-	bool client_auth_pass; /* client_auth: pass */
-	bool passthrough;      /* tls: passthrough; an https rule without methods, path and
-				  credential */
-	bool no_websocket;     /* websocket: false */
-	char *text;	       /* as written: for people, the refusal and the audit */
-	char *preset;	       /* the preset that it came from, or NULL */
+	bool client_auth_pass;	 /* client_auth: pass */
+	bool passthrough;	 /* tls: passthrough; an https rule without methods, path and
+				    credential */
+	bool no_websocket;	 /* websocket: false */
+	bool placeholder_refuse; /* placeholder: refuse, in content as well */
+	char *text;		 /* as written: for people, the refusal and the audit */
+	char *preset;		 /* the preset that it came from, or NULL */
 	struct kh_where where;
 	char **methods; /* exact, case-sensitive tokens; none: any */
 	size_t n_methods;
@@ -239,6 +241,7 @@ struct kh_credential_config {
 	char *env_name;
 	char *placeholder_prefix;
 	char *placeholder_alphabet;
+	struct kh_stand_in stand_in;
 	char *preset;
 	/* Its value is another one for each tenant. */
 	bool by_tenant;
@@ -410,6 +413,9 @@ struct kh_config {
 	uint32_t threads;  /* 0: one a core */
 	char *worker_user; /* NULL: `keyhole` where it exists, else a reserved uid */
 	enum kh_log_level log_level;
+
+	/* Set by the keeper: what placeholders are drawn from, the one in use first. */
+	struct kh_stand_in_key stand_in_keys[KH_MARK_KEYS];
 
 	struct kh_names *names; /* while it is read (names.c); NULL afterwards */
 };

@@ -94,10 +94,15 @@ bool kh_injection_put_target(const struct kh_injection *injection, struct kh_sli
 /* "a,b": their names, for the journal. Return: `out`, NULL when there are none. */
 const char *kh_injection_names(const struct kh_injection *injection, char *out, size_t size);
 
-/* A random stand-in of the given length for the sandbox: the configured prefix, then characters of
- * its alphabet (letters and digits where none is given). At least 16 random characters are kept,
- * also where the real value is short. Heap. */
-char *kh_placeholder_new(const struct kh_credential_config *credential, size_t real_len,
-			 struct kh_err *err);
+/* What the keeper has seen of the value: how it begins, if that is public, and its length. */
+void kh_stand_in_see(struct kh_stand_in *stand_in, const struct kh_secret *value);
+void kh_placeholder_spec_of(struct kh_placeholder_spec *out,
+			    const struct kh_credential_config *credential);
+/* Of that sandbox, for that credential, from the key in use. Heap. */
+char *kh_placeholder_for(const struct kh_config *config,
+			 const struct kh_credential_config *credential, const char *tenant,
+			 const char *sandbox, struct kh_err *err);
+/* Is there a placeholder without letters? */
+bool kh_stand_in_may_have_digits(const struct kh_config *config);
 
 #endif

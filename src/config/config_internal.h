@@ -35,6 +35,7 @@ struct kh_rule_draft {
 	const struct kh_node *client_auth;
 	const struct kh_node *tls;
 	const struct kh_node *websocket;
+	const struct kh_node *placeholder;
 	const struct kh_node *public_suffix;
 	const struct kh_node *query;
 	const struct kh_node *headers;

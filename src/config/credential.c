@@ -81,6 +81,11 @@ void kh_credential_done(struct kh_reader *reader, void *parent, void *item,
 	if (!credential->placement)
 		kh_reader_error(reader, node, "credentials.*: where does it go? Expected one of %s",
 				kh_placement_options);
+	if (credential->stand_in.shape > KH_SHAPE_GENERIC &&
+	    (credential->placeholder_prefix || credential->placeholder_alphabet))
+		kh_reader_error(reader, node,
+				"credentials.*.placeholder: a shape says prefix and alphabet "
+				"itself: take one of the two");
 	/* Clients look for it where its source is, unless something else is said. */
 	if (!credential->env_name && credential->source == KH_SOURCE_ENV) {
 		credential->env_name = kh_slice_dup(kh_slice_str(credential->source_name));

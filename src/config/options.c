@@ -207,6 +207,9 @@ const struct kh_option kh_options[] = {
 	RULE(websocket,
 	     "true (the default), or false: a WebSocket is refused with 426, other requests "
 	     "are not"),
+	RULE(placeholder,
+	     "mark (the default), or refuse: content that holds a placeholder is not let "
+	     "through; elsewhere none is in any case"),
 	RULE(public_suffix,
 	     "allow: a wildcard over names that anybody can have (*.github.io) is meant"),
 	RULE(query, "query parameters that the request must have, each with a pattern or a list of "

@@ -6,6 +6,12 @@
 
 #define KH_STAND_IN_AT(member) .offset = offsetof(struct kh_credential_config, member)
 
+static const char *const kh_shape_words[] = { "auto", /* KH_SHAPE_NONE */
+#define KH_SHAPE_WORD(name, word) word,
+					      KH_SHAPE_TABLE(KH_SHAPE_WORD)
+#undef KH_SHAPE_WORD
+						      NULL };
+
 #define KH_STAND_IN_OPTIONS \
 	{ .path = "credentials.*.placeholder", \
 	  .type = KH_OPTION_SECTION, \
@@ -24,11 +30,27 @@
 		  KH_STAND_IN_AT(placeholder_prefix), \
 		  .check = kh_value_check_prefix, \
 		  .doc = "how a real one begins, for clients that look" }, \
+		{ .path = "credentials.*.placeholder.alphabet", \
+		  .type = KH_OPTION_TEXT, \
+		  .flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_QUIET, \
+		  KH_STAND_IN_AT(placeholder_alphabet), \
+		  .check = kh_value_check_alphabet, \
+		  .doc = "the characters behind the prefix, with all capital letters or all " \
+			 "digits; letters and digits unless said" }, \
+		{ .path = "credentials.*.placeholder.shape", \
+		  .type = KH_OPTION_CHOICE, \
+		  .flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_QUIET, \
+		  KH_STAND_IN_AT(stand_in.shape), \
+		  .choices = kh_shape_words, \
+		  .fallback = "auto", \
+		  .doc = "what it looks like, by name, in place of prefix and alphabet; auto: as " \
+			 "the real one begins" }, \
 	{ \
-		.path = "credentials.*.placeholder.alphabet", .type = KH_OPTION_TEXT, \
+		.path = "credentials.*.require_placeholder", .type = KH_OPTION_BOOL, \
 		.flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_QUIET, \
-		KH_STAND_IN_AT(placeholder_alphabet), .check = kh_value_check_alphabet, \
-		.doc = "the characters behind the prefix; letters and digits unless said" \
+		KH_STAND_IN_AT(stand_in.required), .fallback = "false", \
+		.doc = "refuse a request that doesn't carry the sandbox's placeholder there " \
+		       "where the value goes" \
 	}
 
 #endif

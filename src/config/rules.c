@@ -122,6 +122,24 @@ static void take_client_auth(struct kh_reader *reader, const struct kh_rules *ru
 				"is always removed: take one of the two");
 }
 
+static void take_placeholder(struct kh_reader *reader, const struct kh_rules *rules,
+			     struct kh_rule *rule, const struct kh_rule_draft *draft)
+{
+	const struct kh_node *node = draft->placeholder;
+	bool scalar = node->kind == KH_NODE_SCALAR;
+	const char *why = ceiling(reader, rules);
+	if (scalar && kh_slice_eq(node->text, KH_SLICE("refuse")))
+		rule->placeholder_refuse = true;
+	else if (!scalar || !kh_slice_eq(node->text, KH_SLICE("mark")))
+		kh_reader_error(reader, node, "rules[].placeholder: expected mark or refuse");
+	if (why)
+		kh_reader_error(reader, node,
+				"rules[].placeholder: %s; it belongs to a tenant's rule", why);
+	else if (rule->placeholder_refuse && rule->passthrough)
+		kh_reader_error(reader, node,
+				"rules[].placeholder: what is not decrypted is not looked into");
+}
+
 /* What nobody decrypts has no methods and no paths to be told apart, and takes nothing in. */
 static void take_tls(struct kh_reader *reader, const struct kh_rules *rules, struct kh_rule *rule,
 		     const struct kh_rule_draft *draft)
@@ -196,6 +214,7 @@ static void use(struct kh_reader *reader, struct kh_rules *rules, const struct k
 		rules->list[i].n_credentials = 0;
 		rules->list[i].all_credentials = false;
 		rules->list[i].client_auth_pass = false;
+		rules->list[i].placeholder_refuse = false;
 		rules->list[i].passthrough = false;
 		if (rules == reader->narrowing && rules->list[i].more)
 			rules->list[i].more->observe = false;
@@ -251,7 +270,8 @@ void kh_rule_done(struct kh_reader *reader, void *parent, void *item, const stru
 					: draft.credentials ? draft.credentials
 					: draft.client_auth ? draft.client_auth
 					: draft.tls	    ? draft.tls
-							    : draft.websocket;
+					: draft.websocket   ? draft.websocket
+							    : draft.placeholder;
 	const struct kh_node *asked = kh_conditions_of(&draft);
 	if (asked && rule.scheme == KH_SCHEME_TCP) {
 		kh_reader_error(reader, asked,
@@ -283,6 +303,8 @@ void kh_rule_done(struct kh_reader *reader, void *parent, void *item, const stru
 		take_tls(reader, rules, slot, &draft);
 	if (draft.websocket)
 		take_websocket(reader, slot, draft.websocket);
+	if (draft.placeholder)
+		take_placeholder(reader, rules, slot, &draft);
 	kh_limits_take_rule(reader, slot, &draft,
 			    rules == reader->narrowing ? ceiling(reader, rules) : NULL);
 }

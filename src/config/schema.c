@@ -141,6 +141,7 @@ static const struct named shapes[] = {
 	{ "rules[].client_auth", "{\"enum\":[\"refuse\",\"pass\"]}" },
 	{ "rules[].tls", "{\"enum\":[\"intercept\",\"passthrough\"]}" },
 	{ "rules[].websocket", "{\"enum\":[true,false,\"true\",\"false\"]}" },
+	{ "rules[].placeholder", "{\"enum\":[\"mark\",\"refuse\"]}" },
 	{ "rules[].public_suffix", "{\"const\":\"allow\"}" },
 	{ "rules[].query", "{\"type\":\"object\",\"minProperties\":1,\"additionalProperties\":" REF(
 				   "patterns") "}" },
@@ -192,7 +193,8 @@ static const struct named between[] = {
 	  "\"mode\":{\"const\":\"enforce\"}}},{\"required\":[\"deny\"],\"properties\":{"
 	  "\"allow\":false,\"use\":false,\"credential\":false,\"credentials\":false,\"client_"
 	  "auth\":false,\"tls\":false,"
-	  "\"websocket\":false,\"public_suffix\":false,\"max_body\":false,\"geo\":false,"
+	  "\"websocket\":false,\"placeholder\":false,\"public_suffix\":false,\"max_body\":false,"
+	  "\"geo\":false,"
 	  "\"limits\":{\"maxProperties\":0}}},{\"required\":[\"use\"],"
 	  "\"maxProperties\":1}"
 	  "]" },
@@ -208,10 +210,10 @@ static const struct named between[] = {
 /* Lists whose items may hold less than others of their kind: they open nothing. */
 static const struct named less[] = {
 	{ "site.rules", "\"properties\":{\"credential\":false,\"credentials\":false,\"client_"
-			"auth\":false,\"tls\":{"
+			"auth\":false,\"placeholder\":false,\"tls\":{"
 			"\"const\":\"intercept\"}}" },
 	{ "listen[].narrow", "\"properties\":{\"credential\":false,\"credentials\":false,\"client_"
-			     "auth\":false,\"limits\":{"
+			     "auth\":false,\"placeholder\":false,\"limits\":{"
 			     "\"maxProperties\":0},\"tls\":{\"const\":\"intercept\"},\"mode\":{"
 			     "\"const\":\"enforce\"},\"geo\":false}" },
 };

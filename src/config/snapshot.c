@@ -117,8 +117,8 @@ bool kh_config_encode(const struct kh_config *config, struct kh_buf *out)
 	ok = ok && kh_wire_put_u64(out, config->held_content) &&
 	     kh_wire_put_u8(out, (uint8_t)config->durability) &&
 	     kh_wire_put_u8(out, (uint8_t)config->log_level) &&
-	     kh_wire_put_str(out, config->worker_user) && put_upstream(out, config) &&
-	     kh_wire_put_u32(out, (uint32_t)config->n_credentials);
+	     kh_wire_put_str(out, config->worker_user) && kh_put_stand_in_keys(out, config) &&
+	     put_upstream(out, config) && kh_wire_put_u32(out, (uint32_t)config->n_credentials);
 	for (size_t i = 0; ok && i < config->n_credentials; i++)
 		ok = kh_put_credential(out, &config->credentials[i]);
 	ok = ok && kh_put_geo(out, config->site_geo) && kh_put_rules(out, &config->site) &&
@@ -340,6 +340,7 @@ static void read_all(struct kh_snapshot_in *in)
 	config->durability = durability ? KH_DURABILITY_SYNCED : KH_DURABILITY_WRITTEN;
 	config->log_level = (enum kh_log_level)level;
 	config->worker_user = kh_wire_str(&in->r);
+	kh_in_stand_in_keys(in);
 	read_upstream(in);
 	n = kh_wire_count(&in->r, UINT16_MAX);
 	for (uint32_t i = 0; i < n && !in->r.bad; i++) {

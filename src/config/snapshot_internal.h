@@ -16,6 +16,8 @@ bool kh_put_geo(struct kh_buf *out, const struct kh_geo_rules *geo);
 bool kh_put_pattern(struct kh_buf *out, const struct kh_host_pattern *pattern);
 bool kh_put_credential(struct kh_buf *out, const struct kh_credential_config *credential);
 bool kh_put_placement(struct kh_buf *out, const struct kh_placement *placement); /* NULL: none */
+bool kh_put_stand_in(struct kh_buf *out, const struct kh_stand_in *stand_in);
+bool kh_put_stand_in_keys(struct kh_buf *out, const struct kh_config *config);
 bool kh_put_rules(struct kh_buf *out, const struct kh_rules *rules);
 bool kh_put_grants(struct kh_buf *out, const struct kh_admin_config *admin);
 bool kh_put_limits(struct kh_buf *out, const struct kh_limits *limits); /* NULL: none */
@@ -36,6 +38,8 @@ struct kh_geo_rules *kh_in_geo(struct kh_snapshot_in *in);
 struct kh_host_pattern kh_in_pattern(struct kh_snapshot_in *in);
 void kh_in_credential(struct kh_snapshot_in *in, struct kh_credential_config *credential);
 struct kh_placement *kh_in_placement(struct kh_snapshot_in *in);
+struct kh_stand_in kh_in_stand_in(struct kh_snapshot_in *in);
+void kh_in_stand_in_keys(struct kh_snapshot_in *in);
 void kh_in_rules(struct kh_snapshot_in *in, struct kh_rules *rules);
 /* Rules that bring nothing along, and are never only observed. */
 void kh_in_narrowing(struct kh_snapshot_in *in, struct kh_rules *rules);

@@ -46,7 +46,8 @@ bool kh_put_rules(struct kh_buf *out, const struct kh_rules *rules)
 		     kh_wire_put_u8(out,
 				    (uint8_t)(rule->allow | rule->client_auth_pass << 1 |
 					      rule->passthrough << 2 | rule->no_websocket << 3 |
-					      rule->all_credentials << 4)) &&
+					      rule->all_credentials << 4 |
+					      rule->placeholder_refuse << 5)) &&
 		     kh_wire_put_u32(out, (uint32_t)rule->n_credentials);
 		for (size_t j = 0; ok && j < rule->n_credentials; j++)
 			ok = kh_wire_put_u16(out, rule->credentials[j]);
@@ -170,6 +171,7 @@ static void read_rule(struct kh_snapshot_in *in, struct kh_rule *rule)
 	rule->passthrough = flags & 4;
 	rule->no_websocket = flags & 8;
 	rule->all_credentials = flags & 16;
+	rule->placeholder_refuse = flags & 32;
 	uint32_t n = kh_wire_count(&in->r, KH_RULE_CREDENTIALS);
 	for (uint32_t i = 0; i < n; i++) {
 		rule->credentials[i] = kh_wire_u16(&in->r);
@@ -181,8 +183,8 @@ static void read_rule(struct kh_snapshot_in *in, struct kh_rule *rule)
 	const char *one, *other;
 	if (!in->r.bad && kh_binding_clash(in->config, rule, &one, &other))
 		in->r.bad = true;
-	if (flags > 31 || (rule->all_credentials && n == 0) ||
-	    (rule->no_websocket && !rule->allow) ||
+	if (flags > 63 || (rule->all_credentials && n == 0) ||
+	    ((rule->placeholder_refuse || rule->no_websocket) && !rule->allow) ||
 	    (n > 0 && (rule->client_auth_pass || !rule->allow)) ||
 	    (n > 0 && rule->scheme != KH_SCHEME_HTTPS) ||
 	    (rule->client_auth_pass && rule->scheme == KH_SCHEME_TCP))
@@ -210,7 +212,7 @@ void kh_in_narrowing(struct kh_snapshot_in *in, struct kh_rules *rules)
 	kh_in_rules(in, rules);
 	for (size_t i = 0; i < rules->count; i++)
 		if (rules->list[i].n_credentials > 0 || rules->list[i].client_auth_pass ||
-		    rules->list[i].passthrough ||
+		    rules->list[i].placeholder_refuse || rules->list[i].passthrough ||
 		    (rules->list[i].more &&
 		     (rules->list[i].more->observe || rules->list[i].more->geo ||
 		      rules->list[i].more->limits)))

@@ -1,108 +1,69 @@
 /*
- * placeholder.c - what the sandbox holds in place of a key
+ * placeholder.c - what one sandbox holds in place of one key
  *
- * Of the real one's length and shape, since clients check both, and random, so that it is known
- * when it turns up where it should not.
+ * What it looks like comes from the configuration where it says a shape; else from how the real
+ * value begins; else from the configured prefix and alphabet.
  */
 #include <keyhole/credential.h>
 
-#include <errno.h>
-#include <stdlib.h>
-#include <sys/random.h>
-
-#include <keyhole/limits.h>
-
-static const char letters_and_digits[] =
-	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-
-enum {
-	LEAST_RANDOM = 16,
-	LEAST_ALPHABET = 10, /* 16 digits: 53 bits */
+struct look {
+	enum kh_shape shape;
 };
 
-static bool draw(uint8_t *bytes, size_t len, struct kh_err *err)
+static bool look(struct kh_slice value, void *arg)
 {
-	while (len > 0) {
-		ssize_t got = getrandom(bytes, len, 0);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "getrandom");
-		bytes += got;
-		len -= (size_t)got;
-	}
+	((struct look *)arg)->shape = kh_shape_of(value);
 	return true;
 }
 
-/* Every character as likely as every other: bytes past the last whole multiple are drawn again. */
-static bool fill(char *to, size_t len, struct kh_slice alphabet, struct kh_err *err)
+void kh_stand_in_see(struct kh_stand_in *stand_in, const struct kh_secret *value)
 {
-	uint8_t pool[64];
-	size_t left = 0, fair = 256 - 256 % alphabet.len;
+	struct look seen = { KH_SHAPE_GENERIC };
 
-	while (len > 0) {
-		if (left == 0) {
-			if (!draw(pool, sizeof(pool), err))
-				return false;
-			left = sizeof(pool);
-		}
-		uint8_t byte = pool[--left];
-		if (byte >= fair)
-			continue;
-		*to++ = alphabet.ptr[byte % alphabet.len];
-		len--;
-	}
-	return true;
+	if (!value || !kh_secret_expose(value, look, &seen))
+		return;
+	stand_in->seen = seen.shape;
+	stand_in->seen_len = (uint32_t)kh_secret_len(value);
 }
 
-/* Visible ASCII, each character once, enough of them that 16 can't be guessed. */
-static bool is_alphabet(struct kh_slice s)
+void kh_placeholder_spec_of(struct kh_placeholder_spec *out,
+			    const struct kh_credential_config *credential)
 {
-	bool seen[128] = { false };
+	const struct kh_stand_in *stand_in = &credential->stand_in;
 
-	for (size_t i = 0; i < s.len; i++) {
-		unsigned char c = (unsigned char)s.ptr[i];
-
-		if (c < 0x21 || c > 0x7e || seen[c])
-			return false;
-		seen[c] = true;
-	}
-	return s.len >= LEAST_ALPHABET;
+	*out = (struct kh_placeholder_spec){
+		.shape = stand_in->shape != KH_SHAPE_NONE  ? stand_in->shape
+			 : stand_in->seen != KH_SHAPE_NONE ? stand_in->seen
+							   : KH_SHAPE_GENERIC,
+		.prefix = credential->placeholder_prefix,
+		.alphabet = credential->placeholder_alphabet,
+		.length = stand_in->seen_len,
+	};
+	/* The length says nothing where the value is of another shape. */
+	if (out->shape != KH_SHAPE_GENERIC && out->shape != stand_in->seen)
+		out->length = 0;
 }
 
-char *kh_placeholder_new(const struct kh_credential_config *credential, size_t real_len,
-			 struct kh_err *err)
+char *kh_placeholder_for(const struct kh_config *config,
+			 const struct kh_credential_config *credential, const char *tenant,
+			 const char *sandbox, struct kh_err *err)
 {
-	struct kh_slice prefix = kh_slice_str(credential->placeholder_prefix);
-	struct kh_slice alphabet = kh_slice_str(credential->placeholder_alphabet);
+	const struct kh_placeholder_owner owner = { tenant, sandbox, credential->name };
+	struct kh_placeholder_spec spec;
 
-	if (alphabet.len == 0)
-		alphabet = kh_slice_str(letters_and_digits);
-	if (!is_alphabet(alphabet)) {
-		kh_err_set(err, KH_ERR_CONFIG,
-			   "credential %s: a placeholder's alphabet is at least %d visible "
-			   "characters, each of them once",
-			   credential->name, LEAST_ALPHABET);
-		return NULL;
+	kh_placeholder_spec_of(&spec, credential);
+	return kh_placeholder_make(&config->stand_in_keys[0], &spec, &owner, err);
+}
+
+bool kh_stand_in_may_have_digits(const struct kh_config *config)
+{
+	for (size_t i = 0; i < config->n_credentials; i++) {
+		const char *alphabet = config->credentials[i].placeholder_alphabet;
+		size_t capitals = 0;
+		for (size_t c = 0; alphabet && alphabet[c]; c++)
+			capitals += alphabet[c] >= 'A' && alphabet[c] <= 'Z';
+		if (alphabet && capitals < 26)
+			return true;
 	}
-	if (prefix.len > KH_LIMIT_SECRET_BYTES || real_len > KH_LIMIT_SECRET_BYTES) {
-		kh_err_set(err, KH_ERR_CONFIG, "credential %s: too long for a placeholder",
-			   credential->name);
-		return NULL;
-	}
-	size_t random = real_len > prefix.len + LEAST_RANDOM ? real_len - prefix.len : LEAST_RANDOM;
-	char *text = malloc(prefix.len + random + 1);
-	if (!text) {
-		kh_err_set(err, KH_ERR_NO_MEMORY, "credential %s: no memory", credential->name);
-		return NULL;
-	}
-	if (prefix.len > 0)
-		memcpy(text, prefix.ptr, prefix.len);
-	if (!fill(text + prefix.len, random, alphabet, err)) {
-		free(text);
-		return NULL;
-	}
-	text[prefix.len + random] = '\0';
-	return text;
+	return false;
 }

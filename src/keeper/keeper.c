@@ -94,6 +94,8 @@ bool kh_keeper_open_authority(struct kh_keeper *k, struct kh_err *err)
 			: kh_ca_new(err);
 	if (!k->ca)
 		return false;
+	if (!kh_ca_stand_in_key(k->ca, &k->config->stand_in_keys[0], err))
+		return false;
 	k->ward.ca = k->ca;
 	kh_signer_init(&k->ward.signer, k->ca);
 	return !k->options->heir || kh_legacy_check_ca(&k->legacy, k->ca, err);

@@ -61,6 +61,8 @@ struct kh_value {
  * looked for again, at most once a second. */
 bool kh_vault_get(struct kh_vault *vault, const struct kh_want *want, struct kh_value *out,
 		  struct kh_err *err);
+/* Writes into the configuration what placeholders have to know of the values. */
+void kh_vault_see(const struct kh_vault *vault);
 /* Stand-ins for what the sandbox's rules would put in, into `ready`. */
 bool kh_vault_placeholders(const struct kh_vault *vault, struct kh_ready *ready,
 			   struct kh_err *err);

@@ -49,6 +49,7 @@ bool kh_reload(struct kh_ward *ward, struct kh_vault *vault, struct kh_sockets *
 	struct kh_sockets opened;
 	struct kh_geo_files databases;
 
+	memcpy(next->stand_in_keys, before->stand_in_keys, sizeof(next->stand_in_keys));
 	if (!check_fixed(before, next, err) || !kh_geo_files_open(&databases, next, err))
 		return false;
 	if (!kh_vault_reopen(&values, vault, next, err)) {

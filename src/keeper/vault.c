@@ -246,7 +246,10 @@ static bool add_placeholder(const struct kh_vault *vault, size_t index, struct k
 			return true;
 	}
 	struct kh_ready_placeholder *p = &ready->placeholders[ready->n_placeholders];
-	p->value = kh_placeholder_new(credential, kh_secret_len(vault->slots[index].secret), err);
+	const struct kh_listener_config *sandbox = &vault->config->listeners[0];
+	p->value = kh_placeholder_for(vault->config, credential,
+				      vault->config->tenants[sandbox->tenant].name,
+				      sandbox->sandbox, err);
 	p->env_name = p->value ? strdup(credential->env_name) : NULL;
 	if (!p->env_name) {
 		free(p->value);
@@ -257,11 +260,18 @@ static bool add_placeholder(const struct kh_vault *vault, size_t index, struct k
 	return true;
 }
 
+void kh_vault_see(const struct kh_vault *vault)
+{
+	for (size_t i = 0; vault->slots && i < vault->config->n_credentials; i++)
+		kh_stand_in_see(&vault->config->credentials[i].stand_in, vault->slots[i].secret);
+}
+
 bool kh_vault_placeholders(const struct kh_vault *vault, struct kh_ready *ready, struct kh_err *err)
 {
 	const struct kh_config *config = vault->config;
-	if (config->n_credentials == 0)
+	if (config->n_credentials == 0 || config->n_listeners == 0)
 		return true;
+	kh_vault_see(vault);
 	kh_auto_free bool *used = calloc(config->n_credentials, sizeof(*used));
 	ready->placeholders = calloc(config->n_credentials, sizeof(*ready->placeholders));
 	if (!used || !ready->placeholders)

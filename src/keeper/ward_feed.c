@@ -26,6 +26,7 @@ static bool feed_snapshot(struct kh_ward *ward, struct kh_err *err)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf bytes;
 	kh_buf_init(&bytes, SNAPSHOT_BYTES);
+	kh_vault_see(ward->vault);
 	struct kh_config seen = *ward->config;
 	if (ward->doors_shut)
 		seen.n_listeners = 0;

@@ -64,6 +64,7 @@ static bool same_effect(const struct kh_rule *a, const struct kh_rule *b)
 		return false; /* which of them would count it? */
 	return kh_geo_rules_eq(kh_rule_geo(a), kh_rule_geo(b)) && same_max_body(a, b) &&
 	       a->passthrough == b->passthrough && a->no_websocket == b->no_websocket &&
+	       a->placeholder_refuse == b->placeholder_refuse &&
 	       a->client_auth_pass == b->client_auth_pass &&
 	       a->all_credentials == b->all_credentials && a->n_credentials == b->n_credentials &&
 	       memcmp(a->credentials, b->credentials,

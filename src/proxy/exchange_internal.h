@@ -113,7 +113,7 @@ enum kh_exchange_state {
 };
 
 /* What keyhole.internal answers itself. */
-enum kh_page { KH_PAGE_NONE = 0, KH_PAGE_HOME, KH_PAGE_WHY };
+enum kh_page { KH_PAGE_NONE = 0, KH_PAGE_HOME, KH_PAGE_WHY, KH_PAGE_CA };
 
 struct kh_exchange {
 	struct kh_node link; /* in the loop's exchanges */

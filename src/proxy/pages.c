@@ -3,9 +3,11 @@
  *
  * Who it is, what it may reach, which credentials stand ready, what is left of its limits; and, at
  * /why (why.c), what would become of a request. Text, for people and models; JSON where `Accept`
- * asks for it. Nothing of other tenants is said and nothing of the site's rules but that there are
- * any; no address inside; of a credential its name, and whether it has a value. Each page is an
- * exchange like any other, with its two records in the journal.
+ * asks for it. /ca.pem is the certificate that its clients have to trust, for a sandbox that
+ * keyhole did not lay out itself: whoever can connect to the socket may know it. Nothing of other
+ * tenants is said and nothing of the site's rules but that there are any; no address inside; of a
+ * credential its name, and whether it has a value. Each page is an exchange like any other, with
+ * its two records in the journal.
  */
 
 #include <keyhole/config.h>
@@ -273,11 +275,10 @@ static void put_home_json(struct kh_buf *out, const struct kh_exchange *x)
 	kh_buf_append_str(out, "]}\n");
 }
 
-static bool put(struct kh_exchange *x, struct kh_slice content, bool json)
+static bool put(struct kh_exchange *x, struct kh_slice content, const char *type)
 {
 	const struct kh_field fields[] = {
-		{ KH_SLICE("Content-Type"),
-		  json ? KH_SLICE("application/json") : KH_SLICE("text/plain; charset=utf-8") },
+		{ KH_SLICE("Content-Type"), kh_slice_str(type) },
 		{ KH_SLICE("Cache-Control"), KH_SLICE("no-store") },
 		{ KH_SLICE("Vary"), KH_SLICE("Accept") },
 		{ KH_SLICE("X-Content-Type-Options"), KH_SLICE("nosniff") },
@@ -301,9 +302,15 @@ void kh_page_answer(struct kh_exchange *x)
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_buf out;
 	bool ok = true;
+	const char *type = x->page == KH_PAGE_CA ? "application/x-pem-file"
+			   : json		 ? "application/json"
+						 : "text/plain; charset=utf-8";
 
 	kh_buf_init(&out, KH_PAGE_BYTES);
-	if (x->page == KH_PAGE_WHY)
+	if (x->page == KH_PAGE_CA)
+		ok = kh_leaves_put_issuer(x->session->loop->worker->leaves, &out) ||
+		     kh_err_set(&err, KH_ERR_NO_MEMORY, "no memory for the page");
+	else if (x->page == KH_PAGE_WHY)
 		ok = kh_page_put_why(&out, x, json, &err);
 	else if (json)
 		put_home_json(&out, x);
@@ -312,7 +319,7 @@ void kh_page_answer(struct kh_exchange *x)
 	if (ok && kh_buf_room(&out) == 0)
 		ok = kh_err_set(&err, KH_ERR_NO_MEMORY, "the page does not fit");
 	if (ok)
-		kh_exchange_end(x, put(x, kh_buf_view(&out), json) ? KH_DOWN_WHOLE : KH_DOWN_LOST);
+		kh_exchange_end(x, put(x, kh_buf_view(&out), type) ? KH_DOWN_WHOLE : KH_DOWN_LOST);
 	else
 		kh_exchange_fail(x, &err);
 	kh_buf_fini(&out);

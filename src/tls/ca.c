@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <time.h>
 
+#include <openssl/core_names.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
+#include <openssl/hmac.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
@@ -28,6 +30,7 @@ enum {
 	LEAF_AHEAD_S = 30 * DAY_S,
 	CN_MOST = 64, /* ub-common-name of RFC 5280 */
 	RSA_LEAST_BITS = 2048,
+	RSA_MOST_BYTES = 2048, /* of a private number */
 };
 
 struct kh_ca {
@@ -226,6 +229,27 @@ struct kh_slice kh_ca_der(const struct kh_ca *ca)
 struct kh_slice kh_ca_pem(const struct kh_ca *ca)
 {
 	return kh_slice_of(ca->pem, ca->pem_len);
+}
+
+/* HMAC-SHA256 under the private number itself, which is the same however the key is written. */
+bool kh_ca_stand_in_key(const struct kh_ca *ca, struct kh_stand_in_key *out, struct kh_err *err)
+{
+	static const unsigned char label[] = "keyhole stand-in key 1";
+	const char *which =
+		EVP_PKEY_is_a(ca->key, "RSA") ? OSSL_PKEY_PARAM_RSA_D : OSSL_PKEY_PARAM_PRIV_KEY;
+	uint8_t number[RSA_MOST_BYTES];
+	BIGNUM *bn = NULL;
+	unsigned len = 0;
+	int n = -1;
+
+	if (EVP_PKEY_get_bn_param(ca->key, which, &bn) == 1)
+		n = BN_num_bytes(bn) <= RSA_MOST_BYTES ? BN_bn2bin(bn, number) : -1;
+	bool ok = n > 0 &&
+		  HMAC(EVP_sha256(), number, n, label, sizeof(label) - 1, out->bytes, &len) &&
+		  len == sizeof(out->bytes);
+	BN_clear_free(bn);
+	OPENSSL_cleanse(number, sizeof(number));
+	return ok || kh_err_openssl(err, KH_ERR_INTERNAL, "CA: its key can't be read");
 }
 
 /* P-256 and nothing else: it is what our worker makes, so anything else is not our worker's. */

@@ -11,8 +11,10 @@
 #include <time.h>
 
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/rand.h>
 
+#include <keyhole/buf.h>
 #include <keyhole/limits.h>
 #include <keyhole/lru.h>
 
@@ -107,6 +109,24 @@ bool kh_leaves_set_issuer(struct kh_leaves *leaves, struct kh_slice ca_der, stru
 	pthread_mutex_unlock(&leaves->lock);
 	X509_free(old);
 	return true;
+}
+
+bool kh_leaves_put_issuer(struct kh_leaves *leaves, struct kh_buf *out)
+{
+	kh_cleanup(X509_free_slot) X509 *issuer = NULL;
+	kh_cleanup(BIO_free_all_slot) BIO *bio = BIO_new(BIO_s_mem());
+	char *text = NULL;
+
+	pthread_mutex_lock(&leaves->lock);
+	if (leaves->issuer && X509_up_ref(leaves->issuer) == 1)
+		issuer = leaves->issuer;
+	pthread_mutex_unlock(&leaves->lock);
+	if (!bio || !issuer || PEM_write_bio_X509(bio, issuer) != 1) {
+		ERR_clear_error();
+		return false;
+	}
+	long len = BIO_get_mem_data(bio, &text);
+	return len > 0 && kh_buf_append(out, text, (size_t)len);
 }
 
 /* Read once: OpenSSL reads the text of the date anew each time that it compares. */

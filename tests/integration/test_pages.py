@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 
 import pytest
@@ -240,3 +241,12 @@ def test_curl_by_the_proxy(one, relay):
         env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0 and "sandbox: sb-1" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_the_ca_that_clients_have_to_trust(one, way):
+    answer = way(one, "/ca.pem")
+    assert answer.status == 200 and answer.get("content-type") == "application/x-pem-file"
+    with open(one.ca, encoding="ascii") as file:
+        ours = re.search(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n", file.read(), re.S)[0]
+    assert answer.text() == ours

@@ -206,6 +206,24 @@ static void test_starts_at_once_make_one_ca(void **state)
 	assert_int_equal(count_files(), 2);
 }
 
+static void test_placeholders_are_drawn_from_the_key(void **state)
+{
+	struct kh_stand_in_key one, again, other;
+	struct kh_ca *ca = must_open();
+	(void)state;
+	assert_true(kh_ca_stand_in_key(ca, &one, NULL));
+	assert_true(kh_stand_in_key_is_set(&one));
+	kh_ca_free(ca);
+	ca = must_open();
+	assert_true(kh_ca_stand_in_key(ca, &again, NULL));
+	assert_memory_equal(&one, &again, sizeof(one));
+	kh_ca_free(ca);
+	ca = kh_ca_new(NULL);
+	assert_true(kh_ca_stand_in_key(ca, &other, NULL));
+	assert_memory_not_equal(&one, &other, sizeof(one));
+	kh_ca_free(ca);
+}
+
 static void test_half_a_ca_is_an_error_and_nothing_is_made(void **state)
 {
 	(void)state;
@@ -706,6 +724,7 @@ int main(void)
 		T(test_a_ca_is_made_once_with_a_private_key_and_opened_again),
 		T(test_the_folder_is_made),
 		T(test_starts_at_once_make_one_ca),
+		T(test_placeholders_are_drawn_from_the_key),
 		T(test_half_a_ca_is_an_error_and_nothing_is_made),
 		T(test_a_key_that_others_may_read_is_refused),
 		T(test_a_key_of_somebody_else_is_refused),

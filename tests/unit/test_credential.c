@@ -137,93 +137,6 @@ static void test_fields_that_it_sets(void **state)
 	assert_false(kh_credential_sets_field(&credential, KH_SLICE("x-special")));
 }
 
-static void test_placeholder_has_shape_and_length(void **state)
-{
-	struct kh_credential_config credential = {
-		.name = text("c"),
-		.placeholder_prefix = text("sk-ant-api03-"),
-		.placeholder_alphabet = text("abcdef0123"),
-	};
-	char *made = kh_placeholder_new(&credential, 108, NULL);
-
-	(void)state;
-	assert_non_null(made);
-	assert_int_equal(strlen(made), 108);
-	assert_memory_equal(made, "sk-ant-api03-", 13);
-	assert_int_equal(strspn(made + 13, "abcdef0123"), 95);
-	free(made);
-
-	/* The real value is short: 16 random characters all the same. */
-	made = kh_placeholder_new(&credential, 14, NULL);
-	assert_non_null(made);
-	assert_int_equal(strlen(made), 13 + 16);
-	free(made);
-
-	credential.placeholder_prefix = NULL;
-	credential.placeholder_alphabet = NULL;
-	made = kh_placeholder_new(&credential, 0, NULL);
-	assert_non_null(made);
-	assert_int_equal(strlen(made), 16);
-	for (const char *c = made; *c; c++)
-		assert_true(kh_is_alpha(*c) || kh_is_digit(*c));
-	free(made);
-}
-
-static void test_a_placeholder_that_could_be_guessed_is_not_made(void **state)
-{
-	struct kh_credential_config credential = { .name = text("c"),
-						   .placeholder_alphabet = text("ab") };
-	struct kh_err err = KH_ERR_INIT;
-
-	(void)state;
-	assert_null(kh_placeholder_new(&credential, 40, &err));
-	assert_int_equal(err.code, KH_ERR_CONFIG);
-	credential.placeholder_alphabet = text("aaaaaaaaaaaaaaaaaaaaaaaa");
-	assert_null(kh_placeholder_new(&credential, 40, &err));
-	credential.placeholder_alphabet = text("abcdefghij\r\n");
-	assert_null(kh_placeholder_new(&credential, 40, &err));
-	credential.placeholder_alphabet = NULL;
-	assert_null(kh_placeholder_new(&credential, (size_t)1 << 40, &err));
-}
-
-/* 62 characters do not divide 256: taken modulo, eight of them would come a quarter more often. */
-static void test_every_character_is_as_likely(void **state)
-{
-	enum { RUNS = 40, LEN = 15516 };
-	struct kh_credential_config credential = { .name = text("c") };
-	size_t seen[256] = { 0 };
-	double chi = 0, each = (double)RUNS * LEN / 62;
-
-	(void)state;
-	for (int run = 0; run < RUNS; run++) {
-		char *made = kh_placeholder_new(&credential, LEN, NULL);
-
-		assert_non_null(made);
-		for (const char *c = made; *c; c++)
-			seen[(unsigned char)*c]++;
-		free(made);
-	}
-	for (int c = 0; c < 256; c++)
-		if (seen[c])
-			chi += ((double)seen[c] - each) * ((double)seen[c] - each) / each;
-	/* 61 degrees of freedom: above 150 one time in about 10^9; modulo gives above 4,000. */
-	assert_true(chi < 150);
-}
-
-static void test_two_placeholders_differ(void **state)
-{
-	struct kh_credential_config credential = { .name = text("c") };
-	char *a = kh_placeholder_new(&credential, 40, NULL);
-	char *b = kh_placeholder_new(&credential, 40, NULL);
-
-	(void)state;
-	assert_non_null(a);
-	assert_non_null(b);
-	assert_string_not_equal(a, b);
-	free(a);
-	free(b);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -231,10 +144,6 @@ int main(void)
 		cmocka_unit_test(test_a_value_that_splits_a_head_is_refused_and_not_shown),
 		cmocka_unit_test(test_it_goes_to_its_hosts_only),
 		cmocka_unit_test(test_fields_that_it_sets),
-		cmocka_unit_test(test_placeholder_has_shape_and_length),
-		cmocka_unit_test(test_a_placeholder_that_could_be_guessed_is_not_made),
-		cmocka_unit_test(test_every_character_is_as_likely),
-		cmocka_unit_test(test_two_placeholders_differ),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
