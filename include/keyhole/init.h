@@ -6,15 +6,23 @@
 
 /*
  * keyhole-init [--port N] [--socket PATH] [--control FD] [--stdio IN,OUT,ERR] [--tty FDS]
- *              [--writable PATH]… -- CMD…
+ *              [--capture PORTS] [--user UID:GID] [--seccomp FILE] [--writable PATH]… -- CMD…
  *
  *   --port     where it listens on 127.0.0.1 (3128)
  *   --socket   the Unix socket that each connection is relayed to (/run/keyhole/s)
  *   --control  an inherited SOCK_SEQPACKET descriptor to the launcher; without it, it works alone
  *   --stdio    inherited descriptors that become the command's standard input, output and error
  *   --tty      those of them that are to be a terminal made inside the sandbox: "01", "012"
+ *   --capture  answers DNS on 127.0.0.1:53 with addresses of its own, and relays connections to
+ *              them on these ports ("80,443") as CONNECT name:port; the same for literal addresses
+ *              where the namespace lets a local route be made (CAP_NET_ADMIN)
+ *   --user     who the command is: a uid of a second user namespace, made when the ports are bound
+ *              (needs CAP_SETFCAP in the first where that has started it as uid 0)
+ *   --seccomp  a filter, classic BPF, loaded before the command is started
  *   --writable the command may write here and nowhere else, by Landlock (where the kernel has it;
  *              without any --writable there is no such fence). Several times.
+ *
+ * Whatever it is started with, it has no capability any more when the command starts.
  *
  * It exits with the command's own status (128+n for signal n), 126 where the command can't be
  * executed, 127 where it isn't there, 125 where the init itself failed. It ends, and with it every

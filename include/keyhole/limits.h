@@ -229,6 +229,14 @@ enum {
 	   a time. It stores nothing: bytes stay in the kernel until the other side takes them. */
 	KH_LIMIT_INIT_CONNECTIONS = 4096,
 	KH_LIMIT_INIT_RELAY_BYTES = 16 * 1024,
+	/* Names that have an address (a flood of names: the oldest give theirs up), ports on which
+	   connections are captured, questions over TCP at a time and the bytes of one; what the
+	   proxy may answer to CONNECT. */
+	KH_LIMIT_INIT_NAMES = 8192,
+	KH_LIMIT_INIT_PORTS = 32,
+	KH_LIMIT_INIT_DNS_CONNECTIONS = 64,
+	KH_LIMIT_INIT_DNS_BYTES = 1232,
+	KH_LIMIT_INIT_ANSWER_BYTES = 4096,
 	/* Places that its command may write to (a launcher's slip). */
 	KH_LIMIT_INIT_PLACES = 64,
 };

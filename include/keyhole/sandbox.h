@@ -52,8 +52,10 @@ struct kh_sandbox_spec {
 	 * NULL: none. */
 	const char *record;
 	const char *init_path; /* keyhole-init; NULL: beside the binary, or where it is installed */
-	char *const *argv;     /* the command */
-	bool tty;	       /* standard input and output are a terminal */
+	const uint16_t *ports; /* captured besides 80 and 443: connections that know no proxy */
+	size_t n_ports;
+	char *const *argv; /* the command */
+	bool tty;	   /* standard input and output are a terminal */
 };
 
 /*

@@ -151,6 +151,8 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 		.n_forbidden = n_forbidden,
 		.host_uid = (uid_t)-1,
 		.host_gid = (gid_t)-1,
+		.ports = o->ports,
+		.n_ports = o->n_ports,
 		.argv = o->command,
 		.tty = has_terminal(),
 	};

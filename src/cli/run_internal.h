@@ -6,6 +6,7 @@
 
 #include <keyhole/config.h>
 #include <keyhole/keeper.h>
+#include <keyhole/limits.h>
 #include <keyhole/sandbox.h>
 
 #include "cli_internal.h"
@@ -24,6 +25,8 @@ struct kh_run_options {
 	size_t n_read_only;
 	struct kh_env_var *env;
 	size_t n_env;
+	uint16_t ports[KH_LIMIT_INIT_PORTS - 2];
+	size_t n_ports;
 	char *const *command;
 };
 enum kh_run_parsed { KH_RUN_GO, KH_RUN_HELPED, KH_RUN_WRONG };

@@ -10,6 +10,7 @@
 #include <keyhole/cleanup.h>
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
+#include <keyhole/limits.h>
 #include <keyhole/slice.h>
 
 #include "run_internal.h"
@@ -31,6 +32,8 @@ static const char usage[] =
 	"      --env NAME[=VALUE]   sets a variable, or passes yours\n"
 	"      --engine NAME        what makes the sandbox: process (bubblewrap), or auto\n"
 	"                           for the strongest that works here\n"
+	"      --ports PORT[,…]     connections to these are taken to the proxy as well, besides\n"
+	"                           80 and 443, though the program knows of no proxy\n"
 	"      --audit FILE         the journal; else FILE's, else a new one in\n"
 	"                           $XDG_STATE_HOME/keyhole/audit\n"
 	"  -q, --quiet              no line at the end\n"
@@ -48,6 +51,7 @@ enum {
 	OPT_ROOTFS,
 	OPT_ENV,
 	OPT_ENGINE,
+	OPT_PORTS,
 	OPT_AUDIT
 };
 
@@ -62,6 +66,7 @@ static const struct option longs[] = {
 	{ "rootfs", required_argument, NULL, OPT_ROOTFS },
 	{ "env", required_argument, NULL, OPT_ENV },
 	{ "engine", required_argument, NULL, OPT_ENGINE },
+	{ "ports", required_argument, NULL, OPT_PORTS },
 	{ "audit", required_argument, NULL, OPT_AUDIT },
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "help", no_argument, NULL, 'h' },
@@ -93,6 +98,26 @@ static bool add_presets(struct kh_run_options *out, const char *text)
 		}
 		if (!add(&out->presets, &out->n_presets, kh_slice_dup(name)))
 			return false;
+		at = end + 1;
+	}
+	return true;
+}
+
+static bool add_ports(struct kh_run_options *out, const char *text)
+{
+	struct kh_slice rest = kh_slice_str(text);
+	for (size_t at = 0; at <= rest.len;) {
+		size_t end = kh_slice_find(rest, ',', at);
+		uint64_t port;
+		if (!kh_slice_to_u64(kh_slice_trim(kh_slice_sub(rest, at, end)), &port) ||
+		    port < 1 || port > 65535 ||
+		    out->n_ports == sizeof(out->ports) / sizeof(out->ports[0])) {
+			kh_cli_complain("--ports %s: wants up to %d numbers from 1 to 65535, with "
+					"commas between",
+					kh_esc_str(text), KH_LIMIT_INIT_PORTS - 2);
+			return false;
+		}
+		out->ports[out->n_ports++] = (uint16_t)port;
 		at = end + 1;
 	}
 	return true;
@@ -192,6 +217,8 @@ static bool take(struct kh_run_options *out, int option, const char *value)
 	case OPT_ENGINE:
 		out->engine = value;
 		return true;
+	case OPT_PORTS:
+		return add_ports(out, value);
 	case OPT_USE:
 		return add_presets(out, value);
 	case OPT_WORKSPACE:

@@ -3,8 +3,11 @@
 #define KEYHOLE_INIT_INTERNAL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#include <keyhole/limits.h>
 
 /* One entry of the epoll set; lives as long as its descriptor is watched. */
 struct init_watch {
@@ -24,14 +27,51 @@ bool init_loopback_up(void);
 /* Return: a non-blocking listener on 127.0.0.1, -1 with errno. */
 int init_loopback_listen(uint16_t port);
 
+/* A local route for every address there is: connections to them end here. Return: false with errno
+ * where the namespace does not allow it. */
+bool init_loopback_catch(void);
+
 /* relay.c */
-/* Takes the listener over. `nofile`: how many descriptors this process may have. */
-void init_relay_start(int listener, const char *socket_path, unsigned long nofile);
+/* `nofile`: how many descriptors this process may have. */
+void init_relay_start(const char *socket_path, unsigned long nofile);
+/* Takes the listener over. `captured`: who connects does not know of a proxy (capture.c). */
+void init_relay_listen(int listener, bool captured);
 /* Goes on with what one turn of the loop left. Return: how long the loop may sleep, ms, -1: for
  * ever. */
 int init_relay_turn(void);
 /* Is anything that was sent from inside still on its way to the proxy? */
 bool init_relay_pending(void);
+
+/* capture.c */
+/* Where a captured connection was meant to go. */
+struct init_target {
+	unsigned place; /* of the name (names.h); 0: a literal address */
+	uint16_t port;
+	bool is_v6;
+	unsigned char address[16];
+};
+/* What was bound while that was allowed. */
+struct init_bound {
+	int proxy;	      /* 127.0.0.1:3128 */
+	int dns_udp, dns_tcp; /* -1: nothing is captured */
+	int ports[2 * KH_LIMIT_INIT_PORTS];
+	size_t n_ports;
+};
+/* DNS, and listeners on these ports; ends the init where that can't be. */
+void init_capture_bind(const uint16_t *ports, size_t n_ports, struct init_bound *out);
+void init_capture_start(const struct init_bound *bound);
+/* Return: false for an address that stands for nothing (any more), and for the sandbox's own. */
+bool init_capture_target(int fd, struct init_target *out);
+/* What asks the proxy for it: a CONNECT. Return: its length, 0: no room. */
+size_t init_capture_head(const struct init_target *target, char *out, size_t room);
+
+/* privilege.c; each ends the init where it can't be done */
+/* Into a user namespace below, as this uid and gid. */
+void init_privilege_user(unsigned uid, unsigned gid);
+/* No capability in any set, and no new privileges. */
+void init_privilege_drop(void);
+/* Loads a filter out of a file: classic BPF as seccomp takes it. */
+void init_privilege_filter(const char *path);
 
 /* control.c */
 void init_control_start(int fd);

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <unistd.h>
 
 #include "init_internal.h"
@@ -53,4 +55,71 @@ int init_loopback_listen(uint16_t port)
 		return -1;
 	}
 	return fd;
+}
+
+/* ---- routes (rtnetlink) ---- */
+
+struct route_request {
+	struct nlmsghdr header;
+	struct rtmsg route;
+	char attributes[64];
+};
+
+static void put(struct route_request *request, unsigned short type, const void *data, size_t len)
+{
+	struct rtattr *attribute =
+		(struct rtattr *)(void *)((char *)request + NLMSG_ALIGN(request->header.nlmsg_len));
+	attribute->rta_type = type;
+	attribute->rta_len = (unsigned short)RTA_LENGTH(len);
+	memcpy(RTA_DATA(attribute), data, len);
+	request->header.nlmsg_len =
+		(unsigned)(NLMSG_ALIGN(request->header.nlmsg_len) + RTA_ALIGN(attribute->rta_len));
+}
+
+/* `source` is what a connection there comes from. */
+static bool catch_family(int fd, unsigned char family, const void *source, size_t len)
+{
+	struct route_request request = {
+		.header = { .nlmsg_len = NLMSG_LENGTH(sizeof(struct rtmsg)),
+			    .nlmsg_type = RTM_NEWROUTE,
+			    .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE },
+		.route = { .rtm_family = family,
+			   .rtm_table = RT_TABLE_LOCAL,
+			   .rtm_protocol = RTPROT_STATIC,
+			   .rtm_scope = RT_SCOPE_HOST,
+			   .rtm_type = RTN_LOCAL },
+	};
+	unsigned lo = if_nametoindex("lo");
+	put(&request, RTA_OIF, &lo, sizeof(lo));
+	put(&request, RTA_PREFSRC, source, len);
+	if (send(fd, &request, request.header.nlmsg_len, 0) < 0)
+		return false;
+	struct {
+		struct nlmsghdr header;
+		struct nlmsgerr error;
+		char rest[256];
+	} answer;
+	ssize_t n = recv(fd, &answer, sizeof(answer), 0);
+	if (n < (ssize_t)(sizeof(answer.header) + sizeof(answer.error)) ||
+	    answer.header.nlmsg_type != NLMSG_ERROR) {
+		errno = EPROTO;
+		return false;
+	}
+	errno = -answer.error.error;
+	return answer.error.error == 0;
+}
+
+bool init_loopback_catch(void)
+{
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	if (fd < 0)
+		return false;
+	struct in_addr v4 = { htonl(INADDR_LOOPBACK) };
+	struct in6_addr v6 = IN6ADDR_LOOPBACK_INIT;
+	bool done = catch_family(fd, AF_INET, &v4, sizeof(v4));
+	done = catch_family(fd, AF_INET6, &v6, sizeof(v6)) && done;
+	int saved = errno;
+	close(fd);
+	errno = saved;
+	return done;
 }

@@ -1,11 +1,13 @@
 /*
  * main.c - keyhole-init, PID 1 of a sandbox: arguments, order of start, the loop
  *
- * A static binary, so that it runs in any root. It holds nothing secret and is trusted with
+ * A static binary, so that it runs in any root. It binds its ports, puts every privilege away
+ * (privilege.c), and only then starts the command. It holds nothing secret and is trusted with
  * nothing: whatever it relays, the proxy judges on the other side of the Unix socket. One thread,
  * one epoll set, no memory but what is there at the start.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,6 +19,7 @@
 #include <unistd.h>
 
 #include <keyhole/init.h>
+#include <keyhole/limits.h>
 
 #include "init_internal.h"
 
@@ -70,7 +73,11 @@ static int number(const char *option, const char *text, long least, long most)
 
 struct arguments {
 	int port, control;
-	const char *socket;
+	const char *socket, *filter, *bound;
+	bool capture, change_user;
+	uint16_t ports[KH_LIMIT_INIT_PORTS];
+	size_t n_ports;
+	unsigned uid, gid;
 	struct init_command command;
 };
 
@@ -87,6 +94,30 @@ static void parse_tty(const char *text, bool tty[3])
 			init_die("--tty wants some of the digits 012");
 		tty[*text - '0'] = true;
 	}
+}
+
+static void parse_user(const char *text, struct arguments *out)
+{
+	if (!text || sscanf(text, "%u:%u", &out->uid, &out->gid) != 2)
+		init_die("--user wants UID:GID");
+	out->change_user = true;
+}
+
+static void parse_ports(const char *text, struct arguments *out)
+{
+	out->capture = true;
+	while (text && *text) {
+		char *end = NULL;
+		unsigned long port = strtoul(text, &end, 10);
+		if (end == text || (*end && *end != ',') || port < 1 || port > 65535 ||
+		    out->n_ports == KH_LIMIT_INIT_PORTS)
+			init_die("--capture wants up to %d ports with commas between",
+				 KH_LIMIT_INIT_PORTS);
+		out->ports[out->n_ports++] = (uint16_t)port;
+		text = *end ? end + 1 : end;
+	}
+	if (out->n_ports == 0)
+		init_die("--capture wants ports");
 }
 
 static void parse(int argc, char **argv, struct arguments *out)
@@ -108,6 +139,14 @@ static void parse(int argc, char **argv, struct arguments *out)
 			out->socket = value;
 		else if (strcmp(argv[i], "--stdio") == 0)
 			parse_stdio(value, out->command.stdio);
+		else if (strcmp(argv[i], "--capture") == 0)
+			parse_ports(value, out);
+		else if (strcmp(argv[i], "--user") == 0)
+			parse_user(value, out);
+		else if (strcmp(argv[i], "--bound") == 0 && value)
+			out->bound = value;
+		else if (strcmp(argv[i], "--seccomp") == 0 && value)
+			out->filter = value;
 		else if (strcmp(argv[i], "--writable") == 0 && value)
 			init_landlock_place(value);
 		else if (strcmp(argv[i], "--tty") == 0)
@@ -154,26 +193,119 @@ static void loop(void)
 	}
 }
 
-int main(int argc, char **argv)
+static void bind_all(const struct arguments *args, struct init_bound *out)
 {
-	struct arguments args;
-	parse(argc, argv, &args);
-	/* Neither the agent's ptrace nor /proc/1/mem reaches in. */
+	*out = (struct init_bound){ .dns_udp = -1, .dns_tcp = -1 };
+	if (!init_loopback_up())
+		init_die("bringing lo up: %s", strerror(errno));
+	out->proxy = init_loopback_listen((uint16_t)args->port);
+	if (out->proxy < 0)
+		init_die("listening on 127.0.0.1:%d: %s", args->port, strerror(errno));
+	if (args->capture)
+		init_capture_bind(args->ports, args->n_ports, out);
+}
+
+/* ---- the second start ---- */
+
+static void let_through(int fd)
+{
+	if (fd >= 0 && fcntl(fd, F_SETFD, 0) != 0)
+		init_die("descriptor %d: %s", fd, strerror(errno));
+}
+
+/*
+ * A process's files in /proc belong to uid 0 of the user namespace in which its image was started
+ * where that namespace has such a uid: in the first one that is the agent's own. So the image is
+ * started anew in the second, with what was bound: `--bound PROXY,UDP,TCP,PORT…`.
+ */
+static _Noreturn void start_again(int argc, char **argv, const struct init_bound *bound)
+{
+	static char option[] = "--bound", list[8 * (3 + 2 * KH_LIMIT_INIT_PORTS)];
+	size_t used = (size_t)snprintf(list, sizeof(list), "%d,%d,%d", bound->proxy, bound->dns_udp,
+				       bound->dns_tcp);
+	let_through(bound->proxy);
+	let_through(bound->dns_udp);
+	let_through(bound->dns_tcp);
+	for (size_t i = 0; i < bound->n_ports; i++) {
+		let_through(bound->ports[i]);
+		used += (size_t)snprintf(list + used, sizeof(list) - used, ",%d", bound->ports[i]);
+	}
+	char **again = calloc((size_t)argc + 3, sizeof(*again));
+	if (!again)
+		init_die("no memory");
+	again[0] = argv[0];
+	again[1] = option;
+	again[2] = list;
+	for (int i = 1; i < argc; i++)
+		again[i + 2] = argv[i];
+	execv(argv[0][0] == '/' ? argv[0] : "/proc/self/exe", again);
+	init_die("starting again: %s", strerror(errno));
+}
+
+static int next_number(const char **text)
+{
+	char *end = NULL;
+	long fd = strtol(*text, &end, 10);
+	if (end == *text || (*end && *end != ',') || fd < -1 || fd > INT_MAX)
+		init_die("--bound wants descriptors");
+	*text = *end ? end + 1 : end;
+	if (fd >= 0 && fcntl((int)fd, F_SETFD, FD_CLOEXEC) != 0)
+		init_die("--bound %ld: %s", fd, strerror(errno));
+	return (int)fd;
+}
+
+static void take_bound(const char *text, struct init_bound *out)
+{
+	*out = (struct init_bound){ .proxy = next_number(&text) };
+	out->dns_udp = next_number(&text);
+	out->dns_tcp = next_number(&text);
+	while (*text) {
+		if (out->n_ports == sizeof(out->ports) / sizeof(out->ports[0]))
+			init_die("--bound: too many");
+		out->ports[out->n_ports++] = next_number(&text);
+	}
+}
+
+/* ---- the whole ---- */
+
+/* In this order: what needs a privilege, then none is left, then the command may run. */
+static void start(struct arguments *args, const struct init_bound *bound)
+{
+	init_privilege_drop();
+	/* Neither the agent's ptrace nor /proc/1/mem reaches in. Set here, since a change of
+	 * namespace or uid, and an exec, set it back. */
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
 		init_die("making itself undumpable: %s", strerror(errno));
-	unsigned long nofile = raise_nofile(&args.command);
+	unsigned long nofile = raise_nofile(&args->command);
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (epoll_fd < 0)
 		init_die("epoll: %s", strerror(errno));
-	if (!init_loopback_up())
-		init_die("bringing lo up: %s", strerror(errno));
-	int listener = init_loopback_listen((uint16_t)args.port);
-	if (listener < 0)
-		init_die("listening on 127.0.0.1:%d: %s", args.port, strerror(errno));
-	init_relay_start(listener, args.socket, nofile);
+	init_relay_start(args->socket, nofile);
+	init_relay_listen(bound->proxy, false);
+	init_capture_start(bound);
+	init_landlock_prepare();
+	if (args->filter)
+		init_privilege_filter(args->filter);
+}
+
+int main(int argc, char **argv)
+{
+	struct arguments args;
+	struct init_bound bound;
+	parse(argc, argv, &args);
+	if (args.bound) {
+		take_bound(args.bound, &bound);
+	} else {
+		bind_all(&args, &bound);
+		if (args.change_user) {
+			init_privilege_user(args.uid, args.gid);
+			init_privilege_drop();
+			start_again(argc, argv, &bound);
+		}
+	}
+	start(&args, &bound);
 	if (args.control >= 0)
 		init_control_start(args.control);
-	init_landlock_prepare();
 	init_command_prepare(&args.command);
 	loop();
 }

@@ -1,5 +1,6 @@
 /*
- * relay.c - each connection to 127.0.0.1:3128 becomes one to the Unix socket, byte for byte
+ * relay.c - each connection to 127.0.0.1:3128 becomes one to the Unix socket, byte for byte; one
+ * that was captured (capture.c) is asked for with a CONNECT first
  *
  * Memory is fixed: a table of KH_LIMIT_INIT_CONNECTIONS connections without a buffer of their own.
  * Bytes are looked at where they lie in the kernel (MSG_PEEK), given to the other side, and only
@@ -11,8 +12,12 @@
  * and a hang-up beside a slow reader does not spin. A connection that has more to do than its share
  * of a turn stands in the ready list until the next.
  *
- *   FREE --accept--> CALLING --connect--> OPEN --both directions ended, or an error--> DEAD -->
- * FREE
+ *   FREE --accept--> CALLING --connect--> [ASKING --200-->] OPEN --both directions ended, or an
+ *   error--> DEAD --> FREE
+ *
+ * ASKING is a captured connection's: the CONNECT has been sent, and the head of the answer is
+ * looked at where it lies until it is whole. What the client has sent meanwhile waits in the
+ * kernel. Any answer but 200 is a reset: who speaks TLS could not read it.
  *
  * CALLING lasts while the proxy's backlog is full (a Unix connect then says EAGAIN); nothing more
  * is accepted meanwhile, nor at the cap, nor for a moment when descriptors are short: who connects
@@ -34,29 +39,34 @@
 #include <keyhole/limits.h>
 
 #include "init_internal.h"
+#include "names.h"
 
-enum { DOWN, UP }; /* the agent's side, the proxy's side */
+enum { DOWN, UP };				  /* the agent's side, the proxy's side */
+enum { LISTENERS = 2 * KH_LIMIT_INIT_PORTS + 1 }; /* each port in IPv4 and IPv6; the proxy's */
 
 enum {
 	CHUNKS_A_TURN = 8, /* of one direction, then others have their turn */
 	ACCEPTS_A_TURN = 64,
 	RETRY_MS = 5, /* a full backlog, no descriptors */
-	SPARE_DESCRIPTORS = 32,
+	/* Standard ones, epoll, signals, control, terminal, DNS; each listener. */
+	SPARE_DESCRIPTORS = 32 + LISTENERS + KH_LIMIT_INIT_DNS_CONNECTIONS,
 };
 
 struct side {
 	int fd;
 	bool readable, writable;
-	bool ended; /* it sends no more (and the other side was told) */
-	bool deaf;  /* it takes no more: what is meant for it is dropped */
+	bool ended;   /* it sends no more (and the other side was told) */
+	bool deaf;    /* it takes no more: what is meant for it is dropped */
+	bool hung_up; /* what is there to be read is all that there will be */
 	struct init_watch watch;
 };
 
 struct connection {
-	enum { FREE, CALLING, OPEN, DEAD } state;
+	enum { FREE, CALLING, ASKING, OPEN, DEAD } state;
 	struct side side[2];
-	bool queued;
-	struct connection *next; /* in the free, the calling, the ready or the dead list */
+	bool queued, captured;
+	struct init_target target; /* captured */
+	struct connection *next;   /* in the free, the calling, the ready or the dead list */
 	struct connection *next_dead;
 };
 
@@ -69,9 +79,13 @@ static char scratch[KH_LIMIT_INIT_RELAY_BYTES];
 static struct connection *free_list, *dead_list;
 static struct list ready = { NULL, &ready.first };
 static struct connection *calling;
-static int listener_fd = -1;
-static bool listener_ready, short_of_descriptors;
-static struct init_watch listener_watch;
+static bool short_of_descriptors;
+static struct listener {
+	int fd;
+	bool ready, captured;
+	struct init_watch watch;
+} listeners[LISTENERS];
+static size_t n_listeners, next_listener;
 static struct sockaddr_un proxy;
 
 static void enqueue(struct connection *c)
@@ -94,6 +108,8 @@ static void bury(struct connection *c)
 			close(c->side[i].fd);
 		c->side[i].fd = -1;
 	}
+	if (c->captured && c->target.place)
+		init_names_release(c->target.place);
 	short_of_descriptors = false;
 	c->next_dead = dead_list;
 	dead_list = c;
@@ -177,6 +193,10 @@ static bool carry(struct connection *c, int from)
 		broken(c, from);
 		return false;
 	}
+	/* Less than there was room for was all: what comes now makes an edge of its own, an end as
+	 * well, unless that has been heard already. */
+	if (put == got && (size_t)got < sizeof(scratch) && !in->hung_up)
+		in->readable = false;
 	return true;
 }
 
@@ -195,17 +215,56 @@ static void work(struct connection *c)
 		bury(c);
 }
 
+/* The end of a head that begins with "HTTP/1.1 200". Return: 0: not whole yet; -1: never. */
+static ssize_t head_end(const char *text, size_t len)
+{
+	static const char good[] = "HTTP/1.1 200";
+	size_t compared = len < sizeof(good) - 1 ? len : sizeof(good) - 1;
+	if (memcmp(text, good, compared) != 0)
+		return -1;
+	const char *end = memmem(text, len, "\r\n\r\n", 4);
+	if (end)
+		return end + 4 - text;
+	return len < KH_LIMIT_INIT_ANSWER_BYTES ? 0 : -1;
+}
+
+static void await_answer(struct connection *c)
+{
+	ssize_t got = recv(c->side[UP].fd, scratch, KH_LIMIT_INIT_ANSWER_BYTES, MSG_PEEK);
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	ssize_t end = got > 0 ? head_end(scratch, (size_t)got) : -1;
+	bool cut_off = end == 0 && c->side[UP].hung_up;
+	if (end < 0 || cut_off || (end > 0 && !consume(c->side[UP].fd, (size_t)end)))
+		reset_down(c);
+	else if (end > 0)
+		c->state = OPEN;
+}
+
+static bool ask(struct connection *c)
+{
+	size_t len = init_capture_head(&c->target, scratch, sizeof(scratch));
+	/* The first bytes of a socket: they fit, or something is wrong with it. */
+	return len > 0 && send(c->side[UP].fd, scratch, len, MSG_NOSIGNAL) == (ssize_t)len;
+}
+
 static void side_ready(struct init_watch *watch, uint32_t events)
 {
 	struct connection *c = watch->owner;
-	if (c->state != OPEN)
+	if (c->state != OPEN && c->state != ASKING)
 		return;
 	struct side *side = watch == &c->side[DOWN].watch ? &c->side[DOWN] : &c->side[UP];
 	if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 		side->readable = true;
 	if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
 		side->writable = true;
-	enqueue(c);
+	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+		side->hung_up = true;
+	/* Nobody waits for the answer any more. */
+	if (c->state == ASKING && side == &c->side[DOWN] && (events & (EPOLLHUP | EPOLLERR)))
+		bury(c);
+	else
+		enqueue(c);
 }
 
 static bool watch_side(struct connection *c, int which)
@@ -229,33 +288,56 @@ static bool call_proxy(struct connection *c)
 		reset_down(c);
 		return true;
 	}
-	c->state = OPEN;
-	if (!watch_side(c, DOWN) || !watch_side(c, UP))
+	c->state = c->captured ? ASKING : OPEN;
+	if ((c->captured && !ask(c)) || !watch_side(c, DOWN) || !watch_side(c, UP))
 		reset_down(c);
 	return true;
 }
 
-static void admit(int fd)
+static void admit(int fd, bool captured)
 {
+	struct init_target target = { 0 };
 	struct connection *c = free_list;
 	free_list = c->next;
 	*c = (struct connection){ .state = CALLING, .side = { { .fd = fd }, { .fd = -1 } } };
+	if (captured && !init_capture_target(fd, &target)) {
+		reset_down(c);
+		return;
+	}
+	c->captured = captured;
+	c->target = target;
+	if (target.place)
+		init_names_hold(target.place);
 	int on = 1;
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	if (!call_proxy(c))
 		calling = c;
 }
 
+/* Who waits, beginning behind the one that was served last. NULL: nobody. */
+static struct listener *waiting_listener(void)
+{
+	for (size_t i = 0; i < n_listeners; i++) {
+		struct listener *l = &listeners[(next_listener + i) % n_listeners];
+		if (l->ready) {
+			next_listener = (size_t)(l - listeners) + 1;
+			return l;
+		}
+	}
+	return NULL;
+}
+
 static void accept_some(void)
 {
+	struct listener *l;
 	for (int i = 0; i < ACCEPTS_A_TURN; i++) {
-		if (!listener_ready || !free_list || calling || short_of_descriptors)
+		if (!free_list || calling || short_of_descriptors || !(l = waiting_listener()))
 			return;
-		int fd = accept4(listener_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0)
-			admit(fd);
+			admit(fd, l->captured);
 		else if (errno == EAGAIN)
-			listener_ready = false;
+			l->ready = false;
 		else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
 			short_of_descriptors = true;
 		/* Anything else is of that one connection (ECONNABORTED and kin). */
@@ -264,16 +346,22 @@ static void accept_some(void)
 
 static void listener_event(struct init_watch *watch, uint32_t events)
 {
-	(void)watch;
 	(void)events;
-	listener_ready = true;
+	struct listener *l = watch->owner;
+	l->ready = true;
 }
 
+/* One that still stands in the ready list keeps its place in it until that was gone through. */
 static void release_dead(void)
 {
-	while (dead_list) {
-		struct connection *c = dead_list;
-		dead_list = c->next_dead;
+	struct connection **at = &dead_list;
+	while (*at) {
+		struct connection *c = *at;
+		if (c->queued) {
+			at = &c->next_dead;
+			continue;
+		}
+		*at = c->next_dead;
 		c->state = FREE;
 		c->next = free_list;
 		free_list = c;
@@ -291,6 +379,8 @@ int init_relay_turn(void)
 	while (c) {
 		struct connection *next = c->next;
 		c->queued = false;
+		if (c->state == ASKING)
+			await_answer(c);
 		if (c->state == OPEN)
 			work(c);
 		c = next;
@@ -301,24 +391,25 @@ int init_relay_turn(void)
 	bool waits = calling || short_of_descriptors;
 	/* Tried again after the pause, whether or not something ended meanwhile. */
 	short_of_descriptors = false;
-	if (ready.first || (listener_ready && free_list && !waits))
+	if (ready.first || (free_list && !waits && waiting_listener()))
 		return 0;
 	return waits ? RETRY_MS : -1;
 }
 
 bool init_relay_pending(void)
 {
-	if (listener_ready && free_list)
+	if (free_list && waiting_listener())
 		return true;
 	for (size_t i = 0; i < KH_LIMIT_INIT_CONNECTIONS; i++) {
 		const struct connection *c = &table[i];
-		if (c->state == CALLING || (c->state == OPEN && !c->side[DOWN].ended))
+		if (c->state == CALLING || c->state == ASKING ||
+		    (c->state == OPEN && !c->side[DOWN].ended))
 			return true;
 	}
 	return false;
 }
 
-void init_relay_start(int listener, const char *socket_path, unsigned long nofile)
+void init_relay_start(const char *socket_path, unsigned long nofile)
 {
 	proxy.sun_family = AF_UNIX;
 	size_t len = strlen(socket_path);
@@ -332,8 +423,13 @@ void init_relay_start(int listener, const char *socket_path, unsigned long nofil
 		table[i - 1].next = free_list;
 		free_list = &table[i - 1];
 	}
-	listener_fd = listener;
-	listener_watch.ready = listener_event;
-	if (!init_watch_add(listener, &listener_watch, EPOLLIN | EPOLLET))
-		init_die("watching the listener: %s", strerror(errno));
+}
+
+void init_relay_listen(int listener, bool captured)
+{
+	struct listener *l = &listeners[n_listeners++];
+	*l = (struct listener){ .fd = listener, .captured = captured };
+	l->watch = (struct init_watch){ listener_event, l };
+	if (!init_watch_add(listener, &l->watch, EPOLLIN | EPOLLET))
+		init_die("watching a listener: %s", strerror(errno));
 }

@@ -14,6 +14,9 @@
  *   - exactly the view, in its order; what is laid later lies over what was laid before
  *   - exactly the environment; the descriptors that were promised (kh_engine_command_fd), no other
  *   - no capability on the host, no new privileges
+ *   - keyhole-init starts as uid 0 of the user namespace that owns the net one, with
+ *     CAP_NET_BIND_SERVICE, CAP_NET_ADMIN and CAP_SETFCAP there and no other; it puts them away,
+ * goes into a namespace below as uid KH_SANDBOX_UID, and loads the filter
  *   - keyhole-init is PID 1 of the sandbox; it ends when the program is killed
  *   - nothing is left when the program has ended, however that came about
  *
@@ -36,7 +39,6 @@ struct kh_plan {
 	const struct kh_env *env;
 	const char *directory; /* to start in */
 	const char *hostname;
-	int seccomp_fd;
 	char *const *init; /* argv of keyhole-init, with the command behind it */
 };
 

@@ -2,8 +2,8 @@
  * process.c - the engine "process": bubblewrap
  *
  * Its options go by a descriptor (--args), so that neither the placeholders nor the paths stand in
- * the list of processes. bubblewrap makes the namespaces and the mounts, drops every capability,
- * sets no-new-privileges, loads the filter and becomes keyhole-init.
+ * the list of processes. bubblewrap makes the namespaces and the mounts, drops every capability but
+ * the three that keyhole-init needs for a start, sets no-new-privileges and becomes keyhole-init.
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,9 +20,28 @@ enum { ARGS_MOST_BYTES = 4 * 1024 * 1024 };
 enum { SYS_LANDLOCK_CREATE_RULESET = 444 };
 
 static const char *const fixed[] = {
-	"--unshare-user", "--unshare-net",	  "--unshare-pid",    "--unshare-ipc",
-	"--unshare-uts",  "--unshare-cgroup-try", "--disable-userns", "--die-with-parent",
-	"--new-session",  "--as-pid-1",		  "--cap-drop",	      "ALL",
+	"--unshare-user",
+	"--unshare-net",
+	"--unshare-pid",
+	"--unshare-ipc",
+	"--unshare-uts",
+	"--unshare-cgroup-try",
+	"--die-with-parent",
+	"--new-session",
+	"--as-pid-1",
+	"--uid",
+	"0",
+	"--gid",
+	"0",
+	"--cap-drop",
+	"ALL",
+	/* For keyhole-init, until it has bound its ports and goes into a namespace below. */
+	"--cap-add",
+	"CAP_NET_BIND_SERVICE",
+	"--cap-add",
+	"CAP_NET_ADMIN",
+	"--cap-add",
+	"CAP_SETFCAP",
 	"--clearenv",
 };
 
@@ -93,11 +112,7 @@ static bool put_all(struct kh_buf *args, const struct kh_plan *plan, struct kh_e
 	bool ok = true;
 	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
 		ok = ok && put(args, fixed[i], NULL, NULL);
-	ok = ok && put_number(args, "--uid", KH_SANDBOX_UID, NULL) &&
-	     put_number(args, "--gid", KH_SANDBOX_GID, NULL) &&
-	     put(args, "--hostname", plan->hostname, NULL) &&
-	     put_number(args, "--seccomp", plan->seccomp_fd, NULL) &&
-	     kh_engine_command_fd(out, plan->seccomp_fd);
+	ok = ok && put(args, "--hostname", plan->hostname, NULL);
 	for (size_t i = 0; ok && i < plan->env->n; i++)
 		ok = put(args, "--setenv", plan->env->list[i].name, plan->env->list[i].value);
 	for (size_t i = 0; ok && i < plan->view->n; i++)

@@ -11,13 +11,15 @@
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/init.h>
+#include <keyhole/limits.h>
 #include <keyhole/slice.h>
 
 #include "sandbox_internal.h"
 
 #define INIT_INSIDE "/run/keyhole-init"
+#define FILTER_INSIDE "/run/keyhole-filter"
 
-enum { INIT_MOST_BYTES = 8 * 1024 * 1024 };
+enum { INIT_MOST_BYTES = 8 * 1024 * 1024, FILTER_MOST_BYTES = 32 * 1024 };
 
 /* Everything of one run; freed in one place. */
 struct build {
@@ -27,9 +29,9 @@ struct build {
 	struct kh_guard guard;
 	struct kh_stage stage;
 	struct kh_engine_command command;
-	int seccomp_fd;
 	int control, control_peer;
 	int stdio[3];
+	char ports[8 * KH_LIMIT_INIT_PORTS]; /* "80,443" */
 };
 
 static void build_init(struct build *b)
@@ -38,14 +40,13 @@ static void build_init(struct build *b)
 	b->made.record = b->made.lock = -1;
 	b->guard = (struct kh_guard){ .fd = -1, .made = &b->made };
 	b->command.args_fd = -1;
-	b->seccomp_fd = b->control = b->control_peer = -1;
+	b->control = b->control_peer = -1;
 	b->stdio[0] = b->stdio[1] = b->stdio[2] = -1;
 }
 
 static void build_fini(struct build *b)
 {
-	int *fds[] = { &b->seccomp_fd, &b->control,  &b->control_peer,
-		       &b->stdio[0],   &b->stdio[1], &b->stdio[2] };
+	int *fds[] = { &b->control, &b->control_peer, &b->stdio[0], &b->stdio[1], &b->stdio[2] };
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		kh_cleanup_close(fds[i]);
 	kh_engine_command_fini(&b->command);
@@ -88,7 +89,11 @@ static bool lay_init(struct kh_view *view, const struct kh_sandbox_spec *spec, s
 	kh_buf_init(&binary, INIT_MOST_BYTES);
 	if (!path || !kh_file_read(path, &binary, err))
 		return kh_err_wrap(err, "keyhole-init (is keyhole installed as a whole?)");
-	return kh_view_file(view, INIT_INSIDE, 0555, kh_buf_view(&binary), err);
+	struct kh_buf filter kh_cleanup(kh_buf_fini);
+	kh_buf_init(&filter, FILTER_MOST_BYTES);
+	return kh_view_file(view, INIT_INSIDE, 0555, kh_buf_view(&binary), err) &&
+	       kh_seccomp_program(&filter, err) &&
+	       kh_view_file(view, FILTER_INSIDE, 0444, kh_buf_view(&filter), err);
 }
 
 static bool lay_home(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
@@ -253,13 +258,35 @@ static bool is_writable_place(const struct kh_view *view, size_t at)
 	return true;
 }
 
+/* The ports that are captured: of HTTP and HTTPS always. */
+static bool list_ports(char *out, size_t room, const struct kh_sandbox_spec *spec,
+		       struct kh_err *err)
+{
+	size_t used = (size_t)snprintf(out, room, "80,443"), n = 2;
+	for (size_t i = 0; i < spec->n_ports; i++) {
+		bool known = spec->ports[i] == 80 || spec->ports[i] == 443;
+		for (size_t j = 0; j < i; j++)
+			known = known || spec->ports[j] == spec->ports[i];
+		if (known)
+			continue;
+		if (++n > KH_LIMIT_INIT_PORTS || spec->ports[i] == 0)
+			return kh_err_set(err, KH_ERR_USAGE, "--ports: up to %d, from 1 to 65535",
+					  KH_LIMIT_INIT_PORTS - 2);
+		used += (size_t)snprintf(out + used, room - used, ",%u", spec->ports[i]);
+	}
+	return true;
+}
+
 static bool init_words(struct words *out, const struct build *b, const struct kh_sandbox_spec *spec,
 		       const char *tty)
 {
-	char control[16], stdio[48];
+	char control[16], stdio[48], user[32];
+	snprintf(user, sizeof(user), "%d:%d", KH_SANDBOX_UID, KH_SANDBOX_GID);
 	snprintf(control, sizeof(control), "%d", b->control_peer);
 	snprintf(stdio, sizeof(stdio), "%d,%d,%d", b->stdio[0], b->stdio[1], b->stdio[2]);
-	const char *const head[] = { INIT_INSIDE, "--control", control, "--stdio", stdio };
+	const char *const head[] = { INIT_INSIDE,   "--control", control, "--stdio",
+				     stdio,	    "--user",	 user,	  "--seccomp",
+				     FILTER_INSIDE, "--capture", b->ports };
 	bool ok = true;
 	for (size_t i = 0; i < sizeof(head) / sizeof(head[0]); i++)
 		ok = ok && add_word(out, head[i]);
@@ -285,8 +312,7 @@ static bool prepare(struct build *b, const struct kh_sandbox_spec *spec,
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a socket pair");
 	b->control = pair[0];
 	b->control_peer = pair[1];
-	b->seccomp_fd = kh_seccomp_program(err);
-	if (b->seccomp_fd < 0)
+	if (!list_ports(b->ports, sizeof(b->ports), spec, err))
 		return false;
 	struct words words kh_cleanup(words_fini) = { 0 };
 	if (!init_words(&words, b, spec, tty))
@@ -296,7 +322,6 @@ static bool prepare(struct build *b, const struct kh_sandbox_spec *spec,
 		.env = &b->env,
 		.directory = spec->workspace ? spec->workspace : KH_SANDBOX_HOME,
 		.hostname = "sandbox",
-		.seccomp_fd = b->seccomp_fd,
 		.init = words.list,
 	};
 	if (!engine->prepare(&plan, &b->command, err))

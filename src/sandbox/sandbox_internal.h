@@ -152,8 +152,8 @@ bool kh_env_fill(struct kh_env *env, const struct kh_sandbox_spec *spec, struct 
 
 /* ---- seccomp.c ---- */
 
-/* A memfd with the filter as classic BPF, close-on-exec. Return: -1. */
-int kh_seccomp_program(struct kh_err *err);
+/* Appends the filter as classic BPF, for keyhole-init to load. */
+bool kh_seccomp_program(struct kh_buf *out, struct kh_err *err);
 
 /* ---- stage.c: root only: folders of any owner made usable by the sandbox's uid ---- */
 

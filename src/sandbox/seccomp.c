@@ -131,8 +131,8 @@ static bool refuse_all(scmp_filter_ctx ctx, const int *calls, size_t n, int erro
 	return true;
 }
 
-/* User namespaces: the engine shuts them (and proves it); this is the second lock. clone3 keeps its
- * flags behind a pointer, so it is absent and libc takes clone. */
+/* User namespaces, in which one would be root again. clone3 keeps its flags behind a pointer, so it
+ * is absent and libc takes clone. */
 static bool refuse_namespaces(scmp_filter_ctx ctx)
 {
 	return seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(unshare), 1,
@@ -154,18 +154,18 @@ static bool fill(scmp_filter_ctx ctx)
 	       refuse_set_id(ctx) && refuse_namespaces(ctx);
 }
 
-int kh_seccomp_program(struct kh_err *err)
+bool kh_seccomp_program(struct kh_buf *out, struct kh_err *err)
 {
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
-	int fd = memfd_create("keyhole-seccomp", MFD_CLOEXEC);
+	kh_auto_close int fd = memfd_create("keyhole-seccomp", MFD_CLOEXEC);
 	bool made = ctx && fd >= 0 && fill(ctx) && seccomp_export_bpf(ctx, fd) == 0 &&
 		    lseek(fd, 0, SEEK_SET) == 0;
 	if (ctx)
 		seccomp_release(ctx);
-	if (made)
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	kh_err_set(err, KH_ERR_SYSTEM, "seccomp: the filter could not be made");
-	return -1;
+	char chunk[4096];
+	ssize_t n = 0;
+	while (made && (n = read(fd, chunk, sizeof(chunk))) > 0)
+		made = kh_buf_append(out, chunk, (size_t)n);
+	return (made && n == 0) ||
+	       kh_err_set(err, KH_ERR_SYSTEM, "seccomp: the filter could not be made");
 }

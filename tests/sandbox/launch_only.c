@@ -13,6 +13,8 @@ enum { MOST = 64 };
 static const char *forbidden[MOST], *read_only[MOST];
 static struct kh_env_var env[MOST], placeholders[MOST];
 
+static uint16_t ports[MOST];
+
 static struct kh_env_var split(const char *text)
 {
 	const char *equals = strchr(text, '=');
@@ -36,6 +38,8 @@ static void parse(struct kh_sandbox_spec *spec, int argc, char **argv)
 			spec->mask_env_files = strcmp(value, "yes") == 0;
 		else if (strcmp(name, "--engine") == 0)
 			spec->engine = value;
+		else if (strcmp(name, "--port") == 0)
+			ports[spec->n_ports++] = (uint16_t)strtoul(value, NULL, 10);
 		else if (strcmp(name, "--home") == 0)
 			spec->home = value;
 		else if (strcmp(name, "--rootfs") == 0)
@@ -70,6 +74,7 @@ int main(int argc, char **argv)
 		.placeholders = placeholders,
 		.forbidden_paths = forbidden,
 		.read_only = read_only,
+		.ports = ports,
 		.host_uid = (uid_t)-1,
 		.host_gid = (gid_t)-1,
 		.tty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO),

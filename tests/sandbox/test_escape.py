@@ -1,6 +1,7 @@
 """Ways out of a sandbox, each tried from inside by a program that means it."""
 
 import errno
+import ipaddress
 import json
 import os
 import platform
@@ -41,7 +42,7 @@ def host_addresses():
 
 def test_nothing_is_reached_by_tcp_or_udp(sandbox):
     with socket.create_server(("127.0.0.1", 0)) as server:
-        targets = [["127.0.0.1", server.getsockname()[1]], ["1.1.1.1", 443], ["192.0.2.1", 80]]
+        targets = [["127.0.0.1", server.getsockname()[1]], ["1.1.1.1", 444], ["192.0.2.1", 22]]
         targets += [[address, 22] for address in host_addresses()]
         seen = sandbox.python(
             """
@@ -63,10 +64,10 @@ def test_nothing_is_reached_by_tcp_or_udp(sandbox):
                 s = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
                 try:
                     s.settimeout(5)
-                    s.connect((host, 443))
-                    out.append([host, 443, 'reached'])
+                    s.connect((host, 8443))
+                    out.append([host, 8443, 'reached'])
                 except OSError as e:
-                    out.append([host, 443, e.errno])
+                    out.append([host, 8443, e.errno])
             say(out)
             """,
             json.dumps(targets),
@@ -79,20 +80,53 @@ def test_nothing_is_reached_by_tcp_or_udp(sandbox):
     assert all(why in good for _, _, why in seen), seen
 
 
-def test_no_name_is_resolved_and_it_is_said_at_once(sandbox):
+def test_a_captured_connection_reaches_the_socket_and_nothing_else(sandbox):
+    """Ports 80 and 443 of any address are answered; by the proxy's socket, which sees where to."""
+    heads = []
+
+    def serve(connection):
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += connection.recv(4096)
+        heads.append(head.decode())
+
+    sandbox.peer(serve)
+    targets = [["1.1.1.1", 443], ["192.0.2.1", 80], ["2606:4700:4700::1111", 443], ["fe80::1", 80]]
+    targets += [[address, 443] for address in host_addresses()]
+    seen = sandbox.python(
+        """
+        import socket
+        out = []
+        for host, port in json.loads(sys.argv[1]):
+            try:
+                s = socket.create_connection((host, port), timeout=10)
+                out.append(s.recv(1).decode() or 'end')
+            except OSError as e:
+                out.append(e.errno)
+        say(out)
+        """,
+        json.dumps(targets),
+    )
+    assert set(seen) <= {errno.ECONNRESET, errno.EINVAL, errno.ENETUNREACH}, seen
+    assert heads == [
+        f"CONNECT {h} HTTP/1.1\r\nHost: {h}\r\n\r\n"
+        for h in (f"[{a}]:{p}" if ":" in a else f"{a}:{p}" for a, p in targets if a != "fe80::1")
+    ]
+
+
+def test_no_name_is_resolved_and_every_one_has_an_address(sandbox):
+    """Whether a name exists can't be told, so nothing can be said to a resolver by asking for names."""
     seen = sandbox.python(
         """
         import socket, time
         start = time.monotonic()
-        try:
-            socket.getaddrinfo('example.com', 443)
-            said = 'resolved'
-        except socket.gaierror as e:
-            said = 'no'
-        say([said, time.monotonic() - start])
+        found = {socket.getaddrinfo(name, 443, type=socket.SOCK_STREAM)[0][4][0]
+                 for name in ('example.com', 'secret.in.a.name.invalid', 'localhost.example')}
+        say([sorted(found), time.monotonic() - start])
         """
     )
-    assert seen[0] == "no" and seen[1] < 5, seen
+    assert len(seen[0]) == 3 and seen[1] < 5, seen
+    assert all(ipaddress.ip_address(a) in ipaddress.ip_network("127.64.0.0/10") for a in seen[0]), seen
 
 
 def test_families_that_leave_the_namespace_do_not_exist(sandbox):

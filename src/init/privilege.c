@@ -1,0 +1,95 @@
+/*
+ * privilege.c - what keyhole-init may do at its start, and what nobody may afterwards
+ *
+ * An engine starts it as uid 0 of the user namespace that owns the sandbox's network, with
+ * CAP_NET_BIND_SERVICE (ports 53, 80, 443), CAP_NET_ADMIN (the local route) and CAP_SETFCAP (to map
+ * a uid 0 of its own into a namespace below). When it has bound its ports, it goes into a second
+ * user namespace, in which it is a plain uid, and gives up every capability there: over the first
+ * one, which owns the network, it has none any more, and no way back. Then the filter is loaded.
+ * All of that is done, and looked at, before the command's process is made.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "init_internal.h"
+
+enum { CAPABILITIES = 64 };
+
+static void write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	ssize_t len = (ssize_t)strlen(text);
+	if (fd < 0 || write(fd, text, (size_t)len) != len)
+		init_die("%s: %s", path, strerror(errno));
+	close(fd);
+}
+
+static void map(const char *path, unsigned inside, unsigned outside)
+{
+	char line[48];
+	snprintf(line, sizeof(line), "%u %u 1\n", inside, outside);
+	write_file(path, line);
+}
+
+void init_privilege_user(unsigned uid, unsigned gid)
+{
+	unsigned outer_uid = geteuid(), outer_gid = getegid();
+	if (unshare(CLONE_NEWUSER) != 0)
+		init_die("--user: a second user namespace: %s", strerror(errno));
+	/* The engine may have written it already, and then it can't be opened. */
+	int fd = open("/proc/self/setgroups", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		ssize_t ignored = write(fd, "deny", 4);
+		(void)ignored;
+		close(fd);
+	}
+	map("/proc/self/uid_map", uid, outer_uid);
+	map("/proc/self/gid_map", gid, outer_gid);
+	if (getuid() != uid || geteuid() != uid || getgid() != gid || getegid() != gid)
+		init_die("--user: still uid %u, gid %u", geteuid(), getegid());
+}
+
+void init_privilege_drop(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[2] = { { 0 }, { 0 } }, left[2];
+	for (unsigned long cap = 0; cap < CAPABILITIES; cap++)
+		/* EINVAL: more than the kernel has; EPERM: without a capability it has no say. */
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) != 0 && errno != EINVAL && errno != EPERM)
+			init_die("dropping capability %lu: %s", cap, strerror(errno));
+	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	if (syscall(SYS_capset, &header, none) != 0 || syscall(SYS_capget, &header, left) != 0)
+		init_die("dropping capabilities: %s", strerror(errno));
+	for (int i = 0; i < 2; i++)
+		if (left[i].effective | left[i].permitted | left[i].inheritable)
+			init_die("capabilities are left (%x)", left[i].permitted);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+		init_die("no new privileges: %s", strerror(errno));
+}
+
+void init_privilege_filter(const char *path)
+{
+	/* The kernel takes 4096 instructions. */
+	static struct sock_filter program[4096];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, program, sizeof(program)) : -1;
+	if (n <= 0 || n % (ssize_t)sizeof(program[0]) != 0 || n == (ssize_t)sizeof(program))
+		init_die("--seccomp %s: %s", path, n < 0 ? strerror(errno) : "not a filter");
+	close(fd);
+	struct sock_fprog filter = {
+		.len = (unsigned short)((size_t)n / sizeof(program[0])),
+		.filter = program,
+	};
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+		init_die("--seccomp %s: %s", path, strerror(errno));
+}
