@@ -236,13 +236,14 @@ demo: ## install what is missing, build, and show what keyhole does
 	$(Q)deploy/demo/run.sh
 
 MAN := $(sort $(wildcard docs/man/*.[1-8]))
-INSTALLED = $(BINDIR)/keyhole $(LIBEXECDIR)/keyhole-init $(UNITDIR)/keyhole.service $(SYSUSERSDIR)/keyhole.conf \
+INSTALLED = $(BINDIR)/keyhole $(LIBEXECDIR)/keyhole-init $(LIBEXECDIR)/with-keyhole $(UNITDIR)/keyhole.service $(SYSUSERSDIR)/keyhole.conf \
 	$(BASHCOMPDIR)/keyhole $(ZSHCOMPDIR)/_keyhole \
 	$(foreach m,$(MAN),$(MANDIR)/man$(subst .,,$(suffix $(m)))/$(notdir $(m))) \
 	$(addprefix $(DATADIR)/keyhole/policies/,$(notdir $(wildcard policies/*.yaml)))
 install: all ## install under PREFIX (and DESTDIR)
 	$(Q)install -D -m 0755 build/keyhole '$(DESTDIR)$(BINDIR)/keyhole'
 	$(Q)install -D -m 0755 build/keyhole-init '$(DESTDIR)$(LIBEXECDIR)/keyhole-init'
+	$(Q)install -D -m 0755 deploy/container/with-keyhole '$(DESTDIR)$(LIBEXECDIR)/with-keyhole'
 	$(Q)for p in policies/*.yaml; do install -D -m 0644 "$$p" "$(DESTDIR)$(DATADIR)/keyhole/$$p" || exit 1; done
 	$(Q)for m in $(MAN); do \
 		install -D -m 0644 "$$m" "$(DESTDIR)$(MANDIR)/man$${m##*.}/$${m##*/}" || exit 1; done
