@@ -91,6 +91,8 @@ bool kh_injection_sets_target(const struct kh_injection *injection);
  */
 bool kh_injection_put_target(const struct kh_injection *injection, struct kh_slice raw,
 			     struct kh_buf *out, struct kh_err *err);
+/* The one that goes into the content; NULL: none does. */
+const struct kh_injected *kh_injection_body(const struct kh_injection *injection);
 /* "a,b": their names, for the journal. Return: `out`, NULL when there are none. */
 const char *kh_injection_names(const struct kh_injection *injection, char *out, size_t size);
 

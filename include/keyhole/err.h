@@ -62,6 +62,7 @@
 	X(RESPONSE_TIMEOUT, 504, "http_response_timeout", "response_timeout") \
 	X(CREDENTIAL_UNAVAILABLE, 503, "proxy_configuration_error", "credential_unavailable") \
 	X(CREDENTIAL_BINDING, 403, "http_request_denied", "credential_binding") \
+	X(CREDENTIAL_PLACE, 403, "http_request_denied", "credential_place") \
 	X(AUDIT_UNAVAILABLE, 503, "proxy_internal_error", "journal_unavailable") \
 	X(LEAF_UNAVAILABLE, 503, "proxy_internal_error", "leaf_unavailable") \
 	X(DRAINING, 503, "proxy_internal_response", "draining") \

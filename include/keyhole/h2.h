@@ -152,6 +152,8 @@ bool kh_h2_put_response(struct kh_h2_stream *stream, uint16_t status, const stru
 /* Takes a final head back, and all that was put behind it, as long as kh_h2_drain has not taken it.
  * Another one may be put. */
 bool kh_h2_take_back(struct kh_h2_stream *stream);
+/* The content that is put will hold a credential: whatever kept it is overwritten. Before any. */
+void kh_h2_wipe_content(struct kh_h2_stream *stream);
 /* Return: false when the stream is closed, or over its cap: KH_LIMIT_RELAY_BYTES and four frames.
  */
 bool kh_h2_put_data(struct kh_h2_stream *stream, struct kh_slice bytes);

@@ -9,6 +9,15 @@ enum {
 	KH_LIMIT_SECRET_BYTES = 64 * 1024,
 	/* One shorter is found in much that is none: it is refused unless `allow_short` says so. */
 	KH_SECRET_LEAST_BYTES = 8,
+	/* A value that goes into a request's content: three times as much once it is escaped,
+	   beside what one read brings. */
+	KH_LIMIT_BODY_VALUE_BYTES = 8 * 1024,
+	/* Members and elements on the way to its place, and the name of one, decoded. */
+	KH_LIMIT_BODY_STEPS = 16,
+	KH_LIMIT_BODY_NAME_BYTES = 128,
+	/* A content of announced length up to this is held until its place is found, so that the
+	   length that goes up is right; a longer one goes up without a length. */
+	KH_LIMIT_BODY_HELD_BYTES = 64 * 1024,
 	/* What a value is narrowed to ("owner/repo"): the sandbox's words, kept with the value. */
 	KH_LIMIT_SCOPE_BYTES = 256,
 	/* Values of one credential that the worker keeps, and the keeper makes: a sandbox that

@@ -40,7 +40,8 @@ struct kh_placement {
 	const char *key;		    /* the option that said it, "bearer": a literal */
 	struct kh_credential_field *fields; /* FIELDS */
 	size_t n_fields;
-	char *name; /* QUERY, COOKIE: the parameter's or the cookie's */
+	char *name;    /* QUERY, COOKIE: the parameter's or the cookie's; BODY: a form's member */
+	char *pointer; /* BODY: in JSON, an RFC 6901 pointer; else NULL */
 };
 
 /* NULL is fine. */

@@ -320,7 +320,7 @@ static const char *clash(const struct kh_placement *a, const struct kh_placement
 			return b->fields[i].name;
 	if (a->kind != b->kind || a->kind == KH_PLACEMENT_FIELDS)
 		return NULL;
-	if (a->name && b->name)
+	if (a->name && b->name && a->kind != KH_PLACEMENT_BODY)
 		return is_same_field(a->name, b->name) ? a->name : NULL;
 	return a->key;
 }

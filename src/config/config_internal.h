@@ -236,6 +236,10 @@ void kh_read_basic_user(struct kh_reader *, const struct kh_option *, const stru
 void kh_placement_basic(struct kh_reader *, const struct kh_node *, struct kh_credential_config *);
 void kh_read_query(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
 void kh_read_cookie(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void kh_read_body_json(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+		       void *);
+void kh_read_body_form(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+		       void *);
 /* What is wrong with a placement as a whole, NULL when nothing is: what the snapshot's reader asks
  * as well. */
 const char *kh_placement_fault(const struct kh_placement *placement);

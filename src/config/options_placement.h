@@ -31,7 +31,17 @@
 		KH_PLACEMENT("query", "the name of a parameter", kh_read_query, \
 			     "the query parameter that it is, percent-encoded"), \
 		KH_PLACEMENT("cookie", "the name of a cookie", kh_read_cookie, \
-			     "the cookie that it is; the request has no other")
+			     "the cookie that it is; the request has no other"), \
+		{ .path = "credentials.*.body", \
+		  .type = KH_OPTION_SECTION, \
+		  .flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_QUIET, \
+		  .expects = "{ json: /PATH/TO/MEMBER } or { form: NAME }", \
+		  .doc = "a text in the request's content that it replaces: one of json and " \
+			 "form" }, \
+		KH_PLACEMENT("body.json", "a pointer such as /auth/key", kh_read_body_json, \
+			     "where it is in JSON: a pointer to a member (RFC 6901)"), \
+		KH_PLACEMENT("body.form", "the name of a member", kh_read_body_form, \
+			     "the member of a form (application/x-www-form-urlencoded)")
 
 #define KH_BINDING_OPTIONS \
 	{ .path = "credentials.*.hosts", \

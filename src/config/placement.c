@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <keyhole/limits.h>
+
 #include "config_internal.h"
 
 enum { TEMPLATE_BYTES = 256, FIELD_NAME_BYTES = 64, NAME_BYTES = 48, USERNAME_BYTES = 128 };
@@ -19,8 +21,9 @@ static const struct {
 	{ "header", KH_PLACEMENT_FIELDS }, { "bearer", KH_PLACEMENT_FIELDS },
 	{ "basic", KH_PLACEMENT_FIELDS },  { "azure", KH_PLACEMENT_FIELDS },
 	{ "query", KH_PLACEMENT_QUERY },   { "cookie", KH_PLACEMENT_COOKIE },
+	{ "body", KH_PLACEMENT_BODY },
 };
-const char kh_placement_options[] = "header, bearer, basic, azure, query, cookie";
+const char kh_placement_options[] = "header, bearer, basic, azure, query, cookie, body";
 
 const char *kh_placement_find(struct kh_slice key, enum kh_placement_kind kind)
 {
@@ -42,6 +45,7 @@ void kh_placement_free(struct kh_placement *placement)
 	}
 	free(placement->fields);
 	free(placement->name);
+	free(placement->pointer);
 	free(placement);
 }
 
@@ -319,6 +323,65 @@ void kh_read_cookie(struct kh_reader *reader, const struct kh_option *option,
 	read_name(reader, option, node, base, KH_PLACEMENT_COOKIE);
 }
 
+/* ---- body ---- */
+
+static const char *pointer_fault(struct kh_slice pointer)
+{
+	size_t steps = 0;
+	if (pointer.len == 0 || pointer.ptr[0] != '/')
+		return "expected a pointer such as /auth/key (RFC 6901)";
+	for (size_t at = 0; at < pointer.len; steps++) {
+		size_t end = kh_slice_find(pointer, '/', at + 1);
+		if (end - at - 1 > KH_LIMIT_BODY_NAME_BYTES || end - at < 2)
+			return "each part of the pointer has 1 to 128 characters";
+		at = end;
+	}
+	for (size_t i = 0; i < pointer.len; i++) {
+		char c = pointer.ptr[i];
+		if (c < 0x20 || c > 0x7e || c == '"' || c == '\\')
+			return "a pointer is printable ASCII without quotes and backslashes";
+		if (c == '~' && (i + 1 == pointer.len ||
+				 (pointer.ptr[i + 1] != '0' && pointer.ptr[i + 1] != '1')))
+			return "in a pointer ~0 is '~' and ~1 is '/'";
+	}
+	return steps <= KH_LIMIT_BODY_STEPS ? NULL : "a pointer of more than 16 parts";
+}
+
+/* What servers fold and cut in a member's name is not in it to begin with. */
+static const char *form_fault(struct kh_slice name)
+{
+	return query_fault(name)
+		       ? "expected a member's name of letters, digits and -._~, 48 at most"
+		       : NULL;
+}
+
+static void read_body(struct kh_reader *reader, const struct kh_option *option,
+		      const struct kh_node *node, void *base, bool json)
+{
+	struct kh_placement *placement =
+		kh_placement_begin(reader, option, node, base, KH_PLACEMENT_BODY);
+	if (!placement || !kh_walk_scalar(reader, option, node))
+		return;
+	const char *why = json ? pointer_fault(node->text) : form_fault(node->text);
+	char **slot = json ? &placement->pointer : &placement->name;
+	if (why)
+		kh_reader_error(reader, node, "%s: %s", option->path, why);
+	else if (!(*slot = kh_slice_dup(node->text)))
+		(void)kh_reader_no_memory(reader);
+}
+
+void kh_read_body_json(struct kh_reader *reader, const struct kh_option *option,
+		       const struct kh_node *node, void *base)
+{
+	read_body(reader, option, node, base, true);
+}
+
+void kh_read_body_form(struct kh_reader *reader, const struct kh_option *option,
+		       const struct kh_node *node, void *base)
+{
+	read_body(reader, option, node, base, false);
+}
+
 /* ---- as a whole ---- */
 
 static const char *fields_fault(const struct kh_placement *placement)
@@ -338,12 +401,17 @@ static const char *fields_fault(const struct kh_placement *placement)
 const char *kh_placement_fault(const struct kh_placement *placement)
 {
 	struct kh_slice name = kh_slice_str(placement->name);
-	bool named =
-		placement->kind == KH_PLACEMENT_QUERY || placement->kind == KH_PLACEMENT_COOKIE;
+	bool body = placement->kind == KH_PLACEMENT_BODY;
+	bool named = placement->kind == KH_PLACEMENT_QUERY ||
+		     placement->kind == KH_PLACEMENT_COOKIE || (body && !placement->pointer);
 	if ((placement->kind == KH_PLACEMENT_FIELDS) != (placement->n_fields > 0))
 		return "fields, or none, where it is the other way";
 	if (named != (placement->name != NULL))
 		return "a name, or none, where it is the other way";
+	if (placement->pointer && (!body || pointer_fault(kh_slice_str(placement->pointer))))
+		return "a pointer that is none, or out of place";
+	if (body && placement->name && form_fault(name))
+		return form_fault(name);
 	if (placement->kind == KH_PLACEMENT_QUERY && query_fault(name))
 		return query_fault(name);
 	if (placement->kind == KH_PLACEMENT_COOKIE && cookie_fault(name))

@@ -121,6 +121,9 @@ static const struct named shapes[] = {
 	{ "credentials.*.query", "{\"type\":\"string\",\"pattern\":\"^[A-Za-z0-9._~-]{1,48}$\"}" },
 	{ "credentials.*.cookie", "{\"type\":\"string\",\"minLength\":1,\"maxLength\":48}" },
 	{ "credentials.*.hosts", REF("hosts") },
+	{ "credentials.*.body.json", "{\"type\":\"string\",\"pattern\":\"^/[^/]\"}" },
+	{ "credentials.*.body.form",
+	  "{\"type\":\"string\",\"pattern\":\"^[A-Za-z0-9._~-]{1,48}$\"}" },
 	{ "credentials.*.paths", REF("hosts") },
 	{ "credentials.*.methods", REF("hosts") },
 	{ "rules[].allow", REF("rule_text") },
@@ -183,9 +186,11 @@ static const struct named between[] = {
 	{ "upstream.proxy", "\"dependentRequired\":{\"username\":[\"password\"],\"password\":["
 			    "\"username\"]}" },
 	{ "upstream.proxy.password", ONE_SOURCE },
-	{ "credentials.*", "\"oneOf\":[{\"required\":[\"header\"]},{\"required\":[\"bearer\"]},"
-			   "{\"required\":[\"basic\"]},{\"required\":[\"azure\"]},"
-			   "{\"required\":[\"query\"]},{\"required\":[\"cookie\"]}]" },
+	{ "credentials.*",
+	  "\"oneOf\":[{\"required\":[\"header\"]},{\"required\":[\"bearer\"]},"
+	  "{\"required\":[\"basic\"]},{\"required\":[\"azure\"]},"
+	  "{\"required\":[\"query\"]},{\"required\":[\"cookie\"]},{\"required\":[\"body\"]}]" },
+	{ "credentials.*.body", ONE_SOURCE },
 	{ "credentials.*.value", ONE_SOURCE },
 	{ "listen[].token", ONE_SOURCE },
 	{ "rules[]",

@@ -26,7 +26,7 @@ bool kh_put_placement(struct kh_buf *out, const struct kh_placement *placement)
 		return kh_wire_put_u8(out, KH_PLACEMENT_NONE);
 	return kh_wire_put_u8(out, (uint8_t)placement->kind) &&
 	       kh_wire_put_str(out, placement->key) && kh_wire_put_str(out, placement->name) &&
-	       put_fields(out, placement);
+	       kh_wire_put_str(out, placement->pointer) && put_fields(out, placement);
 }
 
 static void read_fields(struct kh_snapshot_in *in, struct kh_placement *placement)
@@ -63,6 +63,7 @@ struct kh_placement *kh_in_placement(struct kh_snapshot_in *in)
 	placement->key = key ? kh_placement_find(kh_slice_str(key), placement->kind) : NULL;
 	free(key);
 	placement->name = kh_wire_str(&in->r);
+	placement->pointer = kh_wire_str(&in->r);
 	read_fields(in, placement);
 	if (!in->r.bad && (!placement->key || kh_placement_fault(placement)))
 		in->r.bad = true;

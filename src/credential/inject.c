@@ -236,6 +236,14 @@ bool kh_injection_put_target(const struct kh_injection *injection, struct kh_sli
 	return false;
 }
 
+const struct kh_injected *kh_injection_body(const struct kh_injection *injection)
+{
+	for (size_t i = 0; i < injection->count; i++)
+		if (kind_of(&injection->list[i]) == KH_PLACEMENT_BODY)
+			return &injection->list[i];
+	return NULL;
+}
+
 const char *kh_injection_names(const struct kh_injection *injection, char *out, size_t size)
 {
 	size_t used = 0;

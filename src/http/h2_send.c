@@ -394,6 +394,11 @@ static void wake(struct kh_h2_stream *stream)
 	(void)nghttp2_session_resume_data(stream->h2->session, stream->id);
 }
 
+void kh_h2_wipe_content(struct kh_h2_stream *stream)
+{
+	stream->out.wipe = true;
+}
+
 bool kh_h2_put_data(struct kh_h2_stream *stream, struct kh_slice bytes)
 {
 	if (!is_open(stream) || !stream->put_final || stream->put_end ||

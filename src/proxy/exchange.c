@@ -33,6 +33,7 @@ static void free_exchange(struct kh_exchange *x)
 {
 	kh_exchange_count_gone(x);
 	kh_injection_fini(&x->injection);
+	kh_content_fini(x);
 	kh_target_fini(&x->target);
 	kh_generation_unref(x->gen);
 	kh_generation_unref(x->geo_gen);
@@ -154,9 +155,13 @@ static void decide(struct kh_exchange *x)
 {
 	struct kh_err err = KH_ERR_INIT;
 
-	if (kh_request_decide(x, &err))
+	if (kh_request_decide(x, &err)) {
 		get_secrets(x);
-	else if (!x->decision.asks_model || !kh_hold_begin(x, &err))
+		return;
+	}
+	bool waits = x->holds_for_credential ? kh_hold_begin_for_credential(x, &err)
+					     : x->decision.asks_model && kh_hold_begin(x, &err);
+	if (!waits)
 		kh_exchange_fail(x, &err);
 }
 
@@ -296,12 +301,12 @@ void kh_exchange_up_failed(struct kh_exchange *x, const struct kh_err *err)
 }
 
 /* What went on the connection before, once more behind the head. */
-static void repeat_content(struct kh_exchange *x)
+static bool repeat_content(struct kh_exchange *x, struct kh_err *err)
 {
-	if (kh_buf_len(&x->held) > 0)
-		x->up->ops->put_content(x->up, kh_buf_view(&x->held));
-	if (x->request_done && x->message->framing != KH_FRAMING_NONE && !kh_hold_has(x))
-		x->up->ops->put_end(x->up, NULL, 0);
+	if (kh_buf_len(&x->held) > 0 && !kh_content_put(x, kh_buf_view(&x->held), err))
+		return false;
+	return !x->request_done || x->message->framing == KH_FRAMING_NONE || kh_hold_has(x) ||
+	       kh_content_end(x, NULL, 0, err);
 }
 
 void kh_exchange_up_ready(struct kh_exchange *x)
@@ -317,10 +322,9 @@ void kh_exchange_up_ready(struct kh_exchange *x)
 	memcpy(x->peer, conn->peer, sizeof(x->peer));
 	x->place = conn->place;
 	x->tls = version;
-	if (!x->up->ops->put_head(x->up, &err))
+	if (!kh_content_begin(x, &err) || !x->up->ops->put_head(x->up, &err) ||
+	    (x->heads++ > 0 && !repeat_content(x, &err)))
 		kh_exchange_fail(x, &err);
-	else if (x->heads++ > 0)
-		repeat_content(x);
 }
 
 bool kh_exchange_may_retry(const struct kh_exchange *x)
@@ -393,13 +397,14 @@ bool kh_exchange_forward(struct kh_exchange *x, struct kh_slice piece)
 	struct kh_slice going = kh_slice_sub(piece, 0, may);
 
 	kh_exchange_moved_up(x, going.len);
+	bool ok = may == piece.len;
 	if (going.len > 0) {
 		hold(x, going);
-		x->up->ops->put_content(x->up, going);
+		ok = kh_content_put(x, going, &err) && ok;
 	}
-	if (may < piece.len)
+	if (!ok)
 		kh_exchange_fail(x, &err);
-	return may == piece.len;
+	return ok;
 }
 
 void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece)
@@ -430,6 +435,8 @@ void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece)
 /* What may not stand in the head does not come in behind the content. */
 static bool may_trail(const struct kh_exchange *x, struct kh_slice name)
 {
+	if (kh_content_drops_field(x, name))
+		return false;
 	if (x->injection.count > 0)
 		return !kh_carrier_is_field(name) && !kh_injection_sets_field(&x->injection, name);
 	return x->decision.rule->client_auth_pass || !kh_carrier_is_field(name);
@@ -447,7 +454,9 @@ void kh_exchange_request_end(struct kh_exchange *x, const struct kh_field *trail
 	}
 	x->request_done = true;
 	if (x->state == KH_EXCHANGE_HOLD) {
-		if (kh_hold_read(x, n, &err))
+		bool good = x->holds_for_credential ? kh_hold_end_for_credential(x, n, &err)
+						    : kh_hold_read(x, n, &err);
+		if (good)
 			decide(x);
 		else
 			kh_exchange_fail(x, &err);
@@ -460,7 +469,8 @@ void kh_exchange_request_end(struct kh_exchange *x, const struct kh_field *trail
 			kept[n_kept++] = trailers[i];
 	if (n_kept > 0)
 		kh_exchange_settle(x); /* they are not held */
-	x->up->ops->put_end(x->up, kept, n_kept);
+	if (!kh_content_end(x, kept, n_kept, &err))
+		kh_exchange_fail(x, &err);
 }
 
 /* ---- the turn ---- */

@@ -138,6 +138,10 @@ struct kh_exchange {
 	struct kh_geo_levels geo;
 	struct kh_generation *geo_gen; /* that has them; a reference */
 	struct kh_injection injection; /* the credentials that go in, of `gen` */
+	bool holds_for_credential;     /* HOLD: one goes into the content, which is short */
+	struct kh_body *body;	       /* … and the filter of this try, else NULL (content.c) */
+	uint64_t replaced_bytes;       /* of a content that was held: what of it is replaced */
+	uint64_t value_bytes;	       /* by so much */
 	enum kh_model_state model_state;
 	char *model;		/* with KH_MODEL_NAMED */
 	struct kh_buf content;	/* held (hold.c), and not sent yet */
@@ -231,7 +235,26 @@ void kh_exchange_end(struct kh_exchange *x, enum kh_down_end end);
 /* One piece of content, to the upstream. Return: false: the exchange is over. */
 bool kh_exchange_forward(struct kh_exchange *x, struct kh_slice piece);
 
+/* content.c: content with a credential in it */
+/* Can one that goes into the content, go there? Return: false: no, or (holds_for_credential) not
+ * before all of it is there. */
+bool kh_content_decide(struct kh_exchange *x, struct kh_err *err);
+/* A field that speaks of the content as it came. */
+bool kh_content_drops_field(const struct kh_exchange *x, struct kh_slice name);
+/* How the content goes up; *length with LENGTH. Behind kh_content_begin. */
+enum kh_framing kh_content_framing(const struct kh_exchange *x, uint64_t *length);
+/* In front of each head. */
+bool kh_content_begin(struct kh_exchange *x, struct kh_err *err);
+/* To the upstream. Return: false with `err`: the request must be cut off. */
+bool kh_content_put(struct kh_exchange *x, struct kh_slice piece, struct kh_err *err);
+bool kh_content_end(struct kh_exchange *x, const struct kh_field *trailers, size_t n,
+		    struct kh_err *err);
+void kh_content_fini(struct kh_exchange *x);
+
 /* hold.c: content that is looked into before anything is decided */
+/* For a credential that goes into it; likewise kh_hold_begin. */
+bool kh_hold_begin_for_credential(struct kh_exchange *x, struct kh_err *err);
+bool kh_hold_end_for_credential(struct kh_exchange *x, size_t n_trailers, struct kh_err *err);
 /* What the head says of the model. */
 bool kh_hold_look_at_head(struct kh_exchange *x, struct kh_err *err);
 /* In HOLD from here on. Return: false: it can't be (head, size). */

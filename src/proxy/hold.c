@@ -1,11 +1,12 @@
 /*
  * hold.c - a request's content that has to be looked into before anything is decided
  *
- * A rule with `models` that is reached makes the decision wait (HOLD): the content is kept, whole,
- * within limits.held_content and the sandbox's share, then the name is read and the rules are asked
- * again. What was held goes up byte for byte, in front of what may still come (a reload can take
- * the question away meanwhile), as the upstream takes it. Whoever waits for a 100 before it sends
- * is told by us: there is nobody else yet who could.
+ * A credential that goes into the content, where that is short, is one reason (content.c); the
+ * other: a rule with `models` that is reached makes the decision wait (HOLD): the content is kept,
+ * whole, within limits.held_content and the sandbox's share, then the name is read and the rules
+ * are asked again. What was held goes up byte for byte, in front of what may still come (a reload
+ * can take the question away meanwhile), as the upstream takes it. Whoever waits for a 100 before
+ * it sends is told by us: there is nobody else yet who could.
  */
 
 #include "proxy_internal.h"
@@ -70,6 +71,24 @@ bool kh_hold_begin(struct kh_exchange *x, struct kh_err *err)
 	x->state = KH_EXCHANGE_HOLD;
 	kh_exchange_rest(x);
 	return say_continue(x, err);
+}
+
+bool kh_hold_begin_for_credential(struct kh_exchange *x, struct kh_err *err)
+{
+	x->content.cap = KH_LIMIT_BODY_HELD_BYTES;
+	x->state = KH_EXCHANGE_HOLD;
+	kh_exchange_rest(x);
+	return say_continue(x, err);
+}
+
+bool kh_hold_end_for_credential(struct kh_exchange *x, size_t n_trailers, struct kh_err *err)
+{
+	kh_exchange_go_on(x);
+	x->content_whole = true;
+	x->content_bytes = kh_buf_len(&x->content);
+	return n_trailers == 0 ||
+	       kh_err_set(err, KH_ERR_CREDENTIAL_PLACE,
+			  "a credential goes into the content, and there are fields behind it");
 }
 
 bool kh_hold_refuse(const char *why, struct kh_err *err)
@@ -151,9 +170,11 @@ bool kh_hold_send(struct kh_exchange *x)
 	if (!x->content_whole || x->content_ended)
 		return true;
 	x->content_ended = true;
-	if (x->message->framing != KH_FRAMING_NONE)
-		x->up->ops->put_end(x->up, NULL, 0);
-	return true;
+	struct kh_err err = KH_ERR_INIT;
+	if (x->message->framing == KH_FRAMING_NONE || kh_content_end(x, NULL, 0, &err))
+		return true;
+	kh_exchange_fail(x, &err);
+	return false;
 }
 
 void kh_hold_fini(struct kh_exchange *x)

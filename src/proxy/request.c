@@ -124,6 +124,9 @@ static bool settle_carriers(struct kh_exchange *x, struct kh_err *err)
 
 	bool none = x->injection.count == 0;
 
+	for (size_t i = 0; i < x->message->n_fields; i++)
+		if (kh_content_drops_field(x, x->message->fields[i].name))
+			note_stripped(x, x->message->fields[i].name);
 	if (found.len == 0 || (none && x->decision.rule->client_auth_pass))
 		return true;
 	if (none && kh_policy_observing(x->gen->policy, x->tenant)) {
@@ -343,7 +346,8 @@ bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
 		return kh_err_set(err, KH_ERR_NO_RULE, "no rule allows it");
 	kh_request_settle_geo(x, x->gen, &x->decision);
 	return may_upgrade(x, err) && choose_credentials(x, &view, err) &&
-	       settle_carriers(x, err) && (!x->message->upgrade || kh_websocket_ask(x, err)) &&
+	       kh_content_decide(x, err) && settle_carriers(x, err) &&
+	       (!x->message->upgrade || kh_websocket_ask(x, err)) &&
 	       kh_exchange_take_limits(x, err);
 }
 
@@ -364,6 +368,8 @@ bool kh_request_forwards(const struct kh_exchange *x, const struct kh_field *fie
 	    kh_ws_is_handshake_field(field->name))		 /* written by us where it is due */
 		return false;
 	if (x->continued && kh_slice_eq_nocase(field->name, KH_SLICE("expect")))
+		return false;
+	if (kh_content_drops_field(x, field->name))
 		return false;
 	return x->injection.count == 0 || (!kh_carrier_is_field(field->name) &&
 					   !kh_injection_sets_field(&x->injection, field->name));

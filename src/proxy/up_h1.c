@@ -56,18 +56,18 @@ static bool put_fields(const struct kh_exchange *x, struct kh_buf *out)
 
 static bool put_framing(const struct kh_exchange *x, struct kh_buf *out)
 {
-	const struct kh_message *message = x->message;
 	char digits[KH_U64_DIGITS];
+	uint64_t length;
 
 	if (x->websocket)
 		return kh_websocket_put_request(x, out);
 
-	if (message->framing == KH_FRAMING_CHUNKED)
+	enum kh_framing framing = kh_content_framing(x, &length);
+	if (framing == KH_FRAMING_CHUNKED)
 		return kh_h1_put_field(out, KH_SLICE("Transfer-Encoding"), KH_SLICE("chunked"));
-	if (message->framing != KH_FRAMING_LENGTH)
+	if (framing != KH_FRAMING_LENGTH)
 		return true;
-	return kh_h1_put_field(out, KH_SLICE("Content-Length"),
-			       kh_slice_from_u64(message->content_length, digits));
+	return kh_h1_put_field(out, KH_SLICE("Content-Length"), kh_slice_from_u64(length, digits));
 }
 
 static bool put_head(struct kh_up_stream *up, struct kh_err *err)
@@ -85,9 +85,16 @@ static bool put_head(struct kh_up_stream *up, struct kh_err *err)
 	return (put_framing(x, out) && kh_h1_put_end(out)) || too_large(err);
 }
 
+static bool is_chunked(const struct kh_exchange *x)
+{
+	uint64_t length;
+
+	return kh_content_framing(x, &length) == KH_FRAMING_CHUNKED;
+}
+
 static void put_content(struct kh_up_stream *up, struct kh_slice piece)
 {
-	bool chunked = up->exchange->message->framing == KH_FRAMING_CHUNKED;
+	bool chunked = is_chunked(up->exchange);
 	struct kh_leg *leg = &up->conn->leg;
 
 	/* An upstream that stopped reading may have said why: its answer is read, the rest of the
@@ -101,8 +108,7 @@ static void put_end(struct kh_up_stream *up, const struct kh_field *trailers, si
 {
 	struct kh_leg *leg = &up->conn->leg;
 
-	if (up->exchange->message->framing == KH_FRAMING_CHUNKED &&
-	    !kh_h1_put_last_chunk(&leg->out, trailers, n))
+	if (is_chunked(up->exchange) && !kh_h1_put_last_chunk(&leg->out, trailers, n))
 		leg->failed = true;
 }
 

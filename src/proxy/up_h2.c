@@ -68,11 +68,11 @@ static void add_fields(struct head *head, const struct kh_exchange *x)
 		head->fields[head->n++] = (struct kh_field){ KH_SLICE("te"), KH_SLICE("trailers") };
 	if (x->websocket)
 		head->n += kh_websocket_h2_fields(x, head->fields + head->n);
-	if (message->framing != KH_FRAMING_LENGTH)
+	uint64_t length;
+	if (kh_content_framing(x, &length) != KH_FRAMING_LENGTH)
 		return;
-	head->fields[head->n++] =
-		(struct kh_field){ KH_SLICE("content-length"),
-				   kh_slice_from_u64(message->content_length, head->length) };
+	head->fields[head->n++] = (struct kh_field){ KH_SLICE("content-length"),
+						     kh_slice_from_u64(length, head->length) };
 }
 
 static bool too_large(struct kh_err *err)
@@ -93,10 +93,12 @@ static bool build_head(struct head *head, const struct kh_exchange *x, struct kh
 	return add_credentials(head) || too_large(err);
 }
 
-static bool is_whole(const struct kh_message *message)
+static bool is_whole(const struct kh_exchange *x)
 {
-	return message->framing == KH_FRAMING_NONE ||
-	       (message->framing == KH_FRAMING_LENGTH && message->content_length == 0);
+	uint64_t length;
+	enum kh_framing framing = kh_content_framing(x, &length);
+
+	return framing == KH_FRAMING_NONE || (framing == KH_FRAMING_LENGTH && length == 0);
 }
 
 static bool send_head(struct kh_up_h2 *s, const struct head *head, struct kh_err *err)
@@ -112,12 +114,14 @@ static bool send_head(struct kh_up_h2 *s, const struct head *head, struct kh_err
 		.protocol = x->websocket ? KH_SLICE("websocket") : KH_SLICE(""),
 	};
 
-	s->whole = !x->websocket && is_whole(x->message);
+	s->whole = !x->websocket && is_whole(x);
 	s->h2 = kh_h2_put_request(mux->h2, &request, head->fields, head->n, head->n_secret,
 				  s->whole);
 	if (!s->h2)
 		return too_large(err);
 	kh_h2_set_user(s->h2, s);
+	if (x->body)
+		kh_h2_wipe_content(s->h2);
 	kh_up_mux_touch(mux);
 	return true;
 }

@@ -101,6 +101,7 @@ class Request:
         self.arguments = {n: v[0] for n, v in parse_qs(parts.query).items()}
         self.body = hashlib.sha256()
         self.body_bytes = 0
+        self.beginning = b""
         self.trailers = []
 
 
@@ -170,6 +171,7 @@ class Connection:
             request = self.requests[event.stream_id]
             request.body.update(event.data)
             request.body_bytes += len(event.data)
+            request.beginning = (request.beginning + event.data)[:1000]
             if request.mode != "deaf":
                 with contextlib.suppress(h2.exceptions.ProtocolError):
                     self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
@@ -244,6 +246,7 @@ class Connection:
             "fields": [[n, self.hide(v)] for n, v in request.headers],
             "body_bytes": request.body_bytes,
             "body_sha256": request.body.hexdigest(),
+            "body": self.hide(request.beginning.decode("latin-1")),
             "trailers": [list(t) for t in request.trailers],
             "conn": self.number,
             "stream": stream,

@@ -258,7 +258,7 @@ BAD = [
         with_credential("{ value: { env: C } }"),
         [
             "2:19: error: credentials.*.hosts is missing: it is a list of hosts",
-            "2:19: error: credentials.*: where does it go? Expected one of header, bearer, basic, azure, query, cookie",
+            "2:19: error: credentials.*: where does it go? Expected one of header, bearer, basic, azure, query, cookie, body",
         ],
     ),
     (

@@ -1,12 +1,15 @@
 """Every place that a credential can go to, by HTTP/1.1 and HTTP/2 on both sides; nothing of the client's beside it."""
 
 import base64
+import hashlib
 import json
 from urllib.parse import quote
 
 import pytest
+from common import until
 from daemons import NAMES, Daemons, base_config, merge
 from h2upstream import H2Upstream, ask_h1, ask_h2, both
+from harness import Tunnel
 
 PLAIN = "plain-value_0123456789~"
 PAIR = "some-user:and-a-password"
@@ -36,7 +39,7 @@ class Seen:
 
     def __init__(self, answer):
         assert answer.status == 200, (answer.status, answer.text())
-        what = answer.json()
+        self.what = what = answer.json()
         self.fields = [(n.lower(), v) for n, v in what["fields"]]
         self.path = dict(self.fields).get(":path") or what["line"].split(" ")[1]
         self.text = answer.text()
@@ -260,3 +263,187 @@ def test_a_request_outside_of_the_binding_is_refused(start, ask):
     assert ask(d, "/v1/a%2F..%2f..%2fadmin", host="api.test").status in (400, 403)
     for method in ("TRACE", "DELETE"):
         assert ask(d, "/v1/test/echo", method, host="api.test").status in (403, 501), method
+
+
+# ---- content ----
+
+JSON = ("content-type", "application/json")
+FORM = ("content-type", "application/x-www-form-urlencoded")
+JSON_PLACE = {"body": {"json": "/auth/key"}}
+FORM_PLACE = {"body": {"form": "client_secret"}}
+
+
+def chunks(body, size):
+    """Chunked, in pieces that part whatever they meet."""
+    pieces = [body[i : i + size] for i in range(0, len(body), size)]
+    return b"".join(b"%x\r\n%s\r\n" % (len(p), p) for p in pieces) + b"0\r\n\r\n"
+
+
+def post(ask, daemon, body, *fields, path="/test/echo"):
+    if ask is ask_h2:
+        fields = (*fields, ("content-length", str(len(body))))  # as HTTP/1.1's has it
+    return ask(daemon, path, "POST", list(fields), body, host="api.test")
+
+
+@both
+def test_a_place_in_json_is_filled(start, ask):
+    d = start(JSON_PLACE, "quote\"back\\slash")
+    seen = Seen(post(ask, d, b'{"key":"1","auth":{"key":"PLACEHOLDER-\\u0041"},"t":"\xc3\xa9"}', JSON)).what
+    assert seen["body"] == '{"key":"1","auth":{"key":"quote\\"back\\\\slash"},"t":"Ã©"}'
+    fields = {n.lower(): v for n, v in seen["fields"]}
+    assert fields["content-length"] == str(seen["body_bytes"]), "a short one keeps a length, the right one"
+    assert "transfer-encoding" not in fields
+
+
+@both
+def test_a_place_in_a_form_is_filled(start, ask):
+    d = start(FORM_PLACE, "a b&c=d+e%f")
+    seen = Seen(post(ask, d, b"grant_type=x&client_secret=placeholder&scope=a+b", FORM)).what
+    assert seen["body"] == "grant_type=x&client_secret=a%20b%26c%3Dd%2Be%25f&scope=a+b"
+    assert {n.lower(): v for n, v in seen["fields"]}["content-length"] == str(seen["body_bytes"])
+
+
+@both
+@pytest.mark.parametrize("where", ["in front", "behind"])
+def test_a_long_content_passes_by_without_a_length(start, ask, where):
+    d = start(JSON_PLACE, PLAIN)
+    pad = b'"pad":"' + b"x" * 3_000_000 + b'"'
+    key = b'"auth":{"key":"placeholder"}'
+    body = b"{" + b",".join([key, pad] if where == "in front" else [pad, key]) + b"}"
+    seen = Seen(post(ask, d, body, JSON)).what
+    made = body.replace(b"placeholder", PLAIN.encode())
+    assert seen["body_bytes"] == len(made)
+    assert seen["body_sha256"] == hashlib.sha256(made).hexdigest()
+    assert "content-length" not in {n.lower() for n, _ in seen["fields"]}
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+def test_content_in_chunks_of_any_size(start, size):
+    d = start(JSON_PLACE, PLAIN)
+    body = b'{"a":[1,{"auth":{"key":"no"}}],"auth":{"x":"\\"","key":"placeholder"}}'
+    with Tunnel(d, "api.test") as tunnel:
+        tunnel.send(b"POST /test/echo HTTP/1.1\r\nHost: api.test\r\nContent-Type: application/json\r\n"
+                    b"Transfer-Encoding: chunked\r\n\r\n" + chunks(body, size))  # fmt: skip
+        seen = Seen(tunnel.response("POST")).what
+    assert seen["body"] == body.decode().replace("placeholder", PLAIN)
+
+
+@both
+@pytest.mark.parametrize(
+    "body, words",
+    [
+        (b'{"auth":{}}', "not in it"),
+        (b'{"auth":{"key":1}}', "no text"),
+        (b'{"auth":{"key":"x","key":"attackers-own"}}', "twice"),
+        (b'{"auth":{"key":"x","KEY":"attackers-own"}}', "twice"),
+        (b'{"auth":{"key":"x"},"auth":{"key":"attackers-own"}}', "twice"),
+        (b'{"auth":{"key":"x"}', "not JSON"),
+        (b"", "not JSON"),
+    ],
+)
+@pytest.mark.parametrize("long", [False, True])
+def test_content_without_the_one_place_is_refused_with_the_reason(start, ask, up, body, words, long):
+    d = start(JSON_PLACE, PLAIN)
+    if long:
+        body = b" " * 200_000 + body
+    answer = post(ask, d, body, JSON, path="/test/echo?refused")
+    assert answer.status == 403 and words in answer.text() and "/auth/key" in answer.text()
+    assert PLAIN not in answer.text()
+    kind = "close" if long else "deny"
+    until("it is written", lambda: d.journal(event=kind))
+    assert [r["reason"] for r in d.journal(event=kind)] == ["credential_place"]
+    # What reached the upstream was never a whole request.
+    if hasattr(up, "of"):
+        assert not any(e.get("path", "").endswith("refused") for e in up.of("request"))
+
+
+@both
+@pytest.mark.parametrize(
+    "fields, words",
+    [
+        ([], "Content-Type"),
+        ([("content-type", "text/plain")], "Content-Type"),
+        ([FORM], "Content-Type"),
+        ([JSON, ("content-encoding", "gzip")], "Content-Encoding"),
+        ([JSON, ("content-range", "bytes 0-1/2")], "Content-Range"),
+    ],
+)
+def test_content_that_can_not_be_read_is_refused(start, ask, fields, words):
+    d = start(JSON_PLACE, PLAIN)
+    answer = post(ask, d, b'{"auth":{"key":"x"}}', *fields)
+    assert answer.status == 403 and words in answer.text()
+
+
+@both
+def test_a_request_without_content_is_refused(start, ask):
+    d = start(JSON_PLACE, PLAIN)
+    answer = ask(d, "/test/echo", host="api.test")
+    assert answer.status == 403 and "no content" in answer.text()
+
+
+@both
+def test_fields_that_speak_of_the_clients_bytes_are_taken_out(start, ask):
+    d = start(JSON_PLACE, PLAIN)
+    digests = [("content-md5", "x"), ("content-digest", "sha-256=:x:"), ("x-amz-content-sha256", "x"), ("digest", "x")]
+    seen = Seen(post(ask, d, b'{"auth":{"key":"x"}}', JSON, *digests))
+    assert not {n for n, _ in digests} & {n for n, _ in seen.fields}
+    d.settle()
+    assert d.journal(event="open")[0]["stripped"] == "content-md5,content-digest,x-amz-content-sha256,digest"
+
+
+@pytest.mark.parametrize("pad", [0, 100_000])
+def test_whoever_waits_for_a_100_gets_one(start, pad):
+    d = start(JSON_PLACE, PLAIN)
+    body = b'{"auth":{"key":"x"}' + b" " * pad + b"}"
+    with Tunnel(d, "api.test") as tunnel:
+        tunnel.send(b"POST /test/echo HTTP/1.1\r\nHost: api.test\r\nContent-Type: application/json\r\n"
+                    b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body))  # fmt: skip
+        tunnel.send(body)  # without waiting, as RFC 9110 10.1.1 lets it
+        seen = Seen(tunnel.response("POST")).what
+    assert seen["body_bytes"] == len(body) - 1 + len(PLAIN)
+
+
+def test_content_that_is_cut_off_never_arrives_whole(start, up):
+    d = start(JSON_PLACE, PLAIN)
+    with Tunnel(d, "api.test") as tunnel:
+        tunnel.send(b"POST /test/echo?cutoff HTTP/1.1\r\nHost: api.test\r\nContent-Type: application/json\r\n"
+                    b"Content-Length: 300000\r\n\r\n" + b'{"auth":{"key":"x"},"pad":"' + b"x" * 100000)  # fmt: skip
+    until("it is written", lambda: d.journal(event="close"))
+    assert not d.journal(event="close")[0].get("http.response.status_code")
+
+
+@both
+def test_an_attackers_own_key_beside_ours_in_the_content(start, ask):
+    """Other carriers go; a second place of that name is refused; ours goes in once."""
+    d = start(FORM_PLACE, PLAIN)
+    for name in CARRIERS:
+        if name.lower().replace("_", "-") == "x-special":
+            continue
+        seen = Seen(post(ask, d, b"client_secret=x", FORM, (name.lower(), "attackers-own"),
+                         path="/test/echo?client_secret=attackers-own&key=attackers-own"))  # fmt: skip
+        assert "attackers-own" not in seen.text
+        assert seen.what["body"] == "client_secret=" + PLAIN
+    for body in (b"client_secret=x&client_secret=attackers-own", b"client_secret=x&Client-Secret=attackers-own",
+                 b"client_secret[]=attackers-own&client_secret=x", b"a=1;client_secret=attackers-own"):  # fmt: skip
+        answer = post(ask, d, body, FORM)
+        assert answer.status == 403 and "attackers-own" not in answer.text(), body
+
+
+def test_four_gibibytes_pass_by_in_bounded_memory(start, up):
+    """Of which a part here: memory does not grow with the content."""
+    d = start(JSON_PLACE, PLAIN)
+    total, piece = 512 * 2**20, b"x" * 2**20
+    with Tunnel(d, "api.test") as tunnel:
+        head, tail = b'{"auth":{"key":"x"},"pad":"', b'"}'
+        tunnel.send(b"POST /test/echo HTTP/1.1\r\nHost: api.test\r\nContent-Type: application/json\r\n"
+                    b"Content-Length: %d\r\n\r\n" % (len(head) + total + len(tail)) + head)  # fmt: skip
+        before = d.memory_kib(d.worker_pid())
+        most = before
+        for i in range(total // len(piece)):
+            tunnel.send(piece)
+            if i % 64 == 0:
+                most = max(most, d.memory_kib(d.worker_pid()))
+        tunnel.send(tail)
+        seen = Seen(tunnel.response("POST")).what
+    assert seen["body_bytes"] == len(head) + total + len(tail) - 1 + len(PLAIN)
+    assert most - before < 8 * 1024
