@@ -69,8 +69,8 @@
 			     its GUEST; of a REMOVE only what failed */ \
 	/* Between two keepers, old and new (ref of HELLO and OFFER: the protocol's version): */ \
 	X(HELLO, 32) /* N→O str version of the binary */ \
-	X(OFFER, 33) /* O→N u32 listeners, u32 secrets, u64 seq, bytes hash of the line to be \
-			continued, bytes CA certificate; fd: the journal */ \
+	X(OFFER, 33) /* O→N u32 listeners, u32 secrets, u32 guests, u64 seq, bytes hash of the \
+			line to be continued, bytes CA certificate; fd: the journal */ \
 	X(OFFER_SOCKET, 34) /* O→N str path, u64 device, u64 inode of the name (0, 0: not ours to \
 			      remove); fd. As many as OFFER says, then */ \
 	X(OFFER_SECRET, 35) /* O→N str variable, u32 length; fd of the secret */ \
@@ -86,6 +86,9 @@
 	X(OFFER_LEDGER, 45) /* O→N behind the secrets: u8 column for the new worker; fd: the \
 			       ledger, which both go on counting in */ \
 	X(OFFER_BOOK, 46)   /* O→N fd: sealed memfd of kh_book_offer */ \
+	X(OFFER_GUEST, 50)  /* O→N behind the book, one each (keeper/guest_offer.c); fds: its \
+			       socket, and the process that holds it where one does. Once \
+			       doors are open, GUEST_GONE says N→O that one is no more */ \
 	/* Credentials: */ \
 	X(CREDENTIAL_STALE, 60) /* K→W ref: the generation; u16 index: the values that were told \
 				   are replaced by others. Who needs one asks for it anew */

@@ -9,6 +9,7 @@
 #include "guests.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -28,9 +29,8 @@
 /* --- the register -------------------------------------------------------------------------------
  */
 
-static void free_entry(void *value)
+void kh_entry_free(struct kh_entry *entry)
 {
-	struct kh_entry *entry = value;
 	kh_list_remove(&entry->link);
 	kh_guest_folder_remove(entry);
 	if (entry->pidfd >= 0)
@@ -38,6 +38,11 @@ static void free_entry(void *value)
 	kh_guest_wish_fini(&entry->wish);
 	free(entry->path);
 	free(entry);
+}
+
+static void free_entry(void *value)
+{
+	kh_entry_free(value);
 }
 
 bool kh_register_open(struct kh_register *reg, struct kh_err *err)
@@ -114,6 +119,16 @@ static size_t *count_of(struct kh_register *reg, const char *tenant)
 	return count;
 }
 
+/* What many that have gone had between those that stay, malloc keeps by itself. */
+static void give_back(struct kh_register *reg)
+{
+	enum { WORTH_IT = 512 };
+	if (reg->peak < WORTH_IT || reg->count > reg->peak / 2)
+		return;
+	(void)malloc_trim(0);
+	reg->peak = reg->count;
+}
+
 static void drop(struct kh_register *reg, struct kh_entry *entry)
 {
 	char room[KH_GUEST_NAME_BYTES];
@@ -125,6 +140,7 @@ static void drop(struct kh_register *reg, struct kh_entry *entry)
 	reg->held -= entry->pidfd >= 0;
 	free_entry(
 		kh_lru_take(reg->by_name, kh_guest_name(entry->wish.tenant, entry->wish.id, room)));
+	give_back(reg);
 }
 
 static void note_end(struct kh_register *reg, uint64_t ends_ms)
@@ -167,21 +183,27 @@ static bool show(struct kh_ward *ward, const struct kh_entry *entry, struct kh_e
 			       1, err);
 }
 
-static void tell_gone(struct kh_ward *ward, const struct kh_entry *entry, uint32_t ref)
+static void tell_gone(const struct kh_register *reg, struct kh_ward *ward,
+		      const struct kh_entry *entry, uint32_t ref)
 {
 	struct kh_err err = KH_ERR_INIT;
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 8);
-	if (hears(ward) && !(kh_wire_put_str(&body, entry->wish.tenant) &&
-			     kh_wire_put_str(&body, entry->wish.id) &&
-			     kh_channel_send(&ward->channel, KH_CHANNEL_GUEST_GONE, ref,
-					     kh_buf_view(&body), NULL, 0, &err)))
+	bool ok = kh_wire_put_str(&body, entry->wish.tenant) &&
+		  kh_wire_put_str(&body, entry->wish.id);
+	if (ok && reg->before && reg->before->fd >= 0)
+		(void)kh_channel_send(reg->before, KH_CHANNEL_GUEST_GONE, 0, kh_buf_view(&body),
+				      NULL, 0, NULL);
+	ok = ok && (!hears(ward) || kh_channel_send(&ward->channel, KH_CHANNEL_GUEST_GONE, ref,
+						    kh_buf_view(&body), NULL, 0, &err));
+	if (!ok)
 		lost(ward, &err);
 }
 
 static void end(struct kh_register *reg, struct kh_ward *ward, struct kh_entry *entry, uint32_t ref)
 {
-	tell_gone(ward, entry, ref);
+	kh_guest_folder_remove(entry); /* first: what is told may be answered at once */
+	tell_gone(reg, ward, entry, ref);
 	drop(reg, entry);
 }
 
@@ -253,24 +275,53 @@ static enum kh_guest_result check(struct kh_register *reg, const struct kh_confi
 }
 
 /* It ends with that process. */
-static bool hold(struct kh_register *reg, struct kh_entry *entry, struct kh_err *err)
+static bool watch(struct kh_register *reg, struct kh_entry *entry, struct kh_err *err)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = entry };
 	if (reg->watch < 0)
 		reg->watch = epoll_create1(EPOLL_CLOEXEC);
-	entry->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)entry->wish.pid, 0);
-	if (entry->pidfd < 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "process %u", entry->wish.pid);
 	return (reg->watch >= 0 &&
 		epoll_ctl(reg->watch, EPOLL_CTL_ADD, entry->pidfd, &event) == 0) ||
 	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "process %u", entry->wish.pid);
+}
+
+static bool hold(struct kh_entry *entry, struct kh_err *err)
+{
+	entry->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)entry->wish.pid, 0);
+	return entry->pidfd >= 0 ||
+	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "process %u", entry->wish.pid);
+}
+
+bool kh_register_adopt(struct kh_register *reg, struct kh_entry *entry, struct kh_err *err)
+{
+	char room[KH_GUEST_NAME_BYTES];
+	struct kh_slice name = kh_guest_name(entry->wish.tenant, entry->wish.id, room);
+	size_t *count = count_of(reg, entry->wish.tenant);
+	bool ok = count && !kh_lru_get(reg->by_name, name) &&
+		  (entry->pidfd < 0 || watch(reg, entry, err)) &&
+		  kh_lru_put(reg->by_name, name, entry);
+	if (!ok) {
+		if (count && *count == 0)
+			free(kh_lru_take(reg->by_tenant, kh_slice_str(entry->wish.tenant)));
+		kh_entry_free(entry);
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "sandboxes: no memory");
+	}
+	++*count;
+	if (reg->last_number < entry->number)
+		reg->last_number = entry->number;
+	note_end(reg, entry->ends_ms);
+	kh_list_append(&reg->list, &entry->link);
+	reg->count++;
+	if (reg->peak < reg->count)
+		reg->peak = reg->count;
+	reg->held += entry->pidfd >= 0;
+	return true;
 }
 
 /* All of it or nothing. `wish` is taken over. */
 static struct kh_entry *make(struct kh_register *reg, const char *base, struct kh_guest_wish *wish,
 			     struct kh_err *err)
 {
-	char room[KH_GUEST_NAME_BYTES];
 	struct kh_entry *entry = calloc(1, sizeof(*entry));
 	if (!entry) {
 		kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
@@ -278,29 +329,17 @@ static struct kh_entry *make(struct kh_register *reg, const char *base, struct k
 	}
 	*entry = (struct kh_entry){ .wish = *wish, .fd = -1, .pidfd = -1 };
 	*wish = (struct kh_guest_wish){ 0 };
-	size_t *count = count_of(reg, entry->wish.tenant);
-	bool ok = count || kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
-	ok = ok && (!entry->wish.pid || hold(reg, entry, err)) &&
-	     kh_guest_folder_make(entry, base, err);
-	if (ok && !kh_lru_put(reg->by_name, kh_guest_name(entry->wish.tenant, entry->wish.id, room),
-			      entry))
-		ok = kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
-	if (!ok) {
-		if (count && *count == 0)
-			free(kh_lru_take(reg->by_tenant, kh_slice_str(entry->wish.tenant)));
-		free_entry(entry);
+	if ((entry->wish.pid && !hold(entry, err)) || !kh_guest_folder_make(entry, base, err)) {
+		kh_entry_free(entry);
 		return NULL;
 	}
-	++*count;
-	entry->number = ++reg->last_number;
+	entry->number = reg->last_number + 1;
 	if (entry->wish.ttl_ms) {
 		entry->ends_ms = kh_clock_mono_ms() + entry->wish.ttl_ms;
 		entry->expires_ms = kh_clock_wall_ms() + entry->wish.ttl_ms;
 	}
-	note_end(reg, entry->ends_ms);
-	kh_list_append(&reg->list, &entry->link);
-	reg->count++;
-	reg->held += entry->pidfd >= 0;
+	if (!kh_register_adopt(reg, entry, err))
+		return NULL;
 	return entry;
 }
 

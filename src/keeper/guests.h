@@ -33,11 +33,14 @@ struct kh_register {
 	struct kh_lru *by_tenant; /* how many each has */
 	struct kh_node list;
 	size_t count, held; /* held: those with a pidfd */
+	size_t peak;	    /* of count, since memory was given back */
 	size_t most;	    /* by RLIMIT_NOFILE; 0: not looked at yet */
 	uint64_t last_number;
-	uint64_t next_end_ms; /* no entry ends before; 0: none ends */
-	int watch;	      /* epoll of pidfds; -1: there are none */
-	const char *busy;     /* why nothing can be added or removed just now; NULL: it can */
+	uint64_t next_end_ms;	   /* no entry ends before; 0: none ends */
+	int watch;		   /* epoll of pidfds; -1: there are none */
+	struct kh_channel *before; /* to the keeper that handed over, whose worker may still have
+				      their connections; NULL: there is none */
+	const char *busy;	   /* why nothing can be added or removed just now; NULL: it can */
 };
 
 bool kh_register_open(struct kh_register *reg, struct kh_err *err);
@@ -59,6 +62,17 @@ void kh_register_prune(struct kh_register *reg, struct kh_ward *ward,
 void kh_register_turn(struct kh_register *reg, struct kh_ward *ward);
 /* When the next one's time is over; 0: never. */
 uint64_t kh_register_deadline(const struct kh_register *reg);
+
+/* What another keeper has made: taken over, or freed when there is no memory. */
+bool kh_register_adopt(struct kh_register *reg, struct kh_entry *entry, struct kh_err *err);
+void kh_entry_free(struct kh_entry *entry);
+
+/* guest_offer.c: at a handover. */
+bool kh_register_offer(const struct kh_register *reg, struct kh_channel *to, uint32_t version,
+		       struct kh_err *err);
+/* An OFFER_GUEST. Its descriptors are taken. */
+bool kh_register_take_offer(struct kh_register *reg, struct kh_channel_message *message,
+			    struct kh_err *err);
 
 /* guest_folder.c */
 /* Makes BASE/TENANT/ID/s and listens; sets path, fd, dev, ino. On error nothing is left. */

@@ -81,7 +81,9 @@ static bool offer(struct kh_handover *h, struct kh_err *err)
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
 	if (!kh_wire_put_u32(&body, (uint32_t)h->sockets->count) ||
-	    !kh_wire_put_u32(&body, secrets) || !kh_wire_put_u64(&body, h->cut.seq) ||
+	    !kh_wire_put_u32(&body, secrets) ||
+	    !kh_wire_put_u32(&body, (uint32_t)h->ward->guests->count) ||
+	    !kh_wire_put_u64(&body, h->cut.seq) ||
 	    !kh_wire_put_bytes(&body,
 			       kh_slice_of((const char *)h->cut.hash, sizeof(h->cut.hash))) ||
 	    !kh_wire_put_bytes(&body, kh_ca_der(h->ward->ca)))
@@ -222,7 +224,8 @@ static bool on_hello(struct kh_handover *h, const struct kh_channel_message *mes
 				  (unsigned)message->ref, KH_HANDOVER_VERSION);
 	kh_log_info("handover: process %ld is keyhole %s", (long)h->pid, kh_esc_str(version));
 	if (!offer(h, err) || !offer_sockets(h, err) || !offer_secrets(h, err) ||
-	    !offer_ledger(h, err))
+	    !offer_ledger(h, err) ||
+	    !kh_register_offer(h->ward->guests, &h->channel, KH_HANDOVER_VERSION, err))
 		return false;
 	h->state = KH_HANDOVER_OFFERED; /* the deadline stays */
 	return true;
@@ -271,8 +274,14 @@ static enum kh_handover_news give_up(struct kh_handover *h)
 }
 
 /* After the handover it says little. Its own end changes nothing: what runs here goes on. */
-static enum kh_handover_news take_after(const struct kh_channel_message *message)
+static enum kh_handover_news take_after(struct kh_handover *h,
+					const struct kh_channel_message *message)
 {
+	/* Whoever is connected there by us is to go as well. */
+	if (message->type == KH_CHANNEL_GUEST_GONE && h->ward->state == KH_WARD_DRAINING &&
+	    !kh_channel_send(&h->ward->channel, KH_CHANNEL_GUEST_GONE, 0, message->body, NULL, 0,
+			     NULL))
+		kh_ward_condemn(h->ward);
 	if (message->type == KH_CHANNEL_HURRY)
 		return KH_HANDOVER_HURRY;
 	return message->type == KH_CHANNEL_END ? KH_HANDOVER_END : KH_HANDOVER_NO_NEWS;
@@ -282,7 +291,7 @@ static enum kh_handover_news step(struct kh_handover *h, const struct kh_channel
 				  struct kh_err *err)
 {
 	if (h->state == KH_HANDOVER_OVER)
-		return take_after(message);
+		return take_after(h, message);
 	if (h->state == KH_HANDOVER_OPENING && message->type == KH_CHANNEL_OPENED) {
 		enter(h, KH_HANDOVER_OVER, 0);
 		return KH_HANDOVER_DONE;

@@ -16,12 +16,12 @@
  *	forks, execs                     ───────▶ reads its configuration
  *	                                 ◀─HELLO─ hardened, ready to hold secrets
  *	OFFER, OFFER_SOCKET…, OFFER_SECRET…
- *	OFFER_LEDGER, OFFER_BOOK         ───────▶ opens all else; begins the new segment beside the
- *	                                          old one, behind line N; starts its worker, doors
- *shut ◀─PREPARED─ that one is locked in and its threads run MOVE ───────▶ JOURNAL gets the name
- *JOURNAL.N, the segment's is JOURNAL ◀─MOVED─ OPEN                             ───────▶ opens the
- *doors ◀─OPENED─ serves MAINPID= to systemd; RETIRE to its worker, which ends as its connections
- *end GONE                             ───────▶ its worker writes how the old segment ended (joined)
+ *	OFFER_LEDGER, OFFER_BOOK, OFFER_GUEST… ───▶ opens all else; begins the new segment beside
+ *the old one, behind line N; starts its worker, doors shut ◀─PREPARED─ that one is locked in and
+ *its threads run MOVE ───────▶ JOURNAL gets the name JOURNAL.N, the segment's is JOURNAL ◀─MOVED─
+ *OPEN                             ───────▶ opens the doors ◀─OPENED─ serves MAINPID= to systemd;
+ *RETIRE to its worker, which ends as its connections end GONE                             ───────▶
+ *its worker writes how the old segment ended (joined)
  *
  * Whatever goes wrong before OPEN (it exits, hangs, refuses, has another protocol) leaves the old
  * one as it was: its worker never stopped accepting, and the names are put back. From OPEN on the
@@ -40,7 +40,7 @@
  * - SIGTERM to the new one: before OPEN it ends, and the handover has failed. After that it drains,
  *   and the old one is told to hurry: timeouts.drain holds for both; a second one ends both.
  */
-enum { KH_HANDOVER_VERSION = 2 };
+enum { KH_HANDOVER_VERSION = 3 };
 
 /* handover.c: the old one */
 enum kh_handover_state {
@@ -107,10 +107,11 @@ struct kh_legacy {
 	struct kh_sockets sockets; /* its `journal` is -1 */
 	struct kh_journal_base cut;
 	struct kh_buf ca_der;
-	struct kh_book *book; /* until it is taken */
-	unsigned column;      /* of our workers */
-	int segment;	      /* the segment before, locked; -1: joined, or never there */
-	uint64_t join_ms;     /* when to ask for that; 0: not yet */
+	struct kh_book *book;	    /* until it is taken */
+	struct kh_register *guests; /* borrowed: what is offered goes there */
+	unsigned column;	    /* of our workers */
+	int segment;		    /* the segment before, locked; -1: joined, or never there */
+	uint64_t join_ms;	    /* when to ask for that; 0: not yet */
 	unsigned join_tries;
 };
 

@@ -464,6 +464,7 @@ int kh_keeper_run(struct kh_keeper_options *options)
 					   .channel = { .fd = -1 } };
 	k.legacy = (struct kh_legacy){ .channel = { .fd = -1 },
 				       .sockets = { .journal = -1 },
+				       .guests = &k.guests,
 				       .segment = -1 };
 	k.vault.config = k.config;
 	kh_geo_files_init(&k.geo);

@@ -56,8 +56,8 @@ static bool not_understood(struct kh_err *err)
 }
 
 /* Waits: the old one ends this process when that takes too long. */
-static bool hear(struct kh_legacy *legacy, enum kh_channel_type type,
-		 struct kh_channel_message *message, struct kh_err *err)
+static bool hear_any(struct kh_legacy *legacy, enum kh_channel_type type,
+		     struct kh_channel_message *message, struct kh_err *err)
 {
 	enum kh_channel_status got;
 	do
@@ -65,14 +65,26 @@ static bool hear(struct kh_legacy *legacy, enum kh_channel_type type,
 	while (got == KH_CHANNEL_AGAIN);
 	if (got != KH_CHANNEL_GOT)
 		return kh_err_set(err, KH_ERR_SYSTEM, "handover: the process before has let go");
-	if (message->type == type && message->ref == KH_HANDOVER_VERSION && message->n_fds == 1)
+	if (message->type == type && message->ref == KH_HANDOVER_VERSION)
+		return true;
+	kh_channel_message_close(message);
+	return not_understood(err);
+}
+
+/* What comes with one descriptor. */
+static bool hear(struct kh_legacy *legacy, enum kh_channel_type type,
+		 struct kh_channel_message *message, struct kh_err *err)
+{
+	if (!hear_any(legacy, type, message, err))
+		return false;
+	if (message->n_fds == 1)
 		return true;
 	kh_channel_message_close(message);
 	return not_understood(err);
 }
 
 static bool take_offer(struct kh_legacy *legacy, uint32_t *sockets, uint32_t *secrets,
-		       struct kh_err *err)
+		       uint32_t *guests, struct kh_err *err)
 {
 	struct kh_channel_message message;
 	if (!hear(legacy, KH_CHANNEL_OFFER, &message, err))
@@ -81,10 +93,11 @@ static bool take_offer(struct kh_legacy *legacy, uint32_t *sockets, uint32_t *se
 	struct kh_wire_reader r = { .rest = message.body };
 	*sockets = kh_wire_u32(&r);
 	*secrets = kh_wire_u32(&r);
+	*guests = kh_wire_u32(&r);
 	legacy->cut.seq = kh_wire_u64(&r);
 	struct kh_slice hash = kh_wire_bytes(&r), der = kh_wire_bytes(&r);
 	if (!kh_wire_done(&r) || hash.len != sizeof(legacy->cut.hash) || legacy->cut.seq == 0 ||
-	    *sockets > LISTENERS_MOST || *secrets > SECRETS_MOST)
+	    *sockets > LISTENERS_MOST || *secrets > SECRETS_MOST || *guests > KH_LIMIT_GUESTS)
 		return not_understood(err);
 	memcpy(legacy->cut.hash, hash.ptr, hash.len);
 	return kh_buf_append_slice(&legacy->ca_der, der) ||
@@ -164,6 +177,16 @@ static bool take_ledger(struct kh_legacy *legacy, struct kh_err *err)
 	return legacy->book != NULL;
 }
 
+static bool take_guest(struct kh_legacy *legacy, struct kh_err *err)
+{
+	struct kh_channel_message message;
+	if (!hear_any(legacy, KH_CHANNEL_OFFER_GUEST, &message, err))
+		return false;
+	bool ok = kh_register_take_offer(legacy->guests, &message, err);
+	kh_channel_message_close(&message);
+	return ok;
+}
+
 static bool is_handed_over(void)
 {
 	int type = 0;
@@ -174,7 +197,7 @@ static bool is_handed_over(void)
 
 bool kh_legacy_take(struct kh_legacy *legacy, struct kh_err *err)
 {
-	uint32_t sockets, secrets;
+	uint32_t sockets, secrets, guests;
 	kh_buf_init(&legacy->ca_der, KH_LIMIT_CHANNEL_BYTES);
 	if (!is_handed_over())
 		return kh_err_set(err, KH_ERR_USAGE,
@@ -183,7 +206,7 @@ bool kh_legacy_take(struct kh_legacy *legacy, struct kh_err *err)
 		return false;
 	legacy->state = KH_LEGACY_OFFERED;
 	if (!say_text(legacy, KH_CHANNEL_HELLO, KH_VERSION, err) ||
-	    !take_offer(legacy, &sockets, &secrets, err) ||
+	    !take_offer(legacy, &sockets, &secrets, &guests, err) ||
 	    !make_room(legacy, sockets, secrets, err))
 		return false;
 	for (uint32_t i = 0; i < sockets; i++)
@@ -192,7 +215,12 @@ bool kh_legacy_take(struct kh_legacy *legacy, struct kh_err *err)
 	for (uint32_t i = 0; i < secrets; i++)
 		if (!take_secret(legacy, err))
 			return false;
-	return take_ledger(legacy, err);
+	if (!take_ledger(legacy, err))
+		return false;
+	for (uint32_t i = 0; i < guests; i++)
+		if (!take_guest(legacy, err))
+			return false;
+	return true;
 }
 
 bool kh_legacy_check_ca(const struct kh_legacy *legacy, const struct kh_ca *ca, struct kh_err *err)

@@ -128,6 +128,8 @@ static void open_doors(struct kh_keeper *k)
 	k->legacy.state = KH_LEGACY_OURS;
 	kh_sockets_adopt(&k->sockets, &k->legacy.sockets);
 	k->ward.doors_shut = false;
+	k->guests.before = &k->legacy.channel;
+	kh_register_prune(&k->guests, &k->ward, k->config);
 	k->ward.generation++;
 	kh_ward_reload(&k->ward);
 	(void)kh_legacy_say(&k->legacy, KH_CHANNEL_OPENED, NULL);
@@ -166,6 +168,7 @@ static void forget_legacy(struct kh_keeper *k)
 	/* It cleared what its worker left, unless it died as well. */
 	kh_book_clear(k->book, 1 - k->ward.column);
 	kh_legacy_fini(&k->legacy);
+	k->guests.before = NULL;
 	if (k->handover_later)
 		kh_keeper_hand_over(k);
 }

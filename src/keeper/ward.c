@@ -332,6 +332,7 @@ static bool take(struct kh_ward *ward, const struct kh_channel_message *message)
 	case KH_CHANNEL_GONE:
 	case KH_CHANNEL_OFFER_LEDGER:
 	case KH_CHANNEL_OFFER_BOOK:
+	case KH_CHANNEL_OFFER_GUEST:
 	case KH_CHANNEL_CREDENTIAL_STALE:
 		break; /* the keepers' own words */
 	}

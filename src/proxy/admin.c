@@ -29,6 +29,7 @@
 #include <keyhole/listener.h>
 #include <keyhole/log.h>
 
+#include "guests.h"
 #include "loop_internal.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -144,6 +145,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	kh_admin_conns_tick(admin, kh_clock_mono_ms());
+	kh_guests_tick(admin->worker);
 	for (int i = 0; i < 2; i++) {
 		if (admin->doors[i].rests && admin->doors[i].event)
 			(void)event_add(admin->doors[i].event, NULL);
@@ -260,8 +262,7 @@ bool kh_admin_take_doors(struct kh_worker *worker, struct kh_channel_message *me
 		doors[i].kind = (enum kh_listener_kind)kh_wire_u8(&r);
 	if (!kh_wire_done(&r))
 		return kh_err_set(err, KH_ERR_INTERNAL, "the keeper's message is not understood");
-	if (!worker->admin && message->n_fds == 0)
-		return true;
+	/* Also where there are none yet: behind the lock-in no event loop can be made. */
 	if (!worker->admin && !(worker->admin = make(worker, err)))
 		return false;
 	struct kh_admin *admin = worker->admin;
@@ -285,7 +286,9 @@ bool kh_admin_start(struct kh_worker *worker, struct kh_err *err)
 	struct kh_admin *admin = worker->admin;
 	pthread_attr_t attr;
 
-	if (!admin || admin->started)
+	bool has_doors = admin && admin->has_new_doors &&
+			 (admin->new_doors[0].fd >= 0 || admin->new_doors[1].fd >= 0);
+	if (!has_doors || admin->started)
 		return true;
 	if (pthread_attr_init(&attr) != 0)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "admin: no memory");

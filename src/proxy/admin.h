@@ -4,8 +4,8 @@
 
 #include "worker_internal.h"
 
-/* ADMIN: the doors that are open from now on; without any at first nothing is made, and without any
- * later those that were are shut. */
+/* ADMIN: the doors that are open from now on. Without any at first no thread is started; without
+ * any later those that were are shut. */
 bool kh_admin_take_doors(struct kh_worker *worker, struct kh_channel_message *message,
 			 struct kh_err *err);
 /* Its thread: once the worker is locked in. Does nothing where there are no doors. */

@@ -157,6 +157,7 @@ static bool take(struct kh_beginning *b, enum kh_channel_type next,
 	case KH_CHANNEL_GONE:
 	case KH_CHANNEL_OFFER_LEDGER:
 	case KH_CHANNEL_OFFER_BOOK:
+	case KH_CHANNEL_OFFER_GUEST:
 	case KH_CHANNEL_CREDENTIAL_STALE:
 		break;
 	}

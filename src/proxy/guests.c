@@ -2,6 +2,7 @@
 
 #include "guests.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -136,6 +137,8 @@ static bool add(struct kh_worker *worker, struct kh_channel_message *message)
 		if (put) {
 			kh_list_append(&guests->list, &guest->link);
 			guests->count++;
+			if (guests->peak < guests->count)
+				guests->peak = guests->count;
 		}
 		pthread_mutex_unlock(&guests->lock);
 		if (!put)
@@ -213,4 +216,20 @@ size_t kh_guests_count(struct kh_worker *worker)
 	count = guests->count;
 	pthread_mutex_unlock(&guests->lock);
 	return count;
+}
+
+void kh_guests_tick(struct kh_worker *worker)
+{
+	enum { WORTH_IT = 512 };
+	struct kh_guests *guests = worker->guests;
+
+	if (!guests)
+		return;
+	pthread_mutex_lock(&guests->lock);
+	bool worth = guests->peak >= WORTH_IT && guests->count <= guests->peak / 2;
+	if (worth)
+		guests->peak = guests->count;
+	pthread_mutex_unlock(&guests->lock);
+	if (worth)
+		(void)malloc_trim(0);
 }

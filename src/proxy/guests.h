@@ -38,7 +38,7 @@ struct kh_guests {
 	pthread_mutex_t lock;
 	struct kh_lru *by_name; /* holds the references */
 	struct kh_node list;	/* struct kh_guest.link, in the order in which they came */
-	size_t count;
+	size_t count, peak;	/* peak: since memory was given back */
 };
 
 bool kh_guests_init(struct kh_worker *worker, struct kh_err *err);
@@ -50,6 +50,8 @@ bool kh_guests_take(struct kh_worker *worker, struct kh_channel_message *message
 void kh_guests_each(struct kh_worker *worker,
 		    void (*visit)(void *arg, const struct kh_guest *guest), void *arg);
 size_t kh_guests_count(struct kh_worker *worker);
+/* Every now and then: memory that many had who have gone is given back. */
+void kh_guests_tick(struct kh_worker *worker);
 
 /* guest_doors.c: one thread's side */
 struct kh_loop;

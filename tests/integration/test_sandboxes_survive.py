@@ -1,0 +1,185 @@
+"""test_sandboxes_survive.py - added sandboxes, and what happens to the daemon around them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from harness import KEYHOLE, Tunnel, until
+from sandboxes import add, added, admin, asks, call, clear, files_below, inside, listed, refuses, remove
+
+DEV = {"dev": {"rules": [{"allow": "https://open.test"}]}}
+
+
+def base(one):
+    return os.path.join(one.folder, "adm", "sandboxes")
+
+
+def reload(one):
+    return call(one, "POST", "/v1/reload")
+
+
+def test_they_survive_their_workers_death(daemon):
+    one = daemon(admin())
+    made = add(one, "sb-1", narrow=[{"allow": "GET https://open.test"}], ttl="1h")
+    before, shown = one.worker_pid(), listed(one)
+    os.kill(before, signal.SIGKILL)
+    until("another worker is there", lambda: one.worker_pid() not in (None, before))
+    assert asks(one, made) == 200
+    assert asks(one, made, method="POST") == 403
+    until("its connections have ended", lambda: listed(one) == shown)
+    remove(one, "sb-1")
+    assert refuses(made["listener"])
+
+
+def test_a_reload_changes_their_rules_and_takes_those_whose_tenant_is_gone(daemon):
+    one = daemon({**admin(), "tenants": DEV})
+    stays, goes = add(one, "stays"), add(one, "goes", "dev")
+    with Tunnel(inside(one, stays), "open.test") as old, Tunnel(inside(one, goes), "open.test") as other:
+        assert old.ask("GET", "/test/echo").status == other.ask("GET", "/test/echo").status == 200
+        del one.config["tenants"]["dev"]
+        # Another one in front: the index of the first is another one now.
+        one.config["tenants"] = {
+            "a-first": {"rules": []},
+            "acme": {"rules": [{"deny": "https://open.test/no"}, {"allow": "https://open.test"}]},
+        }
+        one.write(one.config)
+        assert reload(one)[0] == 200
+        assert old.ask("GET", "/test/echo").status == 200
+        assert old.ask("GET", "/no").status == 403
+        with pytest.raises(Exception, match="."):
+            other.ask("GET", "/test/echo")
+    assert added(one) == ["stays"]
+    assert refuses(goes["listener"])
+    assert files_below(base(one)) == ["acme", "acme/stays", "acme/stays/s"]
+    assert [r["tenant"] for r in one.journal(event="open", sandbox="stays")] == ["acme", "acme"]
+    clear(one)
+
+
+def test_a_reload_that_fails_leaves_them(daemon):
+    one = daemon({**admin(), "tenants": DEV})
+    made = add(one, "sb-1", "dev")
+    del one.config["tenants"]["dev"]
+    one.config["nonsense"] = 1
+    one.write(one.config)
+    assert reload(one)[0] == 422
+    assert asks(one, made) == 200
+    clear(one)
+
+
+def test_the_end_of_the_daemon_is_theirs(daemon):
+    one = daemon(admin())
+    made = add(one, "sb-1")
+    one.stop()
+    assert files_below(base(one)) == []
+    one.start()
+    assert added(one) == []
+    assert refuses(made["listener"])
+    assert asks(one, add(one, "sb-1")) == 200
+    clear(one)
+
+
+def test_what_a_killed_daemon_leaves_is_cleared_away_and_nothing_else(daemon):
+    one = daemon(admin())
+    add(one, "sb-1")
+    add(one, "sb-2")
+    os.kill(one.process.pid, signal.SIGKILL)
+    one.process.wait()
+    theirs = os.path.join(base(one), "acme", "sb-2", "a file")
+    with open(theirs, "w", encoding="ascii") as file:
+        file.write("not ours")
+    one.start()
+    assert files_below(base(one)) == ["acme", "acme/sb-2", "acme/sb-2/a file"]
+    assert "2 sandboxes" not in one.stderr() and "left alone" in one.stderr()
+    assert "the folder can't be made" in add(one, "sb-2", expected=500)["error"]
+    assert asks(one, add(one, "sb-1")) == 200
+    clear(one)
+
+
+def test_a_second_daemon_with_the_same_folder_takes_nothing_away(daemon):
+    one = daemon(admin())
+    made = add(one, "sb-1")
+    two = daemon({**admin(), "admin": {"unix": "adm/s", "sandboxes": base(one)}})
+    assert asks(one, made) == 200
+    assert "left alone" in two.stderr()
+    assert "the folder can't be made" in add(two, "sb-1", expected=500)["error"]
+    assert asks(two, add(two, "sb-2")) == 200
+    clear(one)
+    clear(two)
+
+
+def test_they_are_handed_over_with_their_time_and_their_holder(upgradable):
+    one = upgradable(admin())
+    made = add(one, "sb-1", narrow=[{"allow": "GET https://open.test"}])
+    add(one, "short", ttl="6s")
+    shown = listed(one)
+    with Tunnel(inside(one, made), "open.test") as tunnel:
+        assert tunnel.ask("GET", "/test/echo").status == 200
+        one.hand_over()
+        shown = [{**s, "connections": 0} for s in shown]
+        until("the next one answers", lambda: listed(one) == shown)
+        assert "a new one is started" not in one.stderr()
+        assert asks(one, made) == 200
+        assert asks(one, made, method="POST") == 403
+        # What the process before still has of it goes as well, a moment later.
+        remove(one, "sb-1")
+        with pytest.raises(Exception, match="."):
+            for _ in range(500):
+                tunnel.ask("GET", "/test/echo")
+    assert refuses(made["listener"])
+    until("its time is over", lambda: added(one) == [], 10)
+    assert files_below(base(one)) == []
+
+
+def test_one_that_is_held_ends_with_the_process_that_asked(daemon):
+    one = daemon(admin())
+    script = (
+        "import json,socket,sys\ns=socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n"
+        "b=json.dumps({'tenant':'acme','id':'held','hold':True}).encode()\n"
+        "s.sendall(b'POST /v1/sandboxes HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: %d\\r\\n\\r\\n'%len(b)+b)\n"
+        "print(s.recv(65536).decode().split()[1],flush=True)\ns.close()\nsys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        ["/usr/bin/python3", "-I", "-c", script, os.path.join(one.folder, "adm", "s")],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as holder:  # fmt: skip
+        assert holder.stdout.readline() == "201\n"
+        before = one.worker_pid()
+        os.kill(before, signal.SIGKILL)
+        until("another worker is there", lambda: one.worker_pid() not in (None, before))
+        until("it is there", lambda: added(one) == ["held"])
+        holder.kill()
+    until("it is gone", lambda: added(one) == [])
+    assert files_below(base(one)) == []
+
+
+def test_a_draining_daemon_adds_none(daemon):
+    one = daemon(admin())
+    one.checked = False
+    made = add(one, "sb-1")
+    with Tunnel(inside(one, made), "open.test") as tunnel:
+        assert tunnel.ask("GET", "/test/echo").status == 200
+        tunnel.start("GET", "/test/sse?n=40&ms=50")
+        assert tunnel.read_head().status == 200
+        one.process.terminate()
+        until("the socket is gone", lambda: refuses(made["listener"]))
+        assert files_below(base(one)) == []
+        assert "drains" in add(one, "sb-2", expected=503)["error"]
+        assert "drains" in remove(one, "sb-1", expected=503)["error"]
+        tunnel.take_until(b'"n": 39')
+    assert one.process.wait(20) == 0
+
+
+def test_as_many_as_descriptors_allow_and_not_one_more(daemon):
+    one = daemon({**admin(), "listen": None}, nofile=256)
+    answers = [call(one, "POST", "/v1/sandboxes", {"tenant": "acme", "id": f"s{i}"}) for i in range(200)]
+    made = [answer for status, answer in answers if status == 201]
+    assert len(made) == 160
+    assert {status for status, _ in answers[160:]} == {503}
+    assert "RLIMIT_NOFILE" in answers[-1][1]["error"]
+    assert asks(one, made[0]) == 200 == asks(one, made[-1])
+    clear(one)
+    assert asks(one, add(one, "again")) == 200
+    clear(one)
