@@ -23,6 +23,7 @@ build|libpsl: the public suffix list|libpsl-dev|libpsl-devel|libpsl-dev|libpsl
 build|libmaxminddb: countries and networks of addresses|libmaxminddb-dev|libmaxminddb-devel|libmaxminddb-dev|libmaxminddb
 build|jansson: reading the journal back|libjansson-dev|jansson-devel|jansson-dev|jansson
 run|bubblewrap: the sandbox|bubblewrap|bubblewrap|bubblewrap|bubblewrap
+run|an OCI runtime: the engine container|crun/runc|crun/runc|crun/runc|crun/runc
 run|the roots that upstreams are verified by|ca-certificates|ca-certificates|ca-certificates|ca-certificates
 run|OpenSSL at run time|libssl3t64/libssl3|openssl-libs|libssl3 libcrypto3|openssl
 run|libevent at run time|libevent-2.1-7t64/libevent-2.1-7 libevent-pthreads-2.1-7t64/libevent-pthreads-2.1-7|libevent|libevent|libevent

@@ -9,7 +9,7 @@
 #include "sandbox_internal.h"
 
 /* The strongest first: that is the order in which `auto` tries them. */
-static const struct kh_engine *const engines[] = { &kh_engine_process };
+static const struct kh_engine *const engines[] = { &kh_engine_container, &kh_engine_process };
 
 const struct kh_engine *kh_engine_at(size_t i)
 {
@@ -55,6 +55,7 @@ void kh_engine_command_fini(struct kh_engine_command *command)
 		free(command->argv[i]);
 	free(command->argv);
 	free(command->fds);
+	free(command->bundle);
 	if (command->args_fd >= 0)
 		close(command->args_fd);
 	*command = (struct kh_engine_command){ .args_fd = -1 };

@@ -50,6 +50,8 @@ struct kh_engine_command {
 	int *fds; /* inherited by it, besides 0, 1, 2; not owned but for args_fd */
 	size_t n_fds;
 	int args_fd;
+	char *bundle;	   /* nested: config.json; NULL */
+	bool hide_cgroups; /* nested: the program is to find no cgroups at all */
 };
 void kh_engine_command_fini(struct kh_engine_command *command);
 bool kh_engine_command_arg(struct kh_engine_command *command, const char *arg);
@@ -58,6 +60,9 @@ bool kh_engine_command_fd(struct kh_engine_command *command, int fd);
 struct kh_engine {
 	const char *name;
 	const char *about; /* a few words for a list */
+	/* The program runs in namespaces of ours in which the view lies ready (nest.c), and its
+	 * descriptors are 3, 4, … in their order. */
+	bool nested;
 	/* Fills `out`. False where the program isn't there or is too old: err says how to get it.
 	 */
 	bool (*prepare)(const struct kh_plan *plan, struct kh_engine_command *out,
@@ -76,5 +81,6 @@ const struct kh_engine *kh_engine_find(const char *name, struct kh_err *err);
 char *kh_engine_program(const char *name);
 
 extern const struct kh_engine kh_engine_process;
+extern const struct kh_engine kh_engine_container;
 
 #endif

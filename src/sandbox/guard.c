@@ -103,19 +103,6 @@ void kh_guard_end(struct kh_guard *guard)
 
 /* ---- in the sandbox's mount namespace ---- */
 
-/* The first process that the engine started: keyhole-init, or what will become it. */
-static pid_t init_of(pid_t engine)
-{
-	char path[64], text[32];
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)engine, (int)engine);
-	kh_auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text)) : -1;
-	uint64_t pid;
-	struct kh_slice first = kh_slice_of(text, n > 0 ? (size_t)n : 0);
-	first = kh_slice_sub(first, 0, kh_slice_find(first, ' ', 0));
-	return kh_slice_to_u64(first, &pid) && pid < INT32_MAX ? (pid_t)pid : -1;
-}
-
 static bool enter(pid_t init)
 {
 	char path[64];
@@ -153,9 +140,8 @@ static int lay_inside(pid_t init, const struct kh_mount *entry)
 
 /* ---- on the host ---- */
 
-static bool lay_again(const struct kh_mount *entry, pid_t engine)
+static bool lay_again(const struct kh_mount *entry, pid_t init)
 {
-	pid_t init = init_of(engine);
 	pid_t helper = init > 0 ? fork() : -1;
 	if (helper == 0)
 		_exit(lay_inside(init, entry));
@@ -192,7 +178,7 @@ static bool make_anew(struct kh_guard *guard, const struct kh_mount *entry, stru
 			      : kh_mountpoint_make(guard->made, entry->target, &owner, err);
 }
 
-static bool restore(struct kh_guard *guard, const struct kh_mount *entry, pid_t engine,
+static bool restore(struct kh_guard *guard, const struct kh_mount *entry, pid_t init,
 		    struct kh_err *err)
 {
 	/* A folder above protected files: all that lay in it is open now. */
@@ -208,7 +194,7 @@ static bool restore(struct kh_guard *guard, const struct kh_mount *entry, pid_t 
 			return true;
 		if (!make_anew(guard, entry, err))
 			return false;
-		if (lay_again(entry, engine))
+		if (lay_again(entry, init))
 			return true;
 	}
 	return kh_err_set(err, KH_ERR_SYSTEM,
@@ -218,19 +204,19 @@ static bool restore(struct kh_guard *guard, const struct kh_mount *entry, pid_t 
 }
 
 /* Something was missed: whatever needs it is laid again. */
-static bool restore_all(struct kh_guard *guard, pid_t engine, struct kh_err *err)
+static bool restore_all(struct kh_guard *guard, pid_t init, struct kh_err *err)
 {
 	for (size_t i = 0; i < guard->view->n; i++) {
 		const struct kh_mount *entry = &guard->view->list[i];
 		bool ours = is_below(entry->target, guard->workspace) &&
 			    (entry->kind == KH_MOUNT_READ || entry->kind == KH_MOUNT_BLANK);
-		if (ours && !restore(guard, entry, engine, err))
+		if (ours && !restore(guard, entry, init, err))
 			return false;
 	}
 	return true;
 }
 
-bool kh_guard_look(struct kh_guard *guard, pid_t engine, struct kh_err *err)
+bool kh_guard_look(struct kh_guard *guard, pid_t init, struct kh_err *err)
 {
 	union {
 		struct inotify_event event;
@@ -242,13 +228,13 @@ bool kh_guard_look(struct kh_guard *guard, pid_t engine, struct kh_err *err)
 			const struct inotify_event *event =
 				(const struct inotify_event *)(const void *)(buffer.bytes + at);
 			at += (ssize_t)(sizeof(*event) + event->len);
-			if ((event->mask & IN_Q_OVERFLOW) && !restore_all(guard, engine, err))
+			if ((event->mask & IN_Q_OVERFLOW) && !restore_all(guard, init, err))
 				return false;
 			const struct kh_guard_watch *watch = watch_of(guard, event->wd);
 			const struct kh_mount *entry =
 				watch && event->len ? entry_of(guard, watch->folder, event->name)
 						    : NULL;
-			if (entry && !restore(guard, entry, engine, err))
+			if (entry && !restore(guard, entry, init, err))
 				return false;
 		}
 	}

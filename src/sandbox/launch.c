@@ -29,6 +29,7 @@
 #include <keyhole/log.h>
 #include <keyhole/slice.h>
 
+#include "nest_internal.h"
 #include "sandbox_internal.h"
 
 enum { COMPLAINT_BYTES = 2048 };
@@ -40,6 +41,7 @@ static const int forwarded[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
 struct running {
 	struct kh_launch *launch;
 	pid_t pid;
+	pid_t init;			/* as the kernel names who said that it started; -1 */
 	int signals, complaints, ended; /* signalfd, pipe, pidfd */
 	char complaint[COMPLAINT_BYTES];
 	size_t complaint_len;
@@ -58,7 +60,25 @@ struct child {
 	int report, complaints;
 };
 
-static bool sort_descriptors(const struct child *child, struct kh_err *err)
+/* To 3, 4, …: first all out of the way. What lay there is of no use in this process any more but
+ * for the pipe that reports, which is moved as well. */
+static bool number_descriptors(struct child *child, const struct kh_engine_command *command)
+{
+	int above = STDERR_FILENO + 1 + (int)command->n_fds;
+	child->report = fcntl(child->report, F_DUPFD_CLOEXEC, above);
+	for (size_t i = 0; child->report >= 0 && i < command->n_fds; i++)
+		if ((command->fds[i] = fcntl(command->fds[i], F_DUPFD_CLOEXEC, above)) < 0)
+			return false;
+	for (size_t i = 0; child->report >= 0 && i < command->n_fds; i++) {
+		int number = STDERR_FILENO + 1 + (int)i;
+		if (dup3(command->fds[i], number, O_CLOEXEC) != number)
+			return false;
+		command->fds[i] = number;
+	}
+	return child->report >= 0;
+}
+
+static bool sort_descriptors(struct child *child, struct kh_err *err)
 {
 	kh_auto_close int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
@@ -67,6 +87,8 @@ static bool sort_descriptors(const struct child *child, struct kh_err *err)
 	if (syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "closing descriptors");
 	const struct kh_engine_command *command = child->launch->command;
+	if (child->launch->engine->nested && !number_descriptors(child, command))
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "its descriptors");
 	for (size_t i = 0; i < command->n_fds; i++)
 		if (!kh_fd_set_cloexec(command->fds[i], false))
 			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "descriptor %d",
@@ -74,7 +96,7 @@ static bool sort_descriptors(const struct child *child, struct kh_err *err)
 	return true;
 }
 
-static bool prepare_child(const struct child *child, struct kh_err *err)
+static bool prepare_child(struct child *child, struct kh_err *err)
 {
 	if (setsid() < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a session");
@@ -83,6 +105,9 @@ static bool prepare_child(const struct child *child, struct kh_err *err)
 	/* Set after the uid, since a change of uid clears it. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != child->parent)
 		return kh_err_set(err, KH_ERR_SYSTEM, "the launcher is gone");
+	if (child->launch->engine->nested &&
+	    !kh_nest_enter(child->launch->command, child->launch->view, err))
+		return false;
 	if (!sort_descriptors(child, err))
 		return false;
 	/* What we hold back for ourselves is not to be held back from the command. */
@@ -93,7 +118,7 @@ static bool prepare_child(const struct child *child, struct kh_err *err)
 	return true;
 }
 
-static _Noreturn void run_child(const struct child *child)
+static _Noreturn void run_child(struct child *child)
 {
 	static char *const no_environment[] = { NULL };
 	struct kh_err err = KH_ERR_INIT;
@@ -124,6 +149,9 @@ static bool start(struct running *r, struct kh_err *err)
 	close(report[1]);
 	close(complaints[1]);
 	close(kh_steal_fd(&r->launch->control_peer));
+	/* The kernel says who sends; a process without capabilities can't say otherwise. */
+	int on = 1;
+	(void)setsockopt(r->launch->control, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
 	r->complaints = complaints[0];
 	(void)kh_fd_set_nonblock(r->complaints, true);
 	if (r->pid < 0) {
@@ -151,13 +179,20 @@ static void send_message(struct running *r, uint32_t type, int value)
 	(void)!send(r->launch->control, &message, sizeof(message), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-static int take_descriptor(struct msghdr *msg)
+/* What came along: a descriptor (-1: none), and who sent it. */
+static int take_ancillary(struct msghdr *msg, pid_t *sender)
 {
 	int fd = -1;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c))
-		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-		    c->cmsg_len == CMSG_LEN(sizeof(int)))
+	struct ucred who = { .pid = -1 };
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		if (c->cmsg_level != SOL_SOCKET)
+			continue;
+		if (c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
 			memcpy(&fd, CMSG_DATA(c), sizeof(int));
+		if (c->cmsg_type == SCM_CREDENTIALS && c->cmsg_len == CMSG_LEN(sizeof(who)))
+			memcpy(&who, CMSG_DATA(c), sizeof(who));
+	}
+	*sender = who.pid;
 	return fd;
 }
 
@@ -181,7 +216,7 @@ static bool receive(struct running *r)
 	struct iovec iov = { &message, sizeof(message) };
 	union {
 		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(int))];
+		char bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
 	} ancillary;
 	struct msghdr msg = { .msg_iov = &iov,
 			      .msg_iovlen = 1,
@@ -190,7 +225,8 @@ static bool receive(struct running *r)
 	ssize_t n = recvmsg(r->launch->control, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n < 0)
 		return errno == EINTR;
-	int fd = take_descriptor(&msg);
+	pid_t sender;
+	int fd = take_ancillary(&msg, &sender);
 	if (n == sizeof(message) && message.type == KH_INIT_TERMINAL) {
 		take_terminal(r, fd);
 		return true;
@@ -201,6 +237,7 @@ static bool receive(struct running *r)
 		return n > 0;
 	if (message.type == KH_INIT_STARTED) {
 		r->started = true;
+		r->init = sender;
 	} else if (message.type == KH_INIT_NO_EXEC && !r->started) {
 		r->no_exec = true;
 		r->exec_errno = message.value;
@@ -286,7 +323,7 @@ static void loop(struct running *r)
 		if (p[SIGNALS].revents)
 			signalled(r);
 		if (p[GUARD].revents && r->err.code == KH_ERR_NONE && !p[ENDED].revents &&
-		    !kh_guard_look(r->launch->guard, r->pid, &r->err))
+		    !kh_guard_look(r->launch->guard, r->init, &r->err))
 			kill(r->pid, SIGKILL);
 		/* After the inner side has ended there is nothing to move; its end follows. */
 		if (!kh_terminal_move(&r->terminal, p[IN].revents, p[OUT].revents,
@@ -365,9 +402,12 @@ static bool watch_signals(struct running *r, sigset_t *before, struct kh_err *er
 
 bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err)
 {
-	struct running r = {
-		.launch = launch, .pid = -1, .signals = -1, .complaints = -1, .ended = -1
-	};
+	struct running r = { .launch = launch,
+			     .pid = -1,
+			     .init = -1,
+			     .signals = -1,
+			     .complaints = -1,
+			     .ended = -1 };
 	kh_terminal_init(&r.terminal);
 	sigset_t before;
 	bool ok = watch_signals(&r, &before, err);

@@ -154,21 +154,14 @@ static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, s
 	return ok || kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
 }
 
-#define NO_USERNS \
-	"this host does not let you make user namespaces (as root: `sysctl " \
-	"kernel.unprivileged_userns_clone=1` where that exists, `sysctl " \
-	"user.max_user_namespaces=10000` where it is 0, and on Ubuntu 24.04 and later `sysctl " \
-	"kernel.apparmor_restrict_unprivileged_userns=0` or an AppArmor profile for bwrap; in a " \
-	"container, its seccomp profile must allow unshare)"
-
 static const struct {
 	const char *said, *means;
 } meanings[] = {
-	{ "reating new namespace", NO_USERNS },
-	{ "No permissions to create", NO_USERNS },
-	{ "setting up uid map", NO_USERNS },
-	{ "kernel does not support user namespaces", NO_USERNS },
-	{ "loopback: Failed", NO_USERNS },
+	{ "reating new namespace", KH_SANDBOX_NO_USERNS },
+	{ "No permissions to create", KH_SANDBOX_NO_USERNS },
+	{ "setting up uid map", KH_SANDBOX_NO_USERNS },
+	{ "kernel does not support user namespaces", KH_SANDBOX_NO_USERNS },
+	{ "loopback: Failed", KH_SANDBOX_NO_USERNS },
 	{ "nknown option",
 	  "this bubblewrap is too old (0.10 or newer is needed, or the security update "
 	  "of your distribution's 0.8)" },

@@ -241,6 +241,12 @@ static bool add_word(struct words *words, const char *word)
 	return list[words->n++] != NULL;
 }
 
+/* Where the command starts. */
+static const char *directory_of(const struct kh_sandbox_spec *spec)
+{
+	return spec->workspace ? spec->workspace : KH_SANDBOX_HOME;
+}
+
 /* What a mount opens for writing, unless it lies below another such place. */
 static bool is_writable_place(const struct kh_view *view, size_t at)
 {
@@ -278,12 +284,16 @@ static bool list_ports(char *out, size_t room, const struct kh_sandbox_spec *spe
 }
 
 static bool init_words(struct words *out, const struct build *b, const struct kh_sandbox_spec *spec,
-		       const char *tty)
+		       const struct kh_engine *engine, const char *tty)
 {
 	char control[16], stdio[48], user[32];
+	/* The numbers under which the init finds them. */
+	int fds[4] = { b->control_peer, b->stdio[0], b->stdio[1], b->stdio[2] };
+	for (int i = 0; engine->nested && i < 4; i++)
+		fds[i] = STDERR_FILENO + 1 + i;
 	snprintf(user, sizeof(user), "%d:%d", KH_SANDBOX_UID, KH_SANDBOX_GID);
-	snprintf(control, sizeof(control), "%d", b->control_peer);
-	snprintf(stdio, sizeof(stdio), "%d,%d,%d", b->stdio[0], b->stdio[1], b->stdio[2]);
+	snprintf(control, sizeof(control), "%d", fds[0]);
+	snprintf(stdio, sizeof(stdio), "%d,%d,%d", fds[1], fds[2], fds[3]);
 	const char *const head[] = { INIT_INSIDE,   "--control", control, "--stdio",
 				     stdio,	    "--user",	 user,	  "--seccomp",
 				     FILTER_INSIDE, "--capture", b->ports };
@@ -315,12 +325,12 @@ static bool prepare(struct build *b, const struct kh_sandbox_spec *spec,
 	if (!list_ports(b->ports, sizeof(b->ports), spec, err))
 		return false;
 	struct words words kh_cleanup(words_fini) = { 0 };
-	if (!init_words(&words, b, spec, tty))
+	if (!init_words(&words, b, spec, engine, tty))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
 	struct kh_plan plan = {
 		.view = &b->view,
 		.env = &b->env,
-		.directory = spec->workspace ? spec->workspace : KH_SANDBOX_HOME,
+		.directory = directory_of(spec),
 		.hostname = "sandbox",
 		.init = words.list,
 	};
@@ -336,6 +346,7 @@ static bool prepare(struct build *b, const struct kh_sandbox_spec *spec,
 static bool run(struct build *b, const struct kh_sandbox_spec *spec, const struct kh_engine *engine,
 		int *status, struct kh_err *err)
 {
+	kh_env_set(&b->env, "PWD", directory_of(spec));
 	if (!lay(b, spec, err) || !kh_env_fill(&b->env, spec, err))
 		return false;
 	if (spec->workspace && !kh_guard_begin(&b->guard, &b->view, spec->workspace, err))
@@ -352,6 +363,7 @@ static bool run(struct build *b, const struct kh_sandbox_spec *spec, const struc
 	struct kh_launch launch = {
 		.engine = engine,
 		.command = &b->command,
+		.view = &b->view,
 		.stage = root ? &b->stage : NULL,
 		.control = b->control,
 		.control_peer = kh_steal_fd(&b->control_peer),

@@ -19,6 +19,13 @@
 #include "engine.h"
 
 #define KH_SANDBOX_EMPTY "/etc/keyhole/empty"
+#define KH_SANDBOX_NO_USERNS \
+	"this host does not let you make user namespaces (as root: `sysctl " \
+	"kernel.unprivileged_userns_clone=1` where that exists, `sysctl " \
+	"user.max_user_namespaces=10000` where it is 0, and on Ubuntu 24.04 and later `sysctl " \
+	"kernel.apparmor_restrict_unprivileged_userns=0` or an AppArmor profile for keyhole and " \
+	"bwrap; in a " \
+	"container, its seccomp profile must allow unshare)"
 
 /* ---- view.c: what the sandbox sees, in the order in which it is laid ---- */
 
@@ -215,8 +222,8 @@ struct kh_guard {
 };
 bool kh_guard_begin(struct kh_guard *guard, const struct kh_view *view, const char *workspace,
 		    struct kh_err *err);
-/* `engine` is the process that was started. Return: false when the sandbox must end. */
-bool kh_guard_look(struct kh_guard *guard, pid_t engine, struct kh_err *err);
+/* `init` is keyhole-init, as the host names it. Return: false when the sandbox must end. */
+bool kh_guard_look(struct kh_guard *guard, pid_t init, struct kh_err *err);
 void kh_guard_end(struct kh_guard *guard);
 
 /* ---- launch.c ---- */
@@ -224,6 +231,7 @@ void kh_guard_end(struct kh_guard *guard);
 struct kh_launch {
 	const struct kh_engine *engine;
 	struct kh_engine_command *command;
+	const struct kh_view *view;
 	const struct kh_stage *stage; /* NULL: as who we are */
 	int control;		      /* our end */
 	int control_peer;	      /* inherited by the init */

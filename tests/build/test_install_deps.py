@@ -113,7 +113,8 @@ def test_another_name_of_the_same_package_will_do(machine):
 def test_of_several_names_the_first_that_exists_is_taken(machine):
     m = machine("apt", available=["libssl3", "libevent-2.1-7t64", "libevent-pthreads-2.1-7t64", "bubblewrap",
                                   "ca-certificates", "libcares2", "libc-ares2", "libnghttp2-14", "libyaml-0-2",
-                                  "libseccomp2", "libjansson4", "libpsl5", "libmaxminddb0"])  # fmt: skip
+                                  "libseccomp2", "libjansson4", "libpsl5", "libmaxminddb0",
+                                  "crun"])  # fmt: skip
     assert m.run("run").returncode == 0
     names = m.calls("apt-get", "install")[0].split()
     assert "libssl3" in names and "libcares2" in names and "libevent-2.1-7t64" in names

@@ -49,6 +49,20 @@ def landlock_abi():
 
 WHY_NOT = works()
 
+# Each engine, and the programs of which one must be there. One that is there has to work.
+ENGINES = {"process": ["bwrap"], "container": ["crun", "runc"]}
+# What is promised of every engine is tried in every engine; the rest is the launcher's own.
+IN_EVERY_ENGINE = {"test_escape", "test_capture", "test_guard", "test_rootfs", "test_terminal", "test_workspace"}
+
+
+def engines_for(module):
+    for engine, programs in ENGINES.items():
+        if engine != "process" and module not in IN_EVERY_ENGINE:
+            continue
+        missing = not any(shutil.which(program) for program in programs)
+        reason = f"engine {engine}: no {' or '.join(programs)} here"
+        yield pytest.param(engine, marks=pytest.mark.skip(reason=reason) if missing else [])
+
 
 def pytest_collection_modifyitems(items):
     for item in items:
@@ -57,6 +71,8 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_generate_tests(metafunc):
+    if "engine" in metafunc.fixturenames:
+        metafunc.parametrize("engine", list(engines_for(metafunc.module.__name__)))
     if "identity" in metafunc.fixturenames:
         only = metafunc.definition.get_closest_marker("identity")
         wanted = [i for i in identities() if not only or i in only.args]
@@ -158,8 +174,9 @@ def echo_at_end(connection):
 
 
 class Sandbox:
-    def __init__(self, identity, place, programs):
+    def __init__(self, identity, place, programs, engine="process"):
         self.identity = identity
+        self.engine = engine
         self.place = place
         self.programs = programs
         self.peers = []
@@ -205,7 +222,7 @@ class Sandbox:
 
     def command(self, *args, **options):
         words = []
-        for name, value in options.items():
+        for name, value in {"engine": self.engine, **options}.items():
             values = value if isinstance(value, list) else [value]
             for one in values:
                 words += ["--" + name.replace("_", "-"), str(one)]
@@ -247,8 +264,8 @@ class Sandbox:
 
 
 @pytest.fixture
-def sandbox(identity, place, programs):
-    made = Sandbox(identity, place, programs)
+def sandbox(identity, engine, place, programs):
+    made = Sandbox(identity, place, programs, engine)
     yield made
     made.close()
 

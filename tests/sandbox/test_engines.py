@@ -1,11 +1,14 @@
 """Engines: chosen by name or by a trial, and the fence that keyhole-init adds in each."""
 
+import glob
 import os
+import select
 import shutil
+import signal
 import subprocess
 
 import pytest
-from conftest import PATIENCE, landlock_abi
+from conftest import PATIENCE, PYTHON, landlock_abi
 
 
 # --- the choice -----------------------------------------------------------------------------------
@@ -42,6 +45,93 @@ def test_a_trial_leaves_nothing(sandbox):
     before = set(os.listdir("/tmp"))
     sandbox.run("true", engine="auto", check=0)
     assert not [n for n in set(os.listdir("/tmp")) - before if n.startswith("keyhole-trial")]
+
+
+# --- container ------------------------------------------------------------------------------------
+
+
+def only(sandbox, *programs):
+    """An environment whose PATH has these engines' programs and no other."""
+    folder = sandbox.folder("only")
+    for name in programs:
+        os.symlink(shutil.which(name), os.path.join(folder, name))
+    return sandbox.environment(PATH=folder)
+
+
+def below(pid):
+    """A process and all that came of it."""
+    found = [pid]
+    for task in glob.glob(f"/proc/{pid}/task/*/children"):
+        with open(task, encoding="ascii") as file:
+            for child in file.read().split():
+                found += below(int(child))
+    return found
+
+
+def cgroups():
+    return {path for path in glob.glob("/sys/fs/cgroup/**/", recursive=True)}
+
+
+def left_over():
+    return {n for n in os.listdir("/tmp") if n.startswith("keyhole")} | set(os.listdir("/run"))
+
+
+@pytest.fixture(params=["crun", "runc"])
+def runtime(request):
+    if not shutil.which(request.param):
+        pytest.skip(f"engine container by {request.param}: it is not installed")
+    return request.param
+
+
+def test_either_runtime_will_do_for_a_container(sandbox, runtime):
+    env = only(sandbox, runtime)
+    seen = sandbox.sh("id -u; exit 7", engine="container", env=env, check=7)
+    assert seen.split() == ["1000"]
+
+
+def test_a_missing_runtime_is_one_line_with_what_to_do(sandbox):
+    done = sandbox.run("true", engine="container", env=only(sandbox), check=125)
+    said = done.stderr.decode()
+    assert "neither crun nor runc" in said and "apt install crun" in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("who", ["launcher", "engine"])
+def test_a_container_that_is_killed_leaves_nothing(sandbox, runtime, who):
+    env, before = only(sandbox, runtime), cgroups()
+    seen = left_over()
+    # What the init relays, it relays after it has said that the command runs.
+    process = sandbox.start(
+        PYTHON, "-I", "-c",
+        "import os, socket, time\n"
+        "s = socket.create_connection(('127.0.0.1', 3128))\n"
+        "s.shutdown(socket.SHUT_WR), s.recv(9), os.fork(), print('up', flush=True), time.sleep(300)",
+        engine="container", env=env,
+    )  # fmt: skip
+    assert process.stdout.readline() == b"up\n", process.stderr.read()
+    pids = below(process.pid)
+    assert len(pids) >= 6, pids  # launcher, its stand-in, the program, keyhole-init, Python twice
+    fds = [os.pidfd_open(pid) for pid in pids]
+    signal.pidfd_send_signal(fds[0 if who == "launcher" else 2], signal.SIGKILL)
+    for fd in fds[1:]:
+        assert select.select([fd], [], [], PATIENCE)[0], "a process lives on"
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == (-signal.SIGKILL if who == "launcher" else 137), err
+    for fd in fds:
+        os.close(fd)
+    assert cgroups() == before
+    assert left_over() == seen
+
+
+def test_the_root_of_a_container_is_what_the_view_says(sandbox):
+    """Each mount from inside: of the host only what is listed, read-only; the rest in memory."""
+    lines = sandbox.sh("cat /proc/self/mountinfo", engine="container").splitlines()
+    mounts = {line.split()[4]: (line.split()[5].split(","), line.split(" - ")[1].split()[0]) for line in lines}
+    assert mounts["/"][1] == "tmpfs" and "ro" in mounts["/"][0]
+    for place, (options, kind) in mounts.items():
+        assert kind not in ("cgroup", "cgroup2", "sysfs", "mqueue"), place
+        if kind not in ("tmpfs", "proc", "devpts", "devtmpfs"):
+            assert "ro" in options and "nosuid" in options and "nodev" in options, (place, options)
+    assert mounts["/usr"][0][0] == "ro" and "ro" in mounts["/dev"][0]
 
 
 # --- Landlock -------------------------------------------------------------------------------------

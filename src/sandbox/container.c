@@ -1,0 +1,71 @@
+/*
+ * container.c - the engine "container": a bundle of ours, run by crun or runc
+ *
+ * The program runs in namespaces of ours (nest.c), as an ordinary uid also where root starts it,
+ * and makes the sandbox's own below. crun is taken where it is there, since it starts in a third of
+ * the time; it refuses hosts that have both versions of cgroups mounted, and does not look for any
+ * where none are to be seen.
+ */
+#include <string.h>
+
+#include <keyhole/escape.h>
+#include <keyhole/slice.h>
+
+#include "nest_internal.h"
+#include "oci_internal.h"
+#include "sandbox_internal.h"
+
+static bool put_words(struct kh_engine_command *out, const char *const *words)
+{
+	bool ok = true;
+	for (; ok && *words; words++)
+		ok = kh_engine_command_arg(out, *words);
+	return ok;
+}
+
+static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, struct kh_err *err)
+{
+	static const char *const crun[] = { "crun", "--cgroup-manager=disabled", NULL };
+	static const char *const runc[] = { "runc", NULL };
+	/* Four descriptors: the control socket and the command's own three. */
+	static const char *const rest[] = { "--root",	      KH_NEST_STATE, "run",
+					    "--preserve-fds", "4",	     "--bundle",
+					    KH_NEST_BUNDLE,   "sandbox",     NULL };
+	const char *const *program = crun;
+	out->path = kh_engine_program("crun");
+	if (!out->path) {
+		program = runc;
+		out->path = kh_engine_program("runc");
+	}
+	if (!out->path)
+		return kh_err_set(
+			err, KH_ERR_SYSTEM,
+			"the sandbox: neither crun nor runc is on the PATH (install one: "
+			"`apt install crun`, `dnf install crun`, `apk add crun`, `pacman -S "
+			"crun`)");
+	out->hide_cgroups = program == crun;
+	out->bundle = kh_oci_config(plan, err);
+	if (!out->bundle)
+		return false;
+	return (put_words(out, program) && put_words(out, rest)) ||
+	       kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
+}
+
+static bool explain(const char *said, struct kh_err *err)
+{
+	if (strstr(said, "nknown option") || strstr(said, "flag provided but not defined"))
+		return kh_err_set(err, KH_ERR_SYSTEM,
+				  "the sandbox: this crun or runc is too old (crun 1.0 or runc 1.1 "
+				  "is needed): %s",
+				  said);
+	return kh_err_set(err, KH_ERR_SYSTEM, "the sandbox: %s",
+			  said[0] ? said : "the container ended before it had begun");
+}
+
+const struct kh_engine kh_engine_container = {
+	.name = "container",
+	.about = "crun or runc: an OCI container of one unprivileged uid",
+	.nested = true,
+	.prepare = prepare,
+	.explain = explain,
+};

@@ -1,0 +1,177 @@
+/*
+ * nest.c - a user, a mount and a process namespace around an engine's program
+ *
+ * A program that makes containers wants a root that lies ready in a folder, and a place for its own
+ * notes; and when it is killed, what it had begun goes on. So it runs in namespaces of ours: the
+ * root and the notes lie in memory that only it sees, and it is PID 1 of a process namespace, so
+ * that the kernel ends everything below when it ends. Nothing is left behind, however it came
+ * about.
+ *
+ *   launcher --fork--> [stage.c: the sandbox's uid] --unshare--> waits, holds nothing
+ *                                                       └──fork──> PID 1: the engine's program
+ *
+ * The user namespace has one uid, 0, which is the one that started it: the program needs
+ * capabilities over its mounts, and has none over anything else. The sandbox's own user namespace
+ * lies below it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <keyhole/escape.h>
+#include <keyhole/file.h>
+#include <keyhole/init.h>
+
+#include "nest_internal.h"
+#include "sandbox_internal.h"
+
+static bool write_proc(const char *path, const char *text, struct kh_err *err)
+{
+	kh_auto_close int fd = open(path, O_WRONLY | O_CLOEXEC);
+	ssize_t len = (ssize_t)strlen(text);
+	return (fd >= 0 && write(fd, text, (size_t)len) == len) ||
+	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", path);
+}
+
+static bool unshare_all(struct kh_err *err)
+{
+	char uid[48], gid[48];
+	snprintf(uid, sizeof(uid), "0 %u 1\n", (unsigned)geteuid());
+	snprintf(gid, sizeof(gid), "0 %u 1\n", (unsigned)getegid());
+	/* A change of uid (stage.c) took it away, and with it our own /proc. An exec would give it
+	 * back as well. */
+	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a process of its own");
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID) != 0)
+		return kh_err_set(err, KH_ERR_SYSTEM, "%s", KH_SANDBOX_NO_USERNS);
+	if (!write_proc("/proc/self/setgroups", "deny", err) ||
+	    !write_proc("/proc/self/uid_map", uid, err) ||
+	    !write_proc("/proc/self/gid_map", gid, err))
+		return kh_err_wrap(err, "%s", KH_SANDBOX_NO_USERNS);
+	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 ||
+	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "making the mounts private");
+}
+
+/* A new file system in memory at `path`. Return: its root, -1. */
+static int mount_memory(const char *path)
+{
+	int fd = kh_lay_tmpfs(0755);
+	if (fd >= 0 &&
+	    syscall(SYS_move_mount, fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) != 0) {
+		kh_cleanup_close(&fd);
+		return -1;
+	}
+	return fd;
+}
+
+static bool lay(const struct kh_view *view, struct kh_err *err)
+{
+	static const char *const folders[] = { KH_NEST_BUNDLE, KH_NEST_STATE, KH_NEST "/scratch",
+					       KH_NEST_BUNDLE "/rootfs" };
+	struct kh_lay lay;
+	if (!kh_lay_take(&lay, view, err))
+		return false;
+	int memory = mount_memory(KH_NEST);
+	bool ok = memory >= 0;
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
+		ok = ok && mkdir(folders[i], 0755) == 0 && chmod(folders[i], 0755) == 0;
+	lay.root = ok ? mount_memory(KH_NEST_BUNDLE "/rootfs") : -1;
+	lay.scratch = ok ? open(KH_NEST "/scratch", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	if (lay.root < 0 || lay.scratch < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "mounting over " KH_NEST);
+	/* The descriptors and the list end with this process's image. */
+	return kh_lay_put(&lay, err);
+}
+
+static bool write_bundle(const struct kh_engine_command *command, struct kh_err *err)
+{
+	kh_auto_close int fd =
+		open(KH_NEST_BUNDLE "/config.json", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	return (fd >= 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "config.json")) &&
+	       kh_file_write_all(fd, kh_slice_str(command->bundle), err);
+}
+
+/* Where limits are made is the launcher's matter: the program finds none (crun), or none that it
+ * may write to (runc, which looks for those that /proc tells of). */
+static bool cover_cgroups(bool hide, struct kh_err *err)
+{
+	static const char place[] = "/sys/fs/cgroup";
+	struct stat st;
+	if (stat(place, &st) != 0)
+		return true;
+	if (hide) {
+		kh_auto_close int fd = mount_memory(place);
+		return fd >= 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "covering %s", place);
+	}
+	kh_auto_close int fd = open(place, O_PATH | O_CLOEXEC);
+	kh_auto_close int tree = fd < 0 ? -1
+					: (int)syscall(SYS_open_tree, fd, "",
+						       OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
+							       AT_EMPTY_PATH | AT_RECURSIVE);
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
+	return (tree >= 0 &&
+		syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr,
+			sizeof(attr)) == 0 &&
+		syscall(SYS_move_mount, tree, "", fd, "",
+			MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) == 0) ||
+	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "covering %s", place);
+}
+
+/* The one that stays: it holds no descriptor, and ends as the one below ended. */
+static _Noreturn void stand_by(pid_t pid)
+{
+	(void)syscall(SYS_close_range, 0u, ~0u, 0u);
+	int status = 0;
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (WIFSIGNALED(status)) {
+		struct rlimit none = { 0 };
+		(void)setrlimit(RLIMIT_CORE, &none);
+		(void)signal(WTERMSIG(status), SIG_DFL);
+		sigset_t all;
+		sigemptyset(&all);
+		(void)sigprocmask(SIG_SETMASK, &all, NULL);
+		(void)raise(WTERMSIG(status));
+	}
+	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : KH_INIT_FAILED);
+}
+
+/* `above` ends when the one above has ended: in another process namespace there is no getppid. */
+static bool begin_below(int above, struct kh_err *err)
+{
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a process of its own");
+	struct pollfd p = { .fd = above, .events = POLLIN };
+	if (poll(&p, 1, 0) != 0)
+		return kh_err_set(err, KH_ERR_SYSTEM, "the launcher is gone");
+	return mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0 ||
+	       kh_err_sys(err, KH_ERR_SYSTEM, errno,
+			  "a /proc of its own (in a container: run it with an unmasked /proc, as "
+			  "`--security-opt systempaths=unconfined` does)");
+}
+
+bool kh_nest_enter(const struct kh_engine_command *command, const struct kh_view *view,
+		   struct kh_err *err)
+{
+	if (!unshare_all(err) || !lay(view, err) || !write_bundle(command, err) ||
+	    !cover_cgroups(command->hide_cgroups, err))
+		return false;
+	kh_auto_close int above = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	pid_t pid = above < 0 ? -1 : fork();
+	if (pid < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a process of its own");
+	if (pid > 0)
+		stand_by(pid);
+	return begin_below(above, err);
+}

@@ -1,0 +1,44 @@
+/* nest_internal.h - namespaces of the launcher's own, around an engine's program */
+#ifndef KEYHOLE_SANDBOX_NEST_INTERNAL_H
+#define KEYHOLE_SANDBOX_NEST_INTERNAL_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include <keyhole/err.h>
+
+struct kh_engine_command;
+struct kh_view;
+
+/* Where things lie in them: over /run, which nothing that is started here needs. */
+#define KH_NEST "/run"
+#define KH_NEST_BUNDLE KH_NEST "/bundle" /* config.json, and the root in "rootfs" */
+#define KH_NEST_STATE KH_NEST "/state"	 /* for what the program notes */
+
+/* ---- nest.c ---- */
+
+/*
+ * In the child that will be the engine's program, when it is who it will be: new user, mount and
+ * process namespaces, the view laid in them, and the bundle's configuration. Returns in a process
+ * below, PID 1 of the new namespace, which is to exec; the one that called waits for it and ends as
+ * it ends. Every process of both ends with either.
+ */
+bool kh_nest_enter(const struct kh_engine_command *command, const struct kh_view *view,
+		   struct kh_err *err);
+
+/* ---- lay.c ---- */
+
+struct kh_lay {
+	const struct kh_view *view;
+	int *trees;  /* what of the host is mounted, by the view's index; -1 */
+	int root;    /* the folder that becomes the sandbox's root */
+	int scratch; /* one for files that are mounted over others */
+};
+/* Takes hold of the trees of the host. */
+bool kh_lay_take(struct kh_lay *lay, const struct kh_view *view, struct kh_err *err);
+/* Puts all in its place, but /proc and /dev, which the engine's program makes. */
+bool kh_lay_put(const struct kh_lay *lay, struct kh_err *err);
+/* A new file system in memory, mounted nowhere yet. Return: -1 with errno. */
+int kh_lay_tmpfs(mode_t mode);
+
+#endif

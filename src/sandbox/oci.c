@@ -1,0 +1,142 @@
+/*
+ * oci.c - the configuration of a bundle, as the OCI runtime specification 1.0 has it
+ *
+ * The root lies ready (lay.c), read-only where it is to be. What a runtime adds is what it alone
+ * can: a /proc of the sandbox's process namespace with the parts masked that speak of the host, a
+ * /dev with six devices and a devpts of its own, and the namespaces. keyhole-init starts as uid 0
+ * of the sandbox's user namespace with what it needs to bind its ports, and puts that away
+ * (src/init/privilege.c) before the command starts.
+ */
+#include <string.h>
+
+#include <jansson.h>
+
+#include "nest_internal.h"
+#include "oci_internal.h"
+#include "sandbox_internal.h"
+
+static const char *const capabilities[] = { "CAP_NET_BIND_SERVICE", "CAP_NET_ADMIN",
+					    "CAP_SETFCAP" };
+static const char *const namespaces[] = { "user", "mount", "pid", "network", "ipc", "uts" };
+
+/* What of /proc speaks of the host, or to it. */
+static const char *const masked[] = {
+	"/proc/acpi",	     "/proc/asound",	    "/proc/kcore",	 "/proc/keys",
+	"/proc/key-users",   "/proc/kallsyms",	    "/proc/kmsg",	 "/proc/latency_stats",
+	"/proc/modules",     "/proc/scsi",	    "/proc/sched_debug", "/proc/timer_list",
+	"/proc/timer_stats", "/proc/sysrq-trigger",
+};
+static const char *const read_only[] = { "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys" };
+
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+
+static json_t *strings(const char *const *list, size_t n)
+{
+	json_t *array = json_array();
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(array, json_string(list[i]));
+	return array;
+}
+
+static json_t *mount_of(const char *type, const char *target, const char *const *options, size_t n)
+{
+	return json_pack("{s:s, s:s, s:s, s:o}", "destination", target, "type", type, "source",
+			 type, "options", strings(options, n));
+}
+
+static json_t *mounts(void)
+{
+	static const char *const proc[] = { "nosuid", "nodev", "noexec" };
+	/* Read-only when all is in it. */
+	static const char *const dev[] = { "nosuid",   "noexec",   "strictatime",
+					   "mode=755", "size=64k", "ro" };
+	static const char *const pts[] = { "nosuid", "noexec", "newinstance", "ptmxmode=0666",
+					   "mode=0620" };
+	static const char *const shm[] = { "nosuid", "nodev", "noexec", "mode=1777" };
+	return json_pack("[o, o, o, o]", mount_of("proc", "/proc", proc, COUNT(proc)),
+			 mount_of("tmpfs", "/dev", dev, COUNT(dev)),
+			 mount_of("devpts", "/dev/pts", pts, COUNT(pts)),
+			 mount_of("tmpfs", "/dev/shm", shm, COUNT(shm)));
+}
+
+/* One uid: 0 inside is the one that the nest has, which is an unprivileged one on the host. */
+static json_t *mapping(void)
+{
+	return json_pack("[{s:i, s:i, s:i}]", "containerID", 0, "hostID", 0, "size", 1);
+}
+
+static json_t *linux_of(void)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < COUNT(namespaces); i++)
+		json_array_append_new(list, json_pack("{s:s}", "type", namespaces[i]));
+	return json_pack("{s:o, s:o, s:o, s:o, s:o}", "namespaces", list, "uidMappings", mapping(),
+			 "gidMappings", mapping(), "maskedPaths", strings(masked, COUNT(masked)),
+			 "readonlyPaths", strings(read_only, COUNT(read_only)));
+}
+
+static json_t *variables(const struct kh_env *env)
+{
+	json_t *array = json_array();
+	for (size_t i = 0; i < env->n; i++)
+		json_array_append_new(array,
+				      json_sprintf("%s=%s", env->list[i].name, env->list[i].value));
+	return array;
+}
+
+static json_t *words(char *const *argv)
+{
+	json_t *array = json_array();
+	for (; *argv; argv++)
+		json_array_append_new(array, json_string(*argv));
+	return array;
+}
+
+static json_t *process(const struct kh_plan *plan)
+{
+	static const char *const sets[] = { "bounding", "effective", "permitted" };
+	json_t *caps = json_object();
+	for (size_t i = 0; i < COUNT(sets); i++)
+		json_object_set_new(caps, sets[i], strings(capabilities, COUNT(capabilities)));
+	return json_pack("{s:b, s:{s:i, s:i}, s:o, s:o, s:s, s:o, s:b}", "terminal", 0, "user",
+			 "uid", 0, "gid", 0, "args", words(plan->init), "env", variables(plan->env),
+			 "cwd", plan->directory, "capabilities", caps, "noNewPrivileges", 1);
+}
+
+/* JSON holds text: a word that is not UTF-8 can't be said. */
+static bool is_text(const char *word)
+{
+	json_t *text = json_string(word);
+	bool ok = text != NULL;
+	json_decref(text);
+	return ok;
+}
+
+static bool is_all_text(const struct kh_plan *plan)
+{
+	bool ok = is_text(plan->directory);
+	for (char *const *word = plan->init; ok && *word; word++)
+		ok = is_text(*word);
+	for (size_t i = 0; ok && i < plan->env->n; i++)
+		ok = is_text(plan->env->list[i].value);
+	return ok;
+}
+
+char *kh_oci_config(const struct kh_plan *plan, struct kh_err *err)
+{
+	if (!is_all_text(plan)) {
+		kh_err_set(err, KH_ERR_USAGE,
+			   "the command, a variable or the workspace's path is not UTF-8 (this "
+			   "engine can't pass that on; --engine process can)");
+		return NULL;
+	}
+	json_t *config =
+		json_pack("{s:s, s:o, s:{s:s, s:b}, s:s, s:o, s:o}", "ociVersion", "1.0.2",
+			  "process", process(plan), "root", "path", "rootfs", "readonly", 1,
+			  "hostname", plan->hostname, "mounts", mounts(), "linux", linux_of());
+	char *text = config ? json_dumps(config, JSON_COMPACT) : NULL;
+	json_decref(config);
+	if (!text)
+		kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox's configuration: no memory");
+	return text;
+}
