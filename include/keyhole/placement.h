@@ -4,6 +4,10 @@
 
 #include <stddef.h>
 
+struct kh_sigv4_config;
+struct kh_hmac_config;
+struct kh_mtls_config;
+
 /* One a credential. A kind that isn't built is not known to the configuration's reader. */
 enum kh_placement_kind {
 	KH_PLACEMENT_NONE = 0,
@@ -42,7 +46,17 @@ struct kh_placement {
 	size_t n_fields;
 	char *name;    /* QUERY, COOKIE: the parameter's or the cookie's; BODY: a form's member */
 	char *pointer; /* BODY: in JSON, an RFC 6901 pointer; else NULL */
+	struct kh_sigv4_config *sigv4; /* SIGV4 (signing.h) */
+	struct kh_hmac_config *hmac;   /* HMAC */
+	struct kh_mtls_config *mtls;   /* MTLS */
 };
+
+/* Does it sign the request as it goes out (NULL: no)? */
+static inline int kh_placement_signs(const struct kh_placement *placement)
+{
+	return placement &&
+	       (placement->kind == KH_PLACEMENT_SIGV4 || placement->kind == KH_PLACEMENT_HMAC);
+}
 
 /* NULL is fine. */
 void kh_placement_free(struct kh_placement *placement);

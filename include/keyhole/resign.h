@@ -10,26 +10,9 @@
 #define KEYHOLE_RESIGN_H
 
 #include <keyhole/secret.h>
+#include <keyhole/signing.h>
 #include <keyhole/sigv4.h>
-
-/* aws_sigv4's options. */
-struct kh_sigv4_config {
-	char *region;		 /* NULL: the client's, or the host's */
-	char *service;		 /* NULL: likewise */
-	char *access_key_id_env; /* where the value is a secret access key alone */
-	char *session_token_env;
-};
-void kh_sigv4_config_free(struct kh_sigv4_config *config);
-
-/* Is it one of AWS's own names, which say what they serve ("bucket.s3.eu-west-1.amazonaws.com")? */
-bool kh_sigv4_host_is_known(struct kh_slice host);
-/* Of such a host: empty where it names none. */
-struct kh_slice kh_sigv4_host_region(struct kh_slice host);
-struct kh_slice kh_sigv4_host_service(struct kh_slice host);
-/* Does this host serve that? A host that names no region takes any; what is no name of AWS's fits
- * nothing. */
-bool kh_sigv4_host_fits_region(struct kh_slice host, struct kh_slice region);
-bool kh_sigv4_host_fits_service(struct kh_slice host, struct kh_slice service);
+#include <keyhole/sigv4_host.h>
 
 enum kh_resign_form { KH_RESIGN_HEADER = 0, KH_RESIGN_QUERY };
 

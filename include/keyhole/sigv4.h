@@ -12,13 +12,13 @@
 #include <keyhole/err.h>
 #include <keyhole/host.h>
 #include <keyhole/message.h>
+#include <keyhole/sigv4_host.h>
 
 enum {
 	KH_SIGV4_KEY_BYTES = 32,
 	KH_SIGV4_HEX_BYTES = 65,  /* a SHA-256 in hex, and a NUL */
 	KH_SIGV4_TIME_BYTES = 17, /* "20150830T123600Z", and a NUL */
 	KH_SIGV4_DATE_BYTES = 9,
-	KH_SIGV4_NAME_BYTES = 64, /* a region's or a service's name, and a NUL */
 	KH_SIGV4_SCOPE_BYTES = KH_SIGV4_DATE_BYTES + 2 * KH_SIGV4_NAME_BYTES,
 };
 
@@ -34,8 +34,6 @@ struct kh_sigv4_scope {
 bool kh_sigv4_scope_parse(struct kh_sigv4_scope *out, struct kh_slice text);
 /* "20150830/us-east-1/s3"; Return: false as kh_buf. */
 bool kh_sigv4_scope_put(struct kh_buf *out, const struct kh_sigv4_scope *scope);
-/* Lower-case letters, digits, '-' and '_', as regions and services are called. */
-bool kh_sigv4_is_name(struct kh_slice text);
 
 void kh_sigv4_time(uint64_t wall_ms, char out[KH_SIGV4_TIME_BYTES]);
 /* Return: UINT64_MAX: it is none. */

@@ -309,6 +309,11 @@ static bool sets_field(const struct kh_placement *placement, const char *name)
 	return placement->kind == KH_PLACEMENT_COOKIE && is_same_field(name, "cookie");
 }
 
+static bool changes_content(const struct kh_placement *placement)
+{
+	return placement->kind == KH_PLACEMENT_QUERY || placement->kind == KH_PLACEMENT_BODY;
+}
+
 /* What both would write, NULL when they go side by side. */
 static const char *clash(const struct kh_placement *a, const struct kh_placement *b)
 {
@@ -318,6 +323,11 @@ static const char *clash(const struct kh_placement *a, const struct kh_placement
 	for (size_t i = 0; i < b->n_fields; i++)
 		if (sets_field(a, b->fields[i].name))
 			return b->fields[i].name;
+	/* What is signed is what goes out: nothing else writes there, nor signs. */
+	if (kh_placement_signs(a) && (kh_placement_signs(b) || changes_content(b)))
+		return b->key;
+	if (kh_placement_signs(b) && changes_content(a))
+		return a->key;
 	if (a->kind != b->kind || a->kind == KH_PLACEMENT_FIELDS)
 		return NULL;
 	if (a->name && b->name && a->kind != KH_PLACEMENT_BODY)

@@ -3,6 +3,7 @@
 #define KEYHOLE_CONFIG_INTERNAL_H
 
 #include <keyhole/config.h>
+#include <keyhole/signing.h>
 
 /* node.c: YAML as a tree in which every node knows where it stands. */
 enum kh_node_kind { KH_NODE_SCALAR = 1, KH_NODE_MAP, KH_NODE_LIST };
@@ -253,6 +254,13 @@ struct kh_placement *kh_placement_begin(struct kh_reader *reader, const struct k
 const char *kh_placement_find(struct kh_slice key, enum kh_placement_kind kind);
 extern const char kh_placement_options[]; /* "header, bearer …", for messages */
 /* binding.c: hosts, paths, methods. */
+/* signing.c: those that are no copy of the value. */
+void kh_read_sigv4(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+/* The credential is whole. */
+void kh_signing_config_done(struct kh_reader *, const struct kh_node *,
+			    struct kh_credential_config *);
+void kh_signing_config_free(struct kh_placement *placement);
+const char *kh_signing_config_fault(const struct kh_placement *placement);
 void kh_read_hosts(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
 void kh_read_binding_paths(struct kh_reader *, const struct kh_option *, const struct kh_node *,
 			   void *);

@@ -78,6 +78,7 @@ void kh_credential_done(struct kh_reader *reader, void *parent, void *item,
 	/* Nothing more to say: its value is user:password. */
 	if (!credential->placement && basic && basic->kind == KH_NODE_MAP && basic->count == 0)
 		kh_placement_basic(reader, basic, credential);
+	kh_signing_config_done(reader, node, credential);
 	if (!credential->placement)
 		kh_reader_error(reader, node, "credentials.*: where does it go? Expected one of %s",
 				kh_placement_options);

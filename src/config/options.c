@@ -9,6 +9,7 @@
 #include "options_geo.h"
 #include "options_limits.h"
 #include "options_placement.h"
+#include "options_signing.h"
 #include "options_preset.h"
 #include "options_source.h"
 #include "options_stand_in.h"
@@ -181,6 +182,7 @@ const struct kh_option kh_options[] = {
 	  .doc = "what is put into requests, by name" },
 	KH_SOURCE_OPTIONS,
 	KH_PLACEMENT_OPTIONS,
+	KH_SIGNING_OPTIONS,
 	KH_BINDING_OPTIONS,
 	KH_STAND_IN_OPTIONS,
 

@@ -21,9 +21,9 @@ static const struct {
 	{ "header", KH_PLACEMENT_FIELDS }, { "bearer", KH_PLACEMENT_FIELDS },
 	{ "basic", KH_PLACEMENT_FIELDS },  { "azure", KH_PLACEMENT_FIELDS },
 	{ "query", KH_PLACEMENT_QUERY },   { "cookie", KH_PLACEMENT_COOKIE },
-	{ "body", KH_PLACEMENT_BODY },
+	{ "body", KH_PLACEMENT_BODY },	   { "aws_sigv4", KH_PLACEMENT_SIGV4 },
 };
-const char kh_placement_options[] = "header, bearer, basic, azure, query, cookie, body";
+const char kh_placement_options[] = "header, bearer, basic, azure, query, cookie, body, aws_sigv4";
 
 const char *kh_placement_find(struct kh_slice key, enum kh_placement_kind kind)
 {
@@ -46,6 +46,7 @@ void kh_placement_free(struct kh_placement *placement)
 	free(placement->fields);
 	free(placement->name);
 	free(placement->pointer);
+	kh_signing_config_free(placement);
 	free(placement);
 }
 
@@ -416,5 +417,6 @@ const char *kh_placement_fault(const struct kh_placement *placement)
 		return query_fault(name);
 	if (placement->kind == KH_PLACEMENT_COOKIE && cookie_fault(name))
 		return cookie_fault(name);
-	return fields_fault(placement);
+	return kh_signing_config_fault(placement) ? kh_signing_config_fault(placement)
+						  : fields_fault(placement);
 }

@@ -120,6 +120,10 @@ static const struct named shapes[] = {
 	  "{\"type\":[\"string\",\"number\"],\"pattern\":\"^[^:]+$\"}" },
 	{ "credentials.*.query", "{\"type\":\"string\",\"pattern\":\"^[A-Za-z0-9._~-]{1,48}$\"}" },
 	{ "credentials.*.cookie", "{\"type\":\"string\",\"minLength\":1,\"maxLength\":48}" },
+	{ "credentials.*.aws_sigv4.region", REF("text") },
+	{ "credentials.*.aws_sigv4.service", REF("text") },
+	{ "credentials.*.aws_sigv4.access_key_id", ENV },
+	{ "credentials.*.aws_sigv4.session_token", ENV },
 	{ "credentials.*.hosts", REF("hosts") },
 	{ "credentials.*.body.json", "{\"type\":\"string\",\"pattern\":\"^/[^/]\"}" },
 	{ "credentials.*.body.form",
@@ -186,10 +190,10 @@ static const struct named between[] = {
 	{ "upstream.proxy", "\"dependentRequired\":{\"username\":[\"password\"],\"password\":["
 			    "\"username\"]}" },
 	{ "upstream.proxy.password", ONE_SOURCE },
-	{ "credentials.*",
-	  "\"oneOf\":[{\"required\":[\"header\"]},{\"required\":[\"bearer\"]},"
-	  "{\"required\":[\"basic\"]},{\"required\":[\"azure\"]},"
-	  "{\"required\":[\"query\"]},{\"required\":[\"cookie\"]},{\"required\":[\"body\"]}]" },
+	{ "credentials.*", "\"oneOf\":[{\"required\":[\"header\"]},{\"required\":[\"bearer\"]},"
+			   "{\"required\":[\"basic\"]},{\"required\":[\"azure\"]},"
+			   "{\"required\":[\"query\"]},{\"required\":[\"cookie\"]},{\"required\":["
+			   "\"body\"]},{\"required\":[\"aws_sigv4\"]}]" },
 	{ "credentials.*.body", ONE_SOURCE },
 	{ "credentials.*.value", ONE_SOURCE },
 	{ "listen[].token", ONE_SOURCE },

@@ -18,6 +18,7 @@ bool kh_put_credential(struct kh_buf *out, const struct kh_credential_config *cr
 bool kh_put_placement(struct kh_buf *out, const struct kh_placement *placement); /* NULL: none */
 bool kh_put_stand_in(struct kh_buf *out, const struct kh_stand_in *stand_in);
 bool kh_put_stand_in_keys(struct kh_buf *out, const struct kh_config *config);
+bool kh_put_signing(struct kh_buf *out, const struct kh_placement *placement);
 bool kh_put_rules(struct kh_buf *out, const struct kh_rules *rules);
 bool kh_put_grants(struct kh_buf *out, const struct kh_admin_config *admin);
 bool kh_put_limits(struct kh_buf *out, const struct kh_limits *limits); /* NULL: none */
@@ -40,6 +41,7 @@ void kh_in_credential(struct kh_snapshot_in *in, struct kh_credential_config *cr
 struct kh_placement *kh_in_placement(struct kh_snapshot_in *in);
 struct kh_stand_in kh_in_stand_in(struct kh_snapshot_in *in);
 void kh_in_stand_in_keys(struct kh_snapshot_in *in);
+void kh_in_signing(struct kh_snapshot_in *in, struct kh_placement *placement);
 void kh_in_rules(struct kh_snapshot_in *in, struct kh_rules *rules);
 /* Rules that bring nothing along, and are never only observed. */
 void kh_in_narrowing(struct kh_snapshot_in *in, struct kh_rules *rules);

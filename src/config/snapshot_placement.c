@@ -26,7 +26,8 @@ bool kh_put_placement(struct kh_buf *out, const struct kh_placement *placement)
 		return kh_wire_put_u8(out, KH_PLACEMENT_NONE);
 	return kh_wire_put_u8(out, (uint8_t)placement->kind) &&
 	       kh_wire_put_str(out, placement->key) && kh_wire_put_str(out, placement->name) &&
-	       kh_wire_put_str(out, placement->pointer) && put_fields(out, placement);
+	       kh_wire_put_str(out, placement->pointer) && put_fields(out, placement) &&
+	       kh_put_signing(out, placement);
 }
 
 static void read_fields(struct kh_snapshot_in *in, struct kh_placement *placement)
@@ -65,6 +66,7 @@ struct kh_placement *kh_in_placement(struct kh_snapshot_in *in)
 	placement->name = kh_wire_str(&in->r);
 	placement->pointer = kh_wire_str(&in->r);
 	read_fields(in, placement);
+	kh_in_signing(in, placement);
 	if (!in->r.bad && (!placement->key || kh_placement_fault(placement)))
 		in->r.bad = true;
 	return placement;

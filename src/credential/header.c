@@ -7,6 +7,8 @@
  */
 #include <stdint.h>
 
+#include <keyhole/resign.h>
+
 #include "credential_internal.h"
 
 struct job {
@@ -37,6 +39,8 @@ bool kh_credential_sets_field(const struct kh_credential_config *credential, str
 	for (size_t i = 0; placement && i < placement->n_fields; i++)
 		if (is_same_name(kh_slice_str(placement->fields[i].name), name))
 			return true;
+	if (placement && placement->kind == KH_PLACEMENT_SIGV4)
+		return kh_resign_replaces(name);
 	return placement && placement->kind == KH_PLACEMENT_COOKIE &&
 	       is_same_name(KH_SLICE("cookie"), name);
 }

@@ -3,17 +3,6 @@
 
 #include <time.h>
 
-bool kh_sigv4_is_name(struct kh_slice text)
-{
-	for (size_t i = 0; i < text.len; i++) {
-		char c = text.ptr[i];
-
-		if (!(c >= 'a' && c <= 'z') && !kh_is_digit(c) && c != '-' && c != '_')
-			return false;
-	}
-	return text.len > 0 && text.len < KH_SIGV4_NAME_BYTES;
-}
-
 static bool is_date(struct kh_slice text)
 {
 	for (size_t i = 0; i < text.len; i++)

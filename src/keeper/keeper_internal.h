@@ -37,6 +37,7 @@ struct kh_vault {
 	struct kh_vault_slot {
 		struct kh_secret *secret; /* NULL: not there */
 		uint64_t tried_ms;
+		struct kh_secret *derived; /* the last that was told */
 	} * slots;
 };
 
@@ -63,6 +64,12 @@ bool kh_vault_get(struct kh_vault *vault, const struct kh_want *want, struct kh_
 		  struct kh_err *err);
 /* Writes into the configuration what placeholders have to know of the values. */
 void kh_vault_see(const struct kh_vault *vault);
+/* derive.c: what is computed of a raw value at once, for the part that is asked for. */
+bool kh_derives(const struct kh_credential_config *credential);
+/* `err` is for a sandbox to read, and names the credential. */
+bool kh_derive(const struct kh_credential_config *credential, struct kh_slice scope,
+	       const struct kh_secret *raw, struct kh_secret **out, uint64_t *expires_ms,
+	       struct kh_err *err);
 /* Stand-ins for what the sandbox's rules would put in, into `ready`. */
 bool kh_vault_placeholders(const struct kh_vault *vault, struct kh_ready *ready,
 			   struct kh_err *err);

@@ -30,6 +30,8 @@ static const char *unfit(const struct kh_credential_config *credential, struct k
 		return "is longer than 64 KiB (is that the right file?)";
 	for (size_t i = 0; i < value.len; i++) {
 		unsigned char c = (unsigned char)value.ptr[i];
+		if (kh_derives(credential) && (c == '\n' || c == '\r' || c == '\t'))
+			continue;
 		if (c == '\n' || c == '\r')
 			return "has more than one line (write the value alone)";
 		if (c < 0x20 || c == 0x7f)

@@ -189,7 +189,7 @@ bool kh_vault_reopen(struct kh_vault *next, const struct kh_vault *now, struct k
 void kh_vault_close(struct kh_vault *vault)
 {
 	for (size_t i = 0; vault->slots && i < vault->config->n_credentials; i++)
-		kh_secret_unref(vault->slots[i].secret);
+		kh_secret_unref(vault->slots[i].secret), kh_secret_unref(vault->slots[i].derived);
 	free(vault->slots);
 	vault->slots = NULL;
 }
@@ -201,7 +201,7 @@ bool kh_vault_get(struct kh_vault *vault, const struct kh_want *want, struct kh_
 	struct kh_vault_slot *slot = &vault->slots[want->index];
 	uint64_t now = kh_clock_mono_ms();
 	*out = (struct kh_value){ .secret = slot->secret };
-	if (want->scope.len > 0)
+	if (want->scope.len > 0 && !kh_derives(credential))
 		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 				  "the credential %s is not made for a part of what it opens",
 				  credential->name);
@@ -212,6 +212,13 @@ bool kh_vault_get(struct kh_vault *vault, const struct kh_want *want, struct kh_
 		if (kh_source_read(credential, &slot->secret, &why) == KH_SOURCE_GOT)
 			kh_log_info("credential %s has a value now", credential->name);
 		out->secret = slot->secret;
+	}
+	if (out->secret && kh_derives(credential)) {
+		kh_secret_unref(slot->derived);
+		bool ok = kh_derive(credential, want->scope, slot->secret, &slot->derived,
+				    &out->expires_ms, err);
+		out->secret = slot->derived;
+		return ok;
 	}
 	return out->secret ||
 	       kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,

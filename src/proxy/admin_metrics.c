@@ -335,6 +335,9 @@ static void put_connections(struct page *page)
 	sample(page, "keyhole_upstream_requests_total", "connection", "new",
 	       sum(page, KH_COUNT_UP_NEW));
 	put_handshakes(page);
+	single(page, "keyhole_upstream_clock_skews_total", "counter",
+	       sum(page, KH_COUNT_CLOCK_SKEWS),
+	       "Answers to signed requests whose Date is over five minutes off this host's.");
 }
 
 /* --- the daemon ------------------------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 #include <keyhole/block.h>
 
 #include "proxy_internal.h"
+#include "signing.h"
 #include "values.h"
 
 /* Return: the exchange is over on both sides but for its memory. */
@@ -32,6 +33,7 @@ static void let_go(struct kh_exchange *x)
 static void free_exchange(struct kh_exchange *x)
 {
 	kh_exchange_count_gone(x);
+	kh_signing_free(x);
 	kh_injection_fini(&x->injection);
 	kh_content_fini(x);
 	kh_target_fini(&x->target);
@@ -322,8 +324,8 @@ void kh_exchange_up_ready(struct kh_exchange *x)
 	memcpy(x->peer, conn->peer, sizeof(x->peer));
 	x->place = conn->place;
 	x->tls = version;
-	if (!kh_content_begin(x, &err) || !x->up->ops->put_head(x->up, &err) ||
-	    (x->heads++ > 0 && !repeat_content(x, &err)))
+	if (!kh_signing_make(x, &err) || !kh_content_begin(x, &err) ||
+	    !x->up->ops->put_head(x->up, &err) || (x->heads++ > 0 && !repeat_content(x, &err)))
 		kh_exchange_fail(x, &err);
 }
 
@@ -429,7 +431,12 @@ void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece)
 		kh_exchange_fail(x, &err);
 		return;
 	}
-	(void)kh_exchange_forward(x, piece);
+	if (!kh_signing_has_chunks(x))
+		(void)kh_exchange_forward(x, piece);
+	else if (!kh_signing_take_content(x, piece, &err))
+		kh_exchange_fail(x, &err);
+	else
+		(void)kh_hold_send(x);
 }
 
 /* What may not stand in the head does not come in behind the content. */
@@ -464,6 +471,13 @@ void kh_exchange_request_end(struct kh_exchange *x, const struct kh_field *trail
 	}
 	if (x->message->framing == KH_FRAMING_NONE)
 		return;
+	if (kh_signing_has_chunks(x)) {
+		if (!kh_signing_end_content(x, &err))
+			kh_exchange_fail(x, &err);
+		else
+			(void)kh_hold_send(x);
+		return;
+	}
 	for (size_t i = 0; i < n && n_kept < KH_LIMIT_FIELDS; i++)
 		if (may_trail(x, trailers[i].name))
 			kept[n_kept++] = trailers[i];

@@ -27,6 +27,7 @@ struct kh_up;
 struct kh_down_stream;
 struct kh_up_stream;
 struct kh_websocket;
+struct kh_signing;
 
 /* An answer of our own, whole; views. Content-Length, and what speaks of the connection, are the
  * codec's to add. */
@@ -138,10 +139,11 @@ struct kh_exchange {
 	struct kh_geo_levels geo;
 	struct kh_generation *geo_gen; /* that has them; a reference */
 	struct kh_injection injection; /* the credentials that go in, of `gen` */
-	bool holds_for_credential;     /* HOLD: one goes into the content, which is short */
+	bool holds_for_credential;     /* HOLD: one goes into the content, or signs it */
 	struct kh_body *body;	       /* … and the filter of this try, else NULL (content.c) */
 	uint64_t replaced_bytes;       /* of a content that was held: what of it is replaced */
 	uint64_t value_bytes;	       /* by so much */
+	struct kh_signing *signing;    /* NULL: none of them signs */
 	enum kh_model_state model_state;
 	char *model;		/* with KH_MODEL_NAMED */
 	struct kh_buf content;	/* held (hold.c), and not sent yet */
@@ -334,8 +336,13 @@ void kh_request_settle_geo(struct kh_exchange *x, struct kh_generation *g,
 			   const struct kh_decision *decision);
 /* For the head that an up codec writes: the target (path and query), the authority as Host or
  * :authority, and which fields of the message go along. Behind them the credentials' own
- * (kh_injection_put_fields). The target may hold one too: `out` is a wiping buffer. */
+ * (kh_request_put_credentials). The target may hold one too: `out` is a wiping buffer. */
 bool kh_request_put_target(const struct kh_exchange *x, struct kh_buf *out, struct kh_err *err);
+/* Does it hold one? */
+bool kh_request_target_is_secret(const struct kh_exchange *x);
+/* The fields of the credentials; `out` is a wiping buffer. */
+bool kh_request_put_credentials(const struct kh_exchange *x, struct kh_buf *out,
+				struct kh_err *err);
 bool kh_request_put_authority(const struct kh_exchange *x, struct kh_buf *out);
 bool kh_request_forwards(const struct kh_exchange *x, const struct kh_field *field);
 

@@ -14,8 +14,11 @@
 static bool over_limit(const struct kh_exchange *x, struct kh_err *err)
 {
 	return kh_err_set(err, KH_ERR_CONTENT_TOO_LARGE,
-			  "the content is larger than what is held to read the model's name in it "
+			  "the content is larger than what is held to %s "
 			  "(limits.held_content: %llu bytes)",
+			  x->decision.asks_model ? "read the model's name in it"
+						 : "be hashed for its signature: let the client "
+						   "say x-amz-content-sha256, then it streams",
 			  (unsigned long long)x->gen->config->held_content);
 }
 
@@ -75,7 +78,13 @@ bool kh_hold_begin(struct kh_exchange *x, struct kh_err *err)
 
 bool kh_hold_begin_for_credential(struct kh_exchange *x, struct kh_err *err)
 {
-	x->content.cap = KH_LIMIT_BODY_HELD_BYTES;
+	/* What a credential goes into is known to be short; what is signed may be as long as any.
+	 */
+	if (x->signing && x->message->framing == KH_FRAMING_LENGTH &&
+	    x->message->content_length > x->gen->config->held_content)
+		return over_limit(x, err);
+	x->content.cap =
+		x->signing ? (size_t)x->gen->config->held_content : KH_LIMIT_BODY_HELD_BYTES;
 	x->state = KH_EXCHANGE_HOLD;
 	kh_exchange_rest(x);
 	return say_continue(x, err);
@@ -88,7 +97,8 @@ bool kh_hold_end_for_credential(struct kh_exchange *x, size_t n_trailers, struct
 	x->content_bytes = kh_buf_len(&x->content);
 	return n_trailers == 0 ||
 	       kh_err_set(err, KH_ERR_CREDENTIAL_PLACE,
-			  "a credential goes into the content, and there are fields behind it");
+			  "a credential goes into the content, or signs it, and there are fields "
+			  "behind it");
 }
 
 bool kh_hold_refuse(const char *why, struct kh_err *err)

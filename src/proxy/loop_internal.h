@@ -59,10 +59,11 @@ struct kh_loop {
 	pthread_mutex_t mail_lock;
 	struct kh_mail *mail;
 	bool draining;
-	bool retiring;	     /* takes nothing new; connections end with the answers that say so */
-	bool journal_failed; /* said once in the log */
-	uint64_t now_ms;     /* of this turn */
-	uint8_t masks[1024]; /* random bytes for the masks of WebSocket frames */
+	bool retiring;	       /* takes nothing new; connections end with the answers that say so */
+	bool journal_failed;   /* said once in the log */
+	uint64_t now_ms;       /* of this turn */
+	uint64_t skew_said_ms; /* when the log was told last that a clock is off */
+	uint8_t masks[1024];   /* random bytes for the masks of WebSocket frames */
 	size_t masks_left;
 	struct kh_counts counts;
 	_Atomic(struct kh_events *)

@@ -6,6 +6,7 @@
  */
 
 #include "proxy_internal.h"
+#include "signing.h"
 
 /* Inside a tunnel everything has to name the tunnel's authority. */
 static bool resolve_in_tunnel(struct kh_exchange *x, struct kh_err *err)
@@ -336,6 +337,7 @@ bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
 	struct kh_overrides overrides;
 	struct kh_request_view view = view_of(x, &overrides);
 
+	x->holds_for_credential = false;
 	if (!ask(x, x->gen->policy, &view, &x->decision, err))
 		return false;
 	if (x->decision.asks_model)
@@ -346,14 +348,31 @@ bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
 		return kh_err_set(err, KH_ERR_NO_RULE, "no rule allows it");
 	kh_request_settle_geo(x, x->gen, &x->decision);
 	return may_upgrade(x, err) && choose_credentials(x, &view, err) &&
-	       kh_content_decide(x, err) && settle_carriers(x, err) &&
+	       kh_content_decide(x, err) && kh_signing_begin(x, err) && settle_carriers(x, err) &&
 	       (!x->message->upgrade || kh_websocket_ask(x, err)) &&
 	       kh_exchange_take_limits(x, err);
 }
 
 bool kh_request_put_target(const struct kh_exchange *x, struct kh_buf *out, struct kh_err *err)
 {
+	if (x->signing)
+		return kh_signing_put_target(x, out) ||
+		       kh_err_set(err, KH_ERR_REQUEST_URI_TOO_LONG,
+				  "the target does not fit into what may be sent upstream");
 	return kh_injection_put_target(&x->injection, x->target.raw, out, err);
+}
+
+bool kh_request_target_is_secret(const struct kh_exchange *x)
+{
+	return kh_injection_sets_target(&x->injection) || kh_signing_sets_target(x);
+}
+
+bool kh_request_put_credentials(const struct kh_exchange *x, struct kh_buf *out, struct kh_err *err)
+{
+	return kh_injection_put_fields(&x->injection, out, err) &&
+	       (kh_signing_put_fields(x, out) ||
+		kh_err_set(err, KH_ERR_REQUEST_HEAD_TOO_LARGE,
+			   "the head does not fit into what may be sent upstream"));
 }
 
 bool kh_request_put_authority(const struct kh_exchange *x, struct kh_buf *out)

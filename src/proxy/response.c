@@ -6,6 +6,7 @@
  */
 
 #include "proxy_internal.h"
+#include "signing.h"
 
 static bool fail(struct kh_exchange *x, enum kh_err_code code, const char *text)
 {
@@ -39,6 +40,7 @@ bool kh_response_head(struct kh_exchange *x, const struct kh_message *response)
 				    "the upstream sends interim responses without end");
 		ok = down->ops->put_interim(down, response);
 	} else {
+		kh_signing_answered(x, response);
 		x->response_begun = true;
 		x->status = response->status;
 		x->first_byte_ms = x->session->loop->now_ms;

@@ -98,10 +98,11 @@ static bool is_blocked(const struct kh_session *session)
 {
 	if (session->state == KH_SESSION_RAW)
 		return kh_raw_is_blocked(session);
-	if (kh_buf_len(&session->in) == 0)
-		return false;
+	/* Also when all was read: the codec may still owe the end of it. */
 	if (session->state == KH_SESSION_EXCHANGE)
 		return !kh_exchange_takes_body(kh_session_exchange(session));
+	if (kh_buf_len(&session->in) == 0)
+		return false;
 	if (session->state == KH_SESSION_TUNNEL)
 		return kh_buf_len(&session->leg.out) > 0;
 	return session->state == KH_SESSION_HEAD && kh_leg_is_full(&session->leg);

@@ -80,7 +80,7 @@ static bool put_head(struct kh_up_stream *up, struct kh_err *err)
 		return false;
 	if (!put_host(x, out) || !put_fields(x, out))
 		return too_large(err);
-	if (!kh_injection_put_fields(&x->injection, out, err))
+	if (!kh_request_put_credentials(x, out, err))
 		return false;
 	return (put_framing(x, out) && kh_h1_put_end(out)) || too_large(err);
 }

@@ -36,7 +36,7 @@ struct head {
 	char length[KH_U64_DIGITS];
 };
 
-/* "name: value" lines of what kh_injection_put_fields has written. */
+/* "name: value" lines of what kh_request_put_credentials has written. */
 static bool add_credentials(struct head *head)
 {
 	struct kh_slice rest = kh_buf_view(&head->secret);
@@ -88,7 +88,7 @@ static bool build_head(struct head *head, const struct kh_exchange *x, struct kh
 	if (!kh_request_put_authority(x, &head->authority))
 		return too_large(err);
 	add_fields(head, x);
-	if (!kh_injection_put_fields(&x->injection, &head->secret, err))
+	if (!kh_request_put_credentials(x, &head->secret, err))
 		return false;
 	return add_credentials(head) || too_large(err);
 }
@@ -110,7 +110,7 @@ static bool send_head(struct kh_up_h2 *s, const struct head *head, struct kh_err
 		.scheme = kh_slice_str(kh_scheme_name(x->scheme)),
 		.authority = kh_buf_view(&head->authority),
 		.path = kh_buf_view(&head->target),
-		.path_is_secret = kh_injection_sets_target(&x->injection),
+		.path_is_secret = kh_request_target_is_secret(x),
 		.protocol = x->websocket ? KH_SLICE("websocket") : KH_SLICE(""),
 	};
 

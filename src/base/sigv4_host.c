@@ -5,7 +5,7 @@
  * `REGION.SERVICE.amazonaws.com`, or without a region. The name under which a service is signed for
  * is that label, a beginning of it up to a hyphen (bedrock-runtime: bedrock), or stands in a table.
  */
-#include <keyhole/resign.h>
+#include <keyhole/sigv4_host.h>
 
 static const struct kh_slice domains[] = {
 	KH_SLICE_INIT(".amazonaws.com"),
@@ -115,6 +115,17 @@ static struct place place_of(struct kh_slice host)
 	if (is_region(before))
 		place.region = before;
 	return place;
+}
+
+bool kh_sigv4_is_name(struct kh_slice text)
+{
+	for (size_t i = 0; i < text.len; i++) {
+		char c = text.ptr[i];
+
+		if (!(c >= 'a' && c <= 'z') && !kh_is_digit(c) && c != '-' && c != '_')
+			return false;
+	}
+	return text.len > 0 && text.len < KH_SIGV4_NAME_BYTES;
 }
 
 bool kh_sigv4_host_is_known(struct kh_slice host)

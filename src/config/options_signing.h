@@ -1,0 +1,29 @@
+/* options_signing.h - the rows of placements that are no copy of the value */
+#ifndef KEYHOLE_CONFIG_OPTIONS_SIGNING_H
+#define KEYHOLE_CONFIG_OPTIONS_SIGNING_H
+
+#include "options_placement.h"
+
+#define KH_SIGNING_SECTION(name, text) \
+	{ \
+		.path = "credentials.*." name, .type = KH_OPTION_SECTION, \
+		.flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_QUIET, .expects = "a map, or {}", \
+		.doc = text \
+	}
+
+#define KH_SIGNING_OPTIONS \
+	KH_SIGNING_SECTION("aws_sigv4", \
+			   "requests are signed anew, as AWS Signature Version 4 has it"), \
+		KH_PLACEMENT("aws_sigv4.region", "a region such as eu-west-1", kh_read_sigv4, \
+			     "the region that is signed for; that of the client's own signature " \
+			     "or the host's unless said"), \
+		KH_PLACEMENT("aws_sigv4.service", "a service's name such as s3", kh_read_sigv4, \
+			     "the service that is signed for; likewise"), \
+		KH_PLACEMENT("aws_sigv4.access_key_id", "the name of a variable", kh_read_sigv4, \
+			     "the variable with the key's id, where the value is a secret access " \
+			     "key alone; AWS_ACCESS_KEY_ID unless said"), \
+		KH_PLACEMENT("aws_sigv4.session_token", "the name of a variable", kh_read_sigv4, \
+			     "likewise, of the session's token, which may be absent; " \
+			     "AWS_SESSION_TOKEN unless said")
+
+#endif

@@ -1,0 +1,150 @@
+/*
+ * signing.c - placements that are no copy of the value: aws_sigv4
+ *
+ * Each is a section whose keys come here one by one; the first makes the placement. As in
+ * placement.c no message shows what stands there.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <keyhole/sigv4_host.h>
+
+#include "config_internal.h"
+
+static const char *last_part(const struct kh_option *option)
+{
+	return strrchr(option->path, '.') + 1;
+}
+
+/* The one that an earlier key has made, or a new one. */
+static struct kh_placement *placement_of(struct kh_reader *reader, const struct kh_option *option,
+					 const struct kh_node *node,
+					 struct kh_credential_config *credential,
+					 enum kh_placement_kind kind)
+{
+	if (credential->placement && credential->placement->kind == kind)
+		return credential->placement;
+	return kh_placement_begin(reader, option, node, credential, kind);
+}
+
+static void set_text(struct kh_reader *reader, const struct kh_option *option,
+		     const struct kh_node *node, const char *why, char **out)
+{
+	if (why) {
+		kh_reader_error(reader, node, "%s: %s", option->path, why);
+		return;
+	}
+	free(*out);
+	*out = kh_slice_dup(node->text);
+	if (!*out)
+		(void)kh_reader_no_memory(reader);
+}
+
+/* ---- aws_sigv4 ---- */
+
+void kh_sigv4_config_free(struct kh_sigv4_config *config)
+{
+	if (!config)
+		return;
+	free(config->region);
+	free(config->service);
+	free(config->access_key_id);
+	free(config->session_token);
+	free(config);
+}
+
+static const char *name_fault(const char *name)
+{
+	return !name || kh_sigv4_is_name(kh_slice_str(name))
+		       ? NULL
+		       : "expected lower-case letters, digits and hyphens, as in us-east-1";
+}
+
+const char *kh_sigv4_config_fault(const struct kh_sigv4_config *config)
+{
+	const char *why = name_fault(config->region);
+	return why ? why : name_fault(config->service);
+}
+
+static struct kh_sigv4_config *sigv4_of(struct kh_reader *reader, const struct kh_option *option,
+					const struct kh_node *node,
+					struct kh_credential_config *credential)
+{
+	struct kh_placement *placement =
+		placement_of(reader, option, node, credential, KH_PLACEMENT_SIGV4);
+	if (!placement || placement->sigv4)
+		return placement ? placement->sigv4 : NULL;
+	placement->sigv4 = calloc(1, sizeof(*placement->sigv4));
+	return placement->sigv4 ? placement->sigv4 : kh_reader_no_memory(reader);
+}
+
+void kh_read_sigv4(struct kh_reader *reader, const struct kh_option *option,
+		   const struct kh_node *node, void *base)
+{
+	struct kh_sigv4_config *config = sigv4_of(reader, option, node, base);
+	const char *key = last_part(option);
+	if (!config || !kh_walk_scalar(reader, option, node))
+		return;
+	if (strcmp(key, "region") == 0)
+		set_text(reader, option, node, name_fault(node->text.ptr), &config->region);
+	else if (strcmp(key, "service") == 0)
+		set_text(reader, option, node, name_fault(node->text.ptr), &config->service);
+	else if (strcmp(key, "access_key_id") == 0)
+		set_text(reader, option, node, kh_value_check_env(node->text),
+			 &config->access_key_id);
+	else
+		set_text(reader, option, node, kh_value_check_env(node->text),
+			 &config->session_token);
+}
+
+/* A host that does not say what it serves needs to be told. */
+static void check_sigv4_hosts(struct kh_reader *reader, const struct kh_node *node,
+			      const struct kh_credential_config *credential)
+{
+	const struct kh_sigv4_config *config = credential->placement->sigv4;
+	if (!config || (config->region && config->service))
+		return;
+	for (size_t i = 0; i < credential->n_hosts; i++) {
+		const struct kh_host_pattern *pattern = &credential->hosts[i];
+		char host[KH_HOST_MAX_BYTES + 4] = "x.";
+		if (pattern->match == KH_MATCH_RANGE || pattern->host.len == 0)
+			host[0] = '\0';
+		else
+			memcpy(host + (pattern->match == KH_MATCH_SUFFIX ? 2 : 0),
+			       pattern->host.text, pattern->host.len + 1U);
+		if (kh_sigv4_host_is_known(kh_slice_str(host)))
+			continue;
+		kh_reader_error(reader, node,
+				"credentials.*.aws_sigv4: one of `hosts` is none of AWS's, which "
+				"say what they serve: give it a region and a service");
+		return;
+	}
+}
+
+/* ---- as a whole ---- */
+
+void kh_signing_config_done(struct kh_reader *reader, const struct kh_node *node,
+			    struct kh_credential_config *credential)
+{
+	static const struct kh_option sigv4 = { .path = "credentials.*.aws_sigv4.region" };
+	const struct kh_node *section = kh_node_get(node, "aws_sigv4");
+	/* `aws_sigv4: {}`: nothing more to say. */
+	if (section && section->kind == KH_NODE_MAP && section->count == 0)
+		(void)sigv4_of(reader, &sigv4, section, credential);
+	if (credential->placement && credential->placement->kind == KH_PLACEMENT_SIGV4)
+		check_sigv4_hosts(reader, section ? section->key : node, credential);
+}
+
+void kh_signing_config_free(struct kh_placement *placement)
+{
+	kh_sigv4_config_free(placement->sigv4);
+}
+
+const char *kh_signing_config_fault(const struct kh_placement *placement)
+{
+	if ((placement->kind == KH_PLACEMENT_SIGV4) != (placement->sigv4 != NULL))
+		return "a signature, or none, where it is the other way";
+	if (placement->sigv4 && kh_sigv4_config_fault(placement->sigv4))
+		return kh_sigv4_config_fault(placement->sigv4);
+	return NULL;
+}

@@ -1,0 +1,358 @@
+"""A request that its client signed with a stand-in reaches AWS well signed, or not at all.
+
+Every request that arrives upstream is judged by sigv4.py, which is written from the specification.
+"""
+
+import datetime
+import json
+import os
+
+import pytest
+import sigv4
+from aws_origin import AwsOrigin
+from clients import Tunnel
+from common import until
+from daemons import Daemons
+from h2client import h2_tunnel
+
+KEY_ID, KEY, TOKEN = "AKIAREALREALREALREAL", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYREALREAL1", "FwoGZXIvYXdzEJr//////////wEaDreal+/="
+FAKE_ID, FAKE_KEY = "AKIAPLACEHOLDER00000", "standinstandinstandinstandinstandin12345"
+S3 = "bucket.s3.eu-west-1.amazonaws.com"
+SQS = "sqs.eu-west-1.amazonaws.com"
+BEDROCK = "bedrock-runtime.us-east-1.amazonaws.com"
+MINIO = "minio.test"
+NAMES = [S3, SQS, BEDROCK, MINIO, "iam.amazonaws.com"]
+EMPTY = sigv4.EMPTY
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory):
+    one = AwsOrigin(str(tmp_path_factory.mktemp("aws")), NAMES, {KEY_ID: (KEY, TOKEN)})
+    yield one
+    one.stop()
+
+
+def config(origin, **more):
+    return {
+        "version": 1,
+        "authority": {"certificate": "ca.pem", "key": "ca.key"},
+        "listen": [{"unix": "d/s", "tenant": "acme", "mode": "0660"}],
+        "upstream": {"ca_file": origin.ca, "resolve": {name: origin.address for name in NAMES}},
+        "audit": {"file": "audit.jsonl"},
+        "credentials": {
+            "aws": {"value": {"file": "secret"}, "aws_sigv4": {}, "hosts": [S3, SQS, BEDROCK, "iam.amazonaws.com"]},
+            "minio": {"value": {"file": "secret"}, "hosts": [MINIO],
+                      "aws_sigv4": {"region": "auto", "service": "s3"}},
+        },
+        "tenants": {"acme": {"rules": [
+            {"allow": f"https://{MINIO}", "credential": "minio"},
+            *({"allow": f"https://{name}", "credential": "aws"} for name in NAMES if name != MINIO),
+        ]}},
+        **more,
+    }  # fmt: skip
+
+
+def value(**more):
+    return json.dumps({"Version": 1, "AccessKeyId": KEY_ID, "SecretAccessKey": KEY,
+                       "SessionToken": TOKEN, **more})  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def daemons(origin):
+    with Daemons([origin]) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def daemon(daemons, origin):
+    return daemons(config=config(origin), secret=value())
+
+
+def signer(service, region="eu-west-1", **more):
+    return sigv4.Signer(FAKE_ID, FAKE_KEY, region, service, **more)
+
+
+def good(answer):
+    assert answer.status == 200, answer
+    what = answer.json()
+    assert what["id"] == KEY_ID
+    return what
+
+
+def ask(daemon, host, method, target, headers, body=None):
+    with Tunnel(daemon, host) as tunnel:
+        return tunnel.ask(method, target, headers, body)
+
+
+TARGETS = [
+    "/", "/key", "/a%20b/c%2Fd", "/%E1%88%B4", "/a+b", "/a:b@c", "/~x_y-z.", "/a//b/", "/a(b)'c!*",
+    "/k?", "/k?uploads", "/k?list-type=2&prefix=a%2Fb&delimiter=%2F&empty=", "/k?b=2&a=1&b=1&a",
+    "/k?q=%E1%88%B4&A=%41", "/k?x=a+b&y=a%2Bb", "/k?k%3Dk=v%26v", "/k?response-content-type=a/b;c",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("host, service, region", [(S3, "s3", "eu-west-1"), (SQS, "sqs", "eu-west-1")])
+def test_every_path_and_query_arrives_well_signed_and_as_it_was(daemon, host, service, region, target):
+    headers = [("x-amz-content-sha256", EMPTY), ("X-Amz-Meta-Two", "b"), ("x-amz-meta-two", "a   c"),
+               ("X-Amz-Meta-Empty", "")]  # fmt: skip
+    what = good(ask(daemon, host, "GET", target, signer(service, region).header(
+        "GET", host, target, headers, EMPTY)))  # fmt: skip
+    assert what["target"] == target
+    assert what["scope"].endswith(f"/{region}/{service}/aws4_request")
+    assert "x-amz-security-token" in what["names"]
+
+
+@pytest.mark.parametrize("service, host", [("s3", S3), ("sqs", SQS)])
+@pytest.mark.parametrize("size", [0, 1, 100_000])
+def test_content_whose_hash_the_client_says_streams(daemon, service, host, size):
+    body = os.urandom(size)
+    headers = [("x-amz-content-sha256", sigv4.sha(body)), ("Content-Type", "text/plain")]
+    what = good(ask(daemon, host, "PUT", "/k", signer(service).header(
+        "PUT", host, "/k", headers, sigv4.sha(body)), body))  # fmt: skip
+    assert (what["payload"], what["bytes"]) == (sigv4.sha(body), size)
+    assert "content-type" in what["names"]
+
+
+def test_what_was_streamed_was_not_held(daemon, origin):
+    """Content begins to arrive before its end has left; what does not match is refused upstream, not here."""
+    body = b"x" * 50_000
+    headers = signer("s3").header("PUT", S3, "/k", [("x-amz-content-sha256", sigv4.sha(b"other"))], sigv4.sha(b"other"))
+    answer = ask(daemon, S3, "PUT", "/k", headers, body)
+    assert answer.status == 403 and "not what was signed" in answer.text()
+    assert len(origin.seen[-1].body) == 50_000
+
+
+@pytest.mark.parametrize("host, service", [(SQS, "sqs"), (S3, "s3")])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_content_without_a_hash_is_held_and_hashed(daemon, host, service, chunked):
+    body = os.urandom(200_000)
+    sent = [(n, v) for n, v in signer(service).header("POST", host, "/q", [], sigv4.sha(body))]
+    with Tunnel(daemon, host) as tunnel:
+        if chunked:
+            tunnel.start("POST", "/q", [*sent, ("Transfer-Encoding", "chunked")])
+            for at in range(0, len(body), 50_000):
+                tunnel.send(b"c350\r\n" + body[at : at + 50_000] + b"\r\n")
+            tunnel.send(b"0\r\n\r\n")
+            what = good(tunnel.response())
+        else:
+            what = good(tunnel.ask("POST", "/q", sent, body))
+    assert (what["payload"], what["sha256"]) == (sigv4.sha(body), sigv4.sha(body))
+
+
+def test_content_without_a_hash_that_is_too_large_is_413_and_says_why(daemons, origin):
+    one = daemons(config=config(origin, limits={"held_content": "64KiB"}), secret=value())
+    before = len(origin.seen)
+    headers = signer("sqs").header("POST", SQS, "/", [], EMPTY)
+    answer = ask(one, SQS, "POST", "/", headers, b"x" * 65537)
+    assert answer.status == 413 and "x-amz-content-sha256" in answer.text()
+    with Tunnel(one, SQS) as tunnel:
+        tunnel.start("POST", "/", [*headers, ("Transfer-Encoding", "chunked")])
+        tunnel.send(b"fff0\r\n" + b"x" * 0xFFF0 + b"\r\nff\r\n" + b"x" * 255 + b"\r\n")
+        assert tunnel.response().status == 413
+    good(ask(one, SQS, "POST", "/", headers, b"x" * 65536))
+    assert len(origin.seen) == before + 1
+
+
+def test_a_client_that_waits_for_100_sends_content_that_is_held(daemon):
+    headers = [*signer("sqs").header("POST", SQS, "/", [], EMPTY), ("Expect", "100-continue"), ("Content-Length", "5")]
+    with Tunnel(daemon, SQS) as tunnel:
+        tunnel.start("POST", "/", headers)
+        assert tunnel.read_head().status == 100
+        tunnel.send(b"hello")
+        assert good(tunnel.response())["bytes"] == 5
+
+
+def test_unsigned_payload_stays_unsigned(daemon):
+    headers = signer("s3").header("PUT", S3, "/k", [("x-amz-content-sha256", "UNSIGNED-PAYLOAD")], "UNSIGNED-PAYLOAD")
+    assert good(ask(daemon, S3, "PUT", "/k", headers, b"hello"))["payload"] == "UNSIGNED-PAYLOAD"
+
+
+def chunked_request(parts, trailer=None, **more):
+    kind = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD" + ("-TRAILER" if trailer else "")
+    one = signer("s3", **more)
+    headers = [("Content-Encoding", "aws-chunked"), ("x-amz-content-sha256", kind),
+               ("x-amz-decoded-content-length", str(sum(len(p) for p in parts)))]  # fmt: skip
+    if trailer:
+        headers.append(("x-amz-trailer", trailer.partition(b":")[0].decode()))
+    return one.header("PUT", S3, "/k", headers, kind), one.chunks(parts, trailer)
+
+
+@pytest.mark.parametrize("sizes", [[], [1], [65536, 65536, 10], [1048576, 8192], [8192] * 50])
+@pytest.mark.parametrize("trailer", [None, b"x-amz-checksum-crc32:AAAAAA=="])
+def test_signed_chunks_are_signed_anew_each(daemon, sizes, trailer):
+    parts = [os.urandom(size) for size in sizes]
+    headers, body = chunked_request(parts, trailer)
+    what = good(ask(daemon, S3, "PUT", "/k", headers, body))
+    assert what["sha256"] == sigv4.sha(b"".join(parts))
+    assert what["trailer"] == (trailer or b"").decode()
+
+
+def test_signed_chunks_leave_as_they_come(daemon, origin):
+    """The first chunk is upstream's to read before the last one exists."""
+    headers, body = chunked_request([b"a" * 9000, b"b" * 9000])
+    with Tunnel(daemon, S3) as tunnel:
+        tunnel.start("PUT", "/k", [*headers, ("Content-Length", str(len(body)))])
+        for at in range(0, len(body), 700):
+            tunnel.send(body[at : at + 700])
+        good(tunnel.response())
+
+
+def test_a_trailer_that_nobody_signed_passes_with_content_that_is_unsigned(daemon):
+    kind = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+    headers = signer("s3").header("PUT", S3, "/k", [
+        ("Content-Encoding", "aws-chunked"), ("x-amz-content-sha256", kind),
+        ("x-amz-decoded-content-length", "5"), ("x-amz-trailer", "x-amz-checksum-crc32")], kind)  # fmt: skip
+    body = b"5\r\nhello\r\n0\r\nx-amz-checksum-crc32:NhCmhg==\r\n\r\n"
+    what = good(ask(daemon, S3, "PUT", "/k", headers, body))
+    assert (what["bytes"], what["trailer"]) == (5, "x-amz-checksum-crc32:NhCmhg==")
+
+
+@pytest.mark.parametrize("body, what", [
+    (b"5\r\nhello\r\n0\r\n\r\n", "chunk-signature"),
+    (b"200000;chunk-signature=" + b"0" * 64 + b"\r\n", "smaller"),
+    (b"5;chunk-signature=" + b"0" * 64 + b"\r\nhello, world", "longer"),
+    (b"5;chunk-signature=" + b"0" * 64 + b"\r\nhello\r\n", "last chunk"),
+])  # fmt: skip
+def test_chunks_that_are_none_end_the_request(daemon, origin, body, what):
+    headers, _ = chunked_request([b"hello"])
+    before = len(origin.seen)
+    answer = ask(daemon, S3, "PUT", "/k", headers, body)
+    assert answer.status in (400, 413) and what in answer.text(), answer
+    assert len(origin.seen) == before, "nothing that is not whole was taken for a request"
+
+
+# --- the query form
+
+
+def test_a_presigned_url_is_signed_anew(daemon):
+    target = signer("s3", token="fake").query("GET", S3, "/a%20b?x-id=GetObject&versionId=1", expires=77)
+    what = good(ask(daemon, S3, "GET", target, []))
+    assert (what["form"], what["expires"], what["payload"]) == ("query", 77, "UNSIGNED-PAYLOAD")
+    assert "/a%20b?versionId=1&x-id=GetObject&X-Amz-" in what["target"]
+
+
+def test_a_presigned_url_with_fields_and_content(daemon):
+    fields = [("x-amz-meta-a", "b"), ("Content-Type", "text/plain")]
+    target = signer("s3").query("PUT", S3, "/k?x-amz-acl=private", fields)
+    what = good(ask(daemon, S3, "PUT", target, fields, b"hello"))
+    assert {"host", "x-amz-meta-a"} <= set(what["names"])
+    assert "x-amz-acl=private" in what["target"]
+
+
+def test_a_presigned_url_of_another_service_covers_its_content(daemon):
+    target = signer("sqs").query("POST", SQS, "/?Action=SendMessage", payload=EMPTY)
+    assert good(ask(daemon, SQS, "POST", target, [], b"hello"))["payload"] == sigv4.sha(b"hello")
+
+
+def test_an_expired_presigned_url_is_not_brought_back(daemon, origin):
+    old = (datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(days=1)).strftime("%Y%m%dT%H%M%SZ")
+    one = signer("s3")
+    target = one.query("GET", S3, "/k", expires=3600).replace(one.time, old)
+    before = len(origin.seen)
+    answer = ask(daemon, S3, "GET", target, [])
+    assert answer.status == 403 and "expired" in answer.text()
+    assert len(origin.seen) == before
+
+
+# --- whose signature it is
+
+
+def test_nothing_of_a_clients_own_keys_reaches_the_upstream(daemon, origin):
+    mine = sigv4.Signer("AKIAATTACKERATTACKER", "attackers-own", "eu-west-1", "s3", "attackers-token")
+    headers = mine.header("GET", S3, "/k", [("x-amz-content-sha256", EMPTY)], EMPTY)
+    target = mine.query("GET", S3, "/k?token=attackers-own&AWSAccessKeyId=attackers-own")
+    for asked, sent in [("/k", headers), (target, []), (target, headers),
+                        ("/k", [*headers, ("Authorization", "Bearer attackers-own"), ("Cookie", "a=attackers-own")]),
+                        ("/k", [("X-Amz-Security-Token", "attackers-token")])]:  # fmt: skip
+        good(ask(daemon, S3, "GET", asked, sent))
+        seen = origin.seen[-1]
+        everything = repr((seen.target, seen.headers)).lower()
+        assert "attacker" not in everything
+        assert mine.id.lower() not in everything
+
+
+def test_a_client_that_signs_nothing_is_signed_for_by_its_host(daemon):
+    assert good(ask(daemon, S3, "GET", "/", []))["scope"].endswith("eu-west-1/s3/aws4_request")
+    what = good(ask(daemon, BEDROCK, "POST", "/model/a.b-v1%3A0/converse", [("Authorization", "Bearer x")], b"{}"))
+    assert what["scope"].endswith("us-east-1/bedrock/aws4_request")
+
+
+@pytest.mark.parametrize("host, region, service", [
+    (S3, "eu-west-1", "iam"), (S3, "us-east-1", "s3"), (BEDROCK, "us-east-1", "s3"), (SQS, "eu-west-1", "sts"),
+])  # fmt: skip
+def test_a_client_does_not_choose_another_service_than_its_hosts(daemon, origin, host, region, service):
+    before = len(origin.seen)
+    answer = ask(daemon, host, "GET", "/", signer(service, region).header("GET", host, "/", [], EMPTY))
+    assert answer.status == 403 and f"{service} in {region}" in answer.text()
+    assert len(origin.seen) == before
+
+
+def test_the_configuration_says_it_for_a_host_that_is_none_of_awss(daemon):
+    headers = signer("s3", "us-east-1").header("GET", MINIO, "/a%20b", [("x-amz-content-sha256", EMPTY)], EMPTY)
+    assert good(ask(daemon, MINIO, "GET", "/a%20b", headers))["scope"].endswith("auto/s3/aws4_request")
+
+
+def test_a_host_without_a_region_takes_the_clients(daemon, origin):
+    headers = signer("iam", "us-east-1").header("POST", "iam.amazonaws.com", "/", [], EMPTY)
+    assert good(ask(daemon, "iam.amazonaws.com", "POST", "/", headers))["scope"].endswith("us-east-1/iam/aws4_request")
+    before = len(origin.seen)
+    answer = ask(daemon, "iam.amazonaws.com", "POST", "/", [])
+    assert answer.status == 403 and "region" in answer.text()
+    assert len(origin.seen) == before
+
+
+def test_signature_4a_is_refused_by_name(daemon, origin):
+    before = len(origin.seen)
+    answer = ask(daemon, S3, "GET", "/", [("Authorization", "AWS4-ECDSA-P256-SHA256 Credential=a/20260101/s3/aws4_request")])
+    assert answer.status == 403 and "4A" in answer.text()
+    assert len(origin.seen) == before
+
+
+# --- HTTP/2 on both sides, and kept connections
+
+
+def test_over_http2_all_of_it_is_well_signed(daemon, origin):
+    parts = [os.urandom(70_000), b"end"]
+    headers, body = chunked_request(parts, b"x-amz-checksum-crc32:AAAAAA==")
+    plain = [(n.lower(), v) for n, v in headers if n.lower() != "host"]
+    with h2_tunnel(daemon, S3) as client:
+        answer = client.ask("PUT", "/k?a=%20&b", [*plain, ("content-length", str(len(body)))], body)
+        assert answer.status == 200, answer.body
+        assert json.loads(answer.body)["sha256"] == sigv4.sha(b"".join(parts))
+        assert client.ask("GET", signer("s3").query("GET", S3, "/q")).status == 200
+    assert origin.seen[-1].version == "2"
+
+
+def test_many_requests_on_one_connection_are_each_signed(daemon):
+    with Tunnel(daemon, SQS) as tunnel:
+        for n in range(20):
+            body = os.urandom(n * 100)
+            good(tunnel.ask("POST", f"/{n}", signer("sqs").header("POST", SQS, f"/{n}", [], EMPTY), body))
+
+
+# --- values that are none
+
+
+@pytest.mark.parametrize("text, what", [
+    ("{\"AccessKeyId\":", "JSON"), ("{\"Version\":1}", "AccessKeyId"), (value(Expiration="tomorrow"), "Expiration"),
+    (value(Expiration="2020-01-01T00:00:00Z"), "expired"), ("not-a-key-of-three-lines", "JSON"),
+])  # fmt: skip
+def test_keys_that_are_none_let_nothing_out(daemons, origin, text, what):
+    one = daemons(config=config(origin), secret=text)
+    before = len(origin.seen)
+    answer = ask(one, S3, "GET", "/", signer("s3").header("GET", S3, "/", [], EMPTY))
+    assert answer.status == 503 and "aws" in answer.text() and what in answer.text()
+    assert KEY not in answer.text() and KEY not in one.stderr()
+    assert len(origin.seen) == before
+
+
+def test_a_clock_that_is_off_is_said_in_the_log(daemons, tmp_path):
+    late = AwsOrigin(str(tmp_path), NAMES, {KEY_ID: (KEY, TOKEN)}, clock=3600)
+    try:
+        one = daemons(config=config(late), secret=value())
+        good(ask(one, S3, "GET", "/", []))
+        until("the log says it", lambda: "set the clock (NTP)" in one.stderr())
+        assert "behind" in one.stderr()
+    finally:
+        late.stop()
