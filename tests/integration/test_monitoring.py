@@ -105,7 +105,7 @@ def test_queries_ask_for_nothing_that_is_not_there(scraped):
     for where, query in queries():
         assert missing(query, scraped) == [], where
         asked |= set(re.findall(r"\bkeyhole_\w+", query))
-    assert len(asked) > 25
+    assert len(asked) >= 20, "most of what is counted is looked at"
 
 
 @pytest.mark.parametrize(
