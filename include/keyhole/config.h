@@ -463,7 +463,8 @@ struct kh_config *kh_config_parse(const char *name, struct kh_slice yaml, const 
  */
 struct kh_config *kh_config_from_presets(const char *const *presets, size_t n,
 					 const char *preset_dir, struct kh_diagnostics *diags);
-/* Adds presets at the front of a tenant's rules (`run -c FILE --use …`). */
+/* Adds a preset at the front of a tenant's rules (`run -c FILE --use …`). A preset is a name here,
+ * NAME:KEY=VALUE,… or what `use` takes in a file, in braces. */
 bool kh_config_use(struct kh_config *config, size_t tenant, const char *preset,
 		   const char *preset_dir, struct kh_diagnostics *diags);
 /*

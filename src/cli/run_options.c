@@ -23,7 +23,8 @@ static const char usage[] =
 	"  -c, --config FILE        rules and credentials (keyhole.yaml)\n"
 	"      --tenant NAME        whose rules, where FILE has several tenants\n"
 	"      --use PRESET[,…]     presets, with FILE or instead of it; keys come from your\n"
-	"                           environment (`--use anthropic` takes ANTHROPIC_API_KEY)\n"
+	"                           environment (`--use anthropic` takes ANTHROPIC_API_KEY);\n"
+	"                           parameters as in github:repos=org/app,push=true\n"
 	"      --workspace DIR[:ro] the folder to work in, under its own path\n"
 	"      --mask-env           .env files in it read as empty\n"
 	"      --home DIR           keeps the agent's home between runs; else a private one\n"
@@ -86,11 +87,30 @@ static bool add(char ***list, size_t *n, char *word)
 	return true;
 }
 
+/* Where the preset that begins at `at` ends: behind its parameters, which are KEY=VALUE. */
+static size_t end_of_preset(struct kh_slice text, size_t at)
+{
+	size_t end = kh_slice_find(text, ',', at);
+	bool has_parameters = kh_slice_find(kh_slice_sub(text, at, end), ':', 0) < end - at;
+	while (has_parameters && end < text.len) {
+		size_t next = kh_slice_find(text, ',', end + 1);
+		struct kh_slice part = kh_slice_sub(text, end + 1, next);
+		size_t equals = kh_slice_find(part, '=', 0);
+		if (equals >= part.len || kh_slice_find(part, ':', 0) < equals)
+			break;
+		end = next;
+	}
+	return end;
+}
+
 static bool add_presets(struct kh_run_options *out, const char *text)
 {
-	struct kh_slice rest = kh_slice_str(text);
+	struct kh_slice rest = kh_slice_trim(kh_slice_str(text));
+	/* As in a file: one, whatever commas are in it. */
+	if (kh_slice_has_prefix(rest, KH_SLICE("{")))
+		return add(&out->presets, &out->n_presets, kh_slice_dup(rest));
 	for (size_t at = 0; at <= rest.len;) {
-		size_t end = kh_slice_find(rest, ',', at);
+		size_t end = end_of_preset(rest, at);
 		struct kh_slice name = kh_slice_trim(kh_slice_sub(rest, at, end));
 		if (name.len == 0) {
 			kh_cli_complain("--use %s: an empty name", kh_esc_str(text));

@@ -318,8 +318,14 @@ bool kh_config_use(struct kh_config *config, size_t tenant, const char *preset,
 		return false;
 	}
 	struct kh_rules front = { 0 };
-	kh_preset_splice(&reader, kh_slice_str(preset), NULL, NULL, &front);
+	struct kh_tree tree = { 0 };
+	struct kh_use_text use;
+	if (!kh_config_add_file(config, "--use", &reader.file))
+		(void)kh_reader_no_memory(&reader);
+	else if (kh_use_text_read(&reader, preset, &tree, &use))
+		kh_preset_splice(&reader, use.name, use.arguments, use.arguments, &front);
 	kh_presets_fini(&reader);
+	kh_tree_free(&tree);
 	kh_config_check_rules(&reader, &front);
 	struct kh_rules *rules = &config->tenants[tenant].rules;
 	if (diags->errors == errors) {

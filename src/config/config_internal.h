@@ -424,6 +424,14 @@ struct kh_preset_draft {
  * end of `rules`. `at` is where it was asked for, `arguments` (a map or NULL) its parameters. */
 void kh_preset_splice(struct kh_reader *reader, struct kh_slice name, const struct kh_node *at,
 		      const struct kh_node *arguments, struct kh_rules *rules);
+/* use_text.c: a preset as it is written on a command line. The views are of `text` or of the
+ * tree's, which is the caller's. Return: false when it is none, which was said. */
+struct kh_use_text {
+	struct kh_slice name;
+	const struct kh_node *arguments; /* a map, or NULL */
+};
+bool kh_use_text_read(struct kh_reader *reader, const char *text, struct kh_tree *tree,
+		      struct kh_use_text *out);
 /* The same with one that is read already. */
 void kh_preset_use(struct kh_reader *reader, const struct kh_preset *preset,
 		   const struct kh_node *at, const struct kh_node *arguments,

@@ -315,6 +315,8 @@ def test_without_user_namespaces_it_says_so_and_never_runs_the_command(run, sand
         (["--", "true"], None, "--use"),
         (["--", "true"], "antropic", "anthropic"),
         (["--", "true"], "anthropic,,npm", "empty name"),
+        (["--", "true"], "anthropic,github:repo=org/app", "did you mean \"repos\""),
+        (["--", "true"], "github:push", "KEY=VALUE"),
         (["--workspace", "/nonexistent", "--", "true"], "anthropic", "/nonexistent"),
         (["--rootfs", "/nonexistent", "--", "true"], "anthropic", "/nonexistent"),
         (["--rootfs", "/", "--", "true"], "anthropic", "host's own root"),
@@ -464,3 +466,17 @@ def test_the_sandbox_is_a_stranger_to_the_daemon(run):
     finally:
         process.terminate()
         process.communicate(timeout=PATIENCE)
+
+
+def test_presets_take_parameters(run):
+    """Several, one behind the other, of which one has a list; and as in a file."""
+    chosen = "anthropic,github:repos=org/app,repos=org/lib,api=false,npm"
+    said = run("--", "curl", "-sS", "http://keyhole.internal/", use=chosen, check=0).stdout
+    for part in ("github.com/org/app.git/git-upload-pack", "github.com/org/lib.git/git-upload-pack",
+                 "registry.npmjs.org", "api.anthropic.com"):  # fmt: skip
+        assert part in said
+    assert "github.com/*/*" not in said and "api.github.com" not in said
+    braces = "{ github: { repos: [ org/app, org/lib ], api: false } }"
+    again = run("--", "curl", "-sS", "http://keyhole.internal/", use=braces, check=0).stdout
+    assert [line for line in again.splitlines() if "github.com" in line] == [
+        line for line in said.splitlines() if "github.com" in line]  # fmt: skip
