@@ -55,6 +55,12 @@ static int reach(const char *path, struct kh_err *err)
 	return -1;
 }
 
+bool kh_ctl_is_there(const char *path)
+{
+	kh_auto_close int fd = reach(path, NULL);
+	return fd >= 0;
+}
+
 static bool ask(int fd, const char *method, const char *target, struct kh_slice content,
 		struct kh_err *err)
 {

@@ -11,6 +11,8 @@ struct kh_ctl_answer {
 	struct kh_buf content;
 };
 
+/* Does anybody listen there, who would let us in? */
+bool kh_ctl_is_there(const char *socket_path);
 void kh_ctl_answer_init(struct kh_ctl_answer *answer);
 void kh_ctl_answer_fini(struct kh_ctl_answer *answer);
 /* Blocks until the answer is whole, or some time has passed. Return: false: nobody answers there,

@@ -38,6 +38,7 @@ struct run {
 	struct kh_run_folder folder;
 	struct kh_config *config;
 	char **forbidden;
+	struct kh_run_attach attach;
 	struct kh_run_git git;
 	struct kh_ready ready;
 	struct kh_run_summary summary;
@@ -145,7 +146,7 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 		.git_name = run->git.name,
 		.git_email = run->git.email,
 		.ca_pem = run->ready.ca_pem,
-		.socket_dir = run->folder.socket_dir,
+		.socket_dir = run->attach.folder ? run->attach.folder : run->folder.socket_dir,
 		.record = run->folder.record,
 		.forbidden_paths = (const char *const *)run->forbidden,
 		.n_forbidden = n_forbidden,
@@ -225,17 +226,20 @@ static bool go(struct run *run, int *status, struct kh_err *err)
 {
 	if (!kh_run_folder_make(&run->folder, err))
 		return false;
-	run->config = kh_run_config(&run->options, &run->folder, &run->forbidden);
+	run->config = kh_run_config(&run->options, &run->folder, &run->forbidden, &run->attach);
 	if (!run->config)
 		return false; /* it has said why */
 	if (!kh_run_env_check(&run->options, run->config, err))
 		return false;
-	kh_run_summary_begin(&run->summary, run->config->audit_path);
-	if (!start_keeper(run, err))
-		return false;
+	if (!run->attach.socket) {
+		kh_run_summary_begin(&run->summary, run->config->audit_path);
+		if (!start_keeper(run, err))
+			return false;
+	}
 	kh_run_wipe_environment(run->config);
 	kh_run_git_ask(&run->git);
-	if (!await_ready(run, err))
+	if (run->attach.socket ? !kh_run_attach(&run->attach, run->folder.id, &run->ready, err)
+			       : !await_ready(run, err))
 		return false;
 	kh_run_git_answer(&run->git);
 	int signo = held_signal();
@@ -246,9 +250,23 @@ static bool go(struct run *run, int *status, struct kh_err *err)
 	return run_sandbox(run, status, err);
 }
 
+static void detach(struct run *run)
+{
+	if (!run->attach.socket)
+		return;
+	kh_run_detach(&run->attach);
+	run->summary.counted = run->attach.counted;
+	run->summary.calls = run->attach.calls;
+	run->summary.denials = run->attach.denials;
+	if (run->attach.counted && run->ready.audit_path)
+		run->summary.path = strdup(run->ready.audit_path);
+	kh_run_attach_fini(&run->attach);
+}
+
 static void clean_up(struct run *run)
 {
 	stop_keeper(run);
+	detach(run);
 	kh_run_git_fini(&run->git);
 	kh_run_folder_remove(&run->folder);
 	if (run->ready_fd >= 0)

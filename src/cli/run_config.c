@@ -12,6 +12,7 @@
 #include <keyhole/file.h>
 #include <keyhole/secret.h>
 
+#include "ctl_client.h"
 #include "run_internal.h"
 
 enum { DRAIN_MOST_MS = 2000 /* the sandbox is gone: nobody waits for an answer */ };
@@ -172,8 +173,21 @@ static bool set_journal(struct kh_config *config, const struct kh_run_options *o
 	return config->audit_path != NULL;
 }
 
+/* A journal or presets of its own only a private daemon has. */
+static bool find_daemon(const struct kh_config *config, size_t tenant,
+			const struct kh_run_options *options, struct kh_run_attach *attach)
+{
+	const char *path = config->admin.unix_path;
+	if (!path || options->audit || options->n_presets > 0 || !kh_ctl_is_there(path))
+		return true;
+	attach->socket = strdup(path);
+	attach->tenant = strdup(config->tenants[tenant].name);
+	return attach->socket && attach->tenant;
+}
+
 struct kh_config *kh_run_config(const struct kh_run_options *options,
-				const struct kh_run_folder *folder, char ***forbidden)
+				const struct kh_run_folder *folder, char ***forbidden,
+				struct kh_run_attach *attach)
 {
 	int tenant;
 	struct kh_config *config = load(options, &tenant);
@@ -181,7 +195,8 @@ struct kh_config *kh_run_config(const struct kh_run_options *options,
 		return NULL;
 	if (config->timeouts.drain > DRAIN_MOST_MS)
 		config->timeouts.drain = DRAIN_MOST_MS;
-	if (set_journal(config, options, folder) &&
+	if (find_daemon(config, (size_t)tenant, options, attach) &&
+	    set_journal(config, options, folder) &&
 	    forbid_all(forbidden, options, config, folder) && set_listener(config, tenant, folder))
 		return config;
 	kh_cli_complain("run: no memory");

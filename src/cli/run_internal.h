@@ -48,13 +48,34 @@ struct kh_run_folder {
 bool kh_run_folder_make(struct kh_run_folder *folder, struct kh_err *err);
 void kh_run_folder_remove(struct kh_run_folder *folder);
 
+/* ---- run_attach.c: a sandbox of a daemon that runs already ---- */
+
+struct kh_run_attach {
+	char *socket; /* the daemon's admin socket; NULL: there is none */
+	char *tenant;
+	bool added; /* until it is removed */
+	char *id;
+	char *folder; /* of its socket */
+	/* What it came to, once it is removed. */
+	bool counted;
+	uint64_t calls, denials;
+};
+/* Adds it; the daemon ends it with this process, however that ends. `ready` gets what a private
+ * daemon would say. */
+bool kh_run_attach(struct kh_run_attach *attach, const char *id, struct kh_ready *ready,
+		   struct kh_err *err);
+void kh_run_detach(struct kh_run_attach *attach);
+void kh_run_attach_fini(struct kh_run_attach *attach);
+
 /* ---- run_config.c ---- */
 
-/* The configuration of this run: the file's or the presets', with one listener and a journal.
- * `forbidden` gets every path that the sandbox must not see (a list that ends with NULL). What was
- * wrong has been said. Return: NULL. */
+/* The configuration of this run: the file's or the presets', with one listener and a journal. Where
+ * the file names a daemon that answers, and nothing was asked for that only a private one can do,
+ * `attach` says which, and as which tenant. `forbidden` gets every path that the sandbox must not
+ * see (a list that ends with NULL). What was wrong has been said. Return: NULL. */
 struct kh_config *kh_run_config(const struct kh_run_options *options,
-				const struct kh_run_folder *folder, char ***forbidden);
+				const struct kh_run_folder *folder, char ***forbidden,
+				struct kh_run_attach *attach);
 void kh_run_forbidden_free(char **list);
 /* Refuses a variable of --env that is a credential's: the value must not get in. */
 bool kh_run_env_check(const struct kh_run_options *options, const struct kh_config *config,
@@ -77,6 +98,8 @@ void kh_run_git_fini(struct kh_run_git *git);
 /* ---- run_summary.c ---- */
 
 struct kh_run_summary {
+	bool counted; /* by a daemon */
+	uint64_t calls, denials;
 	char *path;
 	off_t start; /* of this run's lines */
 };

@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <keyhole/cleanup.h>
 #include <keyhole/escape.h>
+#include <keyhole/file.h>
 
 #include "run_internal.h"
 
@@ -38,9 +40,27 @@ static bool count(FILE *file, struct counts *out)
 	return !ferror(file);
 }
 
+/* The daemon's, where it was one; not everybody may know where that is. */
+static void print(const struct kh_run_summary *summary, const struct counts *counts)
+{
+	bool known = summary->counted || summary->path;
+	kh_auto_free char *said =
+		known ? kh_strf("%" PRIu64 " call%s, %" PRIu64 " denied", counts->calls,
+				counts->calls == 1 ? "" : "s", counts->denials)
+		      : strdup("the daemon has ended");
+	if (summary->path)
+		kh_cli_complain("%s; journal %s", said ? said : "", kh_esc_str(summary->path));
+	else
+		kh_cli_complain("%s; the journal is the daemon's", said ? said : "");
+}
+
 void kh_run_summary_print(const struct kh_run_summary *summary)
 {
-	struct counts counts = { 0, 0 };
+	struct counts counts = { summary->calls, summary->denials };
+	if (summary->counted || !summary->path) {
+		print(summary, &counts);
+		return;
+	}
 	FILE *file = summary->path ? fopen(summary->path, "re") : NULL;
 	bool read = file && fseeko(file, summary->start, SEEK_SET) == 0 && count(file, &counts);
 	if (file)
@@ -49,6 +69,5 @@ void kh_run_summary_print(const struct kh_run_summary *summary)
 		kh_cli_complain("the journal %s can't be read", kh_esc_str(summary->path));
 		return;
 	}
-	kh_cli_complain("%" PRIu64 " call%s, %" PRIu64 " denied; journal %s", counts.calls,
-			counts.calls == 1 ? "" : "s", counts.denials, kh_esc_str(summary->path));
+	print(summary, &counts);
 }

@@ -15,8 +15,9 @@ bool kh_admin_take_facts(struct kh_worker *worker, const struct kh_channel_messa
 bool kh_admin_take_done(struct kh_worker *worker, const struct kh_channel_message *message);
 /* GUEST_DONE. Return: likewise. */
 bool kh_admin_take_guest_done(struct kh_worker *worker, const struct kh_channel_message *message);
-/* What GUEST_GONE's ref asked for is done, in all threads. Safe from any of them. */
-void kh_admin_guest_is_gone(struct kh_worker *worker, uint32_t ref);
+/* What GUEST_GONE's ref asked for is done, in all threads. Safe from any of them. `gate`: what it
+ * has done; NULL: it was not there. */
+void kh_admin_guest_is_gone(struct kh_worker *worker, uint32_t ref, const struct kh_gate *gate);
 /* The generation in force is another one. */
 void kh_admin_reload(struct kh_worker *worker);
 /* Another process serves from here on: the doors are its own. */

@@ -495,7 +495,7 @@ bool kh_admin_conns_guest_done(struct kh_admin *admin, const struct kh_admin_gue
 			continue;
 		struct kh_admin_answer answer = { .status = 500, .type = "application/json" };
 		kh_buf_init(&answer.content, 8 * KH_LIMIT_CHANNEL_BYTES);
-		kh_admin_put_guest_done(done, &answer);
+		kh_admin_put_guest_done(admin, conn->caller, done, &answer);
 		answer_with(conn, &answer);
 		turn(conn);
 		return true;

@@ -17,7 +17,6 @@
 #include <jansson.h>
 
 #include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
 #include <keyhole/escape.h>
 
 #include "guests.h"
@@ -52,8 +51,7 @@ static bool may_use(const struct kh_admin_request *request, const char *tenant,
 		kh_err_set(&err, KH_ERR_USAGE, "no tenant is called \"%s\"", kh_esc_str(tenant));
 		return refuse_with(out, 404, &err);
 	}
-	kh_err_set(&err, KH_ERR_USAGE,
-		   "user %u may not do this for that tenant (admin.allow)",
+	kh_err_set(&err, KH_ERR_USAGE, "user %u may not do this for that tenant (admin.allow)",
 		   (unsigned)request->uid);
 	return refuse_with(out, 403, &err);
 }
@@ -280,162 +278,4 @@ bool kh_admin_guest_remove(const struct kh_admin_request *request, struct kh_adm
 		return false;
 	out->ask = KH_CHANNEL_GUEST_REMOVE;
 	return true;
-}
-
-/* --- what is answered ---------------------------------------------------------------------------
- */
-
-static uint16_t status_of(const struct kh_admin_guest_done *done)
-{
-	switch (done->result) {
-	case KH_GUEST_OK:
-		return done->added ? 201 : 200;
-	case KH_GUEST_UNKNOWN:
-		return 404;
-	case KH_GUEST_EXISTS:
-		return 409;
-	case KH_GUEST_FULL:
-	case KH_GUEST_BUSY:
-		return 503;
-	case KH_GUEST_REFUSED:
-		return 422;
-	case KH_GUEST_FAILED:
-	case KH_GUEST_RESULTS:
-		break;
-	}
-	return 500;
-}
-
-static bool put_member(struct kh_buf *out, const char *name, struct kh_slice value)
-{
-	return kh_buf_printf(out, "%s\"%s\":", kh_buf_len(out) > 1 ? "," : "", name) &&
-	       kh_json_string(out, value);
-}
-
-void kh_admin_put_guest_done(const struct kh_admin_guest_done *done, struct kh_admin_answer *out)
-{
-	char until[KH_TIME_BYTES];
-	struct kh_buf *content = &out->content;
-
-	if (done->result != KH_GUEST_OK) {
-		kh_admin_put_error(out, status_of(done), done->text ? done->text : "it failed");
-		return;
-	}
-	out->status = status_of(done);
-	if (!done->added) {
-		kh_admin_put_done(out, true, "removed");
-		return;
-	}
-	const char *slash = strrchr(done->path, '/');
-	struct kh_slice folder = kh_slice_of(done->path, slash ? (size_t)(slash - done->path) : 0);
-	kh_clock_format(done->expires_ms, until);
-	bool ok = kh_buf_append_str(content, "{") &&
-		  put_member(content, "tenant", kh_slice_str(done->tenant)) &&
-		  put_member(content, "id", kh_slice_str(done->id)) &&
-		  put_member(content, "listener", kh_slice_str(done->path)) &&
-		  put_member(content, "directory", folder) &&
-		  (done->expires_ms ? put_member(content, "expires", kh_slice_str(until))
-				    : kh_buf_append_str(content, ",\"expires\":null")) &&
-		  kh_buf_append_str(content, "}\n");
-	if (!ok)
-		kh_admin_put_error(out, 500, "no memory for the answer");
-}
-
-/* --- what the keeper says -----------------------------------------------------------------------
- */
-
-static void free_done(struct kh_admin_guest_done *done)
-{
-	free(done->text);
-	free(done->tenant);
-	free(done->id);
-	free(done->path);
-	free(done);
-}
-
-static void deliver(struct kh_admin *admin, struct kh_admin_guest_done *done)
-{
-	struct kh_admin_guest_done **at = &admin->guest_done;
-
-	pthread_mutex_lock(&admin->lock);
-	while (*at)
-		at = &(*at)->next;
-	*at = done;
-	pthread_mutex_unlock(&admin->lock);
-	kh_admin_wake(admin);
-}
-
-bool kh_admin_take_guest_done(struct kh_worker *worker, const struct kh_channel_message *message)
-{
-	struct kh_wire_reader r = { .rest = message->body };
-	struct kh_admin_guest_done *done = calloc(1, sizeof(*done));
-
-	if (!done || !worker->admin) {
-		free(done);
-		return worker->admin != NULL;
-	}
-	uint8_t result = kh_wire_u8(&r);
-	done->ref = message->ref;
-	done->result = (enum kh_guest_result)result;
-	done->text = kh_wire_str(&r);
-	done->tenant = kh_wire_str(&r);
-	done->id = kh_wire_str(&r);
-	done->path = kh_wire_str(&r);
-	done->expires_ms = kh_wire_u64(&r);
-	done->added = done->path != NULL;
-	if (!kh_wire_done(&r) || result == 0 || result >= KH_GUEST_RESULTS || message->n_fds != 0 ||
-	    (result == KH_GUEST_OK && (!done->path || !done->tenant || !done->id))) {
-		free_done(done);
-		return false;
-	}
-	deliver(worker->admin, done);
-	return true;
-}
-
-void kh_admin_guest_is_gone(struct kh_worker *worker, uint32_t ref)
-{
-	struct kh_admin_guest_done *done = calloc(1, sizeof(*done));
-
-	if (!done) /* who asked waits in vain */
-		return;
-	done->ref = ref;
-	done->result = KH_GUEST_OK;
-	deliver(worker->admin, done);
-}
-
-/* Nobody knows of it: whoever asked went away before it was answered. */
-static void take_back(struct kh_admin *admin, const struct kh_admin_guest_done *done)
-{
-	struct kh_buf body;
-
-	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 8);
-	if (kh_wire_put_str(&body, done->tenant) && kh_wire_put_str(&body, done->id))
-		(void)kh_channel_send(&admin->worker->channel, KH_CHANNEL_GUEST_REMOVE, 0,
-				      kh_buf_view(&body), NULL, 0, NULL);
-	kh_buf_fini(&body);
-}
-
-void kh_admin_guests_wake(struct kh_admin *admin)
-{
-	pthread_mutex_lock(&admin->lock);
-	struct kh_admin_guest_done *done = admin->guest_done;
-	admin->guest_done = NULL;
-	pthread_mutex_unlock(&admin->lock);
-	while (done) {
-		struct kh_admin_guest_done *next = done->next;
-		if (!kh_admin_conns_guest_done(admin, done) && done->added &&
-		    done->result == KH_GUEST_OK)
-			take_back(admin, done);
-		free_done(done);
-		done = next;
-	}
-}
-
-void kh_admin_guests_free(struct kh_admin *admin)
-{
-	while (admin->guest_done) {
-		struct kh_admin_guest_done *next = admin->guest_done->next;
-		free_done(admin->guest_done);
-		admin->guest_done = next;
-	}
 }

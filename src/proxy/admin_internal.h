@@ -33,6 +33,8 @@ struct kh_admin_guest_done {
 	/* With `added` and KH_GUEST_OK: */
 	char *tenant, *id, *path;
 	uint64_t expires_ms;
+	/* Of one that was removed: what became of its requests. */
+	uint64_t fates[KH_FATES];
 };
 
 struct kh_admin {
@@ -126,7 +128,9 @@ void kh_admin_conns_end(struct kh_admin *admin);
  * memory. */
 bool kh_admin_guest_add(const struct kh_admin_request *request, struct kh_admin_answer *out);
 bool kh_admin_guest_remove(const struct kh_admin_request *request, struct kh_admin_answer *out);
-void kh_admin_put_guest_done(const struct kh_admin_guest_done *done, struct kh_admin_answer *out);
+/* admin_guest_done.c */
+void kh_admin_put_guest_done(struct kh_admin *admin, enum kh_admin_caller caller,
+			     const struct kh_admin_guest_done *done, struct kh_admin_answer *out);
 /* On the admin thread: the mail about guests is delivered. */
 void kh_admin_guests_wake(struct kh_admin *admin);
 void kh_admin_guests_free(struct kh_admin *admin);

@@ -53,6 +53,7 @@ void kh_exchange_count_end(const struct kh_exchange *x)
 
 	if (x->tally)
 		kh_counter_add(&x->tally->requests[fate], 1);
+	atomic_fetch_add_explicit(&x->session->door->gate->fates[fate], 1, memory_order_relaxed);
 	if (x->reason != KH_ERR_NONE)
 		kh_counter_add(&(x->opened ? counts->failures : counts->denials)[x->reason], 1);
 	if (x->reached.kind != KH_QUOTA_NONE)

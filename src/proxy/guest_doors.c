@@ -73,7 +73,7 @@ void kh_guest_leave(struct kh_loop *loop, struct kh_guest *guest)
 	(void)close(guest->fd);
 	guest->fd = -1;
 	if (guest->asked)
-		kh_admin_guest_is_gone(loop->worker, guest->asked);
+		kh_admin_guest_is_gone(loop->worker, guest->asked, guest->gate);
 }
 
 bool kh_guest_doors_reload(struct kh_loop *loop, const struct kh_generation *before)

@@ -173,7 +173,7 @@ static bool remove_guest(struct kh_worker *worker, const struct kh_channel_messa
 	pthread_mutex_unlock(&guests->lock);
 	if (!guest) {
 		if (message->ref)
-			kh_admin_guest_is_gone(worker, message->ref);
+			kh_admin_guest_is_gone(worker, message->ref, NULL);
 		return true;
 	}
 	guest->asked = message->ref;

@@ -21,6 +21,8 @@ static void count_denial(struct kh_session *session, enum kh_err_code code)
 
 	if (row)
 		kh_counter_add(&row->requests[KH_FATE_DENY], 1);
+	atomic_fetch_add_explicit(&session->door->gate->fates[KH_FATE_DENY], 1,
+				  memory_order_relaxed);
 	kh_counter_add(&loop->counts.denials[code], 1);
 	if (code == KH_ERR_LIMIT)
 		kh_counter_add(&loop->counts.limits[KH_QUOTA_CONNECTIONS], 1);

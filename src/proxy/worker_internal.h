@@ -32,8 +32,9 @@ struct kh_credential_slot {
 struct kh_gate {
 	atomic_uint refs;
 	atomic_uint connections;
-	atomic_uint_fast64_t held_bytes; /* of requests' content (hold.c) */
-	atomic_size_t kept_bytes;	 /* by their HTTP/2 streams */
+	atomic_uint_fast64_t held_bytes;      /* of requests' content (hold.c) */
+	atomic_size_t kept_bytes;	      /* by their HTTP/2 streams */
+	atomic_uint_fast64_t fates[KH_FATES]; /* what became of its requests */
 };
 
 /* A configuration in force (generation.c): what a reload replaces, all at once. Counted; but for
