@@ -122,9 +122,15 @@ static _Noreturn void run_child(struct child *child)
 {
 	static char *const no_environment[] = { NULL };
 	struct kh_err err = KH_ERR_INIT;
+	const struct kh_engine_command *command = child->launch->command;
+	/* Its path may be covered by then (nest.c). A script can't be started so, and is by its
+	 * path. */
+	int program = open(command->path, O_PATH | O_CLOEXEC);
 	if (prepare_child(child, &err)) {
-		execve(child->launch->command->path, child->launch->command->argv, no_environment);
-		kh_err_sys(&err, KH_ERR_SYSTEM, errno, "%s", child->launch->command->path);
+		(void)syscall(SYS_execveat, program, "", command->argv, no_environment,
+			      AT_EMPTY_PATH);
+		execve(command->path, command->argv, no_environment);
+		kh_err_sys(&err, KH_ERR_SYSTEM, errno, "%s", command->path);
 	}
 	(void)!write(child->report, &err, sizeof(err));
 	_exit(KH_INIT_FAILED);

@@ -7,6 +7,7 @@ program inside and gives back what it printed as JSON.
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import shutil
@@ -89,11 +90,13 @@ def pytest_configure(config):
 @pytest.fixture(scope="session")
 def programs():
     """Copies of what was built, where an ordinary user can run them."""
-    subprocess.run(
-        ["make", "-s", "build/keyhole", "build/keyhole-init", "build/sandbox/launch_only"],
-        cwd=ROOT, check=True, timeout=400,
-        env={k: v for k, v in os.environ.items() if not k.startswith("MAKE")},
-    )  # fmt: skip
+    with open(os.path.join(ROOT, "Makefile"), "rb") as one_at_a_time:
+        fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
+        subprocess.run(
+            ["make", "-s", "build/keyhole", "build/keyhole-init", "build/sandbox/launch_only"],
+            cwd=ROOT, check=True, timeout=400,
+            env={k: v for k, v in os.environ.items() if not k.startswith("MAKE")},
+        )  # fmt: skip
     folder = tempfile.mkdtemp(prefix="kh-programs.")
     os.chmod(folder, 0o755)
     for name in ("keyhole", "keyhole-init", "sandbox/launch_only"):

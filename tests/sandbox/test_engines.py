@@ -6,6 +6,7 @@ import select
 import shutil
 import signal
 import subprocess
+import tempfile
 
 import pytest
 from conftest import PATIENCE, PYTHON, landlock_abi
@@ -93,6 +94,19 @@ def test_a_missing_runtime_is_one_line_with_what_to_do(sandbox):
     done = sandbox.run("true", engine="container", env=only(sandbox), check=125)
     said = done.stderr.decode()
     assert "neither crun nor runc" in said and "apt install crun" in said and said.count("\n") == 1
+
+
+@pytest.mark.identity("root")
+def test_a_program_that_is_installed_where_the_bundle_is_laid_is_started_all_the_same(sandbox):
+    """As in /run/current-system: the launcher covers /run, for the program only."""
+    found = shutil.which("crun") or shutil.which("runc")
+    if not found:
+        pytest.skip("engine container: no crun or runc here")
+    with tempfile.TemporaryDirectory(dir="/run") as folder:
+        os.chmod(folder, 0o755)
+        shutil.copy(found, folder)
+        seen = sandbox.sh("id -u", engine="container", env=sandbox.environment(PATH=folder))
+    assert seen.split() == ["1000"]
 
 
 @pytest.mark.parametrize("who", ["launcher", "engine"])
