@@ -254,6 +254,11 @@ struct kh_credential_config {
 	bool of_listener;
 };
 
+/* In words, for people: where it goes ("bearer", "header x-api-key", "query key"), and where it may
+ * ("api.example.com; paths /v1/x; methods GET"). Long lists are cut. */
+bool kh_credential_put_kind(struct kh_buf *out, const struct kh_credential_config *credential);
+bool kh_credential_put_binding(struct kh_buf *out, const struct kh_credential_config *credential);
+
 /* observe: what would be denied goes through, and is marked. */
 enum kh_mode { KH_MODE_ENFORCE = 0, KH_MODE_OBSERVE };
 

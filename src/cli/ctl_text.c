@@ -104,12 +104,14 @@ static const struct table sandboxes = { { "SANDBOX", "TENANT", "CONNECTIONS", "L
 static const char *credential_cell(const json_t *row, int column, char room[64])
 {
 	(void)room;
-	if (column == 0)
-		return text(row, "name");
+	static const char *const names[] = { "name", NULL, "kind", "binding" };
+	if (names[column])
+		return text(row, names[column]);
 	return json_is_true(json_object_get(row, "ready")) ? "ready" : "has no value";
 }
 
-static const struct table credentials = { { "CREDENTIAL", "STATE" }, credential_cell };
+static const struct table credentials = { { "CREDENTIAL", "STATE", "KIND", "BINDING" },
+					  credential_cell };
 
 static const char *limit_cell(const json_t *row, int column, char room[64])
 {

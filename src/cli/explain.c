@@ -14,6 +14,7 @@
 #include <keyhole/question.h>
 
 #include "cli_internal.h"
+#include "explain_credentials.h"
 #include "explain_limits.h"
 #include "explain_text.h"
 
@@ -164,17 +165,6 @@ static json_t *addresses(const struct explain *e, const struct kh_authority *aut
 	return list;
 }
 
-static void put_credentials(const struct explain *e, json_t *out, const struct kh_rule *rule)
-{
-	if (rule->n_credentials == 0)
-		return;
-	json_t *list = json_array();
-	for (size_t i = 0; i < rule->n_credentials; i++)
-		(void)json_array_append_new(
-			list, text_of(e->config->credentials[rule->credentials[i]].name));
-	(void)json_object_set_new(out, "credentials", list);
-}
-
 /* In a tunnel that is read each request has its own. */
 static bool rule_counts(const struct kh_question *q, const struct kh_outcome *a)
 {
@@ -237,7 +227,7 @@ static json_t *answer(const struct explain *e, const struct kh_question *q)
 				rule_json(e, a.decision.would_rule, a.decision.would_list));
 	}
 	if (a.allow && rule && !q->tunnel) {
-		put_credentials(e, out, rule);
+		kh_explain_credentials(e->config, rule, out);
 		(void)json_object_set_new(out, "client_auth",
 					  json_string(rule->n_credentials > 0  ? "removed"
 						      : rule->client_auth_pass ? "pass"

@@ -101,10 +101,16 @@ void kh_explain_print(const json_t *out)
 		printf("tunnel: %s\n", str(out, "tunnel"));
 	size_t index;
 	json_t *one;
-	json_array_foreach(json_object_get(out, "credentials"), index, one) printf(
-		"%s %s", index ? ", else" : "credential:", kh_esc_str(json_string_value(one)));
-	if (json_object_get(out, "credentials"))
-		printf("\n");
+	bool all = json_is_true(json_object_get(out, "credentials_all"));
+	json_array_foreach(json_object_get(out, "credential_kinds"), index, one)
+	{
+		printf("%s %s",
+		       index == 0 ? "credential:"
+		       : all	  ? "        and"
+				  : "       else",
+		       str(one, "name"));
+		printf(" as %s, bound to %s\n", str(one, "kind"), str(one, "binding"));
+	}
 	if (json_object_get(out, "client_auth"))
 		printf("the client's own authentication: %s\n", str(out, "client_auth"));
 	json_array_foreach(json_object_get(out, "addresses"), index, one) print_address(one);

@@ -224,6 +224,18 @@ static void put_limits(struct doc *doc)
 	end(doc, "]");
 }
 
+static void put_words(struct doc *doc, const char *name,
+		      const struct kh_credential_config *credential,
+		      bool (*words)(struct kh_buf *, const struct kh_credential_config *))
+{
+	struct kh_buf text;
+
+	kh_buf_init(&text, 64 * 1024);
+	doc->ok = doc->ok && words(&text, credential);
+	put_text(doc, name, kh_buf_cstr(&text));
+	kh_buf_fini(&text);
+}
+
 /* --- the daemon: for those whose it is -------------------------------------------------------- */
 
 static void put_daemon(struct doc *doc)
@@ -263,6 +275,9 @@ static void put_daemon(struct doc *doc)
 		begin(doc, NULL, "{");
 		put_text(doc, "name", doc->gen->config->credentials[i].name);
 		put_bool(doc, "ready", kh_admin_credential_is_ready(doc->request->gen, i));
+		put_words(doc, "kind", &doc->gen->config->credentials[i], kh_credential_put_kind);
+		put_words(doc, "binding", &doc->gen->config->credentials[i],
+			  kh_credential_put_binding);
 		end(doc, "}");
 	}
 	end(doc, "]");

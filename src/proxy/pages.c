@@ -55,7 +55,10 @@ static void put_rule_text(struct kh_buf *out, const struct kh_config *config,
 	if (has_conditions(rule))
 		kh_buf_append_str(out, "  (on conditions)");
 	for (size_t i = 0; i < rule->n_credentials; i++)
-		kh_buf_printf(out, "%s%s", i ? " or " : "  (with ",
+		kh_buf_printf(out, "%s%s",
+			      i == 0		      ? "  (with "
+			      : rule->all_credentials ? " and "
+						      : " or ",
 			      config->credentials[rule->credentials[i]].name);
 	kh_buf_append_str(out, rule->n_credentials > 0 ? ")\n" : "\n");
 }
@@ -68,7 +71,9 @@ static void put_rule_json(struct kh_buf *out, const struct kh_config *config,
 	if (has_conditions(rule))
 		kh_buf_append_str(out, ",\"conditions\":true");
 	for (size_t i = 0; i < rule->n_credentials; i++) {
-		kh_buf_append_str(out, i ? "," : ",\"credential\":[");
+		kh_buf_append_str(out, i		       ? ","
+				       : rule->all_credentials ? ",\"credentials\":["
+							       : ",\"credential\":[");
 		kh_json_string(out, kh_slice_str(config->credentials[rule->credentials[i]].name));
 	}
 	kh_buf_append_str(out, rule->n_credentials > 0 ? "]}" : "}");
@@ -114,24 +119,43 @@ static bool uses(const struct kh_rules *rules, size_t credential)
 	return false;
 }
 
+static void put_words(struct kh_buf *out, const char *member,
+		      const struct kh_credential_config *credential,
+		      bool (*words)(struct kh_buf *, const struct kh_credential_config *))
+{
+	struct kh_buf text;
+
+	kh_buf_init(&text, KH_PAGE_BYTES);
+	words(&text, credential);
+	kh_buf_append_str(out, member);
+	kh_json_string(out, kh_buf_view(&text));
+	kh_buf_fini(&text);
+}
+
 /* Return: how many were put. */
 static size_t put_credentials(struct kh_buf *out, const struct kh_config *config,
 			      const struct kh_rules *rules, bool json)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < config->n_credentials; i++) {
+	for (size_t i = 0; i < config->n_credentials && kh_buf_len(out) < KH_PAGE_BYTES / 2; i++) {
 		const struct kh_credential_config *credential = &config->credentials[i];
 		if (!uses(rules, i))
 			continue;
 		if (json) {
 			kh_buf_append_str(out, n ? ",{\"name\":" : "{\"name\":");
 			kh_json_string(out, kh_slice_str(credential->name));
-			kh_buf_printf(out, ",\"ready\":%s}",
-				      credential->present ? "true" : "false");
+			kh_buf_printf(out, ",\"ready\":%s", credential->present ? "true" : "false");
+			put_words(out, ",\"kind\":", credential, kh_credential_put_kind);
+			put_words(out, ",\"binding\":", credential, kh_credential_put_binding);
+			kh_buf_append_char(out, '}');
 		} else {
-			kh_buf_printf(out, "  %s: %s\n", credential->name,
+			kh_buf_printf(out, "  %s: %s; goes in as ", credential->name,
 				      credential->present ? "ready" : "has no value on the host");
+			kh_credential_put_kind(out, credential);
+			kh_buf_append_str(out, ", to ");
+			kh_credential_put_binding(out, credential);
+			kh_buf_append_char(out, '\n');
 		}
 		n++;
 	}

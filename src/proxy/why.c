@@ -53,7 +53,7 @@ static bool find(struct kh_slice query, struct kh_slice wanted, struct kh_buf *o
 struct verdict {
 	const struct kh_question *question;
 	struct kh_outcome outcome;
-	const struct kh_credential_config *credential; /* NULL: none would go in */
+	struct kh_injection injection; /* what would go in */
 	bool known, allow;
 };
 
@@ -78,19 +78,13 @@ static void put_words(struct kh_buf *out, const struct verdict *v)
 	} else {
 		kh_buf_printf(out, "the rule '%s' allows it", decision->rule->text);
 	}
-	if (v->credential)
-		kh_buf_printf(out, "; the credential %s %s", v->credential->name,
-			      v->credential->present ? "goes in" : "has no value on the host");
-}
-
-/* As for a request: the first with a value, else the first. */
-static const struct kh_credential_config *credential_of(const struct kh_config *config,
-							const struct kh_rule *rule)
-{
-	for (size_t i = 0; i < rule->n_credentials; i++)
-		if (config->credentials[rule->credentials[i]].present)
-			return &config->credentials[rule->credentials[i]];
-	return rule->n_credentials > 0 ? &config->credentials[rule->credentials[0]] : NULL;
+	for (size_t i = 0; i < v->injection.count; i++) {
+		const struct kh_credential_config *one = v->injection.list[i].credential;
+		kh_buf_printf(out, "; the credential %s %s", one->name,
+			      one->present ? "goes in as " : "has no value on the host");
+		if (one->present)
+			kh_credential_put_kind(out, one);
+	}
 }
 
 static struct verdict judge(const struct kh_exchange *x, const struct kh_question *question)
@@ -102,7 +96,7 @@ static struct verdict judge(const struct kh_exchange *x, const struct kh_questio
 	v.known = !v.outcome.decision.asks_model;
 	v.allow = v.known && v.outcome.allow && v.outcome.decision.rule;
 	if (v.allow)
-		v.credential = credential_of(x->gen->config, v.outcome.decision.rule);
+		kh_injection_choose(&v.injection, x->gen->config, v.outcome.decision.rule);
 	return v;
 }
 
@@ -164,9 +158,14 @@ static void put_json(struct kh_buf *out, const struct kh_exchange *x, const stru
 	kh_page_member(out, "message", kh_buf_view(&words));
 	if (rule)
 		kh_page_member(out, "rule", kh_slice_str(rule->text));
-	if (v->credential) {
-		kh_page_member(out, "credential", kh_slice_str(v->credential->name));
-		kh_buf_printf(out, ",\"ready\":%s", v->credential->present ? "true" : "false");
+	if (v->injection.count > 0) {
+		char names[KH_RULE_CREDENTIALS * (KH_NAME_MOST_BYTES + 1)];
+		bool ready = true;
+		for (size_t i = 0; i < v->injection.count; i++)
+			ready = ready && v->injection.list[i].credential->present;
+		(void)kh_injection_names(&v->injection, names, sizeof(names));
+		kh_page_member(out, "credential", kh_slice_str(names));
+		kh_buf_printf(out, ",\"ready\":%s", ready ? "true" : "false");
 	}
 	kh_buf_append_str(out, ",\"nearby\":[");
 	for (size_t i = 0; i < n; i++) {

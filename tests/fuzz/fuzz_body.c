@@ -97,8 +97,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	kh_buf_init_wiping(&pieces, 1 << 20);
 	bool ok = filter(&place, content, size, secret(), &whole, &replaced);
 	CHECK(filter(&place, content, 1 + data[1] % 16, secret(), &pieces, &again) == ok);
-	CHECK(replaced == again);
-	CHECK(kh_slice_eq(kh_buf_view(&whole), kh_buf_view(&pieces)));
+	/* What comes out in front of a fault depends on the pieces. */
+	CHECK(!ok || replaced == again);
+	CHECK(!ok || kh_slice_eq(kh_buf_view(&whole), kh_buf_view(&pieces)));
 	/* Looking finds the same. */
 	kh_buf_clear(&pieces);
 	CHECK(filter(&place, content, size, NULL, &pieces, &again) == ok && replaced == again);

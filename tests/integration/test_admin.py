@@ -348,7 +348,9 @@ def test_status_tells_people_and_programs_how_the_daemon_is(daemon):
     assert seen["policy"]["file"] == os.path.realpath(one.config_path)
     with open(one.config_path, "rb") as file:
         assert seen["policy"]["sha256"] == hashlib.sha256(file.read()).hexdigest()
-    assert seen["credentials"] == [{"name": "main", "ready": True}]
+    [main] = seen["credentials"]
+    assert (main["name"], main["ready"], main["kind"]) == ("main", True, "header x-api-key")
+    assert main["binding"].startswith("api.test")
     assert seen["journal"]["file"] == one.journal_path and seen["journal"]["writable"]
     text = ctl(one, "status").stdout
     for word in (one.config_path, one.journal_path, "serving", "main", "ready", "dev-1"):

@@ -96,6 +96,8 @@ def test_credentials_are_named_and_never_shown(config):
     out = explain(config, "-t", "a", "--json", "POST", "https://api.test/v1/x")
     assert json.loads(out.stdout)["credentials"] == ["main", "spare"]
     assert json.loads(out.stdout)["client_auth"] == "removed"
+    kinds = json.loads(out.stdout)["credential_kinds"]
+    assert [k["name"] for k in kinds] == ["main", "spare"] and kinds[0]["binding"].startswith("api.test")
 
 
 def test_a_tenant_must_be_named_where_there_are_several(config):

@@ -58,7 +58,8 @@ def test_for_programs(one):
     assert (what["sandbox"], what["tenant"], what["mode"], what["site_rules"]) == ("sb-1", one.tenant, "enforce", True)
     assert what["rules"][0] == {"deny": "* https://api.test/admin/**"}
     assert what["rules"][1] == {"allow": "POST https://api.test/v1/messages", "conditions": True, "credential": ["main"]}
-    assert what["credentials"] == [{"name": "main", "ready": True}]
+    assert [(c["name"], c["ready"], c["kind"]) for c in what["credentials"]] == [("main", True, "header x-api-key")]
+    assert what["credentials"][0]["binding"].startswith("api.test")
 
 
 @pytest.mark.parametrize("accept, text", [
@@ -145,7 +146,7 @@ def test_why_as_text(one):
     text = origin_form(one, "/why?method=PUT&url=https://api.test/x").text()
     assert text.startswith("PUT https://api.test/x\ndenied: no rule allows it.\nAllowed near it:\n")
     text = origin_form(one, "/why?url=https://api.test/x").text()
-    assert text == "GET https://api.test/x\nallowed: the rule 'GET https://api.test/**' allows it; the credential main goes in.\n"
+    assert text == "GET https://api.test/x\nallowed: the rule 'GET https://api.test/**' allows it; the credential main goes in as header x-api-key.\n"
 
 
 @pytest.mark.parametrize("query", [

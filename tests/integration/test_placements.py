@@ -3,13 +3,15 @@
 import base64
 import hashlib
 import json
+import subprocess
 from urllib.parse import quote
 
 import pytest
 from common import until
 from daemons import NAMES, Daemons, base_config, merge
 from h2upstream import H2Upstream, ask_h1, ask_h2, both
-from harness import Tunnel
+from harness import KEYHOLE, Tunnel
+from test_base_url import origin_form
 
 PLAIN = "plain-value_0123456789~"
 PAIR = "some-user:and-a-password"
@@ -447,3 +449,21 @@ def test_four_gibibytes_pass_by_in_bounded_memory(start, up):
         seen = Seen(tunnel.response("POST")).what
     assert seen["body_bytes"] == len(head) + total + len(tail) - 1 + len(PLAIN)
     assert most - before < 8 * 1024
+
+
+# ---- what is told of them ----
+
+
+def test_pages_status_and_explain_show_kind_and_binding_and_never_a_value(start):
+    d = start({"query": "key", "paths": ["/v1/**"], "methods": ["GET"]}, PLAIN, start=False)
+    d.config["tenants"]["acme"]["rules"] = [{"allow": "GET https://api.test/v1/**", "credential": "main"}]
+    d.write(d.config)
+    d.start()
+    home = origin_form(d, "/").text()
+    why = origin_form(d, "/why?url=https://api.test/v1/x%3Fkey=mine").text()
+    told = subprocess.run([KEYHOLE, "explain", "-c", d.config_path, "-t", "acme", "GET", "https://api.test/v1/x"],
+                          capture_output=True, text=True, timeout=20, check=True).stdout  # fmt: skip
+    assert "main: ready; goes in as query key, to api.test, api.anthropic.com; paths /v1/**; methods GET" in home
+    assert "the credential main goes in as query key" in why
+    assert "credential: main as query key, bound to api.test, api.anthropic.com; paths /v1/**; methods GET" in told
+    assert PLAIN not in home + why + told
