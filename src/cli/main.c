@@ -26,6 +26,7 @@ static const struct kh_cli_subcommand subcommands[] = {
 	{ "explain", kh_cli_explain, "say which rule decides about a request, and why" },
 	{ "audit", kh_cli_audit, "verify a journal, and show what it says" },
 	{ "ctl", kh_cli_ctl, "look at a running daemon, and steer it" },
+	{ "doctor", kh_cli_doctor, "try what this host can do, and say what would help" },
 	{ "version", kh_cli_version, "show the version" },
 	{ "worker", worker, NULL },
 	{ "complete", complete, NULL },
