@@ -117,11 +117,13 @@ struct kh_audit_websocket {
 
 struct kh_audit_close {
 	const char *id;
-	uint16_t status;	       /* that the sandbox saw; 0: none */
-	enum kh_err_code reason;       /* KH_ERR_NONE: went well */
-	const char *detail;	       /* one escaped line, or NULL */
-	const char *limit;	       /* that was reached: "tenant acme: requests 600/min" */
-	const char *would_limit;       /* and only observed, when it was open already */
+	uint16_t status;	 /* that the sandbox saw; 0: none */
+	enum kh_err_code reason; /* KH_ERR_NONE: went well */
+	const char *detail;	 /* one escaped line, or NULL */
+	const char *limit;	 /* that was reached: "tenant acme: requests 600/min" */
+	const char *would_limit; /* and only observed, when it was open already */
+	const char *
+		placeholders; /* that were in the content: names of credentials, joined by commas */
 	uint64_t up_bytes, down_bytes; /* content, as framed out */
 	uint64_t duration_ms, first_byte_ms;
 	const char *peer;			    /* address that was dialled */

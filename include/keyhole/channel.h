@@ -67,6 +67,8 @@
 	X(GUEST_GONE, 30) /* K→W ref (0: nobody asked), str tenant, str id: it is no more */ \
 	X(GUEST_DONE, 31) /* K→W ref, u8 result (guest.h), str text, str path: of an ADD, behind \
 			     its GUEST; of a REMOVE only what failed */ \
+	X(PRINTS, 62) /* K→W u8 lists, u32 length of each; fds: prints of all values (prints.h). \
+			 Behind FACTS, also at a reload, and whenever a value is another one */ \
 	/* Between two keepers, old and new (ref of HELLO and OFFER: the protocol's version): */ \
 	X(HELLO, 32) /* N→O str version of the binary */ \
 	X(OFFER, 33) /* O→N u32 listeners, u32 secrets, u32 guests, u64 seq, bytes hash of the \

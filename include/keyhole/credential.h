@@ -104,6 +104,15 @@ void kh_placeholder_spec_of(struct kh_placeholder_spec *out,
 char *kh_placeholder_for(const struct kh_config *config,
 			 const struct kh_credential_config *credential, const char *tenant,
 			 const char *sandbox, struct kh_err *err);
+/*
+ * All that a sandbox of that tenant gets into its environment: for each credential that its rules
+ * may put in, the variable in which clients look for it (of two with one variable the first), and
+ * for one that signs for AWS the two that its clients read. Return: false: `fn` said so, or with
+ * `err`.
+ */
+bool kh_placeholders_each(const struct kh_config *config, uint16_t tenant, const char *sandbox,
+			  bool (*fn)(const char *variable, const char *value, void *arg), void *arg,
+			  struct kh_err *err);
 /* Is there a placeholder without letters? */
 bool kh_stand_in_may_have_digits(const struct kh_config *config);
 

@@ -34,6 +34,8 @@
 	X(DENIED_BY_RULE, 403, "http_request_denied", "denied_by_rule") \
 	X(NO_RULE, 403, "http_request_denied", "no_rule") \
 	X(CLIENT_AUTH, 403, "http_request_denied", "client_auth") \
+	X(EXFILTRATION, 403, "http_request_denied", "exfiltration") \
+	X(PLACEHOLDER_MISSING, 403, "http_request_denied", "placeholder_missing") \
 	X(TUNNEL_ONLY, 403, "http_request_denied", "tunnel_only") \
 	X(MODEL_UNREADABLE, 403, "http_request_denied", "model_unreadable") \
 	X(PROXY_AUTH, 407, "http_request_denied", "proxy_auth") \

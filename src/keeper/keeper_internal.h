@@ -62,6 +62,10 @@ struct kh_value {
  * looked for again, at most once a second. */
 bool kh_vault_get(struct kh_vault *vault, const struct kh_want *want, struct kh_value *out,
 		  struct kh_err *err);
+/* Every value that is held, with its credential's index. */
+void kh_vault_each_value(const struct kh_vault *vault,
+			 void (*fn)(uint16_t index, const struct kh_secret *value, void *arg),
+			 void *arg);
 /* Writes into the configuration what placeholders have to know of the values. */
 void kh_vault_see(const struct kh_vault *vault);
 /* derive.c: what is computed of a raw value at once, for the part that is asked for. */
@@ -217,6 +221,9 @@ void kh_ward_receive(struct kh_ward *ward);
 /* The configuration is another one now. A worker that can't be told is condemned. */
 void kh_ward_reload(struct kh_ward *ward);
 void kh_ward_tell_facts(struct kh_ward *ward);
+/* prints.c: PRINTS, at a start or reload; and when a value has become another one. */
+bool kh_ward_feed_prints(struct kh_ward *ward, struct kh_err *err);
+void kh_ward_tell_prints(struct kh_ward *ward);
 void kh_ward_drain(struct kh_ward *ward);
 /* Another process accepts from now on: it ends as its connections end. */
 void kh_ward_retire(struct kh_ward *ward);

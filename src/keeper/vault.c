@@ -225,46 +225,13 @@ bool kh_vault_get(struct kh_vault *vault, const struct kh_want *want, struct kh_
 			  "the credential %s has no value on the host", credential->name);
 }
 
-struct marks {
-	const struct kh_config *config;
-	bool *used;
-};
-
-/* The first one of the rule that is there is what goes in. */
-static bool mark_used(const struct kh_rule *rule, void *arg)
+void kh_vault_each_value(const struct kh_vault *vault,
+			 void (*fn)(uint16_t index, const struct kh_secret *value, void *arg),
+			 void *arg)
 {
-	struct marks *mark = arg;
-	for (size_t i = 0; i < rule->n_credentials; i++) {
-		if (mark->config->credentials[rule->credentials[i]].present) {
-			mark->used[rule->credentials[i]] = true;
-			break;
-		}
-	}
-	return true;
-}
-
-static bool add_placeholder(const struct kh_vault *vault, size_t index, struct kh_ready *ready,
-			    struct kh_err *err)
-{
-	const struct kh_credential_config *credential = &vault->config->credentials[index];
-	for (size_t i = 0; i < ready->n_placeholders; i++) {
-		const char *there = ready->placeholders[i].env_name;
-		if (there && strcmp(there, credential->env_name) == 0)
-			return true;
-	}
-	struct kh_ready_placeholder *p = &ready->placeholders[ready->n_placeholders];
-	const struct kh_listener_config *sandbox = &vault->config->listeners[0];
-	p->value = kh_placeholder_for(vault->config, credential,
-				      vault->config->tenants[sandbox->tenant].name,
-				      sandbox->sandbox, err);
-	p->env_name = p->value ? strdup(credential->env_name) : NULL;
-	if (!p->env_name) {
-		free(p->value);
-		p->value = NULL;
-		return kh_err_wrap(err, "stand-in for credential %s", credential->name);
-	}
-	ready->n_placeholders++;
-	return true;
+	for (size_t i = 0; vault->slots && i < vault->config->n_credentials; i++)
+		if (vault->slots[i].secret)
+			fn((uint16_t)i, vault->slots[i].secret, arg);
 }
 
 void kh_vault_see(const struct kh_vault *vault)
@@ -273,22 +240,28 @@ void kh_vault_see(const struct kh_vault *vault)
 		kh_stand_in_see(&vault->config->credentials[i].stand_in, vault->slots[i].secret);
 }
 
+static bool add_placeholder(const char *variable, const char *value, void *arg)
+{
+	struct kh_ready *ready = arg;
+	struct kh_ready_placeholder *p = &ready->placeholders[ready->n_placeholders];
+	p->env_name = strdup(variable);
+	p->value = strdup(value);
+	ready->n_placeholders++;
+	return p->env_name && p->value;
+}
+
 bool kh_vault_placeholders(const struct kh_vault *vault, struct kh_ready *ready, struct kh_err *err)
 {
 	const struct kh_config *config = vault->config;
 	if (config->n_credentials == 0 || config->n_listeners == 0)
 		return true;
 	kh_vault_see(vault);
-	kh_auto_free bool *used = calloc(config->n_credentials, sizeof(*used));
-	ready->placeholders = calloc(config->n_credentials, sizeof(*ready->placeholders));
-	if (!used || !ready->placeholders)
-		return kh_err_set(err, KH_ERR_NO_MEMORY, "stand-ins: no memory");
-	struct marks marks = { config, used };
-	(void)each_rule(config, mark_used, &marks);
-	for (size_t i = 0; i < config->n_credentials; i++) {
-		if (used[i] && config->credentials[i].env_name &&
-		    !add_placeholder(vault, i, ready, err))
-			return false;
-	}
-	return true;
+	/* One may have two. */
+	ready->placeholders = calloc(2 * config->n_credentials, sizeof(*ready->placeholders));
+	const struct kh_listener_config *sandbox = &config->listeners[0];
+	kh_err_set(err, KH_ERR_NO_MEMORY, "no memory"); /* unless something else is said */
+	return (ready->placeholders &&
+		kh_placeholders_each(config, sandbox->tenant, sandbox->sandbox, add_placeholder,
+				     ready, err)) ||
+	       kh_err_wrap(err, "placeholders");
 }

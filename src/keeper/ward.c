@@ -334,6 +334,7 @@ static bool take(struct kh_ward *ward, const struct kh_channel_message *message)
 	case KH_CHANNEL_OFFER_BOOK:
 	case KH_CHANNEL_OFFER_GUEST:
 	case KH_CHANNEL_CREDENTIAL_STALE:
+	case KH_CHANNEL_PRINTS:
 		break; /* the keepers' own words */
 	}
 	return false;

@@ -149,8 +149,8 @@ static bool feed_guests(struct kh_ward *ward, struct kh_err *err)
 bool kh_ward_feed(struct kh_ward *ward, struct kh_err *err)
 {
 	return (feed_snapshot(ward, err) && feed_listeners(ward, err) && feed_geo(ward, err) &&
-		feed_admin(ward, err) && feed_facts(ward, err) && feed_journal(ward, err) &&
-		feed_files(ward, err) && feed_issuer(ward, err) &&
+		feed_admin(ward, err) && feed_facts(ward, err) && kh_ward_feed_prints(ward, err) &&
+		feed_journal(ward, err) && feed_files(ward, err) && feed_issuer(ward, err) &&
 		tell(ward, KH_CHANNEL_GO, nothing, NULL, 0, err) && feed_guests(ward, err)) ||
 	       kh_err_wrap(err, "starting the worker");
 }
@@ -161,7 +161,7 @@ void kh_ward_reload(struct kh_ward *ward)
 	if (ward->state != KH_WARD_STARTING && ward->state != KH_WARD_SERVING)
 		return;
 	if (feed_snapshot(ward, &err) && feed_listeners(ward, &err) && feed_geo(ward, &err) &&
-	    feed_admin(ward, &err) && feed_facts(ward, &err) &&
+	    feed_admin(ward, &err) && feed_facts(ward, &err) && kh_ward_feed_prints(ward, &err) &&
 	    tell(ward, KH_CHANNEL_GO, nothing, NULL, 0, &err) && feed_guests(ward, &err))
 		return;
 	kh_log_error("reload: the worker can't be told, a new one is started: %s", err.text);

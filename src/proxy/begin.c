@@ -111,6 +111,8 @@ static bool take(struct kh_beginning *b, enum kh_channel_type next,
 		return kh_admin_take_doors(b->worker, message, err);
 	case KH_CHANNEL_FACTS:
 		return kh_admin_take_facts(b->worker, message) || not_understood(err);
+	case KH_CHANNEL_PRINTS:
+		return kh_worker_take_prints(b->worker, message, err);
 	case KH_CHANNEL_JOURNAL:
 		return take_journal(b, message, err);
 	case KH_CHANNEL_ROOTS:
@@ -166,11 +168,11 @@ static bool take(struct kh_beginning *b, enum kh_channel_type next,
 
 static enum kh_channel_type after(const struct kh_beginning *b, enum kh_channel_type type)
 {
-	static const enum kh_channel_type order[] = { KH_CHANNEL_SNAPSHOT, KH_CHANNEL_LISTENERS,
-						      KH_CHANNEL_GEO,	   KH_CHANNEL_ADMIN,
-						      KH_CHANNEL_FACTS,	   KH_CHANNEL_JOURNAL,
-						      KH_CHANNEL_ROOTS,	   KH_CHANNEL_RESOLVER,
-						      KH_CHANNEL_ISSUER,   KH_CHANNEL_GO };
+	static const enum kh_channel_type order[] = {
+		KH_CHANNEL_SNAPSHOT, KH_CHANNEL_LISTENERS, KH_CHANNEL_GEO,     KH_CHANNEL_ADMIN,
+		KH_CHANNEL_FACTS,    KH_CHANNEL_PRINTS,	   KH_CHANNEL_JOURNAL, KH_CHANNEL_ROOTS,
+		KH_CHANNEL_RESOLVER, KH_CHANNEL_ISSUER,	   KH_CHANNEL_GO
+	};
 	if (type == KH_CHANNEL_LISTENERS && !kh_generation_is_whole(b->worker->current))
 		return type;
 	/* At a handover the doors stay shut until a reload opens them. */

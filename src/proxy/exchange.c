@@ -40,6 +40,7 @@ static void free_exchange(struct kh_exchange *x)
 	kh_generation_unref(x->gen);
 	kh_generation_unref(x->geo_gen);
 	kh_websocket_free(x->websocket);
+	kh_content_look_free(x->content_look);
 	kh_buf_fini(&x->held);
 	kh_hold_fini(x);
 	kh_block_give(x);
@@ -240,7 +241,8 @@ bool kh_exchange_begin(struct kh_down_stream *down, const struct kh_message *mes
 
 	if (!x)
 		return false;
-	if (!kh_request_resolve(x, &err))
+	bool resolved = kh_request_resolve(x, &err);
+	if (!kh_request_holds_no_secret(x, &err) || !resolved)
 		kh_exchange_fail(x, &err);
 	else if (x->page)
 		go_commit(x);
@@ -395,6 +397,11 @@ static void hold(struct kh_exchange *x, struct kh_slice piece)
 bool kh_exchange_forward(struct kh_exchange *x, struct kh_slice piece)
 {
 	struct kh_err err = KH_ERR_INIT;
+
+	if (!kh_content_look_at(x, piece, &err)) {
+		kh_exchange_fail(x, &err);
+		return false;
+	}
 	size_t may = kh_exchange_spend(x, KH_QUOTA_BYTES_UP, piece.len, &err);
 	struct kh_slice going = kh_slice_sub(piece, 0, may);
 
@@ -439,16 +446,6 @@ void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece)
 		(void)kh_hold_send(x);
 }
 
-/* What may not stand in the head does not come in behind the content. */
-static bool may_trail(const struct kh_exchange *x, struct kh_slice name)
-{
-	if (kh_content_drops_field(x, name))
-		return false;
-	if (x->injection.count > 0)
-		return !kh_carrier_is_field(name) && !kh_injection_sets_field(&x->injection, name);
-	return x->decision.rule->client_auth_pass || !kh_carrier_is_field(name);
-}
-
 void kh_exchange_request_end(struct kh_exchange *x, const struct kh_field *trailers, size_t n)
 {
 	struct kh_field kept[KH_LIMIT_FIELDS];
@@ -478,9 +475,10 @@ void kh_exchange_request_end(struct kh_exchange *x, const struct kh_field *trail
 			(void)kh_hold_send(x);
 		return;
 	}
-	for (size_t i = 0; i < n && n_kept < KH_LIMIT_FIELDS; i++)
-		if (may_trail(x, trailers[i].name))
-			kept[n_kept++] = trailers[i];
+	if (!kh_exchange_trailers(x, trailers, n, kept, &n_kept, &err)) {
+		kh_exchange_fail(x, &err);
+		return;
+	}
 	if (n_kept > 0)
 		kh_exchange_settle(x); /* they are not held */
 	if (!kh_content_end(x, kept, n_kept, &err))

@@ -128,6 +128,7 @@ void kh_exchange_record_end(struct kh_exchange *x)
 		.country = x->place.country[0] ? x->place.country : NULL,
 		.asn = x->place.asn,
 		.tls = x->tls,
+		.placeholders = kh_content_found(x),
 		.reused = x->reused,
 		.retries = x->heads > 1 ? x->heads - 1 : 0,
 		.complete = x->response_done && x->reason == KH_ERR_NONE,

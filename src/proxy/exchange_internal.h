@@ -114,7 +114,7 @@ enum kh_exchange_state {
 };
 
 /* What keyhole.internal answers itself. */
-enum kh_page { KH_PAGE_NONE = 0, KH_PAGE_HOME, KH_PAGE_WHY, KH_PAGE_CA };
+enum kh_page { KH_PAGE_NONE = 0, KH_PAGE_HOME, KH_PAGE_WHY, KH_PAGE_CA, KH_PAGE_ENV };
 
 struct kh_exchange {
 	struct kh_node link; /* in the loop's exchanges */
@@ -175,6 +175,7 @@ struct kh_exchange {
 	bool would_opened;	       /* would_reach stands in the open record */
 	struct kh_verdict reached;     /* why it was refused or ended, where that was a limit */
 	struct kh_verdict would_reach; /* the first that was only observed */
+	struct kh_content_look *content_look; /* NULL: nothing is sought in it */
 	enum kh_err_code reason;
 	char detail[160];
 	char peer[KH_SOCKADDR_TEXT_BYTES];

@@ -51,6 +51,7 @@ static void free_generation(struct kh_generation *g)
 	for (size_t i = 0; g->tallies && i < g->config->n_tenants; i++)
 		kh_tally_unref(g->tallies[i]);
 	kh_values_free(g);
+	kh_recogniser_fini(&g->recogniser);
 	kh_geo_unref(g->geo);
 	kh_policy_unref(g->policy);
 	kh_ledger_unmap(&g->ledger);
@@ -136,6 +137,8 @@ static bool fill(struct kh_generation *g, const struct kh_generation *before, st
 
 	g->policy = kh_policy_compile(config, err);
 	if (!g->policy)
+		return false;
+	if (!kh_recogniser_init(&g->recogniser, config, err))
 		return false;
 	g->listeners = calloc(config->n_listeners + 1, sizeof(*g->listeners));
 	g->gates = calloc(config->n_listeners + 1, sizeof(struct kh_gate *));

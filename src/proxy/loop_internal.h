@@ -116,8 +116,10 @@ struct kh_door {
 	uint64_t leaf_tokens_ms;
 	double log_tokens; /* and of its lines in the log */
 	uint64_t log_tokens_ms;
-	uint64_t unsaid, unsaid_since_ms; /* lines that were left out */
-	unsigned handshakes;		  /* with this sandbox, since it last resumed a session */
+	uint64_t unsaid, unsaid_since_ms;	/* lines that were left out */
+	struct kh_owner_tag tags[KH_MARK_KEYS]; /* of this sandbox's placeholders, for … */
+	uint64_t tags_of;			/* … this generation's number, and one */
+	unsigned handshakes; /* with this sandbox, since it last resumed a session */
 };
 
 /* A connection with what waits to be written to it. */

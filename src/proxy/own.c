@@ -1,7 +1,7 @@
 /*
  * own.c - requests to keyhole.internal: pages that keyhole answers itself, and base-URL mode
  *
- * The pages (pages.c) are `/`, `/why` and `/ca.pem`.
+ * The pages (pages.c) are `/`, `/why`, `/ca.pem` and `/env`.
  *
  * For clients that take only a base URL: http://keyhole.internal/to/HOST[:PORT]/PATH is the request
  * https://HOST[:PORT]/PATH, and nothing else about it is another. The name is keyhole's own on
@@ -56,6 +56,8 @@ static enum kh_page page_of(const struct kh_exchange *x)
 		return KH_PAGE_WHY;
 	if (kh_slice_eq(path, KH_SLICE("/ca.pem")))
 		return KH_PAGE_CA;
+	if (kh_slice_eq(path, KH_SLICE("/env")))
+		return KH_PAGE_ENV;
 	return kh_slice_eq(path, KH_SLICE("/")) ? KH_PAGE_HOME : KH_PAGE_NONE;
 }
 

@@ -271,6 +271,7 @@ static void put_home_text(struct kh_buf *out, const struct kh_exchange *x)
 		kh_buf_append_str(out, "  none\n");
 	kh_buf_append_str(out, "\nWhy something is refused: "
 			       "http://keyhole.internal/why?method=POST&url=https://HOST/PATH\n"
+			       "What stands in for credentials here: http://keyhole.internal/env\n"
 			       "For programs: the same with Accept: application/json.\n");
 }
 
@@ -334,6 +335,8 @@ void kh_page_answer(struct kh_exchange *x)
 	if (x->page == KH_PAGE_CA)
 		ok = kh_leaves_put_issuer(x->session->loop->worker->leaves, &out) ||
 		     kh_err_set(&err, KH_ERR_NO_MEMORY, "no memory for the page");
+	else if (x->page == KH_PAGE_ENV)
+		ok = kh_page_put_env(&out, x, json, &err);
 	else if (x->page == KH_PAGE_WHY)
 		ok = kh_page_put_why(&out, x, json, &err);
 	else if (json)

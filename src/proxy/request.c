@@ -348,7 +348,8 @@ bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
 		return kh_err_set(err, KH_ERR_NO_RULE, "no rule allows it");
 	kh_request_settle_geo(x, x->gen, &x->decision);
 	return may_upgrade(x, err) && choose_credentials(x, &view, err) &&
-	       kh_content_decide(x, err) && kh_signing_begin(x, err) && settle_carriers(x, err) &&
+	       kh_request_settle_stand_ins(x, err) && kh_content_decide(x, err) &&
+	       kh_signing_begin(x, err) && settle_carriers(x, err) &&
 	       (!x->message->upgrade || kh_websocket_ask(x, err)) &&
 	       kh_exchange_take_limits(x, err);
 }

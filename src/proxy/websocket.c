@@ -163,7 +163,8 @@ static bool is_within_limits(struct kh_exchange *x, const struct kh_websocket_wa
 {
 	bool up = is_up(x, way);
 
-	return (!up || kh_exchange_may_be_so_large(x, way->ws.message_bytes, why)) &&
+	return (!up || (kh_exchange_may_be_so_large(x, way->ws.message_bytes, why) &&
+			kh_content_look_at(x, frame->payload, why))) &&
 	       kh_exchange_spend(x, up ? KH_QUOTA_BYTES_UP : KH_QUOTA_BYTES_DOWN,
 				 frame->payload.len, why) == frame->payload.len;
 }

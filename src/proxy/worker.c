@@ -278,6 +278,8 @@ static bool take_message(struct kh_worker *w)
 		ok = kh_values_came(w, &message);
 	else if (message.type == KH_CHANNEL_CREDENTIAL_STALE)
 		ok = kh_values_stale(w, &message);
+	else if (message.type == KH_CHANNEL_PRINTS)
+		ok = kh_worker_take_prints(w, &message, &err);
 	else if (message.type == KH_CHANNEL_FACTS)
 		ok = kh_admin_take_facts(w, &message);
 	else if (message.type == KH_CHANNEL_VERB_DONE)
@@ -352,7 +354,9 @@ static void ignore_signals(void)
 
 int kh_worker_main(void)
 {
-	static struct kh_worker worker = { .channel = { .fd = -1 }, .journal_fd = -1 };
+	static struct kh_worker worker = { .channel = { .fd = -1 },
+					   .journal_fd = -1,
+					   .prints_lock = PTHREAD_MUTEX_INITIALIZER };
 	static struct kh_beginning b;
 	struct kh_err err = KH_ERR_INIT;
 	int status = KH_WORKER_EXIT_START;

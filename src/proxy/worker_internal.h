@@ -11,10 +11,12 @@
 #include <keyhole/geo.h>
 #include <keyhole/policy.h>
 #include <keyhole/quota.h>
+#include <keyhole/prints.h>
 #include <keyhole/secret.h>
 #include <keyhole/tls.h>
 
 #include "metrics.h"
+#include "stand_in.h"
 
 struct kh_admin;
 struct kh_guest;
@@ -51,9 +53,10 @@ struct kh_generation {
 	atomic_uint at_doors;	   /* threads that accept from them, or will */
 	struct kh_gate **gates;	   /* likewise */
 	struct kh_tally **tallies; /* in the order of config->tenants; NULL: nothing is counted */
-	struct kh_geo *geo;	   /* NULL: there are no databases */
-	bool has_geo;		   /* the keeper has said so */
-	pthread_mutex_t lock;	   /* slots */
+	struct kh_recogniser recogniser;
+	struct kh_geo *geo;   /* NULL: there are no databases */
+	bool has_geo;	      /* the keeper has said so */
+	pthread_mutex_t lock; /* slots */
 	struct kh_credential_slot *slots;
 };
 
@@ -72,9 +75,11 @@ struct kh_worker {
 	atomic_bool draining;
 	unsigned fd_limit; /* RLIMIT_NOFILE */
 	unsigned fd_door;  /* above it no sandbox's connection is taken: upstreams need some too */
-	pthread_mutex_t lock;	       /* wanted leaves */
-	struct kh_admin *admin;	       /* NULL: nobody looks */
-	struct kh_guests *guests;      /* guests.h */
+	pthread_mutex_t lock;	  /* wanted leaves */
+	struct kh_admin *admin;	  /* NULL: nobody looks */
+	struct kh_guests *guests; /* guests.h */
+	pthread_mutex_t prints_lock;
+	struct kh_prints *prints;      /* what no sandbox may send */
 	struct kh_wanted_leaf *wanted; /* hosts asked for and not yet answered (asks.c) */
 };
 
@@ -95,6 +100,11 @@ bool kh_generation_is_whole(const struct kh_generation *g);
 /* How many event threads there are under it. */
 enum { KH_WORKER_THREADS_MOST = 64 };
 unsigned kh_generation_threads(const struct kh_config *config);
+
+/* prints.c: PRINTS' message; and the list in force, a reference, for any thread. */
+bool kh_worker_take_prints(struct kh_worker *worker, struct kh_channel_message *message,
+			   struct kh_err *err);
+struct kh_prints *kh_worker_prints(struct kh_worker *worker);
 
 /* worker.c, for the event threads; safe from any of them. */
 /* Asks the keeper unless it was asked already; the answer comes to every loop by kh_loop_post_leaf.

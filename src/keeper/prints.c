@@ -1,0 +1,89 @@
+/* prints.c - tells the worker how to know any real value again in what leaves */
+
+#include "keeper_internal.h"
+
+#include <keyhole/cleanup.h>
+#include <keyhole/limits.h>
+#include <keyhole/log.h>
+#include <keyhole/prints.h>
+#include <keyhole/wire.h>
+
+struct lists {
+	const struct kh_config *config;
+	struct kh_print_maker maker;
+	struct kh_secret *list[KH_LIMIT_CHANNEL_FDS];
+	size_t count;
+	size_t left_out;
+};
+
+static bool take_list(struct lists *lists)
+{
+	struct kh_secret *list = kh_print_maker_take(&lists->maker, NULL);
+
+	if (list)
+		lists->list[lists->count++] = list;
+	return list != NULL;
+}
+
+/* The token of a listener is the sandbox's own to send. */
+static void add(uint16_t index, const struct kh_secret *value, void *arg)
+{
+	struct lists *lists = arg;
+
+	if (lists->config->credentials[index].of_listener)
+		return;
+	/* The last place is for what is in the maker at the end. */
+	if (!kh_print_maker_add(&lists->maker, value, index, NULL) &&
+	    (lists->count + 1 >= KH_LIMIT_CHANNEL_FDS || !take_list(lists) ||
+	     !kh_print_maker_add(&lists->maker, value, index, NULL)))
+		lists->left_out++;
+}
+
+static bool send_lists(struct kh_ward *ward, const struct lists *lists, struct kh_err *err)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	int fds[KH_LIMIT_CHANNEL_FDS];
+
+	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
+	bool ok = kh_wire_put_u8(&body, (uint8_t)lists->count);
+	for (size_t i = 0; ok && i < lists->count; i++) {
+		fds[i] = kh_secret_fd(lists->list[i]);
+		ok = fds[i] >= 0 && kh_wire_put_u32(&body, (uint32_t)kh_secret_len(lists->list[i]));
+	}
+	if (!ok)
+		return kh_err_set(err, KH_ERR_SYSTEM,
+				  "prints of credentials: no secret page is to "
+				  "be had");
+	return kh_channel_send(&ward->channel, KH_CHANNEL_PRINTS, 0, kh_buf_view(&body), fds,
+			       (unsigned)lists->count, err);
+}
+
+bool kh_ward_feed_prints(struct kh_ward *ward, struct kh_err *err)
+{
+	struct lists lists = { .config = ward->config };
+
+	if (!kh_print_maker_init(&lists.maker, err))
+		return false;
+	kh_vault_each_value(ward->vault, add, &lists);
+	bool ok = take_list(&lists) && send_lists(ward, &lists, err);
+	if (lists.left_out > 0)
+		kh_log_error("%zu values of credentials are too many to be known again in what "
+			     "leaves",
+			     lists.left_out);
+	for (size_t i = 0; i < lists.count; i++)
+		kh_secret_unref(lists.list[i]);
+	kh_print_maker_fini(&lists.maker);
+	return ok;
+}
+
+void kh_ward_tell_prints(struct kh_ward *ward)
+{
+	struct kh_err err = KH_ERR_INIT;
+
+	if ((ward->state != KH_WARD_STARTING && ward->state != KH_WARD_SERVING) ||
+	    kh_ward_feed_prints(ward, &err))
+		return;
+	kh_log_error("the worker can't be told about a new value, another one is started: %s",
+		     err.text);
+	kh_ward_condemn(ward);
+}
