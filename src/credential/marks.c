@@ -160,9 +160,11 @@ static size_t skip(const struct kh_marks *marks, struct kh_slice text, size_t at
 {
 	while (at + 3 * STRIDE + 1 < text.len) {
 		const char *p = text.ptr + at;
-		bool any = may_lie_over(marks, p) | may_lie_over(marks, p + STRIDE) |
-			   may_lie_over(marks, p + 2 * STRIDE) |
-			   may_lie_over(marks, p + 3 * STRIDE);
+		/* All four, without a branch between them. */
+		unsigned any = (unsigned)may_lie_over(marks, p) |
+			       (unsigned)may_lie_over(marks, p + STRIDE) |
+			       (unsigned)may_lie_over(marks, p + 2 * STRIDE) |
+			       (unsigned)may_lie_over(marks, p + 3 * STRIDE);
 		if (any)
 			break;
 		at += 4 * STRIDE;
