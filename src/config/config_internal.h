@@ -256,6 +256,7 @@ extern const char kh_placement_options[]; /* "header, bearer …", for messages 
 /* binding.c: hosts, paths, methods. */
 /* signing.c: those that are no copy of the value. */
 void kh_read_sigv4(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void kh_read_mtls(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
 /* The credential is whole. */
 void kh_signing_config_done(struct kh_reader *, const struct kh_node *,
 			    struct kh_credential_config *);

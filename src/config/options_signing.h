@@ -24,6 +24,12 @@
 			     "key alone; AWS_ACCESS_KEY_ID unless said"), \
 		KH_PLACEMENT("aws_sigv4.session_token", "the name of a variable", kh_read_sigv4, \
 			     "likewise, of the session's token, which may be absent; " \
-			     "AWS_SESSION_TOKEN unless said")
+			     "AWS_SESSION_TOKEN unless said"), \
+		KH_SIGNING_SECTION("mtls", "the value is the private key (PEM) of a client " \
+					   "certificate, which the upstream gets if it asks"), \
+		KH_PLACEMENT( \
+			"mtls.certificate", "a path", kh_read_mtls, \
+			"the PEM file of the certificate and of those behind it; where it is " \
+			"not said they stand with the key")
 
 #endif

@@ -22,8 +22,10 @@ static const struct {
 	{ "basic", KH_PLACEMENT_FIELDS },  { "azure", KH_PLACEMENT_FIELDS },
 	{ "query", KH_PLACEMENT_QUERY },   { "cookie", KH_PLACEMENT_COOKIE },
 	{ "body", KH_PLACEMENT_BODY },	   { "aws_sigv4", KH_PLACEMENT_SIGV4 },
+	{ "mtls", KH_PLACEMENT_MTLS },
 };
-const char kh_placement_options[] = "header, bearer, basic, azure, query, cookie, body, aws_sigv4";
+const char kh_placement_options[] =
+	"header, bearer, basic, azure, query, cookie, body, aws_sigv4, mtls";
 
 const char *kh_placement_find(struct kh_slice key, enum kh_placement_kind kind)
 {

@@ -124,6 +124,7 @@ static const struct named shapes[] = {
 	{ "credentials.*.aws_sigv4.service", REF("text") },
 	{ "credentials.*.aws_sigv4.access_key_id", ENV },
 	{ "credentials.*.aws_sigv4.session_token", ENV },
+	{ "credentials.*.mtls.certificate", REF("text") },
 	{ "credentials.*.hosts", REF("hosts") },
 	{ "credentials.*.body.json", "{\"type\":\"string\",\"pattern\":\"^/[^/]\"}" },
 	{ "credentials.*.body.form",
@@ -193,7 +194,7 @@ static const struct named between[] = {
 	{ "credentials.*", "\"oneOf\":[{\"required\":[\"header\"]},{\"required\":[\"bearer\"]},"
 			   "{\"required\":[\"basic\"]},{\"required\":[\"azure\"]},"
 			   "{\"required\":[\"query\"]},{\"required\":[\"cookie\"]},{\"required\":["
-			   "\"body\"]},{\"required\":[\"aws_sigv4\"]}]" },
+			   "\"body\"]},{\"required\":[\"aws_sigv4\"]},{\"required\":[\"mtls\"]}]" },
 	{ "credentials.*.body", ONE_SOURCE },
 	{ "credentials.*.value", ONE_SOURCE },
 	{ "listen[].token", ONE_SOURCE },

@@ -1,5 +1,5 @@
 /*
- * signing.c - placements that are no copy of the value: aws_sigv4
+ * signing.c - placements that are no copy of the value: aws_sigv4, mtls
  *
  * Each is a section whose keys come here one by one; the first makes the placement. As in
  * placement.c no message shows what stands there.
@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <keyhole/file.h>
 #include <keyhole/sigv4_host.h>
 
 #include "config_internal.h"
@@ -121,6 +122,49 @@ static void check_sigv4_hosts(struct kh_reader *reader, const struct kh_node *no
 	}
 }
 
+/* ---- mtls ---- */
+
+void kh_mtls_config_free(struct kh_mtls_config *config)
+{
+	if (!config)
+		return;
+	free(config->certificate);
+	free(config);
+}
+
+static struct kh_mtls_config *mtls_of(struct kh_reader *reader, const struct kh_option *option,
+				      const struct kh_node *node,
+				      struct kh_credential_config *credential)
+{
+	struct kh_placement *placement =
+		placement_of(reader, option, node, credential, KH_PLACEMENT_MTLS);
+	if (!placement || placement->mtls)
+		return placement ? placement->mtls : NULL;
+	placement->mtls = calloc(1, sizeof(*placement->mtls));
+	return placement->mtls ? placement->mtls : kh_reader_no_memory(reader);
+}
+
+void kh_read_mtls(struct kh_reader *reader, const struct kh_option *option,
+		  const struct kh_node *node, void *base)
+{
+	struct kh_mtls_config *config = mtls_of(reader, option, node, base);
+	if (!config || !kh_walk_scalar(reader, option, node))
+		return;
+	if (reader->preset) {
+		kh_reader_error(reader, node, "%s: a preset knows no file of this host",
+				option->path);
+		return;
+	}
+	if (memchr(node->text.ptr, '\0', node->text.len) ||
+	    memmem(node->text.ptr, node->text.len, "-----BEGIN", 10)) {
+		kh_reader_error(reader, node, "%s: expected the path of a file", option->path);
+		return;
+	}
+	config->certificate = kh_path_join(reader->folder, node->text.ptr);
+	if (!config->certificate)
+		(void)kh_reader_no_memory(reader);
+}
+
 /* ---- as a whole ---- */
 
 void kh_signing_config_done(struct kh_reader *reader, const struct kh_node *node,
@@ -131,6 +175,10 @@ void kh_signing_config_done(struct kh_reader *reader, const struct kh_node *node
 	/* `aws_sigv4: {}`: nothing more to say. */
 	if (section && section->kind == KH_NODE_MAP && section->count == 0)
 		(void)sigv4_of(reader, &sigv4, section, credential);
+	static const struct kh_option mtls = { .path = "credentials.*.mtls.certificate" };
+	const struct kh_node *other = kh_node_get(node, "mtls");
+	if (other && other->kind == KH_NODE_MAP && other->count == 0)
+		(void)mtls_of(reader, &mtls, other, credential);
 	if (credential->placement && credential->placement->kind == KH_PLACEMENT_SIGV4)
 		check_sigv4_hosts(reader, section ? section->key : node, credential);
 }
@@ -138,12 +186,15 @@ void kh_signing_config_done(struct kh_reader *reader, const struct kh_node *node
 void kh_signing_config_free(struct kh_placement *placement)
 {
 	kh_sigv4_config_free(placement->sigv4);
+	kh_mtls_config_free(placement->mtls);
 }
 
 const char *kh_signing_config_fault(const struct kh_placement *placement)
 {
 	if ((placement->kind == KH_PLACEMENT_SIGV4) != (placement->sigv4 != NULL))
 		return "a signature, or none, where it is the other way";
+	if ((placement->kind == KH_PLACEMENT_MTLS) != (placement->mtls != NULL))
+		return "a certificate, or none, where it is the other way";
 	if (placement->sigv4 && kh_sigv4_config_fault(placement->sigv4))
 		return kh_sigv4_config_fault(placement->sigv4);
 	return NULL;

@@ -28,4 +28,9 @@ void kh_in_signing(struct kh_snapshot_in *in, struct kh_placement *placement)
 {
 	if (placement->kind == KH_PLACEMENT_SIGV4)
 		read_sigv4(in, placement);
+	if (placement->kind != KH_PLACEMENT_MTLS)
+		return;
+	placement->mtls = calloc(1, sizeof(*placement->mtls)); /* what it has is the keeper's */
+	if (!placement->mtls)
+		in->r.bad = true;
 }

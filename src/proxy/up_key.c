@@ -20,6 +20,6 @@ static bool same_credentials(const struct kh_up_key *a, const struct kh_up_key *
 bool kh_up_same_key(const struct kh_up_key *a, const struct kh_up_key *b)
 {
 	return a->port == b->port && a->scheme == b->scheme && a->generation == b->generation &&
-	       a->tenant == b->tenant && same_credentials(a, b) && a->door == b->door &&
-	       same_lists(&a->geo, &b->geo) && kh_host_eq(&a->host, &b->host);
+	       a->tenant == b->tenant && a->identity == b->identity && same_credentials(a, b) &&
+	       a->door == b->door && same_lists(&a->geo, &b->geo) && kh_host_eq(&a->host, &b->host);
 }

@@ -40,6 +40,7 @@ static void make_key(const struct kh_exchange *x, struct kh_up_key *key)
 		.scheme = x->tunnel ? KH_SCHEME_TCP : x->scheme,
 		.generation = x->gen->number,
 		.tenant = x->tenant,
+		.identity = kh_up_identity_of(x),
 		.door = x->decision.rule->client_auth_pass ? door->number : -1,
 		.geo = x->geo,
 	};
@@ -60,6 +61,7 @@ static void free_up(struct kh_grave *grave)
 		kh_h1_free(up->h1);
 	kh_up_mux_free(up->mux);
 	kh_generation_unref(up->geo_gen);
+	kh_secret_unref(up->key.identity);
 	free(up);
 }
 
@@ -293,9 +295,13 @@ void kh_up_connected(struct kh_up *up)
 		 (long long)up->key.door, up->key.host.text, up->key.port);
 	up->state = KH_UP_HANDSHAKE;
 	if (!kh_stream_connect_tls(up->leg.stream, up->loop->up_ctx, &up->key.host,
-				   up->loop->sessions, key,
+				   up->key.identity ? NULL : up->loop->sessions, key,
 				   up->loop->gen->config->timeouts.handshake)) {
 		kh_err_set(&none, KH_ERR_NO_MEMORY, "no memory for a TLS connection");
+		kh_up_failed(up, &none);
+		return;
+	}
+	if (!kh_up_show_identity(up, &none)) {
 		kh_up_failed(up, &none);
 		return;
 	}
@@ -406,6 +412,7 @@ static struct kh_up *new_up(struct kh_loop *loop, const struct kh_up_key *key,
 		return NULL;
 	}
 	up->geo_gen = kh_generation_ref(geo_gen);
+	up->key.identity = key->identity ? kh_secret_ref(key->identity) : NULL;
 	return up;
 }
 

@@ -18,6 +18,7 @@ struct kh_up_key {
 	/* All that go in, in the rule's order; what is behind them is 0. */
 	uint16_t credentials[KH_RULE_CREDENTIALS];
 	uint16_t n_credentials;
+	struct kh_secret *identity; /* the client certificate; NULL: none. The connection's own */
 	int64_t door; /* -1, or the one listener whose own authentication rides along */
 	/* The lists that its address was held against (kh_up.geo_gen has them): what was dialled
 	 * under none, or others, is not lent to who has to keep to these. */
@@ -101,6 +102,10 @@ void kh_up_connected(struct kh_up *up);
 /* A WebSocket was asked for by HTTP/1.1, which is not spoken there: by HTTP/2, then. Return: false:
  * it was already, or nothing says so. */
 bool kh_up_turn_to_h2(struct kh_up *up);
+/* up_identity.c */
+struct kh_secret *kh_up_identity_of(const struct kh_exchange *x);
+/* Right behind the beginning of a handshake. */
+bool kh_up_show_identity(struct kh_up *up, struct kh_err *err);
 bool kh_up_same_key(const struct kh_up_key *a, const struct kh_up_key *b);
 /* Not yet lent to anybody. */
 static inline bool kh_up_is_in_making(const struct kh_up *up)

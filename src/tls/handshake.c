@@ -231,6 +231,10 @@ static void finish(struct kh_stream *s)
 		fail(s);
 		return;
 	}
+	/* Nothing is signed any more. */
+	if (s->has_identity)
+		SSL_certs_clear(s->ssl);
+	s->has_identity = false;
 	s->state = STREAM_TLS;
 	s->read_blocked = false;
 	kh_stream_handshake_free(s);

@@ -53,6 +53,7 @@ struct kh_stream {
 	bool offers_h2;
 	bool no_protocol; /* the handshake failed for want of one */
 	bool is_up;
+	bool has_identity; /* a certificate of our own, until the handshake is over */
 	/* The socket gave less than there was room for: until the loop says otherwise there is
 	 * nothing more. */
 	bool drained;

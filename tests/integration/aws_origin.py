@@ -42,6 +42,7 @@ class AwsOrigin:
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
         self.connections = set()
+        self.local = threading.local()  # the connection of this thread
         threading.Thread(target=self.accept, daemon=True).start()
 
     def accept(self):
@@ -54,6 +55,7 @@ class AwsOrigin:
         with contextlib.suppress(OSError, ssl.SSLError):
             with self.context.wrap_socket(sock, server_side=True) as tls:
                 self.connections.add(tls)
+                self.local.tls = tls
                 try:
                     (self.serve_h2 if tls.selected_alpn_protocol() == "h2" else self.serve_h1)(tls)
                 finally:

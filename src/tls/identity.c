@@ -1,0 +1,129 @@
+/*
+ * identity.c - a certificate of our own with its key, for an upstream that asks for one (mtls)
+ *
+ * The keeper looks whether the two belong together and sends them as one value, so that a
+ * certificate that is replaced never meets the key of another. This is the one place where a
+ * credential is in a library's memory beyond a window: from the beginning of a handshake to its
+ * end.
+ */
+#include <keyhole/identity.h>
+
+#include <openssl/err.h>
+#include <openssl/pem.h>
+
+#include <keyhole/wire.h>
+
+#include "stream_internal.h"
+
+enum { CHAIN_MOST = 8 };
+
+struct identity {
+	X509 *chain[CHAIN_MOST];
+	int n;
+	EVP_PKEY *key;
+};
+
+static void fini(struct identity *identity)
+{
+	while (identity->n > 0)
+		X509_free(identity->chain[--identity->n]);
+	EVP_PKEY_free(identity->key);
+	*identity = (struct identity){ .n = 0 };
+}
+
+/* Nobody is asked for a passphrase. */
+static int no_passphrase(char *buf, int size, int rwflag, void *arg)
+{
+	(void)buf;
+	(void)size;
+	(void)rwflag;
+	*(bool *)arg = true;
+	return -1;
+}
+
+static bool read_chain(struct identity *identity, struct kh_slice pem)
+{
+	BIO *bio = BIO_new_mem_buf(pem.ptr, (int)pem.len);
+	X509 *one;
+
+	while (bio && identity->n < CHAIN_MOST && (one = PEM_read_bio_X509(bio, NULL, NULL, NULL)))
+		identity->chain[identity->n++] = one;
+	BIO_free(bio);
+	ERR_clear_error();
+	return identity->n > 0;
+}
+
+static bool read_key(struct identity *identity, struct kh_slice pem, bool *wants_passphrase)
+{
+	BIO *bio = BIO_new_mem_buf(pem.ptr, (int)pem.len);
+
+	*wants_passphrase = false;
+	if (bio)
+		identity->key = PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, wants_passphrase);
+	BIO_free(bio);
+	ERR_clear_error();
+	return identity->key != NULL;
+}
+
+static const char *fault(struct identity *identity, struct kh_slice certificate,
+			 struct kh_slice key)
+{
+	bool wants_passphrase;
+
+	if (certificate.len > INT32_MAX || key.len > INT32_MAX)
+		return "it is too long";
+	if (!read_key(identity, key, &wants_passphrase))
+		return wants_passphrase ? "its key has a passphrase (take it away: openssl pkey)"
+					: "its key is none (PEM is expected)";
+	if (!read_chain(identity, certificate.len > 0 ? certificate : key))
+		return certificate.len > 0 ? "its certificate is none (PEM is expected)"
+					   : "there is no certificate with its key: name its file";
+	if (X509_check_private_key(identity->chain[0], identity->key) != 1) {
+		ERR_clear_error();
+		return "certificate and key do not belong together";
+	}
+	return NULL;
+}
+
+bool kh_identity_pack(struct kh_buf *out, struct kh_slice certificate, struct kh_slice key,
+		      struct kh_err *err)
+{
+	struct identity identity = { .n = 0 };
+	const char *why = fault(&identity, certificate, key);
+
+	fini(&identity);
+	if (why)
+		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "%s", why);
+	return (kh_wire_put_bytes(out, certificate) && kh_wire_put_bytes(out, key)) ||
+	       kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			  "certificate and key are more than 64 KiB");
+}
+
+static bool use(struct kh_slice packed, void *arg)
+{
+	SSL *ssl = arg;
+	struct kh_wire_reader r = { .rest = packed };
+	struct kh_slice certificate = kh_wire_bytes(&r), key = kh_wire_bytes(&r);
+	struct identity identity = { .n = 0 };
+
+	/* The key goes in behind the certificate, or OpenSSL compares the two twice. */
+	bool ok = kh_wire_done(&r) && !fault(&identity, certificate, key) &&
+		  SSL_use_certificate(ssl, identity.chain[0]) == 1 &&
+		  SSL_use_PrivateKey(ssl, identity.key) == 1;
+	for (int i = 1; ok && i < identity.n; i++)
+		ok = SSL_add1_chain_cert(ssl, identity.chain[i]) == 1;
+	fini(&identity);
+	return ok;
+}
+
+bool kh_stream_use_identity(struct kh_stream *stream, const struct kh_secret *packed,
+			    struct kh_err *err)
+{
+	if (kh_secret_expose(packed, use, stream->ssl)) {
+		stream->has_identity = true;
+		return true;
+	}
+	ERR_clear_error();
+	return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			  "the client certificate for the upstream can't be used");
+}

@@ -1,0 +1,188 @@
+"""The upstream that asks for a certificate gets the credential's; the sandbox holds neither it nor its key."""
+
+import json
+import os
+import ssl
+
+import pytest
+from aws_origin import AwsOrigin
+from certificates import openssl
+from clients import Tunnel
+from common import until
+from daemons import Daemons
+from h2client import h2_tunnel
+from test_reload import reload
+
+HOST, OTHER = "mtls.test", "plain.test"
+NAMES = [HOST, OTHER]
+
+
+class Origin(AwsOrigin):
+    """Says whose certificate it was shown, and on which connection."""
+
+    def __init__(self, folder, client_ca, mode=ssl.CERT_REQUIRED, **more):
+        super().__init__(folder, NAMES, {}, **more)
+        self.context.verify_mode = mode
+        if client_ca:
+            self.context.load_verify_locations(client_ca)
+
+    def judge(self, seen):
+        self.seen.append(seen)
+        tls = self.local.tls
+        subject = dict(part[0] for part in (tls.getpeercert() or {}).get("subject", ()))
+        return 200, json.dumps({"subject": subject.get("commonName"), "version": seen.version, "connection": id(tls),
+                                "resumed": tls.session_reused,
+                                "fields": [n.lower() for n, _ in seen.headers]}).encode()  # fmt: skip
+
+
+def make_ca(folder, name):
+    cert, key = os.path.join(folder, name + ".pem"), os.path.join(folder, name + ".key")
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc", "-keyout", key,
+            "-out", cert, "-days", "3", "-subj", f"/CN={name}", "-addext", "keyUsage=critical,keyCertSign")  # fmt: skip
+    return cert, key
+
+
+def make_client(folder, ca, name, kind=("ec", "-pkeyopt", "ec_paramgen_curve:P-256"), is_ca=False):
+    cert, key = os.path.join(folder, name + ".pem"), os.path.join(folder, name + ".key")
+    openssl("req", "-x509", "-CA", ca[0], "-CAkey", ca[1], "-newkey", *kind, "-noenc", "-keyout", key, "-out", cert,
+            "-days", "3", "-subj", f"/CN={name}", "-addext", f"basicConstraints=critical,CA:{str(is_ca).upper()}")  # fmt: skip
+    return cert, key
+
+
+def read(path):
+    with open(path, encoding="ascii") as file:
+        return file.read()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return str(tmp_path_factory.mktemp("clients"))
+
+
+@pytest.fixture(scope="module")
+def ca(folder):
+    return make_ca(folder, "client-ca")
+
+
+@pytest.fixture(scope="module")
+def one(folder, ca):
+    return make_client(folder, ca, "first")
+
+
+@pytest.fixture(scope="module")
+def other(folder, ca):
+    return make_client(folder, ca, "second", kind=("rsa:2048",))
+
+
+@pytest.fixture(scope="module", params=["1.1", "2"])
+def origin(request, ca, tmp_path_factory):
+    alpn = ("http/1.1",) if request.param == "1.1" else ("h2",)
+    made = Origin(str(tmp_path_factory.mktemp("origin")), ca[0], alpn=alpn)
+    made.version = request.param
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def start(origin):
+    with Daemons([origin]) as daemons:
+
+        def run(key, certificate, to=origin, **more):
+            credential = {"value": {"file": "secret"}, "hosts": [HOST],
+                          "mtls": {"certificate": certificate} if certificate else {}}  # fmt: skip
+            return daemons(config={
+                "version": 1,
+                "authority": {"certificate": "ca.pem", "key": "ca.key"},
+                "listen": [{"unix": "d/s", "tenant": "acme", "mode": "0660"}],
+                "upstream": {"ca_file": to.ca, "resolve": {name: to.address for name in NAMES}},
+                "audit": {"file": "audit.jsonl"},
+                "credentials": {"own": credential},
+                "tenants": {"acme": {"rules": [{"allow": f"https://{HOST}", "credential": "own"},
+                                               {"allow": f"https://{OTHER}"}]}},
+            }, secret=key.rstrip("\n"), **more)  # fmt: skip
+
+        yield run
+
+
+def ask(daemon, host=HOST, headers=()):
+    with Tunnel(daemon, host) as tunnel:
+        return tunnel.ask("GET", "/", list(headers))
+
+
+def test_the_upstream_gets_the_certificate(start, origin, one):
+    daemon = start(read(one[1]), one[0])
+    what = ask(daemon, headers=[("Authorization", "Bearer attackers-own"), ("Cookie", "a=b")]).json()
+    assert (what["subject"], what["version"]) == ("first", origin.version)
+    assert "authorization" not in what["fields"] and "cookie" not in what["fields"]
+    with h2_tunnel(daemon, HOST) as client:
+        assert json.loads(client.ask("GET", "/").body)["subject"] == "first"
+
+
+def test_a_key_of_rsa_with_its_certificate_in_one_file(start, other):
+    assert ask(start(read(other[1]) + read(other[0]), None)).json()["subject"] == "second"
+
+
+def test_a_chain_goes_along(start, folder, ca):
+    middle = make_client(folder, ca, "middle", is_ca=True)
+    leaf = make_client(folder, middle, "leaf")
+    chain = os.path.join(folder, "chain.pem")
+    with open(chain, "w", encoding="ascii") as file:
+        file.write(read(leaf[0]) + read(middle[0]))
+    assert ask(start(read(leaf[1]), chain)).json()["subject"] == "leaf"
+    answer = ask(start(read(leaf[1]), leaf[0]))
+    assert answer.status == 502, "without what leads to the root it is worth nothing"
+
+
+def test_a_rule_without_the_credential_shows_no_certificate(start, origin, one):
+    daemon = start(read(one[1]), one[0])
+    assert ask(daemon).status == 200
+    answer = ask(daemon, OTHER)
+    assert answer.status == 502
+    assert all(seen.get("host") != OTHER for seen in origin.seen)
+
+
+def test_an_upstream_that_asks_for_none_gets_none(start, one, ca, tmp_path):
+    plain = Origin(str(tmp_path), None, ssl.CERT_NONE)
+    try:
+        assert ask(start(read(one[1]), one[0], to=plain)).json()["subject"] is None
+    finally:
+        plain.stop()
+
+
+def test_connections_of_a_certificate_are_kept_and_sessions_not_resumed(start, origin, one):
+    daemon = start(read(one[1]), one[0])
+    with Tunnel(daemon, HOST) as tunnel:
+        first, second = (tunnel.ask("GET", "/").json() for _ in range(2))
+        assert first["connection"] == second["connection"]
+        origin.close_idle()
+        until("another connection", lambda: tunnel.ask("GET", "/").json()["connection"] != first["connection"])
+        assert not tunnel.ask("GET", "/").json()["resumed"]
+
+
+@pytest.mark.parametrize("change, says", [
+    (lambda one, other: (read(one[1]), other[0]), "do not belong together"),
+    (lambda one, other: (read(one[1]), one[1]), "its certificate is none"),
+    (lambda one, other: (read(one[0]), one[0]), "its key is none"),
+    (lambda one, other: (read(one[1]), None), "name its file"),
+    (lambda one, other: (read(one[1]), "/nowhere/at-all.pem"), "/nowhere/at-all.pem"),
+    (lambda one, other: (openssl("pkey", "-in", one[1], "-aes128", "-passout", "pass:x").decode(), one[0]), "passphrase"),
+])  # fmt: skip
+def test_what_is_no_pair_is_said_by_the_names_of_both_files(start, origin, one, other, change, says):
+    key, certificate = change(one, other)
+    daemon = start(key, certificate)
+    before = len(origin.seen)
+    answer = ask(daemon)
+    assert answer.status == 503
+    assert certificate is None or certificate not in answer.text(), "the sandbox is not told of the host's files"
+    said = [line for line in daemon.stderr().splitlines() if says in line]
+    assert said and daemon.secret_path in said[0] and (certificate is None or certificate in said[0])
+    assert "BEGIN" not in daemon.stderr() + answer.text()
+    assert len(origin.seen) == before
+
+
+def test_a_reload_shows_the_new_certificate(start, one, other):
+    daemon = start(read(one[1]), one[0])
+    assert ask(daemon).json()["subject"] == "first"
+    daemon.write_secret(read(other[1]).rstrip("\n"))
+    reload(daemon, lambda config: config["credentials"]["own"]["mtls"].update(certificate=other[0]))
+    until("the new one is shown", lambda: ask(daemon).json()["subject"] == "second")
