@@ -92,6 +92,8 @@
 			       socket, and the process that holds it where one does. Once \
 			       doors are open, GUEST_GONE says N→O that one is no more */ \
 	/* Credentials: */ \
+	X(FETCH, 61)		/* to the fetcher: an order (fetch.h); fds: its files */ \
+	X(FETCHED, 63)		/* and what came of it */ \
 	X(CREDENTIAL_STALE, 60) /* K→W ref: the generation; u16 index: the values that were told \
 				   are replaced by others. Who needs one asks for it anew */
 

@@ -12,6 +12,7 @@
 #include <keyhole/log.h>
 #include <keyhole/placement.h>
 #include <keyhole/slice.h>
+#include <keyhole/source.h>
 #include <keyhole/stand_in.h>
 
 /* Where something stands; lines and columns from 1. `file` is an index into kh_config.files, or
@@ -217,13 +218,14 @@ struct kh_rules {
 };
 void kh_rules_fini(struct kh_rules *rules);
 
-enum kh_source_kind { KH_SOURCE_NONE = 0, KH_SOURCE_ENV, KH_SOURCE_FILE };
-
 struct kh_credential_config {
 	char *name;
 	struct kh_where where;
-	enum kh_source_kind source; /* not in the worker's snapshot */
-	char *source_name; /* variable or path (absolute after reading); not in the snapshot */
+	/* One for all tenants, or (by_tenant) one for each that has a value. Not in the snapshot.
+	 */
+	struct kh_source *sources;
+	size_t n_sources;
+	struct kh_mint *mint; /* NULL: the value goes in as it is. Not in the snapshot */
 	/* Where its value goes in a request; NULL where it goes into none (of_proxy, of_listener).
 	 */
 	struct kh_placement *placement;
@@ -245,6 +247,8 @@ struct kh_credential_config {
 	char *preset;
 	/* Its value is another one for each tenant. */
 	bool by_tenant;
+	/* A token is made for the repository of each request (scope "owner/repo"). */
+	bool by_repository;
 	/* Set by the keeper at start and carried in the snapshot: the source gave a value. */
 	bool present;
 	/* The password of upstream.proxy: no rule can name it, it sets no field, and its only host
@@ -504,6 +508,12 @@ void kh_config_inspect(const struct kh_config *config, struct kh_diagnostics *di
 /* The same lines, as many as there is room for. */
 void kh_diagnostics_put(const struct kh_diagnostics *d, struct kh_buf *out);
 void kh_diagnostics_print(const struct kh_diagnostics *d, const struct kh_config *config, int fd);
+/* Its sources one after the other: of its values, then of its client's secret; NULL behind them. */
+const struct kh_source *kh_credential_source(const struct kh_credential_config *credential,
+					     size_t i);
+/* Is this variable one of them? */
+bool kh_credential_is_from_variable(const struct kh_credential_config *credential,
+				    const char *name);
 /* Index of the password of upstream.proxy among the credentials, -1 when there is none. */
 int kh_config_proxy_password(const struct kh_config *config);
 /* The ranges that this tenant's sandboxes may be connected to although they are special. */

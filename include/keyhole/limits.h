@@ -23,6 +23,11 @@ enum {
 	/* Values of one credential that the worker keeps, and the keeper makes: a sandbox that
 	   names a scope after the other, each with a secret page of its own. */
 	KH_LIMIT_SCOPES = 256,
+	/* A command that prints a value: its arguments, and those of its variables. */
+	KH_LIMIT_EXEC_ARGUMENTS = 64,
+	KH_LIMIT_EXEC_ARGUMENT_BYTES = 4096,
+	/* What a token is asked for, all scopes together. */
+	KH_LIMIT_MINT_SCOPES_BYTES = 4096,
 	/* The configuration and each preset: a YAML file of gigabytes. */
 	KH_LIMIT_CONFIG_BYTES = 256 * 1024 * 1024,
 	KH_LIMIT_CONFIG_DEPTH = 32,

@@ -44,6 +44,8 @@ bool kh_secret_expose(const struct kh_secret *secret, bool (*use)(struct kh_slic
 		      void *arg);
 /* In time that depends on the lengths only. */
 bool kh_secret_equals(const struct kh_secret *secret, struct kh_slice candidate);
+/* Do the two hold the same bytes? */
+bool kh_secret_same(const struct kh_secret *a, const struct kh_secret *b);
 /* Finds out how this machine shuts pages. */
 void kh_secret_prepare(void);
 /* "memfd_secret" or "memfd": for doctor and the log. */

@@ -400,3 +400,20 @@ bool kh_secret_equals(const struct kh_secret *secret, struct kh_slice candidate)
 {
 	return kh_secret_expose(secret, equals, &candidate);
 }
+
+struct pair {
+	const struct kh_secret *other;
+};
+
+static bool equals_other(struct kh_slice value, void *arg)
+{
+	const struct pair *pair = arg;
+	return kh_secret_equals(pair->other, value);
+}
+
+bool kh_secret_same(const struct kh_secret *a, const struct kh_secret *b)
+{
+	/* Windows may lie within each other. */
+	struct pair pair = { b };
+	return kh_secret_expose(a, equals_other, &pair);
+}

@@ -115,13 +115,14 @@ static void add_preset(struct kh_doctor_report *report, const char *name)
 	kh_buf_init(&wanted, VARIABLES_MOST_BYTES);
 	const char *there = NULL;
 	for (size_t i = 0; config && i < config->n_credentials; i++) {
-		const struct kh_credential_config *c = &config->credentials[i];
-		const char *value = c->source == KH_SOURCE_ENV ? getenv(c->source_name) : NULL;
+		const struct kh_source *source = config->credentials[i].sources;
+		if (!source || source->kind != KH_SOURCE_ENV)
+			continue;
+		const char *value = getenv(source->name);
 		if (value && *value && !there)
-			there = c->source_name;
-		if (c->source == KH_SOURCE_ENV)
-			(void)kh_buf_printf(&wanted, "%s%s", kh_buf_len(&wanted) ? " or " : "",
-					    c->source_name);
+			there = source->name;
+		(void)kh_buf_printf(&wanted, "%s%s", kh_buf_len(&wanted) ? " or " : "",
+				    source->name);
 	}
 	if (there)
 		kh_doctor_add(report, "preset", name, KH_DOCTOR_OK, "%s is set", there);

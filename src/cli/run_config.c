@@ -41,6 +41,16 @@ static bool forbid(char ***list, const char *path)
 	return more[n] != NULL;
 }
 
+static bool forbid_files_of(char ***list, const struct kh_credential_config *credential)
+{
+	const struct kh_source *source;
+	bool ok = true;
+	for (size_t i = 0; ok && (source = kh_credential_source(credential, i)); i++)
+		ok = source->kind != KH_SOURCE_FILE || forbid(list, source->name);
+	/* It may not be there yet, and nothing may be where it will be. */
+	return ok && (!credential->mint || forbid(list, credential->mint->state_path));
+}
+
 /* Before the listeners of the file are put aside: a daemon may serve them right now. */
 static bool forbid_all(char ***list, const struct kh_run_options *options,
 		       const struct kh_config *config, const struct kh_run_folder *folder)
@@ -58,8 +68,7 @@ static bool forbid_all(char ***list, const struct kh_run_options *options,
 	if (ok && config->admin.unix_path)
 		ok = forbid(list, config->admin.unix_path);
 	for (size_t i = 0; ok && i < config->n_credentials; i++)
-		if (config->credentials[i].source == KH_SOURCE_FILE)
-			ok = forbid(list, config->credentials[i].source_name);
+		ok = forbid_files_of(list, &config->credentials[i]);
 	return ok;
 }
 
@@ -211,8 +220,7 @@ bool kh_run_env_check(const struct kh_run_options *options, const struct kh_conf
 		const char *name = options->env[i].name;
 		for (size_t j = 0; j < config->n_credentials; j++) {
 			const struct kh_credential_config *c = &config->credentials[j];
-			bool source =
-				c->source == KH_SOURCE_ENV && strcmp(c->source_name, name) == 0;
+			bool source = kh_credential_is_from_variable(c, name);
 			if (source && (c->of_proxy || c->of_listener))
 				return kh_err_set(err, KH_ERR_USAGE,
 						  "--env %s: holds the password of upstream.proxy "
@@ -229,15 +237,22 @@ bool kh_run_env_check(const struct kh_run_options *options, const struct kh_conf
 	return true;
 }
 
+static void wipe_variable(const char *name)
+{
+	char *value = getenv(name);
+	if (!value)
+		return;
+	/* /proc shows the first environment as it lies in memory, unset or not. */
+	kh_wipe(value, strlen(value));
+	unsetenv(name);
+}
+
 void kh_run_wipe_environment(const struct kh_config *config)
 {
 	for (size_t i = 0; i < config->n_credentials; i++) {
-		const struct kh_credential_config *c = &config->credentials[i];
-		char *value = c->source == KH_SOURCE_ENV ? getenv(c->source_name) : NULL;
-		if (!value)
-			continue;
-		/* /proc shows the first environment as it lies in memory, unset or not. */
-		kh_wipe(value, strlen(value));
-		unsetenv(c->source_name);
+		const struct kh_source *source;
+		for (size_t j = 0; (source = kh_credential_source(&config->credentials[i], j)); j++)
+			if (source->kind == KH_SOURCE_ENV)
+				wipe_variable(source->name);
 	}
 }

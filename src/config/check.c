@@ -162,6 +162,7 @@ void kh_config_check(struct kh_reader *reader)
 	kh_config_check_listeners(reader);
 	kh_config_check_admin(reader);
 	kh_config_check_proxy(reader);
+	kh_config_check_sources(reader);
 	kh_config_check_geo(reader);
 	for (size_t i = 0; i < reader->config->n_tenants; i++)
 		kh_config_check_rules(reader, &reader->config->tenants[i].rules);

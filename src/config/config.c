@@ -95,7 +95,10 @@ void kh_credential_config_fini(struct kh_credential_config *credential)
 	free_texts(credential->paths, credential->n_paths);
 	free_texts(credential->methods, credential->n_methods);
 	free(credential->name);
-	free(credential->source_name);
+	for (size_t i = 0; i < credential->n_sources; i++)
+		kh_source_fini(&credential->sources[i]);
+	free(credential->sources);
+	kh_mint_free(credential->mint);
 	free(credential->env_name);
 	free(credential->placeholder_prefix);
 	free(credential->placeholder_alphabet);

@@ -130,6 +130,7 @@ enum {
 	KH_IN_PRESET = 2,   /* may stand in a preset */
 	KH_IS_REQUIRED = 4, /* an error where it is absent */
 	KH_IS_QUIET = 8,    /* might be a misplaced secret: messages never show its value */
+	KH_IN_TENANT = 16,  /* may stand in one tenant's part of an option that is by tenant */
 };
 
 struct kh_option {
@@ -163,6 +164,9 @@ extern const size_t kh_options_count;
 void kh_walk(struct kh_reader *reader, const struct kh_node *root, unsigned in, void *base);
 /* Sets the defaults of the rows below `prefix` ("" for the whole file) in a fresh struct. */
 void kh_walk_defaults(struct kh_reader *reader, const char *prefix, void *base);
+/* The map of one more section, into the struct that it belongs to. */
+void kh_walk_map(struct kh_reader *reader, const char *path, unsigned in, const struct kh_node *map,
+		 void *base);
 /* One option by its path, into the struct that it belongs to. */
 void kh_walk_option(struct kh_reader *reader, const char *path, unsigned in,
 		    const struct kh_node *node, void *base);
@@ -470,5 +474,7 @@ bool kh_config_add_file(struct kh_config *config, const char *name, uint32_t *in
 void *kh_list_add(void *list, size_t *count, size_t size);
 void kh_credential_config_fini(struct kh_credential_config *credential);
 int kh_config_credential(const struct kh_config *config, struct kh_slice name);
+
+#include "value_internal.h"
 
 #endif

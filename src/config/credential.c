@@ -70,15 +70,13 @@ void kh_credential_done(struct kh_reader *reader, void *parent, void *item,
 {
 	(void)parent;
 	struct kh_credential_config *credential = item;
-	const struct kh_node *value = kh_node_get(node, "value");
-	if (value && value->kind == KH_NODE_MAP && value->count == 0)
-		kh_reader_error(reader, value,
-				"credentials.*.value: expected { env: NAME } or { file: PATH }");
+	kh_source_done(reader, credential, kh_node_get(node, "value"));
 	const struct kh_node *basic = kh_node_get(node, "basic");
 	/* Nothing more to say: its value is user:password. */
 	if (!credential->placement && basic && basic->kind == KH_NODE_MAP && basic->count == 0)
 		kh_placement_basic(reader, basic, credential);
 	kh_signing_config_done(reader, node, credential);
+	kh_mint_done(reader, credential, node);
 	if (!credential->placement)
 		kh_reader_error(reader, node, "credentials.*: where does it go? Expected one of %s",
 				kh_placement_options);
@@ -88,8 +86,10 @@ void kh_credential_done(struct kh_reader *reader, void *parent, void *item,
 				"credentials.*.placeholder: a shape says prefix and alphabet "
 				"itself: take one of the two");
 	/* Clients look for it where its source is, unless something else is said. */
-	if (!credential->env_name && credential->source == KH_SOURCE_ENV) {
-		credential->env_name = kh_slice_dup(kh_slice_str(credential->source_name));
+	const struct kh_source *source = credential->sources;
+	if (!credential->env_name && source && !source->tenant && !credential->mint &&
+	    source->kind == KH_SOURCE_ENV) {
+		credential->env_name = kh_slice_dup(kh_slice_str(source->name));
 		if (!credential->env_name)
 			(void)kh_reader_no_memory(reader);
 	}

@@ -1,12 +1,28 @@
 /* credential_value.c - where the value of a credential comes from: `value`
  *
+ * A value has one source, or one for each tenant. The rows of the table fill the source that was
+ * begun last; `tenants` begins one after the other and lets the same rows fill them.
+ *
  * No message of this file shows what stands there: people paste keys where names belong.
  */
 #include <stdlib.h>
+#include <string.h>
 
+#include <keyhole/escape.h>
 #include <keyhole/file.h>
+#include <keyhole/limits.h>
 
 #include "config_internal.h"
+
+#define EXPECTED "{ env: NAME }, { file: PATH }, { exec: [ COMMAND, … ] } or { systemd: NAME }"
+
+enum {
+	EXEC_TIMEOUT_MS = 30 * 1000,
+	EXEC_TIMEOUT_MOST_MS = 10 * 60 * 1000,
+	REFRESH_LEAST_MS = 1000,
+	REFRESH_MOST_MS = 7 * 24 * 3600 * 1000,
+	MEMBER_BYTES = 256,
+};
 
 void kh_read_literal(struct kh_reader *reader, const struct kh_option *option,
 		     const struct kh_node *node, void *base)
@@ -18,24 +34,44 @@ void kh_read_literal(struct kh_reader *reader, const struct kh_option *option,
 				"or a file and write { env: NAME } or { file: PATH }",
 				option->path);
 	else
-		kh_reader_error(reader, node,
-				"%s: expected { env: NAME } or { file: PATH }, got %s",
-				option->path, kh_node_what(node));
+		kh_reader_error(reader, node, "%s: expected " EXPECTED ", got %s", option->path,
+				kh_node_what(node));
+}
+
+static struct kh_source *begin_source(struct kh_reader *reader,
+				      struct kh_credential_config *credential)
+{
+	struct kh_source *source =
+		kh_list_add(&credential->sources, &credential->n_sources, sizeof(*source));
+	if (!source)
+		return kh_reader_no_memory(reader);
+	source->whose = UINT16_MAX;
+	return source;
+}
+
+/* The one that is being read. */
+static struct kh_source *current(struct kh_reader *reader, struct kh_credential_config *credential)
+{
+	return credential->n_sources > 0 ? &credential->sources[credential->n_sources - 1]
+					 : begin_source(reader, credential);
 }
 
 static void set_source(struct kh_reader *reader, const struct kh_option *option,
 		       const struct kh_node *node, struct kh_credential_config *credential,
 		       enum kh_source_kind kind, char *name)
 {
-	if (!name) {
+	struct kh_source *source = current(reader, credential);
+	if (!source || !name) {
+		free(name);
 		(void)kh_reader_no_memory(reader);
-	} else if (credential->source != KH_SOURCE_NONE) {
-		kh_reader_error(reader, node, "%s: a value has one source, env or file",
-				option->path);
+	} else if (source->kind != KH_SOURCE_NONE) {
+		kh_reader_error(reader, node,
+				"%s: a value has one source, and this one has %s already",
+				option->path, kh_source_kind_name(source->kind));
 		free(name);
 	} else {
-		credential->source = kind;
-		credential->source_name = name;
+		source->kind = kind;
+		source->name = name;
 	}
 }
 
@@ -67,4 +103,306 @@ void kh_read_source_file(struct kh_reader *reader, const struct kh_option *optio
 	}
 	set_source(reader, option, node, base, KH_SOURCE_FILE,
 		   kh_path_join(reader->folder, node->text.ptr));
+}
+
+void kh_read_source_systemd(struct kh_reader *reader, const struct kh_option *option,
+			    const struct kh_node *node, void *base)
+{
+	if (!kh_walk_scalar(reader, option, node))
+		return;
+	bool good = node->text.len <= 255 && node->text.ptr[0] != '.';
+	for (size_t i = 0; i < node->text.len; i++)
+		good = good && node->text.ptr[i] > ' ' && node->text.ptr[i] < 0x7f &&
+		       node->text.ptr[i] != '/';
+	if (good)
+		set_source(reader, option, node, base, KH_SOURCE_SYSTEMD, kh_slice_dup(node->text));
+	else
+		kh_reader_error(reader, node,
+				"%s: expected the name that LoadCredential= gives it, which is a "
+				"file's name",
+				option->path);
+}
+
+/* --- exec ------------------------------------------------------------------------------------- */
+
+static struct kh_exec *exec_of(struct kh_reader *reader, struct kh_credential_config *credential)
+{
+	struct kh_source *source = current(reader, credential);
+	if (source && !source->exec) {
+		source->exec = calloc(1, sizeof(*source->exec));
+		if (source->exec)
+			source->exec->timeout_ms = EXEC_TIMEOUT_MS;
+	}
+	return source && source->exec ? source->exec : kh_reader_no_memory(reader);
+}
+
+/* Return: false when one of them is no text, which was said. */
+static bool read_texts(struct kh_reader *reader, const struct kh_option *option,
+		       const struct kh_node *node, char ***list, size_t *count)
+{
+	if (node->kind != KH_NODE_LIST || node->count == 0) {
+		kh_reader_error(reader, node, "%s: expected %s, got %s", option->path,
+				option->expects,
+				node->kind == KH_NODE_LIST ? "none" : kh_node_what(node));
+		return false;
+	}
+	for (const struct kh_node *one = node->first; one; one = one->next) {
+		if (one->kind != KH_NODE_SCALAR || memchr(one->text.ptr, '\0', one->text.len) ||
+		    one->text.len > KH_LIMIT_EXEC_ARGUMENT_BYTES ||
+		    *count == KH_LIMIT_EXEC_ARGUMENTS) {
+			kh_reader_error(reader, one,
+					"%s: expected a list of at most %d texts, each of at most "
+					"%d bytes",
+					option->path, (int)KH_LIMIT_EXEC_ARGUMENTS,
+					(int)KH_LIMIT_EXEC_ARGUMENT_BYTES);
+			return false;
+		}
+		char **slot = kh_list_add(list, count, sizeof(*slot));
+		if (slot)
+			*slot = kh_slice_dup(one->text);
+		if (!slot || !*slot) {
+			(void)kh_reader_no_memory(reader);
+			return false;
+		}
+	}
+	return true;
+}
+
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
+void kh_read_source_exec(struct kh_reader *reader, const struct kh_option *option,
+			 const struct kh_node *node, void *base)
+{
+	struct kh_exec *exec = exec_of(reader, base);
+	if (!exec || !read_texts(reader, option, node, &exec->argv, &exec->n_argv))
+		return;
+	/* A relative path would be another file wherever the daemon is started. */
+	if (strchr(exec->argv[0], '/') && exec->argv[0][0] != '/') {
+		char *whole = kh_path_join(reader->folder, exec->argv[0]);
+		if (!whole)
+			(void)kh_reader_no_memory(reader);
+		free(exec->argv[0]);
+		exec->argv[0] = whole;
+	}
+	if (!exec->argv[0] || !exec->argv[0][0])
+		kh_reader_error(reader, node, "%s: the first is the program, and it is empty",
+				option->path);
+	else
+		set_source(reader, option, node, base, KH_SOURCE_EXEC,
+			   kh_slice_dup(kh_slice_str(last_part(exec->argv[0]))));
+}
+
+void kh_read_exec_environment(struct kh_reader *reader, const struct kh_option *option,
+			      const struct kh_node *node, void *base)
+{
+	struct kh_exec *exec = exec_of(reader, base);
+	if (!exec || !read_texts(reader, option, node, &exec->environment, &exec->n_environment))
+		return;
+	for (size_t i = 0; i < exec->n_environment; i++) {
+		const char *text = exec->environment[i];
+		const char *equals = strchr(text, '=');
+		struct kh_slice name =
+			kh_slice_of(text, equals ? (size_t)(equals - text) : strlen(text));
+		const char *why = kh_value_check_env(name);
+		if (why)
+			kh_reader_error(reader, node, "%s: %s", option->path, why);
+	}
+}
+
+static bool read_duration(struct kh_reader *reader, const struct kh_option *option,
+			  const struct kh_node *node, uint64_t least, uint64_t most, uint32_t *out)
+{
+	uint64_t ms = 0;
+	if (!kh_walk_scalar(reader, option, node))
+		return false;
+	if (!kh_value_duration(node->text, &ms) || ms < least || ms > most) {
+		kh_reader_error(reader, node, "%s: expected %s", option->path, option->expects);
+		return false;
+	}
+	*out = (uint32_t)ms;
+	return true;
+}
+
+void kh_read_exec_timeout(struct kh_reader *reader, const struct kh_option *option,
+			  const struct kh_node *node, void *base)
+{
+	struct kh_exec *exec = exec_of(reader, base);
+	if (exec)
+		(void)read_duration(reader, option, node, 10, EXEC_TIMEOUT_MOST_MS,
+				    &exec->timeout_ms);
+}
+
+void kh_read_exec_refresh(struct kh_reader *reader, const struct kh_option *option,
+			  const struct kh_node *node, void *base)
+{
+	struct kh_exec *exec = exec_of(reader, base);
+	if (exec)
+		(void)read_duration(reader, option, node, REFRESH_LEAST_MS, REFRESH_MOST_MS,
+				    &exec->refresh_ms);
+}
+
+void kh_read_exec_max_age(struct kh_reader *reader, const struct kh_option *option,
+			  const struct kh_node *node, void *base)
+{
+	struct kh_exec *exec = exec_of(reader, base);
+	if (exec)
+		(void)read_duration(reader, option, node, REFRESH_LEAST_MS, REFRESH_MOST_MS,
+				    &exec->max_age_ms);
+}
+
+static void read_member(struct kh_reader *reader, const struct kh_option *option,
+			const struct kh_node *node, char **out)
+{
+	if (!kh_walk_scalar(reader, option, node))
+		return;
+	bool good = node->text.len <= MEMBER_BYTES;
+	for (size_t i = 0; i < node->text.len; i++)
+		good = good && node->text.ptr[i] > ' ' && node->text.ptr[i] < 0x7f;
+	if (!good) {
+		kh_reader_error(reader, node, "%s: expected %s", option->path, option->expects);
+		return;
+	}
+	free(*out);
+	*out = kh_slice_dup(node->text);
+	if (!*out)
+		(void)kh_reader_no_memory(reader);
+}
+
+void kh_read_exec_json(struct kh_reader *reader, const struct kh_option *option,
+		       const struct kh_node *node, void *base)
+{
+	struct kh_exec *exec = exec_of(reader, base);
+	if (exec)
+		read_member(reader, option, node, &exec->json);
+}
+
+void kh_read_exec_expires(struct kh_reader *reader, const struct kh_option *option,
+			  const struct kh_node *node, void *base)
+{
+	struct kh_exec *exec = exec_of(reader, base);
+	if (exec)
+		read_member(reader, option, node, &exec->expires);
+}
+
+static bool read_bool(struct kh_reader *reader, const struct kh_option *option,
+		      const struct kh_node *node, bool *out)
+{
+	if (!kh_walk_scalar(reader, option, node))
+		return false;
+	*out = kh_slice_eq(node->text, KH_SLICE("true"));
+	if (*out || kh_slice_eq(node->text, KH_SLICE("false")))
+		return true;
+	kh_reader_error(reader, node, "%s: expected true or false", option->path);
+	return false;
+}
+
+void kh_read_exec_first_line(struct kh_reader *reader, const struct kh_option *option,
+			     const struct kh_node *node, void *base)
+{
+	struct kh_exec *exec = exec_of(reader, base);
+	if (exec)
+		(void)read_bool(reader, option, node, &exec->first_line);
+}
+
+/* What is said beside a source fits it. */
+static void check_source(struct kh_reader *reader, const struct kh_node *node,
+			 const struct kh_source *source)
+{
+	const struct kh_exec *exec = source->exec;
+	if (source->kind == KH_SOURCE_NONE)
+		kh_reader_error(reader, node, "credentials.*.value: expected " EXPECTED);
+	else if (exec && source->kind != KH_SOURCE_EXEC)
+		kh_reader_error(
+			reader, node,
+			"credentials.*.value: refresh, timeout, max_age, environment, json, "
+			"expires and first_line belong to exec");
+	else if (exec && exec->first_line && (exec->json || exec->expires))
+		kh_reader_error(reader, node,
+				"credentials.*.value: what is read as JSON has no first line: "
+				"write json or first_line");
+}
+
+/* --- tenants ---------------------------------------------------------------------------------- */
+
+static void read_tenants_source(struct kh_reader *reader, const struct kh_node *node,
+				struct kh_credential_config *credential)
+{
+	if (node->kind != KH_NODE_MAP || node->count == 0) {
+		kh_reader_error(reader, node, "credentials.*.value.tenants: expected " EXPECTED);
+		return;
+	}
+	if (credential->n_sources == UINT16_MAX) {
+		kh_reader_error(reader, node, "credentials.*.value.tenants: more than %d",
+				UINT16_MAX);
+		return;
+	}
+	struct kh_source *source = begin_source(reader, credential);
+	if (!source)
+		return;
+	source->tenant = kh_slice_dup(node->key->text);
+	if (!source->tenant)
+		(void)kh_reader_no_memory(reader);
+	kh_walk_map(reader, "credentials.*.value", KH_IN_TENANT, node, credential);
+	check_source(reader, node, &credential->sources[credential->n_sources - 1]);
+}
+
+void kh_read_source_tenants(struct kh_reader *reader, const struct kh_option *option,
+			    const struct kh_node *node, void *base)
+{
+	struct kh_credential_config *credential = base;
+	if (credential->n_sources > 0) {
+		kh_reader_error(reader, node,
+				"%s: a value has one source, or one for each tenant, not both",
+				option->path);
+		return;
+	}
+	if (node->kind != KH_NODE_MAP || node->count == 0) {
+		kh_reader_error(reader, node, "%s: expected %s, got %s", option->path,
+				option->expects,
+				node->kind == KH_NODE_MAP ? "none" : kh_node_what(node));
+		return;
+	}
+	credential->by_tenant = true;
+	for (const struct kh_node *one = node->first; one; one = one->next)
+		read_tenants_source(reader, one, credential);
+}
+
+void kh_config_check_sources(struct kh_reader *reader)
+{
+	struct kh_config *config = reader->config;
+	for (size_t i = 0; i < config->n_credentials; i++) {
+		struct kh_credential_config *credential = &config->credentials[i];
+		if (credential->mint)
+			credential->mint->client_secret.allow_short = true;
+		for (size_t j = 0; j < credential->n_sources; j++) {
+			struct kh_source *source = &credential->sources[j];
+			/* What goes into no request is not sought in any either. */
+			source->allow_short = credential->allow_short || !credential->placement;
+			int tenant = source->tenant ? kh_name_find(config, KH_NAMES_TENANTS,
+								   kh_slice_str(source->tenant))
+						    : -1;
+			if (tenant >= 0)
+				source->whose = (uint16_t)tenant;
+			else if (source->tenant)
+				kh_diagnostics_add(reader->diags, false, credential->where,
+						   "credential \"%s\": value.tenants: there is no "
+						   "tenant \"%s\"",
+						   kh_esc_str(credential->name),
+						   kh_esc_str(source->tenant));
+		}
+	}
+}
+
+void kh_source_done(struct kh_reader *reader, struct kh_credential_config *credential,
+		    const struct kh_node *value)
+{
+	if (!value || value->kind != KH_NODE_MAP || credential->by_tenant)
+		return;
+	struct kh_source *source = current(reader, credential);
+	if (source)
+		check_source(reader, value, source);
 }

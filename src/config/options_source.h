@@ -4,23 +4,52 @@
 
 #include "config_internal.h"
 
+/* A row of a value, of everybody's and of each tenant's. */
+#define KH_SOURCE_ROW(name, more, what, reader, text) \
+	{ \
+		.path = "credentials.*.value." name, .type = KH_OPTION_CUSTOM, \
+		.flags = KH_IN_FILE | KH_IN_TENANT | KH_IS_QUIET | (more), .expects = what, \
+		.read = reader, .doc = text \
+	}
+
 #define KH_SOURCE_OPTIONS \
 	{ .path = "credentials.*.value", \
 	  .type = KH_OPTION_SECTION, \
 	  .flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_REQUIRED | KH_IS_QUIET, \
-	  .expects = "{ env: NAME } or { file: PATH }", \
+	  .expects = "{ env: NAME }, { file: PATH }, { exec: [ COMMAND, ... ] } or { systemd: " \
+		     "NAME }", \
 	  .read = kh_read_literal, \
-	  .doc = "where the secret comes from: one of env and file" }, \
-		{ .path = "credentials.*.value.env", \
-		  .type = KH_OPTION_CUSTOM, \
-		  .flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_QUIET, \
-		  .expects = "the name of a variable", \
-		  .read = kh_read_source_env, \
-		  .doc = "the variable of keyhole's own environment that holds it" }, \
+	  .doc = "where the secret comes from: one of env, file, exec and systemd, or tenants" }, \
+		KH_SOURCE_ROW("env", KH_IN_PRESET, "the name of a variable", kh_read_source_env, \
+			      "the variable of keyhole's own environment that holds it"), \
+		KH_SOURCE_ROW("file", KH_IN_PRESET, "a path", kh_read_source_file, \
+			      "the file that holds it; it is watched"), \
+		KH_SOURCE_ROW("exec", 0, "a list: a program and its arguments", \
+			      kh_read_source_exec, \
+			      "the command that prints it, started without a shell"), \
+		KH_SOURCE_ROW("systemd", 0, "a name", kh_read_source_systemd, \
+			      "the credential of the service (LoadCredential=) that it is"), \
+		KH_SOURCE_ROW("refresh", 0, "a duration of 1s to 7d", kh_read_exec_refresh, \
+			      "exec: run again after that"), \
+		KH_SOURCE_ROW("timeout", 0, "a duration of 10ms to 10m", kh_read_exec_timeout, \
+			      "exec: the command and all that it started are killed then"), \
+		KH_SOURCE_ROW("max_age", 0, "a duration of 1s to 7d", kh_read_exec_max_age, \
+			      "exec: a value that could not be renewed is not used for longer"), \
+		KH_SOURCE_ROW("environment", 0, "a list of NAME or NAME=VALUE", \
+			      kh_read_exec_environment, \
+			      "exec: variables that the command gets beside HOME, PATH and kin"), \
+		KH_SOURCE_ROW("json", 0, "a member such as data.key", kh_read_exec_json, \
+			      "exec: the member of the printed JSON that is the value"), \
+		KH_SOURCE_ROW("expires", 0, "a member such as data.expiry", kh_read_exec_expires, \
+			      "exec: the member that says until when it is good"), \
+		KH_SOURCE_ROW("first_line", 0, "true or false", kh_read_exec_first_line, \
+			      "exec: only the first line is the value"), \
 	{ \
-		.path = "credentials.*.value.file", .type = KH_OPTION_CUSTOM, \
-		.flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_QUIET, .expects = "a path", \
-		.read = kh_read_source_file, .doc = "the file that holds it" \
+		.path = "credentials.*.value.tenants", .type = KH_OPTION_CUSTOM, \
+		.flags = KH_IN_FILE | KH_IS_QUIET, \
+		.expects = "a map of tenants to { env: NAME } and the like", \
+		.read = kh_read_source_tenants, \
+		.doc = "each tenant's own value under this one name" \
 	}
 
 #endif

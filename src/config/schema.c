@@ -110,6 +110,18 @@ static const struct named shapes[] = {
 	{ "rules[].geo", REF("geo") },
 	{ "credentials.*.value.env", ENV },
 	{ "credentials.*.value.file", REF("text") },
+	{ "credentials.*.value.exec", LIST_OF("{\"type\":\"string\"}") },
+	{ "credentials.*.value.systemd", REF("text") },
+	{ "credentials.*.value.refresh", REF("duration") },
+	{ "credentials.*.value.timeout", REF("duration") },
+	{ "credentials.*.value.max_age", REF("duration") },
+	{ "credentials.*.value.environment", LIST_OF("{\"type\":\"string\"}") },
+	{ "credentials.*.value.json", REF("text") },
+	{ "credentials.*.value.expires", REF("text") },
+	{ "credentials.*.value.first_line", "{\"enum\":[true,false,\"true\",\"false\"]}" },
+	{ "credentials.*.value.tenants",
+	  "{\"type\":\"object\",\"minProperties\":1,\"additionalProperties\":{\"type\":\"object\","
+	  "\"minProperties\":1}}" },
 	{ "credentials.*.header",
 	  "{\"type\":\"object\",\"minProperties\":1,\"maxProperties\":8,\"additionalProperties\":{"
 	  "\"type\":\"string\",\"pattern\":\"^((?!\\\\{\\\\}).)*\\\\{\\\\}((?!\\\\{\\\\}).)*$\"}"
@@ -196,7 +208,9 @@ static const struct named between[] = {
 			   "{\"required\":[\"query\"]},{\"required\":[\"cookie\"]},{\"required\":["
 			   "\"body\"]},{\"required\":[\"aws_sigv4\"]},{\"required\":[\"mtls\"]}]" },
 	{ "credentials.*.body", ONE_SOURCE },
-	{ "credentials.*.value", ONE_SOURCE },
+	{ "credentials.*.value", "\"oneOf\":[{\"required\":[\"env\"]},{\"required\":[\"file\"]},{"
+				 "\"required\":[\"exec\"]},{"
+				 "\"required\":[\"systemd\"]},{\"required\":[\"tenants\"]}]" },
 	{ "listen[].token", ONE_SOURCE },
 	{ "rules[]",
 	  "\"oneOf\":[{\"required\":[\"allow\"],\"properties\":{\"deny\":false,\"use\":false,"

@@ -167,7 +167,7 @@ void kh_config_check_proxy(struct kh_reader *reader)
 	const struct kh_config *config = reader->config;
 	const struct kh_proxy_config *proxy = &config->proxy;
 	int index = kh_config_proxy_password(config);
-	bool has_source = index >= 0 && config->credentials[index].source != KH_SOURCE_NONE;
+	bool has_source = index >= 0 && config->credentials[index].n_sources > 0;
 	if (proxy->host.kind != KH_HOST_NONE && !proxy->username != !has_source)
 		kh_diagnostics_add(reader->diags, false, proxy->where,
 				   "upstream.proxy: username and password belong together, and %s "

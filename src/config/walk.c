@@ -189,6 +189,12 @@ static void read_map(struct kh_reader *reader, const char *prefix, unsigned in,
 	}
 }
 
+void kh_walk_map(struct kh_reader *reader, const char *path, unsigned in, const struct kh_node *map,
+		 void *base)
+{
+	read_map(reader, path, in, map, base);
+}
+
 void kh_walk(struct kh_reader *reader, const struct kh_node *root, unsigned in, void *base)
 {
 	if (root->kind != KH_NODE_MAP) {

@@ -139,7 +139,9 @@ static bool derive_identity(const struct kh_credential_config *credential,
 		return true;
 	kh_log_error("credential %s: %s (certificate: %s; key: %s)", credential->name, why.text,
 		     path ? kh_esc_str(path) : "with the key",
-		     credential->source_name ? kh_esc_str(credential->source_name) : "?");
+		     credential->n_sources > 0 && credential->sources->name
+			     ? kh_esc_str(credential->sources->name)
+			     : "?");
 	return kh_err_set(
 		err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 		"credential %s: its client certificate can't be used; the log on the host "

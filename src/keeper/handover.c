@@ -67,17 +67,9 @@ static bool say(struct kh_handover *h, enum kh_channel_type type, const struct k
 			       body ? kh_buf_view(body) : nothing, &fd, fd >= 0 ? 1 : 0, err);
 }
 
-static bool is_offered(const struct kh_handover *h, size_t i)
-{
-	return h->vault->slots[i].secret && h->ward->config->credentials[i].source == KH_SOURCE_ENV;
-}
-
 static bool offer(struct kh_handover *h, struct kh_err *err)
 {
-	const struct kh_config *config = h->ward->config;
-	uint32_t secrets = 0;
-	for (size_t i = 0; i < config->n_credentials; i++)
-		secrets += is_offered(h, i);
+	uint32_t secrets = (uint32_t)h->vault->n_variables;
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
 	if (!kh_wire_put_u32(&body, (uint32_t)h->sockets->count) ||
@@ -108,16 +100,14 @@ static bool offer_sockets(struct kh_handover *h, struct kh_err *err)
 
 static bool offer_secrets(struct kh_handover *h, struct kh_err *err)
 {
-	for (size_t i = 0; i < h->ward->config->n_credentials; i++) {
-		if (!is_offered(h, i))
-			continue;
-		const struct kh_secret *secret = h->vault->slots[i].secret;
+	for (size_t i = 0; i < h->vault->n_variables; i++) {
+		const struct kh_secret *secret = h->vault->variables[i].secret;
 		kh_cleanup(kh_buf_fini) struct kh_buf body;
 		kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
 		int fd = kh_secret_fd(secret);
 		if (fd < 0)
 			return kh_err_set(err, KH_ERR_SYSTEM, "no secret page is to be had");
-		if (!kh_wire_put_str(&body, h->ward->config->credentials[i].source_name) ||
+		if (!kh_wire_put_str(&body, h->vault->variables[i].name) ||
 		    !kh_wire_put_u32(&body, (uint32_t)kh_secret_len(secret)))
 			return kh_err_set(err, KH_ERR_INTERNAL, "a variable's name is too long");
 		if (!say(h, KH_CHANNEL_OFFER_SECRET, &body, fd, err))

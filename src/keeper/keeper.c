@@ -129,6 +129,34 @@ static bool open_all(struct kh_keeper *k, struct kh_err *err)
 	       kh_keeper_open_authority(k, err) && kh_sockets_open(&k->sockets, k->config, err);
 }
 
+static void on_answer(void *arg, const struct kh_want *want, const struct kh_value *value,
+		      struct kh_err *err)
+{
+	struct kh_keeper *k = arg;
+	kh_ward_answer_want(&k->ward, want, value, err);
+}
+
+static void on_stale(void *arg, uint16_t index)
+{
+	struct kh_keeper *k = arg;
+	kh_ward_tell_stale(&k->ward, index);
+}
+
+static void on_changed(void *arg, uint16_t index)
+{
+	struct kh_keeper *k = arg;
+	(void)index;
+	kh_ward_tell_prints(&k->ward);
+}
+
+static void listen_to_vault(struct kh_keeper *k)
+{
+	k->vault.answer = on_answer;
+	k->vault.stale = on_stale;
+	k->vault.changed = on_changed;
+	k->vault.arg = k;
+}
+
 static bool start(struct kh_keeper *k, struct kh_err *err)
 {
 	struct kh_config *config = k->config;
@@ -142,8 +170,10 @@ static bool start(struct kh_keeper *k, struct kh_err *err)
 		return false;
 	/* No openssl.cnf: what this program does is not for a file to change, and it costs time. */
 	(void)OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
-	return kh_geo_files_open(&k->geo, k->config, err) && open_all(k, err) &&
-	       kh_ward_feed(&k->ward, err);
+	if (!kh_geo_files_open(&k->geo, k->config, err) || !open_all(k, err))
+		return false;
+	listen_to_vault(k);
+	return kh_ward_feed(&k->ward, err);
 }
 
 static bool tell_ready(struct kh_keeper *k, struct kh_err *err)
@@ -353,6 +383,7 @@ static uint64_t first_deadline(const struct kh_keeper *k)
 		     !kh_legacy_is_pending(&k->legacy);
 	first = sooner(first, k->ward.verb ? k->verb_ms : 0);
 	first = sooner(first, kh_register_deadline(&k->guests));
+	first = sooner(first, kh_vault_deadline(&k->vault));
 	return sooner(sooner(first, looks ? k->geo.look_ms : 0), kh_state_deadline(k));
 }
 
@@ -370,15 +401,16 @@ static void turn(struct kh_keeper *k)
 {
 	k->guests.busy = busy(k);
 	bool listening = k->ward.state != KH_WARD_NONE && k->ward.state != KH_WARD_CONDEMNED;
-	struct pollfd fds[5] = {
+	struct pollfd fds[6] = {
 		{ .fd = k->signals, .events = POLLIN },
 		{ .fd = listening ? k->ward.channel.fd : -1, .events = POLLIN },
 		{ .fd = k->handover.channel.fd, .events = POLLIN },
 		{ .fd = k->legacy.channel.fd, .events = POLLIN },
 		{ .fd = k->guests.busy ? -1 : k->guests.watch, .events = POLLIN },
+		{ .fd = kh_vault_fd(&k->vault), .events = POLLIN },
 	};
 	uint64_t deadline = next_deadline(k);
-	int n = poll(fds, 5, poll_timeout(first_deadline(k)));
+	int n = poll(fds, 6, poll_timeout(first_deadline(k)));
 	if (n < 0 && errno != EINTR) {
 		kh_log_error("poll: %s", strerror(errno));
 		kh_keeper_stop(k, 1);
@@ -388,6 +420,7 @@ static void turn(struct kh_keeper *k)
 		kh_ward_receive(&k->ward);
 	note_serving(k);
 	kh_register_turn(&k->guests, &k->ward);
+	kh_vault_turn(&k->vault);
 	kh_keeper_on_verb(k);
 	if (n > 0 && fds[0].revents)
 		read_signals(k);

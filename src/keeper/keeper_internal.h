@@ -16,67 +16,7 @@
 #include <keyhole/want.h>
 
 #include "guests.h"
-
-/* sources.c: one value */
-enum kh_source_result {
-	KH_SOURCE_GOT = 1,
-	KH_SOURCE_ABSENT,  /* no such variable or file, or an empty one */
-	KH_SOURCE_REFUSED, /* it is there and can't be used */
-};
-/*
- * Reads the value from where the configuration says, into *out. A variable's value is overwritten
- * where it stands in the environment, whatever comes of it. `err` names the credential and the
- * source and never holds a byte of the value.
- */
-enum kh_source_result kh_source_read(const struct kh_credential_config *credential,
-				     struct kh_secret **out, struct kh_err *err);
-
-/* vault.c: all values, one slot a credential of the configuration */
-struct kh_vault {
-	struct kh_config *config;
-	struct kh_vault_slot {
-		struct kh_secret *secret; /* NULL: not there */
-		uint64_t tried_ms;
-		struct kh_secret *derived; /* the last that was told */
-	} * slots;
-};
-
-/*
- * Reads the values and sets `present` in the configuration. With `one_run`, only those that the
- * sandbox's own rules name are read, and a rule none of whose credentials is there is an error;
- * else each missing one is a warning in the log.
- */
-bool kh_vault_open(struct kh_vault *vault, struct kh_config *config, bool one_run,
-		   struct kh_err *err);
-void kh_vault_close(struct kh_vault *vault);
-/* For another configuration: files are read anew; what came from the environment, where it was
- * overwritten, is kept. */
-bool kh_vault_reopen(struct kh_vault *next, const struct kh_vault *now, struct kh_config *config,
-		     struct kh_err *err);
-/* A value as it is told to the worker. */
-struct kh_value {
-	struct kh_secret *secret; /* the vault's own reference */
-	uint64_t expires_ms;	  /* wall clock; 0: never */
-};
-/* Return: false: not there, or there is no such scope, with the reason. A file that was absent is
- * looked for again, at most once a second. */
-bool kh_vault_get(struct kh_vault *vault, const struct kh_want *want, struct kh_value *out,
-		  struct kh_err *err);
-/* Every value that is held, with its credential's index. */
-void kh_vault_each_value(const struct kh_vault *vault,
-			 void (*fn)(uint16_t index, const struct kh_secret *value, void *arg),
-			 void *arg);
-/* Writes into the configuration what placeholders have to know of the values. */
-void kh_vault_see(const struct kh_vault *vault);
-/* derive.c: what is computed of a raw value at once, for the part that is asked for. */
-bool kh_derives(const struct kh_credential_config *credential);
-/* `err` is for a sandbox to read, and names the credential. */
-bool kh_derive(const struct kh_credential_config *credential, struct kh_slice scope,
-	       const struct kh_secret *raw, struct kh_secret **out, uint64_t *expires_ms,
-	       struct kh_err *err);
-/* Stand-ins for what the sandbox's rules would put in, into `ready`. */
-bool kh_vault_placeholders(const struct kh_vault *vault, struct kh_ready *ready,
-			   struct kh_err *err);
+#include "vault_internal.h"
 
 /* sockets.c: what stays open while workers come and go */
 struct kh_sockets {
@@ -221,6 +161,10 @@ void kh_ward_receive(struct kh_ward *ward);
 /* The configuration is another one now. A worker that can't be told is condemned. */
 void kh_ward_reload(struct kh_ward *ward);
 void kh_ward_tell_facts(struct kh_ward *ward);
+/* An answer to CREDENTIAL_WANT; `value` NULL: there is none, as the error says to a sandbox. */
+void kh_ward_answer_want(struct kh_ward *ward, const struct kh_want *want,
+			 const struct kh_value *value, struct kh_err *err);
+void kh_ward_tell_stale(struct kh_ward *ward, uint16_t index);
 /* prints.c: PRINTS, at a start or reload; and when a value has become another one. */
 bool kh_ward_feed_prints(struct kh_ward *ward, struct kh_err *err);
 void kh_ward_tell_prints(struct kh_ward *ward);

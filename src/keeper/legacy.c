@@ -104,19 +104,15 @@ static bool take_offer(struct kh_legacy *legacy, uint32_t *sockets, uint32_t *se
 	       kh_err_set(err, KH_ERR_NO_MEMORY, "handover: no memory");
 }
 
-static bool make_room(struct kh_legacy *legacy, uint32_t sockets, uint32_t secrets,
-		      struct kh_err *err)
+static bool make_room(struct kh_legacy *legacy, uint32_t sockets, struct kh_err *err)
 {
 	struct kh_config *config = legacy->config = calloc(1, sizeof(*config));
 	if (config) {
 		config->listeners = calloc(sockets + 1, sizeof(*config->listeners));
-		config->credentials = calloc(secrets + 1, sizeof(*config->credentials));
 		legacy->sockets.listening = calloc(sockets + 1, sizeof(*legacy->sockets.listening));
-		legacy->vault.slots = calloc(secrets + 1, sizeof(*legacy->vault.slots));
 	}
 	legacy->sockets.config = legacy->vault.config = config;
-	return (config && config->listeners && config->credentials && legacy->sockets.listening &&
-		legacy->vault.slots) ||
+	return (config && config->listeners && legacy->sockets.listening) ||
 	       kh_err_set(err, KH_ERR_NO_MEMORY, "handover: no memory");
 }
 
@@ -140,18 +136,22 @@ static bool take_secret(struct kh_legacy *legacy, struct kh_err *err)
 	struct kh_channel_message message;
 	if (!hear(legacy, KH_CHANNEL_OFFER_SECRET, &message, err))
 		return false;
-	size_t i = legacy->config->n_credentials++;
 	struct kh_wire_reader r = { .rest = message.body };
-	char *variable = kh_wire_str(&r);
+	kh_auto_free char *variable = kh_wire_str(&r);
 	uint32_t len = kh_wire_u32(&r);
-	legacy->config->credentials[i].source = KH_SOURCE_ENV;
-	legacy->config->credentials[i].source_name = variable;
 	if (!kh_wire_done(&r) || !variable) {
 		kh_channel_message_close(&message);
 		return not_understood(err);
 	}
-	legacy->vault.slots[i].secret = kh_secret_from_fd(kh_steal_fd(&message.fds[0]), len, err);
-	return legacy->vault.slots[i].secret != NULL;
+	struct kh_secret *secret = kh_secret_from_fd(kh_steal_fd(&message.fds[0]), len, err);
+	if (!secret)
+		return false;
+	if (kh_variables_add(&legacy->vault, variable, secret)) {
+		(void)kh_steal_ptr(&variable);
+		return true;
+	}
+	kh_secret_unref(secret);
+	return kh_err_set(err, KH_ERR_NO_MEMORY, "handover: no memory");
 }
 
 static bool take_ledger(struct kh_legacy *legacy, struct kh_err *err)
@@ -207,7 +207,7 @@ bool kh_legacy_take(struct kh_legacy *legacy, struct kh_err *err)
 	legacy->state = KH_LEGACY_OFFERED;
 	if (!say_text(legacy, KH_CHANNEL_HELLO, KH_VERSION, err) ||
 	    !take_offer(legacy, &sockets, &secrets, &guests, err) ||
-	    !make_room(legacy, sockets, secrets, err))
+	    !make_room(legacy, sockets, err))
 		return false;
 	for (uint32_t i = 0; i < sockets; i++)
 		if (!take_socket(legacy, err))
@@ -262,8 +262,7 @@ void kh_legacy_fini(struct kh_legacy *legacy)
 	if (legacy->state == KH_LEGACY_NONE && legacy->channel.fd < 0)
 		return;
 	kh_channel_fini(&legacy->channel);
-	if (legacy->config && legacy->vault.slots)
-		kh_vault_close(&legacy->vault);
+	kh_variables_fini(&legacy->vault);
 	if (legacy->config && legacy->sockets.listening) {
 		kh_sockets_forget(&legacy->sockets);
 		kh_sockets_close(&legacy->sockets);

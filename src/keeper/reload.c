@@ -53,6 +53,7 @@ bool kh_reload(struct kh_ward *ward, struct kh_vault *vault, struct kh_sockets *
 	if (!check_fixed(before, next, err) || !kh_geo_files_open(&databases, next, err))
 		return false;
 	if (!kh_vault_reopen(&values, vault, next, err)) {
+		kh_vault_close(&values);
 		kh_geo_files_close(&databases);
 		return false;
 	}
@@ -76,8 +77,7 @@ bool kh_reload(struct kh_ward *ward, struct kh_vault *vault, struct kh_sockets *
 	*geo = databases;
 	kh_sockets_adopt(&opened, sockets);
 	*sockets = opened;
-	kh_vault_close(vault);
-	*vault = values;
+	kh_vault_adopt(vault, &values);
 	/* Before the worker gets a configuration that does not have them. */
 	kh_register_prune(ward->guests, ward, next);
 	ward->config = next;

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,46 +26,55 @@ static struct kh_slice without_newline(struct kh_slice value)
 }
 
 /* Why this can't go into a header field as it is; NULL when it can. */
-static const char *unfit(const struct kh_credential_config *credential, struct kh_slice value)
+static const char *unfit(struct kh_slice value)
 {
-	if (value.len > KH_LIMIT_SECRET_BYTES)
-		return "is longer than 64 KiB (is that the right file?)";
 	for (size_t i = 0; i < value.len; i++) {
 		unsigned char c = (unsigned char)value.ptr[i];
-		if (kh_derives(credential) && (c == '\n' || c == '\r' || c == '\t'))
-			continue;
 		if (c == '\n' || c == '\r')
 			return "has more than one line (write the value alone)";
 		if (c < 0x20 || c == 0x7f)
 			return "holds a control byte (is that the right value?)";
 	}
-	if (credential->placement && !credential->allow_short && value.len < KH_SECRET_LEAST_BYTES)
-		return "has fewer than 8 bytes, and can't be told from other text (is that the "
-		       "whole value? allow_short: true takes it)";
 	if (value.ptr[0] == ' ' || value.ptr[value.len - 1] == ' ')
 		return "begins or ends with a blank (take it away)";
 	return NULL;
 }
 
-/* `where` is "variable X" or "file X". Overwrites `value`. */
-static enum kh_source_result take(const struct kh_credential_config *credential, const char *where,
-				  char *bytes, struct kh_slice value, struct kh_secret **out,
-				  struct kh_err *err)
+static const char *fault(const struct kh_source *source, struct kh_slice value,
+			 enum kh_value_form form)
 {
+	if (value.len > KH_LIMIT_SECRET_BYTES)
+		return "is longer than 64 KiB (is that the right file?)";
+	const char *why = form == KH_VALUE_LINE ? unfit(value) : NULL;
+	if (why)
+		return why;
+	/* What is so short is found in any text, and could not be told from it. */
+	if (value.len < KH_SECRET_LEAST_BYTES && !source->allow_short)
+		return "has fewer than 8 bytes, and can't be told from other text (is that the "
+		       "whole value? allow_short: true takes it)";
+	return NULL;
+}
+
+enum kh_source_result kh_source_take(const char *credential, const struct kh_source *source,
+				     const char *what, char *bytes, size_t len,
+				     enum kh_value_form form, struct kh_secret **out,
+				     struct kh_err *err)
+{
+	struct kh_slice value = without_newline(kh_slice_of(bytes, len));
+	*out = NULL;
 	if (value.len == 0) {
-		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "credential %s: %s %s is empty",
-			   credential->name, where, kh_esc_str(credential->source_name));
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "credential %s: %s is empty",
+			   credential, what);
 		return KH_SOURCE_ABSENT;
 	}
-	const char *why = unfit(credential, value);
+	const char *why = fault(source, value, form);
 	if (why) {
-		kh_err_set(err, KH_ERR_CONFIG, "credential %s: %s %s %s", credential->name, where,
-			   kh_esc_str(credential->source_name), why);
+		kh_err_set(err, KH_ERR_CONFIG, "credential %s: %s %s", credential, what, why);
 		return KH_SOURCE_REFUSED;
 	}
 	*out = kh_secret_new(bytes, value.len, err);
 	if (!*out) {
-		kh_err_wrap(err, "credential %s", credential->name);
+		kh_err_wrap(err, "credential %s", credential);
 		return KH_SOURCE_REFUSED;
 	}
 	return KH_SOURCE_GOT;
@@ -85,73 +96,105 @@ static void forget(const char *name)
 	}
 }
 
-static enum kh_source_result read_env(const struct kh_credential_config *credential,
-				      struct kh_secret **out, struct kh_err *err)
+static enum kh_source_result read_env(const char *credential, const struct kh_source *source,
+				      enum kh_value_form form, struct kh_secret **out,
+				      struct kh_err *err)
 {
+	char what[KH_ERR_TEXT_BYTES / 2];
 	char *value = NULL;
 	for (char **entry = environ; entry && *entry && !value; entry++)
-		value = entry_value(*entry, credential->source_name);
+		value = entry_value(*entry, source->name);
 	if (!value) {
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
-			   "credential %s: the variable %s is not set", credential->name,
-			   kh_esc_str(credential->source_name));
+			   "credential %s: the variable %s is not set", credential,
+			   kh_esc_str(source->name));
 		return KH_SOURCE_ABSENT;
 	}
+	(void)snprintf(what, sizeof(what), "the variable %s", kh_esc_str(source->name));
 	enum kh_source_result result =
-		take(credential, "the variable", value, kh_slice_str(value), out, err);
-	forget(credential->source_name);
+		kh_source_take(credential, source, what, value, strlen(value), form, out, err);
+	forget(source->name);
 	return result;
 }
 
-static void warn_of_mode(const struct kh_credential_config *credential)
+static void warn_of_mode(const char *credential, const char *path)
 {
 	struct stat st;
-	if (stat(credential->source_name, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0007))
+	if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0007))
 		kh_log_warn("credential %s: everybody on this host may use the file %s (mode %04o; "
 			    "chmod 600 it)",
-			    credential->name, kh_esc_str(credential->source_name),
-			    (unsigned)(st.st_mode & 07777));
+			    credential, kh_esc_str(path), (unsigned)(st.st_mode & 07777));
 }
 
-static enum kh_source_result read_file(const struct kh_credential_config *credential,
+static enum kh_source_result read_path(const char *credential, const struct kh_source *source,
+				       const char *path, enum kh_value_form form,
 				       struct kh_secret **out, struct kh_err *err)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf content;
+	char what[KH_ERR_TEXT_BYTES / 2];
 	/* Room for one byte more than is good and a line's end, so that too long is seen as such.
 	 */
 	kh_buf_init_wiping(&content, KH_LIMIT_SECRET_BYTES + 3);
 	struct kh_err why = KH_ERR_INIT;
-	if (!kh_file_read(credential->source_name, &content, &why)) {
-		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "credential %s: %s",
-			   credential->name, why.text);
+	if (!kh_file_read(path, &content, &why)) {
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "credential %s: %s", credential,
+			   why.text);
 		return why.sys == ENOENT ? KH_SOURCE_ABSENT : KH_SOURCE_REFUSED;
 	}
-	warn_of_mode(credential);
-	struct kh_slice value = without_newline(kh_buf_view(&content));
-	return take(credential, "the file", content.data ? content.data + content.head : NULL,
-		    value, out, err);
+	if (source->kind == KH_SOURCE_FILE)
+		warn_of_mode(credential, path);
+	(void)snprintf(what, sizeof(what), "the file %s", kh_esc_str(path));
+	return kh_source_take(credential, source, what,
+			      content.data ? content.data + content.head : NULL,
+			      kh_buf_len(&content), form, out, err);
 }
 
-enum kh_source_result kh_source_read(const struct kh_credential_config *credential,
-				     struct kh_secret **out, struct kh_err *err)
+char *kh_source_systemd_path(const struct kh_source *source)
+{
+	const char *folder = getenv("CREDENTIALS_DIRECTORY");
+	return folder && folder[0] == '/' ? kh_strf("%s/%s", folder, source->name) : NULL;
+}
+
+static enum kh_source_result read_systemd(const char *credential, const struct kh_source *source,
+					  enum kh_value_form form, struct kh_secret **out,
+					  struct kh_err *err)
+{
+	kh_auto_free char *path = kh_source_systemd_path(source);
+	if (path)
+		return read_path(credential, source, path, form, out, err);
+	kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+		   "credential %s: CREDENTIALS_DIRECTORY is not set (write LoadCredential=%s:PATH "
+		   "into the unit)",
+		   credential, kh_esc_str(source->name));
+	return KH_SOURCE_ABSENT;
+}
+
+enum kh_source_result kh_source_read(const char *credential, const struct kh_source *source,
+				     enum kh_value_form form, struct kh_secret **out,
+				     struct kh_err *err)
 {
 	*out = NULL;
-	switch (credential->source) {
+	switch (source->kind) {
 	case KH_SOURCE_ENV:
-		return read_env(credential, out, err);
+		return read_env(credential, source, form, out, err);
 	case KH_SOURCE_FILE:
-		return read_file(credential, out, err);
+		return read_path(credential, source, source->name, form, out, err);
+	case KH_SOURCE_SYSTEMD:
+		return read_systemd(credential, source, form, out, err);
+	case KH_SOURCE_EXEC:
 	case KH_SOURCE_NONE:
 		break;
 	}
-	kh_err_set(err, KH_ERR_CONFIG, "credential %s: no source is given", credential->name);
+	kh_err_set(err, KH_ERR_CONFIG, "credential %s: no source is given", credential);
 	return KH_SOURCE_REFUSED;
 }
 
 void kh_keeper_forget_sources(const struct kh_config *config)
 {
 	for (size_t i = 0; i < config->n_credentials; i++) {
-		if (config->credentials[i].source == KH_SOURCE_ENV)
-			forget(config->credentials[i].source_name);
+		const struct kh_source *source;
+		for (size_t j = 0; (source = kh_credential_source(&config->credentials[i], j)); j++)
+			if (source->kind == KH_SOURCE_ENV)
+				forget(source->name);
 	}
 }

@@ -57,6 +57,19 @@ static void default_signals(void)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+bool kh_spawn_bare(int keep)
+{
+	default_signals();
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0)
+		return false;
+	if (keep < 0)
+		return shut_above(STDERR_FILENO);
+	int high = fcntl(keep, F_DUPFD_CLOEXEC, KH_WORKER_CHANNEL_FD + 1);
+	return high >= 0 && dup2(null, STDOUT_FILENO) >= 0 &&
+	       dup2(high, KH_WORKER_CHANNEL_FD) >= 0 && shut_above(KH_WORKER_CHANNEL_FD);
+}
+
 __attribute__((noreturn)) static void child(int channel, pid_t keeper)
 {
 	static char name[] = "keyhole", verb[] = "worker";

@@ -96,6 +96,7 @@ bool kh_keeper_open_legacy(struct kh_keeper *k, struct kh_err *err)
 	    !kh_keeper_open_authority(k, err) ||
 	    !kh_sockets_next(&k->sockets, &legacy->sockets, k->config, err))
 		return false;
+	kh_vault_begin(&k->vault);
 	k->book = k->ward.book = legacy->book;
 	k->ward.column = legacy->column;
 	legacy->book = NULL;

@@ -1,17 +1,26 @@
-/* vault.c - the values of all credentials, in the keeper's secret pages */
+/*
+ * vault.c - the values of all credentials, in the keeper's secret pages
+ *
+ * A credential has a holding for each of its sources: one for everybody, or one a tenant. A holding
+ * has the raw value, and, where a token is made of it, one for each scope that was asked for. What
+ * is read at once (variables, files) is there from the start; a command's value, and a token, is
+ * begun when it is first asked for (vault_turn.c), or at the start where that is known to come.
+ */
 
 #include "keeper_internal.h"
 
+#include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <keyhole/cleanup.h>
 #include <keyhole/clock.h>
-#include <keyhole/credential.h>
 #include <keyhole/escape.h>
+#include <keyhole/limits.h>
 #include <keyhole/log.h>
 
-enum { LOOK_AGAIN_MS = 1000 };
+enum { WAIT_STEP_MS = 20 };
 
 static bool has_listener(const struct kh_config *config, size_t tenant)
 {
@@ -22,9 +31,8 @@ static bool has_listener(const struct kh_config *config, size_t tenant)
 	return false;
 }
 
-/* Runs `visit` on every rule of the tenants that have a sandbox here, until one returns false. */
-static bool each_rule(const struct kh_config *config,
-		      bool (*visit)(const struct kh_rule *rule, void *arg), void *arg)
+bool kh_vault_each_rule(const struct kh_config *config,
+			bool (*visit)(const struct kh_rule *rule, void *arg), void *arg)
 {
 	for (size_t t = 0; t < config->n_tenants; t++) {
 		const struct kh_rules *rules = &config->tenants[t].rules;
@@ -45,29 +53,84 @@ static bool mark_named(const struct kh_rule *rule, void *arg)
 	return true;
 }
 
-/* Two credentials may name one variable, which is overwritten at its first reading. */
-static struct kh_secret *same_variable(const struct kh_vault *vault, size_t index)
+/* --- reading ---------------------------------------------------------------------------------- */
+
+static enum kh_source_result read_one(struct kh_vault *vault,
+				      const struct kh_credential_config *credential,
+				      const struct kh_source *source, enum kh_value_form form,
+				      struct kh_secret **out, struct kh_err *err)
 {
-	const struct kh_credential_config *list = vault->config->credentials;
-	for (size_t i = 0; i < index; i++) {
-		if (vault->slots[i].secret && list[i].source == KH_SOURCE_ENV &&
-		    list[index].source == KH_SOURCE_ENV &&
-		    strcmp(list[i].source_name, list[index].source_name) == 0)
-			return kh_secret_ref(vault->slots[i].secret);
-	}
-	return NULL;
+	enum kh_source_result result;
+	if (source->kind != KH_SOURCE_ENV)
+		return kh_source_read(credential->name, source, form, out, err);
+	*out = kh_variables_get(vault, credential->name, source, form, &result, err);
+	return result;
 }
 
-static enum kh_source_result read_slot(struct kh_vault *vault, size_t index, struct kh_err *err)
+static enum kh_source_result read_client_secret(struct kh_vault *vault,
+						const struct kh_credential_config *credential,
+						struct kh_holding *holding, struct kh_err *err)
+{
+	const struct kh_mint *mint = credential->mint;
+	if (!mint || mint->client_secret.kind == KH_SOURCE_NONE)
+		return KH_SOURCE_GOT;
+	kh_secret_unref(holding->client_secret);
+	return read_one(vault, credential, &mint->client_secret, KH_VALUE_LINE,
+			&holding->client_secret, err);
+}
+
+enum kh_source_result kh_vault_read(struct kh_vault *vault, uint16_t index,
+				    struct kh_holding *holding, struct kh_err *err)
+{
+	const struct kh_credential_config *credential = &vault->config->credentials[index];
+	struct kh_secret *secret = NULL;
+	holding->tried_ms = kh_clock_mono_ms();
+	if (holding->source->kind == KH_SOURCE_EXEC)
+		return KH_SOURCE_GOT;
+	enum kh_source_result result = read_one(vault, credential, holding->source,
+						kh_vault_form(credential), &secret, err);
+	if (result == KH_SOURCE_GOT)
+		result = read_client_secret(vault, credential, holding, err);
+	if (result == KH_SOURCE_GOT)
+		kh_item_fill(&holding->raw, secret, 0, 0);
+	else
+		kh_secret_unref(secret);
+	return result;
+}
+
+/* What it lacks is said once, not with each question. */
+static void note_missing(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
+			 const struct kh_err *err)
+{
+	char reason[KH_ERR_TEXT_BYTES];
+	const char *name = vault->config->credentials[index].name;
+	(void)snprintf(reason, sizeof(reason), "the credential %s has no value on the host", name);
+	kh_item_fail(&holding->raw, err->text, reason);
+	holding->raw.due_ms = 0;
+}
+
+/* Return: the worst that came of it. */
+enum kh_source_result kh_vault_read_slot(struct kh_vault *vault, uint16_t index, struct kh_err *err)
 {
 	struct kh_credential_config *credential = &vault->config->credentials[index];
 	struct kh_vault_slot *slot = &vault->slots[index];
-	slot->tried_ms = kh_clock_mono_ms();
-	slot->secret = same_variable(vault, index);
-	enum kh_source_result result =
-		slot->secret ? KH_SOURCE_GOT : kh_source_read(credential, &slot->secret, err);
-	credential->present = slot->secret != NULL;
-	return result;
+	enum kh_source_result worst = slot->n_holdings > 0 ? KH_SOURCE_GOT : KH_SOURCE_REFUSED;
+	credential->present = false;
+	for (size_t i = 0; i < slot->n_holdings; i++) {
+		struct kh_holding *holding = &slot->holdings[i];
+		struct kh_err why = KH_ERR_INIT;
+		enum kh_source_result result = holding->raw.secret
+						       ? KH_SOURCE_GOT
+						       : kh_vault_read(vault, index, holding, &why);
+		if (result != KH_SOURCE_GOT) {
+			note_missing(vault, index, holding, &why);
+			*err = why;
+		}
+		/* What a command will say is not known: it counts as there. */
+		credential->present |= result == KH_SOURCE_GOT;
+		worst = result > worst ? result : worst;
+	}
+	return worst;
 }
 
 /* A daemon serves what it can: the tenants of the other credentials are not to suffer. */
@@ -75,12 +138,29 @@ static void read_all(struct kh_vault *vault)
 {
 	for (size_t i = 0; i < vault->config->n_credentials; i++) {
 		struct kh_err err = KH_ERR_INIT;
-		enum kh_source_result result = read_slot(vault, i, &err);
+		enum kh_source_result result = kh_vault_read_slot(vault, (uint16_t)i, &err);
 		if (result != KH_SOURCE_GOT)
 			kh_log(result == KH_SOURCE_REFUSED ? KH_LOG_ERROR : KH_LOG_WARN,
 			       "%s; requests that need it are answered with 503", err.text);
 	}
 }
+
+/* So that a command that can't work is known before somebody needs it. */
+static void begin_commands(struct kh_vault *vault)
+{
+	for (size_t i = 0; i < vault->config->n_credentials; i++) {
+		for (size_t j = 0; j < vault->slots[i].n_holdings; j++) {
+			struct kh_holding *holding = &vault->slots[i].holdings[j];
+			struct kh_err err = KH_ERR_INIT;
+			if (holding->source->kind == KH_SOURCE_EXEC && !holding->raw.secret &&
+			    !holding->raw.failures && !holding->raw.job &&
+			    !kh_vault_begin_raw(vault, (uint16_t)i, holding, &err))
+				kh_log_error("%s", err.text);
+		}
+	}
+}
+
+/* --- one sandbox's own ------------------------------------------------------------------------ */
 
 /* "ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN" */
 static void name_sources(const struct kh_config *config, const struct kh_rule *rule, char *out,
@@ -90,33 +170,60 @@ static void name_sources(const struct kh_config *config, const struct kh_rule *r
 	out[0] = '\0';
 	for (size_t i = 0; i < rule->n_credentials && len + 1 < room; i++) {
 		const struct kh_credential_config *c = &config->credentials[rule->credentials[i]];
-		int n = snprintf(out + len, room - len, "%s%s%s", i > 0 ? " or " : "",
-				 c->source == KH_SOURCE_FILE ? "file " : "",
-				 c->source_name ? kh_esc_str(c->source_name) : c->name);
+		const struct kh_source *source = c->sources;
+		const char *kind = source && source->kind != KH_SOURCE_ENV
+					   ? kh_source_kind_name(source->kind)
+					   : "";
+		int n = snprintf(out + len, room - len, "%s%s%s%s", i > 0 ? " or " : "", kind,
+				 kind[0] ? " " : "",
+				 source && source->name ? kh_esc_str(source->name) : c->name);
 		len += n > 0 ? (size_t)n : 0;
 	}
 }
 
 struct check {
-	const struct kh_config *config;
+	const struct kh_vault *vault;
 	struct kh_err *err;
 };
 
 static bool check_rule(const struct kh_rule *rule, void *arg)
 {
 	struct check *check = arg;
+	const struct kh_config *config = check->vault->config;
+	const char *failed = NULL;
 	for (size_t i = 0; i < rule->n_credentials; i++) {
-		if (check->config->credentials[rule->credentials[i]].present)
+		uint16_t index = rule->credentials[i];
+		const struct kh_vault_slot *slot = &check->vault->slots[index];
+		if (config->credentials[index].present)
 			return true;
+		if (slot->n_holdings > 0 && slot->holdings[0].source->kind == KH_SOURCE_EXEC)
+			failed = slot->holdings[0].raw.why;
 	}
+	if (failed)
+		return kh_err_set(check->err, KH_ERR_CREDENTIAL_UNAVAILABLE, "%s", failed);
 	char sources[256];
-	name_sources(check->config, rule, sources, sizeof(sources));
-	const char *name = check->config->credentials[rule->credentials[0]].name;
+	name_sources(config, rule, sources, sizeof(sources));
+	const char *name = config->credentials[rule->credentials[0]].name;
 	if (!rule->preset)
 		return kh_err_set(check->err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 				  "no value for credential %s: set %s", name, sources);
 	return kh_err_set(check->err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 			  "no value for a credential of preset %s: set %s", rule->preset, sources);
+}
+
+/* Until no command runs any more: each has its own end. */
+static void wait_for_commands(struct kh_vault *vault)
+{
+	while (!kh_list_is_empty(&vault->jobs.list)) {
+		struct pollfd fd = { .fd = vault->jobs.epoll, .events = POLLIN };
+		(void)poll(&fd, 1, WAIT_STEP_MS);
+		kh_vault_turn(vault);
+	}
+	for (size_t i = 0; i < vault->config->n_credentials; i++)
+		for (size_t j = 0; j < vault->slots[i].n_holdings; j++)
+			if (vault->slots[i].holdings[j].source->kind == KH_SOURCE_EXEC)
+				vault->config->credentials[i].present =
+					vault->slots[i].holdings[j].raw.secret != NULL;
 }
 
 /* Nothing but what this sandbox can use. */
@@ -126,142 +233,104 @@ static bool read_named(struct kh_vault *vault, struct kh_err *err)
 	kh_auto_free bool *named = calloc(config->n_credentials, sizeof(*named));
 	if (!named)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "credentials: no memory");
-	(void)each_rule(config, mark_named, named);
+	(void)kh_vault_each_rule(config, mark_named, named);
 	for (size_t i = 0; i < config->n_credentials; i++) {
+		struct kh_vault_slot *slot = &vault->slots[i];
 		config->credentials[i].present = false;
-		if (!named[i] && !config->credentials[i].of_proxy)
+		if (!named[i] && !config->credentials[i].of_proxy) {
+			slot->n_holdings = 0; /* they have nothing yet */
 			continue;
-		enum kh_source_result result = read_slot(vault, i, err);
+		}
+		enum kh_source_result result = kh_vault_read_slot(vault, (uint16_t)i, err);
 		if (result == KH_SOURCE_REFUSED ||
 		    (result == KH_SOURCE_ABSENT && config->credentials[i].of_proxy))
 			return false;
 	}
-	struct check check = { config, err };
-	return each_rule(config, check_rule, &check);
+	begin_commands(vault);
+	wait_for_commands(vault);
+	struct check check = { vault, err };
+	return kh_vault_each_rule(config, check_rule, &check);
+}
+
+/* --- life ------------------------------------------------------------------------------------- */
+
+static bool make_holdings(struct kh_vault *vault, size_t index)
+{
+	const struct kh_credential_config *credential = &vault->config->credentials[index];
+	struct kh_vault_slot *slot = &vault->slots[index];
+	slot->holdings = calloc(credential->n_sources + 1, sizeof(*slot->holdings));
+	if (!slot->holdings)
+		return false;
+	slot->n_holdings = credential->n_sources;
+	for (size_t i = 0; i < credential->n_sources; i++) {
+		slot->holdings[i].source = &credential->sources[i];
+		slot->holdings[i].tenant =
+			credential->by_tenant ? credential->sources[i].whose : KH_NO_TENANT;
+	}
+	return true;
+}
+
+bool kh_vault_make(struct kh_vault *vault, struct kh_config *config, struct kh_err *err)
+{
+	vault->config = config;
+	kh_jobs_init(&vault->jobs);
+	vault->slots = calloc(config->n_credentials + 1, sizeof(*vault->slots));
+	bool ok = vault->slots != NULL;
+	for (size_t i = 0; ok && i < config->n_credentials; i++)
+		ok = make_holdings(vault, i);
+	return ok || kh_err_set(err, KH_ERR_NO_MEMORY, "credentials: no memory");
+}
+
+void kh_vault_begin(struct kh_vault *vault)
+{
+	begin_commands(vault);
+	kh_watch_begin(vault);
+	kh_vault_due(vault, kh_clock_mono_ms());
 }
 
 bool kh_vault_open(struct kh_vault *vault, struct kh_config *config, bool one_run,
 		   struct kh_err *err)
 {
 	*vault = (struct kh_vault){ .config = config };
-	if (config->n_credentials == 0)
-		return true;
-	vault->slots = calloc(config->n_credentials, sizeof(*vault->slots));
-	if (!vault->slots)
-		return kh_err_set(err, KH_ERR_NO_MEMORY, "credentials: no memory");
-	if (one_run)
-		return read_named(vault, err);
-	read_all(vault);
+	if (!kh_vault_make(vault, config, err))
+		return false;
+	if (one_run && !read_named(vault, err))
+		return false;
+	if (!one_run)
+		read_all(vault);
+	kh_vault_begin(vault);
 	return true;
 }
 
-static bool carry_over(struct kh_vault *next, size_t index, const struct kh_vault *now)
+static void free_made(struct kh_holding *holding)
 {
-	const struct kh_credential_config *credential = &next->config->credentials[index];
-	for (size_t i = 0; i < now->config->n_credentials; i++) {
-		const struct kh_credential_config *old = &now->config->credentials[i];
-		if (old->source == KH_SOURCE_ENV && now->slots[i].secret &&
-		    strcmp(old->source_name, credential->source_name) == 0) {
-			next->slots[index].secret = kh_secret_ref(now->slots[i].secret);
-			return true;
-		}
+	while (holding->made) {
+		struct kh_made *gone = holding->made;
+		holding->made = gone->next;
+		kh_item_fini(&gone->item);
+		free(gone);
 	}
-	return false;
-}
-
-bool kh_vault_reopen(struct kh_vault *next, const struct kh_vault *now, struct kh_config *config,
-		     struct kh_err *err)
-{
-	*next = (struct kh_vault){ .config = config };
-	next->slots = calloc(config->n_credentials + 1, sizeof(*next->slots));
-	if (!next->slots)
-		return kh_err_set(err, KH_ERR_NO_MEMORY, "credentials: no memory");
-	for (size_t i = 0; i < config->n_credentials; i++) {
-		struct kh_err why = KH_ERR_INIT;
-		if (config->credentials[i].source == KH_SOURCE_ENV && carry_over(next, i, now))
-			config->credentials[i].present = true;
-		else if (read_slot(next, i, &why) != KH_SOURCE_GOT)
-			kh_log_warn("%s; requests that need it are answered with 503", why.text);
-	}
-	return true;
+	holding->n_made = 0;
 }
 
 void kh_vault_close(struct kh_vault *vault)
 {
-	for (size_t i = 0; vault->slots && i < vault->config->n_credentials; i++)
-		kh_secret_unref(vault->slots[i].secret), kh_secret_unref(vault->slots[i].derived);
+	if (!vault->slots)
+		return;
+	kh_watch_end(vault);
+	kh_jobs_fini(&vault->jobs);
+	for (size_t i = 0; i < vault->config->n_credentials; i++) {
+		struct kh_vault_slot *slot = &vault->slots[i];
+		for (size_t j = 0; slot->holdings && j < vault->config->credentials[i].n_sources;
+		     j++) {
+			kh_item_fini(&slot->holdings[j].raw);
+			kh_secret_unref(slot->holdings[j].client_secret);
+			free(slot->holdings[j].installation);
+			free_made(&slot->holdings[j]);
+		}
+		free(slot->holdings);
+	}
+	kh_variables_fini(vault);
 	free(vault->slots);
 	vault->slots = NULL;
-}
-
-bool kh_vault_get(struct kh_vault *vault, const struct kh_want *want, struct kh_value *out,
-		  struct kh_err *err)
-{
-	const struct kh_credential_config *credential = &vault->config->credentials[want->index];
-	struct kh_vault_slot *slot = &vault->slots[want->index];
-	uint64_t now = kh_clock_mono_ms();
-	*out = (struct kh_value){ .secret = slot->secret };
-	if (want->scope.len > 0 && !kh_derives(credential))
-		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
-				  "the credential %s is not made for a part of what it opens",
-				  credential->name);
-	if (!slot->secret && credential->source == KH_SOURCE_FILE &&
-	    now - slot->tried_ms >= LOOK_AGAIN_MS) {
-		struct kh_err why = KH_ERR_INIT;
-		slot->tried_ms = now;
-		if (kh_source_read(credential, &slot->secret, &why) == KH_SOURCE_GOT)
-			kh_log_info("credential %s has a value now", credential->name);
-		out->secret = slot->secret;
-	}
-	if (out->secret && kh_derives(credential)) {
-		kh_secret_unref(slot->derived);
-		bool ok = kh_derive(credential, want->scope, slot->secret, &slot->derived,
-				    &out->expires_ms, err);
-		out->secret = slot->derived;
-		return ok;
-	}
-	return out->secret ||
-	       kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
-			  "the credential %s has no value on the host", credential->name);
-}
-
-void kh_vault_each_value(const struct kh_vault *vault,
-			 void (*fn)(uint16_t index, const struct kh_secret *value, void *arg),
-			 void *arg)
-{
-	for (size_t i = 0; vault->slots && i < vault->config->n_credentials; i++)
-		if (vault->slots[i].secret)
-			fn((uint16_t)i, vault->slots[i].secret, arg);
-}
-
-void kh_vault_see(const struct kh_vault *vault)
-{
-	for (size_t i = 0; vault->slots && i < vault->config->n_credentials; i++)
-		kh_stand_in_see(&vault->config->credentials[i].stand_in, vault->slots[i].secret);
-}
-
-static bool add_placeholder(const char *variable, const char *value, void *arg)
-{
-	struct kh_ready *ready = arg;
-	struct kh_ready_placeholder *p = &ready->placeholders[ready->n_placeholders];
-	p->env_name = strdup(variable);
-	p->value = strdup(value);
-	ready->n_placeholders++;
-	return p->env_name && p->value;
-}
-
-bool kh_vault_placeholders(const struct kh_vault *vault, struct kh_ready *ready, struct kh_err *err)
-{
-	const struct kh_config *config = vault->config;
-	if (config->n_credentials == 0 || config->n_listeners == 0)
-		return true;
-	kh_vault_see(vault);
-	/* One may have two. */
-	ready->placeholders = calloc(2 * config->n_credentials, sizeof(*ready->placeholders));
-	const struct kh_listener_config *sandbox = &config->listeners[0];
-	kh_err_set(err, KH_ERR_NO_MEMORY, "no memory"); /* unless something else is said */
-	return (ready->placeholders &&
-		kh_placeholders_each(config, sandbox->tenant, sandbox->sandbox, add_placeholder,
-				     ready, err)) ||
-	       kh_err_wrap(err, "placeholders");
 }

@@ -89,6 +89,7 @@ bool kh_ward_reap(struct kh_ward *ward, bool wait, int *status)
 		*status = 0;
 	kh_channel_fini(&ward->channel);
 	kh_signer_reset(&ward->signer);
+	kh_vault_forget_worker(ward->vault);
 	ward->state = KH_WARD_NONE;
 	ward->pid = -1;
 	return true;
@@ -166,10 +167,17 @@ static bool on_leaf_want(struct kh_ward *ward, const struct kh_channel_message *
 	return true;
 }
 
-/* `value` NULL: there is none. */
-static void answer_want(struct kh_ward *ward, const struct kh_want *want,
-			const struct kh_value *value, struct kh_err *err)
+static bool can_be_told(const struct kh_ward *ward)
 {
+	return ward->state == KH_WARD_STARTING || ward->state == KH_WARD_SERVING ||
+	       ward->state == KH_WARD_DRAINING;
+}
+
+void kh_ward_answer_want(struct kh_ward *ward, const struct kh_want *want,
+			 const struct kh_value *value, struct kh_err *err)
+{
+	if (!can_be_told(ward))
+		return;
 	int fd = value ? kh_secret_fd(value->secret) : -1;
 	if (value && fd < 0)
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "no secret page is to be had");
@@ -181,6 +189,15 @@ static void answer_want(struct kh_ward *ward, const struct kh_want *want,
 	    kh_wire_put_str(&body, fd >= 0 ? NULL : err->text))
 		reply(ward, KH_CHANNEL_CREDENTIAL, ward->generation, kh_buf_view(&body), &fd,
 		      fd >= 0 ? 1 : 0);
+}
+
+void kh_ward_tell_stale(struct kh_ward *ward, uint16_t index)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_buf_init(&body, sizeof(index));
+	if (can_be_told(ward) && kh_wire_put_u16(&body, index))
+		reply(ward, KH_CHANNEL_CREDENTIAL_STALE, ward->generation, kh_buf_view(&body), NULL,
+		      0);
 }
 
 static bool on_credential_want(struct kh_ward *ward, const struct kh_channel_message *message)
@@ -198,8 +215,16 @@ static bool on_credential_want(struct kh_ward *ward, const struct kh_channel_mes
 
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_value value;
-	answer_want(ward, &want, kh_vault_get(ward->vault, &want, &value, &err) ? &value : NULL,
-		    &err);
+	switch (kh_vault_get(ward->vault, &want, &value, &err)) {
+	case KH_VAULT_GOT:
+		kh_ward_answer_want(ward, &want, &value, &err);
+		break;
+	case KH_VAULT_NONE:
+		kh_ward_answer_want(ward, &want, NULL, &err);
+		break;
+	case KH_VAULT_LATER:
+		break;
+	}
 	return true;
 }
 
@@ -335,6 +360,8 @@ static bool take(struct kh_ward *ward, const struct kh_channel_message *message)
 	case KH_CHANNEL_OFFER_GUEST:
 	case KH_CHANNEL_CREDENTIAL_STALE:
 	case KH_CHANNEL_PRINTS:
+	case KH_CHANNEL_FETCH:
+	case KH_CHANNEL_FETCHED:
 		break; /* the keepers' own words */
 	}
 	return false;

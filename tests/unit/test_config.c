@@ -134,8 +134,8 @@ static void a_whole_file_is_read(void **state)
 	assert_int_equal(ntohs(config->nameservers[0].v4.sin_port), 53);
 	assert_int_equal(config->durability, KH_DURABILITY_SYNCED);
 	const struct kh_credential_config *c = &config->credentials[0];
-	assert_int_equal(c->source, KH_SOURCE_FILE);
-	assert_string_equal(c->source_name, "/a/secret");
+	assert_int_equal(c->sources[0].kind, KH_SOURCE_FILE);
+	assert_string_equal(c->sources[0].name, "/a/secret");
 	assert_string_equal(c->placement->fields[0].name, "Authorization");
 	assert_string_equal(c->placement->fields[0].prefix, "token ");
 	assert_string_equal(c->placement->fields[0].suffix, "!");
@@ -257,7 +257,7 @@ static void the_password_of_a_proxy_is_a_credential_that_no_rule_can_name(void *
 	assert_int_equal(kh_config_proxy_password(config), 0);
 	const struct kh_credential_config *password = &config->credentials[0];
 	assert_true(password->of_proxy);
-	assert_string_equal(password->source_name, "P");
+	assert_string_equal(password->sources[0].name, "P");
 	assert_null(password->env_name); /* nothing stands in for it in a sandbox */
 	assert_null(password->placement);
 	assert_int_equal(password->n_hosts, 1);
@@ -433,7 +433,7 @@ static void every_preset_is_sound(void **state)
 			for (size_t j = 0; j < config->tenants[t].rules.count; j++)
 				assert_sound(&config->tenants[t].rules.list[j]);
 		for (size_t j = 0; j < config->n_credentials; j++) {
-			assert_int_equal(config->credentials[j].source, KH_SOURCE_ENV);
+			assert_int_equal(config->credentials[j].sources[0].kind, KH_SOURCE_ENV);
 			for (size_t k = 0; k < config->credentials[j].n_hosts; k++)
 				assert_int_equal(config->credentials[j].hosts[k].match,
 						 KH_MATCH_EXACT);
@@ -477,7 +477,7 @@ static void a_credential_of_the_file_stands_in_for_the_presets(void **state)
 		" hosts: [ api.anthropic.com ] }\n"
 		"tenants: { t: { rules: [ { use: anthropic } ] } }\n");
 	assert_int_equal(config->n_credentials, 3);
-	assert_int_equal(config->credentials[0].source, KH_SOURCE_FILE);
+	assert_int_equal(config->credentials[0].sources[0].kind, KH_SOURCE_FILE);
 	kh_config_free(config);
 	/* And is held to its own hosts there too. */
 	struct kh_diagnostics diags;
@@ -634,7 +634,7 @@ static void relative_paths_are_those_of_the_files_folder(void **state)
 	assert_string_equal(config->ca_key_path, key);
 	assert_int_equal(config->listeners[0].unix_path[0], '/');
 	assert_int_equal(config->audit_path[0], '/');
-	assert_int_equal(config->credentials[0].source_name[0], '/');
+	assert_int_equal(config->credentials[0].sources[0].name[0], '/');
 	kh_config_free(config);
 
 	/* A key that others can read ends it. */

@@ -204,8 +204,8 @@ static void no_source_of_a_secret_and_no_path_but_a_sockets_goes_to_the_worker(v
 		fail();
 		return;
 	}
-	assert_int_equal(back->credentials[1].source, KH_SOURCE_NONE);
-	assert_null(back->credentials[1].source_name);
+	assert_int_equal(back->credentials[1].n_sources, 0);
+	assert_null(back->credentials[1].sources);
 	assert_null(back->ca_key_path);
 	assert_null(back->audit_path);
 	assert_null(back->country_db.path);

@@ -21,19 +21,14 @@
 static char folder[] = "/tmp/keyhole-test-sources-XXXXXX";
 static char path[64];
 
-static struct kh_credential_config from_env(char *name)
+static struct kh_source from_env(char *name)
 {
-	static char credential[] = "main";
-	return (struct kh_credential_config){ .name = credential,
-					      .source = KH_SOURCE_ENV,
-					      .source_name = name };
+	return (struct kh_source){ .kind = KH_SOURCE_ENV, .name = name };
 }
 
-static struct kh_credential_config from_file(void)
+static struct kh_source from_file(void)
 {
-	struct kh_credential_config c = from_env(path);
-	c.source = KH_SOURCE_FILE;
-	return c;
+	return (struct kh_source){ .kind = KH_SOURCE_FILE, .name = path };
 }
 
 static void write_file(const char *bytes, size_t len)
@@ -44,11 +39,11 @@ static void write_file(const char *bytes, size_t len)
 	assert_int_equal(close(fd), 0);
 }
 
-static void gives(struct kh_credential_config c, const char *value)
+static void gives(struct kh_source c, const char *value)
 {
 	struct kh_secret *secret = NULL;
 	struct kh_err err = KH_ERR_INIT;
-	enum kh_source_result result = kh_source_read(&c, &secret, &err);
+	enum kh_source_result result = kh_source_read("main", &c, KH_VALUE_LINE, &secret, &err);
 	if (result != KH_SOURCE_GOT)
 		print_error("%s\n", err.text);
 	assert_int_equal(result, KH_SOURCE_GOT);
@@ -57,12 +52,12 @@ static void gives(struct kh_credential_config c, const char *value)
 }
 
 /* The text names the credential and holds `words`, and nothing of the value. */
-static void gives_nothing(struct kh_credential_config c, enum kh_source_result expected,
-			  const char *words, const char *value)
+static void gives_nothing(struct kh_source c, enum kh_source_result expected, const char *words,
+			  const char *value)
 {
 	struct kh_secret *secret = NULL;
 	struct kh_err err = KH_ERR_INIT;
-	assert_int_equal(kh_source_read(&c, &secret, &err), expected);
+	assert_int_equal(kh_source_read("main", &c, KH_VALUE_LINE, &secret, &err), expected);
 	assert_null(secret);
 	assert_non_null(strstr(err.text, "main"));
 	if (!strstr(err.text, words))
@@ -133,10 +128,10 @@ static void a_missing_or_empty_variable_is_absent(void **state)
 static void one_line_end_is_taken_off_a_file(void **state)
 {
 	(void)state;
-	static const char *const files[] = { "sk-real", "sk-real\n", "sk-real\r\n" };
+	static const char *const files[] = { "sk-realer", "sk-realer\n", "sk-realer\r\n" };
 	for (size_t i = 0; i < 3; i++) {
 		write_file(files[i], strlen(files[i]));
-		gives(from_file(), "sk-real");
+		gives(from_file(), "sk-realer");
 	}
 }
 
@@ -180,8 +175,8 @@ static void an_empty_or_absent_file_is_absent(void **state)
 static void a_folder_is_refused(void **state)
 {
 	(void)state;
-	struct kh_credential_config c = from_file();
-	c.source_name = folder;
+	struct kh_source c = from_file();
+	c.name = folder;
 	gives_nothing(c, KH_SOURCE_REFUSED, "directory", NULL);
 }
 
@@ -229,6 +224,14 @@ static struct kh_config *configure(const char *credentials, const char *rules)
 	name ": { value: { env: " variable \
 	     " }, header: { x-api-key: \"{}\" }, hosts: [ api.test ] }"
 
+/* NULL: there is none. The reference is the vault's. */
+static struct kh_secret *value_of(struct kh_vault *vault, size_t index, struct kh_err *err)
+{
+	const struct kh_want want = { (uint16_t)index, KH_NO_TENANT, { "", 0 } };
+	struct kh_value value;
+	return kh_vault_get(vault, &want, &value, err) == KH_VAULT_GOT ? value.secret : NULL;
+}
+
 static size_t find(const struct kh_config *config, const char *name)
 {
 	size_t i = 0;
@@ -248,7 +251,7 @@ static void two_credentials_share_a_variable(void **state)
 	assert_true(kh_vault_open(&vault, config, true, NULL));
 	for (uint16_t i = 0; i < 2; i++) {
 		assert_true(config->credentials[i].present);
-		assert_true(kh_secret_equals(kh_vault_get(&vault, i, NULL), KH_SLICE("sk-shared")));
+		assert_true(kh_secret_equals(value_of(&vault, i, NULL), KH_SLICE("sk-shared")));
 	}
 	assert_string_equal(getenv("KH_SHARED"), "");
 	kh_vault_close(&vault);
@@ -269,7 +272,7 @@ static void one_run_stops_without_any_of_the_alternatives(void **state)
 	kh_config_free(config);
 
 	config = configure(credentials, rules);
-	assert_int_equal(setenv("KH_TWO", "sk-number-two", 1), 0);
+	assert_int_equal(setenv("KH_TWO", "sk-two-value", 1), 0);
 	assert_true(kh_vault_open(&vault, config, true, &err));
 	assert_false(config->credentials[find(config, "one")].present);
 	assert_true(config->credentials[find(config, "two")].present);
@@ -287,7 +290,7 @@ static void a_daemon_goes_on_without_a_value(void **state)
 	kh_log_set_level(KH_LOG_ERROR);
 	assert_true(kh_vault_open(&vault, config, false, &err));
 	assert_false(config->credentials[0].present);
-	assert_null(kh_vault_get(&vault, 0, &err));
+	assert_null(value_of(&vault, 0, &err));
 	assert_int_equal(err.code, KH_ERR_CREDENTIAL_UNAVAILABLE);
 	kh_vault_close(&vault);
 	kh_config_free(config);
@@ -299,10 +302,10 @@ static void one_run_reads_only_what_its_rules_name(void **state)
 	struct kh_vault vault;
 	struct kh_config *config = configure(FROM("one", "KH_ONE") ", " FROM("other", "KH_OTHER"),
 					     "{ allow: \"https://api.test\", credential: one }");
-	assert_int_equal(setenv("KH_ONE", "sk-number-one", 1), 0);
-	assert_int_equal(setenv("KH_OTHER", "sk-other", 1), 0);
+	assert_int_equal(setenv("KH_ONE", "sk-one-value", 1), 0);
+	assert_int_equal(setenv("KH_OTHER", "sk-other-value", 1), 0);
 	assert_true(kh_vault_open(&vault, config, true, NULL));
-	assert_null(kh_vault_get(&vault, (uint16_t)find(config, "other"), NULL));
+	assert_null(value_of(&vault, find(config, "other"), NULL));
 	/* and neither is left for anybody who looks at the environment */
 	kh_keeper_forget_sources(config);
 	assert_string_equal(getenv("KH_ONE"), "");
@@ -321,7 +324,7 @@ static void a_placeholder_is_as_long_as_the_secret_and_is_not_it(void **state)
 		configure(FROM("one", "KH_ONE") ", " FROM("two", "KH_TWO"),
 			  "{ allow: \"https://api.test\", credential: [ one, two ] }");
 	assert_int_equal(setenv("KH_ONE", value, 1), 0);
-	assert_int_equal(setenv("KH_TWO", "sk-number-two", 1), 0);
+	assert_int_equal(setenv("KH_TWO", "sk-two-value", 1), 0);
 	assert_true(kh_vault_open(&vault, config, true, NULL));
 	assert_true(kh_vault_placeholders(&vault, &ready, NULL));
 	/* The second alternative never goes in, so it is not shown either. */
@@ -346,11 +349,11 @@ static void a_file_that_comes_later_is_found(void **state)
 	(void)unlink(path);
 	kh_log_set_level(KH_LOG_ERROR);
 	assert_true(kh_vault_open(&vault, config, false, NULL));
-	write_file("sk-later\n", 9);
+	write_file("sk-late-value\n", 14);
 	/* It was looked for a moment ago: a worker can't make the keeper read without end. */
-	assert_null(kh_vault_get(&vault, 0, NULL));
-	vault.slots[0].tried_ms -= 1001;
-	assert_true(kh_secret_equals(kh_vault_get(&vault, 0, NULL), KH_SLICE("sk-later")));
+	assert_null(value_of(&vault, 0, NULL));
+	vault.slots[0].holdings[0].tried_ms -= 1001;
+	assert_true(kh_secret_equals(value_of(&vault, 0, NULL), KH_SLICE("sk-late-value")));
 	kh_vault_close(&vault);
 	kh_config_free(config);
 }

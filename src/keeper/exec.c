@@ -1,0 +1,122 @@
+/*
+ * exec.c - a command that prints a value: started without a shell, with nothing of the keeper
+ *
+ * It runs as the user that the keeper is, since what such commands read (a login, an agent's
+ * socket) is that user's. It gets the variables of `common`, where the keeper has them, and those
+ * that the configuration names; a variable that was a credential's source has been overwritten.
+ */
+
+#include "keeper_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/escape.h>
+#include <keyhole/file.h>
+#include <keyhole/worker.h>
+
+static const char *const common[] = {
+	"PATH",
+	"HOME",
+	"USER",
+	"LOGNAME",
+	"LANG",
+	"LC_ALL",
+	"TZ",
+	"TMPDIR",
+	"XDG_CONFIG_HOME",
+	"XDG_DATA_HOME",
+	"XDG_RUNTIME_DIR",
+	"DBUS_SESSION_BUS_ADDRESS",
+	"SSH_AUTH_SOCK",
+	"GNUPGHOME",
+	"SSL_CERT_FILE",
+	"SSL_CERT_DIR",
+};
+enum { COMMON = sizeof(common) / sizeof(common[0]) };
+
+/* "NAME=value" where it stands in our own environment, NULL: it does not. */
+static char *find(const char *name)
+{
+	size_t len = strlen(name);
+	for (char **entry = environ; entry && *entry; entry++)
+		if (strncmp(*entry, name, len) == 0 && (*entry)[len] == '=')
+			return *entry;
+	return NULL;
+}
+
+static bool is_named(const struct kh_exec *exec, const char *name)
+{
+	size_t len = strlen(name);
+	for (size_t i = 0; i < exec->n_environment; i++)
+		if (strncmp(exec->environment[i], name, len) == 0 &&
+		    (exec->environment[i][len] == '=' || exec->environment[i][len] == '\0'))
+			return true;
+	return false;
+}
+
+/* Views of our own. Heap, the list alone; NULL without memory. */
+static char **environment_of(const struct kh_exec *exec)
+{
+	size_t n = 0;
+	char **list = calloc(COMMON + exec->n_environment + 1, sizeof(*list));
+	for (size_t i = 0; list && i < COMMON; i++) {
+		char *entry = is_named(exec, common[i]) ? NULL : find(common[i]);
+		if (entry)
+			list[n++] = entry;
+	}
+	for (size_t i = 0; list && i < exec->n_environment; i++) {
+		char *text = exec->environment[i];
+		char *entry = strchr(text, '=') ? text : find(text);
+		if (entry)
+			list[n++] = entry;
+	}
+	return list;
+}
+
+__attribute__((noreturn)) static void child(const struct kh_exec *exec, char **environment, int out,
+					    int complaint, pid_t keeper)
+{
+	(void)setsid();
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == keeper &&
+	    dup2(out, STDOUT_FILENO) >= 0 && dup2(complaint, STDERR_FILENO) >= 0 &&
+	    kh_spawn_bare(-1)) {
+		(void)signal(SIGUSR2, SIG_DFL);
+		(void)execvpe(exec->argv[0], exec->argv, environment);
+	}
+	_exit(errno == ENOENT ? KH_EXEC_NOT_THERE : KH_EXEC_NO_EXEC);
+}
+
+bool kh_exec_start(struct kh_job *job, struct kh_err *err)
+{
+	int out[2], complaint[2];
+	if (pipe2(out, O_CLOEXEC) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a pipe");
+	kh_auto_close int out_end = out[1];
+	job->out = out[0];
+	if (pipe2(complaint, O_CLOEXEC) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a pipe");
+	kh_auto_close int complaint_end = complaint[1];
+	job->complaint = complaint[0];
+	if (!kh_fd_set_nonblock(job->out, true) || !kh_fd_set_nonblock(job->complaint, true))
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a pipe");
+	/* argv ends in NULL. */
+	char **argv = calloc(job->exec->n_argv + 1, sizeof(*argv));
+	kh_auto_free char **mine = argv;
+	kh_auto_free char **environment = environment_of(job->exec);
+	if (!argv || !environment)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
+	memcpy(argv, job->exec->argv, job->exec->n_argv * sizeof(*argv));
+	struct kh_exec ended = *job->exec;
+	ended.argv = mine;
+	pid_t keeper = getpid();
+	job->pid = fork();
+	if (job->pid == 0)
+		child(&ended, environment, out_end, complaint_end, keeper);
+	return job->pid > 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "fork");
+}

@@ -1,0 +1,263 @@
+/* jobs.c - children of the keeper that bring values: started in turn, read, waited for, killed
+ *
+ * The keeper's loop waits on one descriptor for all of them (epoll) and for SIGCHLD; each turn
+ * looks at every job, of which a few run at a time.
+ */
+
+#include "keeper_internal.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+
+#include <keyhole/clock.h>
+#include <keyhole/limits.h>
+
+enum {
+	/* One byte more than a value may have, and a line's end. */
+	SAID_BYTES = KH_LIMIT_SECRET_BYTES + 3,
+	ORDER_BYTES = KH_LIMIT_CHANNEL_BYTES / 2,
+	READ_BYTES = 4096,
+};
+
+void kh_jobs_init(struct kh_jobs *jobs)
+{
+	*jobs = (struct kh_jobs){ .epoll = -1 };
+	kh_list_init(&jobs->list);
+}
+
+struct kh_job *kh_job_new(uint32_t timeout_ms)
+{
+	struct kh_job *job = calloc(1, sizeof(*job));
+	if (!job)
+		return NULL;
+	job->state = KH_JOB_WAITING;
+	job->timeout_ms = timeout_ms;
+	job->pid = -1;
+	job->out = job->complaint = job->channel.fd = -1;
+	kh_buf_init_wiping(&job->said, SAID_BYTES);
+	kh_buf_init_wiping(&job->order, ORDER_BYTES);
+	return job;
+}
+
+static void close_pipe(int *fd)
+{
+	if (*fd >= 0)
+		(void)close(*fd);
+	*fd = -1;
+}
+
+static void close_all(struct kh_job *job)
+{
+	close_pipe(&job->out);
+	close_pipe(&job->complaint);
+	kh_channel_fini(&job->channel);
+	for (unsigned i = 0; i < job->n_order_fds; i++)
+		(void)close(job->order_fds[i]);
+	job->n_order_fds = 0;
+}
+
+/* Whatever it started, unless that has gone its own way. */
+static void kill_group(const struct kh_job *job)
+{
+	if (job->pid < 0)
+		return;
+	(void)kill(-job->pid, SIGKILL);
+	(void)kill(job->pid, SIGKILL);
+}
+
+void kh_job_free(struct kh_job *job)
+{
+	if (!job)
+		return;
+	kill_group(job);
+	while (job->pid >= 0 && waitpid(job->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	close_all(job);
+	kh_buf_fini(&job->said);
+	kh_buf_fini(&job->order);
+	kh_rotation_free(job->rotation);
+	free(job);
+}
+
+void kh_jobs_fini(struct kh_jobs *jobs)
+{
+	while (jobs->list.next && !kh_list_is_empty(&jobs->list)) {
+		struct kh_job *job = kh_container_of(jobs->list.next, struct kh_job, link);
+		kh_list_remove(&job->link);
+		kh_job_free(job);
+	}
+	close_pipe(&jobs->epoll);
+	jobs->running = 0;
+}
+
+bool kh_jobs_add(struct kh_jobs *jobs, struct kh_job *job, struct kh_err *err)
+{
+	if (jobs->epoll < 0)
+		jobs->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (jobs->epoll < 0) {
+		kh_job_free(job);
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "epoll_create1");
+	}
+	kh_list_append(&jobs->list, &job->link);
+	return true;
+}
+
+static void watch(const struct kh_jobs *jobs, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	if (fd >= 0)
+		(void)epoll_ctl(jobs->epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+static void start(struct kh_jobs *jobs, struct kh_job *job)
+{
+	struct kh_err err = KH_ERR_INIT;
+	job->deadline_ms = kh_clock_mono_ms() + job->timeout_ms;
+	if (!(job->exec ? kh_exec_start(job, &err) : kh_fetch_start(job, &err))) {
+		(void)snprintf(job->trouble, sizeof(job->trouble), "%s", err.text);
+		close_all(job);
+		job->state = KH_JOB_ENDED;
+		return;
+	}
+	job->state = KH_JOB_RUNNING;
+	jobs->running++;
+	watch(jobs, job->out);
+	watch(jobs, job->complaint);
+	watch(jobs, job->channel.fd);
+}
+
+/* Until nothing more is there for now. */
+static void read_out(struct kh_job *job)
+{
+	while (job->out >= 0) {
+		size_t room = kh_buf_room(&job->said);
+		char *into = kh_buf_reserve(&job->said, room < READ_BYTES ? room : READ_BYTES);
+		if (room == 0 || !into) {
+			job->too_long = true;
+			close_pipe(&job->out);
+			return;
+		}
+		ssize_t n = read(job->out, into, room < READ_BYTES ? room : READ_BYTES);
+		if (n > 0)
+			kh_buf_commit(&job->said, (size_t)n);
+		else if (n == 0)
+			close_pipe(&job->out);
+		else if (errno != EINTR)
+			return;
+	}
+}
+
+/* It may hold what it should not: counted, and overwritten. */
+static void read_complaint(struct kh_job *job)
+{
+	char bytes[READ_BYTES];
+	for (unsigned i = 0; job->complaint >= 0 && i < 16; i++) {
+		ssize_t n = read(job->complaint, bytes, sizeof(bytes));
+		if (n > 0)
+			job->complained += (uint64_t)n;
+		else if (n == 0)
+			close_pipe(&job->complaint);
+		else if (errno != EINTR)
+			break;
+	}
+	kh_wipe(bytes, sizeof(bytes));
+}
+
+static void read_answer(struct kh_job *job)
+{
+	struct kh_channel_message message;
+	if (job->channel.fd < 0)
+		return;
+	switch (kh_channel_receive(&job->channel, false, &message)) {
+	case KH_CHANNEL_AGAIN:
+		return;
+	case KH_CHANNEL_GOT:
+		/* It has one thing to say. */
+		if (message.type == KH_CHANNEL_FETCHED && message.n_fds == 0)
+			(void)kh_buf_append_slice(&job->said, message.body);
+		kh_channel_message_close(&message);
+		break;
+	case KH_CHANNEL_CLOSED:
+	case KH_CHANNEL_BAD:
+		break;
+	}
+	kh_channel_fini(&job->channel);
+}
+
+/* Return: the child has ended; its group is gone with it. */
+static bool has_ended(struct kh_job *job)
+{
+	siginfo_t info = { .si_pid = 0 };
+	if (waitid(P_PID, (id_t)job->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	    info.si_pid == 0)
+		return false;
+	kill_group(job);
+	if (waitpid(job->pid, &job->status, 0) != job->pid)
+		job->status = -1;
+	job->pid = -1;
+	return true;
+}
+
+static void look_at(struct kh_jobs *jobs, struct kh_job *job)
+{
+	read_out(job);
+	read_complaint(job);
+	read_answer(job);
+	bool late = kh_clock_mono_ms() >= job->deadline_ms;
+	/* One that has said all it may say is not waited for. */
+	if (late || job->too_long)
+		kill_group(job);
+	job->late |= late;
+	if (!has_ended(job))
+		return;
+	read_out(job);
+	read_complaint(job);
+	read_answer(job);
+	close_all(job);
+	job->state = KH_JOB_ENDED;
+	jobs->running--;
+}
+
+struct kh_job *kh_jobs_turn(struct kh_jobs *jobs)
+{
+	struct kh_node *next;
+	if (!jobs->list.next)
+		return NULL;
+	for (struct kh_node *node = jobs->list.next; node != &jobs->list; node = next) {
+		struct kh_job *job = kh_container_of(node, struct kh_job, link);
+		next = node->next;
+		if (job->state == KH_JOB_WAITING && jobs->running < KH_JOBS_AT_A_TIME &&
+		    kh_rotation_may_begin(job->rotation))
+			start(jobs, job);
+		if (job->state == KH_JOB_RUNNING)
+			look_at(jobs, job);
+		if (job->state == KH_JOB_ENDED) {
+			kh_list_remove(&job->link);
+			return job;
+		}
+	}
+	return NULL;
+}
+
+uint64_t kh_jobs_deadline(const struct kh_jobs *jobs)
+{
+	enum { LOCK_MS = 200 };
+	uint64_t first = 0;
+	if (!jobs->list.next)
+		return 0;
+	for (struct kh_node *node = jobs->list.next; node != &jobs->list; node = node->next) {
+		const struct kh_job *job = kh_container_of(node, struct kh_job, link);
+		uint64_t due = job->deadline_ms;
+		if (job->state == KH_JOB_WAITING)
+			due = kh_clock_mono_ms() + LOCK_MS;
+		/* A killed one is waited for; its SIGCHLD comes. */
+		if (!job->late && (!first || due < first))
+			first = due;
+	}
+	return first;
+}

@@ -1,0 +1,74 @@
+/* variables.c - values that came from the environment, where they stand but once */
+
+#include "keeper_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <keyhole/cleanup.h>
+
+bool kh_variables_add(struct kh_vault *vault, char *name, struct kh_secret *secret)
+{
+	struct kh_variable *more =
+		reallocarray(vault->variables, vault->n_variables + 1, sizeof(*more));
+	if (!more || !name)
+		return false;
+	vault->variables = more;
+	more[vault->n_variables++] = (struct kh_variable){ name, secret };
+	return true;
+}
+
+static const struct kh_variable *find(const struct kh_vault *vault, const char *name)
+{
+	for (size_t i = 0; i < vault->n_variables; i++)
+		if (strcmp(vault->variables[i].name, name) == 0)
+			return &vault->variables[i];
+	return NULL;
+}
+
+struct kh_secret *kh_variables_get(struct kh_vault *vault, const char *credential,
+				   const struct kh_source *source, enum kh_value_form form,
+				   enum kh_source_result *result, struct kh_err *err)
+{
+	const struct kh_variable *there = find(vault, source->name);
+	struct kh_secret *secret = NULL;
+	*result = KH_SOURCE_GOT;
+	if (there)
+		return kh_secret_ref(there->secret);
+	*result = kh_source_read(credential, source, form, &secret, err);
+	if (!secret)
+		return NULL;
+	/* Two credentials may name one variable, which is overwritten at its first reading. */
+	char *name = strdup(source->name);
+	struct kh_secret *kept = kh_secret_ref(secret);
+	if (!kh_variables_add(vault, name, kept)) {
+		free(name);
+		kh_secret_unref(kept);
+	}
+	return secret;
+}
+
+bool kh_variables_share(struct kh_vault *next, const struct kh_vault *now)
+{
+	for (size_t i = 0; i < now->n_variables; i++) {
+		char *name = strdup(now->variables[i].name);
+		struct kh_secret *secret = kh_secret_ref(now->variables[i].secret);
+		if (!kh_variables_add(next, name, secret)) {
+			free(name);
+			kh_secret_unref(secret);
+			return false;
+		}
+	}
+	return true;
+}
+
+void kh_variables_fini(struct kh_vault *vault)
+{
+	for (size_t i = 0; i < vault->n_variables; i++) {
+		free(vault->variables[i].name);
+		kh_secret_unref(vault->variables[i].secret);
+	}
+	free(vault->variables);
+	vault->variables = NULL;
+	vault->n_variables = 0;
+}

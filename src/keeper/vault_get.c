@@ -1,0 +1,188 @@
+/* vault_get.c - a value is asked for: it is there, it is begun, or the reason why there is none */
+
+#include "keeper_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <keyhole/clock.h>
+#include <keyhole/limits.h>
+#include <keyhole/log.h>
+
+enum { LOOK_AGAIN_MS = 1000 };
+
+static struct kh_holding *find_holding(struct kh_vault *vault, const struct kh_want *want)
+{
+	struct kh_vault_slot *slot = &vault->slots[want->index];
+	bool by_tenant = vault->config->credentials[want->index].by_tenant;
+	for (size_t i = 0; i < slot->n_holdings; i++)
+		if (!by_tenant || slot->holdings[i].tenant == want->tenant)
+			return &slot->holdings[i];
+	return NULL;
+}
+
+static enum kh_vault_answer refuse(const struct kh_item *item, const char *name, struct kh_err *err)
+{
+	if (item && item->reason)
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "%s", item->reason);
+	else
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			   "the credential %s has no value on the host", name);
+	return KH_VAULT_NONE;
+}
+
+static bool pauses(const struct kh_item *item)
+{
+	return item->failures > 0 && item->due_ms > kh_clock_mono_ms();
+}
+
+/* A file may have come meanwhile; a command is started. GOT: the raw value is there. */
+static enum kh_vault_answer get_raw(struct kh_vault *vault, const struct kh_want *want,
+				    struct kh_holding *holding, struct kh_err *err)
+{
+	const char *name = vault->config->credentials[want->index].name;
+	struct kh_err why = KH_ERR_INIT;
+	if (kh_item_is_good(&holding->raw))
+		return KH_VAULT_GOT;
+	if (holding->raw.job)
+		return KH_VAULT_LATER;
+	if (holding->source->kind == KH_SOURCE_EXEC) {
+		if (!pauses(&holding->raw) && kh_vault_begin_raw(vault, want->index, holding, &why))
+			return KH_VAULT_LATER;
+		return refuse(&holding->raw, name, err);
+	}
+	if (holding->source->kind != KH_SOURCE_ENV &&
+	    kh_clock_mono_ms() - holding->tried_ms >= LOOK_AGAIN_MS &&
+	    kh_vault_read(vault, want->index, holding, &why) == KH_SOURCE_GOT) {
+		kh_log_info("credential %s has a value now", name);
+		kh_vault_raw_came(vault, want->index, holding);
+		return KH_VAULT_GOT;
+	}
+	return refuse(&holding->raw, name, err);
+}
+
+static struct kh_made *make_room(struct kh_holding *holding)
+{
+	struct kh_made **oldest = NULL;
+	for (struct kh_made **at = &holding->made; *at; at = &(*at)->next)
+		if (!(*at)->item.job && !(*at)->item.asked &&
+		    (!oldest || (*at)->last_use < (*oldest)->last_use))
+			oldest = at;
+	struct kh_made *gone = oldest ? *oldest : NULL;
+	if (gone) {
+		*oldest = gone->next;
+		holding->n_made--;
+		kh_item_fini(&gone->item);
+	}
+	return gone;
+}
+
+/* NULL: too many are being made, or no memory. */
+static struct kh_made *find_made(struct kh_vault *vault, const struct kh_want *want,
+				 struct kh_holding *holding)
+{
+	struct kh_made *made = holding->made;
+	while (made && !kh_slice_eq(kh_slice_of(made->scope, made->scope_len), want->scope))
+		made = made->next;
+	if (!made) {
+		if (holding->n_made >= KH_LIMIT_SCOPES) {
+			struct kh_made *gone = make_room(holding);
+			if (!gone)
+				return NULL;
+			free(gone);
+		}
+		made = calloc(1, sizeof(*made) + want->scope.len);
+		if (!made)
+			return NULL;
+		made->scope_len = want->scope.len;
+		if (want->scope.len > 0)
+			memcpy(made->scope, want->scope.ptr, want->scope.len);
+		made->next = holding->made;
+		holding->made = made;
+		holding->n_made++;
+	}
+	made->last_use = ++vault->slots[want->index].uses;
+	return made;
+}
+
+static enum kh_vault_answer give(struct kh_item *item, struct kh_value *out)
+{
+	item->used = item->told = true;
+	*out = (struct kh_value){ item->secret, item->expires_ms };
+	return KH_VAULT_GOT;
+}
+
+static enum kh_vault_answer later(struct kh_item *item)
+{
+	item->asked = true;
+	return KH_VAULT_LATER;
+}
+
+static enum kh_vault_answer get_made(struct kh_vault *vault, const struct kh_want *want,
+				     struct kh_holding *holding, struct kh_value *out,
+				     struct kh_err *err)
+{
+	const struct kh_credential_config *credential = &vault->config->credentials[want->index];
+	struct kh_made *made = find_made(vault, want, holding);
+	struct kh_err why = KH_ERR_INIT;
+	if (!made) {
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			   "too many values of the credential %s are made at a time",
+			   credential->name);
+		return KH_VAULT_NONE;
+	}
+	if (kh_item_is_good(&made->item))
+		return give(&made->item, out);
+	if (made->item.job)
+		return later(&made->item);
+	if (pauses(&made->item))
+		return refuse(&made->item, credential->name, err);
+	enum kh_vault_answer raw = get_raw(vault, want, holding, err);
+	if (raw == KH_VAULT_LATER)
+		return later(&made->item);
+	if (raw != KH_VAULT_GOT)
+		return raw;
+	if (!kh_vault_begin_made(vault, want->index, holding, made, &why))
+		return refuse(&made->item, credential->name, err);
+	return kh_item_is_good(&made->item) ? give(&made->item, out) : later(&made->item);
+}
+
+enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_want *want,
+				  struct kh_value *out, struct kh_err *err)
+{
+	const struct kh_credential_config *credential = &vault->config->credentials[want->index];
+	struct kh_holding *holding = find_holding(vault, want);
+	bool derives = kh_derives(credential);
+	*out = (struct kh_value){ .secret = NULL };
+	if (!holding) {
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			   credential->by_tenant ? "the credential %s has no value for this tenant"
+						 : "the credential %s has no value on the host",
+			   credential->name);
+		return KH_VAULT_NONE;
+	}
+	if (want->scope.len > 0 && !derives && !credential->by_repository) {
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			   "the credential %s is not made for a part of what it opens",
+			   credential->name);
+		return KH_VAULT_NONE;
+	}
+	if (derives || credential->mint)
+		return get_made(vault, want, holding, out, err);
+	enum kh_vault_answer raw = get_raw(vault, want, holding, err);
+	return raw == KH_VAULT_GOT     ? give(&holding->raw, out)
+	       : raw == KH_VAULT_LATER ? later(&holding->raw)
+				       : raw;
+}
+
+void kh_vault_forget_worker(struct kh_vault *vault)
+{
+	for (size_t i = 0; vault->slots && i < vault->config->n_credentials; i++) {
+		for (size_t j = 0; j < vault->slots[i].n_holdings; j++) {
+			struct kh_holding *holding = &vault->slots[i].holdings[j];
+			holding->raw.asked = holding->raw.told = false;
+			for (struct kh_made *made = holding->made; made; made = made->next)
+				made->item.asked = made->item.told = false;
+		}
+	}
+}

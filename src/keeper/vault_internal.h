@@ -1,0 +1,261 @@
+/* vault_internal.h - the values of all credentials: read, renewed, made into tokens, answered */
+#ifndef KEYHOLE_KEEPER_VAULT_INTERNAL_H
+#define KEYHOLE_KEEPER_VAULT_INTERNAL_H
+
+#include <keyhole/config.h>
+#include <keyhole/keeper.h>
+#include <keyhole/secret.h>
+#include <keyhole/want.h>
+
+#include "job_internal.h"
+
+/* --- sources.c: what is read at once ---------------------------------------------------------- */
+
+enum kh_source_result {
+	KH_SOURCE_GOT = 1,
+	KH_SOURCE_ABSENT,  /* no such variable or file, or an empty one */
+	KH_SOURCE_REFUSED, /* it is there and can't be used */
+};
+/* What a value must look like. */
+enum kh_value_form {
+	KH_VALUE_LINE = 0, /* goes into a request as it is: one line without control bytes */
+	KH_VALUE_TEXT,	   /* a document that is read here: a key file, a private key */
+};
+/*
+ * Reads the value of a variable, a file or a credential of the service into *out. A variable's
+ * value is overwritten where it stands in the environment, whatever comes of it. `err` names the
+ * credential and the source and never holds a byte of the value.
+ */
+enum kh_source_result kh_source_read(const char *credential, const struct kh_source *source,
+				     enum kh_value_form form, struct kh_secret **out,
+				     struct kh_err *err);
+/* Takes a value as it was found (a line's end is no part of it), overwrites it. `what`: "the file
+ * /x", which is escaped. */
+enum kh_source_result kh_source_take(const char *credential, const struct kh_source *source,
+				     const char *what, char *bytes, size_t len,
+				     enum kh_value_form form, struct kh_secret **out,
+				     struct kh_err *err);
+/* The file of a credential of the service. Heap; NULL: there is no such folder. */
+char *kh_source_systemd_path(const struct kh_source *source);
+
+/* --- the vault -------------------------------------------------------------------------------- */
+
+/* One value with its life: as a source gave it, or as it was made of that for a scope. */
+struct kh_item {
+	struct kh_secret *secret; /* NULL: not there */
+	uint64_t got_ms;	  /* wall clock */
+	uint64_t expires_ms;	  /* wall clock; 0: never */
+	uint64_t due_ms;	  /* monotonic: when the next try is due; 0: none is */
+	uint64_t failed_ms;	  /* wall clock, of the last try that failed; 0: it did not */
+	unsigned failures;	  /* in a row */
+	uint64_t renewals, all_failures;
+	struct kh_job *job; /* a try that is under way */
+	bool asked;	    /* the worker waits for it */
+	bool used;	    /* it was told to the worker since it came */
+	bool told;	    /* the worker has it */
+	char *why;	    /* the last failure, for the operator */
+	char *reason;	    /* and for a sandbox */
+};
+
+/* A token for a part of what the credential opens ("": all of it). */
+struct kh_made {
+	struct kh_made *next;
+	struct kh_item item;
+	uint64_t last_use;
+	size_t scope_len;
+	char scope[];
+};
+
+/* What one source gave. */
+struct kh_holding {
+	const struct kh_source *source;
+	uint16_t tenant; /* KH_NO_TENANT: everybody's */
+	struct kh_item raw;
+	struct kh_secret *client_secret; /* of a mint that has one */
+	struct kh_made *made;
+	size_t n_made;
+	char *installation; /* GitHub: of the owner, once it was asked for */
+	uint64_t tried_ms;  /* ABSENT: when it was looked for last */
+};
+
+struct kh_vault_slot {
+	struct kh_holding *holdings;
+	size_t n_holdings;
+	bool told_state; /* what it is like was told since it changed */
+	uint64_t uses;
+};
+
+/* Values of variables: the environment has them once (variables.c). */
+struct kh_variable {
+	char *name;
+	struct kh_secret *secret;
+};
+
+struct kh_watch;
+
+/* A value as it is told to the worker. */
+struct kh_value {
+	struct kh_secret *secret; /* the vault's own reference */
+	uint64_t expires_ms;	  /* wall clock; 0: never */
+};
+
+struct kh_vault {
+	struct kh_config *config;
+	struct kh_vault_slot *slots; /* in the order of config->credentials */
+	struct kh_variable *variables;
+	size_t n_variables;
+	struct kh_jobs jobs;
+	struct kh_watch *watch; /* of files; NULL: none is to be watched */
+	uint64_t due_ms;	/* when something is due; 0: nothing */
+	/* Set by the owner: an answer that was promised; values that were told are no longer in
+	 * force; a credential's state is another one. NULL: nobody listens. */
+	void (*answer)(void *arg, const struct kh_want *want, const struct kh_value *value,
+		       struct kh_err *err);
+	void (*stale)(void *arg, uint16_t index);
+	void (*changed)(void *arg, uint16_t index);
+	void *arg;
+};
+
+/*
+ * Reads the values and sets `present` in the configuration; commands are started and not waited
+ * for, and count as present. With `one_run`, only those that the sandbox's own rules name are read,
+ * commands among them are waited for, and a rule none of whose credentials is there is an error;
+ * else each missing one is a warning in the log.
+ */
+bool kh_vault_open(struct kh_vault *vault, struct kh_config *config, bool one_run,
+		   struct kh_err *err);
+void kh_vault_close(struct kh_vault *vault);
+/*
+ * For another configuration. Files are read anew; what came from the environment, where it was
+ * overwritten, and what commands and token endpoints gave, is kept where the configuration says the
+ * same of it. Then kh_vault_adopt, or kh_vault_close of `next`.
+ */
+bool kh_vault_reopen(struct kh_vault *next, const struct kh_vault *now, struct kh_config *config,
+		     struct kh_err *err);
+/* `now` becomes what `next` is, which is empty then; what was under way goes on. */
+void kh_vault_adopt(struct kh_vault *now, struct kh_vault *next);
+/* Files are watched and commands started: after kh_vault_reopen where nothing is to be adopted. */
+void kh_vault_begin(struct kh_vault *vault);
+
+enum kh_vault_answer {
+	KH_VAULT_GOT = 1,
+	KH_VAULT_NONE,	/* the error says why, in words for a sandbox */
+	KH_VAULT_LATER, /* `answer` is called, once */
+};
+enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_want *want,
+				  struct kh_value *out, struct kh_err *err);
+/* The worker has ended: nobody waits any more. */
+void kh_vault_forget_worker(struct kh_vault *vault);
+/* A descriptor that is readable when a turn has something to do; -1: none. */
+int kh_vault_fd(const struct kh_vault *vault);
+/* When a turn has something to do for time alone (monotonic); 0: never. */
+uint64_t kh_vault_deadline(const struct kh_vault *vault);
+/* Takes what commands and the fetcher gave, what has become of files, and begins what is due. Never
+ * blocks. */
+void kh_vault_turn(struct kh_vault *vault);
+
+/* What one credential is like: of all its values, the one that fares worst. */
+struct kh_vault_state {
+	const char *source; /* "exec", "exec+github_app" is the operator's word for it */
+	const char *mint;   /* NULL: none */
+	bool ready;
+	uint64_t got_ms, expires_ms, failed_ms;
+	uint64_t renewals, failures;
+	const char *why; /* NULL: the last try did not fail */
+};
+void kh_vault_state(const struct kh_vault *vault, uint16_t index, struct kh_vault_state *out);
+
+/* Every value that is held, with its credential's index. */
+void kh_vault_each_value(const struct kh_vault *vault,
+			 void (*fn)(uint16_t index, const struct kh_secret *value, void *arg),
+			 void *arg);
+/* Writes into the configuration what placeholders have to know of the values. */
+void kh_vault_see(const struct kh_vault *vault);
+/* Stand-ins for what the sandbox's rules would put in, into `ready`. */
+bool kh_vault_placeholders(const struct kh_vault *vault, struct kh_ready *ready,
+			   struct kh_err *err);
+
+/* --- inside ----------------------------------------------------------------------------------- */
+
+/* vault_item.c */
+void kh_item_fini(struct kh_item *item);
+bool kh_item_is_good(const struct kh_item *item);
+/* Takes the secret over. `refresh_ms`: it is to be renewed after that, whatever its end; 0: not. */
+void kh_item_fill(struct kh_item *item, struct kh_secret *secret, uint64_t expires_ms,
+		  uint64_t refresh_ms);
+/* `why` for the operator, `reason` for a sandbox. Tried again later, and later. */
+void kh_item_fail(struct kh_item *item, const char *why, const char *reason);
+/* Shares the value and its times. */
+bool kh_item_share(struct kh_item *to, const struct kh_item *from);
+
+/* variables.c */
+/* The value of a variable; read, and overwritten in the environment, the first time. Return: NULL:
+ * it is not there, or no good. */
+struct kh_secret *kh_variables_get(struct kh_vault *vault, const char *credential,
+				   const struct kh_source *source, enum kh_value_form form,
+				   enum kh_source_result *result, struct kh_err *err);
+bool kh_variables_share(struct kh_vault *next, const struct kh_vault *now);
+bool kh_variables_add(struct kh_vault *vault, char *name, struct kh_secret *secret);
+void kh_variables_fini(struct kh_vault *vault);
+
+/* vault.c */
+/* Runs `visit` on every rule of the tenants that have a sandbox here, until one returns false. */
+bool kh_vault_each_rule(const struct kh_config *config,
+			bool (*visit)(const struct kh_rule *rule, void *arg), void *arg);
+/* With a holding for each source, and nothing in them. */
+bool kh_vault_make(struct kh_vault *vault, struct kh_config *config, struct kh_err *err);
+/* What is read at once. Return: the worst that came of it. */
+enum kh_source_result kh_vault_read_slot(struct kh_vault *vault, uint16_t index,
+					 struct kh_err *err);
+enum kh_source_result kh_vault_read(struct kh_vault *vault, uint16_t index,
+				    struct kh_holding *holding, struct kh_err *err);
+
+/* derive.c: what is computed of a raw value at once, for the part that is asked for. */
+bool kh_derives(const struct kh_credential_config *credential);
+/* `err` is for a sandbox to read, and names the credential. */
+bool kh_derive(const struct kh_credential_config *credential, struct kh_slice scope,
+	       const struct kh_secret *raw, struct kh_secret **out, uint64_t *expires_ms,
+	       struct kh_err *err);
+
+/* mint.c: tokens */
+struct kh_token {
+	struct kh_secret *secret;
+	uint64_t expires_ms;
+};
+enum kh_mint_result {
+	KH_MINT_GOT = 1,
+	KH_MINT_MORE, /* one more question is to be asked: begin again */
+	KH_MINT_FAILED,
+};
+/* The question for the fetcher. NULL: `err` says why, for the operator. */
+struct kh_job *kh_mint_begin(const struct kh_config *config, uint16_t index,
+			     struct kh_holding *holding, const struct kh_made *made,
+			     struct kh_err *err);
+/* What came of it. A refresh token is put away, whoever asked (`holding` may be NULL). */
+enum kh_mint_result kh_mint_took(const struct kh_config *config, struct kh_job *job,
+				 struct kh_token *out, struct kh_err *err);
+
+/* vault_turn.c: what is under way */
+enum kh_value_form kh_vault_form(const struct kh_credential_config *credential);
+/* Begins what makes the value, or says (false) why it can't. */
+bool kh_vault_begin_raw(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
+			struct kh_err *err);
+bool kh_vault_begin_made(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
+			 struct kh_made *made, struct kh_err *err);
+/* The raw value is another one: who waits is answered, the worker forgets, tokens are made anew. */
+void kh_vault_raw_came(struct kh_vault *vault, uint16_t index, struct kh_holding *holding);
+void kh_vault_raw_failed(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
+			 const char *why, const char *reason);
+void kh_vault_made_failed(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
+			  struct kh_made *made, const char *why, const char *reason);
+void kh_vault_due(struct kh_vault *vault, uint64_t due_ms);
+
+/* watch.c */
+/* Watches all files of the vault's sources; does nothing where there are none. */
+void kh_watch_begin(struct kh_vault *vault);
+void kh_watch_end(struct kh_vault *vault);
+int kh_watch_fd(const struct kh_watch *watch);
+/* Return: something has changed in a folder that holds one of the files. */
+bool kh_watch_look(struct kh_watch *watch);
+
+#endif

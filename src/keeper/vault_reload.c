@@ -1,0 +1,176 @@
+/*
+ * vault_reload.c - the values under another configuration: what stays, and what is under way
+ *
+ * First a vault for the next configuration is made beside the one in force, which changes nothing:
+ * it shares the values that both have. Then, when all else of the reload has gone well, it takes
+ * over what runs.
+ */
+
+#include "keeper_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/clock.h>
+#include <keyhole/log.h>
+
+static struct kh_holding *counterpart(struct kh_vault *vault, uint16_t *index, const char *name,
+				      const struct kh_holding *holding, const char *tenant)
+{
+	for (size_t i = 0; i < vault->config->n_credentials; i++) {
+		struct kh_vault_slot *slot = &vault->slots[i];
+		if (strcmp(vault->config->credentials[i].name, name) != 0)
+			continue;
+		for (size_t j = 0; j < slot->n_holdings; j++) {
+			const struct kh_source *source = slot->holdings[j].source;
+			*index = (uint16_t)i;
+			if (kh_source_eq(source, holding->source) && !source->tenant == !tenant &&
+			    (!tenant || strcmp(source->tenant, tenant) == 0))
+				return &slot->holdings[j];
+		}
+	}
+	return NULL;
+}
+
+static bool same_value(const struct kh_item *a, const struct kh_item *b)
+{
+	return a->secret && b->secret && kh_secret_same(a->secret, b->secret);
+}
+
+static bool share_made(struct kh_holding *to, const struct kh_holding *from)
+{
+	for (const struct kh_made *made = from->made; made; made = made->next) {
+		struct kh_made *copy = calloc(1, sizeof(*copy) + made->scope_len);
+		if (!copy)
+			return false;
+		copy->next = to->made;
+		to->made = copy;
+		to->n_made++;
+		copy->last_use = made->last_use;
+		copy->scope_len = made->scope_len;
+		memcpy(copy->scope, made->scope, made->scope_len);
+		if (!kh_item_share(&copy->item, &made->item))
+			return false;
+	}
+	to->installation = from->installation ? strdup(from->installation) : NULL;
+	return true;
+}
+
+/* Whatever the new configuration says the same of. */
+static bool share(struct kh_vault *next, const struct kh_vault *now)
+{
+	for (size_t i = 0; i < now->config->n_credentials; i++) {
+		const struct kh_credential_config *old = &now->config->credentials[i];
+		for (size_t j = 0; now->slots && j < now->slots[i].n_holdings; j++) {
+			const struct kh_holding *from = &now->slots[i].holdings[j];
+			uint16_t index;
+			struct kh_holding *to =
+				counterpart(next, &index, old->name, from, from->source->tenant);
+			if (!to)
+				continue;
+			bool exec = from->source->kind == KH_SOURCE_EXEC;
+			if (exec && !kh_item_share(&to->raw, &from->raw))
+				return false;
+			if (kh_mint_eq(old->mint, next->config->credentials[index].mint) &&
+			    same_value(&to->raw, &from->raw) && !share_made(to, from))
+				return false;
+		}
+	}
+	return true;
+}
+
+bool kh_vault_reopen(struct kh_vault *next, const struct kh_vault *now, struct kh_config *config,
+		     struct kh_err *err)
+{
+	*next = (struct kh_vault){ .config = config };
+	if (!kh_vault_make(next, config, err))
+		return false;
+	if (!kh_variables_share(next, now))
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "credentials: no memory");
+	for (size_t i = 0; i < config->n_credentials; i++) {
+		struct kh_err why = KH_ERR_INIT;
+		if (kh_vault_read_slot(next, (uint16_t)i, &why) != KH_SOURCE_GOT)
+			kh_log_warn("%s; requests that need it are answered with 503", why.text);
+	}
+	return share(next, now) || kh_err_set(err, KH_ERR_NO_MEMORY, "credentials: no memory");
+}
+
+static struct kh_made *made_like(struct kh_holding *holding, const struct kh_made *made)
+{
+	for (struct kh_made *one = holding->made; one; one = one->next)
+		if (one->scope_len == made->scope_len &&
+		    memcmp(one->scope, made->scope, made->scope_len) == 0)
+			return one;
+	return NULL;
+}
+
+/* Return: false: nobody is interested in it any more. */
+static bool hand_on(struct kh_vault *next, struct kh_vault *now, struct kh_job *job)
+{
+	uint16_t index = 0;
+	const char *name = now->config->credentials[job->index].name;
+	struct kh_holding *to = job->holding ? counterpart(next, &index, name, job->holding,
+							   job->holding->source->tenant)
+					     : NULL;
+	struct kh_made *made = to && job->made ? made_like(to, job->made) : NULL;
+	if (!to || (job->made && !made) || (!job->made && !to->source->exec))
+		return false;
+	job->index = index;
+	job->holding = to;
+	job->made = made;
+	job->exec = made ? NULL : to->source->exec;
+	*(made ? &made->item.job : &to->raw.job) = job;
+	return true;
+}
+
+/* A list's head may not be copied. */
+static void move_into(struct kh_vault *to, struct kh_vault *from)
+{
+	struct kh_node jobs;
+	kh_list_move(&from->jobs.list, &jobs);
+	*to = *from;
+	kh_list_move(&jobs, &to->jobs.list);
+	from->slots = NULL;
+}
+
+static void take_jobs(struct kh_vault *next, struct kh_vault *now)
+{
+	struct kh_node rest;
+	kh_list_move(&now->jobs.list, &rest);
+	/* Nothing runs in `next` yet. */
+	if (next->jobs.epoll >= 0)
+		(void)close(next->jobs.epoll);
+	next->jobs.epoll = now->jobs.epoll;
+	next->jobs.running = now->jobs.running;
+	now->jobs.epoll = -1;
+	now->jobs.running = 0;
+	while (!kh_list_is_empty(&rest)) {
+		struct kh_job *job = kh_container_of(rest.next, struct kh_job, link);
+		kh_list_remove(&job->link);
+		if (hand_on(next, now, job)) {
+			kh_list_append(&next->jobs.list, &job->link);
+		} else if (job->state == KH_JOB_RUNNING && job->rotation) {
+			/* A refresh token must not be lost on its way. */
+			job->holding = NULL;
+			job->made = NULL;
+			kh_list_append(&next->jobs.list, &job->link);
+		} else {
+			next->jobs.running -= job->state == KH_JOB_RUNNING;
+			kh_job_free(job);
+		}
+	}
+}
+
+void kh_vault_adopt(struct kh_vault *now, struct kh_vault *next)
+{
+	next->answer = now->answer;
+	next->stale = now->stale;
+	next->changed = now->changed;
+	next->arg = now->arg;
+	take_jobs(next, now);
+	kh_vault_close(now);
+	move_into(now, next);
+	kh_vault_begin(now);
+}

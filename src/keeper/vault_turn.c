@@ -1,0 +1,465 @@
+/*
+ * vault_turn.c - what is under way: values begun, taken when they come, renewed ahead of their end
+ *
+ * Whoever asks for what is being made waits; one try serves all. What comes is told to the worker
+ * as stale values first, where it had one, and as an answer where it waits. What fails leaves what
+ * is there until its end.
+ */
+
+#include "keeper_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/clock.h>
+#include <keyhole/escape.h>
+#include <keyhole/limits.h>
+#include <keyhole/log.h>
+
+static const char *name_of(const struct kh_vault *vault, uint16_t index)
+{
+	return vault->config->credentials[index].name;
+}
+
+enum kh_value_form kh_vault_form(const struct kh_credential_config *credential)
+{
+	bool document = kh_derives(credential) ||
+			(credential->placement && credential->placement->kind == KH_PLACEMENT_MTLS);
+	if (credential->mint)
+		document = credential->mint->kind == KH_MINT_GCP ||
+			   credential->mint->kind == KH_MINT_GITHUB_APP;
+	return document ? KH_VALUE_TEXT : KH_VALUE_LINE;
+}
+
+void kh_vault_due(struct kh_vault *vault, uint64_t due_ms)
+{
+	if (due_ms && (!vault->due_ms || due_ms < vault->due_ms))
+		vault->due_ms = due_ms;
+}
+
+static void note_change(struct kh_vault *vault, uint16_t index, const struct kh_item *item)
+{
+	kh_vault_due(vault, item->due_ms);
+	if (vault->changed)
+		vault->changed(vault->arg, index);
+}
+
+/* --- telling ---------------------------------------------------------------------------------- */
+
+static void tell_stale(struct kh_vault *vault, uint16_t index)
+{
+	if (vault->stale)
+		vault->stale(vault->arg, index);
+}
+
+/* Whoever waits for this one, if anybody does. */
+static void answer(struct kh_vault *vault, uint16_t index, const struct kh_holding *holding,
+		   struct kh_item *item, struct kh_slice scope)
+{
+	const struct kh_want want = { index, holding->tenant, scope };
+	struct kh_err err = KH_ERR_INIT;
+	bool good = kh_item_is_good(item);
+	const struct kh_value value = { item->secret, item->expires_ms };
+	if (!item->asked)
+		return;
+	item->asked = false;
+	item->used = item->told = good;
+	if (!good)
+		kh_err_set(&err, KH_ERR_CREDENTIAL_UNAVAILABLE, "%s",
+			   item->reason ? item->reason : "the credential has no value on the host");
+	if (vault->answer)
+		vault->answer(vault->arg, &want, good ? &value : NULL, &err);
+}
+
+static struct kh_slice scope_of(const struct kh_made *made)
+{
+	return kh_slice_of(made->scope, made->scope_len);
+}
+
+/* --- raw values ------------------------------------------------------------------------------- */
+
+bool kh_vault_begin_raw(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
+			struct kh_err *err)
+{
+	const struct kh_exec *exec = holding->source->exec;
+	struct kh_job *job = kh_job_new(exec->timeout_ms);
+	if (!job)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "credential %s: no memory",
+				  name_of(vault, index));
+	job->exec = exec;
+	job->index = index;
+	job->holding = holding;
+	if (!kh_jobs_add(&vault->jobs, job, err))
+		return kh_err_wrap(err, "credential %s", name_of(vault, index));
+	holding->raw.job = job;
+	holding->raw.due_ms = 0;
+	kh_vault_due(vault, kh_clock_mono_ms());
+	return true;
+}
+
+/* Tokens that were made of the value before: another is made where one is in use, and serves in its
+ * place when it is there. What is only computed is computed anew. */
+static void renew_made(struct kh_vault *vault, uint16_t index, struct kh_holding *holding)
+{
+	bool derives = kh_derives(&vault->config->credentials[index]);
+	for (struct kh_made *made = holding->made; made; made = made->next) {
+		struct kh_err err = KH_ERR_INIT;
+		if (derives) {
+			kh_secret_unref(made->item.secret);
+			made->item.secret = NULL;
+		}
+		if (made->item.job || (!made->item.asked && (derives || !made->item.secret)))
+			continue;
+		if (!kh_vault_begin_made(vault, index, holding, made, &err))
+			answer(vault, index, holding, &made->item, scope_of(made));
+		else if (kh_item_is_good(&made->item) && !made->item.job)
+			answer(vault, index, holding, &made->item, scope_of(made));
+	}
+}
+
+void kh_vault_raw_came(struct kh_vault *vault, uint16_t index, struct kh_holding *holding)
+{
+	if (holding->raw.told || holding->made)
+		tell_stale(vault, index);
+	holding->raw.told = false;
+	answer(vault, index, holding, &holding->raw, KH_SLICE(""));
+	renew_made(vault, index, holding);
+	note_change(vault, index, &holding->raw);
+}
+
+void kh_vault_raw_failed(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
+			 const char *why, const char *reason)
+{
+	bool said = holding->raw.why && strcmp(holding->raw.why, why) == 0;
+	kh_item_fail(&holding->raw, why, reason);
+	if (!said)
+		kh_log_error("%s%s", why,
+			     kh_item_is_good(&holding->raw) ? "; the value before serves on" : "");
+	answer(vault, index, holding, &holding->raw, KH_SLICE(""));
+	for (struct kh_made *made = holding->made; made; made = made->next) {
+		if (made->item.job || !made->item.asked)
+			continue;
+		if (!kh_item_is_good(&holding->raw))
+			kh_item_fail(&made->item, why, reason);
+		answer(vault, index, holding, &made->item, scope_of(made));
+	}
+	note_change(vault, index, &holding->raw);
+}
+
+/* Why a command gave nothing, in words that hold nothing of what it said; NULL: it did. */
+static const char *failure_of(const struct kh_job *job, char *text, size_t size)
+{
+	if (job->trouble[0])
+		(void)snprintf(text, size, "can't be started: %s", job->trouble);
+	else if (job->too_long)
+		(void)snprintf(text, size, "prints more than %d bytes, and was killed",
+			       (int)KH_LIMIT_SECRET_BYTES);
+	else if (job->late)
+		(void)snprintf(text, size,
+			       "did not end within %u ms, and was killed (does it wait for an "
+			       "answer? raise timeout?)",
+			       job->timeout_ms);
+	else if (WIFSIGNALED(job->status))
+		(void)snprintf(text, size, "was killed by signal %d", WTERMSIG(job->status));
+	else if (WEXITSTATUS(job->status) == KH_EXEC_NOT_THERE && job->complained == 0)
+		(void)snprintf(text, size,
+			       "can't be started: there is no such program in PATH (write its "
+			       "whole path)");
+	else if (WEXITSTATUS(job->status) == KH_EXEC_NO_EXEC && job->complained == 0)
+		(void)snprintf(text, size, "can't be started: it may not be executed");
+	else if (WEXITSTATUS(job->status) != 0)
+		(void)snprintf(text, size,
+			       "ended with status %d (the %llu bytes that it wrote to standard "
+			       "error are not shown, they may hold the value: run it by hand)",
+			       WEXITSTATUS(job->status), (unsigned long long)job->complained);
+	else
+		return NULL;
+	return text;
+}
+
+/* Return: NULL with the reason. */
+static struct kh_secret *read_printed(const struct kh_vault *vault, const struct kh_job *job,
+				      uint64_t *expires_ms, struct kh_err *err)
+{
+	const struct kh_credential_config *credential = &vault->config->credentials[job->index];
+	const struct kh_source *source = job->holding->source;
+	enum kh_value_form form = kh_vault_form(credential);
+	uint64_t now = kh_clock_wall_ms();
+	kh_cleanup(kh_printed_fini) struct kh_printed printed;
+	char failure[KH_ERR_TEXT_BYTES + 64], what[KH_ERR_TEXT_BYTES / 2];
+	struct kh_secret *secret = NULL;
+	struct kh_err why = KH_ERR_INIT;
+
+	(void)snprintf(what, sizeof(what), "what the command %s prints", kh_esc_str(source->name));
+	const char *failed = failure_of(job, failure, sizeof(failure));
+	bool read = kh_printed_read(&printed, failed ? KH_SLICE("") : kh_buf_view(&job->said),
+				    source->exec, form == KH_VALUE_TEXT, now, &why);
+	if (failed || !read) {
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "credential %s: the command %s %s",
+			   credential->name, kh_esc_str(source->name), failed ? failed : why.text);
+		return NULL;
+	}
+	(void)kh_source_take(credential->name, source, what,
+			     printed.value.data + printed.value.head, kh_buf_len(&printed.value),
+			     form, &secret, err);
+	*expires_ms = printed.expires_ms;
+	uint64_t oldest = source->exec->max_age_ms ? now + source->exec->max_age_ms : 0;
+	if (oldest && (!*expires_ms || oldest < *expires_ms))
+		*expires_ms = oldest;
+	return secret;
+}
+
+static void take_printed(struct kh_vault *vault, struct kh_job *job)
+{
+	struct kh_holding *holding = job->holding;
+	struct kh_err err = KH_ERR_INIT;
+	uint64_t expires_ms = 0;
+	char reason[KH_ERR_TEXT_BYTES];
+	holding->raw.job = NULL;
+	struct kh_secret *secret = read_printed(vault, job, &expires_ms, &err);
+	if (!secret) {
+		(void)snprintf(reason, sizeof(reason),
+			       "the credential %s has no value on the host: its command failed",
+			       name_of(vault, job->index));
+		kh_vault_raw_failed(vault, job->index, holding, err.text, reason);
+		return;
+	}
+	if (holding->raw.failures > 0)
+		kh_log_info("credential %s has a value again", name_of(vault, job->index));
+	kh_item_fill(&holding->raw, secret, expires_ms, holding->source->exec->refresh_ms);
+	kh_vault_raw_came(vault, job->index, holding);
+}
+
+/* --- tokens ----------------------------------------------------------------------------------- */
+
+static bool derive(struct kh_vault *vault, uint16_t index, const struct kh_holding *holding,
+		   struct kh_made *made)
+{
+	const struct kh_credential_config *credential = &vault->config->credentials[index];
+	struct kh_secret *secret = NULL;
+	struct kh_err err = KH_ERR_INIT;
+	uint64_t expires_ms = 0;
+	if (!kh_derive(credential, scope_of(made), holding->raw.secret, &secret, &expires_ms,
+		       &err)) {
+		kh_log_error("%s", err.text);
+		kh_item_fail(&made->item, err.text, err.text);
+		return false;
+	}
+	/* What the value itself gives is no longer good than it is. */
+	if (holding->raw.expires_ms && (!expires_ms || holding->raw.expires_ms < expires_ms))
+		expires_ms = holding->raw.expires_ms;
+	kh_item_fill(&made->item, secret, expires_ms, 0);
+	made->item.due_ms = 0; /* computed when it is asked for */
+	return true;
+}
+
+bool kh_vault_begin_made(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
+			 struct kh_made *made, struct kh_err *err)
+{
+	if (kh_derives(&vault->config->credentials[index]))
+		return derive(vault, index, holding, made);
+	struct kh_job *job = kh_mint_begin(vault->config, index, holding, made, err);
+	if (job && kh_jobs_add(&vault->jobs, job, err)) {
+		made->item.job = job;
+		made->item.due_ms = 0;
+		kh_vault_due(vault, kh_clock_mono_ms());
+		return true;
+	}
+	kh_vault_made_failed(vault, index, holding, made, err->text, NULL);
+	return false;
+}
+
+void kh_vault_made_failed(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
+			  struct kh_made *made, const char *why, const char *reason)
+{
+	char usual[KH_ERR_TEXT_BYTES];
+	bool said = made->item.why && strcmp(made->item.why, why) == 0;
+	(void)snprintf(usual, sizeof(usual),
+		       "the credential %s has no value on the host: no token could be had",
+		       name_of(vault, index));
+	kh_item_fail(&made->item, why, reason ? reason : usual);
+	if (!said)
+		kh_log_error("%s%s", why,
+			     kh_item_is_good(&made->item) ? "; the token before serves on" : "");
+	answer(vault, index, holding, &made->item, scope_of(made));
+	note_change(vault, index, &made->item);
+}
+
+static void take_token(struct kh_vault *vault, struct kh_job *job)
+{
+	struct kh_holding *holding = job->holding;
+	struct kh_made *made = job->made;
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_token token;
+	if (made)
+		made->item.job = NULL;
+	enum kh_mint_result result = kh_mint_took(vault->config, job, &token, &err);
+	if (!holding) {
+		kh_secret_unref(token.secret); /* its refresh token is kept, and that was all */
+		return;
+	}
+	if (result == KH_MINT_MORE) {
+		(void)kh_vault_begin_made(vault, job->index, holding, made, &err);
+		return;
+	}
+	if (result == KH_MINT_FAILED) {
+		kh_vault_made_failed(vault, job->index, holding, made, err.text, NULL);
+		return;
+	}
+	if (made->item.failures > 0)
+		kh_log_info("credential %s has a token again", name_of(vault, job->index));
+	kh_item_fill(&made->item, token.secret, token.expires_ms, 0);
+	if (made->item.told)
+		tell_stale(vault, job->index);
+	made->item.told = false;
+	answer(vault, job->index, holding, &made->item, scope_of(made));
+	note_change(vault, job->index, &made->item);
+}
+
+/* --- turns ------------------------------------------------------------------------------------ */
+
+/* What nobody has used since it came is let go; what has no end is used without a word. */
+static bool is_wanted(const struct kh_item *item)
+{
+	return item->asked || item->used || (item->told && !item->expires_ms);
+}
+
+static void begin_due(struct kh_vault *vault)
+{
+	uint64_t now = kh_clock_mono_ms();
+	if (!vault->due_ms || now < vault->due_ms)
+		return;
+	vault->due_ms = 0;
+	for (size_t i = 0; i < vault->config->n_credentials; i++) {
+		uint16_t index = (uint16_t)i;
+		for (size_t j = 0; j < vault->slots[i].n_holdings; j++) {
+			struct kh_holding *holding = &vault->slots[i].holdings[j];
+			struct kh_err err = KH_ERR_INIT;
+			bool exec = holding->source->kind == KH_SOURCE_EXEC;
+			bool due = holding->raw.due_ms && now >= holding->raw.due_ms;
+			/* A token is made of it. */
+			bool wanted = is_wanted(&holding->raw) || holding->made;
+			if (exec && due && !holding->raw.job && wanted &&
+			    !kh_vault_begin_raw(vault, index, holding, &err))
+				kh_vault_raw_failed(vault, index, holding, err.text, err.text);
+			else if (!due)
+				kh_vault_due(vault, holding->raw.due_ms);
+			for (struct kh_made *made = holding->made; made; made = made->next) {
+				due = made->item.due_ms && now >= made->item.due_ms;
+				if (due && !made->item.job && is_wanted(&made->item) &&
+				    kh_item_is_good(&holding->raw))
+					(void)kh_vault_begin_made(vault, index, holding, made,
+								  &err);
+				else if (!due)
+					kh_vault_due(vault, made->item.due_ms);
+			}
+		}
+	}
+}
+
+/* A file that can't be read, or is no good, leaves what is there. */
+static void read_file_again(struct kh_vault *vault, uint16_t index, struct kh_holding *holding)
+{
+	const struct kh_credential_config *credential = &vault->config->credentials[index];
+	struct kh_secret *secret = NULL;
+	struct kh_err err = KH_ERR_INIT;
+	if (kh_source_read(credential->name, holding->source, kh_vault_form(credential), &secret,
+			   &err) != KH_SOURCE_GOT) {
+		char reason[KH_ERR_TEXT_BYTES];
+		(void)snprintf(reason, sizeof(reason), "the credential %s has no value on the host",
+			       credential->name);
+		if (holding->raw.secret)
+			kh_vault_raw_failed(vault, index, holding, err.text, reason);
+		holding->raw.due_ms = 0;
+		return;
+	}
+	if (holding->raw.secret && kh_secret_same(holding->raw.secret, secret)) {
+		kh_secret_unref(secret);
+		if (holding->raw.failures > 0)
+			kh_item_fill(&holding->raw, kh_secret_ref(holding->raw.secret), 0, 0);
+		return;
+	}
+	kh_log_info("credential %s has %s value now", credential->name,
+		    holding->raw.secret ? "another" : "a");
+	kh_item_fill(&holding->raw, secret, 0, 0);
+	kh_vault_raw_came(vault, index, holding);
+}
+
+static void look_at_files(struct kh_vault *vault)
+{
+	if (!kh_watch_look(vault->watch))
+		return;
+	for (size_t i = 0; i < vault->config->n_credentials; i++)
+		for (size_t j = 0; j < vault->slots[i].n_holdings; j++)
+			if (vault->slots[i].holdings[j].source->kind == KH_SOURCE_FILE)
+				read_file_again(vault, (uint16_t)i, &vault->slots[i].holdings[j]);
+	kh_watch_begin(vault); /* folders may be others now */
+}
+
+void kh_vault_turn(struct kh_vault *vault)
+{
+	struct kh_job *job;
+	if (!vault->slots)
+		return;
+	look_at_files(vault);
+	begin_due(vault);
+	while ((job = kh_jobs_turn(&vault->jobs))) {
+		if (job->exec && job->holding)
+			take_printed(vault, job);
+		else if (!job->exec)
+			take_token(vault, job);
+		kh_job_free(job);
+	}
+}
+
+int kh_vault_fd(const struct kh_vault *vault)
+{
+	return vault->slots ? vault->jobs.epoll : -1;
+}
+
+uint64_t kh_vault_deadline(const struct kh_vault *vault)
+{
+	uint64_t jobs = vault->slots ? kh_jobs_deadline(&vault->jobs) : 0;
+	return jobs && (!vault->due_ms || jobs < vault->due_ms) ? jobs : vault->due_ms;
+}
+
+/* --- what it is like -------------------------------------------------------------------------- */
+
+static void fold(struct kh_vault_state *out, const struct kh_item *item)
+{
+	out->renewals += item->renewals;
+	out->failures += item->all_failures;
+	out->ready |= kh_item_is_good(item);
+	if (item->got_ms > out->got_ms)
+		out->got_ms = item->got_ms;
+	if (item->secret && item->expires_ms &&
+	    (!out->expires_ms || item->expires_ms < out->expires_ms))
+		out->expires_ms = item->expires_ms;
+	if (item->why && item->failed_ms >= out->failed_ms) {
+		out->failed_ms = item->failed_ms;
+		out->why = item->why;
+	}
+}
+
+void kh_vault_state(const struct kh_vault *vault, uint16_t index, struct kh_vault_state *out)
+{
+	const struct kh_credential_config *credential = &vault->config->credentials[index];
+	const struct kh_vault_slot *slot = &vault->slots[index];
+	*out = (struct kh_vault_state){ .source = "none" };
+	out->mint = credential->mint ? credential->mint->key : NULL;
+	for (size_t j = 0; j < slot->n_holdings; j++) {
+		const struct kh_holding *holding = &slot->holdings[j];
+		struct kh_vault_state raw = { .source = NULL };
+		out->source = kh_source_kind_name(holding->source->kind);
+		fold(credential->mint ? &raw : out, &holding->raw);
+		if (credential->mint && raw.why) {
+			out->why = raw.why;
+			out->failed_ms = raw.failed_ms;
+		}
+		for (const struct kh_made *made = holding->made; made; made = made->next)
+			fold(out, &made->item);
+	}
+}

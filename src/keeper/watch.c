@@ -1,0 +1,137 @@
+/*
+ * watch.c - files that hold values: something has changed in one of their folders
+ *
+ * A file is replaced in many ways: written anew, renamed over, or (Kubernetes) left alone while a
+ * link in its path is turned to another folder. So the folders are watched, those of the path as it
+ * is written and, for each link on the way, of what it leads to; whatever happens there, the files
+ * are read again, and what they hold decides. A folder that is not there yet is looked for with
+ * each change of those that are.
+ */
+
+#include "keeper_internal.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/file.h>
+#include <keyhole/log.h>
+
+enum {
+	EVENTS = IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_ATTRIB |
+		 IN_DELETE_SELF | IN_MOVE_SELF,
+	LINKS_MOST = 8,
+};
+
+struct kh_watch {
+	int fd;
+	bool said;
+};
+
+static void watch_folder_of(struct kh_watch *watch, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	kh_auto_free char *folder =
+		slash ? kh_slice_dup(kh_slice_of(path, slash == path ? 1 : (size_t)(slash - path)))
+		      : NULL;
+	if (folder && inotify_add_watch(watch->fd, folder, EVENTS) < 0 && errno != ENOENT &&
+	    !watch->said) {
+		kh_log_warn("credentials' files are not all watched (%s); a reload reads them",
+			    strerror(errno));
+		watch->said = true;
+	}
+}
+
+/* Each prefix of the path that is a link, and what it leads to. */
+static void watch_links(struct kh_watch *watch, const char *path, unsigned depth)
+{
+	watch_folder_of(watch, path);
+	for (const char *at = strchr(path + 1, '/'); depth < LINKS_MOST;
+	     at = at && *at ? strchr(at + 1, '/') : NULL) {
+		size_t len = at ? (size_t)(at - path) : strlen(path);
+		kh_auto_free char *part = kh_slice_dup(kh_slice_of(path, len));
+		char to[PATH_MAX];
+		ssize_t n = part ? readlink(part, to, sizeof(to) - 1) : -1;
+		if (n > 0) {
+			to[n] = '\0';
+			char *last = strrchr(part, '/');
+			*last = '\0';
+			kh_auto_free char *whole = kh_path_join(last == part ? "/" : part, to);
+			kh_auto_free char *rest = whole ? kh_strf("%s%s", whole, path + len) : NULL;
+			*last = '/';
+			watch_folder_of(watch, part);
+			if (rest)
+				watch_links(watch, rest, depth + 1);
+			return;
+		}
+		if (!at)
+			return;
+	}
+}
+
+static void watch_all(struct kh_vault *vault)
+{
+	for (size_t i = 0; i < vault->config->n_credentials; i++) {
+		for (size_t j = 0; j < vault->slots[i].n_holdings; j++) {
+			const struct kh_source *source = vault->slots[i].holdings[j].source;
+			if (source->kind == KH_SOURCE_FILE)
+				watch_links(vault->watch, source->name, 0);
+		}
+	}
+}
+
+void kh_watch_begin(struct kh_vault *vault)
+{
+	bool any = false;
+	for (size_t i = 0; i < vault->config->n_credentials; i++)
+		for (size_t j = 0; j < vault->slots[i].n_holdings; j++)
+			any |= vault->slots[i].holdings[j].source->kind == KH_SOURCE_FILE;
+	if (!any)
+		return;
+	if (!vault->watch) {
+		vault->watch = calloc(1, sizeof(*vault->watch));
+		if (!vault->watch)
+			return;
+		vault->watch->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+		if (vault->watch->fd < 0) {
+			kh_log_warn("credentials' files are not watched (%s); a reload reads them",
+				    strerror(errno));
+			kh_watch_end(vault);
+			return;
+		}
+		struct epoll_event event = { .events = EPOLLIN };
+		if (vault->jobs.epoll < 0)
+			vault->jobs.epoll = epoll_create1(EPOLL_CLOEXEC);
+		(void)epoll_ctl(vault->jobs.epoll, EPOLL_CTL_ADD, vault->watch->fd, &event);
+	}
+	watch_all(vault);
+}
+
+void kh_watch_end(struct kh_vault *vault)
+{
+	if (!vault->watch)
+		return;
+	if (vault->watch->fd >= 0)
+		(void)close(vault->watch->fd);
+	free(vault->watch);
+	vault->watch = NULL;
+}
+
+bool kh_watch_look(struct kh_watch *watch)
+{
+	char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+	bool any = false;
+	/* Bounded: who writes without end gets a look a turn. */
+	for (int i = 0; watch && i < 64; i++) {
+		if (read(watch->fd, events, sizeof(events)) <= 0)
+			break;
+		any = true;
+	}
+	return any;
+}
