@@ -3,10 +3,12 @@
 import base64
 import hashlib
 import json
+import os
 import subprocess
 from urllib.parse import quote
 
 import pytest
+import readable
 from common import until
 from daemons import NAMES, Daemons, base_config, merge
 from h2upstream import H2Upstream, ask_h1, ask_h2, both
@@ -52,6 +54,11 @@ class Seen:
         return [v for n, v in self.fields if n == name]
 
 
+def at_rest(daemon, n=1):
+    """So many exchanges have come to their ends, in the journal too."""
+    until("they are written", lambda: len(daemon.journal(event="close")) == n)
+
+
 @pytest.fixture(scope="module", params=["to-h1", "to-h2"])
 def up(request, standin, tmp_path_factory):
     if request.param == "to-h1":
@@ -83,7 +90,7 @@ def test_the_value_goes_where_it_belongs_once(start, ask, kind):
     seen = Seen(ask(d, "/test/echo?a=1&b", host="api.test"))
     assert seen.all(where) == ([expected] if where != "?" else ["a=1", "b", expected])
     assert seen.text.count(expected) == 1
-    d.settle()
+    at_rest(d)
     assert [r["credential"] for r in d.journal(event="open")] == ["main"]
 
 
@@ -137,7 +144,7 @@ def test_a_query_credential_is_in_no_log_journal_page_or_refusal(start, ask, up)
     assert ask(d, "/test/echo?a=1", host="api.test").status == 200
     answer = ask(d, "/test/cut?nothing=1", host="api.test")
     assert answer.status == 502 and PLAIN not in answer.text() + str(answer.fields)
-    d.settle()
+    at_rest(d, 2)
     everything = d.stderr() + json.dumps(d.journal())
     assert PLAIN not in everything
     assert any(r.get("url.query.names") == ["a"] for r in d.journal(event="open"))
@@ -164,7 +171,7 @@ def test_several_credentials_go_in_together(start, ask, up):
     assert seen.all("cookie") == ["first=the-others-value; second=a-third-value"] or seen.all("cookie") == [
         "first=the-others-value", "second=a-third-value"]  # fmt: skip
     assert seen.all("?") == ["token=the-others-value"]
-    d.settle()
+    at_rest(d)
     assert [r["credential"] for r in d.journal(event="open")] == ["main,other,third,fourth"]
 
 
@@ -176,7 +183,7 @@ def test_where_one_of_several_has_no_value_nothing_goes(start, up):
     d.start()
     answer = ask_h1(d, "/test/echo", host="api.test")
     assert answer.status == 503 and "other" in answer.text()
-    d.settle()
+    until("it is written", lambda: d.journal(event="deny"))
     assert d.journal(event="open") == []
 
 
@@ -389,7 +396,7 @@ def test_fields_that_speak_of_the_clients_bytes_are_taken_out(start, ask):
     digests = [("content-md5", "x"), ("content-digest", "sha-256=:x:"), ("x-amz-content-sha256", "x"), ("digest", "x")]
     seen = Seen(post(ask, d, b'{"auth":{"key":"x"}}', JSON, *digests))
     assert not {n for n, _ in digests} & {n for n, _ in seen.fields}
-    d.settle()
+    at_rest(d)
     assert d.journal(event="open")[0]["stripped"] == "content-md5,content-digest,x-amz-content-sha256,digest"
 
 
@@ -467,3 +474,22 @@ def test_pages_status_and_explain_show_kind_and_binding_and_never_a_value(start)
     assert "the credential main goes in as query key" in why
     assert "credential: main as query key, bound to api.test, api.anthropic.com; paths /v1/**; methods GET" in told
     assert PLAIN not in home + why + told
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="reading another process's memory map needs root")
+@both
+@pytest.mark.parametrize("kind", ["basic", "query", "cookie", "json", "form"])
+def test_neither_the_value_nor_its_encodings_stay_in_a_readable_page(start, ask, kind):
+    placement, value = {"json": (JSON_PLACE, PLAIN), "form": (FORM_PLACE, PLAIN)}.get(kind) or KINDS[kind][:2]
+    d = start(placement, value)
+    quiet = "/test/status?code=404"  # which says nothing of what came
+    for i in range(4):
+        if kind in ("json", "form"):
+            pad = "x" * (i * 50_000)
+            body = f'{{"auth":{{"key":"x"}},"p":"{pad}"}}' if kind == "json" else f"client_secret=x&p={pad}"
+            assert post(ask, d, body.encode(), JSON if kind == "json" else FORM, path=quiet).status == 404
+        else:
+            assert ask(d, quiet, host="api.test").status == 404
+    at_rest(d, 4)
+    needles = [value.encode(), base64.b64encode(b"x-access-token:" + value.encode())]
+    assert readable.found(d.worker_pid(), needles) == []

@@ -1,6 +1,5 @@
 """Presets: each does what its own cases say, the page lists them, and git is held to github's rules."""
 
-import base64
 import glob
 import json
 import os
@@ -135,7 +134,7 @@ def test_explain_names_the_preset_and_its_line(tmp_path):
     file = os.path.join(ROOT, "policies", "github.yaml")
     assert push.returncode == 0
     assert re.search(rf'^allow, by {file}:\d+: allow "POST {re.escape(url)}"$', push.stdout, re.M)
-    assert "credential: github-basic" in push.stdout
+    assert "credential: github-git as basic" in push.stdout
     for tenant, other in (("a", url.replace("o/x", "o/y")), ("b", url)):
         done = run("explain", "-c", str(path), "--tenant", tenant, "POST", other)
         assert done.returncode == 3 and "deny: no_rule" in done.stdout
@@ -201,8 +200,7 @@ def github(daemon, relay, tmp_path):
                                     capture_output=True, check=True).stdout.strip()  # fmt: skip
             subprocess.run(["git", "-C", bare, "update-ref", "refs/heads/main", commit], check=True)
         overrides = {"upstream": {"ca_file": origin.ca, "resolve": {"github.com": origin.pins["tls"]}}}
-        basic = base64.b64encode(f"x-access-token:{password}".encode()).decode()
-        options = {"secret": basic, "env": {"GITHUB_BASIC_AUTH": basic}} if password else {}
+        options = {"secret": password, "env": {"GH_TOKEN": password}} if password else {}
         one = daemon(overrides, rules=[{"use": {"github": parameters}}], **options)
 
         def git(*args, cwd=str(tmp_path)):
