@@ -143,6 +143,9 @@ struct kh_rate {
 /* "600/min", "1GiB/h"; with ", burst 20" where that is another number. */
 enum { KH_RATE_BYTES = 96 };
 const char *kh_rate_show(const struct kh_rate *rate, char out[KH_RATE_BYTES]);
+/* Return: false when the text is no such value. */
+bool kh_value_duration(struct kh_slice text, uint64_t *out_ms);
+bool kh_value_size(struct kh_slice text, uint64_t *out_bytes);
 /* "90s", "512KiB": the shortest spelling. */
 enum { KH_VALUE_BYTES = 32 };
 const char *kh_value_show_duration(uint64_t ms, char out[KH_VALUE_BYTES]);

@@ -6,7 +6,8 @@
 
 /*
  * keyhole-init [--port N] [--socket PATH] [--control FD] [--stdio IN,OUT,ERR] [--tty FDS]
- *              [--capture PORTS] [--user UID:GID] [--seccomp FILE] [--writable PATH]… -- CMD…
+ *              [--capture PORTS] [--user UID:GID] [--seccomp FILE] [--writable PATH]…
+ *              [--memory BYTES] [--pids N] -- CMD…
  *
  *   --port     where it listens on 127.0.0.1 (3128)
  *   --socket   the Unix socket that each connection is relayed to (/run/keyhole/s)
@@ -21,6 +22,8 @@
  *   --seccomp  a filter, classic BPF, loaded before the command is started
  *   --writable the command may write here and nowhere else, by Landlock (where the kernel has it;
  *              without any --writable there is no such fence). Several times.
+ *   --memory   the most that a process of the command may have mapped (RLIMIT_AS)
+ *   --pids     the most processes and threads in its user namespace, keyhole-init among them
  *
  * Whatever it is started with, it has no capability any more when the command starts.
  *

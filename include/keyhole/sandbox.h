@@ -26,6 +26,18 @@ struct kh_env_var {
 	char *value;
 };
 
+/* How much of the host a sandbox may use; 0: no such limit. */
+struct kh_sandbox_limits {
+	uint64_t memory_bytes; /* of all its processes, and of what they keep in memory's files */
+	uint64_t disk_bytes;   /* of each place of its own that it may write to (/tmp, the home) */
+	uint64_t timeout_ms;
+	unsigned cpu_milli; /* thousandths of a CPU */
+	unsigned pids;	    /* processes and threads */
+	bool best_effort;   /* what this host can't keep is warned about, not refused */
+};
+/* The most processes that an engine and keyhole-init have besides the command's. */
+enum { KH_SANDBOX_OWN_PIDS = 16 };
+
 struct kh_sandbox_spec {
 	const char *engine;    /* one of kh_sandbox_engine, or "auto" */
 	const char *rootfs;    /* NULL: the host view */
@@ -54,6 +66,7 @@ struct kh_sandbox_spec {
 	const char *init_path; /* keyhole-init; NULL: beside the binary, or where it is installed */
 	const uint16_t *ports; /* captured besides 80 and 443: connections that know no proxy */
 	size_t n_ports;
+	struct kh_sandbox_limits limits;
 	char *const *argv; /* the command */
 	bool tty;	   /* standard input and output are a terminal */
 };

@@ -154,6 +154,7 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 		.host_gid = (gid_t)-1,
 		.ports = o->ports,
 		.n_ports = o->n_ports,
+		.limits = o->limits,
 		.argv = o->command,
 		.tty = has_terminal(),
 	};

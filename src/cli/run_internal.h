@@ -27,12 +27,21 @@ struct kh_run_options {
 	size_t n_env;
 	uint16_t ports[KH_LIMIT_INIT_PORTS - 2];
 	size_t n_ports;
+	struct kh_sandbox_limits limits;
 	char *const *command;
 };
 enum kh_run_parsed { KH_RUN_GO, KH_RUN_HELPED, KH_RUN_WRONG };
 /* What was wrong has been said. */
 enum kh_run_parsed kh_run_options_parse(struct kh_run_options *out, int argc, char **argv);
 void kh_run_options_fini(struct kh_run_options *options);
+
+/* ---- run_limits.c; what was wrong has been said ---- */
+
+bool kh_run_limit_memory(struct kh_sandbox_limits *out, const char *text);
+bool kh_run_limit_disk(struct kh_sandbox_limits *out, const char *text);
+bool kh_run_limit_timeout(struct kh_sandbox_limits *out, const char *text);
+bool kh_run_limit_pids(struct kh_sandbox_limits *out, const char *text);
+bool kh_run_limit_cpus(struct kh_sandbox_limits *out, const char *text);
 
 /* ---- run_folder.c: the folder of one run, gone at its end ---- */
 

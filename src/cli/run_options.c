@@ -35,12 +35,18 @@ static const char usage[] =
 	"                           or runc), or auto for the strongest that works here\n"
 	"      --ports PORT[,…]     connections to these are taken to the proxy as well, besides\n"
 	"                           80 and 443, though the program knows of no proxy\n"
+	"      --memory SIZE        of all its processes together; more is ended (137)\n"
+	"      --cpus N             2, or 0.5\n"
+	"      --pids N             processes and threads\n"
+	"      --disk SIZE          of /tmp, and of a home that isn't kept, each\n"
+	"      --timeout DURATION   ended after it (124): 90s, 30m, 2h\n"
+	"      --best-effort        runs without those limits that this host can't keep\n"
 	"      --audit FILE         the journal; else FILE's, else a new one in\n"
 	"                           $XDG_STATE_HOME/keyhole/audit\n"
 	"  -q, --quiet              no line at the end\n"
 	"  -h, --help               this text\n\n"
-	"Exit status: the command's own; 125 keyhole failed, 126 the command can't be executed,\n"
-	"127 it is not there. keyhole-run(1) tells more.\n";
+	"Exit status: the command's own; 124 its time was up, 125 keyhole failed, 126 it can't be\n"
+	"executed, 127 it is not there. keyhole-run(1) tells more.\n";
 
 enum {
 	OPT_TENANT = 256,
@@ -53,6 +59,12 @@ enum {
 	OPT_ENV,
 	OPT_ENGINE,
 	OPT_PORTS,
+	OPT_MEMORY,
+	OPT_CPUS,
+	OPT_PIDS,
+	OPT_DISK,
+	OPT_TIMEOUT,
+	OPT_BEST_EFFORT,
 	OPT_AUDIT
 };
 
@@ -68,6 +80,12 @@ static const struct option longs[] = {
 	{ "env", required_argument, NULL, OPT_ENV },
 	{ "engine", required_argument, NULL, OPT_ENGINE },
 	{ "ports", required_argument, NULL, OPT_PORTS },
+	{ "memory", required_argument, NULL, OPT_MEMORY },
+	{ "cpus", required_argument, NULL, OPT_CPUS },
+	{ "pids", required_argument, NULL, OPT_PIDS },
+	{ "disk", required_argument, NULL, OPT_DISK },
+	{ "timeout", required_argument, NULL, OPT_TIMEOUT },
+	{ "best-effort", no_argument, NULL, OPT_BEST_EFFORT },
 	{ "audit", required_argument, NULL, OPT_AUDIT },
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "help", no_argument, NULL, 'h' },
@@ -236,6 +254,19 @@ static bool take(struct kh_run_options *out, int option, const char *value)
 		return true;
 	case OPT_ENGINE:
 		out->engine = value;
+		return true;
+	case OPT_MEMORY:
+		return kh_run_limit_memory(&out->limits, value);
+	case OPT_CPUS:
+		return kh_run_limit_cpus(&out->limits, value);
+	case OPT_PIDS:
+		return kh_run_limit_pids(&out->limits, value);
+	case OPT_DISK:
+		return kh_run_limit_disk(&out->limits, value);
+	case OPT_TIMEOUT:
+		return kh_run_limit_timeout(&out->limits, value);
+	case OPT_BEST_EFFORT:
+		out->limits.best_effort = true;
 		return true;
 	case OPT_PORTS:
 		return add_ports(out, value);

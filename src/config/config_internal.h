@@ -175,10 +175,8 @@ bool kh_walk_scalar(struct kh_reader *reader, const struct kh_option *option,
 		    const struct kh_node *node);
 
 /* value.c: one scalar. Return: false when the text is no such value. */
-bool kh_value_duration(struct kh_slice text, uint64_t *out_ms);
 /* Octal, as people write modes. */
 bool kh_value_mode(struct kh_slice text, mode_t *out);
-bool kh_value_size(struct kh_slice text, uint64_t *out_bytes);
 void kh_value_set(struct kh_reader *reader, const struct kh_option *option,
 		  const struct kh_node *node, void *base);
 const char *kh_value_check_id(struct kh_slice text);

@@ -68,10 +68,17 @@ static bool connect_stdio(void)
 	return true;
 }
 
+static bool limit(__rlimit_resource_t resource, unsigned long most)
+{
+	struct rlimit both = { .rlim_cur = most, .rlim_max = most };
+	return most == 0 || setrlimit(resource, &both) == 0;
+}
+
 static _Noreturn void become_command(int report)
 {
 	struct rlimit nofile = { .rlim_cur = command.nofile_soft, .rlim_max = command.nofile_hard };
 	if (setsid() >= 0 && connect_stdio() && setrlimit(RLIMIT_NOFILE, &nofile) == 0 &&
+	    limit(RLIMIT_AS, command.memory_bytes) && limit(RLIMIT_NPROC, command.pids) &&
 	    sigprocmask(SIG_SETMASK, &mask_before, NULL) == 0 && init_landlock_enter())
 		execvp(command.argv[0], command.argv);
 	int why = errno;

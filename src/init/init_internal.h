@@ -92,6 +92,7 @@ struct init_command {
 	char **argv;
 	int stdio[3];
 	bool tty[3];
+	unsigned long memory_bytes, pids;	/* of the command, 0: no limit of ours */
 	unsigned long nofile_soft, nofile_hard; /* as they were: the command gets them back */
 };
 /* Blocks the signals, watches them, and starts the command (with a terminal: at GO). */

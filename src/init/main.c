@@ -71,6 +71,16 @@ static int number(const char *option, const char *text, long least, long most)
 	return (int)value;
 }
 
+static unsigned long large(const char *option, const char *text)
+{
+	char *end = NULL;
+	errno = 0;
+	unsigned long value = text ? strtoul(text, &end, 10) : 0;
+	if (!text || errno || end == text || *end || value == 0)
+		init_die("%s wants a number above 0", option);
+	return value;
+}
+
 struct arguments {
 	int port, control;
 	const char *socket, *filter, *bound;
@@ -147,6 +157,10 @@ static void parse(int argc, char **argv, struct arguments *out)
 			out->bound = value;
 		else if (strcmp(argv[i], "--seccomp") == 0 && value)
 			out->filter = value;
+		else if (strcmp(argv[i], "--memory") == 0)
+			out->command.memory_bytes = large("--memory", value);
+		else if (strcmp(argv[i], "--pids") == 0)
+			out->command.pids = large("--pids", value);
 		else if (strcmp(argv[i], "--writable") == 0 && value)
 			init_landlock_place(value);
 		else if (strcmp(argv[i], "--tty") == 0)

@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -21,8 +22,10 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <linux/close_range.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <keyhole/config.h>
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/init.h>
@@ -32,7 +35,8 @@
 #include "nest_internal.h"
 #include "sandbox_internal.h"
 
-enum { COMPLAINT_BYTES = 2048 };
+enum { COMPLAINT_BYTES = 2048, GRACE_MS = 2000 };
+enum { TIMED_OUT = 124 /* as timeout(1) has it */ };
 
 static const int forwarded[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
 				 SIGUSR1, SIGUSR2, SIGALRM, SIGCONT };
@@ -47,7 +51,9 @@ struct running {
 	size_t complaint_len;
 	struct kh_terminal terminal;
 	bool started, exited, no_exec;
-	int command_status; /* the command's wait status */
+	bool timed_out;
+	int64_t deadline_ms; /* of the monotonic clock; -1: none */
+	int command_status;  /* the command's wait status */
 	int exec_errno;
 	struct kh_err err; /* of ours, in the middle of it */
 };
@@ -100,6 +106,8 @@ static bool prepare_child(struct child *child, struct kh_err *err)
 {
 	if (setsid() < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a session");
+	if (!kh_bounds_join(child->launch->limits, err))
+		return false;
 	if (child->launch->stage && !kh_stage_enter(child->launch->stage, err))
 		return false;
 	/* Set after the uid, since a change of uid clears it. */
@@ -292,6 +300,37 @@ static void signalled(struct running *r)
 	}
 }
 
+/* ---- the time that it has ---- */
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int time_left(const struct running *r)
+{
+	if (r->deadline_ms < 0)
+		return -1;
+	int64_t left = r->deadline_ms - now_ms();
+	return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
+}
+
+/* First it is asked to end, and what doesn't is ended. */
+static void look_at_clock(struct running *r)
+{
+	if (r->deadline_ms < 0 || now_ms() < r->deadline_ms)
+		return;
+	bool again = r->timed_out || !r->started;
+	r->timed_out = true;
+	r->deadline_ms = again ? -1 : now_ms() + GRACE_MS;
+	if (again)
+		kill(r->pid, SIGKILL);
+	else
+		send_message(r, KH_INIT_SIGNAL, SIGTERM);
+}
+
 static void loop(struct running *r)
 {
 	enum { SIGNALS, CONTROL, COMPLAINTS, ENDED, GUARD, IN, OUT, MASTER, COUNT };
@@ -317,11 +356,12 @@ static void loop(struct running *r)
 			p[OUT].fd = -1;
 		if (!p[MASTER].events)
 			p[MASTER].fd = -1;
-		if (poll(p, COUNT, -1) < 0) {
+		if (poll(p, COUNT, time_left(r)) < 0) {
 			if (errno == EINTR)
 				continue;
 			return;
 		}
+		look_at_clock(r);
 		if (p[CONTROL].revents)
 			control = receive(r);
 		if (p[COMPLAINTS].revents)
@@ -358,6 +398,18 @@ static bool explain(struct running *r, struct kh_err *err)
 	return r->launch->engine->explain(kh_esc(said), err);
 }
 
+static bool is_out_of_memory(const struct running *r)
+{
+	return kh_cgroup_oom_kills(&r->launch->limits->groups) > 0;
+}
+
+static void say_out_of_memory(struct kh_err *err)
+{
+	kh_err_set(err, KH_ERR_SYSTEM,
+		   "the sandbox ran out of memory, and the kernel ended the command (give it more: "
+		   "--memory)");
+}
+
 static bool conclude(struct running *r, int engine_status, int *status, struct kh_err *err)
 {
 	if (r->err.code != KH_ERR_NONE) {
@@ -370,8 +422,18 @@ static bool conclude(struct running *r, int engine_status, int *status, struct k
 		kh_err_sys(err, KH_ERR_USAGE, r->exec_errno, "%s", kh_esc_str(r->launch->name));
 		return true;
 	}
+	if (r->timed_out) {
+		char text[KH_VALUE_BYTES];
+		*status = TIMED_OUT;
+		kh_err_set(err, KH_ERR_SYSTEM,
+			   "the command was ended: its time was up (--timeout %s)",
+			   kh_value_show_duration(r->launch->timeout_ms, text));
+		return true;
+	}
 	if (r->exited) {
 		*status = as_shell(r->command_status);
+		if (*status == 128 + SIGKILL && is_out_of_memory(r))
+			say_out_of_memory(err);
 		return true;
 	}
 	if (!r->started)
@@ -379,6 +441,11 @@ static bool conclude(struct running *r, int engine_status, int *status, struct k
 	/* The init was killed, and with it everything: by the kernel for want of memory, or by
 	 * somebody on the host. */
 	*status = as_shell(engine_status);
+	if (is_out_of_memory(r)) {
+		*status = 128 + SIGKILL;
+		say_out_of_memory(err);
+		return true;
+	}
 	kh_err_set(err, KH_ERR_SYSTEM, "the sandbox was ended from outside (status %d%s)", *status,
 		   *status == 137 ? "; out of memory?" : "");
 	return true;
@@ -414,6 +481,7 @@ bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err)
 			     .signals = -1,
 			     .complaints = -1,
 			     .ended = -1 };
+	r.deadline_ms = launch->timeout_ms ? now_ms() + (int64_t)launch->timeout_ms : -1;
 	kh_terminal_init(&r.terminal);
 	sigset_t before;
 	bool ok = watch_signals(&r, &before, err);

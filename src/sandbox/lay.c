@@ -11,6 +11,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -138,12 +139,14 @@ static int clone_of(int fd, bool recursive)
 				    (recursive ? AT_RECURSIVE : 0));
 }
 
-int kh_lay_tmpfs(mode_t mode)
+int kh_lay_tmpfs(mode_t mode, uint64_t bytes)
 {
-	char text[16];
+	char text[16], size[24];
 	snprintf(text, sizeof(text), "%04o", (unsigned)mode);
+	snprintf(size, sizeof(size), "%" PRIu64, bytes);
 	kh_auto_close int fs = (int)syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC);
 	if (fs < 0 || syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, "mode", text, 0) != 0 ||
+	    (bytes && syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, "size", size, 0) != 0) ||
 	    syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) != 0)
 		return -1;
 	return (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
@@ -217,7 +220,7 @@ static bool put_over(const struct kh_lay *lay, const struct kh_mount *m, size_t 
 
 static bool put_tmpfs(int root, const struct kh_mount *m, bool read_only)
 {
-	kh_auto_close int tree = kh_lay_tmpfs(read_only ? 0555 : m->mode);
+	kh_auto_close int tree = kh_lay_tmpfs(read_only ? 0555 : m->mode, m->size);
 	return tree >= 0 && (!read_only || restrict_tree(tree, MOUNT_ATTR_RDONLY, false)) &&
 	       put(root, tree, m->target, true);
 }

@@ -66,7 +66,7 @@ static bool unshare_all(struct kh_err *err)
 /* A new file system in memory at `path`. Return: its root, -1. */
 static int mount_memory(const char *path)
 {
-	int fd = kh_lay_tmpfs(0755);
+	int fd = kh_lay_tmpfs(0755, 0);
 	if (fd >= 0 &&
 	    syscall(SYS_move_mount, fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) != 0) {
 		kh_cleanup_close(&fd);

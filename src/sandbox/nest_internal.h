@@ -39,6 +39,6 @@ bool kh_lay_take(struct kh_lay *lay, const struct kh_view *view, struct kh_err *
 /* Puts all in its place, but /proc and /dev, which the engine's program makes. */
 bool kh_lay_put(const struct kh_lay *lay, struct kh_err *err);
 /* A new file system in memory, mounted nowhere yet. Return: -1 with errno. */
-int kh_lay_tmpfs(mode_t mode);
+int kh_lay_tmpfs(mode_t mode, uint64_t bytes);
 
 #endif

@@ -7,6 +7,7 @@
  * of the sandbox's user namespace with what it needs to bind its ports, and puts that away
  * (src/init/privilege.c) before the command starts.
  */
+#include <inttypes.h>
 #include <string.h>
 
 #include <jansson.h>
@@ -17,7 +18,9 @@
 
 static const char *const capabilities[] = { "CAP_NET_BIND_SERVICE", "CAP_NET_ADMIN",
 					    "CAP_SETFCAP" };
-static const char *const namespaces[] = { "user", "mount", "pid", "network", "ipc", "uts" };
+static const char *const namespaces[] = {
+	"user", "mount", "pid", "network", "ipc", "uts", "cgroup"
+};
 
 /* What of /proc speaks of the host, or to it. */
 static const char *const masked[] = {
@@ -44,7 +47,19 @@ static json_t *mount_of(const char *type, const char *target, const char *const 
 			 type, "options", strings(options, n));
 }
 
-static json_t *mounts(void)
+/* As large as the view says that it may be. */
+static json_t *shared_memory(const struct kh_view *view)
+{
+	static const char *const shm[] = { "nosuid", "nodev", "noexec", "mode=1777" };
+	json_t *mount = mount_of("tmpfs", "/dev/shm", shm, COUNT(shm));
+	for (size_t i = 0; i < view->n; i++)
+		if (view->list[i].size && strcmp(view->list[i].target, "/dev/shm") == 0)
+			json_array_append_new(json_object_get(mount, "options"),
+					      json_sprintf("size=%" PRIu64, view->list[i].size));
+	return mount;
+}
+
+static json_t *mounts(const struct kh_view *view)
 {
 	static const char *const proc[] = { "nosuid", "nodev", "noexec" };
 	/* Read-only when all is in it. */
@@ -52,11 +67,9 @@ static json_t *mounts(void)
 					   "mode=755", "size=64k", "ro" };
 	static const char *const pts[] = { "nosuid", "noexec", "newinstance", "ptmxmode=0666",
 					   "mode=0620" };
-	static const char *const shm[] = { "nosuid", "nodev", "noexec", "mode=1777" };
 	return json_pack("[o, o, o, o]", mount_of("proc", "/proc", proc, COUNT(proc)),
 			 mount_of("tmpfs", "/dev", dev, COUNT(dev)),
-			 mount_of("devpts", "/dev/pts", pts, COUNT(pts)),
-			 mount_of("tmpfs", "/dev/shm", shm, COUNT(shm)));
+			 mount_of("devpts", "/dev/pts", pts, COUNT(pts)), shared_memory(view));
 }
 
 /* One uid: 0 inside is the one that the nest has, which is an unprivileged one on the host. */
@@ -130,10 +143,10 @@ char *kh_oci_config(const struct kh_plan *plan, struct kh_err *err)
 			   "engine can't pass that on; --engine process can)");
 		return NULL;
 	}
-	json_t *config =
-		json_pack("{s:s, s:o, s:{s:s, s:b}, s:s, s:o, s:o}", "ociVersion", "1.0.2",
-			  "process", process(plan), "root", "path", "rootfs", "readonly", 1,
-			  "hostname", plan->hostname, "mounts", mounts(), "linux", linux_of());
+	json_t *config = json_pack("{s:s, s:o, s:{s:s, s:b}, s:s, s:o, s:o}", "ociVersion", "1.0.2",
+				   "process", process(plan), "root", "path", "rootfs", "readonly",
+				   1, "hostname", plan->hostname, "mounts", mounts(plan->view),
+				   "linux", linux_of());
 	char *text = config ? json_dumps(config, JSON_COMPACT) : NULL;
 	json_decref(config);
 	if (!text)

@@ -5,6 +5,7 @@
  * the list of processes. bubblewrap makes the namespaces and the mounts, drops every capability but
  * the three that keyhole-init needs for a start, sets no-new-privileges and becomes keyhole-init.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -69,6 +70,13 @@ static bool put_mode(struct kh_buf *args, mode_t mode)
 	return put(args, "--perms", text, NULL);
 }
 
+static bool put_size(struct kh_buf *args, uint64_t size)
+{
+	char text[24];
+	snprintf(text, sizeof(text), "%" PRIu64, size);
+	return size == 0 || put(args, "--size", text, NULL);
+}
+
 static bool put_mount(struct kh_buf *args, const struct kh_mount *m, struct kh_engine_command *out)
 {
 	switch (m->kind) {
@@ -96,7 +104,8 @@ static bool put_mount(struct kh_buf *args, const struct kh_mount *m, struct kh_e
 		return kh_engine_command_fd(out, m->fd) &&
 		       put_number(args, "--ro-bind-data", m->fd, m->target);
 	case KH_MOUNT_TMPFS:
-		return put_mode(args, m->mode) && put(args, "--tmpfs", m->target, NULL);
+		return put_size(args, m->size) && put_mode(args, m->mode) &&
+		       put(args, "--tmpfs", m->target, NULL);
 	case KH_MOUNT_PROC:
 		return put(args, "--proc", m->target, NULL);
 	case KH_MOUNT_DEV:

@@ -1,6 +1,7 @@
 /* sandbox.c - from a spec to a sandbox: lays the view, fills the environment, starts the engine */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,6 +29,7 @@ struct build {
 	struct kh_mountpoints made;
 	struct kh_guard guard;
 	struct kh_stage stage;
+	struct kh_bounds limits;
 	struct kh_engine_command command;
 	int control, control_peer;
 	int stdio[3];
@@ -38,6 +40,7 @@ static void build_init(struct build *b)
 {
 	memset(b, 0, sizeof(*b));
 	b->made.record = b->made.lock = -1;
+	b->limits.alive = -1;
 	b->guard = (struct kh_guard){ .fd = -1, .made = &b->made };
 	b->command.args_fd = -1;
 	b->control = b->control_peer = -1;
@@ -50,6 +53,7 @@ static void build_fini(struct build *b)
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		kh_cleanup_close(fds[i]);
 	kh_engine_command_fini(&b->command);
+	kh_bounds_end(&b->limits);
 	kh_guard_end(&b->guard);
 	kh_stage_fini(&b->stage);
 	kh_mountpoints_end(&b->made);
@@ -162,6 +166,9 @@ static bool lay(struct build *b, const struct kh_sandbox_spec *spec, struct kh_e
 			       err))
 		return false;
 	kh_view_over(view, KH_MOUNT_SEAL, "/", 0);
+	for (size_t i = 0; i < view->n; i++)
+		if (view->list[i].kind == KH_MOUNT_TMPFS)
+			view->list[i].size = spec->limits.disk_bytes;
 	return !view->failed || kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
 }
 
@@ -247,6 +254,14 @@ static const char *directory_of(const struct kh_sandbox_spec *spec)
 	return spec->workspace ? spec->workspace : KH_SANDBOX_HOME;
 }
 
+/* Nothing where it is 0. */
+static bool add_number(struct words *words, const char *option, uint64_t value)
+{
+	char text[24];
+	snprintf(text, sizeof(text), "%" PRIu64, value);
+	return value == 0 || (add_word(words, option) && add_word(words, text));
+}
+
 /* What a mount opens for writing, unless it lies below another such place. */
 static bool is_writable_place(const struct kh_view *view, size_t at)
 {
@@ -302,6 +317,8 @@ static bool init_words(struct words *out, const struct build *b, const struct kh
 		ok = ok && add_word(out, head[i]);
 	if (*tty)
 		ok = ok && add_word(out, "--tty") && add_word(out, tty);
+	ok = ok && add_number(out, "--memory", b->limits.init_memory_bytes) &&
+	     add_number(out, "--pids", b->limits.init_pids);
 	for (size_t i = 0; ok && i < b->view.n; i++)
 		if (is_writable_place(&b->view, i))
 			ok = add_word(out, "--writable") && add_word(out, b->view.list[i].target);
@@ -358,7 +375,7 @@ static bool run(struct build *b, const struct kh_sandbox_spec *spec, const struc
 		return kh_err_set(err, KH_ERR_USAGE, "a sandbox never runs as root");
 	if (root && !kh_stage_plan(&b->stage, &b->view, uid, gid, err))
 		return false;
-	if (!prepare(b, spec, engine, err))
+	if (!kh_bounds_begin(&b->limits, &spec->limits, err) || !prepare(b, spec, engine, err))
 		return false;
 	struct kh_launch launch = {
 		.engine = engine,
@@ -369,6 +386,8 @@ static bool run(struct build *b, const struct kh_sandbox_spec *spec, const struc
 		.control_peer = kh_steal_fd(&b->control_peer),
 		.tty = spec->tty,
 		.guard = &b->guard,
+		.limits = &b->limits,
+		.timeout_ms = spec->limits.timeout_ms,
 		.name = spec->argv[0],
 	};
 	return kh_launch(&launch, status, err);

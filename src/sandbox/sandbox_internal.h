@@ -17,6 +17,7 @@
 #include <keyhole/sandbox.h>
 
 #include "engine.h"
+#include "bounds.h"
 
 #define KH_SANDBOX_EMPTY "/etc/keyhole/empty"
 #define KH_SANDBOX_NO_USERNS \
@@ -63,7 +64,8 @@ struct kh_mount {
 	int fd;
 	mode_t mode;
 	enum kh_tree tree;
-	bool is_file; /* READ: of a file, not a folder */
+	bool is_file;  /* READ: of a file, not a folder */
+	uint64_t size; /* TMPFS: what fits in; 0: what the kernel says */
 };
 
 struct kh_view {
@@ -237,6 +239,8 @@ struct kh_launch {
 	int control_peer;	      /* inherited by the init */
 	bool tty;
 	struct kh_guard *guard;
+	const struct kh_bounds *limits;
+	uint64_t timeout_ms;
 	const char *name; /* of the command, for messages */
 };
 bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err);

@@ -38,6 +38,18 @@ static void parse(struct kh_sandbox_spec *spec, int argc, char **argv)
 			spec->mask_env_files = strcmp(value, "yes") == 0;
 		else if (strcmp(name, "--engine") == 0)
 			spec->engine = value;
+		else if (strcmp(name, "--memory") == 0)
+			spec->limits.memory_bytes = strtoull(value, NULL, 10);
+		else if (strcmp(name, "--disk") == 0)
+			spec->limits.disk_bytes = strtoull(value, NULL, 10);
+		else if (strcmp(name, "--pids") == 0)
+			spec->limits.pids = (unsigned)strtoul(value, NULL, 10);
+		else if (strcmp(name, "--cpu-milli") == 0)
+			spec->limits.cpu_milli = (unsigned)strtoul(value, NULL, 10);
+		else if (strcmp(name, "--timeout-ms") == 0)
+			spec->limits.timeout_ms = strtoull(value, NULL, 10);
+		else if (strcmp(name, "--best-effort") == 0)
+			spec->limits.best_effort = strcmp(value, "yes") == 0;
 		else if (strcmp(name, "--port") == 0)
 			ports[spec->n_ports++] = (uint16_t)strtoul(value, NULL, 10);
 		else if (strcmp(name, "--home") == 0)

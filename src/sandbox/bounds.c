@@ -1,0 +1,143 @@
+/* bounds.c - bounds on a sandbox: by control groups where there are any for us, else by rlimits */
+#include "bounds.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <keyhole/log.h>
+
+enum { PERIOD_US = 100 * 1000 };
+
+static bool refused(const char *option, struct kh_err *err)
+{
+	return kh_err_set(
+		err, KH_ERR_SYSTEM,
+		"%s: this host lets us make no control group for it (start keyhole as root, "
+		"or in `systemd-run --user --scope -p Delegate=yes`; with --best-effort it "
+		"runs without this limit)",
+		option);
+}
+
+static bool failed(const char *option, struct kh_err *err)
+{
+	return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s: the control group does not take it",
+			  option);
+}
+
+static bool set_memory(struct kh_bounds *l, uint64_t bytes, struct kh_err *err)
+{
+	char text[24];
+	snprintf(text, sizeof(text), "%" PRIu64, bytes);
+	if (!kh_cgroup_make(&l->groups, KH_CGROUP_MEMORY)) {
+		l->init_memory_bytes = bytes;
+		kh_log_warn("--memory: no control group is to be had, so it bounds each process by "
+			    "itself and not all together");
+		return true;
+	}
+	if (!kh_cgroup_write(&l->groups, KH_CGROUP_MEMORY, "memory.limit_in_bytes", "memory.max",
+			     text))
+		return failed("--memory", err);
+	/* A host that doesn't count swap has no such file. */
+	(void)kh_cgroup_write(&l->groups, KH_CGROUP_MEMORY, "memory.memsw.limit_in_bytes", NULL,
+			      text);
+	(void)kh_cgroup_write(&l->groups, KH_CGROUP_MEMORY, NULL, "memory.swap.max", "0");
+	return true;
+}
+
+static bool set_pids(struct kh_bounds *l, unsigned pids, struct kh_err *err)
+{
+	char text[16];
+	/* keyhole-init and what makes the sandbox are no work of the command's. */
+	snprintf(text, sizeof(text), "%u", pids + KH_SANDBOX_OWN_PIDS);
+	if (!kh_cgroup_make(&l->groups, KH_CGROUP_PIDS)) {
+		l->init_pids = pids + 1;
+		return true;
+	}
+	return kh_cgroup_write(&l->groups, KH_CGROUP_PIDS, "pids.max", "pids.max", text) ||
+	       failed("--pids", err);
+}
+
+static bool set_cpus(struct kh_bounds *l, const struct kh_sandbox_limits *wanted,
+		     struct kh_err *err)
+{
+	char quota[16], both[32];
+	unsigned us = wanted->cpu_milli * (PERIOD_US / 1000);
+	snprintf(quota, sizeof(quota), "%u", us);
+	snprintf(both, sizeof(both), "%u %d", us, PERIOD_US);
+	if (!kh_cgroup_make(&l->groups, KH_CGROUP_CPU)) {
+		if (!wanted->best_effort)
+			return refused("--cpus", err);
+		kh_log_warn("--cpus: no control group is to be had: the sandbox runs without it");
+		return true;
+	}
+	return kh_cgroup_write(&l->groups, KH_CGROUP_CPU, "cpu.cfs_quota_us", "cpu.max",
+			       l->groups.of[KH_CGROUP_CPU].v2 ? both : quota) ||
+	       failed("--cpus", err);
+}
+
+/* Waits for the launcher's end. What the launcher removed itself is not there any more. */
+static _Noreturn void watch(const struct kh_bounds *limits, int ended)
+{
+	(void)setsid();
+	sigset_t all;
+	sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, NULL);
+	if (ended != STDIN_FILENO)
+		(void)dup2(ended, STDIN_FILENO);
+	(void)syscall(SYS_close_range, 1u, ~0u, 0u);
+	char byte;
+	while (read(STDIN_FILENO, &byte, 1) < 0 && errno == EINTR)
+		;
+	kh_cgroup_remove(&limits->groups);
+	_exit(0);
+}
+
+static bool start_watcher(struct kh_bounds *l, struct kh_err *err)
+{
+	int ends[2];
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a pipe");
+	l->watcher = fork();
+	if (l->watcher == 0) {
+		close(ends[1]);
+		watch(l, ends[0]);
+	}
+	close(ends[0]);
+	l->alive = ends[1];
+	return l->watcher > 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "a process");
+}
+
+bool kh_bounds_begin(struct kh_bounds *l, const struct kh_sandbox_limits *wanted,
+		     struct kh_err *err)
+{
+	bool ok = (!wanted->memory_bytes || set_memory(l, wanted->memory_bytes, err)) &&
+		  (!wanted->pids || set_pids(l, wanted->pids, err)) &&
+		  (!wanted->cpu_milli || set_cpus(l, wanted, err));
+	bool any = false;
+	for (size_t i = 0; i < KH_CGROUP_KINDS; i++)
+		any = any || l->groups.of[i].path;
+	return ok && (!any || start_watcher(l, err));
+}
+
+bool kh_bounds_join(const struct kh_bounds *l, struct kh_err *err)
+{
+	return kh_cgroup_join(&l->groups) ||
+	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "joining the control group");
+}
+
+void kh_bounds_end(struct kh_bounds *l)
+{
+	kh_cgroup_remove(&l->groups);
+	if (l->alive >= 0)
+		close(l->alive);
+	l->alive = -1;
+	while (l->watcher > 0 && waitpid(l->watcher, NULL, 0) < 0 && errno == EINTR)
+		;
+	kh_cgroup_fini(&l->groups);
+}

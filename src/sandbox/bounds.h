@@ -1,0 +1,38 @@
+/*
+ * bounds.h - how much of the host a sandbox may use
+ *
+ *   memory, pids   a control group where we may make one; else what one process may have
+ * (RLIMIT_AS) and how many there may be (RLIMIT_NPROC, counted in the sandbox's user namespace),
+ * set by keyhole-init cpus           a control group; else an error, or with `best_effort` a
+ * warning disk           the size of the sandbox's own places in memory (view) timeout launch.c
+ *
+ * The groups are gone at the end. A small process of ours waits for the launcher's end, and removes
+ * them where the launcher was killed.
+ */
+#ifndef KEYHOLE_SANDBOX_BOUNDS_H
+#define KEYHOLE_SANDBOX_BOUNDS_H
+
+#include <sys/types.h>
+
+#include <keyhole/sandbox.h>
+
+#include "cgroup.h"
+
+struct kh_bounds {
+	struct kh_cgroups groups;
+	/* What keyhole-init has to set, 0: nothing. */
+	uint64_t init_memory_bytes;
+	unsigned init_pids;
+	int alive; /* shut when the launcher ends, whatever way; -1 */
+	pid_t watcher;
+};
+
+/* The struct is zeroed but for `alive`. */
+bool kh_bounds_begin(struct kh_bounds *limits, const struct kh_sandbox_limits *wanted,
+		     struct kh_err *err);
+/* In the child, while it is still who the launcher is. */
+bool kh_bounds_join(const struct kh_bounds *limits, struct kh_err *err);
+/* When every process has ended. */
+void kh_bounds_end(struct kh_bounds *limits);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * cgroup.h - groups of this host in which a sandbox's use is bounded and counted
+ *
+ * Version 1, version 2, or both at once (hybrid): each controller is looked for where the host has
+ * it. A group is made below the one that we are in; in version 2, where that one can't have any (it
+ * holds processes), beside it. Who may not make one there has none: whether that is an error is the
+ * caller's to say (bounds.c).
+ */
+#ifndef KEYHOLE_SANDBOX_CGROUP_H
+#define KEYHOLE_SANDBOX_CGROUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum kh_cgroup_kind { KH_CGROUP_MEMORY, KH_CGROUP_PIDS, KH_CGROUP_CPU, KH_CGROUP_KINDS };
+
+struct kh_cgroups {
+	struct kh_cgroup {
+		char *path; /* NULL: none */
+		bool v2;
+	} of[KH_CGROUP_KINDS]; /* in version 2 the same path several times */
+};
+
+/* A group for this kind. Return: there is one now. */
+bool kh_cgroup_make(struct kh_cgroups *groups, enum kh_cgroup_kind kind);
+/* Writes into a file of it ("memory.max" where it is of version 2, else `v1`; NULL: there is none
+ * such file in that version, which is fine). */
+bool kh_cgroup_write(const struct kh_cgroups *groups, enum kh_cgroup_kind kind, const char *v1,
+		     const char *v2, const char *text);
+/* Moves the calling process into all of them. */
+bool kh_cgroup_join(const struct kh_cgroups *groups);
+/* How often the kernel ended a process in it for want of memory. */
+uint64_t kh_cgroup_oom_kills(const struct kh_cgroups *groups);
+/* Removes them, waiting a little for processes that are just ending. */
+void kh_cgroup_remove(const struct kh_cgroups *groups);
+void kh_cgroup_fini(struct kh_cgroups *groups);
+
+#endif

@@ -1,0 +1,205 @@
+"""How much of the host a sandbox may use, in every engine; and that the groups are gone afterwards."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import PATIENCE, PYTHON
+from test_capture import inside, standin  # noqa: F401
+
+MIB = 1 << 20
+EAT = "x = []\nfor _ in range(64): x.append(b'x' * (8 << 20))\nprint('eaten')"
+
+
+def groups():
+    return {path for path, _, _ in os.walk("/sys/fs/cgroup") if os.path.basename(path).startswith("keyhole-")}
+
+
+def can_make_group(identity):
+    """Root, where some hierarchy of memory can be written; an ordinary user of this test never."""
+    if identity != "root":
+        return False
+    if os.path.isdir("/sys/fs/cgroup/memory"):
+        return os.access("/sys/fs/cgroup/memory", os.W_OK)
+    return os.access("/sys/fs/cgroup/cgroup.subtree_control", os.W_OK)
+
+
+@pytest.fixture
+def with_groups(identity):
+    if not can_make_group(identity):
+        pytest.skip(f"no control group is to be had here as {identity}")
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+def test_memory_is_of_all_processes_together(sandbox, with_groups):
+    """Each of four takes what one may; all of them together may not."""
+    seen = sandbox.python(
+        """
+        import subprocess, sys
+        code = "x = b'x' * (40 << 20); print('has it', flush=True); input()"
+        def start(n):
+            made = [subprocess.Popen([sys.executable, '-I', '-c', code], stdin=-1, stdout=-1) for _ in range(n)]
+            for p in made:
+                p.stdout.readline()
+            for p in made:
+                p.communicate(b'\\n')
+            return [p.returncode for p in made]
+        say([start(1), start(4)])
+        """,
+        memory=120 * MIB,
+    )
+    assert seen[0] == [0] and -signal.SIGKILL in seen[1], seen
+
+
+def test_out_of_memory_is_137_and_said(sandbox, with_groups):
+    done = sandbox.run(PYTHON, "-I", "-c", EAT, memory=128 * MIB)
+    assert done.returncode == 137 and done.stdout == b""
+    assert b"ran out of memory" in done.stderr and b"--memory" in done.stderr and done.stderr.count(b"\n") == 1
+    assert sandbox.run(PYTHON, "-I", "-c", EAT, memory=1024 * MIB, check=0).stdout == b"eaten\n"
+
+
+def test_what_lies_in_memory_files_counts_too(sandbox, with_groups):
+    done = sandbox.run("sh", "-c", "dd if=/dev/zero of=/tmp/x bs=1M count=300 2>/dev/null; echo $?", memory=64 * MIB)
+    assert done.returncode == 137 or done.stdout == b"137\n", done
+
+
+@pytest.mark.identity("user")
+def test_without_a_group_memory_bounds_each_process_and_that_is_said(sandbox):
+    done = sandbox.run(PYTHON, "-I", "-c", EAT, memory=128 * MIB, check=1)
+    assert b"MemoryError" in done.stderr and b"bounds each process" in done.stderr
+
+
+# --- processes ------------------------------------------------------------------------------------
+
+
+def test_processes_are_bounded(sandbox):
+    seen = sandbox.python(
+        """
+        import os, time
+        made = 0
+        try:
+            for _ in range(200):
+                if os.fork() == 0:
+                    time.sleep(30)
+                    os._exit(0)
+                made += 1
+            say([made, 'no end'])
+        except OSError as e:
+            say([made, e.errno])
+        """,
+        pids=40,
+    )
+    assert 20 <= seen[0] <= 60 and seen[1] == 11, seen
+
+
+# --- CPU ------------------------------------------------------------------------------------------
+
+
+SPIN = "import time\nend = time.monotonic() + 2\nwhile time.monotonic() < end: pass\nprint(time.process_time())"
+
+
+def test_cpus_are_bounded(sandbox, with_groups):
+    used = float(sandbox.run(PYTHON, "-I", "-c", SPIN, cpu_milli=200, check=0).stdout)
+    assert used < 1.2, f"{used} s of 2 s, where a fifth was allowed"
+
+
+@pytest.mark.identity("user")
+def test_cpus_without_a_group_are_refused_with_what_to_do(sandbox):
+    done = sandbox.run("true", cpu_milli=200, check=125)
+    said = done.stderr.decode()
+    assert said.startswith("keyhole: --cpus: ") and "Delegate=yes" in said and "--best-effort" in said
+    done = sandbox.run("true", cpu_milli=200, best_effort="yes", check=0)
+    assert "runs without it" in done.stderr.decode()
+
+
+# --- disk -----------------------------------------------------------------------------------------
+
+
+def test_disk_bounds_each_place_in_memory(sandbox):
+    seen = sandbox.python(
+        """
+        import os
+        out = {}
+        for place in ('/tmp', '/home/agent', '/dev/shm'):
+            try:
+                with open(place + '/x', 'wb') as file:
+                    for _ in range(64):
+                        file.write(b'x' * (1 << 20))
+                out[place] = 'no end'
+            except OSError as e:
+                out[place] = [e.errno, os.path.getsize(place + '/x') >> 20]
+        say(out)
+        """,
+        disk=8 * MIB,
+    )
+    assert all(v[0] == 28 and v[1] <= 8 for v in seen.values()), seen
+
+
+# --- time -----------------------------------------------------------------------------------------
+
+
+def test_a_command_whose_time_is_up_is_asked_to_end(sandbox):
+    script = "trap 'echo asked; exit 3' TERM; echo up; while :; do sleep 0.1; done"
+    done = sandbox.run("sh", "-c", script, timeout_ms=1000, check=124)
+    assert done.stdout == b"up\nasked\n"
+    # The shell says "Terminated" of its child; the last line is ours.
+    assert done.stderr.splitlines()[-1].endswith(b"its time was up (--timeout 1s)")
+
+
+def test_and_ended_where_it_does_not_listen(sandbox):
+    start = time.monotonic()
+    done = sandbox.run("sh", "-c", "trap '' TERM; while :; do sleep 0.1; done", timeout_ms=500, check=124)
+    assert 2 < time.monotonic() - start < 30, done
+
+
+def test_a_command_that_ends_in_time_has_its_own_status(sandbox):
+    assert sandbox.run("sh", "-c", "exit 7", timeout_ms=60000, check=7).stderr == b""
+
+
+# --- what is left ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("who", ["nobody", "launcher"])
+def test_no_group_is_left(sandbox, with_groups, who):
+    before = groups()
+    running = sandbox.start("sh", "-c", "echo up; cat /proc/self/cgroup; read x", memory=256 * MIB, pids=100,
+                            cpu_milli=500, stdin=subprocess.PIPE)  # fmt: skip
+    assert running.stdout.readline() == b"up\n"
+    mine = groups() - before
+    assert mine
+    if who == "launcher":
+        running.send_signal(signal.SIGKILL)
+    else:
+        running.stdin.write(b"\n")
+    running.communicate(timeout=PATIENCE)
+    end = time.monotonic() + PATIENCE
+    while mine & groups() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not mine & groups()
+
+
+def test_no_name_of_a_group_is_seen_inside(sandbox, with_groups):
+    text = sandbox.sh("cat /proc/self/cgroup", memory=256 * MIB, pids=100)
+    assert "keyhole-" not in text, text
+
+
+# --- the options ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option, value", [("memory", "1"), ("memory", "1MiB"), ("memory", "x"), ("cpus", "0"),
+                                           ("cpus", "1.2345"), ("cpus", "-1"), ("cpus", "."), ("pids", "0"), ("pids", "1e3"),
+                                           ("disk", "10"), ("timeout", "0s"), ("timeout", "10"), ("timeout", "")])  # fmt: skip
+def test_a_wrong_limit_is_one_line(inside, option, value):  # noqa: F811
+    done = inside("true", options=[f"--{option}", value], check=125)
+    assert done.stderr.startswith(f"keyhole: --{option} {value}") and "wants" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_options_of_run_are_these_limits(inside):  # noqa: F811
+    done = inside("sh", "-c", "sleep 60", check=124, options=["--timeout", "1s", "--memory", "1GiB", "--pids", "100",
+                                                              "--disk", "16MiB", "--cpus", "1.5", "--best-effort"])  # fmt: skip
+    assert "--timeout 1s" in done.stderr
