@@ -306,6 +306,9 @@ static bool sets_field(const struct kh_placement *placement, const char *name)
 	for (size_t i = 0; i < placement->n_fields; i++)
 		if (is_same_field(placement->fields[i].name, name))
 			return true;
+	for (size_t i = 0; placement->hmac && i < placement->hmac->n_fields; i++)
+		if (is_same_field(placement->hmac->fields[i].name, name))
+			return true;
 	return placement->kind == KH_PLACEMENT_COOKIE && is_same_field(name, "cookie");
 }
 

@@ -259,6 +259,9 @@ extern const char kh_placement_options[]; /* "header, bearer …", for messages 
 /* signing.c: those that are no copy of the value. */
 void kh_read_sigv4(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
 void kh_read_mtls(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+void kh_read_hmac(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+/* What is wrong with the name of a field that a credential sets; NULL when nothing is. */
+const char *kh_placement_name_fault(struct kh_slice name);
 /* The credential is whole. */
 void kh_signing_config_done(struct kh_reader *, const struct kh_node *,
 			    struct kh_credential_config *);

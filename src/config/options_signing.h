@@ -30,6 +30,22 @@
 		KH_PLACEMENT( \
 			"mtls.certificate", "a path", kh_read_mtls, \
 			"the PEM file of the certificate and of those behind it; where it is " \
-			"not said they stand with the key")
+			"not said they stand with the key"), \
+		KH_SIGNING_SECTION("hmac", "fields with an HMAC over parts of the request"), \
+		KH_PLACEMENT("hmac.algorithm", "sha256, sha384, sha512 or sha1", kh_read_hmac, \
+			     "its hash; sha256 unless said"), \
+		KH_PLACEMENT("hmac.key", "text, base64 or hex", kh_read_hmac, \
+			     "how the value stands for the key's bytes; text unless said"), \
+		KH_PLACEMENT("hmac.encoding", "hex or base64", kh_read_hmac, \
+			     "of {signature}; hex unless said"), \
+		KH_PLACEMENT("hmac.timestamp", "s, ms, http or iso", kh_read_hmac, \
+			     "what {timestamp} is; s, seconds since 1970, unless said"), \
+		KH_PLACEMENT("hmac.sign", \
+			     "a template such as \"{timestamp}{method}{target}{body}\"", \
+			     kh_read_hmac, "the bytes that are signed"), \
+		KH_PLACEMENT("hmac.header", \
+			     "a map of field names to templates such as { x-signature: " \
+			     "\"{signature}\" }", \
+			     kh_read_hmac, "the fields that it sets")
 
 #endif

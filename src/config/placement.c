@@ -22,10 +22,10 @@ static const struct {
 	{ "basic", KH_PLACEMENT_FIELDS },  { "azure", KH_PLACEMENT_FIELDS },
 	{ "query", KH_PLACEMENT_QUERY },   { "cookie", KH_PLACEMENT_COOKIE },
 	{ "body", KH_PLACEMENT_BODY },	   { "aws_sigv4", KH_PLACEMENT_SIGV4 },
-	{ "mtls", KH_PLACEMENT_MTLS },
+	{ "mtls", KH_PLACEMENT_MTLS },	   { "hmac", KH_PLACEMENT_HMAC },
 };
 const char kh_placement_options[] =
-	"header, bearer, basic, azure, query, cookie, body, aws_sigv4, mtls";
+	"header, bearer, basic, azure, query, cookie, body, aws_sigv4, mtls, hmac";
 
 const char *kh_placement_find(struct kh_slice key, enum kh_placement_kind kind)
 {
@@ -133,14 +133,21 @@ static const char *template_fault(struct kh_slice text, size_t *hole)
 	return NULL;
 }
 
+const char *kh_placement_name_fault(struct kh_slice name)
+{
+	if (!is_token(name))
+		return "a field's name must be a token (RFC 9110 section 5.6.2)";
+	return is_reserved(name)
+		       ? "this field frames or routes the message: no credential goes there"
+		       : NULL;
+}
+
 static const char *field_fault(const struct kh_placement *placement, const struct kh_node *node,
 			       size_t *hole)
 {
 	struct kh_slice name = node->key->text;
-	if (!is_token(name))
-		return "a field's name must be a token (RFC 9110 section 5.6.2)";
-	if (is_reserved(name))
-		return "this field frames or routes the message: no credential goes there";
+	if (kh_placement_name_fault(name))
+		return kh_placement_name_fault(name);
 	for (size_t i = 0; i < placement->n_fields; i++)
 		if (kh_slice_eq_nocase(kh_slice_str(placement->fields[i].name), name))
 			return "this field is set already";

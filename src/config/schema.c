@@ -137,6 +137,15 @@ static const struct named shapes[] = {
 	{ "credentials.*.aws_sigv4.access_key_id", ENV },
 	{ "credentials.*.aws_sigv4.session_token", ENV },
 	{ "credentials.*.mtls.certificate", REF("text") },
+	{ "credentials.*.hmac.algorithm",
+	  "{\"enum\":[\"sha256\",\"sha384\",\"sha512\",\"sha1\"]}" },
+	{ "credentials.*.hmac.key", "{\"enum\":[\"text\",\"base64\",\"hex\"]}" },
+	{ "credentials.*.hmac.encoding", "{\"enum\":[\"hex\",\"base64\"]}" },
+	{ "credentials.*.hmac.timestamp", "{\"enum\":[\"s\",\"ms\",\"http\",\"iso\"]}" },
+	{ "credentials.*.hmac.sign", "{\"type\":\"string\",\"minLength\":1,\"maxLength\":1024}" },
+	{ "credentials.*.hmac.header",
+	  "{\"type\":\"object\",\"minProperties\":1,\"maxProperties\":8,\"additionalProperties\":{"
+	  "\"type\":\"string\",\"minLength\":1}}" },
 	{ "credentials.*.hosts", REF("hosts") },
 	{ "credentials.*.body.json", "{\"type\":\"string\",\"pattern\":\"^/[^/]\"}" },
 	{ "credentials.*.body.form",
@@ -206,8 +215,10 @@ static const struct named between[] = {
 	{ "credentials.*", "\"oneOf\":[{\"required\":[\"header\"]},{\"required\":[\"bearer\"]},"
 			   "{\"required\":[\"basic\"]},{\"required\":[\"azure\"]},"
 			   "{\"required\":[\"query\"]},{\"required\":[\"cookie\"]},{\"required\":["
-			   "\"body\"]},{\"required\":[\"aws_sigv4\"]},{\"required\":[\"mtls\"]}]" },
+			   "\"body\"]},{\"required\":[\"aws_sigv4\"]},{\"required\":[\"mtls\"]},{"
+			   "\"required\":[\"hmac\"]}]" },
 	{ "credentials.*.body", ONE_SOURCE },
+	{ "credentials.*.hmac", "\"required\":[\"sign\",\"header\"]" },
 	{ "credentials.*.value", "\"oneOf\":[{\"required\":[\"env\"]},{\"required\":[\"file\"]},{"
 				 "\"required\":[\"exec\"]},{"
 				 "\"required\":[\"systemd\"]},{\"required\":[\"tenants\"]}]" },

@@ -1,5 +1,5 @@
 /*
- * signing.c - placements that are no copy of the value: aws_sigv4, mtls
+ * signing.c - placements that are no copy of the value: aws_sigv4, mtls, hmac
  *
  * Each is a section whose keys come here one by one; the first makes the placement. As in
  * placement.c no message shows what stands there.
@@ -165,6 +165,117 @@ void kh_read_mtls(struct kh_reader *reader, const struct kh_option *option,
 		(void)kh_reader_no_memory(reader);
 }
 
+/* ---- hmac ---- */
+
+void kh_hmac_config_free(struct kh_hmac_config *config)
+{
+	if (!config)
+		return;
+	for (size_t i = 0; i < config->n_fields; i++) {
+		free(config->fields[i].name);
+		free(config->fields[i].text);
+	}
+	free(config->fields);
+	free(config->sign);
+	free(config);
+}
+
+static struct kh_hmac_config *hmac_of(struct kh_reader *reader, const struct kh_option *option,
+				      const struct kh_node *node,
+				      struct kh_credential_config *credential)
+{
+	struct kh_placement *placement =
+		placement_of(reader, option, node, credential, KH_PLACEMENT_HMAC);
+	if (!placement || placement->hmac)
+		return placement ? placement->hmac : NULL;
+	placement->hmac = calloc(1, sizeof(*placement->hmac));
+	if (!placement->hmac)
+		return kh_reader_no_memory(reader);
+	placement->hmac->key = KH_HMAC_PLAIN;
+	return placement->hmac;
+}
+
+/* Index into a list that ends in NULL; -1: it is none of them, which is said. */
+static int choice(struct kh_reader *reader, const struct kh_option *option,
+		  const struct kh_node *node, const char *const *list)
+{
+	for (int i = 0; list[i]; i++)
+		if (kh_slice_eq(node->text, kh_slice_str(list[i])))
+			return i;
+	kh_reader_error(reader, node, "%s: expected %s", option->path, option->expects);
+	return -1;
+}
+
+static void read_hmac_fields(struct kh_reader *reader, const struct kh_option *option,
+			     const struct kh_node *node, struct kh_hmac_config *config)
+{
+	if (node->kind != KH_NODE_MAP || node->count == 0) {
+		kh_reader_error(reader, node, "%s: expected %s", option->path, option->expects);
+		return;
+	}
+	for (const struct kh_node *child = node->first; child; child = child->next) {
+		const char *why = kh_placement_name_fault(child->key->text);
+		if (!why && child->kind != KH_NODE_SCALAR)
+			why = "expected a template such as \"{signature}\"";
+		if (!why)
+			why = kh_hmac_template_fault(child->text.ptr, true);
+		if (!why && config->n_fields == KH_HMAC_FIELDS_MOST)
+			why = "more than 8 fields";
+		for (size_t i = 0; !why && i < config->n_fields; i++)
+			if (kh_slice_eq_nocase(kh_slice_str(config->fields[i].name),
+					       child->key->text))
+				why = "this field is set already";
+		if (why) {
+			kh_reader_error(reader, child->key, "%s: %s", option->path, why);
+			continue;
+		}
+		struct kh_hmac_field *field =
+			kh_list_add(&config->fields, &config->n_fields, sizeof(*field));
+		if (!field) {
+			(void)kh_reader_no_memory(reader);
+			return;
+		}
+		field->name = kh_slice_dup(child->key->text);
+		field->text = kh_slice_dup(child->text);
+		if (!field->name || !field->text)
+			(void)kh_reader_no_memory(reader);
+	}
+}
+
+void kh_read_hmac(struct kh_reader *reader, const struct kh_option *option,
+		  const struct kh_node *node, void *base)
+{
+	static const char *const algorithms[] = { "sha256", "sha512", "sha384", "sha1", NULL };
+	static const char *const texts[] = { "hex", "base64", "text", NULL };
+	static const char *const encodings[] = { "hex", "base64", NULL };
+	static const char *const times[] = { "s", "ms", "http", "iso", NULL };
+	struct kh_hmac_config *config = hmac_of(reader, option, node, base);
+	const char *key = last_part(option);
+	int found;
+	if (!config)
+		return;
+	if (strcmp(key, "header") == 0) {
+		read_hmac_fields(reader, option, node, config);
+		return;
+	}
+	if (!kh_walk_scalar(reader, option, node))
+		return;
+	if (strcmp(key, "sign") == 0)
+		set_text(reader, option, node, kh_hmac_template_fault(node->text.ptr, false),
+			 &config->sign);
+	else if (strcmp(key, "algorithm") == 0 &&
+		 (found = choice(reader, option, node, algorithms)) >= 0)
+		config->algorithm = (enum kh_hmac_algorithm)found;
+	else if (strcmp(key, "key") == 0 && (found = choice(reader, option, node, texts)) >= 0)
+		config->key = (enum kh_hmac_text)found;
+	else if (strcmp(key, "encoding") == 0 &&
+		 (found = choice(reader, option, node, encodings)) >= 0)
+		config->encoding = (enum kh_hmac_text)found;
+	else if (strcmp(key, "timestamp") == 0 &&
+		 (found = choice(reader, option, node, times)) >= 0)
+		config->timestamp = (enum kh_hmac_time)found;
+}
+
 /* ---- as a whole ---- */
 
 void kh_signing_config_done(struct kh_reader *reader, const struct kh_node *node,
@@ -179,6 +290,16 @@ void kh_signing_config_done(struct kh_reader *reader, const struct kh_node *node
 	const struct kh_node *other = kh_node_get(node, "mtls");
 	if (other && other->kind == KH_NODE_MAP && other->count == 0)
 		(void)mtls_of(reader, &mtls, other, credential);
+	const struct kh_node *hmac = kh_node_get(node, "hmac");
+	if (credential->placement && credential->placement->hmac && hmac) {
+		const char *why = kh_hmac_config_fault(credential->placement->hmac);
+		if (why && (!credential->placement->hmac->sign || kh_node_get(hmac, "header")))
+			kh_reader_error(reader, hmac->key, "credentials.*.hmac: %s", why);
+		else if (why)
+			kh_reader_error(
+				reader, hmac->key,
+				"credentials.*.hmac.header is missing: where {signature} goes");
+	}
 	if (credential->placement && credential->placement->kind == KH_PLACEMENT_SIGV4)
 		check_sigv4_hosts(reader, section ? section->key : node, credential);
 }
@@ -187,6 +308,7 @@ void kh_signing_config_free(struct kh_placement *placement)
 {
 	kh_sigv4_config_free(placement->sigv4);
 	kh_mtls_config_free(placement->mtls);
+	kh_hmac_config_free(placement->hmac);
 }
 
 const char *kh_signing_config_fault(const struct kh_placement *placement)
@@ -195,6 +317,13 @@ const char *kh_signing_config_fault(const struct kh_placement *placement)
 		return "a signature, or none, where it is the other way";
 	if ((placement->kind == KH_PLACEMENT_MTLS) != (placement->mtls != NULL))
 		return "a certificate, or none, where it is the other way";
+	if ((placement->kind == KH_PLACEMENT_HMAC) != (placement->hmac != NULL))
+		return "an HMAC, or none, where it is the other way";
+	for (size_t i = 0; placement->hmac && i < placement->hmac->n_fields; i++)
+		if (kh_placement_name_fault(kh_slice_str(placement->hmac->fields[i].name)))
+			return "a name that no credential's field has";
+	if (placement->hmac && kh_hmac_config_fault(placement->hmac))
+		return kh_hmac_config_fault(placement->hmac);
 	if (placement->sigv4 && kh_sigv4_config_fault(placement->sigv4))
 		return kh_sigv4_config_fault(placement->sigv4);
 	return NULL;

@@ -7,6 +7,7 @@
  */
 #include <stdint.h>
 
+#include <keyhole/hmac.h>
 #include <keyhole/resign.h>
 
 #include "credential_internal.h"
@@ -41,6 +42,8 @@ bool kh_credential_sets_field(const struct kh_credential_config *credential, str
 			return true;
 	if (placement && placement->kind == KH_PLACEMENT_SIGV4)
 		return kh_resign_replaces(name);
+	if (placement && placement->kind == KH_PLACEMENT_HMAC)
+		return kh_hmac_sets_field(placement->hmac, name);
 	return placement && placement->kind == KH_PLACEMENT_COOKIE &&
 	       is_same_name(KH_SLICE("cookie"), name);
 }

@@ -1,5 +1,5 @@
 /*
- * signing.c - an exchange whose request is signed as it goes out (aws_sigv4)
+ * signing.c - an exchange whose request is signed as it goes out (aws_sigv4, hmac)
  *
  *   decide ─▶ begin: what does the client's signature say ─▶ (HOLD: content without a hash) ─▶
  * SECRET, with a scope ─▶ … ─▶ make: target and fields ─▶ head
@@ -12,7 +12,10 @@
 #include <string.h>
 #include <time.h>
 
+#include <openssl/rand.h>
+
 #include <keyhole/clock.h>
+#include <keyhole/hmac.h>
 #include <keyhole/resign.h>
 
 #include "proxy_internal.h"
@@ -21,7 +24,8 @@
 enum { SKEW_MS = 5 * 60 * 1000, CHUNKS_AHEAD_BYTES = 64 * 1024 };
 
 struct kh_signing {
-	size_t which; /* of x->injection */
+	size_t which;			   /* of x->injection */
+	const struct kh_hmac_config *hmac; /* NULL: aws_sigv4, and `resign` */
 	struct kh_resign resign;
 	struct kh_resigned made;
 	bool is_made;
@@ -82,6 +86,12 @@ static bool read_request(struct kh_exchange *x, struct kh_injected *one, struct 
 	return set_scope(one, resign, err);
 }
 
+static bool has_content(const struct kh_message *message)
+{
+	return message->framing == KH_FRAMING_CHUNKED ||
+	       (message->framing == KH_FRAMING_LENGTH && message->content_length > 0);
+}
+
 bool kh_signing_begin(struct kh_exchange *x, struct kh_err *err)
 {
 	size_t which = find(x);
@@ -94,6 +104,12 @@ bool kh_signing_begin(struct kh_exchange *x, struct kh_err *err)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory to sign a request");
 	kh_resigned_init(&x->signing->made);
 	x->signing->which = which;
+	x->signing->hmac = x->injection.list[which].credential->placement->hmac;
+	if (x->signing->hmac) {
+		x->holds_for_credential = !x->content_whole && has_content(x->message) &&
+					  kh_hmac_wants_content(x->signing->hmac);
+		return !x->holds_for_credential;
+	}
 	if (!read_request(x, &x->injection.list[which], x->signing, err))
 		return kh_err_wrap(err, "credential %s", x->injection.list[which].credential->name);
 	x->holds_for_credential = kh_resign_wants_content(&x->signing->resign);
@@ -102,8 +118,9 @@ bool kh_signing_begin(struct kh_exchange *x, struct kh_err *err)
 
 bool kh_signing_has_chunks(const struct kh_exchange *x)
 {
-	return x->signing && (x->signing->resign.payload == KH_RESIGN_CHUNKS ||
-			      x->signing->resign.payload == KH_RESIGN_CHUNKS_TRAILER);
+	return x->signing && !x->signing->hmac &&
+	       (x->signing->resign.payload == KH_RESIGN_CHUNKS ||
+		x->signing->resign.payload == KH_RESIGN_CHUNKS_TRAILER);
 }
 
 /* ---- the head ---- */
@@ -152,6 +169,35 @@ static bool make_head(struct kh_exchange *x, struct kh_err *err)
 	return ok;
 }
 
+static bool make_hmac(struct kh_exchange *x, struct kh_err *err)
+{
+	struct kh_signing *s = x->signing;
+	struct kh_hmac_request request = { .method = x->message->method,
+					   .content = kh_buf_view(&x->content),
+					   .now_ms = kh_clock_wall_ms() };
+	unsigned char random[(KH_HMAC_NONCE_BYTES - 1) / 2];
+	struct kh_buf host;
+
+	if (RAND_bytes(random, sizeof(random)) != 1)
+		return kh_err_set(err, KH_ERR_INTERNAL, "no random bytes");
+	for (size_t i = 0; i < sizeof(random); i++)
+		snprintf(request.nonce + 2 * i, 3, "%02x", random[i]);
+	kh_buf_init(&host, KH_HOST_MAX_BYTES + 16);
+	bool ok = (kh_request_put_authority(x, &host) ||
+		   kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for a head")) &&
+		  kh_injection_put_target(&x->injection, x->target.raw, &s->made.target, err);
+	if (ok) {
+		request.host = kh_buf_view(&host);
+		request.target = kh_buf_view(&s->made.target);
+		ok = kh_hmac_make(&s->made.fields, s->hmac, &request,
+				  x->injection.list[s->which].secret, err) ||
+		     kh_err_wrap(err, "credential %s",
+				 x->injection.list[s->which].credential->name);
+	}
+	kh_buf_fini(&host);
+	return ok;
+}
+
 /* Room for one chunk here and one on its way, out of the sandbox's share. */
 static bool make_chunks(struct kh_exchange *x, struct kh_err *err)
 {
@@ -183,13 +229,17 @@ bool kh_signing_make(struct kh_exchange *x, struct kh_err *err)
 
 	if (!s || s->is_made)
 		return true;
+	if (s->hmac) {
+		s->is_made = make_hmac(x, err);
+		return s->is_made;
+	}
 	s->is_made = make_head(x, err) && (!kh_signing_has_chunks(x) || make_chunks(x, err));
 	return s->is_made;
 }
 
 bool kh_signing_sets_target(const struct kh_exchange *x)
 {
-	return x->signing && x->signing->resign.form == KH_RESIGN_QUERY;
+	return x->signing && !x->signing->hmac && x->signing->resign.form == KH_RESIGN_QUERY;
 }
 
 bool kh_signing_put_target(const struct kh_exchange *x, struct kh_buf *out)
@@ -242,7 +292,8 @@ void kh_signing_answered(const struct kh_exchange *x, const struct kh_message *r
 	const struct kh_field *date;
 	struct kh_loop *loop = x->session->loop;
 
-	if (!x->signing || !(date = kh_message_field(response, KH_SLICE("date"))))
+	if (!x->signing || x->signing->hmac ||
+	    !(date = kh_message_field(response, KH_SLICE("date"))))
 		return;
 	uint64_t theirs = read_date(date->value), ours = kh_clock_wall_ms();
 	uint64_t apart = theirs > ours ? theirs - ours : ours - theirs;

@@ -1,0 +1,378 @@
+/*
+ * hmac.c - a request with an HMAC over what a template says
+ *
+ * A template is text with words in braces. What is signed goes into the HMAC piece by piece, so
+ * that content is never copied. The key is decoded and used while its page is open, in wiping
+ * memory.
+ */
+#include <keyhole/hmac.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <openssl/core_names.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+
+#include <keyhole/clock.h>
+#include <keyhole/limits.h>
+
+enum word {
+	WORD_NONE = 0,
+	WORD_METHOD,
+	WORD_TARGET,
+	WORD_PATH,
+	WORD_QUERY,
+	WORD_HOST,
+	WORD_TIMESTAMP,
+	WORD_NONCE,
+	WORD_BODY,
+	WORD_BODY_SHA256,
+	WORD_BODY_SHA256_BASE64,
+	WORD_SIGNATURE,
+};
+
+static const struct {
+	struct kh_slice text;
+	enum word word;
+	bool in_sign, in_field;
+} words[] = {
+	{ KH_SLICE_INIT("{method}"), WORD_METHOD, true, false },
+	{ KH_SLICE_INIT("{target}"), WORD_TARGET, true, false },
+	{ KH_SLICE_INIT("{path}"), WORD_PATH, true, false },
+	{ KH_SLICE_INIT("{query}"), WORD_QUERY, true, false },
+	{ KH_SLICE_INIT("{host}"), WORD_HOST, true, false },
+	{ KH_SLICE_INIT("{timestamp}"), WORD_TIMESTAMP, true, true },
+	{ KH_SLICE_INIT("{nonce}"), WORD_NONCE, true, true },
+	{ KH_SLICE_INIT("{body}"), WORD_BODY, true, false },
+	{ KH_SLICE_INIT("{body_sha256}"), WORD_BODY_SHA256, true, true },
+	{ KH_SLICE_INIT("{body_sha256_base64}"), WORD_BODY_SHA256_BASE64, true, true },
+	{ KH_SLICE_INIT("{signature}"), WORD_SIGNATURE, false, true },
+};
+enum { N_WORDS = sizeof(words) / sizeof(*words) };
+
+/* Takes a piece of text, or a word, off a template. Return: false at its end. */
+static bool next(struct kh_slice *rest, struct kh_slice *text, size_t *index)
+{
+	*index = N_WORDS;
+	if (rest->len == 0)
+		return false;
+	for (size_t i = 0; i < N_WORDS; i++)
+		if (kh_slice_has_prefix(*rest, words[i].text))
+			*index = i;
+	size_t end = *index < N_WORDS ? words[*index].text.len : kh_slice_find(*rest, '{', 1);
+	*text = kh_slice_sub(*rest, 0, end);
+	*rest = kh_slice_sub(*rest, end, rest->len);
+	return true;
+}
+
+const char *kh_hmac_template_fault(const char *text, int is_field)
+{
+	struct kh_slice rest = kh_slice_str(text), piece;
+	size_t i;
+
+	if (rest.len == 0 || rest.len > KH_HMAC_TEMPLATE_BYTES)
+		return "a template has 1 to 1024 characters";
+	for (size_t at = 0; at < rest.len; at++)
+		if ((rest.ptr[at] < 0x20 && (is_field || rest.ptr[at] != '\n')) ||
+		    rest.ptr[at] > 0x7e)
+			return is_field ? "a template must be printable ASCII"
+					: "a template must be printable ASCII and line ends";
+	if (is_field && kh_slice_trim(rest).len != rest.len)
+		return "a template must not begin or end with a blank";
+	while (next(&rest, &piece, &i)) {
+		if (i == N_WORDS && piece.ptr[0] == '{')
+			return is_field ? "{ begins one of {signature} {timestamp} {nonce} "
+					  "{body_sha256} {body_sha256_base64}"
+					: "{ begins one of {method} {target} {path} {query} {host} "
+					  "{timestamp} {nonce} {body} {body_sha256} "
+					  "{body_sha256_base64}";
+		if (i < N_WORDS && (is_field ? !words[i].in_field : !words[i].in_sign))
+			return is_field ? "this word can't stand in a field"
+					: "{signature} stands in a field";
+	}
+	return NULL;
+}
+
+static bool speaks_of(const char *text, enum word from, enum word to)
+{
+	struct kh_slice rest = kh_slice_str(text), piece;
+	size_t i;
+
+	while (next(&rest, &piece, &i))
+		if (i < N_WORDS && words[i].word >= from && words[i].word <= to)
+			return true;
+	return false;
+}
+
+const char *kh_hmac_config_fault(const struct kh_hmac_config *config)
+{
+	bool has_signature = false;
+
+	if (!config->sign)
+		return "`sign` is missing: the template of what is signed";
+	if (kh_hmac_template_fault(config->sign, false))
+		return kh_hmac_template_fault(config->sign, false);
+	for (size_t i = 0; i < config->n_fields; i++) {
+		const char *why = kh_hmac_template_fault(config->fields[i].text, true);
+		if (why)
+			return why;
+		has_signature = has_signature ||
+				speaks_of(config->fields[i].text, WORD_SIGNATURE, WORD_SIGNATURE);
+	}
+	return has_signature ? NULL : "one of `header` must hold {signature}";
+}
+
+bool kh_hmac_wants_content(const struct kh_hmac_config *config)
+{
+	bool wants = speaks_of(config->sign, WORD_BODY, WORD_BODY_SHA256_BASE64);
+
+	for (size_t i = 0; i < config->n_fields; i++)
+		wants = wants ||
+			speaks_of(config->fields[i].text, WORD_BODY, WORD_BODY_SHA256_BASE64);
+	return wants;
+}
+
+bool kh_hmac_sets_field(const struct kh_hmac_config *config, struct kh_slice name)
+{
+	for (size_t i = 0; i < config->n_fields; i++) {
+		struct kh_slice own = kh_slice_str(config->fields[i].name);
+		size_t at = 0;
+
+		/* '_' for '-': a server may take both for the same. */
+		while (at < own.len && at < name.len &&
+		       (own.ptr[at] == '_' ? '-' : kh_lower(own.ptr[at])) ==
+			       (name.ptr[at] == '_' ? '-' : kh_lower(name.ptr[at])))
+			at++;
+		if (at == own.len && at == name.len)
+			return true;
+	}
+	return false;
+}
+
+/* ---- values of the words ---- */
+
+enum { TIME_ROOM = 40, HASH_BYTES = 32, MAC_MOST = EVP_MAX_MD_SIZE };
+
+struct values {
+	const struct kh_hmac_request *request;
+	char time[TIME_ROOM];
+	char hash_hex[2 * HASH_BYTES + 1], hash_base64[48];
+	char signature[2 * MAC_MOST + 1];
+};
+
+static void put_hex(const unsigned char *bytes, size_t n, char *out)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < n; i++) {
+		*out++ = digits[bytes[i] >> 4];
+		*out++ = digits[bytes[i] & 15];
+	}
+	*out = '\0';
+}
+
+static void put_time(enum kh_hmac_time form, uint64_t now_ms, char out[TIME_ROOM])
+{
+	char digits[KH_U64_DIGITS];
+	struct kh_slice number =
+		kh_slice_from_u64(form == KH_HMAC_MILLISECONDS ? now_ms : now_ms / 1000, digits);
+	time_t seconds = (time_t)(now_ms / 1000);
+	struct tm tm;
+
+	memset(out, 0, TIME_ROOM);
+	if (form == KH_HMAC_ISO_8601)
+		kh_clock_format(now_ms, out);
+	else if (form == KH_HMAC_HTTP_DATE && gmtime_r(&seconds, &tm))
+		(void)strftime(out, TIME_ROOM, "%a, %d %b %Y %H:%M:%S GMT", &tm);
+	else
+		memcpy(out, number.ptr, number.len);
+}
+
+static bool put_hash(struct values *values)
+{
+	unsigned char digest[HASH_BYTES];
+	struct kh_slice content = values->request->content;
+
+	if (!EVP_Digest(content.len ? content.ptr : "", content.len, digest, NULL, EVP_sha256(),
+			NULL))
+		return false;
+	put_hex(digest, sizeof(digest), values->hash_hex);
+	return EVP_EncodeBlock((unsigned char *)values->hash_base64, digest, sizeof(digest)) > 0;
+}
+
+static struct kh_slice value_of(const struct values *values, enum word word)
+{
+	const struct kh_hmac_request *request = values->request;
+	size_t mark = kh_slice_find(request->target, '?', 0);
+
+	switch (word) {
+	case WORD_METHOD:
+		return request->method;
+	case WORD_TARGET:
+		return request->target;
+	case WORD_PATH:
+		return kh_slice_sub(request->target, 0, mark);
+	case WORD_QUERY:
+		return kh_slice_sub(request->target, mark + 1, request->target.len);
+	case WORD_HOST:
+		return request->host;
+	case WORD_TIMESTAMP:
+		return kh_slice_str(values->time);
+	case WORD_NONCE:
+		return kh_slice_str(request->nonce);
+	case WORD_BODY:
+		return request->content;
+	case WORD_BODY_SHA256:
+		return kh_slice_str(values->hash_hex);
+	case WORD_BODY_SHA256_BASE64:
+		return kh_slice_str(values->hash_base64);
+	case WORD_SIGNATURE:
+		return kh_slice_str(values->signature);
+	case WORD_NONE:
+		break;
+	}
+	return KH_SLICE("");
+}
+
+/* ---- the HMAC ---- */
+
+struct job {
+	const struct kh_hmac_config *config;
+	struct values *values;
+	const char *fault;
+};
+
+/* RFC 4648, padded or not; or hex. Return: false: it is none. */
+static bool decode_key(struct kh_buf *out, enum kh_hmac_text form, struct kh_slice text)
+{
+	if (form == KH_HMAC_PLAIN)
+		return kh_buf_append_slice(out, text);
+	if (form == KH_HMAC_HEX) {
+		for (size_t i = 0; i < text.len; i += 2) {
+			int high = kh_hex_value(text.ptr[i]);
+			int low = i + 1 < text.len ? kh_hex_value(text.ptr[i + 1]) : -1;
+
+			if (high < 0 || low < 0 ||
+			    !kh_buf_append_char(out, (char)(high << 4 | low)))
+				return false;
+		}
+		return text.len > 0;
+	}
+	unsigned bits = 0, n_bits = 0;
+	while (text.len > 0 && text.ptr[text.len - 1] == '=')
+		text.len--;
+	for (size_t i = 0; i < text.len; i++) {
+		static const char alphabet[] =
+			"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+		char c = text.ptr[i] == '-' ? '+' : (text.ptr[i] == '_' ? '/' : text.ptr[i]);
+		const char *found = c ? strchr(alphabet, c) : NULL;
+
+		if (!found)
+			return false;
+		bits = bits << 6 | (unsigned)(found - alphabet);
+		n_bits += 6;
+		if (n_bits < 8)
+			continue;
+		n_bits -= 8;
+		if (!kh_buf_append_char(out, (char)(bits >> n_bits & 0xff)))
+			return false;
+	}
+	return text.len > 1 && text.len % 4 != 1;
+}
+
+static bool feed(EVP_MAC_CTX *ctx, const struct job *job)
+{
+	struct kh_slice rest = kh_slice_str(job->config->sign), piece;
+	size_t i;
+
+	while (next(&rest, &piece, &i)) {
+		struct kh_slice bytes = i < N_WORDS ? value_of(job->values, words[i].word) : piece;
+
+		if (bytes.len > 0 &&
+		    EVP_MAC_update(ctx, (const unsigned char *)bytes.ptr, bytes.len) != 1)
+			return false;
+	}
+	return true;
+}
+
+static bool compute(struct job *job, struct kh_slice key)
+{
+	static const char *const names[] = {
+		[KH_HMAC_SHA256] = "SHA256",
+		[KH_HMAC_SHA512] = "SHA512",
+		[KH_HMAC_SHA384] = "SHA384",
+		[KH_HMAC_SHA1] = "SHA1",
+	};
+	char name[8];
+	unsigned char mac[MAC_MOST];
+	size_t len = 0;
+
+	memcpy(name, names[job->config->algorithm], strlen(names[job->config->algorithm]) + 1);
+	const OSSL_PARAM params[] = { OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, name,
+								       0),
+				      OSSL_PARAM_construct_end() };
+	EVP_MAC *hmac = EVP_MAC_fetch(NULL, "HMAC", NULL);
+	EVP_MAC_CTX *ctx = hmac ? EVP_MAC_CTX_new(hmac) : NULL;
+	bool ok = ctx && EVP_MAC_init(ctx, (const unsigned char *)key.ptr, key.len, params) == 1 &&
+		  feed(ctx, job) && EVP_MAC_final(ctx, mac, &len, sizeof(mac)) == 1;
+	EVP_MAC_CTX_free(ctx);
+	EVP_MAC_free(hmac);
+	ERR_clear_error();
+	if (ok && job->config->encoding == KH_HMAC_BASE64)
+		ok = EVP_EncodeBlock((unsigned char *)job->values->signature, mac, (int)len) > 0;
+	else if (ok)
+		put_hex(mac, len, job->values->signature);
+	return ok;
+}
+
+static bool use_key(struct kh_slice value, void *arg)
+{
+	struct job *job = arg;
+	struct kh_buf key;
+
+	kh_buf_init_wiping(&key, KH_LIMIT_SECRET_BYTES);
+	bool ok = decode_key(&key, job->config->key, value);
+	if (!ok)
+		job->fault = job->config->key == KH_HMAC_HEX ? "its value is no hex"
+							     : "its value is no base64";
+	ok = ok && compute(job, kh_buf_view(&key));
+	kh_buf_fini(&key);
+	return ok;
+}
+
+static bool put_field(struct kh_buf *out, const struct kh_hmac_field *field,
+		      const struct values *values)
+{
+	struct kh_slice rest = kh_slice_str(field->text), piece;
+	size_t i;
+
+	if (!kh_buf_append_str(out, field->name) || !kh_buf_append_str(out, ": "))
+		return false;
+	while (next(&rest, &piece, &i))
+		if (!kh_buf_append_slice(out,
+					 i < N_WORDS ? value_of(values, words[i].word) : piece))
+			return false;
+	return kh_buf_append_str(out, "\r\n");
+}
+
+bool kh_hmac_make(struct kh_buf *out, const struct kh_hmac_config *config,
+		  const struct kh_hmac_request *request, const struct kh_secret *key,
+		  struct kh_err *err)
+{
+	struct values values = { .request = request };
+	struct job job = { config, &values, "the HMAC can't be made" };
+	size_t before = kh_buf_len(out);
+
+	put_time(config->timestamp, request->now_ms, values.time);
+	bool ok = put_hash(&values) && kh_secret_expose(key, use_key, &job);
+	for (size_t i = 0; ok && i < config->n_fields; i++) {
+		job.fault = "no room for it in the request's head";
+		ok = put_field(out, &config->fields[i], &values);
+	}
+	if (ok)
+		return true;
+	kh_buf_truncate(out, before);
+	return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "%s", job.fault);
+}
