@@ -89,6 +89,9 @@ enum kh_source_result kh_vault_read(struct kh_vault *vault, uint16_t index,
 		return KH_SOURCE_GOT;
 	enum kh_source_result result = read_one(vault, credential, holding->source,
 						kh_vault_form(credential), &secret, err);
+	if (result == KH_SOURCE_GOT &&
+	    !kh_account_complete(vault, credential, holding->source, &secret, err))
+		result = KH_SOURCE_ABSENT;
 	if (result == KH_SOURCE_GOT)
 		result = read_client_secret(vault, credential, holding, err);
 	if (result == KH_SOURCE_GOT)

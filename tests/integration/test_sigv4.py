@@ -3,6 +3,7 @@
 Every request that arrives upstream is judged by sigv4.py, which is written from the specification.
 """
 
+import contextlib
 import datetime
 import json
 import os
@@ -356,3 +357,58 @@ def test_a_clock_that_is_off_is_said_in_the_log(daemons, tmp_path):
         assert "behind" in one.stderr()
     finally:
         late.stop()
+
+
+# --- where the keys come from
+
+
+def by_variables(origin, **options):
+    one = config(origin)
+    del one["credentials"]["minio"]
+    one["tenants"]["acme"]["rules"].pop(0)
+    one["credentials"]["aws"].update(value={"env": "AWS_SECRET_ACCESS_KEY"}, aws_sigv4=options)
+    return one
+
+
+@pytest.mark.parametrize("options, env", [
+    ({}, {"AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": KEY, "AWS_SESSION_TOKEN": TOKEN}),
+    ({"access_key_id": "MY_ID", "session_token": "MY_TOKEN"},
+     {"MY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": KEY, "MY_TOKEN": TOKEN, "AWS_SESSION_TOKEN": "another-one"}),
+    ({}, {"AWS_SECRET_ACCESS_KEY": value()}),
+])  # fmt: skip
+def test_the_keys_may_stand_in_variables(daemons, origin, options, env):
+    one = daemons(config=by_variables(origin, **options), env=env)
+    good(ask(one, S3, "GET", "/", []))
+    for pid in (one.process.pid, one.worker_pid()):
+        with contextlib.suppress(PermissionError), open(f"/proc/{pid}/environ", "rb") as file:
+            left = file.read()
+            assert KEY.encode() not in left and TOKEN.encode() not in left
+
+
+def test_a_key_without_its_id_is_said_by_name(daemons, origin):
+    one = daemons(config=by_variables(origin), env={"AWS_SECRET_ACCESS_KEY": KEY})
+    assert ask(one, S3, "GET", "/", []).status == 503
+    assert "AWS_ACCESS_KEY_ID is not set" in one.stderr() and KEY not in one.stderr()
+
+
+def test_what_a_command_prints_is_used_and_renewed(daemons, origin, tmp_path):
+    """`aws configure export-credentials`: keys that last a while."""
+    made = tmp_path / "aws"
+    soon = (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    made.write_text("#!/bin/sh\ncat <<'END'\n" + value(Expiration=soon) + "\nEND\n")
+    made.chmod(0o700)
+    one = config(origin)
+    one["credentials"]["aws"]["value"] = {"exec": [str(made), "configure", "export-credentials"]}
+    good(ask(daemons(config=one, secret=value()), S3, "GET", "/", []))
+
+
+# --- clients that people use
+
+
+def test_curl_signs_with_a_placeholder(daemon, curl):
+    done = curl(daemon, "--aws-sigv4", "aws:amz:eu-west-1:s3", "--user", f"{FAKE_ID}:{FAKE_KEY}",
+                "--data-binary", "hello", "-X", "PUT", f"https://{S3}/a%20b?x=1&y")  # fmt: skip
+    what = json.loads(done.stdout)
+    assert (what["id"], what["bytes"]) == (KEY_ID, 5), done
+    done = curl(daemon, "--aws-sigv4", "aws:amz:eu-west-1:sqs", "--user", f"{FAKE_ID}:{FAKE_KEY}", f"https://{SQS}/")
+    assert json.loads(done.stdout)["id"] == KEY_ID
