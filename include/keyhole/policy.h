@@ -227,8 +227,8 @@ struct kh_policy_size kh_policy_size(const struct kh_policy *policy);
 
 /*
  * What is allowed near a refused request, for its text: first the rules that allow something at the
- * same host, else the tenant's allowing rules; the narrowing's where that is given. Return: how
- * many texts were put in (at most `most`); *more says that there were others.
+ * same host, else one of each host that the tenant's rules allow; the narrowing's where that is
+ * given. Return: how many texts were put in (at most `most`); *more says that there were others.
  */
 size_t kh_policy_nearby(const struct kh_policy *policy, uint16_t tenant,
 			const struct kh_narrowing *narrowing, const struct kh_host *host,

@@ -315,11 +315,18 @@ bool kh_parameters_bind(struct kh_reader *reader, const char *preset,
 		const struct kh_parameter *one = &all->list[i];
 		if (values[i])
 			continue;
-		kh_reader_error(
-			reader, at,
-			"preset \"%s\" needs the parameter \"%s\" (%s): use: { %s: { %s: VALUE } "
-			"}",
-			preset, one->name, one->doc ? one->doc : "", preset, one->name);
+		const char *doc = one->doc ? one->doc : "";
+		/* Without a place it was said on a command line. */
+		if (at && at->line > 0)
+			kh_reader_error(reader, at,
+					"preset \"%s\" needs the parameter \"%s\" (%s): use: { %s: "
+					"{ %s: VALUE } }",
+					preset, one->name, doc, preset, one->name);
+		else
+			kh_reader_error(
+				reader, at,
+				"preset \"%s\" needs the parameter \"%s\" (%s): %s:%s=VALUE",
+				preset, one->name, doc, preset, one->name);
 		good = false;
 	}
 	return good;

@@ -1,6 +1,11 @@
 /* nearby.c - what is allowed near a request that was refused, for the text that says so */
 #include "policy_internal.h"
 
+#include <string.h>
+
+/* Rules that are looked at for places elsewhere: a tenant may have a million. */
+enum { LOOKED_AT = 256, PLACES_MOST = 16 };
+
 /* The texts of rules that allow, up to `most`. */
 struct nearby {
 	const char **texts;
@@ -17,6 +22,36 @@ static bool take_nearby(struct nearby *near, const struct kh_rule *rule)
 		return !(near->more = true);
 	near->texts[near->n++] = rule->text;
 	return true;
+}
+
+static bool is_same_place(const struct kh_rule *a, const struct kh_rule *b)
+{
+	if (a->host.match != b->host.match || a->host.match == KH_MATCH_RANGE)
+		return false;
+	return a->host.match == KH_MATCH_ANY || strcmp(a->host.name, b->host.name) == 0;
+}
+
+/* A rule of each host: whoever asks for a mirror of pypi.org sees pypi.org, and not ten paths of
+ * what comes first. */
+static void take_places(struct nearby *near, const struct kh_rules *rules)
+{
+	const struct kh_rule *places[PLACES_MOST];
+	size_t n = 0, i = 0;
+	for (; i < rules->count && i < LOOKED_AT && n < PLACES_MOST; i++) {
+		const struct kh_rule *rule = &rules->list[i];
+		bool known = false;
+		for (size_t j = 0; j < n && rule->allow && !known; j++)
+			known = is_same_place(places[j], rule);
+		if (!rule->allow)
+			continue;
+		if (known)
+			near->more = true;
+		else if (!take_nearby(near, rule))
+			return;
+		else
+			places[n++] = rule;
+	}
+	near->more = near->more || i < rules->count;
 }
 
 size_t kh_policy_nearby(const struct kh_policy *policy, uint16_t tenant,
@@ -41,10 +76,8 @@ size_t kh_policy_nearby(const struct kh_policy *policy, uint16_t tenant,
 			if (!take_nearby(&near, m->rule))
 				break;
 	}
-	/* Where there are none at the same host: the list's first. */
 	if (near.n == 0 && !near.more)
-		for (size_t i = 0; i < rules->count && take_nearby(&near, &rules->list[i]); i++)
-			continue;
+		take_places(&near, rules);
 	*more = near.more;
 	return near.n;
 }

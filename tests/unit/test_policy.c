@@ -372,6 +372,10 @@ static void what_is_allowed_nearby_is_that_of_the_same_host_first(void **state)
 	assert_true(kh_host_parse(&host, KH_SLICE("c.example"), NULL));
 	assert_int_equal(kh_policy_nearby(f.policy, 0, NULL, &host, texts, 2, &more), 2);
 	assert_string_equal(texts[0], "GET https://a.example/1");
+	assert_string_equal(texts[1], "GET https://b.example/2");
+	assert_true(more);
+	const char *each[4];
+	assert_int_equal(kh_policy_nearby(f.policy, 0, NULL, &host, each, 4, &more), 2);
 	assert_true(more);
 	assert_int_equal(kh_policy_nearby(f.policy, 1, NULL, &host, texts, 2, &more), 0);
 	assert_false(more);
