@@ -91,6 +91,14 @@ bool kh_injection_sets_target(const struct kh_injection *injection);
  */
 bool kh_injection_put_target(const struct kh_injection *injection, struct kh_slice raw,
 			     struct kh_buf *out, struct kh_err *err);
+/*
+ * A value that went into the target comes back where a server sends the client on to a neighbouring
+ * address (Location). Appends `text`, each such value in it, plain or percent-encoded, replaced by
+ * the word "keyhole"; whoever follows it gets the value anew. `out` is a wiping buffer. *found: there
+ * was one. Return: false: a page can't be opened, or no room.
+ */
+bool kh_injection_hide(const struct kh_injection *injection, struct kh_slice text,
+		       struct kh_buf *out, bool *found);
 /* The one that goes into the content; NULL: none does. */
 const struct kh_injected *kh_injection_body(const struct kh_injection *injection);
 /* "a,b": their names, for the journal. Return: `out`, NULL when there are none. */

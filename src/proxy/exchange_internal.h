@@ -369,6 +369,15 @@ const char *kh_exchange_limit_text(const struct kh_exchange *x, const struct kh_
 /* "acme". */
 const char *kh_exchange_limit_owner(const struct kh_exchange *x, const struct kh_verdict *verdict);
 
+/* reflection.c: where a credential went into the target, the answer's head with it taken out. Return:
+ * false: it can't be looked through. *out NULL: there is nothing to look for. */
+struct kh_reflection;
+bool kh_reflection_take(const struct kh_exchange *x, const struct kh_message *head,
+			struct kh_reflection **out);
+const struct kh_message *kh_reflection_head(const struct kh_reflection *r,
+					    const struct kh_message *head);
+void kh_reflection_free(struct kh_reflection *r); /* NULL is fine */
+
 /* response.c: what comes back. Return: false: the exchange is over. */
 /* Interim ones too. Behind a 101 that was asked for (kh_exchange_is_websocket then says so) both
  * codecs hand over bytes as they come, as content. */

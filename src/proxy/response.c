@@ -23,9 +23,22 @@ static bool is_switch(const struct kh_message *response)
 	return response->h2 ? response->status / 100 == 2 : response->status == 101;
 }
 
-bool kh_response_head(struct kh_exchange *x, const struct kh_message *response)
+static bool put_head(struct kh_exchange *x, const struct kh_message *response)
 {
 	struct kh_down_stream *down = x->down;
+	struct kh_reflection *reflection;
+
+	if (!kh_reflection_take(x, response, &reflection))
+		return false;
+	const struct kh_message *head = kh_reflection_head(reflection, response);
+	bool ok = response->status < 200 ? down->ops->put_interim(down, head)
+					 : down->ops->put_head(down, head);
+	kh_reflection_free(reflection);
+	return ok;
+}
+
+bool kh_response_head(struct kh_exchange *x, const struct kh_message *response)
+{
 	bool ok;
 
 	kh_exchange_settle(x);
@@ -38,13 +51,13 @@ bool kh_response_head(struct kh_exchange *x, const struct kh_message *response)
 		if (++x->interim > KH_LIMIT_INTERIM_RESPONSES)
 			return fail(x, KH_ERR_RESPONSE_MALFORMED,
 				    "the upstream sends interim responses without end");
-		ok = down->ops->put_interim(down, response);
+		ok = put_head(x, response);
 	} else {
 		kh_signing_answered(x, response);
 		x->response_begun = true;
 		x->status = response->status;
 		x->first_byte_ms = x->session->loop->now_ms;
-		ok = down->ops->put_head(down, response);
+		ok = put_head(x, response);
 	}
 	return ok || fail(x, KH_ERR_RESPONSE_HEAD_TOO_LARGE, "the response's head is too large");
 }

@@ -8,6 +8,7 @@ would refuse to send goes out as bare frames. Paths, below /test/:
   trailers             content with trailers
   interim?n=           n times 103 before the final answer
   status?code=         that status and nothing else
+  redirect             308 to echo, with the query as it came
   announced?code=      a HEAD's or a 304's length without content
   early                413 before the content has been read, then RST_STREAM(NO_ERROR)
   refuse?times=        REFUSED_STREAM that many times, once if it is not said; then as echo. At the
@@ -269,6 +270,10 @@ class Connection:
 
     def test_status(self, stream, request):
         self.head(stream, [(":status", request.arguments["code"])], end=True)
+
+    def test_redirect(self, stream, request):
+        where = "https://api.test" + request.path.replace("redirect", "echo")
+        self.reply(stream, 308, fields=[("location", where), ("link", f"<{where}>; rel=x")])
 
     def test_announced(self, stream, request):
         self.head(stream, [(":status", request.arguments.get("code", "200")),

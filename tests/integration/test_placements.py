@@ -151,6 +151,20 @@ def test_a_query_credential_is_in_no_log_journal_page_or_refusal(start, ask, up)
 
 
 @both
+@pytest.mark.parametrize("value", [PLAIN, "a b/c+d&e=f"])
+def test_a_redirect_does_not_bring_the_key_back(start, ask, value):
+    """As servers do that miss a slash at the end; whoever follows it gets the key anew."""
+    d = start({"query": "key"}, value)
+    answer = ask(d, "/test/redirect?a=1", host="api.test")
+    assert answer.status == 308
+    assert answer.get("location") == "https://api.test/test/echo?a=1&key=keyhole"
+    assert answer.get("link") == "<https://api.test/test/echo?a=1&key=keyhole>; rel=x"
+    assert value not in str(answer.fields) and quote(value, safe="~") not in str(answer.fields)
+    followed = Seen(ask(d, answer.get("location").removeprefix("https://api.test"), host="api.test"))
+    assert followed.path == "/test/echo?a=1&key=" + quote(value, safe="~")
+
+
+@both
 def test_several_credentials_go_in_together(start, ask, up):
     more = {
         "credentials": {

@@ -11,6 +11,7 @@ Beside the API of deploy/demo/standin.py, under /test/…, without a key:
   malformed?kind=         an answer that is no HTTP, see MALFORMED
   interim?n=&status=      n interim answers before the final one
   status?code=            that status and nothing else
+  redirect                308 to echo, with the query as it came
   trailers                a chunked answer with trailers
   until-close             an answer that ends with the connection
   hold                    no answer at all; `end` in the log says when the client went
@@ -186,6 +187,12 @@ class Upstream(standin.Standin):
             connection.head(code, [("etag", '"e"')])
         else:
             connection.reply(request, code, {"status": code})
+
+    def test_redirect(self, connection, request):
+        self.take(connection, request)
+        path, _, query = request.line.split(" ")[1].partition("?")
+        where = f"https://api.test{path.replace('redirect', 'echo')}?{query}"
+        connection.head(308, [("location", where), ("link", f"<{where}>; rel=x"), ("content-length", 0)])
 
     def test_trailers(self, connection, request):
         self.take(connection, request)

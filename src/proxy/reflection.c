@@ -1,0 +1,66 @@
+/* reflection.c - an answer's head without the key that its request's target carried */
+
+#include <stdlib.h>
+
+#include "proxy_internal.h"
+
+struct kh_reflection {
+	struct kh_message message;
+	struct kh_buf text; /* the values that were changed, one behind the other */
+};
+
+static bool hide(const struct kh_exchange *x, struct kh_reflection *r, size_t ends[KH_LIMIT_FIELDS])
+{
+	for (size_t i = 0; i < r->message.n_fields; i++) {
+		size_t before = kh_buf_len(&r->text);
+		bool found;
+
+		if (!kh_injection_hide(&x->injection, r->message.fields[i].value, &r->text, &found))
+			return false;
+		if (!found)
+			kh_buf_truncate(&r->text, before);
+		ends[i] = found ? kh_buf_len(&r->text) : 0;
+	}
+	return true;
+}
+
+bool kh_reflection_take(const struct kh_exchange *x, const struct kh_message *head,
+			struct kh_reflection **out)
+{
+	size_t ends[KH_LIMIT_FIELDS], from = 0;
+
+	*out = NULL;
+	if (!kh_injection_sets_target(&x->injection))
+		return true;
+	struct kh_reflection *r = calloc(1, sizeof(*r));
+	if (!r)
+		return false;
+	r->message = *head;
+	kh_buf_init_wiping(&r->text, KH_LIMIT_HEAD_BYTES * 2);
+	if (!hide(x, r, ends)) {
+		kh_reflection_free(r);
+		return false;
+	}
+	for (size_t i = 0; i < r->message.n_fields; i++) {
+		if (ends[i] == 0)
+			continue;
+		r->message.fields[i].value = kh_slice_sub(kh_buf_view(&r->text), from, ends[i]);
+		from = ends[i];
+	}
+	*out = r;
+	return true;
+}
+
+const struct kh_message *kh_reflection_head(const struct kh_reflection *r,
+					    const struct kh_message *head)
+{
+	return r ? &r->message : head;
+}
+
+void kh_reflection_free(struct kh_reflection *r)
+{
+	if (!r)
+		return;
+	kh_buf_fini(&r->text);
+	free(r);
+}
