@@ -7,14 +7,16 @@ import contextlib
 import datetime
 import json
 import os
+import subprocess
 
 import pytest
 import sigv4
 from aws_origin import AwsOrigin
 from clients import Tunnel
-from common import until
+from common import HERE, until
 from daemons import Daemons
 from h2client import h2_tunnel
+from node_packages import packages  # noqa: F401 (a fixture)
 
 KEY_ID, KEY, TOKEN = "AKIAREALREALREALREAL", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYREALREAL1", "FwoGZXIvYXdzEJr//////////wEaDreal+/="
 FAKE_ID, FAKE_KEY = "AKIAPLACEHOLDER00000", "standinstandinstandinstandinstandin12345"
@@ -412,3 +414,22 @@ def test_curl_signs_with_a_placeholder(daemon, curl):
     assert (what["id"], what["bytes"]) == (KEY_ID, 5), done
     done = curl(daemon, "--aws-sigv4", "aws:amz:eu-west-1:sqs", "--user", f"{FAKE_ID}:{FAKE_KEY}", f"https://{SQS}/")
     assert json.loads(done.stdout)["id"] == KEY_ID
+
+
+def test_the_sdk_of_aws_signs_with_placeholders(daemon, origin, packages):
+    before = len(origin.seen)
+    done = subprocess.run(
+        ["node", os.path.join(HERE, "aws_client.js"), daemon.socket_path, daemon.ca, "eu-west-1", "bucket"],
+        env={"PATH": os.environ["PATH"], "NODE_PATH": packages, "AWS_ACCESS_KEY_ID": FAKE_ID,
+             "AWS_SECRET_ACCESS_KEY": FAKE_KEY, "AWS_EC2_METADATA_DISABLED": "true"},
+        capture_output=True, text=True, timeout=90, check=False,
+    )  # fmt: skip
+    said = {one["what"]: one["value"] for one in map(json.loads, done.stdout.splitlines())}
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert said["get"]["id"] == said["invoke"]["id"] == KEY_ID
+    seen = origin.seen[before:]
+    assert [s.wrong for s in seen] == [None] * len(seen)
+    assert {s.signed.service for s in seen} == {"s3", "bedrock"}
+    streamed = next(s for s in seen if s.target.startswith("/stream"))
+    assert len(streamed.signed.content) == 200_000
+    assert FAKE_ID not in repr([(s.target, s.headers) for s in seen])
