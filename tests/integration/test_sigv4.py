@@ -404,6 +404,17 @@ def test_what_a_command_prints_is_used_and_renewed(daemons, origin, tmp_path):
     good(ask(daemons(config=one, secret=value()), S3, "GET", "/", []))
 
 
+def test_the_preset_bedrock_signs_where_there_is_an_access_key(daemons, origin):
+    one = config(origin)
+    del one["credentials"]
+    one["tenants"]["acme"]["rules"] = [{"use": "bedrock"}]
+    env = {"AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": KEY, "AWS_SESSION_TOKEN": TOKEN}
+    made = daemons(config=one, env=env)
+    headers = signer("bedrock", "us-east-1").header("POST", BEDROCK, "/model/a/converse", [], EMPTY)
+    assert good(ask(made, BEDROCK, "POST", "/model/a/converse", headers, b"{}"))["scope"].endswith("bedrock/aws4_request")
+    assert ask(made, BEDROCK, "POST", "/guardrail/a/version/1/apply", headers, b"{}").status == 403
+
+
 # --- clients that people use
 
 
