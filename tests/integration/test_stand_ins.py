@@ -99,7 +99,9 @@ def marked(daemon, since, count=1):
     """`placeholders` of each close record."""
 
     def closes():
-        return [r for r in daemon.journal()[since:] if r["event"] == "close"]
+        records = daemon.journal()[since:]
+        ours = {r["id"] for r in records if r["event"] == "open" and r["url.path"] == "/test/echo"}
+        return [r for r in records if r["event"] == "close" and r["id"] in ours]
 
     until("the close records", lambda: len(closes()) == count)
     return [r.get("placeholders") for r in closes()]
