@@ -33,13 +33,52 @@ bool kh_ca_sign(const struct kh_ca *ca, struct kh_slice spki_der, const struct k
 		struct kh_buf *out, struct kh_err *err);
 
 /* What placeholders are drawn from: a digest of the CA's key, so that a sandbox's placeholders are
- * known as long as its CA is, also by the next daemon, and nobody keeps another file. */
-bool kh_ca_stand_in_key(const struct kh_ca *ca, struct kh_stand_in_key *out, struct kh_err *err);
+ * known as long as its CA is, also by the next daemon, and nobody keeps another file. Of the next
+ * CA, where there is one, and then of this one. Return: how many; 0 with `err`. */
+size_t kh_ca_stand_in_keys(const struct kh_ca *ca, struct kh_stand_in_key out[KH_MARK_KEYS],
+			   struct kh_err *err);
+
+/* All certificates that a sandbox is to trust, PEM; one, where nothing is being changed. */
+struct kh_slice kh_ca_trusted_pem(const struct kh_ca *ca);
+
+/* ---- changing it (ca_rotate.c has the steps) ---- */
+
+enum kh_ca_role { KH_CA_SIGNS = 0, KH_CA_NEXT, KH_CA_OLD, KH_CA_ROLES };
+/* How long a leaf lives. */
+enum { KH_CA_LEAF_S = 30 * 24 * 3600 };
+
+struct kh_ca_facts {
+	bool there;
+	bool trusted; /* not expired */
+	char name[128];
+	char sha256[65];
+	int64_t not_before, not_after; /* seconds */
+};
+struct kh_ca_trust {
+	struct kh_ca_facts facts[KH_CA_ROLES];
+	struct kh_buf pem, der; /* of those that are trusted, one behind the other */
+	size_t count;
+	int64_t old_until; /* by then no leaf of the old one is left */
+};
+/* From the certificates' files alone. kh_ca_trust_fini in any case. */
+bool kh_ca_trust_read(struct kh_ca_trust *out, const char *certificate_path, struct kh_err *err);
+void kh_ca_trust_fini(struct kh_ca_trust *trust);
+
+/* Makes the next one. */
+bool kh_ca_announce(const char *certificate_path, const char *key_path, struct kh_err *err);
+/* It signs from now on. The old one stays trusted where it is kept; its key is overwritten. */
+bool kh_ca_switch(const char *certificate_path, const char *key_path, bool keep_old,
+		  struct kh_err *err);
+/* The old one is not trusted any more. */
+bool kh_ca_retire(const char *certificate_path, const char *key_path, struct kh_err *err);
 
 /* Trust stores for a sandbox. PKCS#12 with the CA as a trusted entry for Java (password
  * "changeit"). */
 bool kh_ca_pkcs12(const struct kh_ca *ca, struct kh_buf *out, struct kh_err *err);
-/* The same from a DER certificate alone, for the launcher, which has no CA. */
+/* The same from certificates alone, DER, one behind the other: for the launcher, which has no CA.
+ */
 bool kh_ca_pkcs12_from_der(struct kh_slice der, struct kh_buf *out, struct kh_err *err);
+bool kh_ca_pkcs12_with(struct kh_slice der, const char *password, struct kh_buf *out,
+		       struct kh_err *err);
 
 #endif

@@ -25,7 +25,8 @@
 	X(ROOTS, 4) /* K→W fds: PEM files of trust roots (system's, then the configuration's) */ \
 	X(RESOLVER, \
 	  5) /* K→W fds: sealed copies of resolv.conf and hosts (an empty one if absent) */ \
-	X(ISSUER, 6) /* K→W bytes: the CA certificate, DER (goes into the chain that is sent) */ \
+	X(ISSUER, 6) /* K→W bytes: the CA certificate, DER (goes into the chain that is sent); \
+			bytes: all that a sandbox is to trust, PEM */ \
 	X(GO, 7)     /* K→W everything is there: lock in and serve */ \
 	X(READY, 8)  /* W→K locked in, all threads accept */ \
 	X(LEAF_KEY, \

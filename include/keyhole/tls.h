@@ -26,11 +26,11 @@ bool kh_leaves_set_issuer(struct kh_leaves *leaves, struct kh_slice ca_der, stru
 bool kh_leaves_put(struct kh_leaves *leaves, const struct kh_host *host, struct kh_slice der,
 		   struct kh_err *err);
 bool kh_leaves_has(struct kh_leaves *leaves, const struct kh_host *host);
-/* The certificate that whoever trusts the leaves has to trust, as PEM. Return: false without
- * memory.
- */
+/* The certificates that whoever trusts the leaves has to trust, as PEM: while the CA is changed
+ * there are two. Return: false without memory. */
 struct kh_buf;
-bool kh_leaves_put_issuer(struct kh_leaves *leaves, struct kh_buf *out);
+bool kh_leaves_set_trusted(struct kh_leaves *leaves, struct kh_slice pem, struct kh_err *err);
+bool kh_leaves_put_trusted(struct kh_leaves *leaves, struct kh_buf *out);
 
 /* Trust roots. PEM files are parsed off the path to readiness (70 ms for the system's); until then
  * kh_roots_ready says false and upstream handshakes wait. Safe from several threads. */

@@ -25,6 +25,7 @@ static const struct kh_cli_subcommand subcommands[] = {
 	{ "check", kh_cli_check, "read a configuration and show every error in it" },
 	{ "explain", kh_cli_explain, "say which rule decides about a request, and why" },
 	{ "audit", kh_cli_audit, "verify a journal, and show what it says" },
+	{ "ca", kh_cli_ca, "make, show, hand out and change the CA that sandboxes trust" },
 	{ "ctl", kh_cli_ctl, "look at a running daemon, and steer it" },
 	{ "doctor", kh_cli_doctor, "try what this host can do, and say what would help" },
 	{ "version", kh_cli_version, "show the version" },

@@ -94,7 +94,7 @@ bool kh_keeper_open_authority(struct kh_keeper *k, struct kh_err *err)
 			: kh_ca_new(err);
 	if (!k->ca)
 		return false;
-	if (!kh_ca_stand_in_key(k->ca, &k->config->stand_in_keys[0], err))
+	if (kh_ca_stand_in_keys(k->ca, k->config->stand_in_keys, err) == 0)
 		return false;
 	k->ward.ca = k->ca;
 	kh_signer_init(&k->ward.signer, k->ca);
@@ -181,7 +181,7 @@ static bool tell_ready(struct kh_keeper *k, struct kh_err *err)
 	if (k->options->ready_fd < 0)
 		return true;
 	kh_cleanup(kh_ready_fini) struct kh_ready ready = { .ok = true };
-	ready.ca_pem = kh_slice_dup(kh_ca_pem(k->ca));
+	ready.ca_pem = kh_slice_dup(kh_ca_trusted_pem(k->ca));
 	ready.audit_path = strdup(k->config->audit_path);
 	if (!ready.ca_pem || !ready.audit_path)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "readiness: no memory");

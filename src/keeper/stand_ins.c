@@ -17,8 +17,11 @@ void kh_vault_each_value(const struct kh_vault *vault,
 			const struct kh_holding *holding = &vault->slots[i].holdings[j];
 			if (holding->raw.secret)
 				fn((uint16_t)i, holding->raw.secret, arg);
+			if (holding->client_secret)
+				fn((uint16_t)i, holding->client_secret, arg);
 			for (struct kh_made *made = holding->made; made; made = made->next)
-				if (made->item.secret && !kh_derives(&vault->config->credentials[i]))
+				if (made->item.secret &&
+				    !kh_derives(&vault->config->credentials[i]))
 					fn((uint16_t)i, made->item.secret, arg);
 		}
 	}
@@ -54,9 +57,11 @@ bool kh_vault_placeholders(const struct kh_vault *vault, struct kh_ready *ready,
 	/* One may have two. */
 	ready->placeholders = calloc(2 * config->n_credentials, sizeof(*ready->placeholders));
 	const struct kh_listener_config *sandbox = &config->listeners[0];
-	kh_err_set(err, KH_ERR_NO_MEMORY, "no memory"); /* unless something else is said */
-	return (ready->placeholders &&
-		kh_placeholders_each(config, sandbox->tenant, sandbox->sandbox, add_placeholder,
-				     ready, err)) ||
-	       kh_err_wrap(err, "placeholders");
+	if (!ready->placeholders)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "placeholders: no memory");
+	return kh_placeholders_each(config, sandbox->tenant, sandbox->sandbox, add_placeholder,
+				    ready, err) ||
+	       (err && err->code != KH_ERR_NONE
+			? false
+			: kh_err_set(err, KH_ERR_NO_MEMORY, "placeholders: no memory"));
 }

@@ -135,7 +135,8 @@ static bool feed_issuer(struct kh_ward *ward, struct kh_err *err)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
-	if (!kh_wire_put_bytes(&body, kh_ca_der(ward->ca)))
+	if (!kh_wire_put_bytes(&body, kh_ca_der(ward->ca)) ||
+	    !kh_wire_put_bytes(&body, kh_ca_trusted_pem(ward->ca)))
 		return kh_err_set(err, KH_ERR_INTERNAL, "the CA's certificate is too long");
 	return tell(ward, KH_CHANNEL_ISSUER, kh_buf_view(&body), NULL, 0, err);
 }

@@ -83,7 +83,7 @@ static bool put_issuer(struct kh_buf *out, struct kh_leaves *leaves)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf pem;
 	kh_buf_init(&pem, KH_LIMIT_CHANNEL_BYTES);
-	return kh_leaves_put_issuer(leaves, &pem) && put_member(out, "ca", kh_buf_view(&pem));
+	return kh_leaves_put_trusted(leaves, &pem) && put_member(out, "ca", kh_buf_view(&pem));
 }
 
 static bool put_added(struct kh_admin *admin, enum kh_admin_caller caller,

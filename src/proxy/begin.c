@@ -87,10 +87,11 @@ static bool take_issuer(struct kh_beginning *b, const struct kh_channel_message 
 			struct kh_err *err)
 {
 	struct kh_wire_reader r = { .rest = message->body };
-	struct kh_slice der = kh_wire_bytes(&r);
+	struct kh_slice der = kh_wire_bytes(&r), trusted = kh_wire_bytes(&r);
 	if (!kh_wire_done(&r))
 		return not_understood(err);
-	return kh_leaves_set_issuer(b->worker->leaves, der, err);
+	return kh_leaves_set_issuer(b->worker->leaves, der, err) &&
+	       kh_leaves_set_trusted(b->worker->leaves, trusted, err);
 }
 
 /* One message of the start: it must be of type `next`, or, where listeners are still missing, more

@@ -333,7 +333,7 @@ void kh_page_answer(struct kh_exchange *x)
 
 	kh_buf_init(&out, KH_PAGE_BYTES);
 	if (x->page == KH_PAGE_CA)
-		ok = kh_leaves_put_issuer(x->session->loop->worker->leaves, &out) ||
+		ok = kh_leaves_put_trusted(x->session->loop->worker->leaves, &out) ||
 		     kh_err_set(&err, KH_ERR_NO_MEMORY, "no memory for the page");
 	else if (x->page == KH_PAGE_ENV)
 		ok = kh_page_put_env(&out, x, json, &err);

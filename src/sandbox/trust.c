@@ -6,6 +6,7 @@
  * path, under its subject's hash among the single files, and in a PKCS#12 store for Java.
  */
 #include <string.h>
+#include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
@@ -58,51 +59,62 @@ static bool lay_bundle(struct kh_view *view, const struct kh_sandbox_spec *spec,
 	return kh_view_file(view, KH_SANDBOX_CA, 0644, kh_slice_str(spec->ca_pem), err);
 }
 
-static X509 *parse(const char *pem)
-{
-	BIO *bio = BIO_new_mem_buf(pem, -1);
-	X509 *certificate = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
-	BIO_free(bio);
-	return certificate;
-}
-
-/* OpenSSL finds a certificate in a folder by its subject's hash. */
-static bool lay_hash(struct kh_view *view, X509 *certificate)
+/* OpenSSL finds a certificate in a folder by its subject's hash; the file may hold others too, so
+ * each has one of its own. */
+static bool lay_hash(struct kh_view *view, X509 *certificate, struct kh_err *err)
 {
 	kh_auto_free char *path =
 		kh_strf("/etc/ssl/certs/%08lx.0", X509_subject_name_hash(certificate));
-	if (!path)
-		return false;
-	kh_view_link(view, KH_SANDBOX_CA, path);
-	return true;
+	BIO *bio = BIO_new(BIO_s_mem());
+	char *text = NULL;
+	bool ok = path && bio && PEM_write_bio_X509(bio, certificate) == 1;
+	long len = ok ? BIO_get_mem_data(bio, &text) : 0;
+	ok = len > 0 && kh_view_file(view, path, 0644, kh_slice_of(text, (size_t)len), err);
+	BIO_free(bio);
+	return ok;
 }
 
-static bool lay_java(struct kh_view *view, X509 *certificate, struct kh_err *err)
+static bool lay_java(struct kh_view *view, const struct kh_buf *ders, struct kh_err *err)
 {
-	unsigned char *der = NULL;
-	int len = i2d_X509(certificate, &der);
-	if (len <= 0)
-		return kh_err_openssl(err, KH_ERR_INTERNAL, "the CA certificate");
 	struct kh_buf store kh_cleanup(kh_buf_fini);
 	kh_buf_init(&store, P12_MOST_BYTES);
-	bool made = kh_ca_pkcs12_from_der(kh_slice_of(der, (size_t)len), &store, err);
-	OPENSSL_free(der);
-	if (!made || !kh_view_file(view, KH_SANDBOX_P12, 0644, kh_buf_view(&store), err))
+	if (!kh_ca_pkcs12_from_der(kh_buf_view(ders), &store, err) ||
+	    !kh_view_file(view, KH_SANDBOX_P12, 0644, kh_buf_view(&store), err))
 		return false;
 	for (size_t i = 0; i < sizeof(java_stores) / sizeof(java_stores[0]); i++)
 		kh_view_link(view, KH_SANDBOX_P12, java_stores[i]);
 	return true;
 }
 
+/* Each of them; while the CA is changed there are two. */
+static bool lay_each(struct kh_view *view, const char *pem, struct kh_buf *ders, struct kh_err *err)
+{
+	BIO *bio = BIO_new_mem_buf(pem, -1);
+	X509 *certificate;
+	bool ok = bio != NULL;
+	while (ok && (certificate = PEM_read_bio_X509(bio, NULL, NULL, NULL)) != NULL) {
+		unsigned char *der = NULL;
+		int len = i2d_X509(certificate, &der);
+		ok = len > 0 && kh_buf_append(ders, der, (size_t)len) &&
+		     lay_hash(view, certificate, err);
+		OPENSSL_free(der);
+		X509_free(certificate);
+	}
+	ERR_clear_error(); /* of the text's end */
+	BIO_free(bio);
+	if (ok && kh_buf_len(ders) > 0)
+		return true;
+	return (err && err->code != KH_ERR_NONE)
+		       ? false
+		       : kh_err_set(err, KH_ERR_INTERNAL, "the CA certificate can't be read");
+}
+
 bool kh_trust_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
 {
+	struct kh_buf ders kh_cleanup(kh_buf_fini);
+	kh_buf_init(&ders, P12_MOST_BYTES);
 	if (!spec->ca_pem)
 		return true;
-	X509 *certificate = parse(spec->ca_pem);
-	if (!certificate)
-		return kh_err_openssl(err, KH_ERR_INTERNAL, "the CA certificate");
-	bool ok = lay_bundle(view, spec, err) && lay_hash(view, certificate) &&
-		  lay_java(view, certificate, err);
-	X509_free(certificate);
-	return ok;
+	return lay_bundle(view, spec, err) && lay_each(view, spec->ca_pem, &ders, err) &&
+	       lay_java(view, &ders, err);
 }

@@ -40,6 +40,8 @@ struct kh_ca {
 	size_t der_len;
 	char *pem;
 	size_t pem_len;
+	EVP_PKEY *next_key;	  /* of the one that signs next; NULL: there is none */
+	struct kh_ca_trust trust; /* from files; count 0: this one alone */
 };
 
 void kh_ca_free(struct kh_ca *ca)
@@ -47,6 +49,8 @@ void kh_ca_free(struct kh_ca *ca)
 	if (!ca)
 		return;
 	EVP_PKEY_free(ca->key);
+	EVP_PKEY_free(ca->next_key);
+	kh_ca_trust_fini(&ca->trust);
 	X509_free(ca->cert);
 	free(ca->der);
 	free(ca->pem);
@@ -127,7 +131,7 @@ static X509 *make_certificate(EVP_PKEY *key)
 	return kh_steal_ptr(&cert);
 }
 
-static bool make(EVP_PKEY **key, X509 **cert, struct kh_err *err)
+bool kh_ca_make(EVP_PKEY **key, X509 **cert, struct kh_err *err)
 {
 	kh_cleanup(EVP_PKEY_free_slot) EVP_PKEY *made = EVP_EC_gen("P-256");
 	*cert = made ? make_certificate(made) : NULL;
@@ -141,7 +145,7 @@ struct kh_ca *kh_ca_new(struct kh_err *err)
 {
 	EVP_PKEY *key = NULL;
 	X509 *cert = NULL;
-	return make(&key, &cert, err) ? assemble(key, cert, err) : NULL;
+	return kh_ca_make(&key, &cert, err) ? assemble(key, cert, err) : NULL;
 }
 
 /* Is this a certificate that clients will take leaves from? */
@@ -203,7 +207,7 @@ struct kh_ca *kh_ca_open(const char *certificate_path, const char *key_path, str
 		if (lock < 0)
 			return NULL;
 		if (!exists(certificate_path) && !exists(key_path)) {
-			if (!make(&key, &cert, err))
+			if (!kh_ca_make(&key, &cert, err))
 				return NULL;
 			if (!kh_ca_files_store(certificate_path, key_path, key, cert, err)) {
 				EVP_PKEY_free(key);
@@ -216,7 +220,9 @@ struct kh_ca *kh_ca_open(const char *certificate_path, const char *key_path, str
 	if (!kh_ca_files_load(certificate_path, key_path, &key, &cert, err))
 		return NULL;
 	kh_cleanup(kh_ca_free_slot) struct kh_ca *ca = assemble(key, cert, err);
-	if (!ca || !check_usable(ca, certificate_path, key_path, err))
+	if (!ca || !check_usable(ca, certificate_path, key_path, err) ||
+	    !kh_ca_next_load(certificate_path, key_path, &ca->next_key, err) ||
+	    !kh_ca_trust_read(&ca->trust, certificate_path, err))
 		return NULL;
 	return kh_steal_ptr(&ca);
 }
@@ -231,25 +237,43 @@ struct kh_slice kh_ca_pem(const struct kh_ca *ca)
 	return kh_slice_of(ca->pem, ca->pem_len);
 }
 
+struct kh_slice kh_ca_trusted_pem(const struct kh_ca *ca)
+{
+	return ca->trust.count > 1 ? kh_buf_view(&ca->trust.pem) : kh_ca_pem(ca);
+}
+
 /* HMAC-SHA256 under the private number itself, which is the same however the key is written. */
-bool kh_ca_stand_in_key(const struct kh_ca *ca, struct kh_stand_in_key *out, struct kh_err *err)
+static bool derive(EVP_PKEY *key, struct kh_stand_in_key *out)
 {
 	static const unsigned char label[] = "keyhole stand-in key 1";
 	const char *which =
-		EVP_PKEY_is_a(ca->key, "RSA") ? OSSL_PKEY_PARAM_RSA_D : OSSL_PKEY_PARAM_PRIV_KEY;
+		EVP_PKEY_is_a(key, "RSA") ? OSSL_PKEY_PARAM_RSA_D : OSSL_PKEY_PARAM_PRIV_KEY;
 	uint8_t number[RSA_MOST_BYTES];
 	BIGNUM *bn = NULL;
 	unsigned len = 0;
 	int n = -1;
 
-	if (EVP_PKEY_get_bn_param(ca->key, which, &bn) == 1)
+	if (EVP_PKEY_get_bn_param(key, which, &bn) == 1)
 		n = BN_num_bytes(bn) <= RSA_MOST_BYTES ? BN_bn2bin(bn, number) : -1;
 	bool ok = n > 0 &&
 		  HMAC(EVP_sha256(), number, n, label, sizeof(label) - 1, out->bytes, &len) &&
 		  len == sizeof(out->bytes);
 	BN_clear_free(bn);
 	OPENSSL_cleanse(number, sizeof(number));
-	return ok || kh_err_openssl(err, KH_ERR_INTERNAL, "CA: its key can't be read");
+	return ok;
+}
+
+size_t kh_ca_stand_in_keys(const struct kh_ca *ca, struct kh_stand_in_key out[KH_MARK_KEYS],
+			   struct kh_err *err)
+{
+	size_t n = 0;
+
+	memset(out, 0, KH_MARK_KEYS * sizeof(*out));
+	if ((ca->next_key && !derive(ca->next_key, &out[n++])) || !derive(ca->key, &out[n++])) {
+		kh_err_openssl(err, KH_ERR_INTERNAL, "CA: its key can't be read");
+		return 0;
+	}
+	return n;
 }
 
 /* P-256 and nothing else: it is what our worker makes, so anything else is not our worker's. */

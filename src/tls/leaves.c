@@ -27,6 +27,7 @@ struct kh_leaves {
 	unsigned char ticket_keys[KH_TICKET_KEY_BYTES];
 	pthread_mutex_t lock; /* issuer, cache */
 	X509 *issuer;
+	char *trusted;	      /* all that a sandbox is to trust, PEM */
 	struct kh_lru *cache; /* host → struct leaf */
 };
 
@@ -54,6 +55,7 @@ void kh_leaves_free(struct kh_leaves *leaves)
 	OPENSSL_free(leaves->spki);
 	OPENSSL_cleanse(leaves->ticket_keys, sizeof leaves->ticket_keys);
 	X509_free(leaves->issuer);
+	free(leaves->trusted);
 	kh_lru_free(leaves->cache);
 	pthread_mutex_destroy(&leaves->lock);
 	free(leaves);
@@ -111,22 +113,25 @@ bool kh_leaves_set_issuer(struct kh_leaves *leaves, struct kh_slice ca_der, stru
 	return true;
 }
 
-bool kh_leaves_put_issuer(struct kh_leaves *leaves, struct kh_buf *out)
+bool kh_leaves_set_trusted(struct kh_leaves *leaves, struct kh_slice pem, struct kh_err *err)
 {
-	kh_cleanup(X509_free_slot) X509 *issuer = NULL;
-	kh_cleanup(BIO_free_all_slot) BIO *bio = BIO_new(BIO_s_mem());
-	char *text = NULL;
-
+	char *text = kh_slice_dup(pem);
+	if (!text)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "leaves: no memory");
 	pthread_mutex_lock(&leaves->lock);
-	if (leaves->issuer && X509_up_ref(leaves->issuer) == 1)
-		issuer = leaves->issuer;
+	char *old = leaves->trusted;
+	leaves->trusted = text;
 	pthread_mutex_unlock(&leaves->lock);
-	if (!bio || !issuer || PEM_write_bio_X509(bio, issuer) != 1) {
-		ERR_clear_error();
-		return false;
-	}
-	long len = BIO_get_mem_data(bio, &text);
-	return len > 0 && kh_buf_append(out, text, (size_t)len);
+	free(old);
+	return true;
+}
+
+bool kh_leaves_put_trusted(struct kh_leaves *leaves, struct kh_buf *out)
+{
+	pthread_mutex_lock(&leaves->lock);
+	bool ok = leaves->trusted && kh_buf_append_str(out, leaves->trusted);
+	pthread_mutex_unlock(&leaves->lock);
+	return ok;
 }
 
 /* Read once: OpenSSL reads the text of the date anew each time that it compares. */

@@ -8,6 +8,8 @@
  */
 #include "tls_internal.h"
 
+#include <stdio.h>
+
 #include <openssl/err.h>
 #include <openssl/pkcs12.h>
 #include <openssl/objects.h>
@@ -28,25 +30,38 @@ static void free_safes(STACK_OF(PKCS7) * safes)
 	sk_PKCS7_pop_free(safes, PKCS7_free);
 }
 
-static bool dress_bag(PKCS12_SAFEBAG *bag)
+/* The first is "keyhole", others have their number. */
+static bool dress_bag(PKCS12_SAFEBAG *bag, unsigned n)
 {
+	char alias[32];
+	size_t plain = sizeof STORE_ALIAS - 1;
+	int len = snprintf(alias, sizeof alias, STORE_ALIAS "-%u", n);
 	ASN1_OBJECT *any_usage = OBJ_nid2obj(NID_anyExtendedKeyUsage);
 	return bag && any_usage &&
-	       PKCS12_add_friendlyname_utf8(bag, STORE_ALIAS, sizeof STORE_ALIAS - 1) == 1 &&
+	       PKCS12_add_friendlyname_utf8(bag, alias, n > 1 ? len : (int)plain) == 1 &&
 	       PKCS12_add1_attr_by_txt(bag, TRUSTED_KEY_USAGE, V_ASN1_OBJECT,
 				       (const unsigned char *)any_usage, -1) == 1;
 }
 
-static PKCS12 *make_store(X509 *cert)
+static bool add_all(STACK_OF(PKCS12_SAFEBAG) * *bags, struct kh_slice der)
+{
+	const unsigned char *at = (const unsigned char *)der.ptr, *end = at + der.len;
+	bool ok = der.len > 0;
+	for (unsigned n = 1; ok && at < end; n++) {
+		kh_cleanup(X509_free_slot) X509 *cert = d2i_X509(NULL, &at, end - at);
+		ok = cert && dress_bag(PKCS12_add_cert(bags, cert), n);
+	}
+	return ok;
+}
+
+static PKCS12 *make_store(struct kh_slice der, const char *password)
 {
 	STACK_OF(PKCS12_SAFEBAG) *bags = NULL;
 	STACK_OF(PKCS7) *safes = NULL;
 	PKCS12 *store = NULL;
-	if (dress_bag(PKCS12_add_cert(&bags, cert)) &&
-	    PKCS12_add_safe(&safes, bags, -1, 0, NULL) == 1)
+	if (add_all(&bags, der) && PKCS12_add_safe(&safes, bags, -1, 0, NULL) == 1)
 		store = PKCS12_add_safes(safes, 0);
-	if (store &&
-	    PKCS12_set_mac(store, STORE_PASSWORD, -1, NULL, 0, MAC_ROUNDS, EVP_sha1()) != 1) {
+	if (store && PKCS12_set_mac(store, password, -1, NULL, 0, MAC_ROUNDS, EVP_sha1()) != 1) {
 		PKCS12_free(store);
 		store = NULL;
 	}
@@ -55,10 +70,10 @@ static PKCS12 *make_store(X509 *cert)
 	return store;
 }
 
-bool kh_ca_pkcs12_from_der(struct kh_slice der, struct kh_buf *out, struct kh_err *err)
+bool kh_ca_pkcs12_with(struct kh_slice der, const char *password, struct kh_buf *out,
+		       struct kh_err *err)
 {
-	kh_cleanup(X509_free_slot) X509 *cert = kh_x509_from_der(der);
-	PKCS12 *store = cert ? make_store(cert) : NULL;
+	PKCS12 *store = make_store(der, password);
 	unsigned char *bytes = NULL;
 	int len = store ? i2d_PKCS12(store, &bytes) : -1;
 	PKCS12_free(store);
@@ -67,6 +82,11 @@ bool kh_ca_pkcs12_from_der(struct kh_slice der, struct kh_buf *out, struct kh_er
 	bool ok = kh_buf_append(out, bytes, (size_t)len);
 	OPENSSL_free(bytes);
 	return ok ? true : kh_err_set(err, KH_ERR_NO_MEMORY, "trust store for Java: no memory");
+}
+
+bool kh_ca_pkcs12_from_der(struct kh_slice der, struct kh_buf *out, struct kh_err *err)
+{
+	return kh_ca_pkcs12_with(der, STORE_PASSWORD, out, err);
 }
 
 bool kh_ca_pkcs12(const struct kh_ca *ca, struct kh_buf *out, struct kh_err *err)

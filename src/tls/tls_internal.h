@@ -33,6 +33,12 @@ X509 *kh_x509_from_der(struct kh_slice der);
 /* Has OpenSSL work out now what it would at first use, while one thread alone knows it. */
 void kh_x509_settle(X509 *cert);
 
+/* ca.c: a fresh pair. */
+bool kh_ca_make(EVP_PKEY **key, X509 **certificate, struct kh_err *err);
+/* ca_rotate.c: the key of the one that comes next; *key NULL: there is none. */
+bool kh_ca_next_load(const char *certificate_path, const char *key_path, EVP_PKEY **key,
+		     struct kh_err *err);
+
 /* ca_files.c: where the CA is kept. */
 
 /* Fills key and certificate from the two files, or says why not. */
