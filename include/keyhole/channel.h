@@ -60,14 +60,15 @@
 	X(VERB, 25)	 /* W→K ref, u8 verb (admin.h): somebody who may asked for it */ \
 	X(VERB_DONE, 26) /* K→W ref, u8 it was done, str what there is to say */ \
 	/* Sandboxes that come and go meanwhile (guest.h): */ \
-	X(GUEST_ADD, 27) /* W→K ref, kh_guest_wish_put: make it */ \
-	X(GUEST_REMOVE, \
-	  28)	     /* W→K ref, str tenant, str id: end it. What comes of it says GUEST_GONE */ \
+	X(GUEST_ADD, 27)    /* W→K ref, kh_guest_wish_put: make it */ \
+	X(GUEST_REMOVE, 28) /* W→K ref (0: nobody waits), str tenant, str id, u64 number (0: \
+			       whichever): end it. What comes of it says GUEST_GONE */ \
 	X(GUEST, 29) /* K→W kh_guest_card_put, fd: there is one. Also behind each GO that opens \
 			doors to a new worker */ \
 	X(GUEST_GONE, 30) /* K→W ref (0: nobody asked), str tenant, str id: it is no more */ \
-	X(GUEST_DONE, 31) /* K→W ref, u8 result (guest.h), str text, str path: of an ADD, behind \
-			     its GUEST; of a REMOVE only what failed */ \
+	X(GUEST_DONE, 31) /* K→W ref, u8 result (guest.h), str text; str tenant, str id, str path, \
+			     u64 expires, u64 number: of an ADD, behind its GUEST; of a \
+			     REMOVE only what failed */ \
 	X(PRINTS, 62) /* K→W u8 lists, u32 length of each; fds: prints of all values (prints.h). \
 			 Behind FACTS, also at a reload, and whenever a value is another one */ \
 	/* Between two keepers, old and new (ref of HELLO and OFFER: the protocol's version): */ \

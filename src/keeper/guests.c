@@ -84,9 +84,11 @@ void kh_register_close(struct kh_register *reg)
 	*reg = (struct kh_register){ .watch = -1 };
 }
 
-/* As many descriptors as there may be, and how many of them guests get. */
-static size_t find_most(void)
+/* As many descriptors as there may be, and how many of them guests get: what is not theirs comes
+ * off first. */
+static size_t find_most(size_t n_listeners)
 {
+	const rlim_t others = 64 + 2 * (rlim_t)n_listeners;
 	struct rlimit limit = { .rlim_cur = 1024, .rlim_max = 1024 };
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
 		rlim_t before = limit.rlim_cur;
@@ -95,6 +97,7 @@ static size_t find_most(void)
 			limit.rlim_cur = before;
 	}
 	rlim_t share = limit.rlim_cur / 8 * 5;
+	share = share > others ? share - others : 0;
 	return share < KH_LIMIT_GUESTS ? (size_t)share : KH_LIMIT_GUESTS;
 }
 
@@ -254,8 +257,7 @@ static enum kh_guest_result check(struct kh_register *reg, const struct kh_confi
 			   wish->id, wish->tenant);
 		return KH_GUEST_EXISTS;
 	}
-	if (!reg->most)
-		reg->most = find_most();
+	reg->most = find_most(config->n_listeners);
 	const size_t *count = kh_lru_get(reg->by_tenant, kh_slice_str(wish->tenant));
 	if (reg->count + reg->held + (wish->pid ? 2 : 1) > reg->most) {
 		kh_err_set(err, KH_ERR_LIMIT,
@@ -354,6 +356,7 @@ static void answer(struct kh_ward *ward, uint32_t ref, enum kh_guest_result resu
 	      kh_wire_put_str(&body, entry ? entry->wish.id : NULL) &&
 	      kh_wire_put_str(&body, entry ? entry->path : NULL) &&
 	      kh_wire_put_u64(&body, entry ? entry->expires_ms : 0) &&
+	      kh_wire_put_u64(&body, entry ? entry->number : 0) &&
 	      kh_channel_send(&ward->channel, KH_CHANNEL_GUEST_DONE, ref, kh_buf_view(&body), NULL,
 			      0, &err)))
 		lost(ward, &err);
@@ -389,12 +392,15 @@ static bool on_remove(struct kh_register *reg, struct kh_ward *ward,
 	struct kh_wire_reader r = { .rest = message->body };
 	kh_auto_free char *tenant = kh_wire_str(&r);
 	kh_auto_free char *id = kh_wire_str(&r);
+	uint64_t number = kh_wire_u64(&r);
 	struct kh_err err = KH_ERR_INIT;
 	enum kh_guest_result result = KH_GUEST_UNKNOWN;
 	if (!kh_wire_done(&r) || !tenant || !id || kh_guest_check_id(kh_slice_str(tenant)) ||
 	    kh_guest_check_id(kh_slice_str(id)))
 		return false;
 	struct kh_entry *entry = find(reg, tenant, id);
+	if (entry && number && entry->number != number)
+		entry = NULL; /* another one, which nobody meant */
 	if (entry && !reg->busy) {
 		end(reg, ward, entry, message->ref);
 		return true;

@@ -34,7 +34,7 @@ struct kh_register {
 	struct kh_node list;
 	size_t count, held; /* held: those with a pidfd */
 	size_t peak;	    /* of count, since memory was given back */
-	size_t most;	    /* by RLIMIT_NOFILE; 0: not looked at yet */
+	size_t most;	    /* by RLIMIT_NOFILE */
 	uint64_t last_number;
 	uint64_t next_end_ms;	   /* no entry ends before; 0: none ends */
 	int watch;		   /* epoll of pidfds; -1: there are none */

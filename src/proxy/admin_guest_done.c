@@ -175,6 +175,7 @@ bool kh_admin_take_guest_done(struct kh_worker *worker, const struct kh_channel_
 	done->id = kh_wire_str(&r);
 	done->path = kh_wire_str(&r);
 	done->expires_ms = kh_wire_u64(&r);
+	done->number = kh_wire_u64(&r);
 	done->added = done->path != NULL;
 	if (!kh_wire_done(&r) || result == 0 || result >= KH_GUEST_RESULTS || message->n_fds != 0 ||
 	    (result == KH_GUEST_OK && (!done->path || !done->tenant || !done->id))) {
@@ -204,7 +205,8 @@ static void take_back(struct kh_admin *admin, const struct kh_admin_guest_done *
 	struct kh_buf body;
 
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 8);
-	if (kh_wire_put_str(&body, done->tenant) && kh_wire_put_str(&body, done->id))
+	if (kh_wire_put_str(&body, done->tenant) && kh_wire_put_str(&body, done->id) &&
+	    kh_wire_put_u64(&body, done->number))
 		(void)kh_channel_send(&admin->worker->channel, KH_CHANNEL_GUEST_REMOVE, 0,
 				      kh_buf_view(&body), NULL, 0, NULL);
 	kh_buf_fini(&body);

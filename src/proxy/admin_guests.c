@@ -88,7 +88,7 @@ static bool settle_owner(const struct kh_admin_request *request, bool said,
  */
 
 /* Presets are files, and this process opens none. */
-static const char NO_PRESETS[] = "/nonexistent";
+static const char NO_PRESETS[] = "no folder (a daemon reads none here: write their rules out)";
 
 static bool encode_narrowing(struct kh_rules *rules, struct kh_guest_wish *wish,
 			     struct kh_admin_answer *out)
@@ -274,7 +274,8 @@ bool kh_admin_guest_remove(const struct kh_admin_request *request, struct kh_adm
 		return false;
 	if (!may_use(request, tenant, out))
 		return true;
-	if (!kh_wire_put_str(&out->ask_body, tenant) || !kh_wire_put_str(&out->ask_body, id))
+	if (!kh_wire_put_str(&out->ask_body, tenant) || !kh_wire_put_str(&out->ask_body, id) ||
+	    !kh_wire_put_u64(&out->ask_body, 0))
 		return false;
 	out->ask = KH_CHANNEL_GUEST_REMOVE;
 	return true;

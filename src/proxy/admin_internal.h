@@ -32,7 +32,7 @@ struct kh_admin_guest_done {
 	bool added;
 	/* With `added` and KH_GUEST_OK: */
 	char *tenant, *id, *path;
-	uint64_t expires_ms;
+	uint64_t expires_ms, number;
 	/* Of one that was removed: what became of its requests. */
 	uint64_t fates[KH_FATES];
 };
