@@ -32,7 +32,7 @@ class Seen:
 class AwsOrigin:
     def __init__(self, folder, names, keys, alpn=("h2", "http/1.1"), clock=0):
         os.makedirs(folder, exist_ok=True)
-        self.keys, self.seen, self.clock = keys, [], clock
+        self.keys, self.seen, self.clock, self.received = keys, [], clock, 0
         ca = standin_module.make_ca(folder)
         cert, key = standin_module.make_leaf(folder, ca, list(names))
         self.ca, self.names = ca[0], names
@@ -102,8 +102,7 @@ class AwsOrigin:
             head = f"HTTP/1.1 {status} X\r\nDate: {self.date()}\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
             tls.sendall(head.encode() + (b"" if method == "HEAD" else content))
 
-    @staticmethod
-    def read_body(file, found):
+    def read_body(self, file, found):
         """Return: None: it was cut off."""
         if found.get("transfer-encoding") == "chunked":
             body = b""
@@ -118,8 +117,10 @@ class AwsOrigin:
                 body += data[:-2]
                 if not size:
                     return body
-        length = int(found.get("content-length", 0))
-        body = file.read(length)
+        length, body = int(found.get("content-length", 0)), b""
+        while len(body) < length and (piece := file.read1(length - len(body))):
+            body += piece
+            self.received += len(piece)
         return body if len(body) == length else None
 
     # --- HTTP/2
