@@ -50,6 +50,7 @@ enum kh_init_type {
 	KH_INIT_EXITED,	      /* I→L value: the wait status */
 	KH_INIT_GO,	      /* L→I the terminal is set up: start */
 	KH_INIT_SIGNAL,	      /* L→I value: for the command's process group */
+	KH_INIT_PUBLISHED, /* L→I value: a port inside, with a stream socket for a client of it */
 };
 
 struct kh_init_message {

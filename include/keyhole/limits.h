@@ -251,6 +251,9 @@ enum {
 	KH_LIMIT_INIT_DNS_CONNECTIONS = 64,
 	KH_LIMIT_INIT_DNS_BYTES = 1232,
 	KH_LIMIT_INIT_ANSWER_BYTES = 4096,
+	/* --publish: ports, and connections at a time (a flood from the host). */
+	KH_LIMIT_PUBLISHED_PORTS = 16,
+	KH_LIMIT_PUBLISHED_CONNECTIONS = 256,
 	/* Places that its command may write to (a launcher's slip). */
 	KH_LIMIT_INIT_PLACES = 64,
 };

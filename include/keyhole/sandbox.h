@@ -38,6 +38,11 @@ struct kh_sandbox_limits {
 /* The most processes that an engine and keyhole-init have besides the command's. */
 enum { KH_SANDBOX_OWN_PIDS = 16 };
 
+/* A port of the host's loopback that leads to one inside. */
+struct kh_published {
+	uint16_t outside, inside;
+};
+
 struct kh_sandbox_spec {
 	const char *engine;    /* one of kh_sandbox_engine, or "auto" */
 	const char *rootfs;    /* NULL: the host view */
@@ -67,6 +72,8 @@ struct kh_sandbox_spec {
 	const uint16_t *ports; /* captured besides 80 and 443: connections that know no proxy */
 	size_t n_ports;
 	struct kh_sandbox_limits limits;
+	const struct kh_published *publish;
+	size_t n_publish;
 	char *const *argv; /* the command */
 	bool tty;	   /* standard input and output are a terminal */
 };

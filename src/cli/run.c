@@ -155,6 +155,8 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 		.ports = o->ports,
 		.n_ports = o->n_ports,
 		.limits = o->limits,
+		.publish = o->publish,
+		.n_publish = o->n_publish,
 		.argv = o->command,
 		.tty = has_terminal(),
 	};

@@ -28,6 +28,8 @@ struct kh_run_options {
 	uint16_t ports[KH_LIMIT_INIT_PORTS - 2];
 	size_t n_ports;
 	struct kh_sandbox_limits limits;
+	struct kh_published publish[KH_LIMIT_PUBLISHED_PORTS];
+	size_t n_publish;
 	char *const *command;
 };
 enum kh_run_parsed { KH_RUN_GO, KH_RUN_HELPED, KH_RUN_WRONG };

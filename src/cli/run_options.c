@@ -35,6 +35,8 @@ static const char usage[] =
 	"                           or runc), or auto for the strongest that works here\n"
 	"      --ports PORT[,…]     connections to these are taken to the proxy as well, besides\n"
 	"                           80 and 443, though the program knows of no proxy\n"
+	"      --publish PORT[:PORT] 127.0.0.1:PORT of the host leads to a server inside, on\n"
+	"                           the second PORT\n"
 	"      --memory SIZE        of all its processes together; more is ended (137)\n"
 	"      --cpus N             2, or 0.5\n"
 	"      --pids N             processes and threads\n"
@@ -59,6 +61,7 @@ enum {
 	OPT_ENV,
 	OPT_ENGINE,
 	OPT_PORTS,
+	OPT_PUBLISH,
 	OPT_MEMORY,
 	OPT_CPUS,
 	OPT_PIDS,
@@ -80,6 +83,7 @@ static const struct option longs[] = {
 	{ "env", required_argument, NULL, OPT_ENV },
 	{ "engine", required_argument, NULL, OPT_ENGINE },
 	{ "ports", required_argument, NULL, OPT_PORTS },
+	{ "publish", required_argument, NULL, OPT_PUBLISH },
 	{ "memory", required_argument, NULL, OPT_MEMORY },
 	{ "cpus", required_argument, NULL, OPT_CPUS },
 	{ "pids", required_argument, NULL, OPT_PIDS },
@@ -158,6 +162,28 @@ static bool add_ports(struct kh_run_options *out, const char *text)
 		out->ports[out->n_ports++] = (uint16_t)port;
 		at = end + 1;
 	}
+	return true;
+}
+
+/* OUTSIDE:INSIDE, or one for both. */
+static bool add_published(struct kh_run_options *out, const char *text)
+{
+	struct kh_slice all = kh_slice_str(text);
+	size_t colon = kh_slice_find(all, ':', 0);
+	uint64_t outside, inside;
+	bool ok = kh_slice_to_u64(kh_slice_sub(all, 0, colon), &outside);
+	inside = outside;
+	if (ok && colon < all.len)
+		ok = kh_slice_to_u64(kh_slice_sub(all, colon + 1, SIZE_MAX), &inside);
+	if (!ok || outside < 1 || outside > 65535 || inside < 1 || inside > 65535 ||
+	    out->n_publish == KH_LIMIT_PUBLISHED_PORTS) {
+		kh_cli_complain("--publish %s: wants a port of the host and one inside, such as "
+				"8080:3000 (up to %d times)",
+				kh_esc_str(text), KH_LIMIT_PUBLISHED_PORTS);
+		return false;
+	}
+	out->publish[out->n_publish++] =
+		(struct kh_published){ (uint16_t)outside, (uint16_t)inside };
 	return true;
 }
 
@@ -255,6 +281,8 @@ static bool take(struct kh_run_options *out, int option, const char *value)
 	case OPT_ENGINE:
 		out->engine = value;
 		return true;
+	case OPT_PUBLISH:
+		return add_published(out, value);
 	case OPT_MEMORY:
 		return kh_run_limit_memory(&out->limits, value);
 	case OPT_CPUS:

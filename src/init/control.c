@@ -43,17 +43,44 @@ void init_control_send(uint32_t type, int value, int pass)
 			return; /* A launcher that is gone shows itself in receive(). */
 }
 
+/* -1: none came along. */
+static int take_descriptor(struct msghdr *msg)
+{
+	int fd = -1;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c))
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+		    c->cmsg_len == CMSG_LEN(sizeof(int)))
+			memcpy(&fd, CMSG_DATA(c), sizeof(int));
+	return fd;
+}
+
 static void receive(struct init_watch *watch, uint32_t events)
 {
 	(void)watch;
 	(void)events;
-	struct kh_init_message message;
-	ssize_t n = recv(control_fd, &message, sizeof(message), MSG_DONTWAIT);
+	struct kh_init_message message = { 0 };
+	struct iovec iov = { .iov_base = &message, .iov_len = sizeof(message) };
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} ancillary;
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = ancillary.bytes,
+			      .msg_controllen = sizeof(ancillary.bytes) };
+	ssize_t n = recvmsg(control_fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	/* Without a launcher there is nobody to run for. The namespace ends with this process. */
 	if (n <= 0)
 		_exit(KH_INIT_FAILED);
+	int fd = take_descriptor(&msg);
+	if (fd >= 0 && n == sizeof(message) && message.type == KH_INIT_PUBLISHED) {
+		init_relay_publish(fd, (uint16_t)message.value);
+		return;
+	}
+	if (fd >= 0)
+		close(fd);
 	if (n != sizeof(message))
 		return;
 	if (message.type == KH_INIT_GO)

@@ -36,6 +36,8 @@ bool init_loopback_catch(void);
 void init_relay_start(const char *socket_path, unsigned long nofile);
 /* Takes the listener over. `captured`: who connects does not know of a proxy (capture.c). */
 void init_relay_listen(int listener, bool captured);
+/* Takes over a stream socket, whose bytes are for a server on this port inside. */
+void init_relay_publish(int fd, uint16_t port);
 /* Goes on with what one turn of the loop left. Return: how long the loop may sleep, ms, -1: for
  * ever. */
 int init_relay_turn(void);

@@ -25,8 +25,10 @@
  * hand.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -325,6 +327,53 @@ static struct listener *waiting_listener(void)
 		}
 	}
 	return NULL;
+}
+
+/* A socket on its way to a server inside, or -1 where nobody listens there. */
+static int dial_inside(int family, uint16_t port)
+{
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} addr = { .any.sa_family = (sa_family_t)family };
+	socklen_t len = family == AF_INET ? sizeof(addr.v4) : sizeof(addr.v6);
+	if (family == AF_INET) {
+		addr.v4.sin_port = htons(port);
+		addr.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	} else {
+		addr.v6.sin6_port = htons(port);
+		addr.v6.sin6_addr = in6addr_loopback;
+	}
+	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -1;
+	bool going = connect(fd, &addr.any, len) == 0 || errno == EINPROGRESS;
+	/* On lo the answer is there before connect returns. */
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+	if (going && (poll(&p, 1, 0) == 0 || !(p.revents & (POLLERR | POLLHUP))))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+void init_relay_publish(int fd, uint16_t port)
+{
+	int inside = free_list ? dial_inside(AF_INET, port) : -1;
+	if (inside < 0 && free_list)
+		inside = dial_inside(AF_INET6, port);
+	if (inside < 0) {
+		close(fd);
+		return;
+	}
+	int on = 1;
+	setsockopt(inside, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK);
+	struct connection *c = free_list;
+	free_list = c->next;
+	*c = (struct connection){ .state = OPEN, .side = { { .fd = inside }, { .fd = fd } } };
+	if (!watch_side(c, DOWN) || !watch_side(c, UP))
+		bury(c);
 }
 
 static void accept_some(void)

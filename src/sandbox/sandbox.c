@@ -15,6 +15,7 @@
 #include <keyhole/limits.h>
 #include <keyhole/slice.h>
 
+#include "publish.h"
 #include "sandbox_internal.h"
 
 #define INIT_INSIDE "/run/keyhole-init"
@@ -30,6 +31,7 @@ struct build {
 	struct kh_guard guard;
 	struct kh_stage stage;
 	struct kh_bounds limits;
+	struct kh_publish publish;
 	struct kh_engine_command command;
 	int control, control_peer;
 	int stdio[3];
@@ -52,6 +54,7 @@ static void build_fini(struct build *b)
 	int *fds[] = { &b->control, &b->control_peer, &b->stdio[0], &b->stdio[1], &b->stdio[2] };
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		kh_cleanup_close(fds[i]);
+	kh_publish_end(&b->publish);
 	kh_engine_command_fini(&b->command);
 	kh_bounds_end(&b->limits);
 	kh_guard_end(&b->guard);
@@ -375,7 +378,8 @@ static bool run(struct build *b, const struct kh_sandbox_spec *spec, const struc
 		return kh_err_set(err, KH_ERR_USAGE, "a sandbox never runs as root");
 	if (root && !kh_stage_plan(&b->stage, &b->view, uid, gid, err))
 		return false;
-	if (!kh_bounds_begin(&b->limits, &spec->limits, err) || !prepare(b, spec, engine, err))
+	if (!kh_bounds_begin(&b->limits, &spec->limits, err) || !prepare(b, spec, engine, err) ||
+	    !kh_publish_begin(&b->publish, spec, b->control, err))
 		return false;
 	struct kh_launch launch = {
 		.engine = engine,

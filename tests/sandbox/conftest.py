@@ -53,7 +53,7 @@ WHY_NOT = works()
 # Each engine, and the programs of which one must be there. One that is there has to work.
 ENGINES = {"process": ["bwrap"], "container": ["crun", "runc"]}
 # What is promised of every engine is tried in every engine; the rest is the launcher's own.
-IN_EVERY_ENGINE = {"test_escape", "test_capture", "test_guard", "test_limits", "test_rootfs", "test_terminal", "test_workspace"}
+IN_EVERY_ENGINE = {"test_escape", "test_capture", "test_guard", "test_limits", "test_publish", "test_rootfs", "test_terminal", "test_workspace"}
 
 
 def engines_for(module):

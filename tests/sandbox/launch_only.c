@@ -14,6 +14,7 @@ static const char *forbidden[MOST], *read_only[MOST];
 static struct kh_env_var env[MOST], placeholders[MOST];
 
 static uint16_t ports[MOST];
+static struct kh_published publish[MOST];
 
 static struct kh_env_var split(const char *text)
 {
@@ -50,6 +51,10 @@ static void parse(struct kh_sandbox_spec *spec, int argc, char **argv)
 			spec->limits.timeout_ms = strtoull(value, NULL, 10);
 		else if (strcmp(name, "--best-effort") == 0)
 			spec->limits.best_effort = strcmp(value, "yes") == 0;
+		else if (strcmp(name, "--publish") == 0)
+			spec->n_publish +=
+				sscanf(value, "%hu:%hu", &publish[spec->n_publish].outside,
+				       &publish[spec->n_publish].inside) == 2;
 		else if (strcmp(name, "--port") == 0)
 			ports[spec->n_ports++] = (uint16_t)strtoul(value, NULL, 10);
 		else if (strcmp(name, "--home") == 0)
@@ -87,6 +92,7 @@ int main(int argc, char **argv)
 		.forbidden_paths = forbidden,
 		.read_only = read_only,
 		.ports = ports,
+		.publish = publish,
 		.host_uid = (uid_t)-1,
 		.host_gid = (gid_t)-1,
 		.tty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO),

@@ -1,0 +1,180 @@
+"""Ports of the host's loopback that lead to a server in the sandbox, in every engine."""
+
+import contextlib
+import hashlib
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+from conftest import PATIENCE, PYTHON
+from test_capture import inside, standin  # noqa: F401
+
+SERVER = """
+import socket, sys, threading
+family = {'4': socket.AF_INET, '6': socket.AF_INET6}[sys.argv[1]]
+server = socket.socket(family)
+server.bind(({'4': '127.0.0.1', '6': '::1'}[sys.argv[1]], 3000))
+server.listen(1000)
+print('up', flush=True)
+def one(s):
+    with s:
+        data = bytearray()
+        while chunk := s.recv(65536):
+            data += chunk
+        s.sendall(b'%d:' % len(data) + data)
+while True:
+    threading.Thread(target=one, args=(server.accept()[0],), daemon=True).start()
+"""
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def published(sandbox, code=SERVER, args=("4",), ports=None):
+    port = free_port()
+    running = sandbox.start(PYTHON, "-I", "-c", code, *args, publish=ports or f"{port}:3000", stdin=subprocess.PIPE)
+    try:
+        line = running.stdout.readline()
+        assert line == b"up\n", (line, running.stderr.read() if not line else "")
+        yield port, running
+    finally:
+        running.send_signal(signal.SIGTERM)
+        try:
+            running.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            raise
+
+
+def ask(port, data, host="127.0.0.1"):
+    with socket.create_connection((host, port), timeout=PATIENCE) as s:
+        thread = threading.Thread(target=lambda: (s.sendall(data), s.shutdown(socket.SHUT_WR)))
+        thread.start()
+        got = bytearray()
+        while chunk := s.recv(65536):
+            got += chunk
+        thread.join()
+        return bytes(got)
+
+
+@pytest.mark.parametrize("family", ["4", "6"])
+def test_a_server_inside_is_reached_from_the_hosts_loopback(sandbox, family):
+    """Also one that listens on ::1 only, as dev servers do."""
+    with published(sandbox, args=(family,)) as (port, _):
+        assert ask(port, b"hello") == b"5:hello"
+
+
+def test_much_goes_both_ways_and_each_half_ends_by_itself(sandbox):
+    data = os.urandom(5_000_000)
+    with published(sandbox) as (port, _):
+        got = ask(port, data)
+        assert hashlib.sha256(got).digest() == hashlib.sha256(b"%d:" % len(data) + data).digest()
+
+
+def test_many_at_a_time(sandbox):
+    """More than are let through at once: the others wait."""
+    with published(sandbox) as (port, _):
+        answers = []
+        threads = [threading.Thread(target=lambda i=i: answers.append(ask(port, b"x" * i))) for i in range(300)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(answers) == sorted(b"%d:" % i + b"x" * i for i in range(300))
+
+
+def test_only_the_loopback_of_the_host_listens(sandbox):
+    with published(sandbox) as (port, _):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.connect(("192.0.2.1", 9))
+                own = probe.getsockname()[0]
+            except OSError:
+                own = "127.0.0.2"
+        with pytest.raises(ConnectionRefusedError):
+            ask(port, b"", host=own)
+
+
+def test_where_nobody_listens_inside_the_connection_ends(sandbox):
+    code = "import sys; print('up', flush=True); sys.stdin.read()"
+    with published(sandbox, code=code, args=()) as (port, _):
+        assert ask(port, b"") == b""
+
+
+def test_the_port_is_free_again_at_the_end(sandbox):
+    with published(sandbox) as (port, _):
+        pass
+    with socket.create_server(("127.0.0.1", port)):
+        pass
+
+
+def test_and_after_a_kill(sandbox):
+    with published(sandbox) as (port, running):
+        running.kill()
+        running.wait(PATIENCE)
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            try:
+                socket.create_server(("127.0.0.1", port)).close()
+                break
+            except OSError:
+                time.sleep(0.02)
+        else:
+            pytest.fail("the port is still taken")
+
+
+def test_a_port_that_is_taken_is_said_before_anything_runs(sandbox):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        done = sandbox.run("echo", "ran", publish=f"{port}:3000", check=125)
+    assert done.stdout == b"" and b"--publish: 127.0.0.1:%d of the host: Address already in use" % port in done.stderr
+
+
+def test_the_proxy_is_not_published(sandbox):
+    done = sandbox.run("true", publish=f"{free_port()}:3128", check=125)
+    assert b"port 3128 inside is the proxy's" in done.stderr
+
+
+def test_what_was_handed_in_leads_nowhere_else(sandbox):
+    """The command has no descriptor of it, and the channel is not its own."""
+    code = SERVER.replace("print('up'", "import os; fds = sorted(os.listdir('/proc/self/fd')); print('up'")
+    code = code.replace("b'%d:' % len(data) + data", "repr(fds).encode()")
+    with published(sandbox, code=code) as (port, _):
+        assert ask(port, b"") == b"['0', '1', '2', '3', '4']"  # the server, and the folder that is read
+
+
+@pytest.mark.parametrize("said", ["", "x", "0:1", "1:0", "65536", "1:2:3", "80:", ":80", "127.0.0.1:80:80"])
+def test_a_wrong_port_is_one_line(inside, said):  # noqa: F811
+    done = inside("true", options=["--publish", said], check=125)
+    assert done.stderr.startswith("keyhole: --publish ") and done.stderr.count("\n") == 1
+
+
+def test_run_publishes(inside):  # noqa: F811
+    port = free_port()
+    answers = []
+
+    def client():
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            try:
+                answers.append(ask(port, b"hi"))
+                if answers[-1]:
+                    return
+            except OSError:
+                pass
+            time.sleep(0.02)
+
+    thread = threading.Thread(target=client)
+    thread.start()
+    once = SERVER.replace("while True:\n    threading.Thread(target=one, args=(server.accept()[0],), daemon=True).start()",
+                          "one(server.accept()[0])")  # fmt: skip
+    inside(PYTHON, "-I", "-c", once, "4", options=["--publish", f"{port}:3000"])
+    thread.join()
+    assert answers[-1] == b"2:hi"
