@@ -58,6 +58,7 @@ struct kh_sandbox_spec {
 	size_t n_placeholders;
 	const char *git_name; /* identity for commits, or NULL */
 	const char *git_email;
+	const char *git_settings; /* more of git's configuration, in its form, or NULL */
 	const char *ca_pem;	/* the CA that the sandbox trusts; NULL: none */
 	const char *socket_dir; /* folder with the one socket, named "s" */
 	const char *const

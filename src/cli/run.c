@@ -130,6 +130,7 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 	size_t n_forbidden = 0;
 	while (run->forbidden && run->forbidden[n_forbidden])
 		n_forbidden++;
+	kh_auto_free char *git_settings = kh_run_git_hosts(run->config, &run->ready);
 	struct kh_sandbox_spec spec = {
 		.engine = o->engine,
 		.rootfs = o->rootfs,
@@ -145,6 +146,7 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 		.n_placeholders = run->ready.n_placeholders,
 		.git_name = run->git.name,
 		.git_email = run->git.email,
+		.git_settings = git_settings,
 		.ca_pem = run->ready.ca_pem,
 		.socket_dir = run->attach.folder ? run->attach.folder : run->folder.socket_dir,
 		.record = run->folder.record,

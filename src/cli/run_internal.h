@@ -105,6 +105,9 @@ struct kh_run_git {
 void kh_run_git_ask(struct kh_run_git *git);
 void kh_run_git_answer(struct kh_run_git *git);
 void kh_run_git_fini(struct kh_run_git *git);
+/* run_git_hosts.c: settings for hosts that take a credential by Basic. Heap; NULL without memory.
+ */
+char *kh_run_git_hosts(const struct kh_config *config, const struct kh_ready *ready);
 
 /* ---- run_summary.c ---- */
 

@@ -205,6 +205,21 @@ static bool look_at(struct look *look, struct kh_slice text, bool goes, const ch
 			  where, kh_esc(name), describe(x, &look->mark, what, sizeof(what)));
 }
 
+/* Two credentials that clients look for in one variable have one placeholder. */
+static bool is_for(const struct kh_exchange *x, const struct kh_mark *mark, size_t index)
+{
+	const struct kh_config *config = x->gen->config;
+	const char *variable = config->credentials[index].env_name;
+
+	if (is_named(x, mark, index))
+		return true;
+	for (size_t i = 0; variable && i < config->n_credentials; i++)
+		if (config->credentials[i].env_name &&
+		    strcmp(config->credentials[i].env_name, variable) == 0 && is_named(x, mark, i))
+			return true;
+	return false;
+}
+
 /* The sandbox's placeholder for that credential among those that stood there? */
 static bool holds(const struct look *look, size_t index)
 {
@@ -212,7 +227,7 @@ static bool holds(const struct look *look, size_t index)
 	bool signs = credential->placement && credential->placement->kind == KH_PLACEMENT_SIGV4;
 
 	for (size_t i = 0; i < look->n_held; i++)
-		if (signs || is_named(look->x, &look->held[i], index))
+		if (signs || is_for(look->x, &look->held[i], index))
 			return true; /* a key's id has no room for a name */
 	return false;
 }

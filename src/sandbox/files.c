@@ -52,19 +52,20 @@ static bool quote(struct kh_buf *out, const char *value)
 
 static bool lay_git(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
 {
-	if (!spec->git_name && !spec->git_email)
+	bool identity = spec->git_name || spec->git_email;
+	if (!identity && !spec->git_settings)
 		return true;
 	struct kh_buf text kh_cleanup(kh_buf_fini);
-	kh_buf_init(&text, 16 * 1024);
-	bool ok = kh_buf_append_str(&text, "[user]\n");
+	kh_buf_init(&text, 512 * 1024);
+	bool ok = !identity || kh_buf_append_str(&text, "[user]\n");
 	if (spec->git_name)
 		ok = ok && kh_buf_append_str(&text, "\tname = ") && quote(&text, spec->git_name) &&
 		     kh_buf_append_char(&text, '\n');
 	if (spec->git_email)
 		ok = ok && kh_buf_append_str(&text, "\temail = ") &&
 		     quote(&text, spec->git_email) && kh_buf_append_char(&text, '\n');
-	if (!ok)
-		return kh_err_set(err, KH_ERR_USAGE, "git identity: too long");
+	if (!ok || !kh_buf_append_str(&text, spec->git_settings))
+		return kh_err_set(err, KH_ERR_USAGE, "git's settings: too long");
 	return kh_view_file(view, "/etc/gitconfig", 0644, kh_buf_view(&text), err);
 }
 

@@ -1,0 +1,85 @@
+/*
+ * run_git_hosts.c - what git in the sandbox is told of hosts that take a credential by Basic
+ *
+ * There is no SSH in a sandbox, and no key for it: URLs of that kind take the way over HTTPS, where
+ * the proxy puts the credential in. Where a credential asks for its placeholder, git is given it as
+ * a field, since git itself sends a password only when it has been asked for one.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/evp.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/config.h>
+#include <keyhole/file.h>
+
+#include "run_internal.h"
+
+enum { CONFIG_BYTES = 256 * 1024 };
+
+static const struct kh_credential_field *basic_of(const struct kh_credential_config *credential)
+{
+	const struct kh_placement *placement = credential->placement;
+
+	for (size_t i = 0; placement && i < placement->n_fields; i++)
+		if (placement->fields[i].form == KH_FIELD_BASIC)
+			return &placement->fields[i];
+	return NULL;
+}
+
+static const char *held(const struct kh_ready *ready, const char *variable)
+{
+	for (size_t i = 0; variable && i < ready->n_placeholders; i++)
+		if (strcmp(ready->placeholders[i].env_name, variable) == 0)
+			return ready->placeholders[i].value;
+	return NULL;
+}
+
+static bool put_field(struct kh_buf *out, const char *host, const struct kh_credential_field *field,
+		      const char *placeholder)
+{
+	kh_auto_free char *pair =
+		kh_strf("%s:%s", field->username ? field->username : "x", placeholder);
+	size_t len = pair ? strlen(pair) : 0;
+	kh_auto_free unsigned char *text = malloc(4 * (len / 3 + 1) + 1);
+	if (!pair || !text)
+		return false;
+	(void)EVP_EncodeBlock(text, (const unsigned char *)pair, (int)len);
+	return kh_buf_printf(
+		out, "[http \"https://%s/\"]\n\textraHeader = \"Authorization: Basic %s\"\n", host,
+		(const char *)text);
+}
+
+static bool put_host(struct kh_buf *out, const char *host)
+{
+	return kh_buf_printf(out,
+			     "[url \"https://%s/\"]\n"
+			     "\tinsteadOf = git@%s:\n"
+			     "\tinsteadOf = ssh://git@%s/\n",
+			     host, host, host);
+}
+
+char *kh_run_git_hosts(const struct kh_config *config, const struct kh_ready *ready)
+{
+	struct kh_buf out;
+	bool ok = true;
+
+	kh_buf_init(&out, CONFIG_BYTES);
+	for (size_t i = 0; ok && i < config->n_credentials; i++) {
+		const struct kh_credential_config *credential = &config->credentials[i];
+		const struct kh_credential_field *field = basic_of(credential);
+		const char *placeholder = held(ready, credential->env_name);
+		for (size_t h = 0; field && ok && h < credential->n_hosts; h++) {
+			const struct kh_host_pattern *pattern = &credential->hosts[h];
+			if (pattern->match != KH_MATCH_EXACT || pattern->host.kind != KH_HOST_NAME)
+				continue;
+			ok = put_host(&out, pattern->host.text) &&
+			     (!credential->stand_in.required || !placeholder ||
+			      put_field(&out, pattern->host.text, field, placeholder));
+		}
+	}
+	char *text = ok ? kh_slice_dup(kh_buf_view(&out)) : NULL;
+	kh_buf_fini(&out);
+	return text;
+}
