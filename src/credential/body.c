@@ -205,6 +205,11 @@ bool kh_body_feed(struct kh_body *body, struct kh_slice piece, const struct kh_s
 	if (!body->fault && secret && !out->wipe)
 		body->fault = "its content is not written into a wiping buffer";
 	for (size_t i = 0; !body->fault && i < piece.len; i++) {
+		struct kh_slice rest = kh_slice_sub(piece, i, piece.len);
+		i += body->json ? kh_body_json_plain(&body->as_json, rest)
+				: kh_body_form_plain(&body->as_form, rest);
+		if (i == piece.len)
+			break;
 		unsigned char c = (unsigned char)piece.ptr[i];
 		enum kh_body_step step =
 			body->json ? kh_body_json_byte(&body->as_json, c, &body->fault)

@@ -130,6 +130,15 @@ enum kh_body_step kh_body_form_byte(struct kh_body_form *form, unsigned char c, 
 	return ours ? KH_BODY_DROP : KH_BODY_KEEP;
 }
 
+size_t kh_body_form_plain(const struct kh_body_form *form, struct kh_slice rest)
+{
+	size_t n = 0;
+	while (form->in_value && !form->ours && n < rest.len && rest.ptr[n] != '&' &&
+	       rest.ptr[n] != ';')
+		n++;
+	return n;
+}
+
 bool kh_body_form_end(struct kh_body_form *form, const char **why)
 {
 	if (!form->in_value && end_name(form, '&', why) == KH_BODY_FAULT)

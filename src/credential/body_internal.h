@@ -48,6 +48,9 @@ struct kh_body_json {
 };
 void kh_body_json_init(struct kh_body_json *json, const char *pointer);
 enum kh_body_step kh_body_json_byte(struct kh_body_json *json, unsigned char c, const char **why);
+/* How many bytes at the beginning of `rest` are plain ones of a text that goes on: they need no
+ * look each. */
+size_t kh_body_json_plain(const struct kh_body_json *json, struct kh_slice rest);
 bool kh_body_json_end(struct kh_body_json *json, const char **why);
 bool kh_body_json_put(struct kh_buf *out, struct kh_slice value);
 
@@ -67,6 +70,7 @@ struct kh_body_form {
 };
 void kh_body_form_init(struct kh_body_form *form, const char *name);
 enum kh_body_step kh_body_form_byte(struct kh_body_form *form, unsigned char c, const char **why);
+size_t kh_body_form_plain(const struct kh_body_form *form, struct kh_slice rest);
 bool kh_body_form_end(struct kh_body_form *form, const char **why);
 
 #endif

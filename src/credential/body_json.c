@@ -455,6 +455,17 @@ enum kh_body_step kh_body_json_byte(struct kh_body_json *json, unsigned char c, 
 	return next == -1 ? after_byte(json, c, why) : KH_BODY_KEEP;
 }
 
+size_t kh_body_json_plain(const struct kh_body_json *json, struct kh_slice rest)
+{
+	size_t n = 0;
+	if (json->state != STRING || json->role != TEXT || json->utf8_left > 0 || json->high)
+		return 0;
+	while (n < rest.len && (unsigned char)rest.ptr[n] >= 0x20 &&
+	       (unsigned char)rest.ptr[n] < 0x80 && rest.ptr[n] != '"' && rest.ptr[n] != '\\')
+		n++;
+	return n;
+}
+
 bool kh_body_json_end(struct kh_body_json *json, const char **why)
 {
 	bool number = json->state >= MINUS && number_state(json->state, ' ') == -1;

@@ -452,8 +452,8 @@ def test_an_attackers_own_key_beside_ours_in_the_content(start, ask):
         assert answer.status == 403 and "attackers-own" not in answer.text(), body
 
 
-def test_four_gibibytes_pass_by_in_bounded_memory(start, up):
-    """Of which a part here: memory does not grow with the content."""
+def test_half_a_gibibyte_passes_by_in_bounded_memory(start, up):
+    """Memory does not grow with the content."""
     d = start(JSON_PLACE, PLAIN)
     total, piece = 512 * 2**20, b"x" * 2**20
     with Tunnel(d, "api.test") as tunnel:
