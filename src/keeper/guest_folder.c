@@ -130,8 +130,12 @@ void kh_guest_folder_remove(struct kh_entry *entry)
 /* --- what was left behind ------------------------------------------------------------------------
  */
 
+struct swept {
+	size_t gone, left, alive;
+};
+
 /* Nobody listens there. */
-static bool is_dead(int folder, const char *name)
+static bool is_dead(int folder, const char *name, struct swept *swept)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
 	struct stat st;
@@ -139,9 +143,12 @@ static bool is_dead(int folder, const char *name)
 		return false;
 	int n = snprintf(un.sun_path, sizeof(un.sun_path), "/proc/self/fd/%d/%s", folder, name);
 	kh_auto_close int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	return n > 0 && (size_t)n < sizeof(un.sun_path) && probe >= 0 &&
-	       connect(probe, (const struct sockaddr *)&un, sizeof(un)) != 0 &&
-	       errno == ECONNREFUSED;
+	if (n < 0 || (size_t)n >= sizeof(un.sun_path) || probe < 0)
+		return false;
+	if (connect(probe, (const struct sockaddr *)&un, sizeof(un)) != 0 && errno == ECONNREFUSED)
+		return true;
+	swept->alive++;
+	return false;
 }
 
 static DIR *open_folder(int at, const char *name)
@@ -156,9 +163,8 @@ static DIR *open_folder(int at, const char *name)
 /* A sandbox's folder: the socket, or one that had not got its name yet. */
 static bool sweep_socket(int folder, const char *name, void *arg)
 {
-	(void)arg;
 	bool ours = strcmp(name, "s") == 0 || strncmp(name, ".keyhole-", 9) == 0;
-	return ours && is_dead(folder, name) && unlinkat(folder, name, 0) == 0;
+	return ours && is_dead(folder, name, arg) && unlinkat(folder, name, 0) == 0;
 }
 
 /* Runs `visit` on each name. Return: every one is gone now. */
@@ -182,14 +188,10 @@ static bool sweep_folder(int at, const char *name, bool (*visit)(int, const char
 	return all && unlinkat(at, name, AT_REMOVEDIR) == 0;
 }
 
-struct swept {
-	size_t gone, left;
-};
-
 static bool sweep_sandbox(int at, const char *name, void *arg)
 {
 	struct swept *swept = arg;
-	bool gone = sweep_folder(at, name, sweep_socket, NULL);
+	bool gone = sweep_folder(at, name, sweep_socket, swept);
 	swept->gone += gone;
 	swept->left += !gone;
 	return gone;
@@ -200,18 +202,28 @@ static bool sweep_tenant(int at, const char *name, void *arg)
 	return sweep_folder(at, name, sweep_sandbox, arg);
 }
 
-void kh_guest_folder_sweep(const char *base)
+/* Return: false: there is nothing to be looked at. */
+static bool sweep_base(const char *base, struct swept *swept)
 {
-	struct swept swept = { 0, 0 };
 	struct kh_err err = KH_ERR_INIT;
 	struct stat st;
-	if (lstat(base, &st) != 0 || !check_base(base, &err))
-		return;
-	DIR *dir = open_folder(AT_FDCWD, base);
+	DIR *dir = lstat(base, &st) == 0 && check_base(base, &err) ? open_folder(AT_FDCWD, base)
+								   : NULL;
+	swept->left = swept->alive = 0;
 	if (!dir)
-		return;
-	(void)sweep(dir, sweep_tenant, &swept);
+		return false;
+	(void)sweep(dir, sweep_tenant, swept);
 	(void)closedir(dir);
+	return true;
+}
+
+void kh_guest_folder_sweep(const char *base)
+{
+	enum { TRIES = 10, PAUSE_US = 50 * 1000 };
+	struct swept swept = { 0, 0, 0 };
+	/* The worker of a daemon that was killed ends a moment after it, and listens until then. */
+	for (int i = 0; i < TRIES && sweep_base(base, &swept) && swept.alive > 0; i++)
+		(void)usleep(PAUSE_US);
 	if (swept.gone)
 		kh_log_info("%zu sandbox%s of a daemon that was killed: cleared away", swept.gone,
 			    swept.gone == 1 ? "" : "es");

@@ -120,13 +120,16 @@ static bool open_limits(struct kh_keeper *k, struct kh_err *err)
 
 static bool open_all(struct kh_keeper *k, struct kh_err *err)
 {
-	if (!k->options->heir && k->config->admin.sandboxes)
-		kh_guest_folder_sweep(k->config->admin.sandboxes);
 	if (k->options->heir)
 		return kh_state_open(k, err) && kh_keeper_open_legacy(k, err);
-	return open_limits(k, err) &&
-	       kh_vault_open(&k->vault, k->config, k->options->one_run, err) &&
-	       kh_keeper_open_authority(k, err) && kh_sockets_open(&k->sockets, k->config, err);
+	if (!open_limits(k, err) ||
+	    !kh_vault_open(&k->vault, k->config, k->options->one_run, err) ||
+	    !kh_keeper_open_authority(k, err) || !kh_sockets_open(&k->sockets, k->config, err))
+		return false;
+	/* Behind the journal's lock: there is no other daemon of this configuration. */
+	if (k->config->admin.sandboxes)
+		kh_guest_folder_sweep(k->config->admin.sandboxes);
+	return true;
 }
 
 static void on_answer(void *arg, const struct kh_want *want, const struct kh_value *value,
