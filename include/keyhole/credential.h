@@ -67,6 +67,10 @@ struct kh_injection {
 	size_t count;
 };
 
+/* Which repository a request to GitHub is for, by its (normalised) path: "owner/name", heap. NULL:
+ * it names none, or no memory. */
+char *kh_repository_of(struct kh_slice path);
+
 /* The rule's credentials: of `credential` the first with a value (else the first), of `credentials`
  * all. What is in there before is gone. */
 void kh_injection_choose(struct kh_injection *injection, const struct kh_config *config,

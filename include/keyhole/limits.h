@@ -28,6 +28,10 @@ enum {
 	KH_LIMIT_EXEC_ARGUMENT_BYTES = 4096,
 	/* What a token is asked for, all scopes together. */
 	KH_LIMIT_MINT_SCOPES_BYTES = 4096,
+	/* A token, and the whole answer of an endpoint that gives it: one that answers without end.
+	 */
+	KH_LIMIT_TOKEN_BYTES = 12 * 1024,
+	KH_LIMIT_FETCH_BYTES = 48 * 1024,
 	/* The configuration and each preset: a YAML file of gigabytes. */
 	KH_LIMIT_CONFIG_BYTES = 256 * 1024 * 1024,
 	KH_LIMIT_CONFIG_DEPTH = 32,

@@ -4,10 +4,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <keyhole/fetch.h>
 #include <keyhole/worker.h>
 
 #include "cli_internal.h"
 #include "complete.h"
+
+static int fetcher(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	return kh_fetcher_main();
+}
 
 static int worker(int argc, char **argv)
 {
@@ -30,6 +38,7 @@ static const struct kh_cli_subcommand subcommands[] = {
 	{ "doctor", kh_cli_doctor, "try what this host can do, and say what would help" },
 	{ "version", kh_cli_version, "show the version" },
 	{ "worker", worker, NULL },
+	{ "fetcher", fetcher, NULL },
 	{ "complete", complete, NULL },
 };
 enum { N_SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };

@@ -8,6 +8,7 @@
 #include "options_admin.h"
 #include "options_geo.h"
 #include "options_limits.h"
+#include "options_mint.h"
 #include "options_placement.h"
 #include "options_signing.h"
 #include "options_preset.h"
@@ -181,6 +182,7 @@ const struct kh_option kh_options[] = {
 	  .done = kh_credential_done,
 	  .doc = "what is put into requests, by name" },
 	KH_SOURCE_OPTIONS,
+	KH_MINT_OPTIONS,
 	KH_PLACEMENT_OPTIONS,
 	KH_SIGNING_OPTIONS,
 	KH_BINDING_OPTIONS,

@@ -122,6 +122,25 @@ static const struct named shapes[] = {
 	{ "credentials.*.value.tenants",
 	  "{\"type\":\"object\",\"minProperties\":1,\"additionalProperties\":{\"type\":\"object\","
 	  "\"minProperties\":1}}" },
+	{ "credentials.*.gcp_service_account.scopes", LIST_OF("{\"type\":\"string\"}") },
+	{ "credentials.*.gcp_service_account.token_url", REF("text") },
+	{ "credentials.*.gcp_service_account.timeout", REF("duration") },
+	{ "credentials.*.github_app.app_id", "{\"type\":[\"integer\",\"string\"]}" },
+	{ "credentials.*.github_app.installation_id", "{\"type\":[\"integer\",\"string\"]}" },
+	{ "credentials.*.github_app.owner", REF("text") },
+	{ "credentials.*.github_app.per_repository", "{\"enum\":[true,false,\"true\",\"false\"]}" },
+	{ "credentials.*.github_app.api_url", REF("text") },
+	{ "credentials.*.github_app.timeout", REF("duration") },
+	{ "credentials.*.oauth2.grant", "{\"enum\":[\"client_credentials\",\"refresh_token\"]}" },
+	{ "credentials.*.oauth2.token_url", REF("text") },
+	{ "credentials.*.oauth2.client_id", REF("text") },
+	{ "credentials.*.oauth2.client_auth", "{\"enum\":[\"basic\",\"body\"]}" },
+	{ "credentials.*.oauth2.client_secret",
+	  "{\"type\":\"object\",\"minProperties\":1,\"maxProperties\":1}" },
+	{ "credentials.*.oauth2.scopes", LIST_OF("{\"type\":\"string\"}") },
+	{ "credentials.*.oauth2.audience", REF("text") },
+	{ "credentials.*.oauth2.state", REF("text") },
+	{ "credentials.*.oauth2.timeout", REF("duration") },
 	{ "credentials.*.header",
 	  "{\"type\":\"object\",\"minProperties\":1,\"maxProperties\":8,\"additionalProperties\":{"
 	  "\"type\":\"string\",\"pattern\":\"^((?!\\\\{\\\\}).)*\\\\{\\\\}((?!\\\\{\\\\}).)*$\"}"
@@ -212,11 +231,17 @@ static const struct named between[] = {
 	{ "upstream.proxy", "\"dependentRequired\":{\"username\":[\"password\"],\"password\":["
 			    "\"username\"]}" },
 	{ "upstream.proxy.password", ONE_SOURCE },
-	{ "credentials.*", "\"oneOf\":[{\"required\":[\"header\"]},{\"required\":[\"bearer\"]},"
-			   "{\"required\":[\"basic\"]},{\"required\":[\"azure\"]},"
-			   "{\"required\":[\"query\"]},{\"required\":[\"cookie\"]},{\"required\":["
-			   "\"body\"]},{\"required\":[\"aws_sigv4\"]},{\"required\":[\"mtls\"]},{"
-			   "\"required\":[\"hmac\"]}]" },
+	{ "credentials.*",
+	  "\"oneOf\":[{\"required\":[\"header\"]},{\"required\":[\"bearer\"]},{\"required\":["
+	  "\"basic\"]},{\"required\":[\"azure\"]},{\"required\":[\"query\"]},{\"required\":["
+	  "\"cookie\"]},{\"required\":[\"body\"]},{\"required\":[\"aws_sigv4\"]},{\"required\":["
+	  "\"mtls\"]},{\"required\":[\"hmac\"]},"
+	  "{\"anyOf\":[{\"required\":[\"gcp_service_account\"]},{\"required\":[\"github_app\"]},{"
+	  "\"required\":[\"oauth2\"]}],"
+	  "\"not\":{\"anyOf\":[{\"required\":[\"header\"]},{\"required\":[\"bearer\"]},{"
+	  "\"required\":[\"basic\"]},{\"required\":[\"azure\"]},{\"required\":[\"query\"]},{"
+	  "\"required\":[\"cookie\"]},{\"required\":[\"body\"]},{\"required\":[\"aws_sigv4\"]},{"
+	  "\"required\":[\"mtls\"]},{\"required\":[\"hmac\"]}]}}]" },
 	{ "credentials.*.body", ONE_SOURCE },
 	{ "credentials.*.hmac", "\"required\":[\"sign\",\"header\"]" },
 	{ "credentials.*.value", "\"oneOf\":[{\"required\":[\"env\"]},{\"required\":[\"file\"]},{"

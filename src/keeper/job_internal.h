@@ -12,6 +12,7 @@
 struct kh_holding;
 struct kh_made;
 struct kh_rotation;
+struct kh_vault;
 
 enum kh_job_state {
 	KH_JOB_WAITING = 1, /* for others to end */
@@ -39,15 +40,14 @@ struct kh_job {
 	int out, complaint;	   /* pipes; -1: at their end */
 	struct kh_channel channel; /* the fetcher's; fd -1: none */
 	uint64_t deadline_ms;
+	uint64_t began_ms;   /* wall clock */
 	struct kh_buf said;  /* wiping */
 	uint64_t complained; /* bytes, which nobody looks at: they may hold the value */
 	bool late, too_long;
 	int status;			 /* waitpid's */
 	char trouble[KH_ERR_TEXT_BYTES]; /* why it could not be started; "" */
-	/* The fetcher's: what it is told, and what is to be kept of the answer. */
-	struct kh_buf order; /* wiping */
-	int order_fds[8];
-	unsigned n_order_fds;
+	/* The fetcher's. */
+	struct kh_buf order;	      /* wiping */
 	int step;		      /* of a mint that takes more than one question */
 	struct kh_rotation *rotation; /* a refresh token that may be replaced; NULL: none */
 };
@@ -71,7 +71,7 @@ struct kh_job *kh_job_new(uint32_t timeout_ms);
 void kh_job_free(struct kh_job *job); /* kills what runs */
 /* Starts, reads, waits, kills: whatever there is to do. Return: one that has ended, taken out of
  * the list and now the caller's; NULL: none. Call until then. */
-struct kh_job *kh_jobs_turn(struct kh_jobs *jobs);
+struct kh_job *kh_jobs_turn(struct kh_jobs *jobs, const struct kh_vault *vault);
 uint64_t kh_jobs_deadline(const struct kh_jobs *jobs); /* monotonic; 0: none */
 
 /* rotation.c: a refresh token that may be replaced by the answer; NULL is none. */
@@ -82,7 +82,7 @@ bool kh_rotation_may_begin(struct kh_rotation *rotation);
 /* exec.c: the child's side of a command. Return: false when it can't be started. */
 bool kh_exec_start(struct kh_job *job, struct kh_err *err);
 /* fetch_start.c: the fetcher, by this binary. */
-bool kh_fetch_start(struct kh_job *job, struct kh_err *err);
+bool kh_fetch_start(const struct kh_vault *vault, struct kh_job *job, struct kh_err *err);
 /* spawn.c: between fork and exec: default signals, /dev/null, `keep` (-1: none) as descriptor 3, no
  * other descriptor above 2. Return: false: exit at once. */
 bool kh_spawn_bare(int keep);

@@ -22,6 +22,7 @@ enum {
 	SAID_BYTES = KH_LIMIT_SECRET_BYTES + 3,
 	ORDER_BYTES = KH_LIMIT_CHANNEL_BYTES / 2,
 	READ_BYTES = 4096,
+	GRACE_MS = 2000,
 };
 
 void kh_jobs_init(struct kh_jobs *jobs)
@@ -56,9 +57,6 @@ static void close_all(struct kh_job *job)
 	close_pipe(&job->out);
 	close_pipe(&job->complaint);
 	kh_channel_fini(&job->channel);
-	for (unsigned i = 0; i < job->n_order_fds; i++)
-		(void)close(job->order_fds[i]);
-	job->n_order_fds = 0;
 }
 
 /* Whatever it started, unless that has gone its own way. */
@@ -114,11 +112,13 @@ static void watch(const struct kh_jobs *jobs, int fd)
 		(void)epoll_ctl(jobs->epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-static void start(struct kh_jobs *jobs, struct kh_job *job)
+static void start(struct kh_jobs *jobs, const struct kh_vault *vault, struct kh_job *job)
 {
 	struct kh_err err = KH_ERR_INIT;
-	job->deadline_ms = kh_clock_mono_ms() + job->timeout_ms;
-	if (!(job->exec ? kh_exec_start(job, &err) : kh_fetch_start(job, &err))) {
+	/* The fetcher has a clock of its own, and says so when it is over. */
+	job->deadline_ms = kh_clock_mono_ms() + job->timeout_ms + (job->exec ? 0 : GRACE_MS);
+	job->began_ms = kh_clock_wall_ms();
+	if (!(job->exec ? kh_exec_start(job, &err) : kh_fetch_start(vault, job, &err))) {
 		(void)snprintf(job->trouble, sizeof(job->trouble), "%s", err.text);
 		close_all(job);
 		job->state = KH_JOB_ENDED;
@@ -223,7 +223,7 @@ static void look_at(struct kh_jobs *jobs, struct kh_job *job)
 	jobs->running--;
 }
 
-struct kh_job *kh_jobs_turn(struct kh_jobs *jobs)
+struct kh_job *kh_jobs_turn(struct kh_jobs *jobs, const struct kh_vault *vault)
 {
 	struct kh_node *next;
 	if (!jobs->list.next)
@@ -233,7 +233,7 @@ struct kh_job *kh_jobs_turn(struct kh_jobs *jobs)
 		next = node->next;
 		if (job->state == KH_JOB_WAITING && jobs->running < KH_JOBS_AT_A_TIME &&
 		    kh_rotation_may_begin(job->rotation))
-			start(jobs, job);
+			start(jobs, vault, job);
 		if (job->state == KH_JOB_RUNNING)
 			look_at(jobs, job);
 		if (job->state == KH_JOB_ENDED) {

@@ -75,6 +75,7 @@ struct kh_holding {
 	struct kh_made *made;
 	size_t n_made;
 	char *installation; /* GitHub: of the owner, once it was asked for */
+	bool is_user;	    /* GitHub: the owner is no organisation */
 	uint64_t tried_ms;  /* ABSENT: when it was looked for last */
 };
 
@@ -234,8 +235,7 @@ enum kh_mint_result {
 };
 /* The question for the fetcher. NULL: `err` says why, for the operator. */
 struct kh_job *kh_mint_begin(const struct kh_config *config, uint16_t index,
-			     struct kh_holding *holding, const struct kh_made *made,
-			     struct kh_err *err);
+			     struct kh_holding *holding, struct kh_made *made, struct kh_err *err);
 /* What came of it. A refresh token is put away, whoever asked (`holding` may be NULL). */
 enum kh_mint_result kh_mint_took(const struct kh_config *config, struct kh_job *job,
 				 struct kh_token *out, struct kh_err *err);

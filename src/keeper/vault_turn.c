@@ -406,7 +406,7 @@ void kh_vault_turn(struct kh_vault *vault)
 		return;
 	look_at_files(vault);
 	begin_due(vault);
-	while ((job = kh_jobs_turn(&vault->jobs))) {
+	while ((job = kh_jobs_turn(&vault->jobs, vault))) {
 		if (job->exec && job->holding)
 			take_printed(vault, job);
 		else if (!job->exec)

@@ -115,6 +115,10 @@ static void get_secrets(struct kh_exchange *x)
 		struct kh_injected *one = &x->injection.list[i];
 		if (one->secret)
 			continue;
+		if (!kh_exchange_find_repository(x, one, &err)) {
+			kh_exchange_fail(x, &err);
+			return;
+		}
 		const struct kh_want want = { one->index, x->tenant, kh_slice_str(one->scope) };
 		switch (kh_worker_secret(x->session->loop->worker, x->gen, &want, &one->secret,
 					 &err)) {

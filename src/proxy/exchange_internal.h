@@ -391,4 +391,9 @@ void kh_response_end(struct kh_exchange *x, const struct kh_field *trailers, siz
 bool kh_denial_put(struct kh_down_stream *down, const struct kh_exchange *x,
 		   const struct kh_err *err);
 
+/* repository.c. Return: false: the credential is one for a repository, and the request names none.
+ */
+bool kh_exchange_find_repository(const struct kh_exchange *x, struct kh_injected *one,
+				 struct kh_err *err);
+
 #endif

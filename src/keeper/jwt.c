@@ -1,0 +1,93 @@
+/* jwt.c - a JSON Web Token (RFC 7519) signed with RS256 (RFC 7518 section 3.3), by a key in PEM */
+
+#include "mint_internal.h"
+
+#include <string.h>
+
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+
+#include <keyhole/limits.h>
+#include <keyhole/secret.h>
+
+enum { LEAST_BITS = 2048, SIGNATURE_BYTES = 1024 };
+
+/* RFC 4648 section 5, without padding. */
+static bool put_base64url(struct kh_buf *out, const unsigned char *bytes, size_t len)
+{
+	static const char alphabet[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+	bool ok = true;
+	for (size_t i = 0; ok && i < len; i += 3) {
+		unsigned n = (unsigned)bytes[i] << 16;
+		n |= i + 1 < len ? (unsigned)bytes[i + 1] << 8 : 0;
+		n |= i + 2 < len ? (unsigned)bytes[i + 2] : 0;
+		ok = kh_buf_append_char(out, alphabet[n >> 18]) &&
+		     kh_buf_append_char(out, alphabet[n >> 12 & 63]) &&
+		     (i + 1 >= len || kh_buf_append_char(out, alphabet[n >> 6 & 63])) &&
+		     (i + 2 >= len || kh_buf_append_char(out, alphabet[n & 63]));
+	}
+	return ok;
+}
+
+static bool put_text(struct kh_buf *out, struct kh_slice text)
+{
+	return put_base64url(out, (const unsigned char *)text.ptr, text.len);
+}
+
+/* A key with a passphrase is none that can be used here; nobody is asked for it. */
+static int no_passphrase(char *into, int size, int writing, void *arg)
+{
+	(void)into;
+	(void)size;
+	(void)writing;
+	(void)arg;
+	return -1;
+}
+
+static EVP_PKEY *read_key(struct kh_slice pem, struct kh_err *err)
+{
+	BIO *bio = BIO_new_mem_buf(pem.ptr, (int)pem.len);
+	EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, NULL) : NULL;
+	BIO_free(bio);
+	if (key && EVP_PKEY_is_a(key, "RSA") && EVP_PKEY_get_bits(key) >= LEAST_BITS)
+		return key;
+	EVP_PKEY_free(key);
+	ERR_clear_error();
+	kh_err_set(err, KH_ERR_CONFIG,
+		   "its value holds no RSA key in PEM, of 2048 bits at least and without a "
+		   "passphrase");
+	return NULL;
+}
+
+static bool put_signature(struct kh_buf *out, EVP_PKEY *key, struct kh_slice signed_part)
+{
+	unsigned char signature[SIGNATURE_BYTES];
+	size_t len = sizeof(signature);
+	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+	bool ok = ctx && EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, key) == 1 &&
+		  EVP_DigestSign(ctx, signature, &len, (const unsigned char *)signed_part.ptr,
+				 signed_part.len) == 1;
+	EVP_MD_CTX_free(ctx);
+	ok = ok && kh_buf_append_char(out, '.') && put_base64url(out, signature, len);
+	ERR_clear_error();
+	return ok;
+}
+
+bool kh_jwt_put(struct kh_buf *out, struct kh_slice pem, struct kh_slice claims, struct kh_err *err)
+{
+	static const char header[] = "{\"alg\":\"RS256\",\"typ\":\"JWT\"}";
+	size_t before = kh_buf_len(out);
+	EVP_PKEY *key = read_key(pem, err);
+	if (!key)
+		return false;
+	bool ok = put_text(out, kh_slice_str(header)) && kh_buf_append_char(out, '.') &&
+		  put_text(out, claims);
+	struct kh_slice all = kh_buf_view(out);
+	ok = ok && kh_buf_reserve(out, SIGNATURE_BYTES * 2) != NULL;
+	all = kh_buf_view(out);
+	ok = ok && put_signature(out, key, kh_slice_sub(all, before, all.len));
+	EVP_PKEY_free(key);
+	return ok || kh_err_set(err, KH_ERR_INTERNAL, "its JWT can't be signed");
+}

@@ -1,0 +1,114 @@
+/*
+ * rotation.c - the refresh token of the day, where an endpoint gives another one each time
+ *
+ * An endpoint that rotates takes each refresh token once; who shows an old one may lose the whole
+ * grant. So the token that came is on the disk before anything else is done with the answer, in a
+ * file of mode 0600 that is replaced whole; and two processes (a daemon and the one that takes over
+ * from it) never ask with the same one: a lock beside the file is held for as long as one asks.
+ *
+ * The file's first line says of which configured token it is the successor: where that has been
+ * replaced, the file counts no more.
+ */
+
+#include "mint_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include <openssl/evp.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/file.h>
+#include <keyhole/limits.h>
+
+static bool digest(struct kh_slice value, void *arg)
+{
+	static const char hex[] = "0123456789abcdef";
+	unsigned char sum[EVP_MAX_MD_SIZE];
+	char *out = arg;
+	unsigned len = 0;
+	if (EVP_Digest(value.ptr, value.len, sum, &len, EVP_sha256(), NULL) != 1 || len != 32)
+		return false;
+	for (unsigned i = 0; i < len; i++) {
+		out[2 * i] = hex[sum[i] >> 4];
+		out[2 * i + 1] = hex[sum[i] & 15];
+	}
+	out[64] = '\0';
+	return true;
+}
+
+struct kh_rotation *kh_rotation_new(const char *path, const struct kh_secret *raw)
+{
+	struct kh_rotation *rotation = calloc(1, sizeof(*rotation));
+	if (!rotation)
+		return NULL;
+	rotation->lock = -1;
+	rotation->path = strdup(path);
+	if (rotation->path && kh_secret_expose(raw, digest, rotation->origin))
+		return rotation;
+	kh_rotation_free(rotation);
+	return NULL;
+}
+
+void kh_rotation_free(struct kh_rotation *rotation)
+{
+	if (!rotation)
+		return;
+	if (rotation->lock >= 0)
+		(void)close(rotation->lock);
+	free(rotation->path);
+	free(rotation);
+}
+
+bool kh_rotation_may_begin(struct kh_rotation *rotation)
+{
+	if (!rotation || rotation->lock >= 0)
+		return true;
+	kh_auto_free char *path = kh_strf("%s.lock", rotation->path);
+	int fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
+	/* Where it can't be locked, it can't be written either, which is said then. */
+	if (fd < 0)
+		return true;
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+		rotation->lock = fd;
+		return true;
+	}
+	(void)close(fd);
+	return false;
+}
+
+bool kh_rotation_read(const struct kh_rotation *rotation, struct kh_buf *out, struct kh_err *err)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf content;
+	struct kh_err why = KH_ERR_INIT;
+	size_t origin = strlen(rotation->origin);
+	kh_buf_init_wiping(&content, KH_LIMIT_TOKEN_BYTES + 128);
+	if (!kh_file_read(rotation->path, &content, &why)) {
+		if (why.sys != ENOENT)
+			kh_err_set(err, KH_ERR_CONFIG, "its state: %s", why.text);
+		return false;
+	}
+	struct kh_slice text = kh_buf_view(&content);
+	if (text.len <= origin + 2 || text.ptr[origin] != '\n' || text.ptr[text.len - 1] != '\n') {
+		kh_err_set(err, KH_ERR_CONFIG, "its state: the file %s is not one of keyhole's",
+			   rotation->path);
+		return false;
+	}
+	return memcmp(text.ptr, rotation->origin, origin) == 0 &&
+	       kh_buf_append_slice(out, kh_slice_sub(text, origin + 1, text.len - 1));
+}
+
+bool kh_rotation_write(const struct kh_rotation *rotation, struct kh_slice token,
+		       struct kh_err *err)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf content;
+	kh_buf_init_wiping(&content, KH_LIMIT_TOKEN_BYTES + 128);
+	return (kh_buf_append_str(&content, rotation->origin) &&
+		kh_buf_append_char(&content, '\n') && kh_buf_append_slice(&content, token) &&
+		kh_buf_append_char(&content, '\n') &&
+		kh_file_write(rotation->path, kh_buf_view(&content), 0600, err)) ||
+	       kh_err_wrap(err, "its state, which holds the refresh token that is good now");
+}

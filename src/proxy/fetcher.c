@@ -1,0 +1,422 @@
+/*
+ * fetcher.c - the process that asks one token endpoint one question
+ *
+ * The keeper reads no byte that a stranger wrote, so it execs this for each question: without the
+ * CA key, with the question and no more. It reads all that it needs, locks itself in as the worker
+ * does, and then: resolve, guard, dial (or the site's proxy, by CONNECT), TLS, one request of
+ * HTTP/1.1, one answer within its bounds, and a closed message back. A redirect is an answer like
+ * any other, and no token.
+ */
+
+#include <keyhole/fetch.h>
+
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include <openssl/ssl.h>
+
+#include <keyhole/buf.h>
+#include <keyhole/channel.h>
+#include <keyhole/cleanup.h>
+#include <keyhole/dialer.h>
+#include <keyhole/file.h>
+#include <keyhole/guard.h>
+#include <keyhole/h1.h>
+#include <keyhole/log.h>
+#include <keyhole/tls.h>
+#include <keyhole/worker.h>
+
+#include "worker_internal.h"
+
+enum { FILES_LEAST = 3, FILE_BYTES = 8 * 1024 * 1024, SNAPSHOT_BYTES = 64 * 1024 * 1024 };
+
+struct fetch {
+	struct kh_channel channel;
+	struct kh_fetch_order order;
+	struct kh_buf order_bytes; /* wiping: what the order's views are of */
+	struct kh_config *config;
+	struct event_base *base;
+	struct kh_resolver *resolver;
+	struct kh_roots *roots;
+	SSL_CTX *ctx;
+	struct kh_stream *stream;
+	struct kh_h1 *h1;
+	bool connecting; /* CONNECT was sent, its answer is awaited */
+	bool proxied;
+	struct kh_buf out;    /* wiping */
+	struct kh_buf answer; /* wiping: content */
+	struct kh_fetch_answer said;
+	bool over;
+};
+
+static void end(struct fetch *f, bool ok, const char *why)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_cleanup(kh_buf_fini) struct kh_buf store;
+	if (f->over)
+		return;
+	f->over = true;
+	kh_buf_init_wiping(&body, KH_LIMIT_CHANNEL_BYTES / 2);
+	kh_buf_init_wiping(&store, (size_t)3 * KH_LIMIT_TOKEN_BYTES);
+	f->said.ok = ok;
+	f->said.why = kh_slice_str(why);
+	if (ok)
+		(void)kh_fetch_answer_read(&f->said, kh_buf_view(&f->answer), &store);
+	if (kh_fetch_answer_put(&body, &f->said))
+		(void)kh_channel_send(&f->channel, KH_CHANNEL_FETCHED, 0, kh_buf_view(&body), NULL,
+				      0, NULL);
+	(void)event_base_loopbreak(f->base);
+}
+
+static void fail(struct fetch *f, const struct kh_err *err)
+{
+	end(f, false, err->text);
+}
+
+/* --- HTTP ------------------------------------------------------------------------------------- */
+
+static void write_out(struct fetch *f)
+{
+	size_t put = 0;
+	while (kh_buf_len(&f->out) > 0) {
+		struct kh_slice rest = kh_buf_view(&f->out);
+		enum kh_io io = kh_stream_write(f->stream, rest.ptr, rest.len, &put);
+		if (io == KH_IO_AGAIN)
+			break;
+		if (io != KH_IO_OK) {
+			/* What it says before it closed is still to be read. */
+			kh_buf_clear(&f->out);
+			break;
+		}
+		kh_buf_consume(&f->out, put);
+	}
+	kh_stream_watch(f->stream, kh_buf_len(&f->out) > 0 ? KH_STREAM_READABLE | KH_STREAM_WRITABLE
+							   : KH_STREAM_READABLE);
+}
+
+static bool put_authority(struct kh_buf *out, const struct fetch *f, bool with_port)
+{
+	const struct kh_host *host = &f->order.host;
+	bool v6 = host->kind == KH_HOST_IPV6 && host->text[0] != '[';
+	bool ok = (!v6 || kh_buf_append_char(out, '[')) &&
+		  kh_buf_append_slice(out, kh_host_view(host)) &&
+		  (!v6 || kh_buf_append_char(out, ']'));
+	if (with_port || f->order.port != 443)
+		ok = ok && kh_buf_append_char(out, ':') && kh_buf_append_u64(out, f->order.port);
+	return ok;
+}
+
+static bool put_request(struct fetch *f)
+{
+	const struct kh_fetch_order *order = &f->order;
+	struct kh_buf host;
+	char length[24];
+	kh_buf_init(&host, KH_HOST_MAX_BYTES + 16);
+	(void)snprintf(length, sizeof(length), "%zu", order->body.len);
+	bool ok =
+		put_authority(&host, f, false) &&
+		kh_h1_put_request_line(&f->out, order->post ? KH_SLICE("POST") : KH_SLICE("GET"),
+				       order->target) &&
+		kh_h1_put_field(&f->out, KH_SLICE("host"), kh_buf_view(&host)) &&
+		kh_h1_put_field(&f->out, KH_SLICE("user-agent"), KH_SLICE("keyhole/" KH_VERSION)) &&
+		kh_h1_put_field(&f->out, KH_SLICE("connection"), KH_SLICE("close"));
+	for (size_t i = 0; ok && i < order->n_fields; i++)
+		ok = kh_h1_put_field(&f->out, order->fields[i].name, order->fields[i].value);
+	if (ok && order->post)
+		ok = kh_h1_put_field(&f->out, KH_SLICE("content-length"), kh_slice_str(length));
+	kh_buf_fini(&host);
+	return ok && kh_h1_put_end(&f->out) && kh_buf_append_slice(&f->out, order->body);
+}
+
+static void begin_tls(struct fetch *f)
+{
+	if (!kh_stream_connect_tls(f->stream, f->ctx, &f->order.host, NULL, NULL,
+				   f->order.timeout_ms))
+		end(f, false, "TLS can't be begun");
+}
+
+static void take_head(struct fetch *f)
+{
+	const struct kh_message *head = kh_h1_message(f->h1);
+	if (!head || head->status < 200)
+		return;
+	if (f->connecting)
+		return; /* its end follows */
+	const struct kh_field *date = kh_message_field(head, KH_SLICE("date"));
+	char text[64];
+	struct tm tm = { 0 };
+	f->said.status = head->status;
+	if (date && date->value.len < sizeof(text)) {
+		memcpy(text, date->value.ptr, date->value.len);
+		text[date->value.len] = '\0';
+		const char *last = strptime(text, "%a, %d %b %Y %H:%M:%S GMT", &tm);
+		time_t when = last && !*last ? timegm(&tm) : 0;
+		f->said.date_s = when > 0 ? (uint64_t)when : 0;
+	}
+}
+
+static void take_end(struct fetch *f)
+{
+	if (!f->connecting) {
+		end(f, true, "");
+		return;
+	}
+	uint16_t status = kh_h1_message(f->h1) ? kh_h1_message(f->h1)->status : 0;
+	f->connecting = false;
+	kh_h1_free(f->h1);
+	f->h1 = kh_h1_new(KH_H1_RESPONSES);
+	if (!f->h1 || status / 100 != 2)
+		end(f, false, "the upstream proxy refuses the connection");
+	else
+		begin_tls(f);
+}
+
+/* Return: there may be more to read. */
+static bool feed(struct fetch *f, struct kh_slice bytes)
+{
+	struct kh_slice body;
+	bool was_connecting = f->connecting;
+	while (!f->over && f->connecting == was_connecting) {
+		switch (kh_h1_feed(f->h1, &bytes, &body)) {
+		case KH_H1_NEED_MORE:
+			return true;
+		case KH_H1_HEAD:
+			take_head(f);
+			break;
+		case KH_H1_BODY:
+			if (!f->connecting && !kh_buf_append_slice(&f->answer, body))
+				end(f, false, "its answer is too long");
+			break;
+		case KH_H1_END:
+			take_end(f);
+			return false;
+		case KH_H1_ERROR:
+			end(f, false, "its answer is not HTTP/1.1 as it should be");
+			break;
+		}
+	}
+	return false;
+}
+
+static void read_in(struct fetch *f)
+{
+	char bytes[4096];
+	size_t got = 0;
+	bool more = true;
+	while (more && !f->over) {
+		enum kh_io io = kh_stream_read(f->stream, bytes, sizeof(bytes), &got);
+		if (io == KH_IO_AGAIN)
+			break;
+		if (io == KH_IO_OK) {
+			more = feed(f, kh_slice_of(bytes, got));
+		} else if (io == KH_IO_EOF && kh_h1_feed_eof(f->h1) == KH_H1_END &&
+			   !f->connecting) {
+			end(f, true, "");
+		} else {
+			end(f, false, "the connection ended before its answer did");
+		}
+	}
+	explicit_bzero(bytes, sizeof(bytes));
+}
+
+static void on_stream(struct kh_stream *stream, unsigned events, void *arg)
+{
+	struct fetch *f = arg;
+	if (events & KH_STREAM_HANDSHAKE_FAILED) {
+		fail(f, kh_stream_error(stream));
+		return;
+	}
+	if (events & KH_STREAM_HANDSHAKE_DONE) {
+		kh_h1_expect_response_to(f->h1, f->order.post ? KH_SLICE("POST") : KH_SLICE("GET"));
+		if (put_request(f))
+			write_out(f);
+		else
+			end(f, false, "the request can't be written");
+		return;
+	}
+	if ((events & KH_STREAM_WRITABLE) && !f->over)
+		write_out(f);
+	if ((events & KH_STREAM_READABLE) && !f->over)
+		read_in(f);
+}
+
+/* --- the connection --------------------------------------------------------------------------- */
+
+static bool put_connect(struct fetch *f)
+{
+	struct kh_buf authority;
+	kh_buf_init(&authority, KH_HOST_MAX_BYTES + 16);
+	bool ok =
+		put_authority(&authority, f, true) &&
+		kh_h1_put_request_line(&f->out, KH_SLICE("CONNECT"), kh_buf_view(&authority)) &&
+		kh_h1_put_field(&f->out, KH_SLICE("host"), kh_buf_view(&authority)) &&
+		(f->order.proxy_auth.len == 0 ||
+		 kh_h1_put_field(&f->out, KH_SLICE("proxy-authorization"), f->order.proxy_auth)) &&
+		kh_h1_put_end(&f->out);
+	kh_buf_fini(&authority);
+	return ok;
+}
+
+static void on_dialled(int fd, const struct kh_sockaddr *peer, const struct kh_err *err, void *arg)
+{
+	struct fetch *f = arg;
+	(void)peer;
+	if (fd < 0) {
+		fail(f, err);
+		return;
+	}
+	f->stream = kh_stream_new(f->base, fd, on_stream, f);
+	if (!f->stream) {
+		(void)close(fd);
+		end(f, false, "no memory");
+		return;
+	}
+	if (!f->proxied) {
+		begin_tls(f);
+		return;
+	}
+	f->connecting = true;
+	kh_h1_expect_response_to(f->h1, KH_SLICE("CONNECT"));
+	if (put_connect(f))
+		write_out(f);
+	else
+		end(f, false, "the request can't be written");
+}
+
+static void on_resolved(const struct kh_addresses *addresses, const struct kh_err *err, void *arg)
+{
+	struct fetch *f = arg;
+	/* The site's own proxy may be anywhere; an endpoint is held to what sandboxes are. */
+	static const struct kh_cidr anywhere[] = { { .family = 4 }, { .family = 6 } };
+	const struct kh_cidr *allow = f->proxied ? anywhere : f->config->allow_addresses;
+	size_t n = f->proxied ? 2 : f->config->n_allow_addresses;
+	if (!addresses)
+		fail(f, err);
+	else if (!kh_dial_start(f->base, addresses, allow, n, NULL, f->order.timeout_ms, on_dialled,
+				f))
+		end(f, false, "no memory");
+}
+
+static bool goes_by_proxy(const struct fetch *f)
+{
+	const struct kh_proxy_config *proxy = &f->config->proxy;
+	for (size_t i = 0; i < proxy->n_no_proxy; i++)
+		if (kh_host_pattern_matches(&proxy->no_proxy[i], &f->order.host))
+			return false;
+	return proxy->host.kind != KH_HOST_NONE;
+}
+
+static void begin(struct fetch *f)
+{
+	const struct kh_proxy_config *proxy = &f->config->proxy;
+	f->proxied = goes_by_proxy(f);
+	const struct kh_host *host = f->proxied ? &proxy->host : &f->order.host;
+	uint16_t port = f->proxied ? proxy->port : f->order.port;
+	if (!kh_resolver_lookup(f->resolver, host, port, f->order.timeout_ms, on_resolved, f))
+		end(f, false, "no memory");
+}
+
+static void on_timeout(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	end(arg, false, "it did not answer in time");
+}
+
+/* --- the start -------------------------------------------------------------------------------- */
+
+static bool take_files(struct fetch *f, struct kh_channel_message *message, struct kh_err *err)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf snapshot;
+	kh_cleanup(kh_buf_fini) struct kh_buf resolv_conf;
+	kh_cleanup(kh_buf_fini) struct kh_buf hosts;
+	kh_buf_init(&snapshot, SNAPSHOT_BYTES);
+	kh_buf_init(&resolv_conf, FILE_BYTES);
+	kh_buf_init(&hosts, FILE_BYTES);
+	if (message->n_fds < FILES_LEAST || !kh_file_read_fd(message->fds[0], &snapshot, err) ||
+	    !kh_file_read_fd(message->fds[1], &resolv_conf, err) ||
+	    !kh_file_read_fd(message->fds[2], &hosts, err))
+		return false;
+	f->config = kh_config_decode(kh_buf_view(&snapshot), err);
+	f->roots = kh_roots_new();
+	if (!f->config || !f->roots ||
+	    !kh_roots_load(f->roots, message->fds + FILES_LEAST, message->n_fds - FILES_LEAST, err))
+		return false;
+	f->resolver = kh_resolver_new(f->base, f->config, kh_buf_view(&resolv_conf),
+				      kh_buf_view(&hosts), err);
+	f->ctx = kh_tls_up_ctx(f->roots, err);
+	return f->resolver && f->ctx;
+}
+
+static bool take_order(struct fetch *f, struct kh_err *err)
+{
+	struct kh_channel_message message;
+	enum kh_channel_status got;
+	do
+		got = kh_channel_receive(&f->channel, true, &message);
+	while (got == KH_CHANNEL_AGAIN);
+	bool ok = got == KH_CHANNEL_GOT && message.type == KH_CHANNEL_FETCH &&
+		  kh_buf_append_slice(&f->order_bytes, message.body) &&
+		  kh_fetch_order_take(kh_buf_view(&f->order_bytes), &f->order);
+	if (!ok)
+		kh_err_set(err, KH_ERR_INTERNAL, "the order is not understood");
+	ok = ok && take_files(f, &message, err);
+	if (got == KH_CHANNEL_GOT)
+		kh_channel_message_close(&message);
+	return ok;
+}
+
+static bool started_by_keeper(void)
+{
+	int type = 0;
+	socklen_t len = sizeof(type);
+	return getsockopt(KH_WORKER_CHANNEL_FD, SOL_SOCKET, SO_TYPE, &type, &len) == 0 &&
+	       type == SOCK_SEQPACKET;
+}
+
+static bool prepare(struct fetch *f, struct kh_err *err)
+{
+	kh_buf_init_wiping(&f->order_bytes, KH_LIMIT_CHANNEL_BYTES);
+	kh_buf_init_wiping(&f->out, KH_LIMIT_CHANNEL_BYTES);
+	kh_buf_init_wiping(&f->answer, KH_LIMIT_FETCH_BYTES);
+	if (!kh_channel_init(&f->channel, KH_WORKER_CHANNEL_FD, err))
+		return false;
+	f->base = event_base_new();
+	f->h1 = kh_h1_new(KH_H1_RESPONSES);
+	if (!f->base || !f->h1)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
+	return take_order(f, err) && kh_lockin(f->order.user, err);
+}
+
+int kh_fetcher_main(void)
+{
+	static struct fetch f = { .channel = { .fd = -1 } };
+	struct kh_err err = KH_ERR_INIT;
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	(void)prctl(PR_SET_NAME, "keyhole fetcher", 0, 0, 0);
+	kh_log_set_role("fetcher");
+	if (!started_by_keeper()) {
+		kh_log_error("this is started by `keyhole proxy` and `keyhole run` alone");
+		return KH_WORKER_EXIT_USAGE;
+	}
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGINT, SIG_IGN);
+	(void)OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
+	if (!prepare(&f, &err)) {
+		kh_log_error("%s", err.text);
+		_exit(KH_WORKER_EXIT_START);
+	}
+	const struct timeval patience = { .tv_sec = f.order.timeout_ms / 1000,
+					  .tv_usec =
+						  (suseconds_t)(f.order.timeout_ms % 1000) * 1000 };
+	begin(&f);
+	if (!f.over && event_base_once(f.base, -1, EV_TIMEOUT, on_timeout, &f, &patience) == 0)
+		(void)event_base_dispatch(f.base);
+	_exit(f.over ? 0 : KH_WORKER_EXIT_ORPHAN);
+}
