@@ -264,12 +264,13 @@ BAD = [
     (
         "two sources",
         with_credential("{ value: { env: C, file: c }, header: { x: \"{}\" }, hosts: [ a.example ] }"),
-        ["2:44: error: credentials.*.value.file: a value has one source, env or file"],
+        ["2:44: error: credentials.*.value.file: a value has one source, and this one has env already"],
     ),
     (
         "no source",
         with_credential("{ value: {}, header: { x: \"{}\" }, hosts: [ a.example ] }"),
-        ["2:28: error: credentials.*.value: expected { env: NAME } or { file: PATH }"],
+        ["2:28: error: credentials.*.value: expected { env: NAME }, { file: PATH }, { exec: [ COMMAND, … ] } or "
+            "{ systemd: NAME }"],
     ),
     (
         "fields",
