@@ -462,7 +462,8 @@ static void the_keepers_own_words_condemn(void **state)
 		KH_CHANNEL_GO,	     KH_CHANNEL_LEAF,	   KH_CHANNEL_CREDENTIAL,
 		KH_CHANNEL_DRAIN,    KH_CHANNEL_HEAD_WANT, KH_CHANNEL_RETIRE,
 		KH_CHANNEL_JOIN,     KH_CHANNEL_HELLO,	   KH_CHANNEL_OFFER,
-		KH_CHANNEL_OPEN,     KH_CHANNEL_OPENED,	   KH_CHANNEL_GONE
+		KH_CHANNEL_OPEN,     KH_CHANNEL_OPENED,	   KH_CHANNEL_GONE,
+		KH_CHANNEL_PRINTS
 	};
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		struct pair pair;
