@@ -213,11 +213,10 @@ def served(podman, tmp_path_factory):
     args, image, _ = podman_args(read_unit(os.path.join(QUADLETS, "keyhole.container")), QUADLETS)
     args = [a for a in args if not a.startswith(("--ulimit", "--health"))]
     args = [a.replace("/etc/keyhole:/", folder + ":/") for a in args]
-    done = podman("run", "--detach", "--replace", "--network=none", *PLAIN, *args, image, "proxy", "-c", "/etc/keyhole/keyhole.yaml",
-                  check=False)  # fmt: skip
-    if done.returncode != 0 and "permission" in done.stderr.lower() + done.stdout.lower():
-        pytest.skip("containers can't be run here: " + done.stderr.strip()[-200:])
-    assert done.returncode == 0, done.stderr
+    probe = podman("run", "--rm", "--network=none", *PLAIN, "localhost/base:1", "ls", "/", check=False)
+    if probe.returncode != 0:
+        pytest.skip("no container can be run here: " + probe.stderr.strip()[-200:])
+    podman("run", "--detach", "--replace", "--network=none", *PLAIN, *args, image, "proxy", "-c", "/etc/keyhole/keyhole.yaml")
     for _ in range(100):
         if podman("exec", "keyhole", "/usr/local/bin/keyhole", "ctl", "status", check=False).returncode == 0:
             break
