@@ -186,3 +186,13 @@ def test_a_reload_shows_the_new_certificate(start, one, other):
     daemon.write_secret(read(other[1]).rstrip("\n"))
     reload(daemon, lambda config: config["credentials"]["own"]["mtls"].update(certificate=other[0]))
     until("the new one is shown", lambda: ask(daemon).json().get("subject") == "second")
+
+
+def test_a_new_key_file_is_noticed_and_its_certificate_with_it(start, one, other, tmp_path):
+    certificate = tmp_path / "client.pem"
+    certificate.write_text(read(one[0]))
+    daemon = start(read(one[1]), str(certificate))
+    assert ask(daemon).json()["subject"] == "first"
+    certificate.write_text(read(other[0]))
+    daemon.write_secret(read(other[1]).rstrip("\n"))
+    until("the new one is shown", lambda: ask(daemon).json().get("subject") == "second")

@@ -13,7 +13,7 @@ import pytest
 import sigv4
 from aws_origin import AwsOrigin
 from clients import Tunnel
-from common import HERE, until
+from common import HERE, ROOT, until
 from daemons import Daemons
 from h2client import h2_tunnel
 from node_packages import packages  # noqa: F401 (a fixture)
@@ -96,6 +96,36 @@ def good(answer):
 def ask(daemon, host, method, target, headers, body=None):
     with Tunnel(daemon, host) as tunnel:
         return tunnel.ask(method, target, headers, body)
+
+
+def test_the_verifier_agrees_with_awss_own_cases():
+    """Those that are normalised as services do it; what signs is held to all of them (test_sigv4_suite.c)."""
+    root = os.path.join(os.environ.get("KEYHOLE_TESTDATA") or os.path.join(ROOT, "..", "shared", "testdata"), "sigv4", "v4")
+    if not os.path.isdir(root):
+        pytest.skip(f"AWS's signing suite is not at {root} (KEYHOLE_TESTDATA)")
+    now = datetime.datetime(2015, 8, 30, 12, 36, tzinfo=datetime.timezone.utc)
+    held = 0
+    for name in sorted(os.listdir(root)):
+        with open(os.path.join(root, name, "context.json"), encoding="utf-8") as file:
+            context = json.load(file)
+        with open(os.path.join(root, name, "header-signed-request.txt"), encoding="latin-1") as file:
+            head, _, body = file.read().partition("\n\n")
+        # Two are not what this verifier takes: a query that is no ASCII, a token that is not signed.
+        if not context["normalize"] or name in ("get-vanilla-utf8-query", "post-sts-header-after"):
+            continue
+        first, *lines = head.split("\n")
+        method, target = first.split(" ", 1)
+        headers = []
+        for line in lines:
+            if line.startswith(" "):
+                headers[-1] = (headers[-1][0], headers[-1][1] + " " + line)
+            else:
+                headers.append(tuple(line.split(":", 1)))
+        keys = context["credentials"]
+        known = {keys["access_key_id"]: (keys["secret_access_key"], keys.get("token", ""))}
+        sigv4.verify(known, method, target.rpartition(" ")[0], headers, body.encode("latin-1"), now)
+        held += 1
+    assert held >= 29
 
 
 TARGETS = [
