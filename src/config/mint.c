@@ -19,7 +19,7 @@ enum {
 	TEXT_BYTES = 1024,
 };
 
-static const char prefix[] = "credentials.*.";
+#define PREFIX "credentials.*."
 
 static enum kh_mint_kind kind_of(struct kh_slice key)
 {
@@ -35,7 +35,7 @@ static enum kh_mint_kind kind_of(struct kh_slice key)
 static struct kh_mint *mint_of(struct kh_reader *reader, const struct kh_option *option,
 			       const struct kh_node *node, struct kh_credential_config *credential)
 {
-	const char *key = option->path + sizeof(prefix) - 1;
+	const char *key = option->path + sizeof(PREFIX) - 1;
 	struct kh_slice name = kh_slice_of(key, strcspn(key, "."));
 	if (credential->mint) {
 		if (kh_slice_eq(kh_slice_str(credential->mint->key), name))
