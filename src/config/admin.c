@@ -129,6 +129,24 @@ static bool is_within(const char *path, const char *folder, size_t len)
 	return strncmp(path, folder, len) == 0 && path[len] == '/';
 }
 
+static void check_unseen(struct kh_reader *reader, const char *option, const char *path)
+{
+	const struct kh_config *config = reader->config;
+	for (size_t i = 0; i < config->n_listeners; i++) {
+		const char *socket = config->listeners[i].unix_path;
+		const char *slash = socket ? strrchr(socket, '/') : NULL;
+		size_t len = slash ? (size_t)(slash - socket) : 0;
+		bool same = slash && strncmp(path, socket, len) == 0 && path[len] == '\0';
+		if (!slash || !(same || is_within(path, socket, len)))
+			continue;
+		kh_diagnostics_add(reader->diags, false, config->admin.where,
+				   "%s: \"%s\" lies where the sandbox of \"%s\" sees it: give it a "
+				   "folder that no listener has",
+				   option, kh_esc_str(path), kh_esc_str(socket));
+		return;
+	}
+}
+
 static void check_path(struct kh_reader *reader)
 {
 	const struct kh_config *config = reader->config;
@@ -139,18 +157,7 @@ static void check_path(struct kh_reader *reader)
 			"admin.unix: %zu bytes are too long for a Unix socket's path (%d "
 			"at most)",
 			strlen(path), (int)SOCKET_PATH_BYTES);
-	for (size_t i = 0; i < config->n_listeners; i++) {
-		const char *socket = config->listeners[i].unix_path;
-		const char *slash = socket ? strrchr(socket, '/') : NULL;
-		if (slash && is_within(path, socket, (size_t)(slash - socket))) {
-			kh_diagnostics_add(
-				reader->diags, false, config->admin.where,
-				"admin.unix: \"%s\" lies where the sandbox of \"%s\" sees "
-				"it: give it a folder that no listener has",
-				kh_esc_str(path), kh_esc_str(socket));
-			return;
-		}
-	}
+	check_unseen(reader, "admin.unix", path);
 }
 
 /* Beside the socket unless it is said. */
@@ -184,6 +191,8 @@ void kh_config_check_admin(struct kh_reader *reader)
 			(void)kh_reader_no_memory(reader);
 		check_path(reader);
 		settle_sandboxes(reader);
+		if (admin->sandboxes)
+			check_unseen(reader, "admin.sandboxes", admin->sandboxes);
 	} else if (admin->sandboxes) {
 		kh_diagnostics_add(reader->diags, false, admin->where,
 				   "admin.sandboxes: goes with admin.unix only");

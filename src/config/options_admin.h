@@ -48,7 +48,7 @@
 		.path = "admin.allow[].tenants", .type = KH_OPTION_CUSTOM, \
 		.flags = KH_IN_FILE | KH_IS_REQUIRED, .expects = "a list of tenants", \
 		.read = kh_read_admin_tenants, \
-		.doc = "what the user gets to see: these tenants' sandboxes and limits" \
+		.doc = "what the user gets to see, and may add sandboxes to and remove them from" \
 	}
 
 #endif

@@ -190,6 +190,9 @@ def test_the_admin_socket_is_refused_where_a_sandbox_would_see_it(daemon):
         ({"unix": "a/s", "allow": [{"user": 1}]}, "admin.allow[].tenants"),
         ({"unix": "a/s", "allow": [{"user": 1, "tenants": "acme"}] * 2}, "stands there already"),
         ({"unix": "a/" + "s" * 120}, "too long"),
+        ({"unix": "a/s", "sandboxes": "d"}, "admin.sandboxes: "),
+        ({"unix": "a/s", "sandboxes": "d/below"}, "lies where the sandbox"),
+        ({"metrics": "127.0.0.1:1234", "sandboxes": "x"}, "goes with admin.unix only"),
         ({"unx": "a/s"}, 'did you mean "unix"'),
     ],
 )
