@@ -272,6 +272,9 @@ static bool make_folder(const char *path, mode_t mode, struct kh_err *err)
 
 bool kh_file_mkdirs(const char *path, mode_t mode, struct kh_err *err)
 {
+	struct stat st;
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		return true;
 	kh_auto_free char *part = kh_slice_dup(kh_slice_str(path));
 	if (!part)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for a path");
