@@ -15,14 +15,6 @@
 #include "oci_internal.h"
 #include "sandbox_internal.h"
 
-static bool put_words(struct kh_engine_command *out, const char *const *words)
-{
-	bool ok = true;
-	for (; ok && *words; words++)
-		ok = kh_engine_command_arg(out, *words);
-	return ok;
-}
-
 static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, struct kh_err *err)
 {
 	static const char *const crun[] = { "crun", "--cgroup-manager=disabled", NULL };
@@ -44,10 +36,10 @@ static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, s
 			"`apt install crun`, `dnf install crun`, `apk add crun`, `pacman -S "
 			"crun`)");
 	out->hide_cgroups = program == crun;
-	out->bundle = kh_oci_config(plan, err);
+	out->bundle = kh_oci_config(plan, true, err);
 	if (!out->bundle)
 		return false;
-	return (put_words(out, program) && put_words(out, rest)) ||
+	return (kh_engine_command_args(out, program) && kh_engine_command_args(out, rest)) ||
 	       kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
 }
 

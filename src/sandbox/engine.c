@@ -9,7 +9,8 @@
 #include "sandbox_internal.h"
 
 /* The strongest first: that is the order in which `auto` tries them. */
-static const struct kh_engine *const engines[] = { &kh_engine_container, &kh_engine_process };
+static const struct kh_engine *const engines[] = { &kh_engine_gvisor, &kh_engine_container,
+						   &kh_engine_process };
 
 const struct kh_engine *kh_engine_at(size_t i)
 {
@@ -70,6 +71,14 @@ bool kh_engine_command_arg(struct kh_engine_command *command, const char *arg)
 	argv[command->n_argv] = strdup(arg);
 	argv[command->n_argv + 1] = NULL;
 	return argv[command->n_argv++] != NULL;
+}
+
+bool kh_engine_command_args(struct kh_engine_command *command, const char *const *args)
+{
+	bool ok = true;
+	for (; ok && *args; args++)
+		ok = kh_engine_command_arg(command, *args);
+	return ok;
 }
 
 bool kh_engine_command_fd(struct kh_engine_command *command, int fd)

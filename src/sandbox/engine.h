@@ -50,11 +50,17 @@ struct kh_engine_command {
 	int *fds; /* inherited by it, besides 0, 1, 2; not owned but for args_fd */
 	size_t n_fds;
 	int args_fd;
-	char *bundle;	   /* nested: config.json; NULL */
+	char *bundle; /* nested: config.json; NULL */
+	/* nested: the command line that asks the program for a signal, whose number goes behind it;
+	 * NULL: a signal to the program itself will do. Not owned. */
+	const char *const *signal_words;
+	bool own_network;  /* nested: the program has a network namespace of its own as well */
 	bool hide_cgroups; /* nested: the program is to find no cgroups at all */
 };
 void kh_engine_command_fini(struct kh_engine_command *command);
 bool kh_engine_command_arg(struct kh_engine_command *command, const char *arg);
+/* Until a NULL. */
+bool kh_engine_command_args(struct kh_engine_command *command, const char *const *args);
 bool kh_engine_command_fd(struct kh_engine_command *command, int fd);
 
 struct kh_engine {
@@ -63,6 +69,11 @@ struct kh_engine {
 	/* The program runs in namespaces of ours in which the view lies ready (nest.c), and its
 	 * descriptors are 3, 4, … in their order. */
 	bool nested;
+	/* The program hands on 0, 1 and 2 alone: they are the command's own, the init has no
+	 * control socket, and the program's end is the command's. What it complains of itself goes
+	 * to descriptor 3. There is no terminal then. */
+	bool direct;
+	bool by_name_only; /* not for auto: what it takes away from programs is too much for that */
 	/* Fills `out`. False where the program isn't there or is too old: err says how to get it.
 	 */
 	bool (*prepare)(const struct kh_plan *plan, struct kh_engine_command *out,
@@ -82,5 +93,6 @@ char *kh_engine_program(const char *name);
 
 extern const struct kh_engine kh_engine_process;
 extern const struct kh_engine kh_engine_container;
+extern const struct kh_engine kh_engine_gvisor;
 
 #endif

@@ -1,10 +1,7 @@
 /*
  * launch.c - starts the engine's program, and stays with it to the end
  *
- * Between fork and exec: a session of its own (the terminal's Ctrl-C is for us, and we pass it on),
- * as root the stage and the unprivileged uid, /dev/null for standard input and output, a pipe for
- * what the engine complains of, and every other descriptor closed but those that it was promised.
- * The command's own standard descriptors travel to keyhole-init under other numbers.
+ * What happens between fork and exec is launch_child.c.
  *
  * Then one poll loop: signals, the control socket, the engine's complaints, its end, and the
  * terminal. What comes over the control socket comes from inside and is taken for what it claims
@@ -58,92 +55,6 @@ struct running {
 	struct kh_err err; /* of ours, in the middle of it */
 };
 
-/* ---- the child, up to its exec ---- */
-
-struct child {
-	const struct kh_launch *launch;
-	pid_t parent;
-	int report, complaints;
-};
-
-/* To 3, 4, …: first all out of the way. What lay there is of no use in this process any more but
- * for the pipe that reports, which is moved as well. */
-static bool number_descriptors(struct child *child, const struct kh_engine_command *command)
-{
-	int above = STDERR_FILENO + 1 + (int)command->n_fds;
-	child->report = fcntl(child->report, F_DUPFD_CLOEXEC, above);
-	for (size_t i = 0; child->report >= 0 && i < command->n_fds; i++)
-		if ((command->fds[i] = fcntl(command->fds[i], F_DUPFD_CLOEXEC, above)) < 0)
-			return false;
-	for (size_t i = 0; child->report >= 0 && i < command->n_fds; i++) {
-		int number = STDERR_FILENO + 1 + (int)i;
-		if (dup3(command->fds[i], number, O_CLOEXEC) != number)
-			return false;
-		command->fds[i] = number;
-	}
-	return child->report >= 0;
-}
-
-static bool sort_descriptors(struct child *child, struct kh_err *err)
-{
-	kh_auto_close int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
-	    dup2(child->complaints, STDERR_FILENO) < 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "standard descriptors");
-	if (syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "closing descriptors");
-	const struct kh_engine_command *command = child->launch->command;
-	if (child->launch->engine->nested && !number_descriptors(child, command))
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "its descriptors");
-	for (size_t i = 0; i < command->n_fds; i++)
-		if (!kh_fd_set_cloexec(command->fds[i], false))
-			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "descriptor %d",
-					  command->fds[i]);
-	return true;
-}
-
-static bool prepare_child(struct child *child, struct kh_err *err)
-{
-	if (setsid() < 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a session");
-	if (!kh_bounds_join(child->launch->limits, err))
-		return false;
-	if (child->launch->stage && !kh_stage_enter(child->launch->stage, err))
-		return false;
-	/* Set after the uid, since a change of uid clears it. */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != child->parent)
-		return kh_err_set(err, KH_ERR_SYSTEM, "the launcher is gone");
-	if (child->launch->engine->nested &&
-	    !kh_nest_enter(child->launch->command, child->launch->view, err))
-		return false;
-	if (!sort_descriptors(child, err))
-		return false;
-	/* What we hold back for ourselves is not to be held back from the command. */
-	sigset_t none;
-	sigemptyset(&none);
-	if (sigprocmask(SIG_SETMASK, &none, NULL) != 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "signals");
-	return true;
-}
-
-static _Noreturn void run_child(struct child *child)
-{
-	static char *const no_environment[] = { NULL };
-	struct kh_err err = KH_ERR_INIT;
-	const struct kh_engine_command *command = child->launch->command;
-	/* Its path may be covered by then (nest.c). A script can't be started so, and is by its
-	 * path. */
-	int program = open(command->path, O_PATH | O_CLOEXEC);
-	if (prepare_child(child, &err)) {
-		(void)syscall(SYS_execveat, program, "", command->argv, no_environment,
-			      AT_EMPTY_PATH);
-		execve(command->path, command->argv, no_environment);
-		kh_err_sys(&err, KH_ERR_SYSTEM, errno, "%s", command->path);
-	}
-	(void)!write(child->report, &err, sizeof(err));
-	_exit(KH_INIT_FAILED);
-}
-
 /* Return: the engine's program runs (its image has been replaced), or why not. */
 static bool start(struct running *r, struct kh_err *err)
 {
@@ -156,13 +67,17 @@ static bool start(struct running *r, struct kh_err *err)
 		close(report[1]);
 		return false;
 	}
-	struct child child = { r->launch, getpid(), report[1], complaints[1] };
+	/* Some open it by its name, as the uid that they are. */
+	if (r->launch->stage)
+		(void)!fchown(complaints[1], r->launch->stage->uid, r->launch->stage->gid);
+	pid_t parent = getpid();
 	r->pid = fork();
 	if (r->pid == 0)
-		run_child(&child);
+		kh_launch_child(r->launch, parent, report[1], complaints[1]);
 	close(report[1]);
 	close(complaints[1]);
 	close(kh_steal_fd(&r->launch->control_peer));
+	r->started = r->launch->engine->direct;
 	/* The kernel says who sends; a process without capabilities can't say otherwise. */
 	int on = 1;
 	(void)setsockopt(r->launch->control, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
@@ -191,6 +106,15 @@ static void send_message(struct running *r, uint32_t type, int value)
 {
 	struct kh_init_message message = { .type = type, .value = value };
 	(void)!send(r->launch->control, &message, sizeof(message), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* To the command. */
+static void send_signal(struct running *r, int signo)
+{
+	if (r->launch->engine->direct)
+		(void)kill(r->pid, signo);
+	else
+		send_message(r, KH_INIT_SIGNAL, signo);
 }
 
 /* What came along: a descriptor (-1: none), and who sent it. */
@@ -295,7 +219,7 @@ static void signalled(struct running *r)
 			(void)raise(SIGSTOP);
 			send_message(r, KH_INIT_SIGNAL, SIGCONT);
 		} else {
-			send_message(r, KH_INIT_SIGNAL, (int)info.ssi_signo);
+			send_signal(r, (int)info.ssi_signo);
 		}
 	}
 }
@@ -328,7 +252,7 @@ static void look_at_clock(struct running *r)
 	if (again)
 		kill(r->pid, SIGKILL);
 	else
-		send_message(r, KH_INIT_SIGNAL, SIGTERM);
+		send_signal(r, SIGTERM);
 }
 
 static void loop(struct running *r)
@@ -410,6 +334,15 @@ static void say_out_of_memory(struct kh_err *err)
 		   "--memory)");
 }
 
+/* Where the program's end is the command's: its own failures have a status that no command has by
+ * convention, and a complaint with it. */
+static bool engine_status_is_own(const struct running *r, int engine_status)
+{
+	enum { FAILED = 128 };
+	return r->complaint_len > 0 && WIFEXITED(engine_status) &&
+	       WEXITSTATUS(engine_status) == FAILED;
+}
+
 static bool conclude(struct running *r, int engine_status, int *status, struct kh_err *err)
 {
 	if (r->err.code != KH_ERR_NONE) {
@@ -436,11 +369,14 @@ static bool conclude(struct running *r, int engine_status, int *status, struct k
 			say_out_of_memory(err);
 		return true;
 	}
-	if (!r->started)
+	bool direct = r->launch->engine->direct;
+	if (direct ? engine_status_is_own(r, engine_status) : !r->started)
 		return explain(r, err);
+	*status = as_shell(engine_status);
+	if (direct && !WIFSIGNALED(engine_status))
+		return true;
 	/* The init was killed, and with it everything: by the kernel for want of memory, or by
 	 * somebody on the host. */
-	*status = as_shell(engine_status);
 	if (is_out_of_memory(r)) {
 		*status = 128 + SIGKILL;
 		say_out_of_memory(err);

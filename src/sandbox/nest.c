@@ -19,6 +19,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -44,8 +45,10 @@ static bool write_proc(const char *path, const char *text, struct kh_err *err)
 	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", path);
 }
 
-static bool unshare_all(struct kh_err *err)
+static bool unshare_all(const struct kh_engine_command *command, struct kh_err *err)
 {
+	int namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID |
+			 (command->own_network ? CLONE_NEWNET : 0);
 	char uid[48], gid[48];
 	snprintf(uid, sizeof(uid), "0 %u 1\n", (unsigned)geteuid());
 	snprintf(gid, sizeof(gid), "0 %u 1\n", (unsigned)getegid());
@@ -53,7 +56,7 @@ static bool unshare_all(struct kh_err *err)
 	 * back as well. */
 	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a process of its own");
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID) != 0)
+	if (unshare(namespaces) != 0)
 		return kh_err_set(err, KH_ERR_SYSTEM, "%s", KH_SANDBOX_NO_USERNS);
 	if (!write_proc("/proc/self/setgroups", "deny", err) ||
 	    !write_proc("/proc/self/uid_map", uid, err) ||
@@ -128,23 +131,92 @@ static bool cover_cgroups(bool hide, struct kh_err *err)
 	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "covering %s", place);
 }
 
-/* The one that stays: it holds no descriptor, and ends as the one below ended. */
-static _Noreturn void stand_by(pid_t pid)
+static const int passed[] = {
+	SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGCONT
+};
+
+static int wait_for(pid_t pid)
 {
-	(void)syscall(SYS_close_range, 0u, ~0u, 0u);
 	int status = 0;
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
+	return status;
+}
+
+/* Some programs don't hand on what they are sent, and are asked to by another of their kind, which
+ * is started beside them. */
+static bool ask_for_signal(const char *path, const char *const *words, int signo)
+{
+	enum { MOST = 16 };
+	const char *argv[MOST + 2];
+	char number[16];
+	size_t n = 0;
+	for (; n < MOST && words[n]; n++)
+		argv[n] = words[n];
+	snprintf(number, sizeof(number), "%d", signo);
+	argv[n] = number;
+	argv[n + 1] = NULL;
+	pid_t pid = fork();
+	if (pid == 0) {
+		static char *const no_environment[] = { NULL };
+		sigset_t none;
+		sigemptyset(&none);
+		(void)sigprocmask(SIG_SETMASK, &none, NULL);
+		execve(path, (char *const *)(uintptr_t)argv, no_environment);
+		_exit(1);
+	}
+	int status = pid > 0 ? wait_for(pid) : 1;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void pass_on(const struct kh_engine_command *command, pid_t pid, int signo)
+{
+	bool ends = signo == SIGHUP || signo == SIGINT || signo == SIGQUIT || signo == SIGTERM;
+	if (!command->signal_words)
+		(void)kill(pid, signo);
+	else if (!ask_for_signal(command->path, command->signal_words, signo) && ends)
+		(void)kill(pid, SIGKILL); /* nothing runs yet that could be asked */
+}
+
+/* The one that stays: it holds no descriptor, passes signals on, and ends as the one below ended.
+ */
+static _Noreturn void stand_by(const struct kh_engine_command *command, pid_t pid)
+{
+	(void)syscall(SYS_close_range, 0u, ~0u, 0u);
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
+		sigaddset(&set, passed[i]);
+	(void)sigprocmask(SIG_SETMASK, &set, NULL);
+	/* Blocked since before the fork: none is missed. */
+	int status = 0, signo;
+	pid_t ended;
+	while ((ended = waitpid(pid, &status, WNOHANG)) == 0 || (ended < 0 && errno == EINTR)) {
+		signo = sigwaitinfo(&set, NULL);
+		if (signo > 0 && signo != SIGCHLD)
+			pass_on(command, pid, signo);
+	}
 	if (WIFSIGNALED(status)) {
-		struct rlimit none = { 0 };
-		(void)setrlimit(RLIMIT_CORE, &none);
+		struct rlimit no_core = { 0 };
+		(void)setrlimit(RLIMIT_CORE, &no_core);
 		(void)signal(WTERMSIG(status), SIG_DFL);
-		sigset_t all;
-		sigemptyset(&all);
-		(void)sigprocmask(SIG_SETMASK, &all, NULL);
+		sigemptyset(&set);
+		(void)sigprocmask(SIG_SETMASK, &set, NULL);
 		(void)raise(WTERMSIG(status));
 	}
 	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : KH_INIT_FAILED);
+}
+
+/* So that none comes before there is somebody to pass it on. */
+static void hold_signals(void)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
+		sigaddset(&set, passed[i]);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
 /* `above` ends when the one above has ended: in another process namespace there is no getppid. */
@@ -164,14 +236,15 @@ static bool begin_below(int above, struct kh_err *err)
 bool kh_nest_enter(const struct kh_engine_command *command, const struct kh_view *view,
 		   struct kh_err *err)
 {
-	if (!unshare_all(err) || !lay(view, err) || !write_bundle(command, err) ||
+	if (!unshare_all(command, err) || !lay(view, err) || !write_bundle(command, err) ||
 	    !cover_cgroups(command->hide_cgroups, err))
 		return false;
+	hold_signals();
 	kh_auto_close int above = (int)syscall(SYS_pidfd_open, getpid(), 0);
 	pid_t pid = above < 0 ? -1 : fork();
 	if (pid < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a process of its own");
 	if (pid > 0)
-		stand_by(pid);
+		stand_by(command, pid);
 	return begin_below(above, err);
 }

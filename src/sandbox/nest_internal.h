@@ -3,6 +3,7 @@
 #define KEYHOLE_SANDBOX_NEST_INTERNAL_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include <keyhole/err.h>

@@ -135,7 +135,7 @@ static bool is_all_text(const struct kh_plan *plan)
 	return ok;
 }
 
-char *kh_oci_config(const struct kh_plan *plan, struct kh_err *err)
+char *kh_oci_config(const struct kh_plan *plan, bool seal, struct kh_err *err)
 {
 	if (!is_all_text(plan)) {
 		kh_err_set(err, KH_ERR_USAGE,
@@ -145,8 +145,8 @@ char *kh_oci_config(const struct kh_plan *plan, struct kh_err *err)
 	}
 	json_t *config = json_pack("{s:s, s:o, s:{s:s, s:b}, s:s, s:o, s:o}", "ociVersion", "1.0.2",
 				   "process", process(plan), "root", "path", "rootfs", "readonly",
-				   1, "hostname", plan->hostname, "mounts", mounts(plan->view),
-				   "linux", linux_of());
+				   (int)seal, "hostname", plan->hostname, "mounts",
+				   mounts(plan->view), "linux", linux_of());
 	char *text = config ? json_dumps(config, JSON_COMPACT) : NULL;
 	json_decref(config);
 	if (!text)

@@ -4,7 +4,8 @@
 
 #include "engine.h"
 
-/* The text of config.json for a root that is laid already (lay.c). Heap. Return: NULL. */
-char *kh_oci_config(const struct kh_plan *plan, struct kh_err *err);
+/* The text of config.json for a root that is laid already (lay.c). `seal`: the runtime is to make
+ * the root read-only as well. Heap. Return: NULL. */
+char *kh_oci_config(const struct kh_plan *plan, bool seal, struct kh_err *err);
 
 #endif

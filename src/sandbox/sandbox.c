@@ -35,6 +35,7 @@ struct build {
 	struct kh_engine_command command;
 	int control, control_peer;
 	int stdio[3];
+	struct kh_pump pumps[3];
 	char ports[8 * KH_LIMIT_INIT_PORTS]; /* "80,443" */
 };
 
@@ -46,7 +47,10 @@ static void build_init(struct build *b)
 	b->guard = (struct kh_guard){ .fd = -1, .made = &b->made };
 	b->command.args_fd = -1;
 	b->control = b->control_peer = -1;
-	b->stdio[0] = b->stdio[1] = b->stdio[2] = -1;
+	for (int i = 0; i < 3; i++) {
+		b->stdio[i] = -1;
+		b->pumps[i].pid = -1;
+	}
 }
 
 static void build_fini(struct build *b)
@@ -55,6 +59,8 @@ static void build_fini(struct build *b)
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		kh_cleanup_close(fds[i]);
 	kh_publish_end(&b->publish);
+	for (int i = 0; i < 3; i++)
+		kh_pump_end(&b->pumps[i]);
 	kh_engine_command_fini(&b->command);
 	kh_bounds_end(&b->limits);
 	kh_guard_end(&b->guard);
@@ -209,8 +215,8 @@ static gid_t host_gid(const struct kh_sandbox_spec *spec)
 	return spec->host_gid == (gid_t)-1 ? KH_SANDBOX_HOST_GID : spec->host_gid;
 }
 
-static bool take_stdio(struct build *b, const struct kh_sandbox_spec *spec, char tty[4],
-		       struct kh_err *err)
+static bool take_stdio(struct build *b, const struct kh_sandbox_spec *spec,
+		       const struct kh_engine *engine, char tty[4], struct kh_err *err)
 {
 	size_t n = 0;
 	for (int fd = 0; fd < 3; fd++) {
@@ -220,6 +226,8 @@ static bool take_stdio(struct build *b, const struct kh_sandbox_spec *spec, char
 		b->stdio[fd] = inner ? open("/dev/null", O_RDWR | O_CLOEXEC) : hand_on(fd);
 		if (b->stdio[fd] < 0)
 			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "standard descriptor %d", fd);
+		if (engine->direct && !kh_pump_begin(&b->pumps[fd], &b->stdio[fd], fd == 0, err))
+			return false;
 		give_pipe(b->stdio[fd], host_uid(spec), host_gid(spec));
 	}
 	tty[n] = '\0';
@@ -312,12 +320,14 @@ static bool init_words(struct words *out, const struct build *b, const struct kh
 	snprintf(user, sizeof(user), "%d:%d", KH_SANDBOX_UID, KH_SANDBOX_GID);
 	snprintf(control, sizeof(control), "%d", fds[0]);
 	snprintf(stdio, sizeof(stdio), "%d,%d,%d", fds[1], fds[2], fds[3]);
-	const char *const head[] = { INIT_INSIDE,   "--control", control, "--stdio",
-				     stdio,	    "--user",	 user,	  "--seccomp",
+	const char *const head[] = { INIT_INSIDE,   "--user",	 user,	  "--seccomp",
 				     FILTER_INSIDE, "--capture", b->ports };
 	bool ok = true;
 	for (size_t i = 0; i < sizeof(head) / sizeof(head[0]); i++)
 		ok = ok && add_word(out, head[i]);
+	if (!engine->direct)
+		ok = ok && add_word(out, "--control") && add_word(out, control) &&
+		     add_word(out, "--stdio") && add_word(out, stdio);
 	if (*tty)
 		ok = ok && add_word(out, "--tty") && add_word(out, tty);
 	ok = ok && add_number(out, "--memory", b->limits.init_memory_bytes) &&
@@ -336,7 +346,18 @@ static bool prepare(struct build *b, const struct kh_sandbox_spec *spec,
 {
 	char tty[4];
 	int pair[2];
-	if (!take_stdio(b, spec, tty, err))
+	if (spec->tty && engine->direct)
+		return kh_err_set(
+			err, KH_ERR_USAGE,
+			"--engine %s: gives the command no terminal yet (redirect its input "
+			"or output, or take another engine)",
+			engine->name);
+	if (spec->n_publish > 0 && engine->direct)
+		return kh_err_set(
+			err, KH_ERR_USAGE,
+			"--publish: engine %s has no way for it yet (take another engine)",
+			engine->name);
+	if (!take_stdio(b, spec, engine, tty, err))
 		return false;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a socket pair");
@@ -356,6 +377,8 @@ static bool prepare(struct build *b, const struct kh_sandbox_spec *spec,
 	};
 	if (!engine->prepare(&plan, &b->command, err))
 		return false;
+	if (engine->direct)
+		return true;
 	const int inherited[] = { b->control_peer, b->stdio[0], b->stdio[1], b->stdio[2] };
 	for (size_t i = 0; i < sizeof(inherited) / sizeof(inherited[0]); i++)
 		if (!kh_engine_command_fd(&b->command, inherited[i]))
@@ -386,6 +409,7 @@ static bool run(struct build *b, const struct kh_sandbox_spec *spec, const struc
 		.command = &b->command,
 		.view = &b->view,
 		.stage = root ? &b->stage : NULL,
+		.stdio = b->stdio,
 		.control = b->control,
 		.control_peer = kh_steal_fd(&b->control_peer),
 		.tty = spec->tty,

@@ -209,6 +209,17 @@ bool kh_terminal_move(struct kh_terminal *terminal, short in, short out, short m
 /* What is still in it, then the outer terminal as it was. */
 void kh_terminal_finish(struct kh_terminal *terminal);
 
+/* ---- pump.c: regular files, for engines that can't be handed one ---- */
+
+struct kh_pump {
+	pid_t pid; /* -1: none */
+	bool input;
+};
+/* Where *fd is a regular file, a pipe takes its place. */
+bool kh_pump_begin(struct kh_pump *pump, int *fd, bool input, struct kh_err *err);
+/* Waits until all has been written; every other end of the pipe is closed by then. */
+void kh_pump_end(struct kh_pump *pump);
+
 /* ---- guard.c: what the host replaces in a workspace is protected again ---- */
 
 struct kh_guard {
@@ -238,18 +249,23 @@ struct kh_launch {
 	int control;		      /* our end */
 	int control_peer;	      /* inherited by the init */
 	bool tty;
+	const int *stdio; /* the command's three, for an engine that hands them on itself */
 	struct kh_guard *guard;
 	const struct kh_bounds *limits;
 	uint64_t timeout_ms;
 	const char *name; /* of the command, for messages */
 };
 bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err);
+/* launch_child.c: in the forked child; why it could not go on is written to `report`. */
+_Noreturn void kh_launch_child(const struct kh_launch *launch, pid_t parent, int report,
+			       int complaints);
 
 /* ---- sandbox.c, trial.c ---- */
 
 bool kh_sandbox_run_with(const struct kh_sandbox_spec *spec, const struct kh_engine *engine,
 			 int *status, struct kh_err *err);
-/* The strongest that works, by trial. Return: NULL, and err says what the weakest lacks. */
+/* The strongest that works, by trial. Return: NULL, and err
+ * says what the weakest lacks. */
 const struct kh_engine *kh_engine_choose(struct kh_err *err);
 
 #endif

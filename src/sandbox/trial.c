@@ -75,6 +75,8 @@ const struct kh_engine *kh_engine_choose(struct kh_err *err)
 	const struct kh_engine *engine;
 	for (size_t i = 0; (engine = kh_engine_at(i)); i++) {
 		int ended;
+		if (engine->by_name_only)
+			continue;
 		why = (struct kh_err)KH_ERR_INIT;
 		if (try_engine(engine, &ended, &why)) {
 			kh_log_info("the sandbox: engine %s", engine->name);

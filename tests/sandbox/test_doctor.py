@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 
 import pytest
 from conftest import ENGINES, PATIENCE, ROOT, landlock_abi
@@ -99,7 +100,11 @@ def test_it_leaves_nothing(doctor):
 
     before = left()
     doctor()
-    assert left() == before
+    end = time.monotonic() + PATIENCE
+    new = left() - before
+    while new & left() and time.monotonic() < end:  # of others on this machine, who are at work
+        time.sleep(0.1)
+    assert not new & left()
 
 
 @pytest.mark.parametrize("args", [["--jsno"], ["now"]])

@@ -1,0 +1,73 @@
+/*
+ * gvisor.c - the engine "gvisor": the bundle of the container, run by runsc
+ *
+ * The command's system calls are answered by a kernel of runsc's own, in user space; the host's
+ * kernel sees those of that kernel alone. Like crun, runsc runs in namespaces of ours (nest.c). It
+ * hands no descriptors on but the standard ones, so keyhole-init works alone in it: the command's
+ * status is runsc's. Files are asked for anew each time (shared), since the host works in the
+ * workspace too; and the one socket can be dialled, no other made.
+ */
+#include <string.h>
+
+#include "nest_internal.h"
+#include "oci_internal.h"
+#include "sandbox_internal.h"
+
+static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, struct kh_err *err)
+{
+	static const char *const words[] = { "runsc",
+					     "--rootless",
+					     "--network=none",
+					     "--host-uds=open",
+					     "--ignore-cgroups",
+					     "--file-access=shared",
+					     "--overlay2=none",
+					     "--log=/proc/self/fd/3",
+					     "--root",
+					     KH_NEST_STATE,
+					     "run",
+					     "--bundle",
+					     KH_NEST_BUNDLE,
+					     "sandbox",
+					     NULL };
+	out->path = kh_engine_program("runsc");
+	if (!out->path)
+		return kh_err_set(err, KH_ERR_SYSTEM,
+				  "the sandbox: runsc is not on the PATH (install gVisor: `apt "
+				  "install runsc` on Debian, https://gvisor.dev/docs/user_guide/"
+				  "install/ elsewhere)");
+	static const char *const signal_words[] = { "runsc", "--root",	KH_NEST_STATE,
+						    "kill",  "sandbox", NULL };
+	out->signal_words = signal_words;
+	/* It is steered by an abstract socket, which a network namespace has for itself. */
+	out->own_network = true;
+	out->hide_cgroups = true;
+	/* It would remount the root without the flags that can't be taken away any more. */
+	out->bundle = kh_oci_config(plan, false, err);
+	if (!out->bundle)
+		return false;
+	return kh_engine_command_args(out, words) ||
+	       kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
+}
+
+static bool explain(const char *said, struct kh_err *err)
+{
+	if (strstr(said, "flag provided but not defined"))
+		return kh_err_set(
+			err, KH_ERR_SYSTEM,
+			"the sandbox: this runsc is too old (one of December 2022 or newer "
+			"is needed): %s",
+			said);
+	return kh_err_set(err, KH_ERR_SYSTEM, "the sandbox: %s",
+			  said[0] ? said : "runsc ended before it had begun");
+}
+
+const struct kh_engine kh_engine_gvisor = {
+	.name = "gvisor",
+	.about = "runsc: a kernel of its own in user space",
+	.nested = true,
+	.direct = true,
+	.by_name_only = true,
+	.prepare = prepare,
+	.explain = explain,
+};

@@ -1,0 +1,123 @@
+/*
+ * launch_child.c - from a fork of the launcher to the engine's program
+ *
+ * Between fork and exec: a session of its own (the terminal's Ctrl-C is for us, and we pass it on),
+ * as root the stage and the unprivileged uid, /dev/null for standard input and output, a pipe for
+ * what the engine complains of, and every other descriptor closed but those that it was promised.
+ * The command's own standard descriptors travel to keyhole-init under other numbers.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <linux/close_range.h>
+#include <unistd.h>
+
+#include <keyhole/file.h>
+#include <keyhole/init.h>
+
+#include "nest_internal.h"
+#include "sandbox_internal.h"
+
+struct child {
+	const struct kh_launch *launch;
+	pid_t parent;
+	int report, complaints, program;
+};
+
+/* To 3, 4, …: first all out of the way. What lay there is of no use in this process any more but
+ * for the pipe that reports and the program, which are moved as well. */
+static bool number_descriptors(struct child *child, const struct kh_engine_command *command)
+{
+	int above = STDERR_FILENO + 1 + (int)command->n_fds;
+	child->report = fcntl(child->report, F_DUPFD_CLOEXEC, above);
+	child->program = fcntl(child->program, F_DUPFD_CLOEXEC, above);
+	if (child->report < 0 || child->program < 0)
+		return false;
+	for (size_t i = 0; i < command->n_fds; i++)
+		if ((command->fds[i] = fcntl(command->fds[i], F_DUPFD_CLOEXEC, above)) < 0)
+			return false;
+	for (size_t i = 0; i < command->n_fds; i++) {
+		int number = STDERR_FILENO + 1 + (int)i;
+		if (dup3(command->fds[i], number, O_CLOEXEC) != number)
+			return false;
+		command->fds[i] = number;
+	}
+	return true;
+}
+
+/* Standard input and output of the engine's program are nobody's, unless they are the command's.
+ * What it complains of is for us. */
+static bool set_standard(const struct child *child)
+{
+	if (child->launch->engine->direct) {
+		const int *stdio = child->launch->stdio;
+		for (int i = 0; i < 3; i++)
+			if (dup2(stdio[i], i) != i)
+				return false;
+		return kh_engine_command_fd(child->launch->command, child->complaints);
+	}
+	kh_auto_close int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	return null >= 0 && dup2(null, STDIN_FILENO) >= 0 && dup2(null, STDOUT_FILENO) >= 0 &&
+	       dup2(child->complaints, STDERR_FILENO) >= 0;
+}
+
+static bool sort_descriptors(struct child *child, struct kh_err *err)
+{
+	if (!set_standard(child))
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "standard descriptors");
+	if (syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "closing descriptors");
+	const struct kh_engine_command *command = child->launch->command;
+	if (child->launch->engine->nested && !number_descriptors(child, command))
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "its descriptors");
+	for (size_t i = 0; i < command->n_fds; i++)
+		if (!kh_fd_set_cloexec(command->fds[i], false))
+			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "descriptor %d",
+					  command->fds[i]);
+	return true;
+}
+
+static bool prepare_child(struct child *child, struct kh_err *err)
+{
+	if (setsid() < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a session");
+	if (!kh_bounds_join(child->launch->limits, err))
+		return false;
+	if (child->launch->stage && !kh_stage_enter(child->launch->stage, err))
+		return false;
+	/* Set after the uid, since a change of uid clears it. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != child->parent)
+		return kh_err_set(err, KH_ERR_SYSTEM, "the launcher is gone");
+	if (child->launch->engine->nested &&
+	    !kh_nest_enter(child->launch->command, child->launch->view, err))
+		return false;
+	if (!sort_descriptors(child, err))
+		return false;
+	/* What we hold back for ourselves is not to be held back from the command. */
+	sigset_t none;
+	sigemptyset(&none);
+	if (sigprocmask(SIG_SETMASK, &none, NULL) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "signals");
+	return true;
+}
+
+void kh_launch_child(const struct kh_launch *launch, pid_t parent, int report, int complaints)
+{
+	struct child made = { launch, parent, report, complaints, -1 }, *child = &made;
+	static char *const no_environment[] = { NULL };
+	struct kh_err err = KH_ERR_INIT;
+	const struct kh_engine_command *command = child->launch->command;
+	/* Its path may be covered by then (nest.c). A script can't be started so, and is by its
+	 * path. */
+	child->program = open(command->path, O_PATH | O_CLOEXEC);
+	if (prepare_child(child, &err)) {
+		(void)syscall(SYS_execveat, child->program, "", command->argv, no_environment,
+			      AT_EMPTY_PATH);
+		execve(command->path, command->argv, no_environment);
+		kh_err_sys(&err, KH_ERR_SYSTEM, errno, "%s", command->path);
+	}
+	(void)!write(child->report, &err, sizeof(err));
+	_exit(KH_INIT_FAILED);
+}
