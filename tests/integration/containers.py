@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 from common import KEYHOLE, ROOT
@@ -130,14 +131,18 @@ def make_image(podman, folder):
 
 
 @pytest.fixture(scope="module")
-def podman(tmp_path_factory):
+def podman():
     """Images of the names that deploy/ uses, in a storage that goes with the test."""
     if not shutil.which("podman"):
         pytest.skip("podman is not installed")
     if os.geteuid() != 0:
         pytest.skip("containers are tried as root")
-    folder = str(tmp_path_factory.mktemp("podman"))
+    # The path of its runroot has 50 characters at most.
+    folder = tempfile.mkdtemp(prefix="kh-pod-", dir="/tmp")
     one = Podman(folder)
-    make_image(one, folder)
-    yield one
-    one.end()
+    try:
+        make_image(one, folder)
+        yield one
+    finally:
+        one.end()
+        shutil.rmtree(folder, ignore_errors=True)
