@@ -98,8 +98,8 @@ bool kh_injection_put_target(const struct kh_injection *injection, struct kh_sli
 /*
  * A value that went into the target comes back where a server sends the client on to a neighbouring
  * address (Location). Appends `text`, each such value in it, plain or percent-encoded, replaced by
- * the word "keyhole"; whoever follows it gets the value anew. `out` is a wiping buffer. *found: there
- * was one. Return: false: a page can't be opened, or no room.
+ * the word "keyhole"; whoever follows it gets the value anew. `out` is a wiping buffer. *found:
+ * there was one. Return: false: a page can't be opened, or no room.
  */
 bool kh_injection_hide(const struct kh_injection *injection, struct kh_slice text,
 		       struct kh_buf *out, bool *found);

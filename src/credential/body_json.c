@@ -337,27 +337,38 @@ static enum kh_body_step hex_byte(struct kh_body_json *json, unsigned char c, co
 
 /* ---- numbers ---- */
 
-/* Return: the state behind `c`, -1 where the number ends in front of it, -2 where it is none. */
+enum { ENDED = -1, NONE = -2 };
+
+/* Behind the 'e'. */
+static int exponent_state(int state, unsigned char c)
+{
+	if (c >= '0' && c <= '9')
+		return EXP_DIGITS;
+	if (state == EXP && (c == '+' || c == '-'))
+		return EXP_SIGN;
+	return state == EXP_DIGITS ? ENDED : NONE;
+}
+
+/* Return: the state behind `c`, ENDED where the number ends in front of it, NONE where it is none.
+ */
 static int number_state(int state, unsigned char c)
 {
 	bool digit = c >= '0' && c <= '9', e = c == 'e' || c == 'E';
+	if (state >= EXP)
+		return exponent_state(state, c);
+	if (e)
+		return state == MINUS || state == DOT ? NONE : EXP;
 	switch (state) {
 	case MINUS:
-		return c == '0' ? ZERO : digit ? DIGITS : -2;
+		return c == '0' ? ZERO : digit ? DIGITS : NONE;
 	case ZERO:
-		return c == '.' ? DOT : e ? EXP : digit ? -2 : -1;
+		return c == '.' ? DOT : digit ? NONE : ENDED;
 	case DIGITS:
-		return digit ? DIGITS : c == '.' ? DOT : e ? EXP : -1;
+		return digit ? DIGITS : c == '.' ? DOT : ENDED;
 	case DOT:
-		return digit ? FRACTION : -2;
-	case FRACTION:
-		return digit ? FRACTION : e ? EXP : -1;
-	case EXP:
-		return digit ? EXP_DIGITS : c == '+' || c == '-' ? EXP_SIGN : -2;
-	case EXP_SIGN:
-		return digit ? EXP_DIGITS : -2;
+		return digit ? FRACTION : NONE;
 	default:
-		return digit ? EXP_DIGITS : -1;
+		return digit ? FRACTION : ENDED;
 	}
 }
 
@@ -449,10 +460,10 @@ enum kh_body_step kh_body_json_byte(struct kh_body_json *json, unsigned char c, 
 	if (json->state < MINUS)
 		return between_byte(json, c, why);
 	int next = number_state(json->state, c);
-	if (next == -2)
+	if (next == NONE)
 		return damaged(why);
-	json->state = next == -1 ? AFTER : next;
-	return next == -1 ? after_byte(json, c, why) : KH_BODY_KEEP;
+	json->state = next == ENDED ? AFTER : next;
+	return next == ENDED ? after_byte(json, c, why) : KH_BODY_KEEP;
 }
 
 size_t kh_body_json_plain(const struct kh_body_json *json, struct kh_slice rest)
@@ -468,7 +479,7 @@ size_t kh_body_json_plain(const struct kh_body_json *json, struct kh_slice rest)
 
 bool kh_body_json_end(struct kh_body_json *json, const char **why)
 {
-	bool number = json->state >= MINUS && number_state(json->state, ' ') == -1;
+	bool number = json->state >= MINUS && number_state(json->state, ' ') == ENDED;
 	if (json->depth > 0 || (json->state != AFTER && !number)) {
 		(void)damaged(why);
 		return false;

@@ -137,8 +137,7 @@ static void a_place_that_two_readers_find_differently_is_refused(void **state)
 		"{\"KEY\":\"attackers\"}",
 		"{\"k\\u0065y\":\"x\"}",
 		"{\"key\":\"x\",\"\\u006bey\":\"attackers\"}",
-		"{\"key\":\"x\",\"\xe2\x84\xaa"
-		"ey\":\"attackers\"}",
+		"{\"key\":\"x\",\"\xe2\x84\xaa\x65y\":\"attackers\"}",
 		"{\"key\":\"x\",\"\\u212aey\":\"attackers\"}",
 		"{\"key\":\"x\",\"key\\u0000\":\"attackers\"}",
 		"{\"key\":\"x\",\"key\\u0000more\":1,\"k\\u0000ey\":\"attackers\"}",
