@@ -234,7 +234,7 @@ bool init_capture_target(int fd, struct init_target *out)
 		struct sockaddr any;
 		struct sockaddr_in v4;
 		struct sockaddr_in6 v6;
-	} addr;
+	} addr = { .v6 = { 0 } };
 	socklen_t len = sizeof(addr);
 	*out = (struct init_target){ 0 };
 	if (getsockname(fd, &addr.any, &len) != 0)

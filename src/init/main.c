@@ -245,14 +245,14 @@ static _Noreturn void start_again(int argc, char **argv, const struct init_bound
 		used += (size_t)snprintf(list + used, sizeof(list) - used, ",%d", bound->ports[i]);
 	}
 	char **again = calloc((size_t)argc + 3, sizeof(*again));
-	if (!again)
-		init_die("no memory");
-	again[0] = argv[0];
-	again[1] = option;
-	again[2] = list;
-	for (int i = 1; i < argc; i++)
-		again[i + 2] = argv[i];
-	execv(argv[0][0] == '/' ? argv[0] : "/proc/self/exe", again);
+	if (again) {
+		again[0] = argv[0];
+		again[1] = option;
+		again[2] = list;
+		for (int i = 1; i < argc; i++)
+			again[i + 2] = argv[i];
+		execv(argv[0][0] == '/' ? argv[0] : "/proc/self/exe", again);
+	}
 	init_die("starting again: %s", strerror(errno));
 }
 

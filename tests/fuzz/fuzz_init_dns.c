@@ -4,8 +4,8 @@
 #include <keyhole/limits.h>
 
 /* keyhole-init is no part of the library. */
-#include "init/dns.c"
-#include "init/names.c"
+#include "init/dns.c"	/* NOLINT(bugprone-suspicious-include) */
+#include "init/names.c" /* NOLINT(bugprone-suspicious-include) */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
