@@ -130,7 +130,7 @@ static const struct kh_owner_tag *own_tags(const struct kh_exchange *x)
 	const struct kh_config *config = x->gen->config;
 
 	if (door->tags_of != x->gen->number + 1U) {
-		for (size_t i = 0; i < KH_MARK_KEYS; i++)
+		for (size_t i = 0; i < x->gen->recogniser.n_keys; i++)
 			kh_owner_tag_make(&door->tags[i], &config->stand_in_keys[i],
 					  config->tenants[x->tenant].name, door->config->sandbox);
 		door->tags_of = x->gen->number + 1U;
