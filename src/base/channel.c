@@ -17,6 +17,7 @@
 #include <keyhole/cleanup.h>
 #include <keyhole/file.h>
 #include <keyhole/limits.h>
+#include <keyhole/secret.h>
 #include <keyhole/wire.h>
 
 enum {
@@ -72,6 +73,8 @@ void kh_channel_fini(struct kh_channel *channel)
 		return;
 	(void)close(channel->fd);
 	channel->fd = -1;
+	/* The fetcher's answer was in it. */
+	kh_wipe(channel->in, KH_LIMIT_CHANNEL_BYTES);
 	free(channel->in);
 	channel->in = NULL;
 	(void)pthread_mutex_destroy(&channel->send_lock);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <keyhole/fetch.h>
+#include <keyhole/secret.h>
 #include <keyhole/worker.h>
 
 #include "cli_internal.h"
@@ -87,6 +88,13 @@ static bool open_standard_descriptors(void)
 	return true;
 }
 
+/* Those that become a keeper, and the fetcher, which is told what a token endpoint is to know. */
+static bool holds_keys(const char *name)
+{
+	return strcmp(name, "proxy") == 0 || strcmp(name, "run") == 0 ||
+	       strcmp(name, "fetcher") == 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (!open_standard_descriptors())
@@ -100,6 +108,11 @@ int main(int argc, char **argv)
 		return help(stdout);
 	if (strcmp(name, "--version") == 0)
 		return kh_cli_version(argc - 1, argv + 1);
+	if (holds_keys(name) && !kh_wipe_libraries()) {
+		(void)fprintf(stderr,
+			      "keyhole: OpenSSL can't be told to overwrite what it frees\n");
+		return KH_EXIT_KEYHOLE;
+	}
 	for (size_t i = 0; i < N_SUBCOMMANDS; i++)
 		if (strcmp(name, subcommands[i].name) == 0)
 			return subcommands[i].run(argc - 1, argv + 1);

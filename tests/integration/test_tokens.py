@@ -1,5 +1,6 @@
 """Tokens that an endpoint gives for a value: what it is told, how often, and when it says no."""
 
+import base64
 import json
 import os
 import signal
@@ -8,9 +9,10 @@ import time
 
 import pytest
 from harness import Tunnel, finish, until
+from test_where_a_value_lives import may_read, pages
 from token_endpoints import HOST, Endpoint
 
-PLACE = {"bearer": True, "hosts": ["api.test"]}
+TOKEN = "token-" + "Zq8" * 20
 
 
 @pytest.fixture
@@ -379,3 +381,22 @@ def command(pid):
             return file.read()
     except FileNotFoundError:
         return b""
+
+
+def test_a_private_key_and_its_token_are_in_no_page(serve, endpoint):
+    """Of the key its lines in the middle, which are 48 bytes of it each; of the token all of it."""
+    one = serve(key_file(endpoint), GCP)
+    pids = [one.process.pid, one.worker_pid()]
+    if not all(may_read(pid) for pid in pids):
+        pytest.skip("this user may not read the memory of what is not dumpable")
+    endpoint.token = lambda: (200, {"access_token": TOKEN, "expires_in": 3600})
+    assert told(one) == (200, "Bearer " + TOKEN)
+    key = json.loads(one.value)["private_key"]
+    lines = key.splitlines()[6:10]
+    der = base64.b64decode("".join(key.splitlines()[1:-1]))
+    for pid, name in zip(pids, ("keeper", "worker")):
+        for line, at, piece in pages(pid):
+            assert not [n for n in lines if n.encode() in piece], f"{name}: PEM in {line}"
+            assert der[300:340] not in piece, f"{name}: DER in {line}"
+            # The stand-in reflected the token, so the worker's buffers for answers may hold it.
+            assert name == "worker" or TOKEN.encode() not in piece, f"{name}: token in {line} at {at:x}"

@@ -1,0 +1,33 @@
+/*
+ * fuzz_printed.c - what a command printed, read as a value and its end
+ *
+ * The first byte says what is asked for: a member, an end, the first line, a document. A value that
+ * is taken is within its bound, and an end that is given lies ahead.
+ */
+#include <stdlib.h>
+
+#include <keeper/job_internal.h>
+#include <keyhole/limits.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const uint64_t now = UINT64_C(1800000000000);
+	static char json[] = "data.0.key", expires[] = "data.0.until";
+	if (size == 0)
+		return 0;
+	const struct kh_exec exec = { .json = data[0] & 1 ? json : NULL,
+				      .expires = data[0] & 2 ? expires : NULL,
+				      .first_line = data[0] & 4 };
+	struct kh_printed printed;
+	struct kh_err err = KH_ERR_INIT;
+	bool read = kh_printed_read(&printed, kh_slice_of((const char *)data + 1, size - 1), &exec,
+				    data[0] & 8, now, &err);
+	if (kh_buf_len(&printed.value) > KH_LIMIT_SECRET_BYTES ||
+	    (read && printed.expires_ms && printed.expires_ms <= now) || (!read && !err.code))
+		abort();
+	kh_printed_fini(&printed);
+	(void)kh_printed_time(kh_slice_of((const char *)data + 1, size - 1));
+	return 0;
+}
