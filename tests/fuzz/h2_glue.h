@@ -310,7 +310,7 @@ static void glue_connect(struct kh_exchange *x, const struct kh_up_key *key)
 	struct glue_far *far = &glue.fars[glue.n_fars];
 	struct kh_up *up = calloc(1, sizeof(*up));
 
-	glue_far_init(far, key->credential >= 0, glue.hostile_far && glue.n_fars == 0);
+	glue_far_init(far, key->n_credentials > 0, glue.hostile_far && glue.n_fars == 0);
 	glue.n_fars++;
 	CHECK(up);
 	up->loop = glue.loop;
@@ -339,13 +339,14 @@ void __wrap_kh_up_acquire(struct kh_exchange *x, bool fresh)
 		.scheme = x->scheme,
 		.generation = x->gen->number,
 		.tenant = x->tenant,
-		.credential = x->credential ? x->credential_index : -1,
 		.door = -1,
 		.only_h1 = x->scheme != KH_SCHEME_HTTPS,
 	};
 	bool again = true;
 
 	(void)fresh;
+	for (size_t i = 0; i < x->injection.count; i++)
+		key.credentials[key.n_credentials++] = x->injection.list[i].index;
 	if (x->websocket) { /* nothing else is spoken here */
 		x->websocket->by_h2 = true;
 		again = x->websocket->connections++ < KH_LIMIT_MOVES;
