@@ -48,34 +48,23 @@ static bool put_member(struct kh_buf *out, const char *name, struct kh_slice val
 	       kh_json_string(out, value);
 }
 
-/* What the sandbox's environment is to have: for each credential that its tenant's rules put in,
- * the variable that clients look for, and a stand-in. */
+static bool set_variable(const char *variable, const char *value, void *arg)
+{
+	return json_object_set_new(arg, variable, json_string(value)) == 0;
+}
+
+/* What the sandbox's environment is to have: the variables that clients look for, and in each a
+ * placeholder of this sandbox's. */
 static bool put_placeholders(struct kh_buf *out, const struct kh_config *config, const char *tenant,
 			     const char *id)
 {
 	int index = kh_config_tenant(config, tenant);
 	kh_auto_json json_t *env = json_object();
-	const struct kh_rules *rules = index >= 0 ? &config->tenants[index].rules : NULL;
 
-	for (size_t i = 0; env && rules && i < rules->count; i++) {
-		const struct kh_rule *rule = &rules->list[i];
-		for (size_t j = 0; j < rule->n_credentials; j++) {
-			const struct kh_credential_config *credential =
-				&config->credentials[rule->credentials[j]];
-			if (!credential->present)
-				continue;
-			if (credential->env_name && !json_object_get(env, credential->env_name)) {
-				kh_auto_free char *value =
-					kh_placeholder_for(config, credential, tenant, id, NULL);
-				if (!value || json_object_set_new(env, credential->env_name,
-								  json_string(value)) != 0)
-					return false;
-			}
-			if (!rule->all_credentials)
-				break;
-		}
-	}
-	kh_auto_free char *text = env ? json_dumps(env, JSON_COMPACT) : NULL;
+	if (!env || (index >= 0 &&
+		     !kh_placeholders_each(config, (uint16_t)index, id, set_variable, env, NULL)))
+		return false;
+	kh_auto_free char *text = json_dumps(env, JSON_COMPACT);
 	return text && kh_buf_append_str(out, ",\"env\":") && kh_buf_append_str(out, text);
 }
 
