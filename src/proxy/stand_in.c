@@ -388,6 +388,14 @@ static const char *short_name(const struct kh_exchange *x, const struct kh_mark 
 	return "(unknown)";
 }
 
+/* Beside a value that goes into the content, one that does not belong there is refused when all of
+ * it has come (an eager scan stops by itself, before). */
+static bool refuses(const struct kh_exchange *x)
+{
+	return x->decision.rule && x->decision.rule->placeholder_refuse &&
+	       !x->content_look->scan.ended;
+}
+
 static bool note_mark(const struct kh_mark *mark, void *arg)
 {
 	const struct kh_exchange *x = arg;
@@ -402,11 +410,11 @@ static bool note_mark(const struct kh_mark *mark, void *arg)
 	const char *there = strstr(look->found, name);
 	if (there && (there == look->found || there[-1] == ',') &&
 	    (there[len] == ',' || !there[len]))
-		return true;
+		return !refuses(x);
 	if (used + len + 2 < sizeof(look->found))
 		(void)snprintf(look->found + used, sizeof(look->found) - used, "%s%s",
 			       used ? "," : "", name);
-	return true;
+	return !refuses(x);
 }
 
 static unsigned places_in_content(const struct kh_exchange *x)

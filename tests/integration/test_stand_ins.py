@@ -315,3 +315,20 @@ def test_what_a_websocket_says_is_content_too(start, origin):  # noqa: F811
         client.expect_close(1000)
         assert client.gone()
     assert closed(ours, "/echo")["placeholders"] == "main"
+
+
+def test_beside_a_value_that_goes_into_the_content_no_other_is_let_through(daemon, standin):
+    config = base_config(standin)
+    config["credentials"]["main"] = {
+        "value": {"file": "secret"}, "body": {"json": "/key"}, "hosts": ["api.test"], "placeholder": {"env": "MAIN_KEY"},
+    }  # fmt: skip
+    config["tenants"]["acme"]["rules"] = [{"allow": "https://api.test", "credential": "main", "placeholder": "refuse"}]
+    first = daemon(config=config)
+    held = env_of(first)["MAIN_KEY"]
+    kind = [("Content-Type", "application/json")]
+    with Tunnel(first, "api.test") as tunnel:
+        answer = tunnel.ask("POST", "/test/echo", kind, json.dumps({"key": held, "note": "fine"}).encode())
+        assert answer.status == 200, answer
+        body = json.dumps({"key": held, "note": "it is " + held + ".", "more": "x" * 100}).encode()
+        answer = tunnel.ask("POST", "/test/echo", kind, body)
+        assert answer.status == 403 and "placeholder: refuse" in answer.text()
