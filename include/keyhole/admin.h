@@ -21,6 +21,7 @@ struct kh_admin_facts {
 	char *config_path;
 	char *config_hash; /* of the file's bytes: SHA-256, hexadecimal */
 	char *journal_path;
+	char *credentials; /* their states, a JSON array */
 };
 
 bool kh_admin_facts_put(struct kh_buf *out, const struct kh_admin_facts *facts);

@@ -174,6 +174,23 @@ static void show_journal(const json_t *status)
 									: "");
 }
 
+/* Each credential whose last try failed, with the reason. */
+static void show_failures(const json_t *states)
+{
+	size_t i;
+	const json_t *state;
+	char at[32];
+	json_array_foreach(states, i, state)
+	{
+		if (!text(state, "last_error")[0])
+			continue;
+		say("credential   %s FAILED at %s UTC (%s%s%s):", text(state, "name"),
+		    when(state, "failed", at), text(state, "source"),
+		    text(state, "made")[0] ? ", " : "", text(state, "made"));
+		say("             %s", text(state, "last_error"));
+	}
+}
+
 void kh_ctl_show_status(const json_t *status)
 {
 	char at[32], span[64], pid[32] = "";
@@ -190,6 +207,7 @@ void kh_ctl_show_status(const json_t *status)
 	show_policy(status);
 	show_journal(status);
 	show_table(&credentials, json_object_get(status, "credentials"));
+	show_failures(json_object_get(status, "credential_states"));
 	show_table(&sandboxes, json_object_get(status, "sandboxes"));
 	show_table(&limits, json_object_get(status, "limits"));
 }

@@ -30,6 +30,7 @@ struct kh_keeper {
 	bool last_worker;    /* it was started to say how the segment before ended */
 	bool has_served;
 	struct kh_admin_facts facts;
+	uint64_t states_due_ms; /* when credentials' states are told anew; 0: as they are */
 	uint64_t verb_ms; /* not before is done what was asked for by way of the worker */
 	bool over;
 	int status;
@@ -39,6 +40,13 @@ struct kh_keeper {
 /* The loop ends with this turn, and the process with this status. */
 void kh_keeper_stop(struct kh_keeper *k, int status);
 bool kh_keeper_open_authority(struct kh_keeper *k, struct kh_err *err);
+
+/* states.c */
+/* Into the facts, which the caller tells; and soon, however often it is called. */
+void kh_keeper_describe_credentials(struct kh_keeper *k);
+void kh_keeper_credential_changed(struct kh_keeper *k);
+/* What the vault has to say goes to the worker that runs. */
+void kh_keeper_listen_to_vault(struct kh_keeper *k);
 
 /* signals.c */
 void kh_keeper_on_signal(struct kh_keeper *k, uint32_t sig);

@@ -132,34 +132,6 @@ static bool open_all(struct kh_keeper *k, struct kh_err *err)
 	return true;
 }
 
-static void on_answer(void *arg, const struct kh_want *want, const struct kh_value *value,
-		      struct kh_err *err)
-{
-	struct kh_keeper *k = arg;
-	kh_ward_answer_want(&k->ward, want, value, err);
-}
-
-static void on_stale(void *arg, uint16_t index)
-{
-	struct kh_keeper *k = arg;
-	kh_ward_tell_stale(&k->ward, index);
-}
-
-static void on_changed(void *arg, uint16_t index)
-{
-	struct kh_keeper *k = arg;
-	(void)index;
-	kh_ward_tell_prints(&k->ward);
-}
-
-static void listen_to_vault(struct kh_keeper *k)
-{
-	k->vault.answer = on_answer;
-	k->vault.stale = on_stale;
-	k->vault.changed = on_changed;
-	k->vault.arg = k;
-}
-
 static bool start(struct kh_keeper *k, struct kh_err *err)
 {
 	struct kh_config *config = k->config;
@@ -175,7 +147,8 @@ static bool start(struct kh_keeper *k, struct kh_err *err)
 	(void)OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
 	if (!kh_geo_files_open(&k->geo, k->config, err) || !open_all(k, err))
 		return false;
-	listen_to_vault(k);
+	kh_keeper_listen_to_vault(k);
+	kh_keeper_describe_credentials(k);
 	return kh_ward_feed(&k->ward, err);
 }
 
@@ -387,6 +360,7 @@ static uint64_t first_deadline(const struct kh_keeper *k)
 	first = sooner(first, k->ward.verb ? k->verb_ms : 0);
 	first = sooner(first, kh_register_deadline(&k->guests));
 	first = sooner(first, kh_vault_deadline(&k->vault));
+	first = sooner(first, k->states_due_ms);
 	return sooner(sooner(first, looks ? k->geo.look_ms : 0), kh_state_deadline(k));
 }
 
@@ -424,6 +398,10 @@ static void turn(struct kh_keeper *k)
 	note_serving(k);
 	kh_register_turn(&k->guests, &k->ward);
 	kh_vault_turn(&k->vault);
+	if (k->states_due_ms && kh_clock_mono_ms() >= k->states_due_ms) {
+		kh_keeper_describe_credentials(k);
+		kh_ward_tell_facts(&k->ward);
+	}
 	kh_keeper_on_verb(k);
 	if (n > 0 && fds[0].revents)
 		read_signals(k);

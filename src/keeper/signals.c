@@ -64,6 +64,7 @@ static void note_reload(struct kh_keeper *k, struct kh_buf *said, const struct k
 	}
 	if (err->code && !found)
 		(void)kh_buf_printf(said, "%s\n", err->text);
+	kh_keeper_credential_changed(k);
 	kh_keeper_note_reload(k, err->code ? text : NULL);
 }
 

@@ -14,7 +14,8 @@ bool kh_admin_facts_put(struct kh_buf *out, const struct kh_admin_facts *facts)
 	       kh_wire_put_u64(out, facts->failed_ms) && kh_wire_put_str(out, facts->failure) &&
 	       kh_wire_put_str(out, facts->config_path) &&
 	       kh_wire_put_str(out, facts->config_hash) &&
-	       kh_wire_put_str(out, facts->journal_path);
+	       kh_wire_put_str(out, facts->journal_path) &&
+	       kh_wire_put_str(out, facts->credentials);
 }
 
 bool kh_admin_facts_take(struct kh_slice body, struct kh_admin_facts *out)
@@ -32,6 +33,7 @@ bool kh_admin_facts_take(struct kh_slice body, struct kh_admin_facts *out)
 	out->config_path = kh_wire_str(&r);
 	out->config_hash = kh_wire_str(&r);
 	out->journal_path = kh_wire_str(&r);
+	out->credentials = kh_wire_str(&r);
 	return kh_wire_done(&r);
 }
 
@@ -41,6 +43,7 @@ void kh_admin_facts_fini(struct kh_admin_facts *facts)
 	free(facts->config_path);
 	free(facts->config_hash);
 	free(facts->journal_path);
+	free(facts->credentials);
 	*facts = (struct kh_admin_facts){ 0 };
 }
 
@@ -56,6 +59,7 @@ bool kh_admin_facts_copy(struct kh_admin_facts *to, const struct kh_admin_facts 
 	bool failure = copy_text(&to->failure, from->failure),
 	     path = copy_text(&to->config_path, from->config_path),
 	     hash = copy_text(&to->config_hash, from->config_hash),
-	     journal = copy_text(&to->journal_path, from->journal_path);
-	return failure && path && hash && journal;
+	     journal = copy_text(&to->journal_path, from->journal_path),
+	     credentials = copy_text(&to->credentials, from->credentials);
+	return failure && path && hash && journal && credentials;
 }

@@ -270,6 +270,8 @@ static void put_daemon(struct doc *doc)
 	put_bool(doc, "writable", kh_admin_sum(worker, KH_COUNT_JOURNAL_FAILING) == 0);
 	put_number(doc, "records", seq);
 	end(doc, "}");
+	begin(doc, "credential_states", facts->credentials ? facts->credentials : "[]");
+	doc->any = true;
 	begin(doc, "credentials", "[");
 	for (size_t i = 0; i < doc->gen->config->n_credentials; i++) {
 		begin(doc, NULL, "{");

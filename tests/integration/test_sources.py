@@ -4,12 +4,11 @@ import hashlib
 import json
 import os
 import signal
-import stat
 import subprocess
 import time
 
 import pytest
-from harness import FINGERPRINT, SECRET, Tunnel, until
+from harness import FINGERPRINT, KEYHOLE, SECRET, Tunnel, until
 
 OTHER = "sk-other-" + "0" * 40
 COMMON = {"header": {"x-api-key": "{}"}, "hosts": ["api.test"]}
@@ -338,3 +337,34 @@ def test_a_variables_value_is_wiped_where_it_stood(daemon):
         pytest.skip("this user may not read /proc/PID/environ of what is not dumpable")
     assert b"MAIN_KEY=" in environ
     assert SECRET.encode() not in environ
+
+
+# --- what the operator sees -------------------------------------------------------------------------
+
+
+def ctl(daemon):
+    done = subprocess.run(
+        [KEYHOLE, "ctl", "--socket", os.path.join(daemon.folder, "adm", "s"), "status", "--json"],
+        capture_output=True, text=True, timeout=20, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return {state["name"]: state for state in json.loads(done.stdout)["credential_states"]}
+
+
+def test_the_operator_sees_where_a_value_is_from_and_why_it_fails(daemon, tmp_path):
+    flag = tmp_path / "fails"
+    command = script(tmp_path, f"test -e {flag} && exit 7; echo {SECRET}")
+    one = daemon({"admin": {"unix": "adm/s"}, **by_command([command], refresh="1s", max_age="1h")})
+    assert told(one) == (200, real(SECRET))
+    until("it is told", lambda: ctl(one)["main"]["since"])
+    state = ctl(one)["main"]
+    assert state["source"] == "exec" and state["expires"] and state["last_error"] is None
+    flag.write_text("")
+    until("the failure is told", lambda: ctl(one)["main"]["last_error"])
+    state = ctl(one)["main"]
+    assert "ended with status 7" in state["last_error"] and state["failed"] and state["failures"] > 0
+    text = subprocess.run(
+        [KEYHOLE, "ctl", "--socket", os.path.join(one.folder, "adm", "s"), "status"],
+        capture_output=True, text=True, timeout=20, check=False,
+    ).stdout  # fmt: skip
+    assert "credential   main FAILED at" in text and SECRET not in text

@@ -1,0 +1,103 @@
+/*
+ * states.c - what the operator is told of credentials: where each comes from, how old, until when,
+ * and why the last try failed
+ */
+
+#include "daemon_internal.h"
+
+#include <stdlib.h>
+
+#include <keyhole/clock.h>
+#include <keyhole/escape.h>
+#include <keyhole/limits.h>
+
+/* What fits into a message with the rest; whose turn does not come is not told. */
+enum { STATES_BYTES = 20 * 1024, EVERY_MS = 500 };
+
+static bool put_text(struct kh_buf *out, const char *name, const char *text)
+{
+	return kh_buf_printf(out, ",\"%s\":", name) &&
+	       (text ? kh_json_string(out, kh_slice_str(text)) : kh_buf_append_str(out, "null"));
+}
+
+static bool put_time(struct kh_buf *out, const char *name, uint64_t wall_ms)
+{
+	char text[KH_TIME_BYTES];
+	kh_clock_format(wall_ms, text);
+	return put_text(out, name, wall_ms ? text : NULL);
+}
+
+static bool put_state(struct kh_buf *out, const char *name, const struct kh_vault_state *state)
+{
+	return kh_buf_append_str(out, kh_buf_len(out) > 1 ? ",{\"name\":" : "{\"name\":") &&
+	       kh_json_string(out, kh_slice_str(name)) && put_text(out, "source", state->source) &&
+	       put_text(out, "made", state->mint) && put_time(out, "since", state->got_ms) &&
+	       put_time(out, "expires", state->expires_ms) &&
+	       kh_buf_printf(out, ",\"renewals\":%llu,\"failures\":%llu",
+			     (unsigned long long)state->renewals,
+			     (unsigned long long)state->failures) &&
+	       put_time(out, "failed", state->failed_ms) &&
+	       put_text(out, "last_error", state->why) && kh_buf_append_char(out, '}');
+}
+
+static char *states_of(const struct kh_vault *vault)
+{
+	struct kh_buf out;
+	kh_buf_init(&out, STATES_BYTES);
+	bool ok = kh_buf_append_char(&out, '[');
+	for (size_t i = 0; ok && vault->slots && i < vault->config->n_credentials; i++) {
+		struct kh_vault_state state;
+		size_t before = kh_buf_len(&out);
+		kh_vault_state(vault, (uint16_t)i, &state);
+		if (!put_state(&out, vault->config->credentials[i].name, &state) ||
+		    kh_buf_room(&out) < 2) {
+			kh_buf_truncate(&out, before);
+			break;
+		}
+	}
+	char *text = ok && kh_buf_append_char(&out, ']') ? kh_slice_dup(kh_buf_view(&out)) : NULL;
+	kh_buf_fini(&out);
+	return text;
+}
+
+void kh_keeper_describe_credentials(struct kh_keeper *k)
+{
+	free(k->facts.credentials);
+	k->facts.credentials = states_of(&k->vault);
+	k->states_due_ms = 0;
+}
+
+void kh_keeper_credential_changed(struct kh_keeper *k)
+{
+	if (k->config->admin.n_doors > 0 && !k->states_due_ms)
+		k->states_due_ms = kh_clock_mono_ms() + EVERY_MS;
+}
+
+static void on_answer(void *arg, const struct kh_want *want, const struct kh_value *value,
+		      struct kh_err *err)
+{
+	struct kh_keeper *k = arg;
+	kh_ward_answer_want(&k->ward, want, value, err);
+}
+
+static void on_stale(void *arg, uint16_t index)
+{
+	struct kh_keeper *k = arg;
+	kh_ward_tell_stale(&k->ward, index);
+}
+
+static void on_changed(void *arg, uint16_t index)
+{
+	struct kh_keeper *k = arg;
+	(void)index;
+	kh_ward_tell_prints(&k->ward);
+	kh_keeper_credential_changed(k);
+}
+
+void kh_keeper_listen_to_vault(struct kh_keeper *k)
+{
+	k->vault.answer = on_answer;
+	k->vault.stale = on_stale;
+	k->vault.changed = on_changed;
+	k->vault.arg = k;
+}
