@@ -147,23 +147,26 @@ finds_placeholder_only() {
 claim "it finds its placeholder, and the real key nowhere" finds_placeholder_only
 
 scene "There is no other way out" "The sandbox has no network interface but its own loopback."
-# A connection that must fail, and how.
+# A connection that must fail, and how. Where the sandbox can have a route of its own, other
+# addresses are its own loopback as well; else there is no way to them.
 cannot_connect() {
 	echo "  \$ exec 3<>/dev/tcp/$2/$3"
 	if inside bash -c "exec 3<>/dev/tcp/$2/$3" >"$dir/out"; then return 1; fi
 	grep -m 1 connect "$dir/err" | show
-	grep -q "$1" "$dir/err"
+	grep -Eq "$1" "$dir/err"
 }
-claim "a direct connection has nowhere to go" cannot_connect "Network is unreachable" 192.0.2.1 443
+claim "a direct connection has nowhere to go" \
+	cannot_connect "Network is unreachable|Connection refused" 192.0.2.1 22
 claim "the host's loopback, where the stand-in listens, is not the sandbox's" \
 	cannot_connect "Connection refused" 127.0.0.1 "$port"
-cannot_resolve() {
-	if inside curl -sS --max-time 3 --noproxy '*' https://api.anthropic.com/ >"$dir/out"; then return 1; fi
-	show <"$dir/err"
-	grep -qi "resolve" "$dir/err"
+# The name's address is the sandbox's own, and behind it is keyhole.
+resolves_to_itself() {
+	inside getent hosts example.com >"$dir/out" || return 1
+	head -n 1 "$dir/out" | show
+	! grep -qv '^127\.' "$dir/out"
 }
-echo "  \$ curl --noproxy '*' https://api.anthropic.com/"
-claim "no name is resolved, so none carries anything out" cannot_resolve
+echo "  \$ getent hosts example.com"
+claim "a name leads back into the sandbox, so none carries anything out" resolves_to_itself
 answers() {
 	local status=$1
 	shift
@@ -174,6 +177,9 @@ answers() {
 echo "  \$ curl https://example.com/"
 claim "a host off the list: 403, and the reason for whoever reads it" answers 403 https://example.com/
 claim "the reason names the host" grep -q "example.com" "$dir/out"
+echo "  \$ curl --noproxy '*' https://example.com/"
+claim "and so without a proxy: what looks direct comes to keyhole as well" \
+	answers 403 --noproxy '*' https://example.com/
 
 agent=${AGENT:-}
 [ -z "$agent" ] && type -P claude >/dev/null && agent="claude -p"
