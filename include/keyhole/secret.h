@@ -53,7 +53,8 @@ const char *kh_secret_backing(void);
 
 /*
  * From here on OpenSSL and jansson overwrite what they give back: for a process that reads private
- * keys and documents that hold one. Before either is used. Return: false: OpenSSL is in use already.
+ * keys and documents that hold one. Before either is used. Return: false: OpenSSL is in use
+ * already.
  */
 bool kh_wipe_libraries(void);
 /* Overwrites; never optimised away. */

@@ -31,7 +31,7 @@ struct kh_keeper {
 	bool has_served;
 	struct kh_admin_facts facts;
 	uint64_t states_due_ms; /* when credentials' states are told anew; 0: as they are */
-	uint64_t verb_ms; /* not before is done what was asked for by way of the worker */
+	uint64_t verb_ms;	/* not before is done what was asked for by way of the worker */
 	bool over;
 	int status;
 };

@@ -211,7 +211,8 @@ enum kh_source_result kh_vault_read_slot(struct kh_vault *vault, uint16_t index,
 enum kh_source_result kh_vault_read(struct kh_vault *vault, uint16_t index,
 				    struct kh_holding *holding, struct kh_err *err);
 
-/* account.c: where `secret` is a secret access key alone, it becomes the lines of a whole account. */
+/* account.c: where `secret` is a secret access key alone, it becomes the lines of a whole account.
+ */
 bool kh_account_complete(struct kh_vault *vault, const struct kh_credential_config *credential,
 			 const struct kh_source *source, struct kh_secret **secret,
 			 struct kh_err *err);

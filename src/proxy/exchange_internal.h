@@ -369,8 +369,8 @@ const char *kh_exchange_limit_text(const struct kh_exchange *x, const struct kh_
 /* "acme". */
 const char *kh_exchange_limit_owner(const struct kh_exchange *x, const struct kh_verdict *verdict);
 
-/* reflection.c: where a credential went into the target, the answer's head with it taken out. Return:
- * false: it can't be looked through. *out NULL: there is nothing to look for. */
+/* reflection.c: where a credential went into the target, the answer's head with it taken out.
+ * Return: false: it can't be looked through. *out NULL: there is nothing to look for. */
 struct kh_reflection;
 bool kh_reflection_take(const struct kh_exchange *x, const struct kh_message *head,
 			struct kh_reflection **out);

@@ -170,8 +170,8 @@ static bool lock_in_and_serve(struct kh_beginning *b, struct kh_err *err)
 	struct kh_worker *w = b->worker;
 	raise_descriptor_limit(w);
 	kh_secret_prepare();
-	return make_loops(b, err) && kh_guests_init(w, err) && kh_lockin(w->current->config->worker_user, err) &&
-	       start_threads(b, err) &&
+	return make_loops(b, err) && kh_guests_init(w, err) &&
+	       kh_lockin(w->current->config->worker_user, err) && start_threads(b, err) &&
 	       kh_channel_send(&w->channel, KH_CHANNEL_READY, 0, (struct kh_slice){ "", 0 }, NULL,
 			       0, err);
 }
