@@ -149,6 +149,8 @@ bool kh_admin_is_ready(const struct kh_worker *worker, const char **why);
 /* admin_metrics.c, admin_status.c: false without memory */
 bool kh_admin_put_metrics(const struct kh_admin_request *request, struct kh_buf *out);
 bool kh_admin_put_status(const struct kh_admin_request *request, struct kh_buf *out);
+/* admin_credentials.c: families of metrics; `states` is kh_admin_facts.credentials. */
+bool kh_admin_put_credential_values(const char *states, struct kh_buf *out);
 bool kh_admin_put_sandboxes(const struct kh_admin_request *request, struct kh_buf *out);
 bool kh_admin_credential_is_ready(struct kh_generation *gen, size_t index);
 uint64_t kh_admin_sum(const struct kh_worker *worker, enum kh_count_index what);

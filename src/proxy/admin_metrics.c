@@ -398,6 +398,8 @@ static void put_credentials(struct page *page)
 	for (size_t i = 0; i < config->n_credentials; i++)
 		sample(page, "keyhole_credential_ready", "credential", config->credentials[i].name,
 		       kh_admin_credential_is_ready(page->request->gen, i));
+	page->ok = page->ok &&
+		   kh_admin_put_credential_values(page->request->facts.credentials, page->out);
 }
 
 static void put_process(struct page *page)

@@ -368,3 +368,12 @@ def test_the_operator_sees_where_a_value_is_from_and_why_it_fails(daemon, tmp_pa
         capture_output=True, text=True, timeout=20, check=False,
     ).stdout  # fmt: skip
     assert "credential   main FAILED at" in text and SECRET not in text
+    page = subprocess.run(
+        ["curl", "-sS", "--unix-socket", os.path.join(one.folder, "adm", "s"), "http://admin/metrics"],
+        capture_output=True, text=True, timeout=20, check=True,
+    ).stdout  # fmt: skip
+    found = dict(line.rsplit(" ", 1) for line in page.splitlines() if line.endswith(tuple("0123456789")))
+    assert int(found['keyhole_credential_failures_total{credential="main"}']) > 0
+    assert int(found['keyhole_credential_renewals_total{credential="main"}']) > 0
+    left = int(found['keyhole_credential_expiry_timestamp_seconds{credential="main"}']) - time.time()
+    assert 3000 < left <= 3600
