@@ -27,7 +27,8 @@ bool init_loopback_up(void);
 /* Return: a non-blocking listener on 127.0.0.1, -1 with errno. */
 int init_loopback_listen(uint16_t port);
 
-/* A local route for every address there is: connections to them end here. Return: false with errno
+/* A local route for every address there is: connections to them end here; and a second address of
+ * IPv4, without which getaddrinfo takes it that there is no IPv4. Return: false with errno
  * where the namespace does not allow it. */
 bool init_loopback_catch(void);
 

@@ -57,15 +57,18 @@ int init_loopback_listen(uint16_t port)
 	return fd;
 }
 
-/* ---- routes (rtnetlink) ---- */
+/* ---- routes and addresses (rtnetlink) ---- */
 
-struct route_request {
+struct request {
 	struct nlmsghdr header;
-	struct rtmsg route;
+	union {
+		struct rtmsg route;
+		struct ifaddrmsg address;
+	} body;
 	char attributes[64];
 };
 
-static void put(struct route_request *request, unsigned short type, const void *data, size_t len)
+static void put(struct request *request, unsigned short type, const void *data, size_t len)
 {
 	struct rtattr *attribute =
 		(struct rtattr *)(void *)((char *)request + NLMSG_ALIGN(request->header.nlmsg_len));
@@ -76,23 +79,9 @@ static void put(struct route_request *request, unsigned short type, const void *
 		(unsigned)(NLMSG_ALIGN(request->header.nlmsg_len) + RTA_ALIGN(attribute->rta_len));
 }
 
-/* `source` is what a connection there comes from. */
-static bool catch_family(int fd, unsigned char family, const void *source, size_t len)
+static bool ask(int fd, const struct request *request)
 {
-	struct route_request request = {
-		.header = { .nlmsg_len = NLMSG_LENGTH(sizeof(struct rtmsg)),
-			    .nlmsg_type = RTM_NEWROUTE,
-			    .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE },
-		.route = { .rtm_family = family,
-			   .rtm_table = RT_TABLE_LOCAL,
-			   .rtm_protocol = RTPROT_STATIC,
-			   .rtm_scope = RT_SCOPE_HOST,
-			   .rtm_type = RTN_LOCAL },
-	};
-	unsigned lo = if_nametoindex("lo");
-	put(&request, RTA_OIF, &lo, sizeof(lo));
-	put(&request, RTA_PREFSRC, source, len);
-	if (send(fd, &request, request.header.nlmsg_len, 0) < 0)
+	if (send(fd, request, request->header.nlmsg_len, 0) < 0)
 		return false;
 	struct {
 		struct nlmsghdr header;
@@ -109,6 +98,47 @@ static bool catch_family(int fd, unsigned char family, const void *source, size_
 	return answer.error.error == 0;
 }
 
+/* `source` is what a connection there comes from. */
+static bool catch_family(int fd, unsigned char family, const void *source, size_t len)
+{
+	struct request request = {
+		.header = { .nlmsg_len = NLMSG_LENGTH(sizeof(struct rtmsg)),
+			    .nlmsg_type = RTM_NEWROUTE,
+			    .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE },
+		.body.route = { .rtm_family = family,
+				.rtm_table = RT_TABLE_LOCAL,
+				.rtm_protocol = RTPROT_STATIC,
+				.rtm_scope = RT_SCOPE_HOST,
+				.rtm_type = RTN_LOCAL },
+	};
+	unsigned lo = if_nametoindex("lo");
+	put(&request, RTA_OIF, &lo, sizeof(lo));
+	put(&request, RTA_PREFSRC, source, len);
+	return ask(fd, &request);
+}
+
+/*
+ * An address beside 127.0.0.1. A host that has no other has no IPv4 for glibc's getaddrinfo, and
+ * who asks it for IPv4 alone, where there is some (AI_ADDRCONFIG), is told that there is no such
+ * name.
+ */
+static bool add_second_address(int fd)
+{
+	struct request request = {
+		.header = { .nlmsg_len = NLMSG_LENGTH(sizeof(struct ifaddrmsg)),
+			    .nlmsg_type = RTM_NEWADDR,
+			    .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE },
+		.body.address = { .ifa_family = AF_INET,
+				  .ifa_prefixlen = 8,
+				  .ifa_scope = RT_SCOPE_HOST,
+				  .ifa_index = if_nametoindex("lo") },
+	};
+	struct in_addr second = { htonl(INADDR_LOOPBACK + 1) };
+	put(&request, IFA_LOCAL, &second, sizeof(second));
+	put(&request, IFA_ADDRESS, &second, sizeof(second));
+	return ask(fd, &request);
+}
+
 bool init_loopback_catch(void)
 {
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
@@ -116,7 +146,8 @@ bool init_loopback_catch(void)
 		return false;
 	struct in_addr v4 = { htonl(INADDR_LOOPBACK) };
 	struct in6_addr v6 = IN6ADDR_LOOPBACK_INIT;
-	bool done = catch_family(fd, AF_INET, &v4, sizeof(v4));
+	bool done = add_second_address(fd);
+	done = catch_family(fd, AF_INET, &v4, sizeof(v4)) && done;
 	done = catch_family(fd, AF_INET6, &v6, sizeof(v6)) && done;
 	int saved = errno;
 	close(fd);

@@ -75,6 +75,17 @@ def test_the_page_about_the_sandbox(inside):  # noqa: F811
     assert NAME in done.stdout
 
 
+def test_a_name_is_there_for_who_wants_ipv4_where_the_host_has_it(inside):  # noqa: F811
+    """getaddrinfo with AI_ADDRCONFIG does not count 127.0.0.1."""
+    code = f"""
+import socket
+found = socket.getaddrinfo("{NAME}", 443, socket.AF_INET, socket.SOCK_STREAM, 0, socket.AI_ADDRCONFIG)
+print(found[0][4][0])
+"""
+    done = inside(*PLAIN, "/usr/bin/python3", "-I", "-c", code)
+    assert done.stdout.startswith("127."), done.stdout + done.stderr
+
+
 @installed("wget")
 def test_wget(plain):
     assert json.loads(plain("wget", "-q", "-O", "-", URL).stdout)
