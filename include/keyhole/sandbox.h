@@ -59,8 +59,8 @@ struct kh_sandbox_spec {
 	const char *git_name; /* identity for commits, or NULL */
 	const char *git_email;
 	const char *git_settings; /* more of git's configuration, in its form, or NULL */
-	const char *ca_pem;	/* the CA that the sandbox trusts; NULL: none */
-	const char *socket_dir; /* folder with the one socket, named "s" */
+	const char *ca_pem;	  /* the CA that the sandbox trusts; NULL: none */
+	const char *socket_dir;	  /* folder with the one socket, named "s" */
 	const char *const
 		*forbidden_paths; /* must not be visible: config, CA key, journal, sockets … */
 	size_t n_forbidden;

@@ -80,9 +80,10 @@ static bool pack_lines(struct kh_buf *out, struct kh_slice value,
 	account.secret = take_line(&value);
 	account.token = take_line(&value);
 	if (value.len > 0 || !account.secret.ptr || account.secret.len == 0)
-		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
-				  "its value is neither JSON with AccessKeyId and SecretAccessKey nor "
-				  "three lines (id, secret, token)");
+		return kh_err_set(
+			err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			"its value is neither JSON with AccessKeyId and SecretAccessKey nor "
+			"three lines (id, secret, token)");
 	return put_packed(out, &account, scope, err);
 }
 
