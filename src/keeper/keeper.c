@@ -367,6 +367,8 @@ static uint64_t first_deadline(const struct kh_keeper *k)
 /* Why sandboxes can't come and go just now; NULL: they can. */
 static const char *busy(const struct kh_keeper *k)
 {
+	if (k->drain_ms && k->handover.state == KH_HANDOVER_OVER)
+		return "another process has taken over (ask again, on a new connection)";
 	if (k->drain_ms)
 		return "the daemon drains";
 	if (kh_handover_is_under_way(&k->handover) || kh_legacy_is_pending(&k->legacy))

@@ -127,7 +127,7 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
 			open_door(admin, &admin->doors[i]);
 	}
 	if (retire)
-		kh_admin_conns_unwatch(admin);
+		kh_admin_conns_retire(admin);
 	if (done) {
 		if (ref == admin->verb_ref)
 			admin->verb_ref = 0;

@@ -7,7 +7,7 @@
  * nothing. An answer that goes on (/v1/events) lasts as long as its reader keeps up.
  */
 
-#include "admin_internal.h"
+#include "admin_conn_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,36 +19,6 @@
 
 enum { IN_BYTES = 16 * 1024, HEAD_BYTES = 1024 };
 
-enum state {
-	READING = 1,
-	WAITING, /* for the keeper */
-	WRITING,
-	WATCHING, /* the answer goes on */
-};
-
-struct kh_admin_conn {
-	struct kh_node link;
-	struct kh_admin *admin;
-	int fd;
-	enum kh_admin_caller caller;
-	uid_t uid;
-	pid_t pid;
-	enum state state;
-	struct event *event;
-	short watched;
-	uint64_t deadline_ms;
-	uint32_t ref; /* WAITING */
-	bool begun;   /* a request's first byte is there */
-	bool close;
-	bool head_only;
-	struct kh_admin_watch *watch; /* WATCHING */
-	size_t sent_bytes;	      /* likewise, since the deadline was set */
-	struct kh_h1 *h1;
-	struct kh_buf in;
-	struct kh_buf content; /* of the request */
-	struct kh_buf out;
-};
-
 static unsigned watching(const struct kh_admin *admin)
 {
 	unsigned n = 0;
@@ -57,7 +27,7 @@ static unsigned watching(const struct kh_admin *admin)
 	return n;
 }
 
-static void stop_watching(struct kh_admin_conn *conn)
+void kh_admin_conn_unwatch(struct kh_admin_conn *conn)
 {
 	if (!conn->watch)
 		return;
@@ -68,10 +38,10 @@ static void stop_watching(struct kh_admin_conn *conn)
 		kh_admin_events_watched(conn->admin, false);
 }
 
-static void free_conn(struct kh_admin_conn *conn)
+void kh_admin_conn_free(struct kh_admin_conn *conn)
 {
 	kh_list_remove(&conn->link);
-	stop_watching(conn);
+	kh_admin_conn_unwatch(conn);
 	conn->admin->n_conns[conn->caller]--;
 	if (conn->event)
 		event_free(conn->event);
@@ -84,7 +54,7 @@ static void free_conn(struct kh_admin_conn *conn)
 	free(conn);
 }
 
-static void wait_until(struct kh_admin_conn *conn, enum state state, unsigned ms)
+void kh_admin_conn_wait(struct kh_admin_conn *conn, enum kh_admin_state state, unsigned ms)
 {
 	conn->state = state;
 	conn->deadline_ms = kh_clock_mono_ms() + ms;
@@ -110,9 +80,9 @@ static bool put_answer(struct kh_admin_conn *conn, const struct kh_admin_answer 
 	       (conn->head_only || kh_buf_append_slice(&conn->out, content));
 }
 
-static void answer_with(struct kh_admin_conn *conn, struct kh_admin_answer *answer)
+void kh_admin_conn_answer(struct kh_admin_conn *conn, struct kh_admin_answer *answer)
 {
-	wait_until(conn, WRITING, KH_LIMIT_ADMIN_ANSWER_MS);
+	kh_admin_conn_wait(conn, WRITING, KH_LIMIT_ADMIN_ANSWER_MS);
 	kh_buf_clear(&conn->out);
 	if (!put_answer(conn, answer)) {
 		kh_buf_clear(&conn->out);
@@ -121,13 +91,13 @@ static void answer_with(struct kh_admin_conn *conn, struct kh_admin_answer *answ
 	kh_buf_fini(&answer->content);
 }
 
-static void answer_error(struct kh_admin_conn *conn, uint16_t status, const char *text)
+void kh_admin_conn_refuse(struct kh_admin_conn *conn, uint16_t status, const char *text)
 {
 	struct kh_admin_answer answer = { .status = status };
 
 	kh_buf_init(&answer.content, HEAD_BYTES);
 	kh_admin_put_error(&answer, status, text);
-	answer_with(conn, &answer);
+	kh_admin_conn_answer(conn, &answer);
 }
 
 /* The head of an answer that goes on, in chunks, to a reader that has them. */
@@ -144,12 +114,12 @@ static void begin_watch(struct kh_admin_conn *conn, struct kh_admin_answer *answ
 		kh_admin_watch_free(answer->watch);
 		kh_buf_clear(&conn->out);
 		conn->close = true;
-		wait_until(conn, WRITING, KH_LIMIT_ADMIN_ANSWER_MS);
+		kh_admin_conn_wait(conn, WRITING, KH_LIMIT_ADMIN_ANSWER_MS);
 		return;
 	}
 	conn->watch = answer->watch;
 	conn->sent_bytes = 0;
-	wait_until(conn, WATCHING, KH_LIMIT_ADMIN_ANSWER_MS);
+	kh_admin_conn_wait(conn, WATCHING, KH_LIMIT_ADMIN_ANSWER_MS);
 	if (watching(conn->admin) == 0)
 		kh_admin_events_watched(conn->admin, true);
 	conn->admin->n_watching[conn->caller]++;
@@ -214,7 +184,7 @@ static void dispatch(struct kh_admin_conn *conn, const struct kh_message *messag
 	}
 	if (answer.verb && ask_keeper(conn, answer.verb)) {
 		kh_buf_fini(&answer.content);
-		wait_until(conn, WAITING, KH_LIMIT_ADMIN_ANSWER_MS);
+		kh_admin_conn_wait(conn, WAITING, KH_LIMIT_ADMIN_ANSWER_MS);
 		return;
 	}
 	if (answer.verb)
@@ -222,7 +192,7 @@ static void dispatch(struct kh_admin_conn *conn, const struct kh_message *messag
 	if (answer.ask && ask_about_guest(conn, &answer)) {
 		kh_buf_fini(&answer.content);
 		kh_buf_fini(&answer.ask_body);
-		wait_until(conn, WAITING, KH_LIMIT_ADMIN_ANSWER_MS);
+		kh_admin_conn_wait(conn, WAITING, KH_LIMIT_ADMIN_ANSWER_MS);
 		return;
 	}
 	if (answer.ask)
@@ -235,7 +205,7 @@ static void dispatch(struct kh_admin_conn *conn, const struct kh_message *messag
 	kh_admin_watch_free(answer.watch);
 	if (answer.watch && !conn->head_only)
 		kh_admin_put_error(&answer, 400, "events come in chunks, which HTTP/1.0 has not");
-	answer_with(conn, &answer);
+	kh_admin_conn_answer(conn, &answer);
 }
 
 /* One event of the codec. Return: false when there is nothing more to take now. */
@@ -249,15 +219,15 @@ static bool take(struct kh_admin_conn *conn)
 	kh_buf_consume(&conn->in, before - in.len);
 	if (!conn->begun && !kh_h1_is_idle(conn->h1)) {
 		conn->begun = true;
-		wait_until(conn, READING, KH_LIMIT_ADMIN_REQUEST_MS);
+		kh_admin_conn_wait(conn, READING, KH_LIMIT_ADMIN_REQUEST_MS);
 	}
 	if (event == KH_H1_ERROR) {
 		const struct kh_err *err = kh_h1_error(conn->h1);
 		conn->close = true;
-		answer_error(conn, (uint16_t)kh_err_status(err->code), err->text);
+		kh_admin_conn_refuse(conn, (uint16_t)kh_err_status(err->code), err->text);
 	} else if (!fits) {
 		conn->close = true;
-		answer_error(conn, 413, "a request brings 64 KiB at most");
+		kh_admin_conn_refuse(conn, 413, "a request brings 64 KiB at most");
 	} else if (event == KH_H1_HEAD && kh_h1_message(conn->h1)->expect_continue) {
 		static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
 		(void)send(conn->fd, go_on, sizeof(go_on) - 1, MSG_NOSIGNAL);
@@ -293,7 +263,7 @@ static bool flush_watch(struct kh_admin_conn *conn)
 		return false;
 	if (kh_buf_len(&conn->out) == 0 || conn->sent_bytes >= KH_LIMIT_EVENTS_PACE_BYTES) {
 		conn->sent_bytes = 0;
-		wait_until(conn, WATCHING, KH_LIMIT_ADMIN_ANSWER_MS);
+		kh_admin_conn_wait(conn, WATCHING, KH_LIMIT_ADMIN_ANSWER_MS);
 	}
 	return true;
 }
@@ -310,7 +280,7 @@ static bool flush(struct kh_admin_conn *conn)
 		(void)shutdown(conn->fd, SHUT_WR);
 		return false;
 	}
-	wait_until(conn, READING, KH_LIMIT_ADMIN_IDLE_MS);
+	kh_admin_conn_wait(conn, READING, KH_LIMIT_ADMIN_IDLE_MS);
 	return true;
 }
 
@@ -335,26 +305,26 @@ static bool watch(struct kh_admin_conn *conn)
 }
 
 /* The last thing that whatever touches a connection does. */
-static void turn(struct kh_admin_conn *conn)
+void kh_admin_conn_turn(struct kh_admin_conn *conn)
 {
 	for (;;) {
 		while (conn->state == READING && take(conn))
 			;
 		if (conn->state == WATCHING && !flush_watch(conn)) {
-			free_conn(conn);
+			kh_admin_conn_free(conn);
 			return;
 		}
 		if (conn->state != WRITING)
 			break;
 		if (!flush(conn)) {
-			free_conn(conn);
+			kh_admin_conn_free(conn);
 			return;
 		}
 		if (conn->state == WRITING)
 			break;
 	}
 	if (!watch(conn))
-		free_conn(conn);
+		kh_admin_conn_free(conn);
 }
 
 static void on_event(evutil_socket_t fd, short what, void *arg)
@@ -369,11 +339,11 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 		 * end, or too much. */
 		if (!later && (n <= 0 || conn->state == WAITING || conn->state == WATCHING ||
 			       !kh_buf_append(&conn->in, bytes, (size_t)n))) {
-			free_conn(conn);
+			kh_admin_conn_free(conn);
 			return;
 		}
 	}
-	turn(conn);
+	kh_admin_conn_turn(conn);
 }
 
 void kh_admin_conn_new(struct kh_admin *admin, int fd, enum kh_admin_caller caller,
@@ -395,120 +365,10 @@ void kh_admin_conn_new(struct kh_admin *admin, int fd, enum kh_admin_caller call
 	kh_buf_init(&conn->out, KH_LIMIT_ADMIN_ANSWER_BYTES + (size_t)HEAD_BYTES);
 	kh_list_append(&admin->conns, &conn->link);
 	admin->n_conns[caller]++;
-	wait_until(conn, READING, KH_LIMIT_ADMIN_REQUEST_MS);
+	kh_admin_conn_wait(conn, READING, KH_LIMIT_ADMIN_REQUEST_MS);
 	conn->h1 = kh_h1_new(KH_H1_REQUESTS);
 	conn->watched = EV_READ;
 	conn->event = event_new(admin->base, fd, EV_READ | EV_PERSIST, on_event, conn);
 	if (!conn->h1 || !conn->event || event_add(conn->event, NULL) != 0)
-		free_conn(conn);
-}
-
-void kh_admin_conns_tick(struct kh_admin *admin, uint64_t now_ms)
-{
-	struct kh_node *next;
-
-	/* What is done to one ends that one at most. */
-	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = next) {
-		struct kh_admin_conn *conn = kh_container_of(node, struct kh_admin_conn, link);
-		next = node->next;
-		if (now_ms < conn->deadline_ms ||
-		    (conn->state == WATCHING && kh_buf_len(&conn->out) == 0))
-			continue;
-		if (conn->state == READING && conn->begun) {
-			conn->close = true;
-			answer_error(conn, 408, "the request did not come in time");
-			turn(conn);
-		} else {
-			free_conn(conn);
-		}
-	}
-}
-
-void kh_admin_conns_done(struct kh_admin *admin, uint32_t ref, bool ok, const char *text)
-{
-	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = node->next) {
-		struct kh_admin_conn *conn = kh_container_of(node, struct kh_admin_conn, link);
-		if (conn->state != WAITING || conn->ref != ref)
-			continue;
-		struct kh_admin_answer answer = { .status = ok ? 200 : 422,
-						  .type = "application/json" };
-		kh_buf_init(&answer.content, 8 * KH_LIMIT_CHANNEL_BYTES);
-		kh_admin_put_done(&answer, ok, text);
-		answer_with(conn, &answer);
-		turn(conn);
-		return;
-	}
-}
-
-void kh_admin_conns_show(struct kh_admin *admin,
-			 void (*show)(struct kh_admin_watch *watch, struct kh_buf *out,
-				      const void *arg),
-			 const void *arg)
-{
-	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = node->next) {
-		struct kh_admin_conn *conn = kh_container_of(node, struct kh_admin_conn, link);
-		bool idle = kh_buf_len(&conn->out) == 0;
-		if (!conn->watch)
-			continue;
-		show(conn->watch, &conn->out, arg);
-		if (!idle || kh_buf_len(&conn->out) == 0)
-			continue;
-		conn->sent_bytes = 0;
-		wait_until(conn, WATCHING, KH_LIMIT_ADMIN_ANSWER_MS);
-	}
-}
-
-void kh_admin_conns_shown(struct kh_admin *admin)
-{
-	struct kh_node *next;
-
-	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = next) {
-		struct kh_admin_conn *conn = kh_container_of(node, struct kh_admin_conn, link);
-		next = node->next;
-		if (conn->watch && kh_buf_len(&conn->out) > 0)
-			turn(conn);
-	}
-}
-
-void kh_admin_conns_unwatch(struct kh_admin *admin)
-{
-	struct kh_node *next;
-
-	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = next) {
-		struct kh_admin_conn *conn = kh_container_of(node, struct kh_admin_conn, link);
-		next = node->next;
-		if (!conn->watch)
-			continue;
-		stop_watching(conn);
-		conn->close = true;
-		(void)kh_h1_put_last_chunk(&conn->out, NULL, 0);
-		wait_until(conn, WRITING, KH_LIMIT_ADMIN_ANSWER_MS);
-		turn(conn);
-	}
-}
-
-bool kh_admin_conns_guest_done(struct kh_admin *admin, const struct kh_admin_guest_done *done)
-{
-	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = node->next) {
-		struct kh_admin_conn *conn = kh_container_of(node, struct kh_admin_conn, link);
-		if (conn->state != WAITING || conn->ref != done->ref)
-			continue;
-		struct kh_admin_answer answer = { .status = 500, .type = "application/json" };
-		kh_buf_init(&answer.content, 8 * KH_LIMIT_CHANNEL_BYTES);
-		kh_admin_put_guest_done(admin, conn->caller, done, &answer);
-		answer_with(conn, &answer);
-		turn(conn);
-		return true;
-	}
-	return false;
-}
-
-void kh_admin_conns_end(struct kh_admin *admin)
-{
-	struct kh_node *next;
-
-	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = next) {
-		next = node->next;
-		free_conn(kh_container_of(node, struct kh_admin_conn, link));
-	}
+		kh_admin_conn_free(conn);
 }

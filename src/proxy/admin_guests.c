@@ -161,11 +161,15 @@ static bool read_id(const char *what, const json_t *value, char **slot, struct k
 	struct kh_slice text = kh_slice_of(json_string_value(value), json_string_length(value));
 	const char *why = kh_guest_check_id(text);
 
-	if (!json_is_string(value) || why) {
+	if (!json_is_string(value)) {
+		kh_err_set(&err, KH_ERR_USAGE, "%s: %s", what,
+			   value ? "expected text" : "is missing");
+		return refuse_with(out, 400, &err);
+	}
+	if (why) {
 		kh_err_set(&err, KH_ERR_USAGE, "%s: \"%s\" %s", what,
-			   json_is_string(value) ? kh_esc(kh_slice_sub(text, 0, 80)) : "",
-			   why ? why : "is missing");
-		return refuse_with(out, json_is_string(value) ? 422 : 400, &err);
+			   kh_esc(kh_slice_sub(text, 0, 80)), why);
+		return refuse_with(out, 422, &err);
 	}
 	*slot = kh_slice_dup(text);
 	return *slot || refuse(out, 500, "no memory");

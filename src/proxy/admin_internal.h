@@ -102,6 +102,7 @@ struct kh_admin_answer {
 /* admin_conn.c */
 void kh_admin_conn_new(struct kh_admin *admin, int fd, enum kh_admin_caller caller,
 		       const struct kh_peer *peer);
+/* admin_conns.c: all of them */
 void kh_admin_conns_tick(struct kh_admin *admin, uint64_t now_ms);
 /* The keeper has answered. */
 void kh_admin_conns_done(struct kh_admin *admin, uint32_t ref, bool ok, const char *text);
@@ -112,8 +113,9 @@ void kh_admin_conns_show(struct kh_admin *admin,
 			 const void *arg);
 /* That was all for now: it is sent. */
 void kh_admin_conns_shown(struct kh_admin *admin);
-/* Nobody is shown more: each answer comes to its end. */
-void kh_admin_conns_unwatch(struct kh_admin *admin);
+/* Another process answers from here on, but only whoever connects anew: a connection ends with what
+ * was asked on it, and at once where nothing was. */
+void kh_admin_conns_retire(struct kh_admin *admin);
 
 /* admin_events.c */
 bool kh_admin_events(const struct kh_admin_request *request, struct kh_admin_answer *out);

@@ -3,12 +3,14 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 
 import pytest
 from harness import KEYHOLE, Tunnel, until
 from sandboxes import add, added, admin, asks, call, clear, files_below, inside, listed, refuses, remove
+from test_admin import read_answer
 
 DEV = {"dev": {"rules": [{"allow": "https://open.test"}]}}
 
@@ -131,6 +133,25 @@ def test_they_are_handed_over_with_their_time_and_their_holder(upgradable):
     assert refuses(made["listener"])
     until("its time is over", lambda: added(one) == [], 10)
     assert files_below(base(one)) == []
+
+
+def test_who_keeps_a_connection_to_the_old_process_is_sent_to_the_new_one(upgradable):
+    """A scraper's and a platform's kept connections: else they would talk to the process before for as long as that lives."""
+    one = upgradable(admin())
+    made = add(one, "sb-1")
+    with Tunnel(inside(one, made), "open.test") as tunnel, socket.socket(socket.AF_UNIX) as kept:
+        tunnel.start("GET", "/test/sse?n=400&ms=50")
+        assert tunnel.read_head().status == 200
+        kept.settimeout(20)
+        kept.connect(os.path.join(one.folder, "adm", "s"))
+        kept.sendall(b"GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert read_answer(kept)[0] == 200
+        before = one.process.pid
+        one.hand_over()
+        assert kept.recv(1) == b""
+        assert os.path.exists(f"/proc/{before}"), "its stream is still there"
+        add(one, "sb-2")
+        clear(one)
 
 
 def test_one_that_is_held_ends_with_the_process_that_asked(daemon):

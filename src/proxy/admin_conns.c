@@ -1,0 +1,137 @@
+/*
+ * admin_conns.c - all connections of the admin server: time passes, the keeper answers, decisions
+ * fall, another process takes over
+ */
+
+#include "admin_conn_internal.h"
+
+#include <sys/socket.h>
+
+#include <keyhole/clock.h>
+
+void kh_admin_conns_tick(struct kh_admin *admin, uint64_t now_ms)
+{
+	struct kh_node *next;
+
+	/* What is done to one ends that one at most. */
+	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = next) {
+		struct kh_admin_conn *conn = kh_container_of(node, struct kh_admin_conn, link);
+		next = node->next;
+		if (now_ms < conn->deadline_ms ||
+		    (conn->state == WATCHING && kh_buf_len(&conn->out) == 0))
+			continue;
+		if (conn->state == READING && conn->begun) {
+			conn->close = true;
+			kh_admin_conn_refuse(conn, 408, "the request did not come in time");
+			kh_admin_conn_turn(conn);
+		} else {
+			kh_admin_conn_free(conn);
+		}
+	}
+}
+
+/* Return: NULL: nobody does any more. */
+static struct kh_admin_conn *waits_for(struct kh_admin *admin, uint32_t ref)
+{
+	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = node->next) {
+		struct kh_admin_conn *conn = kh_container_of(node, struct kh_admin_conn, link);
+		if (conn->state == WAITING && conn->ref == ref)
+			return conn;
+	}
+	return NULL;
+}
+
+void kh_admin_conns_done(struct kh_admin *admin, uint32_t ref, bool ok, const char *text)
+{
+	struct kh_admin_conn *conn = waits_for(admin, ref);
+	struct kh_admin_answer answer = { .status = ok ? 200 : 422, .type = "application/json" };
+
+	if (!conn)
+		return;
+	kh_buf_init(&answer.content, 8 * KH_LIMIT_CHANNEL_BYTES);
+	kh_admin_put_done(&answer, ok, text);
+	kh_admin_conn_answer(conn, &answer);
+	kh_admin_conn_turn(conn);
+}
+
+bool kh_admin_conns_guest_done(struct kh_admin *admin, const struct kh_admin_guest_done *done)
+{
+	struct kh_admin_conn *conn = waits_for(admin, done->ref);
+	struct kh_admin_answer answer = { .status = 500, .type = "application/json" };
+
+	if (!conn)
+		return false;
+	kh_buf_init(&answer.content, 8 * KH_LIMIT_CHANNEL_BYTES);
+	kh_admin_put_guest_done(admin, conn->caller, done, &answer);
+	kh_admin_conn_answer(conn, &answer);
+	kh_admin_conn_turn(conn);
+	return true;
+}
+
+void kh_admin_conns_show(struct kh_admin *admin,
+			 void (*show)(struct kh_admin_watch *watch, struct kh_buf *out,
+				      const void *arg),
+			 const void *arg)
+{
+	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = node->next) {
+		struct kh_admin_conn *conn = kh_container_of(node, struct kh_admin_conn, link);
+		bool idle = kh_buf_len(&conn->out) == 0;
+		if (!conn->watch)
+			continue;
+		show(conn->watch, &conn->out, arg);
+		if (!idle || kh_buf_len(&conn->out) == 0)
+			continue;
+		conn->sent_bytes = 0;
+		kh_admin_conn_wait(conn, WATCHING, KH_LIMIT_ADMIN_ANSWER_MS);
+	}
+}
+
+void kh_admin_conns_shown(struct kh_admin *admin)
+{
+	struct kh_node *next;
+
+	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = next) {
+		struct kh_admin_conn *conn = kh_container_of(node, struct kh_admin_conn, link);
+		next = node->next;
+		if (conn->watch && kh_buf_len(&conn->out) > 0)
+			kh_admin_conn_turn(conn);
+	}
+}
+
+/* Nothing was asked on it that is not answered. */
+static bool rests(const struct kh_admin_conn *conn)
+{
+	char byte;
+
+	return conn->state == READING && !conn->begun &&
+	       recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
+}
+
+void kh_admin_conns_retire(struct kh_admin *admin)
+{
+	struct kh_node *next;
+
+	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = next) {
+		struct kh_admin_conn *conn = kh_container_of(node, struct kh_admin_conn, link);
+		next = node->next;
+		conn->close = true;
+		if (rests(conn)) {
+			kh_admin_conn_free(conn);
+		} else if (conn->watch) {
+			kh_admin_conn_unwatch(conn);
+			(void)kh_h1_put_last_chunk(&conn->out, NULL, 0);
+			kh_admin_conn_wait(conn, WRITING, KH_LIMIT_ADMIN_ANSWER_MS);
+			kh_admin_conn_turn(conn);
+		}
+	}
+}
+
+void kh_admin_conns_end(struct kh_admin *admin)
+{
+	struct kh_node *next;
+
+	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = next) {
+		next = node->next;
+		kh_admin_conn_free(kh_container_of(node, struct kh_admin_conn, link));
+	}
+}
