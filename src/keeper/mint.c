@@ -114,7 +114,9 @@ static uint64_t end_of(const struct kh_job *job, const struct kh_fetch_answer *a
 static bool keep_refresh_token(const struct kh_job *job, const struct kh_fetch_answer *answer,
 			       struct kh_err *err)
 {
-	if (!job->rotation || answer->refresh.len == 0)
+	/* What a refusal says beside its code, an echo of the question perhaps, is no token. */
+	bool refuses = answer->status >= 300 || answer->error;
+	if (!job->rotation || refuses || answer->refresh.len == 0)
 		return true;
 	return kh_rotation_write(job->rotation, answer->refresh, err);
 }

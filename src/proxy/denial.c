@@ -48,7 +48,7 @@ static bool wants_text(const struct kh_exchange *x)
 /* "POST https://api.example.com/v1/x", without the query: it may hold what nobody should print. */
 static void put_subject(struct kh_buf *out, const struct kh_exchange *x)
 {
-	kh_buf_append_str(out, kh_esc(x->message->method));
+	kh_buf_append_str(out, kh_esc(kh_request_method_shown(x)));
 	if (!x->authority.port)
 		return;
 	kh_buf_printf(out, " %s://", kh_scheme_name(x->scheme));

@@ -45,7 +45,7 @@ void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out
 		.tunnel = x->tunnel == KH_TUNNEL_PASS  ? "passthrough"
 			  : x->tunnel == KH_TUNNEL_RAW ? "tcp"
 						       : NULL,
-		.method = x->message->method,
+		.method = kh_request_method_shown(x),
 		.version = x->message->h2	    ? "2"
 			   : x->message->minor == 0 ? "1.0"
 						    : NULL,

@@ -153,6 +153,7 @@ struct kh_exchange {
 	bool content_ended;	/* and has gone up, with its end */
 	bool continued;		/* we said 100 Continue */
 	char stripped[128];	/* names of carriers that were taken out */
+	bool method_hidden;	/* it holds a real credential: neither journal nor answer has it */
 	bool opened;		/* its open record stands in the journal, or will */
 	bool request_done;
 	bool response_begun; /* the final head has gone down */

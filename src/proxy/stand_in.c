@@ -83,6 +83,11 @@ static bool holds_none(const struct kh_exchange *x, struct secrets *s, struct kh
 			  where, kh_esc(name));
 }
 
+struct kh_slice kh_request_method_shown(const struct kh_exchange *x)
+{
+	return x->method_hidden ? KH_SLICE("(hidden)") : x->message->method;
+}
+
 /* Neither the journal nor the answer shows where it was to go. */
 static void hide_target(struct kh_exchange *x)
 {
@@ -100,8 +105,15 @@ bool kh_request_holds_no_secret(struct kh_exchange *x, struct kh_err *err)
 		return true;
 	for (size_t i = 0; ok && i < x->message->n_fields; i++) {
 		const struct kh_field *field = &x->message->fields[i];
-		ok = kh_slice_eq_nocase(field->name, for_us) ||
-		     holds_none(x, &s, field->value, "the field", field->name, err);
+		/* The name first: it is shown where the value is what holds one. */
+		ok = holds_none(x, &s, field->name, "the name of", KH_SLICE("a field"), err) &&
+		     (kh_slice_eq_nocase(field->name, for_us) ||
+		      holds_none(x, &s, field->value, "the field", field->name, err));
+	}
+	/* A method may be any token (RFC 9110 §9.1), and a key often is one. */
+	if (!holds_none(x, &s, x->message->method, "the", KH_SLICE("method"), err)) {
+		x->method_hidden = true;
+		ok = false;
 	}
 	/* As it came: also of one that could not be read. */
 	if (!holds_none(x, &s, x->message->target, "the", KH_SLICE("path or query"), err)) {
@@ -269,6 +281,8 @@ static bool look_at_fields(struct look *look, bool *seen, struct kh_err *err)
 			kh_slice_eq_nocase(field->name, KH_SLICE("sec-websocket-protocol"));
 		bool goes = protocols ? !takes_out || !kh_carrier_is_among_protocols(x->message)
 				      : kh_request_forwards(x, field);
+		if (!look_at(look, field->name, true, "the name of", KH_SLICE("a field"), err))
+			return false;
 		look->n_held = 0;
 		if (kh_slice_eq_nocase(field->name, for_us))
 			continue;
@@ -315,7 +329,8 @@ static bool check(struct kh_exchange *x, struct kh_err *err)
 	struct look look = { .x = x };
 	bool seen[KH_RULE_CREDENTIALS] = { false };
 
-	if (!look_at(&look, x->target.raw_path, true, "the", KH_SLICE("path"), err) ||
+	if (!look_at(&look, x->message->method, true, "the", KH_SLICE("method"), err) ||
+	    !look_at(&look, x->target.raw_path, true, "the", KH_SLICE("path"), err) ||
 	    !look_at_query(&look, seen, err) || !look_at_fields(&look, seen, err))
 		return false;
 	for (size_t i = 0; i < x->injection.count; i++) {
@@ -355,11 +370,15 @@ bool kh_trailer_may_go(const struct kh_exchange *x, const struct kh_field *field
 {
 	struct secrets s = { .prints = kh_worker_prints(x->session->loop->worker) };
 	struct look look = { .x = x };
-	bool ok = !s.prints || holds_none(x, &s, field->value, "the field", field->name, err);
+	static const char named[] = "the name of";
+	bool ok = !s.prints ||
+		  (holds_none(x, &s, field->name, named, KH_SLICE("a field"), err) &&
+		   holds_none(x, &s, field->value, "the field", field->name, err));
 
 	kh_prints_unref(s.prints);
 	return ok && (!x->gen->recogniser.marks ||
-		      look_at(&look, field->value, true, "the field", field->name, err));
+		      (look_at(&look, field->name, true, named, KH_SLICE("a field"), err) &&
+		       look_at(&look, field->value, true, "the field", field->name, err)));
 }
 
 /* ---- content ---- */

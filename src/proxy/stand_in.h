@@ -23,11 +23,14 @@ struct kh_content_look;
 void kh_content_look_free(struct kh_content_look *look);
 
 /*
- * Is a real credential in the fields, the path or the query, whichever way it is written? Asked
- * before any rule is, also of a request that can't be understood. Return: false with EXFILTRATION,
- * whatever was in `err`, and the target is hidden from who would show it.
+ * Is a real credential in the method, the fields and their names, the path or the query, whichever
+ * way it is written? Asked before any rule is, also of a request that can't be understood. Return:
+ * false with EXFILTRATION, whatever was in `err`, and target or method are hidden from who would
+ * show them.
  */
 bool kh_request_holds_no_secret(struct kh_exchange *x, struct kh_err *err);
+/* The method for journal and answers: "(hidden)" where it held a real credential. */
+struct kh_slice kh_request_method_shown(const struct kh_exchange *x);
 /*
  * The decision has been made, and what goes in is chosen: is there a placeholder where it would
  * leave, or another sandbox's anywhere, or none where one must be? Return: false with EXFILTRATION

@@ -178,10 +178,28 @@ def test_a_real_credential_never_leaves(one, standin, host, where, how):
     assert not standin.requests(since=seen)
 
 
-def test_a_real_credential_in_a_trailer_does_not_leave(one):
+@pytest.mark.parametrize("host", ["api.test", "open.test", "auth.test"])
+@pytest.mark.parametrize("where", ["method", "name", "within a name"])
+@pytest.mark.parametrize("whose", ["real", "placeholder"])
+def test_names_and_methods_are_texts_too(one, standin, host, where, whose):
+    """Any token is one (RFC 9110 §9.1, §5.1), and a key often is a token."""
+    text = SECRET if whose == "real" else env_of(one)["MAIN_KEY"]
+    method = text if where == "method" else "GET"
+    fields = [] if where == "method" else [(text if where == "name" else f"x-{text}-y", "z")]
+    since, seen = len(one.journal()), standin.mark()
+    with Tunnel(one, host) as tunnel:
+        answer = tunnel.ask(method, "/test/echo", fields)
+    assert answer.status == 403 and f"{whose if whose == 'real' else 'placeholder'}" in answer.text()
+    shown = json.dumps(denied(one, since)) + one.stderr() + answer.text()
+    assert whose != "real" or SECRET not in shown
+    assert not standin.requests(since=seen)
+
+
+@pytest.mark.parametrize("line", [b"X-Note: %s", b"%s: x"])
+def test_a_real_credential_in_a_trailer_does_not_leave(one, line):
     with Tunnel(one, "auth.test") as tunnel:
         tunnel.start("POST", "/test/echo", [("Transfer-Encoding", "chunked")])
-        tunnel.send(b"2\r\nhi\r\n0\r\nX-Note: %s\r\n\r\n" % SECRET.encode())
+        tunnel.send(b"2\r\nhi\r\n0\r\n%s\r\n\r\n" % (line % SECRET.encode()))
         answer = tunnel.response()
     assert answer.status == 403
 
