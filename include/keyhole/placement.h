@@ -58,6 +58,15 @@ static inline int kh_placement_signs(const struct kh_placement *placement)
 	       (placement->kind == KH_PLACEMENT_SIGV4 || placement->kind == KH_PLACEMENT_HMAC);
 }
 
+/* Does it go to a place of the request's head where a placeholder can stand, so that it can be
+ * asked for (NULL: yes)? */
+static inline int kh_placement_shows_placeholder(const struct kh_placement *placement)
+{
+	return !placement ||
+	       (placement->kind != KH_PLACEMENT_BODY && placement->kind != KH_PLACEMENT_MTLS &&
+		placement->kind != KH_PLACEMENT_HMAC);
+}
+
 /* NULL is fine. */
 void kh_placement_free(struct kh_placement *placement);
 

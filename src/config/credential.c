@@ -85,6 +85,13 @@ void kh_credential_done(struct kh_reader *reader, void *parent, void *item,
 		kh_reader_error(reader, node,
 				"credentials.*.placeholder: a shape says prefix and alphabet "
 				"itself: take one of the two");
+	/* What would not be asked for must not be believed to be. */
+	if (credential->stand_in.required && credential->placement &&
+	    !kh_placement_shows_placeholder(credential->placement))
+		kh_reader_error(reader, node,
+				"credentials.*.require_placeholder: a credential in the content, "
+				"hmac and mtls are not asked for a placeholder: leave it out, or "
+				"place the credential in a field, a cookie or the query");
 	/* Clients look for it where its source is, unless something else is said. */
 	const struct kh_source *source = credential->sources;
 	if (!credential->env_name && source && !source->tenant && !credential->mint &&

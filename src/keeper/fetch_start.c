@@ -129,5 +129,8 @@ bool kh_fetch_start(const struct kh_vault *vault, struct kh_job *job, struct kh_
 		child(theirs, keeper);
 	if (job->pid < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "fork");
-	return send_order(config, job, &order, err);
+	bool sent = send_order(config, job, &order, err);
+	/* The question holds a secret, and its answer may take long. */
+	kh_buf_fini(&job->order);
+	return sent;
 }

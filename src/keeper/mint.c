@@ -155,6 +155,14 @@ static enum kh_mint_result take_token(const struct kh_config *config, struct kh_
 	}
 	if (answer->status >= 300 || answer->error || answer->token.len == 0)
 		return refused(config, job, answer, err) ? KH_MINT_GOT : KH_MINT_FAILED;
+	/* As any value: it could not be known again on its way out. */
+	if (answer->token.len < KH_SECRET_LEAST_BYTES && !job->holding->source->allow_short) {
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			   "credential %s: the token that its endpoint gives has fewer than 8 "
+			   "bytes, and can't be told from other text (allow_short: true takes it)",
+			   name);
+		return KH_MINT_FAILED;
+	}
 	out->expires_ms = end_of(job, answer);
 	if (out->expires_ms <= kh_clock_wall_ms()) {
 		(void)refused(config, job, answer, err);

@@ -220,6 +220,7 @@ static void take_printed(struct kh_vault *vault, struct kh_job *job)
 	char reason[KH_ERR_TEXT_BYTES];
 	holding->raw.job = NULL;
 	struct kh_secret *secret = read_printed(vault, job, &expires_ms, &err);
+	kh_buf_fini(&job->said); /* before anybody is told that there is a value */
 	if (!secret) {
 		(void)snprintf(reason, sizeof(reason),
 			       "the credential %s has no value on the host: its command failed",
@@ -297,6 +298,7 @@ static void take_token(struct kh_vault *vault, struct kh_job *job)
 	if (made)
 		made->item.job = NULL;
 	enum kh_mint_result result = kh_mint_took(vault->config, job, &token, &err);
+	kh_buf_fini(&job->said); /* before anybody is told that there is a token */
 	if (!holding) {
 		kh_secret_unref(token.secret); /* its refresh token is kept, and that was all */
 		return;

@@ -315,15 +315,6 @@ static bool look_at_query(struct look *look, bool *seen, struct kh_err *err)
 	return true;
 }
 
-/* A value that goes into the content has its placeholder there. */
-static bool is_in_head(const struct kh_injected *one)
-{
-	enum kh_placement_kind kind =
-		one->credential->placement ? one->credential->placement->kind : KH_PLACEMENT_NONE;
-
-	return kind != KH_PLACEMENT_BODY && kind != KH_PLACEMENT_MTLS && kind != KH_PLACEMENT_HMAC;
-}
-
 static bool check(struct kh_exchange *x, struct kh_err *err)
 {
 	struct look look = { .x = x };
@@ -335,7 +326,8 @@ static bool check(struct kh_exchange *x, struct kh_err *err)
 		return false;
 	for (size_t i = 0; i < x->injection.count; i++) {
 		const struct kh_injected *one = &x->injection.list[i];
-		if (one->credential->stand_in.required && is_in_head(one) && !seen[i])
+		if (one->credential->stand_in.required &&
+		    kh_placement_shows_placeholder(one->credential->placement) && !seen[i])
 			return kh_err_set(
 				err, KH_ERR_PLACEHOLDER_MISSING,
 				"credential %s goes into requests that carry this "
@@ -371,9 +363,8 @@ bool kh_trailer_may_go(const struct kh_exchange *x, const struct kh_field *field
 	struct secrets s = { .prints = kh_worker_prints(x->session->loop->worker) };
 	struct look look = { .x = x };
 	static const char named[] = "the name of";
-	bool ok = !s.prints ||
-		  (holds_none(x, &s, field->name, named, KH_SLICE("a field"), err) &&
-		   holds_none(x, &s, field->value, "the field", field->name, err));
+	bool ok = !s.prints || (holds_none(x, &s, field->name, named, KH_SLICE("a field"), err) &&
+				holds_none(x, &s, field->value, "the field", field->name, err));
 
 	kh_prints_unref(s.prints);
 	return ok && (!x->gen->recogniser.marks ||

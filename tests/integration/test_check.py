@@ -262,6 +262,14 @@ BAD = [
         ],
     ),
     (
+        "a placeholder asked for where none can be",
+        with_credential("{ value: { env: C }, body: { json: /a }, hosts: [ a.example ], require_placeholder: true }"),
+        [
+            "2:19: error: credentials.*.require_placeholder: a credential in the content, hmac and mtls are not asked "
+            "for a placeholder: leave it out, or place the credential in a field, a cookie or the query"
+        ],
+    ),
+    (
         "two sources",
         with_credential("{ value: { env: C, file: c }, header: { x: \"{}\" }, hosts: [ a.example ] }"),
         ["2:44: error: credentials.*.value.file: a value has one source, and this one has env already"],

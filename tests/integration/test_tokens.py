@@ -154,6 +154,19 @@ def test_a_rotated_refresh_token_is_kept(serve, endpoint, tmp_path):
     assert state(tmp_path) == endpoint.refresh
 
 
+@pytest.mark.parametrize("status, more", [(400, {"error": "invalid_grant"}), (302, {}), (200, {"error": "odd"})])
+def test_a_refusal_brings_no_refresh_token(serve, endpoint, tmp_path, status, more):
+    """An echo of the question in it would be taken for the token that is good now."""
+    (tmp_path / "client").write_text(endpoint.client[1])
+    text = json.dumps({"refresh_token": "not-what-is-good-now", **more})
+    endpoint.trouble = lambda request: endpoint.reply(request, status, text, [("location", "/else")])
+    one = serve(endpoint.refresh, refresh(tmp_path))
+    assert told(one)[0] == 503
+    assert not (tmp_path / "state").exists() and "not-what-is-good-now" not in one.stderr()
+    endpoint.trouble = None
+    until("the old one is good still", lambda: told(one)[0] == 200)
+
+
 def test_a_token_that_comes_in_a_reload_is_not_lost(serve, endpoint, tmp_path):
     (tmp_path / "client").write_text(endpoint.client[1])
     one = serve(endpoint.refresh, refresh(tmp_path))
@@ -309,6 +322,7 @@ MISDEEDS = {
     "a list": (lambda e: text(e, "[1]"), "no JSON object"),
     "no token": (lambda e: text(e, "{}"), "gives no token"),
     "an empty token": (lambda e: text(e, '{"access_token":""}'), "can't be one"),
+    "a short token": (lambda e: text(e, '{"access_token":"1234567"}'), "fewer than 8 bytes"),
     "a token of two lines": (lambda e: text(e, '{"access_token":"a\\r\\nx: y"}'), "can't be one"),
     "a huge token": (lambda e: text(e, '{"access_token":"' + "a" * 20000 + '"}'), "can't be one"),
     "another kind": (lambda e: text(e, '{"access_token":"abcdefgh","token_type":"mac"}'), "not a bearer's"),
@@ -381,6 +395,23 @@ def command(pid):
             return file.read()
     except FileNotFoundError:
         return b""
+
+
+def test_a_question_that_is_not_answered_yet_is_in_no_page_of_the_keeper(serve, endpoint):
+    endpoint.gate.clear()
+    one = serve(endpoint.client[1], client(client_auth="body"))
+    if not may_read(one.process.pid):
+        pytest.skip("this user may not read the memory of what is not dumpable")
+    with Tunnel(one, "api.test") as tunnel:
+        tunnel.start("GET", "/test/echo")
+        tunnel.send(b"")
+        until("it is asked", lambda: endpoint.asked)
+        asked = endpoint.asked[0][3].encode()
+        assert b"client_secret=s3cret%2Fwith" in asked
+        for line, at, piece in pages(one.process.pid):
+            assert b"s3cret%2Fwith" not in piece and endpoint.client[1].encode() not in piece, f"{line} at {at:x}"
+        endpoint.gate.set()
+        assert tunnel.response().status == 200
 
 
 def test_a_private_key_and_its_token_are_in_no_page(serve, endpoint):
