@@ -391,6 +391,29 @@ static int rotate(const struct ca_options *o)
 
 /* ---- the whole ---- */
 
+/* Where an option that takes a text has it; NULL: it takes none. */
+static const char **text_of(struct ca_options *o, int option)
+{
+	switch (option) {
+	case 'c':
+		return &o->config;
+	case 'C':
+		return &o->certificate;
+	case 'K':
+		return &o->key;
+	case 'f':
+		return &o->format;
+	case 'w':
+		return &o->which;
+	case 'p':
+		return &o->password;
+	case 'o':
+		return &o->output;
+	default:
+		return NULL;
+	}
+}
+
 static bool parse(struct ca_options *o, int argc, char **argv, bool *helped)
 {
 	static const struct option options[] = {
@@ -409,14 +432,7 @@ static bool parse(struct ca_options *o, int argc, char **argv, bool *helped)
 	};
 	int option;
 	while ((option = getopt_long(argc, argv, "c:o:h", options, NULL)) != -1) {
-		const char **slot = option == 'c'   ? &o->config
-				    : option == 'C' ? &o->certificate
-				    : option == 'K' ? &o->key
-				    : option == 'f' ? &o->format
-				    : option == 'w' ? &o->which
-				    : option == 'p' ? &o->password
-				    : option == 'o' ? &o->output
-						    : NULL;
+		const char **slot = text_of(o, option);
 		if (slot)
 			*slot = optarg;
 		else if (option == 'j')

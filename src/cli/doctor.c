@@ -137,10 +137,12 @@ static void add_presets(struct kh_doctor_report *report)
 {
 	size_t n = 0;
 	char **names = kh_preset_names(NULL, &n);
-	if (!names)
+	if (!names) {
 		kh_doctor_add(report, "preset", "all", KH_DOCTOR_NO,
 			      "%s: no presets there (is keyhole installed as a whole?)",
 			      kh_preset_dir());
+		return;
+	}
 	for (size_t i = 0; i < n; i++) {
 		add_preset(report, names[i]);
 		free(names[i]);

@@ -228,13 +228,13 @@ void kh_read_mint_client_secret(struct kh_reader *reader, const struct kh_option
 	const struct kh_node *one = node->kind == KH_NODE_MAP ? node->first : NULL;
 	if (!mint)
 		return;
-	if (!one || node->count != 1 || one->kind != KH_NODE_SCALAR || kh_node_is_empty(one) ||
-	    memchr(one->text.ptr, '\0', one->text.len)) {
-		kh_reader_error(reader, node, "%s: expected %s", option->path, option->expects);
-	} else if (kh_slice_eq(one->key->text, KH_SLICE("file"))) {
+	bool good = one && node->count == 1 && one->kind == KH_NODE_SCALAR &&
+		    !kh_node_is_empty(one) && !memchr(one->text.ptr, '\0', one->text.len);
+	if (good && kh_slice_eq(one->key->text, KH_SLICE("file"))) {
 		mint->client_secret.kind = KH_SOURCE_FILE;
 		mint->client_secret.name = kh_path_join(reader->folder, one->text.ptr);
-	} else if (kh_slice_eq(one->key->text, KH_SLICE("env")) && !kh_value_check_env(one->text)) {
+	} else if (good && kh_slice_eq(one->key->text, KH_SLICE("env")) &&
+		   !kh_value_check_env(one->text)) {
 		mint->client_secret.kind = KH_SOURCE_ENV;
 		mint->client_secret.name = kh_slice_dup(one->text);
 	} else {

@@ -77,7 +77,7 @@ static void take_credentials(struct kh_reader *reader, const struct kh_rules *ru
 		kh_reader_error(reader, node,
 				"rules[].%s: %s; a credential belongs to a tenant's rule",
 				draft->credential ? "credential" : "credentials", why);
-	if (why || reader->rules_only)
+	if (why || reader->rules_only || !node)
 		return;
 	if (draft->credential && node->kind != KH_NODE_LIST) {
 		wait_for(reader, rules, node);
@@ -221,6 +221,34 @@ static void use(struct kh_reader *reader, struct kh_rules *rules, const struct k
 	}
 }
 
+/* What a rule says beside its text. */
+static void take_members(struct kh_reader *reader, struct kh_rules *rules, struct kh_rule *slot,
+			 const struct kh_rule_draft *draft)
+{
+	kh_conditions_take(reader, slot, draft);
+	if (rules == reader->narrowing && slot->more && slot->more->observe)
+		kh_reader_error(reader, draft->mode,
+				"rules[].mode: a narrowing only takes away, and is never only "
+				"observed");
+	if (draft->geo && rules == reader->narrowing)
+		kh_reader_error(reader, draft->geo,
+				"rules[].geo: belongs to the rules of the site or of a tenant");
+	else if (draft->geo)
+		kh_geo_take(reader, slot, draft->geo);
+	if (draft->credential || draft->credentials)
+		take_credentials(reader, rules, draft);
+	if (draft->client_auth)
+		take_client_auth(reader, rules, slot, draft);
+	if (draft->tls)
+		take_tls(reader, rules, slot, draft);
+	if (draft->websocket)
+		take_websocket(reader, slot, draft->websocket);
+	if (draft->placeholder)
+		take_placeholder(reader, rules, slot, draft);
+	kh_limits_take_rule(reader, slot, draft,
+			    rules == reader->narrowing ? ceiling(reader, rules) : NULL);
+}
+
 void kh_rule_done(struct kh_reader *reader, void *parent, void *item, const struct kh_node *node)
 {
 	struct kh_rules *rules = parent;
@@ -285,28 +313,7 @@ void kh_rule_done(struct kh_reader *reader, void *parent, void *item, const stru
 					   : "rules[]: a rule that denies carries nothing");
 		return;
 	}
-	kh_conditions_take(reader, slot, &draft);
-	if (rules == reader->narrowing && slot->more && slot->more->observe)
-		kh_reader_error(reader, draft.mode,
-				"rules[].mode: a narrowing only takes away, and is never only "
-				"observed");
-	if (draft.geo && rules == reader->narrowing)
-		kh_reader_error(reader, draft.geo,
-				"rules[].geo: belongs to the rules of the site or of a tenant");
-	else if (draft.geo)
-		kh_geo_take(reader, slot, draft.geo);
-	if (draft.credential || draft.credentials)
-		take_credentials(reader, rules, &draft);
-	if (draft.client_auth)
-		take_client_auth(reader, rules, slot, &draft);
-	if (draft.tls)
-		take_tls(reader, rules, slot, &draft);
-	if (draft.websocket)
-		take_websocket(reader, slot, draft.websocket);
-	if (draft.placeholder)
-		take_placeholder(reader, rules, slot, &draft);
-	kh_limits_take_rule(reader, slot, &draft,
-			    rules == reader->narrowing ? ceiling(reader, rules) : NULL);
+	take_members(reader, rules, slot, &draft);
 }
 
 static void resolve(struct kh_reader *reader, const struct kh_pending *one, struct kh_rule *rule)

@@ -65,10 +65,10 @@ static void add_mark(struct kh_marks *marks, const struct kh_stand_in_key *key, 
 	kh_mark_make(plain.text, key, class);
 	memcpy(bytes, plain.text, plain.len);
 	add(marks, &plain);
-	for (uint8_t a = 0; a < ALIGNMENTS; a++) {
+	for (unsigned a = 0; a < ALIGNMENTS; a++) {
 		struct needle needle = plain;
 
-		needle.alignment = a;
+		needle.alignment = (uint8_t)a;
 		needle.len = 0;
 		for (size_t bit = skipped_bits[a]; bit + 6 <= (size_t)plain.len * 8; bit += 6)
 			needle.text[needle.len++] = base64[bits_at(bytes, bit)];

@@ -60,7 +60,7 @@ enum kh_source_result kh_source_take(const char *credential, const struct kh_sou
 				     enum kh_value_form form, struct kh_secret **out,
 				     struct kh_err *err)
 {
-	struct kh_slice value = without_newline(kh_slice_of(bytes, len));
+	struct kh_slice value = bytes ? without_newline(kh_slice_of(bytes, len)) : KH_SLICE("");
 	*out = NULL;
 	if (value.len == 0) {
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "credential %s: %s is empty",

@@ -113,9 +113,8 @@ static void renew_made(struct kh_vault *vault, uint16_t index, struct kh_holding
 		}
 		if (made->item.job || (!made->item.asked && (derives || !made->item.secret)))
 			continue;
-		if (!kh_vault_begin_made(vault, index, holding, made, &err))
-			answer(vault, index, holding, &made->item, scope_of(made));
-		else if (kh_item_is_good(&made->item) && !made->item.job)
+		if (!kh_vault_begin_made(vault, index, holding, made, &err) ||
+		    (kh_item_is_good(&made->item) && !made->item.job))
 			answer(vault, index, holding, &made->item, scope_of(made));
 	}
 }
@@ -299,7 +298,7 @@ static void take_token(struct kh_vault *vault, struct kh_job *job)
 		made->item.job = NULL;
 	enum kh_mint_result result = kh_mint_took(vault->config, job, &token, &err);
 	kh_buf_fini(&job->said); /* before anybody is told that there is a token */
-	if (!holding) {
+	if (!holding || !made) {
 		kh_secret_unref(token.secret); /* its refresh token is kept, and that was all */
 		return;
 	}

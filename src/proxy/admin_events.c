@@ -48,7 +48,9 @@ static char *unescape(struct kh_slice value)
 	size_t n = 0;
 
 	for (size_t i = 0; out && i < value.len; i++) {
-		int high = 0, low = value.ptr[i];
+		int high = 0, low = (unsigned char)value.ptr[i];
+		if (low > 0x7e)
+			low = -1;
 		if (low == '%') {
 			high = i + 2 < value.len ? hex_value(value.ptr[i + 1]) : -1;
 			low = i + 2 < value.len ? hex_value(value.ptr[i + 2]) : -1;

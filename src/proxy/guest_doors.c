@@ -80,7 +80,7 @@ bool kh_guest_doors_reload(struct kh_loop *loop, const struct kh_generation *bef
 {
 	enum { UNKNOWN = -2 };
 	size_t n = before->config->n_tenants;
-	kh_auto_free int *now = malloc((n + 1) * sizeof(*now));
+	int *now = malloc((n + 1) * sizeof(*now));
 	struct kh_node *next;
 
 	if (!now)
@@ -98,6 +98,7 @@ bool kh_guest_doors_reload(struct kh_loop *loop, const struct kh_generation *bef
 		else
 			own->config.tenant = (uint16_t)*tenant;
 	}
+	free(now);
 	return true;
 }
 
@@ -109,13 +110,15 @@ void kh_guest_doors_shut(struct kh_loop *loop)
 
 void kh_guest_doors_free(struct kh_loop *loop)
 {
-	while (!kh_list_is_empty(&loop->guests)) {
-		struct kh_guest_door *own =
-			kh_container_of(loop->guests.next, struct kh_guest_door, link);
-		kh_list_remove(&own->link);
+	struct kh_node *next;
+
+	for (struct kh_node *node = loop->guests.next; node != &loop->guests; node = next) {
+		struct kh_guest_door *own = kh_container_of(node, struct kh_guest_door, link);
+		next = node->next;
 		kh_door_close(&own->door);
 		free_door(&own->door.grave);
 	}
+	kh_list_init(&loop->guests);
 }
 
 void kh_guest_doors_tick(struct kh_loop *loop)

@@ -15,6 +15,7 @@
 
 static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, struct kh_err *err)
 {
+	static const char state[] = KH_NEST_STATE, bundle[] = KH_NEST_BUNDLE;
 	static const char *const words[] = { "runsc",
 					     "--rootless",
 					     "--network=none",
@@ -24,19 +25,18 @@ static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, s
 					     "--overlay2=none",
 					     "--log=/proc/self/fd/3",
 					     "--root",
-					     KH_NEST_STATE,
+					     state,
 					     "run",
 					     "--bundle",
-					     KH_NEST_BUNDLE,
+					     bundle,
 					     "sandbox",
 					     NULL };
 	out->path = kh_engine_program("runsc");
 	if (!out->path)
 		return kh_err_set(err, KH_ERR_SYSTEM,
 				  "the sandbox: runsc is not on the PATH (install gVisor: `apt "
-				  "install runsc` on Debian, https://gvisor.dev/docs/user_guide/"
-				  "install/ elsewhere)");
-	static const char *const signal_words[] = { "runsc", "--root",	KH_NEST_STATE,
+				  "install runsc` on Debian; see gvisor.dev elsewhere)");
+	static const char *const signal_words[] = { "runsc", "--root",	state,
 						    "kill",  "sandbox", NULL };
 	out->signal_words = signal_words;
 	/* It is steered by an abstract socket, which a network namespace has for itself. */

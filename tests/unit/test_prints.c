@@ -25,9 +25,9 @@ static struct kh_prints *prints_of(void)
 {
 	struct kh_print_maker maker;
 	assert_true(kh_print_maker_init(&maker, NULL));
-	for (uint16_t i = 0; i < VALUES; i++) {
+	for (int i = 0; i < VALUES; i++) {
 		struct kh_secret *value = secret_of(values[i]);
-		assert_true(kh_print_maker_add(&maker, value, i, NULL));
+		assert_true(kh_print_maker_add(&maker, value, (uint16_t)i, NULL));
 		kh_secret_unref(value);
 	}
 	struct kh_secret *list = kh_print_maker_take(&maker, NULL);
@@ -45,7 +45,7 @@ static void a_value_is_found_wherever_it_stands(void **state)
 	char text[200];
 	unsigned char encoded[400];
 	(void)state;
-	for (uint16_t v = 0; v < VALUES; v++) {
+	for (int v = 0; v < VALUES; v++) {
 		for (size_t before = 0; before < 20; before++) {
 			uint16_t index = 99;
 			memset(text, 'u', before);
