@@ -269,6 +269,12 @@ static void check_binding(struct kh_reader *reader, const struct kh_rule *rule,
 		say(reader, rule->where,
 		    "credential \"%s\" would go over plain %s: only https carries one", name,
 		    kh_scheme_name(rule->scheme));
+	for (size_t i = 0; i < rule->n_methods; i++)
+		if (kh_slice_eq_nocase(kh_slice_str(rule->methods[i]), KH_SLICE("TRACE")))
+			say(reader, rule->where,
+			    "credential \"%s\" would go with TRACE, which sends it back: no "
+			    "credential does (leave the method out)",
+			    name);
 	if (credential->n_hosts == 0)
 		return; /* an error of the credential, which was said */
 	if (!covers_host(credential, rule) && rule->host.match == KH_MATCH_ANY)

@@ -5,6 +5,9 @@
  * which they came.
  */
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "proxy_internal.h"
 #include "signing.h"
 
@@ -77,13 +80,33 @@ bool kh_response_body(struct kh_exchange *x, struct kh_slice piece)
 	return false;
 }
 
+/* Fields behind the content are fields: without the key that the target carried. */
+static bool put_end(struct kh_exchange *x, const struct kh_field *trailers, size_t n)
+{
+	struct kh_down_stream *down = x->down;
+	struct kh_reflection *reflection = NULL;
+
+	if (n == 0 || n > KH_LIMIT_FIELDS || !kh_injection_sets_target(&x->injection))
+		return n <= KH_LIMIT_FIELDS && down->ops->put_end(down, trailers, n);
+	struct kh_message *made = calloc(1, sizeof(*made));
+	if (!made)
+		return false;
+	memcpy(made->fields, trailers, n * sizeof(*trailers));
+	made->n_fields = n;
+	bool ok = kh_reflection_take(x, made, &reflection) &&
+		  down->ops->put_end(down, kh_reflection_head(reflection, made)->fields, n);
+	kh_reflection_free(reflection);
+	free(made);
+	return ok;
+}
+
 void kh_response_end(struct kh_exchange *x, const struct kh_field *trailers, size_t n)
 {
 	if (kh_exchange_is_websocket(x)) {
 		kh_websocket_up_ended(x, NULL);
 		return;
 	}
-	if (x->down->ops->put_end(x->down, trailers, n)) {
+	if (put_end(x, trailers, n)) {
 		x->response_done = true;
 		kh_exchange_end(x, KH_DOWN_WHOLE);
 		return;

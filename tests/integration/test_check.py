@@ -270,6 +270,15 @@ BAD = [
         ],
     ),
     (
+        "a rule for TRACE",
+        "version: 1\ncredentials: { a: { value: { env: C }, bearer: true, hosts: [ a.example ] } }\n"
+        "tenants: { t: { rules: [ { allow: \"TRACE https://a.example\", credential: a } ] } }",
+        [
+            "3:35: error: credential \"a\" would go with TRACE, which sends it back: no credential does (leave the "
+            "method out)"
+        ],
+    ),
+    (
         "two sources",
         with_credential("{ value: { env: C, file: c }, header: { x: \"{}\" }, hosts: [ a.example ] }"),
         ["2:44: error: credentials.*.value.file: a value has one source, and this one has env already"],

@@ -152,6 +152,22 @@ def test_a_query_credential_is_in_no_log_journal_page_or_refusal(start, ask, up)
 
 @both
 @pytest.mark.parametrize("value", [PLAIN, "a b/c+d&e=f"])
+def test_fields_behind_the_content_do_not_bring_the_key_back(standin, ask, value):
+    with Daemons([standin]) as daemons:
+        config = base_config(standin)
+        config["credentials"]["main"].pop("header")
+        config["credentials"]["main"]["query"] = "key"
+        d = daemons(config=config, secret=value)
+        fields = [("te", "trailers")]
+        answer = ask(d, "/test/trailed?a=1", fields=fields, host="api.test")
+    assert answer.status == 200
+    trailers = {n.lower(): v for n, v in answer.trailers}
+    assert trailers["x-line"] == "GET /test/trailed?a=1&key=keyhole HTTP/1.1"
+    assert (trailers["x-sum"], trailers["x-last"]) == ("7", "8")
+
+
+@both
+@pytest.mark.parametrize("value", [PLAIN, "a b/c+d&e=f"])
 def test_a_redirect_does_not_bring_the_key_back(start, ask, value):
     """As servers do that miss a slash at the end; whoever follows it gets the key anew."""
     d = start({"query": "key"}, value)

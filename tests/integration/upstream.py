@@ -13,6 +13,7 @@ Beside the API of deploy/demo/standin.py, under /test/…, without a key:
   status?code=            that status and nothing else
   redirect                308 to echo, with the query as it came
   trailers                a chunked answer with trailers
+  trailed                 the same, with the request's line in one
   until-close             an answer that ends with the connection
   hold                    no answer at all; `end` in the log says when the client went
   deaf?ms=                nothing is read of the content, and nothing said
@@ -200,6 +201,12 @@ class Upstream(standin.Standin):
         connection.chunk(b"one ")
         connection.chunk(b"two")
         connection.last_chunk([(b"x-sum", b"7")])
+
+    def test_trailed(self, connection, request):
+        self.take(connection, request)
+        connection.head(200, [("transfer-encoding", "chunked"), ("trailer", "x-line, x-sum")])
+        connection.chunk(b"one")
+        connection.last_chunk([(b"x-sum", b"7"), (b"x-line", request.line.encode()), (b"x-last", b"8")])
 
     def test_until_close(self, connection, request):
         self.take(connection, request)
