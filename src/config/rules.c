@@ -201,10 +201,11 @@ static void use(struct kh_reader *reader, struct kh_rules *rules, const struct k
 	}
 	if (name->kind != KH_NODE_SCALAR || kh_node_is_empty(name) ||
 	    (arguments && arguments->kind != KH_NODE_MAP)) {
-		kh_reader_error(reader, arguments ? arguments : node,
-				"rules[].use: expected %s, got %s",
-				arguments ? "a map of parameters" : "a preset's name",
-				kh_node_what(arguments ? arguments : node));
+		kh_reader_error(
+			reader, arguments ? arguments : node, "rules[].use: expected %s, got %s%s",
+			arguments ? "a map of parameters" : "a preset's name",
+			kh_node_what(arguments ? arguments : node),
+			!arguments && node->count > 1 ? " (each has a rule of its own)" : "");
 		return;
 	}
 	size_t from = rules->count;

@@ -168,7 +168,8 @@ static void what_is_wrong_is_said_where_it_stands(void **state)
 	assert_says("{ p: { kinds: larg } }",
 		    "expected one of its words, got \"larg\" (did you mean \"large\"?)");
 	assert_says("{ p: [ repos ] }", "expected a map of parameters, got a list");
-	assert_says("{ p: {}, npm: {} }", "expected a preset's name, got a map");
+	assert_says("{ p: {}, npm: {} }",
+		    "expected a preset's name, got a map (each has a rule of its own)");
 	assert_says("{ q: { repos: o/x } }", "no preset is called \"q\"");
 	assert_says("{ \"../p\": {} }", "a name is small letters, digits and '-', and no path");
 }
