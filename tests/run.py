@@ -23,7 +23,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # is as long as it ought to take; who adds tests makes others faster.
 TOTAL_SECONDS = 1500
 UNIT_SECONDS = 120  # one program
-# Folders whose files don't mind each other: two processes share them, where pytest-xdist is there.
+# Folders whose files don't mind each other: some processes share them, where pytest-xdist is there.
 # The others count what a sandbox leaves behind on the machine, or build.
 SHARED_OUT = ("tests/integration",)
 STARTED = time.monotonic()
@@ -199,7 +199,7 @@ def read_junit(path, tally, suite):
 def sharing(folder):
     if folder not in SHARED_OUT or not importlib.util.find_spec("xdist"):
         return []
-    return ["-n", str(min(4, max(2, os.cpu_count() or 1))), "--dist", "loadfile"]
+    return ["-n", str(min(4, 1 + (os.cpu_count() or 1))), "--dist", "loadfile"]  # they wait more than they work
 
 
 def pytest_folder(tally, folder, extra):
