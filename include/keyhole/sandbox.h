@@ -46,6 +46,7 @@ struct kh_published {
 struct kh_sandbox_spec {
 	const char *engine;    /* one of kh_sandbox_engine, or "auto" */
 	const char *rootfs;    /* NULL: the host view */
+	const char *image;     /* a reference in the store of the engine's own program, or NULL */
 	const char *workspace; /* absolute, or NULL */
 	bool workspace_read_only;
 	bool mask_env_files;	      /* .env files of the workspace read as empty */
@@ -91,6 +92,8 @@ bool kh_sandbox_run(const struct kh_sandbox_spec *spec, int *status, struct kh_e
 
 /* The engines by name, the strongest first. Return: NULL behind the last. */
 const char *kh_sandbox_engine(size_t i);
+/* Does its program keep images by name, so that it is given `image` and no `rootfs`? */
+bool kh_sandbox_has_store(const char *engine);
 /*
  * A real trial: makes a sandbox with this engine, runs /bin/sh in it, and takes it away again.
  * Return: false, and err says which command or package would help.

@@ -134,6 +134,7 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 	struct kh_sandbox_spec spec = {
 		.engine = o->engine,
 		.rootfs = o->rootfs,
+		.image = o->image,
 		.workspace = o->workspace,
 		.workspace_read_only = o->workspace_read_only,
 		.mask_env_files = o->mask_env,
@@ -183,7 +184,7 @@ static char *find_outside(const char *name)
 
 static void hint(const struct run *run, int status, struct kh_err *err)
 {
-	if (status != KH_EXIT_NOT_FOUND || err->code == KH_ERR_NONE)
+	if (status != KH_EXIT_NOT_FOUND || err->code == KH_ERR_NONE || !run->options.command[0])
 		return;
 	kh_auto_free char *outside = find_outside(run->options.command[0]);
 	if (outside)

@@ -17,6 +17,7 @@ struct kh_run_options {
 	const char *config_path;
 	const char *tenant;
 	const char *engine;
+	const char *image;			 /* as it was given */
 	char *rootfs, *workspace, *home, *audit; /* absolute */
 	bool workspace_read_only, mask_env, quiet;
 	char **presets;
@@ -44,6 +45,11 @@ bool kh_run_limit_disk(struct kh_sandbox_limits *out, const char *text);
 bool kh_run_limit_timeout(struct kh_sandbox_limits *out, const char *text);
 bool kh_run_limit_pids(struct kh_sandbox_limits *out, const char *text);
 bool kh_run_limit_cpus(struct kh_sandbox_limits *out, const char *text);
+
+/* ---- run_image.c ---- */
+
+/* Does the engine take this image? What was wrong has been said. */
+bool kh_run_image_check(const struct kh_run_options *options);
 
 /* ---- run_folder.c: the folder of one run, gone at its end ---- */
 

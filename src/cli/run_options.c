@@ -30,6 +30,7 @@ static const char usage[] =
 	"      --home DIR           keeps the agent's home between runs; else a private one\n"
 	"      --ro PATH            one more folder or file of the host to see, read-only\n"
 	"      --rootfs DIR         a root of its own instead of the host's /usr\n"
+	"      --image IMAGE        the root of an image\n"
 	"      --env NAME[=VALUE]   sets a variable, or passes yours\n"
 	"      --engine NAME        what makes the sandbox: process (bubblewrap), container (crun\n"
 	"                           or runc), gvisor (runsc), or auto for the strongest that\n"
@@ -59,6 +60,7 @@ enum {
 	OPT_HOME,
 	OPT_RO,
 	OPT_ROOTFS,
+	OPT_IMAGE,
 	OPT_ENV,
 	OPT_ENGINE,
 	OPT_PORTS,
@@ -81,6 +83,7 @@ static const struct option longs[] = {
 	{ "home", required_argument, NULL, OPT_HOME },
 	{ "ro", required_argument, NULL, OPT_RO },
 	{ "rootfs", required_argument, NULL, OPT_ROOTFS },
+	{ "image", required_argument, NULL, OPT_IMAGE },
 	{ "env", required_argument, NULL, OPT_ENV },
 	{ "engine", required_argument, NULL, OPT_ENGINE },
 	{ "ports", required_argument, NULL, OPT_PORTS },
@@ -309,6 +312,9 @@ static bool take(struct kh_run_options *out, int option, const char *value)
 		return add_read_only(out, value);
 	case OPT_ROOTFS:
 		return resolve("--rootfs", value, &out->rootfs);
+	case OPT_IMAGE:
+		out->image = value;
+		return true;
 	case OPT_ENV:
 		return add_env(out, value);
 	case OPT_AUDIT:
@@ -331,7 +337,9 @@ enum kh_run_parsed kh_run_options_parse(struct kh_run_options *out, int argc, ch
 			return KH_RUN_WRONG;
 	}
 	out->command = argv + optind;
-	if (optind >= argc) {
+	if (!kh_run_image_check(out))
+		return KH_RUN_WRONG;
+	if (optind >= argc && !out->image) {
 		kh_cli_complain("run: which command? (usage: keyhole run [OPTION…] -- COMMAND)");
 		return KH_RUN_WRONG;
 	}

@@ -17,6 +17,14 @@ const struct kh_engine *kh_engine_at(size_t i)
 	return i < sizeof(engines) / sizeof(engines[0]) ? engines[i] : NULL;
 }
 
+bool kh_sandbox_has_store(const char *engine)
+{
+	for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++)
+		if (strcmp(engines[i]->name, engine) == 0)
+			return engines[i]->has_store;
+	return false;
+}
+
 char *kh_engine_program(const char *name)
 {
 	const char *path = getenv("PATH");

@@ -73,6 +73,7 @@ struct kh_engine {
 	 * control socket, and the program's end is the command's. What it complains of itself goes
 	 * to descriptor 3. There is no terminal then. */
 	bool direct;
+	bool has_store; /* the program keeps images of its own, and is given the spec's `image` */
 	bool by_name_only; /* not for auto: what it takes away from programs is too much for that */
 	/* Fills `out`. False where the program isn't there or is too old: err says how to get it.
 	 */
