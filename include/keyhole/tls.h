@@ -32,8 +32,9 @@ struct kh_buf;
 bool kh_leaves_set_trusted(struct kh_leaves *leaves, struct kh_slice pem, struct kh_err *err);
 bool kh_leaves_put_trusted(struct kh_leaves *leaves, struct kh_buf *out);
 
-/* Trust roots. PEM files are parsed off the path to readiness (70 ms for the system's); until then
- * kh_roots_ready says false and upstream handshakes wait. Safe from several threads. */
+/* Trust roots. PEM files are read off the path to readiness (3 ms for the system's), each
+ * certificate when a chain first leads to it; until then kh_roots_ready says false and upstream
+ * handshakes wait. Safe from several threads. */
 struct kh_roots;
 struct kh_roots *kh_roots_new(void);
 /* Blocking, for a thread of its own; takes no descriptor over. A file without a certificate is an

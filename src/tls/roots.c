@@ -10,9 +10,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include <openssl/err.h>
-#include <openssl/pem.h>
-
 #include <keyhole/file.h>
 #include <keyhole/log.h>
 
@@ -41,50 +38,48 @@ void kh_roots_free(struct kh_roots *roots)
 	free(roots);
 }
 
-/* A certificate that can't be read is left out, which trusts less, not more. */
-static unsigned add_file(X509_STORE *store, struct kh_slice pem)
+/* Every file's certificates; err says which file has none. */
+static bool read_files(struct kh_roots_list *list, X509_STORE *store, const int *fds,
+		       unsigned n_fds, struct kh_err *err)
 {
-	kh_cleanup(BIO_free_all_slot) BIO *bio = BIO_new_mem_buf(pem.ptr, (int)pem.len);
-	unsigned added = 0, broken = 0;
-	while (bio && BIO_pending(bio) > 0) {
-		size_t before = (size_t)BIO_pending(bio);
-		kh_cleanup(X509_free_slot) X509 *cert = PEM_read_bio_X509(bio, NULL, NULL, NULL);
-		if (cert)
-			kh_x509_settle(cert);
-		if (cert && X509_STORE_add_cert(store, cert) == 1)
-			added++;
-		else if (ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
-			broken++;
-		ERR_clear_error();
-		if ((size_t)BIO_pending(bio) >= before) /* every turn takes something */
-			break;
-	}
-	if (broken > 0)
-		kh_log_warn("trust roots: %u certificates could not be read and are left out",
-			    broken);
-	return added;
-}
-
-bool kh_roots_load(struct kh_roots *roots, const int *fds, unsigned n_fds, struct kh_err *err)
-{
-	X509_STORE *store = X509_STORE_new();
+	unsigned broken = 0;
 	struct kh_buf pem;
-	bool ok = store != NULL;
+	bool ok = true;
 	kh_buf_init(&pem, FILE_BYTES);
-	if (!ok)
-		kh_err_set(err, KH_ERR_NO_MEMORY, "trust roots: no memory");
 	for (unsigned i = 0; ok && i < n_fds; i++) {
 		kh_buf_clear(&pem);
 		ok = kh_file_read_fd(fds[i], &pem, err);
 		if (!ok)
 			kh_err_wrap(err, "trust roots");
-		else if (add_file(store, kh_buf_view(&pem)) == 0)
+		else if (kh_roots_list_add(list, kh_buf_view(&pem), store, &broken) == 0)
 			ok = kh_err_set(err, KH_ERR_CONFIG,
 					"trust roots: file %u of %u holds no certificate in PEM",
 					i + 1, n_fds);
 	}
 	kh_buf_fini(&pem);
-	if (!ok) {
+	if (broken > 0)
+		kh_log_warn("trust roots: %u certificates could not be read and are left out",
+			    broken);
+	return ok;
+}
+
+static bool fill(X509_STORE *store, const int *fds, unsigned n_fds, struct kh_err *err)
+{
+	struct kh_roots_list *list = store ? kh_roots_list_new() : NULL;
+	if (!list)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "trust roots: no memory");
+	if (!read_files(list, store, fds, n_fds, err)) {
+		kh_roots_list_free(list);
+		return false;
+	}
+	return kh_roots_list_serve(list, store) ||
+	       kh_err_set(err, KH_ERR_NO_MEMORY, "trust roots: no memory");
+}
+
+bool kh_roots_load(struct kh_roots *roots, const int *fds, unsigned n_fds, struct kh_err *err)
+{
+	X509_STORE *store = X509_STORE_new();
+	if (!fill(store, fds, n_fds, err)) {
 		X509_STORE_free(store);
 		return false;
 	}
