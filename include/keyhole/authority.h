@@ -16,6 +16,9 @@ struct kh_ca;
  * errors that say what to do.
  */
 struct kh_ca *kh_ca_open(const char *certificate_path, const char *key_path, struct kh_err *err);
+/* The same of what is there, for a daemon that runs: makes none. A pair that `keyhole ca rotate` is
+ * changing at this moment is waited for. */
+struct kh_ca *kh_ca_load(const char *certificate_path, const char *key_path, struct kh_err *err);
 /* For one life: the key is never written. The subject is unlike every other CA's. */
 struct kh_ca *kh_ca_new(struct kh_err *err);
 void kh_ca_free(struct kh_ca *ca);
@@ -23,6 +26,9 @@ void kh_ca_free(struct kh_ca *ca);
 /* Views live as long as the CA. */
 struct kh_slice kh_ca_der(const struct kh_ca *ca);
 struct kh_slice kh_ca_pem(const struct kh_ca *ca);
+/* Its common name; not escaped. */
+enum { KH_CA_NAME_BYTES = 128 };
+void kh_ca_name(const struct kh_ca *ca, char out[KH_CA_NAME_BYTES]);
 
 /*
  * A leaf for `host`, DER, appended to `out`: the key of `spki_der`, SAN (dNSName or iPAddress),
@@ -33,8 +39,8 @@ bool kh_ca_sign(const struct kh_ca *ca, struct kh_slice spki_der, const struct k
 		struct kh_buf *out, struct kh_err *err);
 
 /* What placeholders are drawn from: a digest of the CA's key, so that a sandbox's placeholders are
- * known as long as its CA is, also by the next daemon, and nobody keeps another file. Of the next
- * CA, where there is one, and then of this one. Return: how many; 0 with `err`. */
+ * known as long as its CA is, also by the next daemon. Of the next CA, where there is one, then of
+ * this one, then of the old one until it is retired. Return: how many; 0 with `err`. */
 size_t kh_ca_stand_in_keys(const struct kh_ca *ca, struct kh_stand_in_key out[KH_MARK_KEYS],
 			   struct kh_err *err);
 
@@ -50,7 +56,7 @@ enum { KH_CA_LEAF_S = 30 * 24 * 3600 };
 struct kh_ca_facts {
 	bool there;
 	bool trusted; /* not expired */
-	char name[128];
+	char name[KH_CA_NAME_BYTES];
 	char sha256[65];
 	int64_t not_before, not_after; /* seconds */
 };
@@ -66,7 +72,8 @@ void kh_ca_trust_fini(struct kh_ca_trust *trust);
 
 /* Makes the next one. */
 bool kh_ca_announce(const char *certificate_path, const char *key_path, struct kh_err *err);
-/* It signs from now on. The old one stays trusted where it is kept; its key is overwritten. */
+/* It signs from now on. Where the old one is kept it stays trusted, and what its placeholders were
+ * drawn from is kept too (KEY.placeholders); its key is overwritten. */
 bool kh_ca_switch(const char *certificate_path, const char *key_path, bool keep_old,
 		  struct kh_err *err);
 /* The old one is not trusted any more. */

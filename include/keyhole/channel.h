@@ -26,7 +26,7 @@
 	X(RESOLVER, \
 	  5) /* K→W fds: sealed copies of resolv.conf and hosts (an empty one if absent) */ \
 	X(ISSUER, 6) /* K→W bytes: the CA certificate, DER (goes into the chain that is sent); \
-			bytes: all that a sandbox is to trust, PEM */ \
+			bytes: all that a sandbox is to trust, PEM. Also at a reload */ \
 	X(GO, 7)     /* K→W everything is there: lock in and serve */ \
 	X(READY, 8)  /* W→K locked in, all threads accept */ \
 	X(LEAF_KEY, \

@@ -22,10 +22,13 @@ struct kh_leaves *kh_leaves_new(struct kh_err *err);
 void kh_leaves_free(struct kh_leaves *leaves);
 /* SubjectPublicKeyInfo, DER; lives as long as `leaves`. */
 struct kh_slice kh_leaves_spki(const struct kh_leaves *leaves);
+/* Where it is another one than before, no leaf of that one is found any more. */
 bool kh_leaves_set_issuer(struct kh_leaves *leaves, struct kh_slice ca_der, struct kh_err *err);
 bool kh_leaves_put(struct kh_leaves *leaves, const struct kh_host *host, struct kh_slice der,
 		   struct kh_err *err);
 bool kh_leaves_has(struct kh_leaves *leaves, const struct kh_host *host);
+/* There was one, of an issuer of before: another is what nobody is to be charged for. */
+bool kh_leaves_had(struct kh_leaves *leaves, const struct kh_host *host);
 /* The certificates that whoever trusts the leaves has to trust, as PEM: while the CA is changed
  * there are two. Return: false without memory. */
 struct kh_buf;

@@ -146,9 +146,9 @@ static void show_text(const struct kh_ca_trust *trust)
 		       day(facts->not_after, until), facts->trusted ? "" : " (expired)");
 	}
 	if (trust->facts[KH_CA_NEXT].there)
-		puts("A change has begun: sandboxes that start from now on trust both. When none "
-		     "is "
-		     "left from before,\n`keyhole ca rotate` has the next one sign.");
+		puts("A change has begun: sandboxes that start from the daemon's next reload on "
+		     "trust both. When none\nis left from before, `keyhole ca rotate` has the next "
+		     "one sign.");
 	if (trust->facts[KH_CA_OLD].there)
 		printf("A change is done: the old one stays trusted until `keyhole ca rotate` "
 		       "takes "
@@ -331,10 +331,9 @@ static int announce(const struct ca_options *o)
 	}
 	kh_ca_free(ca);
 	if (!o->now)
-		puts("The next CA is made. Restart the daemon: sandboxes that start then trust "
-		     "both, "
-		     "and the old one\nsigns. When no sandbox is left from before, run `keyhole ca "
-		     "rotate` again.");
+		puts("The next CA is made. Reload the daemon (`keyhole ctl reload`): sandboxes "
+		     "that start then trust both,\nand the old one signs. When no sandbox is left "
+		     "that trusts the old one alone, run `keyhole ca rotate`\nagain.");
 	return 0;
 }
 
@@ -343,13 +342,11 @@ static int change(const struct ca_options *o)
 	struct kh_err err = KH_ERR_INIT;
 	if (!kh_ca_switch(o->certificate_path, o->key_path, !o->now, &err))
 		return failed(&err);
-	puts(o->now ? "Another CA signs, and the old one is trusted no more. Restart the daemon, "
-		      "and "
-		      "every sandbox."
-		    : "The new CA signs when the daemon has been restarted. The old one's key is "
-		      "gone, and it stays trusted\nuntil its last leaf has expired: run `keyhole "
-		      "ca "
-		      "rotate` once more after 30 days.");
+	puts(o->now ? "Another CA is to sign, and the old one is trusted no more. Reload the "
+		      "daemon (`keyhole ctl reload`),\nand start every sandbox anew."
+		    : "The new CA signs when the daemon has been reloaded (`keyhole ctl reload`). "
+		      "The old one's key is gone,\nand it stays trusted until its last leaf has "
+		      "expired: run `keyhole ca rotate` once more after 30 days.");
 	return 0;
 }
 
@@ -365,8 +362,8 @@ static int retire(const struct ca_options *o, const struct kh_ca_trust *trust)
 	}
 	if (!kh_ca_retire(o->certificate_path, o->key_path, &err))
 		return failed(&err);
-	puts("The old CA is trusted no more by sandboxes that start from the daemon's next start "
-	     "on.");
+	puts("The old CA is trusted no more by sandboxes that start from the daemon's next reload "
+	     "on (`keyhole ctl\nreload`).");
 	return 0;
 }
 

@@ -39,7 +39,21 @@ struct kh_keeper {
 /* keeper.c */
 /* The loop ends with this turn, and the process with this status. */
 void kh_keeper_stop(struct kh_keeper *k, int status);
+
+/* authority.c */
 bool kh_keeper_open_authority(struct kh_keeper *k, struct kh_err *err);
+/* The CA that `next` names, read anew, and what its placeholders are drawn from. Nothing is changed
+ * but `next`. *out NULL: it names none, the one in force stays. */
+bool kh_authority_next(const struct kh_config *now, struct kh_config *next, struct kh_ca **out,
+		       struct kh_err *err);
+/* It signs from now on (NULL: nothing changes); the worker is to be told. */
+void kh_authority_adopt(struct kh_keeper *k, struct kh_ca *next, struct kh_buf *said);
+
+/* reload.c */
+/* On success `next` is the configuration in force and the old one is freed; else nothing has
+ * changed. */
+bool kh_reload(struct kh_keeper *k, struct kh_config *next, struct kh_buf *said,
+	       struct kh_err *err);
 
 /* states.c */
 /* Into the facts, which the caller tells; and soon, however often it is called. */

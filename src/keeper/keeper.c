@@ -82,25 +82,6 @@ static bool open_signals(struct kh_keeper *k, struct kh_err *err)
 	return k->signals >= 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "signals");
 }
 
-bool kh_keeper_open_authority(struct kh_keeper *k, struct kh_err *err)
-{
-	const struct kh_config *config = k->config;
-	/* At a handover there is one already: none is made where the files are gone. */
-	if (k->options->heir &&
-	    (!config->ca_certificate_path || access(config->ca_certificate_path, F_OK) != 0))
-		return kh_err_set(err, KH_ERR_CONFIG, "the CA's certificate is not there");
-	k->ca = config->ca_certificate_path
-			? kh_ca_open(config->ca_certificate_path, config->ca_key_path, err)
-			: kh_ca_new(err);
-	if (!k->ca)
-		return false;
-	if (kh_ca_stand_in_keys(k->ca, k->config->stand_in_keys, err) == 0)
-		return false;
-	k->ward.ca = k->ca;
-	kh_signer_init(&k->ward.signer, k->ca);
-	return !k->options->heir || kh_legacy_check_ca(&k->legacy, k->ca, err);
-}
-
 static void own_sockets(struct kh_keeper *k)
 {
 	const struct kh_keeper_options *options = k->options;

@@ -190,10 +190,4 @@ int kh_passed_take(const char *path);
 /* Close-on-exec for all of them. */
 void kh_passed_seal(void);
 
-/* reload.c */
-/* On success `next` is the configuration in force and the old one is freed; else nothing has
- * changed. */
-bool kh_reload(struct kh_ward *ward, struct kh_vault *vault, struct kh_sockets *sockets,
-	       struct kh_geo_files *geo, struct kh_config *next, struct kh_err *err);
-
 #endif

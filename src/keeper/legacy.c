@@ -227,8 +227,8 @@ bool kh_legacy_check_ca(const struct kh_legacy *legacy, const struct kh_ca *ca, 
 {
 	return kh_slice_eq(kh_ca_der(ca), kh_buf_view(&legacy->ca_der)) ||
 	       kh_err_set(err, KH_ERR_CONFIG,
-			  "the CA is not the one in use, which sandboxes trust (restart to change "
-			  "it)");
+			  "the CA is not the one in use, which sandboxes trust (reload first: that "
+			  "takes it)");
 }
 
 enum kh_legacy_news kh_legacy_turn(struct kh_legacy *legacy)

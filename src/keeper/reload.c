@@ -1,13 +1,14 @@
 /*
  * reload.c - another configuration takes the place of the one in force, whole or not at all
  *
- * Everything that can fail comes first: what a running daemon can't change is compared, values are
- * read, new sockets are opened beside the old ones. Then the worker is told, and only then the old
- * parts go. Listeners that both configurations name stay as they are, with whoever waits in their
- * queue. A worker that can't be told is replaced: the next one begins with the new configuration.
+ * Everything that can fail comes first: what a running daemon can't change is compared, the CA and
+ * values are read, new sockets are opened beside the old ones. Then the worker is told, and only
+ * then the old parts go. Listeners that both configurations name stay as they are, with whoever
+ * waits in their queue. A worker that can't be told is replaced: the next one begins with the new
+ * configuration.
  */
 
-#include "keeper_internal.h"
+#include "daemon_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,49 +42,64 @@ static bool check_fixed(const struct kh_config *now, const struct kh_config *nex
 				   "%s can't change while it runs (restart for that)", what);
 }
 
-bool kh_reload(struct kh_ward *ward, struct kh_vault *vault, struct kh_sockets *sockets,
-	       struct kh_geo_files *geo, struct kh_config *next, struct kh_err *err)
-{
-	struct kh_config *before = ward->config;
-	struct kh_vault values;
-	struct kh_sockets opened;
+/* All that the next configuration needs, opened beside what there is. */
+struct opened {
+	struct kh_ca *ca; /* NULL: that in force */
 	struct kh_geo_files databases;
+	struct kh_vault values;
+	struct kh_sockets sockets;
+};
 
-	memcpy(next->stand_in_keys, before->stand_in_keys, sizeof(next->stand_in_keys));
-	if (!check_fixed(before, next, err) || !kh_geo_files_open(&databases, next, err))
-		return false;
-	if (!kh_vault_reopen(&values, vault, next, err)) {
-		kh_vault_close(&values);
-		kh_geo_files_close(&databases);
-		return false;
-	}
-	if (!kh_sockets_next(&opened, sockets, next, err)) {
-		kh_sockets_drop_next(&opened);
-		kh_vault_close(&values);
-		kh_geo_files_close(&databases);
+/* What was opened and is not used. */
+static void drop(struct opened *o)
+{
+	kh_sockets_drop_next(&o->sockets);
+	kh_vault_close(&o->values);
+	kh_geo_files_close(&o->databases);
+	kh_ca_free(o->ca);
+}
+
+static bool open_next(struct opened *o, struct kh_keeper *k, struct kh_config *next,
+		      struct kh_err *err)
+{
+	*o = (struct opened){ .sockets = { .journal = -1 } };
+	kh_geo_files_init(&o->databases);
+	return check_fixed(k->config, next, err) &&
+	       kh_authority_next(k->config, next, &o->ca, err) &&
+	       kh_geo_files_open(&o->databases, next, err) &&
+	       kh_vault_reopen(&o->values, &k->vault, next, err) &&
+	       kh_sockets_next(&o->sockets, &k->sockets, next, err);
+}
+
+bool kh_reload(struct kh_keeper *k, struct kh_config *next, struct kh_buf *said, struct kh_err *err)
+{
+	struct kh_config *before = k->config;
+	struct opened o;
+
+	if (!open_next(&o, k, next, err)) {
+		drop(&o);
 		return false;
 	}
 	/* With the old configuration's limits nothing can go wrong: they have their slots. */
-	if (!kh_book_assign(ward->book, next, kh_clock_mono_ms(), err)) {
-		(void)kh_book_assign(ward->book, before, kh_clock_mono_ms(), NULL);
-		kh_sockets_drop_next(&opened);
-		kh_vault_close(&values);
-		kh_geo_files_close(&databases);
-		ward->generation++;
-		kh_ward_reload(ward);
+	if (!kh_book_assign(k->book, next, kh_clock_mono_ms(), err)) {
+		(void)kh_book_assign(k->book, before, kh_clock_mono_ms(), NULL);
+		drop(&o);
+		k->ward.generation++;
+		kh_ward_reload(&k->ward);
 		return false;
 	}
-	kh_geo_files_close(geo);
-	*geo = databases;
-	kh_sockets_adopt(&opened, sockets);
-	*sockets = opened;
-	kh_vault_adopt(vault, &values);
+	kh_authority_adopt(k, o.ca, said);
+	kh_geo_files_close(&k->geo);
+	k->geo = o.databases;
+	kh_sockets_adopt(&o.sockets, &k->sockets);
+	k->sockets = o.sockets;
+	kh_vault_adopt(&k->vault, &o.values);
 	/* Before the worker gets a configuration that does not have them. */
-	kh_register_prune(ward->guests, ward, next);
-	ward->config = next;
-	ward->generation++;
+	kh_register_prune(&k->guests, &k->ward, next);
+	k->config = k->ward.config = next;
+	k->ward.generation++;
 	kh_config_free(before);
 	kh_log_set_level(next->log_level);
-	kh_ward_reload(ward);
+	kh_ward_reload(&k->ward);
 	return true;
 }

@@ -87,9 +87,7 @@ bool kh_keeper_reload(struct kh_keeper *k, struct kh_buf *said)
 	struct kh_config *next = k->options->reload(k->options->reload_arg, said);
 	if (!next)
 		kh_err_set(&err, KH_ERR_CONFIG, "the configuration has errors");
-	else if (kh_reload(&k->ward, &k->vault, &k->sockets, &k->geo, next, &err))
-		k->config = next;
-	else
+	else if (!kh_reload(k, next, said, &err))
 		kh_config_free(next);
 	if (err.code)
 		kh_log_error("reload: %s: nothing changes, the configuration in force stays",

@@ -163,7 +163,8 @@ void kh_ward_reload(struct kh_ward *ward)
 		return;
 	if (feed_snapshot(ward, &err) && feed_listeners(ward, &err) && feed_geo(ward, &err) &&
 	    feed_admin(ward, &err) && feed_facts(ward, &err) && kh_ward_feed_prints(ward, &err) &&
-	    tell(ward, KH_CHANNEL_GO, nothing, NULL, 0, &err) && feed_guests(ward, &err))
+	    feed_issuer(ward, &err) && tell(ward, KH_CHANNEL_GO, nothing, NULL, 0, &err) &&
+	    feed_guests(ward, &err))
 		return;
 	kh_log_error("reload: the worker can't be told, a new one is started: %s", err.text);
 	kh_ward_condemn(ward);

@@ -144,3 +144,15 @@ bool kh_asks_leaf_came(struct kh_worker *worker, struct kh_slice body)
 		kh_loop_post_leaf(worker->loops[i], &host, found);
 	return true;
 }
+
+bool kh_asks_issuer_came(struct kh_worker *worker, struct kh_slice body, struct kh_err *err)
+{
+	struct kh_wire_reader r = { .rest = body };
+	struct kh_slice der = kh_wire_bytes(&r), trusted = kh_wire_bytes(&r);
+
+	if (!kh_wire_done(&r))
+		return kh_err_set(err, KH_ERR_INTERNAL, "the keeper's message is not understood");
+	/* Who asks what to trust meanwhile gets no less than what is shown. */
+	return kh_leaves_set_trusted(worker->leaves, trusted, err) &&
+	       kh_leaves_set_issuer(worker->leaves, der, err);
+}

@@ -11,5 +11,7 @@ void kh_asks_fini(struct kh_worker *worker);
 /* LEAF's body, from the main thread: stored, and every loop is told. Return: false when it is not
  * what a keeper sends. */
 bool kh_asks_leaf_came(struct kh_worker *worker, struct kh_slice body);
+/* ISSUER's body, at the start and at each reload: who signs what comes from now on. */
+bool kh_asks_issuer_came(struct kh_worker *worker, struct kh_slice body, struct kh_err *err);
 
 #endif

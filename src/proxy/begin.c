@@ -83,17 +83,6 @@ static bool take_resolver(struct kh_beginning *b, struct kh_channel_message *mes
 	       kh_file_read_fd(message->fds[1], &b->hosts, err);
 }
 
-static bool take_issuer(struct kh_beginning *b, const struct kh_channel_message *message,
-			struct kh_err *err)
-{
-	struct kh_wire_reader r = { .rest = message->body };
-	struct kh_slice der = kh_wire_bytes(&r), trusted = kh_wire_bytes(&r);
-	if (!kh_wire_done(&r))
-		return not_understood(err);
-	return kh_leaves_set_issuer(b->worker->leaves, der, err) &&
-	       kh_leaves_set_trusted(b->worker->leaves, trusted, err);
-}
-
 /* One message of the start: it must be of type `next`, or, where listeners are still missing, more
  * of them. */
 static bool take(struct kh_beginning *b, enum kh_channel_type next,
@@ -122,7 +111,7 @@ static bool take(struct kh_beginning *b, enum kh_channel_type next,
 	case KH_CHANNEL_RESOLVER:
 		return take_resolver(b, message, err);
 	case KH_CHANNEL_ISSUER:
-		return take_issuer(b, message, err);
+		return kh_asks_issuer_came(b->worker, message->body, err);
 	case KH_CHANNEL_GO:
 	case KH_CHANNEL_READY:
 	case KH_CHANNEL_LEAF_KEY:

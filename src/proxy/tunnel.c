@@ -83,7 +83,8 @@ static bool order_leaf(struct kh_session *session)
 
 	if (kh_leaves_has(worker->leaves, &session->authority.host))
 		return true;
-	if (!session->leaf_ordered && !kh_door_may_mint(session->door))
+	if (!session->leaf_ordered && !kh_leaves_had(worker->leaves, &session->authority.host) &&
+	    !kh_door_may_mint(session->door))
 		return false;
 	session->leaf_ordered = true;
 	return kh_worker_want_leaf(worker, &session->authority.host);

@@ -224,11 +224,13 @@ static bool join_segment(struct kh_worker *w, struct kh_channel_message *message
 static bool is_reload(enum kh_channel_type type)
 {
 	return type == KH_CHANNEL_SNAPSHOT || type == KH_CHANNEL_LISTENERS ||
-	       type == KH_CHANNEL_GEO || type == KH_CHANNEL_ADMIN || type == KH_CHANNEL_GO;
+	       type == KH_CHANNEL_GEO || type == KH_CHANNEL_ADMIN || type == KH_CHANNEL_ISSUER ||
+	       type == KH_CHANNEL_GO;
 }
 
-/* SNAPSHOT, LISTENERS, GEO, ADMIN and GO once more. What the keeper has checked the worker can
- * read; when it can't (no memory), it must not go on under rules that are no longer in force. */
+/* SNAPSHOT, LISTENERS, GEO, ADMIN, ISSUER and GO once more. What the keeper has checked the worker
+ * can read; when it can't (no memory), it must not go on under rules that are no longer in force.
+ */
 static bool take_reload(struct kh_worker *w, struct kh_channel_message *message, struct kh_err *err)
 {
 	if (message->type == KH_CHANNEL_SNAPSHOT) {
@@ -244,6 +246,8 @@ static bool take_reload(struct kh_worker *w, struct kh_channel_message *message,
 		return kh_generation_take_geo(w->next, message, err);
 	if (message->type == KH_CHANNEL_ADMIN)
 		return kh_admin_take_doors(w, message, err) && kh_admin_start(w, err);
+	if (message->type == KH_CHANNEL_ISSUER)
+		return kh_asks_issuer_came(w, message->body, err);
 	if (!kh_generation_is_whole(w->next) || !w->next->has_geo)
 		return kh_err_set(err, KH_ERR_INTERNAL, "listeners or databases are missing");
 	atomic_store(&w->next->at_doors, w->n_loops);

@@ -10,10 +10,8 @@
 #include <stdio.h>
 #include <time.h>
 
-#include <openssl/core_names.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
-#include <openssl/hmac.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
@@ -30,7 +28,6 @@ enum {
 	LEAF_AHEAD_S = 30 * DAY_S,
 	CN_MOST = 64, /* ub-common-name of RFC 5280 */
 	RSA_LEAST_BITS = 2048,
-	RSA_MOST_BYTES = 2048, /* of a private number */
 };
 
 struct kh_ca {
@@ -40,8 +37,9 @@ struct kh_ca {
 	size_t der_len;
 	char *pem;
 	size_t pem_len;
-	EVP_PKEY *next_key;	  /* of the one that signs next; NULL: there is none */
-	struct kh_ca_trust trust; /* from files; count 0: this one alone */
+	EVP_PKEY *next_key;		     /* of the one that signs next; NULL: there is none */
+	struct kh_ca_trust trust;	     /* from files; count 0: this one alone */
+	struct kh_stand_in_key old_stand_in; /* of the one that signed before; zeros: none */
 };
 
 void kh_ca_free(struct kh_ca *ca)
@@ -194,6 +192,23 @@ static bool exists(const char *path)
 	return access(path, F_OK) == 0;
 }
 
+static struct kh_ca *read_files(const char *certificate_path, const char *key_path,
+				struct kh_err *err)
+{
+	EVP_PKEY *key = NULL;
+	X509 *cert = NULL;
+
+	if (!kh_ca_files_load(certificate_path, key_path, &key, &cert, err))
+		return NULL;
+	kh_cleanup(kh_ca_free_slot) struct kh_ca *ca = assemble(key, cert, err);
+	if (!ca || !check_usable(ca, certificate_path, key_path, err) ||
+	    !kh_ca_next_load(certificate_path, key_path, &ca->next_key, err) ||
+	    !kh_ca_trust_read(&ca->trust, certificate_path, err) ||
+	    !kh_ca_old_stand_in_read(certificate_path, key_path, &ca->old_stand_in, err))
+		return NULL;
+	return kh_steal_ptr(&ca);
+}
+
 struct kh_ca *kh_ca_open(const char *certificate_path, const char *key_path, struct kh_err *err)
 {
 	EVP_PKEY *key = NULL;
@@ -217,14 +232,26 @@ struct kh_ca *kh_ca_open(const char *certificate_path, const char *key_path, str
 			return assemble(key, cert, err);
 		}
 	}
-	if (!kh_ca_files_load(certificate_path, key_path, &key, &cert, err))
+	return read_files(certificate_path, key_path, err);
+}
+
+struct kh_ca *kh_ca_load(const char *certificate_path, const char *key_path, struct kh_err *err)
+{
+	struct kh_err first = KH_ERR_INIT;
+
+	if (!exists(certificate_path) && !exists(key_path)) {
+		kh_err_set(err, KH_ERR_CONFIG,
+			   "CA: neither %s nor %s is there any more (restore them; `keyhole ca "
+			   "init` makes another CA, which no sandbox that runs trusts)",
+			   kh_esc_str(certificate_path), kh_esc_str(key_path));
 		return NULL;
-	kh_cleanup(kh_ca_free_slot) struct kh_ca *ca = assemble(key, cert, err);
-	if (!ca || !check_usable(ca, certificate_path, key_path, err) ||
-	    !kh_ca_next_load(certificate_path, key_path, &ca->next_key, err) ||
-	    !kh_ca_trust_read(&ca->trust, certificate_path, err))
-		return NULL;
-	return kh_steal_ptr(&ca);
+	}
+	struct kh_ca *ca = read_files(certificate_path, key_path, &first);
+	if (ca)
+		return ca;
+	/* A change may be between the two files right now: once more under its lock. */
+	kh_auto_close int lock = kh_ca_files_lock(key_path, err);
+	return lock >= 0 ? read_files(certificate_path, key_path, err) : NULL;
 }
 
 struct kh_slice kh_ca_der(const struct kh_ca *ca)
@@ -242,25 +269,11 @@ struct kh_slice kh_ca_trusted_pem(const struct kh_ca *ca)
 	return ca->trust.count > 1 ? kh_buf_view(&ca->trust.pem) : kh_ca_pem(ca);
 }
 
-/* HMAC-SHA256 under the private number itself, which is the same however the key is written. */
-static bool derive(EVP_PKEY *key, struct kh_stand_in_key *out)
+void kh_ca_name(const struct kh_ca *ca, char out[KH_CA_NAME_BYTES])
 {
-	static const unsigned char label[] = "keyhole stand-in key 1";
-	const char *which =
-		EVP_PKEY_is_a(key, "RSA") ? OSSL_PKEY_PARAM_RSA_D : OSSL_PKEY_PARAM_PRIV_KEY;
-	uint8_t number[RSA_MOST_BYTES];
-	BIGNUM *bn = NULL;
-	unsigned len = 0;
-	int n = -1;
-
-	if (EVP_PKEY_get_bn_param(key, which, &bn) == 1)
-		n = BN_num_bytes(bn) <= RSA_MOST_BYTES ? BN_bn2bin(bn, number) : -1;
-	bool ok = n > 0 &&
-		  HMAC(EVP_sha256(), number, n, label, sizeof(label) - 1, out->bytes, &len) &&
-		  len == sizeof(out->bytes);
-	BN_clear_free(bn);
-	OPENSSL_cleanse(number, sizeof(number));
-	return ok;
+	out[0] = '\0';
+	(void)X509_NAME_get_text_by_NID(X509_get_subject_name(ca->cert), NID_commonName, out,
+					KH_CA_NAME_BYTES);
 }
 
 size_t kh_ca_stand_in_keys(const struct kh_ca *ca, struct kh_stand_in_key out[KH_MARK_KEYS],
@@ -269,10 +282,11 @@ size_t kh_ca_stand_in_keys(const struct kh_ca *ca, struct kh_stand_in_key out[KH
 	size_t n = 0;
 
 	memset(out, 0, KH_MARK_KEYS * sizeof(*out));
-	if ((ca->next_key && !derive(ca->next_key, &out[n++])) || !derive(ca->key, &out[n++])) {
-		kh_err_openssl(err, KH_ERR_INTERNAL, "CA: its key can't be read");
+	if ((ca->next_key && !kh_ca_derive_stand_in(ca->next_key, &out[n++], err)) ||
+	    !kh_ca_derive_stand_in(ca->key, &out[n++], err))
 		return 0;
-	}
+	if (n < KH_MARK_KEYS && kh_stand_in_key_is_set(&ca->old_stand_in))
+		out[n++] = ca->old_stand_in;
 	return n;
 }
 
@@ -335,7 +349,7 @@ bool kh_ca_sign(const struct kh_ca *ca, struct kh_slice spki_der, const struct k
 		return kh_err_set(err, KH_ERR_LEAF_UNAVAILABLE, "leaf: no host to sign for");
 	if (X509_cmp_current_time(X509_get0_notAfter(ca->cert)) <= 0)
 		return kh_err_set(err, KH_ERR_LEAF_UNAVAILABLE,
-				  "leaf for %s: the CA has expired (make a new one and restart)",
+				  "leaf for %s: the CA has expired (make a new one and reload)",
 				  host->text);
 	kh_cleanup(EVP_PKEY_free_slot) EVP_PKEY *key = read_leaf_key(spki_der, err);
 	if (!key)

@@ -5,7 +5,8 @@
  *
  * Beside certificate and key lie, for a while: CERTIFICATE.next and KEY.next, which is trusted by
  * whoever starts from now on and signs nothing yet; after the switch CERTIFICATE.old, which is
- * still trusted, and whose key is gone. Each step is made under the lock of the CA's making. The
+ * still trusted, and whose key is gone, and KEY.placeholders (ca_stand_in.c). Each step is made
+ * under the lock of the CA's making, and a daemon that runs takes it with its next reload. The
  * switch exchanges key and certificate one after the other: an end in between leaves a pair that
  * does not fit, which the next try sees and finishes.
  */
@@ -161,6 +162,26 @@ static void destroy(const char *path)
 		(void)fsync(fd);
 }
 
+/* What of the one that signs now outlives it. */
+static bool keep(const char *certificate_path, const char *key_path, const char *old,
+		 struct kh_err *err)
+{
+	EVP_PKEY *key = NULL;
+	X509 *cert = NULL;
+	struct kh_buf text;
+
+	if (!kh_ca_files_load(certificate_path, key_path, &key, &cert, err))
+		return false;
+	X509_free(cert);
+	bool ok = kh_ca_old_stand_in_write(key_path, key, err);
+	EVP_PKEY_free(key);
+	kh_buf_init(&text, CERTIFICATE_BYTES);
+	ok = ok && kh_file_read(certificate_path, &text, err) &&
+	     kh_file_write(old, kh_buf_view(&text), 0644, err);
+	kh_buf_fini(&text);
+	return ok;
+}
+
 bool kh_ca_switch(const char *certificate_path, const char *key_path, bool keep_old,
 		  struct kh_err *err)
 {
@@ -175,12 +196,8 @@ bool kh_ca_switch(const char *certificate_path, const char *key_path, bool keep_
 				  "CA: there is no next one to change to (begin with `keyhole ca "
 				  "rotate`)");
 	if (exists(next_key)) {
-		struct kh_buf text;
-		kh_buf_init(&text, CERTIFICATE_BYTES);
-		bool kept = !keep_old || (kh_file_read(certificate_path, &text, err) &&
-					  kh_file_write(old, kh_buf_view(&text), 0644, err));
-		kh_buf_fini(&text);
-		if (!kept)
+		if (keep_old ? !keep(certificate_path, key_path, old, err)
+			     : !kh_ca_old_stand_in_remove(key_path, err))
 			return false;
 		if (!keep_old)
 			(void)unlink(old);
@@ -201,8 +218,9 @@ bool kh_ca_retire(const char *certificate_path, const char *key_path, struct kh_
 	kh_auto_close int lock = kh_ca_files_lock(key_path, err);
 	if (!old || lock < 0)
 		return false;
-	return unlink(old) == 0 || errno == ENOENT ||
-	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "CA: %s", kh_esc_str(old));
+	if (unlink(old) != 0 && errno != ENOENT)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "CA: %s", kh_esc_str(old));
+	return kh_ca_old_stand_in_remove(key_path, err);
 }
 
 bool kh_ca_next_load(const char *certificate_path, const char *key_path, EVP_PKEY **key,

@@ -27,6 +27,7 @@ struct kh_leaves {
 	unsigned char ticket_keys[KH_TICKET_KEY_BYTES];
 	pthread_mutex_t lock; /* issuer, cache */
 	X509 *issuer;
+	uint64_t issuers;     /* how many there have been */
 	char *trusted;	      /* all that a sandbox is to trust, PEM */
 	struct kh_lru *cache; /* host → struct leaf */
 };
@@ -34,6 +35,7 @@ struct kh_leaves {
 struct leaf {
 	X509 *cert;
 	time_t ends;
+	uint64_t issuer; /* which of them signed it; one of before is shown to nobody */
 };
 
 static void free_leaf(struct leaf *leaf)
@@ -107,7 +109,7 @@ bool kh_leaves_set_issuer(struct kh_leaves *leaves, struct kh_slice ca_der, stru
 	bool other = old && X509_cmp(old, issuer) != 0;
 	leaves->issuer = issuer;
 	if (other) /* what another CA signed fits no longer */
-		kh_lru_clear(leaves->cache);
+		leaves->issuers++;
 	pthread_mutex_unlock(&leaves->lock);
 	X509_free(old);
 	return true;
@@ -142,7 +144,7 @@ static struct leaf *new_leaf(X509 *cert)
 		return NULL;
 	struct leaf *leaf = malloc(sizeof *leaf);
 	if (leaf)
-		*leaf = (struct leaf){ cert, timegm(&end) };
+		*leaf = (struct leaf){ .cert = cert, .ends = timegm(&end) };
 	return leaf;
 }
 
@@ -163,6 +165,7 @@ bool kh_leaves_put(struct kh_leaves *leaves, const struct kh_host *host, struct 
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "leaf for %s: no memory", host->text);
 	cert = NULL; /* the leaf's now */
 	pthread_mutex_lock(&leaves->lock);
+	leaf->issuer = leaves->issuers;
 	bool ok = kh_lru_put(leaves->cache, kh_host_view(host), leaf);
 	pthread_mutex_unlock(&leaves->lock);
 	if (ok)
@@ -175,7 +178,7 @@ bool kh_leaves_put(struct kh_leaves *leaves, const struct kh_host *host, struct 
 static X509 *find_locked(struct kh_leaves *leaves, const struct kh_host *host)
 {
 	const struct leaf *leaf = kh_lru_get(leaves->cache, kh_host_view(host));
-	if (!leaf)
+	if (!leaf || leaf->issuer != leaves->issuers)
 		return NULL;
 	if (leaf->ends > time(NULL) + LEAST_LIFE_S)
 		return leaf->cert;
@@ -189,6 +192,15 @@ bool kh_leaves_has(struct kh_leaves *leaves, const struct kh_host *host)
 	bool has = find_locked(leaves, host) != NULL;
 	pthread_mutex_unlock(&leaves->lock);
 	return has;
+}
+
+bool kh_leaves_had(struct kh_leaves *leaves, const struct kh_host *host)
+{
+	pthread_mutex_lock(&leaves->lock);
+	const struct leaf *leaf = kh_lru_get(leaves->cache, kh_host_view(host));
+	bool had = leaf && leaf->issuer != leaves->issuers;
+	pthread_mutex_unlock(&leaves->lock);
+	return had;
 }
 
 bool kh_leaves_get(struct kh_leaves *leaves, const struct kh_host *host, X509 **leaf, X509 **issuer)

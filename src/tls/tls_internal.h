@@ -39,6 +39,14 @@ bool kh_ca_make(EVP_PKEY **key, X509 **certificate, struct kh_err *err);
 bool kh_ca_next_load(const char *certificate_path, const char *key_path, EVP_PKEY **key,
 		     struct kh_err *err);
 
+/* ca_stand_in.c: what placeholders are drawn from; of the CA before, as long as that is trusted.
+ * `out` zeros: nothing was kept. */
+bool kh_ca_derive_stand_in(EVP_PKEY *key, struct kh_stand_in_key *out, struct kh_err *err);
+bool kh_ca_old_stand_in_write(const char *key_path, EVP_PKEY *old, struct kh_err *err);
+bool kh_ca_old_stand_in_read(const char *certificate_path, const char *key_path,
+			     struct kh_stand_in_key *out, struct kh_err *err);
+bool kh_ca_old_stand_in_remove(const char *key_path, struct kh_err *err);
+
 /* ca_files.c: where the CA is kept. */
 
 /* Fills key and certificate from the two files, or says why not. */

@@ -94,7 +94,7 @@ def test_a_change_in_three_steps(pair):
     switched = facts(files)
     assert switched["signing"]["sha256"] == second and switched["old"]["sha256"] == first
     assert len(certificates(ca("bundle", *files[:2]))) == 2
-    assert sorted(os.listdir(folder)) == ["ca.key", "ca.pem", "ca.pem.old"]
+    assert sorted(os.listdir(folder)) == ["ca.key", "ca.key.placeholders", "ca.pem", "ca.pem.old"]
     assert (folder / "ca.key").read_bytes() != old_key
 
     assert "may live until" in ca("rotate", *files, status=1)

@@ -225,6 +225,60 @@ static void test_placeholders_are_drawn_from_the_key(void **state)
 	kh_ca_free(ca);
 }
 
+static bool is_among(const struct kh_stand_in_key *key, const struct kh_stand_in_key *keys,
+		     size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (memcmp(key, &keys[i], sizeof(*key)) == 0)
+			return true;
+	return false;
+}
+
+static void test_placeholders_stay_known_until_the_old_ca_is_retired(void **state)
+{
+	struct kh_stand_in_key before[KH_MARK_KEYS], keys[KH_MARK_KEYS];
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_ca *ca = must_open();
+	(void)state;
+	assert_int_equal(kh_ca_stand_in_keys(ca, before, NULL), 1);
+	kh_ca_free(ca);
+	assert_true(kh_ca_announce(cert_path, key_path, &err));
+	ca = must_open();
+	assert_int_equal(kh_ca_stand_in_keys(ca, keys, NULL), 2);
+	const struct kh_stand_in_key next = keys[0];
+	assert_true(is_among(&before[0], keys + 1, 1));
+	kh_ca_free(ca);
+	assert_true(kh_ca_switch(cert_path, key_path, true, &err));
+	ca = must_open();
+	assert_int_equal(kh_ca_stand_in_keys(ca, keys, NULL), 2);
+	assert_true(is_among(&next, keys, 1)); /* what is drawn now stays what it is */
+	assert_true(is_among(&before[0], keys + 1, 1));
+	kh_ca_free(ca);
+	assert_true(kh_ca_retire(cert_path, key_path, &err));
+	ca = must_open();
+	assert_int_equal(kh_ca_stand_in_keys(ca, keys, NULL), 1);
+	assert_true(is_among(&next, keys, 1));
+	kh_ca_free(ca);
+	assert_int_equal(count_files(), 2);
+	/* At once: nothing of the old one is kept. */
+	assert_true(kh_ca_announce(cert_path, key_path, &err));
+	assert_true(kh_ca_switch(cert_path, key_path, false, &err));
+	assert_int_equal(count_files(), 2);
+}
+
+static void test_a_daemon_that_runs_makes_no_ca(void **state)
+{
+	struct kh_err err = KH_ERR_INIT;
+	(void)state;
+	assert_null(kh_ca_load(cert_path, key_path, &err));
+	assert_non_null(strstr(err.text, "neither"));
+	assert_int_equal(count_files(), 0);
+	kh_ca_free(must_open());
+	struct kh_ca *ca = kh_ca_load(cert_path, key_path, &err);
+	assert_non_null(ca);
+	kh_ca_free(ca);
+}
+
 static void test_half_a_ca_is_an_error_and_nothing_is_made(void **state)
 {
 	(void)state;
@@ -726,6 +780,8 @@ int main(void)
 		T(test_the_folder_is_made),
 		T(test_starts_at_once_make_one_ca),
 		T(test_placeholders_are_drawn_from_the_key),
+		T(test_placeholders_stay_known_until_the_old_ca_is_retired),
+		T(test_a_daemon_that_runs_makes_no_ca),
 		T(test_half_a_ca_is_an_error_and_nothing_is_made),
 		T(test_a_key_that_others_may_read_is_refused),
 		T(test_a_key_of_somebody_else_is_refused),

@@ -353,8 +353,18 @@ static void test_another_issuer_empties_the_cache(void **state)
 	assert_true(kh_leaves_has(w.leaves, &host));
 	assert_true(kh_leaves_set_issuer(w.leaves, kh_ca_der(w.ca), &err));
 	assert_true(kh_leaves_has(w.leaves, &host));
+	assert_false(kh_leaves_had(w.leaves, &host));
 	assert_true(kh_leaves_set_issuer(w.leaves, kh_ca_der(other), &err));
 	assert_false(kh_leaves_has(w.leaves, &host));
+	assert_true(kh_leaves_had(w.leaves, &host));
+	struct kh_host never = host_of("never.example.com");
+	assert_false(kh_leaves_had(w.leaves, &never));
+	/* Back to the one before: what it signed then stays out. */
+	assert_true(kh_leaves_set_issuer(w.leaves, kh_ca_der(w.ca), &err));
+	assert_false(kh_leaves_has(w.leaves, &host));
+	world_mint(&w, "api.example.com");
+	assert_true(kh_leaves_has(w.leaves, &host));
+	assert_false(kh_leaves_had(w.leaves, &host));
 	kh_ca_free(other);
 }
 
