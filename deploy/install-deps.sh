@@ -49,6 +49,7 @@ test|a journal checked by hand|jq|jq|jq|jq
 test|processes and sockets looked at from outside|procps iproute2|procps-ng iproute|procps iproute2|procps-ng iproute2
 test|the other shell whose completion is tried|zsh|zsh|zsh|zsh
 test|containers, and what deploy/ has for them|podman runc docker-compose|podman runc|podman runc|podman runc docker-compose
+test|roots of one static program|busybox-static|busybox|busybox-static|busybox
 test|gVisor: the engine gvisor, where it is packaged|runsc/runc|runc|runc|runc
 test|tests as an ordinary user (setpriv, runuser)|util-linux|util-linux|util-linux util-linux-misc setpriv runuser|util-linux
 bench|what make bench runs in|python3 openssl|python3 openssl|python3 openssl|python openssl

@@ -46,6 +46,7 @@ struct kh_published {
 struct kh_sandbox_spec {
 	const char *engine;    /* one of kh_sandbox_engine, or "auto" */
 	const char *rootfs;    /* NULL: the host view */
+	bool layer;	       /* over rootfs: what is written goes there, and is gone at the end */
 	const char *image;     /* a reference in the store of the engine's own program, or NULL */
 	const char *workspace; /* absolute, or NULL */
 	bool workspace_read_only;
@@ -53,6 +54,11 @@ struct kh_sandbox_spec {
 	const char *home;	      /* a folder that keeps state, or NULL: a private one */
 	const char *const *read_only; /* more folders or files of the host to see, absolute */
 	size_t n_read_only;
+	/* What an image says of how it is run: variables, which every other one replaces, and where
+	 * to start, unless there is a workspace (made where it is absent; NULL: the home). */
+	const struct kh_env_var *root_env;
+	size_t n_root_env;
+	const char *directory;
 	const struct kh_env_var *env; /* --env, after the defaults and before keyhole's own */
 	size_t n_env;
 	const struct kh_env_var *placeholders;

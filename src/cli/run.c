@@ -134,6 +134,7 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 	struct kh_sandbox_spec spec = {
 		.engine = o->engine,
 		.rootfs = o->rootfs,
+		.layer = o->layer,
 		.image = o->image,
 		.workspace = o->workspace,
 		.workspace_read_only = o->workspace_read_only,

@@ -19,6 +19,7 @@ struct kh_run_options {
 	const char *engine;
 	const char *image;			 /* as it was given */
 	char *rootfs, *workspace, *home, *audit; /* absolute */
+	bool layer;				 /* over rootfs */
 	bool workspace_read_only, mask_env, quiet;
 	char **presets;
 	size_t n_presets;
@@ -48,6 +49,8 @@ bool kh_run_limit_cpus(struct kh_sandbox_limits *out, const char *text);
 
 /* ---- run_image.c ---- */
 
+/* DIR or DIR:O. What was wrong has been said. */
+bool kh_run_rootfs(struct kh_run_options *out, const char *text);
 /* Does the engine take this image? What was wrong has been said. */
 bool kh_run_image_check(const struct kh_run_options *options);
 

@@ -29,7 +29,8 @@ static const char usage[] =
 	"      --mask-env           .env files in it read as empty\n"
 	"      --home DIR           keeps the agent's home between runs; else a private one\n"
 	"      --ro PATH            one more folder or file of the host to see, read-only\n"
-	"      --rootfs DIR         a root of its own instead of the host's /usr\n"
+	"      --rootfs DIR[:O]     a root of its own instead of the host's /usr; with :O what\n"
+	"                           is written goes to a layer that is gone at the end\n"
 	"      --image IMAGE        the root of an image\n"
 	"      --env NAME[=VALUE]   sets a variable, or passes yours\n"
 	"      --engine NAME        what makes the sandbox: process (bubblewrap), container (crun\n"
@@ -311,7 +312,7 @@ static bool take(struct kh_run_options *out, int option, const char *value)
 	case OPT_RO:
 		return add_read_only(out, value);
 	case OPT_ROOTFS:
-		return resolve("--rootfs", value, &out->rootfs);
+		return kh_run_rootfs(out, value);
 	case OPT_IMAGE:
 		out->image = value;
 		return true;

@@ -36,7 +36,7 @@ static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, s
 			"`apt install crun`, `dnf install crun`, `apk add crun`, `pacman -S "
 			"crun`)");
 	out->hide_cgroups = program == crun;
-	out->bundle = kh_oci_config(plan, true, err);
+	out->bundle = kh_oci_config(plan, plan->layered ? KH_OCI_SEAL_DEV : KH_OCI_SEAL_ALL, err);
 	if (!out->bundle)
 		return false;
 	return (kh_engine_command_args(out, program) && kh_engine_command_args(out, rest)) ||

@@ -40,6 +40,7 @@ struct kh_plan {
 	const char *directory; /* to start in */
 	const char *hostname;
 	char *const *init; /* argv of keyhole-init, with the command behind it */
+	bool layered;	   /* the root can be written to; it lies ready (nested) */
 };
 
 /* A command line that makes the sandbox and becomes (or waits for) keyhole-init. */
@@ -75,6 +76,9 @@ struct kh_engine {
 	bool direct;
 	bool has_store; /* the program keeps images of its own, and is given the spec's `image` */
 	bool by_name_only; /* not for auto: what it takes away from programs is too much for that */
+	int own_fds; /* nested: the first of its descriptors are so many of the program's own */
+	/* Another one of that name, nested, for a root with a layer; NULL: this one. */
+	const struct kh_engine *layered;
 	/* Fills `out`. False where the program isn't there or is too old: err says how to get it.
 	 */
 	bool (*prepare)(const struct kh_plan *plan, struct kh_engine_command *out,
@@ -92,7 +96,7 @@ const struct kh_engine *kh_engine_find(const char *name, struct kh_err *err);
  * NULL. */
 char *kh_engine_program(const char *name);
 
-extern const struct kh_engine kh_engine_process;
+extern const struct kh_engine kh_engine_process, kh_engine_process_layered;
 extern const struct kh_engine kh_engine_container;
 extern const struct kh_engine kh_engine_gvisor;
 

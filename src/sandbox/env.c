@@ -142,10 +142,20 @@ static bool is_name(const char *name)
 	return true;
 }
 
+/* These say who the command is, which is not an image's to say. */
+static bool is_who(const char *name)
+{
+	return strcmp(name, "HOME") == 0 || strcmp(name, "USER") == 0 ||
+	       strcmp(name, "LOGNAME") == 0 || strcmp(name, "PWD") == 0;
+}
+
 bool kh_env_fill(struct kh_env *env, const struct kh_sandbox_spec *spec, struct kh_err *err)
 {
 	for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
 		kh_env_set(env, defaults[i].name, defaults[i].value);
+	for (size_t i = 0; i < spec->n_root_env; i++)
+		if (is_name(spec->root_env[i].name) && !is_who(spec->root_env[i].name))
+			kh_env_set(env, spec->root_env[i].name, spec->root_env[i].value);
 	if (spec->tty) {
 		pass_terminal(env, "TERM");
 		pass_terminal(env, "COLORTERM");

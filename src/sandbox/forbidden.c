@@ -204,7 +204,7 @@ static bool check_one(const struct table *table, const struct kh_view *view, con
 	const char *chosen = NULL;
 	for (size_t i = 0; i < view->n; i++) {
 		const struct kh_mount *m = &view->list[i];
-		if (m->kind != KH_MOUNT_READ && m->kind != KH_MOUNT_WRITE)
+		if (!kh_mount_is_tree(m))
 			continue;
 		/* A part of the tree before, laid over it. */
 		if (chosen && m->tree == KH_TREE_HOST && is_below(m->source, chosen))

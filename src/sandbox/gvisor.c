@@ -42,8 +42,9 @@ static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, s
 	/* It is steered by an abstract socket, which a network namespace has for itself. */
 	out->own_network = true;
 	out->hide_cgroups = true;
-	/* It would remount the root without the flags that can't be taken away any more. */
-	out->bundle = kh_oci_config(plan, false, err);
+	/* It would remount the root without the flags that can't be taken away any more; and in a
+	 * read-only /dev it opens no device for O_CREAT, as every shell does for `>/dev/null`. */
+	out->bundle = kh_oci_config(plan, KH_OCI_SEAL_NONE, err);
 	if (!out->bundle)
 		return false;
 	return kh_engine_command_args(out, words) ||

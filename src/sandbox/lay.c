@@ -152,11 +152,6 @@ int kh_lay_tmpfs(mode_t mode, uint64_t bytes)
 	return (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 }
 
-static bool is_tree(const struct kh_mount *m)
-{
-	return m->kind == KH_MOUNT_READ || m->kind == KH_MOUNT_WRITE;
-}
-
 /* What the view held is of the mount namespace that we have left: it is looked up again. */
 static int take_tree(const struct kh_mount *m, struct kh_err *err)
 {
@@ -175,7 +170,7 @@ static int take_tree(const struct kh_mount *m, struct kh_err *err)
 	}
 	int tree = clone_of(fd, true);
 	uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
-			      (m->kind == KH_MOUNT_READ ? MOUNT_ATTR_RDONLY : 0);
+			      (m->kind == KH_MOUNT_WRITE ? 0 : MOUNT_ATTR_RDONLY);
 	if (tree >= 0 && restrict_tree(tree, attributes, true))
 		return tree;
 	kh_err_sys(err, KH_ERR_SYSTEM, errno, "mounting %s", kh_esc_str(m->target));
@@ -193,9 +188,22 @@ bool kh_lay_take(struct kh_lay *lay, const struct kh_view *view, struct kh_err *
 	for (size_t i = 0; i < view->n; i++)
 		lay->trees[i] = -1;
 	for (size_t i = 0; i < view->n; i++)
-		if (is_tree(&view->list[i]) && (lay->trees[i] = take_tree(&view->list[i], err)) < 0)
+		if (kh_mount_is_tree(&view->list[i]) &&
+		    (lay->trees[i] = take_tree(&view->list[i], err)) < 0)
 			return false;
 	return true;
+}
+
+int kh_lay_layer(struct kh_lay *lay, uint64_t *size)
+{
+	for (size_t i = 0; i < lay->view->n; i++) {
+		if (lay->view->list[i].kind != KH_MOUNT_LAYER)
+			continue;
+		lay->layered = true;
+		*size = lay->view->list[i].size;
+		return kh_steal_fd(&lay->trees[i]);
+	}
+	return -1;
 }
 
 /* A file of the root with the content of a descriptor. */
@@ -210,7 +218,7 @@ static bool put_over(const struct kh_lay *lay, const struct kh_mount *m, size_t 
 {
 	char name[24];
 	snprintf(name, sizeof(name), "/%zu", i);
-	if (!put_content(lay->scratch, name, 0444, m->fd))
+	if (!put_content(lay->scratch, name, m->mode ? m->mode : 0444, m->fd))
 		return false;
 	kh_auto_close int fd = open_below(lay->scratch, name, O_PATH | O_NOFOLLOW);
 	kh_auto_close int tree = fd < 0 ? -1 : clone_of(fd, false);
@@ -237,10 +245,35 @@ static bool is_dir(int fd)
 	return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+/* What goes there is a folder, or something mounted over one. */
+static bool wants_dir(const struct kh_mount *m, int tree)
+{
+	switch (m->kind) {
+	case KH_MOUNT_LINK:
+	case KH_MOUNT_FILE:
+	case KH_MOUNT_EMPTY:
+		return false;
+	case KH_MOUNT_READ:
+	case KH_MOUNT_WRITE:
+		return is_dir(tree);
+	case KH_MOUNT_DIR:
+	case KH_MOUNT_BLANK:
+	case KH_MOUNT_TMPFS:
+	case KH_MOUNT_PROC:
+	case KH_MOUNT_DEV:
+	case KH_MOUNT_LAYER:
+	case KH_MOUNT_SEAL:
+		break;
+	}
+	return true;
+}
+
 static bool put_one(const struct kh_lay *lay, size_t i)
 {
 	const struct kh_mount *m = &lay->view->list[i];
 	int root = lay->root, tree = lay->trees[i];
+	if (lay->layered && !kh_layer_clear(root, m->target, wants_dir(m, tree)))
+		return false;
 	switch (m->kind) {
 	case KH_MOUNT_DIR:
 		return make_dir(root, m->target, m->mode);
@@ -256,6 +289,8 @@ static bool put_one(const struct kh_lay *lay, size_t i)
 		return put_tmpfs(root, m, m->kind == KH_MOUNT_BLANK);
 	case KH_MOUNT_EMPTY:
 		return put_over(lay, m, i);
+	case KH_MOUNT_LAYER:
+		return true; /* it is the root */
 	case KH_MOUNT_SEAL:
 		return strcmp(m->target, "/dev") == 0 || seal(root, m->target);
 	case KH_MOUNT_PROC:

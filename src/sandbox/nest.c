@@ -81,7 +81,7 @@ static int mount_memory(const char *path)
 static bool lay(const struct kh_view *view, struct kh_err *err)
 {
 	static const char *const folders[] = { KH_NEST_BUNDLE, KH_NEST_STATE, KH_NEST "/scratch",
-					       KH_NEST_BUNDLE "/rootfs" };
+					       KH_NEST_ROOT };
 	struct kh_lay lay;
 	if (!kh_lay_take(&lay, view, err))
 		return false;
@@ -89,7 +89,12 @@ static bool lay(const struct kh_view *view, struct kh_err *err)
 	bool ok = memory >= 0;
 	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
 		ok = ok && mkdir(folders[i], 0755) == 0 && chmod(folders[i], 0755) == 0;
-	lay.root = ok ? mount_memory(KH_NEST_BUNDLE "/rootfs") : -1;
+	uint64_t size = 0;
+	kh_auto_close int layer = kh_lay_layer(&lay, &size);
+	if (ok && layer >= 0 && (lay.root = kh_layer_mount(layer, size, KH_NEST_ROOT, err)) < 0)
+		return false;
+	if (ok && layer < 0)
+		lay.root = mount_memory(KH_NEST_ROOT);
 	lay.scratch = ok ? open(KH_NEST "/scratch", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	if (lay.root < 0 || lay.scratch < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "mounting over " KH_NEST);
@@ -99,6 +104,8 @@ static bool lay(const struct kh_view *view, struct kh_err *err)
 
 static bool write_bundle(const struct kh_engine_command *command, struct kh_err *err)
 {
+	if (!command->bundle)
+		return true;
 	kh_auto_close int fd =
 		open(KH_NEST_BUNDLE "/config.json", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	return (fd >= 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "config.json")) &&

@@ -14,7 +14,8 @@ struct kh_view;
 /* Where things lie in them: over /run, which nothing that is started here needs. */
 #define KH_NEST "/run"
 #define KH_NEST_BUNDLE KH_NEST "/bundle" /* config.json, and the root in "rootfs" */
-#define KH_NEST_STATE KH_NEST "/state"	 /* for what the program notes */
+#define KH_NEST_ROOT KH_NEST_BUNDLE "/rootfs"
+#define KH_NEST_STATE KH_NEST "/state" /* for what the program notes */
 
 /* ---- nest.c ---- */
 
@@ -31,15 +32,27 @@ bool kh_nest_enter(const struct kh_engine_command *command, const struct kh_view
 
 struct kh_lay {
 	const struct kh_view *view;
-	int *trees;  /* what of the host is mounted, by the view's index; -1 */
-	int root;    /* the folder that becomes the sandbox's root */
-	int scratch; /* one for files that are mounted over others */
+	int *trees;   /* what of the host is mounted, by the view's index; -1 */
+	int root;     /* the folder that becomes the sandbox's root */
+	int scratch;  /* one for files that are mounted over others */
+	bool layered; /* what lies in the way is taken away, as far as it is the root's own */
 };
 /* Takes hold of the trees of the host. */
 bool kh_lay_take(struct kh_lay *lay, const struct kh_view *view, struct kh_err *err);
 /* Puts all in its place, but /proc and /dev, which the engine's program makes. */
 bool kh_lay_put(const struct kh_lay *lay, struct kh_err *err);
+/* Its tree of that kind, which becomes the caller's; -1: there is none. *size: its mount's. */
+int kh_lay_layer(struct kh_lay *lay, uint64_t *size);
 /* A new file system in memory, mounted nowhere yet. Return: -1 with errno. */
 int kh_lay_tmpfs(mode_t mode, uint64_t bytes);
+
+/* ---- layer.c ---- */
+
+/* Mounts an overlay on the folder `root`: the tree `lower` (which is mounted nowhere yet), and
+ * above it memory of so many bytes (0: what the kernel says). Return: its root; -1. */
+int kh_layer_mount(int lower, uint64_t bytes, const char *root, struct kh_err *err);
+/* Takes away what lies at `target` in the file system of `root`, unless it is what is wanted (a
+ * folder); what was mounted stays. Return: false with errno. */
+bool kh_layer_clear(int root, const char *target, bool is_dir);
 
 #endif

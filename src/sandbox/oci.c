@@ -59,16 +59,17 @@ static json_t *shared_memory(const struct kh_view *view)
 	return mount;
 }
 
-static json_t *mounts(const struct kh_view *view)
+static json_t *mounts(const struct kh_view *view, bool seal_dev)
 {
 	static const char *const proc[] = { "nosuid", "nodev", "noexec" };
-	/* Read-only when all is in it. */
+	/* Read-only when all is in it; the last one. */
 	static const char *const dev[] = { "nosuid",   "noexec",   "strictatime",
 					   "mode=755", "size=64k", "ro" };
+	size_t n_dev = seal_dev ? COUNT(dev) : COUNT(dev) - 1;
 	static const char *const pts[] = { "nosuid", "noexec", "newinstance", "ptmxmode=0666",
 					   "mode=0620" };
 	return json_pack("[o, o, o, o]", mount_of("proc", "/proc", proc, COUNT(proc)),
-			 mount_of("tmpfs", "/dev", dev, COUNT(dev)),
+			 mount_of("tmpfs", "/dev", dev, n_dev),
 			 mount_of("devpts", "/dev/pts", pts, COUNT(pts)), shared_memory(view));
 }
 
@@ -135,7 +136,7 @@ static bool is_all_text(const struct kh_plan *plan)
 	return ok;
 }
 
-char *kh_oci_config(const struct kh_plan *plan, bool seal, struct kh_err *err)
+char *kh_oci_config(const struct kh_plan *plan, enum kh_oci_seal seal, struct kh_err *err)
 {
 	if (!is_all_text(plan)) {
 		kh_err_set(err, KH_ERR_USAGE,
@@ -143,10 +144,11 @@ char *kh_oci_config(const struct kh_plan *plan, bool seal, struct kh_err *err)
 			   "engine can't pass that on; --engine process can)");
 		return NULL;
 	}
-	json_t *config = json_pack("{s:s, s:o, s:{s:s, s:b}, s:s, s:o, s:o}", "ociVersion", "1.0.2",
-				   "process", process(plan), "root", "path", "rootfs", "readonly",
-				   (int)seal, "hostname", plan->hostname, "mounts",
-				   mounts(plan->view), "linux", linux_of());
+	json_t *config =
+		json_pack("{s:s, s:o, s:{s:s, s:b}, s:s, s:o, s:o}", "ociVersion", "1.0.2",
+			  "process", process(plan), "root", "path", "rootfs", "readonly",
+			  (int)(seal == KH_OCI_SEAL_ALL), "hostname", plan->hostname, "mounts",
+			  mounts(plan->view, seal != KH_OCI_SEAL_NONE), "linux", linux_of());
 	char *text = config ? json_dumps(config, JSON_COMPACT) : NULL;
 	json_decref(config);
 	if (!text)

@@ -4,8 +4,13 @@
 
 #include "engine.h"
 
-/* The text of config.json for a root that is laid already (lay.c). `seal`: the runtime is to make
- * the root read-only as well. Heap. Return: NULL. */
-char *kh_oci_config(const struct kh_plan *plan, bool seal, struct kh_err *err);
+/* What the runtime is to make read-only. */
+enum kh_oci_seal {
+	KH_OCI_SEAL_NONE,
+	KH_OCI_SEAL_DEV,
+	KH_OCI_SEAL_ALL, /* the root as well */
+};
+/* The text of config.json for a root that is laid already (lay.c). Heap. Return: NULL. */
+char *kh_oci_config(const struct kh_plan *plan, enum kh_oci_seal seal, struct kh_err *err);
 
 #endif

@@ -14,6 +14,7 @@
 #include <keyhole/log.h>
 #include <keyhole/slice.h>
 
+#include "nest_internal.h"
 #include "sandbox_internal.h"
 
 enum { ARGS_MOST_BYTES = 4 * 1024 * 1024 };
@@ -110,10 +111,19 @@ static bool put_mount(struct kh_buf *args, const struct kh_mount *m, struct kh_e
 		return put(args, "--proc", m->target, NULL);
 	case KH_MOUNT_DEV:
 		return put(args, "--dev", m->target, NULL);
+	case KH_MOUNT_LAYER:
+		return false; /* bubblewrap 0.8 has no option for it */
 	case KH_MOUNT_SEAL:
 		return put(args, "--remount-ro", m->target, NULL);
 	}
 	return false;
+}
+
+/* What is not laid already (lay.c). */
+static bool is_for_program(const struct kh_mount *m)
+{
+	return m->kind == KH_MOUNT_PROC || m->kind == KH_MOUNT_DEV ||
+	       strcmp(m->target, "/dev") == 0 || strncmp(m->target, "/dev/", 5) == 0;
 }
 
 static bool put_all(struct kh_buf *args, const struct kh_plan *plan, struct kh_engine_command *out)
@@ -124,8 +134,11 @@ static bool put_all(struct kh_buf *args, const struct kh_plan *plan, struct kh_e
 	ok = ok && put(args, "--hostname", plan->hostname, NULL);
 	for (size_t i = 0; ok && i < plan->env->n; i++)
 		ok = put(args, "--setenv", plan->env->list[i].name, plan->env->list[i].value);
+	if (plan->layered)
+		ok = ok && put(args, "--bind", KH_NEST_ROOT, "/");
 	for (size_t i = 0; ok && i < plan->view->n; i++)
-		ok = put_mount(args, &plan->view->list[i], out);
+		if (!plan->layered || is_for_program(&plan->view->list[i]))
+			ok = put_mount(args, &plan->view->list[i], out);
 	return ok && put(args, "--chdir", plan->directory, NULL);
 }
 
@@ -154,7 +167,8 @@ static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, s
 	if (out->args_fd < 0)
 		return kh_err_wrap(err, "the sandbox");
 	char number[16];
-	snprintf(number, sizeof(number), "%d", out->args_fd);
+	/* Nested, its descriptors are numbered in their order. */
+	snprintf(number, sizeof(number), "%d", plan->layered ? STDERR_FILENO + 1 : out->args_fd);
 	bool ok = kh_engine_command_fd(out, out->args_fd) && kh_engine_command_arg(out, "bwrap") &&
 		  kh_engine_command_arg(out, "--args") && kh_engine_command_arg(out, number) &&
 		  kh_engine_command_arg(out, "--");
@@ -194,6 +208,16 @@ static bool explain(const char *said, struct kh_err *err)
 const struct kh_engine kh_engine_process = {
 	.name = "process",
 	.about = "bubblewrap: namespaces, system calls filtered, Landlock",
+	.layered = &kh_engine_process_layered,
+	.prepare = prepare,
+	.explain = explain,
+};
+
+const struct kh_engine kh_engine_process_layered = {
+	.name = "process",
+	.about = "bubblewrap, around a root that we laid",
+	.nested = true,
+	.own_fds = 1, /* the arguments */
 	.prepare = prepare,
 	.explain = explain,
 };

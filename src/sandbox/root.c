@@ -10,6 +10,9 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <linux/openat2.h>
+#include <unistd.h>
 
 #include <keyhole/file.h>
 #include <keyhole/slice.h>
@@ -81,6 +84,20 @@ static bool in_list(const char *name, const char *const *list, size_t n)
 	return false;
 }
 #define IN_LIST(name, list) in_list(name, list, sizeof(list) / sizeof((list)[0]))
+
+int kh_root_open(const char *rootfs, const char *path)
+{
+	kh_auto_close int root = open(rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	/* A pipe in its place is not waited for. */
+	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+	kh_auto_close int fd =
+		root < 0 ? -1 : (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+	struct stat st;
+	return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & S_IROTH)
+		       ? kh_steal_fd(&fd)
+		       : -1;
+}
 
 /* A link, or a small file that everybody may read; anything else is left out. */
 static bool copy_entry(struct kh_view *view, const char *source, const char *target,
@@ -202,7 +219,9 @@ static const char *const replaced[] = { "dev", "proc", "sys", "run", "tmp", "hom
 static bool lay_etc_of(struct kh_view *view, const char *rootfs, struct kh_err *err)
 {
 	kh_auto_free char *etc = kh_strf("%s/etc", rootfs);
-	DIR *dir = etc ? opendir(etc) : NULL;
+	/* A link would lead to the host's. */
+	int fd = etc ? open(etc, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
 	if (!dir)
 		return true;
 	bool ok = true;
@@ -232,6 +251,14 @@ static bool is_host_root(const char *rootfs)
 	       (root.st_dev == given.st_dev && root.st_ino == given.st_ino);
 }
 
+static bool refuse_host_root(const char *rootfs, struct kh_err *err)
+{
+	return kh_err_set(err, KH_ERR_USAGE,
+			  "--rootfs %s: is the host's own root (leave the option out to see its "
+			  "programs)",
+			  rootfs);
+}
+
 static bool lay_rootfs(struct kh_view *view, const char *rootfs, struct kh_err *err)
 {
 	DIR *dir = opendir(rootfs);
@@ -239,10 +266,7 @@ static bool lay_rootfs(struct kh_view *view, const char *rootfs, struct kh_err *
 		return kh_err_sys(err, KH_ERR_USAGE, errno, "--rootfs %s", rootfs);
 	if (is_host_root(rootfs)) {
 		(void)closedir(dir);
-		return kh_err_set(err, KH_ERR_USAGE,
-				  "--rootfs %s: is the host's own root (leave the option out to "
-				  "see its programs)",
-				  rootfs);
+		return refuse_host_root(rootfs, err);
 	}
 	bool ok = true;
 	const struct dirent *entry;
@@ -259,8 +283,31 @@ static bool lay_rootfs(struct kh_view *view, const char *rootfs, struct kh_err *
 	return ok && lay_etc_of(view, rootfs, err);
 }
 
+/* What every root has of its own. */
+static void lay_places(struct kh_view *view)
+{
+	kh_view_over(view, KH_MOUNT_PROC, "/proc", 0);
+	kh_view_over(view, KH_MOUNT_DEV, "/dev", 0);
+	kh_view_over(view, KH_MOUNT_SEAL, "/dev", 0);
+	kh_view_over(view, KH_MOUNT_TMPFS, "/dev/shm", 01777);
+	kh_view_over(view, KH_MOUNT_TMPFS, "/tmp", 01777);
+}
+
+/* The root as a whole. */
+static bool lay_layer(struct kh_view *view, const char *rootfs, struct kh_err *err)
+{
+	if (is_host_root(rootfs))
+		return refuse_host_root(rootfs, err);
+	if (!kh_view_bind_held(view, KH_MOUNT_LAYER, rootfs, "/", KH_TREE_AS_IS, err))
+		return false;
+	lay_places(view);
+	return true;
+}
+
 bool kh_root_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
 {
+	if (spec->layer)
+		return lay_layer(view, spec->rootfs, err);
 	if (spec->rootfs ? !lay_rootfs(view, spec->rootfs, err) : !lay_host(view, err))
 		return false;
 	/* Programs expect them, and find nothing of the host there. */
@@ -270,11 +317,7 @@ bool kh_root_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struc
 			kh_view_dir(view, empty[i], 0755);
 	if (!spec->rootfs)
 		kh_view_link(view, "/tmp", "/var/tmp");
-	kh_view_over(view, KH_MOUNT_PROC, "/proc", 0);
-	kh_view_over(view, KH_MOUNT_DEV, "/dev", 0);
-	kh_view_over(view, KH_MOUNT_SEAL, "/dev", 0);
-	kh_view_over(view, KH_MOUNT_TMPFS, "/dev/shm", 01777);
-	kh_view_over(view, KH_MOUNT_TMPFS, "/tmp", 01777);
+	lay_places(view);
 	if (view->failed)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox's root: no memory");
 	return true;

@@ -104,9 +104,14 @@ static bool lay_init(struct kh_view *view, const struct kh_sandbox_spec *spec, s
 		return kh_err_wrap(err, "keyhole-init (is keyhole installed as a whole?)");
 	struct kh_buf filter kh_cleanup(kh_buf_fini);
 	kh_buf_init(&filter, FILTER_MOST_BYTES);
-	return kh_view_file(view, INIT_INSIDE, 0555, kh_buf_view(&binary), err) &&
-	       kh_seccomp_program(&filter, err) &&
-	       kh_view_file(view, FILTER_INSIDE, 0444, kh_buf_view(&filter), err);
+	if (!kh_view_file(view, INIT_INSIDE, 0555, kh_buf_view(&binary), err) ||
+	    !kh_seccomp_program(&filter, err) ||
+	    !kh_view_file(view, FILTER_INSIDE, 0444, kh_buf_view(&filter), err))
+		return false;
+	/* Where the root can be written to, these can't. */
+	for (size_t i = view->n - 2; spec->layer && !view->failed && i < view->n; i++)
+		view->list[i].kind = KH_MOUNT_EMPTY;
+	return true;
 }
 
 static bool lay_home(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
@@ -169,14 +174,17 @@ static bool lay(struct build *b, const struct kh_sandbox_spec *spec, struct kh_e
 	    !lay_home(view, spec, err) || !lay_read_only(view, spec, err) ||
 	    !lay_workspace(b, spec, err))
 		return false;
+	if (spec->directory && !kh_view_has(view, spec->directory))
+		kh_view_dir(view, spec->directory, 0755);
 	if (!kh_forbidden_check(view, spec->forbidden_paths, spec->n_forbidden, err))
 		return false;
 	if (!kh_view_bind_held(view, KH_MOUNT_READ, spec->socket_dir, KH_SANDBOX_RUN, KH_TREE_AS_IS,
 			       err))
 		return false;
-	kh_view_over(view, KH_MOUNT_SEAL, "/", 0);
+	if (!spec->layer)
+		kh_view_over(view, KH_MOUNT_SEAL, "/", 0);
 	for (size_t i = 0; i < view->n; i++)
-		if (view->list[i].kind == KH_MOUNT_TMPFS)
+		if (view->list[i].kind == KH_MOUNT_TMPFS || view->list[i].kind == KH_MOUNT_LAYER)
 			view->list[i].size = spec->limits.disk_bytes;
 	return !view->failed || kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
 }
@@ -262,7 +270,9 @@ static bool add_word(struct words *words, const char *word)
 /* Where the command starts. */
 static const char *directory_of(const struct kh_sandbox_spec *spec)
 {
-	return spec->workspace ? spec->workspace : KH_SANDBOX_HOME;
+	return spec->workspace	 ? spec->workspace
+	       : spec->directory ? spec->directory
+				 : KH_SANDBOX_HOME;
 }
 
 /* Nothing where it is 0. */
@@ -316,7 +326,7 @@ static bool init_words(struct words *out, const struct build *b, const struct kh
 	/* The numbers under which the init finds them. */
 	int fds[4] = { b->control_peer, b->stdio[0], b->stdio[1], b->stdio[2] };
 	for (int i = 0; engine->nested && i < 4; i++)
-		fds[i] = STDERR_FILENO + 1 + i;
+		fds[i] = STDERR_FILENO + 1 + engine->own_fds + i;
 	snprintf(user, sizeof(user), "%d:%d", KH_SANDBOX_UID, KH_SANDBOX_GID);
 	snprintf(control, sizeof(control), "%d", fds[0]);
 	snprintf(stdio, sizeof(stdio), "%d,%d,%d", fds[1], fds[2], fds[3]);
@@ -332,6 +342,8 @@ static bool init_words(struct words *out, const struct build *b, const struct kh
 		ok = ok && add_word(out, "--tty") && add_word(out, tty);
 	ok = ok && add_number(out, "--memory", b->limits.init_memory_bytes) &&
 	     add_number(out, "--pids", b->limits.init_pids);
+	if (spec->layer)
+		ok = ok && add_word(out, "--writable") && add_word(out, "/");
 	for (size_t i = 0; ok && i < b->view.n; i++)
 		if (is_writable_place(&b->view, i))
 			ok = add_word(out, "--writable") && add_word(out, b->view.list[i].target);
@@ -374,6 +386,7 @@ static bool prepare(struct build *b, const struct kh_sandbox_spec *spec,
 		.directory = directory_of(spec),
 		.hostname = "sandbox",
 		.init = words.list,
+		.layered = spec->layer,
 	};
 	if (!engine->prepare(&plan, &b->command, err))
 		return false;
@@ -425,6 +438,8 @@ bool kh_sandbox_run_with(const struct kh_sandbox_spec *spec, const struct kh_eng
 			 int *status, struct kh_err *err)
 {
 	struct build b;
+	if (spec->layer && engine->layered)
+		engine = engine->layered;
 	build_init(&b);
 	bool ok = run(&b, spec, engine, status, err);
 	build_fini(&b);

@@ -41,7 +41,8 @@ enum kh_mount_kind {
 	KH_MOUNT_TMPFS,
 	KH_MOUNT_PROC,
 	KH_MOUNT_DEV,
-	KH_MOUNT_SEAL, /* from here on `target` itself (not what is mounted in it) is read-only */
+	KH_MOUNT_LAYER, /* the root itself, with a layer over it that can be written to */
+	KH_MOUNT_SEAL,	/* from here on `target` itself (not what is mounted in it) is read-only */
 };
 
 /* Whose rights count in a tree of the host, where root starts the sandbox. */
@@ -65,8 +66,14 @@ struct kh_mount {
 	mode_t mode;
 	enum kh_tree tree;
 	bool is_file;  /* READ: of a file, not a folder */
-	uint64_t size; /* TMPFS: what fits in; 0: what the kernel says */
+	uint64_t size; /* TMPFS, LAYER: what fits in; 0: what the kernel says */
 };
+
+/* Does it show a tree of the host? */
+static inline bool kh_mount_is_tree(const struct kh_mount *m)
+{
+	return m->kind == KH_MOUNT_READ || m->kind == KH_MOUNT_WRITE || m->kind == KH_MOUNT_LAYER;
+}
 
 struct kh_view {
 	struct kh_mount *list;
@@ -94,6 +101,9 @@ bool kh_view_has(const struct kh_view *view, const char *target);
 
 /* root.c: /usr and its kin and chosen files of /etc, or a root of the caller's. */
 bool kh_root_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err);
+/* A file of a root that anybody may have written, for reading: links are followed as the root's own
+ * programs would, and never out of it; what not everybody may read is not read. Return: -1. */
+int kh_root_open(const char *rootfs, const char *path);
 /* files.c: passwd, group, hosts, resolv.conf … made for this sandbox. */
 bool kh_files_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err);
 /* trust.c: the CA, alone and among the system's roots, over every usual path. */

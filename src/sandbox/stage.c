@@ -140,7 +140,7 @@ bool kh_stage_plan(struct kh_stage *stage, struct kh_view *view, uid_t uid, gid_
 	*stage = (struct kh_stage){ .view = view, .uid = uid, .gid = gid };
 	for (size_t i = 0; i < view->n; i++) {
 		struct kh_mount *m = &view->list[i];
-		if (m->kind != KH_MOUNT_READ && m->kind != KH_MOUNT_WRITE)
+		if (!kh_mount_is_tree(m))
 			continue;
 		if (m->tree != KH_TREE_HOST && !add_tree(stage, m, err))
 			return false;
@@ -243,7 +243,7 @@ static bool hold_staged(const struct kh_stage *stage, struct kh_err *err)
 {
 	for (size_t i = 0; i < stage->view->n; i++) {
 		const struct kh_mount *m = &stage->view->list[i];
-		if (m->fd < 0 || (m->kind != KH_MOUNT_READ && m->kind != KH_MOUNT_WRITE))
+		if (m->fd < 0 || !kh_mount_is_tree(m))
 			continue;
 		kh_auto_close int fd = kh_view_hold(m->source);
 		if (fd < 0)

@@ -37,8 +37,8 @@ static const char *const java_stores[] = {
 static void read_system(struct kh_buf *out, const char *rootfs)
 {
 	for (size_t i = 0; i < sizeof(bundles) / sizeof(bundles[0]); i++) {
-		kh_auto_free char *path = kh_strf("%s%s", rootfs ? rootfs : "", bundles[i]);
-		if (path && kh_file_read(path, out, NULL))
+		kh_auto_close int fd = kh_root_open(rootfs ? rootfs : "/", bundles[i]);
+		if (fd >= 0 && kh_file_read_fd(fd, out, NULL))
 			return;
 		kh_buf_clear(out);
 	}

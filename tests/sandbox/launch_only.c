@@ -61,6 +61,10 @@ static void parse(struct kh_sandbox_spec *spec, int argc, char **argv)
 			spec->home = value;
 		else if (strcmp(name, "--rootfs") == 0)
 			spec->rootfs = value;
+		else if (strcmp(name, "--layer") == 0)
+			spec->layer = strcmp(value, "yes") == 0;
+		else if (strcmp(name, "--directory") == 0)
+			spec->directory = value;
 		else if (strcmp(name, "--init") == 0)
 			spec->init_path = value;
 		else if (strcmp(name, "--record") == 0)
