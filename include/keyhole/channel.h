@@ -34,8 +34,8 @@
 	X(LEAF_WANT, \
 	  10) /* W→K ref, str host: a leaf for it, please. The keeper checks the name anew */ \
 	X(LEAF, 11)	       /* K→W ref, str host, bytes: certificate DER (empty: refused) */ \
-	X(CREDENTIAL_WANT, 12) /* W→K ref: the generation; a kh_want (want.h). Once a value: the \
-				  answer is for all who wait */ \
+	X(CREDENTIAL_WANT, 12) /* W→K ref: the generation; a kh_want (want.h), u64 whose share it \
+				  is (share.h). Once a value: the answer is for all who wait */ \
 	X(CREDENTIAL, \
 	  13) /* K→W ref, the kh_want; u32 length of the secret (0: none), u64 until when it is \
 		 good (wall clock in ms; 0: for ever), str why there is none (for a sandbox to \

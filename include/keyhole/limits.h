@@ -20,9 +20,23 @@ enum {
 	KH_LIMIT_BODY_HELD_BYTES = 64 * 1024,
 	/* What a value is narrowed to ("owner/repo"): the sandbox's words, kept with the value. */
 	KH_LIMIT_SCOPE_BYTES = 256,
-	/* Values of one credential that the worker keeps, and the keeper makes: a sandbox that
-	   names a scope after the other, each with a secret page of its own. */
-	KH_LIMIT_SCOPES = 256,
+	/* Values of one credential that the worker keeps, and the keeper makes: sandboxes that name
+	   a scope after the other, each with a secret page of its own. share.h says who gives one
+	   up. */
+	KH_LIMIT_SCOPES = 512,
+	/* Of those, asked for by one sandbox and not answered yet: one that names scopes while the
+	   token endpoint hangs, and leaves no place to others. */
+	KH_LIMIT_SCOPES_ASKED = 32,
+	/* Questions for a scope by one sandbox, at once and a second: one that uses up what the
+	   endpoint allows an hour (of GitHub's Apps it is 5,000), and the keeper's processes. */
+	KH_LIMIT_SCOPE_QUESTIONS_BURST = 128,
+	KH_LIMIT_SCOPE_QUESTIONS_PER_SECOND = 1,
+	/* Children of the keeper that bring values, at a time: commands, which only the
+	   configuration names, and fetchers, of one sandbox's scopes and in all. (One credential's
+	   have half of what is left: an endpoint that hangs.) */
+	KH_LIMIT_COMMANDS = 8,
+	KH_LIMIT_FETCHERS_PER_SANDBOX = 4,
+	KH_LIMIT_FETCHERS = 32,
 	/* A command that prints a value: its arguments, and those of its variables. */
 	KH_LIMIT_EXEC_ARGUMENTS = 64,
 	KH_LIMIT_EXEC_ARGUMENT_BYTES = 4096,

@@ -33,6 +33,7 @@ struct kh_job {
 	uint16_t index;
 	struct kh_holding *holding;
 	struct kh_made *made;	    /* NULL: it brings the raw value */
+	uint64_t asker;		    /* the fetcher's: whose share it is (share.h) */
 	const struct kh_exec *exec; /* NULL: the fetcher */
 	uint32_t timeout_ms;
 	/* Running. */
@@ -52,14 +53,12 @@ struct kh_job {
 	struct kh_rotation *rotation; /* a refresh token that may be replaced; NULL: none */
 };
 
-enum { KH_JOBS_AT_A_TIME = 8 };
 /* Exit statuses of what never became the command. */
 enum { KH_EXEC_NOT_THERE = 127, KH_EXEC_NO_EXEC = 126 };
 
 struct kh_jobs {
 	struct kh_node list; /* struct kh_job.link */
 	int epoll;	     /* -1: nothing was ever started */
-	unsigned running;
 };
 
 void kh_jobs_init(struct kh_jobs *jobs);

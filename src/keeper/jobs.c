@@ -1,7 +1,9 @@
 /* jobs.c - children of the keeper that bring values: started in turn, read, waited for, killed
  *
  * The keeper's loop waits on one descriptor for all of them (epoll) and for SIGCHLD; each turn
- * looks at every job, of which a few run at a time.
+ * looks at every job. Which of those that wait may start is said by may_start: commands and
+ * fetchers do not wait for each other, a sandbox not for another's scopes, and a credential not for
+ * another's endpoint that hangs.
  */
 
 #include "keeper_internal.h"
@@ -16,6 +18,7 @@
 
 #include <keyhole/clock.h>
 #include <keyhole/limits.h>
+#include <keyhole/share.h>
 
 enum {
 	/* One byte more than a value may have, and a line's end. */
@@ -90,7 +93,6 @@ void kh_jobs_fini(struct kh_jobs *jobs)
 		kh_job_free(job);
 	}
 	close_pipe(&jobs->epoll);
-	jobs->running = 0;
 }
 
 bool kh_jobs_add(struct kh_jobs *jobs, struct kh_job *job, struct kh_err *err)
@@ -112,7 +114,7 @@ static void watch(const struct kh_jobs *jobs, int fd)
 		(void)epoll_ctl(jobs->epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-static void start(struct kh_jobs *jobs, const struct kh_vault *vault, struct kh_job *job)
+static void start(const struct kh_jobs *jobs, const struct kh_vault *vault, struct kh_job *job)
 {
 	struct kh_err err = KH_ERR_INIT;
 	/* The fetcher has a clock of its own, and says so when it is over. */
@@ -125,7 +127,6 @@ static void start(struct kh_jobs *jobs, const struct kh_vault *vault, struct kh_
 		return;
 	}
 	job->state = KH_JOB_RUNNING;
-	jobs->running++;
 	watch(jobs, job->out);
 	watch(jobs, job->complaint);
 	watch(jobs, job->channel.fd);
@@ -203,7 +204,7 @@ static bool has_ended(struct kh_job *job)
 	return true;
 }
 
-static void look_at(struct kh_jobs *jobs, struct kh_job *job)
+static void look_at(struct kh_job *job)
 {
 	read_out(job);
 	read_complaint(job);
@@ -220,7 +221,37 @@ static void look_at(struct kh_jobs *jobs, struct kh_job *job)
 	read_answer(job);
 	close_all(job);
 	job->state = KH_JOB_ENDED;
-	jobs->running--;
+}
+
+/* Those that run, of the fetchers: in all, of the same credential, for the same sandbox. */
+struct running {
+	unsigned commands, fetchers, of_credential, of_asker;
+};
+
+static struct running count_running(const struct kh_jobs *jobs, const struct kh_job *like)
+{
+	struct running n = { 0 };
+	for (struct kh_node *node = jobs->list.next; node != &jobs->list; node = node->next) {
+		const struct kh_job *job = kh_container_of(node, struct kh_job, link);
+		if (job->state != KH_JOB_RUNNING)
+			continue;
+		n.commands += job->exec != NULL;
+		n.fetchers += !job->exec;
+		n.of_credential += !job->exec && job->index == like->index;
+		n.of_asker += !job->exec && job->asker == like->asker;
+	}
+	return n;
+}
+
+/* A credential gets no more fetchers than are left to all others, so that none takes the last: half
+ * of them the first one whose endpoint hangs, a quarter the second. */
+static bool may_start(const struct kh_jobs *jobs, const struct kh_job *job)
+{
+	const struct running n = count_running(jobs, job);
+	if (job->exec)
+		return n.commands < KH_LIMIT_COMMANDS;
+	return n.fetchers < KH_LIMIT_FETCHERS && n.of_credential < KH_LIMIT_FETCHERS - n.fetchers &&
+	       (job->asker == KH_SHARE_NOBODY || n.of_asker < KH_LIMIT_FETCHERS_PER_SANDBOX);
 }
 
 struct kh_job *kh_jobs_turn(struct kh_jobs *jobs, const struct kh_vault *vault)
@@ -231,11 +262,11 @@ struct kh_job *kh_jobs_turn(struct kh_jobs *jobs, const struct kh_vault *vault)
 	for (struct kh_node *node = jobs->list.next; node != &jobs->list; node = next) {
 		struct kh_job *job = kh_container_of(node, struct kh_job, link);
 		next = node->next;
-		if (job->state == KH_JOB_WAITING && jobs->running < KH_JOBS_AT_A_TIME &&
+		if (job->state == KH_JOB_WAITING && may_start(jobs, job) &&
 		    kh_rotation_may_begin(job->rotation))
 			start(jobs, vault, job);
 		if (job->state == KH_JOB_RUNNING)
-			look_at(jobs, job);
+			look_at(job);
 		if (job->state == KH_JOB_ENDED) {
 			kh_list_remove(&job->link);
 			return job;

@@ -8,6 +8,7 @@
 #include <keyhole/clock.h>
 #include <keyhole/limits.h>
 #include <keyhole/log.h>
+#include <keyhole/share.h>
 
 enum { LOOK_AGAIN_MS = 1000 };
 
@@ -61,36 +62,46 @@ static enum kh_vault_answer get_raw(struct kh_vault *vault, const struct kh_want
 	return refuse(&holding->raw, name, err);
 }
 
-static struct kh_made *make_room(struct kh_holding *holding)
+static uint64_t owner_of(const struct kh_made *made)
 {
-	struct kh_made **oldest = NULL;
-	for (struct kh_made **at = &holding->made; *at; at = &(*at)->next)
-		if (!(*at)->item.job && !(*at)->item.asked &&
-		    (!oldest || (*at)->last_use < (*oldest)->last_use))
-			oldest = at;
-	struct kh_made *gone = oldest ? *oldest : NULL;
-	if (gone) {
-		*oldest = gone->next;
-		holding->n_made--;
-		kh_item_fini(&gone->item);
-	}
-	return gone;
+	bool idle = kh_clock_mono_ms() - made->last_use_ms > KH_SHARE_IDLE_MS;
+	bool ended = made->item.secret && !kh_item_is_good(&made->item);
+	return idle || ended ? KH_SHARE_NOBODY : made->asker;
+}
+
+/* Return: there is room for one more scope. */
+static bool make_room(struct kh_holding *holding, uint64_t newcomer)
+{
+	struct kh_share_place places[KH_LIMIT_SCOPES];
+	size_t count = 0;
+	for (struct kh_made **at = &holding->made; *at && count < KH_LIMIT_SCOPES;
+	     at = &(*at)->next)
+		places[count++] =
+			(struct kh_share_place){ owner_of(*at), (*at)->last_use,
+						 (*at)->item.job || (*at)->item.asked, at };
+	if (count < KH_LIMIT_SCOPES)
+		return true;
+	struct kh_share_place *place = kh_share_pick(places, count, newcomer);
+	if (!place)
+		return false;
+	struct kh_made **at = place->at, *gone = *at;
+	*at = gone->next;
+	holding->n_made--;
+	kh_item_fini(&gone->item);
+	free(gone);
+	return true;
 }
 
 /* NULL: too many are being made, or no memory. */
-static struct kh_made *find_made(struct kh_vault *vault, const struct kh_want *want,
+static struct kh_made *find_made(struct kh_vault *vault, const struct kh_want *want, uint64_t asker,
 				 struct kh_holding *holding)
 {
 	struct kh_made *made = holding->made;
 	while (made && !kh_slice_eq(kh_slice_of(made->scope, made->scope_len), want->scope))
 		made = made->next;
 	if (!made) {
-		if (holding->n_made >= KH_LIMIT_SCOPES) {
-			struct kh_made *gone = make_room(holding);
-			if (!gone)
-				return NULL;
-			free(gone);
-		}
+		if (!make_room(holding, asker))
+			return NULL;
 		made = calloc(1, sizeof(*made) + want->scope.len);
 		if (!made)
 			return NULL;
@@ -102,6 +113,8 @@ static struct kh_made *find_made(struct kh_vault *vault, const struct kh_want *w
 		holding->n_made++;
 	}
 	made->last_use = ++vault->slots[want->index].uses;
+	made->last_use_ms = kh_clock_mono_ms();
+	made->asker = asker;
 	return made;
 }
 
@@ -119,11 +132,11 @@ static enum kh_vault_answer later(struct kh_item *item)
 }
 
 static enum kh_vault_answer get_made(struct kh_vault *vault, const struct kh_want *want,
-				     struct kh_holding *holding, struct kh_value *out,
-				     struct kh_err *err)
+				     uint64_t asker, struct kh_holding *holding,
+				     struct kh_value *out, struct kh_err *err)
 {
 	const struct kh_credential_config *credential = &vault->config->credentials[want->index];
-	struct kh_made *made = find_made(vault, want, holding);
+	struct kh_made *made = find_made(vault, want, asker, holding);
 	struct kh_err why = KH_ERR_INIT;
 	if (!made) {
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
@@ -148,7 +161,7 @@ static enum kh_vault_answer get_made(struct kh_vault *vault, const struct kh_wan
 }
 
 enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_want *want,
-				  struct kh_value *out, struct kh_err *err)
+				  uint64_t asker, struct kh_value *out, struct kh_err *err)
 {
 	const struct kh_credential_config *credential = &vault->config->credentials[want->index];
 	struct kh_holding *holding = find_holding(vault, want);
@@ -168,7 +181,7 @@ enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_want *
 		return KH_VAULT_NONE;
 	}
 	if (derives || credential->mint)
-		return get_made(vault, want, holding, out, err);
+		return get_made(vault, want, asker, holding, out, err);
 	enum kh_vault_answer raw = get_raw(vault, want, holding, err);
 	return raw == KH_VAULT_GOT     ? give(&holding->raw, out)
 	       : raw == KH_VAULT_LATER ? later(&holding->raw)
@@ -181,8 +194,10 @@ void kh_vault_forget_worker(struct kh_vault *vault)
 		for (size_t j = 0; j < vault->slots[i].n_holdings; j++) {
 			struct kh_holding *holding = &vault->slots[i].holdings[j];
 			holding->raw.asked = holding->raw.told = false;
-			for (struct kh_made *made = holding->made; made; made = made->next)
+			for (struct kh_made *made = holding->made; made; made = made->next) {
 				made->item.asked = made->item.told = false;
+				made->asker = KH_SHARE_NOBODY; /* the next one counts anew */
+			}
 		}
 	}
 }

@@ -61,7 +61,9 @@ struct kh_item {
 struct kh_made {
 	struct kh_made *next;
 	struct kh_item item;
-	uint64_t last_use;
+	uint64_t last_use;    /* the slot's counter */
+	uint64_t last_use_ms; /* monotonic */
+	uint64_t asker;	      /* who asked for it last (share.h) */
 	size_t scope_len;
 	char scope[];
 };
@@ -143,8 +145,9 @@ enum kh_vault_answer {
 	KH_VAULT_NONE,	/* the error says why, in words for a sandbox */
 	KH_VAULT_LATER, /* `answer` is called, once */
 };
+/* `asker`: whose share a scope takes, as the worker says (share.h). */
 enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_want *want,
-				  struct kh_value *out, struct kh_err *err);
+				  uint64_t asker, struct kh_value *out, struct kh_err *err);
 /* The worker has ended: nobody waits any more. */
 void kh_vault_forget_worker(struct kh_vault *vault);
 /* A descriptor that is readable when a turn has something to do; -1: none. */

@@ -49,6 +49,8 @@ static bool share_made(struct kh_holding *to, const struct kh_holding *from)
 		to->made = copy;
 		to->n_made++;
 		copy->last_use = made->last_use;
+		copy->last_use_ms = made->last_use_ms;
+		copy->asker = made->asker;
 		copy->scope_len = made->scope_len;
 		memcpy(copy->scope, made->scope, made->scope_len);
 		if (!kh_item_share(&copy->item, &made->item))
@@ -143,9 +145,7 @@ static void take_jobs(struct kh_vault *next, struct kh_vault *now)
 	if (next->jobs.epoll >= 0)
 		(void)close(next->jobs.epoll);
 	next->jobs.epoll = now->jobs.epoll;
-	next->jobs.running = now->jobs.running;
 	now->jobs.epoll = -1;
-	now->jobs.running = 0;
 	while (!kh_list_is_empty(&rest)) {
 		struct kh_job *job = kh_container_of(rest.next, struct kh_job, link);
 		kh_list_remove(&job->link);
@@ -157,7 +157,6 @@ static void take_jobs(struct kh_vault *next, struct kh_vault *now)
 			job->made = NULL;
 			kh_list_append(&next->jobs.list, &job->link);
 		} else {
-			next->jobs.running -= job->state == KH_JOB_RUNNING;
 			kh_job_free(job);
 		}
 	}

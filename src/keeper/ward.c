@@ -204,7 +204,10 @@ static bool on_credential_want(struct kh_ward *ward, const struct kh_channel_mes
 {
 	struct kh_wire_reader r = { .rest = message->body };
 	struct kh_want want;
-	if (!kh_want_take(&r, &want) || !kh_wire_done(&r))
+	if (!kh_want_take(&r, &want))
+		return false;
+	uint64_t asker = kh_wire_u64(&r);
+	if (!kh_wire_done(&r))
 		return false;
 	/* Its index is one of another configuration: it decides anew when it has taken this one. */
 	if (message->ref != ward->generation)
@@ -215,7 +218,7 @@ static bool on_credential_want(struct kh_ward *ward, const struct kh_channel_mes
 
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_value value;
-	switch (kh_vault_get(ward->vault, &want, &value, &err)) {
+	switch (kh_vault_get(ward->vault, &want, asker, &value, &err)) {
 	case KH_VAULT_GOT:
 		kh_ward_answer_want(ward, &want, &value, &err);
 		break;

@@ -236,7 +236,7 @@ static bool find_secret(struct kh_door *door)
 		return true;
 	const struct kh_want want = { (uint16_t)door->config->token, KH_NO_TENANT, { "", 0 } };
 	if (door->config->token < 0 ||
-	    kh_worker_secret(loop->worker, loop->gen, &want, &secret, NULL) != KH_SLOT_FULL)
+	    kh_worker_secret(loop->worker, loop->gen, &want, NULL, &secret, NULL) != KH_SLOT_FULL)
 		return false;
 	if (kh_secret_len(secret) < KH_TOKEN_LEAST_BYTES) {
 		if (kh_door_may_log(door))

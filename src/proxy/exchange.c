@@ -120,8 +120,8 @@ static void get_secrets(struct kh_exchange *x)
 			return;
 		}
 		const struct kh_want want = { one->index, x->tenant, kh_slice_str(one->scope) };
-		switch (kh_worker_secret(x->session->loop->worker, x->gen, &want, &one->secret,
-					 &err)) {
+		switch (kh_worker_secret(x->session->loop->worker, x->gen, &want,
+					 x->session->door->gate, &one->secret, &err)) {
 		case KH_SLOT_FULL:
 			continue;
 		case KH_SLOT_ASKED:

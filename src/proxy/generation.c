@@ -109,6 +109,18 @@ static bool make_tallies(struct kh_generation *g, const struct kh_generation *be
 	return true;
 }
 
+struct kh_gate *kh_gate_new(void)
+{
+	static atomic_uint_fast64_t last;
+	struct kh_gate *gate = calloc(1, sizeof(*gate));
+
+	if (gate) {
+		atomic_init(&gate->refs, 1);
+		gate->number = atomic_fetch_add(&last, 1) + 1;
+	}
+	return gate;
+}
+
 static bool make_gates(struct kh_generation *g, const struct kh_generation *before)
 {
 	kh_auto_free size_t *found =
@@ -122,9 +134,9 @@ static bool make_gates(struct kh_generation *g, const struct kh_generation *befo
 			gate = before->gates[found[i]];
 		if (gate)
 			atomic_fetch_add(&gate->refs, 1);
-		else if ((gate = calloc(1, sizeof(*gate))))
-			atomic_init(&gate->refs, 1);
 		else
+			gate = kh_gate_new();
+		if (!gate)
 			return false;
 		g->gates[i] = gate;
 	}

@@ -76,7 +76,7 @@ static bool fill(struct kh_guest *guest, struct kh_guest_card *card, struct kh_e
 	guest->config.sandbox = kh_steal_ptr(&card->id);
 	guest->config.name = strdup(card->path);
 	guest->config.unix_path = kh_steal_ptr(&card->path);
-	guest->gate = calloc(1, sizeof(*guest->gate));
+	guest->gate = kh_gate_new();
 	if (!guest->config.name || !guest->gate)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 	if (!card->narrowed)

@@ -238,7 +238,7 @@ static bool get_password(struct kh_up *up, struct kh_err *err)
 	if (proxy->password < 0)
 		return find_target(up, err);
 	const struct kh_want want = { (uint16_t)proxy->password, KH_NO_TENANT, { "", 0 } };
-	switch (kh_worker_secret(up->loop->worker, proxy->gen, &want, &proxy->secret, err)) {
+	switch (kh_worker_secret(up->loop->worker, proxy->gen, &want, NULL, &proxy->secret, err)) {
 	case KH_SLOT_FULL:
 		return find_target(up, err);
 	case KH_SLOT_ASKED:

@@ -3,8 +3,11 @@
  *
  * One list a credential, under the generation's lock: a value for each tenant and scope that was
  * asked for. Most credentials have one. Nothing is sent with the lock held (asks.c says why). The
- * keeper answers each question, when it knows; a sandbox chooses scopes, so their number is capped,
- * and what has not been used for longest goes first.
+ * keeper answers each question, when it knows.
+ *
+ * A sandbox chooses scopes. So their number is capped, and who gives up a place is share.h's to
+ * say; a sandbox has few questions under way at a time, and asks few a second. What has no scope is
+ * the configuration's, and none of this holds for it.
  */
 #include "values.h"
 
@@ -16,6 +19,7 @@
 #include <keyhole/escape.h>
 #include <keyhole/limits.h>
 #include <keyhole/log.h>
+#include <keyhole/share.h>
 
 enum {
 	ASK_AGAIN_MS = 1000,
@@ -33,6 +37,8 @@ struct kh_credential_value {
 	uint64_t ahead_ms;	  /* FULL: wall clock: when it is asked for anew; 0: never */
 	uint64_t asked_ms;	  /* monotonic, of the answer that brought none */
 	uint64_t used;		  /* the list's counter */
+	uint64_t used_ms;	  /* monotonic */
+	uint64_t whose;		  /* the number of the gate that used it last */
 	char *why;		  /* MISSING */
 	uint16_t tenant;
 	size_t scope_len;
@@ -70,41 +76,70 @@ static void remove_at(struct kh_credential_slot *slot, struct kh_credential_valu
 	free_value(gone);
 }
 
-/* Nobody waits for one that is FULL or MISSING. Return: false when there is none such. */
-static bool drop_oldest(struct kh_credential_slot *slot)
+static bool is_asked_for(const struct kh_credential_value *value)
 {
-	struct kh_credential_value **oldest = NULL;
-	for (struct kh_credential_value **at = &slot->values; *at; at = &(*at)->next)
-		if ((*at)->state != KH_SLOT_ASKED && (!oldest || (*at)->used < (*oldest)->used))
-			oldest = at;
-	if (oldest)
-		remove_at(slot, oldest);
-	return oldest != NULL;
+	return value->state == KH_SLOT_ASKED || value->asked;
 }
 
-/* Return: NULL: too many are asked for at a time, or there is no memory. */
-static struct kh_credential_value *find_or_make(struct kh_credential_slot *slot,
-						const struct kh_want *want, uint16_t tenant)
+static uint64_t number_of(const struct kh_gate *asker)
 {
-	struct kh_credential_value **at = find(slot, want, tenant);
-	if (!*at) {
-		/* Tenants are the configuration's; only scopes are a sandbox's. */
-		if (want->scope.len > 0 && slot->n_values >= KH_LIMIT_SCOPES && !drop_oldest(slot))
-			return NULL;
-		struct kh_credential_value *value = calloc(1, sizeof(*value) + want->scope.len);
-		if (!value)
-			return NULL;
-		value->tenant = tenant;
-		value->scope_len = want->scope.len;
-		if (want->scope.len > 0)
-			memcpy(value->scope, want->scope.ptr, want->scope.len);
-		value->next = slot->values;
-		slot->values = value;
-		slot->n_values++;
-		at = &slot->values;
-	}
-	(*at)->used = ++slot->uses;
-	return *at;
+	return asker ? asker->number : KH_SHARE_NOBODY;
+}
+
+static uint64_t owner_of(const struct kh_credential_value *value)
+{
+	bool idle = kh_clock_mono_ms() - value->used_ms > KH_SHARE_IDLE_MS;
+	bool ended = value->state == KH_SLOT_FULL && value->expires_ms &&
+		     kh_clock_wall_ms() >= value->expires_ms;
+	return idle || ended ? KH_SHARE_NOBODY : value->whose;
+}
+
+/* Return: there is room for one more scope. */
+static bool make_room(struct kh_credential_slot *slot, uint64_t newcomer)
+{
+	struct kh_share_place places[KH_LIMIT_SCOPES];
+	size_t count = 0;
+	for (struct kh_credential_value **at = &slot->values; *at; at = &(*at)->next)
+		if ((*at)->scope_len > 0 && count < KH_LIMIT_SCOPES)
+			places[count++] =
+				(struct kh_share_place){ owner_of(*at), (*at)->used,
+							 (*at)->state == KH_SLOT_ASKED, at };
+	if (count < KH_LIMIT_SCOPES)
+		return true;
+	struct kh_share_place *gone = kh_share_pick(places, count, newcomer);
+	if (gone)
+		remove_at(slot, gone->at);
+	return gone != NULL;
+}
+
+/* Return: NULL: there is no place for it, or no memory. */
+static struct kh_credential_value *make(struct kh_credential_slot *slot, const struct kh_want *want,
+					uint16_t tenant, uint64_t whose)
+{
+	if (want->scope.len > 0 && slot->n_values >= KH_LIMIT_SCOPES && !make_room(slot, whose))
+		return NULL;
+	struct kh_credential_value *value = calloc(1, sizeof(*value) + want->scope.len);
+	if (!value)
+		return NULL;
+	value->tenant = tenant;
+	value->scope_len = want->scope.len;
+	if (want->scope.len > 0)
+		memcpy(value->scope, want->scope.ptr, want->scope.len);
+	value->next = slot->values;
+	slot->values = value;
+	slot->n_values++;
+	return value;
+}
+
+static struct kh_credential_value *use(struct kh_credential_slot *slot,
+				       struct kh_credential_value *value, uint64_t whose)
+{
+	if (!value)
+		return NULL;
+	value->used = ++slot->uses;
+	value->used_ms = kh_clock_mono_ms();
+	value->whose = whose;
+	return value;
 }
 
 static void empty(struct kh_credential_value *value)
@@ -156,8 +191,7 @@ static bool is_due(const struct kh_credential_value *value)
 	return false;
 }
 
-/* Under the lock. Return: the keeper is to be asked. */
-static bool look(struct kh_credential_value *value)
+static void end_if_over(struct kh_credential_value *value)
 {
 	if (value->state == KH_SLOT_FULL && value->expires_ms &&
 	    kh_clock_wall_ms() >= value->expires_ms) {
@@ -166,20 +200,63 @@ static bool look(struct kh_credential_value *value)
 		if (asked)
 			value->state = KH_SLOT_ASKED;
 	}
-	if (!is_due(value))
-		return false;
+}
+
+/* A place behind the other in time, KH_LIMIT_SCOPE_QUESTIONS_BURST of them free at most. */
+static bool takes_its_turn(struct kh_gate *asker)
+{
+	enum { EACH_MS = 1000 / KH_LIMIT_SCOPE_QUESTIONS_PER_SECOND };
+	uint64_t now = kh_clock_mono_ms(), next;
+	uint64_t before = atomic_load(&asker->scope_questions_ms);
+	do {
+		next = (before > now ? before : now) + EACH_MS;
+		if (next > now + (uint64_t)KH_LIMIT_SCOPE_QUESTIONS_BURST * EACH_MS)
+			return false;
+	} while (!atomic_compare_exchange_weak(&asker->scope_questions_ms, &before, next));
+	return true;
+}
+
+/* May it ask for a scope now? Under the lock. */
+static bool may_ask(const struct kh_credential_slot *slot, const struct kh_want *want,
+		    struct kh_gate *asker)
+{
+	size_t waiting = 0;
+	if (want->scope.len == 0 || !asker)
+		return true;
+	for (const struct kh_credential_value *v = slot->values; v; v = v->next)
+		waiting += v->scope_len > 0 && v->whose == asker->number && is_asked_for(v);
+	return waiting < KH_LIMIT_SCOPES_ASKED && takes_its_turn(asker);
+}
+
+/* Under the lock. *due: the keeper is to be asked. Return: NULL: the asker has had its share, or
+ * there is no memory. */
+static struct kh_credential_value *look(struct kh_credential_slot *slot, const struct kh_want *want,
+					struct kh_gate *asker, bool *due)
+{
+	uint64_t whose = number_of(asker);
+	struct kh_credential_value *value = *find(slot, want, want->tenant);
+	if (value)
+		end_if_over(value);
+	*due = (!value || is_due(value)) && may_ask(slot, want, asker);
+	/* One that is there, or known not to be, serves on as it is. */
+	if (!*due && (!value || value->state == KH_SLOT_EMPTY))
+		return NULL;
+	value = use(slot, value ? value : make(slot, want, want->tenant, whose), whose);
+	if (!value || !*due)
+		return value;
 	if (value->state == KH_SLOT_FULL)
 		value->asked = true;
 	else
 		value->state = KH_SLOT_ASKED;
-	return true;
+	return value;
 }
 
 static enum kh_slot_state too_many(const struct kh_generation *g, const struct kh_want *want,
 				   struct kh_err *err)
 {
 	kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
-		   "too many values of the credential %s are asked for at a time",
+		   "too many values of the credential %s are asked for at a time (wait for "
+		   "those under way)",
 		   g->config->credentials[want->index].name);
 	return KH_SLOT_MISSING;
 }
@@ -196,12 +273,13 @@ static void say_missing(const struct kh_generation *g, const struct kh_want *wan
 }
 
 /* Return: the keeper knows of it. */
-static bool ask(struct kh_worker *worker, struct kh_generation *g, const struct kh_want *want)
+static bool ask(struct kh_worker *worker, struct kh_generation *g, const struct kh_want *want,
+		const struct kh_gate *asker)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
-	kh_buf_init(&body, sizeof(*want) + KH_LIMIT_SCOPE_BYTES);
+	kh_buf_init(&body, sizeof(*want) + sizeof(uint64_t) + KH_LIMIT_SCOPE_BYTES);
 	struct kh_err err = KH_ERR_INIT;
-	if (kh_want_put(&body, want) &&
+	if (kh_want_put(&body, want) && kh_wire_put_u64(&body, number_of(asker)) &&
 	    kh_channel_send(&worker->channel, KH_CHANNEL_CREDENTIAL_WANT, g->number,
 			    kh_buf_view(&body), NULL, 0, &err))
 		return true;
@@ -217,9 +295,10 @@ static bool ask(struct kh_worker *worker, struct kh_generation *g, const struct 
 }
 
 enum kh_slot_state kh_worker_secret(struct kh_worker *worker, struct kh_generation *g,
-				    const struct kh_want *want, struct kh_secret **out,
-				    struct kh_err *err)
+				    const struct kh_want *want, struct kh_gate *asker,
+				    struct kh_secret **out, struct kh_err *err)
 {
+	bool due;
 	*out = NULL;
 	if (want->index >= g->config->n_credentials || !kh_scope_is_good(want->scope)) {
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "there is no such credential");
@@ -227,13 +306,11 @@ enum kh_slot_state kh_worker_secret(struct kh_worker *worker, struct kh_generati
 	}
 	const struct kh_want asked = { want->index, tenant_of(g, want), want->scope };
 	pthread_mutex_lock(&g->lock);
-	struct kh_credential_value *value =
-		find_or_make(&g->slots[asked.index], &asked, asked.tenant);
+	struct kh_credential_value *value = look(&g->slots[asked.index], &asked, asker, &due);
 	if (!value) {
 		pthread_mutex_unlock(&g->lock);
 		return too_many(g, want, err);
 	}
-	bool due = look(value);
 	enum kh_slot_state state = value->state;
 	if (state == KH_SLOT_FULL)
 		*out = kh_secret_ref(value->secret);
@@ -242,7 +319,7 @@ enum kh_slot_state kh_worker_secret(struct kh_worker *worker, struct kh_generati
 	pthread_mutex_unlock(&g->lock);
 	/* The answer may be there before this returns; then its mail is on its way, and ASKED is
 	 * right all the same. */
-	if (due && !ask(worker, g, &asked) && state == KH_SLOT_ASKED) {
+	if (due && !ask(worker, g, &asked, asker) && state == KH_SLOT_ASKED) {
 		say_missing(g, want, NULL, err);
 		return KH_SLOT_MISSING;
 	}
@@ -319,7 +396,7 @@ bool kh_values_stale(struct kh_worker *worker, const struct kh_channel_message *
 	pthread_mutex_lock(&g->lock);
 	/* Those that were asked for are answered with what is new. */
 	for (struct kh_credential_value **at = &slot->values; *at;) {
-		if ((*at)->state == KH_SLOT_ASKED || (*at)->asked) {
+		if (is_asked_for(*at)) {
 			at = &(*at)->next;
 		} else {
 			remove_at(slot, at);
@@ -346,8 +423,10 @@ bool kh_values_put(struct kh_generation *g, const struct kh_want *want, struct k
 		   uint64_t expires_ms)
 {
 	const struct kh_want whose = { want->index, tenant_of(g, want), want->scope };
-	struct kh_credential_value *value =
-		find_or_make(&g->slots[whose.index], &whose, whose.tenant);
+	struct kh_credential_slot *slot = &g->slots[whose.index];
+	struct kh_credential_value *value = *find(slot, &whose, whose.tenant);
+	value = use(slot, value ? value : make(slot, &whose, whose.tenant, KH_SHARE_NOBODY),
+		    KH_SHARE_NOBODY);
 	if (value)
 		fill(value, secret, expires_ms);
 	else

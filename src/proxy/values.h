@@ -14,13 +14,14 @@
 enum kh_slot_state { KH_SLOT_EMPTY = 0, KH_SLOT_ASKED, KH_SLOT_FULL, KH_SLOT_MISSING };
 
 /* Safe from any event thread. `want->tenant` is the exchange's, or KH_NO_TENANT; it does not matter
- * where all tenants have the same value.
- * FULL: *out is a reference for the caller. ASKED: wait; every loop is told when there is something
- * new about this credential (kh_loop_post_credential), and then it is to be called again. MISSING:
- * `err` says why, for a sandbox to read. */
+ * where all tenants have the same value. `asker`: the sandbox's gate, whose share it is that a
+ * scope takes (share.h); NULL: it is for none. FULL: *out is a reference for the caller. ASKED:
+ * wait; every loop is told when there is something new about this credential
+ * (kh_loop_post_credential), and then it is to be called again. MISSING: `err` says why, for a
+ * sandbox to read. */
 enum kh_slot_state kh_worker_secret(struct kh_worker *worker, struct kh_generation *g,
-				    const struct kh_want *want, struct kh_secret **out,
-				    struct kh_err *err);
+				    const struct kh_want *want, struct kh_gate *asker,
+				    struct kh_secret **out, struct kh_err *err);
 
 /* Messages of the keeper, from the main thread. Return: false when it is not what a keeper sends.
  */

@@ -33,11 +33,16 @@ struct kh_credential_slot {
 /* What a listener's connections are counted by, over all threads and generations. */
 struct kh_gate {
 	atomic_uint refs;
+	uint64_t number; /* of this process, from 1: who asks for a value's scope (share.h) */
 	atomic_uint connections;
 	atomic_uint_fast64_t held_bytes;      /* of requests' content (hold.c) */
 	atomic_size_t kept_bytes;	      /* by their HTTP/2 streams */
 	atomic_uint_fast64_t fates[KH_FATES]; /* what became of its requests */
+	/* Monotonic: until when its questions for a scope have taken up their places (values.c). */
+	atomic_uint_fast64_t scope_questions_ms;
 };
+/* With one reference. NULL without memory. Guests have theirs to themselves, and free it. */
+struct kh_gate *kh_gate_new(void);
 
 /* A configuration in force (generation.c): what a reload replaces, all at once. Counted; but for
  * the slots, and what is counted in the ledger, nothing in it changes. */

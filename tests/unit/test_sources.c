@@ -17,6 +17,7 @@
 #include <keyhole/file.h>
 #include <keyhole/limits.h>
 #include <keyhole/log.h>
+#include <keyhole/share.h>
 
 static char folder[] = "/tmp/keyhole-test-sources-XXXXXX";
 static char path[64];
@@ -229,7 +230,9 @@ static struct kh_secret *value_of(struct kh_vault *vault, size_t index, struct k
 {
 	const struct kh_want want = { (uint16_t)index, KH_NO_TENANT, { "", 0 } };
 	struct kh_value value;
-	return kh_vault_get(vault, &want, &value, err) == KH_VAULT_GOT ? value.secret : NULL;
+	return kh_vault_get(vault, &want, KH_SHARE_NOBODY, &value, err) == KH_VAULT_GOT
+		       ? value.secret
+		       : NULL;
 }
 
 static size_t find(const struct kh_config *config, const char *name)

@@ -32,6 +32,8 @@ enum { GENERATION = 3, ONE = 0, BY_TENANT = 1 };
 static struct kh_channel keeper;
 static struct kh_worker worker;
 static struct kh_generation gen;
+static struct kh_gate gate, other;
+static struct kh_gate *asker; /* whose requests these are */
 
 static const char yaml[] =
 	"version: 1\n"
@@ -50,6 +52,11 @@ static int set_up(void **state)
 	kh_secret_prepare();
 	memset(&worker, 0, sizeof(worker));
 	memset(&gen, 0, sizeof(gen));
+	memset(&gate, 0, sizeof(gate));
+	memset(&other, 0, sizeof(other));
+	gate.number = 1;
+	other.number = 2;
+	asker = &gate;
 	if (!kh_channel_pair(fds, NULL) || !kh_channel_init(&worker.channel, fds[0], NULL) ||
 	    !kh_channel_init(&keeper, fds[1], NULL))
 		return -1;
@@ -94,7 +101,7 @@ static enum kh_slot_state get(struct kh_want want, char *letter)
 {
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_secret *secret;
-	enum kh_slot_state state = kh_worker_secret(&worker, &gen, &want, &secret, &err);
+	enum kh_slot_state state = kh_worker_secret(&worker, &gen, &want, asker, &secret, &err);
 	*letter = 0;
 	assert_int_equal(secret != NULL, state == KH_SLOT_FULL);
 	if (secret)
@@ -125,7 +132,9 @@ static void expect_question(const struct kh_want *want)
 	assert_int_equal(message.type, KH_CHANNEL_CREDENTIAL_WANT);
 	assert_int_equal(message.ref, GENERATION);
 	struct kh_wire_reader r = { .rest = message.body };
-	assert_true(kh_want_take(&r, &got) && kh_wire_done(&r));
+	assert_true(kh_want_take(&r, &got));
+	assert_int_equal(kh_wire_u64(&r), asker->number);
+	assert_true(kh_wire_done(&r));
 	assert_int_equal(got.index, want->index);
 	assert_int_equal(got.tenant, want->tenant);
 	assert_true(kh_slice_eq(got.scope, want->scope));
@@ -299,27 +308,103 @@ static void what_is_stale_is_asked_for_anew(void **state)
 	expect(want, KH_SLOT_FULL, 's');
 }
 
-static void scopes_are_bounded_and_the_oldest_goes(void **state)
+/* Asked for, and answered with its number's first digit where `answered`. */
+static void fill_scope(const char *owner, unsigned i, bool answered)
+{
+	char scope[32];
+	(void)snprintf(scope, sizeof(scope), "%s/%u", owner, i);
+	const struct kh_want want = wanted(ONE, KH_NO_TENANT, scope);
+	expect(want, KH_SLOT_ASKED, 0);
+	expect_question(&want);
+	if (answered)
+		answer(want, strchr(scope, '/') + 1, 0);
+	mono_ms += 1000; /* so that it may ask for the next */
+}
+
+static void a_sandbox_has_few_questions_under_way(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < KH_LIMIT_SCOPES_ASKED; i++)
+		fill_scope("evil", i, false);
+	for (unsigned i = 0; i < 3000; i++) {
+		char scope[32];
+		(void)snprintf(scope, sizeof(scope), "more/%u", i);
+		expect(wanted(ONE, KH_NO_TENANT, scope), KH_SLOT_MISSING, 0);
+		assert_non_null(strstr(why, "too many"));
+	}
+	expect_question(NULL);
+	assert_int_equal(gen.slots[ONE].n_values, KH_LIMIT_SCOPES_ASKED);
+	/* What it waits for already it may wait for with more requests. */
+	expect(wanted(ONE, KH_NO_TENANT, "evil/0"), KH_SLOT_ASKED, 0);
+	/* What has no scope is nobody's share; and another sandbox has its own. */
+	const struct kh_want all = wanted(ONE, KH_NO_TENANT, "");
+	expect(all, KH_SLOT_ASKED, 0);
+	expect_question(&all);
+	asker = &other;
+	fill_scope("good", 1, true);
+	expect(wanted(ONE, KH_NO_TENANT, "good/1"), KH_SLOT_FULL, '1');
+	/* An answer makes room for a question. */
+	answer(wanted(ONE, KH_NO_TENANT, "evil/0"), "zero", 0);
+	asker = &gate;
+	fill_scope("evil", 99, false);
+}
+
+static void a_sandbox_asks_few_questions_a_second(void **state)
 {
 	(void)state;
 	char scope[32];
-	for (unsigned i = 0; i < KH_LIMIT_SCOPES; i++) {
-		(void)snprintf(scope, sizeof(scope), "o/%u", i);
-		expect(wanted(ONE, KH_NO_TENANT, scope), KH_SLOT_ASKED, 0);
-		expect_question(&(struct kh_want){ ONE, KH_NO_TENANT, kh_slice_str(scope) });
+	for (unsigned i = 0; i < KH_LIMIT_SCOPE_QUESTIONS_BURST; i++) {
+		(void)snprintf(scope, sizeof(scope), "evil/%u", i);
+		const struct kh_want want = wanted(ONE, KH_NO_TENANT, scope);
+		expect(want, KH_SLOT_ASKED, 0);
+		expect_question(&want);
+		answer(want, "value", wall_ms + 100 * 1000);
 	}
-	/* None may go while somebody waits for it. */
-	expect(wanted(ONE, KH_NO_TENANT, "o/more"), KH_SLOT_MISSING, 0);
+	expect(wanted(ONE, KH_NO_TENANT, "evil/more"), KH_SLOT_MISSING, 0);
 	assert_non_null(strstr(why, "too many"));
 	expect_question(NULL);
-	answer(wanted(ONE, KH_NO_TENANT, "o/0"), "zero", 0);
-	answer(wanted(ONE, KH_NO_TENANT, "o/1"), "one", 0);
-	expect(wanted(ONE, KH_NO_TENANT, "o/0"), KH_SLOT_FULL, 'z');
-	expect(wanted(ONE, KH_NO_TENANT, "o/more"), KH_SLOT_ASKED, 0);
-	expect(wanted(ONE, KH_NO_TENANT, "o/0"), KH_SLOT_FULL, 'z');
+	/* It can't ask for the next of what it has either; that serves on. */
+	wall_ms += 90 * 1000;
+	expect(wanted(ONE, KH_NO_TENANT, "evil/0"), KH_SLOT_FULL, 'v');
+	expect_question(NULL);
+	asker = &other;
+	fill_scope("good", 1, true);
+	asker = &gate;
+	mono_ms += 1000;
+	const struct kh_want want = wanted(ONE, KH_NO_TENANT, "evil/0");
+	expect(want, KH_SLOT_FULL, 'v');
+	expect_question(&want);
+}
+
+static void a_sandbox_that_floods_throws_out_its_own(void **state)
+{
+	(void)state;
+	asker = &other;
+	for (unsigned i = 0; i < 3; i++)
+		fill_scope("good", i, true);
+	asker = &gate;
+	for (unsigned i = 0; i < 2 * KH_LIMIT_SCOPES; i++) {
+		fill_scope("evil", i, true);
+		if (i % 100 == 99) { /* not idle, and no more than that */
+			asker = &other;
+			for (unsigned j = 0; j < 3; j++) {
+				char scope[32];
+				(void)snprintf(scope, sizeof(scope), "good/%u", j);
+				expect(wanted(ONE, KH_NO_TENANT, scope), KH_SLOT_FULL,
+				       (char)('0' + j));
+			}
+			asker = &gate;
+		}
+	}
 	assert_int_equal(gen.slots[ONE].n_values, KH_LIMIT_SCOPES);
+	expect_question(NULL);
+	/* There is room for the other one still, and the flood's is what makes it. */
+	asker = &other;
+	fill_scope("good", 7, true);
+	expect(wanted(ONE, KH_NO_TENANT, "good/0"), KH_SLOT_FULL, '0');
 	/* The value of all of it is not a sandbox's to crowd out, nor bounded by what is. */
 	expect(wanted(ONE, KH_NO_TENANT, ""), KH_SLOT_ASKED, 0);
+	assert_int_equal(gen.slots[ONE].n_values, KH_LIMIT_SCOPES + 1);
 }
 
 static void a_scope_that_is_none_is_not_asked_for(void **state)
@@ -357,7 +442,9 @@ int main(void)
 		TEST(a_value_that_is_not_replaced_serves_until_its_end),
 		TEST(a_missing_one_is_asked_for_again_after_a_second),
 		TEST(what_is_stale_is_asked_for_anew),
-		TEST(scopes_are_bounded_and_the_oldest_goes),
+		TEST(a_sandbox_has_few_questions_under_way),
+		TEST(a_sandbox_asks_few_questions_a_second),
+		TEST(a_sandbox_that_floods_throws_out_its_own),
 		TEST(a_scope_that_is_none_is_not_asked_for),
 		TEST(what_no_keeper_says_is_not_taken),
 	};

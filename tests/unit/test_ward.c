@@ -107,7 +107,7 @@ static void want_value(struct pair *pair, uint32_t generation, const struct kh_w
 {
 	struct kh_buf body;
 	kh_buf_init(&body, 1024);
-	assert_true(kh_want_put(&body, want));
+	assert_true(kh_want_put(&body, want) && kh_wire_put_u64(&body, 1));
 	assert_true(kh_channel_send(&pair->worker, KH_CHANNEL_CREDENTIAL_WANT, generation,
 				    kh_buf_view(&body), NULL, 0, NULL));
 	kh_buf_fini(&body);
