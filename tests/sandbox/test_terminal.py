@@ -115,12 +115,14 @@ def test_keys_are_echoed_by_the_inner_terminal_and_reach_the_command(terminal):
 def test_a_shell_has_job_control(terminal):
     t = terminal("bash", "--norc", "-i")
     t.wait_for(rb"\$ ")
-    t.type(b"sleep 100\n")
-    time.sleep(0.3)
+    t.type(b"sh -c 'echo up; exec sleep 100'\n")
+    t.wait_for(rb"[\r\n]up\r\n")
     t.type(b"\x1a")
     t.wait_for(rb"Stopped")
-    t.type(b"kill %1; wait; echo done-$((40+2))\n")
-    t.wait_for(rb"done-42")
+    # fg waits for the job's end. wait would not: a job counts as stopped until its end is seen,
+    # and bash does not exit beside a stopped job.
+    t.type(b"kill %1; fg; echo done-$((40+2))\n")
+    t.wait_for(rb"[\r\n]done-42")
     t.type(b"exit 5\n")
     assert t.end() == 5
 
