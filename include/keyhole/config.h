@@ -519,6 +519,9 @@ bool kh_credential_is_from_variable(const struct kh_credential_config *credentia
 				    const char *name);
 /* Index of the password of upstream.proxy among the credentials, -1 when there is none. */
 int kh_config_proxy_password(const struct kh_config *config);
+/* By upstream.proxy, and not directly: there is one, and the host is neither pinned nor in
+ * no_proxy. */
+bool kh_config_goes_by_proxy(const struct kh_config *config, const struct kh_host *host);
 /* The ranges that this tenant's sandboxes may be connected to although they are special. */
 const struct kh_cidr *kh_config_allowed_addresses(const struct kh_config *config, size_t tenant,
 						  size_t *n);

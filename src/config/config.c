@@ -189,6 +189,20 @@ int kh_config_proxy_password(const struct kh_config *config)
 	return -1;
 }
 
+bool kh_config_goes_by_proxy(const struct kh_config *config, const struct kh_host *host)
+{
+	const struct kh_proxy_config *proxy = &config->proxy;
+	if (proxy->host.kind == KH_HOST_NONE)
+		return false;
+	for (size_t i = 0; i < config->n_pins; i++)
+		if (kh_host_eq(&config->pins[i].host, host))
+			return false;
+	for (size_t i = 0; i < proxy->n_no_proxy; i++)
+		if (kh_host_pattern_matches(&proxy->no_proxy[i], host))
+			return false;
+	return true;
+}
+
 /* Reads and checks `yaml` into the reader's configuration. */
 static void read_file(struct kh_reader *reader, struct kh_slice yaml)
 {

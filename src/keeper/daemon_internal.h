@@ -23,6 +23,7 @@ struct kh_keeper {
 	unsigned failures;   /* workers in a row that died young */
 	uint64_t restart_ms; /* 0: none is due */
 	uint64_t asked_ms;   /* when the end was asked for */
+	bool at_once;	     /* and asked for again */
 	uint64_t drain_ms;   /* when draining ends; 0: not draining */
 	bool reload_later;   /* SIGHUP came in a handover */
 	bool handover_later; /* SIGUSR2 came while the segment before is being joined */
@@ -73,6 +74,8 @@ void kh_keeper_look_at_geo(struct kh_keeper *k);
 void kh_keeper_hand_over(struct kh_keeper *k);
 /* After a handover: what runs has timeouts.drain from now on. */
 void kh_keeper_hurry(struct kh_keeper *k);
+/* At the very end, when no turn reads signals: is it asked for again? Of a struct kh_keeper. */
+bool kh_keeper_hurries(void *arg);
 /* What runs is cut off, also in the process before. */
 void kh_keeper_end_now(struct kh_keeper *k);
 

@@ -107,11 +107,13 @@ bool kh_fetch_start(const struct kh_vault *vault, struct kh_job *job, struct kh_
 	int password = kh_config_proxy_password(config);
 	if (!job->holding || !kh_mint_compose(config, job, &order, &job->order, err))
 		return false;
-	if (config->proxy.host.kind != KH_HOST_NONE && password >= 0 &&
-	    vault->slots[password].n_holdings > 0 && vault->slots[password].holdings->raw.secret) {
+	if (password >= 0 && kh_config_goes_by_proxy(config, &order.host)) {
+		const struct kh_vault_slot *slot = &vault->slots[password];
 		struct proxy_auth auth = { &config->proxy, &proxy_auth };
-		if (!kh_secret_expose(vault->slots[password].holdings->raw.secret, put_proxy_auth,
-				      &auth))
+		if (slot->n_holdings == 0 || !slot->holdings->raw.secret)
+			return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+					  "the upstream proxy's password has no value on the host");
+		if (!kh_secret_expose(slot->holdings->raw.secret, put_proxy_auth, &auth))
 			return kh_err_set(err, KH_ERR_NO_MEMORY, "the upstream proxy's password");
 		order.proxy_auth = kh_buf_view(&proxy_auth);
 	}

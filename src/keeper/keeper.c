@@ -429,6 +429,7 @@ static void finish(struct kh_keeper *k)
 	close_guests(k);
 	close_sockets(k);
 	kh_legacy_fini(&k->legacy);
+	kh_vault_finish(&k->vault, k->signals, kh_keeper_hurries, k);
 	kh_vault_close(&k->vault);
 	kh_geo_files_close(&k->geo);
 	kh_signer_fini(&k->ward.signer);

@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
 
 #include <keyhole/clock.h>
 #include <keyhole/limits.h>
@@ -129,13 +131,29 @@ static void terminate(struct kh_keeper *k)
 		kh_log_warn("handover: called off by SIGTERM");
 	}
 	if (k->drain_ms && k->asked_ms) {
-		if (kh_clock_mono_ms() - k->asked_ms >= SAME_REQUEST_MS)
+		if (kh_clock_mono_ms() - k->asked_ms >= SAME_REQUEST_MS) {
+			k->at_once = true;
 			kh_keeper_end_now(k);
+		}
 	} else if (k->drain_ms) {
 		kh_keeper_hurry(k);
 	} else {
 		drain(k);
 	}
+}
+
+bool kh_keeper_hurries(void *arg)
+{
+	struct kh_keeper *k = arg;
+	struct signalfd_siginfo info;
+	while (k->signals >= 0 && read(k->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		if (info.ssi_signo != SIGTERM && info.ssi_signo != SIGINT)
+			continue;
+		k->at_once |= k->asked_ms && kh_clock_mono_ms() - k->asked_ms >= SAME_REQUEST_MS;
+		if (!k->asked_ms)
+			k->asked_ms = kh_clock_mono_ms();
+	}
+	return k->at_once;
 }
 
 static void hang_up(struct kh_keeper *k)

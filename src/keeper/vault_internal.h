@@ -128,6 +128,10 @@ struct kh_vault {
 bool kh_vault_open(struct kh_vault *vault, struct kh_config *config, bool one_run,
 		   struct kh_err *err);
 void kh_vault_close(struct kh_vault *vault);
+/* Before that, at the keeper's end: an endpoint that was asked with a refresh token may be giving
+ * another one in its place, which is waited for and put away. Each question has its own end; the
+ * end of all is when somebody hurries, who is asked whenever `signals` is readable. */
+void kh_vault_finish(struct kh_vault *vault, int signals, bool (*hurries)(void *arg), void *arg);
 /*
  * For another configuration. Files are read anew; what came from the environment, where it was
  * overwritten, and what commands and token endpoints gave, is kept where the configuration says the

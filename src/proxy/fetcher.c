@@ -32,30 +32,12 @@
 #include <keyhole/tls.h>
 #include <keyhole/worker.h>
 
+#include "fetcher_internal.h"
 #include "worker_internal.h"
 
 enum { FILES_LEAST = 3, FILE_BYTES = 8 * 1024 * 1024, SNAPSHOT_BYTES = 64 * 1024 * 1024 };
 
-struct fetch {
-	struct kh_channel channel;
-	struct kh_fetch_order order;
-	struct kh_buf order_bytes; /* wiping: what the order's views are of */
-	struct kh_config *config;
-	struct event_base *base;
-	struct kh_resolver *resolver;
-	struct kh_roots *roots;
-	SSL_CTX *ctx;
-	struct kh_stream *stream;
-	struct kh_h1 *h1;
-	bool connecting; /* CONNECT was sent, its answer is awaited */
-	bool proxied;
-	struct kh_buf out;    /* wiping */
-	struct kh_buf answer; /* wiping: content */
-	struct kh_fetch_answer said;
-	bool over;
-};
-
-static void end(struct fetch *f, bool ok, const char *why)
+void kh_fetch_end(struct kh_fetch *f, bool ok, const char *why)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_cleanup(kh_buf_fini) struct kh_buf store;
@@ -74,14 +56,14 @@ static void end(struct fetch *f, bool ok, const char *why)
 	(void)event_base_loopbreak(f->base);
 }
 
-static void fail(struct fetch *f, const struct kh_err *err)
+void kh_fetch_fail(struct kh_fetch *f, const struct kh_err *err)
 {
-	end(f, false, err->text);
+	kh_fetch_end(f, false, err->text);
 }
 
 /* --- HTTP ------------------------------------------------------------------------------------- */
 
-static void write_out(struct fetch *f)
+void kh_fetch_write(struct kh_fetch *f)
 {
 	size_t put = 0;
 	while (kh_buf_len(&f->out) > 0) {
@@ -100,27 +82,16 @@ static void write_out(struct fetch *f)
 							   : KH_STREAM_READABLE);
 }
 
-static bool put_authority(struct kh_buf *out, const struct fetch *f, bool with_port)
-{
-	const struct kh_host *host = &f->order.host;
-	bool v6 = host->kind == KH_HOST_IPV6 && host->text[0] != '[';
-	bool ok = (!v6 || kh_buf_append_char(out, '[')) &&
-		  kh_buf_append_slice(out, kh_host_view(host)) &&
-		  (!v6 || kh_buf_append_char(out, ']'));
-	if (with_port || f->order.port != 443)
-		ok = ok && kh_buf_append_char(out, ':') && kh_buf_append_u64(out, f->order.port);
-	return ok;
-}
-
-static bool put_request(struct fetch *f)
+static bool put_request(struct kh_fetch *f)
 {
 	const struct kh_fetch_order *order = &f->order;
+	const struct kh_authority asked = { .host = order->host, .port = order->port };
 	struct kh_buf host;
 	char length[24];
 	kh_buf_init(&host, KH_HOST_MAX_BYTES + 16);
 	(void)snprintf(length, sizeof(length), "%zu", order->body.len);
 	bool ok =
-		put_authority(&host, f, false) &&
+		kh_authority_format(&host, &asked, 443) &&
 		kh_h1_put_request_line(&f->out, order->post ? KH_SLICE("POST") : KH_SLICE("GET"),
 				       order->target) &&
 		kh_h1_put_field(&f->out, KH_SLICE("host"), kh_buf_view(&host)) &&
@@ -134,14 +105,14 @@ static bool put_request(struct fetch *f)
 	return ok && kh_h1_put_end(&f->out) && kh_buf_append_slice(&f->out, order->body);
 }
 
-static void begin_tls(struct fetch *f)
+void kh_fetch_begin_tls(struct kh_fetch *f)
 {
 	if (!kh_stream_connect_tls(f->stream, f->ctx, &f->order.host, NULL, NULL,
 				   f->order.timeout_ms))
-		end(f, false, "TLS can't be begun");
+		kh_fetch_end(f, false, "TLS can't be begun");
 }
 
-static void take_head(struct fetch *f)
+static void take_head(struct kh_fetch *f)
 {
 	const struct kh_message *head = kh_h1_message(f->h1);
 	if (!head || head->status < 200)
@@ -161,24 +132,17 @@ static void take_head(struct fetch *f)
 	}
 }
 
-static void take_end(struct fetch *f)
+static void take_end(struct kh_fetch *f, size_t behind)
 {
 	if (!f->connecting) {
-		end(f, true, "");
+		kh_fetch_end(f, true, "");
 		return;
 	}
-	uint16_t status = kh_h1_message(f->h1) ? kh_h1_message(f->h1)->status : 0;
-	f->connecting = false;
-	kh_h1_free(f->h1);
-	f->h1 = kh_h1_new(KH_H1_RESPONSES);
-	if (!f->h1 || status / 100 != 2)
-		end(f, false, "the upstream proxy refuses the connection");
-	else
-		begin_tls(f);
+	kh_fetch_connected(f, behind);
 }
 
 /* Return: there may be more to read. */
-static bool feed(struct fetch *f, struct kh_slice bytes)
+static bool feed(struct kh_fetch *f, struct kh_slice bytes)
 {
 	struct kh_slice body;
 	bool was_connecting = f->connecting;
@@ -191,20 +155,20 @@ static bool feed(struct fetch *f, struct kh_slice bytes)
 			break;
 		case KH_H1_BODY:
 			if (!f->connecting && !kh_buf_append_slice(&f->answer, body))
-				end(f, false, "its answer is too long");
+				kh_fetch_end(f, false, "its answer is too long");
 			break;
 		case KH_H1_END:
-			take_end(f);
+			take_end(f, bytes.len);
 			return false;
 		case KH_H1_ERROR:
-			end(f, false, "its answer is not HTTP/1.1 as it should be");
+			kh_fetch_end(f, false, "its answer is not HTTP/1.1 as it should be");
 			break;
 		}
 	}
 	return false;
 }
 
-static void read_in(struct fetch *f)
+static void read_in(struct kh_fetch *f)
 {
 	char bytes[4096];
 	size_t got = 0;
@@ -217,9 +181,9 @@ static void read_in(struct fetch *f)
 			more = feed(f, kh_slice_of(bytes, got));
 		} else if (io == KH_IO_EOF && kh_h1_feed_eof(f->h1) == KH_H1_END &&
 			   !f->connecting) {
-			end(f, true, "");
+			kh_fetch_end(f, true, "");
 		} else {
-			end(f, false, "the connection ended before its answer did");
+			kh_fetch_end(f, false, "the connection ended before its answer did");
 		}
 	}
 	explicit_bzero(bytes, sizeof(bytes));
@@ -227,111 +191,38 @@ static void read_in(struct fetch *f)
 
 static void on_stream(struct kh_stream *stream, unsigned events, void *arg)
 {
-	struct fetch *f = arg;
+	struct kh_fetch *f = arg;
 	if (events & KH_STREAM_HANDSHAKE_FAILED) {
-		fail(f, kh_stream_error(stream));
+		kh_fetch_fail(f, kh_stream_error(stream));
 		return;
 	}
 	if (events & KH_STREAM_HANDSHAKE_DONE) {
 		kh_h1_expect_response_to(f->h1, f->order.post ? KH_SLICE("POST") : KH_SLICE("GET"));
 		if (put_request(f))
-			write_out(f);
+			kh_fetch_write(f);
 		else
-			end(f, false, "the request can't be written");
+			kh_fetch_end(f, false, "the request can't be written");
 		return;
 	}
 	if ((events & KH_STREAM_WRITABLE) && !f->over)
-		write_out(f);
+		kh_fetch_write(f);
 	if ((events & KH_STREAM_READABLE) && !f->over)
 		read_in(f);
 }
 
-/* --- the connection --------------------------------------------------------------------------- */
-
-static bool put_connect(struct fetch *f)
-{
-	struct kh_buf authority;
-	kh_buf_init(&authority, KH_HOST_MAX_BYTES + 16);
-	bool ok =
-		put_authority(&authority, f, true) &&
-		kh_h1_put_request_line(&f->out, KH_SLICE("CONNECT"), kh_buf_view(&authority)) &&
-		kh_h1_put_field(&f->out, KH_SLICE("host"), kh_buf_view(&authority)) &&
-		(f->order.proxy_auth.len == 0 ||
-		 kh_h1_put_field(&f->out, KH_SLICE("proxy-authorization"), f->order.proxy_auth)) &&
-		kh_h1_put_end(&f->out);
-	kh_buf_fini(&authority);
-	return ok;
-}
-
-static void on_dialled(int fd, const struct kh_sockaddr *peer, const struct kh_err *err, void *arg)
-{
-	struct fetch *f = arg;
-	(void)peer;
-	if (fd < 0) {
-		fail(f, err);
-		return;
-	}
-	f->stream = kh_stream_new(f->base, fd, on_stream, f);
-	if (!f->stream) {
-		(void)close(fd);
-		end(f, false, "no memory");
-		return;
-	}
-	if (!f->proxied) {
-		begin_tls(f);
-		return;
-	}
-	f->connecting = true;
-	kh_h1_expect_response_to(f->h1, KH_SLICE("CONNECT"));
-	if (put_connect(f))
-		write_out(f);
-	else
-		end(f, false, "the request can't be written");
-}
-
-static void on_resolved(const struct kh_addresses *addresses, const struct kh_err *err, void *arg)
-{
-	struct fetch *f = arg;
-	/* The site's own proxy may be anywhere; an endpoint is held to what sandboxes are. */
-	static const struct kh_cidr anywhere[] = { { .family = 4 }, { .family = 6 } };
-	const struct kh_cidr *allow = f->proxied ? anywhere : f->config->allow_addresses;
-	size_t n = f->proxied ? 2 : f->config->n_allow_addresses;
-	if (!addresses)
-		fail(f, err);
-	else if (!kh_dial_start(f->base, addresses, allow, n, NULL, f->order.timeout_ms, on_dialled,
-				f))
-		end(f, false, "no memory");
-}
-
-static bool goes_by_proxy(const struct fetch *f)
-{
-	const struct kh_proxy_config *proxy = &f->config->proxy;
-	for (size_t i = 0; i < proxy->n_no_proxy; i++)
-		if (kh_host_pattern_matches(&proxy->no_proxy[i], &f->order.host))
-			return false;
-	return proxy->host.kind != KH_HOST_NONE;
-}
-
-static void begin(struct fetch *f)
-{
-	const struct kh_proxy_config *proxy = &f->config->proxy;
-	f->proxied = goes_by_proxy(f);
-	const struct kh_host *host = f->proxied ? &proxy->host : &f->order.host;
-	uint16_t port = f->proxied ? proxy->port : f->order.port;
-	if (!kh_resolver_lookup(f->resolver, host, port, f->order.timeout_ms, on_resolved, f))
-		end(f, false, "no memory");
-}
+/* --- its time
+ * -------------------------------------------------------------------------------------- */
 
 static void on_timeout(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
-	end(arg, false, "it did not answer in time");
+	kh_fetch_end(arg, false, "it did not answer in time");
 }
 
 /* --- the start -------------------------------------------------------------------------------- */
 
-static bool take_files(struct fetch *f, struct kh_channel_message *message, struct kh_err *err)
+static bool take_files(struct kh_fetch *f, struct kh_channel_message *message, struct kh_err *err)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf snapshot;
 	kh_cleanup(kh_buf_fini) struct kh_buf resolv_conf;
@@ -354,7 +245,7 @@ static bool take_files(struct fetch *f, struct kh_channel_message *message, stru
 	return f->resolver && f->ctx;
 }
 
-static bool take_order(struct fetch *f, struct kh_err *err)
+static bool take_order(struct kh_fetch *f, struct kh_err *err)
 {
 	struct kh_channel_message message;
 	enum kh_channel_status got;
@@ -380,7 +271,7 @@ static bool started_by_keeper(void)
 	       type == SOCK_SEQPACKET;
 }
 
-static bool prepare(struct fetch *f, struct kh_err *err)
+static bool prepare(struct kh_fetch *f, struct kh_err *err)
 {
 	kh_buf_init_wiping(&f->order_bytes, KH_LIMIT_CHANNEL_BYTES);
 	kh_buf_init_wiping(&f->out, KH_LIMIT_CHANNEL_BYTES);
@@ -396,7 +287,7 @@ static bool prepare(struct fetch *f, struct kh_err *err)
 
 int kh_fetcher_main(void)
 {
-	static struct fetch f = { .channel = { .fd = -1 } };
+	static struct kh_fetch f = { .channel = { .fd = -1 } };
 	struct kh_err err = KH_ERR_INIT;
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	(void)prctl(PR_SET_NAME, "keyhole fetcher", 0, 0, 0);
@@ -415,7 +306,8 @@ int kh_fetcher_main(void)
 	const struct timeval patience = { .tv_sec = f.order.timeout_ms / 1000,
 					  .tv_usec =
 						  (suseconds_t)(f.order.timeout_ms % 1000) * 1000 };
-	begin(&f);
+	f.on_stream = on_stream;
+	kh_fetch_set_out(&f);
 	if (!f.over && event_base_once(f.base, -1, EV_TIMEOUT, on_timeout, &f, &patience) == 0)
 		(void)event_base_dispatch(f.base);
 	_exit(f.over ? 0 : KH_WORKER_EXIT_ORPHAN);

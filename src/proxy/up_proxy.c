@@ -41,21 +41,6 @@ struct kh_up_proxy {
 	struct event timer;
 };
 
-bool kh_up_proxy_is_for(const struct kh_config *config, const struct kh_host *host)
-{
-	const struct kh_proxy_config *proxy = &config->proxy;
-
-	if (proxy->host.kind == KH_HOST_NONE)
-		return false;
-	for (size_t i = 0; i < config->n_pins; i++)
-		if (kh_host_eq(&config->pins[i].host, host))
-			return false;
-	for (size_t i = 0; i < proxy->n_no_proxy; i++)
-		if (kh_host_pattern_matches(&proxy->no_proxy[i], host))
-			return false;
-	return true;
-}
-
 void kh_up_proxy_end(struct kh_up *up)
 {
 	struct kh_up_proxy *proxy = up->proxy;

@@ -490,7 +490,7 @@ void kh_up_acquire(struct kh_exchange *x, bool fresh)
 	if (up) {
 		kh_list_append(&loop->made_ups, &up->link);
 		borrow(x, up);
-		if (kh_up_proxy_is_for(loop->gen->config, &key.host)
+		if (kh_config_goes_by_proxy(loop->gen->config, &key.host)
 			    ? kh_up_proxy_begin(up, &err)
 			    : kh_up_look_up(up, &key.host, key.port, on_resolved))
 			return;

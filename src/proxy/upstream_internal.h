@@ -196,7 +196,6 @@ extern const struct kh_up_ops kh_up_raw_ops;
 void kh_up_raw_readable(struct kh_up *up);
 
 /* up_proxy.c: the way there through upstream.proxy */
-bool kh_up_proxy_is_for(const struct kh_config *config, const struct kh_host *host);
 /* Return: false with `err`; the caller fails the connection. */
 bool kh_up_proxy_begin(struct kh_up *up, struct kh_err *err);
 void kh_up_proxy_dialled(struct kh_up *up);

@@ -97,7 +97,7 @@ class Endpoint:
     def take(self, request, body):
         with self.lock:
             self.asked.append((request.command, request.path, dict(request.headers), body.decode()))
-        self.gate.wait(20)
+        self.gate.wait(60)
         try:
             if self.trouble:
                 self.trouble(request)
