@@ -40,6 +40,11 @@ enum {
 	/* A command that prints a value: its arguments, and those of its variables. */
 	KH_LIMIT_EXEC_ARGUMENTS = 64,
 	KH_LIMIT_EXEC_ARGUMENT_BYTES = 4096,
+	/* A token to which an upstream answered 401 is renewed before its end, at most once in this
+	   time, and another one of the same credential in the shorter: an upstream that answers so
+	   to whatever it gets, and has us hammer the token endpoint. */
+	KH_LIMIT_REFUSED_AGAIN_MS = 60 * 1000,
+	KH_LIMIT_REFUSED_OTHER_MS = 5 * 1000,
 	/* What a token is asked for, all scopes together. */
 	KH_LIMIT_MINT_SCOPES_BYTES = 4096,
 	/* A token, and the whole answer of an endpoint that gives it: one that answers without end.

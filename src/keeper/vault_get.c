@@ -144,7 +144,8 @@ static enum kh_vault_answer get_made(struct kh_vault *vault, const struct kh_wan
 			   credential->name);
 		return KH_VAULT_NONE;
 	}
-	if (kh_item_is_good(&made->item))
+	bool refused = made->item.refused && made->item.job;
+	if (kh_item_is_good(&made->item) && !refused)
 		return give(&made->item, out);
 	if (made->item.job)
 		return later(&made->item);
@@ -186,6 +187,32 @@ enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_want *
 	return raw == KH_VAULT_GOT     ? give(&holding->raw, out)
 	       : raw == KH_VAULT_LATER ? later(&holding->raw)
 				       : raw;
+}
+
+static bool may_renew(const struct kh_holding *holding, const struct kh_made *made)
+{
+	uint64_t now = kh_clock_mono_ms();
+	return kh_item_is_good(&made->item) && made->item.told && !made->item.job &&
+	       (!made->refused_ms || now - made->refused_ms >= KH_LIMIT_REFUSED_AGAIN_MS) &&
+	       (!holding->refused_ms || now - holding->refused_ms >= KH_LIMIT_REFUSED_OTHER_MS);
+}
+
+void kh_vault_refused(struct kh_vault *vault, const struct kh_want *want)
+{
+	struct kh_holding *holding = find_holding(vault, want);
+	struct kh_made *made = holding ? holding->made : NULL;
+	struct kh_err err = KH_ERR_INIT;
+	if (!vault->config->credentials[want->index].mint)
+		return;
+	while (made && !kh_slice_eq(kh_slice_of(made->scope, made->scope_len), want->scope))
+		made = made->next;
+	if (!made || !may_renew(holding, made) || !kh_item_is_good(&holding->raw))
+		return;
+	kh_log_info(
+		"credential %s: an upstream answered 401 to its token: another one is asked for",
+		vault->config->credentials[want->index].name);
+	made->refused_ms = holding->refused_ms = kh_clock_mono_ms();
+	made->item.refused = kh_vault_begin_made(vault, want->index, holding, made, &err);
 }
 
 void kh_vault_forget_worker(struct kh_vault *vault)

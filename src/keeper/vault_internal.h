@@ -53,6 +53,7 @@ struct kh_item {
 	bool asked;	    /* the worker waits for it */
 	bool used;	    /* it was told to the worker since it came */
 	bool told;	    /* the worker has it */
+	bool refused;	    /* by an upstream; while another one is on its way it is not given */
 	char *why;	    /* the last failure, for the operator */
 	char *reason;	    /* and for a sandbox */
 };
@@ -64,6 +65,7 @@ struct kh_made {
 	uint64_t last_use;    /* the slot's counter */
 	uint64_t last_use_ms; /* monotonic */
 	uint64_t asker;	      /* who asked for it last (share.h) */
+	uint64_t refused_ms;  /* monotonic: when one was renewed since it was refused; 0: never */
 	size_t scope_len;
 	char scope[];
 };
@@ -76,9 +78,10 @@ struct kh_holding {
 	struct kh_secret *client_secret; /* of a mint that has one */
 	struct kh_made *made;
 	size_t n_made;
-	char *installation; /* GitHub: of the owner, once it was asked for */
-	bool is_user;	    /* GitHub: the owner is no organisation */
-	uint64_t tried_ms;  /* ABSENT: when it was looked for last */
+	char *installation;  /* GitHub: of the owner, once it was asked for */
+	bool is_user;	     /* GitHub: the owner is no organisation */
+	uint64_t tried_ms;   /* ABSENT: when it was looked for last */
+	uint64_t refused_ms; /* of any of `made` */
 };
 
 struct kh_vault_slot {
@@ -152,6 +155,10 @@ enum kh_vault_answer {
 /* `asker`: whose share a scope takes, as the worker says (share.h). */
 enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_want *want,
 				  uint64_t asker, struct kh_value *out, struct kh_err *err);
+/* An upstream answered 401 to the token that was told last: another one is made, which is given
+ * from then on; where none can be had, the one that was refused serves on, since not every 401
+ * means the token. An upstream may answer so to anything: limits.h says how often it counts. */
+void kh_vault_refused(struct kh_vault *vault, const struct kh_want *want);
 /* The worker has ended: nobody waits any more. */
 void kh_vault_forget_worker(struct kh_vault *vault);
 /* A descriptor that is readable when a turn has something to do; -1: none. */

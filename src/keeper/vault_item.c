@@ -63,6 +63,7 @@ void kh_item_fill(struct kh_item *item, struct kh_secret *secret, uint64_t expir
 	item->due_ms = after ? kh_clock_mono_ms() + after : 0;
 	item->renewals++;
 	item->used = false;
+	item->refused = false;
 }
 
 void kh_item_fail(struct kh_item *item, const char *why, const char *reason)
@@ -74,6 +75,7 @@ void kh_item_fail(struct kh_item *item, const char *why, const char *reason)
 	item->failures = failures;
 	item->all_failures++;
 	item->failed_ms = kh_clock_wall_ms();
+	item->refused = false;
 	item->why = strdup(why);
 	item->reason = strdup(reason);
 	item->due_ms =

@@ -51,11 +51,13 @@ static bool share_made(struct kh_holding *to, const struct kh_holding *from)
 		copy->last_use = made->last_use;
 		copy->last_use_ms = made->last_use_ms;
 		copy->asker = made->asker;
+		copy->refused_ms = made->refused_ms;
 		copy->scope_len = made->scope_len;
 		memcpy(copy->scope, made->scope, made->scope_len);
 		if (!kh_item_share(&copy->item, &made->item))
 			return false;
 	}
+	to->refused_ms = from->refused_ms;
 	to->installation = from->installation ? strdup(from->installation) : NULL;
 	return true;
 }

@@ -4,10 +4,10 @@
  * States: NONE → STARTING → SERVING → DRAINING → NONE, and from each of them CONDEMNED → NONE. Only
  * kh_ward_reap leads back to NONE: a process is forgotten when it is known to be gone.
  *
- * The worker may have been taken over. It is asked nothing; what it says is one of nine messages,
- * each allowed in certain states only, with a body that fits exactly and no descriptor. Anything
- * else condemns it. An answer that can't be sent condemns it too: the channel's sending times out,
- * so a worker that stops reading can't hold the keeper up.
+ * The worker may have been taken over. It is asked nothing; what it says is one of a dozen
+ * messages, each allowed in certain states only, with a body that fits exactly and no descriptor.
+ * Anything else condemns it. An answer that can't be sent condemns it too: the channel's sending
+ * times out, so a worker that stops reading can't hold the keeper up.
  */
 
 #include "keeper_internal.h"
@@ -200,6 +200,12 @@ void kh_ward_tell_stale(struct kh_ward *ward, uint16_t index)
 		      0);
 }
 
+static bool is_there(const struct kh_ward *ward, const struct kh_want *want)
+{
+	return want->index < ward->config->n_credentials &&
+	       (want->tenant == KH_NO_TENANT || want->tenant < ward->config->n_tenants);
+}
+
 static bool on_credential_want(struct kh_ward *ward, const struct kh_channel_message *message)
 {
 	struct kh_wire_reader r = { .rest = message->body };
@@ -212,8 +218,7 @@ static bool on_credential_want(struct kh_ward *ward, const struct kh_channel_mes
 	/* Its index is one of another configuration: it decides anew when it has taken this one. */
 	if (message->ref != ward->generation)
 		return message->ref < ward->generation;
-	if (want.index >= ward->config->n_credentials ||
-	    (want.tenant != KH_NO_TENANT && want.tenant >= ward->config->n_tenants))
+	if (!is_there(ward, &want))
 		return false;
 
 	struct kh_err err = KH_ERR_INIT;
@@ -228,6 +233,20 @@ static bool on_credential_want(struct kh_ward *ward, const struct kh_channel_mes
 	case KH_VAULT_LATER:
 		break;
 	}
+	return true;
+}
+
+static bool on_credential_refused(struct kh_ward *ward, const struct kh_channel_message *message)
+{
+	struct kh_wire_reader r = { .rest = message->body };
+	struct kh_want want;
+	if (!kh_want_take(&r, &want) || !kh_wire_done(&r))
+		return false;
+	if (message->ref != ward->generation)
+		return message->ref < ward->generation;
+	if (!is_there(ward, &want))
+		return false;
+	kh_vault_refused(ward->vault, &want);
 	return true;
 }
 
@@ -311,6 +330,8 @@ static bool take(struct kh_ward *ward, const struct kh_channel_message *message)
 		return on_leaf_want(ward, message); /* may overtake READY */
 	case KH_CHANNEL_CREDENTIAL_WANT:
 		return on_credential_want(ward, message);
+	case KH_CHANNEL_CREDENTIAL_REFUSED:
+		return on_credential_refused(ward, message);
 	case KH_CHANNEL_CHECKPOINT:
 		return on_checkpoint(ward, message);
 	case KH_CHANNEL_HEAD:

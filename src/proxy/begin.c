@@ -151,6 +151,7 @@ static bool take(struct kh_beginning *b, enum kh_channel_type next,
 	case KH_CHANNEL_OFFER_BOOK:
 	case KH_CHANNEL_OFFER_GUEST:
 	case KH_CHANNEL_CREDENTIAL_STALE:
+	case KH_CHANNEL_CREDENTIAL_REFUSED:
 	case KH_CHANNEL_FETCH:
 	case KH_CHANNEL_FETCHED:
 		break;

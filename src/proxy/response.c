@@ -10,6 +10,7 @@
 
 #include "proxy_internal.h"
 #include "signing.h"
+#include "values.h"
 
 static bool fail(struct kh_exchange *x, enum kh_err_code code, const char *text)
 {
@@ -40,11 +41,24 @@ static bool put_head(struct kh_exchange *x, const struct kh_message *response)
 	return ok;
 }
 
+/* Tokens that were made may be revoked before their end. This request is not sent anew: what came
+ * up with it is gone, and whether it has had an effect is not known. */
+static void note_refusal(struct kh_exchange *x, const struct kh_message *response)
+{
+	for (size_t i = 0; response->status == 401 && i < x->injection.count; i++) {
+		const struct kh_injected *one = &x->injection.list[i];
+		const struct kh_want want = { one->index, x->tenant, kh_slice_str(one->scope) };
+		if (one->credential->is_token)
+			kh_values_refused(x->session->loop->worker, x->gen, &want, one->secret);
+	}
+}
+
 bool kh_response_head(struct kh_exchange *x, const struct kh_message *response)
 {
 	bool ok;
 
 	kh_exchange_settle(x);
+	note_refusal(x, response);
 	if (x->websocket && is_switch(response))
 		return kh_websocket_answered(x, response);
 	if (response->status == 101)

@@ -39,6 +39,7 @@ struct kh_credential_value {
 	uint64_t used;		  /* the list's counter */
 	uint64_t used_ms;	  /* monotonic */
 	uint64_t whose;		  /* the number of the gate that used it last */
+	uint64_t refused_ms;	  /* monotonic: when one was dropped for a 401; 0: never */
 	char *why;		  /* MISSING */
 	uint16_t tenant;
 	size_t scope_len;
@@ -379,6 +380,37 @@ bool kh_values_came(struct kh_worker *worker, struct kh_channel_message *message
 	settle(g, &want, secret, expires_ms, why);
 	tell_loops(worker, g, want.index);
 	return true;
+}
+
+/* Under the lock. Return: the keeper is to be told. */
+static bool drop_refused(struct kh_credential_value *value, const struct kh_secret *token)
+{
+	uint64_t now = kh_clock_mono_ms();
+	if (!value || value->state != KH_SLOT_FULL || value->secret != token ||
+	    (value->refused_ms && now - value->refused_ms < KH_LIMIT_REFUSED_AGAIN_MS))
+		return false;
+	bool asked = value->asked;
+	empty(value);
+	value->refused_ms = now;
+	if (asked)
+		value->state = KH_SLOT_ASKED;
+	return true;
+}
+
+void kh_values_refused(struct kh_worker *worker, struct kh_generation *g,
+		       const struct kh_want *want, const struct kh_secret *token)
+{
+	const struct kh_want whose = { want->index, tenant_of(g, want), want->scope };
+	struct kh_err err = KH_ERR_INIT;
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_buf_init(&body, sizeof(whose) + KH_LIMIT_SCOPE_BYTES);
+	pthread_mutex_lock(&g->lock);
+	bool dropped = drop_refused(*find(&g->slots[whose.index], &whose, whose.tenant), token);
+	pthread_mutex_unlock(&g->lock);
+	if (dropped && (!kh_want_put(&body, &whose) ||
+			!kh_channel_send(&worker->channel, KH_CHANNEL_CREDENTIAL_REFUSED, g->number,
+					 kh_buf_view(&body), NULL, 0, &err)))
+		kh_log_warn("telling of a token that was refused: %s", err.text);
 }
 
 bool kh_values_stale(struct kh_worker *worker, const struct kh_channel_message *message)

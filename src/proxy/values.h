@@ -23,6 +23,11 @@ enum kh_slot_state kh_worker_secret(struct kh_worker *worker, struct kh_generati
 				    const struct kh_want *want, struct kh_gate *asker,
 				    struct kh_secret **out, struct kh_err *err);
 
+/* An upstream answered 401 to a request with this token: it is dropped and the keeper told, unless
+ * another one is there already, or one was refused a short time ago. Safe from any event thread. */
+void kh_values_refused(struct kh_worker *worker, struct kh_generation *g,
+		       const struct kh_want *want, const struct kh_secret *token);
+
 /* Messages of the keeper, from the main thread. Return: false when it is not what a keeper sends.
  */
 bool kh_values_came(struct kh_worker *worker, struct kh_channel_message *message);

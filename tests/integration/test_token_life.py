@@ -92,21 +92,9 @@ def test_another_key_in_the_middle_of_a_question_is_what_counts(running, endpoin
 # --- a handover -----------------------------------------------------------------------------------
 
 
-def test_a_handover_in_the_middle_answers_who_waits_and_who_comes(running, endpoint):  # noqa: F811
-    one = running(endpoint.client[1], client())
-    with begin(one, endpoint) as tunnel:
-        one.install()
-        one.hand_over()
-        with begin(one, endpoint, count=2) as other:
-            endpoint.gate.set()
-            tokens = {authorization(tunnel.response()), authorization(other.response())}
-    assert tokens == {"Bearer token-number-1", "Bearer token-number-2"}
-    one.last_ended()
-
-
-def test_a_handover_in_the_middle_of_a_rotation_shows_no_refresh_token_twice(running, endpoint, tmp_path):  # noqa: F811
-    """Who took over waits until the one before has put away what is good now."""
-    one = running(endpoint.refresh, refresh(tmp_path))
+def hand_over_in_the_middle(one, endpoint):  # noqa: F811
+    """One who waits meanwhile, one who comes then (to either process: both accept for a moment), one who comes when
+    the process before has ended. Return: what they brought upstream."""
     with begin(one, endpoint) as tunnel:
         one.install()
         one.hand_over()
@@ -114,12 +102,24 @@ def test_a_handover_in_the_middle_of_a_rotation_shows_no_refresh_token_twice(run
             other.start("GET", "/test/echo")
             other.send(b"")
             endpoint.gate.set()
-            authorization(tunnel.response())
-            authorization(other.response())
+            brought = [authorization(tunnel.response()), authorization(other.response())]
+    one.last_ended()
+    return [*brought, told(one)[1]]
+
+
+def test_a_handover_in_the_middle_answers_who_waits_and_who_comes(running, endpoint):  # noqa: F811
+    one = running(endpoint.client[1], client())
+    assert set(hand_over_in_the_middle(one, endpoint)) == {"Bearer token-number-1", "Bearer token-number-2"}
+    assert len(endpoint.asked) == 2, "once a process"
+
+
+def test_a_handover_in_the_middle_of_a_rotation_shows_no_refresh_token_twice(running, endpoint, tmp_path):  # noqa: F811
+    """Who took over waits until the one before has put away what is good now."""
+    one = running(endpoint.refresh, refresh(tmp_path))
+    assert set(hand_over_in_the_middle(one, endpoint)) == {"Bearer token-number-1", "Bearer token-number-2"}
     shown = [urllib.parse.parse_qs(body)["refresh_token"][0] for _, _, _, body in endpoint.asked]
     assert len(shown) == len(set(shown)) == 2
     assert state(tmp_path) == endpoint.refresh
-    one.last_ended()
 
 
 # --- the end --------------------------------------------------------------------------------------

@@ -407,6 +407,72 @@ static void a_sandbox_that_floods_throws_out_its_own(void **state)
 	assert_int_equal(gen.slots[ONE].n_values, KH_LIMIT_SCOPES + 1);
 }
 
+/* What the keeper is told, or (false) that it is told nothing. */
+static void refuse(struct kh_want want, const struct kh_secret *token, bool told)
+{
+	struct kh_channel_message message;
+	struct kh_want got;
+	kh_values_refused(&worker, &gen, &want, token);
+	enum kh_channel_status status = kh_channel_receive(&keeper, false, &message);
+	assert_int_equal(status, told ? KH_CHANNEL_GOT : KH_CHANNEL_AGAIN);
+	if (!told)
+		return;
+	assert_int_equal(message.type, KH_CHANNEL_CREDENTIAL_REFUSED);
+	struct kh_wire_reader r = { .rest = message.body };
+	assert_true(kh_want_take(&r, &got) && kh_wire_done(&r));
+	assert_true(got.index == want.index && kh_slice_eq(got.scope, want.scope));
+}
+
+static struct kh_secret *token_of(struct kh_want want)
+{
+	struct kh_secret *secret;
+	assert_int_equal(kh_worker_secret(&worker, &gen, &want, asker, &secret, NULL),
+			 KH_SLOT_FULL);
+	return secret;
+}
+
+static void a_token_that_was_refused_goes_once_and_not_often(void **state)
+{
+	(void)state;
+	const struct kh_want want = wanted(ONE, KH_NO_TENANT, "");
+	expect(want, KH_SLOT_ASKED, 0);
+	expect_question(&want);
+	refuse(want, NULL, false);
+	answer(want, "first", 0);
+	struct kh_secret *first = token_of(want);
+	refuse(want, first, true);
+	refuse(want, first, false); /* by the other requests that it went with */
+	expect(want, KH_SLOT_ASKED, 0);
+	expect_question(&want);
+	answer(want, "second", 0);
+	refuse(want, first, false); /* late: that is not what serves now */
+	struct kh_secret *second = token_of(want);
+	refuse(want, second, false); /* who says so of each is not believed at once */
+	expect(want, KH_SLOT_FULL, 's');
+	mono_ms += KH_LIMIT_REFUSED_AGAIN_MS;
+	refuse(want, second, true);
+	kh_secret_unref(first);
+	kh_secret_unref(second);
+}
+
+static void a_token_that_is_refused_while_the_next_is_asked_for_waits_for_that(void **state)
+{
+	(void)state;
+	const struct kh_want want = wanted(ONE, KH_NO_TENANT, "");
+	expect(want, KH_SLOT_ASKED, 0);
+	expect_question(&want);
+	answer(want, "first", wall_ms + 3600 * 1000);
+	wall_ms += 3590 * 1000;
+	struct kh_secret *first = token_of(want);
+	expect_question(&want);
+	refuse(want, first, true);
+	expect(want, KH_SLOT_ASKED, 0);
+	expect_question(NULL);
+	answer(want, "second", wall_ms + 3600 * 1000);
+	expect(want, KH_SLOT_FULL, 's');
+	kh_secret_unref(first);
+}
+
 static void a_scope_that_is_none_is_not_asked_for(void **state)
 {
 	(void)state;
@@ -445,6 +511,8 @@ int main(void)
 		TEST(a_sandbox_has_few_questions_under_way),
 		TEST(a_sandbox_asks_few_questions_a_second),
 		TEST(a_sandbox_that_floods_throws_out_its_own),
+		TEST(a_token_that_was_refused_goes_once_and_not_often),
+		TEST(a_token_that_is_refused_while_the_next_is_asked_for_waits_for_that),
 		TEST(a_scope_that_is_none_is_not_asked_for),
 		TEST(what_no_keeper_says_is_not_taken),
 	};

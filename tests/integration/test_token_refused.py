@@ -1,0 +1,76 @@
+"""An upstream answers 401 to a token before its end: another one is made, once, and nothing is sent anew."""
+
+import time
+
+import pytest
+from harness import Tunnel, until
+from test_tokens import app, client, endpoint, serve, told  # noqa: F401
+
+REFUSED = "/test/status?code=401"
+SAID = "an upstream answered 401 to its token"
+
+
+def refuse(one, times=1):
+    with Tunnel(one, "api.test") as tunnel:
+        for _ in range(times):
+            assert tunnel.ask("GET", REFUSED).status == 401
+
+
+def test_the_next_request_has_another_token_and_this_one_is_not_sent_again(serve, endpoint, standin):  # noqa: F811
+    one = serve(endpoint.client[1], client())
+    assert told(one) == (200, "Bearer token-number-1")
+    mark = standin.mark()
+    refuse(one)
+    assert told(one) == (200, "Bearer token-number-2")
+    assert [r["target"] for r in standin.requests(since=mark)] == [REFUSED, "/test/echo"]
+    assert len(endpoint.asked) == 2 and one.stderr().count(SAID) == 1
+
+
+def test_an_upstream_that_refuses_every_token_does_not_have_the_endpoint_hammered(serve, endpoint):  # noqa: F811
+    one = serve(endpoint.client[1], client())
+    began = time.monotonic()
+    refuse(one, times=50)
+    status, token = told(one)
+    minutes = (time.monotonic() - began) / 60
+    assert status == 200 and token.startswith("Bearer token-number-")
+    assert 2 <= len(endpoint.asked) <= 2 + minutes, "one for the first, and one a minute"
+
+
+def test_where_no_other_token_is_to_be_had_the_one_that_was_refused_serves_on(serve, endpoint):  # noqa: F811
+    """Else an upstream could take it from all others while the endpoint is down."""
+    one = serve(endpoint.client[1], client())
+    assert told(one) == (200, "Bearer token-number-1")
+    endpoint.trouble = lambda request: endpoint.reply(request, 503, "{}")
+    refuse(one)
+    assert told(one) == (200, "Bearer token-number-1")
+    assert "the token before serves on" in one.stderr()
+
+
+def test_who_comes_while_another_one_is_made_waits_for_it(serve, endpoint):  # noqa: F811
+    one = serve(endpoint.client[1], client())
+    assert told(one)[0] == 200
+    endpoint.gate.clear()
+    refuse(one)
+    with Tunnel(one, "api.test") as tunnel:
+        tunnel.start("GET", "/test/echo")
+        tunnel.send(b"")
+        until("another one is asked for", lambda: len(endpoint.asked) == 2)
+        endpoint.gate.set()
+        assert "Bearer token-number-2" in [value for _, value in tunnel.response().json()["fields"]]
+
+
+def test_a_repositorys_token_is_renewed_by_itself(serve, endpoint):  # noqa: F811
+    """The stand-in answers 401 to all that it does not know the key of."""
+    one = serve(endpoint.make_key("app"), app(installation_id=77, per_repository=True))
+    assert [told(one, f"/repos/somebody/{name}/issues")[0] for name in ["tools", "tools", "tools", "other"]] == [401] * 4
+    opened = [body for _, path, _, body in endpoint.asked if path.endswith("access_tokens")]
+    assert opened == ['{"repositories":["tools"]}'] * 2 + ['{"repositories":["other"]}']
+
+
+def test_a_value_that_is_no_token_stays_what_it_is(daemon, standin):
+    one = daemon()
+    mark = standin.mark()
+    refuse(one, times=3)
+    with Tunnel(one, "api.test") as tunnel:
+        assert tunnel.ask("GET", "/test/echo").status == 200
+    assert len(standin.requests(since=mark)) == 4 and SAID not in one.stderr()
