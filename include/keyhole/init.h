@@ -7,7 +7,7 @@
 /*
  * keyhole-init [--port N] [--socket PATH] [--control FD] [--stdio IN,OUT,ERR] [--tty FDS]
  *              [--capture PORTS] [--user UID:GID] [--seccomp FILE] [--writable PATH]…
- *              [--memory BYTES] [--pids N] -- CMD…
+ *              [--memory BYTES] [--pids N] [--environ FILE] [--hold 1] -- CMD…
  *
  *   --port     where it listens on 127.0.0.1 (3128)
  *   --socket   the Unix socket that each connection is relayed to (/run/keyhole/s)
@@ -24,6 +24,9 @@
  *              without any --writable there is no such fence). Several times.
  *   --memory   the most that a process of the command may have mapped (RLIMIT_AS)
  *   --pids     the most processes and threads in its user namespace, keyhole-init among them
+ *   --hold     with --control: says READY, and goes on at GO, in the control groups that it has
+ *              been put into by then
+ *   --environ  the command's variables, and no others: NAME=VALUE, each with a NUL behind it
  *
  * Whatever it is started with, it has no capability any more when the command starts.
  *
@@ -51,6 +54,7 @@ enum kh_init_type {
 	KH_INIT_GO,	      /* L→I the terminal is set up: start */
 	KH_INIT_SIGNAL,	      /* L→I value: for the command's process group */
 	KH_INIT_PUBLISHED, /* L→I value: a port inside, with a stream socket for a client of it */
+	KH_INIT_READY,	   /* I→L with --hold: GO is waited for */
 };
 
 struct kh_init_message {

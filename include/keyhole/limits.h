@@ -279,6 +279,8 @@ enum {
 	KH_LIMIT_PUBLISHED_CONNECTIONS = 256,
 	/* Places that its command may write to (a launcher's slip). */
 	KH_LIMIT_INIT_PLACES = 64,
+	/* The command's variables: the kernel takes 2 MiB with the arguments. */
+	KH_LIMIT_INIT_ENVIRON_BYTES = 2 * 1024 * 1024,
 };
 
 /* The same, of what takes more than an int. */

@@ -89,6 +89,19 @@ static void receive(struct init_watch *watch, uint32_t events)
 		init_command_signal(message.value);
 }
 
+void init_control_hold(int fd)
+{
+	struct kh_init_message message = { .type = KH_INIT_READY };
+	ssize_t n = send(fd, &message, sizeof(message), MSG_NOSIGNAL);
+	if (n != sizeof(message))
+		init_die("--hold: --control %d: %s", fd, strerror(errno));
+	do
+		n = recv(fd, &message, sizeof(message), 0);
+	while ((n < 0 && errno == EINTR) || (n == sizeof(message) && message.type != KH_INIT_GO));
+	if (n != sizeof(message))
+		_exit(KH_INIT_FAILED);
+}
+
 void init_control_start(int fd)
 {
 	control_fd = fd;

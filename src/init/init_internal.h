@@ -69,15 +69,22 @@ bool init_capture_target(int fd, struct init_target *out);
 size_t init_capture_head(const struct init_target *target, char *out, size_t room);
 
 /* privilege.c; each ends the init where it can't be done */
-/* Into a user namespace below, as this uid and gid. */
-void init_privilege_user(unsigned uid, unsigned gid);
+/* Into a user namespace below, as this uid and gid; and into one of control groups, in which the
+ * one that this process is in now is the top, where `groups`. */
+void init_privilege_user(unsigned uid, unsigned gid, bool groups);
 /* No capability in any set, and no new privileges. */
 void init_privilege_drop(void);
 /* Loads a filter out of a file: classic BPF as seccomp takes it. */
 void init_privilege_filter(const char *path);
 
+/* environ.c */
+/* The command's variables are those of this file, and no others. */
+void init_environ(const char *path);
+
 /* control.c */
 void init_control_start(int fd);
+/* Says READY and returns at GO. */
+void init_control_hold(int fd);
 /* `pass` is a descriptor to send along, -1: none. Quietly nothing where there is no launcher. */
 void init_control_send(uint32_t type, int value, int pass);
 bool init_control_present(void);
@@ -95,6 +102,7 @@ struct init_command {
 	char **argv;
 	int stdio[3];
 	bool tty[3];
+	bool hold;				/* until GO, where there is a launcher */
 	unsigned long memory_bytes, pids;	/* of the command, 0: no limit of ours */
 	unsigned long nofile_soft, nofile_hard; /* as they were: the command gets them back */
 };

@@ -83,8 +83,8 @@ static unsigned long large(const char *option, const char *text)
 
 struct arguments {
 	int port, control;
-	const char *socket, *filter, *bound;
-	bool capture, change_user;
+	const char *socket, *filter, *bound, *variables;
+	bool capture, change_user, hold;
 	uint16_t ports[KH_LIMIT_INIT_PORTS];
 	size_t n_ports;
 	unsigned uid, gid;
@@ -157,6 +157,10 @@ static void parse(int argc, char **argv, struct arguments *out)
 			out->bound = value;
 		else if (strcmp(argv[i], "--seccomp") == 0 && value)
 			out->filter = value;
+		else if (strcmp(argv[i], "--environ") == 0 && value)
+			out->variables = value;
+		else if (strcmp(argv[i], "--hold") == 0)
+			out->hold = number("--hold", value, 0, 1) == 1;
 		else if (strcmp(argv[i], "--memory") == 0)
 			out->command.memory_bytes = large("--memory", value);
 		else if (strcmp(argv[i], "--pids") == 0)
@@ -298,6 +302,8 @@ static void start(struct arguments *args, const struct init_bound *bound)
 	init_relay_listen(bound->proxy, false);
 	init_capture_start(bound);
 	init_landlock_prepare();
+	if (args->variables)
+		init_environ(args->variables);
 	if (args->filter)
 		init_privilege_filter(args->filter);
 }
@@ -311,8 +317,10 @@ int main(int argc, char **argv)
 		take_bound(args.bound, &bound);
 	} else {
 		bind_all(&args, &bound);
+		if (args.hold)
+			init_control_hold(args.control);
 		if (args.change_user) {
-			init_privilege_user(args.uid, args.gid);
+			init_privilege_user(args.uid, args.gid, args.hold);
 			init_privilege_drop();
 			start_again(argc, argv, &bound);
 		}

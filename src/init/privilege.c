@@ -40,11 +40,14 @@ static void map(const char *path, unsigned inside, unsigned outside)
 	write_file(path, line);
 }
 
-void init_privilege_user(unsigned uid, unsigned gid)
+void init_privilege_user(unsigned uid, unsigned gid, bool groups)
 {
 	unsigned outer_uid = geteuid(), outer_gid = getegid();
 	if (unshare(CLONE_NEWUSER) != 0)
 		init_die("--user: a second user namespace: %s", strerror(errno));
+	/* Hides names alone: what the kernel lacks is not missed. */
+	if (groups)
+		(void)!unshare(CLONE_NEWCGROUP);
 	/* The engine may have written it already, and then it can't be opened. */
 	int fd = open("/proc/self/setgroups", O_WRONLY | O_CLOEXEC);
 	if (fd >= 0) {

@@ -127,7 +127,12 @@ bool kh_bounds_begin(struct kh_bounds *l, const struct kh_sandbox_limits *wanted
 
 bool kh_bounds_join(const struct kh_bounds *l, struct kh_err *err)
 {
-	return kh_cgroup_join(&l->groups) ||
+	return kh_bounds_take(l, 0, err);
+}
+
+bool kh_bounds_take(const struct kh_bounds *l, pid_t pid, struct kh_err *err)
+{
+	return kh_cgroup_join(&l->groups, pid) ||
 	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "joining the control group");
 }
 

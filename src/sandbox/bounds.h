@@ -32,6 +32,8 @@ bool kh_bounds_begin(struct kh_bounds *limits, const struct kh_sandbox_limits *w
 		     struct kh_err *err);
 /* In the child, while it is still who the launcher is. */
 bool kh_bounds_join(const struct kh_bounds *limits, struct kh_err *err);
+/* The same for another process, which waits for it. */
+bool kh_bounds_take(const struct kh_bounds *limits, pid_t pid, struct kh_err *err);
 /* When every process has ended. */
 void kh_bounds_end(struct kh_bounds *limits);
 

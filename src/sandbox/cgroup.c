@@ -186,10 +186,12 @@ bool kh_cgroup_write(const struct kh_cgroups *groups, enum kh_cgroup_kind kind, 
 	return !name || write_file(group->path, name, text);
 }
 
-bool kh_cgroup_join(const struct kh_cgroups *groups)
+bool kh_cgroup_join(const struct kh_cgroups *groups, pid_t pid)
 {
+	char text[16];
+	snprintf(text, sizeof(text), "%d", (int)pid);
 	for (size_t i = 0; i < KH_CGROUP_KINDS; i++)
-		if (groups->of[i].path && !write_file(groups->of[i].path, "cgroup.procs", "0"))
+		if (groups->of[i].path && !write_file(groups->of[i].path, "cgroup.procs", text))
 			return false;
 	return true;
 }

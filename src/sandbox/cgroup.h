@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum kh_cgroup_kind { KH_CGROUP_MEMORY, KH_CGROUP_PIDS, KH_CGROUP_CPU, KH_CGROUP_KINDS };
 
@@ -27,8 +28,8 @@ bool kh_cgroup_make(struct kh_cgroups *groups, enum kh_cgroup_kind kind);
  * such file in that version, which is fine). */
 bool kh_cgroup_write(const struct kh_cgroups *groups, enum kh_cgroup_kind kind, const char *v1,
 		     const char *v2, const char *text);
-/* Moves the calling process into all of them. */
-bool kh_cgroup_join(const struct kh_cgroups *groups);
+/* Moves a process into all of them; 0: the calling one. */
+bool kh_cgroup_join(const struct kh_cgroups *groups, pid_t pid);
 /* How often the kernel ended a process in it for want of memory. */
 uint64_t kh_cgroup_oom_kills(const struct kh_cgroups *groups);
 /* Removes them, waiting a little for processes that are just ending. */

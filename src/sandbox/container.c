@@ -36,8 +36,10 @@ static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, s
 			"`apt install crun`, `dnf install crun`, `apk add crun`, `pacman -S "
 			"crun`)");
 	out->hide_cgroups = program == crun;
-	out->bundle = kh_oci_config(plan, plan->layered ? KH_OCI_SEAL_DEV : KH_OCI_SEAL_ALL, err);
-	if (!out->bundle)
+	out->files[0].name = KH_OCI_CONFIG;
+	out->files[0].text =
+		kh_oci_config(plan, plan->layered ? KH_OCI_SEAL_DEV : KH_OCI_SEAL_ALL, err);
+	if (!out->files[0].text)
 		return false;
 	return (kh_engine_command_args(out, program) && kh_engine_command_args(out, rest)) ||
 	       kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");

@@ -10,7 +10,7 @@
 
 /* The strongest first: that is the order in which `auto` tries them. */
 static const struct kh_engine *const engines[] = { &kh_engine_gvisor, &kh_engine_container,
-						   &kh_engine_process };
+						   &kh_engine_podman, &kh_engine_process };
 
 const struct kh_engine *kh_engine_at(size_t i)
 {
@@ -64,7 +64,8 @@ void kh_engine_command_fini(struct kh_engine_command *command)
 		free(command->argv[i]);
 	free(command->argv);
 	free(command->fds);
-	free(command->bundle);
+	for (size_t i = 0; i < sizeof(command->files) / sizeof(command->files[0]); i++)
+		free(command->files[i].text);
 	if (command->args_fd >= 0)
 		close(command->args_fd);
 	*command = (struct kh_engine_command){ .args_fd = -1 };

@@ -51,12 +51,21 @@ struct kh_engine_command {
 	int *fds; /* inherited by it, besides 0, 1, 2; not owned but for args_fd */
 	size_t n_fds;
 	int args_fd;
-	char *bundle; /* nested: config.json; NULL */
+	char *const *environment; /* of the program, not owned; NULL: none */
+	/* nested: its configuration, below KH_NEST_BUNDLE; the texts are owned. */
+	struct {
+		const char *name;
+		char *text;
+	} files[2];
 	/* nested: the command line that asks the program for a signal, whose number goes behind it;
 	 * NULL: a signal to the program itself will do. Not owned. */
 	const char *const *signal_words;
 	bool own_network;  /* nested: the program has a network namespace of its own as well */
 	bool hide_cgroups; /* nested: the program is to find no cgroups at all */
+	/* nested: the program mounts over places that the view does not have, and makes the root
+	 * read-only itself. */
+	bool seals_root;
+	bool own_terminals; /* nested: a devpts is to lie ready at KH_NEST_TERMINALS */
 };
 void kh_engine_command_fini(struct kh_engine_command *command);
 bool kh_engine_command_arg(struct kh_engine_command *command, const char *arg);
@@ -75,10 +84,18 @@ struct kh_engine {
 	 * to descriptor 3. There is no terminal then. */
 	bool direct;
 	bool has_store; /* the program keeps images of its own, and is given the spec's `image` */
-	bool by_name_only; /* not for auto: what it takes away from programs is too much for that */
-	int own_fds; /* nested: the first of its descriptors are so many of the program's own */
+	int own_fds;	/* nested: the first of its descriptors are so many of the program's own */
 	/* Another one of that name, nested, for a root with a layer; NULL: this one. */
 	const struct kh_engine *layered;
+	/* Not for auto: what it takes away from programs is too much for that, or it is for those
+	 * who know that they want it. */
+	bool by_name_only;
+	bool environ_file; /* it would add variables: keyhole-init is told in a file what they are
+			    */
+	const char *folder; /* that its program mounts over, besides /proc and /dev; NULL */
+	/* The program is large: limits are for keyhole-init and what is below it, which waits until
+	 * it is in the control groups. */
+	bool limits_init;
 	/* Fills `out`. False where the program isn't there or is too old: err says how to get it.
 	 */
 	bool (*prepare)(const struct kh_plan *plan, struct kh_engine_command *out,
@@ -99,5 +116,6 @@ char *kh_engine_program(const char *name);
 extern const struct kh_engine kh_engine_process, kh_engine_process_layered;
 extern const struct kh_engine kh_engine_container;
 extern const struct kh_engine kh_engine_gvisor;
+extern const struct kh_engine kh_engine_podman;
 
 #endif

@@ -44,8 +44,9 @@ static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, s
 	out->hide_cgroups = true;
 	/* It would remount the root without the flags that can't be taken away any more; and in a
 	 * read-only /dev it opens no device for O_CREAT, as every shell does for `>/dev/null`. */
-	out->bundle = kh_oci_config(plan, KH_OCI_SEAL_NONE, err);
-	if (!out->bundle)
+	out->files[0].name = KH_OCI_CONFIG;
+	out->files[0].text = kh_oci_config(plan, KH_OCI_SEAL_NONE, err);
+	if (!out->files[0].text)
 		return false;
 	return kh_engine_command_args(out, words) ||
 	       kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");

@@ -134,6 +134,17 @@ static int take_ancillary(struct msghdr *msg, pid_t *sender)
 	return fd;
 }
 
+/* Where limits are for the init alone, it is put into its groups before anything runs. */
+static void take_ready(struct running *r, pid_t init)
+{
+	if (r->started || !r->launch->engine->limits_init)
+		return;
+	if (init > 0 && kh_bounds_take(r->launch->limits, init, &r->err))
+		send_message(r, KH_INIT_GO, 0);
+	else
+		kill(r->pid, SIGKILL);
+}
+
 static void take_terminal(struct running *r, int fd)
 {
 	bool wanted = r->launch->tty && r->terminal.master < 0 && !r->started;
@@ -173,7 +184,9 @@ static bool receive(struct running *r)
 		close(fd);
 	if (n != sizeof(message))
 		return n > 0;
-	if (message.type == KH_INIT_STARTED) {
+	if (message.type == KH_INIT_READY) {
+		take_ready(r, sender);
+	} else if (message.type == KH_INIT_STARTED) {
 		r->started = true;
 		r->init = sender;
 	} else if (message.type == KH_INIT_NO_EXEC && !r->started) {

@@ -83,7 +83,7 @@ static bool prepare_child(struct child *child, struct kh_err *err)
 {
 	if (setsid() < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a session");
-	if (!kh_bounds_join(child->launch->limits, err))
+	if (!child->launch->engine->limits_init && !kh_bounds_join(child->launch->limits, err))
 		return false;
 	if (child->launch->stage && !kh_stage_enter(child->launch->stage, err))
 		return false;
@@ -112,10 +112,11 @@ void kh_launch_child(const struct kh_launch *launch, pid_t parent, int report, i
 	/* Its path may be covered by then (nest.c). A script can't be started so, and is by its
 	 * path. */
 	child->program = open(command->path, O_PATH | O_CLOEXEC);
+	char *const *environment = command->environment ? command->environment : no_environment;
 	if (prepare_child(child, &err)) {
-		(void)syscall(SYS_execveat, child->program, "", command->argv, no_environment,
+		(void)syscall(SYS_execveat, child->program, "", command->argv, environment,
 			      AT_EMPTY_PATH);
-		execve(command->path, command->argv, no_environment);
+		execve(command->path, command->argv, environment);
 		kh_err_sys(&err, KH_ERR_SYSTEM, errno, "%s", command->path);
 	}
 	(void)!write(child->report, &err, sizeof(err));

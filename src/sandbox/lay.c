@@ -292,7 +292,8 @@ static bool put_one(const struct kh_lay *lay, size_t i)
 	case KH_MOUNT_LAYER:
 		return true; /* it is the root */
 	case KH_MOUNT_SEAL:
-		return strcmp(m->target, "/dev") == 0 || seal(root, m->target);
+		return strcmp(m->target, "/dev") == 0 ||
+		       (lay->open_root && strcmp(m->target, "/") == 0) || seal(root, m->target);
 	case KH_MOUNT_PROC:
 	case KH_MOUNT_DEV:
 		return make_dir(root, m->target, 0755); /* the engine's program mounts them */

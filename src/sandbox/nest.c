@@ -78,7 +78,15 @@ static int mount_memory(const char *path)
 	return fd;
 }
 
-static bool lay(const struct kh_view *view, struct kh_err *err)
+static bool make_terminals(void)
+{
+	return mkdir(KH_NEST_TERMINALS, 0755) == 0 &&
+	       mount("devpts", KH_NEST_TERMINALS, "devpts", MS_NOSUID | MS_NOEXEC,
+		     "newinstance,ptmxmode=0666,mode=0620") == 0;
+}
+
+static bool lay(const struct kh_engine_command *command, const struct kh_view *view,
+		struct kh_err *err)
 {
 	static const char *const folders[] = { KH_NEST_BUNDLE, KH_NEST_STATE, KH_NEST "/scratch",
 					       KH_NEST_ROOT };
@@ -87,6 +95,7 @@ static bool lay(const struct kh_view *view, struct kh_err *err)
 		return false;
 	int memory = mount_memory(KH_NEST);
 	bool ok = memory >= 0;
+	lay.open_root = command->seals_root;
 	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
 		ok = ok && mkdir(folders[i], 0755) == 0 && chmod(folders[i], 0755) == 0;
 	uint64_t size = 0;
@@ -98,18 +107,27 @@ static bool lay(const struct kh_view *view, struct kh_err *err)
 	lay.scratch = ok ? open(KH_NEST "/scratch", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	if (lay.root < 0 || lay.scratch < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "mounting over " KH_NEST);
+	if (command->own_terminals && !make_terminals())
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a devpts of its own");
 	/* The descriptors and the list end with this process's image. */
 	return kh_lay_put(&lay, err);
 }
 
 static bool write_bundle(const struct kh_engine_command *command, struct kh_err *err)
 {
-	if (!command->bundle)
-		return true;
-	kh_auto_close int fd =
-		open(KH_NEST_BUNDLE "/config.json", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	return (fd >= 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "config.json")) &&
-	       kh_file_write_all(fd, kh_slice_str(command->bundle), err);
+	for (size_t i = 0; i < sizeof(command->files) / sizeof(command->files[0]); i++) {
+		const char *name = command->files[i].name, *text = command->files[i].text;
+		if (!text)
+			continue;
+		kh_auto_free char *path = kh_strf("%s/%s", KH_NEST_BUNDLE, name);
+		kh_auto_close int fd =
+			path ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+		if (fd < 0)
+			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", name);
+		if (!kh_file_write_all(fd, kh_slice_str(text), err))
+			return false;
+	}
+	return true;
 }
 
 /* Where limits are made is the launcher's matter: the program finds none (crun), or none that it
@@ -243,7 +261,7 @@ static bool begin_below(int above, struct kh_err *err)
 bool kh_nest_enter(const struct kh_engine_command *command, const struct kh_view *view,
 		   struct kh_err *err)
 {
-	if (!unshare_all(command, err) || !lay(view, err) || !write_bundle(command, err) ||
+	if (!unshare_all(command, err) || !lay(command, view, err) || !write_bundle(command, err) ||
 	    !cover_cgroups(command->hide_cgroups, err))
 		return false;
 	hold_signals();

@@ -15,7 +15,8 @@ struct kh_view;
 #define KH_NEST "/run"
 #define KH_NEST_BUNDLE KH_NEST "/bundle" /* config.json, and the root in "rootfs" */
 #define KH_NEST_ROOT KH_NEST_BUNDLE "/rootfs"
-#define KH_NEST_STATE KH_NEST "/state" /* for what the program notes */
+#define KH_NEST_STATE KH_NEST "/state"	 /* for what the program notes */
+#define KH_NEST_TERMINALS KH_NEST "/pts" /* a devpts, where the command wants one */
 
 /* ---- nest.c ---- */
 
@@ -32,10 +33,11 @@ bool kh_nest_enter(const struct kh_engine_command *command, const struct kh_view
 
 struct kh_lay {
 	const struct kh_view *view;
-	int *trees;   /* what of the host is mounted, by the view's index; -1 */
-	int root;     /* the folder that becomes the sandbox's root */
-	int scratch;  /* one for files that are mounted over others */
-	bool layered; /* what lies in the way is taken away, as far as it is the root's own */
+	int *trees;	/* what of the host is mounted, by the view's index; -1 */
+	int root;	/* the folder that becomes the sandbox's root */
+	int scratch;	/* one for files that are mounted over others */
+	bool layered;	/* what lies in the way is taken away, as far as it is the root's own */
+	bool open_root; /* stays writable, for the engine's program */
 };
 /* Takes hold of the trees of the host. */
 bool kh_lay_take(struct kh_lay *lay, const struct kh_view *view, struct kh_err *err);

@@ -4,6 +4,8 @@
 
 #include "engine.h"
 
+#define KH_OCI_CONFIG "config.json"
+
 /* What the runtime is to make read-only. */
 enum kh_oci_seal {
 	KH_OCI_SEAL_NONE,

@@ -20,6 +20,7 @@
 
 #define INIT_INSIDE "/run/keyhole-init"
 #define FILTER_INSIDE "/run/keyhole-filter"
+#define ENVIRON_INSIDE "/run/keyhole-environ"
 
 enum { INIT_MOST_BYTES = 8 * 1024 * 1024, FILTER_MOST_BYTES = 32 * 1024 };
 
@@ -165,8 +166,23 @@ static bool lay_workspace(struct build *b, const struct kh_sandbox_spec *spec, s
 				    kh_mask_lay(&b->view, spec, &survey, err));
 }
 
+static bool lay_environ(struct build *b, struct kh_err *err)
+{
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+	kh_buf_init(&text, KH_LIMIT_INIT_ENVIRON_BYTES);
+	bool ok = true;
+	for (size_t i = 0; ok && i < b->env.n; i++)
+		ok = kh_buf_printf(&text, "%s=%s", b->env.list[i].name, b->env.list[i].value) &&
+		     kh_buf_append_char(&text, '\0');
+	if (!ok)
+		return kh_err_set(err, KH_ERR_USAGE, "--env: more than %d bytes altogether",
+				  KH_LIMIT_INIT_ENVIRON_BYTES);
+	return kh_view_file(&b->view, ENVIRON_INSIDE, 0444, kh_buf_view(&text), err);
+}
+
 /* Later entries lie over earlier ones. */
-static bool lay(struct build *b, const struct kh_sandbox_spec *spec, struct kh_err *err)
+static bool lay(struct build *b, const struct kh_sandbox_spec *spec, const struct kh_engine *engine,
+		struct kh_err *err)
 {
 	struct kh_view *view = &b->view;
 	if (!kh_files_lay(view, spec, err) || !kh_trust_lay(view, spec, err) ||
@@ -176,6 +192,10 @@ static bool lay(struct build *b, const struct kh_sandbox_spec *spec, struct kh_e
 		return false;
 	if (spec->directory && !kh_view_has(view, spec->directory))
 		kh_view_dir(view, spec->directory, 0755);
+	if (engine->folder)
+		kh_view_dir(view, engine->folder, 0755);
+	if (engine->environ_file && !lay_environ(b, err))
+		return false;
 	if (!kh_forbidden_check(view, spec->forbidden_paths, spec->n_forbidden, err))
 		return false;
 	if (!kh_view_bind_held(view, KH_MOUNT_READ, spec->socket_dir, KH_SANDBOX_RUN, KH_TREE_AS_IS,
@@ -338,6 +358,10 @@ static bool init_words(struct words *out, const struct build *b, const struct kh
 	if (!engine->direct)
 		ok = ok && add_word(out, "--control") && add_word(out, control) &&
 		     add_word(out, "--stdio") && add_word(out, stdio);
+	if (engine->limits_init)
+		ok = ok && add_word(out, "--hold") && add_word(out, "1");
+	if (engine->environ_file)
+		ok = ok && add_word(out, "--environ") && add_word(out, ENVIRON_INSIDE);
 	if (*tty)
 		ok = ok && add_word(out, "--tty") && add_word(out, tty);
 	ok = ok && add_number(out, "--memory", b->limits.init_memory_bytes) &&
@@ -403,7 +427,7 @@ static bool run(struct build *b, const struct kh_sandbox_spec *spec, const struc
 		int *status, struct kh_err *err)
 {
 	kh_env_set(&b->env, "PWD", directory_of(spec));
-	if (!lay(b, spec, err) || !kh_env_fill(&b->env, spec, err))
+	if (!kh_env_fill(&b->env, spec, err) || !lay(b, spec, engine, err))
 		return false;
 	if (spec->workspace && !kh_guard_begin(&b->guard, &b->view, spec->workspace, err))
 		return false;

@@ -51,7 +51,7 @@ def landlock_abi():
 WHY_NOT = works()
 
 # Each engine, and the programs of which one must be there. One that is there has to work.
-ENGINES = {"process": ["bwrap"], "container": ["crun", "runc"], "gvisor": ["runsc"]}
+ENGINES = {"process": ["bwrap"], "container": ["crun", "runc"], "podman": ["podman"], "gvisor": ["runsc"]}
 # What is promised of every engine is tried in every engine; the rest is the launcher's own.
 IN_EVERY_ENGINE = {"test_escape", "test_capture", "test_guard", "test_limits", "test_publish", "test_layer", "test_rootfs", "test_terminal", "test_workspace"}
 
