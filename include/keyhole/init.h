@@ -25,7 +25,7 @@
  *   --memory   the most that a process of the command may have mapped (RLIMIT_AS)
  *   --pids     the most processes and threads in its user namespace, keyhole-init among them
  *   --hold     with --control: says READY, and goes on at GO, in the control groups that it has
- *              been put into by then
+ *              been put into by then; and ends with its parent
  *   --environ  the command's variables, and no others: NAME=VALUE, each with a NUL behind it
  *
  * Whatever it is started with, it has no capability any more when the command starts.

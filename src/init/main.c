@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -294,6 +295,9 @@ static void start(struct arguments *args, const struct init_bound *bound)
 	 * namespace or uid, and an exec, set it back. */
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
 		init_die("making itself undumpable: %s", strerror(errno));
+	/* Its parent is of the engine's, and nobody else would miss it. */
+	if (args->hold && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
+		init_die("ending with its parent: %s", strerror(errno));
 	unsigned long nofile = raise_nofile(&args->command);
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (epoll_fd < 0)

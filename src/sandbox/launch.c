@@ -48,8 +48,11 @@ struct running {
 	size_t complaint_len;
 	struct kh_terminal terminal;
 	bool started, exited, no_exec;
+	bool held;     /* the init has not come up yet: it hears GO and nothing else */
+	sigset_t late; /* what came in that time */
 	bool timed_out;
 	int64_t deadline_ms; /* of the monotonic clock; -1: none */
+	int64_t end_ms;	     /* the same, when the init is gone: the program's */
 	int command_status;  /* the command's wait status */
 	int exec_errno;
 	struct kh_err err; /* of ours, in the middle of it */
@@ -113,6 +116,8 @@ static void send_signal(struct running *r, int signo)
 {
 	if (r->launch->engine->direct)
 		(void)kill(r->pid, signo);
+	else if (r->held)
+		sigaddset(&r->late, signo);
 	else
 		send_message(r, KH_INIT_SIGNAL, signo);
 }
@@ -137,12 +142,17 @@ static int take_ancillary(struct msghdr *msg, pid_t *sender)
 /* Where limits are for the init alone, it is put into its groups before anything runs. */
 static void take_ready(struct running *r, pid_t init)
 {
-	if (r->started || !r->launch->engine->limits_init)
+	if (!r->held)
 		return;
-	if (init > 0 && kh_bounds_take(r->launch->limits, init, &r->err))
-		send_message(r, KH_INIT_GO, 0);
-	else
+	if (init <= 0 || !kh_bounds_take(r->launch->limits, init, &r->err)) {
 		kill(r->pid, SIGKILL);
+		return;
+	}
+	r->held = false;
+	send_message(r, KH_INIT_GO, 0);
+	for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
+		if (sigismember(&r->late, forwarded[i]) == 1)
+			send_signal(r, forwarded[i]);
 }
 
 static void take_terminal(struct running *r, int fd)
@@ -248,15 +258,23 @@ static int64_t now_ms(void)
 
 static int time_left(const struct running *r)
 {
-	if (r->deadline_ms < 0)
+	int64_t next = r->deadline_ms;
+	if (next < 0 || (r->end_ms >= 0 && r->end_ms < next))
+		next = r->end_ms;
+	if (next < 0)
 		return -1;
-	int64_t left = r->deadline_ms - now_ms();
+	int64_t left = next - now_ms();
 	return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
 }
 
 /* First it is asked to end, and what doesn't is ended. */
 static void look_at_clock(struct running *r)
 {
+	/* Without keyhole-init there is nothing to wait for, but for a program that misses it. */
+	if (r->end_ms >= 0 && now_ms() >= r->end_ms) {
+		r->end_ms = -1;
+		kill(r->pid, SIGKILL);
+	}
 	if (r->deadline_ms < 0 || now_ms() < r->deadline_ms)
 		return;
 	bool again = r->timed_out || !r->started;
@@ -299,8 +317,8 @@ static void loop(struct running *r)
 			return;
 		}
 		look_at_clock(r);
-		if (p[CONTROL].revents)
-			control = receive(r);
+		if (p[CONTROL].revents && !(control = receive(r)) && !r->launch->engine->direct)
+			r->end_ms = now_ms() + GRACE_MS;
 		if (p[COMPLAINTS].revents)
 			listen_to_complaints(r);
 		if (p[SIGNALS].revents)
@@ -430,6 +448,9 @@ bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err)
 			     .signals = -1,
 			     .complaints = -1,
 			     .ended = -1 };
+	r.end_ms = -1;
+	r.held = launch->engine->limits_init;
+	sigemptyset(&r.late);
 	r.deadline_ms = launch->timeout_ms ? now_ms() + (int64_t)launch->timeout_ms : -1;
 	kh_terminal_init(&r.terminal);
 	sigset_t before;

@@ -1,0 +1,76 @@
+"""The engine podman: what is podman's own in it. The escapes and clients are tried in it with the others."""
+
+import os
+import select
+import shutil
+import signal
+
+import pytest
+from conftest import PATIENCE, PYTHON
+from test_engines import below, cgroups, left_over, only, settles
+
+podman = pytest.mark.skipif(not shutil.which("podman"), reason="engine podman: podman is not installed")
+
+
+def test_a_missing_podman_is_one_line_with_what_to_do(sandbox):
+    done = sandbox.run("true", engine="podman", env=only(sandbox), check=125)
+    said = done.stderr.decode()
+    assert "podman is not on the PATH" in said and "apt install podman" in said and said.count("\n") == 1
+
+
+@podman
+def test_auto_does_not_take_podman(sandbox):
+    """It is for those who name it."""
+    done = sandbox.run("true", engine="auto", check=125, env=only(sandbox, "podman"))
+    assert "bubblewrap" in done.stderr.decode()
+
+
+@podman
+@pytest.mark.parametrize("who", [0, 2, "conmon"])
+def test_a_podman_that_is_killed_leaves_nothing(sandbox, who):
+    """The launcher, podman itself, and what podman leaves beside a container to outlive it."""
+    before, seen = cgroups(), left_over()
+    # What the init relays, it relays after it has said that the command runs.
+    process = sandbox.start(
+        PYTHON, "-I", "-c",
+        "import os, socket, time\n"
+        "s = socket.create_connection(('127.0.0.1', 3128))\n"
+        "s.shutdown(socket.SHUT_WR), s.recv(9), os.fork(), print('up', flush=True), time.sleep(300)",
+        engine="podman",
+    )  # fmt: skip
+    assert process.stdout.readline() == b"up\n", process.stderr.read()
+    pids = below(process.pid)
+    names = []
+    for pid in pids:
+        with open(f"/proc/{pid}/comm", encoding="ascii") as file:
+            names.append(file.read().strip())
+    assert names[2] == "podman" and "conmon" in names and "keyhole-init" in names, names
+    fds = [os.pidfd_open(pid) for pid in pids]
+    signal.pidfd_send_signal(fds[names.index("conmon") if who == "conmon" else who], signal.SIGKILL)
+    for fd in fds[1:]:
+        assert select.select([fd], [], [], PATIENCE)[0], "a process lives on"
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode != 0, err
+    for fd in fds:
+        os.close(fd)
+    settles(cgroups, before)
+    settles(left_over, seen)
+
+
+@podman
+def test_podmans_own_settings_and_store_have_no_part_in_it(sandbox, place):
+    """Neither a file of the user's nor a variable of keyhole's makes it another sandbox."""
+    conf = sandbox.file(os.path.join(place, "containers.conf"), '[containers]\nvolumes = ["/:/host"]\nprivileged = true\n')
+    home = sandbox.folder("home")
+    sandbox.file(os.path.join(home, ".config/containers/containers.conf"), '[containers]\nvolumes = ["/:/host"]\n')
+    sandbox.give(home)
+    env = sandbox.environment(CONTAINERS_CONF=conf, HOME=home, CONTAINER_HOST="unix:///nowhere", XDG_RUNTIME_DIR=home)
+    seen = sandbox.sh("ls -d /host; env; id -u", engine="podman", env=env, check=0)
+    assert "/host" not in seen and seen.split()[-1] == "1000" and "container=" not in seen
+    assert os.listdir(home) == [".config"]
+
+
+@podman
+def test_a_variable_of_several_lines_arrives(sandbox):
+    value = "one\ntwo = 'three'\n#four"
+    assert sandbox.sh('printf "%s" "$MANY"', engine="podman", env=sandbox.environment(), placeholder=f"MANY={value}") == value
