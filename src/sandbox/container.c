@@ -19,10 +19,12 @@ static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, s
 {
 	static const char *const crun[] = { "crun", "--cgroup-manager=disabled", NULL };
 	static const char *const runc[] = { "runc", NULL };
-	/* Four descriptors: the control socket and the command's own three. */
-	static const char *const rest[] = { "--root",	      KH_NEST_STATE, "run",
-					    "--preserve-fds", "4",	     "--bundle",
-					    KH_NEST_BUNDLE,   "sandbox",     NULL };
+	/* Four descriptors: the control socket and the command's own three. The launcher has made a
+	 * keyring already. */
+	static const char *const rest[] = {
+		"--root", KH_NEST_STATE, "run",		 "--no-new-keyring", "--preserve-fds",
+		"4",	  "--bundle",	 KH_NEST_BUNDLE, "sandbox",	     NULL
+	};
 	const char *const *program = crun;
 	out->path = kh_engine_program("crun");
 	if (!out->path) {

@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <linux/close_range.h>
+#include <linux/keyctl.h>
 #include <unistd.h>
 
 #include <keyhole/file.h>
@@ -79,10 +80,21 @@ static bool sort_descriptors(struct child *child, struct kh_err *err)
 	return true;
 }
 
+/* A session keyring of its own, so that the caller's is not inherited. It is made while this is
+ * still root: a key counts for the uid that makes it, and an ordinary one may have 200 of them,
+ * which would be the end of many sandboxes at once. Where none is to be had it goes on: what keeps
+ * the command away from every keyring is the filter (seccomp.c). */
+static void leave_keyring(const struct child *child)
+{
+	if (geteuid() == 0 || child->launch->engine->nested)
+		(void)syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
+}
+
 static bool prepare_child(struct child *child, struct kh_err *err)
 {
 	if (setsid() < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a session");
+	leave_keyring(child);
 	if (!child->launch->engine->limits_init && !kh_bounds_join(child->launch->limits, err))
 		return false;
 	if (child->launch->stage && !kh_stage_enter(child->launch->stage, err))
