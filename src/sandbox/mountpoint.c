@@ -69,7 +69,9 @@ static bool remember(struct kh_mountpoints *made, const char *path, const struct
 static bool note(struct kh_mountpoints *made, const char *path, struct kh_err *err)
 {
 	return made->record < 0 ||
-	       kh_file_write_all(made->record, kh_slice_of(path, strlen(path) + 1), err);
+	       kh_file_write_all(made->record, kh_slice_of(path, strlen(path) + 1), err) ||
+	       kh_err_wrap(err, "the list of what is put into the workspace, in the folder of this "
+				"run");
 }
 
 /* Somebody who removes at this moment is soon done; somebody who just holds it is not waited for.

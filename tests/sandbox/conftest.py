@@ -53,11 +53,11 @@ WHY_NOT = works()
 # Each engine, and the programs of which one must be there. One that is there has to work.
 ENGINES = {"process": ["bwrap"], "container": ["crun", "runc"], "podman": ["podman"], "gvisor": ["runsc"]}
 # What is promised of every engine is tried in every engine; the rest is the launcher's own.
-IN_EVERY_ENGINE = {"test_escape", "test_capture", "test_guard", "test_limits", "test_publish", "test_layer", "test_rootfs", "test_terminal", "test_workspace"}
+IN_EVERY_ENGINE = {"test_escape", "test_capture", "test_guard", "test_limits", "test_publish", "test_layer", "test_rootfs", "test_terminal", "test_workspace", "test_ends"}
 
 
 # With gvisor the whole of the suite of escapes is run, but for what its own kernel makes moot.
-IN_GVISOR = {"test_escape", "test_layer", "test_rootfs"}
+IN_GVISOR = {"test_escape", "test_layer", "test_rootfs", "test_ends"}
 NOT_IN_GVISOR = {
     "test_a_captured_connection_reaches_the_socket_and_nothing_else":
         "runsc takes no local route: literal addresses are not reached at all",
