@@ -23,6 +23,7 @@ import tempfile
 import threading
 import time
 
+import launches
 import peers
 import sandboxes
 from peers import BUILD, Absent
@@ -142,7 +143,7 @@ class Bench:
         if not self.shared:
             self.origin_cores = {cores[1]}
         self.certificates = peers.Certificates(folder, ["localhost", "api.test", "h2.test"])
-        self.values, self.faults, self.absent, self.memory, self.sandboxes = {}, {}, {}, {}, None
+        self.values, self.faults, self.absent, self.memory, self.sandboxes, self.launches = {}, {}, {}, {}, None, None
         self.origin, self.port, self.origin_ca = None, 0, os.path.join(folder, "origin-ca.pem")
 
     # --- the two ends
@@ -332,6 +333,10 @@ class Bench:
                 for one in running[1:]:
                     one.stop()
                 self.sandboxes = sandboxes.measure(self, self.proxy_cores)
+            if "launches" in works:
+                for one in running[1:]:
+                    one.stop()
+                self.launches = launches.measure(self)
             return [one.name for one in running], threads
         finally:
             for one in [keyhole, *running]:
@@ -473,7 +478,7 @@ def save(path, bench, threads, decided):
     with open(path, "w", encoding="utf-8") as out:
         json.dump({"figures": bench.values, "memory": bench.memory, "absent": bench.absent, "threads": threads,
                    "faults": [[*key, found] for key, found in bench.faults.items()], "policy": decided,
-                   "sandboxes": bench.sandboxes},
+                   "sandboxes": bench.sandboxes, "launches": bench.launches},
                   out, indent=1)  # fmt: skip
 
 
@@ -491,6 +496,7 @@ def add(path, bench, threads, decided):
     for name, why in before["absent"].items():
         bench.absent.setdefault(name, why)
     bench.sandboxes = bench.sandboxes or before.get("sandboxes")
+    bench.launches = bench.launches or before.get("launches")
     earlier = before["threads"] and [[Values(row) for row in pair] for pair in before["threads"]]
     return threads or earlier, decided or before["policy"]
 
@@ -499,13 +505,13 @@ def main():
     parser = argparse.ArgumentParser(description="keyhole and its peers on the same work")
     parser.add_argument("--quick", action="store_true", default=os.environ.get("BENCH") == "quick")
     parser.add_argument("--only", default="", help="peers, with commas between them")
-    parser.add_argument("--figures", default="", help=", ".join([*WORK, "threads", "memory", "sandboxes", "policy"]))
+    parser.add_argument("--figures", default="", help=", ".join([*WORK, "threads", "memory", "sandboxes", "launches", "policy"]))
     parser.add_argument("--rounds", type=int, default=0, help="of each figure (5; quick: 3)")
     parser.add_argument("--json", default=os.path.join(BUILD, "bench", "results.json"))
     parser.add_argument("--add", action="store_true", help="to what an earlier run has left in that file: one table")
     options = parser.parse_args()
     names = [name for name in options.only.split(",") if name]
-    works = [name for name in options.figures.split(",") if name] or [*WORK, "threads", "memory", "sandboxes", "policy"]
+    works = [name for name in options.figures.split(",") if name] or [*WORK, "threads", "memory", "sandboxes", "launches", "policy"]
     raise_limit()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="keyhole-bench.") as folder:
@@ -521,6 +527,8 @@ def main():
     for line in [*remarks(bench, threads), *verdicts(bench), *(policy_lines(decided) if decided or "policy" in works else [])]:
         print(line)
     for line in sandboxes.lines(bench.sandboxes) if bench.sandboxes else []:
+        print(line)
+    for line in launches.lines(bench.launches) if bench.launches else []:
         print(line)
     load = os.getloadavg()
     print(f"{len(os.sched_getaffinity(0))} cores, load {load[0]:.1f}, {time.monotonic() - began:.0f} s, "
