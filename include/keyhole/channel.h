@@ -98,8 +98,9 @@
 				     to the token that it gave. It is renewed, but not often */ \
 	X(FETCH, 61)		  /* to the fetcher: an order (fetch.h); fds: its files */ \
 	X(FETCHED, 63)		  /* and what came of it */ \
-	X(CREDENTIAL_STALE, 60) /* K→W ref: the generation; u16 index: the values that were told \
-				   are replaced by others. Who needs one asks for it anew */
+	X(CREDENTIAL_STALE, 60)	  /* K→W ref: the generation; u8 all of the credential's (1), or \
+				     this one (0); a kh_want: what was told is replaced by \
+				     another. Who needs it asks for it anew */
 
 enum kh_channel_type {
 #define KH_CHANNEL_ENUM(name, value) KH_CHANNEL_##name = value,

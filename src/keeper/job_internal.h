@@ -68,6 +68,9 @@ void kh_jobs_fini(struct kh_jobs *jobs);
 bool kh_jobs_add(struct kh_jobs *jobs, struct kh_job *job, struct kh_err *err);
 struct kh_job *kh_job_new(uint32_t timeout_ms);
 void kh_job_free(struct kh_job *job); /* kills what runs */
+/* Nobody wants what it brings: it ends at once. But not where it may bring a refresh token, which
+ * must not be lost on its way. */
+void kh_jobs_disown(struct kh_job *job);
 /* Starts, reads, waits, kills: whatever there is to do. Return: one that has ended, taken out of
  * the list and now the caller's; NULL: none. Call until then. */
 struct kh_job *kh_jobs_turn(struct kh_jobs *jobs, const struct kh_vault *vault);

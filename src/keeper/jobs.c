@@ -107,6 +107,17 @@ bool kh_jobs_add(struct kh_jobs *jobs, struct kh_job *job, struct kh_err *err)
 	return true;
 }
 
+void kh_jobs_disown(struct kh_job *job)
+{
+	if (job->state != KH_JOB_WAITING && job->rotation) {
+		job->holding = NULL;
+		job->made = NULL;
+		return;
+	}
+	kh_list_remove(&job->link);
+	kh_job_free(job);
+}
+
 static void watch(const struct kh_jobs *jobs, int fd)
 {
 	struct epoll_event event = { .events = EPOLLIN };

@@ -164,7 +164,7 @@ void kh_ward_tell_facts(struct kh_ward *ward);
 /* An answer to CREDENTIAL_WANT; `value` NULL: there is none, as the error says to a sandbox. */
 void kh_ward_answer_want(struct kh_ward *ward, const struct kh_want *want,
 			 const struct kh_value *value, struct kh_err *err);
-void kh_ward_tell_stale(struct kh_ward *ward, uint16_t index);
+void kh_ward_tell_stale(struct kh_ward *ward, const struct kh_want *want, bool whole);
 /* prints.c: PRINTS, at a start or reload; and when a value has become another one. */
 bool kh_ward_feed_prints(struct kh_ward *ward, struct kh_err *err);
 void kh_ward_tell_prints(struct kh_ward *ward);

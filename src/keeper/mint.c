@@ -49,6 +49,13 @@ struct kh_job *kh_mint_begin(const struct kh_config *config, uint16_t index,
 	return job;
 }
 
+/* For messages. What is nobody's any more may be of another configuration. */
+static const char *name_of(const struct kh_config *config, const struct kh_job *job)
+{
+	return job->holding ? config->credentials[job->index].name
+			    : "(one that is no longer in use)";
+}
+
 /* "https://oauth2.example.com", for messages: what is behind it may hold anything. */
 static void endpoint_of(const struct kh_config *config, const struct kh_job *job, char *out,
 			size_t size)
@@ -56,8 +63,8 @@ static void endpoint_of(const struct kh_config *config, const struct kh_job *job
 	kh_cleanup(kh_buf_fini) struct kh_buf url;
 	struct kh_fetch_url parsed;
 	kh_buf_init(&url, 4096);
-	const struct kh_mint *mint = config->credentials[job->index].mint;
-	bool known = mint && job->holding && job->holding->raw.secret &&
+	const struct kh_mint *mint = job->holding ? config->credentials[job->index].mint : NULL;
+	bool known = mint && job->holding->raw.secret &&
 		     kh_mint_url(mint, job->holding, &url, NULL) &&
 		     kh_fetch_url_parse(&parsed, kh_buf_view(&url), NULL);
 	(void)snprintf(out, size, "%s", known ? kh_esc(kh_host_view(&parsed.host)) : "?");
@@ -80,7 +87,7 @@ static bool refused(const struct kh_config *config, const struct kh_job *job,
 		    const struct kh_fetch_answer *answer, struct kh_err *err)
 {
 	char endpoint[KH_HOST_MAX_BYTES + 1], skew[128];
-	const char *name = config->credentials[job->index].name;
+	const char *name = name_of(config, job);
 	endpoint_of(config, job, endpoint, sizeof(endpoint));
 	(void)skew_of(answer, skew, sizeof(skew));
 	if (answer->status >= 300 && answer->status < 400)
@@ -141,7 +148,7 @@ static enum kh_mint_result take_token(const struct kh_config *config, struct kh_
 				      const struct kh_fetch_answer *answer, struct kh_token *out,
 				      struct kh_err *err)
 {
-	const char *name = config->credentials[job->index].name;
+	const char *name = name_of(config, job);
 	char token[KH_LIMIT_TOKEN_BYTES];
 	struct kh_err why = KH_ERR_INIT;
 	if (!keep_refresh_token(job, answer, &why))
@@ -166,7 +173,11 @@ static enum kh_mint_result take_token(const struct kh_config *config, struct kh_
 	}
 	out->expires_ms = end_of(job, answer);
 	if (out->expires_ms <= kh_clock_wall_ms()) {
-		(void)refused(config, job, answer, err);
+		char endpoint[KH_HOST_MAX_BYTES + 1], skew[128];
+		endpoint_of(config, job, endpoint, sizeof(endpoint));
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			   "credential %s: the token endpoint %s gives a token that has ended%s",
+			   name, endpoint, skew_of(answer, skew, sizeof(skew)));
 		return KH_MINT_FAILED;
 	}
 	memcpy(token, answer->token.ptr, answer->token.len);
@@ -179,7 +190,7 @@ enum kh_mint_result kh_mint_took(const struct kh_config *config, struct kh_job *
 {
 	struct kh_fetch_answer answer;
 	char endpoint[KH_HOST_MAX_BYTES + 1];
-	const char *name = config->credentials[job->index].name;
+	const char *name = name_of(config, job);
 	*out = (struct kh_token){ .secret = NULL };
 	if (job->trouble[0]) {
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "credential %s: %s", name,

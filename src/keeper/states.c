@@ -80,10 +80,10 @@ static void on_answer(void *arg, const struct kh_want *want, const struct kh_val
 	kh_ward_answer_want(&k->ward, want, value, err);
 }
 
-static void on_stale(void *arg, uint16_t index)
+static void on_stale(void *arg, const struct kh_want *want, bool whole)
 {
 	struct kh_keeper *k = arg;
-	kh_ward_tell_stale(&k->ward, index);
+	kh_ward_tell_stale(&k->ward, want, whole);
 }
 
 static void on_changed(void *arg, uint16_t index)

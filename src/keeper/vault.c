@@ -67,14 +67,15 @@ static enum kh_source_result read_one(struct kh_vault *vault,
 	return result;
 }
 
-static enum kh_source_result read_client_secret(struct kh_vault *vault,
-						const struct kh_credential_config *credential,
-						struct kh_holding *holding, struct kh_err *err)
+enum kh_source_result kh_vault_read_client(struct kh_vault *vault, uint16_t index,
+					   struct kh_holding *holding, struct kh_err *err)
 {
+	const struct kh_credential_config *credential = &vault->config->credentials[index];
 	const struct kh_mint *mint = credential->mint;
 	if (!mint || mint->client_secret.kind == KH_SOURCE_NONE)
 		return KH_SOURCE_GOT;
 	kh_secret_unref(holding->client_secret);
+	holding->client_secret = NULL;
 	return read_one(vault, credential, &mint->client_secret, KH_VALUE_LINE,
 			&holding->client_secret, err);
 }
@@ -86,14 +87,14 @@ enum kh_source_result kh_vault_read(struct kh_vault *vault, uint16_t index,
 	struct kh_secret *secret = NULL;
 	holding->tried_ms = kh_clock_mono_ms();
 	if (holding->source->kind == KH_SOURCE_EXEC)
-		return KH_SOURCE_GOT;
+		return kh_vault_read_client(vault, index, holding, err);
 	enum kh_source_result result = read_one(vault, credential, holding->source,
 						kh_vault_form(credential), &secret, err);
 	if (result == KH_SOURCE_GOT &&
 	    !kh_account_complete(vault, credential, holding->source, &secret, err))
 		result = KH_SOURCE_ABSENT;
 	if (result == KH_SOURCE_GOT)
-		result = read_client_secret(vault, credential, holding, err);
+		result = kh_vault_read_client(vault, index, holding, err);
 	if (result == KH_SOURCE_GOT)
 		kh_item_fill(&holding->raw, secret, 0, 0);
 	else

@@ -19,14 +19,8 @@ static bool keep_rotations(struct kh_vault *vault)
 	for (struct kh_node *node = vault->jobs.list.next; node != &vault->jobs.list; node = next) {
 		struct kh_job *job = kh_container_of(node, struct kh_job, link);
 		next = node->next;
-		if (job->state != KH_JOB_WAITING && job->rotation) {
-			job->holding = NULL; /* nobody's: the token itself is of no use any more */
-			job->made = NULL;
-			left = true;
-		} else {
-			kh_list_remove(&job->link);
-			kh_job_free(job);
-		}
+		left |= job->state != KH_JOB_WAITING && job->rotation;
+		kh_jobs_disown(job);
 	}
 	return left;
 }

@@ -56,7 +56,7 @@ static enum kh_vault_answer get_raw(struct kh_vault *vault, const struct kh_want
 	    kh_clock_mono_ms() - holding->tried_ms >= LOOK_AGAIN_MS &&
 	    kh_vault_read(vault, want->index, holding, &why) == KH_SOURCE_GOT) {
 		kh_log_info("credential %s has a value now", name);
-		kh_vault_raw_came(vault, want->index, holding);
+		kh_vault_raw_came(vault, want->index, holding, true);
 		return KH_VAULT_GOT;
 	}
 	return refuse(&holding->raw, name, err);

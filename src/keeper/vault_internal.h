@@ -113,11 +113,12 @@ struct kh_vault {
 	struct kh_jobs jobs;
 	struct kh_watch *watch; /* of files; NULL: none is to be watched */
 	uint64_t due_ms;	/* when something is due; 0: nothing */
-	/* Set by the owner: an answer that was promised; values that were told are no longer in
-	 * force; a credential's state is another one. NULL: nobody listens. */
+	/* Set by the owner: an answer that was promised; a value that was told is no longer in
+	 * force, or (`whole`) none of the credential's is; a credential's state is another one.
+	 * NULL: nobody listens. */
 	void (*answer)(void *arg, const struct kh_want *want, const struct kh_value *value,
 		       struct kh_err *err);
-	void (*stale)(void *arg, uint16_t index);
+	void (*stale)(void *arg, const struct kh_want *want, bool whole);
 	void (*changed)(void *arg, uint16_t index);
 	void *arg;
 };
@@ -224,6 +225,9 @@ enum kh_source_result kh_vault_read_slot(struct kh_vault *vault, uint16_t index,
 					 struct kh_err *err);
 enum kh_source_result kh_vault_read(struct kh_vault *vault, uint16_t index,
 				    struct kh_holding *holding, struct kh_err *err);
+/* GOT: holding->client_secret, or there is to be none. */
+enum kh_source_result kh_vault_read_client(struct kh_vault *vault, uint16_t index,
+					   struct kh_holding *holding, struct kh_err *err);
 
 /* account.c: where `secret` is a secret access key alone, it becomes the lines of a whole account.
  */
@@ -262,13 +266,21 @@ bool kh_vault_begin_raw(struct kh_vault *vault, uint16_t index, struct kh_holdin
 			struct kh_err *err);
 bool kh_vault_begin_made(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
 			 struct kh_made *made, struct kh_err *err);
-/* The raw value is another one: who waits is answered, the worker forgets, tokens are made anew. */
-void kh_vault_raw_came(struct kh_vault *vault, uint16_t index, struct kh_holding *holding);
+/* The raw value was read: who waits is answered. Where it is another one, nothing of the one before
+ * serves any more: the worker forgets it, and tokens that were made of it, or are being made. */
+void kh_vault_raw_came(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
+		       bool is_another);
+/* The secret with which the client says who it is is another one: what is being asked is asked
+ * anew; tokens that are there stay, they are of the same client. */
+void kh_vault_client_came(struct kh_vault *vault, uint16_t index, struct kh_holding *holding);
 void kh_vault_raw_failed(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
 			 const char *why, const char *reason);
 void kh_vault_made_failed(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
 			  struct kh_made *made, const char *why, const char *reason);
 void kh_vault_due(struct kh_vault *vault, uint64_t due_ms);
+
+/* vault_files.c: those that have changed, if any have */
+void kh_vault_look_at_files(struct kh_vault *vault);
 
 /* watch.c */
 /* Watches all files of the vault's sources; does nothing where there are none. */

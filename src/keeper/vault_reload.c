@@ -151,16 +151,9 @@ static void take_jobs(struct kh_vault *next, struct kh_vault *now)
 	while (!kh_list_is_empty(&rest)) {
 		struct kh_job *job = kh_container_of(rest.next, struct kh_job, link);
 		kh_list_remove(&job->link);
-		if (hand_on(next, now, job)) {
-			kh_list_append(&next->jobs.list, &job->link);
-		} else if (job->state == KH_JOB_RUNNING && job->rotation) {
-			/* A refresh token must not be lost on its way. */
-			job->holding = NULL;
-			job->made = NULL;
-			kh_list_append(&next->jobs.list, &job->link);
-		} else {
-			kh_job_free(job);
-		}
+		kh_list_append(&next->jobs.list, &job->link);
+		if (!hand_on(next, now, job))
+			kh_jobs_disown(job);
 	}
 }
 

@@ -49,10 +49,13 @@ static void note_change(struct kh_vault *vault, uint16_t index, const struct kh_
 
 /* --- telling ---------------------------------------------------------------------------------- */
 
-static void tell_stale(struct kh_vault *vault, uint16_t index)
+/* `scope` NULL: all that is told of the credential. */
+static void tell_stale(struct kh_vault *vault, uint16_t index, const struct kh_holding *holding,
+		       const struct kh_slice *scope)
 {
+	const struct kh_want want = { index, holding->tenant, scope ? *scope : KH_SLICE("") };
 	if (vault->stale)
-		vault->stale(vault->arg, index);
+		vault->stale(vault->arg, &want, !scope);
 }
 
 /* Whoever waits for this one, if anybody does. */
@@ -100,18 +103,26 @@ bool kh_vault_begin_raw(struct kh_vault *vault, uint16_t index, struct kh_holdin
 	return true;
 }
 
-/* Tokens that were made of the value before: another is made where one is in use, and serves in its
- * place when it is there. What is only computed is computed anew. */
-static void renew_made(struct kh_vault *vault, uint16_t index, struct kh_holding *holding)
+/* What was made of the value before, or is being made, counts no more. */
+static void drop_made(struct kh_holding *holding)
 {
-	bool derives = kh_derives(&vault->config->credentials[index]);
+	for (struct kh_made *made = holding->made; made; made = made->next) {
+		const struct kh_item before = made->item;
+		if (made->item.job)
+			kh_jobs_disown(made->item.job);
+		kh_item_fini(&made->item);
+		made->item.asked = before.asked;
+		made->item.renewals = before.renewals;
+		made->item.all_failures = before.all_failures;
+	}
+}
+
+/* For those who wait; the others ask. */
+static void begin_asked(struct kh_vault *vault, uint16_t index, struct kh_holding *holding)
+{
 	for (struct kh_made *made = holding->made; made; made = made->next) {
 		struct kh_err err = KH_ERR_INIT;
-		if (derives) {
-			kh_secret_unref(made->item.secret);
-			made->item.secret = NULL;
-		}
-		if (made->item.job || (!made->item.asked && (derives || !made->item.secret)))
+		if (made->item.job || !made->item.asked)
 			continue;
 		if (!kh_vault_begin_made(vault, index, holding, made, &err) ||
 		    (kh_item_is_good(&made->item) && !made->item.job))
@@ -119,14 +130,32 @@ static void renew_made(struct kh_vault *vault, uint16_t index, struct kh_holding
 	}
 }
 
-void kh_vault_raw_came(struct kh_vault *vault, uint16_t index, struct kh_holding *holding)
+void kh_vault_raw_came(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
+		       bool is_another)
 {
-	if (holding->raw.told || holding->made)
-		tell_stale(vault, index);
-	holding->raw.told = false;
+	if (is_another && (holding->raw.told || holding->made))
+		tell_stale(vault, index, holding, NULL);
+	if (is_another) {
+		holding->raw.told = false;
+		drop_made(holding);
+	}
 	answer(vault, index, holding, &holding->raw, KH_SLICE(""));
-	renew_made(vault, index, holding);
+	begin_asked(vault, index, holding);
 	note_change(vault, index, &holding->raw);
+}
+
+void kh_vault_client_came(struct kh_vault *vault, uint16_t index, struct kh_holding *holding)
+{
+	for (struct kh_made *made = holding->made; made; made = made->next) {
+		if (made->item.job)
+			kh_jobs_disown(made->item.job);
+		made->item.job = NULL;
+		if (made->item.failures > 0)
+			made->item.due_ms = kh_clock_mono_ms(); /* it may be what was wrong */
+	}
+	begin_asked(vault, index, holding);
+	note_change(vault, index, &holding->raw);
+	kh_vault_due(vault, kh_clock_mono_ms());
 }
 
 void kh_vault_raw_failed(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
@@ -229,8 +258,9 @@ static void take_printed(struct kh_vault *vault, struct kh_job *job)
 	}
 	if (holding->raw.failures > 0)
 		kh_log_info("credential %s has a value again", name_of(vault, job->index));
+	bool is_another = !holding->raw.secret || !kh_secret_same(holding->raw.secret, secret);
 	kh_item_fill(&holding->raw, secret, expires_ms, holding->source->exec->refresh_ms);
-	kh_vault_raw_came(vault, job->index, holding);
+	kh_vault_raw_came(vault, job->index, holding, is_another);
 }
 
 /* --- tokens ----------------------------------------------------------------------------------- */
@@ -313,8 +343,9 @@ static void take_token(struct kh_vault *vault, struct kh_job *job)
 	if (made->item.failures > 0)
 		kh_log_info("credential %s has a token again", name_of(vault, job->index));
 	kh_item_fill(&made->item, token.secret, token.expires_ms, 0);
+	const struct kh_slice scope = scope_of(made);
 	if (made->item.told)
-		tell_stale(vault, job->index);
+		tell_stale(vault, job->index, holding, &scope);
 	made->item.told = false;
 	answer(vault, job->index, holding, &made->item, scope_of(made));
 	note_change(vault, job->index, &made->item);
@@ -361,51 +392,12 @@ static void begin_due(struct kh_vault *vault)
 	}
 }
 
-/* A file that can't be read, or is no good, leaves what is there. */
-static void read_file_again(struct kh_vault *vault, uint16_t index, struct kh_holding *holding)
-{
-	const struct kh_credential_config *credential = &vault->config->credentials[index];
-	struct kh_secret *secret = NULL;
-	struct kh_err err = KH_ERR_INIT;
-	if (kh_source_read(credential->name, holding->source, kh_vault_form(credential), &secret,
-			   &err) != KH_SOURCE_GOT) {
-		char reason[KH_ERR_TEXT_BYTES];
-		(void)snprintf(reason, sizeof(reason), "the credential %s has no value on the host",
-			       credential->name);
-		if (holding->raw.secret)
-			kh_vault_raw_failed(vault, index, holding, err.text, reason);
-		holding->raw.due_ms = 0;
-		return;
-	}
-	if (holding->raw.secret && kh_secret_same(holding->raw.secret, secret)) {
-		kh_secret_unref(secret);
-		if (holding->raw.failures > 0)
-			kh_item_fill(&holding->raw, kh_secret_ref(holding->raw.secret), 0, 0);
-		return;
-	}
-	kh_log_info("credential %s has %s value now", credential->name,
-		    holding->raw.secret ? "another" : "a");
-	kh_item_fill(&holding->raw, secret, 0, 0);
-	kh_vault_raw_came(vault, index, holding);
-}
-
-static void look_at_files(struct kh_vault *vault)
-{
-	if (!kh_watch_look(vault->watch))
-		return;
-	for (size_t i = 0; i < vault->config->n_credentials; i++)
-		for (size_t j = 0; j < vault->slots[i].n_holdings; j++)
-			if (vault->slots[i].holdings[j].source->kind == KH_SOURCE_FILE)
-				read_file_again(vault, (uint16_t)i, &vault->slots[i].holdings[j]);
-	kh_watch_begin(vault); /* folders may be others now */
-}
-
 void kh_vault_turn(struct kh_vault *vault)
 {
 	struct kh_job *job;
 	if (!vault->slots)
 		return;
-	look_at_files(vault);
+	kh_vault_look_at_files(vault);
 	begin_due(vault);
 	while ((job = kh_jobs_turn(&vault->jobs, vault))) {
 		if (job->exec && job->holding)

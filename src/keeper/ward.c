@@ -191,11 +191,11 @@ void kh_ward_answer_want(struct kh_ward *ward, const struct kh_want *want,
 		      fd >= 0 ? 1 : 0);
 }
 
-void kh_ward_tell_stale(struct kh_ward *ward, uint16_t index)
+void kh_ward_tell_stale(struct kh_ward *ward, const struct kh_want *want, bool whole)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
-	kh_buf_init(&body, sizeof(index));
-	if (can_be_told(ward) && kh_wire_put_u16(&body, index))
+	kh_buf_init(&body, sizeof(*want) + KH_LIMIT_SCOPE_BYTES);
+	if (can_be_told(ward) && kh_wire_put_u8(&body, whole) && kh_want_put(&body, want))
 		reply(ward, KH_CHANNEL_CREDENTIAL_STALE, ward->generation, kh_buf_view(&body), NULL,
 		      0);
 }

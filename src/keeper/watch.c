@@ -75,24 +75,41 @@ static void watch_links(struct kh_watch *watch, const char *path, unsigned depth
 	}
 }
 
-static void watch_all(struct kh_vault *vault)
+/* Return: the path of a file, NULL: it is none. */
+static const char *file_of(const struct kh_source *source)
 {
+	return source->kind == KH_SOURCE_FILE ? source->name : NULL;
+}
+
+/* Runs `each` on the files of all sources. Return: there are any. */
+static bool each_file(struct kh_vault *vault,
+		      void (*each)(struct kh_watch *watch, const char *path))
+{
+	bool any = false;
 	for (size_t i = 0; i < vault->config->n_credentials; i++) {
-		for (size_t j = 0; j < vault->slots[i].n_holdings; j++) {
-			const struct kh_source *source = vault->slots[i].holdings[j].source;
-			if (source->kind == KH_SOURCE_FILE)
-				watch_links(vault->watch, source->name, 0);
+		const struct kh_mint *mint = vault->config->credentials[i].mint;
+		for (size_t j = 0; j <= vault->slots[i].n_holdings; j++) {
+			bool last = j == vault->slots[i].n_holdings;
+			const struct kh_source *source =
+				!last ? vault->slots[i].holdings[j].source
+				      : (mint ? &mint->client_secret : NULL);
+			const char *path = source ? file_of(source) : NULL;
+			any |= path != NULL;
+			if (path && each)
+				each(vault->watch, path);
 		}
 	}
+	return any;
+}
+
+static void watch_file(struct kh_watch *watch, const char *path)
+{
+	watch_links(watch, path, 0);
 }
 
 void kh_watch_begin(struct kh_vault *vault)
 {
-	bool any = false;
-	for (size_t i = 0; i < vault->config->n_credentials; i++)
-		for (size_t j = 0; j < vault->slots[i].n_holdings; j++)
-			any |= vault->slots[i].holdings[j].source->kind == KH_SOURCE_FILE;
-	if (!any)
+	if (!each_file(vault, NULL))
 		return;
 	if (!vault->watch) {
 		vault->watch = calloc(1, sizeof(*vault->watch));
@@ -110,7 +127,7 @@ void kh_watch_begin(struct kh_vault *vault)
 			vault->jobs.epoll = epoll_create1(EPOLL_CLOEXEC);
 		(void)epoll_ctl(vault->jobs.epoll, EPOLL_CTL_ADD, vault->watch->fd, &event);
 	}
-	watch_all(vault);
+	(void)each_file(vault, watch_file);
 }
 
 void kh_watch_end(struct kh_vault *vault)

@@ -39,15 +39,16 @@ static bool keep(struct kh_slice *out, const json_t *value, struct kh_buf *store
 	return true;
 }
 
-/* A number, or digits in a text. Return: 0: neither, or without sense. */
+/* A number, or digits in a text; more than a year is a year. Return: 0: neither, or not ahead. */
 static uint64_t seconds(const json_t *value)
 {
 	uint64_t number = 0;
 	if (json_is_integer(value) && json_integer_value(value) > 0)
 		number = (uint64_t)json_integer_value(value);
-	else if (json_is_real(value) && json_real_value(value) > 0 &&
-		 json_real_value(value) < (double)A_YEAR_S)
-		number = (uint64_t)json_real_value(value);
+	else if (json_is_real(value) && json_real_value(value) > 0)
+		number = json_real_value(value) < (double)A_YEAR_S
+				 ? (uint64_t)json_real_value(value)
+				 : A_YEAR_S;
 	else if (json_is_string(value) &&
 		 !kh_slice_to_u64(kh_slice_str(json_string_value(value)), &number))
 		number = 0;
@@ -91,7 +92,11 @@ bool kh_fetch_answer_read(struct kh_fetch_answer *out, struct kh_slice json, str
 	const json_t *type = json_object_get(root, "token_type");
 	bool bearer = !json_is_string(type) ||
 		      kh_slice_eq_nocase(kh_slice_str(json_string_value(type)), KH_SLICE("bearer"));
-	out->lifetime_s = seconds(json_object_get(root, "expires_in"));
+	/* RFC 6749 §4.2.2: a lifetime in seconds, which may be left out. One that is there and is
+	 * none, zero or negative says nothing that a token could be kept by. */
+	const json_t *life = json_object_get(root, "expires_in");
+	out->lifetime_s = seconds(life);
+	bool lives = !life || json_is_null(life) || out->lifetime_s > 0;
 	out->expires_s = moment(json_object_get(root, "expires_at"));
 	if (json_is_integer(id) && json_integer_value(id) > 0)
 		out->id = (uint64_t)json_integer_value(id);
@@ -100,5 +105,7 @@ bool kh_fetch_answer_read(struct kh_fetch_answer *out, struct kh_slice json, str
 	json_decref(root);
 	if (!good)
 		return refuse(out, "the token that it gives can't be one");
+	if (!lives && out->status < 300)
+		return refuse(out, "the expires_in of its token is no number of seconds above 0");
 	return bearer || refuse(out, "it gives a token that is not a bearer's");
 }

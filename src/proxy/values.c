@@ -51,13 +51,19 @@ static uint16_t tenant_of(const struct kh_generation *g, const struct kh_want *w
 	return g->config->credentials[want->index].by_tenant ? want->tenant : KH_NO_TENANT;
 }
 
+static bool is_for(const struct kh_credential_value *value, const struct kh_want *want,
+		   uint16_t tenant)
+{
+	return value->tenant == tenant &&
+	       kh_slice_eq(kh_slice_of(value->scope, value->scope_len), want->scope);
+}
+
 /* Where the pointer to it stands; the end of the list when it is not there. */
 static struct kh_credential_value **find(struct kh_credential_slot *slot,
 					 const struct kh_want *want, uint16_t tenant)
 {
 	struct kh_credential_value **at = &slot->values;
-	while (*at && ((*at)->tenant != tenant ||
-		       !kh_slice_eq(kh_slice_of((*at)->scope, (*at)->scope_len), want->scope)))
+	while (*at && !is_for(*at, want, tenant))
 		at = &(*at)->next;
 	return at;
 }
@@ -416,26 +422,26 @@ void kh_values_refused(struct kh_worker *worker, struct kh_generation *g,
 bool kh_values_stale(struct kh_worker *worker, const struct kh_channel_message *message)
 {
 	struct kh_wire_reader r = { .rest = message->body };
-	uint16_t index = kh_wire_u16(&r);
+	uint8_t whole = kh_wire_u8(&r);
+	struct kh_want want;
 	struct kh_generation *g = worker->current;
-	if (!kh_wire_done(&r) || message->n_fds != 0)
+	if (!kh_want_take(&r, &want) || !kh_wire_done(&r) || whole > 1 || message->n_fds != 0)
 		return false;
 	if (message->ref != g->number)
 		return true;
-	if (index >= g->config->n_credentials)
+	if (want.index >= g->config->n_credentials)
 		return false;
-	struct kh_credential_slot *slot = &g->slots[index];
+	struct kh_credential_slot *slot = &g->slots[want.index];
 	pthread_mutex_lock(&g->lock);
 	/* Those that were asked for are answered with what is new. */
 	for (struct kh_credential_value **at = &slot->values; *at;) {
-		if (is_asked_for(*at)) {
+		if (is_asked_for(*at) || (!whole && !is_for(*at, &want, want.tenant)))
 			at = &(*at)->next;
-		} else {
+		else
 			remove_at(slot, at);
-		}
 	}
 	pthread_mutex_unlock(&g->lock);
-	tell_loops(worker, g, index);
+	tell_loops(worker, g, want.index);
 	return true;
 }
 

@@ -36,8 +36,8 @@ def serve(daemon, standin, endpoint, tmp_path):
         one = daemon(
             {
                 "upstream": {"ca_file": str(both), "resolve": {HOST: endpoint.address}},
-                "credentials": {"main": {"header": None, "value": {"file": str(path)}, "hosts": ["api.test"],
-                                         **credential}},
+                "credentials": {"main": {"header": None, "hosts": ["api.test"], **credential,
+                                         "value": {"file": str(path), **credential.get("value", {})}}},
                 **more,
             }
         )  # fmt: skip
@@ -126,6 +126,17 @@ def test_a_refused_client_is_named_and_its_secret_is_not(serve, endpoint, standi
     assert f"credential main: the token endpoint {HOST} refuses: HTTP 401, invalid_client" in one.stderr()
     assert "wrong-secret" not in one.stderr() + text
     assert not standin.requests(since=mark)
+
+
+@pytest.mark.parametrize("life", ["", ',"expires_in":null', ',"expires_in":"3600"', ',"expires_in":1e300',
+                                  ',"expires_in":9223372036854775807', ',"expires_in":3599.5'])  # fmt: skip
+def test_what_users_of_rfc_6749_meet_is_a_token(serve, endpoint, life):
+    """Left out it is kept for a while; in a text, with a fraction, or for ages (a year is enough) it is what it says."""
+    endpoint.trouble = lambda request: endpoint.reply(request, 200, '{"access_token":"abcdefgh"%s}' % life)
+    one = serve(endpoint.client[1], client())
+    assert told(one) == (200, "Bearer abcdefgh")
+    assert told(one) == (200, "Bearer abcdefgh")
+    assert len(endpoint.asked) == 1
 
 
 # --- rotation -------------------------------------------------------------------------------------
@@ -277,11 +288,11 @@ def test_each_repository_gets_a_token_of_its_own(serve, endpoint):
     assert told(one, "/test/echo")[0] == 503, "no repository of the owner's"
     assert "not its owner's" in one.stderr()
     assert told(one, "/repos/somebody/tools/issues")[0] != 503
-    bodies = [body for _, path, _, body in endpoint.asked if path.endswith("access_tokens")]
-    assert bodies == ['{"repositories":["tools"]}']
     assert told(one, "/somebody/other.git/info/refs")[0] != 503
+    # The stand-in answers 401 to what it does not know the key of, so they are asked for anew, too.
     bodies = [body for _, path, _, body in endpoint.asked if path.endswith("access_tokens")]
-    assert bodies[1:] == ['{"repositories":["other"]}']
+    assert bodies[0] == '{"repositories":["tools"]}'
+    assert set(bodies) == {'{"repositories":["tools"]}', '{"repositories":["other"]}'}
 
 
 # --- endpoints that misbehave ---------------------------------------------------------------------
@@ -326,6 +337,12 @@ MISDEEDS = {
     "a token of two lines": (lambda e: text(e, '{"access_token":"a\\r\\nx: y"}'), "can't be one"),
     "a huge token": (lambda e: text(e, '{"access_token":"' + "a" * 20000 + '"}'), "can't be one"),
     "another kind": (lambda e: text(e, '{"access_token":"abcdefgh","token_type":"mac"}'), "not a bearer's"),
+    "an end before now": (lambda e: text(e, '{"access_token":"abcdefgh","expires_in":-1}'), "expires_in of its token is no"),
+    "an end at once": (lambda e: text(e, '{"access_token":"abcdefgh","expires_in":0}'), "expires_in of its token is no"),
+    "an end that is none": (lambda e: text(e, '{"access_token":"abcdefgh","expires_in":"soon"}'),
+                            "expires_in of its token is no"),
+    "an end that has been": (lambda e: text(e, '{"token":"abcdefgh","expires_at":"2001-01-01T00:00:00Z"}'),
+                             "gives a token that has ended"),
     "not HTTP": (lambda e: raw(b"garbage\r\n\r\n"), "not HTTP/1.1"),
     "nothing": (lambda e: raw(b""), "ended before its answer did"),
     "half": (lambda e: raw(b'HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{"acc'), "ended before its answer did"),

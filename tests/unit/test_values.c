@@ -169,16 +169,21 @@ static void answer(struct kh_want want, const char *value, uint64_t expires_ms)
 	kh_buf_fini(&body);
 }
 
-static void say_stale(uint16_t index)
+static void say_stale_of(struct kh_want want, bool whole)
 {
 	struct kh_buf body;
-	kh_buf_init(&body, 16);
-	assert_true(kh_wire_put_u16(&body, index));
+	kh_buf_init(&body, 128);
+	assert_true(kh_wire_put_u8(&body, whole) && kh_want_put(&body, &want));
 	const struct kh_channel_message message = { .type = KH_CHANNEL_CREDENTIAL_STALE,
 						    .ref = GENERATION,
 						    .body = kh_buf_view(&body) };
 	assert_true(kh_values_stale(&worker, &message));
 	kh_buf_fini(&body);
+}
+
+static void say_stale(uint16_t index)
+{
+	say_stale_of(wanted(index, KH_NO_TENANT, ""), true);
 }
 
 static void one_question_serves_all_who_wait(void **state)
@@ -407,6 +412,20 @@ static void a_sandbox_that_floods_throws_out_its_own(void **state)
 	assert_int_equal(gen.slots[ONE].n_values, KH_LIMIT_SCOPES + 1);
 }
 
+static void one_scope_that_is_stale_leaves_the_others(void **state)
+{
+	(void)state;
+	fill_scope("o", 1, true);
+	fill_scope("o", 2, true);
+	say_stale_of(wanted(ONE, KH_NO_TENANT, "o/1"), false);
+	expect(wanted(ONE, KH_NO_TENANT, "o/2"), KH_SLOT_FULL, '2');
+	expect(wanted(ONE, KH_NO_TENANT, "o/1"), KH_SLOT_ASKED, 0);
+	say_stale_of(wanted(ONE, 0, "o/2"), false); /* another tenant's */
+	expect(wanted(ONE, KH_NO_TENANT, "o/2"), KH_SLOT_FULL, '2');
+	say_stale(ONE);
+	expect(wanted(ONE, KH_NO_TENANT, "o/2"), KH_SLOT_ASKED, 0);
+}
+
 /* What the keeper is told, or (false) that it is told nothing. */
 static void refuse(struct kh_want want, const struct kh_secret *token, bool told)
 {
@@ -491,7 +510,7 @@ static void what_no_keeper_says_is_not_taken(void **state)
 	assert_false(kh_values_came(&worker, &message));
 	assert_false(kh_values_stale(&worker, &message));
 	/* Of a credential that is not there; of another configuration. */
-	message.body = (struct kh_slice){ "\0\7", 2 };
+	message.body = (struct kh_slice){ "\1\0\7\0\0\0\0\0\0", 9 };
 	assert_false(kh_values_stale(&worker, &message));
 	message.ref = GENERATION - 1;
 	assert_true(kh_values_stale(&worker, &message));
@@ -511,6 +530,7 @@ int main(void)
 		TEST(a_sandbox_has_few_questions_under_way),
 		TEST(a_sandbox_asks_few_questions_a_second),
 		TEST(a_sandbox_that_floods_throws_out_its_own),
+		TEST(one_scope_that_is_stale_leaves_the_others),
 		TEST(a_token_that_was_refused_goes_once_and_not_often),
 		TEST(a_token_that_is_refused_while_the_next_is_asked_for_waits_for_that),
 		TEST(a_scope_that_is_none_is_not_asked_for),

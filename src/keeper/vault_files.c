@@ -1,0 +1,72 @@
+/* vault_files.c - values of files: what has changed is read again, and what is no good changes
+ * nothing */
+
+#include "keeper_internal.h"
+
+#include <stdio.h>
+
+#include <keyhole/log.h>
+
+/* A file that can't be read, or is no good, leaves what is there. */
+static void read_file_again(struct kh_vault *vault, uint16_t index, struct kh_holding *holding)
+{
+	const struct kh_credential_config *credential = &vault->config->credentials[index];
+	struct kh_secret *secret = NULL;
+	struct kh_err err = KH_ERR_INIT;
+	if (kh_source_read(credential->name, holding->source, kh_vault_form(credential), &secret,
+			   &err) != KH_SOURCE_GOT) {
+		char reason[KH_ERR_TEXT_BYTES];
+		(void)snprintf(reason, sizeof(reason), "the credential %s has no value on the host",
+			       credential->name);
+		if (holding->raw.secret)
+			kh_vault_raw_failed(vault, index, holding, err.text, reason);
+		holding->raw.due_ms = 0;
+		return;
+	}
+	if (holding->raw.secret && kh_secret_same(holding->raw.secret, secret)) {
+		kh_secret_unref(secret);
+		if (holding->raw.failures > 0)
+			kh_item_fill(&holding->raw, kh_secret_ref(holding->raw.secret), 0, 0);
+		return;
+	}
+	kh_log_info("credential %s has %s value now", credential->name,
+		    holding->raw.secret ? "another" : "a");
+	kh_item_fill(&holding->raw, secret, 0, 0);
+	kh_vault_raw_came(vault, index, holding, true);
+}
+
+static void read_client_again(struct kh_vault *vault, uint16_t index, struct kh_holding *holding)
+{
+	struct kh_secret *before = holding->client_secret;
+	struct kh_err err = KH_ERR_INIT;
+	holding->client_secret = NULL;
+	if (kh_vault_read_client(vault, index, holding, &err) != KH_SOURCE_GOT) {
+		kh_log_error("%s%s", err.text, before ? "; the one before serves on" : "");
+		holding->client_secret = before;
+		return;
+	}
+	bool same = before && kh_secret_same(before, holding->client_secret);
+	kh_secret_unref(before);
+	if (same)
+		return;
+	kh_log_info("credential %s has another client secret now",
+		    vault->config->credentials[index].name);
+	kh_vault_client_came(vault, index, holding);
+}
+
+void kh_vault_look_at_files(struct kh_vault *vault)
+{
+	if (!kh_watch_look(vault->watch))
+		return;
+	for (size_t i = 0; i < vault->config->n_credentials; i++) {
+		const struct kh_mint *mint = vault->config->credentials[i].mint;
+		for (size_t j = 0; j < vault->slots[i].n_holdings; j++) {
+			struct kh_holding *holding = &vault->slots[i].holdings[j];
+			if (mint && mint->client_secret.kind == KH_SOURCE_FILE)
+				read_client_again(vault, (uint16_t)i, holding);
+			if (holding->source->kind == KH_SOURCE_FILE)
+				read_file_again(vault, (uint16_t)i, holding);
+		}
+	}
+	kh_watch_begin(vault); /* folders may be others now */
+}
