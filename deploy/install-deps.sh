@@ -1,7 +1,7 @@
 #!/bin/sh
 # install-deps.sh - install what keyhole's build, run, test, bench and lint need, and nothing that is there
 #
-#   deploy/install-deps.sh [-n] [GROUP...]      groups: build run demo test lint (default: these five) bench
+#   deploy/install-deps.sh [-n] [GROUP...]      groups: build run demo test lint (default: these five) bench image
 #
 # -n only says what is missing (exit 1 when anything is). Works as root and as a user with sudo; never
 # asks a question of its own. Debian and Ubuntu (apt), Fedora (dnf), Alpine (apk), Arch (pacman).
@@ -24,6 +24,8 @@ build|libmaxminddb: countries and networks of addresses|libmaxminddb-dev|libmaxm
 build|jansson: reading the journal back|libjansson-dev|jansson-devel|jansson-dev|jansson
 run|bubblewrap: the sandbox|bubblewrap|bubblewrap|bubblewrap|bubblewrap
 run|an OCI runtime: the engine container|crun/runc|crun/runc|crun/runc|crun/runc
+image test|reading and unpacking images (run --image)|skopeo umoci|skopeo|skopeo umoci|skopeo
+image|a root of Debian (run --image debian)|mmdebstrap|-|-|-
 run|the roots that upstreams are verified by|ca-certificates|ca-certificates|ca-certificates|ca-certificates
 run|OpenSSL at run time|libssl3t64/libssl3|openssl-libs|libssl3 libcrypto3|openssl
 run|libevent at run time|libevent-2.1-7t64/libevent-2.1-7 libevent-pthreads-2.1-7t64/libevent-pthreads-2.1-7|libevent|libevent|libevent
@@ -84,8 +86,8 @@ for arg in "$@"; do
 		usage
 		exit 0
 		;;
-	build | run | demo | test | lint | bench) groups="$groups $arg" ;;
-	*) die "unknown group \"$arg\" (build, run, demo, test, lint, bench)" ;;
+	build | run | demo | test | lint | bench | image) groups="$groups $arg" ;;
+	*) die "unknown group \"$arg\" (build, run, demo, test, lint, bench, image)" ;;
 	esac
 done
 [ -n "$groups" ] || groups=' build run demo test lint'

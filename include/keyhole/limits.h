@@ -281,11 +281,23 @@ enum {
 	KH_LIMIT_INIT_PLACES = 64,
 	/* The command's variables: the kernel takes 2 MiB with the arguments. */
 	KH_LIMIT_INIT_ENVIRON_BYTES = 2 * 1024 * 1024,
+
+	/* An image: each of its JSON texts, and the variables and words of its command line (one
+	   that says more than a command line holds); files (a layer of a few megabytes can hold
+	   millions), milliseconds that reading or unpacking it may take, and what has to stay free
+	   on the disk. */
+	KH_LIMIT_IMAGE_JSON_BYTES = 4 * 1024 * 1024,
+	KH_LIMIT_IMAGE_WORDS = 1024,
+	KH_LIMIT_IMAGE_FILES = 4 * 1024 * 1024,
+	KH_LIMIT_IMAGE_MS = 30 * 60 * 1000,
+	KH_LIMIT_IMAGE_FREE_BYTES = 512 * 1024 * 1024,
 };
 
 /* The same, of what takes more than an int. */
 #define KH_LIMIT_RATE_BYTES (UINT64_C(8) << 30) /* a second */
 #define KH_LIMIT_GUEST_TTL_MOST_MS (UINT64_C(365) * 24 * 3600 * 1000)
+/* What unpacking one image may write: a layer of zeros is a thousandth of what it unpacks to. */
+#define KH_LIMIT_IMAGE_BYTES (UINT64_C(64) << 30)
 #define KH_LIMIT_QUOTA_AMOUNT (UINT64_C(1) << 44) /* in a period, and at once */
 
 #endif

@@ -105,6 +105,8 @@ bool kh_sandbox_has_store(const char *engine);
  * Return: false, and err says which command or package would help.
  */
 bool kh_sandbox_try(const char *engine, struct kh_err *err);
+/* The same for a layer over a root: one is mounted and written to. */
+bool kh_sandbox_try_layer(struct kh_err *err);
 
 /*
  * Names in a workspace that make something run outside later (hooks, settings of editors and

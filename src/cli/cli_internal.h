@@ -24,6 +24,7 @@ int kh_cli_audit(int argc, char **argv);
 int kh_cli_doctor(int argc, char **argv);
 int kh_cli_ca(int argc, char **argv);
 int kh_cli_ctl(int argc, char **argv);
+int kh_cli_image(int argc, char **argv);
 struct kh_audit_show_options {
 	bool json;
 	bool denied; /* refusals only */

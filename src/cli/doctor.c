@@ -208,6 +208,7 @@ int kh_cli_doctor(int argc, char **argv)
 	bool works = add_engines(&report);
 	kh_doctor_host(&report);
 	kh_doctor_kvm(&report);
+	kh_doctor_image(&report);
 	add_libraries(&report);
 	add_presets(&report);
 	if (report.failed) {

@@ -30,6 +30,8 @@ void kh_doctor_add(struct kh_doctor_report *report, const char *group, const cha
 
 /* doctor_host.c: the kernel, by trials. */
 void kh_doctor_host(struct kh_doctor_report *report);
+/* doctor_image.c: what --image needs. */
+void kh_doctor_image(struct kh_doctor_report *report);
 /* doctor_kvm.c: runs a guest of one instruction. */
 void kh_doctor_kvm(struct kh_doctor_report *report);
 

@@ -37,6 +37,7 @@ static const struct kh_cli_subcommand subcommands[] = {
 	{ "ca", kh_cli_ca, "make, show, hand out and change the CA that sandboxes trust" },
 	{ "ctl", kh_cli_ctl, "look at a running daemon, and steer it" },
 	{ "doctor", kh_cli_doctor, "try what this host can do, and say what would help" },
+	{ "image", kh_cli_image, "list and remove the images that were unpacked for sandboxes" },
 	{ "version", kh_cli_version, "show the version" },
 	{ "worker", worker, NULL },
 	{ "fetcher", fetcher, NULL },

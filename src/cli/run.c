@@ -36,6 +36,7 @@ enum {
 struct run {
 	struct kh_run_options options;
 	struct kh_run_folder folder;
+	struct kh_run_image image;
 	struct kh_config *config;
 	char **forbidden;
 	struct kh_run_attach attach;
@@ -133,8 +134,11 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 	kh_auto_free char *git_settings = kh_run_git_hosts(run->config, &run->ready);
 	struct kh_sandbox_spec spec = {
 		.engine = o->engine,
-		.rootfs = o->rootfs,
-		.layer = o->layer,
+		.rootfs = run->image.is_open ? run->image.image.root : o->rootfs,
+		.layer = run->image.is_open || o->layer,
+		.root_env = run->image.image.config.env,
+		.n_root_env = run->image.image.config.n_env,
+		.directory = run->image.image.config.directory,
 		.image = o->image,
 		.workspace = o->workspace,
 		.workspace_read_only = o->workspace_read_only,
@@ -161,7 +165,7 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 		.limits = o->limits,
 		.publish = o->publish,
 		.n_publish = o->n_publish,
-		.argv = o->command,
+		.argv = run->image.is_open ? run->image.argv : o->command,
 		.tty = has_terminal(),
 	};
 	bool ok = kh_sandbox_run(&spec, status, err);
@@ -228,9 +232,19 @@ static int held_signal(void)
 
 /* ---- the whole ---- */
 
+static bool is_over(void *arg)
+{
+	(void)arg;
+	return held_signal() != 0;
+}
+
 /* Return: true when the command was reached. */
 static bool go(struct run *run, int *status, struct kh_err *err)
 {
+	if (!kh_run_image_open(&run->options, is_over, &run->image, err)) {
+		*status = 128 + held_signal();
+		return *status != 128;
+	}
 	if (!kh_run_folder_make(&run->folder, err))
 		return false;
 	run->config = kh_run_config(&run->options, &run->folder, &run->forbidden, &run->attach);
@@ -275,6 +289,7 @@ static void clean_up(struct run *run)
 	stop_keeper(run);
 	detach(run);
 	kh_run_git_fini(&run->git);
+	kh_run_image_fini(&run->image);
 	kh_run_folder_remove(&run->folder);
 	if (run->ready_fd >= 0)
 		close(run->ready_fd);
@@ -286,6 +301,7 @@ static void clean_up(struct run *run)
 int kh_cli_run(int argc, char **argv)
 {
 	struct run run = { .keeper = -1, .ready_fd = -1, .folder = { .lock = -1 } };
+	run.image.image.lock = -1;
 	run.git = (struct kh_run_git){ .fd = -1, .pid = -1 };
 	int status = KH_EXIT_KEYHOLE;
 	struct kh_err err = KH_ERR_INIT;

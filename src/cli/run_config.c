@@ -51,12 +51,21 @@ static bool forbid_files_of(char ***list, const struct kh_credential_config *cre
 	return ok && (!credential->mint || forbid(list, credential->mint->state_path));
 }
 
+/* The roots of other sandboxes. */
+static bool forbid_images(char ***list)
+{
+	kh_auto_free char *cache = kh_image_cache();
+	kh_auto_free char *images = cache ? kh_strf("%s/images", cache) : NULL;
+	return images && (access(images, F_OK) != 0 || forbid(list, images));
+}
+
 /* Before the listeners of the file are put aside: a daemon may serve them right now. */
 static bool forbid_all(char ***list, const struct kh_run_options *options,
 		       const struct kh_config *config, const struct kh_run_folder *folder)
 {
 	bool ok = forbid(list, options->config_path) && forbid(list, config->ca_key_path) &&
-		  forbid(list, config->audit_path) && forbid(list, folder->socket_path);
+		  forbid(list, config->audit_path) && forbid(list, folder->socket_path) &&
+		  forbid_images(list);
 	if (ok && config->audit_path) {
 		/* A daemon's, of what is used of limits. */
 		kh_auto_free char *state = kh_strf("%s.limits", config->audit_path);

@@ -6,6 +6,7 @@
  * lies in a folder.
  */
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,15 +33,71 @@ bool kh_run_rootfs(struct kh_run_options *out, const char *text)
 
 bool kh_run_image_check(const struct kh_run_options *options)
 {
-	if (!options->image)
-		return true;
-	if (options->rootfs) {
+	if (options->image && options->rootfs) {
 		kh_cli_complain("--image and --rootfs: a sandbox has one root (leave one out)");
 		return false;
 	}
-	if (kh_sandbox_has_store(options->engine))
+	if (options->entrypoint && !options->image) {
+		kh_cli_complain("--entrypoint: is of an image (name one with --image)");
+		return false;
+	}
+	return true;
+}
+
+static void say(const char *line)
+{
+	kh_cli_complain("%s", line);
+}
+
+static size_t count(char *const *words)
+{
+	size_t n = 0;
+	while (words && words[n])
+		n++;
+	return n;
+}
+
+/* As podman has it: the command takes the place of the image's, behind the image's entry point; an
+ * entry point of the caller's takes the place of both. */
+static bool compose(const struct kh_run_options *options, struct kh_run_image *out,
+		    struct kh_err *err)
+{
+	const struct kh_image_config *image = &out->image.config;
+	char *own[] = { (char *)(uintptr_t)options->entrypoint, NULL };
+	char *const *front = image->entrypoint, *const *back = options->command;
+	if (options->entrypoint)
+		front = options->entrypoint[0] ? own : NULL;
+	else if (!*back)
+		back = image->command;
+	size_t n = count(front), m = count(back);
+	if (n + m == 0)
+		return kh_err_set(err, KH_ERR_USAGE,
+				  "--image %s: says no command of its own (give one behind --)",
+				  kh_esc_str(options->image));
+	out->argv = calloc(n + m + 1, sizeof(*out->argv));
+	if (!out->argv)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
+	for (size_t i = 0; i < n + m; i++)
+		out->argv[i] = i < n ? front[i] : back[i - n];
+	return true;
+}
+
+bool kh_run_image_open(const struct kh_run_options *options, bool (*is_over)(void *),
+		       struct kh_run_image *out, struct kh_err *err)
+{
+	*out = (struct kh_run_image){ .image = { .lock = -1 } };
+	if (!options->image || kh_sandbox_has_store(options->engine))
 		return true;
-	kh_cli_complain("--image %s: engine %s has no store of images", kh_esc_str(options->image),
-			kh_esc_str(options->engine));
-	return false;
+	const struct kh_image_options how = { .is_over = is_over,
+					      .say = options->quiet ? NULL : say };
+	out->is_open = kh_image_open(options->image, &how, &out->image, err);
+	return out->is_open && compose(options, out, err);
+}
+
+void kh_run_image_fini(struct kh_run_image *image)
+{
+	if (image->is_open)
+		kh_image_fini(&image->image);
+	free(image->argv);
+	*image = (struct kh_run_image){ .image = { .lock = -1 } };
 }

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <keyhole/config.h>
+#include <keyhole/image.h>
 #include <keyhole/keeper.h>
 #include <keyhole/limits.h>
 #include <keyhole/sandbox.h>
@@ -18,6 +19,7 @@ struct kh_run_options {
 	const char *tenant;
 	const char *engine;
 	const char *image;			 /* as it was given */
+	const char *entrypoint;			 /* in the place of the image's; "": none; NULL */
 	char *rootfs, *workspace, *home, *audit; /* absolute */
 	bool layer;				 /* over rootfs */
 	bool workspace_read_only, mask_env, quiet;
@@ -51,6 +53,17 @@ bool kh_run_limit_cpus(struct kh_sandbox_limits *out, const char *text);
 
 /* DIR or DIR:O. What was wrong has been said. */
 bool kh_run_rootfs(struct kh_run_options *out, const char *text);
+/* An image that is unpacked for the run, and the command line that it makes of ours. */
+struct kh_run_image {
+	bool is_open;
+	struct kh_image image;
+	char **argv; /* its words are the image's and the options' */
+};
+/* Nothing is opened where none is asked for, or the engine has a store. `is_over` is asked while it
+ * takes its time. */
+bool kh_run_image_open(const struct kh_run_options *options, bool (*is_over)(void *),
+		       struct kh_run_image *out, struct kh_err *err);
+void kh_run_image_fini(struct kh_run_image *image);
 /* Does the engine take this image? What was wrong has been said. */
 bool kh_run_image_check(const struct kh_run_options *options);
 

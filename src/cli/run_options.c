@@ -31,7 +31,10 @@ static const char usage[] =
 	"      --ro PATH            one more folder or file of the host to see, read-only\n"
 	"      --rootfs DIR[:O]     a root of its own instead of the host's /usr; with :O what\n"
 	"                           is written goes to a layer that is gone at the end\n"
-	"      --image IMAGE        the root of an image\n"
+	"      --image IMAGE        the root of an image: oci:DIR[:TAG], oci-archive:FILE[:TAG],\n"
+	"                           docker-archive:FILE, or debian[:SUITE]; without a COMMAND,\n"
+	"                           the image's own\n"
+	"      --entrypoint WORD    in the place of the image's; an empty one for none\n"
 	"      --env NAME[=VALUE]   sets a variable, or passes yours\n"
 	"      --engine NAME        what makes the sandbox: process (bubblewrap), container (crun\n"
 	"                           or runc), gvisor (runsc), or auto for the strongest that\n"
@@ -62,6 +65,7 @@ enum {
 	OPT_RO,
 	OPT_ROOTFS,
 	OPT_IMAGE,
+	OPT_ENTRYPOINT,
 	OPT_ENV,
 	OPT_ENGINE,
 	OPT_PORTS,
@@ -85,6 +89,7 @@ static const struct option longs[] = {
 	{ "ro", required_argument, NULL, OPT_RO },
 	{ "rootfs", required_argument, NULL, OPT_ROOTFS },
 	{ "image", required_argument, NULL, OPT_IMAGE },
+	{ "entrypoint", required_argument, NULL, OPT_ENTRYPOINT },
 	{ "env", required_argument, NULL, OPT_ENV },
 	{ "engine", required_argument, NULL, OPT_ENGINE },
 	{ "ports", required_argument, NULL, OPT_PORTS },
@@ -315,6 +320,9 @@ static bool take(struct kh_run_options *out, int option, const char *value)
 		return kh_run_rootfs(out, value);
 	case OPT_IMAGE:
 		out->image = value;
+		return true;
+	case OPT_ENTRYPOINT:
+		out->entrypoint = value;
 		return true;
 	case OPT_ENV:
 		return add_env(out, value);

@@ -45,7 +45,7 @@ static bool write_proc(const char *path, const char *text, struct kh_err *err)
 	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", path);
 }
 
-static bool unshare_all(const struct kh_engine_command *command, struct kh_err *err)
+bool kh_nest_unshare(const struct kh_engine_command *command, struct kh_err *err)
 {
 	int namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID |
 			 (command->own_network ? CLONE_NEWNET : 0);
@@ -66,8 +66,7 @@ static bool unshare_all(const struct kh_engine_command *command, struct kh_err *
 	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "making the mounts private");
 }
 
-/* A new file system in memory at `path`. Return: its root, -1. */
-static int mount_memory(const char *path)
+int kh_nest_memory(const char *path)
 {
 	int fd = kh_lay_tmpfs(0755, 0);
 	if (fd >= 0 &&
@@ -93,7 +92,7 @@ static bool lay(const struct kh_engine_command *command, const struct kh_view *v
 	struct kh_lay lay;
 	if (!kh_lay_take(&lay, view, err))
 		return false;
-	int memory = mount_memory(KH_NEST);
+	int memory = kh_nest_memory(KH_NEST);
 	bool ok = memory >= 0;
 	lay.open_root = command->seals_root;
 	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
@@ -103,7 +102,7 @@ static bool lay(const struct kh_engine_command *command, const struct kh_view *v
 	if (ok && layer >= 0 && (lay.root = kh_layer_mount(layer, size, KH_NEST_ROOT, err)) < 0)
 		return false;
 	if (ok && layer < 0)
-		lay.root = mount_memory(KH_NEST_ROOT);
+		lay.root = kh_nest_memory(KH_NEST_ROOT);
 	lay.scratch = ok ? open(KH_NEST "/scratch", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	if (lay.root < 0 || lay.scratch < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "mounting over " KH_NEST);
@@ -139,7 +138,7 @@ static bool cover_cgroups(bool hide, struct kh_err *err)
 	if (stat(place, &st) != 0)
 		return true;
 	if (hide) {
-		kh_auto_close int fd = mount_memory(place);
+		kh_auto_close int fd = kh_nest_memory(place);
 		return fd >= 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "covering %s", place);
 	}
 	kh_auto_close int fd = open(place, O_PATH | O_CLOEXEC);
@@ -261,8 +260,8 @@ static bool begin_below(int above, struct kh_err *err)
 bool kh_nest_enter(const struct kh_engine_command *command, const struct kh_view *view,
 		   struct kh_err *err)
 {
-	if (!unshare_all(command, err) || !lay(command, view, err) || !write_bundle(command, err) ||
-	    !cover_cgroups(command->hide_cgroups, err))
+	if (!kh_nest_unshare(command, err) || !lay(command, view, err) ||
+	    !write_bundle(command, err) || !cover_cgroups(command->hide_cgroups, err))
 		return false;
 	hold_signals();
 	kh_auto_close int above = (int)syscall(SYS_pidfd_open, getpid(), 0);

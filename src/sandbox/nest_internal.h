@@ -29,6 +29,11 @@ struct kh_view;
 bool kh_nest_enter(const struct kh_engine_command *command, const struct kh_view *view,
 		   struct kh_err *err);
 
+/* The first step of it: the namespaces, in the calling process. */
+bool kh_nest_unshare(const struct kh_engine_command *command, struct kh_err *err);
+/* A new file system in memory at `path`. Return: its root, -1. */
+int kh_nest_memory(const char *path);
+
 /* ---- lay.c ---- */
 
 struct kh_lay {

@@ -53,11 +53,11 @@ WHY_NOT = works()
 # Each engine, and the programs of which one must be there. One that is there has to work.
 ENGINES = {"process": ["bwrap"], "container": ["crun", "runc"], "podman": ["podman"], "gvisor": ["runsc"]}
 # What is promised of every engine is tried in every engine; the rest is the launcher's own.
-IN_EVERY_ENGINE = {"test_escape", "test_capture", "test_guard", "test_limits", "test_publish", "test_layer", "test_rootfs", "test_terminal", "test_workspace", "test_ends"}
+IN_EVERY_ENGINE = {"test_escape", "test_capture", "test_guard", "test_image", "test_limits", "test_publish", "test_layer", "test_rootfs", "test_terminal", "test_workspace", "test_ends"}
 
 
 # With gvisor the whole of the suite of escapes is run, but for what its own kernel makes moot.
-IN_GVISOR = {"test_escape", "test_layer", "test_rootfs", "test_ends"}
+IN_GVISOR = {"test_escape", "test_image", "test_layer", "test_rootfs", "test_ends"}
 NOT_IN_GVISOR = {
     "test_a_captured_connection_reaches_the_socket_and_nothing_else":
         "runsc takes no local route: literal addresses are not reached at all",
@@ -112,7 +112,10 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_generate_tests(metafunc):
     if "engine" in metafunc.fixturenames:
-        metafunc.parametrize("engine", list(engines_for(metafunc.module.__name__)))
+        wanted = list(engines_for(metafunc.module.__name__))
+        if metafunc.definition.get_closest_marker("before_the_engine"):
+            wanted = wanted[:1]
+        metafunc.parametrize("engine", wanted)
     if "identity" in metafunc.fixturenames:
         only = metafunc.definition.get_closest_marker("identity")
         wanted = [i for i in identities() if not only or i in only.args]
@@ -123,6 +126,7 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "before_the_engine: of what is done before one starts; with the first one only")
     config.addinivalue_line("markers", "identity(name): only as root, or only as a user")
 
 

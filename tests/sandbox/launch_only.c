@@ -6,11 +6,14 @@
 
 #include <keyhole/buf.h>
 #include <keyhole/file.h>
+#include <keyhole/image.h>
 #include <keyhole/sandbox.h>
 
 enum { MOST = 64 };
 
 static const char *forbidden[MOST], *read_only[MOST];
+static struct kh_image_options image_options;
+static const char *image_reference;
 static struct kh_env_var env[MOST], placeholders[MOST];
 
 static uint16_t ports[MOST];
@@ -63,6 +66,12 @@ static void parse(struct kh_sandbox_spec *spec, int argc, char **argv)
 			spec->rootfs = value;
 		else if (strcmp(name, "--layer") == 0)
 			spec->layer = strcmp(value, "yes") == 0;
+		else if (strcmp(name, "--image") == 0)
+			image_reference = value;
+		else if (strcmp(name, "--image-cache") == 0)
+			image_options.cache = value;
+		else if (strcmp(name, "--image-bytes") == 0)
+			image_options.most_bytes = strtoull(value, NULL, 10);
 		else if (strcmp(name, "--directory") == 0)
 			spec->directory = value;
 		else if (strcmp(name, "--init") == 0)
@@ -111,6 +120,18 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	spec.ca_pem = kh_buf_cstr(&ca);
+	struct kh_image image = { .lock = -1 };
+	if (image_reference && !kh_image_open(image_reference, &image_options, &image, &err)) {
+		fprintf(stderr, "keyhole: %s\n", err.text);
+		return 125;
+	}
+	if (image_reference) {
+		spec.rootfs = image.root;
+		spec.layer = true;
+		spec.directory = image.config.directory;
+		spec.root_env = image.config.env;
+		spec.n_root_env = image.config.n_env;
+	}
 	int status = 0;
 	bool ran = kh_sandbox_run(&spec, &status, &err);
 	if (err.code != KH_ERR_NONE)

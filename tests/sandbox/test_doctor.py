@@ -57,6 +57,16 @@ def test_a_program_that_is_there_and_does_not_work_is_found_out(doctor, sandbox)
         assert seen["engine", engine]["state"] == "no" and "not today" in seen["engine", engine]["text"]
 
 
+def test_what_images_need_is_run_and_a_layer_is_laid(doctor, sandbox):
+    seen = checks(doctor("--json"))
+    assert seen["image", "overlay"]["state"] == "ok", seen["image", "overlay"]
+    for program in ("skopeo", "umoci", "mmdebstrap"):
+        row = seen["image", program]
+        there = shutil.which(program) is not None
+        assert row["state"] == ("ok" if there else "absent"), row
+        assert there or f"apt install {program}" in row["text"], row
+
+
 def test_the_kernel_is_what_it_is_said_to_be(doctor):
     seen = checks(doctor("--json"))
     libc = ctypes.CDLL(None)

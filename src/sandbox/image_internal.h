@@ -1,0 +1,97 @@
+/* image_internal.h - how an image comes into the cache
+ *
+ *   reference ──▶ key ──▶ refs/KEY: a name ──▶ images/NAME: rootfs, config.json, reference
+ *        │                                          ▲ rename, when all is there
+ *        └─▶ tmp/X/image: a tool reads and unpacks ─┘
+ */
+#ifndef KEYHOLE_SANDBOX_IMAGE_INTERNAL_H
+#define KEYHOLE_SANDBOX_IMAGE_INTERNAL_H
+
+#include <keyhole/image.h>
+
+#include "sandbox_internal.h"
+
+/* ---- image_tool.c: a program that reads what somebody else made ---- */
+
+enum { KH_TOOL_SAID_BYTES = 16 * 1024 };
+
+struct kh_tool {
+	const char *const *argv; /* the program by its name */
+	/*
+	 * Fenced: without a network, no new privileges, and as root in the stage, as its uid. Not
+	 * fenced: as who we are, with our variables.
+	 */
+	bool fenced;
+	const struct kh_stage *stage; /* root and fenced */
+	const char *
+		folder; /* where it may write, as it sees it: its home, and for what is temporary */
+	const char *watched; /* the same as we see it */
+	const struct kh_image_options *options;
+};
+/* Runs it to its end. `said`: the end of what it said. Return: it ended well; else err has why, or
+ * (*failed) it said so itself. */
+bool kh_tool_run(const struct kh_tool *tool, char said[KH_TOOL_SAID_BYTES], bool *failed,
+		 struct kh_err *err);
+/* False: err says which package has it. */
+bool kh_tool_need(const char *program, struct kh_err *err);
+/* The last thing that it said, as one clean line into `said` itself. */
+const char *kh_tool_last_words(char said[KH_TOOL_SAID_BYTES]);
+
+/* ---- image_cache.c ---- */
+
+enum { KH_IMAGE_NAME_ROOM = 128, KH_IMAGE_KEY_ROOM = 65 };
+
+/* Makes the folders that are absent; what a killed launcher left is removed. */
+bool kh_cache_open(const char *cache, struct kh_err *err);
+/* Which image this key stood for. */
+bool kh_cache_find(const char *cache, const char *key, char name[KH_IMAGE_NAME_ROOM]);
+bool kh_cache_note(const char *cache, const char *key, const char *name, struct kh_err *err);
+bool kh_cache_has(const char *cache, const char *name);
+/* Fills *out with an image that is there: false with err->code KH_ERR_NONE where there is none. */
+bool kh_cache_take(const char *cache, const char *name, struct kh_image *out, struct kh_err *err);
+/* One at a time makes images. Return: -1. */
+int kh_cache_lock(const char *cache, const struct kh_image_options *options, struct kh_err *err);
+
+/* A folder to make one in. */
+struct kh_making {
+	char *path;  /* tmp/X, ours */
+	char *image; /* in it: what becomes images/NAME; the tools' own while they work */
+	int lock;
+};
+bool kh_making_begin(struct kh_making *making, const char *cache, struct kh_err *err);
+/* Writes config.json and the reference, and puts it in its place. */
+bool kh_making_finish(struct kh_making *making, const char *cache, const char *name,
+		      const char *reference, struct kh_slice config, struct kh_err *err);
+/* Removes what is left of it. */
+void kh_making_end(struct kh_making *making);
+/* A folder and all in it; follows no link. */
+bool kh_remove_tree(const char *path);
+
+/* ---- image_fence.c: what a tool is given, and where it sees it ---- */
+
+struct kh_image_fence {
+	struct kh_view view;
+	struct kh_stage stage;
+	bool staged;
+	const char *source, *folder; /* as the tool sees them */
+};
+/* `source` is to be read, the image's folder to be written. */
+bool kh_image_fence_open(struct kh_image_fence *fence, const char *source,
+			 const struct kh_making *making, struct kh_err *err);
+void kh_image_fence_fini(struct kh_image_fence *fence);
+/* Runs a tool in it. False with *failed: what it said is in `said`. */
+bool kh_image_fence_run(const struct kh_image_fence *fence, const char *const *argv,
+			const struct kh_making *making, const struct kh_image_options *options,
+			char said[KH_TOOL_SAID_BYTES], bool *failed, struct kh_err *err);
+
+/* ---- debian.c ---- */
+
+/* "debian", "debian:SUITE". */
+bool kh_debian_is_reference(const char *reference);
+/* Of its folder in the cache. */
+bool kh_debian_name(const char *reference, char name[KH_IMAGE_NAME_ROOM], struct kh_err *err);
+/* Makes "rootfs" in the folder of the image. */
+bool kh_debian_make(const char *reference, const struct kh_making *making,
+		    const struct kh_image_options *options, struct kh_err *err);
+
+#endif

@@ -1,0 +1,100 @@
+/* image_list.c - the images that are kept: which there are, and removing one */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/escape.h>
+#include <keyhole/file.h>
+
+#include "image_internal.h"
+
+enum { REFERENCE_MOST_BYTES = 8192 };
+
+static bool look(const char *cache, const char *name, struct kh_image_kept *out)
+{
+	kh_auto_free char *path = kh_strf("%s/images/%s", cache, name);
+	kh_auto_free char *reference = kh_strf("%s/images/%s/reference", cache, name);
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+	kh_buf_init(&text, REFERENCE_MOST_BYTES);
+	kh_auto_close int fd =
+		path ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) != 0 || !reference || !kh_file_read(reference, &text, NULL))
+		return false;
+	*out = (struct kh_image_kept){ .name = strdup(name), .used = st.st_mtim.tv_sec };
+	out->reference = kh_slice_dup(kh_buf_view(&text));
+	out->in_use = flock(fd, LOCK_EX | LOCK_NB) != 0;
+	return out->name && out->reference;
+}
+
+static int later_first(const void *a, const void *b)
+{
+	const struct kh_image_kept *one = a, *two = b;
+	return one->used != two->used ? (one->used < two->used) - (one->used > two->used)
+				      : strcmp(one->name, two->name);
+}
+
+struct kh_image_kept *kh_image_list(const char *cache, size_t *n)
+{
+	kh_auto_free char *folder = kh_strf("%s/images", cache);
+	DIR *dir = folder ? opendir(folder) : NULL;
+	struct kh_image_kept *list = NULL;
+	const struct dirent *entry;
+	*n = 0;
+	while (dir && (entry = readdir(dir))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		struct kh_image_kept *more = reallocarray(list, *n + 1, sizeof(*list));
+		if (!more)
+			break;
+		list = more;
+		list[*n] = (struct kh_image_kept){ 0 };
+		if (look(cache, entry->d_name, &list[*n])) {
+			++*n;
+		} else {
+			free(list[*n].name);
+			free(list[*n].reference);
+		}
+	}
+	if (dir)
+		closedir(dir);
+	if (*n)
+		qsort(list, *n, sizeof(*list), later_first);
+	return list;
+}
+
+void kh_image_list_free(struct kh_image_kept *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		free(list[i].name);
+		free(list[i].reference);
+	}
+	free(list);
+}
+
+bool kh_image_remove(const char *cache, const char *name, struct kh_err *err)
+{
+	if (strchr(name, '/') || name[0] == '.')
+		return kh_err_set(err, KH_ERR_USAGE, "%s: no such image", kh_esc_str(name));
+	kh_auto_free char *path = kh_strf("%s/images/%s", cache, name);
+	kh_auto_close int fd =
+		path ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	if (fd < 0)
+		return kh_err_set(err, KH_ERR_USAGE, "%s: no such image", kh_esc_str(name));
+	if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+		return kh_err_set(err, KH_ERR_SYSTEM, "%s: a sandbox uses it", kh_esc_str(name));
+	/* First out of the way, so that it is there whole or not at all. */
+	kh_auto_free char *away = kh_strf("%s/tmp/XXXXXX", cache);
+	kh_auto_free char *old = away && mkdtemp(away) ? kh_strf("%s/image", away) : NULL;
+	if (!old || rename(path, old) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(name));
+	return kh_remove_tree(away) ||
+	       kh_err_set(err, KH_ERR_SYSTEM, "%s: can't be removed whole", kh_esc_str(away));
+}
