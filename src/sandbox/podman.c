@@ -28,6 +28,7 @@
 static const char settings[] = "[containers]\n"
 			       "cgroups = \"disabled\"\n"
 			       "default_ulimits = []\n"
+			       "keyring = false\n" /* the launcher has made one */
 			       "log_driver = \"none\"\n"
 			       "netns = \"none\"\n"
 			       "\n"
