@@ -156,7 +156,7 @@ cannot_connect() {
 	grep -Eq "$1" "$dir/err"
 }
 claim "a direct connection has nowhere to go" \
-	cannot_connect "Network is unreachable|Connection refused" 192.0.2.1 22
+	cannot_connect "Network is unreachable|No route to host|Connection refused" 192.0.2.1 22
 claim "the host's loopback, where the stand-in listens, is not the sandbox's" \
 	cannot_connect "Connection refused" 127.0.0.1 "$port"
 # The name's address is the sandbox's own, and behind it is keyhole.
