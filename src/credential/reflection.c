@@ -1,5 +1,5 @@
 /*
- * reflection.c - a value of the target that a server has put into a field of its answer
+ * reflection.c - a value of the target that a server has put into the head of its answer
  *
  * A redirect to the same path with a slash behind it brings the whole query back, the key in it.
  * This is no search of answers for secrets: content is not looked at, nor what went into fields.
@@ -21,12 +21,21 @@ static size_t find(struct kh_slice text, size_t at, struct kh_slice needle)
 	return hit ? (size_t)(hit - text.ptr) : text.len;
 }
 
+/* The same without regard to case: "%2f" is "%2F" (RFC 3986 §2.1). */
+static size_t find_nocase(struct kh_slice text, size_t at, struct kh_slice needle)
+{
+	for (; needle.len > 0 && at + needle.len <= text.len; at++)
+		if (kh_slice_eq_nocase(kh_slice_sub(text, at, at + needle.len), needle))
+			return at;
+	return text.len;
+}
+
 static bool replace(struct hiding *h, struct kh_slice plain, struct kh_slice encoded)
 {
 	size_t at = 0;
 
 	while (at < h->text.len) {
-		size_t one = find(h->text, at, plain), other = find(h->text, at, encoded);
+		size_t one = find(h->text, at, plain), other = find_nocase(h->text, at, encoded);
 		size_t next = one < other ? one : other;
 
 		if (!kh_buf_append_slice(h->out, kh_slice_sub(h->text, at, next)))

@@ -4,18 +4,34 @@
 
 #include "proxy_internal.h"
 
+/* What a server chooses in a head: the reason phrase, and each field's name and value. */
+enum { PARTS = 2 * KH_LIMIT_FIELDS + 1 };
+
 struct kh_reflection {
 	struct kh_message message;
-	struct kh_buf text; /* the values that were changed, one behind the other */
+	struct kh_buf text; /* the parts that were changed, one behind the other */
 };
 
-static bool hide(const struct kh_exchange *x, struct kh_reflection *r, size_t ends[KH_LIMIT_FIELDS])
+static size_t n_parts(const struct kh_reflection *r)
 {
-	for (size_t i = 0; i < r->message.n_fields; i++) {
+	return 2 * r->message.n_fields + 1;
+}
+
+static struct kh_slice *part(struct kh_reflection *r, size_t i)
+{
+	if (i == 0)
+		return &r->message.reason;
+	struct kh_field *field = &r->message.fields[(i - 1) / 2];
+	return i % 2 ? &field->name : &field->value;
+}
+
+static bool hide(const struct kh_exchange *x, struct kh_reflection *r, size_t ends[PARTS])
+{
+	for (size_t i = 0; i < n_parts(r); i++) {
 		size_t before = kh_buf_len(&r->text);
 		bool found;
 
-		if (!kh_injection_hide(&x->injection, r->message.fields[i].value, &r->text, &found))
+		if (!kh_injection_hide(&x->injection, *part(r, i), &r->text, &found))
 			return false;
 		if (!found)
 			kh_buf_truncate(&r->text, before);
@@ -27,7 +43,7 @@ static bool hide(const struct kh_exchange *x, struct kh_reflection *r, size_t en
 bool kh_reflection_take(const struct kh_exchange *x, const struct kh_message *head,
 			struct kh_reflection **out)
 {
-	size_t ends[KH_LIMIT_FIELDS], from = 0;
+	size_t ends[PARTS], from = 0;
 
 	*out = NULL;
 	if (!kh_injection_sets_target(&x->injection))
@@ -41,10 +57,10 @@ bool kh_reflection_take(const struct kh_exchange *x, const struct kh_message *he
 		kh_reflection_free(r);
 		return false;
 	}
-	for (size_t i = 0; i < r->message.n_fields; i++) {
+	for (size_t i = 0; i < n_parts(r); i++) {
 		if (ends[i] == 0)
 			continue;
-		r->message.fields[i].value = kh_slice_sub(kh_buf_view(&r->text), from, ends[i]);
+		*part(r, i) = kh_slice_sub(kh_buf_view(&r->text), from, ends[i]);
 		from = ends[i];
 	}
 	*out = r;

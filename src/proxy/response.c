@@ -105,6 +105,7 @@ static bool put_end(struct kh_exchange *x, const struct kh_field *trailers, size
 	struct kh_message *made = calloc(1, sizeof(*made));
 	if (!made)
 		return false;
+	made->reason = KH_SLICE("");
 	memcpy(made->fields, trailers, n * sizeof(*trailers));
 	made->n_fields = n;
 	bool ok = kh_reflection_take(x, made, &reflection) &&

@@ -134,7 +134,10 @@ bool kh_websocket_answered(struct kh_exchange *x, const struct kh_message *respo
 	x->response_begun = true;
 	x->status = switching.status;
 	x->first_byte_ms = x->session->loop->now_ms;
-	bool ok = x->down->ops->put_head(x->down, &switching);
+	struct kh_reflection *reflection = NULL;
+	bool ok = kh_reflection_take(x, &switching, &reflection) &&
+		  x->down->ops->put_head(x->down, kh_reflection_head(reflection, &switching));
+	kh_reflection_free(reflection);
 	w->protocol = KH_SLICE("");
 	if (!ok) {
 		kh_err_set(&err, KH_ERR_RESPONSE_HEAD_TOO_LARGE,

@@ -168,6 +168,21 @@ def test_fields_behind_the_content_do_not_bring_the_key_back(standin, ask, value
 
 @both
 @pytest.mark.parametrize("value", [PLAIN, "a b/c+d&e=f"])
+def test_a_reason_phrase_and_a_fields_name_do_not_bring_the_key_back(standin, ask, value):
+    """A server of HTTP/1.1 has both to itself."""
+    with Daemons([standin]) as daemons:
+        config = base_config(standin)
+        config["credentials"]["main"].pop("header")
+        config["credentials"]["main"]["query"] = "key"
+        answer = ask(daemons(config=config, secret=value), "/test/mirror?a=1", host="api.test")
+    assert answer.status == 200 and "x-keyhole" in [name.lower() for name, _ in answer.fields]
+    assert getattr(answer, "reason", "") in ("", "for a=1&key=keyhole")
+    seen = repr((getattr(answer, "reason", ""), answer.fields))
+    assert value not in seen and quote(value, safe="~").lower() not in seen.lower()
+
+
+@both
+@pytest.mark.parametrize("value", [PLAIN, "a b/c+d&e=f"])
 def test_a_redirect_does_not_bring_the_key_back(start, ask, value):
     """As servers do that miss a slash at the end; whoever follows it gets the key anew."""
     d = start({"query": "key"}, value)

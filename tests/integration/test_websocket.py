@@ -55,6 +55,23 @@ def test_the_credential_goes_in_and_everything_else_of_the_kind_out(ours, origin
     assert record["http.request.body.size"] == 27 == record["http.response.body.size"]
 
 
+def test_the_answer_does_not_bring_a_key_of_the_query_back(start, origin):
+    def mirror(peer):
+        query = peer.path.partition("?")[2]
+        peer.accept(("X-Query", query), ("X-" + query.rpartition("=")[2], "1"), status="101 for " + query)
+        peer.echo()
+
+    origin.on("/mirror", mirror)
+    one = start({"credentials": {"main": {"header": None, "query": "key"}}}, secret="a-value_of-the-query")
+    with WsClient(one) as client:
+        answer = client.open("/mirror?a=1")
+        assert origin.last().path == "/mirror?a=1&key=a-value_of-the-query"
+        assert answer.get("x-query") == "a=1&key=keyhole" and answer.get("x-keyhole") == "1"
+        assert "a-value_of-the-query" not in repr((answer.reason, answer.fields))
+        client.put(TEXT, "on it goes")
+        assert client.message() == (TEXT, b"on it goes")
+
+
 def test_a_chosen_subprotocol_comes_back(ours, origin):
     origin.on("/protocol", lambda peer: (peer.accept(protocol="b.v1"), peer.echo()))
     with WsClient(ours) as client:

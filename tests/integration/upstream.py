@@ -12,6 +12,7 @@ Beside the API of deploy/demo/standin.py, under /test/…, without a key:
   interim?n=&status=      n interim answers before the final one
   status?code=            that status and nothing else
   redirect                308 to echo, with the query as it came
+  mirror                  the query in the reason phrase, its last value in a field's name
   trailers                a chunked answer with trailers
   trailed                 the same, with the request's line in one
   until-close             an answer that ends with the connection
@@ -27,6 +28,7 @@ The path's `/test/` may also stand behind a prefix (/any/test/echo), so that rul
 
 import hashlib
 import json
+import re
 import os
 import socket
 import struct
@@ -194,6 +196,14 @@ class Upstream(standin.Standin):
         path, _, query = request.line.split(" ")[1].partition("?")
         where = f"https://api.test{path.replace('redirect', 'echo')}?{query}"
         connection.head(308, [("location", where), ("link", f"<{where}>; rel=x"), ("content-length", 0)])
+
+    def test_mirror(self, connection, request):
+        self.take(connection, request)
+        query = request.line.split(" ")[1].partition("?")[2]
+        key = query.rpartition("=")[2]
+        lower = re.sub("%..", lambda escape: escape[0].lower(), key)
+        fields = [("x-" + key, "1"), ("x-lower", lower), ("content-length", 0)]
+        connection.head(200, fields, reason="for " + query)
 
     def test_trailers(self, connection, request):
         self.take(connection, request)
