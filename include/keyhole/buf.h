@@ -11,7 +11,8 @@
 /*
  * Bytes are appended at the tail and consumed at the head. Memory is allocated on first use and may
  * move on every append, so a view of the content ends with the next append. A wiping buffer has
- * held or may hold a credential: what it gives up (consumed, moved, freed) is overwritten first.
+ * held or may hold a credential: what it gives up (consumed, moved, freed) is overwritten first,
+ * and its memory is hidden (hidden.h) unless it is told otherwise.
  */
 struct kh_buf {
 	char *data;
@@ -20,11 +21,19 @@ struct kh_buf {
 	size_t alloc;
 	size_t cap; /* most bytes held at a time */
 	bool wipe;
+	bool hide;
 };
 
 void kh_buf_init(struct kh_buf *buf, size_t cap_bytes);
 void kh_buf_init_wiping(struct kh_buf *buf, size_t cap_bytes);
 void kh_buf_fini(struct kh_buf *buf);
+/*
+ * For a wiping buffer that holds a credential now and then (a connection's). From now on its memory
+ * is hidden, what it holds included (false without memory, and nothing is changed); or no longer,
+ * from when it is empty and given back.
+ */
+bool kh_buf_hide(struct kh_buf *buf);
+void kh_buf_hide_no_more(struct kh_buf *buf);
 
 static inline size_t kh_buf_len(const struct kh_buf *buf)
 {

@@ -7,6 +7,9 @@
 enum {
 	/* A credential: bounds what a mistaken `file:` (a disk image) would map. */
 	KH_LIMIT_SECRET_BYTES = 64 * 1024,
+	/* What holds credentials on their way out (hidden.h): many heads that nobody takes. It is
+	   locked into memory, a quarter of what RLIMIT_MEMLOCK allows at most. */
+	KH_LIMIT_HIDDEN_BYTES = 8 * 1024 * 1024,
 	/* One shorter is found in much that is none: it is refused unless `allow_short` says so. */
 	KH_SECRET_LEAST_BYTES = 8,
 	/* A value that goes into a request's content: three times as much once it is escaped,

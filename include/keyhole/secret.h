@@ -38,7 +38,8 @@ void kh_secret_unref(struct kh_secret *secret); /* NULL is fine */
 size_t kh_secret_len(const struct kh_secret *secret);
 /*
  * Opens the page, runs `use` (which writes the bytes into a wiping buffer and keeps no pointer),
- * shuts it. Return: what `use` returned; false when the page could not be opened.
+ * shuts it. What OpenSSL and nghttp2 fetch for themselves meanwhile is hidden (hidden.h). Return:
+ * what `use` returned; false when the page could not be opened.
  */
 bool kh_secret_expose(const struct kh_secret *secret, bool (*use)(struct kh_slice value, void *arg),
 		      void *arg);
@@ -46,17 +47,19 @@ bool kh_secret_expose(const struct kh_secret *secret, bool (*use)(struct kh_slic
 bool kh_secret_equals(const struct kh_secret *secret, struct kh_slice candidate);
 /* Do the two hold the same bytes? */
 bool kh_secret_same(const struct kh_secret *a, const struct kh_secret *b);
-/* Finds out how this machine shuts pages. */
+/* Finds out how this machine shuts pages, and makes hidden.h's. */
 void kh_secret_prepare(void);
 /* "memfd_secret" or "memfd": for doctor and the log. */
 const char *kh_secret_backing(void);
 
 /*
- * From here on OpenSSL and jansson overwrite what they give back: for a process that reads private
- * keys and documents that hold one. Before either is used. Return: false: OpenSSL is in use
- * already.
+ * From here on OpenSSL and jansson overwrite what they give back, and what they fetch between
+ * kh_hidden_begin and kh_hidden_end is hidden: for a process that reads private keys, documents
+ * that hold one, or values of credentials. `but_records`: TLS records are not overwritten, for a
+ * process that reads none of those out of one. Before either is used. Return: false: OpenSSL is in
+ * use already.
  */
-bool kh_wipe_libraries(void);
+bool kh_wipe_libraries(bool but_records);
 /* Overwrites; never optimised away. */
 void kh_wipe(void *bytes, size_t len);
 

@@ -17,6 +17,8 @@
 
 #include <keyhole/limits.h>
 
+#include "sanitized.h"
+
 enum {
 	KINDS = 11,
 	SMALL_BYTES = 1536,
@@ -54,21 +56,9 @@ static unsigned kind_of(size_t size)
 	return kind;
 }
 
-/* A sanitizer has to see each end of life. */
-#if defined(__SANITIZE_ADDRESS__)
-#define STORING false
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define STORING false
-#endif
-#endif
-#ifndef STORING
-#define STORING true
-#endif
-
 void *kh_block_get(size_t *size)
 {
-	unsigned kind = STORING ? kind_of(*size) : KINDS;
+	unsigned kind = KH_SANITIZED ? KINDS : kind_of(*size);
 	if (kind == KINDS)
 		return malloc(*size);
 	/* Who asks for little has a use for just that. */
@@ -107,6 +97,6 @@ void *kh_block_new(size_t size)
 
 void kh_block_give(void *block)
 {
-	if (!STORING || !block || !put_away(block))
+	if (KH_SANITIZED || !block || !put_away(block))
 		free(block);
 }

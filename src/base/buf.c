@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include <keyhole/block.h>
+#include <keyhole/hidden.h>
 #include <keyhole/secret.h>
 
 /* A buffer is small, or it has a block of the thread's store (block.h): nothing in between, so that
@@ -21,7 +22,9 @@ enum { FIRST_ALLOC_BYTES = 256, SECOND_ALLOC_BYTES = 4096 };
 static void init(struct kh_buf *buf, size_t cap_bytes, bool wipe)
 {
 	size_t most = SIZE_MAX / 4; /* no sum of two lengths overflows */
-	*buf = (struct kh_buf){ .cap = cap_bytes < most ? cap_bytes : most, .wipe = wipe };
+	*buf = (struct kh_buf){ .cap = cap_bytes < most ? cap_bytes : most,
+				.wipe = wipe,
+				.hide = wipe };
 }
 
 void kh_buf_init(struct kh_buf *buf, size_t cap_bytes)
@@ -40,7 +43,10 @@ static void drop_block(struct kh_buf *buf)
 	 */
 	if (buf->wipe && buf->data)
 		kh_wipe(buf->data, buf->alloc);
-	kh_block_give(buf->data);
+	if (buf->wipe)
+		kh_hidden_give(buf->data);
+	else
+		kh_block_give(buf->data);
 	buf->data = NULL;
 	buf->alloc = 0;
 }
@@ -63,6 +69,23 @@ static void compact(struct kh_buf *buf)
 	buf->tail = len;
 }
 
+/* Into another block. */
+static bool move(struct kh_buf *buf, size_t size)
+{
+	size_t len = kh_buf_len(buf);
+	char *fresh = buf->hide ? kh_hidden_get(&size, KH_HIDDEN_BRIEF) : kh_block_get(&size);
+	if (!fresh)
+		return false;
+	if (len)
+		memcpy(fresh, buf->data + buf->head, len);
+	drop_block(buf);
+	buf->data = fresh;
+	buf->alloc = size;
+	buf->head = 0;
+	buf->tail = len;
+	return true;
+}
+
 static bool grow(struct kh_buf *buf, size_t need)
 {
 	size_t most = buf->cap + 1;
@@ -76,20 +99,25 @@ static bool grow(struct kh_buf *buf, size_t need)
 	if (size > most)
 		size = most;
 
-	size_t len = kh_buf_len(buf);
-	char *fresh = kh_block_get(&size);
-	if (!fresh)
-		return false;
-	if (len)
-		memcpy(fresh, buf->data + buf->head, len);
-	drop_block(buf);
-	buf->data = fresh;
-	buf->alloc = size;
-	buf->head = 0;
-	buf->tail = len;
-	return true;
+	return move(buf, size);
 }
 
+bool kh_buf_hide(struct kh_buf *buf)
+{
+	buf->hide = true;
+	if (!buf->data || kh_hidden_has(buf->data))
+		return true;
+	if (kh_buf_len(buf) == 0) {
+		kh_buf_release(buf);
+		return true;
+	}
+	return move(buf, buf->alloc);
+}
+
+void kh_buf_hide_no_more(struct kh_buf *buf)
+{
+	buf->hide = false;
+}
 /* `len` bytes and a NUL behind the tail. */
 static bool make_room(struct kh_buf *buf, size_t len)
 {

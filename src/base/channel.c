@@ -5,6 +5,7 @@
  * keeper reads what a worker that may be compromised has sent. Everything that does not fit ends
  * in BAD with every descriptor closed that came along.
  */
+#include <keyhole/hidden.h>
 #include <keyhole/channel.h>
 
 #include <errno.h>
@@ -57,9 +58,10 @@ bool kh_channel_init(struct kh_channel *channel, int fd, struct kh_err *err)
 	if (!kh_fd_set_nonblock(fd, false) || !kh_fd_set_cloexec(fd, true) ||
 	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the channel can't be set up");
-	char *in = malloc(KH_LIMIT_CHANNEL_BYTES);
+	size_t room = KH_LIMIT_CHANNEL_BYTES;
+	char *in = kh_hidden_get(&room, KH_HIDDEN_LASTING);
 	if (!in || pthread_mutex_init(&channel->send_lock, NULL) != 0) {
-		free(in);
+		kh_hidden_give(in);
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for the channel");
 	}
 	channel->in = in;
@@ -75,7 +77,7 @@ void kh_channel_fini(struct kh_channel *channel)
 	channel->fd = -1;
 	/* The fetcher's answer was in it. */
 	kh_wipe(channel->in, KH_LIMIT_CHANNEL_BYTES);
-	free(channel->in);
+	kh_hidden_give(channel->in);
 	channel->in = NULL;
 	(void)pthread_mutex_destroy(&channel->send_lock);
 }

@@ -36,6 +36,7 @@
 #include <unistd.h>
 
 #include <keyhole/cleanup.h>
+#include <keyhole/hidden.h>
 #include <keyhole/limits.h>
 #include <keyhole/log.h>
 
@@ -127,6 +128,7 @@ void kh_secret_prepare(void)
 {
 	(void)which_backing();
 	(void)kh_secret_key();
+	kh_hidden_prepare();
 }
 
 void kh_secret_force_memfd(bool on)
@@ -151,6 +153,11 @@ static int new_pages(size_t map_len, struct kh_err *err)
 		return -1;
 	}
 	return kh_steal_fd(&fd);
+}
+
+int kh_secret_open_pages(size_t len)
+{
+	return which_backing() == MEMFD_SECRET ? new_pages(len, NULL) : -1;
 }
 
 /* Locked, in no dump and in no child. (memfd_secret brings the first two by itself; asking twice
@@ -377,7 +384,9 @@ bool kh_secret_expose(const struct kh_secret *secret, bool (*use)(struct kh_slic
 {
 	if (!open_window(secret))
 		return false;
+	kh_hidden_begin();
 	bool answer = use(kh_slice_of(secret->map, secret->len), arg);
+	kh_hidden_end();
 	close_window(secret);
 	return answer;
 }

@@ -1,26 +1,39 @@
-/* wipe_libraries.c - what OpenSSL and jansson give back is overwritten first */
+/*
+ * wipe_libraries.c - what OpenSSL and jansson give back is overwritten first, and hidden where a
+ * credential is at hand
+ *
+ * A record of TLS is the exception: its buffer is large, taken and given back with each record, and
+ * holds nothing but what was encrypted, or decrypted and handed on. The one into which a credential
+ * is copied, to be encrypted in it, is hidden (kh_stream_write).
+ */
 
 #include <keyhole/secret.h>
 
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
 #include <openssl/crypto.h>
 
+#include <keyhole/hidden.h>
+
 static void wiping_free(void *block)
 {
 	if (block)
-		kh_wipe(block, malloc_usable_size(block));
-	free(block);
+		kh_wipe(block, kh_hidden_usable(block));
+	kh_hidden_give(block);
+}
+
+static void *fetch(size_t size)
+{
+	return kh_hidden_is_on() ? kh_hidden_get(&size, KH_HIDDEN_BRIEF) : malloc(size);
 }
 
 static void *crypto_malloc(size_t size, const char *file, int line)
 {
 	(void)file;
 	(void)line;
-	return malloc(size);
+	return fetch(size);
 }
 
 /* As realloc, which would leave a copy where the block stood. */
@@ -32,10 +45,10 @@ static void *crypto_realloc(void *block, size_t size, const char *file, int line
 		wiping_free(block);
 		return NULL;
 	}
-	void *next = malloc(size);
+	void *next = fetch(size);
 	if (!next || !block)
 		return next;
-	size_t had = malloc_usable_size(block);
+	size_t had = kh_hidden_usable(block);
 	memcpy(next, block, had < size ? had : size);
 	wiping_free(block);
 	return next;
@@ -48,8 +61,21 @@ static void crypto_free(void *block, const char *file, int line)
 	wiping_free(block);
 }
 
-bool kh_wipe_libraries(void)
+/* The worker's: see above. */
+static void crypto_free_but_records(void *block, const char *file, int line)
 {
-	json_set_alloc_funcs(malloc, wiping_free);
-	return CRYPTO_set_mem_functions(crypto_malloc, crypto_realloc, crypto_free) == 1;
+	enum { RECORD_BYTES = 16 * 1024 };
+	(void)file;
+	(void)line;
+	if (block && kh_hidden_usable(block) >= RECORD_BYTES)
+		kh_hidden_give(block);
+	else
+		wiping_free(block);
+}
+
+bool kh_wipe_libraries(bool but_records)
+{
+	json_set_alloc_funcs(fetch, wiping_free);
+	return CRYPTO_set_mem_functions(crypto_malloc, crypto_realloc,
+					but_records ? crypto_free_but_records : crypto_free) == 1;
 }

@@ -89,11 +89,12 @@ static bool open_standard_descriptors(void)
 	return true;
 }
 
-/* Those that become a keeper, and the fetcher, which is told what a token endpoint is to know. */
+/* Those that become a keeper; the fetcher, which is told what a token endpoint is to know; and the
+ * worker, which sends credentials on their way. */
 static bool holds_keys(const char *name)
 {
 	return strcmp(name, "proxy") == 0 || strcmp(name, "run") == 0 ||
-	       strcmp(name, "fetcher") == 0;
+	       strcmp(name, "fetcher") == 0 || strcmp(name, "worker") == 0;
 }
 
 int main(int argc, char **argv)
@@ -109,7 +110,7 @@ int main(int argc, char **argv)
 		return help(stdout);
 	if (strcmp(name, "--version") == 0)
 		return kh_cli_version(argc - 1, argv + 1);
-	if (holds_keys(name) && !kh_wipe_libraries()) {
+	if (holds_keys(name) && !kh_wipe_libraries(strcmp(name, "worker") == 0)) {
 		(void)fprintf(stderr,
 			      "keyhole: OpenSSL can't be told to overwrite what it frees\n");
 		return KH_EXIT_KEYHOLE;

@@ -4,6 +4,7 @@
  * A list is its key and then entries of one size. Of a text every run of 8 bytes is hashed by one
  * multiplication; where the bitmap has it, the list's pages are opened and its entries looked at.
  */
+#include <keyhole/hidden.h>
 #include <keyhole/prints.h>
 
 #include <stdatomic.h>
@@ -107,8 +108,9 @@ struct job {
 static bool add_all(struct kh_slice value, void *arg)
 {
 	const struct job *job = arg;
-	size_t room = value.len * 4 / 3 + 4;
-	char *text = malloc(room), *other = malloc(room);
+	size_t room = value.len * 4 / 3 + 4, other_room = room;
+	char *text = kh_hidden_get(&room, KH_HIDDEN_BRIEF);
+	char *other = kh_hidden_get(&other_room, KH_HIDDEN_BRIEF);
 	bool ok = text && other && add(job->maker, value, job->index);
 
 	for (size_t before = 0; ok && before < 3; before++) {
@@ -121,9 +123,9 @@ static bool add_all(struct kh_slice value, void *arg)
 	if (text)
 		kh_wipe(text, room);
 	if (other)
-		kh_wipe(other, room);
-	free(text);
-	free(other);
+		kh_wipe(other, other_room);
+	kh_hidden_give(text);
+	kh_hidden_give(other);
 	return ok;
 }
 

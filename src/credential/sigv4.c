@@ -352,19 +352,17 @@ bool kh_sigv4_derive(struct kh_slice secret_key, const struct kh_sigv4_scope *sc
 {
 	const struct kh_slice parts[] = { kh_slice_str(scope->date), kh_slice_str(scope->region),
 					  kh_slice_str(scope->service), KH_SLICE("aws4_request") };
-	struct kh_buf first;
+	struct kh_buf key;
 
-	kh_buf_init_wiping(&first, secret_key.len + 4);
-	bool ok = kh_buf_append_str(&first, "AWS4") && kh_buf_append_slice(&first, secret_key) &&
-		  hmac(kh_buf_view(&first), parts[0], out);
-	kh_buf_fini(&first);
+	kh_buf_init_wiping(&key, secret_key.len + KH_SIGV4_KEY_BYTES);
+	bool ok = kh_buf_append_str(&key, "AWS4") && kh_buf_append_slice(&key, secret_key) &&
+		  hmac(kh_buf_view(&key), parts[0], out);
 	for (size_t i = 1; ok && i < sizeof(parts) / sizeof(*parts); i++) {
-		unsigned char key[KH_SIGV4_KEY_BYTES];
-
-		memcpy(key, out, sizeof(key));
-		ok = hmac(kh_slice_of(key, sizeof(key)), parts[i], out);
-		kh_wipe(key, sizeof(key));
+		kh_buf_clear(&key);
+		ok = kh_buf_append(&key, out, KH_SIGV4_KEY_BYTES) &&
+		     hmac(kh_buf_view(&key), parts[i], out);
 	}
+	kh_buf_fini(&key);
 	if (!ok)
 		kh_wipe(out, KH_SIGV4_KEY_BYTES);
 	return ok;

@@ -3,17 +3,19 @@
  * service
  *
  * The secret access key is read here, in the keeper, and ends here. jansson keeps what it has read
- * on the heap; it is told to overwrite what it frees.
+ * in memory of its own; that is hidden, and overwritten when it is freed.
  */
 #include <keyhole/resign.h>
 
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include <jansson.h>
 
+#include <keyhole/cleanup.h>
+#include <keyhole/hidden.h>
+#include <keyhole/secret.h>
 #include <keyhole/wire.h>
 
 struct account {
@@ -60,14 +62,15 @@ static struct kh_slice take_line(struct kh_slice *rest)
 static bool put_packed(struct kh_buf *out, const struct account *account,
 		       const struct kh_sigv4_scope *scope, struct kh_err *err)
 {
-	unsigned char key[KH_SIGV4_KEY_BYTES];
+	kh_cleanup(kh_buf_fini) struct kh_buf made;
 
 	if (!check(account, err))
 		return false;
-	bool ok = kh_sigv4_derive(account->secret, scope, key) &&
+	kh_buf_init_wiping(&made, KH_SIGV4_KEY_BYTES);
+	void *key = kh_buf_reserve(&made, KH_SIGV4_KEY_BYTES);
+	bool ok = key && kh_sigv4_derive(account->secret, scope, key) &&
 		  kh_wire_put_bytes(out, account->id) && kh_wire_put_bytes(out, account->token) &&
-		  kh_wire_put_bytes(out, kh_slice_of(key, sizeof(key)));
-	kh_wipe(key, sizeof(key));
+		  kh_wire_put_bytes(out, kh_slice_of(key, KH_SIGV4_KEY_BYTES));
 	return ok || kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "no key could be derived");
 }
 
@@ -89,11 +92,16 @@ static bool pack_lines(struct kh_buf *out, struct kh_slice value,
 
 /* ---- JSON ---- */
 
+static void *hidden_malloc(size_t size)
+{
+	return kh_hidden_get(&size, KH_HIDDEN_BRIEF);
+}
+
 static void wiping_free(void *memory)
 {
 	if (memory)
-		kh_wipe(memory, malloc_usable_size(memory));
-	free(memory);
+		kh_wipe(memory, kh_hidden_usable(memory));
+	kh_hidden_give(memory);
 }
 
 static struct kh_slice text_of(const json_t *object, const char *name)
@@ -159,7 +167,7 @@ bool kh_sigv4_pack(struct kh_buf *out, struct kh_slice value, const struct kh_si
 	if (value.len == 0 || value.ptr[0] != '{')
 		return pack_lines(out, value, scope, err);
 	json_get_alloc_funcs(&before_malloc, &before_free);
-	json_set_alloc_funcs(malloc, wiping_free);
+	json_set_alloc_funcs(hidden_malloc, wiping_free);
 	json_t *object = json_loadb(value.ptr, value.len, JSON_REJECT_DUPLICATES, &error);
 	bool ok = object ? pack_json(out, object, scope, expires_ms, err)
 			 : kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "its JSON can't be read");

@@ -55,7 +55,7 @@ static bool make_session(struct kh_h2 *h2)
 			 ? nghttp2_session_server_new3(&h2->session, callbacks, h2, option,
 						       &kh_h2_mem)
 			 : nghttp2_session_client_new3(&h2->session, callbacks, h2, option,
-						       &kh_h2_mem);
+						       &kh_h2_mem_client);
 	return rv == 0;
 }
 
@@ -212,6 +212,10 @@ bool kh_h2_drain(struct kh_h2 *h2, struct kh_buf *out)
 	do {
 		before = kh_buf_len(out);
 		kh_h2_submit_heads(h2);
+		if (h2->n_hidden > 0 && !kh_buf_hide(out)) {
+			rv = NGHTTP2_ERR_NOMEM;
+			break;
+		}
 		h2->drain = out;
 		rv = nghttp2_session_send(h2->session);
 		h2->drain = NULL;

@@ -35,6 +35,7 @@ struct kh_h2_stream {
 	bool connect;
 	bool paused;
 	bool resuming;
+	bool hidden_head; /* a credential is in it, and it has not gone */
 	bool sent_head;	  /* a client's request went */
 	bool put_final;	  /* our final head is in line */
 	bool whole_head;  /* … and ends the stream */
@@ -95,6 +96,7 @@ struct kh_h2 {
 	size_t out_bytes;  /* of all streams */
 	size_t in_bytes;   /* … content that waits for kh_h2_resume */
 	size_t head_bytes; /* … and their heads */
+	size_t n_hidden;   /* streams with hidden_head */
 	struct kh_h2_section *section;
 	struct kh_h2_bucket resets, idle_frames;
 	unsigned continuations;
@@ -111,7 +113,7 @@ struct kh_h2 {
 };
 
 /* h2_mem.c */
-extern nghttp2_mem kh_h2_mem;
+extern nghttp2_mem kh_h2_mem, kh_h2_mem_client;
 
 /* h2_stream.c */
 struct kh_h2_stream *kh_h2_stream_new(struct kh_h2 *h2, int32_t id);
@@ -137,6 +139,8 @@ void kh_h2_set_recv_callbacks(nghttp2_session_callbacks *callbacks);
 void kh_h2_set_send_callbacks(nghttp2_session_callbacks *callbacks);
 
 /* h2_send.c */
+/* A head has gone, or never will: it needs no hiding any more. */
+void kh_h2_show_head(struct kh_h2_stream *stream);
 /* Hands nghttp2 the heads that were put since it was drained last. */
 void kh_h2_submit_heads(struct kh_h2 *h2);
 /* One that was put is not sent. */

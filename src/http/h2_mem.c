@@ -3,16 +3,17 @@
  *
  * Copies of a credential lie in name/value arrays, in the deflater's buffers and in the frames made
  * of them. All of those come from here, and what is freed or moved is wiped first. The one buffer
- * that nghttp2 keeps from frame to frame is wiped where it is written (h2_send.c).
+ * that nghttp2 keeps from frame to frame is wiped where it is written (h2_send.c), and a client's
+ * is hidden (hidden.h), as is what it fetches while it is handed a head with a credential.
  */
 #include "h2_internal.h"
 
-#include <malloc.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <keyhole/block.h>
+#include <keyhole/hidden.h>
 #include <keyhole/secret.h>
 
 /* What is as large as that lives as long as its connection, and goes back to malloc. */
@@ -34,9 +35,13 @@ static void *untouched(void *bytes, size_t size)
 	return bytes;
 }
 
+/* `user`: not NULL for a client, whose heads may hold a credential. */
 static void *mem_malloc(size_t size, void *user)
 {
-	(void)user;
+	if (user && size >= PAGES_BYTES)
+		return kh_hidden_get(&size, KH_HIDDEN_LASTING);
+	if (kh_hidden_is_on())
+		return kh_hidden_get(&size, KH_HIDDEN_BRIEF);
 	return size < LASTING_BYTES ? kh_block_get(&size) : untouched(malloc(size), size);
 }
 
@@ -52,13 +57,13 @@ static void mem_free(void *ptr, void *user)
 {
 	(void)user;
 	if (ptr)
-		kh_wipe(ptr, malloc_usable_size(ptr));
-	kh_block_give(ptr);
+		kh_wipe(ptr, kh_hidden_usable(ptr));
+	kh_hidden_give(ptr);
 }
 
 static void *mem_realloc(void *ptr, size_t size, void *user)
 {
-	size_t had = ptr ? malloc_usable_size(ptr) : 0;
+	size_t had = ptr ? kh_hidden_usable(ptr) : 0;
 	void *moved = mem_malloc(size, user);
 
 	if (!moved)
@@ -70,6 +75,14 @@ static void *mem_realloc(void *ptr, size_t size, void *user)
 }
 
 nghttp2_mem kh_h2_mem = {
+	.malloc = mem_malloc,
+	.free = mem_free,
+	.calloc = mem_calloc,
+	.realloc = mem_realloc,
+};
+
+nghttp2_mem kh_h2_mem_client = {
+	.mem_user_data = &kh_h2_mem_client,
 	.malloc = mem_malloc,
 	.free = mem_free,
 	.calloc = mem_calloc,

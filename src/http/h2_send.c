@@ -8,6 +8,7 @@
 #include "h2_internal.h"
 
 #include <keyhole/block.h>
+#include <keyhole/hidden.h>
 #include <keyhole/secret.h>
 
 #include "chars.h"
@@ -60,7 +61,8 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const ui
 	(void)frame;
 	if (drain_is_full(h2))
 		return NGHTTP2_ERR_WOULDBLOCK;
-	if (!kh_buf_append(h2->drain, framehd, FRAME_HEAD_BYTES) ||
+	if ((stream->out.hide && !kh_buf_hide(h2->drain)) ||
+	    !kh_buf_append(h2->drain, framehd, FRAME_HEAD_BYTES) ||
 	    !kh_buf_append(h2->drain, kh_buf_view(&stream->out).ptr, len)) {
 		h2->drain_failed = true;
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
@@ -123,6 +125,13 @@ static void on_reset_sent(struct kh_h2_stream *stream, uint32_t code)
 	kh_h2_tell_reset(stream, &err, code);
 }
 
+void kh_h2_show_head(struct kh_h2_stream *stream)
+{
+	if (stream->hidden_head && stream->h2)
+		stream->h2->n_hidden--;
+	stream->hidden_head = false;
+}
+
 static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
 	struct kh_h2 *h2 = arg;
@@ -138,8 +147,10 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 		on_reset_sent(stream, frame->rst_stream.error_code);
 		return 0;
 	}
-	if (frame->hd.type == NGHTTP2_HEADERS)
+	if (frame->hd.type == NGHTTP2_HEADERS) {
 		stream->sent_head = true;
+		kh_h2_show_head(stream);
+	}
 	if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
 	    (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
 		stream->sent_end = true;
@@ -282,8 +293,15 @@ struct kh_h2_stream *kh_h2_put_request(struct kh_h2 *h2, const struct kh_h2_requ
 	add_request(&pairs, request);
 	pairs_add(&pairs, PSEUDO, fields, n_fields, n_secret);
 	nghttp2_data_provider provider = { .source.ptr = stream, .read_callback = on_read_data };
+	bool hides = n_secret > 0 || request->path_is_secret;
+	if (hides)
+		kh_hidden_begin();
 	stream->id = nghttp2_submit_request(h2->session, NULL, pairs.nv, pairs.n,
 					    end ? NULL : &provider, stream);
+	if (hides)
+		kh_hidden_end();
+	stream->hidden_head = hides;
+	h2->n_hidden += hides;
 	kh_block_give(pairs.nv);
 	stream->put_final = true;
 	stream->put_end = end;
@@ -396,7 +414,7 @@ static void wake(struct kh_h2_stream *stream)
 
 void kh_h2_wipe_content(struct kh_h2_stream *stream)
 {
-	stream->out.wipe = true;
+	stream->out.wipe = stream->out.hide = true;
 }
 
 bool kh_h2_put_data(struct kh_h2_stream *stream, struct kh_slice bytes)

@@ -128,6 +128,7 @@ void kh_h2_stream_closed(struct kh_h2_stream *stream, uint32_t code)
 	stream->open = false;
 	h2->n_streams--;
 	kh_h2_drop_head(stream);
+	kh_h2_show_head(stream);
 	drop_out(stream);
 	if (!stream->got_end || !stream->owned)
 		drop_in(stream);
@@ -149,6 +150,7 @@ void kh_h2_stream_closed(struct kh_h2_stream *stream, uint32_t code)
 void kh_h2_stream_leave(struct kh_h2_stream *stream)
 {
 	kh_h2_drop_head(stream);
+	kh_h2_show_head(stream);
 	drop_out(stream);
 	drop_in(stream);
 	if (stream->h2)

@@ -16,6 +16,7 @@
 #include <sys/epoll.h>
 #include <sys/wait.h>
 
+#include <keyhole/cleanup.h>
 #include <keyhole/clock.h>
 #include <keyhole/limits.h>
 #include <keyhole/share.h>
@@ -167,9 +168,11 @@ static void read_out(struct kh_job *job)
 /* It may hold what it should not: counted, and overwritten. */
 static void read_complaint(struct kh_job *job)
 {
-	char bytes[READ_BYTES];
-	for (unsigned i = 0; job->complaint >= 0 && i < 16; i++) {
-		ssize_t n = read(job->complaint, bytes, sizeof(bytes));
+	kh_cleanup(kh_buf_fini) struct kh_buf bytes;
+	kh_buf_init_wiping(&bytes, READ_BYTES);
+	char *into = kh_buf_reserve(&bytes, READ_BYTES);
+	for (unsigned i = 0; into && job->complaint >= 0 && i < 16; i++) {
+		ssize_t n = read(job->complaint, into, READ_BYTES);
 		if (n > 0)
 			job->complained += (uint64_t)n;
 		else if (n == 0)
@@ -177,7 +180,6 @@ static void read_complaint(struct kh_job *job)
 		else if (errno != EINTR)
 			break;
 	}
-	kh_wipe(bytes, sizeof(bytes));
 }
 
 static void read_answer(struct kh_job *job)

@@ -447,6 +447,7 @@ int kh_keeper_run(struct kh_keeper_options *options)
 	k.guests.watch = -1;
 	struct kh_err err = KH_ERR_INIT;
 	kh_log_set_role("keeper");
+	kh_secret_prepare();
 	k.ward = (struct kh_ward){ .config = k.config,
 				   .vault = &k.vault,
 				   .sockets = &k.sockets,

@@ -276,6 +276,7 @@ static bool prepare(struct kh_fetch *f, struct kh_err *err)
 	kh_buf_init_wiping(&f->order_bytes, KH_LIMIT_CHANNEL_BYTES);
 	kh_buf_init_wiping(&f->out, KH_LIMIT_CHANNEL_BYTES);
 	kh_buf_init_wiping(&f->answer, KH_LIMIT_FETCH_BYTES);
+	kh_secret_prepare();
 	if (!kh_channel_init(&f->channel, KH_WORKER_CHANNEL_FD, err))
 		return false;
 	f->base = event_base_new();

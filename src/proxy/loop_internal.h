@@ -140,6 +140,9 @@ void kh_leg_fini(struct kh_leg *leg);
 bool kh_leg_put(struct kh_leg *leg, struct kh_slice bytes);
 /* Writes what waits. Return: false when the connection failed. */
 bool kh_leg_flush(struct kh_leg *leg);
+/* Before a credential is put: until all has been written, what waits is hidden (hidden.h). What
+ * comes out of hidden memory says so by itself. Return: false without memory. */
+bool kh_leg_hide(struct kh_leg *leg);
 /* Position behind all that was put. */
 uint64_t kh_leg_position(const struct kh_leg *leg);
 /* Takes back what was put since, if none of it has left. */

@@ -76,6 +76,8 @@ static bool put_head(struct kh_up_stream *up, struct kh_err *err)
 	struct kh_buf *out = &up->conn->leg.out;
 
 	kh_h1_expect_response_to(up->conn->h1, x->message->method);
+	if (x->injection.count > 0 && !kh_leg_hide(&up->conn->leg))
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for a request");
 	if (!put_request_line(x, out, err))
 		return false;
 	if (!put_host(x, out) || !put_fields(x, out))

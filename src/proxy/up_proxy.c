@@ -323,7 +323,8 @@ static bool put_connect(struct kh_up *up, struct kh_err *err)
 	kh_cleanup(kh_buf_fini) struct kh_buf target;
 
 	kh_buf_init(&target, KH_HOST_MAX_BYTES + 16);
-	if (!kh_authority_format(&target, &proxy->target, 0) ||
+	if ((proxy->password >= 0 && !kh_leg_hide(&up->leg)) ||
+	    !kh_authority_format(&target, &proxy->target, 0) ||
 	    !kh_h1_put_request_line(out, KH_SLICE("CONNECT"), kh_buf_view(&target)) ||
 	    !kh_h1_put_field(out, KH_SLICE("Host"), kh_buf_view(&target)))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for a connection");

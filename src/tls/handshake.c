@@ -232,8 +232,10 @@ static void finish(struct kh_stream *s)
 		return;
 	}
 	/* Nothing is signed any more. */
-	if (s->has_identity)
+	if (s->has_identity) {
 		SSL_certs_clear(s->ssl);
+		SSL_set_info_callback(s->ssl, NULL);
+	}
 	s->has_identity = false;
 	s->state = STREAM_TLS;
 	s->read_blocked = false;
@@ -247,6 +249,7 @@ void kh_stream_drive(struct kh_stream *s)
 		return;
 	ERR_clear_error();
 	int rc = SSL_do_handshake(s->ssl);
+	kh_stream_signs_no_more(s);
 	if (rc == 1) {
 		finish(s);
 		return;

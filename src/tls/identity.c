@@ -4,13 +4,15 @@
  * The keeper looks whether the two belong together and sends them as one value, so that a
  * certificate that is replaced never meets the key of another. This is the one place where a
  * credential is in a library's memory beyond a window: from the beginning of a handshake to its
- * end.
+ * end. That memory is hidden: what the key is read into, since it is read in a window, and what
+ * OpenSSL fetches while it signs (the factors of an RSA key stand in that too).
  */
 #include <keyhole/identity.h>
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
 
+#include <keyhole/hidden.h>
 #include <keyhole/wire.h>
 
 #include "stream_internal.h"
@@ -116,11 +118,34 @@ static bool use(struct kh_slice packed, void *arg)
 	return ok;
 }
 
+/* OpenSSL is about to go on from what it has written last: behind the certificate comes the
+ * signature (TLS 1.3), or the key exchange and then the signature (1.2). */
+static void on_step(const SSL *ssl, int where, int ret)
+{
+	struct kh_stream *s = SSL_get_app_data(ssl);
+	(void)ret;
+	if (!s || !(where & SSL_CB_LOOP))
+		return;
+	kh_stream_signs_no_more(s);
+	OSSL_HANDSHAKE_STATE state = SSL_get_state(ssl);
+	s->signs = state == TLS_ST_CW_CERT || state == TLS_ST_CW_KEY_EXCH;
+	if (s->signs)
+		kh_hidden_begin();
+}
+
+void kh_stream_signs_no_more(struct kh_stream *s)
+{
+	if (s->signs)
+		kh_hidden_end();
+	s->signs = false;
+}
+
 bool kh_stream_use_identity(struct kh_stream *stream, const struct kh_secret *packed,
 			    struct kh_err *err)
 {
 	if (kh_secret_expose(packed, use, stream->ssl)) {
 		stream->has_identity = true;
+		SSL_set_info_callback(stream->ssl, on_step);
 		return true;
 	}
 	ERR_clear_error();

@@ -54,6 +54,7 @@ struct kh_stream {
 	bool no_protocol; /* the handshake failed for want of one */
 	bool is_up;
 	bool has_identity; /* a certificate of our own, until the handshake is over */
+	bool signs;	   /* … with its key, just now */
 	/* The socket gave less than there was room for: until the loop says otherwise there is
 	 * nothing more. */
 	bool drained;
@@ -93,6 +94,10 @@ void kh_stream_rest(struct kh_stream *s);
 /* Is there really something to say? A record may be half there, or hold nothing but a ticket. */
 bool kh_stream_probe(struct kh_stream *s);
 void kh_stream_try_shutdown(struct kh_stream *s);
+
+/* identity.c */
+/* After each step of a handshake. */
+void kh_stream_signs_no_more(struct kh_stream *s);
 
 /* stream_bio.c */
 BIO *kh_stream_bio_new(struct kh_stream *s);

@@ -10,6 +10,8 @@
 
 #include <openssl/err.h>
 
+#include <keyhole/hidden.h>
+
 void kh_stream_try_shutdown(struct kh_stream *s)
 {
 	if (s->state == STREAM_TLS) {
@@ -183,6 +185,17 @@ static enum kh_io write_tls(struct kh_stream *s, const char *bytes, size_t len, 
 	return KH_IO_OK;
 }
 
+/* OpenSSL copies what it encrypts into a buffer first. One that it still has, from before, is given
+ * back; the next one is hidden too. */
+static enum kh_io write_hidden(struct kh_stream *s, const char *bytes, size_t len, size_t *put)
+{
+	kh_stream_rest(s);
+	kh_hidden_begin();
+	enum kh_io io = write_tls(s, bytes, len, put);
+	kh_hidden_end();
+	return io;
+}
+
 enum kh_io kh_stream_write(struct kh_stream *s, const void *bytes, size_t len, size_t *put)
 {
 	*put = 0;
@@ -193,6 +206,7 @@ enum kh_io kh_stream_write(struct kh_stream *s, const void *bytes, size_t len, s
 	if (len == 0)
 		return KH_IO_OK;
 	enum kh_io io = s->state == STREAM_PLAIN ? write_plain(s, bytes, len, put)
+			: kh_hidden_has(bytes)	 ? write_hidden(s, bytes, len, put)
 						 : write_tls(s, bytes, len, put);
 	kh_stream_update(s);
 	return io;

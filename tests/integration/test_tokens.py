@@ -9,7 +9,7 @@ import time
 
 import pytest
 from harness import Tunnel, finish, until
-from test_where_a_value_lives import may_read, pages
+from memory_search import may_read, pages
 from token_endpoints import HOST, Endpoint
 
 TOKEN = "token-" + "Zq8" * 20
