@@ -29,6 +29,10 @@ struct kh_outcome {
 	struct kh_decision decision;
 	enum kh_tunnel_kind kind; /* of a tunnel */
 	struct kh_slice carrier;  /* the client's own authentication, which is removed or refused */
+	/* CREDENTIAL_BINDING: the credential that may not go in, and what its binding leaves out.
+	 */
+	const struct kh_credential_config *credential;
+	const char *fault;
 };
 
 void kh_question_init(struct kh_question *question);
@@ -43,8 +47,13 @@ void kh_question_model(struct kh_question *question, struct kh_slice name);
 void kh_question_body(struct kh_question *question, uint64_t bytes);
 void kh_question_fini(struct kh_question *question);
 
-void kh_question_answer(const struct kh_question *question, const struct kh_policy *policy,
-			uint16_t tenant, const struct kh_narrowing *narrowing,
-			struct kh_outcome *out);
+/* `config`: what the policy was made of. */
+void kh_question_answer(const struct kh_question *question, const struct kh_config *config,
+			const struct kh_policy *policy, uint16_t tenant,
+			const struct kh_narrowing *narrowing, struct kh_outcome *out);
+/* Why the credential may not go into this request, fields and parameters that ask for another
+ * method or path included; NULL: it may. */
+const char *kh_question_binding_fault(const struct kh_question *question,
+				      const struct kh_credential_config *credential);
 
 #endif

@@ -95,8 +95,8 @@ static bool print_json(const struct kh_config *config, const struct kh_diagnosti
 }
 
 /* A case of `expect`: what the rules make of it must be what stands there. */
-static void check_case(const struct kh_policy *policy, const struct kh_expectation *one,
-		       struct kh_diagnostics *diags)
+static void check_case(const struct kh_config *config, const struct kh_policy *policy,
+		       const struct kh_expectation *one, struct kh_diagnostics *diags)
 {
 	struct kh_question q;
 	struct kh_outcome answer = { 0 };
@@ -108,7 +108,7 @@ static void check_case(const struct kh_policy *policy, const struct kh_expectati
 	kh_question_model(&q, kh_slice_str(one->model));
 	bool read = kh_question_ask_text(&q, kh_slice_str(one->text), &err);
 	if (read)
-		kh_question_answer(&q, policy, one->tenant,
+		kh_question_answer(&q, config, policy, one->tenant,
 				   one->listener >= 0
 					   ? kh_policy_narrowing(policy, (size_t)one->listener)
 					   : NULL,
@@ -135,7 +135,7 @@ static void check_cases(const struct kh_config *config, struct kh_diagnostics *d
 	if (!policy)
 		kh_diagnostics_add(diags, false, (struct kh_where){ 0 }, "%s", err.text);
 	for (size_t i = 0; policy && i < config->n_expectations; i++)
-		check_case(policy, &config->expectations[i], diags);
+		check_case(config, policy, &config->expectations[i], diags);
 	if (policy)
 		kh_policy_inspect(policy, diags);
 	kh_policy_unref(policy);

@@ -188,7 +188,7 @@ static json_t *answer(const struct explain *e, const struct kh_question *q)
 	struct shown shown = { e, q, json_array() };
 	struct kh_outcome a;
 	struct kh_decision same;
-	kh_question_answer(q, e->policy, e->tenant, e->narrowing, &a);
+	kh_question_answer(q, e->config, e->policy, e->tenant, e->narrowing, &a);
 	if (!q->tunnel)
 		kh_policy_explain(e->policy, e->tenant, e->narrowing, &q->view, show, &shown,
 				  &same);
@@ -226,8 +226,10 @@ static json_t *answer(const struct explain *e, const struct kh_question *q)
 				out, "would_deny_rule",
 				rule_json(e, a.decision.would_rule, a.decision.would_list));
 	}
+	if (a.fault)
+		kh_explain_fault(&a, out);
 	if (a.allow && rule && !q->tunnel) {
-		kh_explain_credentials(e->config, rule, out);
+		kh_explain_credentials(e->config, rule, q, out);
 		(void)json_object_set_new(out, "client_auth",
 					  json_string(rule->n_credentials > 0  ? "removed"
 						      : rule->client_auth_pass ? "pass"

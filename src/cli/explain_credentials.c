@@ -13,7 +13,16 @@ static json_t *words_of(const struct kh_credential_config *credential,
 	return made;
 }
 
-void kh_explain_credentials(const struct kh_config *config, const struct kh_rule *rule, json_t *out)
+void kh_explain_fault(const struct kh_outcome *outcome, json_t *out)
+{
+	(void)json_object_set_new(out, "credential", json_string(outcome->credential->name));
+	(void)json_object_set_new(out, "binding",
+				  words_of(outcome->credential, kh_credential_put_binding));
+	(void)json_object_set_new(out, "leaves_out", json_string(outcome->fault));
+}
+
+void kh_explain_credentials(const struct kh_config *config, const struct kh_rule *rule,
+			    const struct kh_question *question, json_t *out)
 {
 	if (rule->n_credentials == 0)
 		return;
@@ -28,6 +37,9 @@ void kh_explain_credentials(const struct kh_config *config, const struct kh_rule
 					  words_of(credential, kh_credential_put_kind));
 		(void)json_object_set_new(one, "binding",
 					  words_of(credential, kh_credential_put_binding));
+		const char *fault = kh_question_binding_fault(question, credential);
+		if (fault)
+			(void)json_object_set_new(one, "leaves_out", json_string(fault));
 		(void)json_array_append_new(kinds, one);
 	}
 	(void)json_object_set_new(out, "credentials", names);

@@ -97,6 +97,9 @@ void kh_explain_print(const json_t *out)
 		}
 		printf("\n");
 	}
+	if (json_object_get(out, "leaves_out"))
+		printf("the credential %s may not go in: it is bound to %s, which leaves out %s\n",
+		       str(out, "credential"), str(out, "binding"), str(out, "leaves_out"));
 	if (json_object_get(out, "tunnel"))
 		printf("tunnel: %s\n", str(out, "tunnel"));
 	size_t index;
@@ -109,7 +112,9 @@ void kh_explain_print(const json_t *out)
 		       : all	  ? "        and"
 				  : "       else",
 		       str(one, "name"));
-		printf(" as %s, bound to %s\n", str(one, "kind"), str(one, "binding"));
+		printf(" as %s, bound to %s", str(one, "kind"), str(one, "binding"));
+		printf("%s%s\n", json_object_get(one, "leaves_out") ? ", which leaves out " : "",
+		       str(one, "leaves_out"));
 	}
 	if (json_object_get(out, "client_auth"))
 		printf("the client's own authentication: %s\n", str(out, "client_auth"));

@@ -1,4 +1,5 @@
 /* question.c - a request that nobody sent, read and decided as the proxy would */
+#include <stdlib.h>
 #include <string.h>
 
 #include <keyhole/credential.h>
@@ -117,9 +118,47 @@ static void answer_tunnel(const struct kh_question *q, const struct kh_policy *p
 		out->decision.rule = NULL;
 }
 
-void kh_question_answer(const struct kh_question *q, const struct kh_policy *policy,
-			uint16_t tenant, const struct kh_narrowing *narrowing,
-			struct kh_outcome *out)
+const char *kh_question_binding_fault(const struct kh_question *q,
+				      const struct kh_credential_config *credential)
+{
+	const char *fault = kh_credential_binding_fault(credential, &q->view);
+	if (fault || !credential->by_repository)
+		return fault;
+	char *repository = kh_repository_of(q->target.path);
+	free(repository);
+	return repository ? NULL : "a path that names no repository";
+}
+
+/* Of alternatives the first that has a value; where that is not known of any, one will do. */
+static void look_at_bindings(const struct kh_question *q, const struct kh_config *config,
+			     const struct kh_rule *rule, struct kh_outcome *out)
+{
+	bool known = false;
+	for (size_t i = 0; i < rule->n_credentials; i++)
+		known = known || config->credentials[rule->credentials[i]].present;
+	for (size_t i = 0; i < rule->n_credentials; i++) {
+		const struct kh_credential_config *one = &config->credentials[rule->credentials[i]];
+		if (!rule->all_credentials && known && !one->present)
+			continue;
+		const char *fault = kh_question_binding_fault(q, one);
+		if (fault && !out->fault) {
+			out->credential = one;
+			out->fault = fault;
+		}
+		if (rule->all_credentials ? fault != NULL : !fault || known) {
+			out->fault = fault;
+			break;
+		}
+	}
+	if (!out->fault)
+		return;
+	out->allow = false;
+	out->reason = KH_ERR_CREDENTIAL_BINDING;
+}
+
+void kh_question_answer(const struct kh_question *q, const struct kh_config *config,
+			const struct kh_policy *policy, uint16_t tenant,
+			const struct kh_narrowing *narrowing, struct kh_outcome *out)
 {
 	*out = (struct kh_outcome){ .reason = KH_ERR_NO_RULE };
 	if (q->tunnel) {
@@ -143,9 +182,6 @@ void kh_question_answer(const struct kh_question *q, const struct kh_policy *pol
 			out->decision.rule = rule = instead;
 		}
 	}
-	if (out->allow && rule->n_credentials > 0 &&
-	    kh_slice_eq_nocase(q->message.method, KH_SLICE("TRACE"))) {
-		out->allow = false;
-		out->reason = KH_ERR_CREDENTIAL_BINDING;
-	}
+	if (out->allow)
+		look_at_bindings(q, config, rule, out);
 }

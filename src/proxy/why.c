@@ -70,6 +70,11 @@ static void put_words(struct kh_buf *out, const struct verdict *v)
 	} else if (!v->allow && !decision->allow) {
 		(void)kh_request_say_denied(decision, &err);
 		kh_buf_append_str(out, err.text);
+	} else if (v->outcome.fault) {
+		kh_buf_printf(out,
+			      "the rule '%s' allows it, but the credential %s may not go in: its "
+			      "binding leaves out %s",
+			      decision->rule->text, v->outcome.credential->name, v->outcome.fault);
 	} else if (!v->allow) {
 		kh_buf_printf(out, "the rule '%s' allows it, but not as it stands (%s)",
 			      decision->rule->text, kh_err_reason(v->outcome.reason));
@@ -91,8 +96,8 @@ static struct verdict judge(const struct kh_exchange *x, const struct kh_questio
 {
 	struct verdict v = { .question = question };
 
-	kh_question_answer(question, x->gen->policy, x->tenant, x->session->door->narrowing,
-			   &v.outcome);
+	kh_question_answer(question, x->gen->config, x->gen->policy, x->tenant,
+			   x->session->door->narrowing, &v.outcome);
 	v.known = !v.outcome.decision.asks_model;
 	v.allow = v.known && v.outcome.allow && v.outcome.decision.rule;
 	if (v.allow)
