@@ -56,6 +56,9 @@ bool kh_resign_wants_content(const struct kh_resign *resign);
 bool kh_resign_put_scope(struct kh_buf *out, const struct kh_resign *resign);
 /* A field of the client's that does not go along, beside those that carry authentication. */
 bool kh_resign_replaces(struct kh_slice name);
+/* A parameter of the client's query likewise. Of AWS's own only those that are a signature's go:
+ * the others are fields that were put into the query, and say what is asked for. */
+bool kh_resign_drops_parameter(struct kh_slice name);
 
 /* What goes out beside the fields that are forwarded. */
 struct kh_resigned {

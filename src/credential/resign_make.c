@@ -41,8 +41,6 @@ bool kh_resign_replaces(struct kh_slice name)
 	       kh_slice_eq_nocase(name, KH_SLICE("x-amz-security-token"));
 }
 
-/* Of AWS's own parameters only these are the signature: the others are fields that were put into
- * the query, which say what is asked for. */
 static bool is_signature(struct kh_slice name)
 {
 	static const struct kh_slice ours[] = {
@@ -66,6 +64,11 @@ static bool is_signature(struct kh_slice name)
 	return !kh_slice_eq_nocase(kh_slice_sub(decoded, 0, 6), KH_SLICE("x-amz-"));
 }
 
+bool kh_resign_drops_parameter(struct kh_slice name)
+{
+	return kh_carrier_is_query(name) && is_signature(name);
+}
+
 /* Of the separators around what was taken out the '&' stays, as in carriers.c. */
 static bool put_kept(struct kh_buf *out, struct kh_slice query)
 {
@@ -77,7 +80,7 @@ static bool put_kept(struct kh_buf *out, struct kh_slice query)
 		size_t len = value.ptr == name.ptr + name.len ? name.len : name.len + 1 + value.len;
 		char behind = rest.ptr ? name.ptr[len] : '\0';
 
-		if (kh_carrier_is_query(name) && is_signature(name)) {
+		if (kh_resign_drops_parameter(name)) {
 			if (!first && separator != '&')
 				separator = behind;
 			continue;

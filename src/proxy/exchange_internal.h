@@ -347,6 +347,8 @@ bool kh_request_put_credentials(const struct kh_exchange *x, struct kh_buf *out,
 				struct kh_err *err);
 bool kh_request_put_authority(const struct kh_exchange *x, struct kh_buf *out);
 bool kh_request_forwards(const struct kh_exchange *x, const struct kh_field *field);
+/* Does a parameter of the query stay here, as the client's own authentication? */
+bool kh_request_drops_parameter(const struct kh_exchange *x, struct kh_slice name);
 
 /* quota.c: limits */
 /* The last part of the decision: takes what the exchange needs from the start. */

@@ -5,6 +5,8 @@
  * Host field that is written all come from the one authority that kh_request_resolve has settled.
  */
 
+#include <keyhole/resign.h>
+
 #include "proxy_internal.h"
 #include "signing.h"
 
@@ -149,7 +151,7 @@ static bool settle_carriers(struct kh_exchange *x, struct kh_err *err)
 	if (kh_carrier_is_among_protocols(x->message))
 		note_stripped(x, KH_SLICE("sec-websocket-protocol"));
 	while (rest.ptr && kh_query_next(&rest, &name, &value))
-		if (kh_carrier_is_query(name))
+		if (kh_request_drops_parameter(x, name))
 			note_stripped(x, name);
 	return true;
 }
@@ -393,4 +395,16 @@ bool kh_request_forwards(const struct kh_exchange *x, const struct kh_field *fie
 		return false;
 	return x->injection.count == 0 || (!kh_carrier_is_field(field->name) &&
 					   !kh_injection_sets_field(&x->injection, field->name));
+}
+
+bool kh_request_drops_parameter(const struct kh_exchange *x, struct kh_slice name)
+{
+	bool resigned = false;
+
+	for (size_t i = 0; i < x->injection.count; i++) {
+		const struct kh_placement *placement = x->injection.list[i].credential->placement;
+		resigned = resigned || (placement && placement->kind == KH_PLACEMENT_SIGV4);
+	}
+	return resigned ? kh_resign_drops_parameter(name)
+			: x->injection.count > 0 && kh_carrier_is_query(name);
 }

@@ -301,7 +301,7 @@ static bool look_at_query(struct look *look, bool *seen, struct kh_err *err)
 	struct kh_slice rest = x->target.query, name, value;
 
 	while (rest.ptr && kh_query_next(&rest, &name, &value)) {
-		bool goes = x->injection.count == 0 || !kh_carrier_is_query(name);
+		bool goes = !kh_request_drops_parameter(x, name);
 		look->n_held = 0;
 		for (size_t i = 0; i < x->injection.count; i++)
 			goes = goes && !is_parameter(&x->injection.list[i], name);

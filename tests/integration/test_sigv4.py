@@ -8,6 +8,7 @@ import datetime
 import json
 import os
 import subprocess
+import uuid
 
 import pytest
 import sigv4
@@ -17,6 +18,7 @@ from common import HERE, ROOT, until
 from daemons import Daemons
 from h2client import h2_tunnel
 from node_packages import packages  # noqa: F401 (a fixture)
+from test_base_url import origin_form
 
 KEY_ID, KEY, TOKEN = "AKIAREALREALREALREAL", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYREALREAL1", "FwoGZXIvYXdzEJr//////////wEaDreal+/="
 FAKE_ID, FAKE_KEY = "AKIAPLACEHOLDER00000", "standinstandinstandinstandinstandin12345"
@@ -509,6 +511,61 @@ def test_no_key_lies_in_a_page_that_can_be_read(daemon, origin):
 
 
 # --- clients that people use
+
+
+def presigned(daemon, extra=""):
+    return signer("s3").query("GET", S3, "/" + uuid.uuid4().hex + "?x-amz-meta-colour=red" + extra)
+
+
+def test_the_journal_names_what_was_taken_out_and_not_what_stays(daemon):
+    target = presigned(daemon, "&response-content-type=text%2Fplain")
+    what = good(ask(daemon, S3, "GET", target, []))
+    path = target.partition("?")[0]
+    assert "x-amz-meta-colour=red" in what["target"].lower() and "response-content-type" in what["target"]
+    stripped = daemon.records_of(path)[0]["stripped"].lower().split(",")
+    assert "x-amz-meta-colour" not in stripped and "response-content-type" not in stripped
+    assert {"x-amz-signature", "x-amz-credential", "x-amz-date"} <= set(stripped)
+
+
+def test_a_placeholder_in_a_parameter_that_stays_is_exfiltration(daemons, origin):
+    one = daemons(config=placeholders(origin), secret=value())
+    mine = one_env(one)["AWS_ACCESS_KEY_ID"]
+    before = len(origin.seen)
+    answer = ask(one, S3, "GET", f"/k?x-amz-meta-note={mine}", [])
+    assert answer.status == 403 and "exfiltration" in answer.text()
+    assert len(origin.seen) == before
+
+
+def placeholders(origin, **more):
+    made = config(origin)
+    made["credentials"]["aws"].update(placeholder={"env": "AWS_SECRET_ACCESS_KEY"}, **more)
+    return made
+
+
+def one_env(one):
+    return origin_form(one, "/env", [("Accept", "application/json")]).json()
+
+
+@pytest.mark.parametrize("how", ["header", "query"])
+def test_one_that_requires_its_placeholder_is_signed_with_that_alone(daemons, origin, how):
+    one = daemons(config=placeholders(origin, require_placeholder=True), secret=value())
+    env = one_env(one)
+
+    def asked(key_id):
+        by = sigv4.Signer(key_id, env["AWS_SECRET_ACCESS_KEY"], "eu-west-1", "s3")
+        if how == "query":
+            return ask(one, S3, "GET", by.query("GET", S3, "/k"), [])
+        headers = by.header("GET", S3, "/k", [("x-amz-content-sha256", EMPTY)], EMPTY)
+        return ask(one, S3, "GET", "/k", [(n, v) for n, v in headers if n != "Host"])
+
+    before = len(origin.seen)
+    assert good(asked(env["AWS_ACCESS_KEY_ID"]))
+    for other in (FAKE_ID, "", env["AWS_ACCESS_KEY_ID"][:-1] + "A"):
+        answer = asked(other)
+        assert answer.status == 403 and "placeholder" in answer.text(), (other, answer.text())
+    answer = ask(one, S3, "GET", "/k", [])
+    assert answer.status == 403 and "placeholder" in answer.text()
+    assert len(origin.seen) == before + 1
 
 
 def test_curl_signs_with_a_placeholder(daemon, curl):
