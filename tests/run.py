@@ -1,11 +1,14 @@
 """run.py - builds, runs every test, and counts
 
-Unit tests (cmocka, under ASan and UBSan), the fuzzers' corpora, then pytest in each folder of tests/
-that holds test_*.py. Everything has a time limit. The last line is "N passed, N failed, N skipped".
-A suite that crashes, hangs, stops half-way or collects nothing is a failure of its own.
+Unit tests (cmocka, under ASan and UBSan), the fuzzers' corpora, and pytest in each folder of tests/
+that holds test_*.py. Most of them wait more than they work, so what is built is then run in lanes side
+by side; what a suite has to say is kept until it has ended, and is said whole. Everything has a time
+limit. The last line is "N passed, N failed, N skipped". A suite that crashes, hangs, stops half-way or
+collects nothing is a failure of its own.
 """
 
 import argparse
+import concurrent.futures
 import glob
 import importlib.util
 import os
@@ -15,21 +18,24 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import xml.etree.ElementTree as ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# All of it, the build too: what hangs ends here. On two cores it takes about a quarter of an hour, which
-# is as long as it ought to take; who adds tests makes others faster.
+# All of it, the build too: what hangs ends here. On two cores it takes under ten minutes; who adds tests
+# makes others faster.
 TOTAL_SECONDS = 1500
 UNIT_SECONDS = 120  # one program
-# Folders whose files don't mind each other: some processes share them, where pytest-xdist is there.
-# The others count what a sandbox leaves behind on the machine, or build.
-SHARED_OUT = ("tests/integration",)
+# Folders whose files don't mind each other: so many processes share them on two cores, where pytest-xdist is
+# there. Each has a lane to itself; all else is in another, one after the other.
+SHARED_OUT = {"tests/integration": 3, "tests/sandbox": 2}
 STARTED = time.monotonic()
 
 
 class Tally:
+    """What a suite came to; each lane has one of its own, and they are added up at the end."""
+
     def __init__(self):
         self.passed = 0
         self.failures = []  # "suite: test"
@@ -37,6 +43,11 @@ class Tally:
 
     def fail(self, what):
         self.failures.append(what)
+
+    def add(self, other):
+        self.passed += other.passed
+        self.failures += other.failures
+        self.skips += other.skips
 
     def line(self):
         return f"{self.passed} passed, {len(self.failures)} failed, {len(self.skips)} skipped"
@@ -46,8 +57,25 @@ def remaining(most):
     return max(1.0, min(most, TOTAL_SECONDS - (time.monotonic() - STARTED)))
 
 
+HELD = threading.local()  # .lines: what this lane's suite said until now
+
+
 def say(text):
-    print(text, flush=True)
+    if getattr(HELD, "lines", None) is None:
+        print(text, flush=True)
+    else:
+        HELD.lines.append(text)
+
+
+def suite(title, function, *arguments):
+    """A suite in its lane: says at once that it begins, and the rest when it is through."""
+    print(f"== {title}: begun", flush=True)
+    started, HELD.lines = time.monotonic(), []
+    try:
+        function(*arguments)
+    finally:
+        lines, HELD.lines = HELD.lines, None
+        print("\n".join([f"== {title}: {time.monotonic() - started:.0f} seconds", *lines]), flush=True)
 
 
 def raise_limits():
@@ -66,9 +94,22 @@ def environment():
     return env
 
 
+def end_group(leader):
+    try:
+        os.killpg(leader, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+RUNNING = set()  # the leaders of the groups
+STOPPED = threading.Event()  # nothing more is begun
+
+
 def run(command, seconds, env=None, capture=False):
     """In a process group of its own, all of which ends with it. Returns (status, output); the
     status is None when the time was up."""
+    if STOPPED.is_set():
+        return None, ""
     try:
         process = subprocess.Popen(
             command,
@@ -81,6 +122,7 @@ def run(command, seconds, env=None, capture=False):
         )
     except OSError as error:
         return 127, f"{command[0]}: {error.strerror}"
+    RUNNING.add(process.pid)
     try:
         output, _ = process.communicate(timeout=seconds)
         status = process.returncode
@@ -88,10 +130,8 @@ def run(command, seconds, env=None, capture=False):
         status = None
         os.killpg(process.pid, signal.SIGKILL)
         output, _ = process.communicate()
-    try:
-        os.killpg(process.pid, signal.SIGKILL)  # whatever it left running
-    except (ProcessLookupError, PermissionError):
-        pass
+    RUNNING.discard(process.pid)
+    end_group(process.pid)  # whatever it left running
     return status, (output or b"").decode("utf-8", "replace")
 
 
@@ -199,7 +239,7 @@ def read_junit(path, tally, suite):
 def sharing(folder):
     if folder not in SHARED_OUT or not importlib.util.find_spec("xdist"):
         return []
-    return ["-n", str(min(4, 1 + (os.cpu_count() or 1))), "--dist", "loadfile"]  # they wait more than they work
+    return ["-n", str(min(4, SHARED_OUT[folder] - 2 + (os.cpu_count() or 1))), "--dist", "loadfile"]
 
 
 def pytest_folder(tally, folder, extra):
@@ -212,7 +252,8 @@ def pytest_folder(tally, folder, extra):
         ]  # fmt: skip
         env = environment()
         env["PYTHONDONTWRITEBYTECODE"] = "1"
-        status, _ = run(command, remaining(TOTAL_SECONDS), env)
+        status, output = run(command, remaining(TOTAL_SECONDS), env, capture=True)
+        say(output)
         failed_before = len(tally.failures)
         cases = 0
         if os.path.exists(report):
@@ -231,6 +272,37 @@ def pytest_folders():
     return sorted({os.path.relpath(os.path.dirname(path), ROOT) for path in found})
 
 
+def lanes(parts, folders, extra):
+    """[[(title, function, arguments behind the tally)]]: what one lane does in turn."""
+    own = [[(f"pytest {folder}", pytest_folder, (folder, extra))] for folder in folders if folder in SHARED_OUT]
+    rest = [(f"pytest {folder}", pytest_folder, (folder, extra)) for folder in folders if folder not in SHARED_OUT]
+    if "fuzz" in parts:
+        rest.insert(0, ("the fuzzers' corpora", fuzz_replay, ()))
+    if "unit" in parts:
+        rest.insert(0, ("unit tests, under AddressSanitizer and UBSan", unit_tests, ()))
+    return [lane for lane in [*own, rest] if lane]
+
+
+def run_lane(lane):
+    tally = Tally()
+    for title, function, arguments in lane:
+        suite(title, function, tally, *arguments)
+    return tally
+
+
+def run_lanes(tally, all_lanes):
+    with concurrent.futures.ThreadPoolExecutor(max(1, len(all_lanes))) as pool:
+        running = [pool.submit(run_lane, lane) for lane in all_lanes]
+        try:
+            for one in running:
+                tally.add(one.result())
+        except BaseException:  # somebody has seen enough: nothing goes on behind our back
+            STOPPED.set()
+            for leader in list(RUNNING):
+                end_group(leader)
+            raise
+
+
 def main():
     parser = argparse.ArgumentParser(description="Builds keyhole and runs its tests.")
     parser.add_argument("--only", action="append", choices=["unit", "fuzz", "pytest"],
@@ -242,23 +314,14 @@ def main():
 
     raise_limits()
     tally = Tally()
-    targets = [["all", "bench-tools"]]
+    targets = [["all", "bench-tools", "build/sandbox/launch_only"]]
     if {"unit", "fuzz"} & set(parts):
         targets.append(["VARIANT=asan", "unit-programs", "fuzz-replay-programs"])
     if build(tally, targets):
-        if "unit" in parts:
-            say("== unit tests, under AddressSanitizer and UBSan")
-            unit_tests(tally)
-        if "fuzz" in parts:
-            say("== the fuzzers' corpora")
-            fuzz_replay(tally)
-        if "pytest" in parts:
-            folders = options.folder or pytest_folders()
-            if not folders:
-                tally.fail("pytest: there is no test")
-            for folder in folders:
-                say(f"== pytest {folder}")
-                pytest_folder(tally, folder, options.pytest)
+        folders = (options.folder or pytest_folders()) if "pytest" in parts else []
+        if "pytest" in parts and not folders:
+            tally.fail("pytest: there is no test")
+        run_lanes(tally, lanes(parts, folders, options.pytest))
 
     say("")
     for skip in tally.skips:

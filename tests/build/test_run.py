@@ -146,3 +146,53 @@ def test_a_suite_that_hangs_is_ended(runner, monkeypatch):
     monkeypatch.setattr(runner, "TOTAL_SECONDS", runner.time.monotonic() - runner.STARTED + 3)
     tally = suite(runner, "import time\ndef test_a(): time.sleep(60)\n")
     assert tally.failures == ["tests/suite: no test was run (out of time)"]
+
+
+def test_lanes_go_side_by_side_and_are_added_up(runner, capfd):
+    """Each of the two waits until the other has begun."""
+    for name, other in (("integration", "sandbox"), ("sandbox", "integration")):
+        os.makedirs(os.path.join(runner.ROOT, "tests", name))
+        with open(os.path.join(runner.ROOT, "tests", name, "test_x.py"), "w", encoding="utf-8") as file:
+            file.write("import os, time\ndef test_a():\n"
+                       f"    open({runner.ROOT + '/' + name!r}, 'w').close()\n"
+                       "    end = time.monotonic() + 50\n"
+                       f"    while not os.path.exists({runner.ROOT + '/' + other!r}):\n"
+                       "        assert time.monotonic() < end\n        time.sleep(0.01)\n"
+                       f"    print('said by {name}')\n    assert {name!r} != 'sandbox'\n")  # fmt: skip
+    program(runner, "unit", "test_x", 'printf "1..1\\nok 1 - a\\n"\n')
+    tally = runner.Tally()
+    runner.run_lanes(tally, runner.lanes(["unit", "pytest"], runner.pytest_folders(), []))
+    assert tally.line() == "2 passed, 1 failed, 0 skipped"
+    assert tally.failures == ["tests/sandbox: tests.sandbox.test_x::test_a"]
+    said = capfd.readouterr().out
+    assert "said by sandbox" in said and "said by integration" not in said, "what failed shows what it printed"
+
+
+def test_who_stops_it_stops_all_of_it(runner, monkeypatch):
+    program(runner, "unit", "test_x", "echo $$ > pid; sleep 60\n")
+    program(runner, "unit", "test_y", "touch begun\n")
+    runner.UNIT_SECONDS = 60
+
+    def interrupt():
+        end = runner.time.monotonic() + 50
+        while not os.path.exists(os.path.join(runner.ROOT, "pid")) and runner.time.monotonic() < end:
+            runner.time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    class First:
+        """Stands where the first lane's result would."""
+
+        def result(self):
+            interrupt()
+
+    class Pool(runner.concurrent.futures.ThreadPoolExecutor):
+        def submit(self, *arguments):
+            super().submit(*arguments)
+            return First()
+
+    monkeypatch.setattr(runner.concurrent.futures, "ThreadPoolExecutor", Pool)
+    began = runner.time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        runner.run_lanes(runner.Tally(), runner.lanes(["unit"], [], []))
+    assert runner.time.monotonic() - began < 50
+    assert not os.path.exists(os.path.join(runner.ROOT, "begun"))
