@@ -10,6 +10,7 @@ It never shows the key that it got, only a fingerprint: the first 8 hex digits o
 response field `x-standin-key` and in the log. The log is one JSON object a line:
 
     {"event": "accept"|"tls"|"request"|"done"|"end", "conn": 1, "t": CLOCK_MONOTONIC seconds, …}
+    {"event": "idle closed", "t": …}    what SIGUSR1 asks for is done
 
 `request` is written when a head has been read, `done` when its answer has been sent, `end` when the
 connection is over. When it can be used, one JSON line on standard output says where: {"port": …,
@@ -340,6 +341,7 @@ class Standin:
                     socket.socket.shutdown(connection.raw, socket.SHUT_RDWR)
                 except OSError:
                     pass
+        self.log(event="idle closed")
 
     def common_fields(self, request):
         key = request.key()

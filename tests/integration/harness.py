@@ -89,7 +89,10 @@ class Upstream:
         assert not seen, f"refused requests reached the upstream after all: {seen}"
 
     def close_idle(self):
+        """Done when it returns: later it could meet the next test's first request."""
+        mark = self.mark()
         os.kill(self.process.pid, signal.SIGUSR1)
+        until("idle connections are closed", lambda: self.events("idle closed", mark), pause=0.0005)
 
     def stop(self):
         self.process.stdin.close()

@@ -159,7 +159,8 @@ def test_a_deadline_ends_the_call_on_both_sides(start, calls, server):
     begun = server.requests(mark, method="Slow")[0]
     assert begun["deadline_ms"] <= 400
     record = closed(daemon, "Slow")[0]
-    assert record["reason"] == "sandbox_closed" and record["complete"] is False
+    # Both sides have a clock. Where the server's is first, its DEADLINE_EXCEEDED is an answer, and whole.
+    assert (record.get("reason"), record["complete"]) in (("sandbox_closed", False), (None, True))
 
 
 def test_a_call_that_is_cancelled_ends_on_both_sides(start, calls, server):
