@@ -82,12 +82,8 @@ void kh_read_admin_tenants(struct kh_reader *reader, const struct kh_option *opt
 		add_tenant(reader, option, node, base);
 		return;
 	}
-	if (node->kind != KH_NODE_LIST || node->count == 0) {
-		kh_reader_error(reader, node, "%s: expected %s, got %s", option->path,
-				option->expects,
-				node->kind == KH_NODE_LIST ? "none" : kh_node_what(node));
+	if (!kh_reader_wants(reader, option, node, KH_NODE_LIST))
 		return;
-	}
 	for (const struct kh_node *child = node->first; child; child = child->next)
 		add_tenant(reader, option, child, base);
 }

@@ -75,16 +75,11 @@ static void each(struct kh_reader *reader, const struct kh_option *option,
 		 void (*one)(struct kh_reader *, const struct kh_option *, const struct kh_node *,
 			     struct kh_credential_config *))
 {
-	if (node->kind == KH_NODE_LIST && node->count > 0) {
+	if (node->kind == KH_NODE_SCALAR && !kh_node_is_empty(node))
+		one(reader, option, node, base);
+	else if (kh_reader_wants(reader, option, node, KH_NODE_LIST))
 		for (const struct kh_node *child = node->first; child; child = child->next)
 			one(reader, option, child, base);
-	} else if (node->kind == KH_NODE_SCALAR && !kh_node_is_empty(node)) {
-		one(reader, option, node, base);
-	} else {
-		kh_reader_error(reader, node, "%s: expected %s, got %s", option->path,
-				option->expects,
-				node->kind == KH_NODE_LIST ? "none" : kh_node_what(node));
-	}
 }
 
 void kh_read_hosts(struct kh_reader *reader, const struct kh_option *option,

@@ -89,11 +89,16 @@ bool kh_node_is_empty(const struct kh_node *node);
 /* diag.c */
 /* The names of the files stand in the diagnostics too: they outlive a failed configuration. */
 void kh_diagnostics_take_files(struct kh_diagnostics *d, const struct kh_config *config);
+struct kh_option;
 struct kh_where kh_reader_where(const struct kh_reader *reader, const struct kh_node *node);
 #define kh_reader_error(reader, node, ...) \
 	kh_diagnostics_add((reader)->diags, false, kh_reader_where(reader, node), __VA_ARGS__)
 #define kh_reader_warn(reader, node, ...) \
 	kh_diagnostics_add((reader)->diags, true, kh_reader_where(reader, node), __VA_ARGS__)
+/* Is it a map or a list (`kind`) with something in it? Where not, what the option expects is said.
+ */
+bool kh_reader_wants(struct kh_reader *reader, const struct kh_option *option,
+		     const struct kh_node *node, enum kh_node_kind kind);
 /* Memory is gone: said once. Return: NULL. */
 void *kh_reader_no_memory(struct kh_reader *reader);
 

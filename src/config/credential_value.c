@@ -140,12 +140,8 @@ static struct kh_exec *exec_of(struct kh_reader *reader, struct kh_credential_co
 static bool read_texts(struct kh_reader *reader, const struct kh_option *option,
 		       const struct kh_node *node, char ***list, size_t *count)
 {
-	if (node->kind != KH_NODE_LIST || node->count == 0) {
-		kh_reader_error(reader, node, "%s: expected %s, got %s", option->path,
-				option->expects,
-				node->kind == KH_NODE_LIST ? "none" : kh_node_what(node));
+	if (!kh_reader_wants(reader, option, node, KH_NODE_LIST))
 		return false;
-	}
 	for (const struct kh_node *one = node->first; one; one = one->next) {
 		if (one->kind != KH_NODE_SCALAR || memchr(one->text.ptr, '\0', one->text.len) ||
 		    one->text.len > KH_LIMIT_EXEC_ARGUMENT_BYTES ||
@@ -360,12 +356,8 @@ void kh_read_source_tenants(struct kh_reader *reader, const struct kh_option *op
 				option->path);
 		return;
 	}
-	if (node->kind != KH_NODE_MAP || node->count == 0) {
-		kh_reader_error(reader, node, "%s: expected %s, got %s", option->path,
-				option->expects,
-				node->kind == KH_NODE_MAP ? "none" : kh_node_what(node));
+	if (!kh_reader_wants(reader, option, node, KH_NODE_MAP))
 		return;
-	}
 	credential->by_tenant = true;
 	for (const struct kh_node *one = node->first; one; one = one->next)
 		read_tenants_source(reader, one, credential);

@@ -165,12 +165,8 @@ void kh_read_fields(struct kh_reader *reader, const struct kh_option *option,
 		kh_placement_begin(reader, option, node, base, KH_PLACEMENT_FIELDS);
 	if (!placement)
 		return;
-	if (node->kind != KH_NODE_MAP || node->count == 0) {
-		kh_reader_error(reader, node, "%s: expected %s, got %s", option->path,
-				option->expects,
-				node->kind == KH_NODE_MAP ? "none" : kh_node_what(node));
+	if (!kh_reader_wants(reader, option, node, KH_NODE_MAP))
 		return;
-	}
 	for (const struct kh_node *child = node->first; child; child = child->next) {
 		size_t hole = 0;
 		const char *why = field_fault(placement, child, &hole);
