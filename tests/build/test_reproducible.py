@@ -11,7 +11,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 def make(folder, *arguments, check=True):
     env = {k: v for k, v in os.environ.items() if not k.startswith("MAKE") and k != "MFLAGS"}
     env["SOURCE_DATE_EPOCH"] = "1000000000"
-    return subprocess.run(["make", "-s", *arguments], cwd=folder, env=env, capture_output=True, timeout=300, check=check)
+    return subprocess.run(["make", "-s", *arguments], cwd=folder, env=env, capture_output=True, timeout=600, check=check)
 
 
 def build(folder):
