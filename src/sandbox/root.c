@@ -14,6 +14,7 @@
 #include <linux/openat2.h>
 #include <unistd.h>
 
+#include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/slice.h>
 
@@ -298,7 +299,17 @@ static bool lay_layer(struct kh_view *view, const char *rootfs, struct kh_err *e
 {
 	if (is_host_root(rootfs))
 		return refuse_host_root(rootfs, err);
-	if (!kh_view_bind_held(view, KH_MOUNT_LAYER, rootfs, "/", KH_TREE_AS_IS, err))
+	struct stat st;
+	if (stat(rootfs, &st) != 0)
+		return kh_err_sys(err, KH_ERR_USAGE, errno, "--rootfs %s", kh_esc_str(rootfs));
+	/* What is ours could not be put into it. */
+	if (geteuid() != 0 && st.st_uid != geteuid())
+		return kh_err_set(err, KH_ERR_USAGE,
+				  "--rootfs %s:O: belongs to somebody else (start keyhole as its "
+				  "owner or as root, or leave :O out)",
+				  kh_esc_str(rootfs));
+	/* As with a workspace: its owner's files are the sandbox's. */
+	if (!kh_view_bind_held(view, KH_MOUNT_LAYER, rootfs, "/", KH_TREE_AS_OWNER, err))
 		return false;
 	lay_places(view);
 	return true;

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from conftest import PATIENCE
 
-APPLETS = "sh cat id touch mkdir rm ls ln mv dd df stat sleep readlink kill chmod".split()
+APPLETS = "sh cat id touch mkdir rm ls ln mv dd df stat sleep readlink kill chmod mount wc".split()
 
 
 def make_root(sandbox, name="root"):
@@ -147,6 +147,38 @@ def test_a_killed_launcher_leaves_nothing(sandbox, root):
     assert started.communicate(timeout=PATIENCE)[0] == b""
     assert contents(root) == before
     assert subprocess.run(["cat", "/proc/self/mountinfo"], capture_output=True, check=True, timeout=PATIENCE).stdout == tables
+
+
+def test_the_files_of_a_roots_owner_are_the_sandboxs(sandbox, root):
+    """Whoever that is, where root starts it; somebody else's can't be had a layer over."""
+    if os.geteuid() != 0:
+        pytest.skip("files can be given to somebody else by root alone")
+    for above, folders, files in os.walk(root):
+        for name in [".", *folders, *files]:
+            os.lchown(os.path.join(above, name), 0, 0)
+    options = {"rootfs": root, "layer": "yes"}
+    if sandbox.identity == "user":
+        done = sandbox.run("/bin/sh", "-c", ":", check=125, **options)
+        assert b"belongs to somebody else" in done.stderr
+        return
+    done = sandbox.run("/bin/sh", "-c", "echo x >>/usr/share/data/file && touch /bin/x && stat -c %u /bin/busybox", check=0, **options)
+    assert done.stdout == b"1000\n" and "x" not in os.listdir(os.path.join(root, "bin"))
+    assert os.stat(os.path.join(root, "usr/share/data/file")).st_size == len("lower\n")
+
+
+def test_a_layered_root_is_fenced_like_any_other(sandbox, root):
+    out = inside(sandbox, root, "cat /proc/self/status; echo; ls /proc/1/root /proc/1/fd /run /sys 2>&1; ls /dev; cat /proc/self/mountinfo; "
+                 "mount -t tmpfs x /srv; chmod 4755 /bin/busybox; ls /proc/self/fd | wc -l; :")  # fmt: skip
+    said = dict(line.split(":", 1) for line in out.split("\n\n")[0].splitlines() if ":" in line)
+    assert int(said["CapEff"], 16) == int(said["CapPrm"], 16) == int(said["CapBnd"], 16) == 0
+    assert said["Uid"].split() == ["1000"] * 4
+    if sandbox.engine != "gvisor":
+        assert said["NoNewPrivs"].strip() == "1" and said["Seccomp"].strip() == "2"
+        assert out.count("ermission denied") >= 2, out  # of PID 1
+        assert " overlay " in out
+    for place in ("/run/lower", "/run/layer/upper", "bundle", "scratch/"):
+        assert f" {place} " not in out and f"\n{place}\n" not in out
+    assert os.stat(os.path.join(root, "bin/busybox")).st_mode & 0o7777 == 0o755
 
 
 def test_a_folder_to_start_in_is_made_where_it_is_absent(sandbox, root):
