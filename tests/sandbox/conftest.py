@@ -321,4 +321,22 @@ def workspace(sandbox):
     return sandbox.folder("work")
 
 
+@pytest.fixture
+def small_disk(sandbox):
+    """A file system of few bytes and few names, the identity's own, as a function of its place."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    places = []
+
+    def mount(folder, size="256k", names=40):
+        options = f"size={size},nr_inodes={names},mode=0755"
+        subprocess.run(["mount", "-t", "tmpfs", "-o", options, "kh-test", folder], check=True, timeout=PATIENCE)
+        places.append(folder)
+        sandbox.give(folder)
+
+    yield mount
+    for folder in places:
+        subprocess.run(["umount", folder], check=True, timeout=PATIENCE)
+
+
 sys.dont_write_bytecode = True

@@ -148,24 +148,6 @@ def fill(folder, how):
             pass
 
 
-@pytest.fixture
-def small_disk(sandbox):
-    """A file system of 256 KiB and 40 names, the identity's own, as a function of its place."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can mount a small file system")
-    places = []
-
-    def mount(folder):
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k,nr_inodes=40,mode=0755", "keyhole-test", folder],
-                       check=True, timeout=PATIENCE)  # fmt: skip
-        places.append(folder)
-        sandbox.give(folder)
-
-    yield mount
-    for folder in places:
-        subprocess.run(["umount", folder], check=True, timeout=PATIENCE)
-
-
 def ends_well(process):
     """With its own failure or the command's end, and in words: never by a signal, never without a word."""
     out, err = process.communicate(timeout=PATIENCE)

@@ -359,6 +359,18 @@ def test_a_small_layer_that_unpacks_to_much_is_stopped(run, layout, cache, sandb
 
 
 @pytest.mark.before_the_engine
+@pytest.mark.identity("root")
+@pytest.mark.parametrize(("size", "names"), [("4m", 200), ("64m", 30)])
+def test_a_disk_that_is_full_leaves_nothing_of_an_image(run, layout, cache, small_disk, size, names):
+    layout.image([Layer().programs().add("zeros", content=bytes(8 << 20)).done()])
+    os.mkdir(cache)
+    small_disk(cache, size=size, names=names)
+    said = run(f"oci:{layout.path}", "sh", check=125).stderr.decode()
+    assert ("nearly full" in said or "no space left" in said.lower()) and said.count("\n") == 1, said
+    assert kept(cache) == [] and os.listdir(os.path.join(cache, "tmp")) == []
+
+
+@pytest.mark.before_the_engine
 def test_another_users_cache_is_not_taken(sandbox, layout, cache):
     plain(layout)
     os.mkdir(cache)
