@@ -233,8 +233,10 @@ enum {
 
 	/* The admin socket and the port for metrics: connections of each kind of caller at a time
 	   (root and the daemon's own user; users who may see tenants; anybody else; TCP), so that
-	   none of them shuts another one out. */
+	   none of them shuts another one out. Those who may add sandboxes have more: as many
+	   launchers ask at once as sandboxes start at once. */
 	KH_LIMIT_ADMIN_CONNECTIONS = 32,
+	KH_LIMIT_ADMIN_LAUNCHERS = 256,
 	/* What a request may bring, and how long its last byte may take; how long an answer may
 	   take to leave, and a connection may do nothing. Milliseconds: a client that drips bytes.
 	 */

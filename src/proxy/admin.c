@@ -54,6 +54,12 @@ static enum kh_admin_caller caller_of(struct kh_admin *admin, const struct kh_ad
 	return granted ? KH_CALLER_GRANTED : KH_CALLER_STRANGER;
 }
 
+static unsigned share_of(enum kh_admin_caller caller)
+{
+	bool adds = caller == KH_CALLER_OWNER || caller == KH_CALLER_GRANTED;
+	return adds ? KH_LIMIT_ADMIN_LAUNCHERS : KH_LIMIT_ADMIN_CONNECTIONS;
+}
+
 static void on_accept(evutil_socket_t listener, short what, void *arg)
 {
 	enum { AT_ONCE = 16 };
@@ -76,7 +82,7 @@ static void on_accept(evutil_socket_t listener, short what, void *arg)
 			return;
 		}
 		enum kh_admin_caller caller = caller_of(admin, door, peer.uid);
-		if (admin->n_conns[caller] >= KH_LIMIT_ADMIN_CONNECTIONS)
+		if (admin->n_conns[caller] >= share_of(caller))
 			(void)close(fd);
 		else
 			kh_admin_conn_new(admin, fd, caller, &peer);

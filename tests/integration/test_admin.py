@@ -607,6 +607,18 @@ def test_a_thousand_connections_leave_room_for_the_sandboxes_and_for_root(daemon
     until("the port answers again", lambda: answers(one, port))
 
 
+def test_two_hundred_launchers_may_ask_at_once(daemon):
+    one = daemon(admin())
+    with contextlib.ExitStack() as stack:
+        several = [stack.enter_context(connect(one)) for _ in range(200)]
+        assert ask(one, "/healthz")[0] == 200, "whoever comes last has found a place, so all have"
+        for sock in several:
+            sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        for sock in several:
+            assert sock.recv(4096).startswith(b"HTTP/1.1 200 ")
+    assert serves(one)
+
+
 def answers(one, port):
     with contextlib.suppress(OSError, TypeError):
         return ask(one, "/healthz", port=port)[0] == 200
