@@ -64,9 +64,9 @@ static bool put_packed(struct kh_buf *out, const struct account *account,
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf made;
 
+	kh_buf_init_wiping(&made, KH_SIGV4_KEY_BYTES);
 	if (!check(account, err))
 		return false;
-	kh_buf_init_wiping(&made, KH_SIGV4_KEY_BYTES);
 	void *key = kh_buf_reserve(&made, KH_SIGV4_KEY_BYTES);
 	bool ok = key && kh_sigv4_derive(account->secret, scope, key) &&
 		  kh_wire_put_bytes(out, account->id) && kh_wire_put_bytes(out, account->token) &&
