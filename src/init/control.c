@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <keyhole/init.h>
@@ -87,6 +88,45 @@ static void receive(struct init_watch *watch, uint32_t events)
 		init_command_go();
 	else if (message.type == KH_INIT_SIGNAL)
 		init_command_signal(message.value);
+}
+
+static int take_three(int fd, int stdio[3])
+{
+	struct kh_init_message message = { 0 };
+	struct iovec iov = { &message, sizeof(message) };
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(3 * sizeof(int))];
+	} ancillary;
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = ancillary.bytes,
+			      .msg_controllen = sizeof(ancillary.bytes) };
+	ssize_t n;
+	while ((n = recvmsg(fd, &msg, 0)) < 0 && errno == EINTR)
+		;
+	const struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+	if (n != sizeof(message) || message.type != KH_INIT_STDIO || !c ||
+	    c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
+	    c->cmsg_len != CMSG_LEN(3 * sizeof(int)))
+		return -1;
+	memcpy(stdio, CMSG_DATA(c), 3 * sizeof(int));
+	return 0;
+}
+
+int init_control_call(const char *path, int stdio[3])
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	if (strlen(path) >= sizeof(addr.sun_path))
+		init_die("--call %s: too long", path);
+	memcpy(addr.sun_path, path, strlen(path) + 1);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) != 0)
+		init_die("--call %s: %s", path, strerror(errno));
+	/* The launcher may be gone by then. */
+	if (take_three(fd, stdio) != 0)
+		_exit(KH_INIT_FAILED);
+	return fd;
 }
 
 void init_control_hold(int fd)

@@ -69,6 +69,8 @@ bool init_capture_target(int fd, struct init_target *out);
 size_t init_capture_head(const struct init_target *target, char *out, size_t room);
 
 /* privilege.c; each ends the init where it can't be done */
+/* For good, without another group. */
+void init_privilege_become(unsigned uid, unsigned gid);
 /* Into a user namespace below, as this uid and gid; and into one of control groups, in which the
  * one that this process is in now is the top, where `groups`. */
 void init_privilege_user(unsigned uid, unsigned gid, bool groups);
@@ -83,6 +85,8 @@ void init_environ(const char *path);
 
 /* control.c */
 void init_control_start(int fd);
+/* Connects to the launcher, which sends the three. Return: the control socket. */
+int init_control_call(const char *path, int stdio[3]);
 /* Says READY and returns at GO. */
 void init_control_hold(int fd);
 /* `pass` is a descriptor to send along, -1: none. Quietly nothing where there is no launcher. */

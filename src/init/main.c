@@ -17,6 +17,7 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <keyhole/init.h>
@@ -84,11 +85,12 @@ static unsigned long large(const char *option, const char *text)
 
 struct arguments {
 	int port, control;
-	const char *socket, *filter, *bound, *variables;
+	const char *socket, *filter, *bound, *variables, *call;
 	bool capture, change_user, hold;
 	uint16_t ports[KH_LIMIT_INIT_PORTS];
 	size_t n_ports;
-	unsigned uid, gid;
+	unsigned uid, gid, host_uid, host_gid;
+	bool become;
 	struct init_command command;
 };
 
@@ -105,6 +107,28 @@ static void parse_tty(const char *text, bool tty[3])
 			init_die("--tty wants some of the digits 012");
 		tty[*text - '0'] = true;
 	}
+}
+
+static void parse_become(const char *text, struct arguments *out)
+{
+	if (!text || sscanf(text, "%u:%u", &out->host_uid, &out->host_gid) != 2 || !out->host_uid ||
+	    !out->host_gid)
+		init_die("--become wants UID:GID, neither of them 0");
+	out->become = true;
+}
+
+/* Looked at before anything of the command's runs. */
+static void expect(const char *text)
+{
+	unsigned long long dev, ino;
+	int at = 0;
+	struct stat st;
+	if (!text || sscanf(text, "%llu:%llu:%n", &dev, &ino, &at) != 2 || text[at] != '/')
+		init_die("--expect wants DEV:INO:PATH");
+	if (lstat(text + at, &st) != 0 || st.st_dev != dev || st.st_ino != ino)
+		init_die("%s was replaced in that moment (is another sandbox at work in the same "
+			 "folder?)",
+			 text + at);
 }
 
 static void parse_user(const char *text, struct arguments *out)
@@ -158,6 +182,12 @@ static void parse(int argc, char **argv, struct arguments *out)
 			out->bound = value;
 		else if (strcmp(argv[i], "--seccomp") == 0 && value)
 			out->filter = value;
+		else if (strcmp(argv[i], "--call") == 0 && value)
+			out->call = value;
+		else if (strcmp(argv[i], "--become") == 0)
+			parse_become(value, out);
+		else if (strcmp(argv[i], "--expect") == 0)
+			expect(value);
 		else if (strcmp(argv[i], "--environ") == 0 && value)
 			out->variables = value;
 		else if (strcmp(argv[i], "--hold") == 0)
@@ -237,7 +267,8 @@ static void let_through(int fd)
  * where that namespace has such a uid: in the first one that is the agent's own. So the image is
  * started anew in the second, with what was bound: `--bound PROXY,UDP,TCP,PORT…`.
  */
-static _Noreturn void start_again(int argc, char **argv, const struct init_bound *bound)
+static _Noreturn void start_again(int argc, char **argv, const struct arguments *args,
+				  const struct init_bound *bound)
 {
 	static char option[] = "--bound", list[8 * (3 + 2 * KH_LIMIT_INIT_PORTS)];
 	size_t used = (size_t)snprintf(list, sizeof(list), "%d,%d,%d", bound->proxy, bound->dns_udp,
@@ -249,13 +280,25 @@ static _Noreturn void start_again(int argc, char **argv, const struct init_bound
 		let_through(bound->ports[i]);
 		used += (size_t)snprintf(list + used, sizeof(list) - used, ",%d", bound->ports[i]);
 	}
-	char **again = calloc((size_t)argc + 3, sizeof(*again));
+	static char control_option[] = "--control", control[16], stdio_option[] = "--stdio",
+		    stdio[48];
+	char **again = calloc((size_t)argc + 7, sizeof(*again));
 	if (again) {
 		again[0] = argv[0];
 		again[1] = option;
 		again[2] = list;
+		int n = 3;
+		if (args->call) {
+			const int *fds = args->command.stdio;
+			snprintf(control, sizeof(control), "%d", args->control);
+			snprintf(stdio, sizeof(stdio), "%d,%d,%d", fds[0], fds[1], fds[2]);
+			again[n++] = control_option;
+			again[n++] = control;
+			again[n++] = stdio_option;
+			again[n++] = stdio;
+		}
 		for (int i = 1; i < argc; i++)
-			again[i + 2] = argv[i];
+			again[n++] = argv[i];
 		execv(argv[0][0] == '/' ? argv[0] : "/proc/self/exe", again);
 	}
 	init_die("starting again: %s", strerror(errno));
@@ -321,12 +364,16 @@ int main(int argc, char **argv)
 		take_bound(args.bound, &bound);
 	} else {
 		bind_all(&args, &bound);
+		if (args.call)
+			args.control = init_control_call(args.call, args.command.stdio);
 		if (args.hold)
 			init_control_hold(args.control);
 		if (args.change_user) {
+			if (args.become)
+				init_privilege_become(args.host_uid, args.host_gid);
 			init_privilege_user(args.uid, args.gid, args.hold);
 			init_privilege_drop();
-			start_again(argc, argv, &bound);
+			start_again(argc, argv, &args, &bound);
 		}
 	}
 	start(&args, &bound);

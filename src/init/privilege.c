@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -38,6 +39,18 @@ static void map(const char *path, unsigned inside, unsigned outside)
 	char line[48];
 	snprintf(line, sizeof(line), "%u %u 1\n", inside, outside);
 	write_file(path, line);
+}
+
+void init_privilege_become(unsigned uid, unsigned gid)
+{
+	if (setgroups(0, NULL) != 0 || setresgid(gid, gid, gid) != 0 ||
+	    setresuid(uid, uid, uid) != 0)
+		init_die("--become %u:%u: %s", uid, gid, strerror(errno));
+	if (setuid(0) == 0 || geteuid() != uid || getegid() != gid)
+		init_die("--become %u:%u: root could be had again", uid, gid);
+	/* A change of uid took it away, and with it our own /proc. */
+	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0)
+		init_die("--become: %s", strerror(errno));
 }
 
 void init_privilege_user(unsigned uid, unsigned gid, bool groups)

@@ -1,5 +1,7 @@
 /* engine.c - the engines by name, and the command line that one of them makes */
+#include <errno.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <keyhole/escape.h>
@@ -10,7 +12,8 @@
 
 /* The strongest first: that is the order in which `auto` tries them. */
 static const struct kh_engine *const engines[] = { &kh_engine_gvisor, &kh_engine_container,
-						   &kh_engine_podman, &kh_engine_process };
+						   &kh_engine_podman, &kh_engine_docker,
+						   &kh_engine_process };
 
 const struct kh_engine *kh_engine_at(size_t i)
 {
@@ -57,6 +60,11 @@ const struct kh_engine *kh_engine_find(const char *name, struct kh_err *err)
 	return NULL;
 }
 
+void kh_engine_command_init(struct kh_engine_command *command)
+{
+	*command = (struct kh_engine_command){ .args_fd = -1, .listener = -1, .alive = -1 };
+}
+
 void kh_engine_command_fini(struct kh_engine_command *command)
 {
 	free(command->path);
@@ -66,9 +74,12 @@ void kh_engine_command_fini(struct kh_engine_command *command)
 	free(command->fds);
 	for (size_t i = 0; i < sizeof(command->files) / sizeof(command->files[0]); i++)
 		free(command->files[i].text);
-	if (command->args_fd >= 0)
-		close(command->args_fd);
-	*command = (struct kh_engine_command){ .args_fd = -1 };
+	kh_cleanup_close(&command->args_fd);
+	kh_cleanup_close(&command->listener);
+	kh_cleanup_close(&command->alive);
+	while (command->watcher > 0 && waitpid(command->watcher, NULL, 0) < 0 && errno == EINTR)
+		;
+	kh_engine_command_init(command);
 }
 
 bool kh_engine_command_arg(struct kh_engine_command *command, const char *arg)

@@ -28,11 +28,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include <keyhole/err.h>
 
 struct kh_view;
 struct kh_env;
+struct kh_sandbox_limits;
 
 struct kh_plan {
 	const struct kh_view *view;
@@ -41,6 +43,11 @@ struct kh_plan {
 	const char *hostname;
 	char *const *init; /* argv of keyhole-init, with the command behind it */
 	bool layered;	   /* the root can be written to; it lies ready (nested) */
+	/* called: */
+	const char *image;			/* in the program's store */
+	const struct kh_sandbox_limits *limits; /* which the program is to keep */
+	uid_t uid;				/* the sandbox's on the host */
+	gid_t gid;
 };
 
 /* A command line that makes the sandbox and becomes (or waits for) keyhole-init. */
@@ -60,13 +67,18 @@ struct kh_engine_command {
 	/* nested: the command line that asks the program for a signal, whose number goes behind it;
 	 * NULL: a signal to the program itself will do. Not owned. */
 	const char *const *signal_words;
-	bool own_network;  /* nested: the program has a network namespace of its own as well */
+	bool own_network; /* nested: the program has a network namespace of its own as well */
+	/* called: */
+	int listener; /* at which keyhole-init calls; -1. Owned */
+	int alive;    /* shut at the end, which tells the watcher to remove everything; -1 */
+	pid_t watcher;
 	bool hide_cgroups; /* nested: the program is to find no cgroups at all */
 	/* nested: the program mounts over places that the view does not have, and makes the root
 	 * read-only itself. */
 	bool seals_root;
 	bool own_terminals; /* nested: a devpts is to lie ready at KH_NEST_TERMINALS */
 };
+void kh_engine_command_init(struct kh_engine_command *command);
 void kh_engine_command_fini(struct kh_engine_command *command);
 bool kh_engine_command_arg(struct kh_engine_command *command, const char *arg);
 /* Until a NULL. */
@@ -83,6 +95,9 @@ struct kh_engine {
 	 * control socket, and the program's end is the command's. What it complains of itself goes
 	 * to descriptor 3. There is no terminal then. */
 	bool direct;
+	/* The program makes the container elsewhere: keyhole-init inherits nothing and calls the
+	 * launcher (store.h). */
+	bool called;
 	bool has_store; /* the program keeps images of its own, and is given the spec's `image` */
 	int own_fds;	/* nested: the first of its descriptors are so many of the program's own */
 	/* Another one of that name, nested, for a root with a layer; NULL: this one. */
@@ -90,8 +105,8 @@ struct kh_engine {
 	/* Not for auto: what it takes away from programs is too much for that, or it is for those
 	 * who know that they want it. */
 	bool by_name_only;
-	bool environ_file; /* it would add variables: keyhole-init is told in a file what they are
-			    */
+	bool environ_file;  /* it would add variables: keyhole-init is told in a file what they are
+			     */
 	const char *folder; /* that its program mounts over, besides /proc and /dev; NULL */
 	/* The program is large: limits are for keyhole-init and what is below it, which waits until
 	 * it is in the control groups. */
@@ -117,5 +132,6 @@ extern const struct kh_engine kh_engine_process, kh_engine_process_layered;
 extern const struct kh_engine kh_engine_container;
 extern const struct kh_engine kh_engine_gvisor;
 extern const struct kh_engine kh_engine_podman;
+extern const struct kh_engine kh_engine_docker;
 
 #endif

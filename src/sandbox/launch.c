@@ -17,6 +17,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <linux/close_range.h>
 #include <time.h>
@@ -58,6 +59,95 @@ struct running {
 	struct kh_err err; /* of ours, in the middle of it */
 };
 
+/* ---- to keyhole-init ---- */
+
+static void send_message(struct running *r, uint32_t type, int value)
+{
+	struct kh_init_message message = { .type = type, .value = value };
+	(void)!send(r->launch->control, &message, sizeof(message), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static bool ends(int signo)
+{
+	return signo == SIGHUP || signo == SIGINT || signo == SIGQUIT || signo == SIGTERM;
+}
+
+/* Nothing runs yet: the command ends by it before it has begun. */
+static void end_early(struct running *r, int signo)
+{
+	r->exited = true;
+	r->command_status = signo;
+	kill(r->pid, SIGKILL);
+}
+
+/* To the command. */
+static void send_signal(struct running *r, int signo)
+{
+	if (r->launch->engine->direct)
+		(void)kill(r->pid, signo);
+	else if (r->held && r->launch->engine->called && ends(signo))
+		end_early(r, signo);
+	else if (r->held)
+		sigaddset(&r->late, signo);
+	else
+		send_message(r, KH_INIT_SIGNAL, signo);
+}
+
+/* What came before keyhole-init listened. */
+static void send_late(struct running *r)
+{
+	for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
+		if (sigismember(&r->late, forwarded[i]) == 1)
+			send_signal(r, forwarded[i]);
+}
+
+static bool send_stdio(int control, const int *stdio)
+{
+	struct kh_init_message message = { .type = KH_INIT_STDIO };
+	struct iovec iov = { &message, sizeof(message) };
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(3 * sizeof(int))];
+	} ancillary = { 0 };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = ancillary.bytes,
+			      .msg_controllen = sizeof(ancillary.bytes) };
+	struct cmsghdr *header = CMSG_FIRSTHDR(&msg);
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(3 * sizeof(int));
+	memcpy(CMSG_DATA(header), stdio, 3 * sizeof(int));
+	return sendmsg(control, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(message);
+}
+
+static void watch_control(struct running *r)
+{
+	const int on = 1;
+	/* The kernel says who sends; a process without capabilities can't say otherwise. */
+	(void)setsockopt(r->launch->control, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+}
+
+/* The first who calls is it: nobody else gets at the socket, and nobody listens afterwards. */
+static void take_call(struct running *r)
+{
+	int *listener = &r->launch->command->listener;
+	struct sockaddr_un addr = { 0 };
+	socklen_t len = sizeof(addr);
+	r->launch->control = accept4(*listener, NULL, NULL, SOCK_CLOEXEC);
+	if (getsockname(*listener, (struct sockaddr *)&addr, &len) == 0)
+		(void)unlink(addr.sun_path);
+	kh_cleanup_close(listener);
+	if (r->launch->control < 0 || !send_stdio(r->launch->control, r->launch->stdio)) {
+		kh_err_sys(&r->err, KH_ERR_SYSTEM, errno, "keyhole-init called");
+		kill(r->pid, SIGKILL);
+		return;
+	}
+	watch_control(r);
+	r->held = false;
+	send_late(r);
+}
+
 /* Return: the engine's program runs (its image has been replaced), or why not. */
 static bool start(struct running *r, struct kh_err *err)
 {
@@ -81,9 +171,8 @@ static bool start(struct running *r, struct kh_err *err)
 	close(complaints[1]);
 	close(kh_steal_fd(&r->launch->control_peer));
 	r->started = r->launch->engine->direct;
-	/* The kernel says who sends; a process without capabilities can't say otherwise. */
-	int on = 1;
-	(void)setsockopt(r->launch->control, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+	if (r->launch->control >= 0)
+		watch_control(r);
 	r->complaints = complaints[0];
 	(void)kh_fd_set_nonblock(r->complaints, true);
 	if (r->pid < 0) {
@@ -104,23 +193,6 @@ static bool start(struct running *r, struct kh_err *err)
 }
 
 /* ---- while it runs ---- */
-
-static void send_message(struct running *r, uint32_t type, int value)
-{
-	struct kh_init_message message = { .type = type, .value = value };
-	(void)!send(r->launch->control, &message, sizeof(message), MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-/* To the command. */
-static void send_signal(struct running *r, int signo)
-{
-	if (r->launch->engine->direct)
-		(void)kill(r->pid, signo);
-	else if (r->held)
-		sigaddset(&r->late, signo);
-	else
-		send_message(r, KH_INIT_SIGNAL, signo);
-}
 
 /* What came along: a descriptor (-1: none), and who sent it. */
 static int take_ancillary(struct msghdr *msg, pid_t *sender)
@@ -150,9 +222,7 @@ static void take_ready(struct running *r, pid_t init)
 	}
 	r->held = false;
 	send_message(r, KH_INIT_GO, 0);
-	for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
-		if (sigismember(&r->late, forwarded[i]) == 1)
-			send_signal(r, forwarded[i]);
+	send_late(r);
 }
 
 static void take_terminal(struct running *r, int fd)
@@ -288,12 +358,13 @@ static void look_at_clock(struct running *r)
 
 static void loop(struct running *r)
 {
-	enum { SIGNALS, CONTROL, COMPLAINTS, ENDED, GUARD, IN, OUT, MASTER, COUNT };
+	enum { SIGNALS, CONTROL, CALL, COMPLAINTS, ENDED, GUARD, IN, OUT, MASTER, COUNT };
 	bool control = true;
 	for (;;) {
 		struct pollfd p[COUNT] = {
 			[SIGNALS] = { r->signals, POLLIN, 0 },
 			[CONTROL] = { control ? r->launch->control : -1, POLLIN, 0 },
+			[CALL] = { r->launch->command->listener, POLLIN, 0 },
 			[COMPLAINTS] = { r->complaints, POLLIN, 0 },
 			[ENDED] = { r->ended, POLLIN, 0 },
 			/* What came before is still there when it has started. */
@@ -319,6 +390,8 @@ static void loop(struct running *r)
 		look_at_clock(r);
 		if (p[CONTROL].revents && !(control = receive(r)) && !r->launch->engine->direct)
 			r->end_ms = now_ms() + GRACE_MS;
+		if (p[CALL].revents)
+			take_call(r);
 		if (p[COMPLAINTS].revents)
 			listen_to_complaints(r);
 		if (p[SIGNALS].revents)
@@ -449,7 +522,7 @@ bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err)
 			     .complaints = -1,
 			     .ended = -1 };
 	r.end_ms = -1;
-	r.held = launch->engine->limits_init;
+	r.held = launch->engine->limits_init || launch->engine->called;
 	sigemptyset(&r.late);
 	r.deadline_ms = launch->timeout_ms ? now_ms() + (int64_t)launch->timeout_ms : -1;
 	kh_terminal_init(&r.terminal);
@@ -465,7 +538,7 @@ bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err)
 	while (r.pid > 0 && waitpid(r.pid, &engine_status, 0) < 0 && errno == EINTR)
 		;
 	/* What was said last may still be in the socket and the pipe. */
-	while (ok && receive(&r))
+	while (ok && launch->control >= 0 && receive(&r))
 		;
 	if (r.complaints >= 0)
 		listen_to_complaints(&r);

@@ -319,6 +319,11 @@ bool kh_root_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struc
 {
 	if (spec->layer)
 		return lay_layer(view, spec->rootfs, err);
+	/* It lies in the store of the engine's program. */
+	if (spec->image) {
+		lay_places(view);
+		return true;
+	}
 	if (spec->rootfs ? !lay_rootfs(view, spec->rootfs, err) : !lay_host(view, err))
 		return false;
 	/* Programs expect them, and find nothing of the host there. */

@@ -16,6 +16,7 @@
 #include <keyhole/slice.h>
 
 #include "publish.h"
+#include "store.h"
 #include "sandbox_internal.h"
 
 #define INIT_INSIDE "/run/keyhole-init"
@@ -46,7 +47,7 @@ static void build_init(struct build *b)
 	b->made.record = b->made.lock = -1;
 	b->limits.alive = -1;
 	b->guard = (struct kh_guard){ .fd = -1, .made = &b->made };
-	b->command.args_fd = -1;
+	kh_engine_command_init(&b->command);
 	b->control = b->control_peer = -1;
 	for (int i = 0; i < 3; i++) {
 		b->stdio[i] = -1;
@@ -339,6 +340,30 @@ static bool list_ports(char *out, size_t room, const struct kh_sandbox_spec *spe
 	return true;
 }
 
+/* It inherits nothing, is root before it is the sandbox's uid, and looks at what was mounted. */
+static bool add_call(struct words *out, const struct build *b, const struct kh_sandbox_spec *spec)
+{
+	char who[32];
+	uid_t uid = geteuid() == 0 ? host_uid(spec) : geteuid();
+	gid_t gid = geteuid() == 0 ? host_gid(spec) : getegid();
+	snprintf(who, sizeof(who), "%u:%u", (unsigned)uid, (unsigned)gid);
+	bool ok = add_word(out, "--call") && add_word(out, KH_STORE_SOCKET) &&
+		  add_word(out, "--become") && add_word(out, who);
+	for (size_t i = 0; ok && i < b->view.n; i++) {
+		const struct kh_mount *m = &b->view.list[i];
+		struct stat st;
+		if ((m->kind != KH_MOUNT_READ && m->kind != KH_MOUNT_WRITE) || m->fd < 0)
+			continue;
+		kh_auto_free char *text =
+			fstat(m->fd, &st) == 0
+				? kh_strf("%llu:%llu:%s", (unsigned long long)st.st_dev,
+					  (unsigned long long)st.st_ino, m->target)
+				: NULL;
+		ok = text && add_word(out, "--expect") && add_word(out, text);
+	}
+	return ok;
+}
+
 static bool init_words(struct words *out, const struct build *b, const struct kh_sandbox_spec *spec,
 		       const struct kh_engine *engine, const char *tty)
 {
@@ -355,7 +380,9 @@ static bool init_words(struct words *out, const struct build *b, const struct kh
 	bool ok = true;
 	for (size_t i = 0; i < sizeof(head) / sizeof(head[0]); i++)
 		ok = ok && add_word(out, head[i]);
-	if (!engine->direct)
+	if (engine->called)
+		ok = ok && add_call(out, b, spec);
+	else if (!engine->direct)
 		ok = ok && add_word(out, "--control") && add_word(out, control) &&
 		     add_word(out, "--stdio") && add_word(out, stdio);
 	if (engine->limits_init)
@@ -388,17 +415,17 @@ static bool prepare(struct build *b, const struct kh_sandbox_spec *spec,
 			"--engine %s: gives the command no terminal yet (redirect its input "
 			"or output, or take another engine)",
 			engine->name);
-	if (spec->n_publish > 0 && engine->direct)
+	if (spec->n_publish > 0 && (engine->direct || engine->called))
 		return kh_err_set(
 			err, KH_ERR_USAGE,
 			"--publish: engine %s has no way for it yet (take another engine)",
 			engine->name);
 	if (!take_stdio(b, spec, engine, tty, err))
 		return false;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+	if (!engine->called && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a socket pair");
-	b->control = pair[0];
-	b->control_peer = pair[1];
+	b->control = engine->called ? -1 : pair[0];
+	b->control_peer = engine->called ? -1 : pair[1];
 	if (!list_ports(b->ports, sizeof(b->ports), spec, err))
 		return false;
 	struct words words kh_cleanup(words_fini) = { 0 };
@@ -411,10 +438,14 @@ static bool prepare(struct build *b, const struct kh_sandbox_spec *spec,
 		.hostname = "sandbox",
 		.init = words.list,
 		.layered = spec->layer,
+		.image = spec->image,
+		.limits = &spec->limits,
+		.uid = geteuid() == 0 ? host_uid(spec) : geteuid(),
+		.gid = geteuid() == 0 ? host_gid(spec) : getegid(),
 	};
 	if (!engine->prepare(&plan, &b->command, err))
 		return false;
-	if (engine->direct)
+	if (engine->direct || engine->called)
 		return true;
 	const int inherited[] = { b->control_peer, b->stdio[0], b->stdio[1], b->stdio[2] };
 	for (size_t i = 0; i < sizeof(inherited) / sizeof(inherited[0]); i++)
@@ -436,16 +467,19 @@ static bool run(struct build *b, const struct kh_sandbox_spec *spec, const struc
 	gid_t gid = host_gid(spec);
 	if (root && (uid == 0 || gid == 0))
 		return kh_err_set(err, KH_ERR_USAGE, "a sandbox never runs as root");
-	if (root && !kh_stage_plan(&b->stage, &b->view, uid, gid, err))
+	/* The program of a store is the host's, and works for who started it. */
+	bool staged = root && !engine->called;
+	static const struct kh_sandbox_limits none = { 0 };
+	if (staged && !kh_stage_plan(&b->stage, &b->view, uid, gid, err))
 		return false;
-	if (!kh_bounds_begin(&b->limits, &spec->limits, err) || !prepare(b, spec, engine, err) ||
-	    !kh_publish_begin(&b->publish, spec, b->control, err))
+	if (!kh_bounds_begin(&b->limits, engine->called ? &none : &spec->limits, err) ||
+	    !prepare(b, spec, engine, err) || !kh_publish_begin(&b->publish, spec, b->control, err))
 		return false;
 	struct kh_launch launch = {
 		.engine = engine,
 		.command = &b->command,
 		.view = &b->view,
-		.stage = root ? &b->stage : NULL,
+		.stage = staged ? &b->stage : NULL,
 		.stdio = b->stdio,
 		.control = b->control,
 		.control_peer = kh_steal_fd(&b->control_peer),
@@ -455,12 +489,45 @@ static bool run(struct build *b, const struct kh_sandbox_spec *spec, const struc
 		.timeout_ms = spec->limits.timeout_ms,
 		.name = spec->argv[0],
 	};
-	return kh_launch(&launch, status, err);
+	bool ok = kh_launch(&launch, status, err);
+	b->control = launch.control;
+	return ok;
+}
+
+/* What the image says is what the spec does not say. */
+static bool run_image(const struct kh_sandbox_spec *given, const struct kh_engine *engine,
+		      int *status, struct kh_err *err)
+{
+	struct kh_store_image image kh_cleanup(kh_store_image_fini) = { 0 };
+	if (!kh_store_inspect(engine->name, given->image, &image, err))
+		return false;
+	struct kh_sandbox_spec spec = *given;
+	spec.root_env = image.env;
+	spec.n_root_env = image.n_env;
+	spec.directory = image.directory;
+	if (!spec.argv[0])
+		spec.argv = image.argv;
+	if (!spec.argv)
+		return kh_err_set(err, KH_ERR_USAGE,
+				  "--image %s: says no command of its own (give one behind --)",
+				  kh_esc_str(given->image));
+	struct build b;
+	build_init(&b);
+	bool ok = run(&b, &spec, engine, status, err);
+	build_fini(&b);
+	return ok;
 }
 
 bool kh_sandbox_run_with(const struct kh_sandbox_spec *spec, const struct kh_engine *engine,
 			 int *status, struct kh_err *err)
 {
+	if (spec->image && engine->has_store)
+		return run_image(spec, engine, status, err);
+	if (spec->layer && engine->called)
+		return kh_err_set(err, KH_ERR_USAGE,
+				  "--engine %s: lays no layer over a folder (--image runs an image "
+				  "that can be written to)",
+				  engine->name);
 	struct build b;
 	if (spec->layer && engine->layered)
 		engine = engine->layered;

@@ -256,10 +256,12 @@ struct kh_launch {
 	struct kh_engine_command *command;
 	const struct kh_view *view;
 	const struct kh_stage *stage; /* NULL: as who we are */
-	int control;		      /* our end */
+	int control;		      /* our end; -1 until keyhole-init has called */
 	int control_peer;	      /* inherited by the init */
 	bool tty;
-	const int *stdio; /* the command's three, for an engine that hands them on itself */
+	/* The command's three, for an engine that hands them on itself, and for keyhole-init that
+	 * calls. */
+	const int *stdio;
 	struct kh_guard *guard;
 	const struct kh_bounds *limits;
 	uint64_t timeout_ms;

@@ -8,6 +8,7 @@ program inside and gives back what it printed as JSON.
 import contextlib
 import ctypes
 import fcntl
+import functools
 import json
 import os
 import shutil
@@ -51,7 +52,7 @@ def landlock_abi():
 WHY_NOT = works()
 
 # Each engine, and the programs of which one must be there. One that is there has to work.
-ENGINES = {"process": ["bwrap"], "container": ["crun", "runc"], "podman": ["podman"], "gvisor": ["runsc"]}
+ENGINES = {"process": ["bwrap"], "container": ["crun", "runc"], "podman": ["podman"], "docker": ["docker"], "gvisor": ["runsc"]}
 # What is promised of every engine is tried in every engine; the rest is the launcher's own.
 IN_EVERY_ENGINE = {"test_escape", "test_capture", "test_guard", "test_image", "test_limits", "test_publish", "test_layer", "test_rootfs", "test_terminal", "test_workspace", "test_ends"}
 
@@ -72,12 +73,20 @@ NOT_IN_GVISOR = {
 }
 
 
+@functools.cache
+def has_daemon():
+    """Of docker: the program alone makes nothing."""
+    return subprocess.run(["docker", "version"], capture_output=True, timeout=PATIENCE, check=False).returncode == 0
+
+
 def engines_for(module):
     for engine, programs in ENGINES.items():
-        if engine != "process" and module not in {"gvisor": IN_GVISOR, "podman": IN_PODMAN}.get(engine, IN_EVERY_ENGINE):
+        if engine != "process" and module not in {"gvisor": IN_GVISOR, "podman": IN_PODMAN, "docker": IN_DOCKER}.get(engine, IN_EVERY_ENGINE):
             continue
         missing = not any(shutil.which(program) for program in programs)
         reason = f"engine {engine}: no {' or '.join(programs)} here"
+        if engine == "docker" and not missing and not has_daemon():
+            missing, reason = True, "engine docker: no daemon of docker's answers here"
         yield pytest.param(engine, marks=pytest.mark.skip(reason=reason) if missing else [])
 
 
@@ -85,6 +94,11 @@ def engines_for(module):
 # itself has a hand in, and all but the escapes by one identity.
 IN_PODMAN = {"test_escape": ["root", "user"], "test_capture": ["user"], "test_limits": ["root"], "test_terminal": ["user"],
              "test_publish": ["user"], "test_layer": ["root"], "test_ends": ["root"]}  # fmt: skip
+
+
+# Where the daemon is, if the tests were told.
+DOCKER = {name: os.environ[name] for name in ("DOCKER_HOST",) if name in os.environ}
+IN_DOCKER = {"test_escape", "test_capture", "test_limits", "test_terminal", "test_workspace", "test_rootfs"}
 
 
 def is_moot(item):
@@ -263,8 +277,8 @@ class Sandbox:
         return path
 
     def environment(self, **more):
-        return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": self.place,
-                "LAUNCH_CA": os.path.join(self.programs, "ca.pem"), **more}  # fmt: skip
+        return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin", "HOME": self.place,
+                "LAUNCH_CA": os.path.join(self.programs, "ca.pem"), **DOCKER, **more}  # fmt: skip
 
     def command(self, *args, **options):
         words = []
@@ -318,7 +332,10 @@ def sandbox(identity, engine, place, programs):
 
 @pytest.fixture
 def workspace(sandbox):
-    return sandbox.folder("work")
+    made = sandbox.folder("work")
+    if sandbox.engine == "docker" and sandbox.identity == "root":
+        os.chown(made, SANDBOX_HOST_UID, SANDBOX_HOST_UID)  # docker can't show it as somebody else's
+    return made
 
 
 @pytest.fixture

@@ -1,0 +1,41 @@
+/*
+ * docker.c - the engine "docker": docker create, cp and start, of an image that its daemon keeps
+ *
+ * All that there is to it is in store.h. The daemon runs as root and makes the container without a
+ * user namespace, as a rule: so keyhole-init begins as the host's uid 0 in it with four
+ * capabilities, and becomes whoever started keyhole (or uid KH_SANDBOX_HOST_UID, where that was
+ * root) before it makes the command's user namespace.
+ */
+#include <string.h>
+
+#include "sandbox_internal.h"
+#include "store.h"
+
+static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, struct kh_err *err)
+{
+	out->path = kh_engine_program("docker");
+	if (!out->path)
+		return kh_err_set(
+			err, KH_ERR_SYSTEM,
+			"the sandbox: docker is not on the PATH (install it: `apt install "
+			"docker.io`, `dnf install docker`, `apk add docker`, `pacman -S "
+			"docker`)");
+	return kh_store_prepare("docker", plan, out, err);
+}
+
+static bool explain(const char *said, struct kh_err *err)
+{
+	return kh_err_set(err, KH_ERR_SYSTEM, "the sandbox: %s",
+			  said[0] ? said : "the container ended before it had begun");
+}
+
+const struct kh_engine kh_engine_docker = {
+	.name = "docker",
+	.about = "docker: a container of an image that its daemon keeps",
+	.called = true,
+	.has_store = true,
+	.by_name_only = true,
+	.environ_file = true,
+	.prepare = prepare,
+	.explain = explain,
+};

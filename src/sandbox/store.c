@@ -1,0 +1,353 @@
+/* store.c - a container made by a program of the host's, out of an image that it keeps (store.h) */
+#include "store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <keyhole/escape.h>
+#include <keyhole/file.h>
+#include <keyhole/slice.h>
+
+#include "sandbox_internal.h"
+
+extern char **environ;
+
+static const char *const fence[] = {
+	"create",
+	"--rm",
+	"--network",
+	"none",
+	"--ipc",
+	"private",
+	/* For keyhole-init: its ports, a route, and to become the sandbox's uid. */
+	"--user",
+	"0:0",
+	"--cap-drop",
+	"ALL",
+	"--cap-add",
+	"NET_BIND_SERVICE",
+	"--cap-add",
+	"NET_ADMIN",
+	"--cap-add",
+	"SETUID",
+	"--cap-add",
+	"SETGID",
+	"--security-opt",
+	"no-new-privileges",
+	/* keyhole-init loads a filter of its own, and makes a namespace before. */
+	"--security-opt",
+	"seccomp=unconfined",
+	/* Nothing of the host's. */
+	"--tmpfs",
+	"/sys:ro,nosuid,nodev,noexec,size=64k",
+	"--tmpfs",
+	"/sys/fs/cgroup:ro,nosuid,nodev,noexec,size=64k",
+	/* lo has ::1 in every sandbox. */
+	"--sysctl",
+	"net.ipv6.conf.all.disable_ipv6=0",
+	"--log-driver",
+	"none",
+	"--no-healthcheck",
+	"--stop-timeout",
+	"0",
+	"--pull",
+	"never",
+	NULL,
+};
+
+/* ---- the folder of one sandbox: keyhole-init's socket, and what is mounted out of it ---- */
+
+static bool copy_file(const char *path, int content)
+{
+	kh_auto_close int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	off_t at = 0;
+	ssize_t n = -1;
+	while (fd >= 0 && (n = sendfile(fd, content, &at, 1 << 20)) > 0)
+		;
+	return n == 0 && fchmod(fd, 0444) == 0;
+}
+
+static int listen_at(const char *folder)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s/c/s", folder);
+	kh_auto_close int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	/* The folder above is ours alone; uid 0 of the container need not be us. */
+	if (fd < 0 || bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) != 0 ||
+	    chmod(addr.sun_path, 0666) != 0 || listen(fd, 1) != 0)
+		return -1;
+	return kh_steal_fd(&fd);
+}
+
+/* Folders of one level, as they were made here. */
+static void remove_folder(const char *folder)
+{
+	static const char *const inner[] = { "c", "f", "e" };
+	for (size_t i = 0; i < sizeof(inner) / sizeof(inner[0]); i++) {
+		kh_auto_free char *path = kh_strf("%s/%s", folder, inner[i]);
+		DIR *dir = path ? opendir(path) : NULL;
+		const struct dirent *entry;
+		while (dir && (entry = readdir(dir)))
+			(void)unlinkat(dirfd(dir), entry->d_name, 0);
+		if (dir)
+			closedir(dir);
+		(void)rmdir(path);
+	}
+	(void)rmdir(folder);
+}
+
+static bool make_folder(char *folder, struct kh_err *err)
+{
+	static const char *const inner[] = { "c", "f", "e" };
+	bool ok = mkdtemp(folder) != NULL;
+	for (size_t i = 0; ok && i < sizeof(inner) / sizeof(inner[0]); i++) {
+		kh_auto_free char *path = kh_strf("%s/%s", folder, inner[i]);
+		ok = path && mkdir(path, 0755) == 0 && chmod(path, 0755) == 0;
+	}
+	return ok || kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", folder);
+}
+
+/* ---- who removes it all ---- */
+
+/* Waits for the launcher's end, then for the program to have removed what has this name. */
+static _Noreturn void watch(char *program, char *name, const char *folder, int ended)
+{
+	static char rm[] = "rm", rmi[] = "rmi", force[] = "--force", volumes[] = "--volumes";
+	char *container[] = { program, rm, force, volumes, name, NULL };
+	char *image[] = { program, rmi, force, name, NULL };
+	(void)setsid();
+	sigset_t all;
+	sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, NULL);
+	(void)dup2(ended, STDIN_FILENO);
+	(void)syscall(SYS_close_range, 3u, ~0u, 0u);
+	/* The launcher's output is not to be kept open. */
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	(void)dup2(null, STDOUT_FILENO);
+	(void)dup2(null, STDERR_FILENO);
+	char byte;
+	while (read(STDIN_FILENO, &byte, 1) < 0 && errno == EINTR)
+		;
+	struct kh_err err = KH_ERR_INIT;
+	/* Gone by itself already, as a rule. */
+	(void)kh_store_tool(container, -1, NULL, &err);
+	(void)kh_store_tool(image, -1, NULL, &err);
+	remove_folder(folder);
+	_exit(0);
+}
+
+static bool start_watcher(struct kh_engine_command *out, char *name, const char *folder,
+			  struct kh_err *err)
+{
+	int ends[2];
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a pipe");
+	out->watcher = fork();
+	if (out->watcher == 0) {
+		close(ends[1]);
+		watch(out->path, name, folder, ends[0]);
+	}
+	close(ends[0]);
+	out->alive = ends[1];
+	return out->watcher > 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "a process");
+}
+
+/* ---- words ---- */
+
+/* One field of a line of comma separated values, as encoding/csv reads it. */
+static bool put_field(struct kh_buf *line, const char *name, const char *value)
+{
+	bool ok = kh_buf_printf(line, "%s\"%s=", kh_buf_len(line) ? "," : "", name);
+	for (; ok && *value; value++)
+		ok = (*value != '"' || kh_buf_append_char(line, '"')) &&
+		     kh_buf_append_char(line, *value);
+	return ok && kh_buf_append_char(line, '"');
+}
+
+static bool put_bind(struct kh_engine_command *out, const char *source, const char *target,
+		     bool read_only)
+{
+	struct kh_buf line kh_cleanup(kh_buf_fini);
+	kh_buf_init(&line, 4L * PATH_MAX);
+	bool ok = kh_buf_append_str(&line, "type=bind") && put_field(&line, "source", source) &&
+		  put_field(&line, "destination", target) &&
+		  (!read_only || kh_buf_append_str(&line, ",readonly"));
+	const char *text = ok ? kh_buf_cstr(&line) : NULL;
+	return text && kh_engine_command_arg(out, "--mount") && kh_engine_command_arg(out, text);
+}
+
+static bool put_tmpfs(struct kh_engine_command *out, const struct kh_plan *plan,
+		      const struct kh_mount *m)
+{
+	char size[40] = "";
+	if (m->size)
+		snprintf(size, sizeof(size), ",size=%" PRIu64, m->size);
+	kh_auto_free char *text =
+		kh_strf("%s:rw,nosuid,nodev,exec,mode=%04o,uid=%u,gid=%u%s", m->target,
+			(unsigned)m->mode, (unsigned)plan->uid, (unsigned)plan->gid, size);
+	return text && kh_engine_command_arg(out, "--tmpfs") && kh_engine_command_arg(out, text);
+}
+
+static bool put_file(struct kh_engine_command *out, const char *folder, const struct kh_mount *m,
+		     size_t i)
+{
+	kh_auto_free char *path = kh_strf("%s/f/%zu", folder, i);
+	return path && copy_file(path, m->fd) && put_bind(out, path, m->target, true);
+}
+
+static bool put_mount(struct kh_engine_command *out, const struct kh_plan *plan, const char *folder,
+		      size_t i)
+{
+	const struct kh_mount *m = &plan->view->list[i];
+	kh_auto_free char *empty = kh_strf("%s/e", folder);
+	switch (m->kind) {
+	case KH_MOUNT_READ:
+	case KH_MOUNT_WRITE:
+		return put_bind(out, m->source, m->target, m->kind == KH_MOUNT_READ);
+	case KH_MOUNT_BLANK:
+		return empty && put_bind(out, empty, m->target, true);
+	case KH_MOUNT_EMPTY:
+		return put_file(out, folder, m, i);
+	case KH_MOUNT_FILE:
+		return kh_store_in_tar(m) || put_file(out, folder, m, i);
+	case KH_MOUNT_TMPFS:
+		return put_tmpfs(out, plan, m);
+	case KH_MOUNT_DIR:
+	case KH_MOUNT_LINK: /* in the tar */
+	case KH_MOUNT_PROC:
+	case KH_MOUNT_DEV:
+	case KH_MOUNT_SEAL: /* the program's; and nothing of the root is the agent's */
+	case KH_MOUNT_LAYER:
+		return true;
+	}
+	return false;
+}
+
+static bool put_limits(struct kh_engine_command *out, const struct kh_sandbox_limits *limits)
+{
+	char memory[32], pids[24], cpus[24];
+	snprintf(memory, sizeof(memory), "%" PRIu64 "b", limits->memory_bytes);
+	snprintf(pids, sizeof(pids), "%u", limits->pids + KH_SANDBOX_OWN_PIDS);
+	snprintf(cpus, sizeof(cpus), "%u.%03u", limits->cpu_milli / 1000, limits->cpu_milli % 1000);
+	const char *const with_memory[] = { "--memory", memory, "--memory-swap", memory, NULL };
+	const char *const with_pids[] = { "--pids-limit", pids, NULL };
+	const char *const with_cpus[] = { "--cpus", cpus, NULL };
+	return (!limits->memory_bytes || kh_engine_command_args(out, with_memory)) &&
+	       (!limits->pids || kh_engine_command_args(out, with_pids)) &&
+	       (!limits->cpu_milli || kh_engine_command_args(out, with_cpus));
+}
+
+/* The whole command line that creates it. */
+static bool put_create(struct kh_engine_command *out, const struct kh_plan *plan,
+		       const char *folder, const char *name)
+{
+	kh_auto_free char *calls = kh_strf("%s/c", folder);
+	const char *const own[] = { "--name",	    name,	   "--hostname",
+				    plan->hostname, "--workdir",   plan->directory,
+				    "--entrypoint", plan->init[0], NULL };
+	bool ok = calls && kh_engine_command_arg(out, out->path) &&
+		  kh_engine_command_args(out, fence) && kh_engine_command_args(out, own) &&
+		  put_limits(out, plan->limits) && put_bind(out, calls, KH_STORE_CALL, true);
+	for (size_t i = 0; ok && i < plan->view->n; i++)
+		ok = put_mount(out, plan, folder, i);
+	ok = ok && kh_engine_command_arg(out, plan->image ? plan->image : name);
+	for (char *const *word = plan->init + 1; ok && *word; word++)
+		ok = kh_engine_command_arg(out, *word);
+	return ok;
+}
+
+/* ---- the whole ---- */
+
+/* The agent is the sandbox's uid on the host, and nobody shows it a folder as its own here. */
+static bool check_owners(const char *program, const struct kh_plan *plan, struct kh_err *err)
+{
+	for (size_t i = 0; i < plan->view->n; i++) {
+		const struct kh_mount *m = &plan->view->list[i];
+		struct stat st;
+		if (m->kind != KH_MOUNT_WRITE || m->tree != KH_TREE_AS_OWNER)
+			continue;
+		if (stat(m->source, &st) != 0)
+			return kh_err_sys(err, KH_ERR_USAGE, errno, "%s", kh_esc_str(m->source));
+		if (st.st_uid != plan->uid)
+			return kh_err_set(err, KH_ERR_USAGE,
+					  "%s: engine %s can't show the folder as the sandbox's "
+					  "own (start keyhole as the folder's owner, or give it to "
+					  "uid %u)",
+					  kh_esc_str(m->source), program, (unsigned)plan->uid);
+	}
+	return true;
+}
+
+static void forget_words(struct kh_engine_command *out)
+{
+	for (size_t i = 0; i < out->n_argv; i++)
+		free(out->argv[i]);
+	out->n_argv = 0;
+}
+
+/* An image of nothing, for a sandbox whose root is all mounted. */
+static bool make_image(const struct kh_engine_command *out, char *name, struct kh_err *err)
+{
+	static const char end_of_tar[1024];
+	static char import[] = "import", dash[] = "-";
+	char *argv[] = { out->path, import, dash, name, NULL };
+	kh_auto_close int tar =
+		kh_file_sealed("keyhole-nothing", kh_slice_of(end_of_tar, sizeof(end_of_tar)), err);
+	return tar >= 0 && kh_store_tool(argv, tar, NULL, err);
+}
+
+/* Created, filled, and watched over; `out` is then what starts it. */
+static bool create(const struct kh_plan *plan, struct kh_engine_command *out, const char *folder,
+		   struct kh_err *err)
+{
+	unsigned number[2];
+	char name[40];
+	if (getrandom(number, sizeof(number), 0) != (ssize_t)sizeof(number))
+		return kh_err_set(err, KH_ERR_SYSTEM, "no random bytes");
+	snprintf(name, sizeof(name), "keyhole-%08x%08x", number[0], number[1]);
+	if (!start_watcher(out, name, folder, err) || (!plan->image && !make_image(out, name, err)))
+		return false;
+	if (!put_create(out, plan, folder, name))
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the sandbox's container");
+	kh_auto_close int tar = kh_store_tar(plan->view, err);
+	kh_auto_free char *place = kh_strf("%s:/", name);
+	static char cp[] = "cp", dash[] = "-";
+	char *copy[] = { out->path, cp, dash, place, NULL };
+	const char *const start[] = { out->path, "start", "--attach", name, NULL };
+	if (tar < 0 || !place || !kh_store_tool(out->argv, -1, NULL, err) ||
+	    !kh_store_tool(copy, tar, NULL, err))
+		return false;
+	forget_words(out);
+	return kh_engine_command_args(out, start) ||
+	       kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
+}
+
+bool kh_store_prepare(const char *program, const struct kh_plan *plan,
+		      struct kh_engine_command *out, struct kh_err *err)
+{
+	char folder[] = "/tmp/keyhole-call-XXXXXX";
+	if (!check_owners(program, plan, err) || !make_folder(folder, err))
+		return false;
+	out->environment = environ;
+	out->listener = listen_at(folder);
+	bool ok = out->listener >= 0 ||
+		  kh_err_sys(err, KH_ERR_SYSTEM, errno, "a socket in %s", folder);
+	ok = ok && create(plan, out, folder, err);
+	/* Else the watcher does. */
+	if (!ok && out->watcher <= 0)
+		remove_folder(folder);
+	return ok;
+}

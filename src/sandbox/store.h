@@ -1,0 +1,65 @@
+/*
+ * store.h - sandboxes out of the images that a container program of the host keeps
+ *
+ * Docker's daemon (and podman, of an image) makes the container as the one who started the program,
+ * so nothing of ours lies around it:
+ *
+ *   - the view is handed over in two ways: trees of the host and places in memory as mounts, all
+ *     else as one tar that is copied into the container before it starts
+ *   - keyhole-init inherits nothing. It calls the launcher at a socket in a folder that is mounted,
+ *     and is sent the command's descriptors. When the launcher's end closes, it ends.
+ *   - it starts as uid 0 of the container with what it needs to bind its ports, and becomes the
+ *     sandbox's uid on the host before anything else
+ *   - what the program could not be held to, keyhole-init looks at: that what was mounted by its
+ *     name is what the view holds (--expect)
+ *
+ * The container is removed by a small process of ours that waits for the launcher's end.
+ */
+#ifndef KEYHOLE_SANDBOX_STORE_H
+#define KEYHOLE_SANDBOX_STORE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include <keyhole/buf.h>
+#include <keyhole/err.h>
+#include <keyhole/sandbox.h>
+
+#include "engine.h"
+
+#define KH_STORE_CALL "/run/keyhole-call"  /* the folder inside */
+#define KH_STORE_SOCKET KH_STORE_CALL "/s" /* at which keyhole-init calls */
+
+struct kh_mount;
+struct kh_view;
+
+/* What an image says of how it is run; owned. */
+struct kh_store_image {
+	struct kh_env_var *env;
+	size_t n_env;
+	char *directory; /* NULL: none */
+	char **argv;	 /* its entry point with its command; ended by NULL; NULL: none */
+};
+/* Asks the program. False where it has no such image, or one for another kind of machine. */
+bool kh_store_inspect(const char *program, const char *reference, struct kh_store_image *out,
+		      struct kh_err *err);
+void kh_store_image_fini(struct kh_store_image *image);
+
+/* Fills `out` for an engine whose program is `program`. */
+bool kh_store_prepare(const char *program, const struct kh_plan *plan,
+		      struct kh_engine_command *out, struct kh_err *err);
+
+/* ---- store_tool.c ---- */
+
+/* Runs the program with `argv` (argv[0] is its path) and `input` (-1: none) and waits. What it said
+ * on standard output is in `out` (may be NULL); where it failed, its complaint is in err. */
+bool kh_store_tool(char *const *argv, int input, struct kh_buf *out, struct kh_err *err);
+
+/* ---- store_tar.c ---- */
+
+/* Folders, files and links of the view as a tar (ustar), in memory. Return: -1. */
+int kh_store_tar(const struct kh_view *view, struct kh_err *err);
+/* Is it in the tar? Docker mounts some files of its own over /etc, so ours are mounted as well. */
+bool kh_store_in_tar(const struct kh_mount *m);
+
+#endif

@@ -1,0 +1,152 @@
+/* store_image.c - what a container program says of an image that it keeps */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include <jansson.h>
+
+#include <keyhole/escape.h>
+#include <keyhole/slice.h>
+
+#include "sandbox_internal.h"
+#include "store.h"
+
+enum { SAID_MOST_BYTES = 1024 * 1024, WORDS_MOST = 1024 };
+
+void kh_store_image_fini(struct kh_store_image *image)
+{
+	for (size_t i = 0; i < image->n_env; i++) {
+		free(image->env[i].name);
+		free(image->env[i].value);
+	}
+	free(image->env);
+	for (size_t i = 0; image->argv && image->argv[i]; i++)
+		free(image->argv[i]);
+	free(image->argv);
+	free(image->directory);
+	*image = (struct kh_store_image){ 0 };
+}
+
+static bool take_env(const json_t *list, struct kh_store_image *out)
+{
+	size_t n = json_array_size(list);
+	out->env = n > 0 && n <= WORDS_MOST ? calloc(n, sizeof(*out->env)) : NULL;
+	for (size_t i = 0; out->env && i < n; i++) {
+		const char *text = json_string_value(json_array_get(list, i));
+		const char *equals = text ? strchr(text, '=') : NULL;
+		if (!equals || equals == text)
+			continue;
+		struct kh_env_var *var = &out->env[out->n_env++];
+		var->name = strndup(text, (size_t)(equals - text));
+		var->value = strdup(equals + 1);
+		if (!var->name || !var->value)
+			return false;
+	}
+	return n == 0 || out->env != NULL;
+}
+
+static bool take_words(const json_t *entry, const json_t *command, struct kh_store_image *out)
+{
+	size_t n = json_array_size(entry), m = json_array_size(command);
+	if (n + m == 0)
+		return true;
+	out->argv = n + m <= WORDS_MOST ? calloc(n + m + 1, sizeof(*out->argv)) : NULL;
+	bool ok = out->argv != NULL;
+	for (size_t i = 0; ok && i < n + m; i++) {
+		const char *word = json_string_value(i < n ? json_array_get(entry, i)
+							   : json_array_get(command, i - n));
+		ok = word && (out->argv[i] = strdup(word)) != NULL;
+	}
+	return ok;
+}
+
+/* As images name this machine; NULL where they have no other name for it than the kernel. */
+static const char *own_architecture(const struct utsname *host)
+{
+	static const struct {
+		const char *kernels, *images;
+	} names[] = {
+		{ "x86_64", "amd64" }, { "aarch64", "arm64" },	     { "i686", "386" },
+		{ "armv7l", "arm" },   { "loongarch64", "loong64" }, { "riscv64", "riscv64" }
+	};
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(host->machine, names[i].kernels) == 0)
+			return names[i].images;
+	return host->machine;
+}
+
+static bool check_kind(const char *reference, const json_t *image, struct kh_err *err)
+{
+	struct utsname host;
+	const char *os = json_string_value(json_object_get(image, "Os"));
+	const char *architecture = json_string_value(json_object_get(image, "Architecture"));
+	if (uname(&host) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "uname");
+	const char *own = own_architecture(&host);
+	if (os && *os && strcmp(os, "linux") != 0)
+		return kh_err_set(err, KH_ERR_USAGE, "--image %s: is for %s, not for Linux",
+				  kh_esc_str(reference), kh_esc_str(os));
+	if (architecture && *architecture && strcmp(architecture, own) != 0)
+		return kh_err_set(err, KH_ERR_USAGE,
+				  "--image %s: is for another architecture (%s; this host is %s: "
+				  "pull it with `--platform linux/%s`)",
+				  kh_esc_str(reference), kh_esc_str(architecture), own, own);
+	return true;
+}
+
+static bool take(const json_t *image, struct kh_store_image *out)
+{
+	const json_t *config = json_object_get(image, "Config");
+	const char *directory = json_string_value(json_object_get(config, "WorkingDir"));
+	if (directory && directory[0] == '/' && !(out->directory = strdup(directory)))
+		return false;
+	return take_env(json_object_get(config, "Env"), out) &&
+	       take_words(json_object_get(config, "Entrypoint"), json_object_get(config, "Cmd"),
+			  out);
+}
+
+static bool ask(const char *program, const char *reference, struct kh_buf *said, struct kh_err *err)
+{
+	kh_auto_free char *path = kh_engine_program(program);
+	kh_auto_free char *copy = strdup(reference);
+	static char image[] = "image", inspect[] = "inspect";
+	char *argv[] = { path, image, inspect, copy, NULL };
+	if (!path)
+		return kh_err_set(err, KH_ERR_SYSTEM, "the sandbox: %s is not on the PATH",
+				  program);
+	/* Else it is an option of the program's. */
+	if (!copy || reference[0] == '-' || !reference[0])
+		return kh_err_set(err, KH_ERR_USAGE, "--image %s: not a reference of an image",
+				  kh_esc_str(reference));
+	if (kh_store_tool(argv, -1, said, err))
+		return true;
+	if (strstr(err->text, "o such image") || strstr(err->text, "not known"))
+		return kh_err_set(err, KH_ERR_USAGE,
+				  "--image %s: %s has no such image (get it first: `%s pull %s`)",
+				  kh_esc_str(reference), program, program, kh_esc_str(reference));
+	return false;
+}
+
+bool kh_store_inspect(const char *program, const char *reference, struct kh_store_image *out,
+		      struct kh_err *err)
+{
+	*out = (struct kh_store_image){ 0 };
+	struct kh_buf said kh_cleanup(kh_buf_fini);
+	kh_buf_init(&said, SAID_MOST_BYTES);
+	if (!ask(program, reference, &said, err))
+		return false;
+	json_t *all = json_loadb(kh_buf_view(&said).ptr, kh_buf_len(&said), 0, NULL);
+	const json_t *image = json_array_get(all, 0);
+	bool ok = json_is_object(image)
+			  ? check_kind(reference, image, err)
+			  : kh_err_set(err, KH_ERR_SYSTEM, "--image %s: %s says nothing of it",
+				       kh_esc_str(reference), program);
+	if (ok && !take(image, out))
+		ok = kh_err_set(err, KH_ERR_SYSTEM, "--image %s: its settings can't be taken",
+				kh_esc_str(reference));
+	json_decref(all);
+	if (!ok)
+		kh_store_image_fini(out);
+	return ok;
+}
