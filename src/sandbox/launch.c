@@ -13,13 +13,10 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
-#include <linux/close_range.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -101,49 +98,16 @@ static void send_late(struct running *r)
 			send_signal(r, forwarded[i]);
 }
 
-static bool send_stdio(int control, const int *stdio)
-{
-	struct kh_init_message message = { .type = KH_INIT_STDIO };
-	struct iovec iov = { &message, sizeof(message) };
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(3 * sizeof(int))];
-	} ancillary = { 0 };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = ancillary.bytes,
-			      .msg_controllen = sizeof(ancillary.bytes) };
-	struct cmsghdr *header = CMSG_FIRSTHDR(&msg);
-	header->cmsg_level = SOL_SOCKET;
-	header->cmsg_type = SCM_RIGHTS;
-	header->cmsg_len = CMSG_LEN(3 * sizeof(int));
-	memcpy(CMSG_DATA(header), stdio, 3 * sizeof(int));
-	return sendmsg(control, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(message);
-}
-
-static void watch_control(struct running *r)
-{
-	const int on = 1;
-	/* The kernel says who sends; a process without capabilities can't say otherwise. */
-	(void)setsockopt(r->launch->control, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
-}
-
 /* The first who calls is it: nobody else gets at the socket, and nobody listens afterwards. */
 static void take_call(struct running *r)
 {
 	int *listener = &r->launch->command->listener;
-	struct sockaddr_un addr = { 0 };
-	socklen_t len = sizeof(addr);
-	r->launch->control = accept4(*listener, NULL, NULL, SOCK_CLOEXEC);
-	if (getsockname(*listener, (struct sockaddr *)&addr, &len) == 0)
-		(void)unlink(addr.sun_path);
-	kh_cleanup_close(listener);
-	if (r->launch->control < 0 || !send_stdio(r->launch->control, r->launch->stdio)) {
+	r->launch->control = kh_launch_take_call(listener, r->launch->stdio);
+	if (r->launch->control < 0) {
 		kh_err_sys(&r->err, KH_ERR_SYSTEM, errno, "keyhole-init called");
 		kill(r->pid, SIGKILL);
 		return;
 	}
-	watch_control(r);
 	r->held = false;
 	send_late(r);
 }
@@ -171,8 +135,7 @@ static bool start(struct running *r, struct kh_err *err)
 	close(complaints[1]);
 	close(kh_steal_fd(&r->launch->control_peer));
 	r->started = r->launch->engine->direct;
-	if (r->launch->control >= 0)
-		watch_control(r);
+	kh_launch_watch_control(r->launch->control);
 	r->complaints = complaints[0];
 	(void)kh_fd_set_nonblock(r->complaints, true);
 	if (r->pid < 0) {
@@ -193,23 +156,6 @@ static bool start(struct running *r, struct kh_err *err)
 }
 
 /* ---- while it runs ---- */
-
-/* What came along: a descriptor (-1: none), and who sent it. */
-static int take_ancillary(struct msghdr *msg, pid_t *sender)
-{
-	int fd = -1;
-	struct ucred who = { .pid = -1 };
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
-		if (c->cmsg_level != SOL_SOCKET)
-			continue;
-		if (c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
-			memcpy(&fd, CMSG_DATA(c), sizeof(int));
-		if (c->cmsg_type == SCM_CREDENTIALS && c->cmsg_len == CMSG_LEN(sizeof(who)))
-			memcpy(&who, CMSG_DATA(c), sizeof(who));
-	}
-	*sender = who.pid;
-	return fd;
-}
 
 /* Where limits are for the init alone, it is put into its groups before anything runs. */
 static void take_ready(struct running *r, pid_t init)
@@ -255,7 +201,7 @@ static bool receive(struct running *r)
 	if (n < 0)
 		return errno == EINTR;
 	pid_t sender;
-	int fd = take_ancillary(&msg, &sender);
+	int fd = kh_launch_take_ancillary(&msg, &sender);
 	if (n == sizeof(message) && message.type == KH_INIT_TERMINAL) {
 		take_terminal(r, fd);
 		return true;

@@ -15,33 +15,13 @@
 #include <keyhole/limits.h>
 #include <keyhole/slice.h>
 
-#include "publish.h"
+#include "build_internal.h"
 #include "store.h"
 #include "sandbox_internal.h"
 
-#define INIT_INSIDE "/run/keyhole-init"
-#define FILTER_INSIDE "/run/keyhole-filter"
-#define ENVIRON_INSIDE "/run/keyhole-environ"
-
 enum { INIT_MOST_BYTES = 8 * 1024 * 1024, FILTER_MOST_BYTES = 32 * 1024 };
 
-/* Everything of one run; freed in one place. */
-struct build {
-	struct kh_view view;
-	struct kh_env env;
-	struct kh_mountpoints made;
-	struct kh_guard guard;
-	struct kh_stage stage;
-	struct kh_bounds limits;
-	struct kh_publish publish;
-	struct kh_engine_command command;
-	int control, control_peer;
-	int stdio[3];
-	struct kh_pump pumps[3];
-	char ports[8 * KH_LIMIT_INIT_PORTS]; /* "80,443" */
-};
-
-static void build_init(struct build *b)
+static void build_init(struct kh_build *b)
 {
 	memset(b, 0, sizeof(*b));
 	b->made.record = b->made.lock = -1;
@@ -55,7 +35,7 @@ static void build_init(struct build *b)
 	}
 }
 
-static void build_fini(struct build *b)
+static void build_fini(struct kh_build *b)
 {
 	int *fds[] = { &b->control, &b->control_peer, &b->stdio[0], &b->stdio[1], &b->stdio[2] };
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
@@ -159,7 +139,8 @@ static bool lay_read_only(struct kh_view *view, const struct kh_sandbox_spec *sp
 	return true;
 }
 
-static bool lay_workspace(struct build *b, const struct kh_sandbox_spec *spec, struct kh_err *err)
+static bool lay_workspace(struct kh_build *b, const struct kh_sandbox_spec *spec,
+			  struct kh_err *err)
 {
 	struct kh_survey survey kh_cleanup(kh_survey_fini) = { 0 };
 	return !spec->workspace || (kh_survey_take(&survey, spec->workspace, err) &&
@@ -167,7 +148,7 @@ static bool lay_workspace(struct build *b, const struct kh_sandbox_spec *spec, s
 				    kh_mask_lay(&b->view, spec, &survey, err));
 }
 
-static bool lay_environ(struct build *b, struct kh_err *err)
+static bool lay_environ(struct kh_build *b, struct kh_err *err)
 {
 	struct kh_buf text kh_cleanup(kh_buf_fini);
 	kh_buf_init(&text, KH_LIMIT_INIT_ENVIRON_BYTES);
@@ -182,8 +163,8 @@ static bool lay_environ(struct build *b, struct kh_err *err)
 }
 
 /* Later entries lie over earlier ones. */
-static bool lay(struct build *b, const struct kh_sandbox_spec *spec, const struct kh_engine *engine,
-		struct kh_err *err)
+static bool lay(struct kh_build *b, const struct kh_sandbox_spec *spec,
+		const struct kh_engine *engine, struct kh_err *err)
 {
 	struct kh_view *view = &b->view;
 	if (!kh_files_lay(view, spec, err) || !kh_trust_lay(view, spec, err) ||
@@ -234,17 +215,7 @@ static void give_pipe(int fd, uid_t uid, gid_t gid)
 		(void)!fchown(fd, uid, gid);
 }
 
-static uid_t host_uid(const struct kh_sandbox_spec *spec)
-{
-	return spec->host_uid == (uid_t)-1 ? KH_SANDBOX_HOST_UID : spec->host_uid;
-}
-
-static gid_t host_gid(const struct kh_sandbox_spec *spec)
-{
-	return spec->host_gid == (gid_t)-1 ? KH_SANDBOX_HOST_GID : spec->host_gid;
-}
-
-static bool take_stdio(struct build *b, const struct kh_sandbox_spec *spec,
+static bool take_stdio(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		       const struct kh_engine *engine, char tty[4], struct kh_err *err)
 {
 	size_t n = 0;
@@ -257,35 +228,10 @@ static bool take_stdio(struct build *b, const struct kh_sandbox_spec *spec,
 			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "standard descriptor %d", fd);
 		if (engine->direct && !kh_pump_begin(&b->pumps[fd], &b->stdio[fd], fd == 0, err))
 			return false;
-		give_pipe(b->stdio[fd], host_uid(spec), host_gid(spec));
+		give_pipe(b->stdio[fd], kh_build_host_uid(spec), kh_build_host_gid(spec));
 	}
 	tty[n] = '\0';
 	return true;
-}
-
-/* ---- the command line of the init ---- */
-
-struct words {
-	char **list;
-	size_t n;
-};
-
-static void words_fini(struct words *words)
-{
-	for (size_t i = 0; i < words->n; i++)
-		free(words->list[i]);
-	free(words->list);
-}
-
-static bool add_word(struct words *words, const char *word)
-{
-	char **list = reallocarray(words->list, words->n + 2, sizeof(*list));
-	if (!list)
-		return false;
-	words->list = list;
-	list[words->n] = strdup(word);
-	list[words->n + 1] = NULL;
-	return list[words->n++] != NULL;
 }
 
 /* Where the command starts. */
@@ -296,115 +242,7 @@ static const char *directory_of(const struct kh_sandbox_spec *spec)
 				 : KH_SANDBOX_HOME;
 }
 
-/* Nothing where it is 0. */
-static bool add_number(struct words *words, const char *option, uint64_t value)
-{
-	char text[24];
-	snprintf(text, sizeof(text), "%" PRIu64, value);
-	return value == 0 || (add_word(words, option) && add_word(words, text));
-}
-
-/* What a mount opens for writing, unless it lies below another such place. */
-static bool is_writable_place(const struct kh_view *view, size_t at)
-{
-	const struct kh_mount *m = &view->list[at];
-	if (m->kind != KH_MOUNT_WRITE && m->kind != KH_MOUNT_TMPFS)
-		return false;
-	for (size_t i = 0; i < at; i++) {
-		const struct kh_mount *above = &view->list[i];
-		size_t len = strlen(above->target);
-		if ((above->kind == KH_MOUNT_WRITE || above->kind == KH_MOUNT_TMPFS) &&
-		    strncmp(m->target, above->target, len) == 0 &&
-		    (m->target[len] == '/' || !m->target[len]))
-			return false;
-	}
-	return true;
-}
-
-/* The ports that are captured: of HTTP and HTTPS always. */
-static bool list_ports(char *out, size_t room, const struct kh_sandbox_spec *spec,
-		       struct kh_err *err)
-{
-	size_t used = (size_t)snprintf(out, room, "80,443"), n = 2;
-	for (size_t i = 0; i < spec->n_ports; i++) {
-		bool known = spec->ports[i] == 80 || spec->ports[i] == 443;
-		for (size_t j = 0; j < i; j++)
-			known = known || spec->ports[j] == spec->ports[i];
-		if (known)
-			continue;
-		if (++n > KH_LIMIT_INIT_PORTS || spec->ports[i] == 0)
-			return kh_err_set(err, KH_ERR_USAGE, "--ports: up to %d, from 1 to 65535",
-					  KH_LIMIT_INIT_PORTS - 2);
-		used += (size_t)snprintf(out + used, room - used, ",%u", spec->ports[i]);
-	}
-	return true;
-}
-
-/* It inherits nothing, is root before it is the sandbox's uid, and looks at what was mounted. */
-static bool add_call(struct words *out, const struct build *b, const struct kh_sandbox_spec *spec)
-{
-	char who[32];
-	uid_t uid = geteuid() == 0 ? host_uid(spec) : geteuid();
-	gid_t gid = geteuid() == 0 ? host_gid(spec) : getegid();
-	snprintf(who, sizeof(who), "%u:%u", (unsigned)uid, (unsigned)gid);
-	bool ok = add_word(out, "--call") && add_word(out, KH_STORE_SOCKET) &&
-		  add_word(out, "--become") && add_word(out, who);
-	for (size_t i = 0; ok && i < b->view.n; i++) {
-		const struct kh_mount *m = &b->view.list[i];
-		struct stat st;
-		if ((m->kind != KH_MOUNT_READ && m->kind != KH_MOUNT_WRITE) || m->fd < 0)
-			continue;
-		kh_auto_free char *text =
-			fstat(m->fd, &st) == 0
-				? kh_strf("%llu:%llu:%s", (unsigned long long)st.st_dev,
-					  (unsigned long long)st.st_ino, m->target)
-				: NULL;
-		ok = text && add_word(out, "--expect") && add_word(out, text);
-	}
-	return ok;
-}
-
-static bool init_words(struct words *out, const struct build *b, const struct kh_sandbox_spec *spec,
-		       const struct kh_engine *engine, const char *tty)
-{
-	char control[16], stdio[48], user[32];
-	/* The numbers under which the init finds them. */
-	int fds[4] = { b->control_peer, b->stdio[0], b->stdio[1], b->stdio[2] };
-	for (int i = 0; engine->nested && i < 4; i++)
-		fds[i] = STDERR_FILENO + 1 + engine->own_fds + i;
-	snprintf(user, sizeof(user), "%d:%d", KH_SANDBOX_UID, KH_SANDBOX_GID);
-	snprintf(control, sizeof(control), "%d", fds[0]);
-	snprintf(stdio, sizeof(stdio), "%d,%d,%d", fds[1], fds[2], fds[3]);
-	const char *const head[] = { INIT_INSIDE,   "--user",	 user,	  "--seccomp",
-				     FILTER_INSIDE, "--capture", b->ports };
-	bool ok = true;
-	for (size_t i = 0; i < sizeof(head) / sizeof(head[0]); i++)
-		ok = ok && add_word(out, head[i]);
-	if (engine->called)
-		ok = ok && add_call(out, b, spec);
-	else if (!engine->direct)
-		ok = ok && add_word(out, "--control") && add_word(out, control) &&
-		     add_word(out, "--stdio") && add_word(out, stdio);
-	if (engine->limits_init)
-		ok = ok && add_word(out, "--hold") && add_word(out, "1");
-	if (engine->environ_file)
-		ok = ok && add_word(out, "--environ") && add_word(out, ENVIRON_INSIDE);
-	if (*tty)
-		ok = ok && add_word(out, "--tty") && add_word(out, tty);
-	ok = ok && add_number(out, "--memory", b->limits.init_memory_bytes) &&
-	     add_number(out, "--pids", b->limits.init_pids);
-	if (spec->layer)
-		ok = ok && add_word(out, "--writable") && add_word(out, "/");
-	for (size_t i = 0; ok && i < b->view.n; i++)
-		if (is_writable_place(&b->view, i))
-			ok = add_word(out, "--writable") && add_word(out, b->view.list[i].target);
-	ok = ok && add_word(out, "--");
-	for (char *const *word = spec->argv; ok && *word; word++)
-		ok = add_word(out, *word);
-	return ok;
-}
-
-static bool prepare(struct build *b, const struct kh_sandbox_spec *spec,
+static bool prepare(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		    const struct kh_engine *engine, struct kh_err *err)
 {
 	char tty[4];
@@ -426,10 +264,10 @@ static bool prepare(struct build *b, const struct kh_sandbox_spec *spec,
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a socket pair");
 	b->control = engine->called ? -1 : pair[0];
 	b->control_peer = engine->called ? -1 : pair[1];
-	if (!list_ports(b->ports, sizeof(b->ports), spec, err))
+	if (!kh_build_ports(b->ports, sizeof(b->ports), spec, err))
 		return false;
-	struct words words kh_cleanup(words_fini) = { 0 };
-	if (!init_words(&words, b, spec, engine, tty))
+	struct kh_words words kh_cleanup(kh_words_fini) = { 0 };
+	if (!kh_build_words(&words, b, spec, engine, tty))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
 	struct kh_plan plan = {
 		.view = &b->view,
@@ -440,8 +278,8 @@ static bool prepare(struct build *b, const struct kh_sandbox_spec *spec,
 		.layered = spec->layer,
 		.image = spec->image,
 		.limits = &spec->limits,
-		.uid = geteuid() == 0 ? host_uid(spec) : geteuid(),
-		.gid = geteuid() == 0 ? host_gid(spec) : getegid(),
+		.uid = geteuid() == 0 ? kh_build_host_uid(spec) : geteuid(),
+		.gid = geteuid() == 0 ? kh_build_host_gid(spec) : getegid(),
 	};
 	if (!engine->prepare(&plan, &b->command, err))
 		return false;
@@ -454,8 +292,8 @@ static bool prepare(struct build *b, const struct kh_sandbox_spec *spec,
 	return true;
 }
 
-static bool run(struct build *b, const struct kh_sandbox_spec *spec, const struct kh_engine *engine,
-		int *status, struct kh_err *err)
+static bool run(struct kh_build *b, const struct kh_sandbox_spec *spec,
+		const struct kh_engine *engine, int *status, struct kh_err *err)
 {
 	kh_env_set(&b->env, "PWD", directory_of(spec));
 	if (!kh_env_fill(&b->env, spec, err) || !lay(b, spec, engine, err))
@@ -463,8 +301,8 @@ static bool run(struct build *b, const struct kh_sandbox_spec *spec, const struc
 	if (spec->workspace && !kh_guard_begin(&b->guard, &b->view, spec->workspace, err))
 		return false;
 	bool root = geteuid() == 0;
-	uid_t uid = host_uid(spec);
-	gid_t gid = host_gid(spec);
+	uid_t uid = kh_build_host_uid(spec);
+	gid_t gid = kh_build_host_gid(spec);
 	if (root && (uid == 0 || gid == 0))
 		return kh_err_set(err, KH_ERR_USAGE, "a sandbox never runs as root");
 	/* The program of a store is the host's, and works for who started it. */
@@ -511,7 +349,7 @@ static bool run_image(const struct kh_sandbox_spec *given, const struct kh_engin
 		return kh_err_set(err, KH_ERR_USAGE,
 				  "--image %s: says no command of its own (give one behind --)",
 				  kh_esc_str(given->image));
-	struct build b;
+	struct kh_build b;
 	build_init(&b);
 	bool ok = run(&b, &spec, engine, status, err);
 	build_fini(&b);
@@ -528,7 +366,7 @@ bool kh_sandbox_run_with(const struct kh_sandbox_spec *spec, const struct kh_eng
 				  "--engine %s: lays no layer over a folder (--image runs an image "
 				  "that can be written to)",
 				  engine->name);
-	struct build b;
+	struct kh_build b;
 	if (spec->layer && engine->layered)
 		engine = engine->layered;
 	build_init(&b);

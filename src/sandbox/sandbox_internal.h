@@ -10,6 +10,7 @@
 #ifndef KEYHOLE_SANDBOX_INTERNAL_H
 #define KEYHOLE_SANDBOX_INTERNAL_H
 
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <keyhole/buf.h>
@@ -268,6 +269,11 @@ struct kh_launch {
 	const char *name; /* of the command, for messages */
 };
 bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err);
+/* launch_message.c: what came along, a descriptor (-1: none), and who sent it. */
+int kh_launch_take_ancillary(struct msghdr *msg, pid_t *sender);
+void kh_launch_watch_control(int control);
+/* Shuts the listener, and sends who called the three. Return: the control socket; -1. */
+int kh_launch_take_call(int *listener, const int *stdio);
 /* launch_child.c: in the forked child; why it could not go on is written to `report`. */
 _Noreturn void kh_launch_child(const struct kh_launch *launch, pid_t parent, int report,
 			       int complaints);

@@ -55,6 +55,8 @@ static const char *const fence[] = {
 	"/sys:ro,nosuid,nodev,noexec,size=64k",
 	"--tmpfs",
 	"/sys/fs/cgroup:ro,nosuid,nodev,noexec,size=64k",
+	"--tmpfs",
+	"/dev/mqueue:ro,nosuid,nodev,noexec,size=64k",
 	/* lo has ::1 in every sandbox. */
 	"--sysctl",
 	"net.ipv6.conf.all.disable_ipv6=0",

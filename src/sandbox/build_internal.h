@@ -1,0 +1,47 @@
+/* build_internal.h - the parts of one run of a sandbox, while it is made */
+#ifndef KEYHOLE_SANDBOX_BUILD_INTERNAL_H
+#define KEYHOLE_SANDBOX_BUILD_INTERNAL_H
+
+#include <keyhole/limits.h>
+
+#include "publish.h"
+#include "sandbox_internal.h"
+
+#define INIT_INSIDE "/run/keyhole-init"
+#define FILTER_INSIDE "/run/keyhole-filter"
+#define ENVIRON_INSIDE "/run/keyhole-environ"
+
+/* Everything of one run; freed in one place. */
+struct kh_build {
+	struct kh_view view;
+	struct kh_env env;
+	struct kh_mountpoints made;
+	struct kh_guard guard;
+	struct kh_stage stage;
+	struct kh_bounds limits;
+	struct kh_publish publish;
+	struct kh_engine_command command;
+	int control, control_peer;
+	int stdio[3];
+	struct kh_pump pumps[3];
+	char ports[8 * KH_LIMIT_INIT_PORTS]; /* "80,443" */
+};
+
+/* Who the sandbox is on the host. */
+uid_t kh_build_host_uid(const struct kh_sandbox_spec *spec);
+gid_t kh_build_host_gid(const struct kh_sandbox_spec *spec);
+
+/* ---- init_words.c: the command line of keyhole-init ---- */
+
+struct kh_words {
+	char **list;
+	size_t n;
+};
+void kh_words_fini(struct kh_words *words);
+/* The ports that are captured: of HTTP and HTTPS always. */
+bool kh_build_ports(char *out, size_t room, const struct kh_sandbox_spec *spec, struct kh_err *err);
+bool kh_build_words(struct kh_words *out, const struct kh_build *b,
+		    const struct kh_sandbox_spec *spec, const struct kh_engine *engine,
+		    const char *tty);
+
+#endif
