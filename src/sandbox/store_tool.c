@@ -43,8 +43,14 @@ static bool complain(const char *name, int complaints, struct kh_err *err)
 	struct kh_slice text = kh_buf_view(&said);
 	while (text.len > 0 && text.ptr[text.len - 1] == '\n')
 		text.len--;
-	return kh_err_set(err, KH_ERR_SYSTEM, "the sandbox: %s: %s", name,
-			  text.len > 0 ? kh_esc(text) : "failed, and does not say why");
+	const char *line = text.len > 0 ? kh_esc(text) : "failed, and does not say why";
+	if (strstr(line, "annot connect to the Docker daemon") ||
+	    strstr(line, "ermission denied while trying to connect"))
+		return kh_err_set(err, KH_ERR_SYSTEM,
+				  "the sandbox: no daemon of %s's answers (start it: `systemctl "
+				  "start docker`; be in its group: `usermod -aG docker USER`): %s",
+				  name, line);
+	return kh_err_set(err, KH_ERR_SYSTEM, "the sandbox: %s: %s", name, line);
 }
 
 bool kh_store_tool(char *const *argv, int input, struct kh_buf *out, struct kh_err *err)
