@@ -10,11 +10,13 @@ struct kh_stream;
 
 /*
  * The keeper's side: both are PEM; `certificate` has the leaf first, then what leads to its root,
- * and may be empty, where they stand with the key. They must be there and belong together; a key
- * with a passphrase is refused. `out` is a wiping buffer. No message shows a byte of the key.
+ * and may be empty, where they stand with the key. They must be there and belong together, and the
+ * leaf must be good today; a key with a passphrase, or one that is too weak for TLS here, is
+ * refused. `out` is a wiping buffer. *expires_ms: the leaf's end (wall clock). No message shows a
+ * byte of the key.
  */
 bool kh_identity_pack(struct kh_buf *out, struct kh_slice certificate, struct kh_slice key,
-		      struct kh_err *err);
+		      uint64_t *expires_ms, struct kh_err *err);
 /* The worker's, right behind kh_stream_connect_tls: the upstream gets the certificate if it asks
  * for one. The key is OpenSSL's from here to the end of the handshake. Return: false: `packed` is
  * no such value. */

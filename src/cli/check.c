@@ -12,6 +12,7 @@
 #include <keyhole/limits.h>
 #include <keyhole/question.h>
 
+#include "check_pairs.h"
 #include "cli_internal.h"
 
 static const char usage[] =
@@ -159,6 +160,7 @@ static int check(const char *path, bool json)
 		check_cases(config, &diags);
 		check_database(config->country_db.path, NULL, config->country_db.where, &diags);
 		check_database(NULL, config->asn_db.path, config->asn_db.where, &diags);
+		kh_check_pairs(config, &diags);
 		kh_config_inspect(config, &diags);
 	}
 	bool good = config != NULL && diags.errors == 0;

@@ -10,18 +10,14 @@
 
 #include <keyhole/cleanup.h>
 #include <keyhole/clock.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/identity.h>
-#include <keyhole/log.h>
 #include <keyhole/resign.h>
 
 #define DAY_MS UINT64_C(86400000)
 
 bool kh_derives(const struct kh_credential_config *credential)
 {
-	return credential->placement && (credential->placement->kind == KH_PLACEMENT_SIGV4 ||
-					 credential->placement->kind == KH_PLACEMENT_MTLS);
+	return (credential->placement && credential->placement->kind == KH_PLACEMENT_SIGV4) ||
+	       kh_pair_is(credential);
 }
 
 /* Midnight at the end of the scope's day; 0: it is none of yesterday, today and tomorrow. */
@@ -103,63 +99,11 @@ static bool derive_signing_key(const struct kh_credential_config *credential, st
 	return true;
 }
 
-/* ---- mtls ---- */
-
-struct identity_job {
-	struct kh_slice certificate;
-	struct kh_buf packed;
-	struct kh_err *err;
-};
-
-static bool pack_identity(struct kh_slice key, void *arg)
-{
-	struct identity_job *job = arg;
-	return kh_identity_pack(&job->packed, job->certificate, key, job->err);
-}
-
-/* The operator is told of the files, the sandbox is not. */
-static bool derive_identity(const struct kh_credential_config *credential,
-			    const struct kh_secret *raw, struct kh_secret **out, struct kh_err *err)
-{
-	const char *path = credential->placement->mtls->certificate;
-	struct kh_err why = KH_ERR_INIT;
-	struct kh_buf certificate;
-	struct identity_job job = { .err = &why };
-	kh_buf_init(&certificate, KH_LIMIT_SECRET_BYTES / 2);
-	kh_buf_init_wiping(&job.packed, KH_LIMIT_SECRET_BYTES);
-	bool ok = !path || kh_file_read(path, &certificate, &why);
-	job.certificate = kh_buf_view(&certificate);
-	ok = ok && kh_secret_expose(raw, pack_identity, &job);
-	if (ok)
-		*out = kh_secret_new(job.packed.data + job.packed.head, kh_buf_len(&job.packed),
-				     &why);
-	kh_buf_fini(&job.packed);
-	kh_buf_fini(&certificate);
-	if (*out)
-		return true;
-	kh_log_error("credential %s: %s (certificate: %s; key: %s)", credential->name, why.text,
-		     path ? kh_esc_str(path) : "with the key",
-		     credential->n_sources > 0 && credential->sources->name
-			     ? kh_esc_str(credential->sources->name)
-			     : "?");
-	return kh_err_set(
-		err, KH_ERR_CREDENTIAL_UNAVAILABLE,
-		"credential %s: its client certificate can't be used; the log on the host "
-		"says why",
-		credential->name);
-}
-
 bool kh_derive(const struct kh_credential_config *credential, struct kh_slice scope,
 	       const struct kh_secret *raw, struct kh_secret **out, uint64_t *expires_ms,
 	       struct kh_err *err)
 {
 	*out = NULL;
 	*expires_ms = 0;
-	if (credential->placement->kind == KH_PLACEMENT_SIGV4)
-		return derive_signing_key(credential, scope, raw, out, expires_ms, err);
-	if (scope.len > 0)
-		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
-				  "the credential %s is not made for a part of what it opens",
-				  credential->name);
-	return derive_identity(credential, raw, out, err);
+	return derive_signing_key(credential, scope, raw, out, expires_ms, err);
 }

@@ -200,7 +200,11 @@ static bool check_rule(const struct kh_rule *rule, void *arg)
 		const struct kh_vault_slot *slot = &check->vault->slots[index];
 		if (config->credentials[index].present)
 			return true;
-		if (slot->n_holdings > 0 && slot->holdings[0].source->kind == KH_SOURCE_EXEC)
+		if (slot->n_holdings == 0)
+			continue;
+		if (kh_pair_is(&config->credentials[index]))
+			failed = kh_pair_fault(&slot->holdings[0]);
+		else if (slot->holdings[0].source->kind == KH_SOURCE_EXEC)
 			failed = slot->holdings[0].raw.why;
 	}
 	if (failed)
@@ -252,6 +256,7 @@ static bool read_named(struct kh_vault *vault, struct kh_err *err)
 	}
 	begin_commands(vault);
 	wait_for_commands(vault);
+	kh_pairs_renew(vault);
 	struct check check = { vault, err };
 	return kh_vault_each_rule(config, check_rule, &check);
 }
@@ -288,6 +293,7 @@ bool kh_vault_make(struct kh_vault *vault, struct kh_config *config, struct kh_e
 void kh_vault_begin(struct kh_vault *vault)
 {
 	begin_commands(vault);
+	kh_pairs_renew(vault);
 	kh_watch_begin(vault);
 	kh_vault_due(vault, kh_clock_mono_ms());
 }

@@ -175,7 +175,8 @@ enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_want *
 			   credential->name);
 		return KH_VAULT_NONE;
 	}
-	if (want->scope.len > 0 && !derives && !credential->by_repository) {
+	if (want->scope.len > 0 && (!derives || kh_pair_is(credential)) &&
+	    !credential->by_repository) {
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 			   "the credential %s is not made for a part of what it opens",
 			   credential->name);

@@ -235,12 +235,25 @@ bool kh_account_complete(struct kh_vault *vault, const struct kh_credential_conf
 			 const struct kh_source *source, struct kh_secret **secret,
 			 struct kh_err *err);
 
-/* derive.c: what is computed of a raw value at once, for the part that is asked for. */
+/* derive.c: what is computed of a raw value at once: a pair, or for the part that is asked for. */
 bool kh_derives(const struct kh_credential_config *credential);
-/* `err` is for a sandbox to read, and names the credential. */
+/* aws_sigv4. `err` is for a sandbox to read, and names the credential. */
 bool kh_derive(const struct kh_credential_config *credential, struct kh_slice scope,
 	       const struct kh_secret *raw, struct kh_secret **out, uint64_t *expires_ms,
 	       struct kh_err *err);
+
+/* pair.c: a client certificate and its key (mtls), which is the raw value. */
+bool kh_pair_is(const struct kh_credential_config *credential);
+/* Reads both anew; what is no good leaves the pair that is there. Return: there is one to be used.
+ */
+bool kh_pair_make(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
+		  struct kh_made *made);
+/* The pair of one holding, and of all (`present` says then whether there is one), where there is a
+ * key. */
+void kh_pair_renew(struct kh_vault *vault, uint16_t index, struct kh_holding *holding);
+void kh_pairs_renew(struct kh_vault *vault);
+/* Why there is none to be used; NULL: there is one, or no key. */
+const char *kh_pair_fault(const struct kh_holding *holding);
 
 /* mint.c: tokens */
 struct kh_token {

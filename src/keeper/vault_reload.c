@@ -15,6 +15,7 @@
 #include <keyhole/cleanup.h>
 #include <keyhole/clock.h>
 #include <keyhole/log.h>
+#include <keyhole/signing.h>
 
 static struct kh_holding *counterpart(struct kh_vault *vault, uint16_t *index, const char *name,
 				      const struct kh_holding *holding, const char *tenant)
@@ -62,6 +63,19 @@ static bool share_made(struct kh_holding *to, const struct kh_holding *from)
 	return true;
 }
 
+/* Is what was made of the one what is made of the other? A pair is whole in itself, and is held
+ * against its files anew when all is adopted: until then the one before serves. */
+static bool same_product(const struct kh_credential_config *old,
+			 const struct kh_credential_config *new, const struct kh_item *new_raw,
+			 const struct kh_item *old_raw)
+{
+	if (!kh_pair_is(old) || !kh_pair_is(new))
+		return kh_mint_eq(old->mint, new->mint) && kh_pair_is(old) == kh_pair_is(new) &&
+		       same_value(new_raw, old_raw);
+	const char *a = old->placement->mtls->certificate, *b = new->placement->mtls->certificate;
+	return new_raw->secret && (a && b ? strcmp(a, b) == 0 : a == b);
+}
+
 /* Whatever the new configuration says the same of. */
 static bool share(struct kh_vault *next, const struct kh_vault *now)
 {
@@ -74,11 +88,11 @@ static bool share(struct kh_vault *next, const struct kh_vault *now)
 				counterpart(next, &index, old->name, from, from->source->tenant);
 			if (!to)
 				continue;
+			const struct kh_credential_config *new = &next->config->credentials[index];
 			bool exec = from->source->kind == KH_SOURCE_EXEC;
 			if (exec && !kh_item_share(&to->raw, &from->raw))
 				return false;
-			if (kh_mint_eq(old->mint, next->config->credentials[index].mint) &&
-			    same_value(&to->raw, &from->raw) && !share_made(to, from))
+			if (same_product(old, new, &to->raw, &from->raw) && !share_made(to, from))
 				return false;
 		}
 	}

@@ -26,8 +26,7 @@ static const char *name_of(const struct kh_vault *vault, uint16_t index)
 
 enum kh_value_form kh_vault_form(const struct kh_credential_config *credential)
 {
-	bool document = kh_derives(credential) ||
-			(credential->placement && credential->placement->kind == KH_PLACEMENT_MTLS);
+	bool document = kh_derives(credential);
 	if (credential->mint)
 		document = credential->mint->kind == KH_MINT_GCP ||
 			   credential->mint->kind == KH_MINT_GITHUB_APP;
@@ -133,13 +132,16 @@ static void begin_asked(struct kh_vault *vault, uint16_t index, struct kh_holdin
 void kh_vault_raw_came(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
 		       bool is_another)
 {
-	if (is_another && (holding->raw.told || holding->made))
+	/* A pair serves until there is another one. */
+	bool drops = is_another && !kh_pair_is(&vault->config->credentials[index]);
+	if (drops && (holding->raw.told || holding->made))
 		tell_stale(vault, index, holding, NULL);
-	if (is_another) {
+	if (is_another)
 		holding->raw.told = false;
+	if (drops)
 		drop_made(holding);
-	}
 	answer(vault, index, holding, &holding->raw, KH_SLICE(""));
+	kh_pair_renew(vault, index, holding);
 	begin_asked(vault, index, holding);
 	note_change(vault, index, &holding->raw);
 }
@@ -289,6 +291,8 @@ static bool derive(struct kh_vault *vault, uint16_t index, const struct kh_holdi
 bool kh_vault_begin_made(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
 			 struct kh_made *made, struct kh_err *err)
 {
+	if (kh_pair_is(&vault->config->credentials[index]))
+		return kh_pair_make(vault, index, holding, made);
 	if (kh_derives(&vault->config->credentials[index]))
 		return derive(vault, index, holding, made);
 	struct kh_job *job = kh_mint_begin(vault->config, index, holding, made, err);
@@ -447,8 +451,9 @@ void kh_vault_state(const struct kh_vault *vault, uint16_t index, struct kh_vaul
 		const struct kh_holding *holding = &slot->holdings[j];
 		struct kh_vault_state raw = { .source = NULL };
 		out->source = kh_source_kind_name(holding->source->kind);
-		fold(credential->mint ? &raw : out, &holding->raw);
-		if (credential->mint && raw.why) {
+		bool made_of = credential->mint || kh_pair_is(credential);
+		fold(made_of ? &raw : out, &holding->raw);
+		if (made_of && raw.why) {
 			out->why = raw.why;
 			out->failed_ms = raw.failed_ms;
 		}

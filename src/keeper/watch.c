@@ -1,5 +1,6 @@
 /*
- * watch.c - files that hold values: something has changed in one of their folders
+ * watch.c - files that hold values, and certificates beside them: something has changed in one of
+ * their folders
  *
  * A file is replaced in many ways: written anew, renamed over, or (Kubernetes) left alone while a
  * link in its path is turned to another folder. So the folders are watched, those of the path as it
@@ -22,6 +23,7 @@
 #include <keyhole/cleanup.h>
 #include <keyhole/file.h>
 #include <keyhole/log.h>
+#include <keyhole/signing.h>
 
 enum {
 	EVENTS = IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_ATTRIB |
@@ -81,7 +83,13 @@ static const char *file_of(const struct kh_source *source)
 	return source->kind == KH_SOURCE_FILE ? source->name : NULL;
 }
 
-/* Runs `each` on the files of all sources. Return: there are any. */
+/* The file that stands beside the value; NULL: none. */
+static const char *certificate_of(const struct kh_credential_config *credential)
+{
+	return kh_pair_is(credential) ? credential->placement->mtls->certificate : NULL;
+}
+
+/* Runs `each` on the files of all sources, and certificates. Return: there are any. */
 static bool each_file(struct kh_vault *vault,
 		      void (*each)(struct kh_watch *watch, const char *path))
 {
@@ -98,6 +106,10 @@ static bool each_file(struct kh_vault *vault,
 			if (path && each)
 				each(vault->watch, path);
 		}
+		const char *certificate = certificate_of(&vault->config->credentials[i]);
+		any |= certificate != NULL;
+		if (certificate && each)
+			each(vault->watch, certificate);
 	}
 	return any;
 }

@@ -9,6 +9,8 @@
  */
 #include <keyhole/identity.h>
 
+#include <time.h>
+
 #include <openssl/err.h>
 #include <openssl/pem.h>
 
@@ -17,7 +19,11 @@
 
 #include "stream_internal.h"
 
-enum { CHAIN_MOST = 8 };
+enum {
+	CHAIN_MOST = 8,
+	KEY_BITS_LEAST = 112, /* of security, as for all that TLS uses here (contexts.c) */
+	DATE_BYTES = 64,
+};
 
 struct identity {
 	X509 *chain[CHAIN_MOST];
@@ -84,18 +90,55 @@ static const char *fault(struct identity *identity, struct kh_slice certificate,
 		ERR_clear_error();
 		return "certificate and key do not belong together";
 	}
+	if (EVP_PKEY_get_security_bits(identity->key) < KEY_BITS_LEAST)
+		return "its key is too weak for TLS (RSA of 2048 bits or EC, at the least)";
 	return NULL;
 }
 
+/* When, in words; *seconds. Return: false: the certificate does not say it in a way that can be
+ * read. */
+static bool read_time(const ASN1_TIME *time, int64_t *seconds, char text[DATE_BYTES])
+{
+	struct tm tm;
+
+	if (ASN1_TIME_to_tm(time, &tm) != 1 || strftime(text, DATE_BYTES, "%F %T UTC", &tm) == 0)
+		return false;
+	*seconds = timegm(&tm);
+	return true;
+}
+
+/* Is it good today? */
+static bool check_days(X509 *leaf, uint64_t *expires_ms, struct kh_err *err)
+{
+	char from_text[DATE_BYTES], until_text[DATE_BYTES];
+	int64_t now = time(NULL), from, until;
+
+	if (!read_time(X509_get0_notBefore(leaf), &from, from_text) ||
+	    !read_time(X509_get0_notAfter(leaf), &until, until_text))
+		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+				  "the days of its certificate can't be read");
+	if (until <= now)
+		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+				  "its certificate has expired, at %s (have it renewed)",
+				  until_text);
+	if (from > now)
+		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+				  "its certificate is not valid before %s (is the clock right?)",
+				  from_text);
+	*expires_ms = (uint64_t)until * 1000;
+	return true;
+}
+
 bool kh_identity_pack(struct kh_buf *out, struct kh_slice certificate, struct kh_slice key,
-		      struct kh_err *err)
+		      uint64_t *expires_ms, struct kh_err *err)
 {
 	struct identity identity = { .n = 0 };
 	const char *why = fault(&identity, certificate, key);
+	bool good = !why && check_days(identity.chain[0], expires_ms, err);
 
 	fini(&identity);
-	if (why)
-		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "%s", why);
+	if (!good)
+		return why ? kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "%s", why) : false;
 	return (kh_wire_put_bytes(out, certificate) && kh_wire_put_bytes(out, key)) ||
 	       kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 			  "certificate and key are more than 64 KiB");

@@ -16,7 +16,7 @@ import h2.config
 import h2.connection
 import h2.events
 import sigv4
-from common import standin_module
+from common import shut, standin_module
 
 
 class Seen:
@@ -178,5 +178,5 @@ class AwsOrigin:
         pass
 
     def stop(self):
-        self.listener.close()
+        shut(self.listener)
         self.close_idle()

@@ -1,7 +1,9 @@
 """common.py - what harness.py and clients.py share: paths, the real key of this run, waiting"""
 
+import contextlib
 import os
 import secrets
+import socket
 import subprocess
 import sys
 import time
@@ -36,3 +38,11 @@ def finish(process, seconds=PATIENCE):
         process.kill()
         process.wait()
         raise AssertionError(f"process {process.args[0]} did not end in {seconds} s") from None
+
+
+def shut(listener):
+    """Ends a listener that a thread accepts from. Closed alone it would leave the thread in accept(), by the
+    descriptor's number, which the next listener gets: a connection of that one could end up here."""
+    with contextlib.suppress(OSError):
+        listener.shutdown(socket.SHUT_RDWR)
+    listener.close()

@@ -47,7 +47,7 @@ import hpack
 import hyperframe.frame as frames
 import pytest
 from clients import Tunnel
-from common import FINGERPRINT, SECRET, standin_module
+from common import FINGERPRINT, SECRET, shut, standin_module
 from daemons import NAMES, Daemons, base_config, merge
 from h2client import h2_tunnel
 
@@ -415,7 +415,7 @@ class H2Upstream:
         pass
 
     def stop(self):
-        self.listener.close()
+        shut(self.listener)
         self.close_idle()
 
 

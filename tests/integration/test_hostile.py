@@ -10,6 +10,7 @@ import threading
 import time
 
 import pytest
+from common import shut
 from fakedns import SILENCE
 from harness import Tunnel, Wire, client_context, until
 
@@ -21,7 +22,7 @@ class Origin:
         self.turns = list(turns)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
-        self.seen = []
+        self.seen, self.taken = [], []
         threading.Thread(target=self.run, daemon=True).start()
 
     @property
@@ -34,6 +35,7 @@ class Origin:
                 sock, _ = self.listener.accept()
             except OSError:
                 return
+            self.taken.append(sock)
             threading.Thread(target=self.serve, args=(turn, sock), daemon=True).start()
 
     def serve(self, turn, sock):
@@ -51,7 +53,10 @@ class Origin:
         return data
 
     def close(self):
-        self.listener.close()
+        shut(self.listener)
+        for sock in self.taken:  # one that is kept idle would be a descriptor of the daemon's
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.fixture

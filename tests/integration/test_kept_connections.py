@@ -13,7 +13,7 @@ import struct
 import threading
 
 import pytest
-from common import standin_module, until
+from common import shut, standin_module, until
 from daemons import NAMES
 from harness import Tunnel
 
@@ -90,7 +90,7 @@ class Server:
             orders.close()
 
     def stop(self):
-        self.listener.close()
+        shut(self.listener)
         self.close_idle()
 
 

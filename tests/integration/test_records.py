@@ -5,6 +5,7 @@ import threading
 import types
 
 import pytest
+from common import shut
 from harness import Tunnel
 
 APPLICATION_DATA = 23
@@ -72,8 +73,8 @@ def recorded(daemon, standin, tmp_path):
 
     down = Recorder(listener, connect)
     yield types.SimpleNamespace(socket_path=str(tmp_path / "recorded"), ca=running.ca), down, up
-    listener.close()
-    up.listener.close()
+    shut(listener)
+    shut(up.listener)
 
 
 def post(tunnel, size):
