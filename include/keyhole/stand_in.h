@@ -162,6 +162,9 @@ size_t kh_text_unescape(struct kh_slice text, char *out);
 enum {
 	KH_MARK_SPAN = 64,	  /* more than a core in base64 */
 	KH_MARK_NEEDLE_MOST = 16, /* the longest text that is sought */
+	KH_MARK_NEEDLE_LEAST = 9,
+	/* So many may begin in a span. */
+	KH_MARK_PENDING = (KH_MARK_SPAN + KH_MARK_NEEDLE_LEAST - 1) / KH_MARK_NEEDLE_LEAST,
 };
 
 /* Zeros to begin with, but for the first two. */
@@ -173,8 +176,10 @@ struct kh_mark_scan {
 	bool ended;			/* the last piece has come */
 	char tail[KH_MARK_NEEDLE_MOST]; /* the last bytes that came */
 	uint8_t tail_len;
-	uint8_t pending_len;
-	char pending[KH_MARK_SPAN]; /* a mark whose end has not come: from its beginning on */
+	/* Marks whose end has not come: from their beginning on. Another one may stand in what is
+	   behind the first. */
+	uint8_t pending_len[KH_MARK_PENDING];
+	char pending[KH_MARK_PENDING][KH_MARK_SPAN];
 	/* Behind an escape of what no encoder escapes: the text with all of them undone. */
 	bool unescaping;
 	uint8_t escape_len;

@@ -243,6 +243,23 @@ static bool is_whole(const struct kh_mark *mark)
 	return mark->len >= form->owner + form->name;
 }
 
+/* What is behind it may still come. Return: it waits for that. */
+static bool hold(struct kh_mark_scan *scan, const struct kh_mark *mark, struct kh_slice text)
+{
+	size_t len = text.len - mark->begin;
+
+	if (scan->eager || is_whole(mark) || len >= KH_MARK_SPAN)
+		return false;
+	for (size_t i = 0; i < KH_MARK_PENDING; i++) {
+		if (scan->pending_len[i] > 0)
+			continue;
+		memcpy(scan->pending[i], text.ptr + mark->begin, len);
+		scan->pending_len[i] = (uint8_t)len;
+		return true;
+	}
+	return false;
+}
+
 /* Marks that begin before `most` and end behind `least`. */
 static bool search(const struct told *t, struct kh_slice text, size_t least, size_t most)
 {
@@ -252,39 +269,43 @@ static bool search(const struct told *t, struct kh_slice text, size_t least, siz
 	for (size_t at = 0; kh_marks_find(scan->marks, text, &at, &mark);) {
 		if (mark.begin >= most)
 			break;
-		if (at <= least)
+		if (at <= least || hold(scan, &mark, text))
 			continue;
-		/* What is behind it may still come: it waits. */
-		if (!scan->eager && !is_whole(&mark) && text.len - mark.begin < KH_MARK_SPAN) {
-			scan->pending_len = (uint8_t)(text.len - mark.begin);
-			memcpy(scan->pending, text.ptr + mark.begin, scan->pending_len);
-			continue;
-		}
 		if (!t->fn(&mark, t->arg) || scan->eager)
 			return false;
 	}
 	return true;
 }
 
+static bool complete_one(const struct told *t, size_t i, struct kh_slice piece)
+{
+	struct kh_mark_scan *scan = t->scan;
+	size_t len = scan->pending_len[i], room = KH_MARK_SPAN - len;
+	size_t take = piece.len < room ? piece.len : room;
+	struct kh_mark mark;
+	size_t at = 0;
+
+	if (len == 0)
+		return true;
+	if (take > 0)
+		memcpy(scan->pending[i] + len, piece.ptr, take);
+	len += take;
+	scan->pending_len[i] = (uint8_t)len;
+	if (len < KH_MARK_SPAN && !scan->ended)
+		return true;
+	scan->pending_len[i] = 0;
+	return !kh_marks_find(scan->marks, kh_slice_of(scan->pending[i], len), &at, &mark) ||
+	       t->fn(&mark, t->arg);
+}
+
 /* Return: false: no more. */
 static bool complete(const struct told *t, struct kh_slice piece)
 {
-	struct kh_mark_scan *scan = t->scan;
-	size_t room = sizeof(scan->pending) - scan->pending_len;
-	size_t take = piece.len < room ? piece.len : room;
+	bool ok = true;
 
-	if (scan->pending_len == 0)
-		return true;
-	if (take > 0)
-		memcpy(scan->pending + scan->pending_len, piece.ptr, take);
-	scan->pending_len = (uint8_t)(scan->pending_len + take);
-	if (scan->pending_len < sizeof(scan->pending) && !scan->ended)
-		return true;
-	struct kh_slice text = kh_slice_of(scan->pending, scan->pending_len);
-	struct kh_mark mark;
-	size_t at = 0;
-	scan->pending_len = 0;
-	return !kh_marks_find(scan->marks, text, &at, &mark) || t->fn(&mark, t->arg);
+	for (size_t i = 0; ok && i < KH_MARK_PENDING; i++)
+		ok = complete_one(t, i, piece);
+	return ok;
 }
 
 static void keep_tail(struct kh_mark_scan *scan, struct kh_slice piece)

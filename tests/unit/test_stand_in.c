@@ -395,9 +395,34 @@ static void two_of_them_are_two(void **state)
 	char text[1024];
 	int len = snprintf(text, sizeof(text), "%s,%s%*s%s", made, made, 200, "", made);
 	(void)state;
-	for (size_t piece = 100; piece < 300; piece += 7)
-		assert_int_equal(scan(marks, text, (size_t)len, piece, false).count, 3);
+	for (size_t piece = 1; piece < 300; piece++) {
+		struct got got = scan(marks, text, (size_t)len, piece, false);
+		assert_int_equal(got.count, 3);
+		assert_int_equal(got.own, 3);
+	}
 	free(made);
+	kh_marks_free(marks);
+}
+
+/* Whoever knows the marks puts them where what is behind another is still to come. */
+static void another_mark_behind_it_hides_none(void **state)
+{
+	struct kh_marks *marks = marks_of(true);
+	char *letters = make(KH_SHAPE_GITHUB, 0);
+	char text[1024];
+	(void)state;
+	for (size_t between = 0; between < 64; between++) {
+		int len = snprintf(text, sizeof(text), "%s%*s%.9s%.9s%.9s%.9s%.9s%.9s.", letters,
+				   (int)between, "", letters + 4, letters + 4, letters + 4,
+				   letters + 4, letters + 4, letters + 4);
+		for (size_t piece = 1; piece < 80; piece++) {
+			struct got got = scan(marks, text, (size_t)len, piece, false);
+			assert_int_equal(got.own, 1);
+			assert_int_equal(got.count, 7);
+			assert_int_equal(scan(marks, text, (size_t)len, piece, true).count, 1);
+		}
+	}
+	free(letters);
 	kh_marks_free(marks);
 }
 
@@ -433,6 +458,7 @@ int main(void)
 		cmocka_unit_test(in_pieces_of_any_size_it_is_found_once),
 		cmocka_unit_test(in_pieces_it_is_found_however_it_is_escaped),
 		cmocka_unit_test(two_of_them_are_two),
+		cmocka_unit_test(another_mark_behind_it_hides_none),
 		cmocka_unit_test(nothing_is_found_where_nothing_is),
 	};
 
