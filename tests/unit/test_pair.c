@@ -23,6 +23,7 @@
 #include <keyhole/identity.h>
 #include <keyhole/limits.h>
 #include <keyhole/log.h>
+#include <keyhole/share.h>
 
 enum { DAY_S = 24 * 3600, TEXT_BYTES = 16 * 1024 };
 
