@@ -10,7 +10,7 @@ import tempfile
 import time
 
 import pytest
-from conftest import PATIENCE, PYTHON, landlock_abi
+from conftest import PATIENCE, PYTHON, SANDBOX_HOST_UID, landlock_abi
 
 
 # --- the choice -----------------------------------------------------------------------------------
@@ -154,6 +154,25 @@ def test_a_container_that_is_killed_leaves_nothing(sandbox, runtime, who):
         os.close(fd)
     settles(cgroups, before)
     settles(left_over, seen)
+
+
+def keys_of(uid):
+    with open("/proc/key-users", encoding="ascii") as file:
+        found = [line.split(":")[1].split() for line in file if int(line.split(":")[0]) == uid]
+    return int(found[0][1].split("/")[0]) if found else 0
+
+
+@pytest.mark.identity("root")
+def test_a_container_takes_no_key_of_the_sandboxes_uid(sandbox, runtime):
+    """An ordinary uid may have 200, which would be the end of many containers at once."""
+    if not os.access("/proc/key-users", os.R_OK):
+        pytest.skip("this kernel keeps no keys")
+    before = keys_of(SANDBOX_HOST_UID)
+    process = sandbox.start("sh", "-c", "echo up; read x", engine="container", env=only(sandbox, runtime), stdin=subprocess.PIPE)
+    assert process.stdout.readline() == b"up\n", process.stderr.read()
+    during = keys_of(SANDBOX_HOST_UID)
+    process.communicate(b"x\n", timeout=PATIENCE)
+    assert during <= before
 
 
 def test_the_root_of_a_container_is_what_the_view_says(sandbox):
