@@ -183,7 +183,7 @@ $(B)/bench/%: tests/bench/%.c $(BENCH_FILES) $(B)/libkeyhole.a
 		$< $(wildcard tests/bench/$*_*.c) $(B)/libkeyhole.a $(PKG_LIBS) -lpthread
 
 .PHONY: bench
-bench: ## install peers, build, measure keyhole and them: one table (BENCH=quick: 4 minutes instead of 20)
+bench: ## install peers, build, measure keyhole and them: one table (BENCH=quick: 5 minutes instead of 20)
 	$(Q)deploy/install-deps.sh build run
 	$(Q)deploy/install-deps.sh bench || echo 'bench: going on with those that are there' >&2
 	+$(Q)$(MAKE) --no-print-directory all bench-tools

@@ -6,7 +6,7 @@
 The proxy has one core for itself, the load generator and the origin have another. Each figure is taken in
 rounds, one proxy after the other in each, and is the median of its rounds; where they are further apart than a
 quarter of the median the machine was too noisy for it, and the table says so (~). CPU is that of all of a
-proxy's processes and threads, memory is PSS. Loopback only. About 20 minutes; quick, 3 to 4.
+proxy's processes and threads, memory is PSS. Loopback only. About 20 minutes; quick, 4 to 5.
 """
 
 import argparse

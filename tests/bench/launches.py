@@ -33,9 +33,11 @@ PATIENCE = 120
 # What each of many runs: it says that it is up, waits for the word, sends one request, and ends when it is told.
 MEMBER = """
 printf 'up\\n'; read -r go || exit 3
-curl -sS -o /dev/null -w '%{http_code}\\n' --max-time 100 https://api.test/bytes/100 || exit 4
+curl -sS -o /dev/null -w '%{http_code}\\n' --max-time 100 "$1" || exit 4
 read -r end || exit 5
 """
+# Of a daemon that knows the origin; of any.
+UPSTREAM, PAGE = "https://api.test/bytes/100", "http://keyhole.internal/"
 
 LOADS = """
 for round in 1 2 3 4 5 6 7; do
@@ -62,6 +64,10 @@ class KeyholeLauncher(peers.Keyhole):
     def attached(self, engine):
         return [KEYHOLE, "run", "-q", "-c", self.at("keyhole.yaml"), "--engine", engine]
 
+    def alone(self, engine):
+        """With a daemon of its own."""
+        return [KEYHOLE, "run", "-q", "--use", "anthropic", "--engine", engine]
+
 
 def missing(engine):
     try:
@@ -77,7 +83,7 @@ def missing(engine):
 def start_once(peer, engine):
     """Return: milliseconds."""
     began = time.perf_counter()
-    done = subprocess.run([KEYHOLE, "run", "-q", "--use", "anthropic", "--engine", engine, "--", "true"],
+    done = subprocess.run([*peer.alone(engine), "--", "true"],
                           stdin=subprocess.DEVNULL, capture_output=True, env=peer.env, cwd=peer.folder, timeout=PATIENCE,
                           check=False, preexec_fn=lambda: peer.bench.place(peer.bench.two_cores))  # fmt: skip
     took = (time.perf_counter() - began) * 1e3
@@ -132,9 +138,9 @@ def say(processes, word):
             continue
 
 
-def at_once(peer, engine, count):
+def at_once(peer, command, count, url=UPSTREAM):
     members, end = [], time.monotonic() + PATIENCE
-    subprocess.run([*peer.attached(engine), "--", "true"], stdin=subprocess.DEVNULL, env=peer.env, cwd=peer.folder,
+    subprocess.run([*command, "--", "true"], stdin=subprocess.DEVNULL, env=peer.env, cwd=peer.folder,
                    timeout=PATIENCE, check=True)  # the first makes a folder that stays
     with open(peer.at("said"), "w+", encoding="utf-8", errors="replace") as said, \
          Leftovers(peer.at("adm"), peer.at("runtime"), daemon=peer.process.pid) as left:  # fmt: skip
@@ -143,7 +149,7 @@ def at_once(peer, engine, count):
         try:
             for _ in range(count):
                 members.append(subprocess.Popen(
-                    [*peer.attached(engine), "--", "sh", "-c", MEMBER], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                    [*command, "--", "sh", "-c", MEMBER, "sh", url], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                     stderr=said, env=peer.env, cwd=peer.folder, bufsize=0))  # fmt: skip
             found = {"count": count, "up": hear(members, b"up\n", end), "up_s": time.perf_counter() - began}
             below = [pid for one in members for pid in peers.children_of(one.pid)]
@@ -189,7 +195,10 @@ def measure(bench):
                 # A daemon of their own, that has all cores, as they have.
                 peer.stop()
                 peer.start(bench.two_cores)
-                one["at_once"] = at_once(peer, engine, min(20, AT_ONCE[engine]) if bench.quick else AT_ONCE[engine])
+                many = min(20, AT_ONCE[engine]) if bench.quick else AT_ONCE[engine]
+                one["at_once"] = at_once(peer, peer.attached(engine), many)
+                if engine == "process":
+                    one["alone"] = at_once(peer, peer.alone(engine), many, PAGE)
         return found
     finally:
         peer.stop()
@@ -197,6 +206,12 @@ def measure(bench):
 
 def verdict(reached, text):
     return f"{'reached' if reached else 'MISSED '} {text}"
+
+
+def together(name, many):
+    whole = many["up"] == many["answered"] == many["ended"] == many["count"] and not many["left"]
+    return verdict(whole, f"{name}: {many['count']} sandboxes at once: {many['up']} up, {many['answered']} answered, {many['ended']} "
+                          f"ended with 0, left behind: {many['left'] or 'nothing'} {many['said']}".rstrip())  # fmt: skip
 
 
 def lines(found):
@@ -216,6 +231,9 @@ def lines(found):
             yield verdict(middle < bound, f"{engine}: a start with the proxy included: {middle:.0f} ms (< {bound})")
         if engine in INIT_BOUND:
             yield verdict(added <= INIT_US, f"{engine}: a request through the init: {added:+.0f} µs (<= {INIT_US})")
-        whole = many["up"] == many["answered"] == many["ended"] == many["count"] and not many["left"]
-        yield verdict(whole, f"{engine}: {many['count']} sandboxes at once: {many['up']} up, {many['answered']} answered, "
-                             f"{many['ended']} ended with 0, left behind: {many['left'] or 'nothing'} {many['said']}".rstrip())  # fmt: skip
+        yield together(engine, many)
+        if "alone" in one:
+            many = one["alone"]
+            yield (f"each with a daemon of its own: {many['kib'] / 1024:.1f} MiB in {many['processes']:.1f} processes; {many['count']} "
+                   f"are up after {many['up_s']:.1f} s")  # fmt: skip
+            yield together(f"{engine}, each with a daemon of its own", many)
