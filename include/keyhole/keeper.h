@@ -53,8 +53,8 @@ int kh_keeper_run(struct kh_keeper_options *options);
 
 /*
  * Overwrites, where they stand in this process's environment, the values of all variables that are
- * sources of credentials. The keeper does it by itself; a launcher that forked it does it too, so
- * that /proc/PID/environ of neither shows a key.
+ * sources of credentials, or are given by name to a command that is one. The keeper does it by
+ * itself; a launcher that forked it does it too, so that /proc/PID/environ of neither shows a key.
  */
 void kh_keeper_forget_sources(const struct kh_config *config);
 

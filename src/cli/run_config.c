@@ -246,22 +246,14 @@ bool kh_run_env_check(const struct kh_run_options *options, const struct kh_conf
 	return true;
 }
 
-static void wipe_variable(const char *name)
-{
-	char *value = getenv(name);
-	if (!value)
-		return;
-	/* /proc shows the first environment as it lies in memory, unset or not. */
-	kh_wipe(value, strlen(value));
-	unsetenv(name);
-}
-
 void kh_run_wipe_environment(const struct kh_config *config)
 {
+	/* /proc shows the first environment as it lies in memory, unset or not. */
+	kh_keeper_forget_sources(config);
 	for (size_t i = 0; i < config->n_credentials; i++) {
 		const struct kh_source *source;
 		for (size_t j = 0; (source = kh_credential_source(&config->credentials[i], j)); j++)
 			if (source->kind == KH_SOURCE_ENV)
-				wipe_variable(source->name);
+				unsetenv(source->name);
 	}
 }

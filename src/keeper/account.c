@@ -38,11 +38,22 @@ static struct kh_secret *read_variable(struct kh_vault *vault, const char *crede
 	return kh_variables_get(vault, credential, &source, KH_VALUE_LINE, &result, err);
 }
 
+static char default_id[] = "AWS_ACCESS_KEY_ID", default_token[] = "AWS_SESSION_TOKEN";
+
+void kh_account_forget(const struct kh_credential_config *credential)
+{
+	const struct kh_sigv4_config *config =
+		credential->placement ? credential->placement->sigv4 : NULL;
+	if (!config)
+		return;
+	kh_source_forget(config->access_key_id ? config->access_key_id : default_id);
+	kh_source_forget(config->session_token ? config->session_token : default_token);
+}
+
 bool kh_account_complete(struct kh_vault *vault, const struct kh_credential_config *credential,
 			 const struct kh_source *source, struct kh_secret **secret,
 			 struct kh_err *err)
 {
-	static char default_id[] = "AWS_ACCESS_KEY_ID", default_token[] = "AWS_SESSION_TOKEN";
 	const struct kh_sigv4_config *config =
 		credential->placement ? credential->placement->sigv4 : NULL;
 	struct text text = { .is_whole = true };

@@ -4,6 +4,10 @@
  * It runs as the user that the keeper is, since what such commands read (a login, an agent's
  * socket) is that user's. It gets the variables of `common`, where the keeper has them, and those
  * that the configuration names; a variable that was a credential's source has been overwritten.
+ *
+ * Those that the configuration names are likely to be secrets (a token of the store that is asked),
+ * so they are kept as such (variables.c). For the command they are written into hidden memory,
+ * which the child shares until it is the command: so they stay there until the job is over.
  */
 
 #include "keeper_internal.h"
@@ -40,6 +44,26 @@ static const char *const common[] = {
 };
 enum { COMMON = sizeof(common) / sizeof(common[0]) };
 
+/* What keyhole itself looks at, now and then. */
+static const char *const own[] = {
+	"KEYHOLE_PRESETS", "CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET", "LISTEN_PID",
+	"LISTEN_FDS",	   "XDG_STATE_HOME",	    "TERM",
+};
+
+static bool is_among(const char *const *list, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(list[i], name) == 0)
+			return true;
+	return false;
+}
+
+bool kh_exec_is_secret_variable(const char *text)
+{
+	return !strchr(text, '=') && !is_among(common, COMMON, text) &&
+	       !is_among(own, sizeof(own) / sizeof(*own), text);
+}
+
 /* "NAME=value" where it stands in our own environment, NULL: it does not. */
 static char *find(const char *name)
 {
@@ -60,19 +84,72 @@ static bool is_named(const struct kh_exec *exec, const char *name)
 	return false;
 }
 
-/* Views of our own. Heap, the list alone; NULL without memory. */
-static char **environment_of(const struct kh_exec *exec)
+struct variable {
+	const char *name;
+	struct kh_buf *out;
+};
+
+static bool put_variable(struct kh_slice value, void *arg)
 {
+	struct variable *v = arg;
+	return kh_buf_append_str(v->out, v->name) && kh_buf_append_char(v->out, '=') &&
+	       kh_buf_append_slice(v->out, value) && kh_buf_append_char(v->out, '\0');
+}
+
+/* As kept, NULL: it is not, or it is a credential's own. */
+static const struct kh_secret *kept(const struct kh_vault *vault, const char *text)
+{
+	if (strchr(text, '='))
+		return NULL;
+	for (size_t i = 0; i < vault->config->n_credentials; i++)
+		if (kh_credential_is_from_variable(&vault->config->credentials[i], text))
+			return NULL;
+	return kh_variables_find(vault, text);
+}
+
+/* Room for all of them at once: an entry is pointed at. */
+static bool make_room(struct kh_job *job, const struct kh_vault *vault)
+{
+	size_t len = 0;
+	for (size_t i = 0; i < job->exec->n_environment; i++) {
+		const char *text = job->exec->environment[i];
+		const struct kh_secret *secret = kept(vault, text);
+		len += secret ? strlen(text) + kh_secret_len(secret) + 2 : 0;
+	}
+	kh_buf_fini(&job->environment);
+	kh_buf_init_wiping(&job->environment, len);
+	return len == 0 || kh_buf_reserve(&job->environment, len) != NULL;
+}
+
+static char *entry_of(struct kh_job *job, const struct kh_vault *vault, char *text)
+{
+	const struct kh_secret *secret = kept(vault, text);
+	if (!secret)
+		return strchr(text, '=') ? text : find(text);
+	struct variable v = { text, &job->environment };
+	size_t at = kh_buf_len(&job->environment);
+	if (!kh_secret_expose(secret, put_variable, &v))
+		return NULL;
+	return job->environment.data + job->environment.head + at;
+}
+
+/* Views of our own, and of the job's. Heap, the list alone; NULL without memory. */
+static char **environment_of(struct kh_job *job, const struct kh_vault *vault)
+{
+	const struct kh_exec *exec = job->exec;
 	size_t n = 0;
 	char **list = calloc(COMMON + exec->n_environment + 1, sizeof(*list));
-	for (size_t i = 0; list && i < COMMON; i++) {
+	if (!list || !make_room(job, vault)) {
+		free(list);
+		return NULL;
+	}
+	for (size_t i = 0; i < COMMON; i++) {
 		char *entry = is_named(exec, common[i]) ? NULL : find(common[i]);
 		if (entry)
 			list[n++] = entry;
 	}
-	for (size_t i = 0; list && i < exec->n_environment; i++) {
-		char *text = exec->environment[i];
-		char *entry = strchr(text, '=') ? text : find(text);
+	for (size_t i = 0; i < exec->n_environment; i++) {
+		char *entry = entry_of(job, vault, exec->environment[i]);
 		if (entry)
 			list[n++] = entry;
 	}
@@ -92,7 +169,7 @@ __attribute__((noreturn)) static void child(const struct kh_exec *exec, char **e
 	_exit(errno == ENOENT ? KH_EXEC_NOT_THERE : KH_EXEC_NO_EXEC);
 }
 
-bool kh_exec_start(struct kh_job *job, struct kh_err *err)
+bool kh_exec_start(const struct kh_vault *vault, struct kh_job *job, struct kh_err *err)
 {
 	int out[2], complaint[2];
 	if (pipe2(out, O_CLOEXEC) != 0)
@@ -108,7 +185,7 @@ bool kh_exec_start(struct kh_job *job, struct kh_err *err)
 	/* argv ends in NULL. */
 	char **argv = calloc(job->exec->n_argv + 1, sizeof(*argv));
 	kh_auto_free char **mine = argv;
-	kh_auto_free char **environment = environment_of(job->exec);
+	kh_auto_free char **environment = environment_of(job, vault);
 	if (!argv || !environment)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 	memcpy(argv, job->exec->argv, job->exec->n_argv * sizeof(*argv));

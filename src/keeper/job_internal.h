@@ -47,6 +47,7 @@ struct kh_job {
 	bool late, too_long;
 	int status;			 /* waitpid's */
 	char trouble[KH_ERR_TEXT_BYTES]; /* why it could not be started; "" */
+	struct kh_buf environment;	 /* a command's: variables that are secrets; wiping */
 	/* The fetcher's. */
 	struct kh_buf order;	      /* wiping */
 	int step;		      /* of a mint that takes more than one question */
@@ -82,7 +83,7 @@ void kh_rotation_free(struct kh_rotation *rotation);
 bool kh_rotation_may_begin(struct kh_rotation *rotation);
 
 /* exec.c: the child's side of a command. Return: false when it can't be started. */
-bool kh_exec_start(struct kh_job *job, struct kh_err *err);
+bool kh_exec_start(const struct kh_vault *vault, struct kh_job *job, struct kh_err *err);
 /* fetch_start.c: the fetcher, by this binary. */
 bool kh_fetch_start(const struct kh_vault *vault, struct kh_job *job, struct kh_err *err);
 /* spawn.c: between fork and exec: default signals, /dev/null, `keep` (-1: none) as descriptor 3, no

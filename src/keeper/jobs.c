@@ -46,6 +46,7 @@ struct kh_job *kh_job_new(uint32_t timeout_ms)
 	job->out = job->complaint = job->channel.fd = -1;
 	kh_buf_init_wiping(&job->said, SAID_BYTES);
 	kh_buf_init_wiping(&job->order, ORDER_BYTES);
+	kh_buf_init_wiping(&job->environment, 0);
 	return job;
 }
 
@@ -82,6 +83,7 @@ void kh_job_free(struct kh_job *job)
 	close_all(job);
 	kh_buf_fini(&job->said);
 	kh_buf_fini(&job->order);
+	kh_buf_fini(&job->environment);
 	kh_rotation_free(job->rotation);
 	free(job);
 }
@@ -132,7 +134,7 @@ static void start(const struct kh_jobs *jobs, const struct kh_vault *vault, stru
 	/* The fetcher has a clock of its own, and says so when it is over. */
 	job->deadline_ms = kh_clock_mono_ms() + job->timeout_ms + (job->exec ? 0 : GRACE_MS);
 	job->began_ms = kh_clock_wall_ms();
-	if (!(job->exec ? kh_exec_start(job, &err) : kh_fetch_start(vault, job, &err))) {
+	if (!(job->exec ? kh_exec_start(vault, job, &err) : kh_fetch_start(vault, job, &err))) {
 		(void)snprintf(job->trouble, sizeof(job->trouble), "%s", err.text);
 		close_all(job);
 		job->state = KH_JOB_ENDED;

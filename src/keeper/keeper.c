@@ -103,9 +103,12 @@ static bool open_all(struct kh_keeper *k, struct kh_err *err)
 {
 	if (k->options->heir)
 		return kh_state_open(k, err) && kh_keeper_open_legacy(k, err);
-	if (!open_limits(k, err) ||
-	    !kh_vault_open(&k->vault, k->config, k->options->one_run, err) ||
-	    !kh_keeper_open_authority(k, err) || !kh_sockets_open(&k->sockets, k->config, err))
+	if (!open_limits(k, err) || !kh_vault_open(&k->vault, k->config, k->options->one_run, err))
+		return false;
+	/* Those that its rules do not name were not read. */
+	if (k->options->one_run)
+		kh_keeper_forget_sources(k->config);
+	if (!kh_keeper_open_authority(k, err) || !kh_sockets_open(&k->sockets, k->config, err))
 		return false;
 	/* Behind the journal's lock: there is no other daemon of this configuration. */
 	if (k->config->admin.sandboxes)

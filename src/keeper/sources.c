@@ -80,6 +80,31 @@ enum kh_source_result kh_source_take(const char *credential, const struct kh_sou
 	return KH_SOURCE_GOT;
 }
 
+struct judgement {
+	const struct kh_source *source;
+	enum kh_value_form form;
+	const char *why;
+};
+
+static bool judge(struct kh_slice value, void *arg)
+{
+	struct judgement *j = arg;
+	j->why = fault(j->source, value, j->form);
+	return !j->why;
+}
+
+enum kh_source_result kh_source_judge(const char *credential, const struct kh_source *source,
+				      enum kh_value_form form, const struct kh_secret *secret,
+				      struct kh_err *err)
+{
+	struct judgement j = { source, form, "can't be read" };
+	if (kh_secret_expose(secret, judge, &j))
+		return KH_SOURCE_GOT;
+	kh_err_set(err, KH_ERR_CONFIG, "credential %s: the variable %s %s", credential,
+		   kh_esc_str(source->name), j.why);
+	return KH_SOURCE_REFUSED;
+}
+
 /* The value behind "NAME=", NULL when the entry is another's. */
 static char *entry_value(char *entry, const char *name)
 {
@@ -87,7 +112,7 @@ static char *entry_value(char *entry, const char *name)
 	return strncmp(entry, name, len) == 0 && entry[len] == '=' ? entry + len + 1 : NULL;
 }
 
-static void forget(const char *name)
+void kh_source_forget(const char *name)
 {
 	for (char **entry = environ; entry && *entry; entry++) {
 		char *value = entry_value(*entry, name);
@@ -113,7 +138,7 @@ static enum kh_source_result read_env(const char *credential, const struct kh_so
 	(void)snprintf(what, sizeof(what), "the variable %s", kh_esc_str(source->name));
 	enum kh_source_result result =
 		kh_source_take(credential, source, what, value, strlen(value), form, out, err);
-	forget(source->name);
+	kh_source_forget(source->name);
 	return result;
 }
 
@@ -189,12 +214,23 @@ enum kh_source_result kh_source_read(const char *credential, const struct kh_sou
 	return KH_SOURCE_REFUSED;
 }
 
+static void forget_commands(const struct kh_exec *exec)
+{
+	for (size_t i = 0; i < exec->n_environment; i++)
+		if (kh_exec_is_secret_variable(exec->environment[i]))
+			kh_source_forget(exec->environment[i]);
+}
+
 void kh_keeper_forget_sources(const struct kh_config *config)
 {
 	for (size_t i = 0; i < config->n_credentials; i++) {
 		const struct kh_source *source;
 		for (size_t j = 0; (source = kh_credential_source(&config->credentials[i], j)); j++)
-			if (source->kind == KH_SOURCE_ENV)
-				forget(source->name);
+			if (source->kind == KH_SOURCE_ENV) {
+				kh_source_forget(source->name);
+				kh_account_forget(&config->credentials[i]);
+			} else if (source->kind == KH_SOURCE_EXEC) {
+				forget_commands(source->exec);
+			}
 	}
 }

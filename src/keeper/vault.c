@@ -86,8 +86,10 @@ enum kh_source_result kh_vault_read(struct kh_vault *vault, uint16_t index,
 	const struct kh_credential_config *credential = &vault->config->credentials[index];
 	struct kh_secret *secret = NULL;
 	holding->tried_ms = kh_clock_mono_ms();
-	if (holding->source->kind == KH_SOURCE_EXEC)
+	if (holding->source->kind == KH_SOURCE_EXEC) {
+		kh_variables_keep(vault, holding->source->exec);
 		return kh_vault_read_client(vault, index, holding, err);
+	}
 	enum kh_source_result result = read_one(vault, credential, holding->source,
 						kh_vault_form(credential), &secret, err);
 	if (result == KH_SOURCE_GOT &&

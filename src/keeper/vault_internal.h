@@ -35,6 +35,12 @@ enum kh_source_result kh_source_take(const char *credential, const struct kh_sou
 				     const char *what, char *bytes, size_t len,
 				     enum kh_value_form form, struct kh_secret **out,
 				     struct kh_err *err);
+/* As kh_source_take judges it: may a value that was read for something else be that source's? */
+enum kh_source_result kh_source_judge(const char *credential, const struct kh_source *source,
+				      enum kh_value_form form, const struct kh_secret *secret,
+				      struct kh_err *err);
+/* Overwrites the variable wherever it stands in our environment. */
+void kh_source_forget(const char *name);
 /* The file of a credential of the service. Heap; NULL: there is no such folder. */
 char *kh_source_systemd_path(const struct kh_source *source);
 
@@ -204,12 +210,20 @@ void kh_item_fail(struct kh_item *item, const char *why, const char *reason);
 /* Shares the value and its times. */
 bool kh_item_share(struct kh_item *to, const struct kh_item *from);
 
+/* exec.c: is `text` of an `environment` a name, and the variable likely to be a secret? */
+bool kh_exec_is_secret_variable(const char *text);
+
 /* variables.c */
 /* The value of a variable; read, and overwritten in the environment, the first time. Return: NULL:
  * it is not there, or no good. */
 struct kh_secret *kh_variables_get(struct kh_vault *vault, const char *credential,
 				   const struct kh_source *source, enum kh_value_form form,
 				   enum kh_source_result *result, struct kh_err *err);
+/* Those of a command that may be secrets: from now on they are kept here, and in the environment
+ * they are overwritten. */
+void kh_variables_keep(struct kh_vault *vault, const struct kh_exec *exec);
+/* NULL: none of that name is kept. */
+const struct kh_secret *kh_variables_find(const struct kh_vault *vault, const char *name);
 bool kh_variables_share(struct kh_vault *next, const struct kh_vault *now);
 bool kh_variables_add(struct kh_vault *vault, char *name, struct kh_secret *secret);
 void kh_variables_fini(struct kh_vault *vault);
@@ -234,6 +248,9 @@ enum kh_source_result kh_vault_read_client(struct kh_vault *vault, uint16_t inde
 bool kh_account_complete(struct kh_vault *vault, const struct kh_credential_config *credential,
 			 const struct kh_source *source, struct kh_secret **secret,
 			 struct kh_err *err);
+
+/* What it would read besides, where it stands in the environment. */
+void kh_account_forget(const struct kh_credential_config *credential);
 
 /* derive.c: what is computed of a raw value at once: a pair, or for the part that is asked for. */
 bool kh_derives(const struct kh_credential_config *credential);

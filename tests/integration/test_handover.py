@@ -257,6 +257,16 @@ def test_a_reload_after_a_handover_keeps_what_was_handed_over(upgradable):
     assert key_seen(ask(one)) == ["sha256:" + FINGERPRINT]
 
 
+def test_a_commands_own_secret_is_handed_over(upgradable):
+    config = {"credentials": {"main": {"value": {"file": None, "exec": ["sh", "-c", "echo $THE_STORE"],
+                                                 "environment": ["THE_STORE"]}}}}  # fmt: skip
+    one = upgradable(config, env={"THE_STORE": SECRET}, secret="-")
+    assert key_seen(ask(one)) == ["sha256:" + FINGERPRINT]
+    one.hand_over()
+    until("the new one's command has run", lambda: ask(one).status == 200)
+    assert key_seen(ask(one)) == ["sha256:" + FINGERPRINT]
+
+
 # --- what is new, what is gone --------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ import time
 
 import pytest
 from harness import FINGERPRINT, KEYHOLE, SECRET, Tunnel, until
+from memory_search import forms, found, may_read
 
 OTHER = "sk-other-" + "0" * 40
 COMMON = {"header": {"x-api-key": "{}"}, "hosts": ["api.test"]}
@@ -337,6 +338,38 @@ def test_a_variables_value_is_wiped_where_it_stood(daemon):
         pytest.skip("this user may not read /proc/PID/environ of what is not dumpable")
     assert b"MAIN_KEY=" in environ
     assert SECRET.encode() not in environ
+
+
+def test_a_commands_own_secret_is_kept_as_one(daemon, tmp_path):
+    """A token of the store that is asked: in no environment but the command's, and in no page."""
+    command = script(tmp_path, 'printf "%s" "$STORE_VALUE$STORE_ADDRESS"')
+    store = "sk-of-the-store-" + os.urandom(12).hex()
+    one = daemon(by_command([command], refresh="1s", environment=["STORE_VALUE", "STORE_ADDRESS", "SET=this", "HOME"]),
+                 env={"STORE_VALUE": store, "STORE_ADDRESS": "-address", "HOME": "/nowhere", "OTHER": "stays"})  # fmt: skip
+    assert told(one) == (200, store + "-address")
+    if not may_read(one.process.pid):
+        pytest.skip("this user may not read the memory of what is not dumpable")
+    with open(f"/proc/{one.process.pid}/environ", "rb") as file:
+        environ = file.read().split(b"\0")
+    assert b"HOME=/nowhere" in environ and b"OTHER=stays" in environ and b"STORE_VALUE=" in environ
+    assert not any(store.encode() in entry for entry in environ)
+    # It is run again, while one looks, and after a reload.
+    os.rename(script(tmp_path, 'printf "%s" "again-$STORE_VALUE"', "next"), command)
+    needles = list(forms(store.encode()))
+    found_so_far = []
+
+    def again():
+        found_so_far.extend(found(one.process.pid, needles))
+        return told(one) == (200, "again-" + store)
+
+    until("the command has run again", again)
+    assert not found_so_far
+    config = json.loads(json.dumps(one.config))
+    config["credentials"]["main"]["value"]["timeout"] = "29s"  # another one in the configuration's eyes
+    one.write(config)
+    one.process.send_signal(signal.SIGHUP)
+    until("it is reloaded", lambda: "the new configuration is in force" in one.stderr())
+    until("the command has it still", lambda: told(one) == (200, "again-" + store))
 
 
 # --- what the operator sees -------------------------------------------------------------------------
