@@ -345,7 +345,7 @@ class Daemon:
             upstream.close_idle()
         if self.baseline is not None:
             try:
-                until("the descriptors are back", lambda: self.descriptors() <= self.baseline, 5)
+                until("the descriptors are back", lambda: self.descriptors() <= self.baseline)
             except AssertionError:
                 pid = self.worker_pid()
                 links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
