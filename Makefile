@@ -137,6 +137,12 @@ unit: $(UNIT) ## build and run the unit tests
 	@for t in $(UNIT); do timeout $(UNIT_SECONDS) $$t || { echo "$$t: failed" >&2; exit 1; }; done
 asan: ## the unit tests under AddressSanitizer and UBSan
 	+$(Q)$(MAKE) --no-print-directory VARIANT=asan unit
+.PHONY: test-debian
+test-debian: all ## make the root of --image debian from this host's mirrors, and run it (minutes, and the network)
+	$(Q)rm -rf build/debian-cache && mkdir -p build/debian-cache
+	$(Q)XDG_CACHE_HOME=$(CURDIR)/build/debian-cache KEYHOLE_PRESETS=$(CURDIR)/policies $(B)/keyhole run --use npm \
+		--image debian -- sh -c '. /etc/os-release && test "$$ID" = debian && touch /usr/bin/new && dpkg --audit && id'
+	$(Q)XDG_CACHE_HOME=$(CURDIR)/build/debian-cache $(B)/keyhole image rm debian
 test: ## install what is missing, build, run every test; ends with "N passed, N failed, N skipped"
 	+$(Q)tests/run.sh
 

@@ -17,33 +17,69 @@
 
 #include "image_internal.h"
 
-#define DEFAULT_SUITE "stable"
 #define KEYRING "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-enum { MIRRORS_MOST = 8 };
+enum { MIRRORS_MOST = 8, SUITE_ROOM = 64, OS_RELEASE_MOST_BYTES = 16 * 1024 };
 
 bool kh_debian_is_reference(const char *reference)
 {
 	return strcmp(reference, "debian") == 0 || strncmp(reference, "debian:", 7) == 0;
 }
 
-static const char *suite_of(const char *reference)
+static bool is_suite(struct kh_slice suite)
 {
-	return reference[strlen("debian")] ? reference + strlen("debian:") : DEFAULT_SUITE;
+	bool ok = suite.len > 0 && suite.len < SUITE_ROOM && suite.ptr[0] >= 'a' &&
+		  suite.ptr[0] <= 'z';
+	for (size_t i = 0; ok && i < suite.len; i++)
+		ok = (suite.ptr[i] >= 'a' && suite.ptr[i] <= 'z') || kh_is_digit(suite.ptr[i]) ||
+		     suite.ptr[i] == '.' || suite.ptr[i] == '-';
+	return ok;
+}
+
+/* What follows `name` at a line's beginning. */
+static struct kh_slice setting(struct kh_slice text, struct kh_slice name)
+{
+	while (text.len > 0) {
+		size_t end = kh_slice_find(text, '\n', 0);
+		struct kh_slice line = kh_slice_sub(text, 0, end);
+		if (kh_slice_has_prefix(line, name))
+			return kh_slice_sub(line, name.len, line.len);
+		text = kh_slice_sub(text, end + 1, text.len);
+	}
+	return kh_slice_of("", 0);
+}
+
+/* The one that is named, else this host's own, else stable. */
+static bool choose_suite(const char *reference, char suite[SUITE_ROOM], struct kh_err *err)
+{
+	struct kh_buf release kh_cleanup(kh_buf_fini);
+	kh_buf_init(&release, OS_RELEASE_MOST_BYTES);
+	struct kh_slice chosen = kh_slice_str("stable");
+	if (reference[strlen("debian")]) {
+		chosen = kh_slice_str(reference + strlen("debian:"));
+	} else if (kh_file_read("/etc/os-release", &release, NULL)) {
+		struct kh_slice all = kh_buf_view(&release);
+		struct kh_slice own = setting(all, KH_SLICE("VERSION_CODENAME="));
+		if (kh_slice_eq(setting(all, KH_SLICE("ID=")), KH_SLICE("debian")) && is_suite(own))
+			chosen = own;
+	}
+	if (!is_suite(chosen))
+		return kh_err_set(err, KH_ERR_USAGE,
+				  "--image %s: wants a suite of Debian's such as debian:bookworm",
+				  kh_esc_str(reference));
+	memcpy(suite, chosen.ptr, chosen.len);
+	suite[chosen.len] = '\0';
+	return true;
 }
 
 bool kh_debian_name(const char *reference, char name[KH_IMAGE_NAME_ROOM], struct kh_err *err)
 {
-	const char *suite = suite_of(reference);
-	size_t len = strlen(suite);
-	bool ok = len > 0 && len < 64 && suite[0] >= 'a' && suite[0] <= 'z' &&
-		  strspn(suite, "abcdefghijklmnopqrstuvwxyz0123456789.-") == len;
-	kh_auto_free char *made =
-		ok ? kh_strf("debian-%s-%s", suite, kh_image_own_architecture()) : NULL;
-	if (!made)
-		return kh_err_set(err, KH_ERR_USAGE,
-				  "--image %s: wants a suite of Debian's such as debian:bookworm",
-				  kh_esc_str(reference));
+	char suite[SUITE_ROOM];
+	if (!choose_suite(reference, suite, err))
+		return false;
+	kh_auto_free char *made = kh_strf("debian-%s-%s", suite, kh_image_own_architecture());
+	if (!made || strlen(made) >= KH_IMAGE_NAME_ROOM)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "--image: no memory");
 	memcpy(name, made, strlen(made) + 1);
 	return true;
 }
@@ -114,6 +150,17 @@ static bool find_mirrors(struct mirrors *out, const char *suite, const struct kh
 
 /* ---- making it ---- */
 
+/* The first thing that apt or mmdebstrap calls an error; what comes behind only follows from it. */
+static const char *first_error(char said[KH_TOOL_SAID_BYTES])
+{
+	char *line = strncmp(said, "E: ", 3) == 0 ? said : strstr(said, "\nE: ");
+	if (!line)
+		return kh_tool_last_words(said);
+	line += *line == '\n';
+	line[strcspn(line, "\n")] = '\0';
+	return kh_esc_str(line + strlen("E: "));
+}
+
 static bool bootstrap(const char *suite, const struct mirrors *mirrors, const char *target,
 		      const struct kh_making *making, const struct kh_image_options *options,
 		      struct kh_err *err)
@@ -145,7 +192,7 @@ static bool bootstrap(const char *suite, const struct mirrors *mirrors, const ch
 	if (kh_tool_run(&tool, said, &failed, err))
 		return true;
 	return failed && kh_err_set(err, KH_ERR_SYSTEM, "--image debian:%s: mmdebstrap: %s%s",
-				    suite, kh_tool_last_words(said),
+				    suite, first_error(said),
 				    geteuid() == 0 ? ""
 						   : " (as a user it needs uids of its own: the "
 						     "package uidmap, and a line for you in "
@@ -168,7 +215,9 @@ static bool unpack(const char *archive, const struct kh_making *making,
 				     "--no-same-owner",
 				     "--preserve-permissions",
 				     "--delay-directory-restore",
+				     "--anchored",
 				     "--exclude=./dev/*",
+				     "--exclude=dev/*",
 				     NULL };
 	char said[KH_TOOL_SAID_BYTES];
 	bool failed;
@@ -183,13 +232,13 @@ static bool unpack(const char *archive, const struct kh_making *making,
 bool kh_debian_make(const char *reference, const struct kh_making *making,
 		    const struct kh_image_options *options, struct kh_err *err)
 {
-	const char *suite = suite_of(reference);
+	char suite[SUITE_ROOM];
 	struct mirrors mirrors kh_cleanup(mirrors_fini) = { 0 };
 	kh_auto_free char *archive = kh_strf("%s/debian.tar", making->path);
 	kh_auto_free char *root = kh_strf("%s/rootfs", making->image);
 	if (!archive || !root)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "--image: no memory");
-	if (!kh_tool_need("mmdebstrap", err) ||
+	if (!choose_suite(reference, suite, err) || !kh_tool_need("mmdebstrap", err) ||
 	    !find_mirrors(&mirrors, suite, making, options, err) ||
 	    !bootstrap(suite, &mirrors, archive, making, options, err))
 		return false;

@@ -398,3 +398,53 @@ def test_a_killed_run_leaves_nothing_that_is_taken_for_whole(sandbox, layout, ca
     assert out or kept(cache) == []
     done = sandbox.run("/bin/sh", "-c", "ls /zeros31", image=f"oci:{layout.path}", image_cache=cache, check=0)
     assert done.stdout == b"/zeros31\n" and os.listdir(left) == []
+
+
+# ---- Debian, by a program that stands in for mmdebstrap (`make test-debian` has the real one)
+
+
+@pytest.fixture
+def debian(sandbox, cache):
+    """Says what apt names as mirrors, and gives a tar file in mmdebstrap's place; `asked()`: its arguments."""
+    folder = sandbox.folder("stand-ins")
+    made = Layer().programs().add("etc/debian_version", content=b"13\n").add("dev", tarfile.DIRTYPE)
+    made.add("dev/null", tarfile.CHRTYPE, device=(1, 3)).add("var/owned", content=b"x", uid=7)
+    with open(os.path.join(folder, "made.tar"), "wb") as file:
+        file.write(made.done())
+    log = os.path.join(folder, "log")
+    sandbox.file(os.path.join(folder, "apt-get"), '#!/bin/sh\n[ -e "$0.none" ] || printf "%s\\n" '
+                 '"bookworm bookworm http://mirror.invalid/debian/" "bookworm bookworm-security http://mirror.invalid/security/" '
+                 '"bookworm bookworm http://mirror.invalid/debian/"\n', 0o755)  # fmt: skip
+    sandbox.file(os.path.join(folder, "mmdebstrap"), f'#!/bin/sh\nprintf "%s\\n" "$@" END >>{log}\n'
+                 '[ ! -e "$0.fails" ] || { printf "I: begins\\nE: no such suite\\nE: it failed\\n" >&2; exit 7; }\n'
+                 f'for word in "$@"; do case $word in *.tar) cp {folder}/made.tar "$word" ;; esac; done\n', 0o755)  # fmt: skip
+    sandbox.give(folder)
+
+    def run(reference, *command, check=0):
+        environment = sandbox.environment(PATH=f"{folder}:/usr/sbin:/usr/bin:/sbin:/bin")
+        return sandbox.run(*command, image=reference, image_cache=cache, env=environment, check=check)
+
+    run.folder = folder
+    run.asked = lambda: open(log).read().split("END\n")[:-1] if os.path.exists(log) else []
+    return run
+
+
+@pytest.mark.before_the_engine
+def test_debian_is_made_once_of_the_mirrors_that_apt_knows(debian, cache):
+    out = debian("debian:trixie", "sh", "-c", "cat /etc/debian_version; id -u; touch /bin/x && echo w; stat -c %u /var/owned").stdout
+    assert out == b"13\n1000\nw\n1000\n"
+    debian("debian:trixie", "sh", "-c", ":")
+    asked = [words.split("\n") for words in debian.asked()]
+    assert len(asked) == 1 and "trixie" in asked[0] and "--variant=minbase" in asked[0]
+    assert [word for word in asked[0] if word.startswith("deb ")] == [
+        "deb http://mirror.invalid/debian/ trixie main", "deb http://mirror.invalid/security/ trixie-security main"]  # fmt: skip
+    assert kept(cache) == [f"debian-trixie-{ARCHITECTURE}"] and os.listdir(os.path.join(cache, "tmp")) == []
+
+
+@pytest.mark.before_the_engine
+def test_a_debian_that_can_not_be_made_is_not_kept(debian, cache, sandbox):
+    sandbox.file(os.path.join(debian.folder, "mmdebstrap.fails"))
+    assert b"mmdebstrap: no such suite" in debian("debian:nosuch", "sh", check=125).stderr
+    sandbox.file(os.path.join(debian.folder, "apt-get.none"))
+    assert b"names no mirror of Debian's" in debian("debian", "sh", check=125).stderr
+    assert kept(cache) == [] and os.listdir(os.path.join(cache, "tmp")) == []
