@@ -21,7 +21,9 @@ struct kh_admin_facts {
 	char *config_path;
 	char *config_hash; /* of the file's bytes: SHA-256, hexadecimal */
 	char *journal_path;
-	char *credentials; /* their states, a JSON array */
+	uint32_t states_left_out; /* of credentials; there was no more room */
+	char *credentials;	  /* their states, a JSON array: not in the message, but in a sealed
+				     file that comes with it */
 };
 
 bool kh_admin_facts_put(struct kh_buf *out, const struct kh_admin_facts *facts);

@@ -54,10 +54,9 @@
 		      behind LISTENERS, none where none is named. Also at a reload */ \
 	X(ADMIN, 23) /* K→W behind GEO, also at a reload: u32 uid of the daemon, then as many \
 			kinds (u8) as there are fds: the doors of `admin` that are open */ \
-	X(FACTS, \
-	  24) /* K→W what only the keeper knows (admin.h); behind ADMIN, and whenever it changes \
-	       */ \
-	X(VERB, 25)	 /* W→K ref, u8 verb (admin.h): somebody who may asked for it */ \
+	X(FACTS, 24) /* K→W what only the keeper knows (admin.h); behind ADMIN, and whenever it \
+			changes. fd, where there are any: states of credentials */ \
+	X(VERB, 25)  /* W→K ref, u8 verb (admin.h): somebody who may asked for it */ \
 	X(VERB_DONE, 26) /* K→W ref, u8 it was done, str what there is to say */ \
 	/* Sandboxes that come and go meanwhile (guest.h): */ \
 	X(GUEST_ADD, 27)    /* W→K ref, kh_guest_wish_put: make it */ \

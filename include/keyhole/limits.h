@@ -244,6 +244,9 @@ enum {
 	KH_LIMIT_ADMIN_REQUEST_MS = 5000,
 	KH_LIMIT_ADMIN_ANSWER_MS = 30 * 1000,
 	KH_LIMIT_ADMIN_IDLE_MS = 90 * 1000,
+	/* States of credentials that `status` shows: a configuration of very many. How many are
+	   left out is said. */
+	KH_LIMIT_STATES_BYTES = 32 * 1024 * 1024,
 	/* An answer: ten thousand tenants have a few megabytes of metrics. */
 	KH_LIMIT_ADMIN_ANSWER_BYTES = 256 * 1024 * 1024,
 

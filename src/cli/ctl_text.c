@@ -208,6 +208,11 @@ void kh_ctl_show_status(const json_t *status)
 	show_journal(status);
 	show_table(&credentials, json_object_get(status, "credentials"));
 	show_failures(json_object_get(status, "credential_states"));
+	if (number(status, "credential_states_left_out") > 0)
+		say("credential   of %lld more it is not known here whether they fare well (the "
+		    "log "
+		    "has what failed)",
+		    number(status, "credential_states_left_out"));
 	show_table(&sandboxes, json_object_get(status, "sandboxes"));
 	show_table(&limits, json_object_get(status, "limits"));
 }

@@ -11,8 +11,7 @@
 #include <keyhole/escape.h>
 #include <keyhole/limits.h>
 
-/* What fits into a message with the rest; whose turn does not come is not told. */
-enum { STATES_BYTES = 20 * 1024, EVERY_MS = 500 };
+enum { EVERY_MS = 500 };
 
 static bool put_text(struct kh_buf *out, const char *name, const char *text)
 {
@@ -40,10 +39,11 @@ static bool put_state(struct kh_buf *out, const char *name, const struct kh_vaul
 	       put_text(out, "last_error", state->why) && kh_buf_append_char(out, '}');
 }
 
-static char *states_of(const struct kh_vault *vault)
+char *kh_states_of(const struct kh_vault *vault, size_t most_bytes, uint32_t *left_out)
 {
 	struct kh_buf out;
-	kh_buf_init(&out, STATES_BYTES);
+	*left_out = 0;
+	kh_buf_init(&out, most_bytes);
 	bool ok = kh_buf_append_char(&out, '[');
 	for (size_t i = 0; ok && vault->slots && i < vault->config->n_credentials; i++) {
 		struct kh_vault_state state;
@@ -52,6 +52,7 @@ static char *states_of(const struct kh_vault *vault)
 		if (!put_state(&out, vault->config->credentials[i].name, &state) ||
 		    kh_buf_room(&out) < 2) {
 			kh_buf_truncate(&out, before);
+			*left_out = (uint32_t)(vault->config->n_credentials - i);
 			break;
 		}
 	}
@@ -63,7 +64,8 @@ static char *states_of(const struct kh_vault *vault)
 void kh_keeper_describe_credentials(struct kh_keeper *k)
 {
 	free(k->facts.credentials);
-	k->facts.credentials = states_of(&k->vault);
+	k->facts.credentials =
+		kh_states_of(&k->vault, KH_LIMIT_STATES_BYTES, &k->facts.states_left_out);
 	k->states_due_ms = 0;
 }
 

@@ -187,6 +187,10 @@ struct kh_vault_state {
 };
 void kh_vault_state(const struct kh_vault *vault, uint16_t index, struct kh_vault_state *out);
 
+/* states.c: of all credentials, a JSON array, heap; *left_out: of those for which there is no room.
+ * NULL without memory. */
+char *kh_states_of(const struct kh_vault *vault, size_t most_bytes, uint32_t *left_out);
+
 /* Every value that is held, with its credential's index. */
 void kh_vault_each_value(const struct kh_vault *vault,
 			 void (*fn)(uint16_t index, const struct kh_secret *value, void *arg),

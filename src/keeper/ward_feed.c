@@ -125,10 +125,13 @@ static bool feed_admin(struct kh_ward *ward, struct kh_err *err)
 static bool feed_facts(struct kh_ward *ward, struct kh_err *err)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
-	const struct kh_admin_facts none = { .pid = 0 };
+	const struct kh_admin_facts none = { .pid = 0 }, *facts = ward->facts ? ward->facts : &none;
+	kh_auto_close int states = -1;
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
-	return kh_admin_facts_put(&body, ward->facts ? ward->facts : &none) &&
-	       tell(ward, KH_CHANNEL_FACTS, kh_buf_view(&body), NULL, 0, err);
+	if (facts->credentials)
+		states = kh_file_sealed("keyhole-states", kh_slice_str(facts->credentials), err);
+	return (states >= 0 || !facts->credentials) && kh_admin_facts_put(&body, facts) &&
+	       tell(ward, KH_CHANNEL_FACTS, kh_buf_view(&body), &states, states >= 0, err);
 }
 
 static bool feed_issuer(struct kh_ward *ward, struct kh_err *err)

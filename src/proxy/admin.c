@@ -25,6 +25,7 @@
 #include <jansson.h>
 
 #include <keyhole/cleanup.h>
+#include <keyhole/file.h>
 #include <keyhole/clock.h>
 #include <keyhole/listener.h>
 #include <keyhole/log.h>
@@ -306,10 +307,23 @@ bool kh_admin_start(struct kh_worker *worker, struct kh_err *err)
 	return rc == 0 || kh_err_sys(err, KH_ERR_SYSTEM, rc, "admin: starting its thread");
 }
 
+static bool take_states(const struct kh_channel_message *message, struct kh_admin_facts *out)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf states;
+
+	kh_buf_init(&states, KH_LIMIT_STATES_BYTES);
+	if (message->n_fds == 0)
+		return true;
+	if (message->n_fds > 1 || !kh_file_read_fd(message->fds[0], &states, NULL))
+		return false;
+	out->credentials = kh_slice_dup(kh_buf_view(&states));
+	return out->credentials != NULL;
+}
+
 bool kh_admin_take_facts(struct kh_worker *worker, const struct kh_channel_message *message)
 {
 	struct kh_admin_facts facts;
-	bool ok = kh_admin_facts_take(message->body, &facts) && message->n_fds == 0;
+	bool ok = kh_admin_facts_take(message->body, &facts) && take_states(message, &facts);
 
 	if (ok && worker->admin) {
 		struct kh_admin_facts before = worker->admin->facts;

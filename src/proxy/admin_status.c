@@ -272,6 +272,8 @@ static void put_daemon(struct doc *doc)
 	end(doc, "}");
 	begin(doc, "credential_states", facts->credentials ? facts->credentials : "[]");
 	doc->any = true;
+	if (facts->states_left_out > 0)
+		put_number(doc, "credential_states_left_out", facts->states_left_out);
 	begin(doc, "credentials", "[");
 	for (size_t i = 0; i < doc->gen->config->n_credentials; i++) {
 		begin(doc, NULL, "{");

@@ -410,3 +410,12 @@ def test_the_operator_sees_where_a_value_is_from_and_why_it_fails(daemon, tmp_pa
     assert int(found['keyhole_credential_renewals_total{credential="main"}']) > 0
     left = int(found['keyhole_credential_expiry_timestamp_seconds{credential="main"}']) - time.time()
     assert 3000 < left <= 3600
+
+
+def test_the_states_of_many_credentials_are_all_there(daemon):
+    many = {f"many{i}": {"value": {"env": "NOT_SET"}, **COMMON} for i in range(600)}
+    one = daemon({"admin": {"unix": "adm/s"}, "credentials": many})
+    states = ctl(one)
+    assert len(json.dumps(states)) > 64 * 1024, "more than a message holds"
+    assert set(states) == {"main", *many}
+    assert "NOT_SET is not set" in states["many599"]["last_error"]

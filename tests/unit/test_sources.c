@@ -361,6 +361,30 @@ static void a_file_that_comes_later_is_found(void **state)
 	kh_config_free(config);
 }
 
+static void states_that_find_no_room_are_counted(void **state)
+{
+	(void)state;
+	struct kh_vault vault;
+	uint32_t left_out;
+	struct kh_config *config = configure(FROM("one", "KH_ONE") ", " FROM("two", "KH_TWO"),
+					     "{ allow: \"https://api.test/a\", credential: one }");
+	kh_log_set_level(KH_LOG_ERROR);
+	assert_true(kh_vault_open(&vault, config, false, NULL));
+	kh_auto_free char *all = kh_states_of(&vault, 64 * 1024, &left_out);
+	assert_int_equal(left_out, 0);
+	assert_non_null(strstr(all, "\"name\":\"one\""));
+	assert_non_null(strstr(all, "\"name\":\"two\""));
+	kh_auto_free char *some = kh_states_of(&vault, strlen(all) - 1, &left_out);
+	assert_int_equal(left_out, 1);
+	assert_memory_equal(some, all, strlen(some) - 1);
+	assert_int_equal(some[strlen(some) - 1], ']');
+	kh_auto_free char *none = kh_states_of(&vault, 10, &left_out);
+	assert_int_equal(left_out, 2);
+	assert_string_equal(none, "[]");
+	kh_vault_close(&vault);
+	kh_config_free(config);
+}
+
 static int set_up(void **state)
 {
 	(void)state;
@@ -406,6 +430,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_placeholder_is_as_long_as_the_secret_and_is_not_it,
 					  forget_variables),
 		cmocka_unit_test(a_file_that_comes_later_is_found),
+		cmocka_unit_test(states_that_find_no_room_are_counted),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }
