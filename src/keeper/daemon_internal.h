@@ -24,6 +24,7 @@ struct kh_keeper {
 	uint64_t restart_ms; /* 0: none is due */
 	uint64_t asked_ms;   /* when the end was asked for */
 	bool at_once;	     /* and asked for again */
+	bool choose_anew;    /* the worker is still to be told */
 	uint64_t drain_ms;   /* when draining ends; 0: not draining */
 	bool reload_later;   /* SIGHUP came in a handover */
 	bool handover_later; /* SIGUSR2 came while the segment before is being joined */
@@ -70,6 +71,9 @@ void kh_keeper_on_signal(struct kh_keeper *k, uint32_t sig);
 bool kh_keeper_reload(struct kh_keeper *k, struct kh_buf *said);
 /* In its time: a database that was replaced comes into force. */
 void kh_keeper_look_at_geo(struct kh_keeper *k);
+/* Of alternatives another one has a value (vault_internal.h): the worker is told, when it may be.
+ */
+void kh_keeper_choose_anew(struct kh_keeper *k);
 /* Now, or as soon as the segment before is joined; a reason against it is logged. */
 void kh_keeper_hand_over(struct kh_keeper *k);
 /* After a handover: what runs has timeouts.drain from now on. */

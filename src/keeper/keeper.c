@@ -394,6 +394,7 @@ static void turn(struct kh_keeper *k)
 	kh_keeper_on_handover(k);
 	kh_keeper_on_legacy(k);
 	kh_keeper_look_at_geo(k);
+	kh_keeper_choose_anew(k);
 	reap(k);
 	kh_state_turn(k);
 	if (!k->over && deadline && kh_clock_mono_ms() >= deadline && deadline == next_deadline(k))

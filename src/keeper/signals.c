@@ -115,6 +115,18 @@ void kh_keeper_look_at_geo(struct kh_keeper *k)
 	kh_ward_reload(&k->ward);
 }
 
+void kh_keeper_choose_anew(struct kh_keeper *k)
+{
+	bool busy = kh_handover_is_under_way(&k->handover) || kh_legacy_is_pending(&k->legacy);
+
+	if (!k->choose_anew || k->drain_ms || busy)
+		return;
+	/* The same rules: who waits for a value is decided anew. */
+	k->choose_anew = false;
+	k->ward.generation++;
+	kh_ward_reload(&k->ward);
+}
+
 static void terminate(struct kh_keeper *k)
 {
 	if (kh_legacy_is_pending(&k->legacy)) {

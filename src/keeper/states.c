@@ -10,6 +10,7 @@
 #include <keyhole/clock.h>
 #include <keyhole/escape.h>
 #include <keyhole/limits.h>
+#include <keyhole/log.h>
 
 enum { EVERY_MS = 500 };
 
@@ -96,10 +97,21 @@ static void on_changed(void *arg, uint16_t index)
 	kh_keeper_credential_changed(k);
 }
 
+static void on_chosen_anew(void *arg, uint16_t index)
+{
+	struct kh_keeper *k = arg;
+	const struct kh_credential_config *credential = &k->config->credentials[index];
+	kh_log_info("credential %s %s: rules that name others beside it choose anew",
+		    credential->name, credential->present ? "has a value" : "has no value");
+	k->choose_anew = true;
+	kh_keeper_choose_anew(k);
+}
+
 void kh_keeper_listen_to_vault(struct kh_keeper *k)
 {
 	k->vault.answer = on_answer;
 	k->vault.stale = on_stale;
 	k->vault.changed = on_changed;
+	k->vault.chosen_anew = on_chosen_anew;
 	k->vault.arg = k;
 }

@@ -281,6 +281,36 @@ static bool make_holdings(struct kh_vault *vault, size_t index)
 	return true;
 }
 
+/* Whoever's rules they are: sandboxes come while it runs. */
+static void find_alternatives(struct kh_vault *vault)
+{
+	const struct kh_config *config = vault->config;
+	for (size_t t = 0; t < config->n_tenants; t++) {
+		const struct kh_rules *rules = &config->tenants[t].rules;
+		for (size_t r = 0; r < rules->count; r++) {
+			const struct kh_rule *rule = &rules->list[r];
+			for (size_t i = 0; i < rule->n_credentials; i++)
+				vault->slots[rule->credentials[i]].alternative |=
+					rule->n_credentials > 1 && !rule->all_credentials;
+		}
+	}
+}
+
+void kh_vault_note_presence(struct kh_vault *vault, uint16_t index)
+{
+	struct kh_credential_config *credential = &vault->config->credentials[index];
+	const struct kh_vault_slot *slot = &vault->slots[index];
+	bool before = credential->present, now = false;
+	for (size_t i = 0; i < slot->n_holdings; i++) {
+		const struct kh_holding *holding = &slot->holdings[i];
+		bool unknown = holding->source->kind == KH_SOURCE_EXEC && !holding->raw.failures;
+		now = now || holding->raw.secret || unknown;
+	}
+	credential->present = now;
+	if (now != before && slot->alternative && vault->chosen_anew)
+		vault->chosen_anew(vault->arg, index);
+}
+
 bool kh_vault_make(struct kh_vault *vault, struct kh_config *config, struct kh_err *err)
 {
 	vault->config = config;
@@ -289,6 +319,8 @@ bool kh_vault_make(struct kh_vault *vault, struct kh_config *config, struct kh_e
 	bool ok = vault->slots != NULL;
 	for (size_t i = 0; ok && i < config->n_credentials; i++)
 		ok = make_holdings(vault, i);
+	if (ok)
+		find_alternatives(vault);
 	return ok || kh_err_set(err, KH_ERR_NO_MEMORY, "credentials: no memory");
 }
 

@@ -93,7 +93,8 @@ struct kh_holding {
 struct kh_vault_slot {
 	struct kh_holding *holdings;
 	size_t n_holdings;
-	bool told_state; /* what it is like was told since it changed */
+	bool alternative; /* a rule takes another credential where this one has no value */
+	bool told_state;  /* what it is like was told since it changed */
 	uint64_t uses;
 };
 
@@ -126,6 +127,9 @@ struct kh_vault {
 		       struct kh_err *err);
 	void (*stale)(void *arg, const struct kh_want *want, bool whole);
 	void (*changed)(void *arg, uint16_t index);
+	/* One of several alternatives has a value now, or (a command that has failed, and never
+	 * gave one) is known to have none: `present` says so, and rules choose anew. */
+	void (*chosen_anew)(void *arg, uint16_t index);
 	void *arg;
 };
 
@@ -238,6 +242,10 @@ bool kh_vault_each_rule(const struct kh_config *config,
 			bool (*visit)(const struct kh_rule *rule, void *arg), void *arg);
 /* With a holding for each source, and nothing in them. */
 bool kh_vault_make(struct kh_vault *vault, struct kh_config *config, struct kh_err *err);
+/* Sets `present` of the configuration: there is a value, or a command has not said yet whether
+ * there is. A value that was there and has ended counts: a rule does not go on to another identity
+ * because one can't be renewed. */
+void kh_vault_note_presence(struct kh_vault *vault, uint16_t index);
 /* What is read at once. Return: the worst that came of it. */
 enum kh_source_result kh_vault_read_slot(struct kh_vault *vault, uint16_t index,
 					 struct kh_err *err);

@@ -112,7 +112,11 @@ bool kh_vault_reopen(struct kh_vault *next, const struct kh_vault *now, struct k
 		if (kh_vault_read_slot(next, (uint16_t)i, &why) != KH_SOURCE_GOT)
 			kh_log_warn("%s; requests that need it are answered with 503", why.text);
 	}
-	return share(next, now) || kh_err_set(err, KH_ERR_NO_MEMORY, "credentials: no memory");
+	if (!share(next, now))
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "credentials: no memory");
+	for (size_t i = 0; i < config->n_credentials; i++)
+		kh_vault_note_presence(next, (uint16_t)i);
+	return true;
 }
 
 static struct kh_made *made_like(struct kh_holding *holding, const struct kh_made *made)
@@ -176,6 +180,7 @@ void kh_vault_adopt(struct kh_vault *now, struct kh_vault *next)
 	next->answer = now->answer;
 	next->stale = now->stale;
 	next->changed = now->changed;
+	next->chosen_anew = now->chosen_anew;
 	next->arg = now->arg;
 	take_jobs(next, now);
 	kh_vault_close(now);

@@ -140,6 +140,7 @@ void kh_vault_raw_came(struct kh_vault *vault, uint16_t index, struct kh_holding
 		holding->raw.told = false;
 	if (drops)
 		drop_made(holding);
+	kh_vault_note_presence(vault, index);
 	answer(vault, index, holding, &holding->raw, KH_SLICE(""));
 	kh_pair_renew(vault, index, holding);
 	begin_asked(vault, index, holding);
@@ -168,6 +169,8 @@ void kh_vault_raw_failed(struct kh_vault *vault, uint16_t index, struct kh_holdi
 	if (!said)
 		kh_log_error("%s%s", why,
 			     kh_item_is_good(&holding->raw) ? "; the value before serves on" : "");
+	/* Before who waits for it is told: there may be another for them. */
+	kh_vault_note_presence(vault, index);
 	answer(vault, index, holding, &holding->raw, KH_SLICE(""));
 	for (struct kh_made *made = holding->made; made; made = made->next) {
 		if (made->item.job || !made->item.asked)
@@ -376,8 +379,9 @@ static void begin_due(struct kh_vault *vault)
 			struct kh_err err = KH_ERR_INIT;
 			bool exec = holding->source->kind == KH_SOURCE_EXEC;
 			bool due = holding->raw.due_ms && now >= holding->raw.due_ms;
-			/* A token is made of it. */
-			bool wanted = is_wanted(&holding->raw) || holding->made;
+			/* A token is made of it, or rules would rather have this one. */
+			bool wanted = is_wanted(&holding->raw) || holding->made ||
+				      (!holding->raw.secret && vault->slots[i].alternative);
 			if (exec && due && !holding->raw.job && wanted &&
 			    !kh_vault_begin_raw(vault, index, holding, &err))
 				kh_vault_raw_failed(vault, index, holding, err.text, err.text);
