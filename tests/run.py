@@ -86,6 +86,12 @@ def raise_limits():
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
+def heed_interrupts():
+    """A shell lets what it starts in the background ignore Ctrl-C, and so would all that a test sends it to."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def environment():
     env = dict(os.environ)
     # Not a part of the make that called us: it builds with all cores, and no test sees its flags.
@@ -313,6 +319,7 @@ def main():
     parts = options.only or ["unit", "fuzz", "pytest"]
 
     raise_limits()
+    heed_interrupts()
     tally = Tally()
     targets = [["all", "bench-tools", "build/sandbox/launch_only"]]
     if {"unit", "fuzz"} & set(parts):

@@ -168,6 +168,16 @@ def test_lanes_go_side_by_side_and_are_added_up(runner, capfd):
     assert "said by sandbox" in said and "said by integration" not in said, "what failed shows what it printed"
 
 
+def test_in_the_background_too_a_test_can_send_ctrl_c(runner):
+    before = runner.signal.signal(runner.signal.SIGINT, runner.signal.SIG_IGN)
+    try:
+        runner.heed_interrupts()
+        status, _ = runner.run(["sh", "-c", "kill -INT $$"], 50)
+    finally:
+        runner.signal.signal(runner.signal.SIGINT, before)
+    assert status == -runner.signal.SIGINT
+
+
 def test_who_stops_it_stops_all_of_it(runner, monkeypatch):
     program(runner, "unit", "test_x", "echo $$ > pid; sleep 60\n")
     program(runner, "unit", "test_y", "touch begun\n")
