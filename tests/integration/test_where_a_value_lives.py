@@ -21,7 +21,7 @@ import pytest
 import sigv4
 from aws_origin import AwsOrigin
 from clients import Tunnel
-from common import HERE, PATIENCE
+from common import HERE, until
 from daemons import Daemons
 from harness import Wire
 from memory_search import bare, forms, found, may_read
@@ -60,6 +60,9 @@ PLACEMENTS = {
     "github": {"github_app": {"app_id": 12345, "api_url": f"https://{LOGIN}", "installation_id": 77}},
     "mtls": {"mtls": {}},
 }  # fmt: skip
+# The fields that a credential of each kind is in; the others' is no field's.
+FIELDS = {kind: ["authorization"] for kind in ("bearer", "basic", "git", "oauth2", "refresh", "gcp", "github")}
+FIELDS |= {"header": ["x-api-key", "x-other"], "azure": ["api-key"], "query": [":path"], "cookie": ["cookie"]}
 VERSIONS = ("1.1", "2")
 SILENT = "silent.of-"
 
@@ -76,12 +79,18 @@ class Origin(AwsOrigin):
         super().__init__(folder, names, {}, alpn=("h2",) if version == "2" else ("http/1.1",))
         self.context.verify_mode = ssl.CERT_OPTIONAL
         self.context.load_verify_locations(client_ca)
-        self.came = {}
+        self.came, self.never_indexed = {}, {}
 
     def judge(self, seen):
         kind = seen.get("host").split(".")[0]
         self.came[kind] = seen
         return 200, b"{}"
+
+    def answer_h2(self, conn, pending, stream, headers, body):
+        super().answer_h2(conn, pending, stream, headers, body)
+        kind = dict(headers)[":authority"].split(".")[0]
+        # RFC 7541 section 6.2.3: what its peers are told never to index, in whichever table.
+        self.never_indexed[kind] = sorted(field[0] for field in headers if not field.indexable)
 
     def serve_h1(self, tls):
         if tls.getpeercert():
@@ -173,7 +182,7 @@ class Scene:
         self.origins = {v: Origin(os.path.join(folder, v), self.ca[0], v) for v in VERSIONS}
         self.login = Login(folder)
         self.silent = socket.create_server(("127.0.0.1", 0))
-        self.silent.settimeout(PATIENCE)
+        self.silent.settimeout(60)
         self.keys = {"jwt": self.login.make_key("jwt")}
         self.needles = [*forms(CORE.encode()), *((f"odd: {name}", n) for name, n in forms(ODD.encode()))]
         self.needles += key_needles("jwt", self.keys["jwt"], public_half(os.path.join(folder, "jwt.key")))
@@ -317,6 +326,17 @@ def check_that_all_came(origins):
         assert origin.came["hmac"].get("x-sign") and urlsplit(origin.came["form"].target).path == "/path"
 
 
+def check_that_none_is_indexed(origin):
+    for kind in PLACEMENTS:
+        hidden = origin.never_indexed[kind]
+        if kind in FIELDS:
+            assert hidden == FIELDS[kind], kind
+        elif kind in ("json", "form", "mtls"):
+            assert not hidden, kind
+        else:  # signatures, and a session's token
+            assert {"hmac": "x-sign", "aws": "x-amz-security-token"}[kind] in hidden, (kind, hidden)
+
+
 def test_nobody_finds_it_in_memory(scene, tmp_path):
     config, env = scene.config()
     with Daemons(list(scene.origins.values())) as daemons:
@@ -328,13 +348,13 @@ def test_nobody_finds_it_in_memory(scene, tmp_path):
         decoy = secrets.token_hex(20)
         with Wire(daemon.socket_path) as wire:
             wire.send(f"GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\nX-Decoy: {decoy}\r\n")
-            while not found(pids["worker"], list(forms(decoy.encode()))):
-                pass
+            until("it is found", lambda: found(pids["worker"], list(forms(decoy.encode()))), 60)
         everything = scene.needles + scene.mtls_needles
         assert search(pids, everything, 1) == [[]], "before it was ever used"
         with Load(daemon):
             rounds = search(pids, everything, ROUNDS)
         check_that_all_came(scene.origins)
+        check_that_none_is_indexed(scene.origins["2"])
         assert not any(rounds), "under load"
         assert search(pids, everything, 1) == [[]], "after the load"
         # A key is in OpenSSL's hands from the beginning of a handshake to its end.
