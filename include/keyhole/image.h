@@ -6,6 +6,7 @@
  *   oci:DIR[:TAG]          an OCI image layout, a folder
  *   oci-archive:FILE[:TAG] the same as one tar file
  *   docker-archive:FILE[:NAME:TAG]   what `docker save` and `podman save` write
+ *   podman:REF             an image that podman keeps (`podman images`), saved by it
  *   debian[:SUITE]         Debian's essential packages, from the mirrors that apt is set up with
  *
  * with skopeo's words. skopeo and umoci read and unpack it, as the uid that sandboxes have, without
@@ -70,6 +71,8 @@ bool kh_image_open(const char *reference, const struct kh_image_options *options
 void kh_image_fini(struct kh_image *image);
 /* Is it written as a reference of these, whatever it names? */
 bool kh_image_is_reference(const char *text);
+/* The same, with a word of these in front that a store could not mean. */
+bool kh_image_has_transport(const char *text);
 
 /* ---- what is kept ---- */
 

@@ -12,6 +12,7 @@
 
 #include <keyhole/cleanup.h>
 #include <keyhole/escape.h>
+#include <keyhole/file.h>
 #include <keyhole/sandbox.h>
 
 #include "run_internal.h"
@@ -90,7 +91,13 @@ bool kh_run_image_open(const struct kh_run_options *options, bool (*is_over)(voi
 		return true;
 	const struct kh_image_options how = { .is_over = is_over,
 					      .say = options->quiet ? NULL : say };
-	out->is_open = kh_image_open(options->image, &how, &out->image, err);
+	/* Its own store is what a name means to podman. */
+	bool own =
+		strcmp(options->engine, "podman") == 0 && !kh_image_has_transport(options->image);
+	kh_auto_free char *stored = kh_strf("podman:%s", options->image);
+	if (!stored)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
+	out->is_open = kh_image_open(own ? stored : options->image, &how, &out->image, err);
 	return out->is_open && compose(options, out, err);
 }
 

@@ -26,7 +26,7 @@
 #include "image_internal.h"
 
 static const char *const transports[] = { "oci", "oci-archive", "docker-archive" };
-enum { N_TRANSPORTS = sizeof(transports) / sizeof(transports[0]), OCI = 0 };
+enum { N_TRANSPORTS = sizeof(transports) / sizeof(transports[0]), OCI = 0, OCI_ARCHIVE = 1 };
 
 /* ---- references ---- */
 
@@ -53,10 +53,17 @@ static const char *transport_of(const char *text, const char **behind)
 	return NULL;
 }
 
+bool kh_image_has_transport(const char *text)
+{
+	const char *behind;
+	return transport_of(text, &behind) || kh_podman_is_reference(text);
+}
+
 bool kh_image_is_reference(const char *text)
 {
 	const char *behind;
-	return transport_of(text, &behind) || kh_debian_is_reference(text);
+	return transport_of(text, &behind) || kh_debian_is_reference(text) ||
+	       kh_podman_is_reference(text);
 }
 
 static bool parse(const char *text, struct reference *out, struct kh_err *err)
@@ -67,8 +74,8 @@ static bool parse(const char *text, struct reference *out, struct kh_err *err)
 		return kh_err_set(
 			err, KH_ERR_USAGE,
 			"--image %s: wants oci:DIR[:TAG], oci-archive:FILE[:TAG], "
-			"docker-archive:FILE[:NAME:TAG] or debian[:SUITE] (a name in a store "
-			"needs that store's engine: --engine podman or docker; `skopeo copy` "
+			"docker-archive:FILE[:NAME:TAG], podman:REF or debian[:SUITE] (docker's "
+			"images need its engine: --engine docker; `skopeo copy` "
 			"writes any image as oci:DIR)",
 			kh_esc_str(text));
 	size_t len = strcspn(behind, ":");
@@ -84,6 +91,20 @@ static bool parse(const char *text, struct reference *out, struct kh_err *err)
 	out->path = *path ? realpath(path, NULL) : NULL;
 	return out->path || kh_err_sys(err, KH_ERR_USAGE, *path ? errno : ENOENT, "--image %s",
 				       kh_esc_str(text));
+}
+
+static bool digest_of(const char *text, char key[KH_IMAGE_KEY_ROOM], struct kh_err *err)
+{
+	unsigned char digest[EVP_MAX_MD_SIZE];
+	unsigned len = 0;
+	if (!text || EVP_Digest(text, strlen(text), digest, &len, EVP_sha256(), NULL) != 1)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "--image: no memory");
+	for (unsigned i = 0; i < len && 2 * i + 2 < KH_IMAGE_KEY_ROOM; i++) {
+		key[2 * i] = "0123456789abcdef"[digest[i] >> 4];
+		key[2 * i + 1] = "0123456789abcdef"[digest[i] & 15];
+	}
+	key[KH_IMAGE_KEY_ROOM - 1] = '\0';
+	return true;
 }
 
 /* What the reference stands for as long as the file does not change: its ctime is nobody's to
@@ -107,16 +128,7 @@ static bool key_of(const struct reference *reference, char key[KH_IMAGE_KEY_ROOM
 		(uintmax_t)st.st_ino, (intmax_t)st.st_size, (intmax_t)st.st_mtim.tv_sec,
 		st.st_mtim.tv_nsec, (intmax_t)st.st_ctim.tv_sec, st.st_ctim.tv_nsec,
 		kh_image_own_architecture(), reference->rest);
-	unsigned char digest[EVP_MAX_MD_SIZE];
-	unsigned len = 0;
-	if (!text || EVP_Digest(text, strlen(text), digest, &len, EVP_sha256(), NULL) != 1)
-		return kh_err_set(err, KH_ERR_NO_MEMORY, "--image: no memory");
-	for (unsigned i = 0; i < len && 2 * i + 2 < KH_IMAGE_KEY_ROOM; i++) {
-		key[2 * i] = "0123456789abcdef"[digest[i] >> 4];
-		key[2 * i + 1] = "0123456789abcdef"[digest[i] & 15];
-	}
-	key[KH_IMAGE_KEY_ROOM - 1] = '\0';
-	return true;
+	return digest_of(text, key, err);
 }
 
 /* ---- what went wrong, in words that help ---- */
@@ -359,6 +371,36 @@ static bool open_debian(const char *reference, const char *cache,
 	return make_debian(reference, cache, name, options, err) && take(cache, name, out, err);
 }
 
+/* By the image's id: the name may come to mean another. */
+static bool open_podman(const char *text, const char *cache, const struct kh_image_options *options,
+			struct kh_image *out, struct kh_err *err)
+{
+	char id[KH_PODMAN_ID_ROOM], key[KH_IMAGE_KEY_ROOM], name[KH_IMAGE_NAME_ROOM];
+	if (!kh_podman_id(text, cache, options, id, err))
+		return false;
+	kh_auto_free char *what = kh_strf("podman %s %s", kh_image_own_architecture(), id);
+	if (!digest_of(what, key, err))
+		return false;
+	if (kh_cache_find(cache, key, name) && kh_cache_take(cache, name, out, err))
+		return true;
+	kh_auto_close int lock = err->code == KH_ERR_NONE ? kh_cache_lock(cache, options, err) : -1;
+	if (lock < 0)
+		return false;
+	if (kh_cache_find(cache, key, name) && kh_cache_take(cache, name, out, err))
+		return true;
+	struct kh_making making kh_cleanup(kh_making_end) = { .lock = -1 };
+	if (err->code != KH_ERR_NONE || !kh_tool_need("skopeo", err) ||
+	    !kh_tool_need("umoci", err) || !kh_making_begin(&making, cache, err))
+		return false;
+	kh_auto_free char *file = kh_strf("%s/saved", making.path);
+	static char no_tag[] = "";
+	const struct reference saved = { text, transports[OCI_ARCHIVE], file, no_tag };
+	say(options, text);
+	return file && kh_podman_save(text, id, file, making.path, options, err) &&
+	       make_from(&saved, cache, options, &making, name, err) &&
+	       kh_cache_note(cache, key, name, err) && take(cache, name, out, err);
+}
+
 bool kh_image_open(const char *reference, const struct kh_image_options *given,
 		   struct kh_image *out, struct kh_err *err)
 {
@@ -368,7 +410,8 @@ bool kh_image_open(const char *reference, const struct kh_image_options *given,
 		options.most_bytes = KH_LIMIT_IMAGE_BYTES;
 	struct reference parsed kh_cleanup(reference_fini) = { 0 };
 	bool debian = kh_debian_is_reference(reference);
-	if (!debian && !parse(reference, &parsed, err))
+	bool podman = kh_podman_is_reference(reference);
+	if (!debian && !podman && !parse(reference, &parsed, err))
 		return false;
 	kh_auto_free char *named = given->cache ? strdup(given->cache) : kh_image_cache();
 	if (!named || !kh_cache_open(named, err))
@@ -376,8 +419,9 @@ bool kh_image_open(const char *reference, const struct kh_image_options *given,
 	kh_auto_free char *cache = realpath(named, NULL);
 	if (!cache)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(named));
-	bool ok = debian ? open_debian(reference, cache, &options, out, err)
-			 : open_image(&parsed, cache, &options, out, err);
+	bool ok = podman   ? open_podman(reference, cache, &options, out, err)
+		  : debian ? open_debian(reference, cache, &options, out, err)
+			   : open_image(&parsed, cache, &options, out, err);
 	ok = ok && check(reference, &out->config, err);
 	if (!ok)
 		kh_image_fini(out);

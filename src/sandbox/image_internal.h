@@ -84,6 +84,18 @@ bool kh_image_fence_run(const struct kh_image_fence *fence, const char *const *a
 			const struct kh_making *making, const struct kh_image_options *options,
 			char said[KH_TOOL_SAID_BYTES], bool *failed, struct kh_err *err);
 
+/* ---- image_podman.c: "podman:REF" ---- */
+
+enum { KH_PODMAN_ID_ROOM = 64 + 1 };
+
+bool kh_podman_is_reference(const char *reference);
+/* `folder`: for what the tool keeps while it works. */
+bool kh_podman_id(const char *reference, const char *folder, const struct kh_image_options *options,
+		  char id[KH_PODMAN_ID_ROOM], struct kh_err *err);
+/* Writes that image to a file, as oci-archive. */
+bool kh_podman_save(const char *reference, const char *id, const char *file, const char *folder,
+		    const struct kh_image_options *options, struct kh_err *err);
+
 /* ---- debian.c ---- */
 
 /* "debian", "debian:SUITE". */
