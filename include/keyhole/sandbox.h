@@ -44,11 +44,12 @@ struct kh_published {
 };
 
 struct kh_sandbox_spec {
-	const char *engine;    /* one of kh_sandbox_engine, or "auto" */
-	const char *rootfs;    /* NULL: the host view */
-	bool layer;	       /* over rootfs: what is written goes there, and is gone at the end */
-	const char *image;     /* a reference in the store of the engine's own program, or NULL */
-	const char *workspace; /* absolute, or NULL */
+	const char *engine; /* one of kh_sandbox_engine, or "auto" */
+	const char *rootfs; /* NULL: the host view */
+	bool layer;	    /* over rootfs: what is written goes there, and is gone at the end */
+	const char *image;  /* a reference in the store of the engine's own program, or NULL */
+	const char *entrypoint; /* with image: in the place of its own and its command; "": none */
+	const char *workspace;	/* absolute, or NULL */
 	bool workspace_read_only;
 	bool mask_env_files;	      /* .env files of the workspace read as empty */
 	const char *home;	      /* a folder that keeps state, or NULL: a private one */

@@ -140,6 +140,7 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 		.n_root_env = run->image.image.config.n_env,
 		.directory = run->image.image.config.directory,
 		.image = o->image,
+		.entrypoint = o->entrypoint,
 		.workspace = o->workspace,
 		.workspace_read_only = o->workspace_read_only,
 		.mask_env_files = o->mask_env,

@@ -343,12 +343,10 @@ static bool run_image(const struct kh_sandbox_spec *given, const struct kh_engin
 	spec.root_env = image.env;
 	spec.n_root_env = image.n_env;
 	spec.directory = image.directory;
-	if (!spec.argv[0])
-		spec.argv = image.argv;
-	if (!spec.argv)
-		return kh_err_set(err, KH_ERR_USAGE,
-				  "--image %s: says no command of its own (give one behind --)",
-				  kh_esc_str(given->image));
+	kh_auto_free char **argv = kh_store_argv(&image, given, err);
+	if (!argv)
+		return false;
+	spec.argv = argv;
 	struct kh_build b;
 	build_init(&b);
 	bool ok = run(&b, &spec, engine, status, err);

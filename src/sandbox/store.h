@@ -37,12 +37,16 @@ struct kh_view;
 struct kh_store_image {
 	struct kh_env_var *env;
 	size_t n_env;
-	char *directory; /* NULL: none */
-	char **argv;	 /* its entry point with its command; ended by NULL; NULL: none */
+	char *directory;	      /* NULL: none */
+	char **entrypoint, **command; /* ended by NULL; NULL: none */
 };
 /* Asks the program. False where it has no such image, or one for another kind of machine. */
 bool kh_store_inspect(const char *program, const char *reference, struct kh_store_image *out,
 		      struct kh_err *err);
+/* What is run: as podman has it, the caller's command stands in the place of the image's, behind
+ * its entry point. The words are not owned, the list is. Return: NULL, and err says why. */
+char **kh_store_argv(const struct kh_store_image *image, const struct kh_sandbox_spec *spec,
+		     struct kh_err *err);
 void kh_store_image_fini(struct kh_store_image *image);
 
 /* Fills `out` for an engine whose program is `program`. */

@@ -21,9 +21,12 @@ void kh_store_image_fini(struct kh_store_image *image)
 		free(image->env[i].value);
 	}
 	free(image->env);
-	for (size_t i = 0; image->argv && image->argv[i]; i++)
-		free(image->argv[i]);
-	free(image->argv);
+	char **lists[] = { image->entrypoint, image->command };
+	for (size_t n = 0; n < 2; n++) {
+		for (size_t i = 0; lists[n] && lists[n][i]; i++)
+			free(lists[n][i]);
+		free(lists[n]);
+	}
 	free(image->directory);
 	*image = (struct kh_store_image){ 0 };
 }
@@ -46,19 +49,49 @@ static bool take_env(const json_t *list, struct kh_store_image *out)
 	return n == 0 || out->env != NULL;
 }
 
-static bool take_words(const json_t *entry, const json_t *command, struct kh_store_image *out)
+static bool take_words(const json_t *list, char ***out)
 {
-	size_t n = json_array_size(entry), m = json_array_size(command);
-	if (n + m == 0)
+	size_t n = json_array_size(list);
+	if (n == 0)
 		return true;
-	out->argv = n + m <= WORDS_MOST ? calloc(n + m + 1, sizeof(*out->argv)) : NULL;
-	bool ok = out->argv != NULL;
-	for (size_t i = 0; ok && i < n + m; i++) {
-		const char *word = json_string_value(i < n ? json_array_get(entry, i)
-							   : json_array_get(command, i - n));
-		ok = word && (out->argv[i] = strdup(word)) != NULL;
+	*out = n <= WORDS_MOST ? calloc(n + 1, sizeof(**out)) : NULL;
+	bool ok = *out != NULL;
+	for (size_t i = 0; ok && i < n; i++) {
+		const char *word = json_string_value(json_array_get(list, i));
+		ok = word && ((*out)[i] = strdup(word)) != NULL;
 	}
 	return ok;
+}
+
+static size_t count(char *const *words)
+{
+	size_t n = 0;
+	while (words && words[n])
+		n++;
+	return n;
+}
+
+char **kh_store_argv(const struct kh_store_image *image, const struct kh_sandbox_spec *spec,
+		     struct kh_err *err)
+{
+	char *own[] = { (char *)(uintptr_t)spec->entrypoint, NULL };
+	char *const *front = image->entrypoint, *const *back = spec->argv;
+	if (spec->entrypoint)
+		front = spec->entrypoint[0] ? own : NULL;
+	else if (!*back)
+		back = image->command;
+	size_t n = count(front), m = count(back);
+	char **argv = calloc(n + m + 1, sizeof(*argv));
+	if (!argv || n + m == 0) {
+		free(argv);
+		kh_err_set(err, KH_ERR_USAGE,
+			   "--image %s: says no command of its own (give one behind --)",
+			   kh_esc_str(spec->image));
+		return NULL;
+	}
+	for (size_t i = 0; i < n + m; i++)
+		argv[i] = i < n ? front[i] : back[i - n];
+	return argv;
 }
 
 /* As images name this machine; NULL where they have no other name for it than the kernel. */
@@ -102,8 +135,8 @@ static bool take(const json_t *image, struct kh_store_image *out)
 	if (directory && directory[0] == '/' && !(out->directory = strdup(directory)))
 		return false;
 	return take_env(json_object_get(config, "Env"), out) &&
-	       take_words(json_object_get(config, "Entrypoint"), json_object_get(config, "Cmd"),
-			  out);
+	       take_words(json_object_get(config, "Entrypoint"), &out->entrypoint) &&
+	       take_words(json_object_get(config, "Cmd"), &out->command);
 }
 
 static bool ask(const char *program, const char *reference, struct kh_buf *said, struct kh_err *err)

@@ -4,10 +4,14 @@ import os
 import select
 import shutil
 import signal
+import subprocess
+import tarfile
 
 import pytest
 from conftest import PATIENCE, PYTHON
 from test_engines import below, cgroups, left_over, only, settles
+from test_image import Layer
+from test_run import Run
 
 podman = pytest.mark.skipif(not shutil.which("podman"), reason="engine podman: podman is not installed")
 
@@ -74,3 +78,60 @@ def test_podmans_own_settings_and_store_have_no_part_in_it(sandbox, place):
 def test_a_variable_of_several_lines_arrives(sandbox):
     value = "one\ntwo = 'three'\n#four"
     assert sandbox.sh('printf "%s" "$MANY"', engine="podman", env=sandbox.environment(), placeholder=f"MANY={value}") == value
+
+
+# --- images ---------------------------------------------------------------------------------------
+
+
+def root_of(shell=True):
+    """As a tar."""
+    layer = Layer()
+    return (layer.programs() if shell else layer.add("etc", tarfile.DIRTYPE)).done()
+
+
+@pytest.fixture
+def stored(sandbox):
+    """stored(*OPTIONS, shell, name): an image in a store of the test's own; and `keyhole run` with it."""
+    for program in ("podman", "skopeo", "umoci", "busybox"):
+        if not shutil.which(program):
+            pytest.skip(f"engine podman: {program} is not installed")
+    folder = sandbox.folder("store", 0o700)
+    conf = sandbox.file(os.path.join(folder, "storage.conf"),
+                        f'[storage]\ndriver = "vfs"\ngraphroot = "{folder}/root"\nrunroot = "{folder}/run"\n')  # fmt: skip
+    more = {"CONTAINERS_STORAGE_CONF": conf, "XDG_CACHE_HOME": sandbox.folder("cache", 0o700)}
+    run = Run(sandbox)
+
+    def make(*options, shell=True, name="localhost/tried:1"):
+        subprocess.run(["podman", "import", "--quiet", *options, "-", name], input=root_of(shell), check=True,
+                       capture_output=True, timeout=PATIENCE, env={**os.environ, **more})  # fmt: skip
+        return name
+
+    make.run = lambda *args, **options: run("-q", *args, **more, **options)
+    return make
+
+
+@pytest.mark.identity("root")
+def test_an_image_is_run_by_its_name_and_written_out_once(stored, sandbox):
+    """One start for all that an image says, and another that finds it in the cache, in another engine."""
+    name = stored("--change", "ENV WORD=said", "--change", 'CMD ["/bin/sh", "-c", "echo its own"]')
+    seen = stored.run("--engine", "podman", "--image", name, "--", "/bin/sh", "-c",
+                      'echo $WORD; id -u; echo x >/made && cat /made; ls /home; ls -d /usr', check=1).stdout  # fmt: skip
+    assert seen.split() == ["said", "1000", "x", "agent"]
+    made = os.listdir(os.path.join(sandbox.place, "cache/keyhole/images"))
+    assert len(made) == 1
+    assert stored.run("--engine", "podman", "--image", "tried:1", check=0).stdout == "its own\n"
+    assert stored.run("--engine", "process", "--image", "podman:" + name, check=0).stdout == "its own\n"
+    assert os.listdir(os.path.join(sandbox.place, "cache/keyhole/images")) == made
+    assert not os.path.exists("/made")
+
+
+@pytest.mark.identity("root")
+def test_an_image_that_can_not_be_run_is_one_line(stored):
+    for name, options, status, said in [
+        (stored("--arch", "arm64", name="localhost/arm:1"), [], 125, "is for arm64, and this machine is"),
+        (stored(shell=False, name="localhost/bare:1"), ["--", "/bin/sh", "-c", ":"], 127, "/bin/sh: No such file"),
+        ("localhost/absent:1", [], 125, "podman has no such image (get it first: `podman pull localhost/absent:1`)"),
+        ("--help", ["--", "true"], 125, "podman"),
+    ]:
+        done = stored.run("--engine", "podman", f"--image={name}", *options, check=status)
+        assert said in done.stderr and done.stderr.count("\n") == 1, done.stderr

@@ -1,0 +1,147 @@
+"""The engine docker: its command line by what Docker documents, and with a daemon where one answers."""
+
+import glob
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tarfile
+
+import pytest
+from conftest import PATIENCE, has_daemon
+from test_engines import below, only
+from test_image import Layer
+
+daemon = pytest.mark.skipif(not shutil.which("docker") or not has_daemon(), reason="engine docker: no daemon of docker's answers here")
+
+# docs.docker.com/reference/cli/docker/container/create: those that take a word, and those that take none.
+WITH_VALUE = {
+    "--cap-add", "--cap-drop", "--cpus", "--entrypoint", "--hostname", "--ipc", "--log-driver", "--memory",
+    "--memory-swap", "--mount", "--name", "--network", "--pids-limit", "--pull", "--security-opt", "--stop-timeout",
+    "--sysctl", "--tmpfs", "--user", "--workdir",
+}  # fmt: skip
+PLAIN = {"--rm", "--no-healthcheck"}
+
+STAND_IN = """#!/usr/bin/python3 -I
+import json, os, sys
+folder = os.path.dirname(os.path.abspath(sys.argv[0]))
+words = sys.argv[1:]
+given = sys.stdin.buffer.read() if words[0] in ('cp', 'import') else b''
+with open(os.path.join(folder, 'said.jsonl'), 'a') as file:
+    file.write(json.dumps(words) + '\\n')
+if words[0] == 'cp':
+    open(os.path.join(folder, 'root.tar'), 'wb').write(given)
+if words[:2] == ['image', 'inspect']:
+    print(json.dumps([{'Os': 'linux', 'Architecture': 'ARCHITECTURE', 'Config': {'Env': ['WORD=said'], 'Entrypoint': ['/bin/entry'], 'Cmd': ['its-own']}}]))
+if words[0] == 'start':
+    sys.exit('Error response from daemon: this is a stand-in')
+"""
+
+
+def stand_in(sandbox, architecture="amd64"):
+    folder = sandbox.folder("stand-in")
+    sandbox.file(os.path.join(folder, "docker"), STAND_IN.replace("ARCHITECTURE", architecture), 0o755)
+    return folder, sandbox.environment(PATH=folder)
+
+
+def options_of(words):
+    """Of `docker create`: the options with their values, and what stands behind them."""
+    found, words = [], list(words)
+    while words and words[0].startswith("-"):
+        option = words.pop(0)
+        assert option in WITH_VALUE | PLAIN, f"not an option of docker create: {option}"
+        found.append((option, words.pop(0) if option in WITH_VALUE else None))
+    return found, words
+
+
+def test_a_missing_docker_is_one_line_with_what_to_do(sandbox):
+    done = sandbox.run("true", engine="docker", env=only(sandbox), check=125)
+    said = done.stderr.decode()
+    assert "docker is not on the PATH" in said and "apt install docker.io" in said and said.count("\n") == 1
+
+
+def test_the_command_line_is_what_docker_documents(sandbox):
+    """All of one sandbox: what is created, what is copied into it, and that it is removed by its name."""
+    folder, env = stand_in(sandbox)
+    work = sandbox.folder('wo,rk "it"')
+    if sandbox.identity == "root":
+        os.chown(work, 64952, 64952)
+    done = sandbox.run("/bin/sh", "-c", "true", engine="docker", image="debian:12", workspace=work, env=env,
+                       memory=1 << 26, pids=50, cpu_milli=1500, check=125)  # fmt: skip
+    assert b"this is a stand-in" in done.stderr and done.stderr.count(b"\n") == 1
+    with open(os.path.join(folder, "said.jsonl"), encoding="utf-8") as file:
+        inspect, create, copy, start, *removed = map(json.loads, file)
+    assert inspect == ["image", "inspect", "debian:12"] and create[0] == "create"
+    options, rest = options_of(create[1:])
+    name = dict(options)["--name"]
+    assert rest[0] == "debian:12" and rest[-4:] == ["/bin/entry", "/bin/sh", "-c", "true"] and "--become" in rest
+    assert copy == ["cp", "-", name + ":/"] and start == ["start", "--attach", name]
+    assert removed == [["rm", "--force", "--volumes", name], ["rmi", "--force", name]]
+    assert {("--network", "none"), ("--cap-drop", "ALL"), ("--security-opt", "no-new-privileges"), ("--memory", "67108864b"),
+            ("--memory-swap", "67108864b"), ("--pids-limit", "66"), ("--cpus", "1.500"), ("--pull", "never")} <= set(options)  # fmt: skip
+    assert {v for o, v in options if o == "--cap-add"} == {"NET_BIND_SERVICE", "NET_ADMIN", "SETUID", "SETGID"}
+    quoted = work.replace('"', '""')
+    assert f'type=bind,"source={quoted}","destination={quoted}"' in [v for o, v in options if o == "--mount"]
+    with tarfile.open(os.path.join(folder, "root.tar")) as tar:
+        entries = {m.name: m for m in tar}
+    assert entries["run/keyhole-init"].mode == 0o555 and entries["etc/passwd"].isfile()
+    assert all(m.uid == m.gid == 0 for m in entries.values()) and "etc/resolv.conf" not in entries
+
+
+def test_an_image_for_another_machine_is_refused(sandbox):
+    _, env = stand_in(sandbox, "arm64")
+    done = sandbox.run("true", engine="docker", image="debian:12", env=env, check=125)
+    assert b"is for another architecture (arm64" in done.stderr and done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.identity("root")
+def test_roots_workspace_of_another_owner_is_refused_with_what_to_do(sandbox):
+    _, env = stand_in(sandbox)
+    done = sandbox.run("true", engine="docker", image="debian:12", env=env, workspace=sandbox.folder("mine"), check=125)
+    assert b"give it to uid 64952" in done.stderr and done.stderr.count(b"\n") == 1
+
+
+# --- with a daemon --------------------------------------------------------------------------------
+
+
+def docker(*words, **options):
+    return subprocess.run(["docker", *words], capture_output=True, timeout=PATIENCE, check=True, **options).stdout.decode()
+
+
+@pytest.fixture
+def image():
+    name = "keyhole-tried:1"
+    docker("import", "--change", "ENV WORD=said", "-", name, input=Layer().programs().done())
+    yield name
+    docker("rmi", "--force", name)
+
+
+@daemon
+def test_an_image_is_run_with_its_variables_and_ends_with_its_status(sandbox, image):
+    done = sandbox.run("/bin/sh", "-c", "cat; echo $WORD; id -u; exit 7", engine="docker", image=image, input=b"in\n", check=7)
+    assert done.stdout.split() == [b"in", b"said", b"1000"], done.stderr
+    assert b"/bin/none: No such file" in sandbox.run("/bin/none", engine="docker", image=image, check=127).stderr
+    sandbox.run("/etc/passwd", engine="docker", image=image, check=126)
+    done = sandbox.run("true", engine="docker", image="keyhole-absent:1", check=125)
+    assert b"docker pull keyhole-absent:1" in done.stderr
+
+
+@daemon
+@pytest.mark.parametrize("signo", [signal.SIGTERM, signal.SIGKILL])
+def test_a_launcher_that_is_ended_leaves_nothing_in_docker(sandbox, image, signo):
+    folders = set(glob.glob("/tmp/keyhole-call-*"))
+    process = sandbox.start("/bin/sh", "-c", "sleep 300.5 & echo up; wait", engine="docker", image=image)
+    assert process.stdout.readline() == b"up\n", process.stderr.read()
+    mine = set(glob.glob("/tmp/keyhole-call-*")) - folders
+    fds = [os.pidfd_open(pid) for pid in below(process.pid)]
+    process.send_signal(signo)
+    for fd in fds:  # the one that removes it all is among them
+        assert select.select([fd], [], [], PATIENCE)[0], "a process lives on"
+        os.close(fd)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == (-signo if signo == signal.SIGKILL else 128 + signo)
+    assert not mine & set(glob.glob("/tmp/keyhole-call-*"))
+    assert "keyhole-" not in docker("ps", "--all", "--format", "{{.Names}}")
+    assert docker("images", "--format", "{{.Repository}}").split().count("keyhole-tried") == 1
