@@ -17,11 +17,13 @@
  *   - keyhole-init starts as uid 0 of the user namespace that owns the net one, with
  *     CAP_NET_BIND_SERVICE, CAP_NET_ADMIN and CAP_SETFCAP there and no other; it puts them away,
  * goes into a namespace below as uid KH_SANDBOX_UID, and loads the filter
+ *     (called: as the host's uid 0, or whoever the program makes of it, and with CAP_SETUID and
+ *     CAP_SETGID in the place of CAP_SETFCAP, to become the sandbox's uid first)
  *   - keyhole-init is PID 1 of the sandbox; it ends when the program is killed
  *   - nothing is left when the program has ended, however that came about
  *
  * Another engine is one more file with one of these structs, and its row in engine.c at the place
- * that its strength gives it.
+ * that its strength gives it; docs/engines.md has the steps.
  */
 #ifndef KEYHOLE_SANDBOX_ENGINE_H
 #define KEYHOLE_SANDBOX_ENGINE_H
