@@ -1,0 +1,234 @@
+/* test_tls_hello.c - the side of the sandbox: names in a hello, and hellos that are none */
+#include "tls_client.h"
+
+/* ---- SNI ---- */
+
+static void test_another_sni_is_remembered_and_the_leaf_is_the_tunnels(void **state)
+{
+	struct pair p;
+	(void)state;
+	/* The client names evil.example.com in a tunnel to api.example.com; it is shown
+	 * api.example.com's leaf, which here makes its own check fail. */
+	pair_init(&p, &w);
+	world_mint(&w, "evil.example.com");
+	pair_accept(&p, &w, "api.example.com");
+	pair_connect(&p, &w, "evil.example.com", NULL);
+	TURN_UNTIL(&w, p.up.failed);
+	assert_string_equal(kh_stream_sni_mismatch(p.down.stream), "evil.example.com");
+	const struct kh_err *err = kh_stream_error(p.up.stream);
+	assert_int_equal(err->code, KH_ERR_TLS_CERTIFICATE);
+	assert_non_null(strstr(err->text, "hostname mismatch"));
+	assert_non_null(strstr(err->text, "api.example.com"));
+	pair_fini(&p);
+}
+
+static void
+test_a_handshake_with_another_sni_is_completed_so_that_the_refusal_can_be_read(void **state)
+{
+	struct side down;
+	struct client c;
+	(void)state;
+	int fd = half_init(&down);
+	accept_on(&down, "api.example.com", KH_SLICE(""), 5000);
+	client_init(&c, fd);
+	client_names(&c, "other.example.com");
+	assert_int_equal(client_run(&c, &down), 1);
+	assert_string_equal(kh_stream_sni_mismatch(down.stream), "other.example.com");
+	X509 *leaf = SSL_get1_peer_certificate(c.ssl);
+	assert_int_equal(X509_check_host(leaf, "api.example.com", 0, 0, NULL), 1);
+	assert_int_equal(X509_check_host(leaf, "other.example.com", 0, 0, NULL), 0);
+	X509_free(leaf);
+	client_fini(&c);
+	kh_stream_free(down.stream);
+	close(fd);
+}
+
+static void test_an_sni_in_another_case_or_none_is_no_mismatch(void **state)
+{
+	static const char *const names[] = { "API.Example.COM", NULL };
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct side down;
+		struct client c;
+		int fd = half_init(&down);
+		accept_on(&down, "api.example.com", KH_SLICE(""), 5000);
+		client_init(&c, fd);
+		if (names[i])
+			client_names(&c, names[i]);
+		assert_int_equal(client_run(&c, &down), 1);
+		assert_null(kh_stream_sni_mismatch(down.stream));
+		client_fini(&c);
+		kh_stream_free(down.stream);
+		close(fd);
+	}
+}
+
+static void test_an_sni_that_is_no_host_is_a_mismatch_and_shown_escaped(void **state)
+{
+	static const char *const names[] = { "api.example.com\n", "api.example.com." };
+	static const char *const shown[] = { "api.example.com\\x0a", "api.example.com." };
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct side down;
+		struct client c;
+		int fd = half_init(&down);
+		accept_on(&down, "api.example.com", KH_SLICE(""), 5000);
+		client_init(&c, fd);
+		client_names(&c, names[i]);
+		assert_int_equal(client_run(&c, &down), 1);
+		assert_string_equal(kh_stream_sni_mismatch(down.stream), shown[i]);
+		client_fini(&c);
+		kh_stream_free(down.stream);
+		close(fd);
+	}
+}
+
+static void test_a_second_client_hello_with_another_sni_does_not_hide_the_first(void **state)
+{
+	struct side down;
+	struct client c;
+	(void)state;
+	/* A group that the server has not: HelloRetryRequest. The SNI differs in both hellos from
+	 * the tunnel's host. */
+	int fd = half_init(&down);
+	accept_on(&down, "api.example.com", KH_SLICE(""), 5000);
+	client_init(&c, fd);
+	char groups[] = "X448:P-256";
+	assert_int_equal(SSL_set1_groups_list(c.ssl, groups), 1);
+	client_names(&c, "front.example.com");
+	assert_int_equal(client_run(&c, &down), 1);
+	assert_string_equal(kh_stream_sni_mismatch(down.stream), "front.example.com");
+	client_fini(&c);
+	kh_stream_free(down.stream);
+	close(fd);
+}
+
+/* ---- bad hellos ---- */
+
+static void test_what_is_not_tls_fails_with_a_clear_word(void **state)
+{
+	static const char *const texts[] = {
+		"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+		"\x16\x03\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+		"SSH-2.0-OpenSSH_9.2p1\r\n",
+	};
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		struct side down;
+		int fd = half_init(&down);
+		accept_on(&down, "api.example.com", kh_slice_str(texts[i]), 5000);
+		TURN_UNTIL(&w, down.failed == 1);
+		assert_int_equal(kh_stream_error(down.stream)->code, KH_ERR_DOWN_TLS);
+		assert_non_null(strstr(kh_stream_error(down.stream)->text, "does not speak TLS"));
+		assert_false(kh_stream_is_tls(down.stream));
+		kh_stream_free(down.stream);
+		close(fd);
+	}
+}
+
+static size_t catch_hello(char *bytes, size_t room)
+{
+	struct client c;
+	int fds[2];
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	client_init(&c, fds[0]);
+	client_names(&c, "api.example.com");
+	assert_int_equal(SSL_do_handshake(c.ssl), -1);
+	ssize_t n = read(fds[1], bytes, room);
+	assert_true(n > 100);
+	client_fini(&c);
+	close(fds[0]);
+	close(fds[1]);
+	return (size_t)n;
+}
+
+static void test_half_a_hello_and_then_the_end_fails_at_every_length(void **state)
+{
+	char hello[4096];
+	size_t len = catch_hello(hello, sizeof hello);
+	(void)state;
+	for (size_t cut = 1; cut < len; cut += 7) {
+		struct side down;
+		int fd = half_init(&down);
+		accept_on(&down, "api.example.com", kh_slice_of(hello, cut), 5000);
+		close(fd);
+		TURN_UNTIL(&w, down.failed == 1);
+		assert_int_equal(kh_stream_error(down.stream)->code, KH_ERR_DOWN_TLS);
+		assert_non_null(strstr(kh_stream_error(down.stream)->text, "in the middle"));
+		kh_stream_free(down.stream);
+	}
+}
+
+static void test_a_hello_with_any_byte_changed_never_harms_the_server(void **state)
+{
+	char hello[4096];
+	size_t len = catch_hello(hello, sizeof hello);
+	(void)state;
+	for (size_t at = 0; at < len; at++) {
+		struct side down;
+		char changed[4096];
+		memcpy(changed, hello, len);
+		changed[at] = (char)(changed[at] ^ (1 << at % 8));
+		int fd = half_init(&down);
+		accept_on(&down, "api.example.com", kh_slice_of(changed, len), 5000);
+		close(fd);
+		TURN_UNTIL(&w, down.failed == 1);
+		assert_int_equal(down.done, 0);
+		kh_stream_free(down.stream);
+	}
+}
+
+static void test_silence_ends_at_the_deadline(void **state)
+{
+	struct side down;
+	(void)state;
+	int fd = half_init(&down);
+	accept_on(&down, "api.example.com", KH_SLICE("\x16\x03\x01"), 40);
+	TURN_UNTIL(&w, down.failed == 1);
+	assert_non_null(strstr(kh_stream_error(down.stream)->text, "within 40 ms"));
+	turn_for(&w, 80);
+	assert_int_equal(down.calls, 1); /* once, and nothing after it */
+	kh_stream_free(down.stream);
+	close(fd);
+}
+
+static void test_hello_and_all_may_come_as_prefix(void **state)
+{
+	struct side down;
+	struct client c;
+	char hello[4096];
+	int fds[2];
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	client_init(&c, fds[1]);
+	client_names(&c, "api.example.com");
+	assert_int_equal(SSL_do_handshake(c.ssl), -1);
+	ssize_t n = read(fds[0], hello, sizeof hello);
+	assert_true(n > 0);
+	down = (struct side){ 0 };
+	down.stream = kh_stream_new(w.base, fds[0], on_side, &down);
+	accept_on(&down, "api.example.com", kh_slice_of(hello, (size_t)n), 5000);
+	memset(hello, 0, sizeof hello); /* copied */
+	assert_int_equal(client_run(&c, &down), 1);
+	assert_null(kh_stream_sni_mismatch(down.stream));
+	client_fini(&c);
+	kh_stream_free(down.stream);
+	close(fds[1]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(test_another_sni_is_remembered_and_the_leaf_is_the_tunnels),
+		T(test_a_handshake_with_another_sni_is_completed_so_that_the_refusal_can_be_read),
+		T(test_an_sni_in_another_case_or_none_is_no_mismatch),
+		T(test_an_sni_that_is_no_host_is_a_mismatch_and_shown_escaped),
+		T(test_a_second_client_hello_with_another_sni_does_not_hide_the_first),
+		T(test_what_is_not_tls_fails_with_a_clear_word),
+		T(test_half_a_hello_and_then_the_end_fails_at_every_length),
+		T(test_a_hello_with_any_byte_changed_never_harms_the_server),
+		T(test_silence_ends_at_the_deadline),
+		T(test_hello_and_all_may_come_as_prefix),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

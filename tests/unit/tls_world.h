@@ -1,0 +1,32 @@
+/* tls_world.h - one world a test: what tests of streams begin with */
+#ifndef KEYHOLE_TESTS_TLS_WORLD_H
+#define KEYHOLE_TESTS_TLS_WORLD_H
+
+#include "tls_pair.h"
+
+static struct world w;
+
+static inline int setup(void **state)
+{
+	(void)state;
+	world_init(&w);
+	world_trust(&w, kh_ca_pem(w.ca));
+	world_mint(&w, "api.example.com");
+	return 0;
+}
+
+static inline int teardown(void **state)
+{
+	(void)state;
+	world_fini(&w);
+	return 0;
+}
+
+static inline void finish_handshake(struct pair *p)
+{
+	TURN_UNTIL(&w, p->down.done && p->up.done);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+#endif
