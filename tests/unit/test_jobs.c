@@ -22,10 +22,11 @@ static bool hang(struct kh_job *job)
 	return job->pid > 0;
 }
 
-bool __wrap_kh_exec_start(struct kh_job *job, struct kh_err *err);
+bool __wrap_kh_exec_start(const struct kh_vault *vault, struct kh_job *job, struct kh_err *err);
 bool __wrap_kh_fetch_start(const struct kh_vault *vault, struct kh_job *job, struct kh_err *err);
-bool __wrap_kh_exec_start(struct kh_job *job, struct kh_err *err)
+bool __wrap_kh_exec_start(const struct kh_vault *vault, struct kh_job *job, struct kh_err *err)
 {
+	(void)vault;
 	(void)err;
 	return hang(job);
 }
