@@ -62,8 +62,8 @@ static void parse(struct kh_sandbox_spec *spec, int argc, char **argv)
 			ports[spec->n_ports++] = (uint16_t)strtoul(value, NULL, 10);
 		else if (strcmp(name, "--home") == 0)
 			spec->home = value;
-		else if (strcmp(name, "--image") == 0)
-			spec->image = value;
+		else if (strcmp(name, "--stored-image") == 0)
+			spec->image = value; /* by the engine's own program */
 		else if (strcmp(name, "--rootfs") == 0)
 			spec->rootfs = value;
 		else if (strcmp(name, "--layer") == 0)

@@ -68,7 +68,7 @@ def test_the_command_line_is_what_docker_documents(sandbox):
     work = sandbox.folder('wo,rk "it"')
     if sandbox.identity == "root":
         os.chown(work, 64952, 64952)
-    done = sandbox.run("/bin/sh", "-c", "true", engine="docker", image="debian:12", workspace=work, env=env,
+    done = sandbox.run("/bin/sh", "-c", "true", engine="docker", stored_image="debian:12", workspace=work, env=env,
                        memory=1 << 26, pids=50, cpu_milli=1500, check=125)  # fmt: skip
     assert b"this is a stand-in" in done.stderr and done.stderr.count(b"\n") == 1
     with open(os.path.join(folder, "said.jsonl"), encoding="utf-8") as file:
@@ -92,14 +92,14 @@ def test_the_command_line_is_what_docker_documents(sandbox):
 
 def test_an_image_for_another_machine_is_refused(sandbox):
     _, env = stand_in(sandbox, "arm64")
-    done = sandbox.run("true", engine="docker", image="debian:12", env=env, check=125)
+    done = sandbox.run("true", engine="docker", stored_image="debian:12", env=env, check=125)
     assert b"is for another architecture (arm64" in done.stderr and done.stderr.count(b"\n") == 1
 
 
 @pytest.mark.identity("root")
 def test_roots_workspace_of_another_owner_is_refused_with_what_to_do(sandbox):
     _, env = stand_in(sandbox)
-    done = sandbox.run("true", engine="docker", image="debian:12", env=env, workspace=sandbox.folder("mine"), check=125)
+    done = sandbox.run("true", engine="docker", stored_image="debian:12", env=env, workspace=sandbox.folder("mine"), check=125)
     assert b"give it to uid 64952" in done.stderr and done.stderr.count(b"\n") == 1
 
 
@@ -120,11 +120,11 @@ def image():
 
 @daemon
 def test_an_image_is_run_with_its_variables_and_ends_with_its_status(sandbox, image):
-    done = sandbox.run("/bin/sh", "-c", "cat; echo $WORD; id -u; exit 7", engine="docker", image=image, input=b"in\n", check=7)
+    done = sandbox.run("/bin/sh", "-c", "cat; echo $WORD; id -u; exit 7", engine="docker", stored_image=image, input=b"in\n", check=7)
     assert done.stdout.split() == [b"in", b"said", b"1000"], done.stderr
-    assert b"/bin/none: No such file" in sandbox.run("/bin/none", engine="docker", image=image, check=127).stderr
-    sandbox.run("/etc/passwd", engine="docker", image=image, check=126)
-    done = sandbox.run("true", engine="docker", image="keyhole-absent:1", check=125)
+    assert b"/bin/none: No such file" in sandbox.run("/bin/none", engine="docker", stored_image=image, check=127).stderr
+    sandbox.run("/etc/passwd", engine="docker", stored_image=image, check=126)
+    done = sandbox.run("true", engine="docker", stored_image="keyhole-absent:1", check=125)
     assert b"docker pull keyhole-absent:1" in done.stderr
 
 
@@ -132,7 +132,7 @@ def test_an_image_is_run_with_its_variables_and_ends_with_its_status(sandbox, im
 @pytest.mark.parametrize("signo", [signal.SIGTERM, signal.SIGKILL])
 def test_a_launcher_that_is_ended_leaves_nothing_in_docker(sandbox, image, signo):
     folders = set(glob.glob("/tmp/keyhole-call-*"))
-    process = sandbox.start("/bin/sh", "-c", "sleep 300.5 & echo up; wait", engine="docker", image=image)
+    process = sandbox.start("/bin/sh", "-c", "sleep 300.5 & echo up; wait", engine="docker", stored_image=image)
     assert process.stdout.readline() == b"up\n", process.stderr.read()
     mine = set(glob.glob("/tmp/keyhole-call-*")) - folders
     fds = [os.pidfd_open(pid) for pid in below(process.pid)]
