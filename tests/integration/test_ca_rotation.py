@@ -7,7 +7,7 @@ import threading
 
 import pytest
 from harness import Tunnel
-from sandboxes import add, admin, inside
+from sandboxes import add, admin, inside, remove
 from test_admin import ctl
 from test_base_url import origin_form
 from test_ca import age, ca, certificates
@@ -151,6 +151,7 @@ def test_a_sandbox_that_is_added_meanwhile_trusts_both_and_holds_what_is_known_l
             assert tunnel.ask("GET", "/test/echo", [("x-api-key", held)]).status == 200
         if os.path.exists(one.ca + ".next"):
             rotate(one)
+    remove(one, "sb-1")
 
 
 def test_at_once_says_whom_it_breaks(one):
