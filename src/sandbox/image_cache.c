@@ -193,8 +193,10 @@ int kh_cache_lock(const char *cache, const struct kh_image_options *options, str
 		path ? open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
 	bool told = false;
 	while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
-		if (errno != EWOULDBLOCK && errno != EINTR)
-			break;
+		if (errno != EWOULDBLOCK && errno != EINTR) {
+			kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(path));
+			return -1;
+		}
 		if (options->is_over && options->is_over(options->arg)) {
 			kh_err_set(err, KH_ERR_SYSTEM, "--image: was interrupted");
 			return -1;
@@ -203,9 +205,8 @@ int kh_cache_lock(const char *cache, const struct kh_image_options *options, str
 			options->say("waiting for another run that unpacks an image");
 		told = true;
 		(void)nanosleep(&pause, NULL);
-		errno = 0;
 	}
-	if (fd < 0 || errno == ENOLCK)
+	if (fd < 0)
 		kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s/making", kh_esc_str(cache));
 	return kh_steal_fd(&fd);
 }

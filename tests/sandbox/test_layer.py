@@ -97,6 +97,7 @@ def test_a_full_folder_where_a_file_of_ours_goes_is_refused(sandbox, root):
     assert b"/etc/passwd" in done.stderr and b"not empty" in done.stderr
 
 
+@pytest.mark.before_the_engine
 @pytest.mark.parametrize("layer", ["yes", "no"])
 def test_a_link_of_the_root_shows_no_file_of_the_host(sandbox, root, layer):
     """The system's roots are read by the launcher, who may read more than the sandbox."""
@@ -109,6 +110,7 @@ def test_a_link_of_the_root_shows_no_file_of_the_host(sandbox, root, layer):
     assert "BEGIN CERTIFICATE" in out and "host's own" not in out
 
 
+@pytest.mark.before_the_engine
 def test_a_link_in_the_place_of_etc_shows_nothing_of_the_hosts(sandbox, root):
     folder = sandbox.folder("elsewhere")
     sandbox.file(os.path.join(folder, "motd"), "the host's own")
