@@ -48,6 +48,7 @@ test|HTTP/2 by hand, and its tools|python3-h2 nghttp2-client|python3-h2 nghttp2|
 test|the schema of the configuration|python3-jsonschema python3-yaml|python3-jsonschema python3-pyyaml|py3-jsonschema py3-yaml|python-jsonschema python-yaml
 test|the format of metrics (promtool)|prometheus|-|prometheus|prometheus
 test|a journal checked by hand|jq|jq|jq|jq
+test|programs that fill a terminal|vim-tiny/vim htop|vim-enhanced htop|vim htop|vim htop
 test|processes and sockets looked at from outside|procps iproute2|procps-ng iproute|procps iproute2|procps-ng iproute2
 test|the other shell whose completion is tried|zsh|zsh|zsh|zsh
 test|containers, and what deploy/ has for them|podman runc docker-compose|podman runc|podman runc|podman runc docker-compose

@@ -5,16 +5,19 @@
 #include <stdint.h>
 
 /*
- * keyhole-init [--port N] [--socket PATH] [--control FD] [--stdio IN,OUT,ERR] [--tty FDS]
- *              [--capture PORTS] [--user UID:GID] [--seccomp FILE] [--writable PATH]…
- *              [--memory BYTES] [--pids N] [--environ FILE] [--hold 1]
+ * keyhole-init [--port N] [--socket PATH] [--control FD | --connect PATH] [--stdio IN,OUT,ERR]
+ *              [--tty FDS | --engine-tty FDS] [--capture PORTS] [--user UID:GID] [--seccomp FILE]
+ *              [--writable PATH]… [--memory BYTES] [--pids N] [--environ FILE] [--hold 1]
  *              [--call SOCKET] [--become UID:GID] [--expect DEV:INO:PATH]… -- CMD…
  *
  *   --port     where it listens on 127.0.0.1 (3128)
  *   --socket   the Unix socket that each connection is relayed to (/run/keyhole/s)
  *   --control  an inherited SOCK_SEQPACKET descriptor to the launcher; without it, it works alone
+ *   --connect  a socket of the launcher's, where it is given what --control and --stdio name: for
+ *              engines that hand no descriptors on
  *   --stdio    inherited descriptors that become the command's standard input, output and error
  *   --tty      those of them that are to be a terminal made inside the sandbox: "01", "012"
+ *   --engine-tty  those that are to be the terminal that the engine gave it: its own standard input
  *   --capture  answers DNS on 127.0.0.1:53 with addresses of its own, and relays connections to
  *              them on these ports ("80,443") as CONNECT name:port; the same for literal addresses
  *              where the namespace lets a local route be made (CAP_NET_ADMIN)
@@ -63,7 +66,12 @@ enum kh_init_type {
 	KH_INIT_PUBLISHED, /* L→I value: a port inside, with a stream socket for a client of it */
 	KH_INIT_STDIO,	   /* L→I first after --call, with the three descriptors of --stdio */
 	KH_INIT_READY,	   /* I→L with --hold: GO is waited for */
+	KH_INIT_TYPED, /* L→I value: a signal that the engine's terminal makes, for its foreground
+			*/
+	KH_INIT_MET,   /* L→I over --connect: the control socket, and the command's input, output,
+			  error */
 };
+enum { KH_INIT_GIVEN = 4 }; /* descriptors with MET */
 
 struct kh_init_message {
 	uint32_t type;

@@ -47,7 +47,9 @@ static bool connect_stdio(void)
 {
 	int fds[3] = { command.stdio[0], command.stdio[1], command.stdio[2] };
 	int slave = -1;
-	if (wants_terminal()) {
+	if (command.own_tty) {
+		slave = STDIN_FILENO;
+	} else if (wants_terminal()) {
 		slave = open(terminal_name, O_RDWR | O_NOCTTY | O_CLOEXEC);
 		if (slave < 0 || ioctl(slave, TIOCSCTTY, 0) != 0)
 			return false;
@@ -74,10 +76,19 @@ static bool limit(__rlimit_resource_t resource, unsigned long most)
 	return most == 0 || setrlimit(resource, &both) == 0;
 }
 
+/* A session of its own; where the terminal is the engine's, and the session that goes with it this
+ * one's, a group of its own in the foreground (SIGTTOU is blocked as yet). */
+static bool own_place(void)
+{
+	if (!command.own_tty)
+		return setsid() >= 0;
+	return setpgid(0, 0) == 0 && tcsetpgrp(STDIN_FILENO, getpid()) == 0;
+}
+
 static _Noreturn void become_command(int report)
 {
 	struct rlimit nofile = { .rlim_cur = command.nofile_soft, .rlim_max = command.nofile_hard };
-	if (setsid() >= 0 && connect_stdio() && setrlimit(RLIMIT_NOFILE, &nofile) == 0 &&
+	if (own_place() && connect_stdio() && setrlimit(RLIMIT_NOFILE, &nofile) == 0 &&
 	    limit(RLIMIT_AS, command.memory_bytes) && limit(RLIMIT_NPROC, command.pids) &&
 	    sigprocmask(SIG_SETMASK, &mask_before, NULL) == 0 && init_landlock_enter())
 		execvp(command.argv[0], command.argv);
@@ -140,6 +151,13 @@ void init_command_signal(int signo)
 		kill(-child, signo);
 }
 
+void init_command_typed(int signo)
+{
+	pid_t group = command.own_tty ? tcgetpgrp(STDIN_FILENO) : -1;
+	if (group > 1 && signo > 0 && signo < NSIG)
+		kill(-group, signo);
+}
+
 /*
  * What the command had sent when it ended is still delivered, as a kernel would do: every other
  * process is ended, which closes its connections, and the relay may finish. What waits for an
@@ -167,19 +185,30 @@ bool init_command_finish(void)
 	return true;
 }
 
+/* What leads a session of its own hears none of the terminal's wishes that it stop, since there is
+ * nobody who would let it go on. In this one it does, so it is let. */
+static void go_on_after(int signo)
+{
+	if (signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU)
+		kill(-child, SIGCONT);
+}
+
 /* Every orphan of the sandbox becomes a child of PID 1. */
 static void reap(void)
 {
 	for (;;) {
 		int status;
-		pid_t pid = waitpid(-1, &status, WNOHANG);
+		pid_t pid = waitpid(-1, &status, WNOHANG | (command.own_tty ? WUNTRACED : 0));
 		if (pid < 0 && errno == EINTR)
 			continue;
 		if (pid <= 0)
 			return;
 		if (pid != child)
 			continue;
-		end_with(status);
+		if (WIFSTOPPED(status))
+			go_on_after(WSTOPSIG(status));
+		else
+			end_with(status);
 	}
 }
 
@@ -211,7 +240,7 @@ void init_command_prepare(const struct init_command *wanted)
 	signal_watch.ready = signalled;
 	if (signal_fd < 0 || !init_watch_add(signal_fd, &signal_watch, EPOLLIN))
 		init_die("watching signals: %s", strerror(errno));
-	if (wants_terminal()) {
+	if (wants_terminal() && !command.own_tty) {
 		open_terminal();
 		init_control_send(KH_INIT_TERMINAL, 0, terminal_fd);
 		if (init_control_present())

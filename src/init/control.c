@@ -44,6 +44,39 @@ void init_control_send(uint32_t type, int value, int pass)
 			return; /* A launcher that is gone shows itself in receive(). */
 }
 
+int init_control_connect(const char *path, int stdio[3])
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	if (strlen(path) >= sizeof(addr.sun_path))
+		init_die("--connect %s: too long", path);
+	memcpy(addr.sun_path, path, strlen(path));
+	int door = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (door < 0 || connect(door, (const struct sockaddr *)&addr, sizeof(addr)) != 0)
+		init_die("--connect %s: %s", path, strerror(errno));
+	struct kh_init_message message = { 0 };
+	struct iovec iov = { .iov_base = &message, .iov_len = sizeof(message) };
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(KH_INIT_GIVEN * sizeof(int))];
+	} ancillary;
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = ancillary.bytes,
+			      .msg_controllen = sizeof(ancillary.bytes) };
+	ssize_t n;
+	while ((n = recvmsg(door, &msg, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
+		;
+	struct cmsghdr *header = n == sizeof(message) ? CMSG_FIRSTHDR(&msg) : NULL;
+	int fds[KH_INIT_GIVEN];
+	if (!header || message.type != KH_INIT_MET || header->cmsg_level != SOL_SOCKET ||
+	    header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(fds)))
+		init_die("--connect %s: the launcher gave nothing", path);
+	memcpy(fds, CMSG_DATA(header), sizeof(fds));
+	close(door);
+	memcpy(stdio, fds + 1, 3 * sizeof(*stdio));
+	return fds[0];
+}
+
 /* -1: none came along. */
 static int take_descriptor(struct msghdr *msg)
 {
@@ -88,6 +121,8 @@ static void receive(struct init_watch *watch, uint32_t events)
 		init_command_go();
 	else if (message.type == KH_INIT_SIGNAL)
 		init_command_signal(message.value);
+	else if (message.type == KH_INIT_TYPED)
+		init_command_typed(message.value);
 }
 
 static int take_three(int fd, int stdio[3])

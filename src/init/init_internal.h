@@ -84,6 +84,8 @@ void init_privilege_filter(const char *path);
 void init_environ(const char *path);
 
 /* control.c */
+/* Asks the launcher for the control socket and the command's descriptors. */
+int init_control_connect(const char *path, int stdio[3]);
 void init_control_start(int fd);
 /* Connects to the launcher, which sends the three. Return: the control socket. */
 int init_control_call(const char *path, int stdio[3]);
@@ -107,6 +109,7 @@ struct init_command {
 	int stdio[3];
 	bool tty[3];
 	bool hold;				/* until GO, where there is a launcher */
+	bool own_tty;				/* it is the init's own standard input */
 	unsigned long memory_bytes, pids;	/* of the command, 0: no limit of ours */
 	unsigned long nofile_soft, nofile_hard; /* as they were: the command gets them back */
 };
@@ -114,6 +117,8 @@ struct init_command {
 void init_command_prepare(const struct init_command *wanted);
 void init_command_go(void);
 void init_command_signal(int signo);
+/* What the kernel would do where the engine's terminal is not known to it. */
+void init_command_typed(int signo);
 /* Ends the init once the command has ended and the relay is done. Return: the command has ended. */
 bool init_command_finish(void);
 

@@ -85,7 +85,7 @@ static unsigned long large(const char *option, const char *text)
 
 struct arguments {
 	int port, control;
-	const char *socket, *filter, *bound, *variables, *call;
+	const char *socket, *filter, *bound, *variables, *call, *connect;
 	bool capture, change_user, hold;
 	uint16_t ports[KH_LIMIT_INIT_PORTS];
 	size_t n_ports;
@@ -172,6 +172,8 @@ static void parse(int argc, char **argv, struct arguments *out)
 			out->control = number("--control", value, 0, INT_MAX);
 		else if (strcmp(argv[i], "--socket") == 0 && value)
 			out->socket = value;
+		else if (strcmp(argv[i], "--connect") == 0 && value)
+			out->connect = value;
 		else if (strcmp(argv[i], "--stdio") == 0)
 			parse_stdio(value, out->command.stdio);
 		else if (strcmp(argv[i], "--capture") == 0)
@@ -200,6 +202,8 @@ static void parse(int argc, char **argv, struct arguments *out)
 			init_landlock_place(value);
 		else if (strcmp(argv[i], "--tty") == 0)
 			parse_tty(value, out->command.tty);
+		else if (strcmp(argv[i], "--engine-tty") == 0)
+			out->command.own_tty = true, parse_tty(value, out->command.tty);
 		else
 			init_die("%s: no such option", argv[i]);
 	}
@@ -377,6 +381,8 @@ int main(int argc, char **argv)
 		}
 	}
 	start(&args, &bound);
+	if (args.connect)
+		args.control = init_control_connect(args.connect, args.command.stdio);
 	if (args.control >= 0)
 		init_control_start(args.control);
 	init_command_prepare(&args.command);

@@ -10,6 +10,7 @@
 #define INIT_INSIDE "/run/keyhole-init"
 #define FILTER_INSIDE "/run/keyhole-filter"
 #define ENVIRON_INSIDE "/run/keyhole-environ"
+#define MEET_INSIDE "/run/keyhole-launcher"
 
 /* Everything of one run; freed in one place. */
 struct kh_build {
@@ -22,6 +23,8 @@ struct kh_build {
 	struct kh_publish publish;
 	struct kh_engine_command command;
 	int control, control_peer;
+	int listener; /* the view's; -1 */
+	int pty_master, pty_slave;
 	int stdio[3];
 	struct kh_pump pumps[3];
 	char ports[8 * KH_LIMIT_INIT_PORTS]; /* "80,443" */

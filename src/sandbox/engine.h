@@ -50,6 +50,7 @@ struct kh_plan {
 	const struct kh_sandbox_limits *limits; /* which the program is to keep */
 	uid_t uid;				/* the sandbox's on the host */
 	gid_t gid;
+	bool terminal; /* the program's standard descriptors are one, to hand on (own_kernel) */
 };
 
 /* A command line that makes the sandbox and becomes (or waits for) keyhole-init. */
@@ -66,9 +67,6 @@ struct kh_engine_command {
 		const char *name;
 		char *text;
 	} files[2];
-	/* nested: the command line that asks the program for a signal, whose number goes behind it;
-	 * NULL: a signal to the program itself will do. Not owned. */
-	const char *const *signal_words;
 	bool own_network; /* nested: the program has a network namespace of its own as well */
 	/* called: */
 	int listener; /* at which keyhole-init calls; -1. Owned */
@@ -93,10 +91,6 @@ struct kh_engine {
 	/* The program runs in namespaces of ours in which the view lies ready (nest.c), and its
 	 * descriptors are 3, 4, … in their order. */
 	bool nested;
-	/* The program hands on 0, 1 and 2 alone: they are the command's own, the init has no
-	 * control socket, and the program's end is the command's. What it complains of itself goes
-	 * to descriptor 3. There is no terminal then. */
-	bool direct;
 	/* The program makes the container elsewhere: keyhole-init inherits nothing and calls the
 	 * launcher (store.h). */
 	bool called;
@@ -113,6 +107,14 @@ struct kh_engine {
 	/* The program is large: limits are for keyhole-init and what is below it, which waits until
 	 * it is in the control groups. */
 	bool limits_init;
+	/* The program hands keyhole-init no descriptors: it connects to a socket of the launcher's
+	 * that the view has (KH_MOUNT_SOCKET), and finds there what others inherit (meet.h). The
+	 * program's own are /dev/null; what it complains of goes to its first further one. */
+	bool connects;
+	/* Inside is a kernel of the program's own, to which neither the position in a file of ours
+	 * nor a terminal can be handed but by the program: its standard descriptors are one that
+	 * the launcher made, and that is the command's (plan.terminal). */
+	bool own_kernel;
 	/* Fills `out`. False where the program isn't there or is too old: err says how to get it.
 	 */
 	bool (*prepare)(const struct kh_plan *plan, struct kh_engine_command *out,

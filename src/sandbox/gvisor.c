@@ -3,9 +3,10 @@
  *
  * The command's system calls are answered by a kernel of runsc's own, in user space; the host's
  * kernel sees those of that kernel alone. Like crun, runsc runs in namespaces of ours (nest.c). It
- * hands no descriptors on but the standard ones, so keyhole-init works alone in it: the command's
- * status is runsc's. Files are asked for anew each time (shared), since the host works in the
- * workspace too; and the one socket can be dialled, no other made.
+ * hands no descriptors on but the standard ones, so keyhole-init connects to the launcher from
+ * inside (meet.h). A terminal is one of the launcher's, which runsc's kernel hands on. Files are
+ * asked for anew each time (shared), since the host works in the workspace too; and the one socket
+ * can be dialled, no other made.
  */
 #include <string.h>
 
@@ -36,9 +37,6 @@ static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, s
 		return kh_err_set(err, KH_ERR_SYSTEM,
 				  "the sandbox: runsc is not on the PATH (install gVisor: `apt "
 				  "install runsc` on Debian; see gvisor.dev elsewhere)");
-	static const char *const signal_words[] = { "runsc", "--root",	state,
-						    "kill",  "sandbox", NULL };
-	out->signal_words = signal_words;
 	/* It is steered by an abstract socket, which a network namespace has for itself. */
 	out->own_network = true;
 	out->hide_cgroups = true;
@@ -68,7 +66,8 @@ const struct kh_engine kh_engine_gvisor = {
 	.name = "gvisor",
 	.about = "runsc: a kernel of its own in user space",
 	.nested = true,
-	.direct = true,
+	.connects = true,
+	.own_kernel = true,
 	.by_name_only = true,
 	.prepare = prepare,
 	.explain = explain,

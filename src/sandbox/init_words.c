@@ -125,7 +125,9 @@ bool kh_build_words(struct kh_words *out, const struct kh_build *b,
 		ok = ok && add_word(out, head[i]);
 	if (engine->called)
 		ok = ok && add_call(out, b, spec);
-	else if (!engine->direct)
+	else if (engine->connects)
+		ok = ok && add_word(out, "--connect") && add_word(out, MEET_INSIDE);
+	else
 		ok = ok && add_word(out, "--control") && add_word(out, control) &&
 		     add_word(out, "--stdio") && add_word(out, stdio);
 	if (engine->limits_init)
@@ -133,7 +135,8 @@ bool kh_build_words(struct kh_words *out, const struct kh_build *b,
 	if (engine->environ_file)
 		ok = ok && add_word(out, "--environ") && add_word(out, ENVIRON_INSIDE);
 	if (*tty)
-		ok = ok && add_word(out, "--tty") && add_word(out, tty);
+		ok = ok && add_word(out, engine->own_kernel ? "--engine-tty" : "--tty") &&
+		     add_word(out, tty);
 	ok = ok && add_number(out, "--memory", b->limits.init_memory_bytes) &&
 	     add_number(out, "--pids", b->limits.init_pids);
 	if (spec->layer)

@@ -27,6 +27,7 @@
 #include <keyhole/log.h>
 #include <keyhole/slice.h>
 
+#include "meet.h"
 #include "nest_internal.h"
 #include "sandbox_internal.h"
 
@@ -80,9 +81,7 @@ static void end_early(struct running *r, int signo)
 /* To the command. */
 static void send_signal(struct running *r, int signo)
 {
-	if (r->launch->engine->direct)
-		(void)kill(r->pid, signo);
-	else if (r->held && r->launch->engine->called && ends(signo))
+	if (r->held && r->launch->engine->called && ends(signo))
 		end_early(r, signo);
 	else if (r->held)
 		sigaddset(&r->late, signo);
@@ -133,8 +132,8 @@ static bool start(struct running *r, struct kh_err *err)
 		kh_launch_child(r->launch, parent, report[1], complaints[1]);
 	close(report[1]);
 	close(complaints[1]);
-	close(kh_steal_fd(&r->launch->control_peer));
-	r->started = r->launch->engine->direct;
+	if (!r->launch->engine->connects)
+		close(kh_steal_fd(&r->launch->control_peer));
 	kh_launch_watch_control(r->launch->control);
 	r->complaints = complaints[0];
 	(void)kh_fd_set_nonblock(r->complaints, true);
@@ -169,6 +168,24 @@ static void take_ready(struct running *r, pid_t init)
 	r->held = false;
 	send_message(r, KH_INIT_GO, 0);
 	send_late(r);
+}
+
+/* keyhole-init is at the door, where it inherited nothing. */
+static void meet(struct running *r)
+{
+	struct kh_launch *launch = r->launch;
+	bool met;
+	bool ok =
+		kh_meet_hand_over(launch->listener, launch->stage ? launch->stage->uid : geteuid(),
+				  launch->control_peer, launch->stdio, &met, &r->err);
+	if (ok && met) {
+		launch->listener = -1;
+		close(kh_steal_fd(&launch->control_peer));
+		int master = kh_steal_fd(&launch->pty_master);
+		ok = master < 0 || kh_terminal_attach(&r->terminal, master, &r->err);
+	}
+	if (!ok)
+		kill(r->pid, SIGKILL);
 }
 
 static void take_terminal(struct running *r, int fd)
@@ -214,7 +231,9 @@ static bool receive(struct running *r)
 		take_ready(r, sender);
 	} else if (message.type == KH_INIT_STARTED) {
 		r->started = true;
-		r->init = sender;
+		/* Else that is its kernel, and what it sees is no mount namespace of ours. */
+		if (!r->launch->engine->own_kernel)
+			r->init = sender;
 	} else if (message.type == KH_INIT_NO_EXEC && !r->started) {
 		r->no_exec = true;
 		r->exec_errno = message.value;
@@ -304,7 +323,7 @@ static void look_at_clock(struct running *r)
 
 static void loop(struct running *r)
 {
-	enum { SIGNALS, CONTROL, CALL, COMPLAINTS, ENDED, GUARD, IN, OUT, MASTER, COUNT };
+	enum { SIGNALS, CONTROL, CALL, COMPLAINTS, ENDED, MEET, GUARD, IN, OUT, MASTER, COUNT };
 	bool control = true;
 	for (;;) {
 		struct pollfd p[COUNT] = {
@@ -313,6 +332,7 @@ static void loop(struct running *r)
 			[CALL] = { r->launch->command->listener, POLLIN, 0 },
 			[COMPLAINTS] = { r->complaints, POLLIN, 0 },
 			[ENDED] = { r->ended, POLLIN, 0 },
+			[MEET] = { r->launch->listener, POLLIN, 0 },
 			/* What came before is still there when it has started. */
 			[GUARD] = { r->started ? r->launch->guard->fd : -1, POLLIN, 0 },
 			[IN] = { STDIN_FILENO, kh_terminal_wants(&r->terminal, KH_TERMINAL_IN), 0 },
@@ -334,7 +354,9 @@ static void loop(struct running *r)
 			return;
 		}
 		look_at_clock(r);
-		if (p[CONTROL].revents && !(control = receive(r)) && !r->launch->engine->direct)
+		if (p[MEET].revents)
+			meet(r);
+		if (p[CONTROL].revents && !(control = receive(r)))
 			r->end_ms = now_ms() + GRACE_MS;
 		if (p[CALL].revents)
 			take_call(r);
@@ -384,15 +406,6 @@ static void say_out_of_memory(struct kh_err *err)
 		   "--memory)");
 }
 
-/* Where the program's end is the command's: its own failures have a status that no command has by
- * convention, and a complaint with it. */
-static bool engine_status_is_own(const struct running *r, int engine_status)
-{
-	enum { FAILED = 128 };
-	return r->complaint_len > 0 && WIFEXITED(engine_status) &&
-	       WEXITSTATUS(engine_status) == FAILED;
-}
-
 static bool conclude(struct running *r, int engine_status, int *status, struct kh_err *err)
 {
 	if (r->err.code != KH_ERR_NONE) {
@@ -419,12 +432,9 @@ static bool conclude(struct running *r, int engine_status, int *status, struct k
 			say_out_of_memory(err);
 		return true;
 	}
-	bool direct = r->launch->engine->direct;
-	if (direct ? engine_status_is_own(r, engine_status) : !r->started)
+	if (!r->started)
 		return explain(r, err);
 	*status = as_shell(engine_status);
-	if (direct && !WIFSIGNALED(engine_status))
-		return true;
 	/* The init was killed, and with it everything: by the kernel for want of memory, or by
 	 * somebody on the host. */
 	if (is_out_of_memory(r)) {
@@ -491,7 +501,7 @@ bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err)
 	kh_terminal_finish(&r.terminal);
 	if (ok)
 		ok = conclude(&r, engine_status, status, err);
-	const int fds[] = { r.signals, r.complaints, r.ended };
+	const int fds[] = { r.signals, r.complaints, r.ended, launch->pty_master };
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);

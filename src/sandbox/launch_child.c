@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <linux/close_range.h>
@@ -48,17 +49,25 @@ static bool number_descriptors(struct child *child, const struct kh_engine_comma
 	return true;
 }
 
-/* Standard input and output of the engine's program are nobody's, unless they are the command's.
- * What it complains of is for us. */
+/* Nobody's, or the terminal that the command is to have. */
+static bool set_own(const struct child *child)
+{
+	int slave = child->launch->pty_slave;
+	kh_auto_close int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int given = slave >= 0 ? slave : null;
+	for (int i = 0; i < 3; i++)
+		if (dup2(given, i) != i)
+			return false;
+	return true;
+}
+
+/* Standard input and output of the engine's program are nobody's. What it complains of is for
+ * us. */
 static bool set_standard(const struct child *child)
 {
-	if (child->launch->engine->direct) {
-		const int *stdio = child->launch->stdio;
-		for (int i = 0; i < 3; i++)
-			if (dup2(stdio[i], i) != i)
-				return false;
-		return kh_engine_command_fd(child->launch->command, child->complaints);
-	}
+	if (child->launch->engine->connects)
+		return set_own(child) &&
+		       kh_engine_command_fd(child->launch->command, child->complaints);
 	kh_auto_close int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	return null >= 0 && dup2(null, STDIN_FILENO) >= 0 && dup2(null, STDOUT_FILENO) >= 0 &&
 	       dup2(child->complaints, STDERR_FILENO) >= 0;
@@ -94,6 +103,9 @@ static bool prepare_child(struct child *child, struct kh_err *err)
 {
 	if (setsid() < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a session");
+	/* Here the kernel says that the terminal has a new size, or that somebody typed Ctrl-C. */
+	if (child->launch->pty_slave >= 0 && ioctl(child->launch->pty_slave, TIOCSCTTY, 0) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a terminal");
 	leave_keyring(child);
 	if (!child->launch->engine->limits_init && !kh_bounds_join(child->launch->limits, err))
 		return false;
@@ -103,7 +115,8 @@ static bool prepare_child(struct child *child, struct kh_err *err)
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != child->parent)
 		return kh_err_set(err, KH_ERR_SYSTEM, "the launcher is gone");
 	if (child->launch->engine->nested &&
-	    !kh_nest_enter(child->launch->command, child->launch->view, err))
+	    !kh_nest_enter(child->launch->command, child->launch->view,
+			   child->launch->pty_slave >= 0 ? child->launch->control : -1, err))
 		return false;
 	if (!sort_descriptors(child, err))
 		return false;

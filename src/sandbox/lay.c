@@ -24,6 +24,7 @@
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 
+#include "meet.h"
 #include "nest_internal.h"
 #include "sandbox_internal.h"
 
@@ -239,6 +240,13 @@ static bool seal(int root, const char *target)
 	return fd >= 0 && restrict_tree(fd, MOUNT_ATTR_RDONLY, false);
 }
 
+static bool put_socket(int root, const struct kh_mount *m)
+{
+	const char *name;
+	kh_auto_close int parent = open_parent(root, m->target, &name);
+	return parent >= 0 && kh_meet_bind(m->fd, parent, name);
+}
+
 static bool is_dir(int fd)
 {
 	struct stat st;
@@ -252,6 +260,7 @@ static bool wants_dir(const struct kh_mount *m, int tree)
 	case KH_MOUNT_LINK:
 	case KH_MOUNT_FILE:
 	case KH_MOUNT_EMPTY:
+	case KH_MOUNT_SOCKET:
 		return false;
 	case KH_MOUNT_READ:
 	case KH_MOUNT_WRITE:
@@ -291,6 +300,8 @@ static bool put_one(const struct kh_lay *lay, size_t i)
 		return put_over(lay, m, i);
 	case KH_MOUNT_LAYER:
 		return true; /* it is the root */
+	case KH_MOUNT_SOCKET:
+		return put_socket(root, m);
 	case KH_MOUNT_SEAL:
 		return strcmp(m->target, "/dev") == 0 ||
 		       (lay->open_root && strcmp(m->target, "/") == 0) || seal(root, m->target);

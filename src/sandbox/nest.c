@@ -25,6 +25,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -158,60 +159,41 @@ static bool cover_cgroups(bool hide, struct kh_err *err)
 static const int passed[] = {
 	SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGCONT
 };
+/* What a terminal says that the program hands on. Not every program passes that on, so keyhole-init
+ * is told by ourselves. */
+static const int typed[] = { SIGINT, SIGQUIT, SIGTSTP, SIGWINCH };
 
-static int wait_for(pid_t pid)
+static void all_signals(sigset_t *set)
 {
-	int status = 0;
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	return status;
-}
-
-/* Some programs don't hand on what they are sent, and are asked to by another of their kind, which
- * is started beside them. */
-static bool ask_for_signal(const char *path, const char *const *words, int signo)
-{
-	enum { MOST = 16 };
-	const char *argv[MOST + 2];
-	char number[16];
-	size_t n = 0;
-	for (; n < MOST && words[n]; n++)
-		argv[n] = words[n];
-	snprintf(number, sizeof(number), "%d", signo);
-	argv[n] = number;
-	argv[n + 1] = NULL;
-	pid_t pid = fork();
-	if (pid == 0) {
-		static char *const no_environment[] = { NULL };
-		sigset_t none;
-		sigemptyset(&none);
-		(void)sigprocmask(SIG_SETMASK, &none, NULL);
-		execve(path, (char *const *)(uintptr_t)argv, no_environment);
-		_exit(1);
-	}
-	int status = pid > 0 ? wait_for(pid) : 1;
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-static void pass_on(const struct kh_engine_command *command, pid_t pid, int signo)
-{
-	bool ends = signo == SIGHUP || signo == SIGINT || signo == SIGQUIT || signo == SIGTERM;
-	if (!command->signal_words)
-		(void)kill(pid, signo);
-	else if (!ask_for_signal(command->path, command->signal_words, signo) && ends)
-		(void)kill(pid, SIGKILL); /* nothing runs yet that could be asked */
-}
-
-/* The one that stays: it holds no descriptor, passes signals on, and ends as the one below ended.
- */
-static _Noreturn void stand_by(const struct kh_engine_command *command, pid_t pid)
-{
-	(void)syscall(SYS_close_range, 0u, ~0u, 0u);
-	sigset_t set;
-	sigemptyset(&set);
-	sigaddset(&set, SIGCHLD);
+	sigemptyset(set);
+	sigaddset(set, SIGCHLD);
 	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
-		sigaddset(&set, passed[i]);
+		sigaddset(set, passed[i]);
+	for (size_t i = 0; i < sizeof(typed) / sizeof(typed[0]); i++)
+		sigaddset(set, typed[i]);
+}
+
+static void pass_on(pid_t pid, int control, int signo)
+{
+	bool is_typed = false;
+	for (size_t i = 0; i < sizeof(typed) / sizeof(typed[0]); i++)
+		is_typed = is_typed || typed[i] == signo;
+	struct kh_init_message message = { .type = KH_INIT_TYPED, .value = signo };
+	if (is_typed && control >= 0)
+		(void)!send(control, &message, sizeof(message), MSG_NOSIGNAL | MSG_DONTWAIT);
+	else if (signo != SIGWINCH)
+		(void)kill(pid, signo);
+}
+
+/* The one that stays: it holds no descriptor but the one that it speaks to keyhole-init by (-1:
+ * none), passes signals on, and ends as the one below ended. */
+static _Noreturn void stand_by(pid_t pid, int control)
+{
+	if (control >= 0 && dup2(control, STDIN_FILENO) == STDIN_FILENO)
+		control = STDIN_FILENO;
+	(void)syscall(SYS_close_range, control >= 0 ? 1u : 0u, ~0u, 0u);
+	sigset_t set;
+	all_signals(&set);
 	(void)sigprocmask(SIG_SETMASK, &set, NULL);
 	/* Blocked since before the fork: none is missed. */
 	int status = 0, signo;
@@ -219,7 +201,7 @@ static _Noreturn void stand_by(const struct kh_engine_command *command, pid_t pi
 	while ((ended = waitpid(pid, &status, WNOHANG)) == 0 || (ended < 0 && errno == EINTR)) {
 		signo = sigwaitinfo(&set, NULL);
 		if (signo > 0 && signo != SIGCHLD)
-			pass_on(command, pid, signo);
+			pass_on(pid, control, signo);
 	}
 	if (WIFSIGNALED(status)) {
 		struct rlimit no_core = { 0 };
@@ -236,10 +218,7 @@ static _Noreturn void stand_by(const struct kh_engine_command *command, pid_t pi
 static void hold_signals(void)
 {
 	sigset_t set;
-	sigemptyset(&set);
-	sigaddset(&set, SIGCHLD);
-	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
-		sigaddset(&set, passed[i]);
+	all_signals(&set);
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
@@ -248,6 +227,10 @@ static bool begin_below(int above, struct kh_err *err)
 {
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a process of its own");
+	/* What a terminal says is for the one above alone: the program's helpers would die of it.
+	 */
+	if (setsid() < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a session");
 	struct pollfd p = { .fd = above, .events = POLLIN };
 	if (poll(&p, 1, 0) != 0)
 		return kh_err_set(err, KH_ERR_SYSTEM, "the launcher is gone");
@@ -257,7 +240,7 @@ static bool begin_below(int above, struct kh_err *err)
 			  "`--security-opt systempaths=unconfined` does)");
 }
 
-bool kh_nest_enter(const struct kh_engine_command *command, const struct kh_view *view,
+bool kh_nest_enter(const struct kh_engine_command *command, const struct kh_view *view, int control,
 		   struct kh_err *err)
 {
 	if (!kh_nest_unshare(command, err) || !lay(command, view, err) ||
@@ -269,6 +252,6 @@ bool kh_nest_enter(const struct kh_engine_command *command, const struct kh_view
 	if (pid < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a process of its own");
 	if (pid > 0)
-		stand_by(command, pid);
+		stand_by(pid, control);
 	return begin_below(above, err);
 }

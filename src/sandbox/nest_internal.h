@@ -24,9 +24,10 @@ struct kh_view;
  * In the child that will be the engine's program, when it is who it will be: new user, mount and
  * process namespaces, the view laid in them, and the bundle's configuration. Returns in a process
  * below, PID 1 of the new namespace, which is to exec; the one that called waits for it and ends as
- * it ends. Every process of both ends with either.
+ * it ends. Every process of both ends with either. `control` is the launcher's end, where the
+ * process that waits is to tell keyhole-init what its terminal says; -1.
  */
-bool kh_nest_enter(const struct kh_engine_command *command, const struct kh_view *view,
+bool kh_nest_enter(const struct kh_engine_command *command, const struct kh_view *view, int control,
 		   struct kh_err *err);
 
 /* The first step of it: the namespaces, in the calling process. */

@@ -48,15 +48,25 @@ static json_t *mount_of(const char *type, const char *target, const char *const 
 }
 
 /* As large as the view says that it may be. */
-static json_t *shared_memory(const struct kh_view *view)
+static json_t *memory(const struct kh_view *view, const char *target)
 {
-	static const char *const shm[] = { "nosuid", "nodev", "noexec", "mode=1777" };
-	json_t *mount = mount_of("tmpfs", "/dev/shm", shm, COUNT(shm));
+	static const char *const open_to_all[] = { "nosuid", "nodev", "mode=1777", "noexec" };
+	bool shm = strcmp(target, "/dev/shm") == 0;
+	json_t *mount = mount_of("tmpfs", target, open_to_all, COUNT(open_to_all) - !shm);
 	for (size_t i = 0; i < view->n; i++)
-		if (view->list[i].size && strcmp(view->list[i].target, "/dev/shm") == 0)
+		if (view->list[i].size && strcmp(view->list[i].target, target) == 0)
 			json_array_append_new(json_object_get(mount, "options"),
 					      json_sprintf("size=%" PRIu64, view->list[i].size));
 	return mount;
+}
+
+/* runsc lays one of its own, of any size, over a /tmp that is empty: this one is in its place. */
+static bool is_empty_tmp(const struct kh_view *view)
+{
+	for (size_t i = 0; i < view->n; i++)
+		if (strncmp(view->list[i].target, "/tmp/", 5) == 0)
+			return false;
+	return true;
 }
 
 static json_t *mounts(const struct kh_view *view, bool seal_dev)
@@ -68,9 +78,13 @@ static json_t *mounts(const struct kh_view *view, bool seal_dev)
 	size_t n_dev = seal_dev ? COUNT(dev) : COUNT(dev) - 1;
 	static const char *const pts[] = { "nosuid", "noexec", "newinstance", "ptmxmode=0666",
 					   "mode=0620" };
-	return json_pack("[o, o, o, o]", mount_of("proc", "/proc", proc, COUNT(proc)),
-			 mount_of("tmpfs", "/dev", dev, n_dev),
-			 mount_of("devpts", "/dev/pts", pts, COUNT(pts)), shared_memory(view));
+	json_t *list = json_pack("[o, o, o, o]", mount_of("proc", "/proc", proc, COUNT(proc)),
+				 mount_of("tmpfs", "/dev", dev, n_dev),
+				 mount_of("devpts", "/dev/pts", pts, COUNT(pts)),
+				 memory(view, "/dev/shm"));
+	if (!seal_dev && is_empty_tmp(view))
+		json_array_append_new(list, memory(view, "/tmp"));
+	return list;
 }
 
 /* One uid: 0 inside is the one that the nest has, which is an unprivileged one on the host. */
@@ -112,9 +126,10 @@ static json_t *process(const struct kh_plan *plan)
 	json_t *caps = json_object();
 	for (size_t i = 0; i < COUNT(sets); i++)
 		json_object_set_new(caps, sets[i], strings(capabilities, COUNT(capabilities)));
-	return json_pack("{s:b, s:{s:i, s:i}, s:o, s:o, s:s, s:o, s:b}", "terminal", 0, "user",
-			 "uid", 0, "gid", 0, "args", words(plan->init), "env", variables(plan->env),
-			 "cwd", plan->directory, "capabilities", caps, "noNewPrivileges", 1);
+	return json_pack("{s:b, s:{s:i, s:i}, s:o, s:o, s:s, s:o, s:b}", "terminal",
+			 (int)plan->terminal, "user", "uid", 0, "gid", 0, "args", words(plan->init),
+			 "env", variables(plan->env), "cwd", plan->directory, "capabilities", caps,
+			 "noNewPrivileges", 1);
 }
 
 /* JSON holds text: a word that is not UTF-8 can't be said. */

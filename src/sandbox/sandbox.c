@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/vfs.h>
 #include <linux/magic.h>
@@ -16,6 +17,7 @@
 #include <keyhole/slice.h>
 
 #include "build_internal.h"
+#include "meet.h"
 #include "store.h"
 #include "sandbox_internal.h"
 
@@ -28,7 +30,7 @@ static void build_init(struct kh_build *b)
 	b->limits.alive = -1;
 	b->guard = (struct kh_guard){ .fd = -1, .made = &b->made };
 	kh_engine_command_init(&b->command);
-	b->control = b->control_peer = -1;
+	b->control = b->control_peer = b->listener = b->pty_master = b->pty_slave = -1;
 	for (int i = 0; i < 3; i++) {
 		b->stdio[i] = -1;
 		b->pumps[i].pid = -1;
@@ -37,7 +39,8 @@ static void build_init(struct kh_build *b)
 
 static void build_fini(struct kh_build *b)
 {
-	int *fds[] = { &b->control, &b->control_peer, &b->stdio[0], &b->stdio[1], &b->stdio[2] };
+	int *fds[] = { &b->control,  &b->control_peer, &b->stdio[0], &b->stdio[1],
+		       &b->stdio[2], &b->pty_master,   &b->pty_slave };
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		kh_cleanup_close(fds[i]);
 	kh_publish_end(&b->publish);
@@ -162,6 +165,16 @@ static bool lay_environ(struct kh_build *b, struct kh_err *err)
 	return kh_view_file(&b->view, ENVIRON_INSIDE, 0444, kh_buf_view(&text), err);
 }
 
+static bool lay_meet(struct kh_build *b, const struct kh_engine *engine, struct kh_err *err)
+{
+	if (!engine->connects)
+		return true;
+	b->listener = kh_meet_new(err);
+	if (b->listener >= 0)
+		kh_view_socket(&b->view, MEET_INSIDE, b->listener);
+	return b->listener >= 0;
+}
+
 /* Later entries lie over earlier ones. */
 static bool lay(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		const struct kh_engine *engine, struct kh_err *err)
@@ -181,7 +194,8 @@ static bool lay(struct kh_build *b, const struct kh_sandbox_spec *spec,
 	if (!kh_forbidden_check(view, spec->forbidden_paths, spec->n_forbidden, err))
 		return false;
 	if (!kh_view_bind_held(view, KH_MOUNT_READ, spec->socket_dir, KH_SANDBOX_RUN, KH_TREE_AS_IS,
-			       err))
+			       err) ||
+	    !lay_meet(b, engine, err))
 		return false;
 	if (!spec->layer)
 		kh_view_over(view, KH_MOUNT_SEAL, "/", 0);
@@ -215,6 +229,25 @@ static void give_pipe(int fd, uid_t uid, gid_t gid)
 		(void)!fchown(fd, uid, gid);
 }
 
+/* Where the kernel inside can't hand out one of its own. */
+static bool make_terminal(struct kh_build *b, const struct kh_sandbox_spec *spec,
+			  struct kh_err *err)
+{
+	char name[64];
+	b->pty_master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (b->pty_master < 0 || grantpt(b->pty_master) != 0 || unlockpt(b->pty_master) != 0 ||
+	    ptsname_r(b->pty_master, name, sizeof(name)) != 0 ||
+	    (b->pty_slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC)) < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "making a terminal");
+	/* Before anybody is told of a new size. */
+	struct winsize size;
+	if (ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0)
+		(void)ioctl(b->pty_master, TIOCSWINSZ, &size);
+	return geteuid() != 0 ||
+	       fchown(b->pty_slave, kh_build_host_uid(spec), kh_build_host_gid(spec)) == 0 ||
+	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "giving the sandbox a terminal");
+}
+
 static bool take_stdio(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		       const struct kh_engine *engine, char tty[4], struct kh_err *err)
 {
@@ -226,12 +259,13 @@ static bool take_stdio(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		b->stdio[fd] = inner ? open("/dev/null", O_RDWR | O_CLOEXEC) : hand_on(fd);
 		if (b->stdio[fd] < 0)
 			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "standard descriptor %d", fd);
-		if (engine->direct && !kh_pump_begin(&b->pumps[fd], &b->stdio[fd], fd == 0, err))
+		if (engine->own_kernel &&
+		    !kh_pump_begin(&b->pumps[fd], &b->stdio[fd], fd == 0, err))
 			return false;
 		give_pipe(b->stdio[fd], kh_build_host_uid(spec), kh_build_host_gid(spec));
 	}
 	tty[n] = '\0';
-	return true;
+	return n == 0 || !engine->own_kernel || make_terminal(b, spec, err);
 }
 
 /* Where the command starts. */
@@ -247,13 +281,7 @@ static bool prepare(struct kh_build *b, const struct kh_sandbox_spec *spec,
 {
 	char tty[4];
 	int pair[2];
-	if (spec->tty && engine->direct)
-		return kh_err_set(
-			err, KH_ERR_USAGE,
-			"--engine %s: gives the command no terminal yet (redirect its input "
-			"or output, or take another engine)",
-			engine->name);
-	if (spec->n_publish > 0 && (engine->direct || engine->called))
+	if (spec->n_publish > 0 && (engine->own_kernel || engine->called))
 		return kh_err_set(
 			err, KH_ERR_USAGE,
 			"--publish: engine %s has no way for it yet (take another engine)",
@@ -280,10 +308,11 @@ static bool prepare(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		.limits = &spec->limits,
 		.uid = geteuid() == 0 ? kh_build_host_uid(spec) : geteuid(),
 		.gid = geteuid() == 0 ? kh_build_host_gid(spec) : getegid(),
+		.terminal = b->pty_slave >= 0,
 	};
 	if (!engine->prepare(&plan, &b->command, err))
 		return false;
-	if (engine->direct || engine->called)
+	if (engine->connects || engine->called)
 		return true;
 	const int inherited[] = { b->control_peer, b->stdio[0], b->stdio[1], b->stdio[2] };
 	for (size_t i = 0; i < sizeof(inherited) / sizeof(inherited[0]); i++)
@@ -321,6 +350,9 @@ static bool run(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		.stdio = b->stdio,
 		.control = b->control,
 		.control_peer = kh_steal_fd(&b->control_peer),
+		.listener = b->listener,
+		.pty_master = kh_steal_fd(&b->pty_master),
+		.pty_slave = b->pty_slave,
 		.tty = spec->tty,
 		.guard = &b->guard,
 		.limits = &b->limits,

@@ -42,8 +42,9 @@ enum kh_mount_kind {
 	KH_MOUNT_TMPFS,
 	KH_MOUNT_PROC,
 	KH_MOUNT_DEV,
-	KH_MOUNT_LAYER, /* the root itself, with a layer over it that can be written to */
-	KH_MOUNT_SEAL,	/* from here on `target` itself (not what is mounted in it) is read-only */
+	KH_MOUNT_LAYER,	 /* the root itself, with a layer over it that can be written to */
+	KH_MOUNT_SOCKET, /* a socket of the launcher's, `fd`, under this name (meet.h) */
+	KH_MOUNT_SEAL,	 /* from here on `target` itself (not what is mounted in it) is read-only */
 };
 
 /* Whose rights count in a tree of the host, where root starts the sandbox. */
@@ -90,6 +91,8 @@ void kh_view_bind(struct kh_view *view, enum kh_mount_kind kind, const char *sou
 void kh_view_over(struct kh_view *view, enum kh_mount_kind kind, const char *target, mode_t mode);
 bool kh_view_file(struct kh_view *view, const char *target, mode_t mode, struct kh_slice content,
 		  struct kh_err *err);
+/* Takes `fd` over. */
+void kh_view_socket(struct kh_view *view, const char *target, int fd);
 /* The same for what may have been written by an agent: held from now on, no link is followed. */
 bool kh_view_bind_held(struct kh_view *view, enum kh_mount_kind kind, const char *source,
 		       const char *target, enum kh_tree tree, struct kh_err *err);
@@ -260,9 +263,10 @@ struct kh_launch {
 	int control;		      /* our end; -1 until keyhole-init has called */
 	int control_peer;	      /* inherited by the init */
 	bool tty;
-	/* The command's three, for an engine that hands them on itself, and for keyhole-init that
-	 * calls. */
+	/* The command's three, for keyhole-init that calls or connects. */
 	const int *stdio;
+	int listener; /* where the init connects to (connects); -1. Not owned, like the next */
+	int pty_master, pty_slave; /* a terminal of ours for the program to hand on; -1 */
 	struct kh_guard *guard;
 	const struct kh_bounds *limits;
 	uint64_t timeout_ms;

@@ -234,6 +234,8 @@ static bool put_mount(struct kh_engine_command *out, const struct kh_plan *plan,
 	case KH_MOUNT_SEAL: /* the program's; and nothing of the root is the agent's */
 	case KH_MOUNT_LAYER:
 		return true;
+	case KH_MOUNT_SOCKET: /* keyhole-init calls by one of its own */
+		break;
 	}
 	return false;
 }

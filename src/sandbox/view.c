@@ -121,6 +121,14 @@ void kh_view_bind(struct kh_view *view, enum kh_mount_kind kind, const char *sou
 	push(view, &m);
 }
 
+void kh_view_socket(struct kh_view *view, const char *target, int fd)
+{
+	parents(view, target);
+	struct kh_mount m = { .kind = KH_MOUNT_SOCKET, .fd = fd };
+	m.target = (char *)(uintptr_t)target;
+	push(view, &m);
+}
+
 int kh_view_hold(const char *path)
 {
 	struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,

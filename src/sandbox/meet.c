@@ -1,0 +1,74 @@
+/* meet.c - one connection on a socket that lies in the sandbox, and four descriptors over it */
+#include "meet.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/init.h>
+
+int kh_meet_new(struct kh_err *err)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "a socket");
+	return fd;
+}
+
+bool kh_meet_bind(int listener, int folder, const char *name)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int n = snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/%s", folder, name);
+	if (n < 0 || (size_t)n >= sizeof(addr.sun_path)) {
+		errno = ENAMETOOLONG;
+		return false;
+	}
+	return bind(listener, (const struct sockaddr *)&addr, sizeof(addr)) == 0 &&
+	       fchmodat(folder, name, 0666, 0) == 0 && listen(listener, 1) == 0;
+}
+
+static bool give(int to, const int fds[KH_INIT_GIVEN])
+{
+	struct kh_init_message message = { .type = KH_INIT_MET };
+	struct iovec iov = { .iov_base = &message, .iov_len = sizeof(message) };
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(KH_INIT_GIVEN * sizeof(int))];
+	} ancillary = { 0 };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = ancillary.bytes,
+			      .msg_controllen = sizeof(ancillary.bytes) };
+	struct cmsghdr *header = CMSG_FIRSTHDR(&msg);
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(KH_INIT_GIVEN * sizeof(int));
+	memcpy(CMSG_DATA(header), fds, KH_INIT_GIVEN * sizeof(int));
+	return sendmsg(to, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(message);
+}
+
+bool kh_meet_hand_over(int listener, uid_t uid, int control, const int stdio[3], bool *met,
+		       struct kh_err *err)
+{
+	*met = false;
+	kh_auto_close int peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	if (peer < 0)
+		return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED ||
+		       kh_err_sys(err, KH_ERR_SYSTEM, errno, "keyhole-init's connection");
+	struct ucred who = { .uid = (uid_t)-1 };
+	socklen_t len = sizeof(who);
+	if (getsockopt(peer, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0 || who.uid != uid)
+		return true;
+	const int fds[KH_INIT_GIVEN] = { control, stdio[0], stdio[1], stdio[2] };
+	if (!give(peer, fds))
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "keyhole-init's descriptors");
+	/* Also for whoever has a copy of it. */
+	*met = shutdown(listener, SHUT_RDWR) == 0;
+	return *met || kh_err_sys(err, KH_ERR_SYSTEM, errno, "shutting keyhole-init's socket");
+}
