@@ -63,7 +63,7 @@ ifneq ($(filter asan fuzz,$(VARIANT)),)
 OPT := -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 FORTIFY :=
 HARDEN := -fPIE
-HARDEN_LD := -pie $(if $(shell command -v ld.gold 2>/dev/null),-fuse-ld=gold)
+HARDEN_LD := -pie $(if $(findstring clang,$(CC)),,$(if $(shell command -v ld.gold 2>/dev/null),-fuse-ld=gold))
 endif
 ifeq ($(VARIANT),fuzz)
 OPT += -fsanitize=fuzzer-no-link
