@@ -68,6 +68,8 @@ static void parse(struct kh_sandbox_spec *spec, int argc, char **argv)
 			spec->rootfs = value;
 		else if (strcmp(name, "--layer") == 0)
 			spec->layer = strcmp(value, "yes") == 0;
+		else if (strcmp(name, "--image") == 0)
+			image_reference = value;
 		else if (strcmp(name, "--image-cache") == 0)
 			image_options.cache = value;
 		else if (strcmp(name, "--image-bytes") == 0)
@@ -121,10 +123,6 @@ int main(int argc, char **argv)
 	}
 	spec.ca_pem = kh_buf_cstr(&ca);
 	struct kh_image image = { .lock = -1 };
-	if (spec.image && !kh_sandbox_has_store(spec.engine)) {
-		image_reference = spec.image;
-		spec.image = NULL;
-	}
 	if (image_reference && !kh_image_open(image_reference, &image_options, &image, &err)) {
 		fprintf(stderr, "keyhole: %s\n", err.text);
 		return 125;
