@@ -168,6 +168,17 @@ def test_java(plain, sandbox, workspace):
     assert done.stdout.split() == ["200", "HTTP_2", "true"]
 
 
+@installed("promtool")
+@pytest.mark.parametrize("resolver", ["go", "cgo"])
+def test_go(inside, standin, resolver):  # noqa: F811
+    """promtool is one that Debian has: Go's own resolver, then glibc's, and net/http behind them. The
+    server is none of what it asks for, which it says once it has the answer."""
+    since = standin.mark()
+    done = inside(*PLAIN, f"GODEBUG=netdns={resolver}", "promtool", "query", "instant", f"https://{NAME}/", "up", check=1)
+    assert "x509" not in done.stderr and "lookup" not in done.stderr, done.stderr
+    assert standin.requests(since=since), done.stderr
+
+
 @installed("apt-get")
 def test_apt(plain, sandbox, workspace):
     """apt's own configuration of a proxy is set aside; the server has no such list."""
