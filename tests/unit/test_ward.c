@@ -478,8 +478,8 @@ static void a_body_that_does_not_fit_condemns(void **state)
 {
 	(void)state;
 	static const enum kh_channel_type types[] = {
-		KH_CHANNEL_READY,      KH_CHANNEL_LEAF_WANT, KH_CHANNEL_CREDENTIAL_WANT,
-		KH_CHANNEL_CHECKPOINT, KH_CHANNEL_DRAINED,   KH_CHANNEL_HEAD,
+		KH_CHANNEL_READY,      KH_CHANNEL_LEAF_WANT,	     KH_CHANNEL_CREDENTIAL_WANT,
+		KH_CHANNEL_CHECKPOINT, KH_CHANNEL_DRAINED,	     KH_CHANNEL_HEAD,
 		KH_CHANNEL_JOINED,     KH_CHANNEL_CREDENTIAL_REFUSED
 	};
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
