@@ -13,8 +13,8 @@
  * a secret's own pages it is open to this process: this is against readers from outside.
  *
  * The region has a fixed size, made by kh_hidden_prepare. Where it is used up, and where there is
- * none (the kernel has no memfd_secret, RLIMIT_MEMLOCK is too small, nobody has prepared it, a
- * sanitizer watches), memory is malloc's; who used it overwrites it either way.
+ * none (the kernel has no memfd_secret, RLIMIT_MEMLOCK or RLIMIT_FSIZE is too small, nobody has
+ * prepared it, a sanitizer watches), memory is malloc's; who used it overwrites it either way.
  *
  * After a fork the child has the region as its parent has, for as long as it takes to exec, and
  * must give nothing back; what it asks for is malloc's.

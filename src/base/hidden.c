@@ -53,12 +53,20 @@ static void in_child(void)
 	atomic_store_explicit(&forked, true, memory_order_relaxed);
 }
 
+static size_t at_most(size_t bytes, rlim_t limit)
+{
+	return limit < bytes ? (size_t)limit : bytes;
+}
+
 static size_t wanted_bytes(void)
 {
 	struct rlimit limit;
 	size_t most = KH_LIMIT_HIDDEN_BYTES, page = (size_t)sysconf(_SC_PAGESIZE);
-	if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur / SHARE < most)
-		most = (size_t)limit.rlim_cur / SHARE;
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0)
+		most = at_most(most, limit.rlim_cur / SHARE);
+	/* The pages are a file's: one that is larger than a file may be ends the process. */
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0)
+		most = at_most(most, limit.rlim_cur);
 	return most / page * page;
 }
 
