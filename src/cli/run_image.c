@@ -50,12 +50,25 @@ static void say(const char *line)
 	kh_cli_complain("%s", line);
 }
 
+static char *const nothing[] = { NULL };
+
+static char *const *or_nothing(char *const *words)
+{
+	return words ? words : nothing;
+}
+
 static size_t count(char *const *words)
 {
 	size_t n = 0;
-	while (words && words[n])
+	while (words[n])
 		n++;
 	return n;
+}
+
+static void copy(char **to, char *const *words)
+{
+	while (*words)
+		*to++ = *words++;
 }
 
 /* As podman has it: the command takes the place of the image's, behind the image's entry point; an
@@ -65,11 +78,11 @@ static bool compose(const struct kh_run_options *options, struct kh_run_image *o
 {
 	const struct kh_image_config *image = &out->image.config;
 	char *own[] = { (char *)(uintptr_t)options->entrypoint, NULL };
-	char *const *front = image->entrypoint, *const *back = options->command;
+	char *const *front = or_nothing(image->entrypoint), *const *back = options->command;
 	if (options->entrypoint)
-		front = options->entrypoint[0] ? own : NULL;
+		front = options->entrypoint[0] ? own : nothing;
 	else if (!*back)
-		back = image->command;
+		back = or_nothing(image->command);
 	size_t n = count(front), m = count(back);
 	if (n + m == 0)
 		return kh_err_set(err, KH_ERR_USAGE,
@@ -78,8 +91,8 @@ static bool compose(const struct kh_run_options *options, struct kh_run_image *o
 	out->argv = calloc(n + m + 1, sizeof(*out->argv));
 	if (!out->argv)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
-	for (size_t i = 0; i < n + m; i++)
-		out->argv[i] = i < n ? front[i] : back[i - n];
+	copy(out->argv, front);
+	copy(out->argv + n, back);
 	return true;
 }
 

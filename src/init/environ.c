@@ -15,8 +15,6 @@
 
 #include "init_internal.h"
 
-extern char **environ;
-
 static char *map_file(const char *path, size_t *size)
 {
 	struct stat st;
