@@ -53,6 +53,15 @@ static char *const environment[] = {
 	NULL,
 };
 
+/* Besides those that podman masks by itself. */
+static const char masked[] =
+	"mask=/proc/asound:/proc/key-users:/proc/kallsyms:/proc/kmsg:/proc/modules:"
+	"/proc/sysrq-trigger:/sys";
+
+static const char terminals[] = "type=bind,source=" KH_NEST_TERMINALS ",destination=/dev/pts";
+static const char hostname[] =
+	"type=bind,source=" KH_NEST_ROOT "/etc/hostname,destination=/etc/hostname,ro";
+
 static const char *const fence[] = {
 	"podman",
 	"run",
@@ -93,10 +102,8 @@ static const char *const fence[] = {
 	"apparmor=unconfined",
 	"--security-opt",
 	"label=disable",
-	/* Besides those that podman masks by itself. */
 	"--security-opt",
-	"mask=/proc/asound:/proc/key-users:/proc/kallsyms:/proc/kmsg:/proc/modules:"
-	"/proc/sysrq-trigger:/sys",
+	masked,
 	"--ulimit",
 	"host",
 	"--http-proxy=false",
@@ -114,10 +121,10 @@ static const char *const fence[] = {
 	"--mount",
 	"type=tmpfs,destination=/dev,ro,noexec,nosuid,tmpfs-mode=0755,tmpfs-size=64k",
 	"--mount",
-	"type=bind,source=" KH_NEST_TERMINALS ",destination=/dev/pts",
+	terminals,
 	/* Its own would lie over the view's. */
 	"--mount",
-	"type=bind,source=" KH_NEST_ROOT "/etc/hostname,destination=/etc/hostname,ro",
+	hostname,
 	NULL,
 };
 
@@ -135,8 +142,9 @@ static bool put_shared_memory(const struct kh_view *view, struct kh_engine_comma
 static bool put_words(const struct kh_plan *plan, struct kh_engine_command *out)
 {
 	static const char *const sealed[] = { "--read-only", "--read-only-tmpfs=false", NULL };
+	static const char root[] = KH_NEST_ROOT;
 	const char *const own[] = { "--hostname", plan->hostname, "--workdir", plan->directory,
-				    "--rootfs",	  KH_NEST_ROOT,	  NULL };
+				    "--rootfs",	  root,		  NULL };
 	bool ok = kh_engine_command_args(out, fence) &&
 		  (plan->layered || kh_engine_command_args(out, sealed)) &&
 		  put_shared_memory(plan->view, out) && kh_engine_command_args(out, own);

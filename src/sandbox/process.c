@@ -111,10 +111,9 @@ static bool put_mount(struct kh_buf *args, const struct kh_mount *m, struct kh_e
 		return put(args, "--proc", m->target, NULL);
 	case KH_MOUNT_DEV:
 		return put(args, "--dev", m->target, NULL);
-	case KH_MOUNT_LAYER:
-		return false; /* bubblewrap 0.8 has no option for it */
-	case KH_MOUNT_SOCKET:
-		return false; /* it inherits its own */
+	case KH_MOUNT_LAYER:  /* bubblewrap 0.8 has no option for it */
+	case KH_MOUNT_SOCKET: /* it inherits its own */
+		return false;
 	case KH_MOUNT_SEAL:
 		return put(args, "--remount-ro", m->target, NULL);
 	}

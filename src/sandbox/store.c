@@ -23,8 +23,6 @@
 
 #include "sandbox_internal.h"
 
-extern char **environ;
-
 static const char *const fence[] = {
 	"create",
 	"--rm",
@@ -102,10 +100,11 @@ static void remove_folder(const char *folder)
 		kh_auto_free char *path = kh_strf("%s/%s", folder, inner[i]);
 		DIR *dir = path ? opendir(path) : NULL;
 		const struct dirent *entry;
-		while (dir && (entry = readdir(dir)))
+		if (!dir)
+			continue;
+		while ((entry = readdir(dir)))
 			(void)unlinkat(dirfd(dir), entry->d_name, 0);
-		if (dir)
-			closedir(dir);
+		closedir(dir);
 		(void)rmdir(path);
 	}
 	(void)rmdir(folder);

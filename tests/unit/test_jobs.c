@@ -106,10 +106,10 @@ static void commands_and_fetchers_do_not_wait_for_each_other(void **state)
 {
 	(void)state;
 	static const struct kh_exec exec;
-	for (uint16_t i = 0; i < 2 * KH_LIMIT_FETCHERS; i++)
-		(void)add(NULL, i, KH_SHARE_NOBODY);
+	for (int i = 0; i < 2 * KH_LIMIT_FETCHERS; i++)
+		(void)add(NULL, (uint16_t)i, KH_SHARE_NOBODY);
 	assert_int_equal(running(), KH_LIMIT_FETCHERS);
-	for (uint16_t i = 0; i < 2 * KH_LIMIT_COMMANDS; i++)
+	for (int i = 0; i < 2 * KH_LIMIT_COMMANDS; i++)
 		(void)add(&exec, 0, KH_SHARE_NOBODY);
 	assert_int_equal(running(), KH_LIMIT_FETCHERS + KH_LIMIT_COMMANDS);
 }
