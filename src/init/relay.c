@@ -59,7 +59,8 @@ struct side {
 	bool readable, writable;
 	bool ended;   /* it sends no more (and the other side was told) */
 	bool deaf;    /* it takes no more: what is meant for it is dropped */
-	bool hung_up; /* what is there to be read is all that there will be */
+	bool hung_up; /* what is there to be read is all that there will be, where the kernel says
+			 so */
 	struct init_watch watch;
 };
 
@@ -122,7 +123,10 @@ static void bury(struct connection *c)
 static void reset_down(struct connection *c)
 {
 	int unsent = 0;
-	if (ioctl(c->side[DOWN].fd, SIOCOUTQ, &unsent) == 0 && unsent == 0) {
+	bool nothing_waits =
+		c->state != OPEN || /* nothing was sent yet; not every kernel can be asked */
+		(ioctl(c->side[DOWN].fd, SIOCOUTQ, &unsent) == 0 && unsent == 0);
+	if (nothing_waits) {
 		struct linger abort = { .l_onoff = 1, .l_linger = 0 };
 		setsockopt(c->side[DOWN].fd, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
 	}
@@ -195,10 +199,8 @@ static bool carry(struct connection *c, int from)
 		broken(c, from);
 		return false;
 	}
-	/* Less than there was room for was all: what comes now makes an edge of its own, an end as
-	 * well, unless that has been heard already. */
-	if (put == got && (size_t)got < sizeof(scratch) && !in->hung_up)
-		in->readable = false;
+	/* It is read until there is nothing: an end that came with these bytes makes no edge of its
+	 * own, and not every kernel tells of it beside them (gVisor's of 2022 knows no RDHUP). */
 	return true;
 }
 

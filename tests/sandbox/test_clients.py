@@ -44,7 +44,7 @@ def inside(sandbox, standin, tmp_path):
     path = sandbox.file(os.path.join(conf, "keyhole.yaml"), json.dumps(config))
 
     def go(*args, options=(), check=0):
-        done = run("-q", "-c", path, *options, "--", *args, use=None, check=check)
+        done = run("-q", "-c", path, "--engine", sandbox.engine, *options, "--", *args, use=None, check=check)
         assert SECRET not in done.stdout + done.stderr
         return done
 
