@@ -26,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <keyhole/cleanup.h>
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/log.h>
@@ -151,6 +152,21 @@ static bool lay_again(const struct kh_mount *entry, pid_t init)
 	return helper > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/* PID 1 of the sandbox is dead, and with it all that could write. A number that was given anew
+ * counts as alive. */
+static bool has_ended(pid_t init)
+{
+	char path[64], text[512];
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)init);
+	kh_auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+	if (n < 0)
+		return errno == ENOENT || errno == ESRCH;
+	text[n] = '\0';
+	const char *name_end = strrchr(text, ')'); /* " S …" stands behind it */
+	return name_end && (strncmp(name_end, ") Z", 3) == 0 || strncmp(name_end, ") X", 3) == 0);
+}
+
 /* The entry that a change touches; NULL for a name that is free to the agent. */
 static const struct kh_mount *entry_of(const struct kh_guard *guard, const char *folder,
 				       const char *name)
@@ -194,7 +210,7 @@ static bool restore(struct kh_guard *guard, const struct kh_mount *entry, pid_t 
 			return true;
 		if (!make_anew(guard, entry, err))
 			return false;
-		if (lay_again(entry, init))
+		if (lay_again(entry, init) || (init > 0 && has_ended(init)))
 			return true;
 	}
 	return kh_err_set(err, KH_ERR_SYSTEM,

@@ -146,9 +146,8 @@ bool kh_ca_announce(const char *certificate_path, const char *key_path, struct k
 }
 
 /* The bytes on the disk as well, as far as the file system does that. */
-static void destroy(const char *path)
+static void overwrite(int fd)
 {
-	kh_auto_close int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
 	struct stat st;
 	static const char zeros[4096];
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
@@ -201,10 +200,13 @@ bool kh_ca_switch(const char *certificate_path, const char *key_path, bool keep_
 			return false;
 		if (!keep_old)
 			(void)unlink(old);
-		destroy(key_path);
+		/* Its name goes to the next one first: an end in between leaves a pair that the
+		 * next try can finish. */
+		kh_auto_close int old_key = open(key_path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
 		if (rename(next_key, key_path) != 0)
 			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "CA: %s",
 					  kh_esc_str(key_path));
+		overwrite(old_key);
 	}
 	if (rename(next, certificate_path) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "CA: %s",

@@ -203,13 +203,13 @@ def test_the_value_is_in_no_log_no_journal_and_no_error(daemon, curl):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="reading another process's memory map needs root")
-def test_the_value_is_in_no_readable_page_of_the_worker(shared):
+def test_the_value_is_in_no_readable_page_of_the_worker(shared, standin):
     """At rest, with a debugger's rights: it lies in pages without access or nowhere; no library, no
     buffer and no stack kept a copy."""
     with Tunnel(shared, "api.test") as tunnel:
         for _ in range(5):
             assert tunnel.ask("POST", "/test/echo", body=b"x" * 1000).status == 200
-    shared.settle()
+    shared.settle([standin])
     pid = shared.worker_pid()
     needle = SECRET.encode()
     found = []

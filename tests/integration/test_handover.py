@@ -106,6 +106,21 @@ def test_the_worker_is_locked_in_as_before(upgradable, standin, who):
     assert re.search(r"^CapEff:\s+0+$", status, re.M)
 
 
+def ask_until_the_new_one_serves(one):
+    """For a moment both accept. Return: how many were asked; the last of them is the new one's."""
+    asked = 0
+
+    def is_served():
+        nonlocal asked
+        before = one.segments()[-1][1].count("open")
+        asked += 1
+        assert ask(one).status == 200
+        return one.segments()[-1][1].count("open") > before
+
+    until("the new process serves", is_served)
+    return asked
+
+
 def test_what_runs_ends_in_the_old_process(upgradable):
     """A stream to its last event, a download to its last byte; both are in the old segment."""
     one = upgradable()
@@ -114,7 +129,7 @@ def test_what_runs_ends_in_the_old_process(upgradable):
     slow.start("GET", "/test/bytes?n=3000000")
     answer = slow.read_head()
     old = one.hand_over()
-    assert ask(one).status == 200
+    asked = ask_until_the_new_one_serves(one)
     assert old.poll() is None
     body = b"".join(tunnel.pieces(head))
     assert body.count(b"data:") == 10
@@ -122,10 +137,10 @@ def test_what_runs_ends_in_the_old_process(upgradable):
     tunnel.close()
     slow.close()
     one.last_ended()
-    assert one.check_ends() == 3
+    assert one.check_ends() == 2 + asked
     (_, first), (_, second) = one.segments()
-    assert first.count("close") == 2
-    assert second.count("close") == 1
+    assert first.count("close") + second.count("close") == 2 + asked
+    assert first.count("close") >= 2 and second.count("close") >= 1
 
 
 def test_a_connection_that_is_kept_is_told_with_its_next_answer(upgradable):

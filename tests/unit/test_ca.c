@@ -266,6 +266,28 @@ static void test_placeholders_stay_known_until_the_old_ca_is_retired(void **stat
 	assert_int_equal(count_files(), 2);
 }
 
+static void test_a_switch_that_was_interrupted_is_finished_by_the_next(void **state)
+{
+	struct kh_err err = KH_ERR_INIT;
+	char next_key[PATH_MAX + 8], aside[PATH_MAX + 8];
+	(void)state;
+	(void)snprintf(next_key, sizeof(next_key), "%s.next", key_path);
+	(void)snprintf(aside, sizeof(aside), "%s.aside", key_path);
+	kh_ca_free(must_open());
+	assert_true(kh_ca_announce(cert_path, key_path, &err));
+	/* The new key can't be put in its place: the old one is whole. */
+	assert_int_equal(rename(next_key, aside), 0);
+	assert_int_equal(mkdir(next_key, 0700), 0);
+	assert_false(kh_ca_switch(cert_path, key_path, true, &err));
+	assert_int_equal(rmdir(next_key), 0);
+	assert_int_equal(rename(aside, next_key), 0);
+	kh_ca_free(must_open());
+	/* The new key is in its place, the certificate is not. */
+	assert_int_equal(rename(next_key, key_path), 0);
+	assert_true(kh_ca_switch(cert_path, key_path, true, &err));
+	kh_ca_free(must_open());
+}
+
 static void test_a_daemon_that_runs_makes_no_ca(void **state)
 {
 	struct kh_err err = KH_ERR_INIT;
@@ -781,6 +803,7 @@ int main(void)
 		T(test_starts_at_once_make_one_ca),
 		T(test_placeholders_are_drawn_from_the_key),
 		T(test_placeholders_stay_known_until_the_old_ca_is_retired),
+		T(test_a_switch_that_was_interrupted_is_finished_by_the_next),
 		T(test_a_daemon_that_runs_makes_no_ca),
 		T(test_half_a_ca_is_an_error_and_nothing_is_made),
 		T(test_a_key_that_others_may_read_is_refused),
