@@ -90,10 +90,18 @@ bool kh_image_remove(const char *cache, const char *name, struct kh_err *err)
 		return kh_err_set(err, KH_ERR_USAGE, "%s: no such image", kh_esc_str(name));
 	if (flock(fd, LOCK_EX | LOCK_NB) != 0)
 		return kh_err_set(err, KH_ERR_SYSTEM, "%s: a sandbox uses it", kh_esc_str(name));
-	/* First out of the way, so that it is there whole or not at all. */
+	/* Before we had the lock it may have been removed, and made anew: that one is not ours. */
+	struct stat held, now;
+	if (fstat(fd, &held) != 0 || stat(path, &now) != 0 || held.st_ino != now.st_ino ||
+	    held.st_dev != now.st_dev)
+		return kh_err_set(err, KH_ERR_USAGE, "%s: no such image", kh_esc_str(name));
+	/* First out of the way, so that it is there whole or not at all; with a lock, so that no
+	 * other run takes it for a killed one's. */
 	kh_auto_free char *away = kh_strf("%s/tmp/XXXXXX", cache);
 	kh_auto_free char *old = away && mkdtemp(away) ? kh_strf("%s/image", away) : NULL;
-	if (!old || rename(path, old) != 0)
+	kh_auto_close int lock =
+		old ? open(away, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) != 0 || rename(path, old) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(name));
 	return kh_remove_tree(away) ||
 	       kh_err_set(err, KH_ERR_SYSTEM, "%s: can't be removed whole", kh_esc_str(away));

@@ -252,6 +252,14 @@ def test_the_launchers_socket_leads_nowhere_once_the_command_runs(sandbox):
 
 
 @gvisor
+def test_a_kernel_that_too_little_was_given_to_says_so(sandbox):
+    if sandbox.identity != "root":
+        pytest.skip("without a control group the limit is the command's alone")
+    done = sandbox.run("true", engine="gvisor", pids=1, check=125)
+    assert b"give it more" in done.stderr and done.stderr.count(b"\n") == 1
+
+
+@gvisor
 def test_ports_are_not_published_in_gvisor_and_that_is_said(sandbox):
     done = sandbox.run("true", engine="gvisor", publish="18080:3000", check=125)
     assert b"--publish: engine gvisor has no way for it yet" in done.stderr

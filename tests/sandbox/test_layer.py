@@ -167,6 +167,16 @@ def test_the_files_of_a_roots_owner_are_the_sandboxs(sandbox, root):
     assert os.stat(os.path.join(root, "usr/share/data/file")).st_size == len("lower\n")
 
 
+@pytest.mark.parametrize("owner, group", [(7, -1), (-1, 7)])
+def test_a_folder_of_another_where_something_of_ours_goes_is_one_line_with_what_to_do(sandbox, root, owner, group):
+    if os.geteuid() != 0:
+        pytest.skip("files can be given to somebody else by root alone")
+    give(sandbox, root)
+    os.chown(os.path.join(root, "etc"), owner, group)
+    done = sandbox.run("/bin/sh", "-c", ":", check=125, rootfs=root, layer="yes")
+    assert b"laying /etc/" in done.stderr and b"chown -hR USER: DIR" in done.stderr and done.stderr.count(b"\n") == 1
+
+
 def test_a_layered_root_is_fenced_like_any_other(sandbox, root):
     out = inside(sandbox, root, "cat /proc/self/status; echo; ls /proc/1/root /proc/1/fd /run /sys 2>&1; ls /dev; cat /proc/self/mountinfo; "
                  "mount -t tmpfs x /srv; chmod 4755 /bin/busybox; ls /proc/self/fd | wc -l; :")  # fmt: skip
