@@ -252,6 +252,9 @@ bool kh_guard_look(struct kh_guard *guard, pid_t init, struct kh_err *err)
 						    : NULL;
 			if (entry && !restore(guard, entry, init, err))
 				return false;
+			/* Whoever goes on replacing keeps nobody here. */
+			if (entry && init > 0 && has_ended(init))
+				return true;
 		}
 	}
 	return true;

@@ -320,7 +320,7 @@ bool kh_lay_put(const struct kh_lay *lay, struct kh_err *err)
 		if (strncmp(target, "/dev/", 5) == 0 || put_one(lay, i))
 			continue;
 		/* What would be copied into the layer has an owner who is not in the sandbox. */
-		if (lay->layered && errno == EOVERFLOW)
+		if (lay->layered && (errno == EOVERFLOW || errno == EACCES))
 			return kh_err_set(
 				err, KH_ERR_USAGE,
 				"laying %s: the root's folder there is another's, by owner or "

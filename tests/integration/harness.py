@@ -344,8 +344,17 @@ class Daemon:
         for upstream in upstreams:
             upstream.close_idle()
         if self.baseline is not None:
+
+            def are_back():
+                if self.descriptors() <= self.baseline:
+                    return True
+                # One that had not come to its rest before has by now.
+                for upstream in upstreams:
+                    upstream.close_idle()
+                return False
+
             try:
-                until("the descriptors are back", lambda: self.descriptors() <= self.baseline)
+                until("the descriptors are back", are_back)
             except AssertionError:
                 pid = self.worker_pid()
                 links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
