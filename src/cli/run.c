@@ -174,33 +174,6 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 	return ok;
 }
 
-/* A tool that is on the host's PATH only: how to have it in the sandbox. Heap, or NULL. */
-static char *find_outside(const char *name)
-{
-	const char *path = strchr(name, '/') ? NULL : getenv("PATH");
-	while (path && *path) {
-		size_t len = strcspn(path, ":");
-		kh_auto_free char *candidate = kh_strf("%.*s/%s", (int)len, path, name);
-		if (candidate && candidate[0] == '/' && access(candidate, X_OK) == 0)
-			return realpath(candidate, NULL);
-		path += len + (path[len] == ':');
-	}
-	return NULL;
-}
-
-static void hint(const struct run *run, int status, struct kh_err *err)
-{
-	if (status != KH_EXIT_NOT_FOUND || err->code == KH_ERR_NONE || !run->options.command[0])
-		return;
-	kh_auto_free char *outside = find_outside(run->options.command[0]);
-	if (outside)
-		kh_err_set(
-			err, KH_ERR_USAGE,
-			"%s: is not in the sandbox (on the host it is %s: show the folder that it "
-			"is installed in with --ro, and call it by that path)",
-			kh_esc_str(run->options.command[0]), kh_esc_str(outside));
-}
-
 /* ---- signals before there is anybody to forward them to ---- */
 
 static const int ending[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
@@ -314,7 +287,8 @@ int kh_cli_run(int argc, char **argv)
 		if (!reached)
 			status = KH_EXIT_KEYHOLE;
 		clean_up(&run);
-		hint(&run, status, &err);
+		if (err.code != KH_ERR_NONE)
+			kh_run_hint(&run.options, &run.image, status, &err);
 		if (err.code != KH_ERR_NONE)
 			kh_cli_complain_err(&err);
 		if (reached && !run.options.quiet)

@@ -131,6 +131,13 @@ void kh_run_git_fini(struct kh_run_git *git);
  */
 char *kh_run_git_hosts(const struct kh_config *config, const struct kh_ready *ready);
 
+/* ---- run_hint.c ---- */
+
+/* Adds to `err`, which says why the command could not be executed (`status` 126, 127), what to do.
+ */
+void kh_run_hint(const struct kh_run_options *options, const struct kh_run_image *image, int status,
+		 struct kh_err *err);
+
 /* ---- run_summary.c ---- */
 
 struct kh_run_summary {

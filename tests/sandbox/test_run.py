@@ -145,7 +145,23 @@ def test_the_exit_status_is_the_commands(run, status):
 
 def test_a_command_that_is_not_there_is_127_and_says_so(run):
     done = run("--", "no-such-command", check=127)
-    assert done.stderr.startswith("keyhole: no-such-command: No such file or directory")
+    assert done.stderr.startswith("keyhole: no-such-command: No such file or directory (no such program")
+
+
+@pytest.mark.parametrize(
+    "name, content, mode, status, says",
+    [
+        ("not-there", None, 0, 127, "--workspace and --ro"),
+        ("without-its-interpreter", "#!/nowhere/sh\n", 0o755, 127, "interpreter of its first line"),
+        ("not-executable", "#!/bin/sh\n", 0o644, 126, "chmod +x"),
+    ],
+)
+def test_a_command_that_can_not_be_executed_is_one_line_with_what_to_do(run, workspace, sandbox, name, content, mode, status, says):  # fmt: skip
+    if content is not None:
+        sandbox.file(os.path.join(workspace, name), content, mode)
+    done = run("-q", "--workspace", workspace, "--", "./" + name, check=status)
+    assert done.stderr.startswith(f"keyhole: ./{name}: ") and says in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_tool_of_the_hosts_that_is_not_shown_is_named_and_can_be_shown(run, sandbox):
