@@ -27,9 +27,10 @@ bool init_loopback_up(void);
 /* Return: a non-blocking listener on 127.0.0.1, -1 with errno. */
 int init_loopback_listen(uint16_t port);
 
-/* A local route for every address there is: connections to them end here; and a second address of
- * IPv4, without which getaddrinfo takes it that there is no IPv4. Return: false with errno
- * where the namespace does not allow it. */
+/* Connections to every address there is end here, by a local route, and where the kernel takes none
+ * by addresses of lo with wide networks (IPv4 alone); and there is a second address of IPv4,
+ * without which getaddrinfo takes it that there is no IPv4. Return: false with errno where the
+ * namespace does not allow it. */
 bool init_loopback_catch(void);
 
 /* relay.c */

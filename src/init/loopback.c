@@ -117,26 +117,44 @@ static bool catch_family(int fd, unsigned char family, const void *source, size_
 	return ask(fd, &request);
 }
 
-/*
- * An address beside 127.0.0.1. A host that has no other has no IPv4 for glibc's getaddrinfo, and
- * who asks it for IPv4 alone, where there is some (AI_ADDRCONFIG), is told that there is no such
- * name.
- */
-static bool add_second_address(int fd)
+/* Of an address of lo the whole network is local. */
+static bool add_address(int fd, uint32_t ip, unsigned char prefix_bits)
 {
 	struct request request = {
 		.header = { .nlmsg_len = NLMSG_LENGTH(sizeof(struct ifaddrmsg)),
 			    .nlmsg_type = RTM_NEWADDR,
 			    .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE },
 		.body.address = { .ifa_family = AF_INET,
-				  .ifa_prefixlen = 8,
+				  .ifa_prefixlen = prefix_bits,
 				  .ifa_scope = RT_SCOPE_HOST,
 				  .ifa_index = if_nametoindex("lo") },
 	};
-	struct in_addr second = { htonl(INADDR_LOOPBACK + 1) };
-	put(&request, IFA_LOCAL, &second, sizeof(second));
-	put(&request, IFA_ADDRESS, &second, sizeof(second));
+	struct in_addr address = { htonl(ip) };
+	put(&request, IFA_LOCAL, &address, sizeof(address));
+	put(&request, IFA_ADDRESS, &address, sizeof(address));
 	return ask(fd, &request);
+}
+
+/* gVisor's kernel takes addresses, but no local route. Three networks are every address that a
+ * connection can be made to: all below the multicast ones. */
+static bool catch_by_addresses(int fd)
+{
+	return add_address(fd, INADDR_LOOPBACK + 1, 1) && /* 0.0.0.0/1 */
+	       add_address(fd, 0x80000001, 2) &&	  /* 128.0.0.0/2 */
+	       add_address(fd, 0xc0000001, 3);		  /* 192.0.0.0/3 */
+}
+
+/*
+ * The address beside 127.0.0.1: a host that has no other has no IPv4 for glibc's getaddrinfo, and
+ * who asks it for IPv4 alone, where there is some (AI_ADDRCONFIG), is told that there is no such
+ * name.
+ */
+static bool catch_v4(int fd)
+{
+	struct in_addr source = { htonl(INADDR_LOOPBACK) };
+	if (catch_family(fd, AF_INET, &source, sizeof(source)))
+		return add_address(fd, INADDR_LOOPBACK + 1, 8);
+	return errno == EOPNOTSUPP && catch_by_addresses(fd);
 }
 
 bool init_loopback_catch(void)
@@ -144,10 +162,8 @@ bool init_loopback_catch(void)
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	if (fd < 0)
 		return false;
-	struct in_addr v4 = { htonl(INADDR_LOOPBACK) };
 	struct in6_addr v6 = IN6ADDR_LOOPBACK_INIT;
-	bool done = add_second_address(fd);
-	done = catch_family(fd, AF_INET, &v4, sizeof(v4)) && done;
+	bool done = catch_v4(fd);
 	done = catch_family(fd, AF_INET6, &v6, sizeof(v6)) && done;
 	int saved = errno;
 	close(fd);

@@ -60,10 +60,6 @@ IN_EVERY_ENGINE = {"test_escape", "test_capture", "test_guard", "test_image", "t
 # With gvisor the whole of the suite of escapes is run, but for what its own kernel makes moot.
 IN_GVISOR = {"test_capture", "test_escape", "test_image", "test_layer", "test_limits", "test_rootfs", "test_ends", "test_terminal"}
 NOT_IN_GVISOR = {
-    "test_a_captured_connection_reaches_the_socket_and_nothing_else":
-        "runsc takes no local route: literal addresses are not reached at all",
-    "test_a_literal_address_is_refused_with_the_reason":
-        "runsc takes no local route: literal addresses are not reached at all",
     "test_any_other_answer_is_a_reset[gvisor-root-cut]":
         "runsc of 2022 tells of no hang-up: who waits behind an answer that was cut within its head goes on waiting",
     "test_any_other_answer_is_a_reset[gvisor-user-cut]":

@@ -107,10 +107,14 @@ def test_a_captured_connection_reaches_the_socket_and_nothing_else(sandbox):
         """,
         json.dumps(targets),
     )
-    assert set(seen) <= {errno.ECONNRESET, errno.EINVAL, errno.ENETUNREACH}, seen
+    # Nothing of IPv6 is local in gVisor's kernel but ::1: there is no way there, which is told at once.
+    nowhere = {a for a, _ in targets if a == "fe80::1" or (sandbox.engine == "gvisor" and ":" in a)}
+    for (address, _), why in zip(targets, seen, strict=True):
+        lost = {errno.EINVAL, errno.ENETUNREACH, errno.EHOSTUNREACH}
+        assert why in lost if address in nowhere else why == errno.ECONNRESET, (targets, seen)
     assert heads == [
         f"CONNECT {h} HTTP/1.1\r\nHost: {h}\r\n\r\n"
-        for h in (f"[{a}]:{p}" if ":" in a else f"{a}:{p}" for a, p in targets if a != "fe80::1")
+        for h in (f"[{a}]:{p}" if ":" in a else f"{a}:{p}" for a, p in targets if a not in nowhere)
     ]
 
 
