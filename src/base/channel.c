@@ -18,6 +18,7 @@
 #include <keyhole/cleanup.h>
 #include <keyhole/file.h>
 #include <keyhole/limits.h>
+#include <keyhole/rights.h>
 #include <keyhole/secret.h>
 #include <keyhole/wire.h>
 
@@ -88,24 +89,6 @@ static void put_u32(unsigned char *out, uint32_t value)
 		out[i] = (unsigned char)(value >> (24 - 8 * i));
 }
 
-/* Aligned room for the control message of the most descriptors, and not one more. */
-union control {
-	struct cmsghdr align;
-	char bytes[CMSG_SPACE(sizeof(int) * KH_LIMIT_CHANNEL_FDS)];
-};
-
-static void attach_fds(struct msghdr *msg, union control *control, const int *fds, unsigned n_fds)
-{
-	memset(control, 0, sizeof(*control));
-	msg->msg_control = control->bytes;
-	msg->msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
-	struct cmsghdr *head = CMSG_FIRSTHDR(msg);
-	head->cmsg_level = SOL_SOCKET;
-	head->cmsg_type = SCM_RIGHTS;
-	head->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
-	memcpy(CMSG_DATA(head), fds, sizeof(int) * n_fds);
-}
-
 bool kh_channel_send(struct kh_channel *channel, enum kh_channel_type type, uint32_t ref,
 		     struct kh_slice body, const int *fds, unsigned n_fds, struct kh_err *err)
 {
@@ -123,9 +106,9 @@ bool kh_channel_send(struct kh_channel *channel, enum kh_channel_type type, uint
 	} base = { .read = body.ptr };
 	struct iovec iov[2] = { { head, sizeof(head) }, { base.write, body.len } };
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = body.len ? 2 : 1 };
-	union control control;
+	union kh_rights room;
 	if (n_fds)
-		attach_fds(&msg, &control, fds, n_fds);
+		kh_rights_attach(&msg, &room, fds, n_fds);
 
 	(void)pthread_mutex_lock(&channel->send_lock);
 	ssize_t sent;
@@ -143,28 +126,16 @@ bool kh_channel_send(struct kh_channel *channel, enum kh_channel_type type, uint
 
 /* Takes what came along into the message. Return: false when there is anything but descriptors, or
  * more of them than fit. */
-static bool collect_fds(struct msghdr *msg, struct kh_channel_message *out)
+static bool collect(struct msghdr *msg, struct kh_channel_message *out)
 {
 	bool ok = true;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) {
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c))
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			ok = false;
-			continue;
-		}
-		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		const unsigned char *data = CMSG_DATA(c);
-		for (size_t i = 0; i < n; i++) {
-			int fd;
-			memcpy(&fd, data + i * sizeof(int), sizeof(int));
-			if (out->n_fds < KH_LIMIT_CHANNEL_FDS) {
-				out->fds[out->n_fds++] = fd;
-			} else {
-				(void)close(fd);
-				ok = false;
-			}
-		}
-	}
-	return ok;
+	size_t came = kh_rights_collect(msg, out->fds, KH_LIMIT_CHANNEL_FDS);
+	bool fit = came <= KH_LIMIT_CHANNEL_FDS;
+	out->n_fds = fit ? (unsigned)came : KH_LIMIT_CHANNEL_FDS;
+	return ok && fit;
 }
 
 static bool decode(struct kh_slice datagram, struct kh_channel_message *out)
@@ -186,12 +157,12 @@ enum kh_channel_status kh_channel_receive(struct kh_channel *channel, bool wait,
 	for (unsigned i = 0; i < KH_LIMIT_CHANNEL_FDS; i++)
 		out->fds[i] = -1;
 
-	union control control;
+	union kh_rights room;
 	struct iovec iov = { channel->in, KH_LIMIT_CHANNEL_BYTES };
 	struct msghdr msg = { .msg_iov = &iov,
 			      .msg_iovlen = 1,
-			      .msg_control = control.bytes,
-			      .msg_controllen = sizeof(control.bytes) };
+			      .msg_control = room.bytes,
+			      .msg_controllen = sizeof(room.bytes) };
 	ssize_t n;
 	do
 		n = recvmsg(channel->fd, &msg, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
@@ -201,7 +172,7 @@ enum kh_channel_status kh_channel_receive(struct kh_channel *channel, bool wait,
 			return KH_CHANNEL_AGAIN;
 		return errno == ECONNRESET ? KH_CHANNEL_CLOSED : KH_CHANNEL_BAD;
 	}
-	bool ok = collect_fds(&msg, out) && !(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
+	bool ok = collect(&msg, out) && !(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
 	/* The end, or an empty datagram, which nobody sends in good faith: the end as well. */
 	if (n == 0 && ok && out->n_fds == 0)
 		return KH_CHANNEL_CLOSED;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <keyhole/init.h>
+#include <keyhole/rights.h>
 
 #include "init_internal.h"
 
@@ -24,24 +25,8 @@ void init_control_send(uint32_t type, int value, int pass)
 	if (control_fd < 0)
 		return;
 	struct kh_init_message message = { .type = type, .value = value };
-	struct iovec iov = { .iov_base = &message, .iov_len = sizeof(message) };
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} ancillary = { 0 };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-	if (pass >= 0) {
-		msg.msg_control = ancillary.bytes;
-		msg.msg_controllen = sizeof(ancillary.bytes);
-		struct cmsghdr *header = CMSG_FIRSTHDR(&msg);
-		header->cmsg_level = SOL_SOCKET;
-		header->cmsg_type = SCM_RIGHTS;
-		header->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(header), &pass, sizeof(int));
-	}
-	while (sendmsg(control_fd, &msg, MSG_NOSIGNAL) < 0)
-		if (errno != EINTR)
-			return; /* A launcher that is gone shows itself in receive(). */
+	/* A launcher that is gone shows itself in receive(). */
+	(void)kh_rights_send(control_fd, &message, sizeof(message), &pass, pass >= 0, 0);
 }
 
 int init_control_connect(const char *path, int stdio[3])
@@ -54,38 +39,14 @@ int init_control_connect(const char *path, int stdio[3])
 	if (door < 0 || connect(door, (const struct sockaddr *)&addr, sizeof(addr)) != 0)
 		init_die("--connect %s: %s", path, strerror(errno));
 	struct kh_init_message message = { 0 };
-	struct iovec iov = { .iov_base = &message, .iov_len = sizeof(message) };
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(KH_INIT_GIVEN * sizeof(int))];
-	} ancillary;
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = ancillary.bytes,
-			      .msg_controllen = sizeof(ancillary.bytes) };
-	ssize_t n;
-	while ((n = recvmsg(door, &msg, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
-		;
-	struct cmsghdr *header = n == sizeof(message) ? CMSG_FIRSTHDR(&msg) : NULL;
 	int fds[KH_INIT_GIVEN];
-	if (!header || message.type != KH_INIT_MET || header->cmsg_level != SOL_SOCKET ||
-	    header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(fds)))
+	ssize_t n = kh_rights_receive(door, &message, sizeof(message), fds, KH_INIT_GIVEN,
+				      MSG_CMSG_CLOEXEC);
+	if (n != sizeof(message) || message.type != KH_INIT_MET || fds[0] < 0)
 		init_die("--connect %s: the launcher gave nothing", path);
-	memcpy(fds, CMSG_DATA(header), sizeof(fds));
 	close(door);
 	memcpy(stdio, fds + 1, 3 * sizeof(*stdio));
 	return fds[0];
-}
-
-/* -1: none came along. */
-static int take_descriptor(struct msghdr *msg)
-{
-	int fd = -1;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c))
-		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-		    c->cmsg_len == CMSG_LEN(sizeof(int)))
-			memcpy(&fd, CMSG_DATA(c), sizeof(int));
-	return fd;
 }
 
 static void receive(struct init_watch *watch, uint32_t events)
@@ -93,22 +54,14 @@ static void receive(struct init_watch *watch, uint32_t events)
 	(void)watch;
 	(void)events;
 	struct kh_init_message message = { 0 };
-	struct iovec iov = { .iov_base = &message, .iov_len = sizeof(message) };
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} ancillary;
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = ancillary.bytes,
-			      .msg_controllen = sizeof(ancillary.bytes) };
-	ssize_t n = recvmsg(control_fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	int fd;
+	ssize_t n = kh_rights_receive(control_fd, &message, sizeof(message), &fd, 1,
+				      MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (n < 0 && errno == EAGAIN)
 		return;
 	/* Without a launcher there is nobody to run for. The namespace ends with this process. */
 	if (n <= 0)
 		_exit(KH_INIT_FAILED);
-	int fd = take_descriptor(&msg);
 	if (fd >= 0 && n == sizeof(message) && message.type == KH_INIT_PUBLISHED) {
 		init_relay_publish(fd, (uint16_t)message.value);
 		return;
@@ -125,28 +78,11 @@ static void receive(struct init_watch *watch, uint32_t events)
 		init_command_typed(message.value);
 }
 
-static int take_three(int fd, int stdio[3])
+static bool take_three(int fd, int stdio[3])
 {
 	struct kh_init_message message = { 0 };
-	struct iovec iov = { &message, sizeof(message) };
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(3 * sizeof(int))];
-	} ancillary;
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = ancillary.bytes,
-			      .msg_controllen = sizeof(ancillary.bytes) };
-	ssize_t n;
-	while ((n = recvmsg(fd, &msg, 0)) < 0 && errno == EINTR)
-		;
-	const struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-	if (n != sizeof(message) || message.type != KH_INIT_STDIO || !c ||
-	    c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
-	    c->cmsg_len != CMSG_LEN(3 * sizeof(int)))
-		return -1;
-	memcpy(stdio, CMSG_DATA(c), 3 * sizeof(int));
-	return 0;
+	ssize_t n = kh_rights_receive(fd, &message, sizeof(message), stdio, 3, 0);
+	return n == sizeof(message) && message.type == KH_INIT_STDIO && stdio[0] >= 0;
 }
 
 int init_control_call(const char *path, int stdio[3])
@@ -159,7 +95,7 @@ int init_control_call(const char *path, int stdio[3])
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) != 0)
 		init_die("--call %s: %s", path, strerror(errno));
 	/* The launcher may be gone by then. */
-	if (take_three(fd, stdio) != 0)
+	if (!take_three(fd, stdio))
 		_exit(KH_INIT_FAILED);
 	return fd;
 }

@@ -205,20 +205,11 @@ static void take_terminal(struct running *r, int fd)
 static bool receive(struct running *r)
 {
 	struct kh_init_message message = { 0 };
-	struct iovec iov = { &message, sizeof(message) };
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
-	} ancillary;
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = ancillary.bytes,
-			      .msg_controllen = sizeof(ancillary.bytes) };
-	ssize_t n = recvmsg(r->launch->control, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	pid_t sender;
+	int fd;
+	ssize_t n = kh_launch_receive(r->launch->control, &message, &fd, &sender);
 	if (n < 0)
 		return errno == EINTR;
-	pid_t sender;
-	int fd = kh_launch_take_ancillary(&msg, &sender);
 	if (n == sizeof(message) && message.type == KH_INIT_TERMINAL) {
 		take_terminal(r, fd);
 		return true;

@@ -7,44 +7,39 @@
 
 #include <keyhole/cleanup.h>
 #include <keyhole/init.h>
+#include <keyhole/rights.h>
 
 #include "sandbox_internal.h"
 
-/* What came along: a descriptor (-1: none), and who sent it. */
-int kh_launch_take_ancillary(struct msghdr *msg, pid_t *sender)
+ssize_t kh_launch_receive(int control, struct kh_init_message *message, int *fd, pid_t *sender)
 {
-	int fd = -1;
+	struct iovec iov = { message, sizeof(*message) };
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
+	} ancillary;
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = ancillary.bytes,
+			      .msg_controllen = sizeof(ancillary.bytes) };
 	struct ucred who = { .pid = -1 };
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
-		if (c->cmsg_level != SOL_SOCKET)
-			continue;
-		if (c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
-			memcpy(&fd, CMSG_DATA(c), sizeof(int));
-		if (c->cmsg_type == SCM_CREDENTIALS && c->cmsg_len == CMSG_LEN(sizeof(who)))
-			memcpy(&who, CMSG_DATA(c), sizeof(who));
+	*fd = -1;
+	ssize_t n = recvmsg(control, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (n >= 0) {
+		for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
+			if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS &&
+			    c->cmsg_len == CMSG_LEN(sizeof(who)))
+				memcpy(&who, CMSG_DATA(c), sizeof(who));
+		(void)kh_rights_take(&msg, fd, 1);
 	}
 	*sender = who.pid;
-	return fd;
+	return n;
 }
 
 static bool send_stdio(int control, const int *stdio)
 {
 	struct kh_init_message message = { .type = KH_INIT_STDIO };
-	struct iovec iov = { &message, sizeof(message) };
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(3 * sizeof(int))];
-	} ancillary = { 0 };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = ancillary.bytes,
-			      .msg_controllen = sizeof(ancillary.bytes) };
-	struct cmsghdr *header = CMSG_FIRSTHDR(&msg);
-	header->cmsg_level = SOL_SOCKET;
-	header->cmsg_type = SCM_RIGHTS;
-	header->cmsg_len = CMSG_LEN(3 * sizeof(int));
-	memcpy(CMSG_DATA(header), stdio, 3 * sizeof(int));
-	return sendmsg(control, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(message);
+	return kh_rights_send(control, &message, sizeof(message), stdio, 3, 0);
 }
 
 /* The kernel says who sends; a process without capabilities can't say otherwise. */

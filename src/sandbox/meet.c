@@ -12,6 +12,7 @@
 
 #include <keyhole/cleanup.h>
 #include <keyhole/init.h>
+#include <keyhole/rights.h>
 
 int kh_meet_new(struct kh_err *err)
 {
@@ -36,21 +37,7 @@ bool kh_meet_bind(int listener, int folder, const char *name)
 static bool give(int to, const int fds[KH_INIT_GIVEN])
 {
 	struct kh_init_message message = { .type = KH_INIT_MET };
-	struct iovec iov = { .iov_base = &message, .iov_len = sizeof(message) };
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(KH_INIT_GIVEN * sizeof(int))];
-	} ancillary = { 0 };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = ancillary.bytes,
-			      .msg_controllen = sizeof(ancillary.bytes) };
-	struct cmsghdr *header = CMSG_FIRSTHDR(&msg);
-	header->cmsg_level = SOL_SOCKET;
-	header->cmsg_type = SCM_RIGHTS;
-	header->cmsg_len = CMSG_LEN(KH_INIT_GIVEN * sizeof(int));
-	memcpy(CMSG_DATA(header), fds, KH_INIT_GIVEN * sizeof(int));
-	return sendmsg(to, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(message);
+	return kh_rights_send(to, &message, sizeof(message), fds, KH_INIT_GIVEN, MSG_DONTWAIT);
 }
 
 bool kh_meet_hand_over(int listener, uid_t uid, int control, const int stdio[3], bool *met,

@@ -26,6 +26,7 @@
 
 #include <keyhole/cleanup.h>
 #include <keyhole/init.h>
+#include <keyhole/rights.h>
 
 enum { PILE_BYTES = 64 * 1024 };
 
@@ -115,21 +116,7 @@ static void has_ended(struct bufferevent *side, short what, void *owner)
 static bool send_inside(const struct server *server, uint16_t port, int fd)
 {
 	struct kh_init_message message = { .type = KH_INIT_PUBLISHED, .value = port };
-	struct iovec iov = { .iov_base = &message, .iov_len = sizeof(message) };
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} ancillary = { 0 };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = ancillary.bytes,
-			      .msg_controllen = sizeof(ancillary.bytes) };
-	struct cmsghdr *header = CMSG_FIRSTHDR(&msg);
-	header->cmsg_level = SOL_SOCKET;
-	header->cmsg_type = SCM_RIGHTS;
-	header->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(header), &fd, sizeof(int));
-	return sendmsg(server->control, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(message);
+	return kh_rights_send(server->control, &message, sizeof(message), &fd, 1, MSG_DONTWAIT);
 }
 
 static bool join(struct server *server, uint16_t port, int client)

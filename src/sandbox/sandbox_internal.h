@@ -255,6 +255,8 @@ void kh_guard_end(struct kh_guard *guard);
 
 /* ---- launch.c ---- */
 
+struct kh_init_message;
+
 struct kh_launch {
 	const struct kh_engine *engine;
 	struct kh_engine_command *command;
@@ -273,8 +275,9 @@ struct kh_launch {
 	const char *name; /* of the command, for messages */
 };
 bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err);
-/* launch_message.c: what came along, a descriptor (-1: none), and who sent it. */
-int kh_launch_take_ancillary(struct msghdr *msg, pid_t *sender);
+/* launch_message.c: a message, without waiting for it, what came along, one descriptor (-1: none,
+ * or more than one, which are closed), and who sent it (-1). Return: as recvmsg. */
+ssize_t kh_launch_receive(int control, struct kh_init_message *message, int *fd, pid_t *sender);
 void kh_launch_watch_control(int control);
 /* Shuts the listener, and sends who called the three. Return: the control socket; -1. */
 int kh_launch_take_call(int *listener, const int *stdio);
