@@ -3,6 +3,7 @@
 #define KEYHOLE_GUARD_H
 
 #include <keyhole/config.h>
+#include <keyhole/resolver.h>
 
 /*
  * The special-purpose registries of IANA (RFC 6890 and updates) and clouds' metadata addresses:
@@ -18,5 +19,20 @@ const char *kh_guard_refuses(const struct kh_sockaddr *addr, const struct kh_cid
 /* The IPv4 addresses, two at most, that an IPv6 one stands for to a gateway or to the kernel: what
  * is reached by it. Return: how many. */
 unsigned kh_guard_carried(const struct kh_sockaddr *addr, uint8_t out[2][4]);
+
+/* Where a host lies as far as it is known without a look-up: a literal, or localhost, which is
+ * loopback (RFC 6761 §6.3; behind a proxy it would be the proxy's). Return: false of other names.
+ */
+bool kh_guard_known(const struct kh_host *host, uint16_t port, struct kh_sockaddr *out);
+
+/* Return: false with `err` where nobody is to be connected there. */
+typedef bool kh_guard_judge(void *arg, const struct kh_sockaddr *addr, struct kh_err *err);
+/*
+ * The address that a CONNECT will name: the first that may be dialled, of version 4 where there is
+ * one, since not every proxy speaks both. It is the last that was judged. Return: false with what
+ * was said last of one, or UNREACHABLE where there is none.
+ */
+bool kh_guard_choose(const struct kh_addresses *addresses, kh_guard_judge *judge, void *arg,
+		     struct kh_host *out, struct kh_err *err);
 
 #endif

@@ -226,3 +226,31 @@ const char *kh_guard_refuses(const struct kh_sockaddr *addr, const struct kh_cid
 	}
 	return "unknown_family";
 }
+
+bool kh_guard_known(const struct kh_host *host, uint16_t port, struct kh_sockaddr *out)
+{
+	static const struct kh_host loopback = { .kind = KH_HOST_IPV4, .addr = { 127, 0, 0, 1 } };
+	struct kh_slice name = kh_host_view(host);
+	bool local = kh_slice_eq(name, KH_SLICE("localhost")) ||
+		     kh_slice_has_suffix(name, KH_SLICE(".localhost"));
+	if (host->kind == KH_HOST_NAME && !local)
+		return false;
+	kh_host_sockaddr(local ? &loopback : host, port, out);
+	return true;
+}
+
+bool kh_guard_choose(const struct kh_addresses *addresses, kh_guard_judge *judge, void *arg,
+		     struct kh_host *out, struct kh_err *err)
+{
+	static const sa_family_t families[] = { AF_INET, AF_INET6 };
+	for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
+		for (size_t i = 0; i < addresses->count; i++) {
+			const struct kh_sockaddr *addr = &addresses->list[i];
+			if (addr->any.sa_family == families[f] && judge(arg, addr, err) &&
+			    kh_host_of_sockaddr(out, addr))
+				return true;
+		}
+	}
+	return err->code ? false
+			 : kh_err_set(err, KH_ERR_UNREACHABLE, "there is no address to connect to");
+}

@@ -16,8 +16,9 @@
 
 /* --- the address ------------------------------------------------------------------------------ */
 
-static bool judge(const struct kh_fetch *f, const struct kh_sockaddr *addr, struct kh_err *err)
+static bool judge(void *arg, const struct kh_sockaddr *addr, struct kh_err *err)
 {
+	const struct kh_fetch *f = arg;
 	const char *class_name =
 		kh_guard_refuses(addr, f->config->allow_addresses, f->config->n_allow_addresses);
 	char text[KH_SOCKADDR_TEXT_BYTES];
@@ -31,33 +32,10 @@ static bool judge(const struct kh_fetch *f, const struct kh_sockaddr *addr, stru
 }
 
 /* Of what CONNECT is to name, where it is no name to be looked up. */
-static bool judge_target(const struct kh_fetch *f, struct kh_err *err)
+static bool judge_target(struct kh_fetch *f, struct kh_err *err)
 {
-	static const struct kh_host loopback = { .kind = KH_HOST_IPV4, .addr = { 127, 0, 0, 1 } };
-	const struct kh_host *host = &f->target.host;
-	struct kh_slice name = kh_host_view(host);
 	struct kh_sockaddr addr;
-	bool local = kh_slice_eq(name, KH_SLICE("localhost")) ||
-		     kh_slice_has_suffix(name, KH_SLICE(".localhost"));
-	if (host->kind == KH_HOST_NAME && !local)
-		return true;
-	kh_host_sockaddr(local ? &loopback : host, f->target.port, &addr);
-	return judge(f, &addr, err);
-}
-
-/* The first that may be dialled, of version 4 where there is one. */
-static bool choose_address(struct kh_fetch *f, const struct kh_addresses *addresses,
-			   struct kh_err *err)
-{
-	static const sa_family_t families[] = { AF_INET, AF_INET6 };
-	for (size_t family = 0; family < 2; family++)
-		for (size_t i = 0; i < addresses->count; i++)
-			if (addresses->list[i].any.sa_family == families[family] &&
-			    judge(f, &addresses->list[i], err) &&
-			    kh_host_of_sockaddr(&f->target.host, &addresses->list[i]))
-				return true;
-	return err->code ? false
-			 : kh_err_set(err, KH_ERR_UNREACHABLE, "there is no address to connect to");
+	return !kh_guard_known(&f->target.host, f->target.port, &addr) || judge(f, &addr, err);
 }
 
 /* --- the connection --------------------------------------------------------------------------- */
@@ -167,7 +145,7 @@ static void on_target_resolved(const struct kh_addresses *addresses, const struc
 	struct kh_err why = KH_ERR_INIT;
 	if (!addresses)
 		kh_fetch_fail(f, err);
-	else if (choose_address(f, addresses, &why))
+	else if (kh_guard_choose(addresses, judge, f, &f->target.host, &why))
 		look_up(f, &f->config->proxy.host, f->config->proxy.port, on_proxy_resolved);
 	else
 		kh_fetch_fail(f, &why);

@@ -91,9 +91,10 @@ static bool set_timer(struct kh_up *up, uint32_t ms, struct kh_err *err)
 
 /* ---- the target ---- */
 
-/* Return: false with `err` where nobody is to be connected there. */
-static bool judge(const struct kh_up *up, const struct kh_sockaddr *addr, struct kh_err *err)
+/* Return: false with `err` where nobody is to be connected there; else the place is noted. */
+static bool judge(void *arg, const struct kh_sockaddr *addr, struct kh_err *err)
 {
+	struct kh_up *up = arg;
 	const struct kh_up_proxy *proxy = up->proxy;
 	size_t n;
 	const struct kh_cidr *allow =
@@ -101,8 +102,12 @@ static bool judge(const struct kh_up *up, const struct kh_sockaddr *addr, struct
 	const char *class_name = kh_guard_refuses(addr, allow, n);
 	char text[KH_SOCKADDR_TEXT_BYTES];
 
-	if (!class_name)
-		return kh_geo_allows(up->geo_gen->geo, &up->key.geo, addr, err);
+	if (!class_name) {
+		if (!kh_geo_allows(up->geo_gen->geo, &up->key.geo, addr, err))
+			return false;
+		kh_up_note_place(up, addr);
+		return true;
+	}
 	kh_sockaddr_format(addr, text);
 	return kh_err_set(err, KH_ERR_ADDRESS_PROHIBITED,
 			  "%s is a %s address, to which no sandbox is connected "
@@ -119,48 +124,14 @@ static bool knows_place(const struct kh_up *up, struct kh_err *err)
 			  "geo asks for it");
 }
 
-/* What is known of the target's address without a look-up. RFC 6761 §6.3: localhost is loopback,
- * and here it would be the proxy's. */
+/* What is known of the target's address without a look-up. */
 static bool judge_target(struct kh_up *up, struct kh_err *err)
 {
-	static const struct kh_host loopback = { .kind = KH_HOST_IPV4, .addr = { 127, 0, 0, 1 } };
-	const struct kh_up_proxy *proxy = up->proxy;
-	const struct kh_host *host = &proxy->target.host;
-	struct kh_slice name = kh_host_view(host);
+	const struct kh_authority *target = &up->proxy->target;
 	struct kh_sockaddr addr;
 
-	if (host->kind == KH_HOST_NAME) {
-		if (!kh_slice_eq(name, KH_SLICE("localhost")) &&
-		    !kh_slice_has_suffix(name, KH_SLICE(".localhost")))
-			return knows_place(up, err);
-		host = &loopback;
-	}
-	kh_host_sockaddr(host, proxy->target.port, &addr);
-	if (!judge(up, &addr, err))
-		return false;
-	kh_up_note_place(up, &addr);
-	return true;
-}
-
-/* The address that CONNECT will name: the first that may be dialled, of version 4 where there is
- * one, since not every proxy speaks both. */
-static bool choose_address(struct kh_up *up, const struct kh_addresses *addresses,
-			   struct kh_err *err)
-{
-	static const sa_family_t families[] = { AF_INET, AF_INET6 };
-
-	for (size_t f = 0; f < 2; f++) {
-		for (size_t i = 0; i < addresses->count; i++) {
-			const struct kh_sockaddr *addr = &addresses->list[i];
-			if (addr->any.sa_family != families[f] || !judge(up, addr, err) ||
-			    !kh_host_of_sockaddr(&up->proxy->target.host, addr))
-				continue;
-			kh_up_note_place(up, addr);
-			return true;
-		}
-	}
-	return err->code ? false
-			 : kh_err_set(err, KH_ERR_UNREACHABLE, "there is no address to connect to");
+	return kh_guard_known(&target->host, target->port, &addr) ? judge(up, &addr, err)
+								  : knows_place(up, err);
 }
 
 /* ---- the way to the proxy ---- */
@@ -201,7 +172,8 @@ static void on_target_resolved(const struct kh_addresses *addresses, const struc
 	kh_up_forget_lookup(up);
 	if (!addresses)
 		kh_up_failed(up, err);
-	else if (!choose_address(up, addresses, &why) || !find_proxy(up, &why))
+	else if (!kh_guard_choose(addresses, judge, up, &up->proxy->target.host, &why) ||
+		 !find_proxy(up, &why))
 		kh_up_failed(up, &why);
 }
 

@@ -1,5 +1,5 @@
 /* test_book.c - which limit has which slot, over configurations, files and processes */
-#include "unit.h"
+#include "config_text.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,18 +12,6 @@
 #include <keyhole/quota.h>
 
 enum { HOUR = 3600 * 1000, NOW = 100 * HOUR, FILE_BYTES = 64 * 1024 * 1024 };
-
-static struct kh_config *config_of(const char *yaml)
-{
-	struct kh_diagnostics diags = { 0 };
-	struct kh_config *config =
-		kh_config_parse("k.yaml", kh_slice_str(yaml), NULL, "policies", &diags);
-	if (!config)
-		kh_diagnostics_print(&diags, NULL, STDERR_FILENO);
-	assert_non_null(config);
-	kh_diagnostics_fini(&diags);
-	return config;
-}
 
 /* What a worker would do. */
 static uint64_t take(struct kh_book *book, const struct kh_rate *rate, uint64_t now_ms, uint64_t n)

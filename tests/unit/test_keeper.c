@@ -4,11 +4,7 @@
  * The keeper runs in a child and starts a worker by executing this very program anew, so main() is
  * a worker when it is called as one: all of it is the real thing, under the sanitizers.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "config_text.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -46,13 +42,7 @@ static struct kh_config *configure(const char *rest)
 			"  acme: { rules: [ { allow: \"https://a.test\", credential: main } ] }\n"
 			"%s",
 			rest);
-	struct kh_diagnostics diags = { .count = 0 };
-	struct kh_config *config =
-		kh_config_parse("k.yaml", kh_slice_str(yaml), folder, NULL, &diags);
-	kh_diagnostics_print(&diags, config, STDERR_FILENO);
-	kh_diagnostics_fini(&diags);
-	assert_non_null(config);
-	return config;
+	return config_in(folder, yaml);
 }
 
 static struct kh_keeper_options one_run(struct kh_config *config)

@@ -1,5 +1,5 @@
 /* test_names.c - what has a name is found by it, however many there are */
-#include "unit.h"
+#include "config_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,12 +42,8 @@ static char *big(void)
 static void thousands_of_each_find_their_own(void **state)
 {
 	(void)state;
-	struct kh_diagnostics diags = { 0 };
 	char *text = big();
-	struct kh_config *config =
-		kh_config_parse("test", kh_slice_str(text), NULL, "policies", &diags);
-	if (!config)
-		fail_msg("%s", diags.count ? diags.list[0].text : "no configuration");
+	struct kh_config *config = config_of(text);
 	assert_int_equal(config->n_credentials, MANY);
 	assert_null(config->names);
 	for (unsigned i = 0; i < MANY; i++) {
@@ -75,7 +71,6 @@ static void thousands_of_each_find_their_own(void **state)
 		kh_names_end(config);
 	}
 	kh_config_free(config);
-	kh_diagnostics_fini(&diags);
 	free(text);
 }
 
@@ -83,19 +78,15 @@ static void thousands_of_each_find_their_own(void **state)
 static void what_no_rule_can_name_is_not_found(void **state)
 {
 	(void)state;
-	struct kh_diagnostics diags = { 0 };
-	struct kh_config *config = kh_config_parse(
-		"test",
-		KH_SLICE("version: 1\n"
-			 "upstream: { proxy: { url: http://p.example:1, username: u, password: { "
-			 "env: P } } }\n"
-			 "credentials: { c: { value: { env: C }, header: { x: \"{}\" }, hosts: [ "
-			 "h.example ] } }\n"
-			 "tenants: { t: { rules: [ { allow: \"https://h.example\", credential: c } "
-			 "] } }\n"
-			 "listen: [ { tcp: \"127.0.0.1:1\", token: { env: T } } ]\n"),
-		NULL, "policies", &diags);
-	assert_non_null(config);
+	struct kh_config *config = config_of(
+		"version: 1\n"
+		"upstream: { proxy: { url: http://p.example:1, username: u, password: { "
+		"env: P } } }\n"
+		"credentials: { c: { value: { env: C }, header: { x: \"{}\" }, hosts: [ "
+		"h.example ] } }\n"
+		"tenants: { t: { rules: [ { allow: \"https://h.example\", credential: c } "
+		"] } }\n"
+		"listen: [ { tcp: \"127.0.0.1:1\", token: { env: T } } ]\n");
 	assert_int_equal(config->n_credentials, 3);
 	for (unsigned round = 0; round < 2; round++) {
 		for (size_t i = 0; i < 3; i++) {
@@ -107,7 +98,6 @@ static void what_no_rule_can_name_is_not_found(void **state)
 		kh_names_begin(config);
 	}
 	kh_config_free(config);
-	kh_diagnostics_fini(&diags);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* test_narrow.c - a sandbox's own list takes away and never gives */
-#include "unit.h"
+#include "config_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,38 +36,19 @@ static const char both[] =
 
 enum { NONE, ONE, NOTHING, OBSERVED, ALL };
 
-struct fixture {
-	struct kh_config *config;
-	struct kh_policy *policy;
-};
-
 /* As the worker has it. */
-static struct fixture policy_of(const char *yaml)
+static struct fixture decoded_policy_of(const char *yaml)
 {
-	struct fixture f = { 0 };
-	struct kh_diagnostics diags = { 0 };
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_buf bytes;
-	struct kh_config *read =
-		kh_config_parse("test", kh_slice_str(yaml), NULL, "policies", &diags);
-	if (!read)
-		fail_msg("%s", diags.count ? diags.list[0].text : "no configuration");
-	kh_diagnostics_fini(&diags);
+	struct kh_config *read = config_of(yaml);
 	kh_buf_init(&bytes, 1024 * 1024);
 	assert_true(kh_config_encode(read, &bytes));
 	kh_config_free(read);
-	f.config = kh_config_decode(kh_buf_view(&bytes), &err);
-	assert_non_null(f.config);
+	struct kh_config *config = kh_config_decode(kh_buf_view(&bytes), &err);
+	assert_non_null(config);
 	kh_buf_fini(&bytes);
-	f.policy = kh_policy_compile(f.config, &err);
-	assert_non_null(f.policy);
-	return f;
-}
-
-static void fini(struct fixture *f)
-{
-	kh_policy_unref(f->policy);
-	kh_config_free(f->config);
+	return fixture_of(config);
 }
 
 static struct kh_decision ask(const struct fixture *f, const struct kh_narrowing *narrowing,
@@ -104,7 +85,7 @@ static struct kh_decision ask_at(const struct fixture *f, size_t listener, const
 static void what_both_allow_is_allowed_by_the_tenants_rule(void **state)
 {
 	(void)state;
-	struct fixture f = policy_of(both);
+	struct fixture f = decoded_policy_of(both);
 	struct kh_decision d = ask_at(&f, ONE, "POST", "api.example", "/v1/x");
 	assert_true(d.allow);
 	assert_int_equal(d.list, KH_LIST_TENANT);
@@ -119,7 +100,7 @@ static void what_both_allow_is_allowed_by_the_tenants_rule(void **state)
 static void it_takes_away_and_never_gives(void **state)
 {
 	(void)state;
-	struct fixture f = policy_of(both);
+	struct fixture f = decoded_policy_of(both);
 	struct kh_decision d = ask_at(&f, ONE, "POST", "api.example", "/v1/admin/x");
 	assert_false(d.allow);
 	assert_int_equal(d.list, KH_LIST_SANDBOX);
@@ -144,7 +125,7 @@ static void it_takes_away_and_never_gives(void **state)
 static void an_empty_one_leaves_nothing(void **state)
 {
 	(void)state;
-	struct fixture f = policy_of(both);
+	struct fixture f = decoded_policy_of(both);
 	assert_non_null(kh_policy_narrowing(f.policy, NOTHING));
 	assert_null(kh_policy_narrowing(f.policy, NONE));
 	assert_null(kh_policy_narrowing(f.policy, 99));
@@ -157,7 +138,7 @@ static void an_empty_one_leaves_nothing(void **state)
 static void what_a_tenant_only_observes_it_enforces(void **state)
 {
 	(void)state;
-	struct fixture f = policy_of(both);
+	struct fixture f = decoded_policy_of(both);
 	struct kh_decision d = ask_at(&f, OBSERVED, "GET", "not.example", "/");
 	assert_true(d.allow);
 	assert_int_equal(d.would, KH_ERR_NO_RULE);
@@ -187,7 +168,7 @@ static const char bounded[] =
 static void the_smallest_body_that_any_list_allows_is_the_one_that_holds(void **state)
 {
 	(void)state;
-	struct fixture f = policy_of(bounded);
+	struct fixture f = decoded_policy_of(bounded);
 	static const struct {
 		size_t listener;
 		const char *host;
@@ -205,7 +186,7 @@ static void the_smallest_body_that_any_list_allows_is_the_one_that_holds(void **
 		assert_int_equal(list, KH_LIST_SITE);
 	}
 	fini(&f);
-	f = policy_of(both);
+	f = decoded_policy_of(both);
 	struct kh_decision d = ask_at(&f, ONE, "GET", "open.example", "/");
 	enum kh_list list;
 	assert_null(kh_decision_max_body(&d));
@@ -218,7 +199,7 @@ static void the_smallest_body_that_any_list_allows_is_the_one_that_holds(void **
 static void two_readings_with_two_bounds_are_no_permission(void **state)
 {
 	(void)state;
-	struct fixture f = policy_of(bounded);
+	struct fixture f = decoded_policy_of(bounded);
 	struct kh_host host;
 	assert_true(kh_host_parse(&host, KH_SLICE("none.example"), NULL));
 	struct kh_request_view view = { .method = KH_SLICE("POST"),
@@ -249,7 +230,7 @@ static enum kh_tunnel_kind tunnel(const struct fixture *f, size_t listener, cons
 static void tunnels_that_nobody_reads_pass_it_too(void **state)
 {
 	(void)state;
-	struct fixture f = policy_of(both);
+	struct fixture f = decoded_policy_of(both);
 	struct kh_decision d;
 	assert_int_equal(tunnel(&f, NONE, "raw.example", 23, &d), KH_TUNNEL_RAW);
 	assert_int_equal(tunnel(&f, ONE, "raw.example", 22, &d), KH_TUNNEL_RAW);
@@ -270,28 +251,28 @@ static void a_rule_that_observes_leaves_a_tunnel_as_it_is(void **state)
 {
 	(void)state;
 	struct fixture f =
-		policy_of("version: 1\n"
-			  "site:\n"
-			  "  rules:\n"
-			  "    - { deny: \"tcp://raw.example:22\", mode: observe }\n"
-			  "    - { deny: \"https://pass.example\", mode: observe }\n"
-			  "    - { allow: \"tcp://raw.example:22\" }\n"
-			  "    - { allow: \"tcp://own.example:22\" }\n"
-			  "    - { allow: \"https://**\" }\n"
-			  "tenants:\n"
-			  "  a:\n"
-			  "    rules:\n"
-			  "      - { deny: \"tcp://own.example:22\", mode: observe }\n"
-			  "      - { deny: \"https://mine.example/x\", mode: observe }\n"
-			  "      - { deny: \"https://read.example\", mode: observe }\n"
-			  "      - { allow: \"tcp://own.example:22\" }\n"
-			  "      - { allow: \"tcp://raw.example:22\" }\n"
-			  "      - { allow: \"https://pass.example\", tls: passthrough }\n"
-			  "      - { allow: \"https://mine.example\", tls: passthrough }\n"
-			  "      - { allow: \"https://free.example\", tls: passthrough }\n"
-			  "      - { allow: \"https://read.example\" }\n"
-			  "listen:\n"
-			  "  - { unix: /s/0/s }\n");
+		decoded_policy_of("version: 1\n"
+				  "site:\n"
+				  "  rules:\n"
+				  "    - { deny: \"tcp://raw.example:22\", mode: observe }\n"
+				  "    - { deny: \"https://pass.example\", mode: observe }\n"
+				  "    - { allow: \"tcp://raw.example:22\" }\n"
+				  "    - { allow: \"tcp://own.example:22\" }\n"
+				  "    - { allow: \"https://**\" }\n"
+				  "tenants:\n"
+				  "  a:\n"
+				  "    rules:\n"
+				  "      - { deny: \"tcp://own.example:22\", mode: observe }\n"
+				  "      - { deny: \"https://mine.example/x\", mode: observe }\n"
+				  "      - { deny: \"https://read.example\", mode: observe }\n"
+				  "      - { allow: \"tcp://own.example:22\" }\n"
+				  "      - { allow: \"tcp://raw.example:22\" }\n"
+				  "      - { allow: \"https://pass.example\", tls: passthrough }\n"
+				  "      - { allow: \"https://mine.example\", tls: passthrough }\n"
+				  "      - { allow: \"https://free.example\", tls: passthrough }\n"
+				  "      - { allow: \"https://read.example\" }\n"
+				  "listen:\n"
+				  "  - { unix: /s/0/s }\n");
 	static const struct {
 		const char *host;
 		uint16_t port;
@@ -322,7 +303,7 @@ static void a_rule_that_observes_leaves_a_tunnel_as_it_is(void **state)
 static void hosts_are_known_where_all_lists_know_them(void **state)
 {
 	(void)state;
-	struct fixture f = policy_of(both);
+	struct fixture f = decoded_policy_of(both);
 	struct kh_host open, pass;
 	assert_true(kh_host_parse(&open, KH_SLICE("open.example"), NULL));
 	assert_true(kh_host_parse(&pass, KH_SLICE("pass.example"), NULL));
@@ -343,7 +324,7 @@ static void hosts_are_known_where_all_lists_know_them(void **state)
 static void one_stands_in_a_file_of_its_own_and_outlives_it(void **state)
 {
 	(void)state;
-	struct fixture f = policy_of(both);
+	struct fixture f = decoded_policy_of(both);
 	struct kh_diagnostics diags = { 0 };
 	struct kh_rules rules, back;
 	struct kh_err err = KH_ERR_INIT;
@@ -377,7 +358,7 @@ static void one_stands_in_a_file_of_its_own_and_outlives_it(void **state)
 	assert_false(ask(&f, held, 0, "POST", "api.example", "/v1/b").allow);
 	assert_false(ask(&f, held, 0, "POST", "api.anthropic.com", "/v1/messages").allow);
 	/* The policy may be another one by now. */
-	struct fixture next = policy_of(both);
+	struct fixture next = decoded_policy_of(both);
 	fini(&f);
 	assert_true(ask(&next, held, 0, "POST", "api.example", "/v1/a").allow);
 	kh_narrowing_unref(held);

@@ -1,5 +1,5 @@
 /* test_override.c - what a request asks to be taken for is asked of the rules too */
-#include "unit.h"
+#include "config_text.h"
 
 #include <stdlib.h>
 
@@ -136,24 +136,6 @@ static const char rules[] =
 	"listen:\n"
 	"  - { unix: /s/s, narrow: [ { allow: \"GET https://h.example\" } ] }\n";
 
-struct fixture {
-	struct kh_config *config;
-	struct kh_policy *policy;
-};
-
-static struct fixture policy_of(const char *yaml)
-{
-	struct kh_diagnostics diags = { 0 };
-	struct fixture f = { kh_config_parse("test", kh_slice_str(yaml), NULL, "policies", &diags),
-			     NULL };
-	if (!f.config)
-		fail_msg("%s", diags.count ? diags.list[0].text : "no configuration");
-	kh_diagnostics_fini(&diags);
-	f.policy = kh_policy_compile(f.config, NULL);
-	assert_non_null(f.policy);
-	return f;
-}
-
 static struct kh_decision ask(const struct fixture *f, const struct kh_narrowing *narrowing,
 			      const char *method, const char *name, const char *field)
 {
@@ -202,8 +184,7 @@ static void a_request_must_be_allowed_as_what_it_asks_to_be_taken_for(void **sta
 	assert_false(d.allow);
 	assert_int_equal(d.list, KH_LIST_SANDBOX);
 	assert_int_equal(d.reading, KH_READ_OTHER_METHOD);
-	kh_policy_unref(f.policy);
-	kh_config_free(f.config);
+	fini(&f);
 }
 
 static void a_path_that_nobody_knows_must_be_allowed_whatever_it_is(void **state)
@@ -218,8 +199,7 @@ static void a_path_that_nobody_knows_must_be_allowed_whatever_it_is(void **state
 	assert_int_equal(d.reason, KH_ERR_DENIED_BY_RULE);
 	assert_true(ask(&f, NULL, "GET", "q.example", "X-Rewrite-URL:/admin/x").allow);
 	assert_true(ask(&f, NULL, "GET", "d.example", "X-Original-URL:/admin/x").allow);
-	kh_policy_unref(f.policy);
-	kh_config_free(f.config);
+	fini(&f);
 }
 
 int main(void)

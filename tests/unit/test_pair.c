@@ -1,11 +1,6 @@
 /* test_pair.c - a client certificate and its key: two files that are replaced one after the other
  */
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "config_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,13 +121,7 @@ static struct kh_config *configure(const char *certificate)
 		"tenants: { acme: { rules: [ { allow: \"https://a.test\", credential: own } ] "
 		"} }\n",
 		certificate);
-	struct kh_diagnostics diags = { .count = 0 };
-	struct kh_config *config =
-		kh_config_parse("k.yaml", kh_slice_str(yaml), folder, NULL, &diags);
-	kh_diagnostics_print(&diags, config, STDERR_FILENO);
-	kh_diagnostics_fini(&diags);
-	assert_non_null(config);
-	return config;
+	return config_in(folder, yaml);
 }
 
 static void begin(struct kh_vault *vault, const struct made *key, const struct made *certificate)

@@ -1,10 +1,5 @@
 /* test_policy.c - the first match decides, no match denies, and no spelling slips past */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "config_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,32 +8,6 @@
 #include <keyhole/policy.h>
 
 #include "policy/policy_internal.h"
-
-/* A policy out of the text of tenants and what stands beside them. */
-struct fixture {
-	struct kh_config *config;
-	struct kh_policy *policy;
-};
-
-static struct fixture policy_of(const char *yaml)
-{
-	struct fixture f = { 0 };
-	struct kh_diagnostics diags = { 0 };
-	struct kh_err err = KH_ERR_INIT;
-	f.config = kh_config_parse("test", kh_slice_str(yaml), NULL, "policies", &diags);
-	if (!f.config)
-		fail_msg("%s", diags.count ? diags.list[0].text : "no configuration");
-	kh_diagnostics_fini(&diags);
-	f.policy = kh_policy_compile(f.config, &err);
-	assert_non_null(f.policy);
-	return f;
-}
-
-static void fini(struct fixture *f)
-{
-	kh_policy_unref(f->policy);
-	kh_config_free(f->config);
-}
 
 /* Asks for "METHOD URL", the path through the same normaliser as a request's. */
 static struct kh_decision ask(const struct fixture *f, uint16_t tenant, const char *method,

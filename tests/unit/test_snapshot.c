@@ -1,10 +1,5 @@
 /* test_snapshot.c - the worker gets what it needs and no more, and believes nothing */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "config_text.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -65,17 +60,6 @@ static const char full[] =
 	"limits: { connections: 21, exchanges: 22, leaves: 23 }\n"
 	"worker: { threads: 3, user: nobody }\n"
 	"log: { level: debug }\n";
-
-static struct kh_config *config_of(const char *yaml)
-{
-	struct kh_diagnostics diags = { 0 };
-	struct kh_config *config =
-		kh_config_parse("test.yaml", kh_slice_str(yaml), NULL, "policies", &diags);
-	if (!config)
-		fail_msg("%s", diags.count ? diags.list[0].text : "no configuration");
-	kh_diagnostics_fini(&diags);
-	return config;
-}
 
 static struct kh_buf bytes_of(const struct kh_config *config)
 {

@@ -1,9 +1,5 @@
 /* test_sources.c - where values come from, what is refused, and that nobody sees one */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "config_text.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -211,14 +207,7 @@ static struct kh_config *configure(const char *credentials, const char *rules)
 					  "credentials: { %s }\n"
 					  "tenants: { acme: { rules: [ %s ] } }\n",
 					  credentials, rules);
-	struct kh_diagnostics diags = { .count = 0 };
-	struct kh_config *config =
-		kh_config_parse("k.yaml", kh_slice_str(yaml), folder, NULL, &diags);
-	if (!config)
-		kh_diagnostics_print(&diags, config, STDERR_FILENO);
-	kh_diagnostics_fini(&diags);
-	assert_non_null(config);
-	return config;
+	return config_in(folder, yaml);
 }
 
 #define FROM(name, variable) \

@@ -28,9 +28,7 @@ test_a_handshake_with_another_sni_is_completed_so_that_the_refusal_can_be_read(v
 	struct side down;
 	struct client c;
 	(void)state;
-	int fd = half_init(&down);
-	accept_on(&down, "api.example.com", KH_SLICE(""), 5000);
-	client_init(&c, fd);
+	int fd = half_begin(&down, &c);
 	client_names(&c, "other.example.com");
 	assert_int_equal(client_run(&c, &down), 1);
 	assert_string_equal(kh_stream_sni_mismatch(down.stream), "other.example.com");
@@ -38,9 +36,7 @@ test_a_handshake_with_another_sni_is_completed_so_that_the_refusal_can_be_read(v
 	assert_int_equal(X509_check_host(leaf, "api.example.com", 0, 0, NULL), 1);
 	assert_int_equal(X509_check_host(leaf, "other.example.com", 0, 0, NULL), 0);
 	X509_free(leaf);
-	client_fini(&c);
-	kh_stream_free(down.stream);
-	close(fd);
+	half_end(&down, &c, fd);
 }
 
 static void test_an_sni_in_another_case_or_none_is_no_mismatch(void **state)
@@ -50,16 +46,12 @@ static void test_an_sni_in_another_case_or_none_is_no_mismatch(void **state)
 	for (size_t i = 0; i < 2; i++) {
 		struct side down;
 		struct client c;
-		int fd = half_init(&down);
-		accept_on(&down, "api.example.com", KH_SLICE(""), 5000);
-		client_init(&c, fd);
+		int fd = half_begin(&down, &c);
 		if (names[i])
 			client_names(&c, names[i]);
 		assert_int_equal(client_run(&c, &down), 1);
 		assert_null(kh_stream_sni_mismatch(down.stream));
-		client_fini(&c);
-		kh_stream_free(down.stream);
-		close(fd);
+		half_end(&down, &c, fd);
 	}
 }
 
@@ -71,15 +63,11 @@ static void test_an_sni_that_is_no_host_is_a_mismatch_and_shown_escaped(void **s
 	for (size_t i = 0; i < 2; i++) {
 		struct side down;
 		struct client c;
-		int fd = half_init(&down);
-		accept_on(&down, "api.example.com", KH_SLICE(""), 5000);
-		client_init(&c, fd);
+		int fd = half_begin(&down, &c);
 		client_names(&c, names[i]);
 		assert_int_equal(client_run(&c, &down), 1);
 		assert_string_equal(kh_stream_sni_mismatch(down.stream), shown[i]);
-		client_fini(&c);
-		kh_stream_free(down.stream);
-		close(fd);
+		half_end(&down, &c, fd);
 	}
 }
 
@@ -90,17 +78,13 @@ static void test_a_second_client_hello_with_another_sni_does_not_hide_the_first(
 	(void)state;
 	/* A group that the server has not: HelloRetryRequest. The SNI differs in both hellos from
 	 * the tunnel's host. */
-	int fd = half_init(&down);
-	accept_on(&down, "api.example.com", KH_SLICE(""), 5000);
-	client_init(&c, fd);
+	int fd = half_begin(&down, &c);
 	char groups[] = "X448:P-256";
 	assert_int_equal(SSL_set1_groups_list(c.ssl, groups), 1);
 	client_names(&c, "front.example.com");
 	assert_int_equal(client_run(&c, &down), 1);
 	assert_string_equal(kh_stream_sni_mismatch(down.stream), "front.example.com");
-	client_fini(&c);
-	kh_stream_free(down.stream);
-	close(fd);
+	half_end(&down, &c, fd);
 }
 
 /* ---- bad hellos ---- */

@@ -149,9 +149,7 @@ static void test_alpn_takes_h2_then_http11_and_refuses_offers_of_neither(void **
 		struct client c;
 		const unsigned char *chosen = NULL;
 		unsigned len = 0;
-		int fd = half_init(&down);
-		accept_on(&down, "api.example.com", KH_SLICE(""), 5000);
-		client_init(&c, fd);
+		int fd = half_begin(&down, &c);
 		if (cases[i].offered)
 			SSL_set_alpn_protos(c.ssl, (const unsigned char *)cases[i].offered,
 					    (unsigned)strlen(cases[i].offered));
@@ -162,9 +160,7 @@ static void test_alpn_takes_h2_then_http11_and_refuses_offers_of_neither(void **
 		assert_int_equal(kh_stream_is_h2(down.stream), len == 2);
 		if (cases[i].fails)
 			assert_non_null(strstr(kh_stream_error(down.stream)->text, "ALPN"));
-		client_fini(&c);
-		kh_stream_free(down.stream);
-		close(fd);
+		half_end(&down, &c, fd);
 	}
 }
 
@@ -173,16 +169,12 @@ static void test_the_chain_that_is_sent_is_leaf_and_ca(void **state)
 	struct side down;
 	struct client c;
 	(void)state;
-	int fd = half_init(&down);
-	accept_on(&down, "api.example.com", KH_SLICE(""), 5000);
-	client_init(&c, fd);
+	int fd = half_begin(&down, &c);
 	assert_int_equal(client_run(&c, &down), 1);
 	STACK_OF(X509) *chain = SSL_get_peer_cert_chain(c.ssl);
 	assert_int_equal(sk_X509_num(chain), 2);
 	assert_int_equal(X509_check_ca(sk_X509_value(chain, 1)), 1);
-	client_fini(&c);
-	kh_stream_free(down.stream);
-	close(fd);
+	half_end(&down, &c, fd);
 }
 
 static void test_older_tls_than_1_2_is_refused(void **state)
@@ -190,18 +182,14 @@ static void test_older_tls_than_1_2_is_refused(void **state)
 	struct side down;
 	struct client c;
 	(void)state;
-	int fd = half_init(&down);
-	accept_on(&down, "api.example.com", KH_SLICE(""), 5000);
-	client_init(&c, fd);
+	int fd = half_begin(&down, &c);
 	SSL_set_security_level(c.ssl, 0);
 	SSL_set_min_proto_version(c.ssl, TLS1_VERSION);
 	SSL_set_max_proto_version(c.ssl, TLS1_1_VERSION);
 	assert_int_equal(client_run(&c, &down), -1);
 	TURN_UNTIL(&w, down.failed);
 	assert_int_equal(kh_stream_error(down.stream)->code, KH_ERR_DOWN_TLS);
-	client_fini(&c);
-	kh_stream_free(down.stream);
-	close(fd);
+	half_end(&down, &c, fd);
 }
 
 static void test_a_client_that_distrusts_the_ca_is_told_apart(void **state)
@@ -209,16 +197,12 @@ static void test_a_client_that_distrusts_the_ca_is_told_apart(void **state)
 	struct side down;
 	struct client c;
 	(void)state;
-	int fd = half_init(&down);
-	accept_on(&down, "api.example.com", KH_SLICE(""), 5000);
-	client_init(&c, fd);
+	int fd = half_begin(&down, &c);
 	SSL_set_verify(c.ssl, SSL_VERIFY_PEER, NULL);
 	assert_int_equal(client_run(&c, &down), -1);
 	TURN_UNTIL(&w, down.failed);
 	assert_non_null(strstr(kh_stream_error(down.stream)->text, "does not trust"));
-	client_fini(&c);
-	kh_stream_free(down.stream);
-	close(fd);
+	half_end(&down, &c, fd);
 }
 
 int main(void)

@@ -140,6 +140,13 @@ static void expect_question(const struct kh_want *want)
 	assert_true(kh_slice_eq(got.scope, want->scope));
 }
 
+/* A request for it makes the worker ask the keeper. */
+static void expect_to_ask(struct kh_want want)
+{
+	expect(want, KH_SLOT_ASKED, 0);
+	expect_question(&want);
+}
+
 /* `value` NULL: there is none, for the reason "none". */
 static void answer(struct kh_want want, const char *value, uint64_t expires_ms)
 {
@@ -167,6 +174,15 @@ static void answer(struct kh_want want, const char *value, uint64_t expires_ms)
 	kh_channel_message_close(&message);
 	kh_secret_unref(secret);
 	kh_buf_fini(&body);
+}
+
+/* The value of all is asked for, and comes with an hour to live. */
+static struct kh_want begin_hour(const char *value)
+{
+	const struct kh_want want = wanted(ONE, KH_NO_TENANT, "");
+	expect_to_ask(want);
+	answer(want, value, wall_ms + 3600 * 1000);
+	return want;
 }
 
 static void say_stale_of(struct kh_want want, bool whole)
@@ -234,10 +250,7 @@ static void scopes_have_values_of_their_own(void **state)
 static void a_value_ends_with_its_time_and_is_asked_for_ahead_of_it(void **state)
 {
 	(void)state;
-	const struct kh_want want = wanted(ONE, KH_NO_TENANT, "");
-	expect(want, KH_SLOT_ASKED, 0);
-	expect_question(&want);
-	answer(want, "first", wall_ms + 3600 * 1000);
+	const struct kh_want want = begin_hour("first");
 	wall_ms += 3500 * 1000;
 	expect(want, KH_SLOT_FULL, 'f');
 	expect_question(NULL);
@@ -249,17 +262,13 @@ static void a_value_ends_with_its_time_and_is_asked_for_ahead_of_it(void **state
 	answer(want, "second", wall_ms + 3600 * 1000);
 	expect(want, KH_SLOT_FULL, 's');
 	wall_ms += 3600 * 1000; /* its last moment is over */
-	expect(want, KH_SLOT_ASKED, 0);
-	expect_question(&want);
+	expect_to_ask(want);
 }
 
 static void a_value_that_is_not_replaced_serves_until_its_end(void **state)
 {
 	(void)state;
-	const struct kh_want want = wanted(ONE, KH_NO_TENANT, "");
-	expect(want, KH_SLOT_ASKED, 0);
-	expect_question(&want);
-	answer(want, "first", wall_ms + 3600 * 1000);
+	const struct kh_want want = begin_hour("first");
 	wall_ms += 3590 * 1000;
 	expect(want, KH_SLOT_FULL, 'f');
 	expect_question(&want);
@@ -281,14 +290,12 @@ static void a_missing_one_is_asked_for_again_after_a_second(void **state)
 {
 	(void)state;
 	const struct kh_want want = wanted(ONE, KH_NO_TENANT, "");
-	expect(want, KH_SLOT_ASKED, 0);
-	expect_question(&want);
+	expect_to_ask(want);
 	answer(want, NULL, 0);
 	expect(want, KH_SLOT_MISSING, 0);
 	expect_question(NULL);
 	mono_ms += 1000;
-	expect(want, KH_SLOT_ASKED, 0);
-	expect_question(&want);
+	expect_to_ask(want);
 	answer(want, "late", 0);
 	expect(want, KH_SLOT_FULL, 'l');
 }
@@ -297,8 +304,7 @@ static void what_is_stale_is_asked_for_anew(void **state)
 {
 	(void)state;
 	const struct kh_want want = wanted(ONE, KH_NO_TENANT, "");
-	expect(want, KH_SLOT_ASKED, 0);
-	expect_question(&want);
+	expect_to_ask(want);
 	say_stale(ONE); /* the answer is still to come */
 	expect(want, KH_SLOT_ASKED, 0);
 	expect_question(NULL);
@@ -307,8 +313,7 @@ static void what_is_stale_is_asked_for_anew(void **state)
 	say_stale(BY_TENANT);
 	expect(want, KH_SLOT_FULL, 'f');
 	say_stale(ONE);
-	expect(want, KH_SLOT_ASKED, 0);
-	expect_question(&want);
+	expect_to_ask(want);
 	answer(want, "second", 0);
 	expect(want, KH_SLOT_FULL, 's');
 }
@@ -319,8 +324,7 @@ static void fill_scope(const char *owner, unsigned i, bool answered)
 	char scope[32];
 	(void)snprintf(scope, sizeof(scope), "%s/%u", owner, i);
 	const struct kh_want want = wanted(ONE, KH_NO_TENANT, scope);
-	expect(want, KH_SLOT_ASKED, 0);
-	expect_question(&want);
+	expect_to_ask(want);
 	if (answered)
 		answer(want, strchr(scope, '/') + 1, 0);
 	mono_ms += 1000; /* so that it may ask for the next */
@@ -343,8 +347,7 @@ static void a_sandbox_has_few_questions_under_way(void **state)
 	expect(wanted(ONE, KH_NO_TENANT, "evil/0"), KH_SLOT_ASKED, 0);
 	/* What has no scope is nobody's share; and another sandbox has its own. */
 	const struct kh_want all = wanted(ONE, KH_NO_TENANT, "");
-	expect(all, KH_SLOT_ASKED, 0);
-	expect_question(&all);
+	expect_to_ask(all);
 	asker = &other;
 	fill_scope("good", 1, true);
 	expect(wanted(ONE, KH_NO_TENANT, "good/1"), KH_SLOT_FULL, '1');
@@ -361,8 +364,7 @@ static void a_sandbox_asks_few_questions_a_second(void **state)
 	for (unsigned i = 0; i < KH_LIMIT_SCOPE_QUESTIONS_BURST; i++) {
 		(void)snprintf(scope, sizeof(scope), "evil/%u", i);
 		const struct kh_want want = wanted(ONE, KH_NO_TENANT, scope);
-		expect(want, KH_SLOT_ASKED, 0);
-		expect_question(&want);
+		expect_to_ask(want);
 		answer(want, "value", wall_ms + 100 * 1000);
 	}
 	expect(wanted(ONE, KH_NO_TENANT, "evil/more"), KH_SLOT_MISSING, 0);
@@ -454,15 +456,13 @@ static void a_token_that_was_refused_goes_once_and_not_often(void **state)
 {
 	(void)state;
 	const struct kh_want want = wanted(ONE, KH_NO_TENANT, "");
-	expect(want, KH_SLOT_ASKED, 0);
-	expect_question(&want);
+	expect_to_ask(want);
 	refuse(want, NULL, false);
 	answer(want, "first", 0);
 	struct kh_secret *first = token_of(want);
 	refuse(want, first, true);
 	refuse(want, first, false); /* by the other requests that it went with */
-	expect(want, KH_SLOT_ASKED, 0);
-	expect_question(&want);
+	expect_to_ask(want);
 	answer(want, "second", 0);
 	refuse(want, first, false); /* late: that is not what serves now */
 	struct kh_secret *second = token_of(want);
@@ -477,10 +477,7 @@ static void a_token_that_was_refused_goes_once_and_not_often(void **state)
 static void a_token_that_is_refused_while_the_next_is_asked_for_waits_for_that(void **state)
 {
 	(void)state;
-	const struct kh_want want = wanted(ONE, KH_NO_TENANT, "");
-	expect(want, KH_SLOT_ASKED, 0);
-	expect_question(&want);
-	answer(want, "first", wall_ms + 3600 * 1000);
+	const struct kh_want want = begin_hour("first");
 	wall_ms += 3590 * 1000;
 	struct kh_secret *first = token_of(want);
 	expect_question(&want);

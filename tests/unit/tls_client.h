@@ -71,4 +71,21 @@ static inline void accept_on(struct side *down, const char *name, struct kh_slic
 	assert_true(kh_stream_accept_tls(down->stream, w.down, prefix, &host, ms));
 }
 
+/* A client that is about to greet a server that accepts for api.example.com. Return: its
+ * descriptor, for half_end. */
+static inline int half_begin(struct side *down, struct client *c)
+{
+	int fd = half_init(down);
+	accept_on(down, "api.example.com", KH_SLICE(""), 5000);
+	client_init(c, fd);
+	return fd;
+}
+
+static inline void half_end(struct side *down, struct client *c, int fd)
+{
+	client_fini(c);
+	kh_stream_free(down->stream);
+	close(fd);
+}
+
 #endif
