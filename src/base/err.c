@@ -81,6 +81,14 @@ static void finish(struct kh_err *err, const struct text *text)
 	kh_esc_clean(err->text);
 }
 
+static void finish_anew(struct kh_err *err, enum kh_err_code code, int sys, const struct text *text)
+{
+	err->code = code;
+	err->sys = sys;
+	err->retry_after_s = 0;
+	finish(err, text);
+}
+
 bool kh_err_set(struct kh_err *err, enum kh_err_code code, const char *fmt, ...)
 {
 	if (!err)
@@ -91,10 +99,7 @@ bool kh_err_set(struct kh_err *err, enum kh_err_code code, const char *fmt, ...)
 	va_start(args, fmt);
 	add_text(&text, fmt, args);
 	va_end(args);
-	err->code = code;
-	err->sys = 0;
-	err->retry_after_s = 0;
-	finish(err, &text);
+	finish_anew(err, code, 0, &text);
 	return false;
 }
 
@@ -111,10 +116,7 @@ bool kh_err_sys(struct kh_err *err, enum kh_err_code code, int sys, const char *
 	va_end(args);
 	add_str(&text, ": ");
 	add_str(&text, strerror(sys));
-	err->code = code;
-	err->sys = sys;
-	err->retry_after_s = 0;
-	finish(err, &text);
+	finish_anew(err, code, sys, &text);
 	errno = saved;
 	return false;
 }

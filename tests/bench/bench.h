@@ -1,4 +1,5 @@
-/* bench.h - what the tools of this folder share: options, and a histogram of times */
+/* bench.h - what the tools of this folder share: options, a field of a head, a histogram of times
+ */
 #ifndef KEYHOLE_TESTS_BENCH_H
 #define KEYHOLE_TESTS_BENCH_H
 
@@ -101,6 +102,23 @@ static inline uint64_t bench_quantile(const struct bench_times *times, double pa
 		left -= times->bucket[i];
 	}
 	return times->most;
+}
+
+/* The value of a field of an HTTP/1 head, the empty view when it is not there. */
+static inline struct kh_slice bench_field(struct kh_slice head, struct kh_slice name)
+{
+	size_t at = 0;
+
+	while ((at = kh_slice_find(head, '\n', at)) < head.len) {
+		struct kh_slice line = kh_slice_sub(head, at + 1, head.len);
+		size_t colon = kh_slice_find(line, ':', 0);
+
+		line = kh_slice_sub(line, 0, kh_slice_find(line, '\r', 0));
+		if (colon < line.len && kh_slice_eq_nocase(kh_slice_sub(line, 0, colon), name))
+			return kh_slice_trim(kh_slice_sub(line, colon + 1, line.len));
+		at++;
+	}
+	return KH_SLICE("");
 }
 
 #endif

@@ -3,26 +3,10 @@
 
 enum { HEAD_BYTES = 64 * 1024 };
 
-static struct kh_slice field_of(struct kh_slice head, struct kh_slice name)
-{
-	size_t at = 0;
-
-	while ((at = kh_slice_find(head, '\n', at)) < head.len) {
-		struct kh_slice line = kh_slice_sub(head, at + 1, head.len);
-		size_t colon = kh_slice_find(line, ':', 0);
-
-		line = kh_slice_sub(line, 0, kh_slice_find(line, '\r', 0));
-		if (colon < line.len && kh_slice_eq_nocase(kh_slice_sub(line, 0, colon), name))
-			return kh_slice_trim(kh_slice_sub(line, colon + 1, line.len));
-		at++;
-	}
-	return KH_SLICE("");
-}
-
 /* Return: 1 the response has no content, 0 go on, -1 it is none. */
 static int begin(struct load_response *r, struct kh_slice head)
 {
-	struct kh_slice length = field_of(head, KH_SLICE("content-length"));
+	struct kh_slice length = bench_field(head, KH_SLICE("content-length"));
 	uint64_t status;
 
 	if (!kh_slice_has_prefix(head, KH_SLICE("HTTP/1.1 ")) ||
@@ -32,8 +16,8 @@ static int begin(struct load_response *r, struct kh_slice head)
 	if (status < 200)
 		return 0;
 	r->status = (unsigned)status;
-	r->keep = !kh_slice_eq_nocase(field_of(head, KH_SLICE("connection")), KH_SLICE("close"));
-	if (field_of(head, KH_SLICE("transfer-encoding")).len > 0) {
+	r->keep = !kh_slice_eq_nocase(bench_field(head, KH_SLICE("connection")), KH_SLICE("close"));
+	if (bench_field(head, KH_SLICE("transfer-encoding")).len > 0) {
 		r->body = BODY_CHUNK_SIZE;
 		return 0;
 	}

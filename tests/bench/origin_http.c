@@ -1,23 +1,6 @@
 /* origin_http.c - requests, read as far as a stand-in must, and answers */
 #include "origin.h"
 
-/* The value of a field of the head, the empty view when it is not there. */
-static struct kh_slice field_of(struct kh_slice head, struct kh_slice name)
-{
-	size_t at = 0;
-
-	while ((at = kh_slice_find(head, '\n', at)) < head.len) {
-		struct kh_slice line = kh_slice_sub(head, at + 1, head.len);
-		size_t colon = kh_slice_find(line, ':', 0);
-
-		line = kh_slice_sub(line, 0, kh_slice_find(line, '\r', 0));
-		if (colon < line.len && kh_slice_eq_nocase(kh_slice_sub(line, 0, colon), name))
-			return kh_slice_trim(kh_slice_sub(line, colon + 1, line.len));
-		at++;
-	}
-	return KH_SLICE("");
-}
-
 bool origin_numbers(struct kh_slice path, struct kh_slice prefix, uint64_t *a, uint64_t *b)
 {
 	size_t slash;
@@ -126,23 +109,24 @@ static bool begin(struct conn *c, struct kh_slice head)
 	c->origin->requests++;
 	line = kh_slice_sub(line, 0, kh_slice_find(line, ' ', space + 1));
 	path = kh_slice_sub(line, space + 1, line.len);
-	origin_log(c->origin, field_of(head, KH_SLICE("x-id")), kh_slice_sub(line, 0, space), path);
-	c->close = kh_slice_eq_nocase(field_of(head, KH_SLICE("connection")), KH_SLICE("close"));
+	origin_log(c->origin, bench_field(head, KH_SLICE("x-id")), kh_slice_sub(line, 0, space),
+		   path);
+	c->close = kh_slice_eq_nocase(bench_field(head, KH_SLICE("connection")), KH_SLICE("close"));
 	c->body = BODY_NONE;
 	c->body_left = c->body_bytes = 0;
 	kh_buf_clear(&c->content);
-	length = field_of(head, KH_SLICE("content-length"));
+	length = bench_field(head, KH_SLICE("content-length"));
 	if (length.len > 0) {
 		if (!kh_slice_to_u64(length, &c->body_left))
 			return false;
 		c->body = c->body_left > 0 ? BODY_LENGTH : BODY_NONE;
-	} else if (field_of(head, KH_SLICE("transfer-encoding")).len > 0) {
+	} else if (bench_field(head, KH_SLICE("transfer-encoding")).len > 0) {
 		c->body = BODY_CHUNK_SIZE;
 	}
-	if (field_of(head, KH_SLICE("upgrade")).len > 0)
-		return origin_switch(c, field_of(head, KH_SLICE("sec-websocket-key")));
+	if (bench_field(head, KH_SLICE("upgrade")).len > 0)
+		return origin_switch(c, bench_field(head, KH_SLICE("sec-websocket-key")));
 	c->in_request = true;
-	if (kh_slice_eq_nocase(field_of(head, KH_SLICE("expect")), KH_SLICE("100-continue")) &&
+	if (kh_slice_eq_nocase(bench_field(head, KH_SLICE("expect")), KH_SLICE("100-continue")) &&
 	    !kh_buf_append_str(&c->out, "HTTP/1.1 100 Continue\r\n\r\n"))
 		return false;
 	return route(c, path);

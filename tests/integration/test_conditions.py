@@ -16,11 +16,8 @@ RULES = [
 
 @pytest.fixture(scope="module")
 def ruled(standin):
-    daemons = Daemons([standin])
-    try:
+    with Daemons([standin]) as daemons:
         yield daemons(rules=RULES)
-    finally:
-        daemons.end()
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,9 @@ RULES = [
 
 @pytest.fixture(scope="module")
 def observed(standin):
-    daemons = Daemons([standin])
-    try:
+    with Daemons([standin]) as daemons:
         yield daemons({"tenants": {"acme": {"mode": "observe"}},
                        "upstream": {"resolve": {"other.test": standin.address}}}, rules=RULES)  # fmt: skip
-    finally:
-        daemons.end()
 
 
 def ask(daemon, method, target, fields=(), host="api.test"):

@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import pytest
 from common import KEYHOLE
+from daemons import Daemons
 from harness import Tunnel
 from test_base_url import origin_form
 
@@ -18,13 +19,8 @@ RULES = [
 
 @pytest.fixture(scope="module")
 def one(standin):
-    from daemons import Daemons
-
-    daemons = Daemons([standin])
-    try:
+    with Daemons([standin]) as daemons:
         yield daemons(rules=RULES)
-    finally:
-        daemons.end()
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,8 @@ RULES = [
 
 @pytest.fixture(scope="module")
 def ruled(standin):
-    daemons = Daemons([standin])
-    try:
+    with Daemons([standin]) as daemons:
         yield daemons(rules=RULES)
-    finally:
-        daemons.end()
 
 
 def ask(daemon, method, url, **kind):

@@ -1,5 +1,6 @@
 """test_systemd.py - readiness, reload and stop are told; sockets that are handed over are used."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -45,56 +46,42 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 
 
+@contextlib.contextmanager
+def activated(one, path, request, answer):
+    """A daemon that is started as systemd does it: its socket is there before it, and so is whoever connected."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as held, socket.socket(socket.AF_UNIX) as early:
+        held.bind(path)
+        held.listen(16)
+        early.connect(path)
+        early.sendall(request)
+        with open(one.stderr_path, "ab") as stderr:
+            one.process = subprocess.Popen(
+                [sys.executable, "-c", ACTIVATE, str(held.fileno()), KEYHOLE, "proxy", "-c", one.config_path],
+                pass_fds=[held.fileno()], stderr=stderr,
+            )  # fmt: skip
+        one.baseline = None
+        early.settimeout(20)
+        assert early.recv(4096).startswith(answer)
+        early.close()
+        yield
+        one.stop()
+        one.process = None
+        assert os.path.exists(path), "the name is systemd's"
+
+
 def test_a_socket_that_systemd_holds_is_used_and_left_where_it_is(daemon, standin):
     one = daemon(start=False)
-    os.mkdir(os.path.join(one.folder, "d"))
-    held = socket.socket(socket.AF_UNIX)
-    held.bind(one.socket_path)
-    held.listen(16)
-    # Connected before keyhole runs: that is what activation is for.
-    early = socket.socket(socket.AF_UNIX)
-    early.connect(one.socket_path)
-    early.sendall(b"GET http://open.test/ HTTP/1.1\r\nHost: open.test\r\n\r\n")
-    with open(one.stderr_path, "ab") as stderr:
-        one.process = subprocess.Popen(
-            [sys.executable, "-c", ACTIVATE, str(held.fileno()), KEYHOLE, "proxy", "-c", one.config_path],
-            pass_fds=[held.fileno()], stderr=stderr,
-        )  # fmt: skip
-    one.baseline = None
-    early.settimeout(20)
-    assert early.recv(4096).startswith(b"HTTP/1.1 403 ")
-    early.close()
-    with Tunnel(one, "open.test") as tunnel:
+    request = b"GET http://open.test/ HTTP/1.1\r\nHost: open.test\r\n\r\n"
+    with activated(one, one.socket_path, request, b"HTTP/1.1 403 "), Tunnel(one, "open.test") as tunnel:
         assert tunnel.ask("GET", "/test/echo").status == 200
-    one.stop()
-    one.process = None
-    assert os.path.exists(one.socket_path), "the name is systemd's"
-    held.close()
 
 
 def test_the_admin_socket_may_be_systemds_too(daemon):
     one = daemon({"admin": {"unix": "adm/s"}}, start=False)
     path = os.path.join(one.folder, "adm", "s")
-    os.mkdir(os.path.dirname(path))
-    held = socket.socket(socket.AF_UNIX)
-    held.bind(path)
-    held.listen(16)
-    early = socket.socket(socket.AF_UNIX)
-    early.connect(path)
-    early.sendall(b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
-    with open(one.stderr_path, "ab") as stderr:
-        one.process = subprocess.Popen(
-            [sys.executable, "-c", ACTIVATE, str(held.fileno()), KEYHOLE, "proxy", "-c", one.config_path],
-            pass_fds=[held.fileno()], stderr=stderr,
-        )  # fmt: skip
-    one.baseline = None
-    early.settimeout(20)
-    assert early.recv(4096).startswith(b"HTTP/1.1 200 ")
-    early.close()
-    one.stop()
-    one.process = None
-    assert os.path.exists(path), "the name is systemd's"
-    held.close()
+    with activated(one, path, b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n", b"HTTP/1.1 200 "):
+        pass
 
 
 def test_a_foreign_listen_pid_is_not_believed(daemon):

@@ -11,6 +11,7 @@ import subprocess
 import time
 
 import pytest
+import readable
 from conftest import NAMES
 from connect_proxy import BAD_ANSWERS, ESTABLISHED, ConnectProxy
 from harness import FINGERPRINT, KEYHOLE, SECRET, Tunnel, Wire, client_context, until
@@ -431,21 +432,7 @@ def test_the_password_is_in_no_readable_page_of_the_worker(start, proxy):
     proxy.answer = b"HTTP/1.1 407 no\r\nContent-Length: 0\r\n\r\n"
     get(one)
     one.settle()
-    pid = one.worker_pid()
-    found = []
-    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps, open(f"/proc/{pid}/mem", "rb") as mem:
-        for line in maps:
-            where, rights, *_ = line.split()
-            low, high = (int(x, 16) for x in where.split("-"))
-            if "[v" in line or high - low > 1 << 30:
-                continue
-            try:
-                mem.seek(low)
-                data = mem.read(high - low)
-            except (OSError, ValueError, OverflowError):
-                continue
-            found += [(hex(low), rights) for form in FORMS if form in data]
-    assert [f for f in found if f[1][:3] != "---"] == []
+    assert readable.found(one.worker_pid(), FORMS) == []
 
 
 @pytest.mark.parametrize("bad, says", [

@@ -19,15 +19,6 @@ struct ends {
 	int fds_before;
 };
 
-static int count_fds(void)
-{
-	int n = 0;
-	for (int fd = 0; fd < 1024; fd++)
-		if (fcntl(fd, F_GETFD) >= 0)
-			n++;
-	return n;
-}
-
 static int setup(void **state)
 {
 	struct ends *ends = calloc(1, sizeof(*ends));

@@ -13,15 +13,6 @@
 
 static int ends[2], files[3];
 
-static int count_fds(void)
-{
-	int n = 0;
-	for (int fd = 0; fd < 1024; fd++)
-		if (fcntl(fd, F_GETFD) >= 0)
-			n++;
-	return n;
-}
-
 static int setup(void **state)
 {
 	(void)state;

@@ -2,6 +2,7 @@
 #ifndef KEYHOLE_TESTS_UNIT_H
 #define KEYHOLE_TESTS_UNIT_H
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,5 +21,15 @@
 		if (want_.len) \
 			assert_memory_equal(got_.ptr, want_.ptr, want_.len); \
 	} while (0)
+
+/* How many descriptors are open. */
+static inline int count_fds(void)
+{
+	int n = 0;
+	for (int fd = 0; fd < 1024; fd++)
+		if (fcntl(fd, F_GETFD) >= 0)
+			n++;
+	return n;
+}
 
 #endif
