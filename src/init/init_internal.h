@@ -33,6 +33,17 @@ int init_loopback_listen(uint16_t port);
  * namespace does not allow it. */
 bool init_loopback_catch(void);
 
+/* dial.c */
+/* A socket on its way to the server on this port of 127.0.0.1 or ::1. Return: -1 where nobody
+ * listens there. */
+int init_dial(uint16_t port, bool is_v6);
+enum init_dialled {
+	INIT_DIAL_NOBODY,
+	INIT_DIAL_WAITS, /* the descriptor becomes writable when there is an answer */
+	INIT_DIAL_THERE,
+};
+enum init_dialled init_dial_look(int fd);
+
 /* relay.c */
 /* `nofile`: how many descriptors this process may have. */
 void init_relay_start(const char *socket_path, unsigned long nofile);

@@ -14,10 +14,14 @@
  *
  *   FREE --accept--> CALLING --connect--> [ASKING --200-->] OPEN --both directions ended, or an
  *   error--> DEAD --> FREE
+ *   FREE --published--> DIALING --connected--> OPEN
  *
  * ASKING is a captured connection's: the CONNECT has been sent, and the head of the answer is
- * looked at where it lies until it is whole. What the client has sent meanwhile waits in the
- * kernel. Any answer but 200 is a reset: who speaks TLS could not read it.
+ * taken as it comes (answer.c). What the client has sent meanwhile waits in the kernel. Any answer
+ * but 200 is a reset: who speaks TLS could not read it.
+ *
+ * DIALING is a published one's: `up` is the launcher's, `down` on its way to the server inside, on
+ * 127.0.0.1 first, then on ::1. The kernel's patience with a server whose queue is full bounds it.
  *
  * CALLING lasts while the proxy's backlog is full (a Unix connect then says EAGAIN); nothing more
  * is accepted meanwhile, nor at the cap, nor for a moment when descriptors are short: who connects
@@ -28,7 +32,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -40,6 +43,7 @@
 
 #include <keyhole/limits.h>
 
+#include "answer.h"
 #include "init_internal.h"
 #include "names.h"
 
@@ -57,19 +61,18 @@ enum {
 struct side {
 	int fd;
 	bool readable, writable;
-	bool ended;   /* it sends no more (and the other side was told) */
-	bool deaf;    /* it takes no more: what is meant for it is dropped */
-	bool hung_up; /* what is there to be read is all that there will be, where the kernel says
-			 so */
+	bool ended; /* it sends no more (and the other side was told) */
+	bool deaf;  /* it takes no more: what is meant for it is dropped */
 	struct init_watch watch;
 };
 
 struct connection {
-	enum { FREE, CALLING, ASKING, OPEN, DEAD } state;
+	enum { FREE, CALLING, DIALING, ASKING, OPEN, DEAD } state;
 	struct side side[2];
-	bool queued, captured;
-	struct init_target target; /* captured */
-	struct connection *next;   /* in the free, the calling, the ready or the dead list */
+	bool queued, captured, published;
+	struct init_target target; /* captured; published: the port, and where it is tried */
+	struct init_answer answer;
+	struct connection *next; /* in the free, the calling, the ready or the dead list */
 	struct connection *next_dead;
 };
 
@@ -163,6 +166,14 @@ static void end_direction(struct connection *c, int from)
 	c->side[!from].deaf = true;
 }
 
+/* Who is spoken to answered early and went: its answer is still delivered. A server inside that
+ * leaves something unread resets. */
+static bool has_heard_enough(const struct connection *c, int from, int why)
+{
+	return (why == EPIPE && (from == DOWN || c->published)) ||
+	       (why == ECONNRESET && from == UP && c->published);
+}
+
 /* One chunk from one side to the other. Return: there may be more to do at once. */
 static bool carry(struct connection *c, int from)
 {
@@ -187,9 +198,7 @@ static bool carry(struct connection *c, int from)
 	if (put < 0) {
 		if (errno == EAGAIN)
 			out->writable = false;
-		else if (from == DOWN && errno == EPIPE)
-			/* The proxy has heard enough (it answered early); its answer is still
-			 * delivered. */
+		else if (has_heard_enough(c, from, errno))
 			out->deaf = true;
 		else if (errno != EINTR)
 			broken(c, !from);
@@ -219,30 +228,25 @@ static void work(struct connection *c)
 		bury(c);
 }
 
-/* The end of a head that begins with "HTTP/1.1 200". Return: 0: not whole yet; -1: never. */
-static ssize_t head_end(const char *text, size_t len)
-{
-	static const char good[] = "HTTP/1.1 200";
-	size_t compared = len < sizeof(good) - 1 ? len : sizeof(good) - 1;
-	if (memcmp(text, good, compared) != 0)
-		return -1;
-	const char *end = memmem(text, len, "\r\n\r\n", 4);
-	if (end)
-		return end + 4 - text;
-	return len < KH_LIMIT_INIT_ANSWER_BYTES ? 0 : -1;
-}
-
+/* Until the kernel has no more: what is cut off is known by the end behind it. */
 static void await_answer(struct connection *c)
 {
-	ssize_t got = recv(c->side[UP].fd, scratch, KH_LIMIT_INIT_ANSWER_BYTES, MSG_PEEK);
-	if (got < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	ssize_t end = got > 0 ? head_end(scratch, (size_t)got) : -1;
-	bool cut_off = end == 0 && c->side[UP].hung_up;
-	if (end < 0 || cut_off || (end > 0 && !consume(c->side[UP].fd, (size_t)end)))
-		reset_down(c);
-	else if (end > 0)
-		c->state = OPEN;
+	int up = c->side[UP].fd;
+	while (c->state == ASKING) {
+		ssize_t got = recv(up, scratch, KH_LIMIT_INIT_ANSWER_BYTES, MSG_PEEK);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0 && errno == EAGAIN)
+			return;
+		size_t used = 0;
+		enum init_answered said = INIT_ANSWER_REFUSED;
+		if (got > 0)
+			said = init_answer_take(&c->answer, scratch, (size_t)got, &used);
+		if (said == INIT_ANSWER_REFUSED || !consume(up, used))
+			reset_down(c);
+		else if (said == INIT_ANSWER_GOOD)
+			c->state = OPEN;
+	}
 }
 
 static bool ask(struct connection *c)
@@ -255,17 +259,17 @@ static bool ask(struct connection *c)
 static void side_ready(struct init_watch *watch, uint32_t events)
 {
 	struct connection *c = watch->owner;
-	if (c->state != OPEN && c->state != ASKING)
+	if (c->state == FREE || c->state == DEAD)
 		return;
 	struct side *side = watch == &c->side[DOWN].watch ? &c->side[DOWN] : &c->side[UP];
 	if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 		side->readable = true;
 	if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
 		side->writable = true;
-	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
-		side->hung_up = true;
-	/* Nobody waits for the answer any more. */
-	if (c->state == ASKING && side == &c->side[DOWN] && (events & (EPOLLHUP | EPOLLERR)))
+	/* Nobody waits for the answer any more, or for the server. */
+	bool lost = (events & (EPOLLHUP | EPOLLERR)) != 0;
+	if (lost && ((c->state == ASKING && side == &c->side[DOWN]) ||
+		     (c->state == DIALING && side == &c->side[UP])))
 		bury(c);
 	else
 		enqueue(c);
@@ -331,50 +335,45 @@ static struct listener *waiting_listener(void)
 	return NULL;
 }
 
-/* A socket on its way to a server inside, or -1 where nobody listens there. */
-static int dial_inside(int family, uint16_t port)
+/* Return: false where nobody listens inside. */
+static bool dial(struct connection *c, bool is_v6)
 {
-	union {
-		struct sockaddr any;
-		struct sockaddr_in v4;
-		struct sockaddr_in6 v6;
-	} addr = { .any.sa_family = (sa_family_t)family };
-	socklen_t len = family == AF_INET ? sizeof(addr.v4) : sizeof(addr.v6);
-	if (family == AF_INET) {
-		addr.v4.sin_port = htons(port);
-		addr.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	} else {
-		addr.v6.sin6_port = htons(port);
-		addr.v6.sin6_addr = in6addr_loopback;
-	}
-	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -1;
-	bool going = connect(fd, &addr.any, len) == 0 || errno == EINPROGRESS;
-	/* On lo the answer is there before connect returns. */
-	struct pollfd p = { .fd = fd, .events = POLLOUT };
-	if (going && (poll(&p, 1, 0) == 0 || !(p.revents & (POLLERR | POLLHUP))))
-		return fd;
-	close(fd);
-	return -1;
+	struct side *down = &c->side[DOWN];
+	c->target.is_v6 = is_v6;
+	*down = (struct side){ .fd = init_dial(c->target.port, is_v6) };
+	if (down->fd >= 0)
+		return watch_side(c, DOWN);
+	return !is_v6 && dial(c, true);
+}
+
+static void await_server(struct connection *c)
+{
+	int down = c->side[DOWN].fd;
+	enum init_dialled now = init_dial_look(down);
+	if (now == INIT_DIAL_THERE)
+		c->state = OPEN;
+	if (now != INIT_DIAL_NOBODY)
+		return;
+	close(down);
+	c->side[DOWN].fd = -1;
+	if (c->target.is_v6 || !dial(c, true))
+		bury(c);
 }
 
 void init_relay_publish(int fd, uint16_t port)
 {
-	int inside = free_list ? dial_inside(AF_INET, port) : -1;
-	if (inside < 0 && free_list)
-		inside = dial_inside(AF_INET6, port);
-	if (inside < 0) {
+	struct connection *c = free_list;
+	if (!c) {
 		close(fd);
 		return;
 	}
-	int on = 1;
-	setsockopt(inside, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK);
-	struct connection *c = free_list;
 	free_list = c->next;
-	*c = (struct connection){ .state = OPEN, .side = { { .fd = inside }, { .fd = fd } } };
-	if (!watch_side(c, DOWN) || !watch_side(c, UP))
+	fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK);
+	*c = (struct connection){ .state = DIALING,
+				  .published = true,
+				  .target.port = port,
+				  .side = { { .fd = -1 }, { .fd = fd } } };
+	if (!dial(c, false) || !watch_side(c, UP))
 		bury(c);
 }
 
@@ -432,6 +431,8 @@ int init_relay_turn(void)
 		c->queued = false;
 		if (c->state == ASKING)
 			await_answer(c);
+		if (c->state == DIALING)
+			await_server(c);
 		if (c->state == OPEN)
 			work(c);
 		c = next;
@@ -453,7 +454,7 @@ bool init_relay_pending(void)
 		return true;
 	for (size_t i = 0; i < KH_LIMIT_INIT_CONNECTIONS; i++) {
 		const struct connection *c = &table[i];
-		if (c->state == CALLING || c->state == ASKING ||
+		if (c->state == CALLING || c->state == DIALING || c->state == ASKING ||
 		    (c->state == OPEN && !c->side[DOWN].ended))
 			return true;
 	}

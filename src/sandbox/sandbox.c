@@ -281,7 +281,7 @@ static bool prepare(struct kh_build *b, const struct kh_sandbox_spec *spec,
 {
 	char tty[4];
 	int pair[2];
-	if (spec->n_publish > 0 && (engine->own_kernel || engine->called))
+	if (spec->n_publish > 0 && engine->called)
 		return kh_err_set(
 			err, KH_ERR_USAGE,
 			"--publish: engine %s has no way for it yet (take another engine)",

@@ -58,12 +58,8 @@ IN_EVERY_ENGINE = {"test_escape", "test_capture", "test_guard", "test_image", "t
 
 
 # With gvisor the whole of the suite of escapes is run, but for what its own kernel makes moot.
-IN_GVISOR = {"test_capture", "test_escape", "test_image", "test_layer", "test_limits", "test_rootfs", "test_ends", "test_terminal"}
+IN_GVISOR = {"test_capture", "test_escape", "test_image", "test_layer", "test_limits", "test_publish", "test_rootfs", "test_ends", "test_terminal"}
 NOT_IN_GVISOR = {
-    "test_any_other_answer_is_a_reset[gvisor-root-cut]":
-        "runsc of 2022 tells of no hang-up: who waits behind an answer that was cut within its head goes on waiting",
-    "test_any_other_answer_is_a_reset[gvisor-user-cut]":
-        "runsc of 2022 tells of no hang-up: who waits behind an answer that was cut within its head goes on waiting",
     "test_uid_inside_and_on_the_host_are_ordinary": "the command is no process of the host's",
     "test_what_the_process_list_of_the_host_shows_is_only_the_command": "the command is no process of the host's",
     "test_the_hosts_secrets_are_not_there": "/sys is there, of runsc's own kernel",

@@ -260,12 +260,6 @@ def test_a_kernel_that_too_little_was_given_to_says_so(sandbox):
 
 
 @gvisor
-def test_ports_are_not_published_in_gvisor_and_that_is_said(sandbox):
-    done = sandbox.run("true", engine="gvisor", publish="18080:3000", check=125)
-    assert b"--publish: engine gvisor has no way for it yet" in done.stderr
-
-
-@gvisor
 def test_files_are_read_and_appended_to_in_gvisor(sandbox, tmp_path):
     """Its kernel keeps the position in a file to itself."""
     (tmp_path / "in").write_bytes(b"skipped" + b"x" * 300_000)
