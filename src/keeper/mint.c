@@ -30,6 +30,13 @@ struct kh_job *kh_mint_begin(const struct kh_config *config, uint16_t index,
 			     struct kh_holding *holding, struct kh_made *made, struct kh_err *err)
 {
 	const struct kh_credential_config *credential = &config->credentials[index];
+	/* A client that has a secret does not ask as one that has none. */
+	if (credential->mint->client_secret.kind != KH_SOURCE_NONE && !holding->client_secret) {
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "%s",
+			   holding->client_why ? holding->client_why
+					       : "its client secret has no value");
+		return NULL;
+	}
 	struct kh_job *job = kh_job_new(credential->mint->timeout_ms);
 	if (job && credential->mint->kind == KH_MINT_OAUTH2_REFRESH) {
 		job->rotation = kh_rotation_new(credential->mint->state_path, holding->raw.secret);

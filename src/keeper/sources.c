@@ -142,13 +142,22 @@ static enum kh_source_result read_env(const char *credential, const struct kh_so
 	return result;
 }
 
-static void warn_of_mode(const char *credential, const char *path)
+void kh_source_warn_of_mode(const char *credential, const struct kh_source *source,
+			    struct kh_warned *warned)
 {
+	const struct kh_warned before = *warned;
 	struct stat st;
-	if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0007))
-		kh_log_warn("credential %s: everybody on this host may use the file %s (mode %04o; "
-			    "chmod 600 it)",
-			    credential, kh_esc_str(path), (unsigned)(st.st_mode & 07777));
+	*warned = (struct kh_warned){ .mode = 0 };
+	if (source->kind != KH_SOURCE_FILE || stat(source->name, &st) != 0 ||
+	    !S_ISREG(st.st_mode) || !(st.st_mode & 0007))
+		return;
+	*warned = (struct kh_warned){ st.st_dev, st.st_ino, st.st_mode };
+	if (warned->device == before.device && warned->inode == before.inode &&
+	    warned->mode == before.mode)
+		return;
+	kh_log_warn("credential %s: everybody on this host may use the file %s (mode %04o; "
+		    "chmod 600 it)",
+		    credential, kh_esc_str(source->name), (unsigned)(st.st_mode & 07777));
 }
 
 static enum kh_source_result read_path(const char *credential, const struct kh_source *source,
@@ -166,8 +175,6 @@ static enum kh_source_result read_path(const char *credential, const struct kh_s
 			   why.text);
 		return why.sys == ENOENT ? KH_SOURCE_ABSENT : KH_SOURCE_REFUSED;
 	}
-	if (source->kind == KH_SOURCE_FILE)
-		warn_of_mode(credential, path);
 	(void)snprintf(what, sizeof(what), "the file %s", kh_esc_str(path));
 	return kh_source_take(credential, source, what,
 			      content.data ? content.data + content.head : NULL,

@@ -58,11 +58,14 @@ static bool mark_named(const struct kh_rule *rule, void *arg)
 static enum kh_source_result read_one(struct kh_vault *vault,
 				      const struct kh_credential_config *credential,
 				      const struct kh_source *source, enum kh_value_form form,
-				      struct kh_secret **out, struct kh_err *err)
+				      struct kh_warned *warned, struct kh_secret **out,
+				      struct kh_err *err)
 {
 	enum kh_source_result result;
-	if (source->kind != KH_SOURCE_ENV)
+	if (source->kind != KH_SOURCE_ENV) {
+		kh_source_warn_of_mode(credential->name, source, warned);
 		return kh_source_read(credential->name, source, form, out, err);
+	}
 	*out = kh_variables_get(vault, credential->name, source, form, &result, err);
 	return result;
 }
@@ -76,8 +79,12 @@ enum kh_source_result kh_vault_read_client(struct kh_vault *vault, uint16_t inde
 		return KH_SOURCE_GOT;
 	kh_secret_unref(holding->client_secret);
 	holding->client_secret = NULL;
-	return read_one(vault, credential, &mint->client_secret, KH_VALUE_LINE,
-			&holding->client_secret, err);
+	enum kh_source_result result =
+		read_one(vault, credential, &mint->client_secret, KH_VALUE_LINE,
+			 &holding->client_warned, &holding->client_secret, err);
+	free(holding->client_why);
+	holding->client_why = result == KH_SOURCE_GOT ? NULL : strdup(err->text);
+	return result;
 }
 
 enum kh_source_result kh_vault_read(struct kh_vault *vault, uint16_t index,
@@ -90,8 +97,9 @@ enum kh_source_result kh_vault_read(struct kh_vault *vault, uint16_t index,
 		kh_variables_keep(vault, holding->source->exec);
 		return kh_vault_read_client(vault, index, holding, err);
 	}
-	enum kh_source_result result = read_one(vault, credential, holding->source,
-						kh_vault_form(credential), &secret, err);
+	enum kh_source_result result =
+		read_one(vault, credential, holding->source, kh_vault_form(credential),
+			 &holding->warned, &secret, err);
 	if (result == KH_SOURCE_GOT &&
 	    !kh_account_complete(vault, credential, holding->source, &secret, err))
 		result = KH_SOURCE_ABSENT;
@@ -369,6 +377,7 @@ void kh_vault_close(struct kh_vault *vault)
 		     j++) {
 			kh_item_fini(&slot->holdings[j].raw);
 			kh_secret_unref(slot->holdings[j].client_secret);
+			free(slot->holdings[j].client_why);
 			free(slot->holdings[j].installation);
 			free_made(&slot->holdings[j]);
 		}

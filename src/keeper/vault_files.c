@@ -4,7 +4,9 @@
 #include "keeper_internal.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include <keyhole/cleanup.h>
 #include <keyhole/log.h>
 
 /* A file that can't be read, or is no good, leaves what is there. */
@@ -13,12 +15,15 @@ static void read_file_again(struct kh_vault *vault, uint16_t index, struct kh_ho
 	const struct kh_credential_config *credential = &vault->config->credentials[index];
 	struct kh_secret *secret = NULL;
 	struct kh_err err = KH_ERR_INIT;
+	kh_source_warn_of_mode(credential->name, holding->source, &holding->warned);
 	if (kh_source_read(credential->name, holding->source, kh_vault_form(credential), &secret,
 			   &err) != KH_SOURCE_GOT) {
 		char reason[KH_ERR_TEXT_BYTES];
 		(void)snprintf(reason, sizeof(reason), "the credential %s has no value on the host",
 			       credential->name);
-		if (holding->raw.secret)
+		/* What is missing is so until something else is wrong with it. */
+		if (holding->raw.secret || !holding->raw.why ||
+		    strcmp(holding->raw.why, err.text) != 0)
 			kh_vault_raw_failed(vault, index, holding, err.text, reason);
 		holding->raw.due_ms = 0;
 		return;
@@ -38,20 +43,27 @@ static void read_file_again(struct kh_vault *vault, uint16_t index, struct kh_ho
 static void read_client_again(struct kh_vault *vault, uint16_t index, struct kh_holding *holding)
 {
 	struct kh_secret *before = holding->client_secret;
+	kh_auto_free char *why_before = kh_steal_ptr(&holding->client_why);
 	struct kh_err err = KH_ERR_INIT;
 	holding->client_secret = NULL;
 	if (kh_vault_read_client(vault, index, holding, &err) != KH_SOURCE_GOT) {
-		kh_log_error("%s%s", err.text, before ? "; the one before serves on" : "");
+		if (!why_before || strcmp(why_before, err.text) != 0)
+			kh_log_error("%s%s", err.text, before ? "; the one before serves on" : "");
 		holding->client_secret = before;
 		return;
 	}
 	bool same = before && kh_secret_same(before, holding->client_secret);
+	const bool was_there = before != NULL;
 	kh_secret_unref(before);
 	if (same)
 		return;
-	kh_log_info("credential %s has another client secret now",
-		    vault->config->credentials[index].name);
+	kh_log_info("credential %s has %s client secret now",
+		    vault->config->credentials[index].name, was_there ? "another" : "a");
 	kh_vault_client_came(vault, index, holding);
+	/* It was not taken without its client's secret, and no event of its own will come. */
+	if (!holding->raw.secret && holding->source->kind == KH_SOURCE_ENV &&
+	    kh_vault_read(vault, index, holding, &err) == KH_SOURCE_GOT)
+		kh_vault_raw_came(vault, index, holding, true);
 }
 
 void kh_vault_look_at_files(struct kh_vault *vault)

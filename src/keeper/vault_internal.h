@@ -39,6 +39,15 @@ enum kh_source_result kh_source_take(const char *credential, const struct kh_sou
 enum kh_source_result kh_source_judge(const char *credential, const struct kh_source *source,
 				      enum kh_value_form form, const struct kh_secret *secret,
 				      struct kh_err *err);
+/* The file of which was warned last, as it was. */
+struct kh_warned {
+	dev_t device;
+	ino_t inode;
+	mode_t mode; /* 0: none */
+};
+/* Where everybody may use a source's file: once for each state of it. */
+void kh_source_warn_of_mode(const char *credential, const struct kh_source *source,
+			    struct kh_warned *warned);
 /* Overwrites the variable wherever it stands in our environment. */
 void kh_source_forget(const char *name);
 /* The file of a credential of the service. Heap; NULL: there is no such folder. */
@@ -82,6 +91,8 @@ struct kh_holding {
 	uint16_t tenant; /* KH_NO_TENANT: everybody's */
 	struct kh_item raw;
 	struct kh_secret *client_secret; /* of a mint that has one */
+	char *client_why;		 /* why there is no other one; NULL: it was read */
+	struct kh_warned warned, client_warned;
 	struct kh_made *made;
 	size_t n_made;
 	char *installation;  /* GitHub: of the owner, once it was asked for */

@@ -27,7 +27,7 @@ def endpoint(tmp_path):
 def serve(daemon, standin, endpoint, tmp_path):
     """A daemon with one credential whose value is in a file, and which trusts the endpoint."""
 
-    def make(value, credential, **more):
+    def make(value, credential, env=None, **more):
         both = tmp_path / "roots.pem"
         both.write_text(open(standin.ca).read() + open(endpoint.ca).read())
         path = tmp_path / "value"
@@ -39,7 +39,8 @@ def serve(daemon, standin, endpoint, tmp_path):
                 "credentials": {"main": {"header": None, "hosts": ["api.test"], **credential,
                                          "value": {"file": str(path), **credential.get("value", {})}}},
                 **more,
-            }
+            },
+            env=env,
         )  # fmt: skip
         one.value = value
         return one
