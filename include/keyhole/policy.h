@@ -42,9 +42,12 @@ struct kh_request_fields {
  * do, so it has to be allowed as each of these too. kh_overrides_read (message.h) finds them.
  */
 enum { KH_OVERRIDING_METHODS = 4, KH_OVERRIDING_BYTES = 32 };
+#define KH_OVERRIDING_ANY "*"
 struct kh_overrides {
 	size_t n_methods;
-	/* In capitals. One that is no method at all is "": rules for any method have it. */
+	/* In capitals. One that is empty is "": rules for any method have it. One that can't be
+	 * read is KH_OVERRIDING_ANY: servers find another one in it each (in "DELETE, GET" the
+	 * first), so it may be whatever a rule denies. */
 	char methods[KH_OVERRIDING_METHODS][KH_OVERRIDING_BYTES + 1];
 	bool path; /* it names one, which may be any */
 };

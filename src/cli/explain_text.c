@@ -46,7 +46,9 @@ static void print_looked_at(const json_t *list)
 		print_rule(one);
 		if (json_object_get(one, "slashed"))
 			printf(" (%%2F as /)");
-		if (json_object_get(one, "method"))
+		if (strcmp(str(one, "method"), KH_OVERRIDING_ANY) == 0)
+			printf(" (as any method: the one that it asks for can't be read)");
+		else if (json_object_get(one, "method"))
 			printf(" (as %s, which it asks for)",
 			       str(one, "method")[0] ? str(one, "method") : "no method");
 		if (json_object_get(one, "any_path"))

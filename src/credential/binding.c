@@ -49,6 +49,9 @@ static const char *override_fault(const struct kh_credential_config *credential,
 
 		if (is_trace(method))
 			return "TRACE";
+		/* Which may be that. */
+		if (kh_slice_eq(method, KH_SLICE(KH_OVERRIDING_ANY)))
+			return "a method that a field or parameter asks for and nobody can read";
 		if (!is_bound_method(credential, method))
 			return "the method that a field or parameter asks for";
 	}

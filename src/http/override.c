@@ -46,23 +46,31 @@ static bool is_there(const struct kh_overrides *out, const char *method)
 	return false;
 }
 
-/* `text` is decoded. What is no method, and one too many, is "". */
+/* In capitals. Return: false: it can't be read. */
+static bool read_method(struct kh_slice text, char out[KH_OVERRIDING_BYTES + 1])
+{
+	if (text.len > KH_OVERRIDING_BYTES)
+		return false;
+	for (size_t i = 0; i < text.len; i++) {
+		char c = kh_lower(text.ptr[i]);
+		if ((c < 'a' || c > 'z') && c != '-' && c != '_')
+			return false;
+		out[i] = (char)(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+	}
+	return true;
+}
+
+/* `text` is decoded. What can't be read, and one too many, may be any. */
 static void add_method(struct kh_overrides *out, struct kh_slice text)
 {
 	char method[KH_OVERRIDING_BYTES + 1] = "";
-	text = kh_slice_trim(text);
-	for (size_t i = 0; i < text.len && text.len <= KH_OVERRIDING_BYTES; i++) {
-		char c = kh_lower(text.ptr[i]);
-		if ((c < 'a' || c > 'z') && c != '-' && c != '_') {
-			method[0] = '\0';
-			break;
-		}
-		method[i] = (char)(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-	}
+	if (!read_method(kh_slice_trim(text), method))
+		memcpy(method, KH_OVERRIDING_ANY, sizeof(KH_OVERRIDING_ANY));
 	if (is_there(out, method))
 		return;
 	if (out->n_methods == KH_OVERRIDING_METHODS)
-		out->methods[KH_OVERRIDING_METHODS - 1][0] = '\0';
+		memcpy(out->methods[KH_OVERRIDING_METHODS - 1], KH_OVERRIDING_ANY,
+		       sizeof(KH_OVERRIDING_ANY));
 	else
 		memcpy(out->methods[out->n_methods++], method, sizeof(method));
 }

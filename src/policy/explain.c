@@ -37,14 +37,6 @@ const char *kh_mismatch_name(enum kh_mismatch why)
 	return "";
 }
 
-static bool has_method(const struct kh_rule *rule, struct kh_slice method)
-{
-	for (size_t i = 0; i < rule->n_methods; i++)
-		if (kh_slice_eq(kh_slice_str(rule->methods[i]), method))
-			return true;
-	return rule->n_methods == 0;
-}
-
 static bool has_path(const struct kh_rule *rule, const struct kh_reading_of *reading)
 {
 	struct kh_slice pattern = kh_slice_str(rule->path), path = reading->path;
@@ -67,7 +59,7 @@ static enum kh_mismatch look_at(const struct kh_rule *rule, const struct kh_requ
 		return KH_OTHER_SCHEME;
 	if (rule->port != request->port)
 		return KH_OTHER_PORT;
-	if (!has_method(rule, reading->method))
+	if (!kh_rule_holds_for_method(rule, reading))
 		return KH_OTHER_METHOD;
 	if (!has_path(rule, reading))
 		return KH_OTHER_PATH;

@@ -176,14 +176,6 @@ struct kh_policy_size kh_policy_size(const struct kh_policy *policy)
 	return size;
 }
 
-static bool covers_method(const struct kh_rule *rule, struct kh_slice method)
-{
-	for (size_t i = 0; i < rule->n_methods; i++)
-		if (kh_slice_eq(kh_slice_str(rule->methods[i]), method))
-			return true;
-	return rule->n_methods == 0;
-}
-
 /* What a decision works out once, for all lists. */
 struct question {
 	const struct kh_request_view *request;
@@ -234,8 +226,9 @@ static const struct kh_matcher *first_match(struct question *q, const struct kh_
 		if (m->scheme != request->scheme || m->port != request->port ||
 		    (m->methods != 0 && !(m->methods & q->method_bit)) || !covers_path(q, index, m))
 			continue;
-		/* Among the uncommon methods the bit does not tell. */
-		if (q->method_bit == KH_METHOD_OTHER && !covers_method(m->rule, q->reading.method))
+		/* Among the uncommon methods, and of one that may be any, the bit does not tell. */
+		if ((q->method_bit & KH_METHOD_OTHER) &&
+		    !kh_rule_holds_for_method(m->rule, &q->reading))
 			continue;
 		enum kh_mismatch why =
 			m->flags & KH_ASKS_MORE
@@ -259,7 +252,8 @@ static const struct kh_rule *read_on(struct question *q, const struct kh_index *
 				     const struct kh_rule *rule)
 {
 	while (rule && rule->allow && kh_reading_next(q->request, &q->reading)) {
-		q->method_bit = kh_method_bit(q->reading.method);
+		q->method_bit =
+			q->reading.any_method ? UINT32_MAX : kh_method_bit(q->reading.method);
 		/* Where two readings have two outcomes nobody can say which is meant. */
 		const struct kh_matcher *other = first_match(q, index, list);
 		rule = kh_both_readings(rule, other ? other->rule : NULL);

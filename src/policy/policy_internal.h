@@ -107,7 +107,7 @@ struct kh_reading_of {
 	enum kh_reading how;
 	struct kh_slice method;
 	struct kh_slice path;
-	bool any_path; /* nobody knows which */
+	bool any_method, any_path; /* nobody knows which */
 	size_t nth_method, nth_path;
 };
 void kh_reading_begin(const struct kh_request_view *request, struct kh_reading_of *out);
@@ -117,6 +117,8 @@ bool kh_reading_next(const struct kh_request_view *request, struct kh_reading_of
 const struct kh_rule *kh_both_readings(const struct kh_rule *one, const struct kh_rule *other);
 /* Does a rule hold for a path that nobody knows? One that denies does. */
 bool kh_rule_holds_for_any_path(const struct kh_rule *rule);
+/* And for the reading's method, which may be such a one too? */
+bool kh_rule_holds_for_method(const struct kh_rule *rule, const struct kh_reading_of *reading);
 /* What is known when a tenant's list has been asked. It holds what is said of the rule, so that the
  * rule itself, which lies far away, need not be looked at. */
 struct kh_heard {

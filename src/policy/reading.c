@@ -24,6 +24,7 @@ static void fill(const struct kh_request_view *request, struct kh_reading_of *r)
 	r->how = r->nth_method ? KH_READ_OTHER_METHOD : names[r->nth_path];
 	r->method = r->nth_method ? kh_slice_str(request->overrides->methods[r->nth_method - 1])
 				  : request->method;
+	r->any_method = r->nth_method && kh_slice_eq(r->method, KH_SLICE(KH_OVERRIDING_ANY));
 	r->path = r->nth_path == SLASHED ? request->path_slashed : request->path;
 	r->any_path = r->nth_path == UNKNOWN;
 }
@@ -78,6 +79,16 @@ const struct kh_rule *kh_both_readings(const struct kh_rule *one, const struct k
 	if (other && !other->allow)
 		return other;
 	return other && same_effect(one, other) ? one : NULL;
+}
+
+bool kh_rule_holds_for_method(const struct kh_rule *rule, const struct kh_reading_of *reading)
+{
+	if (reading->any_method)
+		return !rule->allow || rule->n_methods == 0;
+	for (size_t i = 0; i < rule->n_methods; i++)
+		if (kh_slice_eq(kh_slice_str(rule->methods[i]), reading->method))
+			return true;
+	return rule->n_methods == 0;
 }
 
 bool kh_rule_holds_for_any_path(const struct kh_rule *rule)

@@ -38,6 +38,10 @@ def one(standin):
         ("api.test", "/v1/x", [("X-Original-URL", "/admin")], 403),
         ("open.test", "/v1/x", [("X-HTTP-Method-Override", "PUT")], 404),
         ("open.test", "/v1/x", [("X-HTTP-Method-Override", "DELETE")], 403),
+        ("open.test", "/v1/x", [("X-HTTP-Method-Override", "DELETE, GET")], 403),
+        ("open.test", "/v1/x", [("X-HTTP-Method-Override", "")], 404),
+        ("open.test", "/v1/x?_method=delete;x", [], 403),
+        ("open.test", "/v1/x?_method=delete%00", [], 403),
         ("open.test", "/v1/x", [("X-Original-URL", "/admin")], 404),
     ],
 )
@@ -53,6 +57,7 @@ def test_what_a_field_asks_for_is_decided_too(one, standin, host, target, fields
 
 
 # Any method, but none that a credential never goes with: there the rule allows what the binding does not.
+UNREAD = "a method that a field or parameter asks for and nobody can read"
 BOUND = {"tenants": {"acme": {"rules": [{"allow": "https://api.test", "credential": "main"}]}}}
 
 
@@ -62,6 +67,9 @@ BOUND = {"tenants": {"acme": {"rules": [{"allow": "https://api.test", "credentia
         ("/v1/x?_method=delete", [], None),
         ("/v1/x?_method=trace", [], "TRACE"),
         ("/v1/x", [("X-HTTP-Method-Override", "TRACE")], "TRACE"),
+        ("/v1/x", [("X-HTTP-Method-Override", "TRACE, GET")], UNREAD),
+        ("/v1/x?_method=trace%20get", [], UNREAD),
+        ("/v1/x", [("X-HTTP-Method-Override", "")], None),
         ("/v1/x", [("X-Original-URL", "/v1/y")], None),
     ],
 )

@@ -60,21 +60,26 @@ static void fields_that_name_a_method_are_found_in_any_spelling(void **state)
 		assert_null(from_field(none[i]));
 }
 
-static void what_is_no_method_is_one_that_no_rule_names(void **state)
+static void what_can_not_be_read_may_be_any_method(void **state)
 {
 	(void)state;
-	static const char *const bad[] = { "x-http-method:", "x-http-method:DELETE,GET",
-					   "x-http-method:DEL ETE", "x-http-method:\"DELETE\"",
-					   "x-http-method:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" };
+	static const char *const bad[] = {
+		"x-http-method:DELETE,GET", "x-http-method:DELETE;q=1",
+		"x-http-method:DEL ETE",    "x-http-method:\"DELETE\"",
+		"x-http-method:DELETE1",    "x-http-method:*",
+		"x-http-method:D\303\211L", "x-http-method:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+	};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		assert_string_equal(from_field(bad[i]), "");
+		assert_string_equal(from_field(bad[i]), KH_OVERRIDING_ANY);
+	assert_string_equal(from_field("x-http-method:"), "");
+	assert_string_equal(from_field("x-http-method: \t "), "");
 	const char *const many[] = { "x-method:A", "x-method:B", "x-method:a", "x-method:C",
 				     "x-method:D", "x-method:E", NULL };
 	struct kh_overrides out = read_all(many, NULL);
 	assert_int_equal(out.n_methods, KH_OVERRIDING_METHODS);
 	assert_string_equal(out.methods[0], "A");
 	assert_string_equal(out.methods[2], "C");
-	assert_string_equal(out.methods[3], ""); /* there was one too many */
+	assert_string_equal(out.methods[3], KH_OVERRIDING_ANY); /* there was one too many */
 }
 
 static void a_parameter_that_names_a_method_is_found_in_any_spelling(void **state)
@@ -99,7 +104,8 @@ static void a_parameter_that_names_a_method_is_found_in_any_spelling(void **stat
 	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
 		assert_null(from_query(none[i]));
 	assert_string_equal(from_query("_method"), "");
-	assert_string_equal(from_query("_method=%"), "");
+	assert_string_equal(from_query("_method=%"), KH_OVERRIDING_ANY);
+	assert_string_equal(from_query("_method=DELETE%00"), KH_OVERRIDING_ANY);
 	assert_string_equal(from_query("_method=DELETE&_method=GET"), "several");
 }
 
@@ -176,6 +182,15 @@ static void a_request_must_be_allowed_as_what_it_asks_to_be_taken_for(void **sta
 	assert_true(ask(&f, NULL, "POST", "d.example", "X-HTTP-Method:PUT").allow);
 	assert_true(ask(&f, NULL, "PURGE", "u.example", "X-HTTP-Method:REBIND").allow);
 	assert_false(ask(&f, NULL, "PURGE", "u.example", "X-HTTP-Method:UNBIND").allow);
+	/* One that can't be read is what some rule denies, and none that some rule names. */
+	d = ask(&f, NULL, "POST", "d.example", "X-HTTP-Method:DELETE, GET");
+	assert_false(d.allow);
+	assert_int_equal(d.reason, KH_ERR_DENIED_BY_RULE);
+	assert_int_equal(d.reading, KH_READ_OTHER_METHOD);
+	assert_false(ask(&f, NULL, "POST", "h.example", "X-HTTP-Method:GET, POST").allow);
+	assert_false(ask(&f, NULL, "PURGE", "u.example", "X-HTTP-Method:PURGE, PURGE").allow);
+	assert_true(ask(&f, NULL, "POST", "q.example", "X-HTTP-Method:DELETE, GET").allow);
+	assert_true(ask(&f, NULL, "POST", "d.example", "X-HTTP-Method:").allow);
 	/* The other way round it is no way out either. */
 	assert_false(ask(&f, NULL, "DELETE", "h.example", "X-HTTP-Method:GET").allow);
 	const struct kh_narrowing *narrowing = kh_policy_narrowing(f.policy, 0);
@@ -206,7 +221,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fields_that_name_a_method_are_found_in_any_spelling),
-		cmocka_unit_test(what_is_no_method_is_one_that_no_rule_names),
+		cmocka_unit_test(what_can_not_be_read_may_be_any_method),
 		cmocka_unit_test(a_parameter_that_names_a_method_is_found_in_any_spelling),
 		cmocka_unit_test(fields_that_name_a_path_are_found),
 		cmocka_unit_test(a_request_must_be_allowed_as_what_it_asks_to_be_taken_for),
