@@ -6,7 +6,8 @@
 #include <keyhole/message.h>
 #include <keyhole/wire.h>
 
-/* "https://host[:port][/path]", nothing else: no user, no query, no fragment. */
+/* "https://host[:port][/path]", nothing else: no user, no query, no fragment. An IPv6 address in
+ * brackets. */
 struct kh_fetch_url {
 	struct kh_host host;
 	uint16_t port;

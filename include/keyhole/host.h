@@ -38,6 +38,12 @@ static inline struct kh_slice kh_host_view(const struct kh_host *host)
 	return (struct kh_slice){ host->text, host->len };
 }
 
+/* "host", "host:port", "[v6]:port" of an operator's: what kh_authority_parse (target.h) takes of
+ * them, and nothing else. Without a port `default_port`; 0: one must be written. Says no words,
+ * since it may be a secret in the wrong place. */
+bool kh_host_port_parse(struct kh_host *host, uint16_t *port, struct kh_slice text,
+			uint16_t default_port);
+
 /* An address range: v4 and v6 are different families and never match each other. */
 struct kh_cidr {
 	uint8_t family; /* 4 or 6; 0 matches nothing */

@@ -155,6 +155,25 @@ static bool parse_plain(struct kh_slice text, uint64_t most, uint64_t *out)
 	return kh_slice_to_u64(text, out) && *out <= most;
 }
 
+bool kh_host_port_parse(struct kh_host *host, uint16_t *port, struct kh_slice text,
+			uint16_t default_port)
+{
+	bool bracketed = text.len > 0 && text.ptr[0] == '[';
+	size_t end = kh_slice_find(text, bracketed ? ']' : ':', 0);
+	struct kh_slice name = kh_slice_sub(text, bracketed, end);
+	struct kh_slice rest = kh_slice_sub(text, end + bracketed, text.len);
+	uint64_t number = default_port;
+
+	if (bracketed && end == text.len)
+		return false;
+	if (rest.len > 0 && (rest.ptr[0] != ':' ||
+			     !parse_plain(kh_slice_sub(rest, 1, rest.len), UINT16_MAX, &number)))
+		return false;
+	*port = (uint16_t)number;
+	return number != 0 && kh_host_parse(host, name, NULL) &&
+	       bracketed == (host->kind == KH_HOST_IPV6);
+}
+
 static bool zero_behind(const uint8_t *addr, unsigned bits, unsigned prefix)
 {
 	for (unsigned bit = prefix; bit < bits; bit++)

@@ -28,31 +28,6 @@ struct kh_host_pattern kh_host_pattern_of(const struct kh_host *host)
 	return made;
 }
 
-static bool parse_port(struct kh_slice text, uint16_t *out)
-{
-	uint64_t port;
-	if (!kh_slice_to_u64(text, &port) || port == 0 || port > 65535 || text.ptr[0] == '0')
-		return false;
-	*out = (uint16_t)port;
-	return true;
-}
-
-/* HOST:PORT, with an address of version 6 in brackets. */
-static bool parse_host_port(struct kh_slice text, struct kh_host *host, uint16_t *port)
-{
-	size_t end = kh_slice_find(text, ':', 0);
-	struct kh_slice name = kh_slice_sub(text, 0, end);
-	bool brackets = text.len > 0 && text.ptr[0] == '[';
-	if (brackets) {
-		size_t close = kh_slice_find(text, ']', 0);
-		name = kh_slice_sub(text, 1, close);
-		end = close + 1;
-	}
-	return end < text.len && text.ptr[end] == ':' && kh_host_parse(host, name, NULL) &&
-	       brackets == (host->kind == KH_HOST_IPV6) &&
-	       parse_port(kh_slice_sub(text, end + 1, text.len), port);
-}
-
 void kh_read_proxy_url(struct kh_reader *reader, const struct kh_option *option,
 		       const struct kh_node *node, void *base)
 {
@@ -74,7 +49,7 @@ void kh_read_proxy_url(struct kh_reader *reader, const struct kh_option *option,
 		rest.len--;
 	struct kh_host host;
 	uint16_t port;
-	if (!why && !parse_host_port(rest, &host, &port))
+	if (!why && !kh_host_port_parse(&host, &port, rest, 0))
 		why = " (the port has to be there, and nothing behind it)";
 	if (why) {
 		kh_reader_error(reader, node, "%s: expected %s%s", option->path, option->expects,

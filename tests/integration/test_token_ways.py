@@ -90,6 +90,27 @@ def test_a_forbidden_address_is_not_named_to_the_proxy(behind, proxy, host):
     assert "which is not connected to" in one.stderr() and not proxy.heads
 
 
+@pytest.mark.parametrize("endpoint", ["::1", "127.0.0.1"], indirect=True)
+@pytest.mark.parametrize("allowed", [True, False])
+def test_an_endpoint_may_be_an_address(serve, endpoint, standin, tmp_path, allowed):  # noqa: F811
+    roots = {"ca_file": str(tmp_path / "roots.pem"), "resolve": {"api.test": standin.address}}
+    one = serve(endpoint.client[1], client(token_url=f"https://{endpoint.address}/token"),
+                upstream={**roots, "allow_addresses": ["::1/128", "127.0.0.1/32"]} if allowed else roots)  # fmt: skip
+    if allowed:
+        assert told(one) == (200, "Bearer token-number-1")
+        assert [(path, fields["host"]) for _, path, fields, _ in endpoint.asked] == [("/token", endpoint.address)]
+    else:
+        assert told(one)[0] == 503
+        assert f"{endpoint.address} is a loopback address" in one.stderr() and not endpoint.asked
+
+
+def test_an_ipv6_endpoint_is_named_to_the_proxy_in_brackets(behind, proxy, endpoint):  # noqa: F811
+    proxy.routes["[2606:4700::1111]:8443"] = endpoint.address
+    one = behind(url="https://[2606:4700:0::1111]:8443/token")
+    assert told(one)[0] == 503, "its certificate is another's"
+    assert asked_for(proxy) == ["[2606:4700::1111]:8443"] and not endpoint.asked
+
+
 def test_a_proxy_that_does_not_know_us_is_said_with_its_status(behind, proxy, endpoint):  # noqa: F811
     proxy.credentials = "Basic other"
     one = behind()

@@ -16,8 +16,8 @@ TOKEN = "token-" + "Zq8" * 20
 
 
 @pytest.fixture
-def endpoint(tmp_path):
-    one = Endpoint(tmp_path)
+def endpoint(tmp_path, request):
+    one = Endpoint(tmp_path, getattr(request, "param", "127.0.0.1"))
     yield one
     one.stop()
     assert not one.problems

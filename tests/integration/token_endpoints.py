@@ -4,6 +4,7 @@ import base64
 import http.server
 import json
 import os
+import socket
 import subprocess
 import threading
 import time
@@ -21,11 +22,11 @@ def unpadded(text):
 class Endpoint:
     """One server for all of them; `trouble` makes it misbehave, `asked` is what it was asked."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, host="127.0.0.1"):
         self.folder = str(folder)
         ca = make_ca(self.folder, "endpoint-ca")
         self.ca = ca[0]
-        leaf = make_leaf(self.folder, ca, [HOST], "endpoint")
+        leaf = make_leaf(self.folder, ca, [HOST, host], "endpoint")
         self.asked, self.problems = [], []
         self.trouble = None
         self.lifetime = 3600
@@ -54,12 +55,15 @@ class Endpoint:
             def do_POST(self):
                 endpoint.take(self, self.rfile.read(int(self.headers["content-length"])))
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        class Server(http.server.ThreadingHTTPServer):
+            address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+
+        self.server = Server((host, 0), Handler)
         self.server.daemon_threads = True
         context = server_context(*leaf)
         self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
         self.port = self.server.server_address[1]
-        self.address = f"127.0.0.1:{self.port}"
+        self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
         self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
         self.thread.start()
 
@@ -122,7 +126,7 @@ class Endpoint:
             return self.github(request, body)
         assert request.command == "POST"
         assert request.headers["content-type"] == "application/x-www-form-urlencoded"
-        assert request.headers["host"] == HOST
+        assert request.headers["host"] in (HOST, self.address)
         form = urllib.parse.parse_qs(body, strict_parsing=True)
         assert all(len(values) == 1 for values in form.values())
         form = {name: values[0] for name, values in form.items()}

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include <keyhole/host.h>
+#include <keyhole/target.h>
 
 #define BYTES63 "abcdefghijklmnopqrstuvwxyz0123456789abcdefghijklmnopqrstuvwxyz0"
 
@@ -403,6 +404,62 @@ static void socket_addresses_are_read_strictly(void **state)
 	}
 }
 
+static void host_and_port_are_read_strictly(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		uint16_t usual;
+		const char *host; /* NULL: refused */
+		uint16_t port;
+	} table[] = {
+		{ "a.example", 443, "a.example", 443 },
+		{ "A.example:8443", 443, "a.example", 8443 },
+		{ "127.0.0.1:1", 443, "127.0.0.1", 1 },
+		{ "[::1]", 443, "::1", 443 },
+		{ "[2001:DB8::00a]:65535", 0, "2001:db8::a", 65535 },
+		{ "a.example", 0, NULL, 0 },
+		{ "[::1]", 0, NULL, 0 },
+		{ "", 443, NULL, 0 },
+		{ ":443", 443, NULL, 0 },
+		{ "a.example:", 443, NULL, 0 },
+		{ "a.example:0", 443, NULL, 0 },
+		{ "a.example:0443", 443, NULL, 0 },
+		{ "a.example:65536", 443, NULL, 0 },
+		{ "a.example:443:443", 443, NULL, 0 },
+		{ "::1", 443, NULL, 0 },
+		{ "2001:db8::1:443", 443, NULL, 0 },
+		{ "[::1", 443, NULL, 0 },
+		{ "[", 443, NULL, 0 },
+		{ "[]", 443, NULL, 0 },
+		{ "[]:1", 443, NULL, 0 },
+		{ "[::1]443", 443, NULL, 0 },
+		{ "[::1]:", 443, NULL, 0 },
+		{ "[[::1]]:1", 443, NULL, 0 },
+		{ "[::1%lo]:1", 443, NULL, 0 },
+		{ "[a.example]:1", 443, NULL, 0 },
+		{ "[127.0.0.1]:1", 443, NULL, 0 },
+		{ "127.1:1", 443, NULL, 0 },
+		{ "me@a.example:1", 443, NULL, 0 },
+	};
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		struct kh_host host;
+		uint16_t port = 0;
+		bool ok = kh_host_port_parse(&host, &port, kh_slice_str(table[i].text),
+					     table[i].usual);
+		struct kh_authority same;
+		if (ok != (table[i].host != NULL) ||
+		    ok != kh_authority_parse(&same, kh_slice_str(table[i].text), table[i].usual,
+					     NULL))
+			fail_msg("\"%s\"", table[i].text);
+		if (ok) {
+			assert_true(kh_host_eq(&host, &same.host) && port == same.port);
+			assert_string_equal(host.text, table[i].host);
+			assert_int_equal(port, table[i].port);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -416,6 +473,7 @@ int main(void)
 		cmocka_unit_test(ranges_are_first_address_and_prefix),
 		cmocka_unit_test(a_range_holds_what_shares_its_prefix),
 		cmocka_unit_test(socket_addresses_are_read_strictly),
+		cmocka_unit_test(host_and_port_are_read_strictly),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
