@@ -8,13 +8,13 @@
  * keyhole-init [--port N] [--socket PATH] [--control FD | --connect PATH] [--stdio IN,OUT,ERR]
  *              [--tty FDS | --engine-tty FDS] [--capture PORTS] [--user UID:GID] [--seccomp FILE]
  *              [--writable PATH]… [--memory BYTES] [--pids N] [--environ FILE] [--hold 1]
- *              [--call SOCKET] [--become UID:GID] [--expect DEV:INO:PATH]… -- CMD…
+ *              [--become UID:GID] [--expect DEV:INO:PATH]… -- CMD…
  *
  *   --port     where it listens on 127.0.0.1 (3128)
  *   --socket   the Unix socket that each connection is relayed to (/run/keyhole/s)
  *   --control  an inherited SOCK_SEQPACKET descriptor to the launcher; without it, it works alone
- *   --connect  a socket of the launcher's, where it is given what --control and --stdio name: for
- *              engines that hand no descriptors on
+ *   --connect  a SOCK_SEQPACKET socket at which the launcher listens, where it is given what
+ *              --control and --stdio name: for engines that hand no descriptors on
  *   --stdio    inherited descriptors that become the command's standard input, output and error
  *   --tty      those of them that are to be a terminal made inside the sandbox: "01", "012"
  *   --engine-tty  those that are to be the terminal that the engine gave it: its own standard input
@@ -30,8 +30,6 @@
  *   --pids     the most processes and threads in its user namespace, keyhole-init among them
  *   --hold     with --control: says READY, and goes on at GO, in the control groups that it has
  *              been put into by then; and ends with its parent
- *   --call     a SOCK_SEQPACKET socket at which the launcher listens, for engines that hand no
- *              descriptors on: connected to in the place of --control; what comes first is STDIO
  *   --become   who it is on the host from when its ports are bound: uid and gid, no other group
  *              (needs CAP_SETUID and CAP_SETGID), where it was started as the host's root
  *   --expect   this path is that file, or nothing is started: what was mounted by its name may have
@@ -64,7 +62,6 @@ enum kh_init_type {
 	KH_INIT_GO,	      /* L→I the terminal is set up: start */
 	KH_INIT_SIGNAL,	      /* L→I value: for the command's process group */
 	KH_INIT_PUBLISHED, /* L→I value: a port inside, with a stream socket for a client of it */
-	KH_INIT_STDIO,	   /* L→I first after --call, with the three descriptors of --stdio */
 	KH_INIT_READY,	   /* I→L with --hold: GO is waited for */
 	KH_INIT_TYPED, /* L→I value: a signal that the engine's terminal makes, for its foreground
 			*/

@@ -78,28 +78,6 @@ static void receive(struct init_watch *watch, uint32_t events)
 		init_command_typed(message.value);
 }
 
-static bool take_three(int fd, int stdio[3])
-{
-	struct kh_init_message message = { 0 };
-	ssize_t n = kh_rights_receive(fd, &message, sizeof(message), stdio, 3, 0);
-	return n == sizeof(message) && message.type == KH_INIT_STDIO && stdio[0] >= 0;
-}
-
-int init_control_call(const char *path, int stdio[3])
-{
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	if (strlen(path) >= sizeof(addr.sun_path))
-		init_die("--call %s: too long", path);
-	memcpy(addr.sun_path, path, strlen(path) + 1);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-	if (fd < 0 || connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) != 0)
-		init_die("--call %s: %s", path, strerror(errno));
-	/* The launcher may be gone by then. */
-	if (!take_three(fd, stdio))
-		_exit(KH_INIT_FAILED);
-	return fd;
-}
-
 void init_control_hold(int fd)
 {
 	struct kh_init_message message = { .type = KH_INIT_READY };

@@ -99,8 +99,6 @@ void init_environ(const char *path);
 /* Asks the launcher for the control socket and the command's descriptors. */
 int init_control_connect(const char *path, int stdio[3]);
 void init_control_start(int fd);
-/* Connects to the launcher, which sends the three. Return: the control socket. */
-int init_control_call(const char *path, int stdio[3]);
 /* Says READY and returns at GO. */
 void init_control_hold(int fd);
 /* `pass` is a descriptor to send along, -1: none. Quietly nothing where there is no launcher. */

@@ -85,7 +85,7 @@ static unsigned long large(const char *option, const char *text)
 
 struct arguments {
 	int port, control;
-	const char *socket, *filter, *bound, *variables, *call, *connect;
+	const char *socket, *filter, *bound, *variables, *connect;
 	bool capture, change_user, hold;
 	uint16_t ports[KH_LIMIT_INIT_PORTS];
 	size_t n_ports;
@@ -184,8 +184,6 @@ static void parse(int argc, char **argv, struct arguments *out)
 			out->bound = value;
 		else if (strcmp(argv[i], "--seccomp") == 0 && value)
 			out->filter = value;
-		else if (strcmp(argv[i], "--call") == 0 && value)
-			out->call = value;
 		else if (strcmp(argv[i], "--become") == 0)
 			parse_become(value, out);
 		else if (strcmp(argv[i], "--expect") == 0)
@@ -271,8 +269,7 @@ static void let_through(int fd)
  * where that namespace has such a uid: in the first one that is the agent's own. So the image is
  * started anew in the second, with what was bound: `--bound PROXY,UDP,TCP,PORT…`.
  */
-static _Noreturn void start_again(int argc, char **argv, const struct arguments *args,
-				  const struct init_bound *bound)
+static _Noreturn void start_again(int argc, char **argv, const struct init_bound *bound)
 {
 	static char option[] = "--bound", list[8 * (3 + 2 * KH_LIMIT_INIT_PORTS)];
 	size_t used = (size_t)snprintf(list, sizeof(list), "%d,%d,%d", bound->proxy, bound->dns_udp,
@@ -284,25 +281,13 @@ static _Noreturn void start_again(int argc, char **argv, const struct arguments 
 		let_through(bound->ports[i]);
 		used += (size_t)snprintf(list + used, sizeof(list) - used, ",%d", bound->ports[i]);
 	}
-	static char control_option[] = "--control", control[16], stdio_option[] = "--stdio",
-		    stdio[48];
-	char **again = calloc((size_t)argc + 7, sizeof(*again));
+	char **again = calloc((size_t)argc + 3, sizeof(*again));
 	if (again) {
 		again[0] = argv[0];
 		again[1] = option;
 		again[2] = list;
-		int n = 3;
-		if (args->call) {
-			const int *fds = args->command.stdio;
-			snprintf(control, sizeof(control), "%d", args->control);
-			snprintf(stdio, sizeof(stdio), "%d,%d,%d", fds[0], fds[1], fds[2]);
-			again[n++] = control_option;
-			again[n++] = control;
-			again[n++] = stdio_option;
-			again[n++] = stdio;
-		}
 		for (int i = 1; i < argc; i++)
-			again[n++] = argv[i];
+			again[i + 2] = argv[i];
 		execv(argv[0][0] == '/' ? argv[0] : "/proc/self/exe", again);
 	}
 	init_die("starting again: %s", strerror(errno));
@@ -368,8 +353,6 @@ int main(int argc, char **argv)
 		take_bound(args.bound, &bound);
 	} else {
 		bind_all(&args, &bound);
-		if (args.call)
-			args.control = init_control_call(args.call, args.command.stdio);
 		if (args.hold)
 			init_control_hold(args.control);
 		if (args.change_user) {
@@ -377,7 +360,7 @@ int main(int argc, char **argv)
 				init_privilege_become(args.host_uid, args.host_gid);
 			init_privilege_user(args.uid, args.gid, args.hold);
 			init_privilege_drop();
-			start_again(argc, argv, &args, &bound);
+			start_again(argc, argv, &bound);
 		}
 	}
 	start(&args, &bound);

@@ -33,6 +33,7 @@ const struct kh_engine kh_engine_docker = {
 	.name = "docker",
 	.about = "docker: a container of an image that its daemon keeps",
 	.called = true,
+	.connects = true,
 	.has_store = true,
 	.by_name_only = true,
 	.environ_file = true,

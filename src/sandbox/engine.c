@@ -62,7 +62,7 @@ const struct kh_engine *kh_engine_find(const char *name, struct kh_err *err)
 
 void kh_engine_command_init(struct kh_engine_command *command)
 {
-	*command = (struct kh_engine_command){ .args_fd = -1, .listener = -1, .alive = -1 };
+	*command = (struct kh_engine_command){ .args_fd = -1, .alive = -1 };
 }
 
 void kh_engine_command_fini(struct kh_engine_command *command)
@@ -75,7 +75,6 @@ void kh_engine_command_fini(struct kh_engine_command *command)
 	for (size_t i = 0; i < sizeof(command->files) / sizeof(command->files[0]); i++)
 		free(command->files[i].text);
 	kh_cleanup_close(&command->args_fd);
-	kh_cleanup_close(&command->listener);
 	kh_cleanup_close(&command->alive);
 	while (command->watcher > 0 && waitpid(command->watcher, NULL, 0) < 0 && errno == EINTR)
 		;

@@ -69,8 +69,7 @@ struct kh_engine_command {
 	} files[2];
 	bool own_network; /* nested: the program has a network namespace of its own as well */
 	/* called: */
-	int listener; /* at which keyhole-init calls; -1. Owned */
-	int alive;    /* shut at the end, which tells the watcher to remove everything; -1 */
+	int alive; /* shut at the end, which tells the watcher to remove everything; -1 */
 	pid_t watcher;
 	bool hide_cgroups; /* nested: the program is to find no cgroups at all */
 	/* nested: the program mounts over places that the view does not have, and makes the root
@@ -91,8 +90,7 @@ struct kh_engine {
 	/* The program runs in namespaces of ours in which the view lies ready (nest.c), and its
 	 * descriptors are 3, 4, … in their order. */
 	bool nested;
-	/* The program makes the container elsewhere: keyhole-init inherits nothing and calls the
-	 * launcher (store.h). */
+	/* The program has a daemon make the container, elsewhere (store.h). */
 	bool called;
 	bool has_store; /* the program keeps images of its own, and is given the spec's `image` */
 	int own_fds;	/* nested: the first of its descriptors are so many of the program's own */
@@ -108,12 +106,12 @@ struct kh_engine {
 	 * it is in the control groups. */
 	bool limits_init;
 	/* The program hands keyhole-init no descriptors: it connects to a socket of the launcher's
-	 * that the view has (KH_MOUNT_SOCKET), and finds there what others inherit (meet.h). The
-	 * program's own are /dev/null; what it complains of goes to its first further one. */
+	 * that the view has (KH_MOUNT_SOCKET), and finds there what others inherit (meet.h). */
 	bool connects;
 	/* Inside is a kernel of the program's own, to which neither the position in a file of ours
 	 * nor a terminal can be handed but by the program: its standard descriptors are one that
-	 * the launcher made, and that is the command's (plan.terminal). */
+	 * the launcher made, and that is the command's (plan.terminal), else /dev/null; what it
+	 * complains of goes to its first further one. */
 	bool own_kernel;
 	/* Fills `out`. False where the program isn't there or is too old: err says how to get it.
 	 */

@@ -81,16 +81,15 @@ bool kh_build_ports(char *out, size_t room, const struct kh_sandbox_spec *spec, 
 	return true;
 }
 
-/* It inherits nothing, is root before it is the sandbox's uid, and looks at what was mounted. */
-static bool add_call(struct kh_words *out, const struct kh_build *b,
-		     const struct kh_sandbox_spec *spec)
+/* It is root before it is the sandbox's uid, and looks at what was mounted. */
+static bool add_become(struct kh_words *out, const struct kh_build *b,
+		       const struct kh_sandbox_spec *spec)
 {
 	char who[32];
 	uid_t uid = geteuid() == 0 ? kh_build_host_uid(spec) : geteuid();
 	gid_t gid = geteuid() == 0 ? kh_build_host_gid(spec) : getegid();
 	snprintf(who, sizeof(who), "%u:%u", (unsigned)uid, (unsigned)gid);
-	bool ok = add_word(out, "--call") && add_word(out, KH_STORE_SOCKET) &&
-		  add_word(out, "--become") && add_word(out, who);
+	bool ok = add_word(out, "--become") && add_word(out, who);
 	for (size_t i = 0; ok && i < b->view.n; i++) {
 		const struct kh_mount *m = &b->view.list[i];
 		struct stat st;
@@ -124,8 +123,8 @@ bool kh_build_words(struct kh_words *out, const struct kh_build *b,
 	for (size_t i = 0; i < sizeof(head) / sizeof(head[0]); i++)
 		ok = ok && add_word(out, head[i]);
 	if (engine->called)
-		ok = ok && add_call(out, b, spec);
-	else if (engine->connects)
+		ok = ok && add_become(out, b, spec);
+	if (engine->connects)
 		ok = ok && add_word(out, "--connect") && add_word(out, MEET_INSIDE);
 	else
 		ok = ok && add_word(out, "--control") && add_word(out, control) &&

@@ -81,7 +81,7 @@ static void end_early(struct running *r, int signo)
 /* To the command. */
 static void send_signal(struct running *r, int signo)
 {
-	if (r->held && r->launch->engine->called && ends(signo))
+	if (r->held && r->launch->engine->connects && ends(signo))
 		end_early(r, signo);
 	else if (r->held)
 		sigaddset(&r->late, signo);
@@ -95,20 +95,6 @@ static void send_late(struct running *r)
 	for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
 		if (sigismember(&r->late, forwarded[i]) == 1)
 			send_signal(r, forwarded[i]);
-}
-
-/* The first who calls is it: nobody else gets at the socket, and nobody listens afterwards. */
-static void take_call(struct running *r)
-{
-	int *listener = &r->launch->command->listener;
-	r->launch->control = kh_launch_take_call(listener, r->launch->stdio);
-	if (r->launch->control < 0) {
-		kh_err_sys(&r->err, KH_ERR_SYSTEM, errno, "keyhole-init called");
-		kill(r->pid, SIGKILL);
-		return;
-	}
-	r->held = false;
-	send_late(r);
 }
 
 /* Return: the engine's program runs (its image has been replaced), or why not. */
@@ -132,7 +118,7 @@ static bool start(struct running *r, struct kh_err *err)
 		kh_launch_child(r->launch, parent, report[1], complaints[1]);
 	close(report[1]);
 	close(complaints[1]);
-	if (!r->launch->engine->connects)
+	if (r->launch->listener < 0)
 		close(kh_steal_fd(&r->launch->control_peer));
 	kh_launch_watch_control(r->launch->control);
 	r->complaints = complaints[0];
@@ -174,15 +160,19 @@ static void take_ready(struct running *r, pid_t init)
 static void meet(struct running *r)
 {
 	struct kh_launch *launch = r->launch;
+	uid_t uid = launch->stage ? launch->stage->uid : geteuid();
 	bool met;
+	/* Who somebody in a container of a daemon's is depends on the daemon's own map. */
 	bool ok =
-		kh_meet_hand_over(launch->listener, launch->stage ? launch->stage->uid : geteuid(),
+		kh_meet_hand_over(launch->listener, launch->engine->called ? KH_MEET_ANYBODY : uid,
 				  launch->control_peer, launch->stdio, &met, &r->err);
 	if (ok && met) {
 		launch->listener = -1;
 		close(kh_steal_fd(&launch->control_peer));
 		int master = kh_steal_fd(&launch->pty_master);
 		ok = master < 0 || kh_terminal_attach(&r->terminal, master, &r->err);
+		r->held = false;
+		send_late(r);
 	}
 	if (!ok)
 		kill(r->pid, SIGKILL);
@@ -314,13 +304,12 @@ static void look_at_clock(struct running *r)
 
 static void loop(struct running *r)
 {
-	enum { SIGNALS, CONTROL, CALL, COMPLAINTS, ENDED, MEET, GUARD, IN, OUT, MASTER, COUNT };
+	enum { SIGNALS, CONTROL, COMPLAINTS, ENDED, MEET, GUARD, IN, OUT, MASTER, COUNT };
 	bool control = true;
 	for (;;) {
 		struct pollfd p[COUNT] = {
 			[SIGNALS] = { r->signals, POLLIN, 0 },
 			[CONTROL] = { control ? r->launch->control : -1, POLLIN, 0 },
-			[CALL] = { r->launch->command->listener, POLLIN, 0 },
 			[COMPLAINTS] = { r->complaints, POLLIN, 0 },
 			[ENDED] = { r->ended, POLLIN, 0 },
 			[MEET] = { r->launch->listener, POLLIN, 0 },
@@ -349,8 +338,6 @@ static void loop(struct running *r)
 			meet(r);
 		if (p[CONTROL].revents && !(control = receive(r)))
 			r->end_ms = now_ms() + GRACE_MS;
-		if (p[CALL].revents)
-			take_call(r);
 		if (p[COMPLAINTS].revents)
 			listen_to_complaints(r);
 		if (p[SIGNALS].revents)
@@ -469,7 +456,7 @@ bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err)
 			     .complaints = -1,
 			     .ended = -1 };
 	r.end_ms = -1;
-	r.held = launch->engine->limits_init || launch->engine->called;
+	r.held = launch->engine->limits_init || launch->engine->connects;
 	sigemptyset(&r.late);
 	r.deadline_ms = launch->timeout_ms ? now_ms() + (int64_t)launch->timeout_ms : -1;
 	kh_terminal_init(&r.terminal);
@@ -492,7 +479,8 @@ bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err)
 	kh_terminal_finish(&r.terminal);
 	if (ok)
 		ok = conclude(&r, engine_status, status, err);
-	const int fds[] = { r.signals, r.complaints, r.ended, launch->pty_master };
+	const int fds[] = { r.signals, r.complaints, r.ended, launch->pty_master,
+			    launch->control_peer };
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);

@@ -65,7 +65,7 @@ static bool set_own(const struct child *child)
  * us. */
 static bool set_standard(const struct child *child)
 {
-	if (child->launch->engine->connects)
+	if (child->launch->engine->own_kernel)
 		return set_own(child) &&
 		       kh_engine_command_fd(child->launch->command, child->complaints);
 	kh_auto_close int null = open("/dev/null", O_RDWR | O_CLOEXEC);

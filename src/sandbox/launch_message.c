@@ -1,9 +1,6 @@
-/* launch_message.c - what comes along with a message over the control socket, and who calls at it
- */
+/* launch_message.c - what comes along with a message over the control socket */
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <keyhole/cleanup.h>
 #include <keyhole/init.h>
@@ -36,28 +33,10 @@ ssize_t kh_launch_receive(int control, struct kh_init_message *message, int *fd,
 	return n;
 }
 
-static bool send_stdio(int control, const int *stdio)
-{
-	struct kh_init_message message = { .type = KH_INIT_STDIO };
-	return kh_rights_send(control, &message, sizeof(message), stdio, 3, 0);
-}
-
 /* The kernel says who sends; a process without capabilities can't say otherwise. */
 void kh_launch_watch_control(int control)
 {
 	const int on = 1;
 	if (control >= 0)
 		(void)setsockopt(control, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
-}
-
-int kh_launch_take_call(int *listener, const int *stdio)
-{
-	struct sockaddr_un addr = { 0 };
-	socklen_t len = sizeof(addr);
-	kh_auto_close int control = accept4(*listener, NULL, NULL, SOCK_CLOEXEC);
-	if (getsockname(*listener, (struct sockaddr *)&addr, &len) == 0)
-		(void)unlink(addr.sun_path);
-	kh_cleanup_close(listener);
-	kh_launch_watch_control(control);
-	return control >= 0 && send_stdio(control, stdio) ? kh_steal_fd(&control) : -1;
 }

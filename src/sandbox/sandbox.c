@@ -281,17 +281,12 @@ static bool prepare(struct kh_build *b, const struct kh_sandbox_spec *spec,
 {
 	char tty[4];
 	int pair[2];
-	if (spec->n_publish > 0 && engine->called)
-		return kh_err_set(
-			err, KH_ERR_USAGE,
-			"--publish: engine %s has no way for it yet (take another engine)",
-			engine->name);
 	if (!take_stdio(b, spec, engine, tty, err))
 		return false;
-	if (!engine->called && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a socket pair");
-	b->control = engine->called ? -1 : pair[0];
-	b->control_peer = engine->called ? -1 : pair[1];
+	b->control = pair[0];
+	b->control_peer = pair[1];
 	if (!kh_build_ports(b->ports, sizeof(b->ports), spec, err))
 		return false;
 	struct kh_words words kh_cleanup(kh_words_fini) = { 0 };
@@ -312,7 +307,7 @@ static bool prepare(struct kh_build *b, const struct kh_sandbox_spec *spec,
 	};
 	if (!engine->prepare(&plan, &b->command, err))
 		return false;
-	if (engine->connects || engine->called)
+	if (engine->connects)
 		return true;
 	const int inherited[] = { b->control_peer, b->stdio[0], b->stdio[1], b->stdio[2] };
 	for (size_t i = 0; i < sizeof(inherited) / sizeof(inherited[0]); i++)
@@ -359,9 +354,7 @@ static bool run(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		.timeout_ms = spec->limits.timeout_ms,
 		.name = spec->argv[0],
 	};
-	bool ok = kh_launch(&launch, status, err);
-	b->control = launch.control;
-	return ok;
+	return kh_launch(&launch, status, err);
 }
 
 /* What the image says is what the spec does not say. */

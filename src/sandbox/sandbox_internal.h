@@ -262,10 +262,10 @@ struct kh_launch {
 	struct kh_engine_command *command;
 	const struct kh_view *view;
 	const struct kh_stage *stage; /* NULL: as who we are */
-	int control;		      /* our end; -1 until keyhole-init has called */
+	int control;		      /* our end */
 	int control_peer;	      /* inherited by the init */
 	bool tty;
-	/* The command's three, for keyhole-init that calls or connects. */
+	/* The command's three, for keyhole-init that connects. */
 	const int *stdio;
 	int listener; /* where the init connects to (connects); -1. Not owned, like the next */
 	int pty_master, pty_slave; /* a terminal of ours for the program to hand on; -1 */
@@ -279,8 +279,6 @@ bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err);
  * or more than one, which are closed), and who sent it (-1). Return: as recvmsg. */
 ssize_t kh_launch_receive(int control, struct kh_init_message *message, int *fd, pid_t *sender);
 void kh_launch_watch_control(int control);
-/* Shuts the listener, and sends who called the three. Return: the control socket; -1. */
-int kh_launch_take_call(int *listener, const int *stdio);
 /* launch_child.c: in the forked child; why it could not go on is written to `report`. */
 _Noreturn void kh_launch_child(const struct kh_launch *launch, pid_t parent, int report,
 			       int complaints);

@@ -13,7 +13,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 #include <keyhole/file.h>
 #include <keyhole/slice.h>
 
+#include "meet.h"
 #include "sandbox_internal.h"
 
 static const char *const fence[] = {
@@ -68,7 +68,7 @@ static const char *const fence[] = {
 	NULL,
 };
 
-/* ---- the folder of one sandbox: keyhole-init's socket, and what is mounted out of it ---- */
+/* ---- the folder of one sandbox: what is mounted out of it ---- */
 
 static bool copy_file(const char *path, int content)
 {
@@ -80,22 +80,10 @@ static bool copy_file(const char *path, int content)
 	return n == 0 && fchmod(fd, 0444) == 0;
 }
 
-static int listen_at(const char *folder)
-{
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s/c/s", folder);
-	kh_auto_close int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	/* The folder above is ours alone; uid 0 of the container need not be us. */
-	if (fd < 0 || bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) != 0 ||
-	    chmod(addr.sun_path, 0666) != 0 || listen(fd, 1) != 0)
-		return -1;
-	return kh_steal_fd(&fd);
-}
-
 /* Folders of one level, as they were made here. */
 static void remove_folder(const char *folder)
 {
-	static const char *const inner[] = { "c", "f", "e" };
+	static const char *const inner[] = { "f", "e" };
 	for (size_t i = 0; i < sizeof(inner) / sizeof(inner[0]); i++) {
 		kh_auto_free char *path = kh_strf("%s/%s", folder, inner[i]);
 		DIR *dir = path ? opendir(path) : NULL;
@@ -112,7 +100,7 @@ static void remove_folder(const char *folder)
 
 static bool make_folder(char *folder, struct kh_err *err)
 {
-	static const char *const inner[] = { "c", "f", "e" };
+	static const char *const inner[] = { "f", "e" };
 	bool ok = mkdtemp(folder) != NULL;
 	for (size_t i = 0; ok && i < sizeof(inner) / sizeof(inner[0]); i++) {
 		kh_auto_free char *path = kh_strf("%s/%s", folder, inner[i]);
@@ -209,6 +197,16 @@ static bool put_file(struct kh_engine_command *out, const char *folder, const st
 	return path && copy_file(path, m->fd) && put_bind(out, path, m->target, true);
 }
 
+/* The folder is ours alone: who is not in the sandbox does not get there. */
+static bool put_socket(struct kh_engine_command *out, const char *folder, const struct kh_mount *m,
+		       size_t i)
+{
+	kh_auto_free char *path = kh_strf("%s/f/%zu", folder, i);
+	kh_auto_close int at = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return path && at >= 0 && kh_meet_bind(m->fd, at, path + strlen(folder) + 1) &&
+	       put_bind(out, path, m->target, true);
+}
+
 static bool put_mount(struct kh_engine_command *out, const struct kh_plan *plan, const char *folder,
 		      size_t i)
 {
@@ -233,8 +231,8 @@ static bool put_mount(struct kh_engine_command *out, const struct kh_plan *plan,
 	case KH_MOUNT_SEAL: /* the program's; and nothing of the root is the agent's */
 	case KH_MOUNT_LAYER:
 		return true;
-	case KH_MOUNT_SOCKET: /* keyhole-init calls by one of its own */
-		break;
+	case KH_MOUNT_SOCKET:
+		return put_socket(out, folder, m, i);
 	}
 	return false;
 }
@@ -257,13 +255,11 @@ static bool put_limits(struct kh_engine_command *out, const struct kh_sandbox_li
 static bool put_create(struct kh_engine_command *out, const struct kh_plan *plan,
 		       const char *folder, const char *name)
 {
-	kh_auto_free char *calls = kh_strf("%s/c", folder);
 	const char *const own[] = { "--name",	    name,	   "--hostname",
 				    plan->hostname, "--workdir",   plan->directory,
 				    "--entrypoint", plan->init[0], NULL };
-	bool ok = calls && kh_engine_command_arg(out, out->path) &&
-		  kh_engine_command_args(out, fence) && kh_engine_command_args(out, own) &&
-		  put_limits(out, plan->limits) && put_bind(out, calls, KH_STORE_CALL, true);
+	bool ok = kh_engine_command_arg(out, out->path) && kh_engine_command_args(out, fence) &&
+		  kh_engine_command_args(out, own) && put_limits(out, plan->limits);
 	for (size_t i = 0; ok && i < plan->view->n; i++)
 		ok = put_mount(out, plan, folder, i);
 	ok = ok && kh_engine_command_arg(out, plan->image ? plan->image : name);
@@ -345,10 +341,7 @@ bool kh_store_prepare(const char *program, const struct kh_plan *plan,
 	if (!check_owners(program, plan, err) || !make_folder(folder, err))
 		return false;
 	out->environment = environ;
-	out->listener = listen_at(folder);
-	bool ok = out->listener >= 0 ||
-		  kh_err_sys(err, KH_ERR_SYSTEM, errno, "a socket in %s", folder);
-	ok = ok && create(plan, out, folder, err);
+	bool ok = create(plan, out, folder, err);
 	/* Else the watcher does. */
 	if (!ok && out->watcher <= 0)
 		remove_folder(folder);

@@ -6,8 +6,8 @@
  *
  *   - the view is handed over in two ways: trees of the host and places in memory as mounts, all
  *     else as one tar that is copied into the container before it starts
- *   - keyhole-init inherits nothing. It calls the launcher at a socket in a folder that is mounted,
- *     and is sent the command's descriptors. When the launcher's end closes, it ends.
+ *   - keyhole-init inherits nothing. It connects to the launcher at a socket that is mounted, and
+ *     is given the command's descriptors there (meet.h).
  *   - it starts as uid 0 of the container with what it needs to bind its ports, and becomes the
  *     sandbox's uid on the host before anything else
  *   - what the program could not be held to, keyhole-init looks at: that what was mounted by its
@@ -26,9 +26,6 @@
 #include <keyhole/sandbox.h>
 
 #include "engine.h"
-
-#define KH_STORE_CALL "/run/keyhole-call"  /* the folder inside */
-#define KH_STORE_SOCKET KH_STORE_CALL "/s" /* at which keyhole-init calls */
 
 struct kh_mount;
 struct kh_view;

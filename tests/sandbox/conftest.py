@@ -104,7 +104,7 @@ CLIENTS_AS = {"gvisor": "root", "container": "user", "podman": "user"}
 
 # Where the daemon is, if the tests were told.
 DOCKER = {name: os.environ[name] for name in ("DOCKER_HOST",) if name in os.environ}
-IN_DOCKER = {"test_escape", "test_terminal"}
+IN_DOCKER = {"test_escape", "test_publish", "test_terminal"}
 
 
 # The launcher's own clock, which runs while a slow program starts.

@@ -16,6 +16,9 @@ import pytest
 from conftest import PYTHON, SANDBOX_HOST_UID, USER, Peer, landlock_abi
 
 X86 = platform.machine() == "x86_64"
+# In engines that hand no descriptors on: where keyhole-init met the launcher. It is shut
+# (test_the_launchers_socket_leads_nowhere).
+LAUNCHER = {"gvisor": ["/run/keyhole-launcher"], "docker": ["/run/keyhole-launcher"]}
 
 
 # --- the network ----------------------------------------------------------------------------------
@@ -255,9 +258,24 @@ def test_path_sockets_of_the_host_are_not_there(sandbox, workspace):
         )  # fmt: skip
     outside.close()
     assert "reached" not in seen[0], seen
-    # The other one is shut (test_the_launchers_socket_leads_nowhere_once_the_command_runs).
-    shut = ["/run/keyhole-launcher"] if sandbox.engine == "gvisor" else []
-    assert seen[1] == [*shut, "/run/keyhole/s"], "a socket besides the one"
+    assert seen[1] == [*LAUNCHER.get(sandbox.engine, []), "/run/keyhole/s"], "a socket besides the one"
+
+
+def test_the_launchers_socket_leads_nowhere(sandbox):
+    """Nor has the command a descriptor of what keyhole-init was given there."""
+    seen = sandbox.python(
+        """
+        import os, socket
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            s.connect('/run/keyhole-launcher')
+            say('connected')
+        except OSError as e:
+            say([e.errno, sorted(os.listdir('/proc/self/fd'))])
+        """
+    )
+    why = errno.ECONNREFUSED if sandbox.engine in LAUNCHER else errno.ENOENT
+    assert seen == [why, ["0", "1", "2", "3", "4"]]  # its own socket, and the folder
 
 
 @pytest.mark.identity("root")
@@ -390,7 +408,7 @@ def test_only_these_places_can_be_written(sandbox, workspace):
     seen = [p for p in seen if not (p.startswith("/tmp/") and workspace.startswith(p + "/"))]
     seen = [p for p in seen if p != "/dev/pts"]
     assert sorted(set(seen) - set(terminals)) == sorted(
-        [*devices, "/dev/shm", "/home/agent", "/run/keyhole/s", "/tmp", workspace]
+        [*devices, *LAUNCHER.get(sandbox.engine, []), "/dev/shm", "/home/agent", "/run/keyhole/s", "/tmp", workspace]
     )
     assert terminals in ([], ["/dev/pts/ptmx"])
 
