@@ -106,7 +106,12 @@ bool kh_sandbox_has_store(const char *engine);
  * Return: false, and err says which command or package would help.
  */
 bool kh_sandbox_try(const char *engine, struct kh_err *err);
-/* The same for a layer over a root: one is mounted and written to. */
+/* Which limits a control group would keep here: one is made for each, and removed. */
+struct kh_sandbox_groups {
+	bool memory, pids, cpus;
+};
+void kh_sandbox_try_groups(struct kh_sandbox_groups *out);
+/* As kh_sandbox_try for a layer over a root: one is mounted and written to. */
 bool kh_sandbox_try_layer(struct kh_err *err);
 
 /*

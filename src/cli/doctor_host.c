@@ -16,6 +16,7 @@
 
 #include <keyhole/cleanup.h>
 #include <keyhole/file.h>
+#include <keyhole/sandbox.h>
 
 #include "doctor_internal.h"
 
@@ -44,55 +45,35 @@ static void add_userns(struct kh_doctor_report *report)
 			strerror(pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : EPERM));
 }
 
-/* Where we are in a hierarchy, out of /proc/self/cgroup: "5:memory:/a" or "0::/a". Heap. */
-static char *own_cgroup(const char *controller)
+/* "version 2", as far as /sys/fs/cgroup tells; NULL: nothing is mounted there. */
+static const char *cgroup_version(void)
 {
-	FILE *file = fopen("/proc/self/cgroup", "re");
-	char line[4096];
-	char *found = NULL;
-	while (file && !found && fgets(line, sizeof(line), file)) {
-		line[strcspn(line, "\n")] = '\0';
-		const char *name = strchr(line, ':');
-		const char *path = name ? strchr(name + 1, ':') : NULL;
-		size_t len = path ? (size_t)(path - name - 1) : 0;
-		if (path && len == strlen(controller) && memcmp(name + 1, controller, len) == 0)
-			found = strdup(path + 1);
-	}
-	if (file)
-		(void)fclose(file);
-	return found;
-}
-
-static bool can_make_cgroup(const char *mount, const char *controller)
-{
-	kh_auto_free char *own = own_cgroup(controller);
-	kh_auto_free char *path =
-		own ? kh_strf("%s%s/keyhole-doctor-%d", mount, own, (int)getpid()) : NULL;
-	if (!path || mkdir(path, 0755) != 0)
-		return false;
-	(void)rmdir(path);
-	return true;
+	struct statfs fs, unified;
+	if (statfs("/sys/fs/cgroup", &fs) != 0)
+		return NULL;
+	if (fs.f_type == CGROUP2_SUPER_MAGIC)
+		return "version 2";
+	bool hybrid = statfs("/sys/fs/cgroup/unified", &unified) == 0 &&
+		      unified.f_type == CGROUP2_SUPER_MAGIC;
+	return hybrid ? "version 1 with version 2 beside it" : "version 1";
 }
 
 static void add_cgroups(struct kh_doctor_report *report)
 {
-	struct statfs fs, unified;
-	const char *kind;
-	bool delegated;
-	if (statfs("/sys/fs/cgroup", &fs) != 0) {
-		kind = NULL;
-		delegated = false;
-	} else if (fs.f_type == CGROUP2_SUPER_MAGIC) {
-		kind = "version 2";
-		delegated = can_make_cgroup("/sys/fs/cgroup", "");
-	} else {
-		bool hybrid = statfs("/sys/fs/cgroup/unified", &unified) == 0 &&
-			      unified.f_type == CGROUP2_SUPER_MAGIC;
-		kind = hybrid ? "version 1 with version 2 beside it" : "version 1";
-		delegated = can_make_cgroup("/sys/fs/cgroup/memory", "memory");
-	}
-	if (delegated)
-		kh_doctor_add(report, GROUP, "cgroups", KH_DOCTOR_OK, "%s; one was made", kind);
+	struct kh_sandbox_groups had;
+	const char *kind = cgroup_version();
+	kh_sandbox_try_groups(&had);
+	if (had.memory && had.pids && had.cpus)
+		kh_doctor_add(report, GROUP, "cgroups", KH_DOCTOR_OK, "%s; one was made",
+			      kind ? kind : "elsewhere than at /sys/fs/cgroup");
+	else if (had.memory || had.pids || had.cpus)
+		kh_doctor_add(report, GROUP, "cgroups", KH_DOCTOR_WARNING,
+			      "%s; one was made, without%s%s%s (see `keyhole run --best-effort`; "
+			      "systemd gives a user the controllers that `Delegate=` of "
+			      "user@.service names)",
+			      kind ? kind : "elsewhere than at /sys/fs/cgroup",
+			      had.memory ? "" : " --memory", had.pids ? "" : " --pids",
+			      had.cpus ? "" : " --cpus");
 	else
 		kh_doctor_add(report, GROUP, "cgroups", KH_DOCTOR_WARNING,
 			      "%s; none can be made by you (start keyhole by `systemd-run --user "

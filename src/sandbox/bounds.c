@@ -146,3 +146,13 @@ void kh_bounds_end(struct kh_bounds *l)
 		;
 	kh_cgroup_fini(&l->groups);
 }
+
+void kh_sandbox_try_groups(struct kh_sandbox_groups *out)
+{
+	struct kh_cgroups groups = { 0 };
+	out->memory = kh_cgroup_make(&groups, KH_CGROUP_MEMORY);
+	out->pids = kh_cgroup_make(&groups, KH_CGROUP_PIDS);
+	out->cpus = kh_cgroup_make(&groups, KH_CGROUP_CPU);
+	kh_cgroup_remove(&groups);
+	kh_cgroup_fini(&groups);
+}

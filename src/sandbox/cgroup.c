@@ -15,110 +15,47 @@
 #include <keyhole/file.h>
 #include <keyhole/slice.h>
 
-enum { REMOVE_TRIES = 100, REMOVE_PAUSE_MS = 20, LINES_MOST_BYTES = 1024 * 1024 };
+#include "cgroup_find.h"
+
+enum { REMOVE_TRIES = 100, REMOVE_PAUSE_MS = 20, MOVE_TRIES = 16, TEXT_MOST_BYTES = 1024 * 1024 };
 
 static const struct {
-	const char *name, *v2_file; /* of the controller; a file that it brings in version 2 */
+	const char *name, *files[2]; /* of the controller; a file that it brings in version 1, 2 */
 } kinds[KH_CGROUP_KINDS] = {
-	[KH_CGROUP_MEMORY] = { "memory", "memory.max" },
-	[KH_CGROUP_PIDS] = { "pids", "pids.max" },
-	[KH_CGROUP_CPU] = { "cpu", "cpu.max" },
+	[KH_CGROUP_MEMORY] = { "memory", { "memory.limit_in_bytes", "memory.max" } },
+	[KH_CGROUP_PIDS] = { "pids", { "pids.max", "pids.max" } },
+	[KH_CGROUP_CPU] = { "cpu", { "cpu.cfs_quota_us", "cpu.max" } },
 };
 
-/* Is `word` one of those in `list` with commas between? */
-static bool has_word(struct kh_slice list, const char *word)
+static bool read_text(const char *folder, const char *name, struct kh_buf *out)
 {
-	for (size_t at = 0; at <= list.len;) {
-		size_t end = kh_slice_find(list, ',', at);
-		if (kh_slice_eq(kh_slice_sub(list, at, end), kh_slice_str(word)))
-			return true;
-		at = end + 1;
-	}
-	return false;
+	kh_auto_free char *path = kh_strf("%s/%s", folder, name);
+	kh_buf_init(out, TEXT_MOST_BYTES);
+	return path && kh_file_read(path, out, NULL);
 }
 
-/* The n-th part of a line between blanks, from 0. */
-static struct kh_slice part(struct kh_slice line, unsigned n)
+/* The next of what stands between blanks and line ends. */
+static struct kh_slice take_word(struct kh_slice *rest)
 {
-	size_t at = 0;
-	for (; n > 0; n--)
-		at = kh_slice_find(line, ' ', at) + 1;
-	return kh_slice_sub(line, at, kh_slice_find(line, ' ', at));
+	size_t from = 0, to;
+	while (from < rest->len && (rest->ptr[from] == ' ' || rest->ptr[from] == '\n'))
+		from++;
+	for (to = from; to < rest->len && rest->ptr[to] != ' ' && rest->ptr[to] != '\n';)
+		to++;
+	struct kh_slice word = kh_slice_sub(*rest, from, to);
+	*rest = kh_slice_sub(*rest, to, SIZE_MAX);
+	return word;
 }
 
-static bool read_lines(const char *path, struct kh_buf *out)
+static bool find(const struct kh_cgroups *groups, enum kh_cgroup_kind kind,
+		 struct kh_cgroup_found *out)
 {
-	kh_buf_init(out, LINES_MOST_BYTES);
-	return kh_file_read(path, out, NULL);
-}
-
-/* Which group are we in? "4:memory:/a/b", "0::/a/b". */
-static bool own_path(const char *controller, bool *v2, struct kh_slice *path, struct kh_buf *text)
-{
-	bool found = false;
-	struct kh_slice all = kh_buf_view(text);
-	for (size_t at = 0; at < all.len;) {
-		size_t end = kh_slice_find(all, '\n', at);
-		struct kh_slice line = kh_slice_sub(all, at, end);
-		size_t one = kh_slice_find(line, ':', 0), two = kh_slice_find(line, ':', one + 1);
-		struct kh_slice names = kh_slice_sub(line, one + 1, two);
-		bool unified = names.len == 0 && kh_slice_has_prefix(line, KH_SLICE("0:"));
-		if (has_word(names, controller) || (unified && !found)) {
-			found = true;
-			*v2 = unified;
-			*path = kh_slice_sub(line, two + 1, SIZE_MAX);
-			if (!unified)
-				return true;
-		}
-		at = end + 1;
-	}
-	return found;
-}
-
-/* Where is that hierarchy mounted, and from which of its folders on? */
-static bool mounted_at(const char *controller, bool v2, struct kh_slice *root,
-		       struct kh_slice *place, const struct kh_buf *text)
-{
-	struct kh_slice all = kh_buf_view(text);
-	for (size_t at = 0; at < all.len;) {
-		size_t end = kh_slice_find(all, '\n', at);
-		struct kh_slice line = kh_slice_sub(all, at, end);
-		at = end + 1;
-		/* Behind " - ": the file system, the source, its options. */
-		size_t dash = 0;
-		while (dash < line.len &&
-		       !kh_slice_has_prefix(kh_slice_sub(line, dash, SIZE_MAX), KH_SLICE(" - ")))
-			dash++;
-		struct kh_slice rest = kh_slice_sub(line, dash + 3, SIZE_MAX);
-		struct kh_slice type = part(rest, 0);
-		if (v2 ? kh_slice_eq(type, KH_SLICE("cgroup2"))
-		       : kh_slice_eq(type, KH_SLICE("cgroup")) &&
-				    has_word(part(rest, 2), controller)) {
-			*root = part(line, 3);
-			*place = part(line, 4);
-			return true;
-		}
-	}
-	return false;
-}
-
-/* The folder of the group that we are in; the top of what is mounted where that can't be seen. */
-static char *own_folder(const char *controller, bool *v2)
-{
-	struct kh_buf groups kh_cleanup(kh_buf_fini), mounts kh_cleanup(kh_buf_fini);
-	struct kh_slice path, root, place;
-	bool read = read_lines("/proc/self/cgroup", &groups);
-	read = read_lines("/proc/self/mountinfo", &mounts) && read;
-	if (!read || !own_path(controller, v2, &path, &groups) ||
-	    !mounted_at(controller, *v2, &root, &place, &mounts))
-		return NULL;
-	if (root.len > 1 && kh_slice_has_prefix(path, root))
-		path = kh_slice_sub(path, root.len, SIZE_MAX);
-	kh_auto_free char *folder =
-		kh_strf("%.*s%.*s", (int)place.len, place.ptr, (int)path.len, path.ptr);
-	if (folder && access(folder, F_OK) == 0)
-		return kh_steal_ptr(&folder);
-	return kh_slice_dup(place);
+	struct kh_buf own kh_cleanup(kh_buf_fini), mounts kh_cleanup(kh_buf_fini);
+	const char *root = groups->root ? groups->root : "";
+	bool read = read_text(root, "proc/self/cgroup", &own);
+	read = read_text(root, "proc/self/mountinfo", &mounts) && read;
+	return read &&
+	       kh_cgroup_find(kh_buf_view(&own), kh_buf_view(&mounts), kinds[kind].name, out);
 }
 
 static bool write_file(const char *folder, const char *name, const char *text)
@@ -135,6 +72,19 @@ static bool has_file(const char *folder, const char *name)
 	return path && access(path, W_OK) == 0;
 }
 
+static bool has_kind(const char *folder, enum kh_cgroup_kind kind, bool v2)
+{
+	return has_file(folder, kinds[kind].files[v2]);
+}
+
+/* Lets the children of a group of version 2 have the controller. */
+static bool give(const char *folder, enum kh_cgroup_kind kind)
+{
+	char word[16];
+	snprintf(word, sizeof(word), "+%s", kinds[kind].name);
+	return write_file(folder, "cgroup.subtree_control", word);
+}
+
 /* Below `folder`, with the controller in it. Heap; NULL. */
 static char *make_below(const char *folder, enum kh_cgroup_kind kind, bool v2)
 {
@@ -144,37 +94,111 @@ static char *make_below(const char *folder, enum kh_cgroup_kind kind, bool v2)
 	kh_auto_free char *path = kh_strf("%s/keyhole-%08x", folder, number);
 	if (!path || mkdir(path, 0755) != 0)
 		return NULL;
-	if (v2 && !has_file(path, kinds[kind].v2_file)) {
-		char word[16];
-		snprintf(word, sizeof(word), "+%s", kinds[kind].name);
-		(void)write_file(folder, "cgroup.subtree_control", word);
-	}
-	if (!v2 || has_file(path, kinds[kind].v2_file))
+	if (v2 && !has_kind(path, kind, true))
+		(void)give(folder, kind);
+	if (has_kind(path, kind, v2))
 		return kh_steal_ptr(&path);
 	(void)rmdir(path);
 	return NULL;
 }
 
+/* Heap; NULL: it is the top. */
+static char *above(const struct kh_cgroup_found *at)
+{
+	const char *slash = strrchr(at->own, '/');
+	return strlen(at->own) > strlen(at->top) && slash
+		       ? kh_slice_dup(kh_slice_of(at->own, (size_t)(slash - at->own)))
+		       : NULL;
+}
+
+static bool may_have(const char *folder, enum kh_cgroup_kind kind)
+{
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+	struct kh_slice rest, word;
+	if (!read_text(folder, "cgroup.controllers", &text))
+		return false;
+	for (rest = kh_buf_view(&text); (word = take_word(&rest)).len > 0;)
+		if (kh_slice_eq(word, kh_slice_str(kinds[kind].name)))
+			return true;
+	return false;
+}
+
+/* All that runs in the group itself goes into a child of it. New ones come while we look. */
+static bool move_aside(const char *folder)
+{
+	kh_auto_free char *rest = kh_strf("%s/" KH_CGROUP_REST, folder);
+	if (!rest || (mkdir(rest, 0755) != 0 && errno != EEXIST))
+		return false;
+	for (int n = 0; n < MOVE_TRIES; n++) {
+		struct kh_buf text kh_cleanup(kh_buf_fini);
+		struct kh_slice pids, pid;
+		if (!read_text(folder, "cgroup.procs", &text))
+			break;
+		pids = kh_buf_view(&text);
+		if (pids.len == 0)
+			return true;
+		/* One that we do not see has the number 0, which would mean ourselves. */
+		while ((pid = take_word(&pids)).len > 0 && pid.len < 16) {
+			char number[16] = "";
+			memcpy(number, pid.ptr, pid.len);
+			if (strcmp(number, "0") != 0)
+				(void)write_file(rest, "cgroup.procs", number);
+		}
+	}
+	(void)rmdir(rest); /* where nothing was moved */
+	return false;
+}
+
+static char *make(const struct kh_cgroup_found *at, enum kh_cgroup_kind kind)
+{
+	bool seen = at->own && access(at->own, F_OK) == 0;
+	char *made = make_below(seen ? at->own : at->top, kind, at->v2);
+	if (made || !at->v2 || !seen)
+		return made;
+	kh_auto_free char *folder = above(at);
+	made = folder ? make_below(folder, kind, true) : NULL;
+	if (!made && may_have(at->own, kind) && move_aside(at->own))
+		made = make_below(at->own, kind, true);
+	return made;
+}
+
+/* The one that was made in the same hierarchy before, as far as it has this controller too. */
+static char *share(const struct kh_cgroup *other, enum kh_cgroup_kind kind)
+{
+	kh_auto_free char *folder = strdup(other->path);
+	char *slash = folder ? strrchr(folder, '/') : NULL;
+	if (slash && other->v2 && !has_kind(other->path, kind, true)) {
+		*slash = '\0';
+		(void)give(folder, kind);
+	}
+	return has_kind(other->path, kind, other->v2) ? strdup(other->path) : NULL;
+}
+
+/* Puts the root in front. */
+static bool on_host(const char *root, char **path)
+{
+	if (!root || !*path)
+		return true;
+	char *whole = kh_strf("%s%s", root, *path);
+	free(*path);
+	*path = whole;
+	return whole != NULL;
+}
+
 bool kh_cgroup_make(struct kh_cgroups *groups, enum kh_cgroup_kind kind)
 {
 	struct kh_cgroup *group = &groups->of[kind];
-	kh_auto_free char *folder = own_folder(kinds[kind].name, &group->v2);
-	if (!folder)
+	struct kh_cgroup_found at kh_cleanup(kh_cgroup_found_fini) = { 0 };
+	if (!find(groups, kind, &at) || !on_host(groups->root, &at.top) ||
+	    !on_host(groups->root, &at.own))
 		return false;
-	/* One of version 2 has them all, as far as it has them. */
-	for (size_t i = 0; group->v2 && i < KH_CGROUP_KINDS; i++) {
-		const struct kh_cgroup *other = &groups->of[i];
-		if (other->path && other->v2 && has_file(other->path, kinds[kind].v2_file)) {
-			group->path = strdup(other->path);
-			return group->path != NULL;
-		}
-	}
-	group->path = make_below(folder, kind, group->v2);
-	char *slash = strrchr(folder, '/');
-	if (!group->path && group->v2 && slash > folder) {
-		*slash = '\0';
-		group->path = make_below(folder, kind, true);
-	}
+	const struct kh_cgroup *other = NULL;
+	for (size_t i = 0; i < KH_CGROUP_KINDS; i++)
+		if (groups->of[i].path && strcmp(groups->of[i].top, at.top) == 0)
+			other = &groups->of[i];
+	group->path = other ? share(other, kind) : make(&at, kind);
+	group->v2 = at.v2;
+	group->top = kh_steal_ptr(&at.top);
 	return group->path != NULL;
 }
 
@@ -201,21 +225,15 @@ uint64_t kh_cgroup_oom_kills(const struct kh_cgroups *groups)
 	const struct kh_cgroup *group = &groups->of[KH_CGROUP_MEMORY];
 	if (!group->path)
 		return 0;
-	kh_auto_free char *path =
-		kh_strf("%s/%s", group->path, group->v2 ? "memory.events" : "memory.oom_control");
 	struct kh_buf text kh_cleanup(kh_buf_fini);
 	uint64_t kills = 0;
-	if (!path || !read_lines(path, &text))
+	if (!read_text(group->path, group->v2 ? "memory.events" : "memory.oom_control", &text))
 		return 0;
-	struct kh_slice all = kh_buf_view(&text);
-	for (size_t at = 0; at < all.len;) {
-		size_t end = kh_slice_find(all, '\n', at);
-		struct kh_slice line = kh_slice_sub(all, at, end);
-		if (kh_slice_eq(part(line, 0), KH_SLICE("oom_kill")) &&
-		    !kh_slice_to_u64(part(line, 1), &kills))
+	struct kh_slice rest = kh_buf_view(&text), word;
+	while ((word = take_word(&rest)).len > 0)
+		if (kh_slice_eq(word, KH_SLICE("oom_kill")) &&
+		    !kh_slice_to_u64(take_word(&rest), &kills))
 			kills = 0;
-		at = end + 1;
-	}
 	return kills;
 }
 
@@ -232,7 +250,9 @@ void kh_cgroup_remove(const struct kh_cgroups *groups)
 
 void kh_cgroup_fini(struct kh_cgroups *groups)
 {
-	for (size_t i = 0; i < KH_CGROUP_KINDS; i++)
+	for (size_t i = 0; i < KH_CGROUP_KINDS; i++) {
 		free(groups->of[i].path);
+		free(groups->of[i].top);
+	}
 	*groups = (struct kh_cgroups){ 0 };
 }

@@ -2,9 +2,12 @@
  * cgroup.h - groups of this host in which a sandbox's use is bounded and counted
  *
  * Version 1, version 2, or both at once (hybrid): each controller is looked for where the host has
- * it. A group is made below the one that we are in; in version 2, where that one can't have any (it
- * holds processes), beside it. Who may not make one there has none: whether that is an error is the
- * caller's to say (bounds.c).
+ * it (cgroup_find.h). A group is made below the one that we are in. In version 2 one that holds
+ * processes can give its controllers to no child: then ours is made beside it; and where what is
+ * above is not ours, as in a service with Delegate=yes, all that runs in our group is moved into a
+ * child of it first, which stays (KH_CGROUP_REST). In one hierarchy there is one group of ours,
+ * since a process can only be in one. Who may not make one there has none: whether that is an error
+ * is the caller's to say (bounds.c).
  */
 #ifndef KEYHOLE_SANDBOX_CGROUP_H
 #define KEYHOLE_SANDBOX_CGROUP_H
@@ -13,13 +16,17 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define KH_CGROUP_REST "keyhole.rest"
+
 enum kh_cgroup_kind { KH_CGROUP_MEMORY, KH_CGROUP_PIDS, KH_CGROUP_CPU, KH_CGROUP_KINDS };
 
 struct kh_cgroups {
+	const char *root; /* in front of every path of the host's, for tests; NULL: nothing */
 	struct kh_cgroup {
 		char *path; /* NULL: none */
+		char *top;  /* of its hierarchy */
 		bool v2;
-	} of[KH_CGROUP_KINDS]; /* in version 2 the same path several times */
+	} of[KH_CGROUP_KINDS]; /* the same path several times where a hierarchy has several */
 };
 
 /* A group for this kind. Return: there is one now. */

@@ -39,8 +39,7 @@ static void table_fini(struct table *table)
 	free(table->list);
 }
 
-/* Undoes the kernel's \040 and kin, in place. */
-static void unescape(char *text)
+void kh_mountinfo_unescape(char *text)
 {
 	char *out = text;
 	for (const char *in = text; *in;) {
@@ -85,8 +84,8 @@ static bool read_line(struct table *table, struct kh_slice line)
 	list[table->n++] = m;
 	if (!m.root || !m.point)
 		return false;
-	unescape(m.root);
-	unescape(m.point);
+	kh_mountinfo_unescape(m.root);
+	kh_mountinfo_unescape(m.point);
 	return true;
 }
 

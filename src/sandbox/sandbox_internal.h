@@ -156,6 +156,8 @@ bool kh_workspace_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
 bool kh_mask_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
 		 const struct kh_survey *survey, struct kh_err *err);
 
+/* forbidden.c: undoes what the kernel does to names in /proc/self/mountinfo ("\040"), in place. */
+void kh_mountinfo_unescape(char *text);
 /* forbidden.c: would any of these paths be visible? False names which, and through what. */
 bool kh_forbidden_check(const struct kh_view *view, const char *const *paths, size_t n,
 			struct kh_err *err);
