@@ -4,7 +4,8 @@
  * For the shells' own functions (deploy/completion), which give the words behind `keyhole` up to
  * the cursor, the last of them as far as it was typed. What a subcommand takes is read off its
  * --help, so that nothing has to be said twice. Answers are lines: a word, or a word, a tab and
- * what it is for; or one that begins with ':' and leaves it to the shell: files, folders, commands.
+ * what it is for; or one that begins with ':' and leaves it to the shell: files, folders, commands,
+ * or files and folders behind the last ':' of what was typed. A word that ends with ':' goes on.
  */
 #include "complete.h"
 
@@ -15,6 +16,8 @@
 
 #include <keyhole/cleanup.h>
 #include <keyhole/config.h>
+#include <keyhole/image.h>
+#include <keyhole/sandbox.h>
 #include <keyhole/slice.h>
 
 #include "cli_internal.h"
@@ -185,12 +188,76 @@ static void offer_tenants(const struct typed *typed, int n, char *const *words)
 	kh_config_free(config);
 }
 
+static void offer_engines(const struct typed *typed)
+{
+	const char *name;
+
+	for (size_t i = 0; (name = kh_sandbox_engine(i)); i++)
+		offer(typed, kh_slice_str(name), kh_slice_of("", 0));
+	offer(typed, KH_SLICE("auto"), KH_SLICE("the strongest that works here"));
+}
+
+/* Words of an image that are no name: how it is said where it lies. */
+static const struct image_form {
+	const char *word, *help,
+		*behind; /* what may stand behind it; NULL: nothing that is known */
+} image_forms[] = {
+	{ "debian", "made from this host's mirrors", NULL },
+	{ "oci:", "a folder, an OCI image layout", ":folders-behind" },
+	{ "oci-archive:", "the same as one file", ":files-behind" },
+	{ "docker-archive:", "what docker save and podman save write", ":files-behind" },
+	{ "podman:", "an image that podman keeps", NULL },
+};
+
+/* No shell would read it otherwise than it stands. */
+static bool is_plain(const char *text)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				    "._-+/:@";
+	return text[strspn(text, plain)] == '\0';
+}
+
+static bool is_offered(const struct kh_image_kept *kept, size_t i)
+{
+	for (size_t k = 0; k < sizeof(image_forms) / sizeof(image_forms[0]); k++)
+		if (strcmp(kept[i].reference, image_forms[k].word) == 0)
+			return true;
+	for (size_t k = 0; k < i; k++)
+		if (strcmp(kept[i].reference, kept[k].reference) == 0)
+			return true;
+	return false;
+}
+
+static void offer_images(const struct typed *typed)
+{
+	for (size_t i = 0; i < sizeof(image_forms) / sizeof(image_forms[0]); i++) {
+		const struct image_form *form = &image_forms[i];
+		if (form->behind && kh_slice_has_prefix(typed->word, kh_slice_str(form->word))) {
+			(void)puts(form->behind);
+			return;
+		}
+		offer(typed, kh_slice_str(form->word), kh_slice_str(form->help));
+	}
+	kh_auto_free char *cache = kh_image_cache();
+	size_t n = 0;
+	struct kh_image_kept *kept = cache ? kh_image_list(cache, &n) : NULL;
+
+	for (size_t i = 0; i < n; i++)
+		if (is_plain(kept[i].reference) && !is_offered(kept, i))
+			offer(typed, kh_slice_str(kept[i].reference), KH_SLICE("kept"));
+	kh_image_list_free(kept, n);
+}
+
 static void offer_argument(const struct row *option, struct typed *typed, int n, char *const *words)
 {
 	if (kh_slice_has_prefix(option->argument, KH_SLICE("PRESET")))
 		offer_presets(typed);
 	else if (kh_slice_eq(option->option, KH_SLICE("--tenant")))
 		offer_tenants(typed, n, words);
+	else if (kh_slice_eq(option->option, KH_SLICE("--engine")))
+		offer_engines(typed);
+	else if (kh_slice_eq(option->option, KH_SLICE("--image")))
+		offer_images(typed);
 	else if (kh_slice_has_prefix(option->argument, KH_SLICE("DIR")))
 		(void)puts(":folders");
 	else if (kh_slice_has_prefix(option->argument, KH_SLICE("FILE")) ||

@@ -1,10 +1,10 @@
 /*
  * image_cache.c - the folder of images that are unpacked
  *
- *   images/NAME/   rootfs, config.json, reference; a shared lock on it by everybody who uses it
- *   refs/KEY       the name that a reference led to, while what it names was as it is
- *   tmp/X/         one that is being made, with a lock; without one it is swept away
- *   making         a lock: one at a time
+ *   images/NAME/   rootfs, config.json, reference; a shared lock on it by everybody who uses it,
+ * and one of fcntl(2), which can be asked for without being taken refs/KEY       the name that a
+ * reference led to, while what it names was as it is tmp/X/         one that is being made, with a
+ * lock; without one it is swept away making         a lock: one at a time
  *
  * Only its owner may write to it: a sandbox's root is taken from it as it lies there.
  */
@@ -171,6 +171,9 @@ bool kh_cache_take(const char *cache, const char *name, struct kh_image *out, st
 	if (!config || !kh_file_read(config, &json, err) ||
 	    !kh_image_config_parse(kh_buf_view(&json), &out->config, err))
 		return kh_err_wrap(err, "%s", kh_esc_str(path));
+	/* For those who look (image_list.c); flock is what keeps it. */
+	struct flock used = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
+	(void)fcntl(lock, F_OFD_SETLK, &used);
 	(void)futimens(lock, NULL);
 	out->root = kh_strf("%s/rootfs", path);
 	out->lock = kh_steal_fd(&lock);

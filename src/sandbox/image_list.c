@@ -17,6 +17,14 @@
 
 enum { REFERENCE_MOST_BYTES = 8192 };
 
+/* Only asked, and nothing taken: many may look at once, and nobody who wants to use or remove it
+ * meets one who looks. */
+static bool is_used(int fd)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
 static bool look(const char *cache, const char *name, struct kh_image_kept *out)
 {
 	kh_auto_free char *path = kh_strf("%s/images/%s", cache, name);
@@ -30,7 +38,7 @@ static bool look(const char *cache, const char *name, struct kh_image_kept *out)
 		return false;
 	*out = (struct kh_image_kept){ .name = strdup(name), .used = st.st_mtim.tv_sec };
 	out->reference = kh_slice_dup(kh_buf_view(&text));
-	out->in_use = flock(fd, LOCK_EX | LOCK_NB) != 0;
+	out->in_use = is_used(fd);
 	return out->name && out->reference;
 }
 

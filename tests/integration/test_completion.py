@@ -69,9 +69,37 @@ def test_tenants_of_the_file_that_is_named(tmp_path):
     assert complete("run", "--tenant", "") == []
 
 
+def test_engines_are_those_that_run_takes():
+    engines = complete("run", "--engine", "")
+    done = subprocess.run([KEYHOLE, "run", "--use", "npm", "--engine", "x", "--", "true"], capture_output=True, text=True,
+                          timeout=20, check=False)  # fmt: skip
+    assert done.returncode == 125 and [*re.search(r"there is: ([a-z, ]+);", done.stderr)[1].split(", "), "auto"] == engines
+    assert {"process", "container", "gvisor", "podman", "docker"} < set(engines)
+    assert complete("run", "--engine", "po") == ["podman"]
+
+
+FORMS = ["debian", "oci:", "oci-archive:", "docker-archive:", "podman:"]
+
+
+def test_images_are_the_forms_and_what_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert complete("run", "--image", "") == FORMS
+    for i, reference in enumerate(["podman:app:1", "debian", "oci:/srv/it", "podman:app:1", "oci:/a b", "debian:sid"]):
+        image = tmp_path / "keyhole/images" / f"{i}"
+        image.mkdir(parents=True)
+        (image / "reference").write_text(reference)
+        os.utime(image, (i, i))
+    assert complete("run", "--image", "") == [*FORMS, "debian:sid", "podman:app:1", "oci:/srv/it"]
+    assert complete("run", "--image", "deb") == ["debian", "debian:sid"]
+    assert complete("run", "--image", "podman:") == ["podman:", "podman:app:1"]
+
+
 @pytest.mark.parametrize(
     ("words", "what"),
     [
+        (["run", "--image", "oci:"], ":folders-behind"),
+        (["run", "--image", "oci-archive:x"], ":files-behind"),
+        (["run", "--image", "docker-archive:"], ":files-behind"),
         (["run", "-c", ""], ":files"),
         (["run", "--workspace", ""], ":folders"),
         (["run", "--", ""], ":commands"),
@@ -101,7 +129,8 @@ class Terminal:
                       'printf "<%s>" "$@"\necho :END\n')  # fmt: skip
         os.chmod(fake, 0o755)
         command, setup = SHELLS[shell]
-        env = {"PATH": bindir + ":" + os.environ["PATH"], "HOME": folder, "TERM": "dumb", "PS1": "$ ", "LC_ALL": "C.UTF-8"}
+        env = {"PATH": bindir + ":" + os.environ["PATH"], "HOME": folder, "TERM": "dumb",
+               "XDG_CACHE_HOME": os.path.join(folder, ".cache"), "PS1": "$ ", "LC_ALL": "C.UTF-8"}
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.chdir(folder)
@@ -146,6 +175,10 @@ def terminals(request, tmp_path_factory):
     with open(os.path.join(folder, "keyhole.yaml"), "w", encoding="utf-8") as out:
         out.write("version: 1\naudit: { file: a.jsonl }\ntenants: { acme: { rules: [] }, dev: { rules: [] } }\n")
     os.makedirs(os.path.join(folder, "project"))
+    kept = os.path.join(folder, ".cache/keyhole/images/1")
+    os.makedirs(kept)
+    with open(os.path.join(kept, "reference"), "w", encoding="utf-8") as out:
+        out.write("podman:kept:1")
     one = Terminal(request.param, folder)
     yield one
     one.close()
@@ -165,6 +198,13 @@ def terminals(request, tmp_path_factory):
         ("keyhole run --workspace pro\t", ["run", "--workspace", "project/"]),
         ("keyhole audit verify keyh\t", ["audit", "verify", "keyhole.yaml"]),
         ("keyhole run -- basenam\t", ["run", "--", "basename"]),
+        ("keyhole run --engine gv\t", ["run", "--engine", "gvisor"]),
+        ("keyhole run --engine=gv\t", ["run", "--engine=gvisor"]),
+        ("keyhole run --engine cont\t--image docker-a\tkeyh\t", ["run", "--engine", "container", "--image", "docker-archive:keyhole.yaml"]),
+        ("keyhole run --image oci:pro\t", ["run", "--image", "oci:project/"]),
+        ("keyhole run --image=oci:pro\t", ["run", "--image=oci:project/"]),
+        ("keyhole run --image podman:ke\t-q", ["run", "--image", "podman:kept:1", "-q"]),
+        ("keyhole run --image podman:kept:\t-q", ["run", "--image", "podman:kept:1", "-q"]),
     ],
 )
 def test_a_shell_completes_it(terminal, typed, ran):

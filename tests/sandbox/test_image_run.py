@@ -1,11 +1,14 @@
 """`keyhole run --image` as a whole: whose command runs, what is kept, and how it is removed."""
 
+import contextlib
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import tarfile
 import time
+from concurrent import futures
 
 import pytest
 from conftest import PATIENCE
@@ -35,6 +38,15 @@ def command(run, *words, check=0):
                           timeout=PATIENCE, env=run.environment(), check=False)  # fmt: skip
     assert done.returncode == check, (done.returncode, done.stdout, done.stderr)
     return done
+
+
+@contextlib.contextmanager
+def held(folder):
+    """A lock on it, by somebody else and alone."""
+    fd = os.open(folder, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    yield
+    os.close(fd)
 
 
 ECHO = ["/bin/busybox", "echo", "entry"]
@@ -71,10 +83,15 @@ def test_what_is_kept_is_listed_and_removed_but_not_while_it_is_used(run, sandbo
     one = json.loads(command(run, "ls", "--json").stdout)
     assert len(one) == 1 and one[0]["reference"] == reference and one[0]["in_use"] is False
     assert abs(one[0]["used"] - time.time()) < 600 and one[0]["name"] in command(run, "ls").stdout
+    # Who only looks, or is about to remove it, does not use it; and who looks is in nobody's way.
+    with held(os.path.join(run.cache, "images", one[0]["name"])):
+        assert json.loads(command(run, "ls", "--json").stdout) == one
     started = run.start("-q", "--image", reference, "--", "/bin/sh", "-c", "echo up; sleep 600")
     try:
         assert started.stdout.readline() == b"up\n"
-        assert json.loads(command(run, "ls", "--json").stdout)[0]["in_use"] is True
+        with futures.ThreadPoolExecutor(8) as looks:
+            for look in looks.map(lambda _: command(run, "ls", "--json"), range(8)):
+                assert json.loads(look.stdout)[0]["in_use"] is True
         assert "a sandbox uses it" in command(run, "rm", reference, check=1).stderr
         assert command(run, "prune").stdout == ""
     finally:
