@@ -143,6 +143,9 @@ test-debian: all ## make the root of --image debian from this host's mirrors, an
 	$(Q)XDG_CACHE_HOME=$(CURDIR)/build/debian-cache KEYHOLE_PRESETS=$(CURDIR)/policies $(B)/keyhole run --use npm \
 		--image debian -- sh -c '. /etc/os-release && test "$$ID" = debian && touch /usr/bin/new && dpkg --audit && id'
 	$(Q)XDG_CACHE_HOME=$(CURDIR)/build/debian-cache $(B)/keyhole image rm debian
+.PHONY: test-cgroup2
+test-cgroup2: all $(B)/sandbox/launch_only ## limits on a kernel with cgroups of version 2 alone, in QEMU (20 minutes; tests/sandbox/cgroup2.sh)
+	$(Q)tests/sandbox/cgroup2.sh
 test: ## install what is missing, build, run every test; ends with "N passed, N failed, N skipped"
 	+$(Q)tests/run.sh
 
