@@ -17,11 +17,12 @@
 
 #include "init_internal.h"
 
-enum { FINISH_MS = 500 };
+enum { FINISH_MS = 500, REAPED_A_TURN = 64 };
 
 static struct init_command command;
 static pid_t child = -1;
 static bool started;
+static bool unreaped;	     /* somebody has ended, and may be waited for */
 static int exit_status = -1; /* the command's, once it has ended */
 static struct timespec ended_at;
 static int signal_fd = -1, terminal_fd = -1;
@@ -193,16 +194,20 @@ static void go_on_after(int signo)
 		kill(-child, SIGCONT);
 }
 
-/* Every orphan of the sandbox becomes a child of PID 1. */
+/* Every orphan of the sandbox becomes a child of PID 1. So many a turn: who makes orphans all the
+ * time keeps nothing else waiting. */
 static void reap(void)
 {
-	for (;;) {
+	unreaped = true;
+	for (int i = 0; i < REAPED_A_TURN; i++) {
 		int status;
 		pid_t pid = waitpid(-1, &status, WNOHANG | (command.own_tty ? WUNTRACED : 0));
 		if (pid < 0 && errno == EINTR)
 			continue;
-		if (pid <= 0)
+		if (pid <= 0) {
+			unreaped = false;
 			return;
+		}
 		if (pid != child)
 			continue;
 		if (WIFSTOPPED(status))
@@ -216,13 +221,21 @@ static void signalled(struct init_watch *watch, uint32_t events)
 {
 	(void)watch;
 	(void)events;
-	struct signalfd_siginfo info;
-	while (read(signal_fd, &info, sizeof(info)) == sizeof(info)) {
-		if (info.ssi_signo == SIGCHLD)
-			reap();
+	static struct signalfd_siginfo infos[NSIG];
+	ssize_t n = read(signal_fd, infos, sizeof(infos));
+	for (size_t i = 0; n > 0 && i < (size_t)n / sizeof(infos[0]); i++) {
+		if (infos[i].ssi_signo == SIGCHLD)
+			unreaped = true;
 		else
-			init_command_signal((int)info.ssi_signo);
+			init_command_signal((int)infos[i].ssi_signo);
 	}
+}
+
+bool init_command_turn(void)
+{
+	if (unreaped)
+		reap();
+	return unreaped;
 }
 
 void init_command_prepare(const struct init_command *wanted)

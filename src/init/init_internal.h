@@ -129,6 +129,8 @@ void init_command_go(void);
 void init_command_signal(int signo);
 /* What the kernel would do where the engine's terminal is not known to it. */
 void init_command_typed(int signo);
+/* Waits for some of those that have ended. Return: there may be more. */
+bool init_command_turn(void);
 /* Ends the init once the command has ended and the relay is done. Return: the command has ended. */
 bool init_command_finish(void);
 

@@ -231,6 +231,8 @@ static void loop(void)
 	static struct epoll_event events[EVENTS];
 	for (;;) {
 		int sleep_ms = init_relay_turn();
+		if (init_command_turn())
+			sleep_ms = 0;
 		if (init_command_finish())
 			sleep_ms =
 				sleep_ms >= 0 && sleep_ms < FINISHING_MS ? sleep_ms : FINISHING_MS;

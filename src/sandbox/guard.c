@@ -10,6 +10,10 @@
  * Between the host's rename and the new mount lies about a millisecond, in which an agent that
  * waits for it can write. That can't be prevented from here, so it is said (docs/sandbox.md). Where
  * the mount can't be laid again, or a folder above it was replaced, the sandbox is ended.
+ *
+ * The agent can change files in those folders as fast as it likes, and so can the host. A look
+ * reads so many changes and notes which entries they touch; of these it sees to one, in their
+ * order. What remains waits for the next look, so that the launcher's other work comes in between.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +41,9 @@
 enum {
 	ROUNDS = 3, /* replaced again meanwhile, and again: that is no accident */
 	ABSENT_MS =
-		100, /* between an editor's removing of the old file and its making of the new */
+		100,   /* between an editor's removing of the old file and its making of the new */
+	EXITING = 0x4, /* PF_EXITING of the kernel, in the flags of /proc/PID/stat */
+	EVENT_BYTES = 32 * 1024, /* a thousand changes a look */
 	WATCHED = IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM | IN_ONLYDIR,
 };
 
@@ -80,6 +86,9 @@ bool kh_guard_begin(struct kh_guard *guard, const struct kh_view *view, const ch
 {
 	guard->view = view;
 	guard->workspace = workspace;
+	guard->touched = calloc(view->n, sizeof(*guard->touched));
+	if (!guard->touched)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 	guard->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (guard->fd < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno,
@@ -97,6 +106,7 @@ void kh_guard_end(struct kh_guard *guard)
 	for (size_t i = 0; i < guard->n_watches; i++)
 		free(guard->watches[i].folder);
 	free(guard->watches);
+	free(guard->touched);
 	if (guard->fd >= 0)
 		close(guard->fd);
 	*guard = (struct kh_guard){ .fd = -1 };
@@ -152,8 +162,8 @@ static bool lay_again(const struct kh_mount *entry, pid_t init)
 	return helper > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* PID 1 of the sandbox is dead, and with it all that could write. A number that was given anew
- * counts as alive. */
+/* PID 1 of the sandbox is dead or dying, and with it all that could write: it has let go of its
+ * mounts before it has waited for the others. A number that was given anew counts as alive. */
 static bool has_ended(pid_t init)
 {
 	char path[64], text[512];
@@ -164,18 +174,16 @@ static bool has_ended(pid_t init)
 		return errno == ENOENT || errno == ESRCH;
 	text[n] = '\0';
 	const char *name_end = strrchr(text, ')'); /* " S …" stands behind it */
-	return name_end && (strncmp(name_end, ") Z", 3) == 0 || strncmp(name_end, ") X", 3) == 0);
+	char state = 0;
+	unsigned flags = 0;
+	if (!name_end || sscanf(name_end, ") %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2)
+		return false;
+	return state == 'Z' || state == 'X' || (flags & EXITING);
 }
 
-/* The entry that a change touches; NULL for a name that is free to the agent. */
-static const struct kh_mount *entry_of(const struct kh_guard *guard, const char *folder,
-				       const char *name)
+static bool is_named(const char *path, const char *folder, const char *name)
 {
-	kh_auto_free char *path = kh_strf("%s/%s", folder, name);
-	for (size_t i = 0; path && i < guard->view->n; i++)
-		if (strcmp(guard->view->list[i].target, path) == 0)
-			return &guard->view->list[i];
-	return NULL;
+	return is_below(path, folder) && strcmp(path + strlen(folder) + 1, name) == 0;
 }
 
 /* What was taken away for good is made anew, empty, so that the agent can't take the name. */
@@ -219,43 +227,69 @@ static bool restore(struct kh_guard *guard, const struct kh_mount *entry, pid_t 
 			  kh_esc_str(entry->target));
 }
 
+static void note(struct kh_guard *guard, size_t i)
+{
+	guard->n_touched += !guard->touched[i];
+	guard->touched[i] = true;
+}
+
 /* Something was missed: whatever needs it is laid again. */
-static bool restore_all(struct kh_guard *guard, pid_t init, struct kh_err *err)
+static void note_all(struct kh_guard *guard)
 {
 	for (size_t i = 0; i < guard->view->n; i++) {
 		const struct kh_mount *entry = &guard->view->list[i];
-		bool ours = is_below(entry->target, guard->workspace) &&
-			    (entry->kind == KH_MOUNT_READ || entry->kind == KH_MOUNT_BLANK);
-		if (ours && !restore(guard, entry, init, err))
-			return false;
+		if (is_below(entry->target, guard->workspace) &&
+		    (entry->kind == KH_MOUNT_READ || entry->kind == KH_MOUNT_BLANK))
+			note(guard, i);
 	}
-	return true;
+}
+
+/* A name that is free to the agent is no entry's. */
+static void note_event(struct kh_guard *guard, const struct inotify_event *event)
+{
+	if (event->mask & IN_Q_OVERFLOW)
+		note_all(guard);
+	const struct kh_guard_watch *watch = watch_of(guard, event->wd);
+	for (size_t i = 0; watch && event->len && i < guard->view->n; i++) {
+		if (!is_named(guard->view->list[i].target, watch->folder, event->name))
+			continue;
+		note(guard, i);
+		return;
+	}
+}
+
+static void take_events(struct kh_guard *guard)
+{
+	static union {
+		struct inotify_event event;
+		char bytes[EVENT_BYTES];
+	} buffer;
+	ssize_t n = read(guard->fd, buffer.bytes, sizeof(buffer));
+	for (ssize_t at = 0; at < n;) {
+		const struct inotify_event *event =
+			(const struct inotify_event *)(const void *)(buffer.bytes + at);
+		at += (ssize_t)(sizeof(*event) + event->len);
+		note_event(guard, event);
+	}
 }
 
 bool kh_guard_look(struct kh_guard *guard, pid_t init, struct kh_err *err)
 {
-	union {
-		struct inotify_event event;
-		char bytes[8192];
-	} buffer;
-	ssize_t n;
-	while ((n = read(guard->fd, buffer.bytes, sizeof(buffer))) > 0) {
-		for (ssize_t at = 0; at < n;) {
-			const struct inotify_event *event =
-				(const struct inotify_event *)(const void *)(buffer.bytes + at);
-			at += (ssize_t)(sizeof(*event) + event->len);
-			if ((event->mask & IN_Q_OVERFLOW) && !restore_all(guard, init, err))
-				return false;
-			const struct kh_guard_watch *watch = watch_of(guard, event->wd);
-			const struct kh_mount *entry =
-				watch && event->len ? entry_of(guard, watch->folder, event->name)
-						    : NULL;
-			if (entry && !restore(guard, entry, init, err))
-				return false;
-			/* Whoever goes on replacing keeps nobody here. */
-			if (entry && init > 0 && has_ended(init))
-				return true;
-		}
-	}
-	return true;
+	take_events(guard);
+	if (guard->n_touched == 0)
+		return true;
+	/* From where the last one stood, so that none that is touched again and again keeps the
+	 * others waiting. */
+	while (!guard->touched[guard->next])
+		guard->next = (guard->next + 1) % guard->view->n;
+	size_t i = guard->next;
+	guard->next = (i + 1) % guard->view->n;
+	guard->touched[i] = false;
+	guard->n_touched--;
+	return restore(guard, &guard->view->list[i], init, err);
+}
+
+bool kh_guard_waits(const struct kh_guard *guard)
+{
+	return guard->n_touched > 0;
 }

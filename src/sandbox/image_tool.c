@@ -33,7 +33,7 @@
 
 #include "image_internal.h"
 
-enum { LOOK_MS = 50, GRACE_MS = 5000 };
+enum { LOOK_MS = 50, GRACE_MS = 5000, LAST_WORDS = 256 };
 
 bool kh_tool_need(const char *program, struct kh_err *err)
 {
@@ -227,7 +227,8 @@ static bool watch(struct watched *w, bool *failed, struct kh_err *err)
 	if (!within)
 		end_it(w);
 	int status = wait_for(w->pid);
-	while (within && open && poll(&p[1], 1, 0) > 0)
+	/* What it left behind may hold the pipe, and go on. */
+	for (int i = 0; i < LAST_WORDS && within && open && poll(&p[1], 1, 0) > 0; i++)
 		open = listen_to(w);
 	if (!within)
 		return false;

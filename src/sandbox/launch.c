@@ -4,8 +4,10 @@
  * What happens between fork and exec is launch_child.c.
  *
  * Then one poll loop: signals, the control socket, the engine's complaints, its end, and the
- * terminal. What comes over the control socket comes from inside and is taken for what it claims
- * only as far as the sandbox may decide it: its own exit status, its own terminal.
+ * terminal. Of each so much is taken in a turn and no more, so that nobody who keeps one of them
+ * full keeps the launcher from the others and from its clock. What comes over the control socket
+ * comes from inside and is taken for what it claims only as far as the sandbox may decide it: its
+ * own exit status, its own terminal.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,6 +34,8 @@
 #include "sandbox_internal.h"
 
 enum { COMPLAINT_BYTES = 2048, GRACE_MS = 2000 };
+/* More than a socket holds at a time: whoever still writes to it is no keyhole-init of ours. */
+enum { LAST_MESSAGES = 1024 };
 enum { TIMED_OUT = 124 /* as timeout(1) has it */ };
 
 static const int forwarded[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
@@ -225,40 +229,43 @@ static bool receive(struct running *r)
 	return true;
 }
 
-static void listen_to_complaints(struct running *r)
+/* Once: whoever goes on complaining keeps the launcher from nothing else. Return: there may be
+ * more.
+ */
+static bool listen_to_complaints(struct running *r)
 {
-	char rest[256];
-	for (;;) {
-		size_t room = sizeof(r->complaint) - 1 - r->complaint_len;
-		ssize_t n = read(r->complaints, room ? r->complaint + r->complaint_len : rest,
-				 room ? room : sizeof(rest));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
-			return;
-		if (n <= 0) {
-			close(r->complaints);
-			r->complaints = -1;
-			return;
-		}
-		if (room)
-			r->complaint_len += (size_t)n;
+	char rest[4096];
+	size_t room = sizeof(r->complaint) - 1 - r->complaint_len;
+	ssize_t n = read(r->complaints, room ? r->complaint + r->complaint_len : rest,
+			 room ? room : sizeof(rest));
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return errno == EINTR;
+	if (n <= 0) {
+		close(r->complaints);
+		r->complaints = -1;
+		return false;
 	}
+	if (room)
+		r->complaint_len += (size_t)n;
+	return true;
 }
 
 static void signalled(struct running *r)
 {
-	struct signalfd_siginfo info;
-	while (read(r->signals, &info, sizeof(info)) == sizeof(info)) {
-		if (info.ssi_signo == SIGWINCH) {
+	/* Each of them waits once, however often it was sent. */
+	struct signalfd_siginfo infos[NSIG];
+	ssize_t n = read(r->signals, infos, sizeof(infos));
+	for (size_t i = 0; n > 0 && i < (size_t)n / sizeof(infos[0]); i++) {
+		int signo = (int)infos[i].ssi_signo;
+		if (signo == SIGWINCH) {
 			kh_terminal_resize(&r->terminal);
-		} else if (info.ssi_signo == SIGTSTP) {
+		} else if (signo == SIGTSTP) {
 			/* The command leads a session of its own, where SIGTSTP is not heard. */
 			send_message(r, KH_INIT_SIGNAL, SIGSTOP);
 			(void)raise(SIGSTOP);
 			send_message(r, KH_INIT_SIGNAL, SIGCONT);
 		} else {
-			send_signal(r, (int)info.ssi_signo);
+			send_signal(r, signo);
 		}
 	}
 }
@@ -272,8 +279,15 @@ static int64_t now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+static bool guard_waits(const struct running *r)
+{
+	return r->started && r->err.code == KH_ERR_NONE && kh_guard_waits(r->launch->guard);
+}
+
 static int time_left(const struct running *r)
 {
+	if (guard_waits(r))
+		return 0;
 	int64_t next = r->deadline_ms;
 	if (next < 0 || (r->end_ms >= 0 && r->end_ms < next))
 		next = r->end_ms;
@@ -339,11 +353,11 @@ static void loop(struct running *r)
 		if (p[CONTROL].revents && !(control = receive(r)))
 			r->end_ms = now_ms() + GRACE_MS;
 		if (p[COMPLAINTS].revents)
-			listen_to_complaints(r);
+			(void)listen_to_complaints(r);
 		if (p[SIGNALS].revents)
 			signalled(r);
-		if (p[GUARD].revents && r->err.code == KH_ERR_NONE && !p[ENDED].revents &&
-		    !kh_guard_look(r->launch->guard, r->init, &r->err))
+		if ((p[GUARD].revents || guard_waits(r)) && r->err.code == KH_ERR_NONE &&
+		    !p[ENDED].revents && !kh_guard_look(r->launch->guard, r->init, &r->err))
 			kill(r->pid, SIGKILL);
 		/* After the inner side has ended there is nothing to move; its end follows. */
 		if (!kh_terminal_move(&r->terminal, p[IN].revents, p[OUT].revents,
@@ -472,10 +486,11 @@ bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err)
 	while (r.pid > 0 && waitpid(r.pid, &engine_status, 0) < 0 && errno == EINTR)
 		;
 	/* What was said last may still be in the socket and the pipe. */
-	while (ok && launch->control >= 0 && receive(&r))
+	for (int i = 0; ok && i < LAST_MESSAGES && launch->control >= 0 && receive(&r); i++)
 		;
-	if (r.complaints >= 0)
-		listen_to_complaints(&r);
+	while (r.complaints >= 0 && r.complaint_len < sizeof(r.complaint) - 1 &&
+	       listen_to_complaints(&r))
+		;
 	kh_terminal_finish(&r.terminal);
 	if (ok)
 		ok = conclude(&r, engine_status, status, err);

@@ -248,11 +248,16 @@ struct kh_guard {
 		char *folder;
 	} * watches;
 	size_t n_watches;
+	bool *touched; /* by the view's index: it is to be seen to */
+	size_t n_touched, next;
 };
 bool kh_guard_begin(struct kh_guard *guard, const struct kh_view *view, const char *workspace,
 		    struct kh_err *err);
-/* `init` is keyhole-init, as the host names it. Return: false when the sandbox must end. */
+/* Takes some of what has come and sees to one entry, however much there is. `init` is keyhole-init,
+ * as the host names it. Return: false when the sandbox must end. */
 bool kh_guard_look(struct kh_guard *guard, pid_t init, struct kh_err *err);
+/* Is another look due, also where nothing is to be read? */
+bool kh_guard_waits(const struct kh_guard *guard);
 void kh_guard_end(struct kh_guard *guard);
 
 /* ---- launch.c ---- */

@@ -18,6 +18,8 @@
 
 #include "sandbox_internal.h"
 
+enum { FINISH_MS = 2000 };
+
 void kh_terminal_init(struct kh_terminal *terminal)
 {
 	memset(terminal, 0, sizeof(*terminal));
@@ -111,10 +113,19 @@ bool kh_terminal_move(struct kh_terminal *t, short in, short out, short master)
 	return open;
 }
 
+/* One that was stopped (Ctrl-S) takes nothing, and is not waited for longer than this. */
+static bool takes_more(void)
+{
+	struct pollfd p = { .fd = STDOUT_FILENO, .events = POLLOUT };
+	return poll(&p, 1, FINISH_MS) > 0;
+}
+
 void kh_terminal_finish(struct kh_terminal *t)
 {
 	/* All of the sandbox is gone: what it had written is in the master, and then EIO. */
 	while (t->master >= 0) {
+		if (t->to_outer_len > 0 && !takes_more())
+			break;
 		if (t->to_outer_len > 0 &&
 		    drain(STDOUT_FILENO, t->to_outer, &t->to_outer_len) == ENDED)
 			break;
@@ -129,7 +140,7 @@ void kh_terminal_finish(struct kh_terminal *t)
 	if (t->raw) {
 		struct termios outer;
 		memcpy(&outer, t->termios, sizeof(outer));
-		(void)tcsetattr(STDIN_FILENO, TCSADRAIN, &outer);
+		(void)tcsetattr(STDIN_FILENO, TCSANOW, &outer);
 	}
 	t->raw = false;
 	free(t->termios);

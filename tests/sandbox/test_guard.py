@@ -3,11 +3,15 @@
 import json
 import os
 import shutil
+import signal
+import subprocess
 import time
 
-from conftest import PATIENCE
+import pytest
+from conftest import PATIENCE, PYTHON
 from test_workspace import ATTACK, git, repository
 
+HEAD = "import json, sys\ndef say(x): print(json.dumps(x)); sys.stdout.flush()\n"
 # Until the host has done its part, and all that was protected before is so again: that takes the launcher
 # a millisecond of work, and a busy machine much longer. Then it is attacked in any case.
 WAIT = """
@@ -27,10 +31,9 @@ class Agent:
     """Attacks the paths when the host has done its part."""
 
     def __init__(self, sandbox, workspace, paths, **options):
-        head = "import json, sys\ndef say(x): print(json.dumps(x)); sys.stdout.flush()\n"
         self.workspace = workspace
         self.process = sandbox.start(
-            "/usr/bin/python3", "-I", "-c", head + WAIT + ATTACK, json.dumps(paths),
+            PYTHON, "-I", "-c", HEAD + WAIT + ATTACK, json.dumps(paths),
             workspace=workspace, **options,
         )  # fmt: skip
         assert self.process.stdout.readline() == b'"up"\n', self.process.stderr.read()
@@ -130,3 +133,45 @@ def test_many_files_at_once_are_no_trouble(sandbox, workspace):
         workspace=workspace,
     )
     assert out == "kept"
+
+
+FLOOD = """
+import os
+for _ in range(2): os.fork()
+say("up")
+name = str(os.getpid())
+while True:
+    os.close(os.open(name, os.O_CREAT | os.O_WRONLY))
+    os.unlink(name)
+"""
+REPLACE = """
+import os, time
+while True:
+    with open(".envrc.new", "w") as file: file.write("better")
+    os.rename(".envrc.new", ".envrc")
+    time.sleep(0.005)
+"""
+
+
+@pytest.mark.parametrize("how", ["timeout", "signal"])
+def test_a_flood_of_changes_keeps_the_launcher_from_nothing_else(sandbox, workspace, how):
+    """From its clock and from signals, while four programs change files in a folder that it watches, and the host goes on
+    replacing a protected one. Where that comes too fast for it the sandbox is ended, which will do as well."""
+    sandbox.file(os.path.join(workspace, ".envrc"), "good")
+    options = {"timeout_ms": 4000} if how == "timeout" else {}
+    process = sandbox.start(PYTHON, "-I", "-c", HEAD + FLOOD, workspace=workspace, **options)
+    # Four of them; or fewer, where the time is up before.
+    said = [process.stdout.readline() for _ in range(4)]
+    host = subprocess.Popen([PYTHON, "-I", "-c", REPLACE], cwd=workspace)
+    try:
+        if how == "signal":
+            assert said == [b'"up"\n'] * 4, process.stderr.read()
+            process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=PATIENCE)
+    finally:
+        host.kill()
+        host.wait()
+    if b"could not be protected again" in err:
+        assert process.returncode == 125
+    else:
+        assert process.returncode == (124 if how == "timeout" else 128 + signal.SIGTERM), err
