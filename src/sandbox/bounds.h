@@ -1,10 +1,11 @@
 /*
  * bounds.h - how much of the host a sandbox may use
  *
- *   memory, pids   a control group where we may make one; else what one process may have
- * (RLIMIT_AS) and how many there may be (RLIMIT_NPROC, counted in the sandbox's user namespace),
- * set by keyhole-init cpus           a control group; else an error, or with `best_effort` a
- * warning disk           the size of the sandbox's own places in memory (view) timeout launch.c
+ *   memory    a control group where we may make one; else what one process may have (RLIMIT_AS),
+ * set by keyhole-init pids      a control group; else how many there may be (RLIMIT_NPROC, counted
+ * in the sandbox's user namespace), set by keyhole-init; both where the program inside is a kernel
+ * of its own cpus      a control group; else an error, or with `best_effort` a warning disk the
+ * size of the sandbox's own places in memory (view) timeout   launch.c
  *
  * The groups are gone at the end. A small process of ours waits for the launcher's end, and removes
  * them where the launcher was killed.
@@ -27,9 +28,9 @@ struct kh_bounds {
 	pid_t watcher;
 };
 
-/* The struct is zeroed but for `alive`. */
+/* The struct is zeroed but for `alive`. `own_kernel` as the engine has it. */
 bool kh_bounds_begin(struct kh_bounds *limits, const struct kh_sandbox_limits *wanted,
-		     struct kh_err *err);
+		     bool own_kernel, struct kh_err *err);
 /* In the child, while it is still who the launcher is. */
 bool kh_bounds_join(const struct kh_bounds *limits, struct kh_err *err);
 /* The same for another process, which waits for it. */

@@ -58,12 +58,12 @@ static bool explain(const char *said, struct kh_err *err)
 			"the sandbox: this runsc is too old (one of December 2022 or newer "
 			"is needed): %s",
 			said);
-	/* Its kernel hung up: it was ended, or could start no thread. */
+	/* Its kernel hung up. */
 	if (strstr(said, ": EOF"))
 		return kh_err_set(
 			err, KH_ERR_SYSTEM,
-			"the sandbox: runsc's kernel ended before the command began (--pids and "
-			"--memory bound its own threads and memory as well: give it more): %s",
+			"the sandbox: runsc's kernel ended before the command began (was it "
+			"ended, or is the host out of memory or of processes?): %s",
 			said);
 	return kh_err_set(err, KH_ERR_SYSTEM, "the sandbox: %s",
 			  said[0] ? said : "runsc ended before it had begun");

@@ -398,6 +398,16 @@ static void say_out_of_memory(struct kh_err *err)
 		   "--memory)");
 }
 
+/* Not up, and not by what the program can say itself. */
+static bool explain_start(struct running *r, struct kh_err *err)
+{
+	if (is_out_of_memory(r))
+		return kh_err_set(err, KH_ERR_SYSTEM,
+				  "the sandbox ran out of memory before the command began (give it "
+				  "more: --memory)");
+	return explain(r, err);
+}
+
 static bool conclude(struct running *r, int engine_status, int *status, struct kh_err *err)
 {
 	if (r->err.code != KH_ERR_NONE) {
@@ -425,7 +435,7 @@ static bool conclude(struct running *r, int engine_status, int *status, struct k
 		return true;
 	}
 	if (!r->started)
-		return explain(r, err);
+		return explain_start(r, err);
 	*status = as_shell(engine_status);
 	/* The init was killed, and with it everything: by the kernel for want of memory, or by
 	 * somebody on the host. */

@@ -334,7 +334,8 @@ static bool run(struct kh_build *b, const struct kh_sandbox_spec *spec,
 	static const struct kh_sandbox_limits none = { 0 };
 	if (staged && !kh_stage_plan(&b->stage, &b->view, uid, gid, err))
 		return false;
-	if (!kh_bounds_begin(&b->limits, engine->called ? &none : &spec->limits, err) ||
+	if (!kh_bounds_begin(&b->limits, engine->called ? &none : &spec->limits, engine->own_kernel,
+			     err) ||
 	    !prepare(b, spec, engine, err) || !kh_publish_begin(&b->publish, spec, b->control, err))
 		return false;
 	struct kh_launch launch = {

@@ -67,7 +67,6 @@ NOT_IN_GVISOR = {
     "test_proc_shows_the_sandbox_and_nothing_else": "/proc/1 is open to the command: runsc knows no dumpable flag there",
     "test_nothing_can_be_traced_but_ones_own": "a tracer and its child wait for ever under runsc's platform ptrace",
     "test_only_these_places_can_be_written": "its walk over all files takes minutes under runsc's platform ptrace",
-    "test_processes_are_bounded": "the group counts threads of runsc's kernel too, which ends where it gets none",
     "test_memory_is_of_all_processes_together": "what ends for want of memory is runsc's kernel, and with it everything",
     "test_cpus_are_bounded": "the CPU time that a program is told of is counted by runsc's kernel, which is told of no group",
     "test_a_second_architecture_is_the_end_of_the_process": "runsc's kernel has no second table of calls",

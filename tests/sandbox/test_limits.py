@@ -96,6 +96,25 @@ def test_processes_are_bounded(sandbox):
     assert 20 <= seen[0] <= 60 and seen[1] == 11, seen
 
 
+def test_threads_count_as_processes_do(sandbox):
+    seen = sandbox.python(
+        """
+        import os, threading, time
+        made = 0
+        try:
+            while made < 200:
+                threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+                made += 1
+            say([made, 'no end'])
+        except RuntimeError:
+            say([made, 'none'])
+        os._exit(0)
+        """,
+        pids=40,
+    )
+    assert 20 <= seen[0] <= 60 and seen[1] == "none", seen
+
+
 # --- CPU ------------------------------------------------------------------------------------------
 
 
