@@ -1,7 +1,7 @@
 /*
  * launch.c - starts the engine's program, and stays with it to the end
  *
- * What happens between fork and exec is launch_child.c.
+ * What happens between fork and exec is launch_child.c, what is made of the end launch_end.c.
  *
  * Then one poll loop: signals, the control socket, the engine's complaints, its end, and the
  * terminal. Of each so much is taken in a turn and no more, so that nobody who keeps one of them
@@ -22,48 +22,23 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <keyhole/config.h>
-#include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/init.h>
-#include <keyhole/log.h>
-#include <keyhole/slice.h>
 
+#include "launch_internal.h"
 #include "meet.h"
 #include "nest_internal.h"
-#include "sandbox_internal.h"
 
-enum { COMPLAINT_BYTES = 2048, GRACE_MS = 2000 };
+enum { GRACE_MS = 2000 };
 /* More than a socket holds at a time: whoever still writes to it is no keyhole-init of ours. */
 enum { LAST_MESSAGES = 1024 };
-enum { TIMED_OUT = 124 /* as timeout(1) has it */ };
 
 static const int forwarded[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
 				 SIGUSR1, SIGUSR2, SIGALRM, SIGCONT };
 
-/* What goes on while the sandbox runs. */
-struct running {
-	struct kh_launch *launch;
-	pid_t pid;
-	pid_t init;			/* as the kernel names who said that it started; -1 */
-	int signals, complaints, ended; /* signalfd, pipe, pidfd */
-	char complaint[COMPLAINT_BYTES];
-	size_t complaint_len;
-	struct kh_terminal terminal;
-	bool started, exited, no_exec;
-	bool held;     /* the init has not come up yet: it hears GO and nothing else */
-	sigset_t late; /* what came in that time */
-	bool timed_out;
-	int64_t deadline_ms; /* of the monotonic clock; -1: none */
-	int64_t end_ms;	     /* the same, when the init is gone: the program's */
-	int command_status;  /* the command's wait status */
-	int exec_errno;
-	struct kh_err err; /* of ours, in the middle of it */
-};
-
 /* ---- to keyhole-init ---- */
 
-static void send_message(struct running *r, uint32_t type, int value)
+static void send_message(struct kh_running *r, uint32_t type, int value)
 {
 	struct kh_init_message message = { .type = type, .value = value };
 	(void)!send(r->launch->control, &message, sizeof(message), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -75,7 +50,7 @@ static bool ends(int signo)
 }
 
 /* Nothing runs yet: the command ends by it before it has begun. */
-static void end_early(struct running *r, int signo)
+static void end_early(struct kh_running *r, int signo)
 {
 	r->exited = true;
 	r->command_status = signo;
@@ -83,7 +58,7 @@ static void end_early(struct running *r, int signo)
 }
 
 /* To the command. */
-static void send_signal(struct running *r, int signo)
+static void send_signal(struct kh_running *r, int signo)
 {
 	if (r->held && r->launch->engine->connects && ends(signo))
 		end_early(r, signo);
@@ -94,7 +69,7 @@ static void send_signal(struct running *r, int signo)
 }
 
 /* What came before keyhole-init listened. */
-static void send_late(struct running *r)
+static void send_late(struct kh_running *r)
 {
 	for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
 		if (sigismember(&r->late, forwarded[i]) == 1)
@@ -102,7 +77,7 @@ static void send_late(struct running *r)
 }
 
 /* Return: the engine's program runs (its image has been replaced), or why not. */
-static bool start(struct running *r, struct kh_err *err)
+static bool start(struct kh_running *r, struct kh_err *err)
 {
 	int report[2], complaints[2];
 	if (pipe2(report, O_CLOEXEC) != 0)
@@ -147,7 +122,7 @@ static bool start(struct running *r, struct kh_err *err)
 /* ---- while it runs ---- */
 
 /* Where limits are for the init alone, it is put into its groups before anything runs. */
-static void take_ready(struct running *r, pid_t init)
+static void take_ready(struct kh_running *r, pid_t init)
 {
 	if (!r->held)
 		return;
@@ -161,7 +136,7 @@ static void take_ready(struct running *r, pid_t init)
 }
 
 /* keyhole-init is at the door, where it inherited nothing. */
-static void meet(struct running *r)
+static void meet(struct kh_running *r)
 {
 	struct kh_launch *launch = r->launch;
 	uid_t uid = launch->stage ? launch->stage->uid : geteuid();
@@ -182,7 +157,7 @@ static void meet(struct running *r)
 		kill(r->pid, SIGKILL);
 }
 
-static void take_terminal(struct running *r, int fd)
+static void take_terminal(struct kh_running *r, int fd)
 {
 	bool wanted = r->launch->tty && r->terminal.master < 0 && !r->started;
 	if (fd < 0 || !wanted || !isatty(fd)) {
@@ -196,7 +171,7 @@ static void take_terminal(struct running *r, int fd)
 		kill(r->pid, SIGKILL);
 }
 
-static bool receive(struct running *r)
+static bool receive(struct kh_running *r)
 {
 	struct kh_init_message message = { 0 };
 	pid_t sender;
@@ -232,7 +207,7 @@ static bool receive(struct running *r)
 /* Once: whoever goes on complaining keeps the launcher from nothing else. Return: there may be
  * more.
  */
-static bool listen_to_complaints(struct running *r)
+static bool listen_to_complaints(struct kh_running *r)
 {
 	char rest[4096];
 	size_t room = sizeof(r->complaint) - 1 - r->complaint_len;
@@ -250,7 +225,7 @@ static bool listen_to_complaints(struct running *r)
 	return true;
 }
 
-static void signalled(struct running *r)
+static void signalled(struct kh_running *r)
 {
 	/* Each of them waits once, however often it was sent. */
 	struct signalfd_siginfo infos[NSIG];
@@ -279,12 +254,12 @@ static int64_t now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static bool guard_waits(const struct running *r)
+static bool guard_waits(const struct kh_running *r)
 {
 	return r->started && r->err.code == KH_ERR_NONE && kh_guard_waits(r->launch->guard);
 }
 
-static int time_left(const struct running *r)
+static int time_left(const struct kh_running *r)
 {
 	if (guard_waits(r))
 		return 0;
@@ -298,7 +273,7 @@ static int time_left(const struct running *r)
 }
 
 /* First it is asked to end, and what doesn't is ended. */
-static void look_at_clock(struct running *r)
+static void look_at_clock(struct kh_running *r)
 {
 	/* Without keyhole-init there is nothing to wait for, but for a program that misses it. */
 	if (r->end_ms >= 0 && now_ms() >= r->end_ms) {
@@ -316,7 +291,7 @@ static void look_at_clock(struct running *r)
 		send_signal(r, SIGTERM);
 }
 
-static void loop(struct running *r)
+static void loop(struct kh_running *r)
 {
 	enum { SIGNALS, CONTROL, COMPLAINTS, ENDED, MEET, GUARD, IN, OUT, MASTER, COUNT };
 	bool control = true;
@@ -369,87 +344,9 @@ static void loop(struct running *r)
 	}
 }
 
-/* ---- the end ---- */
+/* ---- the whole ---- */
 
-static int as_shell(int wait_status)
-{
-	return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
-}
-
-/* One line: what was said, without the line ends and the program's name. */
-static bool explain(struct running *r, struct kh_err *err)
-{
-	r->complaint[r->complaint_len] = '\0';
-	struct kh_slice said = kh_slice_of(r->complaint, r->complaint_len);
-	while (said.len > 0 && said.ptr[said.len - 1] == '\n')
-		said.len--;
-	return r->launch->engine->explain(kh_esc(said), err);
-}
-
-static bool is_out_of_memory(const struct running *r)
-{
-	return kh_cgroup_oom_kills(&r->launch->limits->groups) > 0;
-}
-
-static void say_out_of_memory(struct kh_err *err)
-{
-	kh_err_set(err, KH_ERR_SYSTEM,
-		   "the sandbox ran out of memory, and the kernel ended the command (give it more: "
-		   "--memory)");
-}
-
-/* Not up, and not by what the program can say itself. */
-static bool explain_start(struct running *r, struct kh_err *err)
-{
-	if (is_out_of_memory(r))
-		return kh_err_set(err, KH_ERR_SYSTEM,
-				  "the sandbox ran out of memory before the command began (give it "
-				  "more: --memory)");
-	return explain(r, err);
-}
-
-static bool conclude(struct running *r, int engine_status, int *status, struct kh_err *err)
-{
-	if (r->err.code != KH_ERR_NONE) {
-		*err = r->err;
-		return false;
-	}
-	if (r->no_exec) {
-		bool absent = r->exec_errno == ENOENT;
-		*status = absent ? KH_INIT_NOT_FOUND : KH_INIT_NOT_EXECUTABLE;
-		kh_err_sys(err, KH_ERR_USAGE, r->exec_errno, "%s", kh_esc_str(r->launch->name));
-		return true;
-	}
-	if (r->timed_out) {
-		char text[KH_VALUE_BYTES];
-		*status = TIMED_OUT;
-		kh_err_set(err, KH_ERR_SYSTEM,
-			   "the command was ended: its time was up (--timeout %s)",
-			   kh_value_show_duration(r->launch->timeout_ms, text));
-		return true;
-	}
-	if (r->exited) {
-		*status = as_shell(r->command_status);
-		if (*status == 128 + SIGKILL && is_out_of_memory(r))
-			say_out_of_memory(err);
-		return true;
-	}
-	if (!r->started)
-		return explain_start(r, err);
-	*status = as_shell(engine_status);
-	/* The init was killed, and with it everything: by the kernel for want of memory, or by
-	 * somebody on the host. */
-	if (is_out_of_memory(r)) {
-		*status = 128 + SIGKILL;
-		say_out_of_memory(err);
-		return true;
-	}
-	kh_err_set(err, KH_ERR_SYSTEM, "the sandbox was ended from outside (status %d%s)", *status,
-		   *status == 137 ? "; out of memory?" : "");
-	return true;
-}
-
-static bool watch_signals(struct running *r, sigset_t *before, struct kh_err *err)
+static bool watch_signals(struct kh_running *r, sigset_t *before, struct kh_err *err)
 {
 	sigset_t set;
 	sigemptyset(&set);
@@ -473,12 +370,12 @@ static bool watch_signals(struct running *r, sigset_t *before, struct kh_err *er
 
 bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err)
 {
-	struct running r = { .launch = launch,
-			     .pid = -1,
-			     .init = -1,
-			     .signals = -1,
-			     .complaints = -1,
-			     .ended = -1 };
+	struct kh_running r = { .launch = launch,
+				.pid = -1,
+				.init = -1,
+				.signals = -1,
+				.complaints = -1,
+				.ended = -1 };
 	r.end_ms = -1;
 	r.held = launch->engine->limits_init || launch->engine->connects;
 	sigemptyset(&r.late);
@@ -503,7 +400,7 @@ bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err)
 		;
 	kh_terminal_finish(&r.terminal);
 	if (ok)
-		ok = conclude(&r, engine_status, status, err);
+		ok = kh_launch_conclude(&r, engine_status, status, err);
 	const int fds[] = { r.signals, r.complaints, r.ended, launch->pty_master,
 			    launch->control_peer };
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
