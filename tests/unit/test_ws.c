@@ -1,45 +1,5 @@
-/* test_ws.c - RFC 6455's frames, rule by rule, from both sides and however they are cut */
-#include "ws_drive.h"
-
-static struct kh_buf in;
-
-static int set_up(void **state)
-{
-	(void)state;
-	kh_buf_init(&in, DRIVE_BYTES);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	kh_buf_fini(&in);
-	return 0;
-}
-
-static const enum kh_ws_side sides[] = { KH_WS_MASKED, KH_WS_BARE };
-
-/* What `in` says, from this side; then it is empty. */
-static void says(enum kh_ws_side side, const char *want)
-{
-	char *log = drive_ws(side, kh_buf_view(&in));
-
-	assert_string_equal(log, want);
-	free(log);
-	kh_buf_clear(&in);
-}
-
-/* The error alone, whatever came before it. */
-static void fails(enum kh_ws_side side, unsigned code, const char *text)
-{
-	char *log = drive_ws(side, kh_buf_view(&in)), *error = strstr(log, "ERROR"), want[160];
-
-	assert_non_null(error);
-	snprintf(want, sizeof(want), "ERROR %u %s\n", code, text);
-	assert_string_equal(error, want);
-	free(log);
-	kh_buf_clear(&in);
-}
+/* test_ws.c - frames are read in one way or end the connection, and are written as they are read */
+#include "ws_says.h"
 
 /* §5.7, as printed there. */
 static void test_the_examples_of_the_rfc(void **state)
@@ -180,140 +140,6 @@ static void test_fragments_make_one_message(void **state)
 	}
 }
 
-static void test_lengths_have_one_form(void **state)
-{
-	static char payload[65535];
-	char *log;
-
-	(void)state;
-	for (size_t i = 0; i < 2; i++) {
-		for (unsigned width = 2; width <= 8; width += 6) {
-			drive_put_wide(&in, sides[i], KH_WS_BINARY | DRIVE_FIN,
-				       kh_slice_of(payload, 125), width);
-			fails(sides[i], 1002, "a length that is not in its shortest form");
-		}
-		drive_put_wide(&in, sides[i], KH_WS_BINARY | DRIVE_FIN, kh_slice_of(payload, 65535),
-			       8);
-		fails(sides[i], 1002, "a length that is not in its shortest form");
-		drive_put(&in, sides[i], KH_WS_BINARY | DRIVE_FIN, kh_slice_of(payload, 125));
-		drive_put(&in, sides[i], KH_WS_BINARY | DRIVE_FIN, kh_slice_of(payload, 126));
-		drive_put(&in, sides[i], KH_WS_BINARY | DRIVE_FIN, kh_slice_of(payload, 65535));
-		log = drive_ws(sides[i], kh_buf_view(&in));
-		assert_null(strstr(log, "ERROR"));
-		free(log);
-		kh_buf_clear(&in);
-	}
-}
-
-static void put_huge(enum kh_ws_side side, uint64_t length)
-{
-	kh_buf_append_char(&in, (char)(KH_WS_BINARY | DRIVE_FIN));
-	kh_buf_append_char(&in, (char)(side == KH_WS_MASKED ? 0xff : 0x7f));
-	for (unsigned i = 0; i < 8; i++)
-		kh_buf_append_char(&in, (char)(uint8_t)(length >> 8 * (7 - i)));
-}
-
-static void test_lengths_have_an_end(void **state)
-{
-	(void)state;
-	for (size_t i = 0; i < 2; i++) {
-		put_huge(sides[i], 1ULL << 63);
-		fails(sides[i], 1002, "a frame of 2^63 bytes or more");
-		put_huge(sides[i], UINT64_MAX);
-		fails(sides[i], 1002, "a frame of 2^63 bytes or more");
-		put_huge(sides[i], (1ULL << 63) - 1);
-		fails(sides[i], 1009, "a frame is too long");
-		put_huge(sides[i], KH_LIMIT_WS_FRAME_BYTES + 1ULL);
-		fails(sides[i], 1009, "a frame is too long");
-		put_huge(sides[i], KH_LIMIT_WS_FRAME_BYTES);
-		/* Bare: the head is whole. Masked: the key is still to come. */
-		says(sides[i], sides[i] == KH_WS_BARE ? "OPEN\n" : "");
-	}
-}
-
-/* The parser says what it took by frames alone, so the payload can be one block, given again. */
-static void test_a_message_has_an_end(void **state)
-{
-	static char block[KH_WS_PIECE_BYTES];
-	struct kh_ws ws;
-	struct kh_ws_frame frame;
-	uint64_t taken = 0;
-
-	(void)state;
-	kh_ws_init(&ws, KH_WS_BARE);
-	for (unsigned n = 0;; n++) {
-		char *at;
-		size_t left;
-		kh_buf_clear(&in);
-		put_huge(KH_WS_BARE, KH_LIMIT_WS_FRAME_BYTES);
-		at = in.data;
-		*at = (char)(n == 0 ? KH_WS_BINARY : KH_WS_CONTINUATION);
-		left = kh_buf_len(&in);
-		if (kh_ws_feed(&ws, 0, &at, &left, &frame) == KH_WS_ERROR)
-			break;
-		for (unsigned i = 0; i < KH_LIMIT_WS_FRAME_BYTES / sizeof(block); i++) {
-			at = block;
-			left = sizeof(block);
-			assert_int_equal(kh_ws_feed(&ws, 0, &at, &left, &frame), KH_WS_FRAME);
-			assert_int_equal(left, 0);
-			taken += frame.payload.len;
-		}
-	}
-	assert_int_equal(taken, KH_LIMIT_WS_MESSAGE_BYTES);
-	assert_int_equal(kh_ws_error_code(&ws), KH_WS_CODE_TOO_BIG);
-}
-
-static void test_fragments_have_an_end(void **state)
-{
-	struct kh_ws ws;
-	struct kh_ws_frame frame;
-	char one[] = "\x02\x01x", more[] = "\x00\x01x", last[] = "\x80\x01x";
-	unsigned n = 0;
-
-	(void)state;
-	for (unsigned round = 0; round < 2; round++) {
-		kh_ws_init(&ws, KH_WS_BARE);
-		char *at = one;
-		size_t left = 3;
-		/* The count is a message's, not the connection's. */
-		for (n = 1; kh_ws_feed(&ws, 0, &at, &left, &frame) == KH_WS_FRAME; n++) {
-			at = round == 0 && n == KH_LIMIT_WS_FRAGMENTS - 1 ? last
-			     : kh_ws_is_idle(&ws)			  ? one
-									  : more;
-			left = 3;
-			if (n > 2 * KH_LIMIT_WS_FRAGMENTS)
-				break;
-		}
-		assert_int_equal(kh_ws_error_code(&ws), KH_WS_CODE_TOO_BIG);
-		assert_int_equal(n, (2 - round) * KH_LIMIT_WS_FRAGMENTS + 1);
-	}
-}
-
-static void test_control_frames_have_a_rate(void **state)
-{
-	struct kh_ws ws;
-	struct kh_ws_frame frame;
-	char ping[] = "\x89\x00";
-	unsigned n = 0;
-
-	(void)state;
-	kh_ws_init(&ws, KH_WS_BARE);
-	/* For an hour, at the rate. */
-	for (uint64_t now = 0; now < 3600 * 1000; now += 1000 / KH_LIMIT_WS_CONTROLS_PER_SECOND) {
-		char *at = ping;
-		size_t left = 2;
-		assert_int_equal(kh_ws_feed(&ws, now, &at, &left, &frame), KH_WS_FRAME);
-	}
-	kh_ws_init(&ws, KH_WS_BARE);
-	for (char *at = ping;; at = ping, n++) {
-		size_t left = 2;
-		if (kh_ws_feed(&ws, 5000, &at, &left, &frame) == KH_WS_ERROR)
-			break;
-	}
-	assert_int_equal(n, KH_LIMIT_WS_CONTROLS_BURST);
-	assert_int_equal(kh_ws_error_code(&ws), KH_WS_CODE_POLICY);
-}
-
 static void put_close(enum kh_ws_side side, unsigned code, const char *reason)
 {
 	char payload[128];
@@ -451,8 +277,6 @@ static void test_text_is_judged_across_fragments(void **state)
 	fails(KH_WS_BARE, 1007, "text that is not UTF-8");
 }
 
-/* ---- writing ---- */
-
 static void test_what_is_written_is_read_back(void **state)
 {
 	static const uint8_t key[4] = { 1, 0, 255, 77 };
@@ -530,11 +354,6 @@ int main(void)
 		TEST(test_reserved_bits_and_opcodes),
 		TEST(test_control_frames_are_short_and_whole),
 		TEST(test_fragments_make_one_message),
-		TEST(test_lengths_have_one_form),
-		TEST(test_lengths_have_an_end),
-		TEST(test_a_message_has_an_end),
-		TEST(test_fragments_have_an_end),
-		TEST(test_control_frames_have_a_rate),
 		TEST(test_close_frames),
 		TEST(test_nothing_counts_behind_a_close),
 		TEST(test_text_is_utf8),
