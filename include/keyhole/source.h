@@ -15,6 +15,13 @@ enum kh_source_kind {
 };
 const char *kh_source_kind_name(enum kh_source_kind kind); /* "env" */
 
+/* How what a command prints is to be read. */
+enum kh_exec_format {
+	KH_EXEC_AUTO = 0, /* JSON where it begins like that, else text */
+	KH_EXEC_TEXT,	  /* as it is, whatever it looks like */
+	KH_EXEC_JSON,
+};
+
 /* A command: argv, no shell. */
 struct kh_exec {
 	char **argv;
@@ -24,6 +31,7 @@ struct kh_exec {
 	char *json;	 /* the member of what it prints that is the value; NULL: known shapes */
 	char *expires;	 /* and the one that says until when it is good */
 	bool first_line; /* the rest of what it prints is not for us */
+	enum kh_exec_format format;
 	uint32_t timeout_ms; /* then it is killed */
 	uint32_t refresh_ms; /* it is run again after that; 0: when its value ends */
 	uint32_t max_age_ms; /* a value is not used for longer; 0: as it says itself */

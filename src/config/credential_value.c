@@ -304,6 +304,23 @@ void kh_read_exec_first_line(struct kh_reader *reader, const struct kh_option *o
 		(void)read_bool(reader, option, node, &exec->first_line);
 }
 
+void kh_read_exec_format(struct kh_reader *reader, const struct kh_option *option,
+			 const struct kh_node *node, void *base)
+{
+	static const struct kh_slice words[] = { [KH_EXEC_AUTO] = KH_SLICE_INIT("auto"),
+						 [KH_EXEC_TEXT] = KH_SLICE_INIT("text"),
+						 [KH_EXEC_JSON] = KH_SLICE_INIT("json") };
+	struct kh_exec *exec = exec_of(reader, base);
+	if (!exec || !kh_walk_scalar(reader, option, node))
+		return;
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (kh_slice_eq(node->text, words[i])) {
+			exec->format = (enum kh_exec_format)i;
+			return;
+		}
+	kh_reader_error(reader, node, "%s: expected %s", option->path, option->expects);
+}
+
 /* What is said beside a source fits it. */
 static void check_source(struct kh_reader *reader, const struct kh_node *node,
 			 const struct kh_source *source)
@@ -315,11 +332,16 @@ static void check_source(struct kh_reader *reader, const struct kh_node *node,
 		kh_reader_error(
 			reader, node,
 			"credentials.*.value: refresh, timeout, max_age, environment, json, "
-			"expires and first_line belong to exec");
-	else if (exec && exec->first_line && (exec->json || exec->expires))
+			"expires, first_line and format belong to exec");
+	else if (exec && exec->first_line &&
+		 (exec->json || exec->expires || exec->format == KH_EXEC_JSON))
 		kh_reader_error(reader, node,
 				"credentials.*.value: what is read as JSON has no first line: "
 				"write json or first_line");
+	else if (exec && exec->format == KH_EXEC_TEXT && (exec->json || exec->expires))
+		kh_reader_error(reader, node,
+				"credentials.*.value: format: text has no members: leave it out, "
+				"or json and expires");
 }
 
 /* --- tenants ---------------------------------------------------------------------------------- */

@@ -44,6 +44,9 @@
 			      "exec: the member that says until when it is good"), \
 		KH_SOURCE_ROW("first_line", 0, "true or false", kh_read_exec_first_line, \
 			      "exec: only the first line is the value"), \
+		KH_SOURCE_ROW("format", 0, "auto, text or json", kh_read_exec_format, \
+			      "exec: how what it prints is read; auto is JSON where it begins " \
+			      "like that"), \
 	{ \
 		.path = "credentials.*.value.tenants", .type = KH_OPTION_CUSTOM, \
 		.flags = KH_IN_FILE | KH_IS_QUIET, \

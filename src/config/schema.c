@@ -119,6 +119,7 @@ static const struct named shapes[] = {
 	{ "credentials.*.value.json", REF("text") },
 	{ "credentials.*.value.expires", REF("text") },
 	{ "credentials.*.value.first_line", "{\"enum\":[true,false,\"true\",\"false\"]}" },
+	{ "credentials.*.value.format", "{\"enum\":[\"auto\",\"text\",\"json\"]}" },
 	{ "credentials.*.value.tenants",
 	  "{\"type\":\"object\",\"minProperties\":1,\"additionalProperties\":{\"type\":\"object\","
 	  "\"minProperties\":1}}" },

@@ -68,8 +68,9 @@ static bool same_exec(const struct kh_exec *a, const struct kh_exec *b)
 	return same_list(a->argv, a->n_argv, b->argv, b->n_argv) &&
 	       same_list(a->environment, a->n_environment, b->environment, b->n_environment) &&
 	       same(a->json, b->json) && same(a->expires, b->expires) &&
-	       a->first_line == b->first_line && a->timeout_ms == b->timeout_ms &&
-	       a->refresh_ms == b->refresh_ms && a->max_age_ms == b->max_age_ms;
+	       a->first_line == b->first_line && a->format == b->format &&
+	       a->timeout_ms == b->timeout_ms && a->refresh_ms == b->refresh_ms &&
+	       a->max_age_ms == b->max_age_ms;
 }
 
 bool kh_source_eq(const struct kh_source *a, const struct kh_source *b)

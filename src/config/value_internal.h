@@ -23,6 +23,8 @@ void kh_read_exec_expires(struct kh_reader *, const struct kh_option *, const st
 			  void *);
 void kh_read_exec_first_line(struct kh_reader *, const struct kh_option *, const struct kh_node *,
 			     void *);
+void kh_read_exec_format(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+			 void *);
 void kh_read_source_tenants(struct kh_reader *, const struct kh_option *, const struct kh_node *,
 			    void *);
 /* Its value is whole. */

@@ -1,8 +1,9 @@
 /*
  * printed.c - what a command printed, as a value and its end
  *
- * Text is the value as it is. JSON is read where the configuration names a member, and where it is
- * of a shape that is widely known:
+ * Text is the value as it is. What begins with a brace or a bracket is JSON: one that was cut off,
+ * or an error in its place, is no value, unless the configuration says that it is text. The value
+ * is the member that the configuration names, or that of a shape that is widely known:
  *
  *   aws configure export-credentials   Version, AccessKeyId, SecretAccessKey, Expiration: the whole
  *                                      document is the value (for what signs with it)
@@ -223,7 +224,9 @@ static bool read_json(struct kh_printed *out, json_t *root, struct kh_slice said
 		return kh_err_set(err, KH_ERR_CONFIG,
 				  "prints JSON without the member that `expires` names");
 	json_t *value = NULL;
-	if (exec->json) {
+	if (json_is_string(root)) { /* format: json */
+		value = root;
+	} else if (exec->json) {
 		value = walk(root, exec->json);
 		if (!value)
 			return kh_err_set(err, KH_ERR_CONFIG,
@@ -255,6 +258,29 @@ static struct kh_slice without_end(struct kh_slice said)
 	return said;
 }
 
+static bool is_for_json(const struct kh_exec *exec)
+{
+	return exec->json || exec->expires || exec->format == KH_EXEC_JSON;
+}
+
+static bool looks_like_json(const struct kh_exec *exec, struct kh_slice said)
+{
+	size_t at = 0;
+	while (at < said.len && memchr(" \t\r\n", said.ptr[at], 4))
+		at++;
+	return !exec->first_line && at < said.len && (said.ptr[at] == '{' || said.ptr[at] == '[');
+}
+
+static bool refuse_json(const struct kh_exec *exec, struct kh_err *err)
+{
+	return kh_err_set(err, KH_ERR_CONFIG,
+			  is_for_json(exec)
+				  ? "prints what is no JSON, or has a member twice"
+				  : "prints what begins like JSON and is none, or has a member "
+				    "twice (is it cut off? where the text itself is the value, "
+				    "write format: text)");
+}
+
 bool kh_printed_read(struct kh_printed *out, struct kh_slice said, const struct kh_exec *exec,
 		     bool form_text, uint64_t now_ms, struct kh_err *err)
 {
@@ -263,17 +289,15 @@ bool kh_printed_read(struct kh_printed *out, struct kh_slice said, const struct 
 	said = without_end(said);
 	if (said.len == 0)
 		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "prints nothing");
-	bool braced = said.ptr[0] == '{' || said.ptr[0] == '[';
-	bool wanted = exec->json || exec->expires;
-	if (!exec->first_line && (wanted || braced)) {
-		json_t *root = json_loadb(said.ptr, said.len, JSON_REJECT_DUPLICATES, NULL);
-		bool ok = root && read_json(out, root, said, exec, form_text, now_ms, err);
-		bool is_json = root != NULL;
+	if (is_for_json(exec) || (exec->format == KH_EXEC_AUTO && looks_like_json(exec, said))) {
+		size_t flags = JSON_REJECT_DUPLICATES;
+		if (exec->format == KH_EXEC_JSON && !exec->json && !exec->expires)
+			flags |= JSON_DECODE_ANY;
+		json_t *root = json_loadb(said.ptr, said.len, flags, NULL);
+		bool ok = root ? read_json(out, root, said, exec, form_text, now_ms, err)
+			       : refuse_json(exec, err);
 		json_decref(root);
-		if (is_json)
-			return ok;
-		if (wanted)
-			return kh_err_set(err, KH_ERR_CONFIG, "prints what is no JSON");
+		return ok;
 	}
 	const char *end = exec->first_line ? memchr(said.ptr, '\n', said.len) : NULL;
 	if (end)

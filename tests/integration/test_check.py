@@ -284,6 +284,27 @@ BAD = [
         ["2:44: error: credentials.*.value.file: a value has one source, and this one has env already"],
     ),
     (
+        "a format that is none",
+        with_credential("{ value: { exec: [ c ], format: yaml }, header: { x: \"{}\" }, hosts: [ a.example ] }"),
+        ["2:51: error: credentials.*.value.format: expected auto, text or json"],
+    ),
+    (
+        "a text's members",
+        with_credential("{ value: { exec: [ c ], format: text, json: a }, header: { x: \"{}\" }, hosts: [ a.example ] }"),
+        ["2:28: error: credentials.*.value: format: text has no members: leave it out, or json and expires"],
+    ),
+    (
+        "a first line of JSON",
+        with_credential("{ value: { exec: [ c ], format: json, first_line: true }, header: { x: \"{}\" }, hosts: [ a.example ] }"),
+        ["2:28: error: credentials.*.value: what is read as JSON has no first line: write json or first_line"],
+    ),
+    (
+        "a format of a variable",
+        with_credential("{ value: { env: C, format: text }, header: { x: \"{}\" }, hosts: [ a.example ] }"),
+        ["2:28: error: credentials.*.value: refresh, timeout, max_age, environment, json, expires, first_line and "
+            "format belong to exec"],
+    ),
+    (
         "no source",
         with_credential("{ value: {}, header: { x: \"{}\" }, hosts: [ a.example ] }"),
         ["2:28: error: credentials.*.value: expected { env: NAME }, { file: PATH }, { exec: [ COMMAND, … ] } or "

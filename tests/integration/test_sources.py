@@ -168,6 +168,7 @@ SHAPES = [
     ('{"a":[{"b":"no"},{"b":"VALUE"}],"until":4070908800}', {"json": "a.1.b", "expires": "until"}),
     ("VALUE", {}),
     ("VALUE\r", {}),
+    ('"VALUE"', {"format": "json"}),
     ("VALUE\nlogin: somebody\nurl: https://x", {"first_line": True}),
 ]  # fmt: skip
 
@@ -193,6 +194,8 @@ FAILURES = [
     ("echo '{\"x\":\"VALUE\"}'", {}, "shape that is not known"),
     ("echo '{\"x\":\"VALUE\"}'", {"json": "y"}, "without the member"),
     ("echo VALUE", {"json": "y"}, "no JSON"),
+    ("echo '{\"token\":\"VALUE\"'", {}, "write format: text"),
+    ("echo VALUE", {"format": "json"}, "no JSON"),
     ("echo '{\"token\":\"VALUE\",\"expires_at\":\"2001-01-01T00:00:00Z\"}'", {}, "ended already"),
     ("echo '{\"token\":\"VALUE\",\"expires_at\":\"soon\"}'", {}, "not in words"),
     ('echo \'{"AccessKeyId":"AKIAVALUE","SecretAccessKey":"VALUE"}\'', {}, "credentials of AWS"),
@@ -247,6 +250,25 @@ def test_a_failing_command_leaves_the_value_until_its_end(daemon, tmp_path):
     until("it has ended", lambda: told(one)[0] == 503)
     flag.unlink()
     until("it is there again", lambda: told(one) == (200, real(SECRET)))
+
+
+def test_json_that_is_cut_off_leaves_the_value_before(daemon, tmp_path):
+    """Else half of an answer would go out as the key."""
+    put(tmp_path / "printed", json.dumps({"token": SECRET}))
+    one = daemon(by_command(["cat", str(tmp_path / "printed")], refresh="1s"))
+    assert told(one) == (200, real(SECRET))
+    put(tmp_path / "printed", json.dumps({"token": OTHER})[:-2])
+    until("it is said", lambda: "begins like JSON and is none" in one.stderr())
+    assert "the value before serves on" in one.stderr() and OTHER not in one.stderr()
+    assert told(one) == (200, real(SECRET))
+    put(tmp_path / "printed", json.dumps({"token": OTHER}))
+    until("a whole one is used", lambda: told(one) == (200, OTHER))
+
+
+def test_text_that_looks_like_json_is_the_value_where_that_is_said(daemon, tmp_path):
+    put(tmp_path / "printed", "{" + OTHER)
+    one = daemon(by_command(["cat", str(tmp_path / "printed")], format="text"))
+    assert told(one) == (200, "{" + OTHER)
 
 
 def test_the_end_that_it_says_is_kept(daemon, tmp_path):
