@@ -19,7 +19,7 @@
  * message shows any of it.
  */
 
-#include "job_internal.h"
+#include "vault_internal.h"
 
 #include <string.h>
 #include <time.h>
@@ -286,7 +286,7 @@ bool kh_printed_read(struct kh_printed *out, struct kh_slice said, const struct 
 {
 	*out = (struct kh_printed){ .expires_ms = 0 };
 	kh_buf_init_wiping(&out->value, KH_LIMIT_SECRET_BYTES);
-	said = without_end(said);
+	said = without_end(kh_source_without_mark(said));
 	if (said.len == 0)
 		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "prints nothing");
 	if (is_for_json(exec) || (exec->format == KH_EXEC_AUTO && looks_like_json(exec, said))) {

@@ -16,6 +16,18 @@
 #include <keyhole/limits.h>
 #include <keyhole/log.h>
 
+struct kh_slice kh_source_without_mark(struct kh_slice value)
+{
+	static const struct kh_slice mark = KH_SLICE_INIT("\357\273\277");
+	return kh_slice_has_prefix(value, mark) ? kh_slice_sub(value, mark.len, value.len) : value;
+}
+
+static bool is_utf16(struct kh_slice value)
+{
+	return kh_slice_has_prefix(value, KH_SLICE("\377\376")) ||
+	       kh_slice_has_prefix(value, KH_SLICE("\376\377"));
+}
+
 static struct kh_slice without_newline(struct kh_slice value)
 {
 	if (value.len > 0 && value.ptr[value.len - 1] == '\n')
@@ -45,6 +57,8 @@ static const char *fault(const struct kh_source *source, struct kh_slice value,
 {
 	if (value.len > KH_LIMIT_SECRET_BYTES)
 		return "is longer than 64 KiB (is that the right file?)";
+	if (is_utf16(value))
+		return "is in UTF-16, which editors and PowerShell write (write it in UTF-8)";
 	const char *why = form == KH_VALUE_LINE ? unfit(value) : NULL;
 	if (why)
 		return why;
@@ -60,7 +74,9 @@ enum kh_source_result kh_source_take(const char *credential, const struct kh_sou
 				     enum kh_value_form form, struct kh_secret **out,
 				     struct kh_err *err)
 {
-	struct kh_slice value = bytes ? without_newline(kh_slice_of(bytes, len)) : KH_SLICE("");
+	struct kh_slice value =
+		bytes ? without_newline(kh_source_without_mark(kh_slice_of(bytes, len)))
+		      : KH_SLICE("");
 	*out = NULL;
 	if (value.len == 0) {
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "credential %s: %s is empty",
@@ -72,7 +88,7 @@ enum kh_source_result kh_source_take(const char *credential, const struct kh_sou
 		kh_err_set(err, KH_ERR_CONFIG, "credential %s: %s %s", credential, what, why);
 		return KH_SOURCE_REFUSED;
 	}
-	*out = kh_secret_new(bytes, value.len, err);
+	*out = kh_secret_new(bytes + (value.ptr - bytes), value.len, err);
 	if (!*out) {
 		kh_err_wrap(err, "credential %s", credential);
 		return KH_SOURCE_REFUSED;
@@ -166,9 +182,9 @@ static enum kh_source_result read_path(const char *credential, const struct kh_s
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf content;
 	char what[KH_ERR_TEXT_BYTES / 2];
-	/* Room for one byte more than is good and a line's end, so that too long is seen as such.
-	 */
-	kh_buf_init_wiping(&content, KH_LIMIT_SECRET_BYTES + 3);
+	/* Room for one byte more than is good, a mark and a line's end, so that too long is seen as
+	 * such. */
+	kh_buf_init_wiping(&content, KH_LIMIT_SECRET_BYTES + 6);
 	struct kh_err why = KH_ERR_INIT;
 	if (!kh_file_read(path, &content, &why)) {
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "credential %s: %s", credential,

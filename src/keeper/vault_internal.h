@@ -35,6 +35,8 @@ enum kh_source_result kh_source_take(const char *credential, const struct kh_sou
 				     const char *what, char *bytes, size_t len,
 				     enum kh_value_form form, struct kh_secret **out,
 				     struct kh_err *err);
+/* Without the byte order mark that some editors write in front: no value begins with one. */
+struct kh_slice kh_source_without_mark(struct kh_slice value);
 /* As kh_source_take judges it: may a value that was read for something else be that source's? */
 enum kh_source_result kh_source_judge(const char *credential, const struct kh_source *source,
 				      enum kh_value_form form, const struct kh_secret *secret,

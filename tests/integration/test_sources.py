@@ -62,6 +62,13 @@ def test_a_file_that_is_replaced_is_used_from_the_next_request_on(daemon):
     until("the old one again", lambda: told(one) == (200, real(SECRET)))
 
 
+def test_a_byte_order_mark_does_not_go_out_with_the_value(daemon):
+    one = daemon(secret=None)
+    with open(one.secret_path, "wb") as file:
+        file.write(b"\xef\xbb\xbf" + OTHER.encode() + b"\r\n")
+    until("it is used", lambda: told(one) == (200, OTHER))
+
+
 def test_a_link_that_is_turned_is_seen(daemon, tmp_path):
     """As Kubernetes does it: key → ..data/key, ..data → a folder of the day."""
     for day, value in (("1", SECRET), ("2", OTHER)):

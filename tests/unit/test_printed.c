@@ -77,6 +77,14 @@ static void text_is_taken_as_it_is_where_that_is_said(void **state)
 		{ "{" VALUE "\nmore", { .first_line = true }, false, "{" VALUE, NULL },
 		{ VALUE "}", { .format = KH_EXEC_AUTO }, false, VALUE "}", NULL },
 		{ "\"" VALUE "\"", { .format = KH_EXEC_AUTO }, false, "\"" VALUE "\"", NULL },
+		{ "\357\273\277" VALUE, { .format = KH_EXEC_AUTO }, false, VALUE, NULL },
+		{ "\357\273\277" VALUE, { .format = KH_EXEC_TEXT }, false, VALUE, NULL },
+		{ "\357\273\277{\"token\":\"" VALUE "\"}",
+		  { .format = KH_EXEC_AUTO },
+		  false,
+		  VALUE,
+		  NULL },
+		{ "\357\273\277", { .format = KH_EXEC_AUTO }, false, NULL, "prints nothing" },
 	};
 	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++)
 		check(&table[i]);

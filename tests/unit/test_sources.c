@@ -112,6 +112,26 @@ static void every_entry_of_the_name_is_overwritten(void **state)
 	assert_string_equal(other, "KH_TWICE_MORE=stays");
 }
 
+static void a_byte_order_mark_is_no_part_of_a_value(void **state)
+{
+	(void)state;
+	static const char with[] = "\357\273\277sk-real-0123456789\r\n";
+	static const char only[] = "\357\273\277\n";
+	static const char within[] = "sk-real-\357\273\2770123456789";
+	write_file(with, sizeof(with) - 1);
+	gives(from_file(), "sk-real-0123456789");
+	write_file(within, sizeof(within) - 1);
+	gives(from_file(), within);
+	write_file(only, sizeof(only) - 1);
+	gives_nothing(from_file(), KH_SOURCE_ABSENT, "is empty", NULL);
+	static const char little[] = "\377\376s\0k\0-\0r\0e\0a\0l\0";
+	static const char big[] = "\376\377\0s\0k\0-\0r\0e\0a\0l";
+	write_file(little, sizeof(little) - 1);
+	gives_nothing(from_file(), KH_SOURCE_REFUSED, "UTF-16", NULL);
+	write_file(big, sizeof(big) - 1);
+	gives_nothing(from_file(), KH_SOURCE_REFUSED, "write it in UTF-8", NULL);
+}
+
 static void a_missing_or_empty_variable_is_absent(void **state)
 {
 	(void)state;
@@ -405,6 +425,7 @@ int main(void)
 		cmocka_unit_test(a_variables_value_is_read_and_overwritten_in_place),
 		cmocka_unit_test(a_refused_variables_value_is_overwritten_too),
 		cmocka_unit_test(every_entry_of_the_name_is_overwritten),
+		cmocka_unit_test(a_byte_order_mark_is_no_part_of_a_value),
 		cmocka_unit_test(a_missing_or_empty_variable_is_absent),
 		cmocka_unit_test(one_line_end_is_taken_off_a_file),
 		cmocka_unit_test(what_a_field_cannot_hold_is_refused_without_showing_it),
