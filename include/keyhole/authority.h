@@ -66,18 +66,30 @@ struct kh_ca_trust {
 	size_t count;
 	int64_t old_until; /* by then no leaf of the old one is left */
 };
-/* From the certificates' files alone. kh_ca_trust_fini in any case. */
+/* From the certificates' files alone, as they stand between two steps of a change. kh_ca_trust_fini
+ * in any case. */
 bool kh_ca_trust_read(struct kh_ca_trust *out, const char *certificate_path, struct kh_err *err);
 void kh_ca_trust_fini(struct kh_ca_trust *trust);
 
-/* Makes the next one. */
-bool kh_ca_announce(const char *certificate_path, const char *key_path, struct kh_err *err);
+/*
+ * A change that is under way: it has the CA's lock, from the look at how far it is on to its last
+ * step, so that two never make one step together. Another one is waited for, ten seconds at most.
+ */
+struct kh_ca_change {
+	const char *certificate_path, *key_path; /* the caller's */
+	int lock;
+	bool overtaken; /* another one has changed it while this one waited */
+};
+bool kh_ca_change_begin(struct kh_ca_change *out, const char *certificate_path,
+			const char *key_path, struct kh_err *err);
+void kh_ca_change_end(struct kh_ca_change *change);
+/* Makes the next one. What is there has to be good, or the change would hide it. */
+bool kh_ca_announce(const struct kh_ca_change *change, struct kh_err *err);
 /* It signs from now on. Where the old one is kept it stays trusted, and what its placeholders were
  * drawn from is kept too (KEY.placeholders); its key is overwritten. */
-bool kh_ca_switch(const char *certificate_path, const char *key_path, bool keep_old,
-		  struct kh_err *err);
+bool kh_ca_switch(const struct kh_ca_change *change, bool keep_old, struct kh_err *err);
 /* The old one is not trusted any more. */
-bool kh_ca_retire(const char *certificate_path, const char *key_path, struct kh_err *err);
+bool kh_ca_retire(const struct kh_ca_change *change, struct kh_err *err);
 
 /* Trust stores for a sandbox. PKCS#12 with the CA as a trusted entry for Java (password
  * "changeit"). */

@@ -15,16 +15,10 @@
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 
+#include "ca.h"
 #include "cli_internal.h"
 
 enum { P12_BYTES = 1024 * 1024, DAY_S = 24 * 3600, PASSWORD_LEAST = 6 };
-
-struct ca_options {
-	const char *config, *certificate, *key, *output, *format, *which, *password;
-	bool json, now, drop;
-	/* Of these, or of the configuration. */
-	char *certificate_path, *key_path;
-};
 
 static const char *const roles[KH_CA_ROLES] = { "signing", "next", "old" };
 
@@ -92,7 +86,7 @@ static bool find(struct ca_options *o, bool needs_key)
 	return o->certificate_path != NULL;
 }
 
-static int failed(const struct kh_err *err)
+int kh_cli_ca_failed(const struct kh_err *err)
 {
 	kh_cli_complain_err(err);
 	return KH_EXIT_FAILED;
@@ -112,7 +106,7 @@ static int init(const struct ca_options *o)
 	}
 	struct kh_ca *ca = kh_ca_open(o->certificate_path, o->key_path, &err);
 	if (!ca)
-		return failed(&err);
+		return kh_cli_ca_failed(&err);
 	kh_ca_free(ca);
 	struct kh_ca_trust trust;
 	bool ok = kh_ca_trust_read(&trust, o->certificate_path, &err);
@@ -120,12 +114,12 @@ static int init(const struct ca_options *o)
 		printf("%s: %s, its key in %s\n", o->certificate_path,
 		       trust.facts[KH_CA_SIGNS].name, o->key_path);
 	kh_ca_trust_fini(&trust);
-	return ok ? 0 : failed(&err);
+	return ok ? 0 : kh_cli_ca_failed(&err);
 }
 
 /* ---- show ---- */
 
-static const char *day(int64_t seconds, char out[32])
+const char *kh_cli_ca_day(int64_t seconds, char out[32])
 {
 	time_t when = (time_t)seconds;
 	struct tm tm;
@@ -142,8 +136,9 @@ static void show_text(const struct kh_ca_trust *trust)
 		if (!facts->there)
 			continue;
 		printf("%s: %s\n  SHA-256 %s\n  valid %s to %s%s\n", roles[i],
-		       kh_esc_str(facts->name), facts->sha256, day(facts->not_before, from),
-		       day(facts->not_after, until), facts->trusted ? "" : " (expired)");
+		       kh_esc_str(facts->name), facts->sha256,
+		       kh_cli_ca_day(facts->not_before, from),
+		       kh_cli_ca_day(facts->not_after, until), facts->trusted ? "" : " (expired)");
 	}
 	if (trust->facts[KH_CA_NEXT].there)
 		puts("A change has begun: sandboxes that start from the daemon's next reload on "
@@ -153,7 +148,7 @@ static void show_text(const struct kh_ca_trust *trust)
 		printf("A change is done: the old one stays trusted until `keyhole ca rotate` "
 		       "takes "
 		       "it out, %s\nat the earliest, when its last leaf has expired.\n",
-		       day(trust->old_until, until));
+		       kh_cli_ca_day(trust->old_until, until));
 }
 
 static int show_json(const struct kh_ca_trust *trust)
@@ -168,15 +163,15 @@ static int show_json(const struct kh_ca_trust *trust)
 		(void)json_object_set_new(one, "name", json_string(facts->name));
 		(void)json_object_set_new(one, "sha256", json_string(facts->sha256));
 		(void)json_object_set_new(one, "not_before",
-					  json_string(day(facts->not_before, text)));
+					  json_string(kh_cli_ca_day(facts->not_before, text)));
 		(void)json_object_set_new(one, "not_after",
-					  json_string(day(facts->not_after, text)));
+					  json_string(kh_cli_ca_day(facts->not_after, text)));
 		(void)json_object_set_new(one, "trusted", json_boolean(facts->trusted));
 		(void)json_object_set_new(out, roles[i], one);
 	}
 	if (trust->facts[KH_CA_OLD].there)
 		(void)json_object_set_new(out, "old_until",
-					  json_string(day(trust->old_until, text)));
+					  json_string(kh_cli_ca_day(trust->old_until, text)));
 	int rc = json_dumpf(out, stdout, JSON_INDENT(2));
 	putchar('\n');
 	json_decref(out);
@@ -189,7 +184,7 @@ static int show(const struct ca_options *o)
 	struct kh_ca_trust trust;
 	int status = 0;
 	if (!kh_ca_trust_read(&trust, o->certificate_path, &err))
-		status = failed(&err);
+		status = kh_cli_ca_failed(&err);
 	else if (o->json)
 		status = show_json(&trust);
 	else
@@ -245,7 +240,7 @@ static int put_out(const struct ca_options *o, struct kh_slice content, bool bin
 {
 	struct kh_err err = KH_ERR_INIT;
 	if (o->output)
-		return kh_file_write(o->output, content, 0644, &err) ? 0 : failed(&err);
+		return kh_file_write(o->output, content, 0644, &err) ? 0 : kh_cli_ca_failed(&err);
 	if (binary && isatty(STDOUT_FILENO)) {
 		kh_cli_complain("ca: bundle: this is nothing for a terminal (-o FILE)");
 		return KH_EXIT_USAGE;
@@ -284,7 +279,7 @@ static int bundle_of(const struct ca_options *o, const struct kh_ca_trust *trust
 	kh_cleanup(kh_buf_fini) struct kh_buf store;
 	kh_buf_init(&store, P12_BYTES);
 	if (!kh_ca_pkcs12_with(der, o->password ? o->password : "changeit", &store, &err))
-		return failed(&err);
+		return kh_cli_ca_failed(&err);
 	return put_out(o, kh_buf_view(&store), true);
 }
 
@@ -313,75 +308,7 @@ static int bundle(const struct ca_options *o)
 		return KH_EXIT_USAGE;
 	}
 	int status = kh_ca_trust_read(&trust, o->certificate_path, &err) ? bundle_of(o, &trust)
-									 : failed(&err);
-	kh_ca_trust_fini(&trust);
-	return status;
-}
-
-/* ---- rotate ---- */
-
-static int announce(const struct ca_options *o)
-{
-	struct kh_err err = KH_ERR_INIT;
-	/* What is there has to be good, or the change would hide it. */
-	struct kh_ca *ca = kh_ca_open(o->certificate_path, o->key_path, &err);
-	if (!ca || !kh_ca_announce(o->certificate_path, o->key_path, &err)) {
-		kh_ca_free(ca);
-		return failed(&err);
-	}
-	kh_ca_free(ca);
-	if (!o->now)
-		puts("The next CA is made. Reload the daemon (`keyhole ctl reload`): sandboxes "
-		     "that start then trust both,\nand the old one signs. When no sandbox is left "
-		     "that trusts the old one alone, run `keyhole ca rotate`\nagain.");
-	return 0;
-}
-
-static int change(const struct ca_options *o)
-{
-	struct kh_err err = KH_ERR_INIT;
-	if (!kh_ca_switch(o->certificate_path, o->key_path, !o->now, &err))
-		return failed(&err);
-	puts(o->now ? "Another CA is to sign, and the old one is trusted no more. Reload the "
-		      "daemon (`keyhole ctl reload`),\nand start every sandbox anew."
-		    : "The new CA signs when the daemon has been reloaded (`keyhole ctl reload`). "
-		      "The old one's key is gone,\nand it stays trusted until its last leaf has "
-		      "expired: run `keyhole ca rotate` once more after 30 days.");
-	return 0;
-}
-
-static int retire(const struct ca_options *o, const struct kh_ca_trust *trust)
-{
-	struct kh_err err = KH_ERR_INIT;
-	char when[32];
-	if (!o->drop && time(NULL) < trust->old_until) {
-		kh_cli_complain("ca: rotate: a leaf of the old CA may live until %s (wait, or say "
-				"--drop)",
-				day(trust->old_until, when));
-		return KH_EXIT_FAILED;
-	}
-	if (!kh_ca_retire(o->certificate_path, o->key_path, &err))
-		return failed(&err);
-	puts("The old CA is trusted no more by sandboxes that start from the daemon's next reload "
-	     "on (`keyhole ctl\nreload`).");
-	return 0;
-}
-
-static int rotate(const struct ca_options *o)
-{
-	struct kh_err err = KH_ERR_INIT;
-	struct kh_ca_trust trust;
-	bool read = kh_ca_trust_read(&trust, o->certificate_path, &err);
-	bool next = trust.facts[KH_CA_NEXT].there, old = trust.facts[KH_CA_OLD].there;
-	int status = read ? 0 : failed(&err);
-	if (read && o->now) {
-		if (!next)
-			status = announce(o);
-		if (status == 0)
-			status = change(o);
-	} else if (read) {
-		status = next ? change(o) : old ? retire(o, &trust) : announce(o);
-	}
+									 : kh_cli_ca_failed(&err);
 	kh_ca_trust_fini(&trust);
 	return status;
 }
@@ -454,7 +381,7 @@ static const struct command {
 	{ "init", init, true },
 	{ "show", show, false },
 	{ "bundle", bundle, false },
-	{ "rotate", rotate, true },
+	{ "rotate", kh_cli_ca_rotate, true },
 };
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 

@@ -209,6 +209,25 @@ static struct kh_ca *read_files(const char *certificate_path, const char *key_pa
 	return kh_steal_ptr(&ca);
 }
 
+bool kh_ca_files_check(const char *certificate_path, const char *key_path, struct kh_err *err)
+{
+	struct kh_ca *ca = read_files(certificate_path, key_path, err);
+	kh_ca_free(ca);
+	return ca != NULL;
+}
+
+/* A change may be between two files right now: once more under its lock. */
+static struct kh_ca *read_twice(const char *certificate_path, const char *key_path,
+				struct kh_err *err)
+{
+	struct kh_err first = KH_ERR_INIT;
+	struct kh_ca *ca = read_files(certificate_path, key_path, &first);
+	if (ca)
+		return ca;
+	kh_auto_close int lock = kh_ca_files_lock(key_path, err);
+	return lock >= 0 ? read_files(certificate_path, key_path, err) : NULL;
+}
+
 struct kh_ca *kh_ca_open(const char *certificate_path, const char *key_path, struct kh_err *err)
 {
 	EVP_PKEY *key = NULL;
@@ -231,14 +250,13 @@ struct kh_ca *kh_ca_open(const char *certificate_path, const char *key_path, str
 			}
 			return assemble(key, cert, err);
 		}
+		return read_files(certificate_path, key_path, err);
 	}
-	return read_files(certificate_path, key_path, err);
+	return read_twice(certificate_path, key_path, err);
 }
 
 struct kh_ca *kh_ca_load(const char *certificate_path, const char *key_path, struct kh_err *err)
 {
-	struct kh_err first = KH_ERR_INIT;
-
 	if (!exists(certificate_path) && !exists(key_path)) {
 		kh_err_set(err, KH_ERR_CONFIG,
 			   "CA: neither %s nor %s is there any more (restore them; `keyhole ca "
@@ -246,12 +264,7 @@ struct kh_ca *kh_ca_load(const char *certificate_path, const char *key_path, str
 			   kh_esc_str(certificate_path), kh_esc_str(key_path));
 		return NULL;
 	}
-	struct kh_ca *ca = read_files(certificate_path, key_path, &first);
-	if (ca)
-		return ca;
-	/* A change may be between the two files right now: once more under its lock. */
-	kh_auto_close int lock = kh_ca_files_lock(key_path, err);
-	return lock >= 0 ? read_files(certificate_path, key_path, err) : NULL;
+	return read_twice(certificate_path, key_path, err);
 }
 
 struct kh_slice kh_ca_der(const struct kh_ca *ca)

@@ -58,7 +58,13 @@ int kh_ca_files_lock(const char *key_path, struct kh_err *err)
 			break;
 		(void)usleep(LOCK_PAUSE_US);
 	}
-	kh_err_sys(err, KH_ERR_SYSTEM, errno, "CA: %s can't be locked", kh_esc_str(folder));
+	if (errno == EWOULDBLOCK)
+		kh_err_set(err, KH_ERR_SYSTEM,
+			   "CA: another process has held the lock of %s for %d seconds (is a "
+			   "change of the CA hanging there?)",
+			   kh_esc_str(folder), LOCK_TRIES * LOCK_PAUSE_US / 1000000);
+	else
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "CA: %s can't be locked", kh_esc_str(folder));
 	return -1;
 }
 

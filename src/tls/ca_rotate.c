@@ -5,10 +5,11 @@
  *
  * Beside certificate and key lie, for a while: CERTIFICATE.next and KEY.next, which is trusted by
  * whoever starts from now on and signs nothing yet; after the switch CERTIFICATE.old, which is
- * still trusted, and whose key is gone, and KEY.placeholders (ca_stand_in.c). Each step is made
- * under the lock of the CA's making, and a daemon that runs takes it with its next reload. The
- * switch exchanges key and certificate one after the other: an end in between leaves a pair that
- * does not fit, which the next try sees and finishes.
+ * still trusted, and whose key is gone, and KEY.placeholders (ca_stand_in.c). All steps that one
+ * command makes are under the lock of the CA's making, as is its look at how far the change is: two
+ * who begin together would else announce and switch in one go. A daemon that runs takes a step with
+ * its next reload. The switch exchanges key and certificate one after the other: an end in between
+ * leaves a pair that does not fit, which the next try sees and finishes.
  */
 #include "tls_internal.h"
 
@@ -25,7 +26,7 @@
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 
-enum { CERTIFICATE_BYTES = 256 * 1024 };
+enum { CERTIFICATE_BYTES = 256 * 1024, TRIES = 100 };
 
 static const char *const suffixes[KH_CA_ROLES] = { "", ".next", ".old" };
 
@@ -94,7 +95,39 @@ void kh_ca_trust_fini(struct kh_ca_trust *trust)
 	kh_buf_fini(&trust->der);
 }
 
-bool kh_ca_trust_read(struct kh_ca_trust *out, const char *certificate_path, struct kh_err *err)
+/* Which files they are: each step makes a file, or gives it another name. */
+struct state {
+	struct {
+		ino_t inode; /* 0: not there */
+		struct timespec changed;
+	} of[KH_CA_ROLES];
+};
+
+static struct state state_of(const char *certificate_path)
+{
+	struct state out = { .of = { { .inode = 0 } } };
+	struct stat st;
+	for (int role = 0; role < KH_CA_ROLES; role++) {
+		kh_auto_free char *path = beside(certificate_path, (enum kh_ca_role)role);
+		if (!path || stat(path, &st) != 0)
+			continue;
+		out.of[role].inode = st.st_ino;
+		out.of[role].changed = st.st_ctim;
+	}
+	return out;
+}
+
+static bool same_state(const struct state *a, const struct state *b)
+{
+	for (int role = 0; role < KH_CA_ROLES; role++)
+		if (a->of[role].inode != b->of[role].inode ||
+		    a->of[role].changed.tv_sec != b->of[role].changed.tv_sec ||
+		    a->of[role].changed.tv_nsec != b->of[role].changed.tv_nsec)
+			return false;
+	return true;
+}
+
+static bool read_trust(struct kh_ca_trust *out, const char *certificate_path, struct kh_err *err)
 {
 	*out = (struct kh_ca_trust){ .count = 0 };
 	kh_buf_init(&out->pem, 4 * CERTIFICATE_BYTES);
@@ -125,12 +158,49 @@ bool kh_ca_trust_read(struct kh_ca_trust *out, const char *certificate_path, str
 	return true;
 }
 
-bool kh_ca_announce(const char *certificate_path, const char *key_path, struct kh_err *err)
+bool kh_ca_trust_read(struct kh_ca_trust *out, const char *certificate_path, struct kh_err *err)
 {
-	kh_auto_free char *next = beside(certificate_path, KH_CA_NEXT);
-	kh_auto_free char *next_key = beside(key_path, KH_CA_NEXT);
-	kh_auto_close int lock = kh_ca_files_lock(key_path, err);
-	if (!next || !next_key || lock < 0)
+	for (int i = 0;; i++) {
+		struct kh_err why = KH_ERR_INIT;
+		const struct state before = state_of(certificate_path);
+		bool ok = read_trust(out, certificate_path, &why);
+		const struct state after = state_of(certificate_path);
+		if (same_state(&before, &after) || i == TRIES) {
+			if (!ok && err)
+				*err = why;
+			return ok;
+		}
+		/* A step was made between two files: what was read is of none of both. */
+		kh_ca_trust_fini(out);
+	}
+}
+
+bool kh_ca_change_begin(struct kh_ca_change *out, const char *certificate_path,
+			const char *key_path, struct kh_err *err)
+{
+	const struct state before = state_of(certificate_path);
+	*out = (struct kh_ca_change){ .certificate_path = certificate_path,
+				      .key_path = key_path,
+				      .lock = kh_ca_files_lock(key_path, err) };
+	const struct state now = state_of(certificate_path);
+	out->overtaken = !same_state(&before, &now);
+	return out->lock >= 0;
+}
+
+void kh_ca_change_end(struct kh_ca_change *change)
+{
+	if (change->lock >= 0)
+		(void)close(change->lock);
+	change->lock = -1;
+}
+
+bool kh_ca_announce(const struct kh_ca_change *change, struct kh_err *err)
+{
+	kh_auto_free char *next = beside(change->certificate_path, KH_CA_NEXT);
+	kh_auto_free char *next_key = beside(change->key_path, KH_CA_NEXT);
+	if (!next || !next_key)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "CA: no memory");
+	if (!kh_ca_files_check(change->certificate_path, change->key_path, err))
 		return false;
 	/* Half of one that was begun: nobody has seen it. */
 	if (exists(next_key) && !exists(next) && unlink(next_key) != 0)
@@ -181,15 +251,14 @@ static bool keep(const char *certificate_path, const char *key_path, const char 
 	return ok;
 }
 
-bool kh_ca_switch(const char *certificate_path, const char *key_path, bool keep_old,
-		  struct kh_err *err)
+bool kh_ca_switch(const struct kh_ca_change *change, bool keep_old, struct kh_err *err)
 {
+	const char *certificate_path = change->certificate_path, *key_path = change->key_path;
 	kh_auto_free char *next = beside(certificate_path, KH_CA_NEXT);
 	kh_auto_free char *next_key = beside(key_path, KH_CA_NEXT);
 	kh_auto_free char *old = beside(certificate_path, KH_CA_OLD);
-	kh_auto_close int lock = kh_ca_files_lock(key_path, err);
-	if (!next || !next_key || !old || lock < 0)
-		return false;
+	if (!next || !next_key || !old)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "CA: no memory");
 	if (!exists(next))
 		return kh_err_set(err, KH_ERR_CONFIG,
 				  "CA: there is no next one to change to (begin with `keyhole ca "
@@ -214,15 +283,14 @@ bool kh_ca_switch(const char *certificate_path, const char *key_path, bool keep_
 	return true;
 }
 
-bool kh_ca_retire(const char *certificate_path, const char *key_path, struct kh_err *err)
+bool kh_ca_retire(const struct kh_ca_change *change, struct kh_err *err)
 {
-	kh_auto_free char *old = beside(certificate_path, KH_CA_OLD);
-	kh_auto_close int lock = kh_ca_files_lock(key_path, err);
-	if (!old || lock < 0)
-		return false;
+	kh_auto_free char *old = beside(change->certificate_path, KH_CA_OLD);
+	if (!old)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "CA: no memory");
 	if (unlink(old) != 0 && errno != ENOENT)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "CA: %s", kh_esc_str(old));
-	return kh_ca_old_stand_in_remove(key_path, err);
+	return kh_ca_old_stand_in_remove(change->key_path, err);
 }
 
 bool kh_ca_next_load(const char *certificate_path, const char *key_path, EVP_PKEY **key,

@@ -55,7 +55,10 @@ bool kh_ca_files_load(const char *certificate_path, const char *key_path, EVP_PK
 /* Neither may exist. */
 bool kh_ca_files_store(const char *certificate_path, const char *key_path, EVP_PKEY *key,
 		       X509 *certificate, struct kh_err *err);
-/* Of another process that makes a CA there. Return: a descriptor to close; -1. */
+/* Is what is there a CA that can be used? */
+bool kh_ca_files_check(const char *certificate_path, const char *key_path, struct kh_err *err);
+/* Another process that makes or changes a CA there is waited for. Return: a descriptor to close;
+ * -1. */
 int kh_ca_files_lock(const char *key_path, struct kh_err *err);
 
 #endif

@@ -1,5 +1,7 @@
 """keyhole ca: made, shown, handed out, and changed while two are trusted."""
 
+import contextlib
+import fcntl
 import json
 import os
 import re
@@ -8,7 +10,7 @@ import ssl
 import subprocess
 
 import pytest
-from harness import KEYHOLE, Tunnel
+from harness import KEYHOLE, Tunnel, until
 from test_base_url import origin_form
 
 
@@ -119,6 +121,83 @@ def test_a_switch_that_was_cut_off_is_finished(pair):
     ca("rotate", *files)
     assert facts(files)["signing"]["sha256"] == second
     subprocess.run([KEYHOLE, "ca", "rotate", *map(str, files)], check=True, capture_output=True)
+
+
+OVERTAKEN = "another `keyhole ca rotate` has just changed this CA, and this one has done nothing"
+
+
+def start(*args):
+    return subprocess.Popen([KEYHOLE, "ca", *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def good(folder, files, *more):
+    """The pair fits, keyhole takes it, and nothing of a change is left behind."""
+    assert sorted(os.listdir(folder)) == sorted(["ca.key", "ca.pem", *more])
+    assert set(facts(files)) == {"signing"} or more
+    keys = [subprocess.run(["openssl", *words], capture_output=True, check=True).stdout for words in
+            (["pkey", "-in", folder / "ca.key", "-pubout"], ["x509", "-in", folder / "ca.pem", "-noout", "-pubkey"])]  # fmt: skip
+    assert keys[0] == keys[1]
+    return facts(files)["signing"]["sha256"]
+
+
+def test_several_who_change_it_at_once_leave_a_good_one(pair):
+    """Each makes its change whole, or none and says so; who reads meanwhile reads one state."""
+    folder, files = pair
+    first = facts(files)["signing"]["sha256"]
+    every = [start("rotate", "--now", *files) for _ in range(8)]
+    while any(one.poll() is None for one in every):
+        assert len(certificates(ca("bundle", *files[:2]))) >= 1
+    done = [(one.communicate(timeout=60), one.returncode) for one in every]
+    assert [status for _, status in done].count(0) >= 1
+    for (said, complaint), status in done:
+        assert (status == 0 and "Another CA is to sign" in said) or (status == 1 and OVERTAKEN in complaint)
+    assert good(folder, files) != first
+
+
+@pytest.mark.parametrize("now", [["--now"], []])
+def test_who_waits_while_another_changes_it_makes_no_step_of_its_own(pair, now):
+    """Else two who begin a change together would announce and switch in one go."""
+    folder, files = pair
+    with open_folder(folder) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        two = [start("rotate", *now, *files) for _ in range(2)]
+        for one in two:
+            until("it waits for the lock", lambda one=one: waits(one, folder))
+        os.rename(folder / "ca.pem", folder / "aside")  # a step of the one who has the lock
+        os.rename(folder / "aside", folder / "ca.pem")
+        fcntl.flock(lock, fcntl.LOCK_UN)
+    for one in two:
+        assert OVERTAKEN in one.communicate(timeout=60)[1] and one.returncode == 1
+    good(folder, files)
+
+
+def test_who_waits_while_nothing_is_changed_goes_on(pair):
+    folder, files = pair
+    first = facts(files)["signing"]["sha256"]
+    with open_folder(folder) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        one = start("rotate", "--now", *files)
+        until("it waits for the lock", lambda: waits(one, folder))
+        fcntl.flock(lock, fcntl.LOCK_UN)
+    assert one.communicate(timeout=60)[1] == "" and one.returncode == 0
+    assert good(folder, files) != first
+
+
+@contextlib.contextmanager
+def open_folder(folder):
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def waits(process, folder):
+    assert process.poll() is None, process.communicate()
+    try:
+        return any(os.readlink(entry.path) == str(folder) for entry in os.scandir(f"/proc/{process.pid}/fd"))
+    except OSError:
+        return False
 
 
 def test_sandboxes_trust_both_while_it_is_changed(daemon, standin):

@@ -133,6 +133,33 @@ static bool is_among(const struct kh_stand_in_key *key, const struct kh_stand_in
 	return false;
 }
 
+static bool announce(struct kh_err *err)
+{
+	struct kh_ca_change change;
+	bool ok = kh_ca_change_begin(&change, cert_path, key_path, err) && !change.overtaken &&
+		  kh_ca_announce(&change, err);
+	kh_ca_change_end(&change);
+	return ok;
+}
+
+static bool switch_over(bool keep_old, struct kh_err *err)
+{
+	struct kh_ca_change change;
+	bool ok = kh_ca_change_begin(&change, cert_path, key_path, err) && !change.overtaken &&
+		  kh_ca_switch(&change, keep_old, err);
+	kh_ca_change_end(&change);
+	return ok;
+}
+
+static bool retire(struct kh_err *err)
+{
+	struct kh_ca_change change;
+	bool ok = kh_ca_change_begin(&change, cert_path, key_path, err) && !change.overtaken &&
+		  kh_ca_retire(&change, err);
+	kh_ca_change_end(&change);
+	return ok;
+}
+
 static void test_placeholders_stay_known_until_the_old_ca_is_retired(void **state)
 {
 	struct kh_stand_in_key before[KH_MARK_KEYS], keys[KH_MARK_KEYS];
@@ -141,27 +168,27 @@ static void test_placeholders_stay_known_until_the_old_ca_is_retired(void **stat
 	(void)state;
 	assert_int_equal(kh_ca_stand_in_keys(ca, before, NULL), 1);
 	kh_ca_free(ca);
-	assert_true(kh_ca_announce(cert_path, key_path, &err));
+	assert_true(announce(&err));
 	ca = must_open();
 	assert_int_equal(kh_ca_stand_in_keys(ca, keys, NULL), 2);
 	const struct kh_stand_in_key next = keys[0];
 	assert_true(is_among(&before[0], keys + 1, 1));
 	kh_ca_free(ca);
-	assert_true(kh_ca_switch(cert_path, key_path, true, &err));
+	assert_true(switch_over(true, &err));
 	ca = must_open();
 	assert_int_equal(kh_ca_stand_in_keys(ca, keys, NULL), 2);
 	assert_true(is_among(&next, keys, 1)); /* what is drawn now stays what it is */
 	assert_true(is_among(&before[0], keys + 1, 1));
 	kh_ca_free(ca);
-	assert_true(kh_ca_retire(cert_path, key_path, &err));
+	assert_true(retire(&err));
 	ca = must_open();
 	assert_int_equal(kh_ca_stand_in_keys(ca, keys, NULL), 1);
 	assert_true(is_among(&next, keys, 1));
 	kh_ca_free(ca);
 	assert_int_equal(count_files(), 2);
 	/* At once: nothing of the old one is kept. */
-	assert_true(kh_ca_announce(cert_path, key_path, &err));
-	assert_true(kh_ca_switch(cert_path, key_path, false, &err));
+	assert_true(announce(&err));
+	assert_true(switch_over(false, &err));
 	assert_int_equal(count_files(), 2);
 }
 
@@ -173,17 +200,17 @@ static void test_a_switch_that_was_interrupted_is_finished_by_the_next(void **st
 	(void)snprintf(next_key, sizeof(next_key), "%s.next", key_path);
 	(void)snprintf(aside, sizeof(aside), "%s.aside", key_path);
 	kh_ca_free(must_open());
-	assert_true(kh_ca_announce(cert_path, key_path, &err));
+	assert_true(announce(&err));
 	/* The new key can't be put in its place: the old one is whole. */
 	assert_int_equal(rename(next_key, aside), 0);
 	assert_int_equal(mkdir(next_key, 0700), 0);
-	assert_false(kh_ca_switch(cert_path, key_path, true, &err));
+	assert_false(switch_over(true, &err));
 	assert_int_equal(rmdir(next_key), 0);
 	assert_int_equal(rename(aside, next_key), 0);
 	kh_ca_free(must_open());
 	/* The new key is in its place, the certificate is not. */
 	assert_int_equal(rename(next_key, key_path), 0);
-	assert_true(kh_ca_switch(cert_path, key_path, true, &err));
+	assert_true(switch_over(true, &err));
 	kh_ca_free(must_open());
 }
 
