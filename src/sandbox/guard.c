@@ -4,8 +4,7 @@
  * A mount lies on a file, not on a name. When somebody on the host replaces the file (`git config`
  * writes a new one and renames it over the old), the mount is gone in the sandbox, and the new file
  * is open to it. So the launcher watches the folders in which protected names lie, and lays the
- * mount again, from a helper that enters the sandbox's mount namespace: whoever made a user
- * namespace has every capability in it.
+ * mount again (guard_lay.c).
  *
  * Between the host's rename and the new mount lies about a millisecond, in which an agent that
  * waits for it can write. That can't be prevented from here, so it is said (docs/sandbox.md). Where
@@ -17,16 +16,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
-#include <sys/statvfs.h>
-#include <sys/mount.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <linux/nsfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -112,56 +105,6 @@ void kh_guard_end(struct kh_guard *guard)
 	*guard = (struct kh_guard){ .fd = -1 };
 }
 
-/* ---- in the sandbox's mount namespace ---- */
-
-static bool enter(pid_t init)
-{
-	char path[64];
-	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)init);
-	int mounts = open(path, O_RDONLY | O_CLOEXEC);
-	int users = mounts >= 0 ? ioctl(mounts, NS_GET_USERNS) : -1;
-	return users >= 0 && setns(users, CLONE_NEWUSER) == 0 && setns(mounts, CLONE_NEWNS) == 0;
-}
-
-/* `from` over `path`, read-only from its first moment; no link is followed at the end of either. */
-static bool lay(const char *from, const char *path)
-{
-	int tree = (int)syscall(SYS_open_tree, AT_FDCWD, from,
-				OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
-	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
-	return tree >= 0 &&
-	       syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) == 0 &&
-	       syscall(SYS_move_mount, tree, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) == 0;
-}
-
-/* Runs in a process of its own. */
-static int lay_inside(pid_t init, const struct kh_mount *entry)
-{
-	struct stat st;
-	struct statvfs fs;
-	if (!enter(init) || lstat(entry->target, &st) != 0 || S_ISLNK(st.st_mode))
-		return 1;
-	/* Nothing had happened to it, or it has been seen to already. */
-	if (entry->kind != KH_MOUNT_EMPTY && statvfs(entry->target, &fs) == 0 &&
-	    (fs.f_flag & ST_RDONLY))
-		return 0;
-	const char *from = entry->kind == KH_MOUNT_EMPTY ? KH_SANDBOX_EMPTY : entry->target;
-	return lay(from, entry->target) ? 0 : 1;
-}
-
-/* ---- on the host ---- */
-
-static bool lay_again(const struct kh_mount *entry, pid_t init)
-{
-	pid_t helper = init > 0 ? fork() : -1;
-	if (helper == 0)
-		_exit(lay_inside(init, entry));
-	int status = 1;
-	while (helper > 0 && waitpid(helper, &status, 0) < 0 && errno == EINTR)
-		;
-	return helper > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
 /* PID 1 of the sandbox is dead or dying, and with it all that could write: it has let go of its
  * mounts before it has waited for the others. A number that was given anew counts as alive. */
 static bool has_ended(pid_t init)
@@ -218,7 +161,7 @@ static bool restore(struct kh_guard *guard, const struct kh_mount *entry, pid_t 
 			return true;
 		if (!make_anew(guard, entry, err))
 			return false;
-		if (lay_again(entry, init) || (init > 0 && has_ended(init)))
+		if (kh_guard_lay(guard, entry, init) || (init > 0 && has_ended(init)))
 			return true;
 	}
 	return kh_err_set(err, KH_ERR_SYSTEM,

@@ -141,11 +141,15 @@ static void meet(struct kh_running *r)
 	struct kh_launch *launch = r->launch;
 	uid_t uid = launch->stage ? launch->stage->uid : geteuid();
 	bool met;
+	pid_t dialled;
 	/* Who somebody in a container of a daemon's is depends on the daemon's own map. */
 	bool ok =
 		kh_meet_hand_over(launch->listener, launch->engine->called ? KH_MEET_ANYBODY : uid,
-				  launch->control_peer, launch->stdio, &met, &r->err);
+				  launch->control_peer, launch->stdio, &met, &dialled, &r->err);
 	if (ok && met) {
+		if (launch->engine->own_kernel)
+			r->init = dialled;
+		launch->guard->served = launch->engine->own_kernel;
 		launch->listener = -1;
 		close(kh_steal_fd(&launch->control_peer));
 		int master = kh_steal_fd(&launch->pty_master);
@@ -191,7 +195,7 @@ static bool receive(struct kh_running *r)
 		take_ready(r, sender);
 	} else if (message.type == KH_INIT_STARTED) {
 		r->started = true;
-		/* Else that is its kernel, and what it sees is no mount namespace of ours. */
+		/* Else that is its kernel, which sees no mounts; see meet(). */
 		if (!r->launch->engine->own_kernel)
 			r->init = sender;
 	} else if (message.type == KH_INIT_NO_EXEC && !r->started) {

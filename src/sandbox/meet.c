@@ -41,9 +41,10 @@ static bool give(int to, const int fds[KH_INIT_GIVEN])
 }
 
 bool kh_meet_hand_over(int listener, uid_t uid, int control, const int stdio[3], bool *met,
-		       struct kh_err *err)
+		       pid_t *dialled, struct kh_err *err)
 {
 	*met = false;
+	*dialled = -1;
 	kh_auto_close int peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	if (peer < 0)
 		return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED ||
@@ -58,5 +59,6 @@ bool kh_meet_hand_over(int listener, uid_t uid, int control, const int stdio[3],
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "keyhole-init's descriptors");
 	/* Also for whoever has a copy of it. */
 	*met = shutdown(listener, SHUT_RDWR) == 0;
+	*dialled = who.pid;
 	return *met || kh_err_sys(err, KH_ERR_SYSTEM, errno, "shutting keyhole-init's socket");
 }

@@ -25,9 +25,10 @@ bool kh_meet_bind(int listener, int folder, const char *name);
 /*
  * Somebody is at the door: gives the control socket's peer and the three to the one that comes as
  * this uid (KH_MEET_ANYBODY: nobody else gets at the door), and shuts it. Return: false where it
- * can't be done; *met says whether it was.
+ * can't be done; *met says whether it was, and *dialled who called connect(): where a kernel of the
+ * engine's own is inside, that is who opens files for it.
  */
 bool kh_meet_hand_over(int listener, uid_t uid, int control, const int stdio[3], bool *met,
-		       struct kh_err *err);
+		       pid_t *dialled, struct kh_err *err);
 
 #endif

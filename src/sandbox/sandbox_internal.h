@@ -250,6 +250,7 @@ struct kh_guard {
 	size_t n_watches;
 	bool *touched; /* by the view's index: it is to be seen to */
 	size_t n_touched, next;
+	bool served; /* `init` below is who opens files for a kernel of the engine's own */
 };
 bool kh_guard_begin(struct kh_guard *guard, const struct kh_view *view, const char *workspace,
 		    struct kh_err *err);
@@ -259,6 +260,8 @@ bool kh_guard_look(struct kh_guard *guard, pid_t init, struct kh_err *err);
 /* Is another look due, also where nothing is to be read? */
 bool kh_guard_waits(const struct kh_guard *guard);
 void kh_guard_end(struct kh_guard *guard);
+/* guard_lay.c: one entry, where the namespace of `init` has lost it. Return: it is protected. */
+bool kh_guard_lay(const struct kh_guard *guard, const struct kh_mount *entry, pid_t init);
 
 /* ---- launch.c ---- */
 

@@ -47,8 +47,15 @@ def means(path):
     yield lambda: (os.unlink(path), os.symlink('/tmp', path))
     yield lambda: os.symlink('/tmp', path)
     yield lambda: os.link('/etc/passwd', path)
-    yield lambda: os.chmod(path, 0o777)
-    yield lambda: os.truncate(path, 0)
+    # gVisor's kernel says of these that they were done where they were not.
+    def chmod():
+        os.chmod(path, 0o777)
+        if os.stat(path).st_mode & 0o777 != 0o777: raise OSError('not done')
+    yield chmod
+    def truncate():
+        os.truncate(path, 7)
+        if os.path.getsize(path) != 7: raise OSError('not done')
+    yield truncate
     # The folders above: away with them, and new ones made.
     parts = path.split('/')
     for i in range(1, len(parts)):
@@ -300,9 +307,8 @@ def test_a_home_keeps_its_state_and_a_private_one_does_not(sandbox):
     sandbox.sh('echo "$HOME" > ~/state', home=home)
     assert sandbox.sh("cat ~/state", home=home) == "/home/agent\n"
     assert os.stat(os.path.join(home, "state")).st_uid == os.stat(home).st_uid
-    assert sandbox.sh("ls -A ~") == ""
     assert sandbox.sh("echo x > ~/y; echo x > /tmp/y; pwd") == "/home/agent\n"
-    assert sandbox.sh("ls -A ~ /tmp") == "/home/agent:\n\n/tmp:\n"
+    assert sandbox.python("import os; say([os.listdir(p) for p in ('/home/agent', '/tmp')])") == [[], []]
 
 
 def test_a_dotenv_is_warned_about_and_can_be_masked(sandbox, workspace):
@@ -374,8 +380,10 @@ def test_a_fifo_or_socket_in_the_workspace_does_not_stop_it(sandbox, workspace):
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(os.path.join(workspace, "sock"))
         sandbox.give(workspace)
-        done = sandbox.run("sh", "-c", "test -p fifo && test -f sock", workspace=workspace, check=0)
+        done = sandbox.run("sh", "-c", "test -p fifo; echo $?; test -f sock", workspace=workspace, check=0)
     assert b"socket" in done.stderr
+    # gVisor's kernel hands on no FIFO of the host's, whose other end may be a program there.
+    assert done.stdout == (b"1\n" if sandbox.engine == "gvisor" else b"0\n")
 
 
 def test_a_path_with_odd_letters_is_a_path(sandbox):
