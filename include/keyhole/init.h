@@ -8,7 +8,7 @@
  * keyhole-init [--port N] [--socket PATH] [--control FD | --connect PATH] [--stdio IN,OUT,ERR]
  *              [--tty FDS | --engine-tty FDS] [--capture PORTS] [--user UID:GID] [--seccomp FILE]
  *              [--writable PATH]… [--memory BYTES] [--pids N] [--environ FILE] [--hold 1]
- *              [--become UID:GID] [--expect DEV:INO:PATH]… -- CMD…
+ *              [--become UID:GID] [--apart UID] [--expect DEV:INO:PATH]… -- CMD…
  *
  *   --port     where it listens on 127.0.0.1 (3128)
  *   --socket   the Unix socket that each connection is relayed to (/run/keyhole/s)
@@ -32,6 +32,10 @@
  *              been put into by then; and ends with its parent
  *   --become   who it is on the host from when its ports are bound: uid and gid, no other group
  *              (needs CAP_SETUID and CAP_SETGID), where it was started as the host's root
+ *   --apart    where the kernel inside is one of the engine's own: this uid, which is nobody's
+ * else, is keyhole-init's real and saved one, so that the command can't signal it, and who has
+ *              /dev, in which only the devices of every sandbox are left (needs CAP_SETUID and
+ *              CAP_CHOWN)
  *   --expect   this path is that file, or nothing is started: what was mounted by its name may have
  *              been replaced. Several times.
  *   --environ  the command's variables, and no others: NAME=VALUE, each with a NUL behind it

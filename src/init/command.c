@@ -89,8 +89,9 @@ static bool own_place(void)
 static _Noreturn void become_command(int report)
 {
 	struct rlimit nofile = { .rlim_cur = command.nofile_soft, .rlim_max = command.nofile_hard };
-	if (own_place() && connect_stdio() && setrlimit(RLIMIT_NOFILE, &nofile) == 0 &&
-	    limit(RLIMIT_AS, command.memory_bytes) && limit(RLIMIT_NPROC, command.pids) &&
+	if ((!command.apart || init_apart_no_more()) && own_place() && connect_stdio() &&
+	    setrlimit(RLIMIT_NOFILE, &nofile) == 0 && limit(RLIMIT_AS, command.memory_bytes) &&
+	    limit(RLIMIT_NPROC, command.pids) &&
 	    sigprocmask(SIG_SETMASK, &mask_before, NULL) == 0 && init_landlock_enter())
 		execvp(command.argv[0], command.argv);
 	int why = errno;
@@ -121,6 +122,13 @@ static void let_go_of_stdio(void)
 	terminal_fd = -1;
 }
 
+/* /proc/1/environ: where the kernel is the engine's own everybody may read it. */
+static void forget_variables(void)
+{
+	for (char **variable = environ; *variable; variable++)
+		memset(*variable, 0, strlen(*variable));
+}
+
 void init_command_go(void)
 {
 	if (started)
@@ -135,6 +143,8 @@ void init_command_go(void)
 	if (child == 0)
 		become_command(report[1]);
 	close(report[1]);
+	if (command.apart)
+		forget_variables();
 	int why = 0;
 	ssize_t n;
 	while ((n = read(report[0], &why, sizeof(why))) < 0 && errno == EINTR)

@@ -91,6 +91,16 @@ void init_privilege_drop(void);
 /* Loads a filter out of a file: classic BPF as seccomp takes it. */
 void init_privilege_filter(const char *path);
 
+/* apart.c */
+/* Where the kernel inside is one of the engine's own: this uid is who it is for those who would
+ * signal it, and who has /dev; ends the init where it can't be done. */
+void init_apart(unsigned uid);
+/* Its own standard descriptors, which are the host's /dev/null, become the one inside: everybody
+ * there can open what it has open. */
+void init_apart_from_host(void);
+/* In the command's process: all its uids are the effective one. Return: false with errno. */
+bool init_apart_no_more(void);
+
 /* environ.c */
 /* The command's variables are those of this file, and no others. */
 void init_environ(const char *path);
@@ -120,6 +130,7 @@ struct init_command {
 	bool tty[3];
 	bool hold;				/* until GO, where there is a launcher */
 	bool own_tty;				/* it is the init's own standard input */
+	bool apart;				/* the init has other uids than it (apart.c) */
 	unsigned long memory_bytes, pids;	/* of the command, 0: no limit of ours */
 	unsigned long nofile_soft, nofile_hard; /* as they were: the command gets them back */
 };

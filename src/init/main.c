@@ -91,6 +91,7 @@ struct arguments {
 	size_t n_ports;
 	unsigned uid, gid, host_uid, host_gid;
 	bool become;
+	unsigned apart; /* 0: not */
 	struct init_command command;
 };
 
@@ -186,6 +187,8 @@ static void parse(int argc, char **argv, struct arguments *out)
 			out->filter = value;
 		else if (strcmp(argv[i], "--become") == 0)
 			parse_become(value, out);
+		else if (strcmp(argv[i], "--apart") == 0)
+			out->apart = (unsigned)number("--apart", value, 1, 65534);
 		else if (strcmp(argv[i], "--expect") == 0)
 			expect(value);
 		else if (strcmp(argv[i], "--environ") == 0 && value)
@@ -207,6 +210,7 @@ static void parse(int argc, char **argv, struct arguments *out)
 	}
 	if (i + 1 >= argc)
 		init_die("no command (put it behind --)");
+	out->command.apart = out->apart != 0;
 	out->command.argv = argv + i + 1;
 }
 
@@ -269,7 +273,8 @@ static void let_through(int fd)
 /*
  * A process's files in /proc belong to uid 0 of the user namespace in which its image was started
  * where that namespace has such a uid: in the first one that is the agent's own. So the image is
- * started anew in the second, with what was bound: `--bound PROXY,UDP,TCP,PORT…`.
+ * started anew in the second, with what was bound: `--bound PROXY,UDP,TCP,PORT…`. Where it is
+ * --apart that is of no use: the kernel has other rules, and apart.c is for those.
  */
 static _Noreturn void start_again(int argc, char **argv, const struct init_bound *bound)
 {
@@ -360,9 +365,14 @@ int main(int argc, char **argv)
 		if (args.change_user) {
 			if (args.become)
 				init_privilege_become(args.host_uid, args.host_gid);
+			if (args.apart && !args.command.own_tty)
+				init_apart_from_host();
+			if (args.apart)
+				init_apart(args.apart);
 			init_privilege_user(args.uid, args.gid, args.hold);
 			init_privilege_drop();
-			start_again(argc, argv, &bound);
+			if (!args.apart)
+				start_again(argc, argv, &bound);
 		}
 	}
 	start(&args, &bound);

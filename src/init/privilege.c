@@ -70,7 +70,8 @@ void init_privilege_user(unsigned uid, unsigned gid, bool groups)
 	}
 	map("/proc/self/uid_map", uid, outer_uid);
 	map("/proc/self/gid_map", gid, outer_gid);
-	if (getuid() != uid || geteuid() != uid || getgid() != gid || getegid() != gid)
+	/* The real one is another where it is --apart. */
+	if (geteuid() != uid || getgid() != gid || getegid() != gid)
 		init_die("--user: still uid %u, gid %u", geteuid(), getegid());
 }
 

@@ -12,6 +12,9 @@
 #define ENVIRON_INSIDE "/run/keyhole-environ"
 #define MEET_INSIDE "/run/keyhole-launcher"
 
+/* A uid of the engine's own kernel, and of nobody there. */
+#define INIT_APART "65000"
+
 /* Everything of one run; freed in one place. */
 struct kh_build {
 	struct kh_view view;

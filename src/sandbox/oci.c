@@ -18,6 +18,9 @@
 
 static const char *const capabilities[] = { "CAP_NET_BIND_SERVICE", "CAP_NET_ADMIN",
 					    "CAP_SETFCAP" };
+/* The same, and what keyhole-init needs to stand apart from the command (--apart). */
+static const char *const own_kernels[] = { "CAP_NET_BIND_SERVICE", "CAP_NET_ADMIN", "CAP_SETFCAP",
+					   "CAP_SETUID", "CAP_CHOWN" };
 static const char *const namespaces[] = {
 	"user", "mount", "pid", "network", "ipc", "uts", "cgroup"
 };
@@ -82,6 +85,11 @@ static json_t *mounts(const struct kh_view *view, bool seal_dev)
 				 mount_of("tmpfs", "/dev", dev, n_dev),
 				 mount_of("devpts", "/dev/pts", pts, COUNT(pts)),
 				 memory(view, "/dev/shm"));
+	/* It would be there, of a kernel's that is nobody's business. */
+	static const char *const nothing[] = { "nosuid",   "nodev",   "noexec",
+					       "mode=555", "size=4k", "ro" };
+	if (!seal_dev)
+		json_array_append_new(list, mount_of("tmpfs", "/sys", nothing, COUNT(nothing)));
 	if (!seal_dev && is_empty_tmp(view))
 		json_array_append_new(list, memory(view, "/tmp"));
 	return list;
@@ -120,12 +128,14 @@ static json_t *words(char *const *argv)
 	return array;
 }
 
-static json_t *process(const struct kh_plan *plan)
+static json_t *process(const struct kh_plan *plan, bool own_kernel)
 {
 	static const char *const sets[] = { "bounding", "effective", "permitted" };
 	json_t *caps = json_object();
 	for (size_t i = 0; i < COUNT(sets); i++)
-		json_object_set_new(caps, sets[i], strings(capabilities, COUNT(capabilities)));
+		json_object_set_new(caps, sets[i],
+				    own_kernel ? strings(own_kernels, COUNT(own_kernels))
+					       : strings(capabilities, COUNT(capabilities)));
 	return json_pack("{s:b, s:{s:i, s:i}, s:o, s:o, s:s, s:o, s:b}", "terminal",
 			 (int)plan->terminal, "user", "uid", 0, "gid", 0, "args", words(plan->init),
 			 "env", variables(plan->env), "cwd", plan->directory, "capabilities", caps,
@@ -159,11 +169,11 @@ char *kh_oci_config(const struct kh_plan *plan, enum kh_oci_seal seal, struct kh
 			   "engine can't pass that on; --engine process can)");
 		return NULL;
 	}
-	json_t *config =
-		json_pack("{s:s, s:o, s:{s:s, s:b}, s:s, s:o, s:o}", "ociVersion", "1.0.2",
-			  "process", process(plan), "root", "path", "rootfs", "readonly",
-			  (int)(seal == KH_OCI_SEAL_ALL), "hostname", plan->hostname, "mounts",
-			  mounts(plan->view, seal != KH_OCI_SEAL_NONE), "linux", linux_of());
+	json_t *config = json_pack(
+		"{s:s, s:o, s:{s:s, s:b}, s:s, s:o, s:o}", "ociVersion", "1.0.2", "process",
+		process(plan, seal == KH_OCI_SEAL_NONE), "root", "path", "rootfs", "readonly",
+		(int)(seal == KH_OCI_SEAL_ALL), "hostname", plan->hostname, "mounts",
+		mounts(plan->view, seal != KH_OCI_SEAL_NONE), "linux", linux_of());
 	char *text = config ? json_dumps(config, JSON_COMPACT) : NULL;
 	json_decref(config);
 	if (!text)

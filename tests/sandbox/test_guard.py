@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import PATIENCE, PYTHON
+from conftest import PATIENCE, PYTHON, below
 from test_workspace import ATTACK, git, repository
 
 HEAD = "import json, sys\ndef say(x): print(json.dumps(x)); sys.stdout.flush()\n"
@@ -22,21 +22,6 @@ if os.path.exists("look"):
     say("seen")
 while not os.path.exists("go"): time.sleep(0.01)
 """
-
-
-def below(pid):
-    """What descends from a process, by pid."""
-    parents = {}
-    for other in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError), open(f"/proc/{other}/stat", encoding="ascii", errors="replace") as file:
-            parents[int(other)] = int(file.read().rpartition(") ")[2].split()[1])
-    found, left = [], [pid]
-    while left:
-        above = left.pop()
-        more = [child for child, parent in parents.items() if parent == above]
-        found += more
-        left += more
-    return found
 
 
 def mounts(pid, workspace):

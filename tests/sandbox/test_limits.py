@@ -37,7 +37,7 @@ def with_groups(identity):
 
 def test_memory_is_of_all_processes_together(sandbox, with_groups):
     """Each of four takes what one may; all of them together may not."""
-    seen = sandbox.python(
+    code = (
         """
         import subprocess, sys
         code = "x = b'x' * (40 << 20); print('has it', flush=True); input()"
@@ -48,10 +48,15 @@ def test_memory_is_of_all_processes_together(sandbox, with_groups):
             for p in made:
                 p.communicate(b'\\n')
             return [p.returncode for p in made]
-        say([start(1), start(4)])
-        """,
-        memory=120 * MIB,
+        say([start(int(n)) for n in sys.argv[1:]])
+        """
     )
+    if sandbox.engine == "gvisor":
+        # What ends is its kernel, and with it everything; and it takes memory as well.
+        assert sandbox.python(code, 1, memory=240 * MIB) == [[0]]
+        assert sandbox.python(code, 8, memory=240 * MIB, check=128 + signal.SIGKILL) is None
+        return
+    seen = sandbox.python(code, 1, 4, memory=120 * MIB)
     assert seen[0] == [0] and -signal.SIGKILL in seen[1], seen
 
 
@@ -118,17 +123,18 @@ def test_threads_count_as_processes_do(sandbox):
 # --- CPU ------------------------------------------------------------------------------------------
 
 
-SPIN = """
-import time
-before, end = time.process_time(), time.monotonic() + 2
-while time.monotonic() < end: pass
-print(time.process_time() - before)
-"""
+SPIN = "import time\nend = time.monotonic() + 2\nwhile time.monotonic() < end: pass"
 
 
 def test_cpus_are_bounded(sandbox, with_groups):
-    used = float(sandbox.run(PYTHON, "-I", "-c", SPIN, cpu_milli=200, check=0).stdout)
-    assert used < 1.2, f"{used} s of 2 s, where a fifth was allowed"
+    """A fifth of the time, as the host counts it; what is not in the group is there only to start it."""
+    begin = time.monotonic()
+    process = sandbox.start(PYTHON, "-I", "-c", SPIN, cpu_milli=200)
+    _, status, usage = os.wait4(process.pid, 0)
+    took, used = time.monotonic() - begin, usage.ru_utime + usage.ru_stime
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.communicate() == (b"", b"") and process.returncode == 0
+    assert 0.1 < used < 0.4 * took + 0.3, f"{used} s of {took} s, where a fifth was allowed"
 
 
 @pytest.mark.identity("user")
