@@ -75,7 +75,8 @@ struct kh_engine_command {
 	/* nested: the program mounts over places that the view does not have, and makes the root
 	 * read-only itself. */
 	bool seals_root;
-	bool own_terminals; /* nested: a devpts is to lie ready at KH_NEST_TERMINALS */
+	const char *own_file; /* nested: one that the program puts into the root; NULL */
+	bool own_terminals;   /* nested: a devpts is to lie ready at KH_NEST_TERMINALS */
 };
 void kh_engine_command_init(struct kh_engine_command *command);
 void kh_engine_command_fini(struct kh_engine_command *command);

@@ -312,22 +312,32 @@ static bool put_one(const struct kh_lay *lay, size_t i)
 	return false;
 }
 
+static bool fail(const struct kh_lay *lay, const char *target, struct kh_err *err)
+{
+	/* What would be copied into the layer has an owner who is not in the sandbox. */
+	if (lay->layered && (errno == EOVERFLOW || errno == EACCES))
+		return kh_err_set(err, KH_ERR_USAGE,
+				  "laying %s: the root's folder there is another's, by owner or "
+				  "group (give all of the root to whoever starts keyhole: `chown "
+				  "-hR USER: DIR` as root)",
+				  kh_esc_str(target));
+	if (lay->layered && (errno == ENOTEMPTY || errno == EEXIST))
+		return kh_err_set(err, KH_ERR_USAGE,
+				  "laying %s: the root has a folder there that is not empty, where "
+				  "every sandbox has a file (take it out of the image, or of the "
+				  "folder that --rootfs names)",
+				  kh_esc_str(target));
+	return kh_err_sys(err, KH_ERR_SYSTEM, errno, "laying %s", kh_esc_str(target));
+}
+
 bool kh_lay_put(const struct kh_lay *lay, struct kh_err *err)
 {
 	for (size_t i = 0; i < lay->view->n; i++) {
 		const char *target = lay->view->list[i].target;
 		/* What lies in /dev comes with it, from the engine's program. */
-		if (strncmp(target, "/dev/", 5) == 0 || put_one(lay, i))
-			continue;
-		/* What would be copied into the layer has an owner who is not in the sandbox. */
-		if (lay->layered && (errno == EOVERFLOW || errno == EACCES))
-			return kh_err_set(
-				err, KH_ERR_USAGE,
-				"laying %s: the root's folder there is another's, by owner or "
-				"group (give all of the root to whoever starts keyhole: `chown "
-				"-hR USER: DIR` as root)",
-				kh_esc_str(target));
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "laying %s", kh_esc_str(target));
+		if (strncmp(target, "/dev/", 5) != 0 && !put_one(lay, i))
+			return fail(lay, target, err);
 	}
-	return true;
+	return !lay->layered || !lay->own_file || kh_layer_clear(lay->root, lay->own_file, false) ||
+	       fail(lay, lay->own_file, err);
 }

@@ -96,6 +96,7 @@ static bool lay(const struct kh_engine_command *command, const struct kh_view *v
 	int memory = kh_nest_memory(KH_NEST);
 	bool ok = memory >= 0;
 	lay.open_root = command->seals_root;
+	lay.own_file = command->own_file;
 	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
 		ok = ok && mkdir(folders[i], 0755) == 0 && chmod(folders[i], 0755) == 0;
 	uint64_t size = 0;

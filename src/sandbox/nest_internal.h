@@ -44,6 +44,7 @@ struct kh_lay {
 	int scratch;	/* one for files that are mounted over others */
 	bool layered;	/* what lies in the way is taken away, as far as it is the root's own */
 	bool open_root; /* stays writable, for the engine's program */
+	const char *own_file; /* that the program puts there by itself; NULL */
 };
 /* Takes hold of the trees of the host. */
 bool kh_lay_take(struct kh_lay *lay, const struct kh_view *view, struct kh_err *err);

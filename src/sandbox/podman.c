@@ -169,6 +169,7 @@ static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, s
 	out->hide_cgroups = true;
 	out->seals_root = true;
 	out->own_terminals = true;
+	out->own_file = "/run/.containerenv";
 	return (out->files[0].text && out->files[1].text && put_words(plan, out)) ||
 	       kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
 }

@@ -94,7 +94,9 @@ def test_a_full_folder_where_a_file_of_ours_goes_is_refused(sandbox, root):
     os.makedirs(os.path.join(root, "etc/passwd/full"))
     give(sandbox, root)
     done = sandbox.run("/bin/sh", "-c", ":", check=125, rootfs=root, layer="yes")
-    assert b"/etc/passwd" in done.stderr and b"not empty" in done.stderr
+    said = done.stderr.decode()
+    assert said.startswith("keyhole: ") and "/etc/passwd: the root has a folder there that is not empty" in said
+    assert "take it out of the image" in said and said.count("\n") == 1
 
 
 @pytest.mark.before_the_engine

@@ -11,6 +11,7 @@ import pytest
 from conftest import PATIENCE, PYTHON
 from test_engines import below, cgroups, left_over, only, settles
 from test_image import Layer
+from test_layer import give, make_root
 from test_run import Run
 
 podman = pytest.mark.skipif(not shutil.which("podman"), reason="engine podman: podman is not installed")
@@ -72,6 +73,29 @@ def test_podmans_own_settings_and_store_have_no_part_in_it(sandbox, place):
     seen = sandbox.sh("ls -d /host; env; id -u", engine="podman", env=env, check=0)
     assert "/host" not in seen and seen.split()[-1] == "1000" and "container=" not in seen
     assert os.listdir(home) == [".config"]
+
+
+@podman
+@pytest.mark.identity("user")
+@pytest.mark.parametrize("lies", ["link", "loop", "folder", "full"])
+def test_what_a_root_has_where_podman_puts_a_file_gives_way(sandbox, lies):
+    """As all that lies where a sandbox has a file of its own: it goes in the layer, and a full folder is refused."""
+    if not shutil.which("busybox"):
+        pytest.skip("busybox-static is not installed")
+    root = make_root(sandbox)
+    os.mkdir(os.path.join(root, "run"))
+    path = os.path.join(root, "run/.containerenv")
+    if lies in ("link", "loop"):
+        os.symlink({"link": "/proc/nothing/there", "loop": ".containerenv"}[lies], path)
+    else:
+        os.makedirs(os.path.join(path, "in") if lies == "full" else path)
+    give(sandbox, root)
+    done = sandbox.run("/bin/sh", "-c", "echo up", engine="podman", rootfs=root, layer="yes", check=125 if lies == "full" else 0)
+    said = done.stderr.decode()
+    if lies == "full":
+        assert "/run/.containerenv: the root has a folder" in said and "take it out" in said and said.count("\n") == 1
+    else:
+        assert done.stdout == b"up\n" and said == ""
 
 
 @podman
