@@ -230,8 +230,19 @@ static bool read_image(const struct reference *reference, const struct kh_image_
 	kh_auto_free char *from =
 		kh_strf("%s:%s%s", reference->transport, fence->source, reference->rest);
 	kh_auto_free char *to = kh_strf("oci:%s/layout:image", fence->folder);
-	const char *const argv[] = { "skopeo",	 "copy",	"--quiet", "--insecure-policy",
-				     "--tmpdir", fence->folder, from,	   to,
+	/* umoci before 0.5 reads no zstd. What is gzip stays as it is. */
+	const char *const argv[] = { "skopeo",
+				     "copy",
+				     "--quiet",
+				     "--insecure-policy",
+				     "--dest-compress-format",
+				     "gzip",
+				     "--dest-compress-level",
+				     "1",
+				     "--tmpdir",
+				     fence->folder,
+				     from,
+				     to,
 				     NULL };
 	if (!from || !to)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "--image: no memory");

@@ -169,6 +169,34 @@ def test_what_docker_saves_runs(run, layout, sandbox):
     assert run(f"docker-archive:{archive}:mine/app:1", "sh", "-c", "echo up").stdout == b"up\n"
 
 
+def as_zstd(layout, name):
+    path = os.path.join(layout.sandbox.place, name)
+    subprocess.run(["skopeo", "copy", "--quiet", "--insecure-policy", "--dest-compress-format", "zstd",
+                    f"oci:{layout.path}", f"oci:{path}"], check=True, capture_output=True, timeout=PATIENCE)  # fmt: skip
+    layout.sandbox.give(path)
+    with open(os.path.join(path, "index.json"), "rb") as index:
+        digest = json.load(index)["manifests"][0]["digest"].split(":")[1]
+    with open(os.path.join(path, "blobs/sha256", digest), "rb") as manifest:
+        assert all(layer["mediaType"].endswith("+zstd") for layer in json.load(manifest)["layers"])
+    return path
+
+
+@pytest.mark.before_the_engine
+def test_layers_that_zstd_compressed_are_layers_like_others(run, layout, cache):
+    layout.image([Layer().programs().done(), Layer().add("said", content=b"above\n").done()])
+    path = as_zstd(layout, "zstd")
+    for _ in range(2):
+        assert run(f"oci:{path}", "cat", "/said").stdout == b"above\n"
+    assert len(kept(cache)) == 1 and os.listdir(os.path.join(cache, "tmp")) == []
+    # A layer of few bytes that is many.
+    layout.image([Layer().programs().add("zeros", content=bytes(64 << 20)).done()])
+    layout.images = layout.images[1:]
+    layout.write("index.json", json.dumps({"schemaVersion": 2, "manifests": layout.images}).encode())
+    path = as_zstd(layout, "much")
+    assert "unpacks to more than 48MiB" in run(f"oci:{path}", "sh", check=125, image_bytes=48 << 20).stderr.decode()
+    assert len(kept(cache)) == 1 and os.listdir(os.path.join(cache, "tmp")) == []
+
+
 def test_its_variables_and_its_folder_are_taken_and_the_rest_is_ours(run, layout, workspace):
     plain(layout, Env=["PATH=/bin", "A=of the image", "HOME=/root", "https_proxy=http://elsewhere", "x.y=z"],
           WorkingDir="/srv/app", User="0:0")  # fmt: skip
