@@ -51,9 +51,13 @@ def origin_nginx(tmp_path_factory):
 
 
 @pytest.fixture
-def daemon(standin):
+def daemon(standin, request):
     """daemon(overrides, rules=…): starts one of your own."""
-    with Daemons([standin]) as daemons:
+    upstreams = [standin]
+    # What it keeps open to that one is no leak either.
+    if "plain_standin" in request.fixturenames:
+        upstreams.append(request.getfixturevalue("plain_standin"))
+    with Daemons(upstreams) as daemons:
         yield daemons
 
 
