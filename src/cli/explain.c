@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <jansson.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +9,10 @@
 
 #include <keyhole/escape.h>
 #include <keyhole/geo.h>
-#include <keyhole/guard.h>
 #include <keyhole/question.h>
 
 #include "cli_internal.h"
+#include "explain_addresses.h"
 #include "explain_credentials.h"
 #include "explain_limits.h"
 #include "explain_text.h"
@@ -96,73 +95,16 @@ static void show(void *arg, const struct kh_looked_at *at)
 	(void)json_array_append_new(shown->list, one);
 }
 
-/* Where it lies, and whether that is allowed. Return: it is. */
-static bool put_place(const struct explain *e, json_t *one, const struct kh_sockaddr *addr,
-		      const struct kh_geo_levels *levels)
-{
-	struct kh_place place;
-	struct kh_err err = KH_ERR_INIT;
-	kh_geo_find(e->geo, addr, &place);
-	if (place.country[0])
-		(void)json_object_set_new(one, "country", json_string(place.country));
-	if (place.asn)
-		(void)json_object_set_new(one, "asn", json_integer(place.asn));
-	if (kh_geo_allows(e->geo, levels, addr, &err))
-		return true;
-	(void)json_object_set_new(one, "geo", json_string(err.text));
-	return false;
-}
-
-static void put_address(const struct explain *e, json_t *list, const struct kh_sockaddr *addr,
-			bool pinned, const struct kh_geo_levels *levels)
-{
-	char text[KH_SOCKADDR_TEXT_BYTES];
-	kh_sockaddr_format(addr, text);
-	size_t n;
-	const struct kh_cidr *allow = kh_config_allowed_addresses(e->config, e->tenant, &n);
-	const char *refused = pinned ? NULL : kh_guard_refuses(addr, allow, n);
-	json_t *one = json_pack("{s:s, s:b}", "address", text, "allowed", refused == NULL);
-	if (one && refused)
-		(void)json_object_set_new(one, "class", json_string(refused));
-	if (one && pinned)
-		(void)json_object_set_new(one, "pinned", json_true());
-	if (one && !put_place(e, one, addr, levels))
-		(void)json_object_set_new(one, "allowed", json_false());
-	(void)json_array_append_new(list, one);
-}
-
-static void look_up(const struct explain *e, json_t *list, const struct kh_authority *authority,
-		    const struct kh_geo_levels *levels)
-{
-	char port[8];
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found = NULL;
-	(void)snprintf(port, sizeof(port), "%u", authority->port);
-	if (getaddrinfo(authority->host.text, port, &hints, &found) != 0)
-		return;
-	for (struct addrinfo *one = found; one; one = one->ai_next) {
-		struct kh_sockaddr addr = { .len = one->ai_addrlen };
-		if (one->ai_addrlen > sizeof(addr.v6))
-			continue;
-		memcpy(&addr.any, one->ai_addr, one->ai_addrlen);
-		put_address(e, list, &addr, false, levels);
-	}
-	freeaddrinfo(found);
-}
-
-/* What would be dialled; a name is looked up only where that was asked for. */
 static json_t *addresses(const struct explain *e, const struct kh_authority *authority,
 			 const struct kh_decision *decision)
 {
-	struct kh_geo_levels levels = kh_policy_geo(e->policy, e->tenant, decision);
-	json_t *list = json_array();
-	for (size_t i = 0; i < e->config->n_pins; i++)
-		if (kh_host_eq(&e->config->pins[i].host, &authority->host)) {
-			put_address(e, list, &e->config->pins[i].addr, true, &levels);
-			return list;
-		}
-	if (e->resolve || authority->host.kind != KH_HOST_NAME)
-		look_up(e, list, authority, &levels);
-	return list;
+	const struct kh_explain_place from = { .config = e->config,
+					       .geo = e->geo,
+					       .levels = kh_policy_geo(e->policy, e->tenant,
+								       decision),
+					       .tenant = e->tenant,
+					       .resolve = e->resolve };
+	return kh_explain_addresses(&from, authority);
 }
 
 /* In a tunnel that is read each request has its own. */
@@ -172,16 +114,6 @@ static bool rule_counts(const struct kh_question *q, const struct kh_outcome *a)
 }
 
 static const char *const tunnels[] = { "denied", "read", "passthrough", "raw" };
-
-/* None that is known may be dialled. */
-static bool all_refused(const json_t *list)
-{
-	size_t index;
-	json_t *one;
-	json_array_foreach(list, index,
-			   one) if (json_is_true(json_object_get(one, "allowed"))) return false;
-	return json_array_size(list) > 0;
-}
 
 static json_t *answer(const struct explain *e, const struct kh_question *q)
 {
@@ -193,7 +125,7 @@ static json_t *answer(const struct explain *e, const struct kh_question *q)
 		kh_policy_explain(e->policy, e->tenant, e->narrowing, &q->view, show, &shown,
 				  &same);
 	json_t *dialled = a.allow ? addresses(e, &q->authority, &a.decision) : NULL;
-	if (all_refused(dialled)) {
+	if (kh_explain_all_refused(dialled)) {
 		a.allow = false;
 		a.reason = json_object_get(json_array_get(dialled, 0), "class")
 				   ? KH_ERR_ADDRESS_PROHIBITED

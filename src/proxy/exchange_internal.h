@@ -191,11 +191,8 @@ bool kh_exchange_begin(struct kh_down_stream *down, const struct kh_message *mes
 /* A tunnel whose bytes are passed on as they are, to the session's authority. */
 bool kh_exchange_begin_tunnel(struct kh_down_stream *down, enum kh_tunnel_kind kind,
 			      const struct kh_decision *decision);
-void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece);
-/* The request is whole. */
-void kh_exchange_request_end(struct kh_exchange *x, const struct kh_field *trailers, size_t n);
-/* May the codec go on with the request's content now (and the upstream take it)? */
-bool kh_exchange_takes_body(const struct kh_exchange *x);
+/* By the rules, or not yet: then the content is held. */
+void kh_exchange_decide(struct kh_exchange *x);
 /* The sandbox's side is gone; no `over` follows. */
 void kh_exchange_gone(struct kh_exchange *x, enum kh_err_code reason, const char *detail);
 /* When it ends, however busy it is (timeouts.total). */
@@ -206,6 +203,13 @@ void kh_exchange_timed_out(struct kh_exchange *x);
 /* Parts of `turn`. */
 void kh_exchange_flush(struct kh_exchange *x);
 void kh_exchange_update(struct kh_exchange *x);
+
+/* exchange_content.c: called by the down codec */
+void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece);
+/* The request is whole. */
+void kh_exchange_request_end(struct kh_exchange *x, const struct kh_field *trailers, size_t n);
+/* May the codec go on with the request's content now (and the upstream take it)? */
+bool kh_exchange_takes_body(const struct kh_exchange *x);
 
 /* Called by the loop: */
 void kh_exchange_committed(struct kh_exchange *x, bool written);

@@ -1,13 +1,10 @@
 /*
- * upstream.c - connections to upstreams: made, lent to an exchange, kept, closed
+ * upstream.c - connections to upstreams: made, lent to an exchange, closed
  *
  * RESOLVING ─▶ DIALING ─▶ HANDSHAKE ─▶ BUSY ─▶ IDLE ─▶ BUSY … ─▶ DEAD
  *
  * Where upstream.proxy stands in between, up_proxy.c has the part before HANDSHAKE.
- *
- * A kept connection serves only requests of the same key: tenant, credential, scheme, host and port
- * (and the same sandbox where its own authentication rides along). The pool is one thread's. Before
- * a kept connection is used it is looked at: an end or a byte that nobody asked for takes it out.
+ * Those that are IDLE are up_pool.c's.
  *
  * One that turns out to speak HTTP/2 goes from HANDSHAKE to SHARED (up_mux.c).
  */
@@ -94,105 +91,6 @@ void kh_up_close(struct kh_up *up)
 	if (up->leg.stream)
 		kh_stream_watch(up->leg.stream, 0);
 	kh_loop_bury(up->loop, &up->grave, free_up);
-}
-
-static bool has_enough_of(const struct kh_loop *loop, const struct kh_up_key *key)
-{
-	const size_t enough = KH_LIMIT_POOL_IDLE_PER_KEY;
-	size_t n = 0;
-
-	if (loop->n_idle_ups < enough)
-		return false;
-	for (struct kh_node *node = loop->idle_ups.next; node != &loop->idle_ups; node = node->next)
-		n += kh_up_same_key(&kh_container_of(node, struct kh_up, link)->key, key);
-	return n >= enough;
-}
-
-void kh_up_release(struct kh_up *up, bool keep)
-{
-	struct kh_loop *loop = up->loop;
-
-	if (kh_up_is_in_making(up) && kh_up_mux_promote(up))
-		return;
-	if (up->state != KH_UP_BUSY || !keep || !up->reusable || loop->draining ||
-	    up->key.generation != loop->gen->number || up->leg.failed || kh_buf_len(&up->leg.out) ||
-	    kh_buf_len(&up->in) || !kh_h1_is_idle(up->h1) || has_enough_of(loop, &up->key)) {
-		kh_up_close(up);
-		return;
-	}
-	if (loop->n_idle_ups >= KH_LIMIT_POOL_IDLE)
-		kh_up_close(kh_container_of(loop->idle_ups.next, struct kh_up, link));
-	kh_buf_release(&up->in);
-	kh_buf_release(&up->leg.out);
-	kh_h1_release(up->h1);
-	up->state = KH_UP_IDLE;
-	up->idle_since_ms = loop->now_ms;
-	kh_list_append(&loop->idle_ups, &up->link);
-	loop->n_idle_ups++;
-	kh_stream_watch(up->leg.stream,
-			KH_STREAM_READABLE); /* an idle one that speaks is done with */
-}
-
-static bool is_stale(const struct kh_up *up, uint64_t now_ms)
-{
-	uint64_t idle = now_ms - up->idle_since_ms;
-
-	return idle >= up->loop->gen->config->timeouts.idle_up || idle >= up->kept_ms;
-}
-
-void kh_up_tick(struct kh_loop *loop)
-{
-	uint64_t now = kh_clock_mono_ms();
-	struct kh_node *next;
-
-	for (struct kh_node *node = loop->idle_ups.next; node != &loop->idle_ups; node = next) {
-		struct kh_up *up = kh_container_of(node, struct kh_up, link);
-		next = node->next;
-		if (is_stale(up, now))
-			kh_up_close(up);
-	}
-	kh_up_mux_tick(loop, now);
-}
-
-void kh_up_close_idle(struct kh_loop *loop)
-{
-	while (!kh_list_is_empty(&loop->idle_ups))
-		kh_up_close(kh_container_of(loop->idle_ups.next, struct kh_up, link));
-	kh_up_mux_close_idle(loop);
-}
-
-void kh_up_close_of_door(struct kh_loop *loop, int64_t door)
-{
-	struct kh_node *next;
-
-	for (struct kh_node *node = loop->idle_ups.next; node != &loop->idle_ups; node = next) {
-		struct kh_up *up = kh_container_of(node, struct kh_up, link);
-		next = node->next;
-		if (up->key.door == door)
-			kh_up_close(up);
-	}
-	kh_up_mux_close_of_door(loop, door);
-}
-
-static struct kh_up *take_idle(struct kh_loop *loop, const struct kh_up_key *key)
-{
-	struct kh_node *prev;
-
-	/* The latest one first: it is the likeliest to live. */
-	for (struct kh_node *node = loop->idle_ups.prev; node != &loop->idle_ups; node = prev) {
-		struct kh_up *up = kh_container_of(node, struct kh_up, link);
-		prev = node->prev;
-		if (!kh_up_same_key(&up->key, key))
-			continue;
-		if (is_stale(up, loop->now_ms) || !kh_stream_is_alive(up->leg.stream)) {
-			kh_up_close(up);
-			continue;
-		}
-		kh_list_remove(&up->link);
-		loop->n_idle_ups--;
-		return up;
-	}
-	return NULL;
 }
 
 void kh_up_failed(struct kh_up *up, const struct kh_err *err)
@@ -477,7 +375,7 @@ void kh_up_acquire(struct kh_exchange *x, bool fresh)
 	make_key(x, &key);
 	if (kh_up_mux_join(x, &key))
 		return;
-	struct kh_up *up = fresh ? NULL : take_idle(loop, &key);
+	struct kh_up *up = fresh ? NULL : kh_up_take_idle(loop, &key);
 	if (up) {
 		borrow(x, up);
 		up->reused = true;

@@ -70,16 +70,10 @@ struct kh_up {
 	struct kh_up_mux *mux;	/* HTTP/2; else NULL */
 };
 
-/* upstream.c: pool and making of connections */
+/* upstream.c: making of connections */
 /* Sets x->up, in the end calls kh_exchange_up_ready or kh_exchange_up_failed; at once, perhaps. */
 void kh_up_acquire(struct kh_exchange *x, bool fresh);
-/* Gives the connection back: kept idle when `keep`, else closed. */
-void kh_up_release(struct kh_up *up, bool keep);
 void kh_up_close(struct kh_up *up);
-void kh_up_tick(struct kh_loop *loop);
-void kh_up_close_idle(struct kh_loop *loop);
-/* Those that are kept for what came through that door alone. */
-void kh_up_close_of_door(struct kh_loop *loop, int64_t door);
 /* Other rules are in force: what waits for an answer to the old ones, or was to be dialled by other
  * lists than those of `before`, begins again. */
 void kh_up_recheck(struct kh_exchange *x, const struct kh_geo_levels *before);
@@ -98,6 +92,16 @@ const struct kh_cidr *kh_up_allowed_addresses(const struct kh_up *up, size_t *n)
 void kh_up_dial(struct kh_up *up, const struct kh_addresses *addresses);
 /* The bytes of `leg` reach the upstream: TLS where that is due, then the exchange. */
 void kh_up_connected(struct kh_up *up);
+
+/* up_pool.c: those that are kept */
+/* Gives the connection back: kept idle when `keep`, else closed. */
+void kh_up_release(struct kh_up *up, bool keep);
+/* The latest that lives and serves such requests: it is in the pool no more. Return: NULL. */
+struct kh_up *kh_up_take_idle(struct kh_loop *loop, const struct kh_up_key *key);
+void kh_up_tick(struct kh_loop *loop);
+void kh_up_close_idle(struct kh_loop *loop);
+/* Those that are kept for what came through that door alone. */
+void kh_up_close_of_door(struct kh_loop *loop, int64_t door);
 
 /* A WebSocket was asked for by HTTP/1.1, which is not spoken there: by HTTP/2, then. Return: false:
  * it was already, or nothing says so. */
