@@ -5,7 +5,8 @@
  * SIGSTOP too; who stops PID 1 keeps the launcher from ending the command. So keyhole-init keeps
  * the command's uid as the effective one alone, by which it opens what the command may open; who
  * may signal or trace it is decided by the real and the saved one. /dev becomes that other uid's,
- * and what is not one of the devices of every sandbox is taken away.
+ * and what is not one of the devices of every sandbox is taken away. A terminal that the engine
+ * handed in has no name there, and its /dev/tty can't be opened, so that becomes a link to it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -74,22 +75,35 @@ static void settle_devices(unsigned uid)
 	closedir(list);
 }
 
-void init_apart(unsigned uid)
+/* What lies there can't be opened; and by this one the terminal has a name. */
+static void name_terminal(void)
 {
-	uid_t real, effective, saved;
-	settle_devices(uid);
-	if (setresuid(uid, (uid_t)-1, uid) != 0 || getresuid(&real, &effective, &saved) != 0 ||
-	    real != uid || saved != uid)
-		init_die("--apart %u: %s", uid, strerror(errno));
+	if (unlink("/dev/tty") != 0 || symlink("/proc/1/fd/0", "/dev/tty") != 0)
+		init_die("--apart: /dev/tty: %s", strerror(errno));
 }
 
-void init_apart_from_host(void)
+/* Its own standard descriptors are the host's /dev/null otherwise, and everybody can open what it
+ * has open. */
+static void let_go_of_host(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		if (null < 0 || dup2(null, fd) != fd)
 			init_die("--apart: /dev/null: %s", strerror(errno));
 	close(null);
+}
+
+void init_apart(unsigned uid, bool own_tty)
+{
+	uid_t real, effective, saved;
+	if (own_tty)
+		name_terminal();
+	else
+		let_go_of_host();
+	settle_devices(uid);
+	if (setresuid(uid, (uid_t)-1, uid) != 0 || getresuid(&real, &effective, &saved) != 0 ||
+	    real != uid || saved != uid)
+		init_die("--apart %u: %s", uid, strerror(errno));
 }
 
 bool init_apart_no_more(void)

@@ -93,11 +93,9 @@ void init_privilege_filter(const char *path);
 
 /* apart.c */
 /* Where the kernel inside is one of the engine's own: this uid is who it is for those who would
- * signal it, and who has /dev; ends the init where it can't be done. */
-void init_apart(unsigned uid);
-/* Its own standard descriptors, which are the host's /dev/null, become the one inside: everybody
- * there can open what it has open. */
-void init_apart_from_host(void);
+ * signal it, and who has /dev, where a terminal of the engine's gets a name; ends the init where it
+ * can't be done. */
+void init_apart(unsigned uid, bool own_tty);
 /* In the command's process: all its uids are the effective one. Return: false with errno. */
 bool init_apart_no_more(void);
 

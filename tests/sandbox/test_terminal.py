@@ -96,8 +96,8 @@ def test_size_name_and_signals_pass(sandbox, terminal):
         "test -t 2 && echo three; while :; do sleep 0.05; done"
     )
     t = terminal("sh", "-c", script)
-    # gVisor's kernel has no name for one that comes from outside of it.
-    name = b"not a tty" if sandbox.engine == "gvisor" else b"/dev/pts/0"
+    # gVisor's kernel has no name for one that comes from outside of it; ours is a link.
+    name = b"/dev/tty" if sandbox.engine == "gvisor" else b"/dev/pts/0"
     t.wait_for(rb"xterm-256color truecolor\r\n" + name + rb"\r\n33 101\r\nthree\r\n")
     t.resize(44, 120)
     t.wait_for(rb"44 120\r\n")
@@ -112,6 +112,16 @@ def test_keys_are_echoed_by_the_inner_terminal_and_reach_the_command(terminal):
     t.wait_for(rb"hello\r\ngot:hello\r\n")
     t.type(b"\x04")
     t.wait_for(rb"end\r\n")
+    assert t.end() == 0
+
+
+def test_what_has_other_standard_descriptors_finds_the_terminal_by_its_name(terminal):
+    """As a pager does, and whoever asks for a password."""
+    script = "read x </dev/tty; echo got:$x >/dev/tty; test -t 9 9<>/dev/tty && stty size </dev/tty >/dev/tty"
+    t = terminal("sh", "-c", f"echo up; sh -c '{script}' </dev/null >/dev/null 2>&1; echo end:$?")
+    t.wait_for(rb"up\r\n")
+    t.type(b"hello\n")
+    t.wait_for(rb"hello\r\ngot:hello\r\n33 101\r\nend:0\r\n")
     assert t.end() == 0
 
 
