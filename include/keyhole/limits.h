@@ -270,10 +270,12 @@ enum {
 	KH_LIMIT_NARROWING_BYTES = 48 * 1024,
 	KH_LIMIT_GUEST_TTL_LEAST_MS = 1000,
 
-	/* keyhole-init: connections relayed at a time (a flood from inside), and what is carried at
-	   a time. It stores nothing: bytes stay in the kernel until the other side takes them. */
+	/* keyhole-init: connections relayed at a time (a flood from inside), what is carried at a
+	   time, and how many such pieces are kept that the other side did not take (many that do
+	   not read): the bytes of others stay in the kernel. */
 	KH_LIMIT_INIT_CONNECTIONS = 4096,
 	KH_LIMIT_INIT_RELAY_BYTES = 16 * 1024,
+	KH_LIMIT_INIT_RESTS = 64,
 	/* Names that have an address (a flood of names: the oldest give theirs up), ports on which
 	   connections are captured, questions over TCP at a time and the bytes of one; what the
 	   proxy may answer to CONNECT. */

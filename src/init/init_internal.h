@@ -16,6 +16,8 @@ struct init_watch {
 };
 /* Return: false with errno. */
 bool init_watch_add(int fd, struct init_watch *watch, uint32_t events);
+/* Of one that was added: other events. Return: false with errno. */
+bool init_watch_change(int fd, struct init_watch *watch, uint32_t events);
 
 /* One line to standard error: "keyhole-init: …". */
 void init_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -57,10 +57,20 @@ void init_die(const char *fmt, ...)
 	_exit(KH_INIT_FAILED);
 }
 
-bool init_watch_add(int fd, struct init_watch *watch, uint32_t events)
+static bool tell_epoll(int operation, int fd, struct init_watch *watch, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.ptr = watch };
-	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+	return epoll_ctl(epoll_fd, operation, fd, &event) == 0;
+}
+
+bool init_watch_add(int fd, struct init_watch *watch, uint32_t events)
+{
+	return tell_epoll(EPOLL_CTL_ADD, fd, watch, events);
+}
+
+bool init_watch_change(int fd, struct init_watch *watch, uint32_t events)
+{
+	return tell_epoll(EPOLL_CTL_MOD, fd, watch, events);
 }
 
 static int number(const char *option, const char *text, long least, long most)
