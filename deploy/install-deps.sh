@@ -8,7 +8,8 @@
 set -eu
 
 # groups | what for | Debian/Ubuntu | Fedora | Alpine | Arch
-# Several names side by side are all needed; a/b is the first of them that exists; - is nothing.
+# Several names side by side are all needed; a/b is the first of them that exists; - is nothing. Where
+# one of a/b is there, none is installed: docker.io would put itself in the place of Docker's own packages.
 table='
 build|C compiler|gcc libc6-dev|gcc glibc-devel glibc-static|gcc musl-dev linux-headers|gcc glibc
 build|the build itself|make|make|make|make
@@ -52,6 +53,7 @@ test|programs that fill a terminal|vim-tiny/vim htop|vim-enhanced htop|vim htop|
 test|processes and sockets looked at from outside|procps iproute2|procps-ng iproute|procps iproute2|procps-ng iproute2
 test|the other shell whose completion is tried|zsh|zsh|zsh|zsh
 test|containers, and what deploy/ has for them|podman runc docker-compose|podman runc|podman runc|podman runc docker-compose
+test|docker: the tests start a daemon that is theirs alone|docker.io/docker-ce/moby-engine/containerd.io/podman-docker|moby-engine/docker-ce/podman-docker|docker/podman-docker|docker/podman-docker
 test|roots of one static program|busybox-static|busybox|busybox-static|busybox
 test|gVisor: the engine gvisor, where it is packaged|runsc/runc|runc|runc|runc
 test|tests as an ordinary user (setpriv, runuser)|util-linux|util-linux|util-linux util-linux-misc setpriv runuser|util-linux
@@ -184,7 +186,7 @@ install()
 			install --no-install-recommends "$@" >&2
 		if [ -n "$services" ] && [ -d /run/systemd/system ]; then
 			# shellcheck disable=SC2086 # names are split on purpose
-			as_root systemctl disable -q $services >&2 || true
+			as_root systemctl disable -q --now $services >&2 || true
 		fi
 		;;
 	dnf) as_root dnf -y -q install --setopt=install_weak_deps=False "$@" >&2 ;;
@@ -250,6 +252,11 @@ while IFS='|' read -r group why choice; do
 	squid*) services="$services squid.service" ;;
 	prometheus) services="$services prometheus.service" ;;
 	haproxy) services="$services haproxy.service" ;;
+	docker.io)
+		services="$services docker.service docker.socket"
+		# Somebody may have containers in the one that is there.
+		[ -n "$(installed containerd)" ] || services="$services containerd.service"
+		;;
 	esac
 	say "installing $picked ($group: $why)"
 	to_install="$to_install $picked"

@@ -36,8 +36,9 @@
  * else, is keyhole-init's real and saved one, so that the command can't signal it, and who has
  *              /dev, in which only the devices of every sandbox are left (needs CAP_SETUID and
  *              CAP_CHOWN)
- *   --expect   this path is that file, or nothing is started: what was mounted by its name may have
- *              been replaced. Several times.
+ *   --expect   a mount lies at this path, and it is that file (INO 0: whichever), or nothing is
+ *              started: what was mounted by its name, and on what, may have been replaced. Several
+ *              times.
  *   --environ  the command's variables, and no others: NAME=VALUE, each with a NUL behind it
  *
  * Whatever it is started with, it has no capability any more when the command starts.

@@ -128,18 +128,30 @@ static void parse_become(const char *text, struct arguments *out)
 	out->become = true;
 }
 
-/* Looked at before anything of the command's runs. */
+/*
+ * Looked at before anything of the command's runs. What lies below a mount that is missing has the
+ * same numbers as what was to be mounted on it, so that it is a mount is asked for as well. Each
+ * was made once: where all of them lie where they should, none was led elsewhere by a link.
+ */
 static void expect(const char *text)
 {
 	unsigned long long dev, ino;
 	int at = 0;
 	struct stat st;
+	struct statx more = { 0 };
 	if (!text || sscanf(text, "%llu:%llu:%n", &dev, &ino, &at) != 2 || text[at] != '/')
 		init_die("--expect wants DEV:INO:PATH");
-	if (lstat(text + at, &st) != 0 || st.st_dev != dev || st.st_ino != ino)
+	int fd = open(text + at, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	bool seen = fd >= 0 && fstat(fd, &st) == 0 &&
+		    statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, &more) == 0;
+	if (seen && !(more.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT))
+		init_die("the kernel does not tell what is mounted (Linux 5.8 or newer is needed)");
+	if (!seen || !(more.stx_attributes & STATX_ATTR_MOUNT_ROOT) ||
+	    (ino != 0 && (st.st_dev != dev || st.st_ino != ino)))
 		init_die("%s was replaced in that moment (is another sandbox at work in the same "
 			 "folder?)",
 			 text + at);
+	close(fd);
 }
 
 static void parse_user(const char *text, struct arguments *out)

@@ -17,7 +17,13 @@
 
 #include "cgroup_find.h"
 
-enum { REMOVE_TRIES = 100, REMOVE_PAUSE_MS = 20, MOVE_TRIES = 16, TEXT_MOST_BYTES = 1024 * 1024 };
+enum {
+	REMOVE_TRIES = 100,
+	REMOVE_PAUSE_MS = 20,
+	MOVE_TRIES = 16,
+	TEXT_MOST_BYTES = 1024 * 1024,
+	EVENTS_BYTES = 4096
+};
 
 static const struct {
 	const char *name, *files[2]; /* of the controller; a file that it brings in version 1, 2 */
@@ -47,15 +53,21 @@ static struct kh_slice take_word(struct kh_slice *rest)
 	return word;
 }
 
-static bool find(const struct kh_cgroups *groups, enum kh_cgroup_kind kind,
-		 struct kh_cgroup_found *out)
+/* Of the process whose groups stand in this file. */
+static bool find_of(const char *root, const char *file, enum kh_cgroup_kind kind,
+		    struct kh_cgroup_found *out)
 {
 	struct kh_buf own kh_cleanup(kh_buf_fini), mounts kh_cleanup(kh_buf_fini);
-	const char *root = groups->root ? groups->root : "";
-	bool read = read_text(root, "proc/self/cgroup", &own);
+	bool read = read_text(root, file, &own);
 	read = read_text(root, "proc/self/mountinfo", &mounts) && read;
 	return read &&
 	       kh_cgroup_find(kh_buf_view(&own), kh_buf_view(&mounts), kinds[kind].name, out);
+}
+
+static bool find(const struct kh_cgroups *groups, enum kh_cgroup_kind kind,
+		 struct kh_cgroup_found *out)
+{
+	return find_of(groups->root ? groups->root : "", "proc/self/cgroup", kind, out);
 }
 
 static bool write_file(const char *folder, const char *name, const char *text)
@@ -220,16 +232,35 @@ bool kh_cgroup_join(const struct kh_cgroups *groups, pid_t pid)
 	return true;
 }
 
+static int open_events(const char *folder, bool v2)
+{
+	kh_auto_free char *path =
+		kh_strf("%s/%s", folder, v2 ? "memory.events" : "memory.oom_control");
+	return path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+}
+
 uint64_t kh_cgroup_oom_kills(const struct kh_cgroups *groups)
 {
 	const struct kh_cgroup *group = &groups->of[KH_CGROUP_MEMORY];
-	if (!group->path)
-		return 0;
-	struct kh_buf text kh_cleanup(kh_buf_fini);
+	kh_auto_close int fd = group->path ? open_events(group->path, group->v2) : -1;
+	return kh_cgroup_oom_kills_at(fd);
+}
+
+int kh_cgroup_watch_oom(pid_t pid)
+{
+	kh_auto_free char *file = kh_strf("proc/%d/cgroup", (int)pid);
+	struct kh_cgroup_found found kh_cleanup(kh_cgroup_found_fini) = { 0 };
+	return file && find_of("", file, KH_CGROUP_MEMORY, &found) && found.own
+		       ? open_events(found.own, found.v2)
+		       : -1;
+}
+
+uint64_t kh_cgroup_oom_kills_at(int fd)
+{
+	char said[EVENTS_BYTES];
 	uint64_t kills = 0;
-	if (!read_text(group->path, group->v2 ? "memory.events" : "memory.oom_control", &text))
-		return 0;
-	struct kh_slice rest = kh_buf_view(&text), word;
+	ssize_t n = fd >= 0 ? pread(fd, said, sizeof(said), 0) : 0;
+	struct kh_slice rest = kh_slice_of(said, n > 0 ? (size_t)n : 0), word;
 	while ((word = take_word(&rest)).len > 0)
 		if (kh_slice_eq(word, KH_SLICE("oom_kill")) &&
 		    !kh_slice_to_u64(take_word(&rest), &kills))

@@ -39,6 +39,10 @@ bool kh_cgroup_write(const struct kh_cgroups *groups, enum kh_cgroup_kind kind, 
 bool kh_cgroup_join(const struct kh_cgroups *groups, pid_t pid);
 /* How often the kernel ended a process in it for want of memory. */
 uint64_t kh_cgroup_oom_kills(const struct kh_cgroups *groups);
+/* The same of a group that others made: that of a process, held by a descriptor since its path goes
+ * with the process (-1: not to be seen here). It says 0 once the group is gone. */
+int kh_cgroup_watch_oom(pid_t pid);
+uint64_t kh_cgroup_oom_kills_at(int fd);
 /* Removes them, waiting a little for processes that are just ending. */
 void kh_cgroup_remove(const struct kh_cgroups *groups);
 void kh_cgroup_fini(struct kh_cgroups *groups);

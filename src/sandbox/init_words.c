@@ -93,12 +93,16 @@ static bool add_become(struct kh_words *out, const struct kh_build *b,
 	for (size_t i = 0; ok && i < b->view.n; i++) {
 		const struct kh_mount *m = &b->view.list[i];
 		struct stat st;
-		if ((m->kind != KH_MOUNT_READ && m->kind != KH_MOUNT_WRITE) || m->fd < 0)
+		bool held = (m->kind == KH_MOUNT_READ || m->kind == KH_MOUNT_WRITE) && m->fd >= 0;
+		/* Made by the engine, of what the engine has. */
+		bool cover = m->kind == KH_MOUNT_BLANK || m->kind == KH_MOUNT_EMPTY;
+		if (!held && !cover)
 			continue;
+		bool known = held && fstat(m->fd, &st) == 0;
 		kh_auto_free char *text =
-			fstat(m->fd, &st) == 0
-				? kh_strf("%llu:%llu:%s", (unsigned long long)st.st_dev,
+			known	? kh_strf("%llu:%llu:%s", (unsigned long long)st.st_dev,
 					  (unsigned long long)st.st_ino, m->target)
+			: cover ? kh_strf("0:0:%s", m->target)
 				: NULL;
 		ok = text && add_word(out, "--expect") && add_word(out, text);
 	}

@@ -198,12 +198,16 @@ static bool receive(struct kh_running *r)
 		/* Else that is its kernel, which sees no mounts; see meet(). */
 		if (!r->launch->engine->own_kernel)
 			r->init = sender;
+		if (r->launch->engine->called && r->oom < 0)
+			r->oom = kh_cgroup_watch_oom(sender);
 	} else if (message.type == KH_INIT_NO_EXEC && !r->started) {
 		r->no_exec = true;
 		r->exec_errno = message.value;
 	} else if (message.type == KH_INIT_EXITED && r->started) {
 		r->exited = true;
 		r->command_status = message.value;
+		/* That group is gone with the init. */
+		r->oom_kills = kh_cgroup_oom_kills_at(r->oom);
 	}
 	return true;
 }
@@ -379,7 +383,8 @@ bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err)
 				.init = -1,
 				.signals = -1,
 				.complaints = -1,
-				.ended = -1 };
+				.ended = -1,
+				.oom = -1 };
 	r.end_ms = -1;
 	r.held = launch->engine->limits_init || launch->engine->connects;
 	sigemptyset(&r.late);
@@ -405,8 +410,8 @@ bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err)
 	kh_terminal_finish(&r.terminal);
 	if (ok)
 		ok = kh_launch_conclude(&r, engine_status, status, err);
-	const int fds[] = { r.signals, r.complaints, r.ended, launch->pty_master,
-			    launch->control_peer };
+	const int fds[] = { r.signals, r.complaints,	   r.ended,
+			    r.oom,     launch->pty_master, launch->control_peer };
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);

@@ -29,7 +29,7 @@ static bool explain(struct kh_running *r, struct kh_err *err)
 
 static bool is_out_of_memory(const struct kh_running *r)
 {
-	return kh_cgroup_oom_kills(&r->launch->limits->groups) > 0;
+	return r->oom_kills > 0 || kh_cgroup_oom_kills(&r->launch->limits->groups) > 0;
 }
 
 static void say_out_of_memory(struct kh_err *err)

@@ -25,7 +25,9 @@ struct kh_running {
 	int64_t end_ms;	     /* the same, when the init is gone: the program's */
 	int command_status;  /* the command's wait status */
 	int exec_errno;
-	struct kh_err err; /* of ours, in the middle of it */
+	int oom;	    /* where the kernel counts, in a group of the engine's; -1 */
+	uint64_t oom_kills; /* at the command's end */
+	struct kh_err err;  /* of ours, in the middle of it */
 };
 
 /* launch_end.c: the exit status, and what is said. As kh_launch returns. */

@@ -58,6 +58,11 @@ static const char *const fence[] = {
 	/* lo has ::1 in every sandbox. */
 	"--sysctl",
 	"net.ipv6.conf.all.disable_ipv6=0",
+	/* Docker lets everybody bind every port; here they are keyhole-init's. */
+	"--sysctl",
+	"net.ipv4.ip_unprivileged_port_start=1024",
+	"--cgroupns",
+	"private",
 	"--log-driver",
 	"none",
 	"--no-healthcheck",

@@ -19,14 +19,15 @@ import peers
 from peers import BUILD, ROOT
 
 sys.path.append(os.path.join(ROOT, "tests", "sandbox"))
+import docker_daemon  # noqa: E402
 from leftovers import Leftovers  # noqa: E402
 
-ENGINES = {"process": ["bwrap"], "container": ["crun", "runc"], "podman": ["podman"], "gvisor": ["runsc"]}
+ENGINES = {"process": ["bwrap"], "container": ["crun", "runc"], "podman": ["podman"], "docker": ["docker"], "gvisor": ["runsc"]}
 START_MS = {"process": 60, "container": 90, "gvisor": 400}
 INIT_US = 60
 # Where a kernel answers the calls of both, a request takes what its calls take: no bound for that one.
-INIT_BOUND = ("process", "container", "podman")
-STARTS, AT_ONCE = 20, {"process": 200, "container": 200, "podman": 20, "gvisor": 20}
+INIT_BOUND = ("process", "container", "podman", "docker")
+STARTS, AT_ONCE = 20, {"process": 200, "container": 200, "podman": 20, "docker": 20, "gvisor": 20}
 KEYHOLE = os.path.join(BUILD, "keyhole")
 PATIENCE = 120
 
@@ -74,7 +75,12 @@ def missing(engine):
         peers.find(*ENGINES[engine])
     except peers.Absent:
         return f"no {' or '.join(ENGINES[engine])} here"
-    return None
+    return docker_daemon.host()[1] if engine == "docker" else None
+
+
+def of_docker():
+    """The processes of a daemon that was started for this: containers are below it, and not below who asked for them."""
+    return set(peers.children_of(docker_daemon.started().pid)) if docker_daemon.started() else set()
 
 
 # --- one
@@ -144,7 +150,7 @@ def at_once(peer, command, count, url=UPSTREAM):
                    timeout=PATIENCE, check=True)  # the first makes a folder that stays
     with open(peer.at("said"), "w+", encoding="utf-8", errors="replace") as said, \
          Leftovers(peer.at("adm"), peer.at("runtime"), daemon=peer.process.pid) as left:  # fmt: skip
-        daemon, began = peers.children_of(peer.process.pid), time.perf_counter()
+        daemon, dockers, began = peers.children_of(peer.process.pid), of_docker(), time.perf_counter()
         before = pss_kib(daemon, "Pss_Anon:")  # of what it shares with launchers, more of them take more
         try:
             for _ in range(count):
@@ -152,7 +158,7 @@ def at_once(peer, command, count, url=UPSTREAM):
                     [*command, "--", "sh", "-c", MEMBER, "sh", url], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                     stderr=said, env=peer.env, cwd=peer.folder, bufsize=0))  # fmt: skip
             found = {"count": count, "up": hear(members, b"up\n", end), "up_s": time.perf_counter() - began}
-            below = [pid for one in members for pid in peers.children_of(one.pid)]
+            below = [pid for one in members for pid in peers.children_of(one.pid)] + list(of_docker() - dockers)
             found.update(processes=len(below) / count, kib=pss_kib(below) / count, daemon_kib=(pss_kib(daemon, "Pss_Anon:") - before) / count)
             began = time.perf_counter()
             say(members, b"go\n")
@@ -186,6 +192,8 @@ def measure(bench):
             if why := missing(engine):
                 found[engine] = {"absent": why}
                 continue
+            if engine == "docker" and docker_daemon.host()[0]:
+                peer.env["DOCKER_HOST"] = docker_daemon.host()[0]
             start_once(peer, engine)
             starts = [start_once(peer, engine) for _ in range(STARTS)]
             direct, by_init = requests(peer, engine, bench.quick)

@@ -147,6 +147,15 @@ def test_a_web_server_is_not_started_by_installing_it(machine):
     assert policy < install < away
 
 
+@pytest.mark.parametrize("other", ["docker-ce", "containerd.io", "podman-docker"])
+def test_who_has_another_docker_keeps_it(machine, other):
+    """apt would remove it, since the two can't be there together."""
+    m = machine("apt", installed=[other])
+    assert m.run("test").returncode == 0
+    (install,) = m.calls("apt-get", " install ")
+    assert "runc" in install.split() and "docker.io" not in install.split()
+
+
 def test_asking_what_is_missing_installs_nothing(machine):
     m = machine("apt", installed=["gcc"])
     result = m.run("-n", "build")

@@ -3,18 +3,23 @@
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 
 import pytest
 from harness import KEYHOLE, ROOT
 
+sys.path.append(os.path.join(ROOT, "tests", "sandbox"))
+
+import docker_daemon  # noqa: E402
+
 DEMO = os.path.join(ROOT, "deploy", "demo", "run.sh")
 SOME_UID = 54321
 
 
 # Each word that ENGINE= may be besides the usual one, and the programs of which one must be there.
-ENGINES = {"container": ["crun", "runc"], "podman": ["podman"], "gvisor": ["runsc"]}
+ENGINES = {"container": ["crun", "runc"], "podman": ["podman"], "docker": ["docker"], "gvisor": ["runsc"]}
 
 
 def run(home, demo=DEMO, before=(), **more):
@@ -68,7 +73,17 @@ def test_the_demo_tells_it_of_every_engine(tmp_path, engine):
     """One word is another, and every claim holds all the same."""
     if not any(shutil.which(program) for program in ENGINES[engine]):
         pytest.skip(f"engine {engine}: no {' or '.join(ENGINES[engine])} here")
-    check(run(tmp_path, ENGINE=engine)[0])
+    with tempfile.TemporaryDirectory(prefix="khdemo.") as runs:
+        check(run(tmp_path, ENGINE=engine, **(docker(runs) if engine == "docker" else {}))[0])
+
+
+def docker(runs):
+    """The daemon of the tests sees nothing of /run, where a run's folder is made when nobody names another."""
+    where, why = docker_daemon.host()
+    if why:
+        pytest.skip(f"engine docker: {why}")
+    os.chmod(runs, 0o755)
+    return {"RUNTIME_DIRECTORY": runs, "XDG_RUNTIME_DIR": runs, **({"DOCKER_HOST": where} if where else {})}
 
 
 def test_it_says_what_does_not_hold(tmp_path):

@@ -8,7 +8,6 @@ program inside and gives back what it printed as JSON.
 import contextlib
 import ctypes
 import fcntl
-import functools
 import json
 import os
 import shutil
@@ -19,6 +18,7 @@ import tempfile
 import textwrap
 import threading
 
+import docker_daemon
 import pytest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -64,10 +64,12 @@ NOT_IN_GVISOR = {
 }
 
 
-@functools.cache
-def has_daemon():
-    """Of docker: the program alone makes nothing."""
-    return subprocess.run(["docker", "version"], capture_output=True, timeout=PATIENCE, check=False).returncode == 0
+def docker_host():
+    """Of a daemon of docker's, which the program alone is nothing without."""
+    where, why = docker_daemon.host()
+    if why:
+        pytest.skip(f"engine docker: {why}")
+    return where
 
 
 def engines_for(module):
@@ -76,8 +78,8 @@ def engines_for(module):
             continue
         missing = not any(shutil.which(program) for program in programs)
         reason = f"engine {engine}: no {' or '.join(programs)} here"
-        if engine == "docker" and not missing and not has_daemon():
-            missing, reason = True, "engine docker: no daemon of docker's answers here"
+        if engine == "docker" and not missing and (why := docker_daemon.why_not()):
+            missing, reason = True, f"engine docker: {why}"
         yield pytest.param(engine, marks=pytest.mark.skip(reason=reason) if missing else [])
 
 
@@ -96,9 +98,9 @@ CLIENTS_AS = {"gvisor": "root", "container": "user", "podman": "user"}
 GVISOR_AS = {"test_workspace": "root"}
 
 
-# Where the daemon is, if the tests were told.
-DOCKER = {name: os.environ[name] for name in ("DOCKER_HOST",) if name in os.environ}
-IN_DOCKER = {"test_escape", "test_publish", "test_terminal"}
+# In docker the same, by one identity each: root's sandbox and a user's differ in who the daemon is told to make of it.
+IN_DOCKER = {"test_escape": ["root"], "test_capture": ["root"], "test_limits": ["root"], "test_terminal": ["user"],
+             "test_ends": ["root", "user"], "test_publish": ["user"], "test_rootfs": ["user"], "test_workspace": ["user"]}  # fmt: skip
 
 
 # The launcher's own clock, which runs while a slow program starts.
@@ -118,9 +120,10 @@ def is_moot(item):
     if engine == "gvisor" and item.module.__name__ in GVISOR_AS:
         only = GVISOR_AS[item.module.__name__]
         return identity != only and only in identities() and not item.get_closest_marker("identity")
-    if engine != "podman" or item.module.__name__ not in IN_PODMAN:
+    by = {"podman": IN_PODMAN, "docker": IN_DOCKER}.get(engine, {}).get(item.module.__name__)
+    if by is None:
         return False
-    return identity not in IN_PODMAN[item.module.__name__] or item.originalname in NOT_IN_PODMAN
+    return identity not in by or (engine == "podman" and item.originalname in NOT_IN_PODMAN)
 
 
 def pytest_collection_modifyitems(config, items):
@@ -266,6 +269,7 @@ class Sandbox:
         self.engine = engine
         self.place = place
         self.programs = programs
+        self.docker = docker_host() if engine == "docker" else ""
         self.peers = []
         self.peer(echo_at_end)
 
@@ -305,7 +309,11 @@ class Sandbox:
 
     def environment(self, **more):
         return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin", "HOME": self.place,
-                "LAUNCH_CA": os.path.join(self.programs, "ca.pem"), **DOCKER, **more}  # fmt: skip
+                "LAUNCH_CA": os.path.join(self.programs, "ca.pem"), **self.words(), **more}  # fmt: skip
+
+    def words(self):
+        """What an engine's program has to be told besides."""
+        return {"DOCKER_HOST": self.docker} if self.docker else {}
 
     def command(self, *args, **options):
         words = []
@@ -367,19 +375,23 @@ def workspace(sandbox):
 
 @pytest.fixture
 def small_disk(sandbox):
-    """A file system of few bytes and few names, the identity's own, as a function of its place."""
+    """A file system of few bytes and few names, with the folder's owner, as a function of its place."""
     if os.geteuid() != 0:
         pytest.skip("only root can mount a small file system")
-    places = []
+    places, own = [], docker_daemon.started() if sandbox.engine == "docker" else None
 
     def mount(folder, size="256k", names=40):
-        options = f"size={size},nr_inodes={names},mode=0755"
+        options, was = f"size={size},nr_inodes={names},mode=0755", os.stat(folder)
         subprocess.run(["mount", "-t", "tmpfs", "-o", options, "kh-test", folder], check=True, timeout=PATIENCE)
         places.append(folder)
-        sandbox.give(folder)
+        os.chown(folder, was.st_uid, was.st_gid)
+        if own:
+            own.show(folder)
 
     yield mount
     for folder in places:
+        if own:
+            own.hide(folder)
         subprocess.run(["umount", folder], check=True, timeout=PATIENCE)
 
 

@@ -13,6 +13,8 @@ import ctypes
 import os
 import time
 
+import docker_daemon
+
 PR_SET_CHILD_SUBREAPER = 36
 PATIENCE = 60
 
@@ -113,11 +115,13 @@ class Leftovers:
         return {
             "processes": below(os.getpid()),
             "mounts": mounts,
-            "control groups": {path for path, _, _ in os.walk("/sys/fs/cgroup") if "/keyhole-" in path},
+            "control groups": {path for path, _, _ in os.walk("/sys/fs/cgroup")
+                               if "/keyhole-" in path or f"/{docker_daemon.group()}/" in path},
             "sockets": self.sockets(),
             "files": files | named,
             "images": {line for line in loops() if self.ours(line)},
             "network interfaces": set(os.listdir("/sys/class/net")),
+            "docker's": docker_daemon.kept(),
         }  # fmt: skip
 
     def new(self):

@@ -4,21 +4,19 @@ import glob
 import json
 import os
 import select
-import shutil
 import signal
 import subprocess
 import tarfile
 
+import docker_daemon
 import pytest
-from conftest import PATIENCE, has_daemon
+from conftest import PATIENCE, docker_host
 from test_engines import below, only
 from test_image import Layer
 
-daemon = pytest.mark.skipif(not shutil.which("docker") or not has_daemon(), reason="engine docker: no daemon of docker's answers here")
-
 # docs.docker.com/reference/cli/docker/container/create: those that take a word, and those that take none.
 WITH_VALUE = {
-    "--cap-add", "--cap-drop", "--cpus", "--entrypoint", "--hostname", "--ipc", "--log-driver", "--memory",
+    "--cap-add", "--cap-drop", "--cgroupns", "--cpus", "--entrypoint", "--hostname", "--ipc", "--log-driver", "--memory",
     "--memory-swap", "--mount", "--name", "--network", "--pids-limit", "--pull", "--security-opt", "--stop-timeout",
     "--sysctl", "--tmpfs", "--user", "--workdir",
 }  # fmt: skip
@@ -107,18 +105,19 @@ def test_roots_workspace_of_another_owner_is_refused_with_what_to_do(sandbox):
 
 
 def docker(*words, **options):
-    return subprocess.run(["docker", *words], capture_output=True, timeout=PATIENCE, check=True, **options).stdout.decode()
+    return subprocess.run(["docker", *words], capture_output=True, timeout=PATIENCE, check=True,
+                          env=docker_daemon.words(docker_host()), **options).stdout.decode()  # fmt: skip
 
 
 @pytest.fixture
-def image():
+def image(sandbox):
+    sandbox.docker = docker_host()
     name = "keyhole-tried:1"
     docker("import", "--change", "ENV WORD=said", "-", name, input=Layer().programs().done())
     yield name
     docker("rmi", "--force", name)
 
 
-@daemon
 def test_an_image_is_run_with_its_variables_and_ends_with_its_status(sandbox, image):
     done = sandbox.run("/bin/sh", "-c", "cat; echo $WORD; id -u; exit 7", engine="docker", stored_image=image, input=b"in\n", check=7)
     assert done.stdout.split() == [b"in", b"said", b"1000"], done.stderr
@@ -128,7 +127,6 @@ def test_an_image_is_run_with_its_variables_and_ends_with_its_status(sandbox, im
     assert b"docker pull keyhole-absent:1" in done.stderr
 
 
-@daemon
 @pytest.mark.parametrize("signo", [signal.SIGTERM, signal.SIGKILL])
 def test_a_launcher_that_is_ended_leaves_nothing_in_docker(sandbox, image, signo):
     folders = set(glob.glob("/tmp/keyhole-call-*"))

@@ -57,7 +57,7 @@ def test_twenty_at_once_each_get_an_answer_and_leave_nothing(sandbox, run, engin
             several = [
                 subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                  env=run.environment(), cwd="/")
-                for _ in range(6 if engine in ("gvisor", "podman") else 20)
+                for _ in range(6 if engine in ("gvisor", "podman", "docker") else 20)
             ]  # fmt: skip
             for one in several:
                 up(one)

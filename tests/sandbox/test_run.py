@@ -30,7 +30,7 @@ class Run:
             "XDG_STATE_HOME": self.state, "XDG_RUNTIME_DIR": self.runtime,
             "RUNTIME_DIRECTORY": self.runtime,
             "KEYHOLE_PRESETS": os.path.join(self.sandbox.programs, "policies"),
-            "ANTHROPIC_API_KEY": KEY, **more,
+            "ANTHROPIC_API_KEY": KEY, **self.sandbox.words(), **more,
         }  # fmt: skip
 
     def command(self, *args, use="anthropic"):
