@@ -1,6 +1,5 @@
 """The engine docker: its command line by what Docker documents, and with a daemon where one answers."""
 
-import glob
 import json
 import os
 import select
@@ -127,12 +126,27 @@ def test_an_image_is_run_with_its_variables_and_ends_with_its_status(sandbox, im
     assert b"docker pull keyhole-absent:1" in done.stderr
 
 
+@pytest.mark.identity("user")
+def test_a_protected_file_that_is_replaced_on_the_host_ends_the_sandbox(sandbox, image):
+    """Elsewhere it is covered again; the daemon's mounts are not ours to change."""
+    work = sandbox.folder("work")
+    config = sandbox.file(os.path.join(work, ".envrc"), "before")
+    process = sandbox.start("/bin/sh", "-c", "echo up; read -r go", engine="docker", stored_image=image, workspace=work,
+                            stdin=subprocess.PIPE)  # fmt: skip
+    assert process.stdout.readline() == b"up\n", process.stderr.read()
+    os.rename(sandbox.file(os.path.join(work, "other"), "after"), config)
+    _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 125 and b".envrc was replaced on the host" in said, said
+
+
 @pytest.mark.parametrize("signo", [signal.SIGTERM, signal.SIGKILL])
 def test_a_launcher_that_is_ended_leaves_nothing_in_docker(sandbox, image, signo):
-    folders = set(glob.glob("/tmp/keyhole-call-*"))
     process = sandbox.start("/bin/sh", "-c", "sleep 300.5 & echo up; wait", engine="docker", stored_image=image)
     assert process.stdout.readline() == b"up\n", process.stderr.read()
-    mine = set(glob.glob("/tmp/keyhole-call-*")) - folders
+    (name,) = docker("ps", "--format", "{{.Names}}", "--filter", "name=^keyhole-").split()
+    mounted = [m["Source"] for m in json.loads(docker("inspect", name))[0]["Mounts"]]
+    (folder,) = {"/".join(path.split("/")[:3]) for path in mounted if path.startswith("/tmp/keyhole-call-")}
+    assert os.path.isdir(folder)
     fds = [os.pidfd_open(pid) for pid in below(process.pid)]
     process.send_signal(signo)
     for fd in fds:  # the one that removes it all is among them
@@ -140,6 +154,6 @@ def test_a_launcher_that_is_ended_leaves_nothing_in_docker(sandbox, image, signo
         os.close(fd)
     process.communicate(timeout=PATIENCE)
     assert process.returncode == (-signo if signo == signal.SIGKILL else 128 + signo)
-    assert not mine & set(glob.glob("/tmp/keyhole-call-*"))
+    assert not os.path.exists(folder)
     assert "keyhole-" not in docker("ps", "--all", "--format", "{{.Names}}")
     assert docker("images", "--format", "{{.Repository}}").split().count("keyhole-tried") == 1

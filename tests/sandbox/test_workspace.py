@@ -414,7 +414,7 @@ def test_a_link_put_in_place_at_the_last_moment_shows_nothing(sandbox, workspace
     thread.start()
     try:
         statuses = []
-        times = 10 if sandbox.engine == "docker" else 25  # a daemon is slow to start one
+        times = 6 if sandbox.engine == "docker" else 25  # a daemon is slow to start one
         for _ in range(times):
             out = sandbox.run("sh", "-c", f"cat {name} {name}/key link 2>/dev/null; ls {name}",
                               workspace=workspace)  # fmt: skip
