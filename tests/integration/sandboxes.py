@@ -6,8 +6,8 @@ import json
 import os
 import socket
 
+from admin_client import read_answer
 from harness import Tunnel
-from test_admin import read_answer
 
 
 def admin(**more):

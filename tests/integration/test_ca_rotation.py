@@ -5,10 +5,10 @@ import shutil
 import ssl
 import threading
 
+from admin_client import ctl
 import pytest
 from harness import Tunnel
 from sandboxes import add, admin, inside, remove
-from test_admin import ctl
 from test_base_url import origin_form
 from test_ca import age, ca, certificates
 

@@ -9,9 +9,9 @@ import subprocess
 import time
 from types import SimpleNamespace
 
+from admin_client import AS_ROOT, GRANTED, STRANGER, TWO_TENANTS, admin, ask, ask_as, connect, ctl, serves
 import pytest
 from harness import KEYHOLE, ROOT, SECRET, Tunnel, until
-from test_admin import AS_ROOT, GRANTED, STRANGER, TWO_TENANTS, admin, ask, ask_as, connect, ctl, serves
 
 
 def socket_of(one):

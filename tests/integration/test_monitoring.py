@@ -6,10 +6,10 @@ import re
 import shutil
 import subprocess
 
+from admin_client import admin, ask, serves
 import pytest
 from common import ROOT
 from harness import until
-from test_admin import admin, ask, serves
 
 yaml = pytest.importorskip("yaml")
 RULES = os.path.join(ROOT, "deploy", "prometheus", "keyhole.rules.yml")

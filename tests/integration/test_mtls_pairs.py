@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 
+from admin_client import status
 import pytest
 from certificates import openssl
 from clients import Tunnel
@@ -12,7 +13,6 @@ from common import KEYHOLE, until
 from daemons import Daemons
 from mtls_origin import HOST, Origin, config_of, make_ca, make_client, read
 from sandboxes import admin
-from test_admin import status
 from test_reload import reload
 from test_upstream_tls import make_dated
 

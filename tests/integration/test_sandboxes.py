@@ -3,10 +3,10 @@
 import os
 import stat
 
+from admin_client import AS_ROOT, GRANTED, STRANGER, ask_as, ctl, samples
 import pytest
 from harness import Tunnel, until
 from sandboxes import add, added, admin, asks, call, clear, files_below, inside, listed, refuses, remove
-from test_admin import AS_ROOT, GRANTED, STRANGER, ask_as, ctl, samples
 
 
 def test_a_sandbox_that_is_added_is_served_by_its_tenants_rules(daemon):

@@ -7,10 +7,10 @@ import socket
 import subprocess
 import threading
 
+from admin_client import AS_ROOT, GRANTED, STRANGER, ask
 import pytest
 from harness import Tunnel, until
 from sandboxes import add, added, admin, asks, call, clear, files_below, inside, listed, remove
-from test_admin import AS_ROOT, GRANTED, STRANGER, ask
 
 DEV = {"dev": {"rules": [{"allow": "https://open.test"}, {"allow": "https://auth.test", "client_auth": "pass"}]}}
 

@@ -7,10 +7,10 @@ import socket
 import subprocess
 import sys
 
+from admin_client import read_answer
 import pytest
 from harness import KEYHOLE, Tunnel, until
 from sandboxes import add, added, admin, asks, call, clear, files_below, inside, listed, refuses, remove
-from test_admin import read_answer
 
 DEV = {"dev": {"rules": [{"allow": "https://open.test"}]}}
 

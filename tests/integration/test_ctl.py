@@ -1,0 +1,192 @@
+"""`keyhole ctl` tells people and programs how the daemon is, and steers it."""
+
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+from admin_client import TWO_TENANTS, admin, answers, ask, connect, ctl, samples, serves, status
+from harness import KEYHOLE, Tunnel, free_port, until
+
+
+def test_status_tells_people_and_programs_how_the_daemon_is(daemon):
+    one = daemon({**TWO_TENANTS, **admin()})
+    with Tunnel(one, "open.test"):
+        seen = json.loads(ctl(one, "status", "--json").stdout)
+        assert [(s["id"], s["tenant"], s["connections"]) for s in seen["sandboxes"]] == [
+            ("acme", "acme", 1), ("dev-1", "dev", 0)]  # fmt: skip
+    assert seen["state"] == "serving" and seen["pid"] == one.process.pid
+    assert seen["policy"]["file"] == os.path.realpath(one.config_path)
+    with open(one.config_path, "rb") as file:
+        assert seen["policy"]["sha256"] == hashlib.sha256(file.read()).hexdigest()
+    [main] = seen["credentials"]
+    assert (main["name"], main["ready"], main["kind"]) == ("main", True, "header x-api-key")
+    assert main["binding"].startswith("api.test")
+    assert seen["journal"]["file"] == one.journal_path and seen["journal"]["writable"]
+    text = ctl(one, "status").stdout
+    for word in (one.config_path, one.journal_path, "serving", "main", "ready", "dev-1"):
+        assert word in text
+    listed = ctl(one, "sandbox", "ls").stdout.splitlines()
+    assert [line.split()[:2] for line in listed] == [["SANDBOX", "TENANT"], ["acme", "acme"], ["dev-1", "dev"]]
+
+
+def test_ctl_finds_the_socket_by_the_configuration(daemon):
+    one = daemon(admin())
+    done = subprocess.run([KEYHOLE, "ctl", "-c", one.config_path, "status"], capture_output=True,
+                          text=True, timeout=20, check=False)  # fmt: skip
+    assert done.returncode == 0 and "serving" in done.stdout
+
+
+def test_a_credential_without_a_value_is_shown(daemon):
+    one = daemon(admin(), secret=None)
+    assert samples(one)['keyhole_credential_ready{credential="main"}'] == 0
+    assert "main        has no value" in ctl(one, "status").stdout
+
+
+def test_a_bad_reload_is_told_in_the_answer_the_status_and_the_metrics(daemon):
+    one = daemon(admin())
+    good = dict(one.config)
+    one.config["surprise"] = 1
+    one.write(one.config)
+    done = ctl(one, "reload", expected=1)
+    check = subprocess.run([KEYHOLE, "check", "-c", one.config_path], capture_output=True,
+                           text=True, timeout=20, check=False)  # fmt: skip
+    assert check.returncode == 1
+    assert check.stderr in done.stderr, "the words of check"
+    failure = status(one)["reloads"]["last_failure"]
+    assert failure["error"] == check.stderr.strip()
+    assert "FAILED" in ctl(one, "status").stdout
+    found = samples(one)
+    assert found['keyhole_config_reloads_total{result="failed"}'] == 1
+    assert found["keyhole_config_last_reload_successful"] == 0
+    assert serves(one)
+    one.write(good)
+    assert "in force" in ctl(one, "reload").stdout
+    assert status(one)["reloads"] == {"ok": 1, "failed": 1, "last_failure": None}
+    assert samples(one)["keyhole_config_last_reload_successful"] == 1
+
+
+def test_callers_that_ask_for_reloads_and_go_away_are_served_one_by_one(daemon):
+    one = daemon(admin())
+    pid = one.worker_pid()
+    assert serves(one), "its leaf is there"
+    one.process.send_signal(signal.SIGSTOP)  # the keeper takes its time
+    try:
+        for _ in range(20):
+            with connect(one) as sock:
+                sock.sendall(b"POST /v1/reload HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
+            # In two turns of its loop the server has read what was there before.
+            assert ask(one, "/healthz")[0] == ask(one, "/healthz")[0] == 200
+        assert ask(one, "/v1/reload", "POST")[0] == 409
+        time.sleep(2.5)
+        assert ask(one, "/v1/reload", "POST")[0] == 409
+        assert serves(one)
+    finally:
+        one.process.send_signal(signal.SIGCONT)
+    until("the one that was asked for is done", lambda: status(one)["reloads"]["ok"] == 1)
+    ctl(one, "reload")
+    assert one.worker_pid() == pid
+
+
+def test_a_reload_by_signal_is_told_as_well(daemon):
+    one = daemon(admin())
+    one.config["surprise"] = 1
+    one.write(one.config)
+    one.process.send_signal(signal.SIGHUP)
+    until("it is told", lambda: status(one)["reloads"]["failed"] == 1)
+
+
+def test_what_a_running_daemon_can_not_change_is_an_answer_too(daemon):
+    one = daemon(admin())
+    one.config["audit"]["file"] = "elsewhere.jsonl"
+    one.write(one.config)
+    assert "audit can't change while it runs" in ctl(one, "reload", expected=1).stderr
+
+
+def test_admin_comes_changes_and_goes_with_a_reload(daemon):
+    port = free_port()
+    one = daemon()
+    one.config.update(admin(port))
+    one.write(one.config)
+    one.process.send_signal(signal.SIGHUP)
+    until("the socket is there", lambda: os.path.exists(os.path.join(one.folder, "adm", "s")))
+    until("it answers", lambda: answers(one, port))
+    assert status(one)["state"] == "serving"
+    del one.config["admin"]["metrics"]
+    one.write(one.config)
+    ctl(one, "reload")
+    with pytest.raises(OSError):
+        connect(one, port)
+    one.config.pop("admin")
+    one.write(one.config)
+    one.process.send_signal(signal.SIGHUP)
+    until("it is gone", lambda: not os.path.exists(os.path.join(one.folder, "adm", "s")))
+    assert serves(one)
+    one.baseline += 6  # the loop of its thread is kept for the next time
+
+
+def test_drain_finishes_what_runs_and_is_seen_by_readyz(daemon):
+    one = daemon(admin())
+    one.checked = False
+    with Tunnel(one, "open.test") as tunnel:
+        tunnel.start("GET", "/test/sse?n=40&ms=50")
+        assert tunnel.read_head().status == 200
+        assert "draining" in ctl(one, "drain").stdout
+        answer, content = until("it drains", lambda: (a := ask(one, "/readyz"))[0] == 503 and a)
+        assert b"drains" in content
+        assert ask(one, "/healthz")[0] == 200
+        assert status(one)["state"] == "draining"
+        assert "it drains already" in ctl(one, "drain").stdout
+        tunnel.take_until(b'"n": 39')
+    assert one.process.wait(20) == 0
+    assert not os.path.exists(os.path.join(one.folder, "adm", "s"))
+
+
+def test_a_worker_that_died_is_replaced_and_counted(daemon):
+    one = daemon(admin())
+    pid = one.worker_pid()
+    os.kill(pid, signal.SIGKILL)
+    until("a new worker", lambda: one.worker_pid() not in (None, pid))
+    assert until("it answers", lambda: status(one)["worker_starts"] == 2)
+    assert "it has been replaced 1 time" in ctl(one, "status").stdout
+    one.baseline = one.descriptors()
+
+
+def test_a_daemon_that_is_not_there_is_an_answer_in_words(tmp_path):
+    for args in (["--socket", str(tmp_path / "s")], []):
+        done = subprocess.run([KEYHOLE, "ctl", *args, "status"], capture_output=True, text=True,
+                              timeout=20, check=False)  # fmt: skip
+        assert done.returncode == 1
+        assert "no daemon answers at" in done.stderr
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "t"))
+        server.listen()
+        server.settimeout(10)
+        child = subprocess.Popen([KEYHOLE, "ctl", "--socket", str(tmp_path / "t"), "status"],
+                                 stderr=subprocess.PIPE, text=True)  # fmt: skip
+        conn = server.accept()[0]
+        conn.recv(1000)
+        conn.sendall(b"220 mail.test ESMTP\r\n")
+        conn.close()
+        assert "no keyhole" in child.communicate(timeout=20)[1]
+        assert child.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["statsu"], "did you mean `keyhole ctl status`"),
+        ([], "which command"),
+        (["sandbox", "list"], "no such command"),
+        (["status", "now"], "no such command"),
+        (["--socket", "x", "-c", "y", "status"], "name one thing twice"),
+    ],
+)
+def test_ctl_called_wrongly_says_how(args, says):
+    done = subprocess.run([KEYHOLE, "ctl", *args], capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 2
+    assert says in done.stderr
