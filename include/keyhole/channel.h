@@ -94,7 +94,8 @@
 			       doors are open, GUEST_GONE says N→O that one is no more */ \
 	/* Credentials: */ \
 	X(CREDENTIAL_REFUSED, 64) /* W→K ref: the generation; a kh_want: an upstream answered 401 \
-				     to the token that it gave. It is renewed, but not often */ \
+				     to the token, or the command's value, that it gave. It is \
+				     renewed, but not often */ \
 	X(FETCH, 61)		  /* to the fetcher: an order (fetch.h); fds: its files */ \
 	X(FETCHED, 63)		  /* and what came of it */ \
 	X(CREDENTIAL_STALE, 60)	  /* K→W ref: the generation; u8 all of the credential's (1), or \

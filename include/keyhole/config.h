@@ -252,8 +252,9 @@ struct kh_credential_config {
 	bool by_tenant;
 	/* A token is made for the repository of each request (scope "owner/repo"). */
 	bool by_repository;
-	/* It is a token that is made of the value, and may be made anew. */
-	bool is_token;
+	/* It is a token that is made of the value, or what a command prints: there may be another
+	 * one where an upstream refuses it. */
+	bool renewable;
 	/* Set by the keeper at start and carried in the snapshot: the source gave a value. */
 	bool present;
 	/* The password of upstream.proxy: no rule can name it, it sets no field, and its only host

@@ -44,8 +44,9 @@ enum {
 	KH_LIMIT_EXEC_ARGUMENTS = 64,
 	KH_LIMIT_EXEC_ARGUMENT_BYTES = 4096,
 	/* A token to which an upstream answered 401 is renewed before its end, at most once in this
-	   time, and another one of the same credential in the shorter: an upstream that answers so
-	   to whatever it gets, and has us hammer the token endpoint. */
+	   time, and another one of the same credential in the shorter; a command whose value was
+	   answered so is run again as seldom: an upstream that answers so to whatever it gets, and
+	   has us hammer the token endpoint, or the store that the command asks. */
 	KH_LIMIT_REFUSED_AGAIN_MS = 60 * 1000,
 	KH_LIMIT_REFUSED_OTHER_MS = 5 * 1000,
 	/* What a token is asked for, all scopes together. */

@@ -396,6 +396,7 @@ void kh_config_check_sources(struct kh_reader *reader)
 			struct kh_source *source = &credential->sources[j];
 			/* What goes into no request is not sought in any either. */
 			source->allow_short = credential->allow_short || !credential->placement;
+			credential->renewable |= source->kind == KH_SOURCE_EXEC;
 			int tenant = source->tenant ? kh_name_find(config, KH_NAMES_TENANTS,
 								   kh_slice_str(source->tenant))
 						    : -1;

@@ -324,7 +324,7 @@ void kh_mint_done(struct kh_reader *reader, struct kh_credential_config *credent
 				"several tenants: give each a credential of its own",
 				mint->key);
 	credential->by_repository = mint->per_repository;
-	credential->is_token = true;
+	credential->renewable = true;
 	if (!credential->placement)
 		place(reader, credential, node);
 }

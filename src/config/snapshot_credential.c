@@ -22,7 +22,7 @@ bool kh_put_credential(struct kh_buf *out, const struct kh_credential_config *cr
 		  kh_put_stand_in(out, &credential->stand_in) &&
 		  kh_wire_put_u8(out, credential->by_tenant) &&
 		  kh_wire_put_u8(out, credential->by_repository) &&
-		  kh_wire_put_u8(out, credential->is_token) &&
+		  kh_wire_put_u8(out, credential->renewable) &&
 		  kh_wire_put_u8(out, credential->present) &&
 		  kh_wire_put_u8(out, credential->of_proxy) &&
 		  kh_wire_put_u8(out, credential->of_listener) &&
@@ -92,7 +92,7 @@ void kh_in_credential(struct kh_snapshot_in *in, struct kh_credential_config *cr
 	credential->stand_in = kh_in_stand_in(in);
 	credential->by_tenant = kh_in_flag(in);
 	credential->by_repository = kh_in_flag(in);
-	credential->is_token = kh_in_flag(in);
+	credential->renewable = kh_in_flag(in);
 	credential->present = kh_in_flag(in);
 	credential->of_proxy = kh_in_flag(in);
 	credential->of_listener = kh_in_flag(in);

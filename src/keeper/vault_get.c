@@ -43,7 +43,8 @@ static enum kh_vault_answer get_raw(struct kh_vault *vault, const struct kh_want
 {
 	const char *name = vault->config->credentials[want->index].name;
 	struct kh_err why = KH_ERR_INIT;
-	if (kh_item_is_good(&holding->raw))
+	bool refused = holding->raw.refused && holding->raw.job;
+	if (kh_item_is_good(&holding->raw) && !refused)
 		return KH_VAULT_GOT;
 	if (holding->raw.job)
 		return KH_VAULT_LATER;
@@ -198,11 +199,32 @@ static bool may_renew(const struct kh_holding *holding, const struct kh_made *ma
 	       (!holding->refused_ms || now - holding->refused_ms >= KH_LIMIT_REFUSED_OTHER_MS);
 }
 
+/* A value that never changes is not asked for again: a 401 says nothing new of it. */
+static void renew_raw(struct kh_vault *vault, uint16_t index, struct kh_holding *holding)
+{
+	const struct kh_exec *exec = holding->source->exec;
+	struct kh_item *raw = &holding->raw;
+	uint64_t now = kh_clock_mono_ms();
+	struct kh_err err = KH_ERR_INIT;
+	if (!exec || (!exec->refresh_ms && !raw->expires_ms) || raw->job || !kh_item_is_good(raw) ||
+	    (holding->refused_ms && now - holding->refused_ms < KH_LIMIT_REFUSED_AGAIN_MS))
+		return;
+	kh_log_info(
+		"credential %s: an upstream answered 401 to its value: its command is run again",
+		vault->config->credentials[index].name);
+	holding->refused_ms = now;
+	raw->refused = kh_vault_begin_raw(vault, index, holding, &err);
+	if (!raw->refused)
+		kh_log_warn("%s", err.text);
+}
+
 void kh_vault_refused(struct kh_vault *vault, const struct kh_want *want)
 {
 	struct kh_holding *holding = find_holding(vault, want);
 	struct kh_made *made = holding ? holding->made : NULL;
 	struct kh_err err = KH_ERR_INIT;
+	if (holding && !vault->config->credentials[want->index].mint)
+		renew_raw(vault, want->index, holding);
 	if (!vault->config->credentials[want->index].mint)
 		return;
 	while (made && !kh_slice_eq(kh_slice_of(made->scope, made->scope_len), want->scope))

@@ -100,7 +100,7 @@ struct kh_holding {
 	char *installation;  /* GitHub: of the owner, once it was asked for */
 	bool is_user;	     /* GitHub: the owner is no organisation */
 	uint64_t tried_ms;   /* ABSENT: when it was looked for last */
-	uint64_t refused_ms; /* of any of `made` */
+	uint64_t refused_ms; /* of any of `made`, or of a command's value itself */
 };
 
 struct kh_vault_slot {
@@ -181,7 +181,9 @@ enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_want *
 				  uint64_t asker, struct kh_value *out, struct kh_err *err);
 /* An upstream answered 401 to the token that was told last: another one is made, which is given
  * from then on; where none can be had, the one that was refused serves on, since not every 401
- * means the token. An upstream may answer so to anything: limits.h says how often it counts. */
+ * means the token. A command's value is read anew likewise, where it is meant to change (`refresh`,
+ * or an end of its own). An upstream may answer so to anything: limits.h says how often it counts.
+ */
 void kh_vault_refused(struct kh_vault *vault, const struct kh_want *want);
 /* The worker has ended: nobody waits any more. */
 void kh_vault_forget_worker(struct kh_vault *vault);

@@ -41,14 +41,14 @@ static bool put_head(struct kh_exchange *x, const struct kh_message *response)
 	return ok;
 }
 
-/* Tokens that were made may be revoked before their end. This request is not sent anew: what came
- * up with it is gone, and whether it has had an effect is not known. */
+/* Tokens that were made, and what a command printed, may be revoked before their end. This request
+ * is not sent anew: what came up with it is gone, and whether it has had an effect is not known. */
 static void note_refusal(struct kh_exchange *x, const struct kh_message *response)
 {
 	for (size_t i = 0; response->status == 401 && i < x->injection.count; i++) {
 		const struct kh_injected *one = &x->injection.list[i];
 		const struct kh_want want = { one->index, x->tenant, kh_slice_str(one->scope) };
-		if (one->credential->is_token)
+		if (one->credential->renewable)
 			kh_values_refused(x->session->loop->worker, x->gen, &want, one->secret);
 	}
 }
