@@ -8,7 +8,8 @@
 #include <keyhole/err.h>
 
 /* Reads all of a regular file or descriptor (from its start, by pread, where it can seek). Return:
- * false when it can't be read or holds more than the buffer's cap. */
+ * false when it can't be read or holds more than the buffer's cap. A named pipe is read to its end,
+ * which has to come within KH_LIMIT_PIPE_READ_MS. */
 bool kh_file_read(const char *path, struct kh_buf *out, struct kh_err *err);
 bool kh_file_read_fd(int fd, struct kh_buf *out, struct kh_err *err);
 /* Writes a new file beside and renames it over `path`: whole or not at all, with `mode`, synced. */

@@ -7,6 +7,9 @@
 enum {
 	/* A credential: bounds what a mistaken `file:` (a disk image) would map. */
 	KH_LIMIT_SECRET_BYTES = 64 * 1024,
+	/* A named pipe in place of a file: a writer that holds it open and says nothing, while the
+	   keeper's loop waits. */
+	KH_LIMIT_PIPE_READ_MS = 30 * 1000,
 	/* What holds credentials on their way out (hidden.h): many heads that nobody takes. It is
 	   locked into memory, a quarter of what RLIMIT_MEMLOCK allows at most. */
 	KH_LIMIT_HIDDEN_BYTES = 8 * 1024 * 1024,

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,9 @@
 #include <unistd.h>
 
 #include <keyhole/cleanup.h>
+#include <keyhole/clock.h>
 #include <keyhole/escape.h>
+#include <keyhole/limits.h>
 
 #ifndef MFD_NOEXEC_SEAL /* Linux 6.3 */
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -19,19 +22,32 @@
 
 enum { READ_STEP_BYTES = 16 * 1024, COPY_BYTES = 16 * 1024 * 1024 };
 
+/* A pipe whose writer holds it open and says nothing must not hold us up for ever. */
+static bool await(int fd, uint64_t deadline_ms)
+{
+	uint64_t now = kh_clock_mono_ms();
+	struct pollfd one = { .fd = fd, .events = POLLIN };
+	if (now < deadline_ms && poll(&one, 1, (int)(deadline_ms - now)) != 0)
+		return true;
+	errno = ETIMEDOUT;
+	return false;
+}
+
 /* read or pread, through EINTR. */
-static ssize_t read_some(int fd, void *out, size_t room, bool seekable, off_t at)
+static ssize_t read_some(int fd, void *out, size_t room, bool seekable, off_t at,
+			 uint64_t deadline_ms)
 {
 	ssize_t n;
 	do
 		n = seekable ? pread(fd, out, room, at) : read(fd, out, room);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && (errno == EINTR || (errno == EAGAIN && await(fd, deadline_ms))));
 	return n;
 }
 
 static bool read_all(int fd, struct kh_buf *out, struct kh_err *err)
 {
 	bool seekable = lseek(fd, 0, SEEK_CUR) >= 0;
+	uint64_t deadline_ms = kh_clock_mono_ms() + KH_LIMIT_PIPE_READ_MS;
 	off_t at = 0;
 	for (;;) {
 		char one = 0;
@@ -41,7 +57,7 @@ static bool read_all(int fd, struct kh_buf *out, struct kh_err *err)
 		char *to = want ? kh_buf_reserve(out, want) : &one;
 		if (!to)
 			return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory to read it");
-		ssize_t n = read_some(fd, to, want ? want : 1, seekable, at);
+		ssize_t n = read_some(fd, to, want ? want : 1, seekable, at, deadline_ms);
 		if (n < 0)
 			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "can't be read");
 		if (n == 0)
@@ -66,7 +82,7 @@ bool kh_file_read_fd(int fd, struct kh_buf *out, struct kh_err *err)
 bool kh_file_read(const char *path, struct kh_buf *out, struct kh_err *err)
 {
 	/* Not blocking, so that a FIFO without a writer doesn't hold us up; one with a writer (a
-	   shell's process substitution) is read to its end. */
+	   shell's process substitution) is read to its end, which has to come in time. */
 	kh_auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(path));
@@ -78,8 +94,6 @@ bool kh_file_read(const char *path, struct kh_buf *out, struct kh_err *err)
 	if (!S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode))
 		return kh_err_sys(err, KH_ERR_SYSTEM, EINVAL, "%s: not a regular file",
 				  kh_esc_str(path));
-	if (!kh_fd_set_nonblock(fd, false))
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(path));
 	return kh_file_read_fd(fd, out, err) || kh_err_wrap(err, "%s", kh_esc_str(path));
 }
 

@@ -288,7 +288,8 @@ bool kh_printed_read(struct kh_printed *out, struct kh_slice said, const struct 
 	kh_buf_init_wiping(&out->value, KH_LIMIT_SECRET_BYTES);
 	said = without_end(kh_source_without_mark(said));
 	if (said.len == 0)
-		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "prints nothing");
+		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+				  "prints nothing (run it by hand)");
 	if (is_for_json(exec) || (exec->format == KH_EXEC_AUTO && looks_like_json(exec, said))) {
 		size_t flags = JSON_REJECT_DUPLICATES;
 		if (exec->format == KH_EXEC_JSON && !exec->json && !exec->expires)

@@ -176,6 +176,46 @@ void kh_source_warn_of_mode(const char *credential, const struct kh_source *sour
 		    credential, kh_esc_str(source->name), (unsigned)(st.st_mode & 07777));
 }
 
+/* Why a file can't be read, and what to do. */
+static void say_unreadable(const char *credential, const struct kh_source *source, const char *path,
+			   const struct kh_err *why, struct kh_err *err)
+{
+	const char *file = kh_esc_str(path);
+	switch (why->sys) {
+	case ENOENT:
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			   "credential %s: the file %s is not there (%s)", credential, file,
+			   source->kind == KH_SOURCE_SYSTEMD
+				   ? "name it in the unit's LoadCredential="
+				   : "put the value into it, and it is read");
+		return;
+	case EACCES:
+	case EPERM:
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			   "credential %s: uid %lu may not read the file %s (give it to that user, "
+			   "and let it pass the folders above)",
+			   credential, (unsigned long)geteuid(), file);
+		return;
+	case EFBIG:
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			   "credential %s: the file %s is longer than 64 KiB (is that the right "
+			   "file?)",
+			   credential, file);
+		return;
+	case EISDIR:
+	case ENOTDIR:
+	case EINVAL:
+	case ENXIO:
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			   "credential %s: %s is no file (name the one that holds the value)",
+			   credential, file);
+		return;
+	default:
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "credential %s: %s", credential,
+			   why->text);
+	}
+}
+
 static enum kh_source_result read_path(const char *credential, const struct kh_source *source,
 				       const char *path, enum kh_value_form form,
 				       struct kh_secret **out, struct kh_err *err)
@@ -187,8 +227,7 @@ static enum kh_source_result read_path(const char *credential, const struct kh_s
 	kh_buf_init_wiping(&content, KH_LIMIT_SECRET_BYTES + 6);
 	struct kh_err why = KH_ERR_INIT;
 	if (!kh_file_read(path, &content, &why)) {
-		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "credential %s: %s", credential,
-			   why.text);
+		say_unreadable(credential, source, path, &why, err);
 		return why.sys == ENOENT ? KH_SOURCE_ABSENT : KH_SOURCE_REFUSED;
 	}
 	(void)snprintf(what, sizeof(what), "the file %s", kh_esc_str(path));

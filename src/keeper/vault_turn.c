@@ -198,11 +198,21 @@ static const char *failure_of(const struct kh_job *job, char *text, size_t size)
 	else if (WIFSIGNALED(job->status))
 		(void)snprintf(text, size, "was killed by signal %d", WTERMSIG(job->status));
 	else if (WEXITSTATUS(job->status) == KH_EXEC_NOT_THERE && job->complained == 0)
-		(void)snprintf(text, size,
-			       "can't be started: there is no such program in PATH (write its "
-			       "whole path)");
+		(void)snprintf(
+			text, size,
+			job->exec->argv[0][0] == '/'
+				? "can't be started: there is no such file (or it names an "
+				  "interpreter that is not there)"
+				: "can't be started: there is no such program in PATH (write "
+				  "its whole path)");
 	else if (WEXITSTATUS(job->status) == KH_EXEC_NO_EXEC && job->complained == 0)
-		(void)snprintf(text, size, "can't be started: it may not be executed");
+		(void)snprintf(text, size,
+			       "can't be started: it may not be executed (chmod +x it? or is it no "
+			       "program?)");
+	else if (WEXITSTATUS(job->status) != 0 && job->complained == 0)
+		(void)snprintf(text, size,
+			       "ended with status %d, and said nothing about it (run it by hand)",
+			       WEXITSTATUS(job->status));
 	else if (WEXITSTATUS(job->status) != 0)
 		(void)snprintf(text, size,
 			       "ended with status %d (the %llu bytes that it wrote to standard "

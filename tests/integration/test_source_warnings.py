@@ -4,7 +4,7 @@ import os
 
 import pytest
 from harness import FINGERPRINT, SECRET, until
-from test_sources import OTHER, put, told
+from test_sources import COMMON, OTHER, put, script, told
 from test_tokens import endpoint, refresh, serve  # noqa: F401
 from test_tokens import told as told_token
 
@@ -91,3 +91,52 @@ def test_without_its_client_secret_no_client_asks(serve, endpoint, tmp_path, sou
     replace(tmp_path / "client", endpoint.client[1] + "\n")
     until("the secret is there", lambda: told_token(one) == (200, "Bearer token-number-1"))
     assert len(endpoint.asked) == 1
+
+
+def test_each_bad_source_is_told_of_with_what_to_do_and_nothing_goes_out(daemon, standin, tmp_path):
+    """All in one daemon: what one source is like is nothing to the others."""
+    put(tmp_path / "plain", "x")
+    put(tmp_path / "big", SECRET * 4000)
+    (tmp_path / "utf16").write_bytes(SECRET.encode("utf-16"))
+    os.mkfifo(tmp_path / "pipe")
+    put(tmp_path / "no-interpreter", "#!/no/such/interpreter\n")
+    os.chmod(tmp_path / "no-interpreter", 0o755)
+    put(tmp_path / "not-executable", f"#!/bin/sh\necho {SECRET}\n")
+
+    def prints(name, text, **more):
+        return {"exec": [script(tmp_path, text.replace("VALUE", SECRET), name)], **more}
+
+    sources = {
+        "f-missing": ({"file": str(tmp_path / "none")}, "none is not there (put the value into it"),
+        "f-folder": ({"file": str(tmp_path)}, "is no file (name the one that holds the value)"),
+        "f-under": ({"file": str(tmp_path / "plain" / "x")}, "is no file (name the one"),
+        "f-device": ({"file": "/dev/zero"}, "/dev/zero is no file"),
+        "f-pipe": ({"file": str(tmp_path / "pipe")}, "pipe is empty"),
+        "f-big": ({"file": str(tmp_path / "big")}, "longer than 64 KiB (is that the right file?)"),
+        "f-utf16": ({"file": str(tmp_path / "utf16")}, "write it in UTF-8"),
+        "v-lines": ({"env": "KH_LINES"}, "variable KH_LINES has more than one line"),
+        "s-missing": ({"systemd": "gone"}, "name it in the unit's LoadCredential="),
+        "c-silent": (prints("silent", "exit 3"), "ended with status 3, and said nothing about it (run it by hand)"),
+        "c-forks": (prints("forks", "(sleep 700 & sleep 701 &); echo VALUE; exit 4"), "ended with status 4"),
+        "c-stops": (prints("stops", "kill -STOP $$", timeout="300ms"), "did not end within 300 ms"),
+        "c-floods": (prints("floods", "while :; do echo VALUE; done"), "more than 65536 bytes"),
+        "c-complains": (prints("complains", "while :; do echo VALUE >&2; done", timeout="300ms"), "did not end within"),
+        "c-asks": (prints("asks", "read x; echo $x"), "prints nothing (run it by hand)"),
+        "c-cut": (prints("cut", "echo '{\"token\":\"VALUE'"), "write format: text"),
+        "c-interpreter": ({"exec": [str(tmp_path / "no-interpreter")]}, "it names an interpreter that is not there"),
+        "c-mode": ({"exec": [str(tmp_path / "not-executable")]}, "chmod +x it?"),
+    }  # fmt: skip
+    mark = standin.mark()
+    one = daemon(
+        {"credentials": {"main": None, **{name: {"value": value, **COMMON} for name, (value, _) in sources.items()}}},
+        rules=[{"allow": f"https://api.test/{name}", "credential": name} for name in sources],
+        env={"KH_LINES": SECRET + "\n" + SECRET, "CREDENTIALS_DIRECTORY": str(tmp_path)},
+    )
+    for name, (_, words) in sources.items():
+        status, answer = told(one, "/" + name)
+        assert status == 503 and f"the credential {name} has no value on the host" in answer, name
+        assert SECRET not in answer and str(tmp_path) not in answer
+        lines = [line for line in one.stderr().splitlines() if f"credential {name}: " in line and MODE not in line]
+        assert len(lines) == 1 and words in lines[0], (name, lines)
+    assert SECRET not in one.stderr()
+    assert not standin.requests(since=mark), "no request went out"

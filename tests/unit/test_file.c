@@ -1,9 +1,11 @@
+/* wrap: poll */
 /* test_file.c - files are read and replaced whole or not at all */
 #include "unit.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -12,6 +14,19 @@
 
 #include <keyhole/cleanup.h>
 #include <keyhole/file.h>
+#include <keyhole/limits.h>
+
+/* What happens while one waits; NULL: time runs out. */
+static bool (*meanwhile)(void);
+
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout);
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout)
+{
+	(void)fds;
+	(void)n;
+	assert_in_range(timeout, 1, KH_LIMIT_PIPE_READ_MS);
+	return meanwhile && meanwhile();
+}
 
 /* A folder of its own for each test, which is empty when the test ends. */
 struct place {
@@ -149,6 +164,39 @@ static void what_is_no_file_is_an_error_and_no_wait(void **state)
 	assert_true(kh_file_read("/proc/self/status", &buf, NULL));
 	assert_true(kh_buf_len(&buf) > 100);
 	kh_buf_fini(&buf);
+}
+
+static int writer = -1;
+
+static bool it_writes_on(void)
+{
+	static unsigned times;
+	if (times++ < 3)
+		return write(writer, "later ", 6) == 6;
+	return close(writer) == 0;
+}
+
+static void a_pipe_is_read_to_its_end_and_not_for_ever(void **state)
+{
+	(void)state;
+	struct kh_buf buf;
+	struct kh_err err = KH_ERR_INIT;
+	kh_buf_init(&buf, 100);
+	assert_int_equal(mkfifo("p", 0600), 0);
+	int reader = open("p", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	writer = open("p", O_WRONLY | O_CLOEXEC);
+	assert_true(reader >= 0 && writer >= 0);
+	assert_int_equal(write(writer, "first ", 6), 6);
+	assert_false(kh_file_read("p", &buf, &err));
+	assert_int_equal(err.sys, ETIMEDOUT);
+	assert_int_equal(kh_buf_len(&buf), 0);
+	meanwhile = it_writes_on;
+	assert_true(kh_file_read("p", &buf, &err));
+	meanwhile = NULL;
+	assert_slice_equal(kh_buf_view(&buf), "later later later ");
+	kh_buf_fini(&buf);
+	(void)close(reader);
+	assert_int_equal(unlink("p"), 0);
 }
 
 static void a_file_has_its_mode_whatever_the_umask(void **state)
@@ -292,6 +340,7 @@ int main(void)
 		TEST(a_file_over_the_cap_is_refused_and_nothing_kept),
 		TEST(a_descriptor_is_read_from_its_start_and_stays_put),
 		TEST(what_is_no_file_is_an_error_and_no_wait),
+		TEST(a_pipe_is_read_to_its_end_and_not_for_ever),
 		TEST(a_file_has_its_mode_whatever_the_umask),
 		TEST(a_write_that_fails_leaves_what_was_there),
 		TEST(a_sealed_file_can_not_be_changed),

@@ -132,6 +132,21 @@ static void a_byte_order_mark_is_no_part_of_a_value(void **state)
 	gives_nothing(from_file(), KH_SOURCE_REFUSED, "write it in UTF-8", NULL);
 }
 
+static void a_file_that_may_not_be_read_is_told_of_with_the_user(void **state)
+{
+	(void)state;
+	const uid_t before = geteuid(), other = before ? before : 65534;
+	char words[64];
+	write_file("sk-real-0123456789", 18);
+	assert_int_equal(chmod(path, 0), 0);
+	(void)snprintf(words, sizeof(words), "uid %lu may not read the file", (unsigned long)other);
+	/* Root may read whatever its mode. */
+	assert_int_equal(seteuid(other), 0);
+	gives_nothing(from_file(), KH_SOURCE_REFUSED, words, "sk-real");
+	assert_int_equal(seteuid(before), 0);
+	assert_int_equal(chmod(path, 0600), 0);
+}
+
 static void a_missing_or_empty_variable_is_absent(void **state)
 {
 	(void)state;
@@ -186,7 +201,7 @@ static void an_empty_or_absent_file_is_absent(void **state)
 		gives_nothing(from_file(), KH_SOURCE_ABSENT, "is empty", NULL);
 	}
 	assert_int_equal(unlink(path), 0);
-	gives_nothing(from_file(), KH_SOURCE_ABSENT, "No such file", NULL);
+	gives_nothing(from_file(), KH_SOURCE_ABSENT, "is not there (put the value into it", NULL);
 }
 
 static void a_folder_is_refused(void **state)
@@ -194,7 +209,7 @@ static void a_folder_is_refused(void **state)
 	(void)state;
 	struct kh_source c = from_file();
 	c.name = folder;
-	gives_nothing(c, KH_SOURCE_REFUSED, "directory", NULL);
+	gives_nothing(c, KH_SOURCE_REFUSED, "is no file (name the one", NULL);
 }
 
 static void a_value_has_its_cap(void **state)
@@ -214,7 +229,7 @@ static void a_value_has_its_cap(void **state)
 	int fd = open(path, O_WRONLY);
 	assert_int_equal(ftruncate(fd, 1L << 32), 0);
 	assert_int_equal(close(fd), 0);
-	gives_nothing(from_file(), KH_SOURCE_REFUSED, "more than", "kkkkkkkk");
+	gives_nothing(from_file(), KH_SOURCE_REFUSED, "longer than 64 KiB", "kkkkkkkk");
 	free(big);
 }
 
@@ -426,6 +441,7 @@ int main(void)
 		cmocka_unit_test(a_refused_variables_value_is_overwritten_too),
 		cmocka_unit_test(every_entry_of_the_name_is_overwritten),
 		cmocka_unit_test(a_byte_order_mark_is_no_part_of_a_value),
+		cmocka_unit_test(a_file_that_may_not_be_read_is_told_of_with_the_user),
 		cmocka_unit_test(a_missing_or_empty_variable_is_absent),
 		cmocka_unit_test(one_line_end_is_taken_off_a_file),
 		cmocka_unit_test(what_a_field_cannot_hold_is_refused_without_showing_it),
