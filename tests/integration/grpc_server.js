@@ -89,5 +89,6 @@ const credentials = grpc.ServerCredentials.createSsl(null, [
 server.bindAsync("127.0.0.1:0", credentials, (error, port) => {
   if (error) throw error;
   console.log(JSON.stringify({ plain: 0, tls: port }));
+  process.stdin.on("data", () => server.drain(`127.0.0.1:${port}`, 1000));
 });
 process.stdin.on("end", () => process.exit(0)).resume();

@@ -36,6 +36,8 @@ __all__ = [
 class Upstream:
     """The stand-in as a process, and its log."""
 
+    running = []  # of this test process
+
     def __init__(self, folder, names=("localhost",), secret=SECRET, script="upstream.py", **options):
         os.makedirs(folder, exist_ok=True)
         self.log_path = os.path.join(folder, "standin.log")
@@ -53,6 +55,7 @@ class Upstream:
         assert line, "the stand-in did not start"
         ready = json.loads(line)
         self.port, self.ca = ready["port"], ready["ca"]
+        self.running.append(self)
 
     @property
     def address(self):
@@ -95,6 +98,7 @@ class Upstream:
         until("idle connections are closed", lambda: self.events("idle closed", mark), pause=0.0005)
 
     def stop(self):
+        self.running.remove(self)
         self.process.stdin.close()
         finish(self.process)
         self.process.stdout.close()
@@ -280,7 +284,7 @@ class Daemon:
         if not self.spawn():
             finish(self.process)
             raise AssertionError("the daemon did not start\n" + self.stderr())
-        self.baseline = self.descriptors()
+        self.baseline = self.descriptors_at_rest()
 
     def stderr(self):
         with contextlib.suppress(OSError), open(self.stderr_path, errors="replace") as file:
@@ -305,6 +309,21 @@ class Daemon:
             return len(os.listdir(f"/proc/{pid or self.worker_pid()}/fd"))
         except PermissionError:
             return None
+
+    def links(self):
+        """What they are; without those that are gone by now."""
+        folder, found = f"/proc/{self.worker_pid()}/fd", []
+        for fd in os.listdir(folder):
+            with contextlib.suppress(FileNotFoundError):
+                found.append(os.readlink(os.path.join(folder, fd)))
+        return found
+
+    def descriptors_at_rest(self):
+        """Once the certificates are read that it trusts: it serves while it does that."""
+        if self.descriptors() is None:
+            return None
+        until("the roots are read", lambda: not any(link.endswith((".pem", ".crt")) for link in self.links()))
+        return self.descriptors()
 
     def memory_kib(self, pid, field="Pss"):
         with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
@@ -340,24 +359,21 @@ class Daemon:
     # what must hold after every test
 
     def settle(self, upstreams=()):
+        """Nothing is open that it did not begin with, once no upstream keeps a connection: those named here, and
+        every stand-in."""
         assert self.process.poll() is None, "the daemon ended by itself\n" + self.stderr()
-        for upstream in upstreams:
-            upstream.close_idle()
         if self.baseline is not None:
 
             def are_back():
-                if self.descriptors() <= self.baseline:
-                    return True
-                # One that had not come to its rest before has by now.
-                for upstream in upstreams:
+                running = [one for one in Upstream.running if one.process.poll() is None]
+                for upstream in {*upstreams, *running}:
                     upstream.close_idle()
-                return False
+                return self.descriptors() <= self.baseline
 
             try:
                 until("the descriptors are back", are_back)
             except AssertionError:
-                pid = self.worker_pid()
-                links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+                links = self.links()
                 raise AssertionError(f"leaked: {len(links)} > {self.baseline}: {links}") from None
         read_journal(self.journal_path, live=True)
         self.check_secret()

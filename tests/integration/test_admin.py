@@ -197,7 +197,7 @@ def test_a_client_that_does_not_read_its_answer_is_let_go(daemon):
         began = time.monotonic()
         assert serves(one)
         assert len(samples(one)) > 3000
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 15
 
 
 def test_a_thousand_connections_leave_room_for_the_sandboxes_and_for_root(daemon):

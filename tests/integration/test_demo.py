@@ -1,11 +1,11 @@
 """The demo does what it says: every claim in it holds, as root and as an ordinary user."""
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 
 import pytest
 from harness import KEYHOLE, ROOT
@@ -22,6 +22,12 @@ SOME_UID = 54321
 ENGINES = {"container": ["crun", "runc"], "podman": ["podman"], "docker": ["docker"], "gvisor": ["runsc"]}
 
 
+def spent():
+    """CPU time of what was run: the clock on the wall knows what else the machine does."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def run(home, demo=DEMO, before=(), **more):
     env = {
         "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
@@ -32,19 +38,19 @@ def run(home, demo=DEMO, before=(), **more):
     }
     if demo == DEMO:
         env["KEYHOLE"] = KEYHOLE
-    begin = time.monotonic()
+    begin = spent()
     done = subprocess.run([*before, demo], env=env, stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=120, check=False)  # fmt: skip
-    return done, time.monotonic() - begin
+    return done, spent() - begin
 
 
-def check(done, seconds=0):
+def check(done, seconds=0.0):
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
     assert "✗" not in done.stdout
     assert done.stdout.count("✓") >= 18
     assert "The agent sees the keyhole, never the key." in done.stdout
-    assert seconds < 15, "it is to be a short story"
+    assert seconds < 8, f"it is to be a short story: {seconds} s of CPU time"
 
 
 def test_the_demo_tells_its_story(tmp_path):

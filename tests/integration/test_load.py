@@ -133,7 +133,7 @@ def test_what_reached_the_origin_is_recorded_though_workers_die(proxy, origin, d
             until("a new worker", lambda pid=pid: one.worker_pid() not in (None, pid))
             seen = origin_size(origin)
             until("it serves", lambda seen=seen: origin_size(origin) > seen)
-            assert time.monotonic() - killed < 2
+            assert time.monotonic() - killed < 10
         client.send_signal(signal.SIGTERM)
         report = json.loads(client.stdout.read())
     assert set(report["statuses"]) == {"200"}

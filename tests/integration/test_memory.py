@@ -4,7 +4,7 @@ import os
 
 import pytest
 from h2client import H2Client
-from harness import Tunnel, until
+from harness import Tunnel
 
 CEILING_MIB = 12
 
@@ -14,8 +14,7 @@ def test_idle_memory_of_keeper_and_worker(daemon, standin, capsys):
     one = daemon()
     with Tunnel(one, "api.test") as tunnel:
         assert tunnel.ask("GET", "/test/echo").status == 200
-    standin.close_idle()
-    until("rest", lambda: one.descriptors() <= one.baseline)
+    one.settle([standin])
     keeper, worker = (one.memory_kib(pid) / 1024 for pid in (one.process.pid, one.worker_pid()))
     with capsys.disabled():
         print(f"\n  idle: keeper {keeper:.1f} MiB + worker {worker:.1f} MiB = {keeper + worker:.1f} MiB PSS")

@@ -367,7 +367,7 @@ def test_a_tunnel_lives_as_long_as_it_may(tcp, of):
             wire.send(b"x")
             wire.take(1)
             time.sleep(0.05)
-    assert 0.9 <= time.monotonic() - began < 3
+    assert 0.9 <= time.monotonic() - began < 15
     (record,) = until("its end", lambda: one.journal(event="close"))
     assert record["reason"] == "tunnel_lifetime" and record["limit"].endswith("tunnel_lifetime 1s")
 

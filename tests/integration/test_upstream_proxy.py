@@ -326,7 +326,7 @@ def test_a_proxy_that_hangs_or_drips_is_504_in_time(start, proxy):
         sock.recv(1)
 
     def drip(sock, _):
-        for _ in range(200):
+        for _ in range(2000):
             sock.sendall(b"X-A: b\r\n")
             time.sleep(0.02)
 
@@ -338,7 +338,7 @@ def test_a_proxy_that_hangs_or_drips_is_504_in_time(start, proxy):
         proxy.answer = answer
         begun = time.monotonic()
         assert get(one).status == 504
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - begun < 15
         assert close_of(one)["reason"] == "connect_timeout"
 
 

@@ -31,4 +31,4 @@ sockets.on("connection", (ws, request) => {
   if (url.pathname === "/ping") ws.ping("are you there", false, () => ws.once("pong", (d) => ws.send("pong " + d)));
 });
 server.listen(0, "127.0.0.1", () => console.log(JSON.stringify({ plain: 0, tls: server.address().port })));
-process.stdin.on("end", () => process.exit(0)).resume();
+process.stdin.on("data", () => server.closeIdleConnections()).on("end", () => process.exit(0)).resume();
