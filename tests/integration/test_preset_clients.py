@@ -9,9 +9,10 @@ from origins import Registries
 from test_peers import needs
 
 
-@pytest.fixture(scope="module")
-def registries(tmp_path_factory):
-    origin = Registries(str(tmp_path_factory.mktemp("registries")), list(Registries.hosts))
+@pytest.fixture
+def registries(tmp_path):
+    """Gone before the daemon is looked at, with the connections that it keeps."""
+    origin = Registries(str(tmp_path / "registries"), list(Registries.hosts))
     yield origin
     origin.stop()
 
