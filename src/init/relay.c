@@ -25,6 +25,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -85,17 +86,27 @@ static void bury(struct connection *c)
 	dead_list = c;
 }
 
+static bool nothing_waits(int fd)
+{
+	int unsent = 0, least = 1;
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+	if (ioctl(fd, SIOCOUTQ, &unsent) == 0)
+		return unsent == 0;
+	/* gVisor's kernel tells no more than whether there is room: where that is so in the
+	 * smallest buffer, it is a few kilobytes at most, and they are on their way but where the
+	 * agent's own buffer is full. */
+	return setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &least, sizeof(least)) == 0 &&
+	       poll(&p, 1, 0) == 1 && (p.revents & POLLOUT);
+}
+
 /* The proxy vanished in mid-stream: the agent must not take that for an end. A reset throws away
  * what still waits to be sent, so only where nothing does. */
 static void reset_down(struct connection *c)
 {
-	int unsent = 0;
-	bool nothing_waits =
-		c->state != OPEN || /* nothing was sent yet; not every kernel can be asked */
-		(ioctl(c->pair.side[DOWN].fd, SIOCOUTQ, &unsent) == 0 && unsent == 0);
-	if (nothing_waits) {
+	int fd = c->pair.side[DOWN].fd;
+	if (c->state != OPEN || nothing_waits(fd)) {
 		struct linger abort = { .l_onoff = 1, .l_linger = 0 };
-		setsockopt(c->pair.side[DOWN].fd, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
 	}
 	bury(c);
 }

@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import shutil
+import socket
 import sys
 import time
 
@@ -382,6 +383,31 @@ def test_any_other_answer_is_a_reset(sandbox, answer):
         """
     )
     assert seen == 104
+
+
+def test_a_tunnel_that_broke_is_a_reset_and_not_an_end(sandbox):
+    """The proxy is gone in the middle of it, with something unread."""
+
+    def serve(connection):
+        connection.recv(4096)
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\nfirst")
+        connection.recv(1, socket.MSG_PEEK)
+
+    sandbox.peer(serve)
+    seen = sandbox.python(
+        """
+        import socket
+        s = socket.create_connection(('api.example', 443))
+        out = [s.recv(100).decode()]
+        s.sendall(b'unread')
+        try:
+            out.append(s.recv(100).decode())
+        except OSError as e:
+            out.append(e.errno)
+        say(out)
+        """
+    )
+    assert seen == ["first", errno.ECONNRESET]
 
 
 def test_a_name_keeps_its_address_while_it_is_connected(sandbox):
