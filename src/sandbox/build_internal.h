@@ -29,6 +29,7 @@ struct kh_build {
 	int listener; /* the view's; -1 */
 	int pty_master, pty_slave;
 	int stdio[3];
+	bool started; /* the command ran */
 	struct kh_pump pumps[3];
 	char ports[8 * KH_LIMIT_INIT_PORTS]; /* "80,443" */
 };

@@ -194,7 +194,7 @@ static bool receive(struct kh_running *r)
 	if (message.type == KH_INIT_READY) {
 		take_ready(r, sender);
 	} else if (message.type == KH_INIT_STARTED) {
-		r->started = true;
+		r->started = r->launch->started = true;
 		/* Else that is its kernel, which sees no mounts; see meet(). */
 		if (!r->launch->engine->own_kernel)
 			r->init = sender;

@@ -14,6 +14,7 @@
 #include <keyhole/file.h>
 #include <keyhole/init.h>
 #include <keyhole/limits.h>
+#include <keyhole/log.h>
 #include <keyhole/slice.h>
 
 #include "build_internal.h"
@@ -355,12 +356,16 @@ static bool run(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		.timeout_ms = spec->limits.timeout_ms,
 		.name = spec->argv[0],
 	};
-	return kh_launch(&launch, status, err);
+	if (strcmp(spec->engine, "auto") == 0)
+		kh_log_info("the sandbox: engine %s", engine->name);
+	bool ok = kh_launch(&launch, status, err);
+	b->started = launch.started;
+	return ok;
 }
 
 /* What the image says is what the spec does not say. */
 static bool run_image(const struct kh_sandbox_spec *given, const struct kh_engine *engine,
-		      int *status, struct kh_err *err)
+		      int *status, bool *started, struct kh_err *err)
 {
 	struct kh_store_image image kh_cleanup(kh_store_image_fini) = { 0 };
 	if (!kh_store_inspect(engine->name, given->image, &image, err))
@@ -376,15 +381,19 @@ static bool run_image(const struct kh_sandbox_spec *given, const struct kh_engin
 	struct kh_build b;
 	build_init(&b);
 	bool ok = run(&b, &spec, engine, status, err);
+	*started = b.started;
 	build_fini(&b);
 	return ok;
 }
 
 bool kh_sandbox_run_with(const struct kh_sandbox_spec *spec, const struct kh_engine *engine,
-			 int *status, struct kh_err *err)
+			 int *status, bool *started, struct kh_err *err)
 {
+	bool unasked;
+	started = started ? started : &unasked;
+	*started = false;
 	if (spec->image && engine->has_store)
-		return run_image(spec, engine, status, err);
+		return run_image(spec, engine, status, started, err);
 	if (spec->layer && engine->called)
 		return kh_err_set(err, KH_ERR_USAGE,
 				  "--engine %s: lays no layer over a folder (--image runs an image "
@@ -395,14 +404,15 @@ bool kh_sandbox_run_with(const struct kh_sandbox_spec *spec, const struct kh_eng
 		engine = engine->layered;
 	build_init(&b);
 	bool ok = run(&b, spec, engine, status, err);
+	*started = b.started;
 	build_fini(&b);
 	return ok;
 }
 
 bool kh_sandbox_run(const struct kh_sandbox_spec *spec, int *status, struct kh_err *err)
 {
-	const struct kh_engine *engine = strcmp(spec->engine, "auto") == 0
-						 ? kh_engine_choose(err)
-						 : kh_engine_find(spec->engine, err);
-	return engine && kh_sandbox_run_with(spec, engine, status, err);
+	if (strcmp(spec->engine, "auto") == 0)
+		return kh_sandbox_run_strongest(spec, status, err);
+	const struct kh_engine *engine = kh_engine_find(spec->engine, err);
+	return engine && kh_sandbox_run_with(spec, engine, status, NULL, err);
 }

@@ -283,6 +283,7 @@ struct kh_launch {
 	const struct kh_bounds *limits;
 	uint64_t timeout_ms;
 	const char *name; /* of the command, for messages */
+	bool started;	  /* afterwards: keyhole-init said that the command runs */
 };
 bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err);
 /* launch_message.c: a message, without waiting for it, what came along, one descriptor (-1: none,
@@ -295,10 +296,10 @@ _Noreturn void kh_launch_child(const struct kh_launch *launch, pid_t parent, int
 
 /* ---- sandbox.c, trial.c ---- */
 
+/* With this engine. *started: the command ran, however it ended (NULL: not asked for). */
 bool kh_sandbox_run_with(const struct kh_sandbox_spec *spec, const struct kh_engine *engine,
-			 int *status, struct kh_err *err);
-/* The strongest that works, by trial. Return: NULL, and err
- * says what the weakest lacks. */
-const struct kh_engine *kh_engine_choose(struct kh_err *err);
+			 int *status, bool *started, struct kh_err *err);
+/* With the strongest that works (--engine auto). */
+bool kh_sandbox_run_strongest(const struct kh_sandbox_spec *spec, int *status, struct kh_err *err);
 
 #endif

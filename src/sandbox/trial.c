@@ -34,7 +34,7 @@ static bool try_with(const struct kh_engine *engine, const char *folder, int *en
 	};
 	int status = -1;
 	struct kh_err said = KH_ERR_INIT;
-	if (!kh_sandbox_run_with(&spec, engine, &status, &said)) {
+	if (!kh_sandbox_run_with(&spec, engine, &status, NULL, &said)) {
 		*err = said;
 		return false;
 	}
@@ -69,27 +69,34 @@ bool kh_sandbox_try(const char *name, struct kh_err *err)
 	return engine && try_engine(engine, &ended, err);
 }
 
-const struct kh_engine *kh_engine_choose(struct kh_err *err)
+/*
+ * A trial takes as long as a start, and its answer may be old by the next one. So what is wanted is
+ * started at once, and a trial is made where the command could not be. Only an engine that fails
+ * its trial too gives way to a weaker one: what a workspace or an image holds, which anybody may
+ * have written, must not choose the fence around it.
+ */
+bool kh_sandbox_run_strongest(const struct kh_sandbox_spec *spec, int *status, struct kh_err *err)
 {
 	struct kh_err why = KH_ERR_INIT;
 	const struct kh_engine *engine;
 	for (size_t i = 0; (engine = kh_engine_at(i)); i++) {
 		int ended;
+		bool started;
 		if (engine->by_name_only)
 			continue;
+		bool ran = kh_sandbox_run_with(spec, engine, status, &started, err);
+		if (ran || started)
+			return ran;
 		why = (struct kh_err)KH_ERR_INIT;
-		if (try_engine(engine, &ended, &why)) {
-			kh_log_info("the sandbox: engine %s", engine->name);
-			return engine;
-		}
-		if (ended) {
-			kh_err_set(err, KH_ERR_SYSTEM, "--engine auto: ended by signal %d", ended);
-			return NULL;
-		}
+		if (try_engine(engine, &ended, &why))
+			return false;
+		if (ended)
+			return kh_err_set(err, KH_ERR_SYSTEM, "--engine auto: ended by signal %d",
+					  ended);
 		kh_log_debug("the sandbox: not %s: %s", engine->name, why.text);
+		*err = (struct kh_err)KH_ERR_INIT;
 	}
 	/* The last one needs the least: what it lacks is what to see to. */
 	*err = why;
-	kh_err_wrap(err, "no engine works here (the least that would do)");
-	return NULL;
+	return kh_err_wrap(err, "no engine works here (the least that would do)");
 }

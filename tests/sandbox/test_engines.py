@@ -43,10 +43,47 @@ def test_a_program_that_is_there_and_does_not_work_is_found_out(sandbox, place):
     assert "bwrap: no" in done.stderr.decode()
 
 
+def with_crun(sandbox, script):
+    """An environment whose crun is a script, which is told where the true one is; and what it notes down."""
+    env = only(sandbox, "bwrap")
+    notes = sandbox.file(os.path.join(sandbox.folder("notes", 0o777), "notes"), mode=0o666)
+    sandbox.file(os.path.join(env["PATH"], "crun"), f"#!/bin/sh\ncrun={shutil.which('crun')}\necho started >>{notes}\n{script}\n", 0o755)
+    return env, notes
+
+
+needs_crun = pytest.mark.skipif(not shutil.which("crun"), reason="engine container: crun is not installed")
+
+
+@needs_crun
+def test_auto_starts_the_strongest_without_a_trial_before(sandbox):
+    env, notes = with_crun(sandbox, 'exec $crun "$@"')
+    done = sandbox.run("sh", "-c", "echo up; exit 3", engine="auto", env=env, check=3)
+    assert done.stdout == b"up\n" and b"engine container" in done.stderr and open(notes).read() == "started\n"
+
+
+@needs_crun
+def test_auto_takes_a_weaker_one_where_a_trial_says_so(sandbox):
+    env, notes = with_crun(sandbox, "exit 1")
+    done = sandbox.run("echo", "up", engine="auto", env=env, check=0)
+    assert done.stdout == b"up\n" and done.stderr.endswith(b"engine process\n")
+    assert open(notes).read() == "started\nstarted\n"
+
+
+@needs_crun
+def test_no_command_and_no_folder_chooses_the_weaker_engine_by_what_it_is(sandbox):
+    """An engine that works but for this one start is not left for another."""
+    env, notes = with_crun(sandbox, 'for c in config.json */config.json /*/config.json /*/*/config.json; do\n'
+                                    '[ ! -f "$c" ] || ! grep -q unlucky "$c" || { echo no such luck >&2; exit 1; }; done\nexec $crun "$@"')  # fmt: skip
+    done = sandbox.run("echo", "unlucky", engine="auto", env=env, check=125)
+    assert done.stdout == b"" and "no such luck" in done.stderr.decode()
+    assert open(notes).read() == "started\nstarted\n"
+    assert sandbox.run("echo", "lucky", engine="auto", env=env, check=0).stdout == b"lucky\n"
+
+
 def test_a_trial_leaves_nothing(sandbox):
     """Others may have a trial at the same time: what is there once they are through is left."""
     before = trials()
-    sandbox.run("true", engine="auto", check=0)
+    sandbox.run("true", engine="auto", workspace="/nonexistent", check=125)
     left, end = trials() - before, time.monotonic() + PATIENCE
     while left and time.monotonic() < end:
         time.sleep(0.05)
