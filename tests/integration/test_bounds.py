@@ -149,7 +149,9 @@ def test_all_pipelined_requests_before_a_half_close_are_answered(plain):
         wire.shutdown()
         answers = [wire.response() for _ in range(5)]
         assert [a.json()["line"].split("n=")[1][0] for a in answers] == list("01234")
-        assert [a.get("connection") for a in answers] == [None] * 4 + ["close"]
+        # The last one may have been answered before the half-close came.
+        assert [a.get("connection") for a in answers[:4]] == [None] * 4
+        assert answers[4].get("connection") in (None, "close")
         assert wire.is_closed()
 
 
