@@ -51,13 +51,9 @@ def origin_nginx(tmp_path_factory):
 
 
 @pytest.fixture
-def daemon(standin, request):
+def daemon(standin):
     """daemon(overrides, rules=…): starts one of your own."""
-    upstreams = [standin]
-    # What it keeps open to that one is no leak either.
-    if "plain_standin" in request.fixturenames:
-        upstreams.append(request.getfixturevalue("plain_standin"))
-    with Daemons(upstreams) as daemons:
+    with Daemons([standin]) as daemons:
         yield daemons
 
 
