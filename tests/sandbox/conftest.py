@@ -57,13 +57,6 @@ ENGINES = {"process": ["bwrap"], "container": ["crun", "runc"], "podman": ["podm
 IN_EVERY_ENGINE = {"test_escape", "test_capture", "test_guard", "test_image", "test_limits", "test_publish", "test_layer", "test_rootfs", "test_terminal", "test_workspace", "test_ends"}
 
 
-# What its own kernel makes moot.
-NOT_IN_GVISOR = {
-    "test_many_files_at_once_are_no_trouble":
-        "no agent behind gVisor's kernel changes files faster than the launcher reads of it",
-}
-
-
 def docker_host():
     """Of a daemon of docker's, which the program alone is nothing without."""
     where, why = docker_daemon.host()
@@ -147,9 +140,6 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if WHY_NOT:
             item.add_marker(pytest.mark.skip(reason=WHY_NOT))
-        if hasattr(item, "callspec") and item.callspec.params.get("engine") == "gvisor":
-            if reason := NOT_IN_GVISOR.get(item.originalname) or NOT_IN_GVISOR.get(item.name):
-                item.add_marker(pytest.mark.skip(reason=f"engine gvisor: {reason}"))
 
 
 def pytest_generate_tests(metafunc):
