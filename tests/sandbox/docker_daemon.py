@@ -64,7 +64,7 @@ class Own:
 
     def __init__(self):
         self.keeper = subprocess.Popen([sys.executable, os.path.abspath(__file__)], stdin=subprocess.PIPE,
-                                       stdout=subprocess.PIPE, start_new_session=True)  # fmt: skip
+                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
         atexit.register(self.close)
         said = self.keeper.stdout.readline()
         self.host, self.why, self.pid = json.loads(said) if said else (None, "who starts it has ended", None)

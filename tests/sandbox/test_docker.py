@@ -5,11 +5,12 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import tarfile
 
 import docker_daemon
 import pytest
-from conftest import PATIENCE, docker_host
+from conftest import HERE, PATIENCE, docker_host
 from test_engines import below, only
 from test_image import Layer
 
@@ -157,3 +158,35 @@ def test_a_launcher_that_is_ended_leaves_nothing_in_docker(sandbox, image, signo
     assert not os.path.exists(folder)
     assert "keyhole-" not in docker("ps", "--all", "--format", "{{.Names}}")
     assert docker("images", "--format", "{{.Repository}}").split().count("keyhole-tried") == 1
+
+
+# --- the tests' own -------------------------------------------------------------------------------
+
+
+OTHER = """
+import json, sys
+import docker_daemon
+print(json.dumps([docker_daemon.host()[0], docker_daemon.own().pid, docker_daemon.own().keeper.pid, docker_daemon.group()]))
+sys.stdout.flush()
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(not docker_daemon.makes_its_own(), reason="the daemon here is not the tests' own")
+def test_the_daemon_of_tests_that_are_killed_leaves_nothing():
+    """A container of its runs all the while."""
+    tests = subprocess.Popen([sys.executable, "-c", OTHER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=HERE)
+    where, first, keeper, group = json.loads(tests.stdout.readline())
+    assert where, "it does not start"
+    fds = [os.pidfd_open(pid) for pid in (first, keeper)]
+    subprocess.run(["docker", "import", "-", "left:1"], input=Layer().programs().done(), capture_output=True, timeout=PATIENCE,
+                   check=True, env=docker_daemon.words(where))  # fmt: skip
+    subprocess.run(["docker", "run", "--detach", "--network", "none", "left:1", "/bin/sh", "-c", "sleep 300.75"],
+                   capture_output=True, timeout=PATIENCE, check=True, env=docker_daemon.words(where))  # fmt: skip
+    tests.kill()
+    tests.communicate(timeout=PATIENCE)
+    for fd in fds:
+        assert select.select([fd], [], [], PATIENCE)[0], "a process lives on"
+        os.close(fd)
+    assert not os.path.exists(os.path.dirname(where.removeprefix("unix://")))
+    assert not [path for path, _, _ in os.walk("/sys/fs/cgroup") if group in path]
