@@ -136,6 +136,7 @@ def test_a_protected_file_that_is_replaced_on_the_host_ends_the_sandbox(sandbox,
                             stdin=subprocess.PIPE)  # fmt: skip
     assert process.stdout.readline() == b"up\n", process.stderr.read()
     os.rename(sandbox.file(os.path.join(work, "other"), "after"), config)
+    process.wait(PATIENCE)  # its input stays open, and is not why it ends
     _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 125 and b".envrc was replaced on the host" in said, said
 

@@ -414,6 +414,9 @@ def test_only_these_places_can_be_written(sandbox, workspace):
             if gvisor and top.count('/') > 1:
                 folders[:] = [f for f in folders if (workspace + '/').startswith(os.path.join(top, f) + '/')]
                 files = [] if top.startswith('/usr/') else files
+            # One read-only mount, and the walk through it is most of the time.
+            if sys.argv[1] == 'docker' and top == '/usr':
+                folders[:] = []
             for path in [top] + [os.path.join(top, f) for f in files]:
                 if not os.path.islink(path) and can_be_written(path):
                     out.append(path)
