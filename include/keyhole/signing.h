@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+#include <keyhole/slice.h>
+
 /* aws_sigv4 (resign.h) */
 struct kh_sigv4_config {
 	char *region;	     /* NULL: the client's, or the host's */
@@ -56,7 +58,26 @@ void kh_mtls_config_free(struct kh_mtls_config *config);
 /* What is wrong with one, as a text that says what it lacks; NULL when nothing is. */
 const char *kh_sigv4_config_fault(const struct kh_sigv4_config *config);
 const char *kh_hmac_config_fault(const struct kh_hmac_config *config);
+/* hmac: the words of a template. */
+enum kh_hmac_word {
+	KH_HMAC_WORD_NONE = 0,
+	KH_HMAC_WORD_METHOD,
+	KH_HMAC_WORD_TARGET,
+	KH_HMAC_WORD_PATH,
+	KH_HMAC_WORD_QUERY,
+	KH_HMAC_WORD_HOST,
+	KH_HMAC_WORD_TIMESTAMP,
+	KH_HMAC_WORD_NONCE,
+	KH_HMAC_WORD_BODY,
+	KH_HMAC_WORD_BODY_SHA256,
+	KH_HMAC_WORD_BODY_SHA256_BASE64,
+	KH_HMAC_WORD_SIGNATURE,
+};
 /* The words that a template may hold; `is_field`: in a field, where {body} may not stand. */
 const char *kh_hmac_template_fault(const char *text, int is_field);
+/* Takes a piece of text (NONE), or a word, off a template. Return: false at its end. */
+bool kh_hmac_template_next(struct kh_slice *rest, struct kh_slice *piece, enum kh_hmac_word *word);
+/* Does one of these words stand in it? */
+bool kh_hmac_template_has(const char *text, enum kh_hmac_word from, enum kh_hmac_word to);
 
 #endif

@@ -78,7 +78,14 @@ enum kh_shape kh_shape_of(struct kh_slice value);
 struct kh_stand_in_key {
 	uint8_t bytes[32];
 };
-bool kh_stand_in_key_is_set(const struct kh_stand_in_key *key);
+static inline bool kh_stand_in_key_is_set(const struct kh_stand_in_key *key)
+{
+	uint8_t any = 0;
+
+	for (size_t i = 0; i < sizeof(key->bytes); i++)
+		any |= key->bytes[i];
+	return any != 0;
+}
 
 /* What one is to look like. */
 struct kh_placeholder_spec {

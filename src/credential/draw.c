@@ -100,12 +100,3 @@ void kh_name_tag_make(struct kh_name_tag *out, const struct kh_stand_in_key *key
 	for (size_t i = 0; i < KH_MARK_CLASSES; i++)
 		kh_draw_text(&draw, out->text[i], kh_mark_forms[i].name, kh_mark_forms[i].alphabet);
 }
-
-bool kh_stand_in_key_is_set(const struct kh_stand_in_key *key)
-{
-	uint8_t any = 0;
-
-	for (size_t i = 0; i < sizeof(key->bytes); i++)
-		any |= key->bytes[i];
-	return any != 0;
-}

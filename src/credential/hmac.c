@@ -1,9 +1,8 @@
 /*
  * hmac.c - a request with an HMAC over what a template says
  *
- * A template is text with words in braces. What is signed goes into the HMAC piece by piece, so
- * that content is never copied. The key is decoded and used while its page is open, in wiping
- * memory.
+ * What is signed goes into the HMAC piece by piece (hmac_template.c), so that content is never
+ * copied. The key is decoded and used while its page is open, in wiping memory.
  */
 #include <keyhole/hmac.h>
 
@@ -18,119 +17,14 @@
 #include <keyhole/clock.h>
 #include <keyhole/limits.h>
 
-enum word {
-	WORD_NONE = 0,
-	WORD_METHOD,
-	WORD_TARGET,
-	WORD_PATH,
-	WORD_QUERY,
-	WORD_HOST,
-	WORD_TIMESTAMP,
-	WORD_NONCE,
-	WORD_BODY,
-	WORD_BODY_SHA256,
-	WORD_BODY_SHA256_BASE64,
-	WORD_SIGNATURE,
-};
-
-static const struct {
-	struct kh_slice text;
-	enum word word;
-	bool in_sign, in_field;
-} words[] = {
-	{ KH_SLICE_INIT("{method}"), WORD_METHOD, true, false },
-	{ KH_SLICE_INIT("{target}"), WORD_TARGET, true, false },
-	{ KH_SLICE_INIT("{path}"), WORD_PATH, true, false },
-	{ KH_SLICE_INIT("{query}"), WORD_QUERY, true, false },
-	{ KH_SLICE_INIT("{host}"), WORD_HOST, true, false },
-	{ KH_SLICE_INIT("{timestamp}"), WORD_TIMESTAMP, true, true },
-	{ KH_SLICE_INIT("{nonce}"), WORD_NONCE, true, true },
-	{ KH_SLICE_INIT("{body}"), WORD_BODY, true, false },
-	{ KH_SLICE_INIT("{body_sha256}"), WORD_BODY_SHA256, true, true },
-	{ KH_SLICE_INIT("{body_sha256_base64}"), WORD_BODY_SHA256_BASE64, true, true },
-	{ KH_SLICE_INIT("{signature}"), WORD_SIGNATURE, false, true },
-};
-enum { N_WORDS = sizeof(words) / sizeof(*words) };
-
-/* Takes a piece of text, or a word, off a template. Return: false at its end. */
-static bool next(struct kh_slice *rest, struct kh_slice *text, size_t *index)
-{
-	*index = N_WORDS;
-	if (rest->len == 0)
-		return false;
-	for (size_t i = 0; i < N_WORDS; i++)
-		if (kh_slice_has_prefix(*rest, words[i].text))
-			*index = i;
-	size_t end = *index < N_WORDS ? words[*index].text.len : kh_slice_find(*rest, '{', 1);
-	*text = kh_slice_sub(*rest, 0, end);
-	*rest = kh_slice_sub(*rest, end, rest->len);
-	return true;
-}
-
-const char *kh_hmac_template_fault(const char *text, int is_field)
-{
-	struct kh_slice rest = kh_slice_str(text), piece;
-	size_t i;
-
-	if (rest.len == 0 || rest.len > KH_HMAC_TEMPLATE_BYTES)
-		return "a template has 1 to 1024 characters";
-	for (size_t at = 0; at < rest.len; at++)
-		if ((rest.ptr[at] < 0x20 && (is_field || rest.ptr[at] != '\n')) ||
-		    rest.ptr[at] > 0x7e)
-			return is_field ? "a template must be printable ASCII"
-					: "a template must be printable ASCII and line ends";
-	if (is_field && kh_slice_trim(rest).len != rest.len)
-		return "a template must not begin or end with a blank";
-	while (next(&rest, &piece, &i)) {
-		if (i == N_WORDS && piece.ptr[0] == '{')
-			return is_field ? "{ begins one of {signature} {timestamp} {nonce} "
-					  "{body_sha256} {body_sha256_base64}"
-					: "{ begins one of {method} {target} {path} {query} {host} "
-					  "{timestamp} {nonce} {body} {body_sha256} "
-					  "{body_sha256_base64}";
-		if (i < N_WORDS && (is_field ? !words[i].in_field : !words[i].in_sign))
-			return is_field ? "this word can't stand in a field"
-					: "{signature} stands in a field";
-	}
-	return NULL;
-}
-
-static bool speaks_of(const char *text, enum word from, enum word to)
-{
-	struct kh_slice rest = kh_slice_str(text), piece;
-	size_t i;
-
-	while (next(&rest, &piece, &i))
-		if (i < N_WORDS && words[i].word >= from && words[i].word <= to)
-			return true;
-	return false;
-}
-
-const char *kh_hmac_config_fault(const struct kh_hmac_config *config)
-{
-	bool has_signature = false;
-
-	if (!config->sign)
-		return "`sign` is missing: the template of what is signed";
-	if (kh_hmac_template_fault(config->sign, false))
-		return kh_hmac_template_fault(config->sign, false);
-	for (size_t i = 0; i < config->n_fields; i++) {
-		const char *why = kh_hmac_template_fault(config->fields[i].text, true);
-		if (why)
-			return why;
-		has_signature = has_signature ||
-				speaks_of(config->fields[i].text, WORD_SIGNATURE, WORD_SIGNATURE);
-	}
-	return has_signature ? NULL : "one of `header` must hold {signature}";
-}
-
 bool kh_hmac_wants_content(const struct kh_hmac_config *config)
 {
-	bool wants = speaks_of(config->sign, WORD_BODY, WORD_BODY_SHA256_BASE64);
+	bool wants = kh_hmac_template_has(config->sign, KH_HMAC_WORD_BODY,
+					  KH_HMAC_WORD_BODY_SHA256_BASE64);
 
 	for (size_t i = 0; i < config->n_fields; i++)
-		wants = wants ||
-			speaks_of(config->fields[i].text, WORD_BODY, WORD_BODY_SHA256_BASE64);
+		wants = wants || kh_hmac_template_has(config->fields[i].text, KH_HMAC_WORD_BODY,
+						      KH_HMAC_WORD_BODY_SHA256_BASE64);
 	return wants;
 }
 
@@ -202,35 +96,35 @@ static bool put_hash(struct values *values)
 	return EVP_EncodeBlock((unsigned char *)values->hash_base64, digest, sizeof(digest)) > 0;
 }
 
-static struct kh_slice value_of(const struct values *values, enum word word)
+static struct kh_slice value_of(const struct values *values, enum kh_hmac_word word)
 {
 	const struct kh_hmac_request *request = values->request;
 	size_t mark = kh_slice_find(request->target, '?', 0);
 
 	switch (word) {
-	case WORD_METHOD:
+	case KH_HMAC_WORD_METHOD:
 		return request->method;
-	case WORD_TARGET:
+	case KH_HMAC_WORD_TARGET:
 		return request->target;
-	case WORD_PATH:
+	case KH_HMAC_WORD_PATH:
 		return kh_slice_sub(request->target, 0, mark);
-	case WORD_QUERY:
+	case KH_HMAC_WORD_QUERY:
 		return kh_slice_sub(request->target, mark + 1, request->target.len);
-	case WORD_HOST:
+	case KH_HMAC_WORD_HOST:
 		return request->host;
-	case WORD_TIMESTAMP:
+	case KH_HMAC_WORD_TIMESTAMP:
 		return kh_slice_str(values->time);
-	case WORD_NONCE:
+	case KH_HMAC_WORD_NONCE:
 		return kh_slice_str(request->nonce);
-	case WORD_BODY:
+	case KH_HMAC_WORD_BODY:
 		return request->content;
-	case WORD_BODY_SHA256:
+	case KH_HMAC_WORD_BODY_SHA256:
 		return kh_slice_str(values->hash_hex);
-	case WORD_BODY_SHA256_BASE64:
+	case KH_HMAC_WORD_BODY_SHA256_BASE64:
 		return kh_slice_str(values->hash_base64);
-	case WORD_SIGNATURE:
+	case KH_HMAC_WORD_SIGNATURE:
 		return kh_slice_str(values->signature);
-	case WORD_NONE:
+	case KH_HMAC_WORD_NONE:
 		break;
 	}
 	return KH_SLICE("");
@@ -285,10 +179,10 @@ static bool decode_key(struct kh_buf *out, enum kh_hmac_text form, struct kh_sli
 static bool feed(EVP_MAC_CTX *ctx, const struct job *job)
 {
 	struct kh_slice rest = kh_slice_str(job->config->sign), piece;
-	size_t i;
+	enum kh_hmac_word word;
 
-	while (next(&rest, &piece, &i)) {
-		struct kh_slice bytes = i < N_WORDS ? value_of(job->values, words[i].word) : piece;
+	while (kh_hmac_template_next(&rest, &piece, &word)) {
+		struct kh_slice bytes = word ? value_of(job->values, word) : piece;
 
 		if (bytes.len > 0 &&
 		    EVP_MAC_update(ctx, (const unsigned char *)bytes.ptr, bytes.len) != 1)
@@ -346,13 +240,12 @@ static bool put_field(struct kh_buf *out, const struct kh_hmac_field *field,
 		      const struct values *values)
 {
 	struct kh_slice rest = kh_slice_str(field->text), piece;
-	size_t i;
+	enum kh_hmac_word word;
 
 	if (!kh_buf_append_str(out, field->name) || !kh_buf_append_str(out, ": "))
 		return false;
-	while (next(&rest, &piece, &i))
-		if (!kh_buf_append_slice(out,
-					 i < N_WORDS ? value_of(values, words[i].word) : piece))
+	while (kh_hmac_template_next(&rest, &piece, &word))
+		if (!kh_buf_append_slice(out, word ? value_of(values, word) : piece))
 			return false;
 	return kh_buf_append_str(out, "\r\n");
 }
