@@ -291,6 +291,8 @@ enum {
 	/* --publish: ports, and connections at a time (a flood from the host). */
 	KH_LIMIT_PUBLISHED_PORTS = 16,
 	KH_LIMIT_PUBLISHED_CONNECTIONS = 256,
+	/* At the sandbox's end, for what clients have not taken yet (one that reads nothing). */
+	KH_LIMIT_PUBLISHED_END_MS = 2000,
 	/* Places that its command may write to (a launcher's slip). */
 	KH_LIMIT_INIT_PLACES = 64,
 	/* The command's variables: the kernel takes 2 MiB with the arguments. */

@@ -16,15 +16,16 @@
 #include <keyhole/init.h>
 
 #include "init_internal.h"
+#include "pair.h"
 
-enum { FINISH_MS = 500, REAPED_A_TURN = 64 };
+enum { FINISH_MS = 500, FINISH_MOST_MS = 2000, REAPED_A_TURN = 64 };
 
 static struct init_command command;
 static pid_t child = -1;
 static bool started;
 static bool unreaped;	     /* somebody has ended, and may be waited for */
 static int exit_status = -1; /* the command's, once it has ended */
-static struct timespec ended_at;
+static struct timespec ended_at, moved_at;
 static int signal_fd = -1, terminal_fd = -1;
 static char terminal_name[64];
 static sigset_t mask_before;
@@ -179,19 +180,30 @@ static void end_with(int status)
 	init_control_send(KH_INIT_EXITED, status, -1);
 	exit_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 	clock_gettime(CLOCK_MONOTONIC, &ended_at);
+	moved_at = ended_at;
 	child = -1;
 	kill(-1, SIGKILL);
 }
 
+static long passed_ms(const struct timespec *from, const struct timespec *to)
+{
+	return (to->tv_sec - from->tv_sec) * 1000 + (to->tv_nsec - from->tv_nsec) / 1000000;
+}
+
+/* What moves is given time, and what does not move less of it. */
 bool init_command_finish(void)
 {
+	static unsigned long moved;
 	if (exit_status < 0)
 		return false;
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	long passed_ms =
-		(now.tv_sec - ended_at.tv_sec) * 1000 + (now.tv_nsec - ended_at.tv_nsec) / 1000000;
-	if (passed_ms >= FINISH_MS || !init_relay_pending())
+	if (init_pair_moved() != moved) {
+		moved = init_pair_moved();
+		moved_at = now;
+	}
+	if (!init_relay_pending() || passed_ms(&moved_at, &now) >= FINISH_MS ||
+	    passed_ms(&ended_at, &now) >= FINISH_MOST_MS)
 		_exit(exit_status);
 	return true;
 }

@@ -36,6 +36,7 @@ struct init_rest {
 /* The one that was given back last is taken first, so few of their pages are ever touched. */
 static struct init_rest rests[KH_LIMIT_INIT_RESTS], *free_rests;
 static size_t n_used;
+static unsigned long moved; /* bytes */
 static char scratch[KH_LIMIT_INIT_RELAY_BYTES];
 
 static struct init_rest *take_rest(void)
@@ -128,6 +129,7 @@ static enum step give(struct init_pair *pair, int from, const char *bytes, size_
 	while (put < 0 && errno == EINTR)
 		put = send(out->fd, bytes, len, MSG_NOSIGNAL);
 	*taken = put > 0 ? (size_t)put : 0;
+	moved += *taken;
 	if (put < 0 && errno != EAGAIN) {
 		if (!has_heard_enough(pair, from, errno))
 			return broke(!from);
@@ -215,6 +217,17 @@ static enum step chunks(struct init_pair *pair, int from)
 	return step;
 }
 
+/* All that `down` had sent has been given on by the time that it has ended. Who speaks to an `up`
+ * that is gone is not cut off with the answer that is on its way, but where that does not matter.
+ */
+static bool is_over(const struct init_pair *pair)
+{
+	const struct init_side *down = &pair->side[DOWN], *up = &pair->side[UP];
+	if (down->ended)
+		return up->ended || down->deaf;
+	return pair->either_may_go && up->ended && up->deaf;
+}
+
 enum init_pair_state init_pair_carry(struct init_pair *pair, int which, uint32_t events)
 {
 	struct init_side *side = &pair->side[which];
@@ -229,9 +242,14 @@ enum init_pair_state init_pair_carry(struct init_pair *pair, int which, uint32_t
 		return INIT_PAIR_DOWN_BROKE;
 	if (step == UP_BROKE)
 		return INIT_PAIR_UP_BROKE;
-	if (pair->side[DOWN].ended && pair->side[UP].ended)
+	if (is_over(pair))
 		return INIT_PAIR_OVER;
 	return init_pair_watch_anew(pair) ? INIT_PAIR_GOES_ON : INIT_PAIR_UP_BROKE;
+}
+
+unsigned long init_pair_moved(void)
+{
+	return moved;
 }
 
 void init_pair_close(struct init_pair *pair)

@@ -25,12 +25,13 @@ struct init_side {
 
 struct init_pair {
 	struct init_side side[2];
-	bool either_may_go; /* not only `up` may answer early and go */
+	bool either_may_go; /* not only `up` may answer early and go; and who goes on sending to
+				who has gone is told so */
 };
 
 enum init_pair_state {
 	INIT_PAIR_GOES_ON,
-	INIT_PAIR_OVER, /* both sides have ended */
+	INIT_PAIR_OVER, /* both sides have ended, or one has and takes no more either */
 	INIT_PAIR_DOWN_BROKE,
 	INIT_PAIR_UP_BROKE,
 };
@@ -44,6 +45,8 @@ enum init_pair_state init_pair_carry(struct init_pair *pair, int which, uint32_t
 bool init_pair_watch_anew(struct init_pair *pair);
 /* Takes so many bytes that were looked at (MSG_PEEK). Return: false where they are not there. */
 bool init_pair_drop(int fd, size_t len);
+/* Something else than the last time: bytes of any pair have been carried since. */
+unsigned long init_pair_moved(void);
 /* Closes both; what was not taken yet is lost. */
 void init_pair_close(struct init_pair *pair);
 

@@ -4,6 +4,13 @@
  * A process of its own, since a launcher that carries a terminal has no time to lose with
  * somebody's download. It ends with the launcher. Each side is read only as fast as the other takes
  * it.
+ *
+ * A connection is over when nothing comes from inside any more and nothing is taken there. What a
+ * server had written is in the client's kernel before the connection is closed: closing one with
+ * something unread resets it, and a reset throws away what still waits to be sent.
+ *
+ * When the sandbox has ended, every connection has ended inside; the process goes when the clients
+ * have what is theirs, or have not taken it for KH_LIMIT_PUBLISHED_END_MS.
  */
 #include "publish.h"
 
@@ -13,10 +20,12 @@
 #include <netinet/tcp.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <linux/sockios.h>
 #include <unistd.h>
 
 #include <event2/buffer.h>
@@ -28,12 +37,16 @@
 #include <keyhole/init.h>
 #include <keyhole/rights.h>
 
-enum { PILE_BYTES = 64 * 1024 };
+enum { PILE_BYTES = 64 * 1024, LOOK_MS = 10 };
+enum { CLIENT, INSIDE };
 
 struct server {
 	int control;
 	struct event_base *base;
+	struct event *look; /* again at those that leave */
+	bool ending;	    /* the sandbox has ended */
 	unsigned connections;
+	struct link *links;
 	struct door {
 		struct server *server;
 		struct evconnlistener *listener;
@@ -44,45 +57,102 @@ struct server {
 
 struct link {
 	struct server *server;
+	struct link *next, **at;
 	struct bufferevent *side[2];
 	bool ended[2]; /* it sends no more */
+	bool deaf;     /* nothing is taken inside any more: what the client sends is dropped */
+	int looks;     /* that are left, where it leaves; 0: it does not */
 };
 
 /* ---- a connection ---- */
 
 static void link_free(struct link *link)
 {
+	struct server *server = link->server;
 	for (int i = 0; i < 2; i++)
 		if (link->side[i])
 			bufferevent_free(link->side[i]);
-	if (link->server->connections-- == KH_LIMIT_PUBLISHED_CONNECTIONS)
-		for (size_t i = 0; i < link->server->n_doors; i++)
-			evconnlistener_enable(link->server->doors[i].listener);
+	*link->at = link->next;
+	if (link->next)
+		link->next->at = link->at;
+	if (server->connections-- == KH_LIMIT_PUBLISHED_CONNECTIONS && !server->ending)
+		for (size_t i = 0; i < server->n_doors; i++)
+			evconnlistener_enable(server->doors[i].listener);
 	free(link);
+	if (server->ending && !server->links)
+		(void)event_base_loopbreak(server->base);
 }
 
 static int index_of(const struct link *link, const struct bufferevent *side)
 {
-	return side == link->side[1];
+	return side == link->side[INSIDE];
 }
 
-static void shut_when_written(struct link *link, int from)
+static bool is_written(const struct link *link, int to)
 {
-	struct bufferevent *to = link->side[!from];
-	if (!link->ended[from] || evbuffer_get_length(bufferevent_get_output(to)) > 0)
+	return evbuffer_get_length(bufferevent_get_output(link->side[to])) == 0;
+}
+
+/* The client's kernel has all of it. */
+static bool has_arrived(const struct link *link)
+{
+	int unsent = 0;
+	return ioctl(bufferevent_getfd(link->side[CLIENT]), SIOCOUTQ, &unsent) != 0 || unsent == 0;
+}
+
+static void look_again(struct server *server)
+{
+	const struct timeval soon = { .tv_usec = LOOK_MS * 1000 };
+	(void)event_add(server->look, &soon);
+}
+
+/* Hands on an end that has come, and ends what is over: the link may be gone then. */
+static void settle(struct link *link)
+{
+	for (int to = CLIENT; to <= INSIDE; to++)
+		if (link->ended[!to] && is_written(link, to))
+			(void)shutdown(bufferevent_getfd(link->side[to]), SHUT_WR);
+	bool taken = link->deaf || link->server->ending ||
+		     (link->ended[CLIENT] && is_written(link, INSIDE));
+	if (!taken || !link->ended[INSIDE] || !is_written(link, CLIENT) || link->looks)
 		return;
-	(void)shutdown(bufferevent_getfd(to), SHUT_WR);
-	if (link->ended[!from] &&
-	    evbuffer_get_length(bufferevent_get_output(link->side[from])) == 0)
+	/* Of a client that has ended nothing is unread: the kernel goes on by itself. */
+	if (link->ended[CLIENT] || has_arrived(link)) {
 		link_free(link);
+		return;
+	}
+	link->looks = KH_LIMIT_PUBLISHED_END_MS / LOOK_MS;
+	look_again(link->server);
+}
+
+static void look(evutil_socket_t fd, short what, void *owner)
+{
+	(void)fd;
+	(void)what;
+	struct server *server = owner;
+	bool again = false;
+	for (struct link *link = server->links, *next; link; link = next) {
+		next = link->next;
+		if (link->looks && (has_arrived(link) || --link->looks == 0))
+			link_free(link);
+		else
+			again = again || link->looks;
+	}
+	if (again)
+		look_again(server);
 }
 
 static void was_read(struct bufferevent *from, void *owner)
 {
 	struct link *link = owner;
-	struct bufferevent *to = link->side[!index_of(link, from)];
-	struct evbuffer *pile = bufferevent_get_output(to);
-	(void)evbuffer_add_buffer(pile, bufferevent_get_input(from));
+	int to = !index_of(link, from);
+	struct evbuffer *pile = bufferevent_get_output(link->side[to]);
+	struct evbuffer *come = bufferevent_get_input(from);
+	if (to == INSIDE && link->deaf) {
+		(void)evbuffer_drain(come, evbuffer_get_length(come));
+		return;
+	}
+	(void)evbuffer_add_buffer(pile, come);
 	if (evbuffer_get_length(pile) >= PILE_BYTES)
 		(void)bufferevent_disable(from, EV_READ);
 }
@@ -93,22 +163,37 @@ static void was_written(struct bufferevent *to, void *owner)
 	int from = !index_of(link, to);
 	if (!link->ended[from])
 		(void)bufferevent_enable(link->side[from], EV_READ);
-	else
-		shut_when_written(link, from);
+	settle(link);
+}
+
+/* What it had sent before is still the client's. */
+static void become_deaf(struct link *link)
+{
+	struct evbuffer *pile = bufferevent_get_output(link->side[INSIDE]);
+	link->deaf = true;
+	(void)bufferevent_disable(link->side[INSIDE], EV_WRITE);
+	(void)evbuffer_drain(pile, evbuffer_get_length(pile));
+	if (!link->ended[CLIENT])
+		(void)bufferevent_enable(link->side[CLIENT], EV_READ);
 }
 
 static void has_ended(struct bufferevent *side, short what, void *owner)
 {
 	struct link *link = owner;
 	int from = index_of(link, side);
-	if (!(what & BEV_EVENT_EOF) || !(what & BEV_EVENT_READING)) {
+	if (from == CLIENT && what != (BEV_EVENT_READING | BEV_EVENT_EOF)) {
 		link_free(link);
 		return;
 	}
-	was_read(side, link);
-	link->ended[from] = true;
-	(void)bufferevent_disable(side, EV_READ);
-	shut_when_written(link, from);
+	if (what & BEV_EVENT_READING) {
+		was_read(side, link);
+		link->ended[from] = true;
+		(void)bufferevent_disable(side, EV_READ);
+	}
+	/* Also a read that failed: it was closed with something unread. */
+	if (from == INSIDE && !(what & BEV_EVENT_EOF))
+		become_deaf(link);
+	settle(link);
 }
 
 /* ---- a client ---- */
@@ -131,6 +216,11 @@ static bool join(struct server *server, uint16_t port, int client)
 	bool sent = send_inside(server, port, pair[1]);
 	close(pair[1]);
 	link->server = server;
+	link->next = server->links;
+	link->at = &server->links;
+	if (link->next)
+		link->next->at = &link->next;
+	server->links = link;
 	server->connections++;
 	link->side[0] = bufferevent_socket_new(server->base, client, BEV_OPT_CLOSE_ON_FREE);
 	link->side[1] = bufferevent_socket_new(server->base, pair[0], BEV_OPT_CLOSE_ON_FREE);
@@ -182,18 +272,64 @@ static int listen_on(uint16_t port, struct kh_err *err)
 	return -1;
 }
 
-static _Noreturn void serve(const struct kh_sandbox_spec *spec, const int *fds, int control,
-			    pid_t parent)
+/* All others are the launcher's: whoever waits for the end of one of them does not wait for this
+ * process. Return: false where that can't be. */
+static bool keep_only(int *fds, size_t n)
+{
+	int first = STDERR_FILENO + 1, above = first + (int)n;
+	for (size_t i = 0; i < n; i++)
+		if ((fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, above)) < 0)
+			return false;
+	for (size_t i = 0; i < n; i++) {
+		if (dup3(fds[i], first + (int)i, O_CLOEXEC) < 0)
+			return false;
+		fds[i] = first + (int)i;
+	}
+	return syscall(SYS_close_range, (unsigned)above, ~0u, 0u) == 0;
+}
+
+/* The sandbox has ended. */
+static void end(evutil_socket_t fd, short what, void *owner)
+{
+	(void)fd;
+	(void)what;
+	struct server *server = owner;
+	const struct timeval most = { .tv_sec = KH_LIMIT_PUBLISHED_END_MS / 1000,
+				      .tv_usec = KH_LIMIT_PUBLISHED_END_MS % 1000 * 1000 };
+	server->ending = true;
+	close(server->control);
+	for (size_t i = 0; i < server->n_doors; i++)
+		evconnlistener_free(server->doors[i].listener);
+	(void)event_base_loopexit(server->base, &most);
+	for (struct link *link = server->links, *next; link; link = next) {
+		next = link->next;
+		settle(link);
+	}
+	if (!server->links)
+		(void)event_base_loopbreak(server->base);
+}
+
+/* `fds`: where clients come, the control socket, and what is closed at the sandbox's end. */
+static _Noreturn void serve(const struct kh_sandbox_spec *spec, int *fds, pid_t parent)
 {
 	static struct server server;
+	size_t n = spec->n_publish;
 	/* Ctrl-C is the command's. */
 	(void)setsid();
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent)
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent ||
+	    !keep_only(fds, n + 2))
 		_exit(1);
 	(void)signal(SIGPIPE, SIG_IGN);
-	server.control = control;
+	server.control = fds[n];
 	server.base = event_base_new();
-	for (size_t i = 0; server.base && i < spec->n_publish; i++) {
+	struct event *ended = NULL;
+	if (server.base) {
+		server.look = event_new(server.base, -1, 0, look, &server);
+		ended = event_new(server.base, fds[n + 1], EV_READ, end, &server);
+	}
+	if (!server.look || !ended || event_add(ended, NULL) != 0)
+		_exit(1);
+	for (size_t i = 0; i < n; i++) {
 		struct door *door = &server.doors[server.n_doors++];
 		*door = (struct door){ .server = &server, .inside = spec->publish[i].inside };
 		door->listener = evconnlistener_new(server.base, came, door, LEV_OPT_CLOSE_ON_FREE,
@@ -201,15 +337,34 @@ static _Noreturn void serve(const struct kh_sandbox_spec *spec, const int *fds, 
 		if (!door->listener)
 			_exit(1);
 	}
-	if (server.base)
-		(void)event_base_dispatch(server.base);
-	_exit(1);
+	(void)event_base_dispatch(server.base);
+	_exit(0);
+}
+
+static bool start(struct kh_publish *publish, const struct kh_sandbox_spec *spec, int *fds,
+		  int control, struct kh_err *err)
+{
+	int alive[2];
+	if (pipe2(alive, O_CLOEXEC) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a pipe");
+	pid_t parent = getpid();
+	publish->alive = alive[1];
+	publish->pid = fork();
+	if (publish->pid == 0) {
+		fds[spec->n_publish] = control;
+		fds[spec->n_publish + 1] = alive[0];
+		serve(spec, fds, parent);
+	}
+	close(alive[0]);
+	if (publish->pid < 0)
+		close(alive[1]);
+	return publish->pid > 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "a process");
 }
 
 bool kh_publish_begin(struct kh_publish *publish, const struct kh_sandbox_spec *spec, int control,
 		      struct kh_err *err)
 {
-	int fds[KH_LIMIT_PUBLISHED_PORTS];
+	int fds[KH_LIMIT_PUBLISHED_PORTS + 2];
 	size_t n = 0;
 	if (spec->n_publish == 0)
 		return true;
@@ -226,14 +381,7 @@ bool kh_publish_begin(struct kh_publish *publish, const struct kh_sandbox_spec *
 				KH_INIT_PORT);
 	while (n < spec->n_publish && (fds[n] = listen_on(spec->publish[n].outside, err)) >= 0)
 		n++;
-	bool ok = n == spec->n_publish;
-	pid_t parent = getpid();
-	if (ok) {
-		publish->pid = fork();
-		if (publish->pid == 0)
-			serve(spec, fds, control, parent);
-		ok = publish->pid > 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "a process");
-	}
+	bool ok = n == spec->n_publish && start(publish, spec, fds, control, err);
 	while (n > 0)
 		close(fds[--n]);
 	return ok;
@@ -243,7 +391,7 @@ void kh_publish_end(struct kh_publish *publish)
 {
 	if (publish->pid <= 0)
 		return;
-	(void)kill(publish->pid, SIGKILL);
+	close(publish->alive);
 	while (waitpid(publish->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	publish->pid = 0;

@@ -18,12 +18,15 @@
 
 struct kh_publish {
 	pid_t pid; /* of the process; 0: none */
+	int alive; /* closed at the sandbox's end */
 };
 
 /* Listens, and starts the process, where anything is to be published. `control` is not taken over.
  */
 bool kh_publish_begin(struct kh_publish *publish, const struct kh_sandbox_spec *spec, int control,
 		      struct kh_err *err);
+/* The sandbox has ended: nobody is let in any more, and what a server had written inside is given
+ * to the clients that take it. */
 void kh_publish_end(struct kh_publish *publish);
 
 #endif

@@ -1,5 +1,6 @@
 """Engines: chosen by name or by a trial, and the fence that keyhole-init adds in each."""
 
+import contextlib
 import errno
 import glob
 import os
@@ -108,12 +109,14 @@ def only(sandbox, *programs):
 
 
 def below(pid):
-    """A process and all that came of it."""
+    """A process and all that came of it; some may end meanwhile."""
     found = [pid]
     for task in glob.glob(f"/proc/{pid}/task/*/children"):
-        with open(task, encoding="ascii") as file:
-            for child in file.read().split():
-                found += below(int(child))
+        children = ""
+        with contextlib.suppress(OSError), open(task, encoding="ascii") as file:
+            children = file.read()
+        for child in children.split():
+            found += below(int(child))
     return found
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -10,8 +11,9 @@ import threading
 import time
 
 import pytest
-from conftest import PATIENCE, PYTHON
+from conftest import PATIENCE, PYTHON, read_all
 from test_capture import inside, standin  # noqa: F401
+from test_engines import below
 
 SERVER = """
 import socket, sys, threading
@@ -88,6 +90,117 @@ def test_many_at_a_time(sandbox):
         for thread in threads:
             thread.join()
         assert sorted(answers) == sorted(b"%d:" % i + b"x" * i for i in range(300))
+
+
+ONE = """
+import os, socket, sys
+server = socket.create_server(('127.0.0.1', 3000))
+print('up', flush=True)
+s, _ = server.accept()
+s.recv(1)
+"""
+
+
+def connect(port):
+    client = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+    client.sendall(b"?")
+    return client
+
+
+def line_of(running):
+    """One, if it comes."""
+    assert select.select([running.stdout], [], [], PATIENCE)[0], "it says nothing"
+    return running.stdout.readline()
+
+
+def who_listens(port, among):
+    with open("/proc/net/tcp", encoding="ascii") as file:
+        fields = [line.split() for line in file.readlines()[1:]]
+    found = {f"socket:[{f[9]}]" for f in fields if f[1].endswith(f":{port:04X}") and f[3] == "0A"}
+    for pid in among:
+        with contextlib.suppress(OSError):
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                if os.readlink(f"/proc/{pid}/fd/{fd}") in found:
+                    return pid
+    return None
+
+
+def test_what_was_written_last_is_not_lost_with_the_sandbox(sandbox):
+    """Whoever carries it is late: all else has ended by the time that it goes on."""
+    code = ONE + "print('asked', flush=True); sys.stdin.read(1); s.sendall(b'x' * 50_000); os._exit(7)"
+    with published(sandbox, code=code) as (port, running), connect(port) as client:
+        assert line_of(running) == b"asked\n"
+        carrier = who_listens(port, below(running.pid))
+        others = 2 + (sandbox.engine == "docker")  # the launcher, and who removes the container
+        os.kill(carrier, signal.SIGSTOP)
+        try:
+            running.stdin.write(b"!")
+            running.stdin.flush()
+            end = time.monotonic() + PATIENCE
+            while len(below(running.pid)) > others and time.monotonic() < end:
+                time.sleep(0.01)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(carrier, signal.SIGCONT)
+        assert running.wait(PATIENCE) == 7
+        assert read_all(client) == b"x" * 50_000
+
+
+def test_what_was_written_last_is_read_when_the_sandbox_has_ended(sandbox):
+    code = ONE + "s.sendall(b'x' * 50_000); os._exit(7)"
+    with published(sandbox, code=code) as (port, running), connect(port) as client:
+        assert running.wait(PATIENCE) == 7
+        assert read_all(client) == b"x" * 50_000
+
+
+def test_a_client_that_takes_nothing_does_not_hold_up_the_end(sandbox):
+    code = ONE + """
+s.setblocking(False)
+try:
+    while True:
+        s.send(b'x' * 65536)
+except BlockingIOError:
+    os._exit(7)
+"""
+    with published(sandbox, code=code) as (port, running), connect(port):
+        assert running.wait(PATIENCE) == 7
+
+
+def test_an_answer_that_came_early_is_read_by_a_client_that_goes_on_sending(sandbox):
+    """The server leaves what it is sent unread, which resets its connection."""
+    code = ONE + "s.sendall(b'x' * 50_000); s.close(); sys.stdin.read()"
+    with published(sandbox, code=code) as (port, _), connect(port) as client:
+
+        def send():
+            with contextlib.suppress(OSError):
+                while True:
+                    client.sendall(b"y" * 65536)
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        got = bytearray()
+        with contextlib.suppress(ConnectionResetError):
+            while chunk := client.recv(65536):
+                got += chunk
+        with contextlib.suppress(OSError):
+            client.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        assert bytes(got) == b"x" * 50_000
+
+
+def test_a_server_is_told_that_its_client_has_gone(sandbox):
+    code = ONE + """
+try:
+    while True:
+        s.sendall(b'x' * 65536)
+except OSError:
+    print('told', flush=True)
+sys.stdin.read()
+"""
+    with published(sandbox, code=code) as (port, running):
+        with connect(port) as client:
+            assert client.recv(1) == b"x"
+        assert line_of(running) == b"told\n"
 
 
 def test_only_the_loopback_of_the_host_listens(sandbox):

@@ -265,6 +265,39 @@ static void an_early_answer_arrives_though_nobody_listens_any_more(void **state)
 	part(&line);
 }
 
+static void who_goes_on_sending_to_somebody_who_has_gone_is_told_where_either_may_go(void **state)
+{
+	(void)state;
+	for (int either = 0; either < 2; either++) {
+		struct line line;
+		join(&line);
+		line.pair.either_may_go = either;
+		close(line.proxy);
+		line.proxy = -1;
+		settle();
+		say(line.agent, "for nobody");
+		settle();
+		assert_int_equal(line.state, either ? INIT_PAIR_OVER : INIT_PAIR_GOES_ON);
+		part(&line);
+	}
+}
+
+static void nothing_is_kept_for_a_server_that_answered_and_went(void **state)
+{
+	(void)state;
+	struct line line;
+	join(&line);
+	line.pair.either_may_go = true;
+	say(line.agent, "an answer");
+	close(line.agent);
+	line.agent = -1;
+	say(line.proxy, "a question");
+	settle();
+	hear(line.proxy, "an answer");
+	assert_int_equal(line.state, INIT_PAIR_OVER);
+	part(&line);
+}
+
 /* With something unread, the kernel tells the other end of it. */
 static void who_broke_is_told(void **state)
 {
@@ -318,6 +351,11 @@ int main(void)
 						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			an_early_answer_arrives_though_nobody_listens_any_more, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			who_goes_on_sending_to_somebody_who_has_gone_is_told_where_either_may_go,
+			set_up, tear_down),
+		cmocka_unit_test_setup_teardown(nothing_is_kept_for_a_server_that_answered_and_went,
+						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(who_broke_is_told, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(what_is_held_waits, set_up, tear_down),
 	};
