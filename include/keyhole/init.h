@@ -70,6 +70,7 @@ enum kh_init_type {
 	KH_INIT_READY,	   /* I→L with --hold: GO is waited for */
 	KH_INIT_TYPED, /* L→I value: a signal that the engine's terminal makes, for its foreground
 			*/
+	KH_INIT_HEARD, /* I→L value: a SIGNAL, which the command has been sent */
 	KH_INIT_MET,   /* L→I over --connect: the control socket, and the command's input, output,
 			  error */
 };

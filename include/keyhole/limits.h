@@ -298,6 +298,17 @@ enum {
 	/* The command's variables: the kernel takes 2 MiB with the arguments. */
 	KH_LIMIT_INIT_ENVIRON_BYTES = 2 * 1024 * 1024,
 
+	/* A sandbox's start: milliseconds from when an engine's program is started until the command
+	   runs, and for each thing that docker is asked for before (a program that hangs, a daemon
+	   that does not answer). Generous: many may start at once, and nothing is pulled from
+	   anywhere by then. Then, until what was asked to end is ended by force: keyhole-init that has
+	   not passed a signal on, and a command, or a program without its keyhole-init, that goes on.
+	   Whoever removes what is left in docker goes on alone after that time. */
+	KH_LIMIT_SANDBOX_START_MS = 2 * 60 * 1000,
+	KH_LIMIT_SANDBOX_HEARD_MS = 5000,
+	KH_LIMIT_SANDBOX_GRACE_MS = 2000,
+	KH_LIMIT_SANDBOX_REMOVE_MS = 10 * 1000,
+
 	/* An image: each of its JSON texts, and the variables and words of its command line (one
 	   that says more than a command line holds); files (a layer of a few megabytes can hold
 	   millions), milliseconds that reading or unpacking it may take, and what has to stay free

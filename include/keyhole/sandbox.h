@@ -83,6 +83,7 @@ struct kh_sandbox_spec {
 	struct kh_sandbox_limits limits;
 	const struct kh_published *publish;
 	size_t n_publish;
+	uint64_t start_ms; /* until the command runs; 0: KH_LIMIT_SANDBOX_START_MS */
 	char *const *argv; /* the command */
 	bool tty;	   /* standard input and output are a terminal */
 };

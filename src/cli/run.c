@@ -242,7 +242,11 @@ static bool go(struct run *run, int *status, struct kh_err *err)
 		*status = 128 + signo;
 		return true;
 	}
-	return run_sandbox(run, status, err);
+	/* One that is still held back has interrupted what goes before a sandbox. */
+	if (run_sandbox(run, status, err))
+		return true;
+	*status = 128 + held_signal();
+	return *status != 128;
 }
 
 static void detach(struct run *run)

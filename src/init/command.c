@@ -157,10 +157,9 @@ void init_command_go(void)
 	let_go_of_stdio();
 }
 
-void init_command_signal(int signo)
+bool init_command_signal(int signo)
 {
-	if (child > 0 && signo > 0 && signo < NSIG)
-		kill(-child, signo);
+	return child > 0 && signo > 0 && signo < NSIG && kill(-child, signo) == 0;
 }
 
 void init_command_typed(int signo)
@@ -249,7 +248,7 @@ static void signalled(struct init_watch *watch, uint32_t events)
 		if (infos[i].ssi_signo == SIGCHLD)
 			unreaped = true;
 		else
-			init_command_signal((int)infos[i].ssi_signo);
+			(void)init_command_signal((int)infos[i].ssi_signo);
 	}
 }
 

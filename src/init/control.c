@@ -72,8 +72,8 @@ static void receive(struct init_watch *watch, uint32_t events)
 		return;
 	if (message.type == KH_INIT_GO)
 		init_command_go();
-	else if (message.type == KH_INIT_SIGNAL)
-		init_command_signal(message.value);
+	else if (message.type == KH_INIT_SIGNAL && init_command_signal(message.value))
+		init_control_send(KH_INIT_HEARD, message.value, -1);
 	else if (message.type == KH_INIT_TYPED)
 		init_command_typed(message.value);
 }

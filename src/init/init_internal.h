@@ -137,7 +137,7 @@ struct init_command {
 /* Blocks the signals, watches them, and starts the command (with a terminal: at GO). */
 void init_command_prepare(const struct init_command *wanted);
 void init_command_go(void);
-void init_command_signal(int signo);
+bool init_command_signal(int signo);
 /* What the kernel would do where the engine's terminal is not known to it. */
 void init_command_typed(int signo);
 /* Waits for some of those that have ended. Return: there may be more. */

@@ -1,11 +1,15 @@
 /* engine.c - the engines by name, and the command line that one of them makes */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
+#include <keyhole/limits.h>
+#include <keyhole/log.h>
 #include <keyhole/slice.h>
 
 #include "sandbox_internal.h"
@@ -65,6 +69,21 @@ void kh_engine_command_init(struct kh_engine_command *command)
 	*command = (struct kh_engine_command){ .args_fd = -1, .alive = -1 };
 }
 
+/* It goes on alone where the program takes its time. */
+static void await_watcher(const struct kh_engine_command *command)
+{
+	if (command->watcher <= 0)
+		return;
+	kh_auto_close int ended = (int)syscall(SYS_pidfd_open, command->watcher, 0);
+	struct pollfd p = { .fd = ended, .events = POLLIN };
+	if (ended >= 0 && poll(&p, 1, KH_LIMIT_SANDBOX_REMOVE_MS) == 0) {
+		kh_log_warn("the sandbox: what it left in the engine is still being removed");
+		return;
+	}
+	while (waitpid(command->watcher, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
 void kh_engine_command_fini(struct kh_engine_command *command)
 {
 	free(command->path);
@@ -76,8 +95,7 @@ void kh_engine_command_fini(struct kh_engine_command *command)
 		free(command->files[i].text);
 	kh_cleanup_close(&command->args_fd);
 	kh_cleanup_close(&command->alive);
-	while (command->watcher > 0 && waitpid(command->watcher, NULL, 0) < 0 && errno == EINTR)
-		;
+	await_watcher(command);
 	kh_engine_command_init(command);
 }
 

@@ -30,6 +30,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include <keyhole/err.h>
@@ -48,6 +49,7 @@ struct kh_plan {
 	/* called: */
 	const char *image;			/* in the program's store */
 	const struct kh_sandbox_limits *limits; /* which the program is to keep */
+	uint64_t start_ms;			/* for each thing that it is asked for */
 	uid_t uid;				/* the sandbox's on the host */
 	gid_t gid;
 	bool terminal; /* the program's standard descriptors are one, to hand on (own_kernel) */

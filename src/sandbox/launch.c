@@ -11,7 +11,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -19,17 +18,16 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <keyhole/file.h>
 #include <keyhole/init.h>
+#include <keyhole/limits.h>
 
 #include "launch_internal.h"
 #include "meet.h"
 #include "nest_internal.h"
 
-enum { GRACE_MS = 2000 };
 /* More than a socket holds at a time: whoever still writes to it is no keyhole-init of ours. */
 enum { LAST_MESSAGES = 1024 };
 
@@ -49,19 +47,33 @@ static bool ends(int signo)
 	return signo == SIGHUP || signo == SIGINT || signo == SIGQUIT || signo == SIGTERM;
 }
 
-/* Nothing runs yet: the command ends by it before it has begun. */
-static void end_early(struct kh_running *r, int signo)
+/* By force, with whatever it has started itself and that has not gone a way of its own. */
+static void end_now(const struct kh_running *r)
+{
+	if (r->pid <= 0)
+		return;
+	(void)kill(-r->pid, SIGKILL);
+	(void)kill(r->pid, SIGKILL);
+}
+
+/* Nothing runs yet, or nobody tells it: the command ends by this signal. */
+static void end_by(struct kh_running *r, int signo)
 {
 	r->exited = true;
 	r->command_status = signo;
-	kill(r->pid, SIGKILL);
+	end_now(r);
 }
 
-/* To the command. */
+/* To the command. What ends is to be passed on soon: keyhole-init may not be up, and its engine
+ * hang. */
 static void send_signal(struct kh_running *r, int signo)
 {
+	if (ends(signo) && !r->exited && r->due_ms[KH_CLOCK_HEARD] < 0) {
+		r->unheard = signo;
+		kh_launch_clock_start(r, KH_CLOCK_HEARD, KH_LIMIT_SANDBOX_HEARD_MS);
+	}
 	if (r->held && r->launch->engine->connects && ends(signo))
-		end_early(r, signo);
+		end_by(r, signo);
 	else if (r->held)
 		sigaddset(&r->late, signo);
 	else
@@ -107,19 +119,27 @@ static bool start(struct kh_running *r, struct kh_err *err)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "starting the sandbox");
 	}
 	r->ended = (int)syscall(SYS_pidfd_open, r->pid, 0);
-	struct kh_err said;
-	ssize_t n;
-	while ((n = read(report[0], &said, sizeof(said))) < 0 && errno == EINTR)
-		;
-	close(report[0]);
-	if (n == sizeof(said)) {
-		*err = said;
-		return kh_err_wrap(err, "the sandbox");
-	}
+	r->report = report[0];
+	(void)kh_fd_set_nonblock(r->report, true);
+	kh_launch_clock_start(r, KH_CLOCK_START, r->launch->start_ms);
 	return r->ended >= 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "watching the sandbox");
 }
 
 /* ---- while it runs ---- */
+
+/* The child is the program by now, or says why it could not be. */
+static void take_report(struct kh_running *r)
+{
+	struct kh_err said;
+	ssize_t n = read(r->report, &said, sizeof(said));
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	close(kh_steal_fd(&r->report));
+	if (n != sizeof(said) || r->err.code != KH_ERR_NONE)
+		return;
+	r->err = said;
+	kh_err_wrap(&r->err, "the sandbox");
+}
 
 /* Where limits are for the init alone, it is put into its groups before anything runs. */
 static void take_ready(struct kh_running *r, pid_t init)
@@ -127,7 +147,7 @@ static void take_ready(struct kh_running *r, pid_t init)
 	if (!r->held)
 		return;
 	if (init <= 0 || !kh_bounds_take(r->launch->limits, init, &r->err)) {
-		kill(r->pid, SIGKILL);
+		end_now(r);
 		return;
 	}
 	r->held = false;
@@ -158,7 +178,7 @@ static void meet(struct kh_running *r)
 		send_late(r);
 	}
 	if (!ok)
-		kill(r->pid, SIGKILL);
+		end_now(r);
 }
 
 static void take_terminal(struct kh_running *r, int fd)
@@ -172,7 +192,7 @@ static void take_terminal(struct kh_running *r, int fd)
 	if (kh_terminal_attach(&r->terminal, fd, &r->err))
 		send_message(r, KH_INIT_GO, 0);
 	else
-		kill(r->pid, SIGKILL);
+		end_now(r);
 }
 
 static bool receive(struct kh_running *r)
@@ -195,6 +215,7 @@ static bool receive(struct kh_running *r)
 		take_ready(r, sender);
 	} else if (message.type == KH_INIT_STARTED) {
 		r->started = r->launch->started = true;
+		kh_launch_clock_stop(r, KH_CLOCK_START);
 		/* Else that is its kernel, which sees no mounts; see meet(). */
 		if (!r->launch->engine->own_kernel)
 			r->init = sender;
@@ -202,12 +223,17 @@ static bool receive(struct kh_running *r)
 			r->oom = kh_cgroup_watch_oom(sender);
 	} else if (message.type == KH_INIT_NO_EXEC && !r->started) {
 		r->no_exec = true;
+		kh_launch_clock_stop(r, KH_CLOCK_START);
+		kh_launch_clock_stop(r, KH_CLOCK_HEARD);
 		r->exec_errno = message.value;
-	} else if (message.type == KH_INIT_EXITED && r->started) {
+	} else if (message.type == KH_INIT_EXITED && r->started && !r->exited) {
 		r->exited = true;
 		r->command_status = message.value;
 		/* That group is gone with the init. */
 		r->oom_kills = kh_cgroup_oom_kills_at(r->oom);
+		kh_launch_clock_stop(r, KH_CLOCK_HEARD);
+	} else if (message.type == KH_INIT_HEARD) {
+		kh_launch_clock_stop(r, KH_CLOCK_HEARD);
 	}
 	return true;
 }
@@ -246,6 +272,8 @@ static void signalled(struct kh_running *r)
 			/* The command leads a session of its own, where SIGTSTP is not heard. */
 			send_message(r, KH_INIT_SIGNAL, SIGSTOP);
 			(void)raise(SIGSTOP);
+			if (r->due_ms[KH_CLOCK_START] >= 0)
+				kh_launch_clock_start(r, KH_CLOCK_START, r->launch->start_ms);
 			send_message(r, KH_INIT_SIGNAL, SIGCONT);
 		} else {
 			send_signal(r, signo);
@@ -255,53 +283,38 @@ static void signalled(struct kh_running *r)
 
 /* ---- the time that it has ---- */
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static bool guard_waits(const struct kh_running *r)
 {
 	return r->started && r->err.code == KH_ERR_NONE && kh_guard_waits(r->launch->guard);
-}
-
-static int time_left(const struct kh_running *r)
-{
-	if (guard_waits(r))
-		return 0;
-	int64_t next = r->deadline_ms;
-	if (next < 0 || (r->end_ms >= 0 && r->end_ms < next))
-		next = r->end_ms;
-	if (next < 0)
-		return -1;
-	int64_t left = next - now_ms();
-	return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
 }
 
 /* First it is asked to end, and what doesn't is ended. */
 static void look_at_clock(struct kh_running *r)
 {
 	/* Without keyhole-init there is nothing to wait for, but for a program that misses it. */
-	if (r->end_ms >= 0 && now_ms() >= r->end_ms) {
-		r->end_ms = -1;
-		kill(r->pid, SIGKILL);
+	if (kh_launch_clock_due(r, KH_CLOCK_GONE))
+		end_now(r);
+	if (kh_launch_clock_due(r, KH_CLOCK_HEARD))
+		end_by(r, r->unheard);
+	if (kh_launch_clock_due(r, KH_CLOCK_START)) {
+		kh_launch_too_slow(r);
+		end_now(r);
 	}
-	if (r->deadline_ms < 0 || now_ms() < r->deadline_ms)
+	if (!kh_launch_clock_due(r, KH_CLOCK_TIMEOUT))
 		return;
 	bool again = r->timed_out || !r->started;
 	r->timed_out = true;
-	r->deadline_ms = again ? -1 : now_ms() + GRACE_MS;
-	if (again)
-		kill(r->pid, SIGKILL);
-	else
-		send_signal(r, SIGTERM);
+	if (again) {
+		end_now(r);
+		return;
+	}
+	kh_launch_clock_start(r, KH_CLOCK_TIMEOUT, KH_LIMIT_SANDBOX_GRACE_MS);
+	send_signal(r, SIGTERM);
 }
 
 static void loop(struct kh_running *r)
 {
-	enum { SIGNALS, CONTROL, COMPLAINTS, ENDED, MEET, GUARD, IN, OUT, MASTER, COUNT };
+	enum { SIGNALS, CONTROL, COMPLAINTS, ENDED, REPORT, MEET, GUARD, IN, OUT, MASTER, COUNT };
 	bool control = true;
 	for (;;) {
 		struct pollfd p[COUNT] = {
@@ -309,7 +322,9 @@ static void loop(struct kh_running *r)
 			[CONTROL] = { control ? r->launch->control : -1, POLLIN, 0 },
 			[COMPLAINTS] = { r->complaints, POLLIN, 0 },
 			[ENDED] = { r->ended, POLLIN, 0 },
-			[MEET] = { r->launch->listener, POLLIN, 0 },
+			[REPORT] = { r->report, POLLIN, 0 },
+			/* The child listens at it, or nobody yet. */
+			[MEET] = { r->report < 0 ? r->launch->listener : -1, POLLIN, 0 },
 			/* What came before is still there when it has started. */
 			[GUARD] = { r->started ? r->launch->guard->fd : -1, POLLIN, 0 },
 			[IN] = { STDIN_FILENO, kh_terminal_wants(&r->terminal, KH_TERMINAL_IN), 0 },
@@ -325,23 +340,25 @@ static void loop(struct kh_running *r)
 			p[OUT].fd = -1;
 		if (!p[MASTER].events)
 			p[MASTER].fd = -1;
-		if (poll(p, COUNT, time_left(r)) < 0) {
+		if (poll(p, COUNT, guard_waits(r) ? 0 : kh_launch_clock_left(r)) < 0) {
 			if (errno == EINTR)
 				continue;
 			return;
 		}
 		look_at_clock(r);
+		if (p[REPORT].revents)
+			take_report(r);
 		if (p[MEET].revents)
 			meet(r);
 		if (p[CONTROL].revents && !(control = receive(r)))
-			r->end_ms = now_ms() + GRACE_MS;
+			kh_launch_clock_start(r, KH_CLOCK_GONE, KH_LIMIT_SANDBOX_GRACE_MS);
 		if (p[COMPLAINTS].revents)
 			(void)listen_to_complaints(r);
 		if (p[SIGNALS].revents)
 			signalled(r);
 		if ((p[GUARD].revents || guard_waits(r)) && r->err.code == KH_ERR_NONE &&
 		    !p[ENDED].revents && !kh_guard_look(r->launch->guard, r->init, &r->err))
-			kill(r->pid, SIGKILL);
+			end_now(r);
 		/* After the inner side has ended there is nothing to move; its end follows. */
 		if (!kh_terminal_move(&r->terminal, p[IN].revents, p[OUT].revents,
 				      p[MASTER].revents) &&
@@ -384,11 +401,14 @@ bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err)
 				.signals = -1,
 				.complaints = -1,
 				.ended = -1,
-				.oom = -1 };
-	r.end_ms = -1;
+				.oom = -1,
+				.report = -1 };
+	for (size_t i = 0; i < KH_CLOCKS; i++)
+		r.due_ms[i] = -1;
 	r.held = launch->engine->limits_init || launch->engine->connects;
 	sigemptyset(&r.late);
-	r.deadline_ms = launch->timeout_ms ? now_ms() + (int64_t)launch->timeout_ms : -1;
+	if (launch->timeout_ms)
+		kh_launch_clock_start(&r, KH_CLOCK_TIMEOUT, launch->timeout_ms);
 	kh_terminal_init(&r.terminal);
 	sigset_t before;
 	bool ok = watch_signals(&r, &before, err);
@@ -396,11 +416,13 @@ bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err)
 		ok = start(&r, err);
 	if (ok)
 		loop(&r);
-	else if (r.pid > 0)
-		kill(r.pid, SIGKILL);
+	else
+		end_now(&r);
 	int engine_status = 0;
 	while (r.pid > 0 && waitpid(r.pid, &engine_status, 0) < 0 && errno == EINTR)
 		;
+	if (ok && r.report >= 0)
+		take_report(&r);
 	/* What was said last may still be in the socket and the pipe. */
 	for (int i = 0; ok && i < LAST_MESSAGES && launch->control >= 0 && receive(&r); i++)
 		;
@@ -410,8 +432,8 @@ bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err)
 	kh_terminal_finish(&r.terminal);
 	if (ok)
 		ok = kh_launch_conclude(&r, engine_status, status, err);
-	const int fds[] = { r.signals, r.complaints,	   r.ended,
-			    r.oom,     launch->pty_master, launch->control_peer };
+	const int fds[] = { r.report, r.signals,	  r.complaints,	       r.ended,
+			    r.oom,    launch->pty_master, launch->control_peer };
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);

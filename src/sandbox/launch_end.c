@@ -27,6 +27,22 @@ static bool explain(struct kh_running *r, struct kh_err *err)
 	return r->launch->engine->explain(kh_esc(said), err);
 }
 
+void kh_launch_too_slow(struct kh_running *r)
+{
+	char text[KH_VALUE_BYTES];
+	r->complaint[r->complaint_len] = '\0';
+	struct kh_slice said = kh_slice_str(r->complaint);
+	while (said.len > 0 && said.ptr[said.len - 1] == '\n')
+		said.len--;
+	kh_err_set(
+		&r->err, KH_ERR_SYSTEM,
+		"the sandbox: %s has not brought it up in %s and was ended (is this host "
+		"overloaded, or does something not answer? `keyhole doctor` tries each engine)%s%s",
+		kh_esc_str(r->launch->command->argv[0]),
+		kh_value_show_duration(r->launch->start_ms, text), said.len ? ": " : "",
+		kh_esc(said));
+}
+
 static bool is_out_of_memory(const struct kh_running *r)
 {
 	return r->oom_kills > 0 || kh_cgroup_oom_kills(&r->launch->limits->groups) > 0;

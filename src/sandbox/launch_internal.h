@@ -8,12 +8,22 @@
 
 enum { COMPLAINT_BYTES = 2048 };
 
+/* What is waited for, and for so long. */
+enum kh_clock {
+	KH_CLOCK_START,	  /* the command is to run */
+	KH_CLOCK_TIMEOUT, /* it is to have ended: first by itself, then since it was asked to */
+	KH_CLOCK_HEARD,	  /* keyhole-init is to have passed on a signal that ends */
+	KH_CLOCK_GONE,	  /* keyhole-init has ended: so is the program to */
+	KH_CLOCKS,
+};
+
 /* What goes on while the sandbox runs. */
 struct kh_running {
 	struct kh_launch *launch;
 	pid_t pid;
 	pid_t init;			/* as the kernel names who said that it started; -1 */
 	int signals, complaints, ended; /* signalfd, pipe, pidfd */
+	int report;			/* of the child, until it is the program; -1 */
 	char complaint[COMPLAINT_BYTES];
 	size_t complaint_len;
 	struct kh_terminal terminal;
@@ -21,15 +31,24 @@ struct kh_running {
 	bool held;     /* the init has not come up yet: it hears GO and nothing else */
 	sigset_t late; /* what came in that time */
 	bool timed_out;
-	int64_t deadline_ms; /* of the monotonic clock; -1: none */
-	int64_t end_ms;	     /* the same, when the init is gone: the program's */
-	int command_status;  /* the command's wait status */
+	int64_t due_ms[KH_CLOCKS]; /* of the monotonic clock; -1: none */
+	int unheard;		   /* what keyhole-init has not passed on yet */
+	int command_status;	   /* the command's wait status */
 	int exec_errno;
 	int oom;	    /* where the kernel counts, in a group of the engine's; -1 */
 	uint64_t oom_kills; /* at the command's end */
 	struct kh_err err;  /* of ours, in the middle of it */
 };
 
+/* launch_clock.c: how far off the next one is, for poll; -1: there is none. */
+int kh_launch_clock_left(const struct kh_running *r);
+void kh_launch_clock_start(struct kh_running *r, enum kh_clock which, uint64_t ms);
+void kh_launch_clock_stop(struct kh_running *r, enum kh_clock which);
+/* Has it come? Then it is stopped as well. */
+bool kh_launch_clock_due(struct kh_running *r, enum kh_clock which);
+
+/* launch_end.c: it has not come up in time. */
+void kh_launch_too_slow(struct kh_running *r);
 /* launch_end.c: the exit status, and what is said. As kh_launch returns. */
 bool kh_launch_conclude(struct kh_running *r, int engine_status, int *status, struct kh_err *err);
 

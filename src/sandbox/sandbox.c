@@ -277,6 +277,11 @@ static const char *directory_of(const struct kh_sandbox_spec *spec)
 				 : KH_SANDBOX_HOME;
 }
 
+static uint64_t start_ms(const struct kh_sandbox_spec *spec)
+{
+	return spec->start_ms ? spec->start_ms : KH_LIMIT_SANDBOX_START_MS;
+}
+
 static bool prepare(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		    const struct kh_engine *engine, struct kh_err *err)
 {
@@ -302,6 +307,7 @@ static bool prepare(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		.layered = spec->layer,
 		.image = spec->image,
 		.limits = &spec->limits,
+		.start_ms = start_ms(spec),
 		.uid = geteuid() == 0 ? kh_build_host_uid(spec) : geteuid(),
 		.gid = geteuid() == 0 ? kh_build_host_gid(spec) : getegid(),
 		.terminal = b->pty_slave >= 0,
@@ -354,6 +360,7 @@ static bool run(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		.guard = &b->guard,
 		.limits = &b->limits,
 		.timeout_ms = spec->limits.timeout_ms,
+		.start_ms = start_ms(spec),
 		.name = spec->argv[0],
 	};
 	if (strcmp(spec->engine, "auto") == 0)
@@ -368,7 +375,7 @@ static bool run_image(const struct kh_sandbox_spec *given, const struct kh_engin
 		      int *status, bool *started, struct kh_err *err)
 {
 	struct kh_store_image image kh_cleanup(kh_store_image_fini) = { 0 };
-	if (!kh_store_inspect(engine->name, given->image, &image, err))
+	if (!kh_store_inspect(engine->name, given->image, start_ms(given), &image, err))
 		return false;
 	struct kh_sandbox_spec spec = *given;
 	spec.root_env = image.env;

@@ -281,7 +281,7 @@ struct kh_launch {
 	int pty_master, pty_slave; /* a terminal of ours for the program to hand on; -1 */
 	struct kh_guard *guard;
 	const struct kh_bounds *limits;
-	uint64_t timeout_ms;
+	uint64_t timeout_ms, start_ms;
 	const char *name; /* of the command, for messages */
 	bool started;	  /* afterwards: keyhole-init said that the command runs */
 };

@@ -18,6 +18,7 @@
 
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
+#include <keyhole/limits.h>
 #include <keyhole/slice.h>
 
 #include "meet.h"
@@ -137,8 +138,8 @@ static _Noreturn void watch(char *program, char *name, const char *folder, int e
 		;
 	struct kh_err err = KH_ERR_INIT;
 	/* Gone by itself already, as a rule. */
-	(void)kh_store_tool(container, -1, NULL, &err);
-	(void)kh_store_tool(image, -1, NULL, &err);
+	(void)kh_store_tool(container, -1, KH_LIMIT_SANDBOX_START_MS, NULL, &err);
+	(void)kh_store_tool(image, -1, KH_LIMIT_SANDBOX_START_MS, NULL, &err);
 	remove_folder(folder);
 	_exit(0);
 }
@@ -303,14 +304,15 @@ static void forget_words(struct kh_engine_command *out)
 }
 
 /* An image of nothing, for a sandbox whose root is all mounted. */
-static bool make_image(const struct kh_engine_command *out, char *name, struct kh_err *err)
+static bool make_image(const struct kh_plan *plan, const struct kh_engine_command *out, char *name,
+		       struct kh_err *err)
 {
 	static const char end_of_tar[1024];
 	static char import[] = "import", dash[] = "-";
 	char *argv[] = { out->path, import, dash, name, NULL };
 	kh_auto_close int tar =
 		kh_file_sealed("keyhole-nothing", kh_slice_of(end_of_tar, sizeof(end_of_tar)), err);
-	return tar >= 0 && kh_store_tool(argv, tar, NULL, err);
+	return tar >= 0 && kh_store_tool(argv, tar, plan->start_ms, NULL, err);
 }
 
 /* Created, filled, and watched over; `out` is then what starts it. */
@@ -322,7 +324,8 @@ static bool create(const struct kh_plan *plan, struct kh_engine_command *out, co
 	if (getrandom(number, sizeof(number), 0) != (ssize_t)sizeof(number))
 		return kh_err_set(err, KH_ERR_SYSTEM, "no random bytes");
 	snprintf(name, sizeof(name), "keyhole-%08x%08x", number[0], number[1]);
-	if (!start_watcher(out, name, folder, err) || (!plan->image && !make_image(out, name, err)))
+	if (!start_watcher(out, name, folder, err) ||
+	    (!plan->image && !make_image(plan, out, name, err)))
 		return false;
 	if (!put_create(out, plan, folder, name))
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the sandbox's container");
@@ -331,8 +334,8 @@ static bool create(const struct kh_plan *plan, struct kh_engine_command *out, co
 	static char cp[] = "cp", dash[] = "-";
 	char *copy[] = { out->path, cp, dash, place, NULL };
 	const char *const start[] = { out->path, "start", "--attach", name, NULL };
-	if (tar < 0 || !place || !kh_store_tool(out->argv, -1, NULL, err) ||
-	    !kh_store_tool(copy, tar, NULL, err))
+	if (tar < 0 || !place || !kh_store_tool(out->argv, -1, plan->start_ms, NULL, err) ||
+	    !kh_store_tool(copy, tar, plan->start_ms, NULL, err))
 		return false;
 	forget_words(out);
 	return kh_engine_command_args(out, start) ||

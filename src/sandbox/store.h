@@ -19,6 +19,7 @@
 #define KEYHOLE_SANDBOX_STORE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include <keyhole/buf.h>
@@ -38,8 +39,8 @@ struct kh_store_image {
 	char **entrypoint, **command; /* ended by NULL; NULL: none */
 };
 /* Asks the program. False where it has no such image, or one for another kind of machine. */
-bool kh_store_inspect(const char *program, const char *reference, struct kh_store_image *out,
-		      struct kh_err *err);
+bool kh_store_inspect(const char *program, const char *reference, uint64_t most_ms,
+		      struct kh_store_image *out, struct kh_err *err);
 /* What is run: as podman has it, the caller's command stands in the place of the image's, behind
  * its entry point. The words are not owned, the list is. Return: NULL, and err says why. */
 char **kh_store_argv(const struct kh_store_image *image, const struct kh_sandbox_spec *spec,
@@ -52,9 +53,11 @@ bool kh_store_prepare(const char *program, const struct kh_plan *plan,
 
 /* ---- store_tool.c ---- */
 
-/* Runs the program with `argv` (argv[0] is its path) and `input` (-1: none) and waits. What it said
- * on standard output is in `out` (may be NULL); where it failed, its complaint is in err. */
-bool kh_store_tool(char *const *argv, int input, struct kh_buf *out, struct kh_err *err);
+/* Runs the program with `argv` (argv[0] is its path) and `input` (-1: none) and waits, `most_ms` at
+ * the longest, and until a signal that ends is held back for us. What it said on standard output is
+ * in `out` (may be NULL); where it failed, its complaint is in err. */
+bool kh_store_tool(char *const *argv, int input, uint64_t most_ms, struct kh_buf *out,
+		   struct kh_err *err);
 
 /* ---- store_tar.c ---- */
 

@@ -139,7 +139,8 @@ static bool take(const json_t *image, struct kh_store_image *out)
 	       take_words(json_object_get(config, "Cmd"), &out->command);
 }
 
-static bool ask(const char *program, const char *reference, struct kh_buf *said, struct kh_err *err)
+static bool ask(const char *program, const char *reference, uint64_t most_ms, struct kh_buf *said,
+		struct kh_err *err)
 {
 	kh_auto_free char *path = kh_engine_program(program);
 	kh_auto_free char *copy = strdup(reference);
@@ -152,7 +153,7 @@ static bool ask(const char *program, const char *reference, struct kh_buf *said,
 	if (!copy || reference[0] == '-' || !reference[0])
 		return kh_err_set(err, KH_ERR_USAGE, "--image %s: not a reference of an image",
 				  kh_esc_str(reference));
-	if (kh_store_tool(argv, -1, said, err))
+	if (kh_store_tool(argv, -1, most_ms, said, err))
 		return true;
 	if (strstr(err->text, "o such image") || strstr(err->text, "not known"))
 		return kh_err_set(err, KH_ERR_USAGE,
@@ -161,13 +162,13 @@ static bool ask(const char *program, const char *reference, struct kh_buf *said,
 	return false;
 }
 
-bool kh_store_inspect(const char *program, const char *reference, struct kh_store_image *out,
-		      struct kh_err *err)
+bool kh_store_inspect(const char *program, const char *reference, uint64_t most_ms,
+		      struct kh_store_image *out, struct kh_err *err)
 {
 	*out = (struct kh_store_image){ 0 };
 	struct kh_buf said kh_cleanup(kh_buf_fini);
 	kh_buf_init(&said, SAID_MOST_BYTES);
-	if (!ask(program, reference, &said, err))
+	if (!ask(program, reference, most_ms, &said, err))
 		return false;
 	json_t *all = json_loadb(kh_buf_view(&said).ptr, kh_buf_len(&said), 0, NULL);
 	const json_t *image = json_array_get(all, 0);

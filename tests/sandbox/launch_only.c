@@ -52,6 +52,8 @@ static void parse(struct kh_sandbox_spec *spec, int argc, char **argv)
 			spec->limits.cpu_milli = (unsigned)strtoul(value, NULL, 10);
 		else if (strcmp(name, "--timeout-ms") == 0)
 			spec->limits.timeout_ms = strtoull(value, NULL, 10);
+		else if (strcmp(name, "--start-ms") == 0)
+			spec->start_ms = strtoull(value, NULL, 10);
 		else if (strcmp(name, "--best-effort") == 0)
 			spec->limits.best_effort = strcmp(value, "yes") == 0;
 		else if (strcmp(name, "--publish") == 0)
