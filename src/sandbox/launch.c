@@ -312,6 +312,11 @@ static void look_at_clock(struct kh_running *r)
 	send_signal(r, SIGTERM);
 }
 
+static bool meets(const struct kh_running *r)
+{
+	return r->report < 0 && r->err.code == KH_ERR_NONE;
+}
+
 static void loop(struct kh_running *r)
 {
 	enum { SIGNALS, CONTROL, COMPLAINTS, ENDED, REPORT, MEET, GUARD, IN, OUT, MASTER, COUNT };
@@ -323,8 +328,8 @@ static void loop(struct kh_running *r)
 			[COMPLAINTS] = { r->complaints, POLLIN, 0 },
 			[ENDED] = { r->ended, POLLIN, 0 },
 			[REPORT] = { r->report, POLLIN, 0 },
-			/* The child listens at it, or nobody yet. */
-			[MEET] = { r->report < 0 ? r->launch->listener : -1, POLLIN, 0 },
+			/* The child listens at it, but not yet, nor where it could not start. */
+			[MEET] = { meets(r) ? r->launch->listener : -1, POLLIN, 0 },
 			/* What came before is still there when it has started. */
 			[GUARD] = { r->started ? r->launch->guard->fd : -1, POLLIN, 0 },
 			[IN] = { STDIN_FILENO, kh_terminal_wants(&r->terminal, KH_TERMINAL_IN), 0 },
