@@ -224,8 +224,14 @@ static struct kh_ca *read_twice(const char *certificate_path, const char *key_pa
 	struct kh_ca *ca = read_files(certificate_path, key_path, &first);
 	if (ca)
 		return ca;
-	kh_auto_close int lock = kh_ca_files_lock(key_path, err);
-	return lock >= 0 ? read_files(certificate_path, key_path, err) : NULL;
+	struct kh_err why_not = KH_ERR_INIT;
+	kh_auto_close int lock = kh_ca_files_lock(key_path, &why_not);
+	if (lock >= 0)
+		return read_files(certificate_path, key_path, err);
+	/* What is wrong with the files is what can be mended, not that nothing could be locked. */
+	if (err)
+		*err = first;
+	return NULL;
 }
 
 struct kh_ca *kh_ca_open(const char *certificate_path, const char *key_path, struct kh_err *err)

@@ -1,5 +1,20 @@
 /* test_ca.c - the CA's files: made once, kept private, refused where they are odd */
+/* wrap: flock */
 #include "ca_files.h"
+
+#include <sys/file.h>
+
+static bool locks_fail; /* as on a file system that has none */
+
+int __real_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation)
+{
+	if (!locks_fail)
+		return __real_flock(fd, operation);
+	errno = ENOLCK;
+	return -1;
+}
 
 static void must_fail(const char *words)
 {
@@ -254,6 +269,18 @@ static void test_a_key_that_others_may_read_is_refused(void **state)
 	kh_ca_free(must_open());
 }
 
+static void test_where_nothing_can_be_locked_the_files_fault_is_still_named(void **state)
+{
+	(void)state;
+	kh_ca_free(must_open());
+	assert_int_equal(chmod(key_path, 0644), 0);
+	locks_fail = true;
+	must_fail("can be read by others");
+	assert_int_equal(unlink(cert_path), 0);
+	must_fail("can't be locked"); /* nothing else is known yet */
+	locks_fail = false;
+}
+
 static void test_a_key_of_somebody_else_is_refused(void **state)
 {
 	(void)state;
@@ -365,6 +392,7 @@ int main(void)
 		T(test_a_daemon_that_runs_makes_no_ca),
 		T(test_half_a_ca_is_an_error_and_nothing_is_made),
 		T(test_a_key_that_others_may_read_is_refused),
+		T(test_where_nothing_can_be_locked_the_files_fault_is_still_named),
 		T(test_a_key_of_somebody_else_is_refused),
 		T(test_files_that_are_no_files_are_refused),
 		T(test_garbage_in_the_files_is_refused),
