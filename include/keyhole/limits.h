@@ -52,6 +52,9 @@ enum {
 	   has us hammer the token endpoint, or the store that the command asks. */
 	KH_LIMIT_REFUSED_AGAIN_MS = 60 * 1000,
 	KH_LIMIT_REFUSED_OTHER_MS = 5 * 1000,
+	/* How long requests wait meanwhile for the other one, before they are given the one that is
+	   there: one upstream's 401, and a store that hangs, which would hold up all others. */
+	KH_LIMIT_REFUSED_WAIT_MS = 5 * 1000,
 	/* What a token is asked for, all scopes together. */
 	KH_LIMIT_MINT_SCOPES_BYTES = 4096,
 	/* A token, and the whole answer of an endpoint that gives it: one that answers without end.
@@ -298,12 +301,12 @@ enum {
 	/* The command's variables: the kernel takes 2 MiB with the arguments. */
 	KH_LIMIT_INIT_ENVIRON_BYTES = 2 * 1024 * 1024,
 
-	/* A sandbox's start: milliseconds from when an engine's program is started until the command
-	   runs, and for each thing that docker is asked for before (a program that hangs, a daemon
-	   that does not answer). Generous: many may start at once, and nothing is pulled from
-	   anywhere by then. Then, until what was asked to end is ended by force: keyhole-init that has
-	   not passed a signal on, and a command, or a program without its keyhole-init, that goes on.
-	   Whoever removes what is left in docker goes on alone after that time. */
+	/* A sandbox's start: milliseconds from when an engine's program is started until the
+	   command runs, and for each thing that docker is asked for before (a program that hangs, a
+	   daemon that does not answer). Generous: many may start at once, and nothing is pulled
+	   from anywhere by then. Then, until what was asked to end is ended by force: keyhole-init
+	   that has not passed a signal on, and a command, or a program without its keyhole-init,
+	   that goes on. Whoever removes what is left in docker goes on alone after that time. */
 	KH_LIMIT_SANDBOX_START_MS = 2 * 60 * 1000,
 	KH_LIMIT_SANDBOX_HEARD_MS = 5000,
 	KH_LIMIT_SANDBOX_GRACE_MS = 2000,

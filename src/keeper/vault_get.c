@@ -43,8 +43,7 @@ static enum kh_vault_answer get_raw(struct kh_vault *vault, const struct kh_want
 {
 	const char *name = vault->config->credentials[want->index].name;
 	struct kh_err why = KH_ERR_INIT;
-	bool refused = holding->raw.refused && holding->raw.job;
-	if (kh_item_is_good(&holding->raw) && !refused)
+	if (kh_item_is_good(&holding->raw) && !kh_item_is_withheld(&holding->raw))
 		return KH_VAULT_GOT;
 	if (holding->raw.job)
 		return KH_VAULT_LATER;
@@ -145,8 +144,7 @@ static enum kh_vault_answer get_made(struct kh_vault *vault, const struct kh_wan
 			   credential->name);
 		return KH_VAULT_NONE;
 	}
-	bool refused = made->item.refused && made->item.job;
-	if (kh_item_is_good(&made->item) && !refused)
+	if (kh_item_is_good(&made->item) && !kh_item_is_withheld(&made->item))
 		return give(&made->item, out);
 	if (made->item.job)
 		return later(&made->item);
@@ -213,8 +211,9 @@ static void renew_raw(struct kh_vault *vault, uint16_t index, struct kh_holding 
 		"credential %s: an upstream answered 401 to its value: its command is run again",
 		vault->config->credentials[index].name);
 	holding->refused_ms = now;
-	raw->refused = kh_vault_begin_raw(vault, index, holding, &err);
-	if (!raw->refused)
+	if (kh_vault_begin_raw(vault, index, holding, &err))
+		kh_item_withhold(raw);
+	else
 		kh_log_warn("%s", err.text);
 }
 
@@ -235,7 +234,8 @@ void kh_vault_refused(struct kh_vault *vault, const struct kh_want *want)
 		"credential %s: an upstream answered 401 to its token: another one is asked for",
 		vault->config->credentials[want->index].name);
 	made->refused_ms = holding->refused_ms = kh_clock_mono_ms();
-	made->item.refused = kh_vault_begin_made(vault, want->index, holding, made, &err);
+	if (kh_vault_begin_made(vault, want->index, holding, made, &err))
+		kh_item_withhold(&made->item);
 }
 
 void kh_vault_forget_worker(struct kh_vault *vault)

@@ -70,9 +70,11 @@ struct kh_item {
 	bool asked;	    /* the worker waits for it */
 	bool used;	    /* it was told to the worker since it came */
 	bool told;	    /* the worker has it */
-	bool refused;	    /* by an upstream; while another one is on its way it is not given */
-	char *why;	    /* the last failure, for the operator */
-	char *reason;	    /* and for a sandbox */
+	/* Monotonic: refused by an upstream; until then, while another one is on its way, it is not
+	 * given. 0: it is. */
+	uint64_t withheld_ms;
+	char *why;    /* the last failure, for the operator */
+	char *reason; /* and for a sandbox */
 };
 
 /* A token for a part of what the credential opens ("": all of it). */
@@ -181,8 +183,10 @@ enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_want *
 				  uint64_t asker, struct kh_value *out, struct kh_err *err);
 /* An upstream answered 401 to the token that was told last: another one is made, which is given
  * from then on; where none can be had, the one that was refused serves on, since not every 401
- * means the token. A command's value is read anew likewise, where it is meant to change (`refresh`,
- * or an end of its own). An upstream may answer so to anything: limits.h says how often it counts.
+ * means the token. It does so as well where the other one takes longer than
+ * KH_LIMIT_REFUSED_WAIT_MS. A command's value is read anew likewise, where it is meant to change
+ * (`refresh`, or an end of its own). An upstream may answer so to anything: limits.h says how often
+ * it counts.
  */
 void kh_vault_refused(struct kh_vault *vault, const struct kh_want *want);
 /* The worker has ended: nobody waits any more. */
@@ -230,6 +234,10 @@ void kh_item_fill(struct kh_item *item, struct kh_secret *secret, uint64_t expir
 		  uint64_t refresh_ms);
 /* `why` for the operator, `reason` for a sandbox. Tried again later, and later. */
 void kh_item_fail(struct kh_item *item, const char *why, const char *reason);
+/* A 401 said that it is no good, and another one is on its way: who asks waits, but not for long.
+ */
+bool kh_item_is_withheld(const struct kh_item *item);
+void kh_item_withhold(struct kh_item *item);
 /* Shares the value and its times. */
 bool kh_item_share(struct kh_item *to, const struct kh_item *from);
 

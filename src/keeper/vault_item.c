@@ -13,6 +13,7 @@
 #include <sys/random.h>
 
 #include <keyhole/clock.h>
+#include <keyhole/limits.h>
 
 enum { FIRST_PAUSE_MS = 1000, MOST_DOUBLINGS = 6, LONGEST_PAUSE_MS = 60 * 1000 };
 
@@ -63,7 +64,7 @@ void kh_item_fill(struct kh_item *item, struct kh_secret *secret, uint64_t expir
 	item->due_ms = after ? kh_clock_mono_ms() + after : 0;
 	item->renewals++;
 	item->used = false;
-	item->refused = false;
+	item->withheld_ms = 0;
 }
 
 void kh_item_fail(struct kh_item *item, const char *why, const char *reason)
@@ -75,17 +76,28 @@ void kh_item_fail(struct kh_item *item, const char *why, const char *reason)
 	item->failures = failures;
 	item->all_failures++;
 	item->failed_ms = kh_clock_wall_ms();
-	item->refused = false;
+	item->withheld_ms = 0;
 	item->why = strdup(why);
 	item->reason = strdup(reason);
 	item->due_ms =
 		kh_clock_mono_ms() + about(pause < LONGEST_PAUSE_MS ? pause : LONGEST_PAUSE_MS);
 }
 
+bool kh_item_is_withheld(const struct kh_item *item)
+{
+	return item->job && kh_clock_mono_ms() < item->withheld_ms;
+}
+
+void kh_item_withhold(struct kh_item *item)
+{
+	item->withheld_ms = kh_clock_mono_ms() + KH_LIMIT_REFUSED_WAIT_MS;
+}
+
 bool kh_item_share(struct kh_item *to, const struct kh_item *from)
 {
 	*to = *from;
 	to->job = NULL;
+	to->withheld_ms = 0;
 	to->asked = to->told = false;
 	to->secret = from->secret ? kh_secret_ref(from->secret) : NULL;
 	to->why = from->why ? strdup(from->why) : NULL;

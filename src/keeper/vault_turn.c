@@ -172,11 +172,12 @@ void kh_vault_raw_failed(struct kh_vault *vault, uint16_t index, struct kh_holdi
 	/* Before who waits for it is told: there may be another for them. */
 	kh_vault_note_presence(vault, index);
 	answer(vault, index, holding, &holding->raw, KH_SLICE(""));
+	if (kh_item_is_good(&holding->raw))
+		begin_asked(vault, index, holding); /* they waited for another, and get this one */
 	for (struct kh_made *made = holding->made; made; made = made->next) {
 		if (made->item.job || !made->item.asked)
 			continue;
-		if (!kh_item_is_good(&holding->raw))
-			kh_item_fail(&made->item, why, reason);
+		kh_item_fail(&made->item, why, reason);
 		answer(vault, index, holding, &made->item, scope_of(made));
 	}
 	note_change(vault, index, &holding->raw);
@@ -376,6 +377,31 @@ static bool is_wanted(const struct kh_item *item)
 	return item->asked || item->used || (item->told && !item->expires_ms);
 }
 
+/* Return: it has been withheld for long enough. */
+static bool is_released(struct kh_vault *vault, struct kh_item *item)
+{
+	if (!item->job || !item->withheld_ms)
+		return false;
+	if (kh_item_is_withheld(item)) {
+		kh_vault_due(vault, item->withheld_ms);
+		return false;
+	}
+	item->withheld_ms = 0;
+	return kh_item_is_good(item);
+}
+
+/* Whoever waits for another one than was refused gets that, when the other takes too long. */
+static void release(struct kh_vault *vault, uint16_t index, struct kh_holding *holding)
+{
+	if (is_released(vault, &holding->raw)) {
+		answer(vault, index, holding, &holding->raw, KH_SLICE(""));
+		begin_asked(vault, index, holding);
+	}
+	for (struct kh_made *made = holding->made; made; made = made->next)
+		if (is_released(vault, &made->item))
+			answer(vault, index, holding, &made->item, scope_of(made));
+}
+
 static void begin_due(struct kh_vault *vault)
 {
 	uint64_t now = kh_clock_mono_ms();
@@ -388,6 +414,7 @@ static void begin_due(struct kh_vault *vault)
 			struct kh_holding *holding = &vault->slots[i].holdings[j];
 			struct kh_err err = KH_ERR_INIT;
 			bool exec = holding->source->kind == KH_SOURCE_EXEC;
+			release(vault, index, holding);
 			bool due = holding->raw.due_ms && now >= holding->raw.due_ms;
 			/* A token is made of it, or rules would rather have this one. */
 			bool wanted = is_wanted(&holding->raw) || holding->made ||

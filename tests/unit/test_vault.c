@@ -1,0 +1,242 @@
+/* test_vault.c - values of commands: who waits for another one, and what is given meanwhile */
+/* wrap: kh_clock_mono_ms */
+#include "config_text.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include <keeper/keeper_internal.h>
+#include <keyhole/cleanup.h>
+#include <keyhole/file.h>
+#include <keyhole/limits.h>
+#include <keyhole/log.h>
+#include <keyhole/share.h>
+
+enum { PATIENCE_MS = 60 * 1000, ONE = 0, AWS = 1, COUNT = 2 };
+
+/* Time goes on where a test says so. */
+static uint64_t mono_ms;
+
+uint64_t __real_kh_clock_mono_ms(void);
+uint64_t __wrap_kh_clock_mono_ms(void);
+uint64_t __wrap_kh_clock_mono_ms(void)
+{
+	return mono_ms;
+}
+
+static char folder[64];
+static int gates[COUNT]; /* a command prints the next line that is written there, and ends */
+static struct kh_config *config;
+static struct kh_vault vault;
+static unsigned n_answers, n_missing;
+static char answered[128];
+
+static bool copy(struct kh_slice value, void *arg)
+{
+	(void)snprintf(arg, sizeof(answered), "%.*s", (int)value.len, value.ptr);
+	return true;
+}
+
+static void note_answer(void *arg, const struct kh_want *want, const struct kh_value *value,
+			struct kh_err *err)
+{
+	(void)arg;
+	(void)want;
+	(void)err;
+	n_answers++;
+	n_missing += !value;
+	answered[0] = '\0';
+	if (value)
+		assert_true(kh_secret_expose(value->secret, copy, answered));
+}
+
+static int make_gate(const char *name)
+{
+	kh_auto_free char *path = kh_strf("%s/%s", folder, name);
+	if (!path || mkfifo(path, 0600) != 0)
+		return -1;
+	return open(path, O_RDWR | O_CLOEXEC); /* it never ends */
+}
+
+static int set_up(void **state)
+{
+	struct kh_err err = KH_ERR_INIT;
+	(void)state;
+	memcpy(folder, "/tmp/kh-vault-XXXXXX", sizeof("/tmp/kh-vault-XXXXXX"));
+	if (!mkdtemp(folder) || (gates[ONE] = make_gate("one")) < 0 ||
+	    (gates[AWS] = make_gate("aws")) < 0)
+		return -1;
+	kh_log_set_level(KH_LOG_ERROR);
+	kh_auto_free char *yaml = kh_strf(
+		"version: 1\nlisten: [ { unix: d/s, tenant: acme } ]\n"
+		"credentials:\n"
+		"  one: { value: { exec: [ head, -n1, %s/one ], refresh: 1h }, "
+		"header: { x-a: \"{}\" }, hosts: [ a.test ] }\n"
+		"  aws: { value: { exec: [ head, -n1, %s/aws ], refresh: 1h }, aws_sigv4: {}, "
+		"hosts: [ \"*.amazonaws.com\" ] }\n"
+		"tenants: { acme: { rules: [] } }\n",
+		folder, folder);
+	config = config_in(folder, yaml);
+	mono_ms = 1000000;
+	n_answers = n_missing = 0;
+	if (!kh_vault_open(&vault, config, false, &err))
+		return -1;
+	vault.answer = note_answer;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	kh_vault_close(&vault);
+	kh_config_free(config);
+	for (size_t i = 0; i < COUNT; i++) {
+		kh_auto_free char *path = kh_strf("%s/%s", folder, i == ONE ? "one" : "aws");
+		(void)close(gates[i]);
+		(void)unlink(path);
+	}
+	return rmdir(folder);
+}
+
+static struct kh_item *raw(size_t index)
+{
+	return &vault.slots[index].holdings[0].raw;
+}
+
+static void print(size_t index, const char *line)
+{
+	assert_true(kh_file_write_all(gates[index], kh_slice_str(line), NULL));
+}
+
+/* Until the command that runs has ended. */
+static void end_run(size_t index)
+{
+	uint64_t until_ms = __real_kh_clock_mono_ms() + PATIENCE_MS;
+	while (raw(index)->job) {
+		struct pollfd fd = { .fd = kh_vault_fd(&vault), .events = POLLIN };
+		assert_true(__real_kh_clock_mono_ms() < until_ms);
+		(void)poll(&fd, 1, 20);
+		kh_vault_turn(&vault);
+	}
+}
+
+static void give(size_t index, const char *line)
+{
+	print(index, line);
+	end_run(index);
+}
+
+static enum kh_vault_answer ask(struct kh_want want, char out[128])
+{
+	struct kh_value value;
+	struct kh_err err = KH_ERR_INIT;
+	enum kh_vault_answer got = kh_vault_get(&vault, &want, KH_SHARE_NOBODY, &value, &err);
+	if (got == KH_VAULT_GOT)
+		assert_true(kh_secret_expose(value.secret, copy, out));
+	return got;
+}
+
+static const struct kh_want one = { ONE, KH_NO_TENANT, { "", 0 } };
+
+static void begin_refused(char value[128])
+{
+	give(ONE, "value-number-1\n");
+	assert_int_equal(ask(one, value), KH_VAULT_GOT);
+	assert_string_equal(value, "value-number-1");
+	kh_vault_refused(&vault, &one);
+	assert_non_null(raw(ONE)->job);
+	assert_int_equal(ask(one, value), KH_VAULT_LATER);
+	kh_vault_turn(&vault);
+}
+
+static void who_waits_for_another_value_gets_it(void **state)
+{
+	char value[128];
+	(void)state;
+	begin_refused(value);
+	assert_int_equal(n_answers, 0);
+	give(ONE, "value-number-2\n");
+	assert_int_equal(n_answers, 1);
+	assert_string_equal(answered, "value-number-2");
+}
+
+static void who_waits_too_long_for_another_value_gets_the_one_that_is_there(void **state)
+{
+	char value[128];
+	(void)state;
+	begin_refused(value);
+	assert_true(kh_vault_deadline(&vault) <= raw(ONE)->withheld_ms);
+	mono_ms += KH_LIMIT_REFUSED_WAIT_MS;
+	kh_vault_turn(&vault);
+	assert_non_null(raw(ONE)->job);
+	assert_int_equal(n_answers, 1);
+	assert_string_equal(answered, "value-number-1");
+	assert_int_equal(ask(one, value), KH_VAULT_GOT);
+	assert_string_equal(value, "value-number-1");
+	give(ONE, "value-number-2\n"); /* it is late, and good */
+	assert_int_equal(ask(one, value), KH_VAULT_GOT);
+	assert_string_equal(value, "value-number-2");
+	assert_int_equal(n_answers, 1);
+}
+
+static void what_a_reload_shares_is_not_withheld(void **state)
+{
+	char value[128];
+	struct kh_item copied;
+	(void)state;
+	begin_refused(value);
+	assert_true(kh_item_is_withheld(raw(ONE)));
+	assert_true(kh_item_share(&copied, raw(ONE)));
+	assert_true(kh_item_is_good(&copied) && !copied.withheld_ms && !copied.job);
+	copied.job = raw(ONE)->job; /* which is handed on */
+	assert_false(kh_item_is_withheld(&copied));
+	copied.job = NULL;
+	kh_item_fini(&copied);
+}
+
+static void scope_today(const char *region, char out[64])
+{
+	time_t now = time(NULL);
+	struct tm utc;
+	char day[16];
+	assert_non_null(gmtime_r(&now, &utc));
+	assert_int_equal(strftime(day, sizeof(day), "%Y%m%d", &utc), 8);
+	(void)snprintf(out, 64, "%s/%s/s3", day, region);
+}
+
+static void where_the_command_fails_a_scope_is_made_of_the_value_that_is_there(void **state)
+{
+	char first[64], second[64], key[128];
+	(void)state;
+	scope_today("us-east-1", first);
+	scope_today("eu-west-1", second);
+	const struct kh_want a = { AWS, KH_NO_TENANT, kh_slice_str(first) };
+	const struct kh_want b = { AWS, KH_NO_TENANT, kh_slice_str(second) };
+	give(AWS, "{\"Version\":1,\"AccessKeyId\":\"AKIDEXAMPLE12345\","
+		  "\"SecretAccessKey\":\"an-example-of-a-secret-key\"}\n");
+	assert_int_equal(ask(a, key), KH_VAULT_GOT);
+	kh_vault_refused(&vault, &a);
+	assert_int_equal(ask(b, key), KH_VAULT_LATER);
+	give(AWS, "\n");
+	assert_int_equal(raw(AWS)->failures, 1);
+	assert_int_equal(n_answers, 1);
+	assert_int_equal(n_missing, 0);
+	assert_int_equal(ask(b, key), KH_VAULT_GOT);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(who_waits_for_another_value_gets_it),
+		TEST(who_waits_too_long_for_another_value_gets_the_one_that_is_there),
+		TEST(what_a_reload_shares_is_not_withheld),
+		TEST(where_the_command_fails_a_scope_is_made_of_the_value_that_is_there),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
