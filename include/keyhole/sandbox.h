@@ -36,7 +36,7 @@ struct kh_sandbox_limits {
 	bool best_effort;   /* what this host can't keep is warned about, not refused */
 };
 /* The most processes that an engine and keyhole-init have besides the command's. */
-enum { KH_SANDBOX_OWN_PIDS = 16 };
+enum { KH_SANDBOX_OWN_PIDS = 16, KH_SANDBOX_PID_MAX = 4194304 /* of a kernel of 64 bit */ };
 
 /* A port of the host's loopback that leads to one inside. */
 struct kh_published {

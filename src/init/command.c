@@ -72,10 +72,18 @@ static bool connect_stdio(void)
 	return true;
 }
 
+/* Who has a hard limit below it is bounded already. */
 static bool limit(__rlimit_resource_t resource, unsigned long most)
 {
-	struct rlimit both = { .rlim_cur = most, .rlim_max = most };
-	return most == 0 || setrlimit(resource, &both) == 0;
+	struct rlimit both;
+	if (most == 0)
+		return true;
+	if (getrlimit(resource, &both) != 0)
+		return false;
+	if (both.rlim_max == RLIM_INFINITY || both.rlim_max > most)
+		both.rlim_max = most;
+	both.rlim_cur = both.rlim_max;
+	return setrlimit(resource, &both) == 0;
 }
 
 /* A session of its own; where the terminal is the engine's, and the session that goes with it this

@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -60,18 +60,22 @@ static bool set_memory(struct kh_bounds *l, uint64_t bytes, struct kh_err *err)
  * is a bound on that kernel, far enough away, and it is the kernel that counts for the command
  * (RLIMIT_NPROC).
  */
-static unsigned in_group(unsigned pids, bool own_kernel)
+static void in_group(unsigned pids, bool own_kernel, char text[24])
 {
 	uint64_t all = (uint64_t)pids + KH_SANDBOX_OWN_PIDS;
 	if (own_kernel)
 		all *= all;
-	return all > INT_MAX ? INT_MAX : (unsigned)all;
+	/* More than the kernel can ever have; as a number it takes no such. */
+	if (all > KH_SANDBOX_PID_MAX)
+		strcpy(text, "max");
+	else
+		snprintf(text, 24, "%llu", (unsigned long long)all);
 }
 
 static bool set_pids(struct kh_bounds *l, unsigned pids, bool own_kernel, struct kh_err *err)
 {
-	char text[16];
-	snprintf(text, sizeof(text), "%u", in_group(pids, own_kernel));
+	char text[24];
+	in_group(pids, own_kernel, text);
 	bool made = kh_cgroup_make(&l->groups, KH_CGROUP_PIDS);
 	if (!made || own_kernel)
 		l->init_pids = pids + 1;

@@ -2,10 +2,12 @@
  * bounds.h - how much of the host a sandbox may use
  *
  *   memory    a control group where we may make one; else what one process may have (RLIMIT_AS),
- * set by keyhole-init pids      a control group; else how many there may be (RLIMIT_NPROC, counted
- * in the sandbox's user namespace), set by keyhole-init; both where the program inside is a kernel
- * of its own cpus      a control group; else an error, or with `best_effort` a warning disk the
- * size of the sandbox's own places in memory (view) timeout   launch.c
+ *             set by keyhole-init
+ *   pids      a control group; else how many there may be (RLIMIT_NPROC, counted in the sandbox's
+ *             user namespace), set by keyhole-init; both where the program is a kernel of its own
+ *   cpus      a control group; else an error, or with `best_effort` a warning
+ *   disk      the size of the sandbox's own places in memory (view)
+ *   timeout   launch.c
  *
  * The groups are gone at the end. A small process of ours waits for the launcher's end, and removes
  * them where the launcher was killed.

@@ -247,7 +247,10 @@ static bool put_limits(struct kh_engine_command *out, const struct kh_sandbox_li
 {
 	char memory[32], pids[24], cpus[24];
 	snprintf(memory, sizeof(memory), "%" PRIu64 "b", limits->memory_bytes);
-	snprintf(pids, sizeof(pids), "%u", limits->pids + KH_SANDBOX_OWN_PIDS);
+	unsigned processes = limits->pids + KH_SANDBOX_OWN_PIDS;
+	/* No kernel has more, and as a number it takes no more. */
+	snprintf(pids, sizeof(pids), "%u",
+		 processes > KH_SANDBOX_PID_MAX ? KH_SANDBOX_PID_MAX : processes);
 	snprintf(cpus, sizeof(cpus), "%u.%03u", limits->cpu_milli / 1000, limits->cpu_milli % 1000);
 	const char *const with_memory[] = { "--memory", memory, "--memory-swap", memory, NULL };
 	const char *const with_pids[] = { "--pids-limit", pids, NULL };

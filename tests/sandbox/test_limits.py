@@ -106,6 +106,11 @@ def test_processes_are_bounded(sandbox):
     assert 20 <= seen[0] <= 60 and seen[1] == 11, seen
 
 
+@pytest.mark.parametrize("pids", [4096, 4194304])
+def test_as_many_processes_as_the_kernel_has_at_most_are_a_limit_too(sandbox, pids):
+    assert sandbox.run("sh", "-c", "echo up", pids=pids, check=0).stdout == b"up\n"
+
+
 def test_threads_count_as_processes_do(sandbox):
     seen = sandbox.python(
         """
