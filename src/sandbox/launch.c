@@ -232,7 +232,7 @@ static bool receive(struct kh_running *r)
 		/* That group is gone with the init. */
 		r->oom_kills = kh_cgroup_oom_kills_at(r->oom);
 		kh_launch_clock_stop(r, KH_CLOCK_HEARD);
-	} else if (message.type == KH_INIT_HEARD) {
+	} else if (message.type == KH_INIT_HEARD && message.value == r->unheard) {
 		kh_launch_clock_stop(r, KH_CLOCK_HEARD);
 	}
 	return true;
@@ -288,15 +288,16 @@ static bool guard_waits(const struct kh_running *r)
 	return r->started && r->err.code == KH_ERR_NONE && kh_guard_waits(r->launch->guard);
 }
 
-/* First it is asked to end, and what doesn't is ended. */
-static void look_at_clock(struct kh_running *r)
+/* First it is asked to end, and what doesn't is ended. What keyhole-init has said (`unread`: there
+ * is more) may have been said in time: also the launcher can have been stopped for a while. */
+static void look_at_clock(struct kh_running *r, bool unread)
 {
 	/* Without keyhole-init there is nothing to wait for, but for a program that misses it. */
 	if (kh_launch_clock_due(r, KH_CLOCK_GONE))
 		end_now(r);
-	if (kh_launch_clock_due(r, KH_CLOCK_HEARD))
+	if (!unread && kh_launch_clock_due(r, KH_CLOCK_HEARD))
 		end_by(r, r->unheard);
-	if (kh_launch_clock_due(r, KH_CLOCK_START)) {
+	if (!unread && kh_launch_clock_due(r, KH_CLOCK_START)) {
 		kh_launch_too_slow(r);
 		end_now(r);
 	}
@@ -348,15 +349,16 @@ static void loop(struct kh_running *r)
 		if (poll(p, COUNT, guard_waits(r) ? 0 : kh_launch_clock_left(r)) < 0) {
 			if (errno == EINTR)
 				continue;
+			end_now(r);
 			return;
 		}
-		look_at_clock(r);
 		if (p[REPORT].revents)
 			take_report(r);
 		if (p[MEET].revents)
 			meet(r);
 		if (p[CONTROL].revents && !(control = receive(r)))
 			kh_launch_clock_start(r, KH_CLOCK_GONE, KH_LIMIT_SANDBOX_GRACE_MS);
+		look_at_clock(r, control && (p[CONTROL].revents & POLLIN));
 		if (p[COMPLAINTS].revents)
 			(void)listen_to_complaints(r);
 		if (p[SIGNALS].revents)
@@ -434,6 +436,10 @@ bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err)
 	while (r.complaints >= 0 && r.complaint_len < sizeof(r.complaint) - 1 &&
 	       listen_to_complaints(&r))
 		;
+	/* Where a daemon has the container, it may outlive the program: keyhole-init ends it now.
+	 */
+	if (launch->control >= 0)
+		(void)shutdown(launch->control, SHUT_RDWR);
 	kh_terminal_finish(&r.terminal);
 	if (ok)
 		ok = kh_launch_conclude(&r, engine_status, status, err);

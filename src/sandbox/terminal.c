@@ -14,11 +14,15 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <keyhole/clock.h>
 #include <keyhole/file.h>
 
 #include "sandbox_internal.h"
 
-enum { FINISH_MS = 2000 };
+enum {
+	STUCK_MS = 2000,
+	FINISH_MS = 10000,
+};
 
 void kh_terminal_init(struct kh_terminal *terminal)
 {
@@ -117,13 +121,15 @@ bool kh_terminal_move(struct kh_terminal *t, short in, short out, short master)
 static bool takes_more(void)
 {
 	struct pollfd p = { .fd = STDOUT_FILENO, .events = POLLOUT };
-	return poll(&p, 1, FINISH_MS) > 0;
+	return poll(&p, 1, STUCK_MS) > 0;
 }
 
 void kh_terminal_finish(struct kh_terminal *t)
 {
-	/* All of the sandbox is gone: what it had written is in the master, and then EIO. */
-	while (t->master >= 0) {
+	/* All of the sandbox is gone: what it had written is in the master, and then EIO. That it
+	 * is gone, and that somebody reads, is not relied on. */
+	uint64_t end_ms = kh_clock_mono_ms() + FINISH_MS;
+	while (t->master >= 0 && kh_clock_mono_ms() < end_ms) {
 		if (t->to_outer_len > 0 && !takes_more())
 			break;
 		if (t->to_outer_len > 0 &&

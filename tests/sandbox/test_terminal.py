@@ -171,6 +171,17 @@ def test_the_outer_terminal_is_as_it_was_when_the_command_is_not_there(terminal)
     assert b"no-such-command" in t.seen
 
 
+def test_a_command_that_writes_without_end_is_ended_when_its_time_is_up(terminal):
+    """Also where killing the engine's program does not end the container (docker)."""
+    t = terminal("sh", "-c", "trap '' TERM; echo up; while :; do yes; done", timeout_ms=3000)
+    end = time.monotonic() + PATIENCE
+    while t.process.poll() is None and time.monotonic() < end:
+        if select.select([t.master], [], [], 0.1)[0]:
+            os.read(t.master, 65536)
+    assert t.process.poll() == 124
+    assert termios.tcgetattr(t.slave) == t.before
+
+
 def test_standard_error_elsewhere_stays_elsewhere(terminal):
     t = terminal("sh", "-c", "echo out; echo err >&2; test -t 2 || echo no", stderr=subprocess.PIPE)
     t.wait_for(rb"out\r\nno\r\n")
