@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -67,9 +66,9 @@ static void in_group(unsigned pids, bool own_kernel, char text[24])
 		all *= all;
 	/* More than the kernel can ever have; as a number it takes no such. */
 	if (all > KH_SANDBOX_PID_MAX)
-		strcpy(text, "max");
+		snprintf(text, 24, "max");
 	else
-		snprintf(text, 24, "%llu", (unsigned long long)all);
+		snprintf(text, 24, "%" PRIu64, all);
 }
 
 static bool set_pids(struct kh_bounds *l, unsigned pids, bool own_kernel, struct kh_err *err)
