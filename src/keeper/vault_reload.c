@@ -99,6 +99,24 @@ static bool share(struct kh_vault *next, const struct kh_vault *now)
 	return true;
 }
 
+/* What was warned of is not warned of again, since nothing is another for the files. */
+static void share_warned(struct kh_vault *next, const struct kh_vault *now)
+{
+	for (size_t i = 0; now->slots && i < now->config->n_credentials; i++) {
+		const char *name = now->config->credentials[i].name;
+		for (size_t j = 0; j < now->slots[i].n_holdings; j++) {
+			const struct kh_holding *from = &now->slots[i].holdings[j];
+			uint16_t index;
+			struct kh_holding *to =
+				counterpart(next, &index, name, from, from->source->tenant);
+			if (!to)
+				continue;
+			to->warned = from->warned;
+			to->client_warned = from->client_warned;
+		}
+	}
+}
+
 bool kh_vault_reopen(struct kh_vault *next, const struct kh_vault *now, struct kh_config *config,
 		     struct kh_err *err)
 {
@@ -107,6 +125,7 @@ bool kh_vault_reopen(struct kh_vault *next, const struct kh_vault *now, struct k
 		return false;
 	if (!kh_variables_share(next, now))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "credentials: no memory");
+	share_warned(next, now);
 	for (size_t i = 0; i < config->n_credentials; i++) {
 		struct kh_err why = KH_ERR_INIT;
 		if (kh_vault_read_slot(next, (uint16_t)i, &why) != KH_SOURCE_GOT)

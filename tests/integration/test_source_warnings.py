@@ -1,6 +1,7 @@
 """What is said of a source that is not as it should be: once for each state of it, and never its value."""
 
 import os
+import signal
 
 import pytest
 from harness import FINGERPRINT, SECRET, until
@@ -45,6 +46,8 @@ def test_a_files_mode_is_warned_of_once_for_each_state_of_it(daemon):
     os.rename(one.secret_path + ".new", one.secret_path)
     until("and of another file", lambda: one.stderr().count(MODE) == 4)
     fill(one, SECRET)
+    one.process.send_signal(signal.SIGHUP)
+    until("it is reloaded", lambda: "the new configuration is in force" in one.stderr())
     assert one.stderr().count(MODE) == 4
 
 
