@@ -11,6 +11,9 @@
  * false when it can't be read or holds more than the buffer's cap. A named pipe is read to its end,
  * which has to come within KH_LIMIT_PIPE_READ_MS. */
 bool kh_file_read(const char *path, struct kh_buf *out, struct kh_err *err);
+/* The pipe's end has to come within `pipe_ms`; else: ETIMEDOUT. */
+bool kh_file_read_within(const char *path, uint32_t pipe_ms, struct kh_buf *out,
+			 struct kh_err *err);
 bool kh_file_read_fd(int fd, struct kh_buf *out, struct kh_err *err);
 /* Writes a new file beside and renames it over `path`: whole or not at all, with `mode`, synced. */
 bool kh_file_write(const char *path, struct kh_slice content, mode_t mode, struct kh_err *err);

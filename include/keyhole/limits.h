@@ -10,6 +10,10 @@ enum {
 	/* A named pipe in place of a file: a writer that holds it open and says nothing, while the
 	   keeper's loop waits. */
 	KH_LIMIT_PIPE_READ_MS = 30 * 1000,
+	/* The same once requests are served, all of which wait meanwhile; and how long such a pipe
+	   is left alone then. */
+	KH_LIMIT_PIPE_LOOK_MS = 1000,
+	KH_LIMIT_PIPE_AGAIN_MS = 60 * 1000,
 	/* What holds credentials on their way out (hidden.h): many heads that nobody takes. It is
 	   locked into memory, a quarter of what RLIMIT_MEMLOCK allows at most. */
 	KH_LIMIT_HIDDEN_BYTES = 8 * 1024 * 1024,

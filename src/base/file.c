@@ -44,10 +44,10 @@ static ssize_t read_some(int fd, void *out, size_t room, bool seekable, off_t at
 	return n;
 }
 
-static bool read_all(int fd, struct kh_buf *out, struct kh_err *err)
+static bool read_all(int fd, uint32_t pipe_ms, struct kh_buf *out, struct kh_err *err)
 {
 	bool seekable = lseek(fd, 0, SEEK_CUR) >= 0;
-	uint64_t deadline_ms = kh_clock_mono_ms() + KH_LIMIT_PIPE_READ_MS;
+	uint64_t deadline_ms = kh_clock_mono_ms() + pipe_ms;
 	off_t at = 0;
 	for (;;) {
 		char one = 0;
@@ -70,16 +70,26 @@ static bool read_all(int fd, struct kh_buf *out, struct kh_err *err)
 	}
 }
 
-bool kh_file_read_fd(int fd, struct kh_buf *out, struct kh_err *err)
+static bool read_whole(int fd, uint32_t pipe_ms, struct kh_buf *out, struct kh_err *err)
 {
 	size_t before = kh_buf_len(out);
-	if (read_all(fd, out, err))
+	if (read_all(fd, pipe_ms, out, err))
 		return true;
 	kh_buf_truncate(out, before);
 	return false;
 }
 
+bool kh_file_read_fd(int fd, struct kh_buf *out, struct kh_err *err)
+{
+	return read_whole(fd, KH_LIMIT_PIPE_READ_MS, out, err);
+}
+
 bool kh_file_read(const char *path, struct kh_buf *out, struct kh_err *err)
+{
+	return kh_file_read_within(path, KH_LIMIT_PIPE_READ_MS, out, err);
+}
+
+bool kh_file_read_within(const char *path, uint32_t pipe_ms, struct kh_buf *out, struct kh_err *err)
 {
 	/* Not blocking, so that a FIFO without a writer doesn't hold us up; one with a writer (a
 	   shell's process substitution) is read to its end, which has to come in time. */
@@ -94,7 +104,7 @@ bool kh_file_read(const char *path, struct kh_buf *out, struct kh_err *err)
 	if (!S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode))
 		return kh_err_sys(err, KH_ERR_SYSTEM, EINVAL, "%s: not a regular file",
 				  kh_esc_str(path));
-	return kh_file_read_fd(fd, out, err) || kh_err_wrap(err, "%s", kh_esc_str(path));
+	return read_whole(fd, pipe_ms, out, err) || kh_err_wrap(err, "%s", kh_esc_str(path));
 }
 
 bool kh_file_write_all(int fd, struct kh_slice content, struct kh_err *err)

@@ -40,7 +40,8 @@ static bool pack(struct kh_slice key, void *arg)
 }
 
 /* NULL: `err` says why, for the operator. */
-static struct kh_secret *read_pair(const struct kh_credential_config *credential,
+static struct kh_secret *read_pair(const struct kh_vault *vault,
+				   const struct kh_credential_config *credential,
 				   const struct kh_holding *holding, uint64_t *expires_ms,
 				   struct kh_err *err)
 {
@@ -53,7 +54,7 @@ static struct kh_secret *read_pair(const struct kh_credential_config *credential
 
 	kh_buf_init(&certificate, KH_LIMIT_SECRET_BYTES / 2);
 	kh_buf_init_wiping(&p.packed, KH_LIMIT_SECRET_BYTES);
-	bool ok = !path || kh_file_read(path, &certificate, &why);
+	bool ok = !path || kh_file_read_within(path, kh_vault_pipe_ms(vault), &certificate, &why);
 	p.certificate = kh_buf_view(&certificate);
 	/* To kh_identity_pack that would mean the one that stands with the key. */
 	if (ok && path && p.certificate.len == 0)
@@ -125,7 +126,7 @@ bool kh_pair_make(struct kh_vault *vault, uint16_t index, struct kh_holding *hol
 	const struct kh_credential_config *credential = &vault->config->credentials[index];
 	struct kh_err err = KH_ERR_INIT;
 	uint64_t expires_ms = 0;
-	struct kh_secret *secret = read_pair(credential, holding, &expires_ms, &err);
+	struct kh_secret *secret = read_pair(vault, credential, holding, &expires_ms, &err);
 
 	if (!secret)
 		failed(credential, &made->item, err.text);

@@ -176,12 +176,27 @@ void kh_source_warn_of_mode(const char *credential, const struct kh_source *sour
 		    credential, kh_esc_str(source->name), (unsigned)(st.st_mode & 07777));
 }
 
+bool kh_source_is_pipe(const struct kh_source *source)
+{
+	struct stat st;
+	return source->kind == KH_SOURCE_FILE && stat(source->name, &st) == 0 &&
+	       S_ISFIFO(st.st_mode);
+}
+
 /* Why a file can't be read, and what to do. */
 static void say_unreadable(const char *credential, const struct kh_source *source, const char *path,
-			   const struct kh_err *why, struct kh_err *err)
+			   uint32_t pipe_ms, const struct kh_err *why, struct kh_err *err)
 {
 	const char *file = kh_esc_str(path);
 	switch (why->sys) {
+	case ETIMEDOUT:
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			   "credential %s: the writer of the pipe %s held it open for %u s (let it "
+			   "write the value and close it at once)",
+			   credential, file, pipe_ms / 1000);
+		if (err)
+			err->sys = ETIMEDOUT;
+		return;
 	case ENOENT:
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 			   "credential %s: the file %s is not there (%s)", credential, file,
@@ -217,7 +232,7 @@ static void say_unreadable(const char *credential, const struct kh_source *sourc
 }
 
 static enum kh_source_result read_path(const char *credential, const struct kh_source *source,
-				       const char *path, enum kh_value_form form,
+				       const char *path, enum kh_value_form form, uint32_t pipe_ms,
 				       struct kh_secret **out, struct kh_err *err)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf content;
@@ -226,8 +241,8 @@ static enum kh_source_result read_path(const char *credential, const struct kh_s
 	 * such. */
 	kh_buf_init_wiping(&content, KH_LIMIT_SECRET_BYTES + 6);
 	struct kh_err why = KH_ERR_INIT;
-	if (!kh_file_read(path, &content, &why)) {
-		say_unreadable(credential, source, path, &why, err);
+	if (!kh_file_read_within(path, pipe_ms, &content, &why)) {
+		say_unreadable(credential, source, path, pipe_ms, &why, err);
 		return why.sys == ENOENT ? KH_SOURCE_ABSENT : KH_SOURCE_REFUSED;
 	}
 	(void)snprintf(what, sizeof(what), "the file %s", kh_esc_str(path));
@@ -243,12 +258,12 @@ char *kh_source_systemd_path(const struct kh_source *source)
 }
 
 static enum kh_source_result read_systemd(const char *credential, const struct kh_source *source,
-					  enum kh_value_form form, struct kh_secret **out,
-					  struct kh_err *err)
+					  enum kh_value_form form, uint32_t pipe_ms,
+					  struct kh_secret **out, struct kh_err *err)
 {
 	kh_auto_free char *path = kh_source_systemd_path(source);
 	if (path)
-		return read_path(credential, source, path, form, out, err);
+		return read_path(credential, source, path, form, pipe_ms, out, err);
 	kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 		   "credential %s: CREDENTIALS_DIRECTORY is not set (write LoadCredential=%s:PATH "
 		   "into the unit)",
@@ -257,17 +272,17 @@ static enum kh_source_result read_systemd(const char *credential, const struct k
 }
 
 enum kh_source_result kh_source_read(const char *credential, const struct kh_source *source,
-				     enum kh_value_form form, struct kh_secret **out,
-				     struct kh_err *err)
+				     enum kh_value_form form, uint32_t pipe_ms,
+				     struct kh_secret **out, struct kh_err *err)
 {
 	*out = NULL;
 	switch (source->kind) {
 	case KH_SOURCE_ENV:
 		return read_env(credential, source, form, out, err);
 	case KH_SOURCE_FILE:
-		return read_path(credential, source, source->name, form, out, err);
+		return read_path(credential, source, source->name, form, pipe_ms, out, err);
 	case KH_SOURCE_SYSTEMD:
-		return read_systemd(credential, source, form, out, err);
+		return read_systemd(credential, source, form, pipe_ms, out, err);
 	case KH_SOURCE_EXEC:
 	case KH_SOURCE_NONE:
 		break;

@@ -86,7 +86,7 @@ struct kh_secret *kh_variables_get(struct kh_vault *vault, const char *credentia
 		*result = kh_source_judge(credential, source, form, there->secret, err);
 		return *result == KH_SOURCE_GOT ? kh_secret_ref(there->secret) : NULL;
 	}
-	*result = kh_source_read(credential, source, form, &secret, err);
+	*result = kh_source_read(credential, source, form, 0, &secret, err);
 	if (!secret)
 		return NULL;
 	/* Two credentials may name one variable, which is overwritten at its first reading. */

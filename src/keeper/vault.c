@@ -9,6 +9,7 @@
 
 #include "keeper_internal.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,18 +56,37 @@ static bool mark_named(const struct kh_rule *rule, void *arg)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-static enum kh_source_result read_one(struct kh_vault *vault,
-				      const struct kh_credential_config *credential,
-				      const struct kh_source *source, enum kh_value_form form,
-				      struct kh_warned *warned, struct kh_secret **out,
-				      struct kh_err *err)
+uint32_t kh_vault_pipe_ms(const struct kh_vault *vault)
 {
+	return vault->serves ? KH_LIMIT_PIPE_LOOK_MS : KH_LIMIT_PIPE_READ_MS;
+}
+
+bool kh_vault_rests(const struct kh_holding *holding, const struct kh_source *source)
+{
+	return holding->timed_out &&
+	       kh_clock_mono_ms() - holding->tried_ms < KH_LIMIT_PIPE_AGAIN_MS &&
+	       kh_source_is_pipe(source);
+}
+
+enum kh_source_result kh_vault_read_source(struct kh_vault *vault, uint16_t index,
+					   struct kh_holding *holding,
+					   const struct kh_source *source, struct kh_secret **out,
+					   struct kh_err *err)
+{
+	const struct kh_credential_config *credential = &vault->config->credentials[index];
+	bool own = source == holding->source;
+	enum kh_value_form form = own ? kh_vault_form(credential) : KH_VALUE_LINE;
 	enum kh_source_result result;
-	if (source->kind != KH_SOURCE_ENV) {
-		kh_source_warn_of_mode(credential->name, source, warned);
-		return kh_source_read(credential->name, source, form, out, err);
+	if (source->kind == KH_SOURCE_ENV) {
+		*out = kh_variables_get(vault, credential->name, source, form, &result, err);
+		return result;
 	}
-	*out = kh_variables_get(vault, credential->name, source, form, &result, err);
+	kh_source_warn_of_mode(credential->name, source,
+			       own ? &holding->warned : &holding->client_warned);
+	result = kh_source_read(credential->name, source, form, kh_vault_pipe_ms(vault), out, err);
+	/* After it: a look that took long is not to be followed by the next at once. */
+	holding->tried_ms = kh_clock_mono_ms();
+	holding->timed_out = result != KH_SOURCE_GOT && err->sys == ETIMEDOUT;
 	return result;
 }
 
@@ -79,9 +99,8 @@ enum kh_source_result kh_vault_read_client(struct kh_vault *vault, uint16_t inde
 		return KH_SOURCE_GOT;
 	kh_secret_unref(holding->client_secret);
 	holding->client_secret = NULL;
-	enum kh_source_result result =
-		read_one(vault, credential, &mint->client_secret, KH_VALUE_LINE,
-			 &holding->client_warned, &holding->client_secret, err);
+	enum kh_source_result result = kh_vault_read_source(
+		vault, index, holding, &mint->client_secret, &holding->client_secret, err);
 	free(holding->client_why);
 	holding->client_why = result == KH_SOURCE_GOT ? NULL : strdup(err->text);
 	return result;
@@ -98,8 +117,7 @@ enum kh_source_result kh_vault_read(struct kh_vault *vault, uint16_t index,
 		return kh_vault_read_client(vault, index, holding, err);
 	}
 	enum kh_source_result result =
-		read_one(vault, credential, holding->source, kh_vault_form(credential),
-			 &holding->warned, &secret, err);
+		kh_vault_read_source(vault, index, holding, holding->source, &secret, err);
 	if (result == KH_SOURCE_GOT &&
 	    !kh_account_complete(vault, credential, holding->source, &secret, err))
 		result = KH_SOURCE_ABSENT;
@@ -334,6 +352,7 @@ bool kh_vault_make(struct kh_vault *vault, struct kh_config *config, struct kh_e
 
 void kh_vault_begin(struct kh_vault *vault)
 {
+	vault->serves = true;
 	begin_commands(vault);
 	kh_pairs_renew(vault);
 	kh_watch_begin(vault);

@@ -15,9 +15,10 @@ static void read_file_again(struct kh_vault *vault, uint16_t index, struct kh_ho
 	const struct kh_credential_config *credential = &vault->config->credentials[index];
 	struct kh_secret *secret = NULL;
 	struct kh_err err = KH_ERR_INIT;
-	kh_source_warn_of_mode(credential->name, holding->source, &holding->warned);
-	if (kh_source_read(credential->name, holding->source, kh_vault_form(credential), &secret,
-			   &err) != KH_SOURCE_GOT) {
+	if (kh_vault_rests(holding, holding->source))
+		return;
+	if (kh_vault_read_source(vault, index, holding, holding->source, &secret, &err) !=
+	    KH_SOURCE_GOT) {
 		char reason[KH_ERR_TEXT_BYTES];
 		(void)snprintf(reason, sizeof(reason), "the credential %s has no value on the host",
 			       credential->name);
@@ -42,6 +43,8 @@ static void read_file_again(struct kh_vault *vault, uint16_t index, struct kh_ho
 
 static void read_client_again(struct kh_vault *vault, uint16_t index, struct kh_holding *holding)
 {
+	if (kh_vault_rests(holding, &vault->config->credentials[index].mint->client_secret))
+		return;
 	struct kh_secret *before = holding->client_secret;
 	kh_auto_free char *why_before = kh_steal_ptr(&holding->client_why);
 	struct kh_err err = KH_ERR_INIT;

@@ -37,6 +37,14 @@ static bool pauses(const struct kh_item *item)
 	return item->failures > 0 && item->due_ms > kh_clock_mono_ms();
 }
 
+static bool may_look(const struct kh_holding *holding, const struct kh_mint *mint)
+{
+	return holding->source->kind != KH_SOURCE_ENV &&
+	       kh_clock_mono_ms() - holding->tried_ms >= LOOK_AGAIN_MS &&
+	       !kh_vault_rests(holding, holding->source) &&
+	       !(mint && kh_vault_rests(holding, &mint->client_secret));
+}
+
 /* A file may have come meanwhile; a command is started. GOT: the raw value is there. */
 static enum kh_vault_answer get_raw(struct kh_vault *vault, const struct kh_want *want,
 				    struct kh_holding *holding, struct kh_err *err)
@@ -52,8 +60,7 @@ static enum kh_vault_answer get_raw(struct kh_vault *vault, const struct kh_want
 			return KH_VAULT_LATER;
 		return refuse(&holding->raw, name, err);
 	}
-	if (holding->source->kind != KH_SOURCE_ENV &&
-	    kh_clock_mono_ms() - holding->tried_ms >= LOOK_AGAIN_MS &&
+	if (may_look(holding, vault->config->credentials[want->index].mint) &&
 	    kh_vault_read(vault, want->index, holding, &why) == KH_SOURCE_GOT) {
 		kh_log_info("credential %s has a value now", name);
 		kh_vault_raw_came(vault, want->index, holding, true);

@@ -24,11 +24,13 @@ enum kh_value_form {
 /*
  * Reads the value of a variable, a file or a credential of the service into *out. A variable's
  * value is overwritten where it stands in the environment, whatever comes of it. `err` names the
- * credential and the source and never holds a byte of the value.
+ * credential and the source and never holds a byte of the value. A named pipe is read to its end,
+ * which has to come within `pipe_ms`; else the error is ETIMEDOUT.
  */
 enum kh_source_result kh_source_read(const char *credential, const struct kh_source *source,
-				     enum kh_value_form form, struct kh_secret **out,
-				     struct kh_err *err);
+				     enum kh_value_form form, uint32_t pipe_ms,
+				     struct kh_secret **out, struct kh_err *err);
+bool kh_source_is_pipe(const struct kh_source *source);
 /* Takes a value as it was found (a line's end is no part of it), overwrites it. `what`: "the file
  * /x", which is escaped. */
 enum kh_source_result kh_source_take(const char *credential, const struct kh_source *source,
@@ -101,7 +103,8 @@ struct kh_holding {
 	size_t n_made;
 	char *installation;  /* GitHub: of the owner, once it was asked for */
 	bool is_user;	     /* GitHub: the owner is no organisation */
-	uint64_t tried_ms;   /* ABSENT: when it was looked for last */
+	uint64_t tried_ms;   /* when it, or its client's secret, was looked for last */
+	bool timed_out;	     /* a pipe's end did not come then */
 	uint64_t refused_ms; /* of any of `made`, or of a command's value itself */
 };
 
@@ -135,6 +138,7 @@ struct kh_vault {
 	struct kh_jobs jobs;
 	struct kh_watch *watch; /* of files; NULL: none is to be watched */
 	uint64_t due_ms;	/* when something is due; 0: nothing */
+	bool serves;		/* requests wait while a file is read */
 	/* Set by the owner: an answer that was promised; a value that was told is no longer in
 	 * force, or (`whole`) none of the credential's is; a credential's state is another one.
 	 * NULL: nobody listens. */
@@ -274,6 +278,15 @@ enum kh_source_result kh_vault_read_slot(struct kh_vault *vault, uint16_t index,
 					 struct kh_err *err);
 enum kh_source_result kh_vault_read(struct kh_vault *vault, uint16_t index,
 				    struct kh_holding *holding, struct kh_err *err);
+/* What is read at once, of this holding; `tried_ms` and `timed_out` say how that went. */
+enum kh_source_result kh_vault_read_source(struct kh_vault *vault, uint16_t index,
+					   struct kh_holding *holding,
+					   const struct kh_source *source, struct kh_secret **out,
+					   struct kh_err *err);
+/* It is a pipe whose end did not come in time, a moment ago: not to be waited for again yet. */
+bool kh_vault_rests(const struct kh_holding *holding, const struct kh_source *source);
+/* How long a pipe's end is waited for now. */
+uint32_t kh_vault_pipe_ms(const struct kh_vault *vault);
 /* GOT: holding->client_secret, or there is to be none. */
 enum kh_source_result kh_vault_read_client(struct kh_vault *vault, uint16_t index,
 					   struct kh_holding *holding, struct kh_err *err);

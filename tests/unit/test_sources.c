@@ -40,7 +40,7 @@ static void gives(struct kh_source c, const char *value)
 {
 	struct kh_secret *secret = NULL;
 	struct kh_err err = KH_ERR_INIT;
-	enum kh_source_result result = kh_source_read("main", &c, KH_VALUE_LINE, &secret, &err);
+	enum kh_source_result result = kh_source_read("main", &c, KH_VALUE_LINE, 0, &secret, &err);
 	if (result != KH_SOURCE_GOT)
 		print_error("%s\n", err.text);
 	assert_int_equal(result, KH_SOURCE_GOT);
@@ -54,7 +54,7 @@ static void gives_nothing(struct kh_source c, enum kh_source_result expected, co
 {
 	struct kh_secret *secret = NULL;
 	struct kh_err err = KH_ERR_INIT;
-	assert_int_equal(kh_source_read("main", &c, KH_VALUE_LINE, &secret, &err), expected);
+	assert_int_equal(kh_source_read("main", &c, KH_VALUE_LINE, 0, &secret, &err), expected);
 	assert_null(secret);
 	assert_non_null(strstr(err.text, "main"));
 	if (!strstr(err.text, words))

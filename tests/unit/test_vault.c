@@ -1,5 +1,5 @@
-/* test_vault.c - values of commands: who waits for another one, and what is given meanwhile */
-/* wrap: kh_clock_mono_ms */
+/* test_vault.c - who waits for a value, and for how long */
+/* wrap: kh_clock_mono_ms poll */
 #include "config_text.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include <keyhole/log.h>
 #include <keyhole/share.h>
 
-enum { PATIENCE_MS = 60 * 1000, ONE = 0, AWS = 1, COUNT = 2 };
+enum { PATIENCE_MS = 60 * 1000, ONE = 0, AWS = 1, PIPE = 2, COUNT = 3 };
 
 /* Time goes on where a test says so. */
 static uint64_t mono_ms;
@@ -29,8 +29,25 @@ uint64_t __wrap_kh_clock_mono_ms(void)
 	return mono_ms;
 }
 
+/* Whoever waits for a pipe waits in vain. */
+static uint64_t waited_ms;
+
+int __real_poll(struct pollfd *fds, nfds_t n, int timeout);
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout);
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout)
+{
+	(void)fds;
+	(void)n;
+	assert_true(timeout > 0);
+	mono_ms += (uint64_t)timeout;
+	waited_ms += (uint64_t)timeout;
+	return 0;
+}
+
 static char folder[64];
-static int gates[COUNT]; /* a command prints the next line that is written there, and ends */
+/* A command prints the next line that is written there, and ends; `pipe` is read as it is. */
+static const char *const names[COUNT] = { "one", "aws", "pipe" };
+static int gates[COUNT];
 static struct kh_config *config;
 static struct kh_vault vault;
 static unsigned n_answers, n_missing;
@@ -68,9 +85,11 @@ static int set_up(void **state)
 	struct kh_err err = KH_ERR_INIT;
 	(void)state;
 	memcpy(folder, "/tmp/kh-vault-XXXXXX", sizeof("/tmp/kh-vault-XXXXXX"));
-	if (!mkdtemp(folder) || (gates[ONE] = make_gate("one")) < 0 ||
-	    (gates[AWS] = make_gate("aws")) < 0)
+	if (!mkdtemp(folder))
 		return -1;
+	for (size_t i = 0; i < COUNT; i++)
+		if ((gates[i] = make_gate(names[i])) < 0)
+			return -1;
 	kh_log_set_level(KH_LOG_ERROR);
 	kh_auto_free char *yaml = kh_strf(
 		"version: 1\nlisten: [ { unix: d/s, tenant: acme } ]\n"
@@ -79,10 +98,12 @@ static int set_up(void **state)
 		"header: { x-a: \"{}\" }, hosts: [ a.test ] }\n"
 		"  aws: { value: { exec: [ head, -n1, %s/aws ], refresh: 1h }, aws_sigv4: {}, "
 		"hosts: [ \"*.amazonaws.com\" ] }\n"
+		"  pipe: { value: { file: %s/pipe }, header: { x-a: \"{}\" }, hosts: [ a.test ] }\n"
 		"tenants: { acme: { rules: [] } }\n",
-		folder, folder);
+		folder, folder, folder);
 	config = config_in(folder, yaml);
 	mono_ms = 1000000;
+	waited_ms = 0;
 	n_answers = n_missing = 0;
 	if (!kh_vault_open(&vault, config, false, &err))
 		return -1;
@@ -96,7 +117,7 @@ static int tear_down(void **state)
 	kh_vault_close(&vault);
 	kh_config_free(config);
 	for (size_t i = 0; i < COUNT; i++) {
-		kh_auto_free char *path = kh_strf("%s/%s", folder, i == ONE ? "one" : "aws");
+		kh_auto_free char *path = kh_strf("%s/%s", folder, names[i]);
 		(void)close(gates[i]);
 		(void)unlink(path);
 	}
@@ -120,7 +141,7 @@ static void end_run(size_t index)
 	while (raw(index)->job) {
 		struct pollfd fd = { .fd = kh_vault_fd(&vault), .events = POLLIN };
 		assert_true(__real_kh_clock_mono_ms() < until_ms);
-		(void)poll(&fd, 1, 20);
+		(void)__real_poll(&fd, 1, 20);
 		kh_vault_turn(&vault);
 	}
 }
@@ -229,10 +250,34 @@ static void where_the_command_fails_a_scope_is_made_of_the_value_that_is_there(v
 	assert_int_equal(ask(b, key), KH_VAULT_GOT);
 }
 
+static void a_pipe_whose_writer_says_nothing_holds_nobody_up_for_long(void **state)
+{
+	static const struct kh_want want = { PIPE, KH_NO_TENANT, { "", 0 } };
+	char value[128];
+	(void)state;
+	assert_int_equal(waited_ms, KH_LIMIT_PIPE_READ_MS); /* at the start nobody else waits */
+	assert_non_null(strstr(raw(PIPE)->why, "pipe held it open for 30 s (let it write"));
+	mono_ms += KH_LIMIT_PIPE_AGAIN_MS - 1;
+	assert_int_equal(ask(want, value), KH_VAULT_NONE);
+	assert_int_equal(waited_ms, KH_LIMIT_PIPE_READ_MS);
+	mono_ms += 1;
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(ask(want, value), KH_VAULT_NONE);
+	assert_int_equal(waited_ms, KH_LIMIT_PIPE_READ_MS + KH_LIMIT_PIPE_LOOK_MS);
+	/* A file in its place is none that is waited for. */
+	kh_auto_free char *path = kh_strf("%s/pipe", folder);
+	assert_true(kh_file_write(path, KH_SLICE("a-value-that-came\n"), 0600, NULL));
+	mono_ms += 1000;
+	assert_int_equal(ask(want, value), KH_VAULT_GOT);
+	assert_string_equal(value, "a-value-that-came");
+	assert_int_equal(waited_ms, KH_LIMIT_PIPE_READ_MS + KH_LIMIT_PIPE_LOOK_MS);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
+		TEST(a_pipe_whose_writer_says_nothing_holds_nobody_up_for_long),
 		TEST(who_waits_for_another_value_gets_it),
 		TEST(who_waits_too_long_for_another_value_gets_the_one_that_is_there),
 		TEST(what_a_reload_shares_is_not_withheld),
