@@ -9,7 +9,8 @@ set -eu
 
 # groups | what for | Debian/Ubuntu | Fedora | Alpine | Arch
 # Several names side by side are all needed; a/b is the first of them that exists; - is nothing. Where
-# one of a/b is there, none is installed: docker.io would put itself in the place of Docker's own packages.
+# one of a/b is there, none is installed: docker.io would put itself in the place of Docker's own packages,
+# and runc in that of its containerd.io, which has a runc in it.
 table='
 build|C compiler|gcc libc6-dev|gcc glibc-devel glibc-static|gcc musl-dev linux-headers|gcc glibc
 build|the build itself|make|make|make|make
@@ -24,7 +25,7 @@ build|libpsl: the public suffix list|libpsl-dev|libpsl-devel|libpsl-dev|libpsl
 build|libmaxminddb: countries and networks of addresses|libmaxminddb-dev|libmaxminddb-devel|libmaxminddb-dev|libmaxminddb
 build|jansson: reading the journal back|libjansson-dev|jansson-devel|jansson-dev|jansson
 run|bubblewrap: the sandbox|bubblewrap|bubblewrap|bubblewrap|bubblewrap
-run|an OCI runtime: the engine container|crun/runc|crun/runc|crun/runc|crun/runc
+run|an OCI runtime: the engine container|crun/runc/containerd.io|crun/runc/containerd.io|crun/runc|crun/runc
 image test|reading and unpacking images (run --image)|skopeo umoci|skopeo|skopeo umoci|skopeo
 image|a root of Debian (run --image debian)|mmdebstrap|-|-|-
 run|the roots that upstreams are verified by|ca-certificates|ca-certificates|ca-certificates|ca-certificates
@@ -52,10 +53,11 @@ test|a journal checked by hand|jq|jq|jq|jq
 test|programs that fill a terminal|vim-tiny/vim htop|vim-enhanced htop|vim htop|vim htop
 test|processes and sockets looked at from outside|procps iproute2|procps-ng iproute|procps iproute2|procps-ng iproute2
 test|the other shell whose completion is tried|zsh|zsh|zsh|zsh
-test|containers, and what deploy/ has for them|podman runc docker-compose|podman runc|podman runc|podman runc docker-compose
-test|docker: the tests start a daemon that is theirs alone|docker.io/docker-ce/moby-engine/containerd.io/podman-docker|moby-engine/docker-ce/podman-docker|docker/podman-docker|docker/podman-docker
+test|containers, and what deploy/ has for them|podman runc/containerd.io docker-compose|podman runc/containerd.io|podman runc|podman runc docker-compose
+test|docker: the tests start a daemon that is theirs alone|docker.io/docker-ce/docker-ce-cli/moby-engine/containerd.io/podman-docker|moby-engine/docker-ce/docker-ce-cli/containerd.io/podman-docker|docker/podman-docker|docker/podman-docker
+test|docker: its client, where docker.io only recommends it|docker-cli/docker.io/docker-ce/docker-ce-cli/moby-engine/containerd.io/podman-docker|-|-|-
 test|roots of one static program|busybox-static|busybox|busybox-static|busybox
-test|gVisor: the engine gvisor, where it is packaged|runsc/runc|runc|runc|runc
+test|gVisor: the engine gvisor, where it is packaged|runsc/runc/containerd.io|runc/containerd.io|runc|runc
 test|tests as an ordinary user (setpriv, runuser)|util-linux|util-linux|util-linux util-linux-misc setpriv runuser|util-linux
 bench|what make bench runs in|python3 openssl|python3 openssl|python3 openssl|python openssl
 bench|other proxies to compare with|haproxy nginx-light/nginx nghttp2-proxy squid-openssl/squid mitmproxy|haproxy nginx nghttp2 squid|haproxy nginx nghttp2 squid|haproxy nginx nghttp2 squid mitmproxy
@@ -164,8 +166,17 @@ refresh()
 }
 
 # Debian starts a service as soon as it is installed, and at every boot. The tests start nginx and its
-# like by themselves; nobody asked for a web server on port 80.
+# like by themselves; nobody asked for a web server on port 80. A unit that runs or is started at boot
+# before anything is installed is somebody's, and stays so.
 services=
+not_in_use()
+{
+	for unit in "$@"; do
+		systemctl is-active -q "$unit" 2>/dev/null || systemctl is-enabled -q "$unit" 2>/dev/null ||
+			printf '%s ' "$unit"
+	done
+}
+
 quiet_services()
 {
 	policy=/usr/sbin/policy-rc.d
@@ -182,12 +193,14 @@ install()
 	case $manager in
 	apt)
 		quiet_services
+		ours=
+		# shellcheck disable=SC2086 # names are split on purpose
+		[ ! -d /run/systemd/system ] || ours=$(not_in_use $services)
+		# What is in the way of a package stays, and nothing is installed.
 		as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=600 \
-			install --no-install-recommends "$@" >&2
-		if [ -n "$services" ] && [ -d /run/systemd/system ]; then
-			# shellcheck disable=SC2086 # names are split on purpose
-			as_root systemctl disable -q --now $services >&2 || true
-		fi
+			install --no-remove --no-install-recommends "$@" >&2
+		# shellcheck disable=SC2086 # names are split on purpose
+		[ -z "$ours" ] || as_root systemctl disable -q --now $ours >&2 || true
 		;;
 	dnf) as_root dnf -y -q install --setopt=install_weak_deps=False "$@" >&2 ;;
 	apk) as_root apk add "$@" >&2 ;;
@@ -247,16 +260,13 @@ while IFS='|' read -r group why choice; do
 		fi
 	done
 	[ -n "$picked" ] || die "no package $choice in this distribution ($group: $why)"
+	case "$to_install " in *" $picked "*) continue ;; esac
 	case $picked in
 	nginx*) services="$services nginx.service" ;;
 	squid*) services="$services squid.service" ;;
 	prometheus) services="$services prometheus.service" ;;
 	haproxy) services="$services haproxy.service" ;;
-	docker.io)
-		services="$services docker.service docker.socket"
-		# Somebody may have containers in the one that is there.
-		[ -n "$(installed containerd)" ] || services="$services containerd.service"
-		;;
+	docker.io) services="$services docker.service docker.socket containerd.service" ;;
 	esac
 	say "installing $picked ($group: $why)"
 	to_install="$to_install $picked"

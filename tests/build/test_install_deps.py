@@ -1,6 +1,7 @@
 """deploy/install-deps.sh against package managers that only say what they were asked."""
 
 import os
+import pathlib
 import shutil
 import stat
 import subprocess
@@ -15,7 +16,7 @@ TOOLS = ["sh", "awk", "sed", "tr", "sort", "cut", "grep", "cat", "env", "true"]
 class Machine:
     """A PATH with the usual tools and a package manager whose world is two lists of names."""
 
-    def __init__(self, folder, manager, installed=(), available=None, uid=0, sudo=None):
+    def __init__(self, folder, manager, installed=(), available=None, uid=0, sudo=None, booted=True):
         self.bin = folder / "bin"
         self.bin.mkdir()
         self.log = folder / "log"
@@ -34,8 +35,19 @@ class Machine:
             self.tool("sudo", "exit 1")
         getattr(self, manager)()
         # What would touch this machine.
-        for name in ("tee", "chmod", "rm", "systemctl"):
-            self.tool(name, f'echo "{name} $*" >>"$LOG"')
+        for name in ("tee", "chmod", "rm"):
+            self.noting(name)
+        self.units = folder / "units"
+        self.units.write_text("")
+        self.noting("systemctl", 'case "$1" in is-*) grep -qx "${1#is-} $3" "$UNITS";; esac')
+        self.script, self.policy = folder / "install-deps.sh", folder / "policy-rc.d"
+        self.script.write_text(self.moved("/usr/sbin/policy-rc.d", str(self.policy), self.moved(
+            "/run/systemd/system", str(folder if booted else folder / "none"), pathlib.Path(SCRIPT).read_text(encoding="utf-8"))))
+
+    @staticmethod
+    def moved(place, there, script):
+        assert script.count(place) == 1
+        return script.replace(place, there)
 
     def tool(self, name, body):
         path = self.bin / name
@@ -66,8 +78,8 @@ class Machine:
 
     def run(self, *args):
         env = {"PATH": str(self.bin), "LOG": str(self.log), "INSTALLED": str(self.installed),
-               "AVAILABLE": str(self.available)}  # fmt: skip
-        return subprocess.run(["/bin/sh", SCRIPT, *args], env=env, stdin=subprocess.DEVNULL,
+               "AVAILABLE": str(self.available), "UNITS": str(self.units)}  # fmt: skip
+        return subprocess.run(["/bin/sh", str(self.script), *args], env=env, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=30, check=False)  # fmt: skip
 
     def calls(self, *words):
@@ -98,7 +110,7 @@ def test_only_what_is_missing_is_installed_and_it_says_why(machine):
     update, install = m.calls("apt-get")
     assert "DPkg::Lock::Timeout=600" in update and update.endswith(" update")
     assert "DPkg::Lock::Timeout=600" in install and "--no-install-recommends" in install
-    assert install.endswith("--no-install-recommends gcc libyaml-dev")
+    assert install.endswith("install --no-remove --no-install-recommends gcc libyaml-dev")
     assert "installing libyaml-dev (build: libyaml: the configuration)" in result.stderr
     assert "installing gcc (build: C compiler)" in result.stderr
     assert result.stdout == ""
@@ -136,24 +148,74 @@ def test_a_removed_package_whose_files_stay_is_missing(machine):
 
 
 def test_a_web_server_is_not_started_by_installing_it(machine):
-    if os.path.exists("/usr/sbin/policy-rc.d"):
-        pytest.skip("this machine has a policy-rc.d of its own")
     m = machine("apt", installed=["wget"])
     assert m.run("test").returncode == 0
     log = m.calls()
-    policy = log.index("tee /usr/sbin/policy-rc.d")
+    policy = log.index(f"tee {m.policy}")
     install = next(i for i, line in enumerate(log) if " install " in line)
-    away = log.index("rm -f /usr/sbin/policy-rc.d")
-    assert policy < install < away
+    away = log.index(f"rm -f {m.policy}")
+    (disable,) = m.calls("systemctl disable")
+    assert "nginx.service" in disable.split() and "docker.socket" in disable.split()
+    assert policy < install < log.index(disable) < away
 
 
-@pytest.mark.parametrize("other", ["docker-ce", "containerd.io", "podman-docker"])
-def test_who_has_another_docker_keeps_it(machine, other):
-    """apt would remove it, since the two can't be there together."""
-    m = machine("apt", installed=[other])
+def test_a_policy_that_is_there_is_left_alone(machine):
+    m = machine("apt")
+    m.policy.write_text("")
+    assert m.run("test").returncode == 0
+    assert m.calls(str(m.policy)) == []
+
+
+OURS = ["nginx.service", "prometheus.service", "docker.service", "docker.socket", "containerd.service"]
+
+
+@pytest.mark.parametrize("state", ["active", "enabled"])
+@pytest.mark.parametrize("theirs", [["nginx.service"], ["docker.service", "containerd.service"], OURS])
+def test_a_unit_that_was_in_use_before_is_not_stopped(machine, theirs, state):
+    """It is asked before its package comes, which starts it or has it started at boot."""
+    m = machine("apt")
+    m.units.write_text("".join(f"{state} {unit}\n" for unit in theirs))
+    assert m.run("test").returncode == 0
+    log = m.calls()
+    install = next(i for i, line in enumerate(log) if " install " in line)
+    assert all("systemctl is-" not in line for line in log[install:])
+    stopped = [word for line in m.calls("systemctl disable") for word in line.split() if "." in word]
+    assert sorted(stopped) == sorted(set(OURS) - set(theirs))
+
+
+def test_where_systemd_does_not_run_it_is_asked_nothing(machine):
+    m = machine("apt", booted=False)
+    assert m.run("test").returncode == 0
+    assert m.calls("systemctl") == []
+
+
+@pytest.mark.parametrize("manager", ["apt", "dnf"])
+@pytest.mark.parametrize("other", ["docker-ce", "docker-ce-cli", "containerd.io", "podman-docker"])
+def test_who_has_another_docker_keeps_it(machine, other, manager):
+    """The two can't be there together: one would be removed, or nothing installed."""
+    m = machine(manager, installed=[other])
+    assert m.run("test").returncode == 0
+    (install,) = m.calls(" install ")
+    assert {"docker.io", "docker-cli", "moby-engine"}.isdisjoint(install.split())
+    assert ("runc" in install.split()) == (other != "containerd.io")
+
+
+@pytest.mark.parametrize("manager", ["apt", "dnf"])
+def test_containerd_io_has_a_runc_of_its_own(machine, manager):
+    """A runc from elsewhere would remove it, and Docker with it: nowhere is it asked for."""
+    m = machine(manager, installed=["containerd.io"], available=[])
+    missing = m.run("-n", "run", "test").stderr
+    assert "podman" in missing and "runc" not in missing
+
+
+@pytest.mark.parametrize(("available", "programs"), [(["docker-cli", "docker.io"], ["docker-cli", "docker.io"]), (["docker.io"], ["docker.io"])])
+def test_dockers_client_comes_along_where_it_is_a_package_of_its_own(machine, available, programs):
+    m = machine("apt")
+    m.tool("apt-cache", f'case "$2" in docker*|moby*|containerd*) case " {" ".join(available)} docker-compose " in *" $2 "*) ;; *) exit 0;; esac;; esac;'
+                        'echo "  Candidate: 1.0"')  # fmt: skip
     assert m.run("test").returncode == 0
     (install,) = m.calls("apt-get", " install ")
-    assert "runc" in install.split() and "docker.io" not in install.split()
+    assert sorted(n for n in install.split() if n in ("docker-cli", "docker.io")) == programs
 
 
 def test_asking_what_is_missing_installs_nothing(machine):
