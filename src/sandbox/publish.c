@@ -10,7 +10,8 @@
  * something unread resets it, and a reset throws away what still waits to be sent.
  *
  * When the sandbox has ended, every connection has ended inside; the process goes when the clients
- * have what is theirs, or have not taken it for KH_LIMIT_PUBLISHED_END_MS.
+ * have what is theirs, or have not taken it for KH_LIMIT_PUBLISHED_END_MS. That time is counted in
+ * looks, one a turn of the loop: while this process does not run, one goes by at most.
  */
 #include "publish.h"
 
@@ -45,6 +46,7 @@ struct server {
 	struct event_base *base;
 	struct event *look; /* again at those that leave */
 	bool ending;	    /* the sandbox has ended */
+	int looks;	    /* that are left then */
 	unsigned connections;
 	struct link *links;
 	struct door {
@@ -130,7 +132,11 @@ static void look(evutil_socket_t fd, short what, void *owner)
 	(void)fd;
 	(void)what;
 	struct server *server = owner;
-	bool again = false;
+	bool again = server->ending;
+	if (server->ending && --server->looks == 0) {
+		(void)event_base_loopbreak(server->base);
+		return;
+	}
 	for (struct link *link = server->links, *next; link; link = next) {
 		next = link->next;
 		if (link->looks && (has_arrived(link) || --link->looks == 0))
@@ -294,13 +300,12 @@ static void end(evutil_socket_t fd, short what, void *owner)
 	(void)fd;
 	(void)what;
 	struct server *server = owner;
-	const struct timeval most = { .tv_sec = KH_LIMIT_PUBLISHED_END_MS / 1000,
-				      .tv_usec = KH_LIMIT_PUBLISHED_END_MS % 1000 * 1000 };
 	server->ending = true;
+	server->looks = KH_LIMIT_PUBLISHED_END_MS / LOOK_MS;
 	close(server->control);
 	for (size_t i = 0; i < server->n_doors; i++)
 		evconnlistener_free(server->doors[i].listener);
-	(void)event_base_loopexit(server->base, &most);
+	look_again(server);
 	for (struct link *link = server->links, *next; link; link = next) {
 		next = link->next;
 		settle(link);

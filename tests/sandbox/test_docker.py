@@ -112,7 +112,7 @@ def docker(*words, **options):
 @pytest.fixture
 def image(sandbox):
     sandbox.docker = docker_host()
-    name = "keyhole-tried:1"
+    name = f"keyhole-tried-{os.getpid()}:1"  # the daemon may be others' as well
     docker("import", "--change", "ENV WORD=said", "-", name, input=Layer().programs().done())
     yield name
     docker("rmi", "--force", name)
@@ -145,7 +145,8 @@ def test_a_protected_file_that_is_replaced_on_the_host_ends_the_sandbox(sandbox,
 def test_a_launcher_that_is_ended_leaves_nothing_in_docker(sandbox, image, signo):
     process = sandbox.start("/bin/sh", "-c", "sleep 300.5 & echo up; wait", engine="docker", stored_image=image)
     assert process.stdout.readline() == b"up\n", process.stderr.read()
-    (name,) = docker("ps", "--format", "{{.Names}}", "--filter", "name=^keyhole-").split()
+    (name,) = docker("ps", "--format", "{{.Names}}", "--filter", f"ancestor={image}").split()
+    assert name.startswith("keyhole-")
     mounted = [m["Source"] for m in json.loads(docker("inspect", name))[0]["Mounts"]]
     (folder,) = {"/".join(path.split("/")[:3]) for path in mounted if path.startswith("/tmp/keyhole-call-")}
     assert os.path.isdir(folder)
@@ -157,8 +158,10 @@ def test_a_launcher_that_is_ended_leaves_nothing_in_docker(sandbox, image, signo
     process.communicate(timeout=PATIENCE)
     assert process.returncode == (-signo if signo == signal.SIGKILL else 128 + signo)
     assert not os.path.exists(folder)
-    assert "keyhole-" not in docker("ps", "--all", "--format", "{{.Names}}")
-    assert docker("images", "--format", "{{.Repository}}").split().count("keyhole-tried") == 1
+    assert name not in docker("ps", "--all", "--format", "{{.Names}}").split()
+    assert docker("ps", "--all", "--quiet", "--filter", f"ancestor={image}") == ""
+    assert docker("images", "--format", "{{.Repository}}").split().count(image.partition(":")[0]) == 1
+    assert name not in docker("images", "--format", "{{.Repository}}").split()
 
 
 # --- the tests' own -------------------------------------------------------------------------------

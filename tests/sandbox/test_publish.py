@@ -131,13 +131,14 @@ def test_what_was_written_last_is_not_lost_with_the_sandbox(sandbox):
     with published(sandbox, code=code) as (port, running), connect(port) as client:
         assert line_of(running) == b"asked\n"
         carrier = who_listens(port, below(running.pid))
-        others = 2 + (sandbox.engine == "docker")  # the launcher, and who removes the container
+        others = 2 + (sandbox.engine == "docker")  # the launcher, who carries, and who removes the container
         os.kill(carrier, signal.SIGSTOP)
         try:
             running.stdin.write(b"!")
             running.stdin.flush()
             end = time.monotonic() + PATIENCE
-            while len(below(running.pid)) > others and time.monotonic() < end:
+            while len(below(running.pid)) > others:
+                assert time.monotonic() < end, "more than these live on"
                 time.sleep(0.01)
         finally:
             with contextlib.suppress(ProcessLookupError):
