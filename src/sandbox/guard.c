@@ -176,13 +176,28 @@ static void note(struct kh_guard *guard, size_t i)
 	guard->touched[i] = true;
 }
 
+/* The folder that was mounted still lies under its name. */
+static bool is_in_place(const struct kh_mount *entry)
+{
+	struct stat held, now;
+	return entry->fd >= 0 && fstat(entry->fd, &held) == 0 && lstat(entry->target, &now) == 0 &&
+	       held.st_dev == now.st_dev && held.st_ino == now.st_ino;
+}
+
+static bool may_be_lost(const struct kh_mount *entry)
+{
+	if (entry->kind == KH_MOUNT_WRITE)
+		return !is_in_place(entry);
+	return entry->kind == KH_MOUNT_READ || entry->kind == KH_MOUNT_BLANK ||
+	       entry->kind == KH_MOUNT_EMPTY;
+}
+
 /* Something was missed: whatever needs it is laid again. */
 static void note_all(struct kh_guard *guard)
 {
 	for (size_t i = 0; i < guard->view->n; i++) {
 		const struct kh_mount *entry = &guard->view->list[i];
-		if (is_below(entry->target, guard->workspace) &&
-		    (entry->kind == KH_MOUNT_READ || entry->kind == KH_MOUNT_BLANK))
+		if (is_below(entry->target, guard->workspace) && may_be_lost(entry))
 			note(guard, i);
 	}
 }

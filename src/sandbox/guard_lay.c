@@ -60,15 +60,24 @@ static bool lay(const char *from, const char *path)
 	       syscall(SYS_move_mount, tree, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) == 0;
 }
 
+/* Does its mount lie there? An empty one also where all around it is read-only. */
+static bool is_laid(const struct kh_mount *entry)
+{
+	struct statvfs fs;
+	struct statx st;
+	if (entry->kind == KH_MOUNT_EMPTY)
+		return statx(AT_FDCWD, entry->target, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &st) == 0 &&
+		       (st.stx_attributes & STATX_ATTR_MOUNT_ROOT);
+	return statvfs(entry->target, &fs) == 0 && (fs.f_flag & ST_RDONLY);
+}
+
 static bool lay_where_lost(const struct kh_mount *entry)
 {
 	struct stat st;
-	struct statvfs fs;
 	if (lstat(entry->target, &st) != 0 || S_ISLNK(st.st_mode))
 		return false;
 	/* Nothing had happened to it, or it has been seen to already. */
-	if (entry->kind != KH_MOUNT_EMPTY && statvfs(entry->target, &fs) == 0 &&
-	    (fs.f_flag & ST_RDONLY))
+	if (is_laid(entry))
 		return true;
 	const char *from = entry->kind == KH_MOUNT_EMPTY ? KH_SANDBOX_EMPTY : entry->target;
 	return lay(from, entry->target);

@@ -156,16 +156,58 @@ def test_a_file_that_was_looked_at_before_it_was_protected_again_is_no_way_in(sa
         assert file.read() == "better"
 
 
+def overflow(folder):
+    """More changes than the kernel notes."""
+    with open("/proc/sys/fs/inotify/max_queued_events", encoding="ascii") as file:
+        most = int(file.read())
+    name = os.path.join(folder, "f")
+    for _ in range(most // 2 + 1):
+        os.close(os.open(name, os.O_CREAT | os.O_WRONLY))
+        os.unlink(name)
+
+
+def test_a_repository_that_is_replaced_among_them_ends_the_sandbox(sandbox, workspace):
+    """Its folder was no mount of the new one's, so that the agent could rename it."""
+    repository(sandbox, workspace)
+    agent = Agent(sandbox, workspace, [".git/config"])
+    agent.stop()
+    overflow(workspace)
+    os.rename(os.path.join(workspace, ".git"), os.path.join(workspace, "old.git"))
+    repository(sandbox, workspace)
+    agent.process.send_signal(signal.SIGCONT)
+    out, status, said = agent.go()
+    assert (out, status) == ("", 125)
+    assert ".git was replaced on the host" in said
+
+
+def test_a_masked_file_that_is_replaced_among_them_stays_masked(sandbox, workspace):
+    """And one to which nothing happened is no reason to end the sandbox."""
+    path = sandbox.file(os.path.join(workspace, ".env"), "KEY=old")
+    other = sandbox.file(os.path.join(workspace, ".env.local"), "KEY=other")
+    process = sandbox.start(
+        "sh", "-c", "cat .env.local; echo up; while [ ! -e go ]; do sleep 0.02; done; cat .env .env.local; echo end",
+        workspace=workspace, mask_env="yes",
+    )  # fmt: skip
+    assert process.stdout.readline() == b"up\n"
+    assert {path, other} <= mounts(process.pid, workspace)
+    process.send_signal(signal.SIGSTOP)
+    assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
+    overflow(workspace)
+    sandbox.file(path + ".new", "KEY=new")
+    os.rename(path + ".new", path)
+    process.send_signal(signal.SIGCONT)
+    wait_for_mounts(process, workspace, {path, other})
+    with open(os.path.join(workspace, "go"), "w", encoding="ascii"):
+        pass
+    out, err = process.communicate(timeout=PATIENCE)
+    assert out == b"end\n", (out, err)
+
+
 def test_what_was_replaced_among_more_changes_than_the_kernel_notes_is_protected_again(sandbox, workspace):
     repository(sandbox, workspace)
     agent = Agent(sandbox, workspace, [".git/config"])
     agent.stop()
-    with open("/proc/sys/fs/inotify/max_queued_events", encoding="ascii") as file:
-        most = int(file.read())
-    name = os.path.join(workspace, "f")
-    for _ in range(most // 2 + 1):
-        os.close(os.open(name, os.O_CREAT | os.O_WRONLY))
-        os.unlink(name)
+    overflow(workspace)
     git(workspace, "config", "some.value", "1")
     agent.process.send_signal(signal.SIGCONT)
     assert agent.go() == ("[]", 0, "")
