@@ -10,9 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <keyhole/file.h>
+#include <keyhole/limits.h>
 #include <keyhole/log.h>
 #include <keyhole/slice.h>
 
@@ -69,27 +71,42 @@ bool kh_sandbox_try(const char *name, struct kh_err *err)
 	return engine && try_engine(engine, &ended, err);
 }
 
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
 /*
  * A trial takes as long as a start, and its answer may be old by the next one. So what is wanted is
  * started at once, and a trial is made where the command could not be. Only an engine that fails
  * its trial too gives way to a weaker one: what a workspace or an image holds, which anybody may
- * have written, must not choose the fence around it.
+ * have written, must not choose the fence around it. Nor must a host that is busy: what took the
+ * whole time that a start has says nothing of the engine.
  */
 bool kh_sandbox_run_strongest(const struct kh_sandbox_spec *spec, int *status, struct kh_err *err)
 {
 	struct kh_err why = KH_ERR_INIT;
 	const struct kh_engine *engine;
+	const uint64_t most_ms = spec->start_ms ? spec->start_ms : KH_LIMIT_SANDBOX_START_MS;
 	for (size_t i = 0; (engine = kh_engine_at(i)); i++) {
 		int ended;
 		bool started;
 		if (engine->by_name_only)
 			continue;
+		uint64_t begun = now_ms();
 		bool ran = kh_sandbox_run_with(spec, engine, status, &started, err);
-		if (ran || started)
+		if (ran || started || now_ms() - begun >= most_ms)
 			return ran;
 		why = (struct kh_err)KH_ERR_INIT;
+		begun = now_ms();
 		if (try_engine(engine, &ended, &why))
 			return false;
+		if (now_ms() - begun >= KH_LIMIT_SANDBOX_START_MS) {
+			*err = why;
+			return false;
+		}
 		if (ended)
 			return kh_err_set(err, KH_ERR_SYSTEM, "--engine auto: ended by signal %d",
 					  ended);

@@ -72,6 +72,14 @@ def test_auto_takes_a_weaker_one_where_a_trial_says_so(sandbox):
 
 
 @needs_crun
+def test_auto_takes_no_weaker_one_where_a_start_took_its_whole_time(sandbox):
+    env, notes = with_crun(sandbox, "exec /bin/sleep 3000")
+    done = sandbox.run("echo", "up", engine="auto", env=env, start_ms=2000, check=125)
+    assert done.stdout == b"" and b"crun has not brought it up in 2s and was ended" in done.stderr
+    assert open(notes).read() == "started\n"
+
+
+@needs_crun
 def test_no_command_and_no_folder_chooses_the_weaker_engine_by_what_it_is(sandbox):
     """An engine that works but for this one start is not left for another."""
     env, notes = with_crun(sandbox, 'for c in config.json */config.json /*/config.json /*/*/config.json; do\n'
