@@ -10,8 +10,9 @@
  * something unread resets it, and a reset throws away what still waits to be sent.
  *
  * When the sandbox has ended, every connection has ended inside; the process goes when the clients
- * have what is theirs, or have not taken it for KH_LIMIT_PUBLISHED_END_MS. That time is counted in
- * looks, one a turn of the loop: while this process does not run, one goes by at most.
+ * have what is theirs, or have not taken it for KH_LIMIT_PUBLISHED_END_MS: then they are reset.
+ * That time is counted in looks, one a turn of the loop: while this process does not run, one goes
+ * by at most.
  */
 #include "publish.h"
 
@@ -23,6 +24,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -314,6 +316,26 @@ static void end(evutil_socket_t fd, short what, void *owner)
 		(void)event_base_loopbreak(server->base);
 }
 
+/* Two for each connection. Where a connection can't be accepted, libevent tries at once again. */
+static void raise_descriptors(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* The time is over: what lacks something must not look whole to its client. */
+static void reset_unfinished(const struct server *server)
+{
+	const struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
+	for (const struct link *link = server->links; link; link = link->next)
+		if (!link->ended[INSIDE] || !is_written(link, CLIENT))
+			(void)setsockopt(bufferevent_getfd(link->side[CLIENT]), SOL_SOCKET,
+					 SO_LINGER, &at_once, sizeof(at_once));
+}
+
 /* `fds`: where clients come, the control socket, and what is closed at the sandbox's end. */
 static _Noreturn void serve(const struct kh_sandbox_spec *spec, int *fds, pid_t parent)
 {
@@ -325,6 +347,7 @@ static _Noreturn void serve(const struct kh_sandbox_spec *spec, int *fds, pid_t 
 	    !keep_only(fds, n + 2))
 		_exit(1);
 	(void)signal(SIGPIPE, SIG_IGN);
+	raise_descriptors();
 	server.control = fds[n];
 	server.base = event_base_new();
 	struct event *ended = NULL;
@@ -343,6 +366,7 @@ static _Noreturn void serve(const struct kh_sandbox_spec *spec, int *fds, pid_t 
 			_exit(1);
 	}
 	(void)event_base_dispatch(server.base);
+	reset_unfinished(&server);
 	_exit(0);
 }
 

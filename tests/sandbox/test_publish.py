@@ -167,6 +167,30 @@ except BlockingIOError:
         assert running.wait(PATIENCE) == 7
 
 
+def test_what_a_client_has_not_taken_at_the_end_does_not_look_whole(sandbox):
+    code = ONE + """
+s.setblocking(False)
+sent = 0
+try:
+    while True:
+        sent += s.send(b'x' * 65536)
+except BlockingIOError:
+    print(sent, flush=True)
+    os._exit(7)
+"""
+    with published(sandbox, code=code) as (port, running), socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", port))
+        client.sendall(b"?")
+        sent = int(line_of(running))
+        assert running.wait(PATIENCE) == 7
+        got = 0
+        with contextlib.suppress(ConnectionResetError):
+            while chunk := client.recv(65536):
+                got += len(chunk)
+            assert got == sent
+
+
 def test_an_answer_that_came_early_is_read_by_a_client_that_goes_on_sending(sandbox):
     """The server leaves what it is sent unread, which resets its connection."""
     code = ONE + "s.sendall(b'x' * 50_000); s.close(); sys.stdin.read()"
