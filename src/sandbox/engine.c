@@ -14,6 +14,8 @@
 
 #include "sandbox_internal.h"
 
+enum { LOOK_MS = 50 };
+
 /* The strongest first: that is the order in which `auto` tries them. */
 static const struct kh_engine *const engines[] = { &kh_engine_gvisor, &kh_engine_container,
 						   &kh_engine_podman, &kh_engine_docker,
@@ -76,12 +78,14 @@ static void await_watcher(const struct kh_engine_command *command)
 		return;
 	kh_auto_close int ended = (int)syscall(SYS_pidfd_open, command->watcher, 0);
 	struct pollfd p = { .fd = ended, .events = POLLIN };
-	if (ended >= 0 && poll(&p, 1, KH_LIMIT_SANDBOX_REMOVE_MS) == 0) {
-		kh_log_warn("the sandbox: what it left in the engine is still being removed");
-		return;
+	/* Also without that descriptor, which only wakes us earlier. */
+	for (int left = KH_LIMIT_SANDBOX_REMOVE_MS; left > 0; left -= LOOK_MS) {
+		if (waitpid(command->watcher, NULL, WNOHANG) != 0)
+			return;
+		(void)poll(&p, 1, LOOK_MS);
 	}
-	while (waitpid(command->watcher, NULL, 0) < 0 && errno == EINTR)
-		;
+	if (waitpid(command->watcher, NULL, WNOHANG) == 0)
+		kh_log_warn("the sandbox: what it left in the engine is still being removed");
 }
 
 void kh_engine_command_fini(struct kh_engine_command *command)

@@ -84,9 +84,11 @@ static bool wait_for(pid_t pid, const char *name, uint64_t most_ms, int *status,
 	kh_auto_close int ended = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct pollfd p = { .fd = ended, .events = POLLIN };
 	bool ok = true;
-	for (uint64_t passed = 0; ok && ended >= 0 && poll(&p, 1, LOOK_MS) <= 0;
-	     passed += LOOK_MS) {
+	/* Also without that descriptor, which only wakes us earlier. */
+	for (uint64_t passed = 0; ok && waitpid(pid, status, WNOHANG) == 0; passed += LOOK_MS) {
 		char text[KH_VALUE_BYTES];
+		if (poll(&p, 1, LOOK_MS) > 0)
+			continue;
 		if (is_interrupted())
 			ok = kh_err_set(err, KH_ERR_SYSTEM, "the sandbox: was interrupted");
 		else if (passed >= most_ms)
@@ -96,13 +98,13 @@ static bool wait_for(pid_t pid, const char *name, uint64_t most_ms, int *status,
 				"its daemon hang? `systemctl restart %s`)",
 				name, kh_value_show_duration(most_ms, text), name);
 	}
-	if (!ok) {
-		(void)kill(-pid, SIGKILL);
-		(void)kill(pid, SIGKILL);
-	}
+	if (ok)
+		return true;
+	(void)kill(-pid, SIGKILL);
+	(void)kill(pid, SIGKILL);
 	while (waitpid(pid, status, 0) < 0 && errno == EINTR)
 		;
-	return ok;
+	return false;
 }
 
 bool kh_store_tool(char *const *argv, int input, uint64_t most_ms, struct kh_buf *out,
