@@ -90,7 +90,8 @@ static void let_go_of_host(void)
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		if (null < 0 || dup2(null, fd) != fd)
 			init_die("--apart: /dev/null: %s", strerror(errno));
-	close(null);
+	if (null > STDERR_FILENO)
+		close(null);
 }
 
 void init_apart(unsigned uid, bool own_tty)
