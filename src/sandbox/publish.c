@@ -266,6 +266,8 @@ static void came(struct evconnlistener *listener, evutil_socket_t fd, struct soc
 
 /* ---- the process ---- */
 
+/* From now on: the sandbox may be up before the process is. And a port that another listens at may
+ * be bound, but not listened at. */
 static int listen_on(uint16_t port, struct kh_err *err)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET,
@@ -274,7 +276,8 @@ static int listen_on(uint16_t port, struct kh_err *err)
 	int on = 1;
 	kh_auto_close int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
-	    bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) == 0)
+	    bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) == 0 &&
+	    listen(fd, SOMAXCONN) == 0)
 		return kh_steal_fd(&fd);
 	kh_err_sys(err, KH_ERR_USAGE, errno, "--publish: 127.0.0.1:%u of the host", port);
 	return -1;
