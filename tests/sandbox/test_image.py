@@ -188,8 +188,11 @@ def test_layers_that_zstd_compressed_are_layers_like_others(run, layout, cache):
     for _ in range(2):
         assert run(f"oci:{path}", "cat", "/said").stdout == b"above\n"
     assert len(kept(cache)) == 1 and os.listdir(os.path.join(cache, "tmp")) == []
-    # A layer of few bytes that is many.
-    layout.image([Layer().programs().add("zeros", content=bytes(64 << 20)).done()])
+    # A layer of few bytes that is many, in files of which none is too large by itself.
+    layer = Layer().programs()
+    for n in range(8):
+        layer.add(f"zeros{n}", content=bytes(8 << 20))
+    layout.image([layer.done()])
     layout.images = layout.images[1:]
     layout.write("index.json", json.dumps({"schemaVersion": 2, "manifests": layout.images}).encode())
     path = as_zstd(layout, "much")
