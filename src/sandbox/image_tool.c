@@ -159,22 +159,30 @@ static uint64_t written_by(pid_t pid)
 	return line ? strtoull(line + strlen("wchar: "), NULL, 10) : 0;
 }
 
+static bool is_too_much(const struct watched *w, uint64_t written, struct kh_err *err)
+{
+	char size[KH_VALUE_BYTES];
+	uint64_t most = w->tool->options->most_bytes;
+	if (!w->tool->fenced || written <= most)
+		return false;
+	kh_err_set(err, KH_ERR_USAGE,
+		   "--image: unpacks to more than %s, which is the most that an image may have",
+		   kh_value_show_size(most, size));
+	return true;
+}
+
 static bool is_within_bounds(const struct watched *w, struct kh_err *err)
 {
 	const struct kh_image_options *options = w->tool->options;
 	struct statvfs fs;
-	char size[KH_VALUE_BYTES];
 	if (options->is_over && options->is_over(options->arg))
 		return kh_err_set(err, KH_ERR_SYSTEM, "--image: was interrupted");
 	if (now_ms() > w->deadline_ms)
 		return kh_err_set(err, KH_ERR_SYSTEM,
 				  "--image: %s took more than %d minutes and was ended",
 				  w->tool->argv[0], KH_LIMIT_IMAGE_MS / 60000);
-	if (w->tool->fenced && written_by(w->pid) > options->most_bytes)
-		return kh_err_set(err, KH_ERR_USAGE,
-				  "--image: unpacks to more than %s, which is the most that an "
-				  "image may have",
-				  kh_value_show_size(options->most_bytes, size));
+	if (is_too_much(w, written_by(w->pid), err))
+		return false;
 	if (statvfs(w->tool->watched, &fs) != 0)
 		return true;
 	if (w->files_before > fs.f_ffree && w->files_before - fs.f_ffree > KH_LIMIT_IMAGE_FILES)
@@ -212,6 +220,7 @@ static void end_it(const struct watched *w)
 static bool watch(struct watched *w, bool *failed, struct kh_err *err)
 {
 	bool open = true, within = true;
+	uint64_t before = written_by(getpid());
 	struct pollfd p[2] = { { .fd = w->ended, .events = POLLIN },
 			       { .fd = w->out, .events = POLLIN } };
 	while (within) {
@@ -219,7 +228,6 @@ static bool watch(struct watched *w, bool *failed, struct kh_err *err)
 		(void)poll(p, 2, LOOK_MS);
 		if (p[1].revents)
 			open = listen_to(w);
-		/* Also of one that has ended, which is still counted until it is waited for. */
 		within = is_within_bounds(w, err);
 		if (p[0].revents)
 			break;
@@ -227,6 +235,10 @@ static bool watch(struct watched *w, bool *failed, struct kh_err *err)
 	if (!within)
 		end_it(w);
 	int status = wait_for(w->pid);
+	/* What it wrote since the last look: nobody may read that of one that has ended, but it is
+	 * added to ours. */
+	uint64_t after = written_by(getpid());
+	within = within && !is_too_much(w, after > before ? after - before : 0, err);
 	/* What it left behind may hold the pipe, and go on. */
 	for (int i = 0; i < LAST_WORDS && within && open && poll(&p[1], 1, 0) > 0; i++)
 		open = listen_to(w);
