@@ -340,12 +340,9 @@ static void loop(struct kh_running *r)
 				     kh_terminal_wants(&r->terminal, KH_TERMINAL_MASTER), 0 },
 		};
 		/* poll reports a hang-up also where nothing was asked for. */
-		if (!p[IN].events)
-			p[IN].fd = -1;
-		if (!p[OUT].events)
-			p[OUT].fd = -1;
-		if (!p[MASTER].events)
-			p[MASTER].fd = -1;
+		for (size_t i = IN; i <= MASTER; i++)
+			if (!p[i].events)
+				p[i].fd = -1;
 		if (poll(p, COUNT, guard_waits(r) ? 0 : kh_launch_clock_left(r)) < 0) {
 			if (errno == EINTR)
 				continue;
