@@ -93,7 +93,8 @@ endif
 
 # --- the library and the two binaries
 LIB_SRC := $(sort $(wildcard $(addsuffix /*.c,$(addprefix src/,base config policy net tls http credential \
-	llm audit proxy keeper sandbox sandbox/engines))))
+	llm audit lockin loop upstream exchange downstream admin fetcher worker keeper \
+	sandbox sandbox/engines))))
 CLI_SRC := $(sort $(wildcard src/cli/*.c))
 INIT_SRC := $(sort $(wildcard src/init/*.c))
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
@@ -146,8 +147,22 @@ test-debian: all ## make the root of --image debian from this host's mirrors, an
 .PHONY: test-cgroup2
 test-cgroup2: all $(B)/sandbox/launch_only ## limits on a kernel with cgroups of version 2 alone, in QEMU (20 minutes; tests/sandbox/cgroup2.sh)
 	$(Q)tests/sandbox/cgroup2.sh
+CHURN_SECONDS ?= 3600
+.PHONY: churn
+churn: all ## let sandboxes come and go under ASan for CHURN_SECONDS (an hour); CHURN_SEED=n repeats a run's steps
+	+$(Q)$(MAKE) --no-print-directory VARIANT=asan build/asan/keyhole
+	$(Q)CHURN_SECONDS=$(CHURN_SECONDS) CHURN_SEED=$(CHURN_SEED) PYTHONDONTWRITEBYTECODE=1 \
+		/usr/bin/python3 -m pytest -q -s -p no:cacheprovider tests/integration/test_churn.py
+.PHONY: quick
+quick: all unit-programs lint-text ## the inner loop, under a minute: build, unit tests, house rules
+	@printf '%s\n' $(UNIT) | xargs -P $$(nproc) -I{} sh -c \
+		'timeout $(UNIT_SECONDS) {} >{}.said 2>&1 || { echo "{}: failed" >&2; grep -v "OK \]\|RUN  " {}.said >&2; exit 1; }'
 test: ## install what is missing, build, run every test; ends with "N passed, N failed, N skipped"
 	+$(Q)tests/run.sh
+
+.PHONY: saturate
+saturate: all ## one sandbox uses up each resource for 30 seconds; another tenant must not notice
+	$(Q)KEYHOLE_SATURATE=30 /usr/bin/python3 -m pytest -q tests/integration/test_saturation.py
 
 # --- fuzzing: one libFuzzer program a parser; the corpora are replayed without libFuzzer
 FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
@@ -179,17 +194,31 @@ fuzz-snapshots: $(B)/libkeyhole.a ## make the snapshots to fuzz from anew, when 
 		$(B)/libkeyhole.a $(PKG_LIBS) -lpthread
 	$(Q)$(B)/fuzz/snapshots tests/fuzz/corpus/snapshot docs/policy.md docs/configuration.md
 
+# --- the tables of options in the documentation
+.PHONY: docs-tables
+docs-tables: $(B)/libkeyhole.a ## write the tables of options in docs/ anew, from src/config/options.c
+	$(Q)mkdir -p $(B)/docs && $(CC) $(filter-out -MMD -MP,$(KH_CFLAGS)) $(HARDEN_LD) $(LDFLAGS) -o $(B)/docs/tables \
+		docs/tables.c $(B)/libkeyhole.a $(PKG_LIBS) -lpthread
+	$(Q)$(B)/docs/tables docs/configuration.md docs/man/keyhole.yaml.5
+
 # --- what drives the proxy in tests and measurements: a load generator, an origin, a journal's writer
 BENCH_FILES := $(sort $(wildcard tests/bench/*.[ch]))
 # x.c and x_*.c are one program.
 bench_owner = $(filter-out $(1),$(wildcard tests/bench/$(firstword $(subst _, ,$(basename $(notdir $(1))))).c))
-BENCH_TOOLS := $(patsubst tests/bench/%.c,$(B)/bench/%,$(foreach f,$(filter %.c,$(BENCH_FILES)),$(if \
+BENCH_TOOLS := $(patsubst tests/bench/%.c,$(B)/bench/%,$(foreach f,$(filter-out %/uncaged.c,$(filter %.c,$(BENCH_FILES))),$(if \
 	$(call bench_owner,$(f)),,$(f))))
 .PHONY: bench-tools
 bench-tools: $(BENCH_TOOLS) ## build the load generator and its kin in build/bench/
 $(B)/bench/%: tests/bench/%.c $(BENCH_FILES) $(B)/libkeyhole.a
 	$(call say,BENCH,$@)mkdir -p $(@D) && $(CC) $(filter-out -MMD -MP,$(KH_CFLAGS)) $(HARDEN_LD) $(LDFLAGS) -o $@ \
 		$< $(wildcard tests/bench/$*_*.c) $(B)/libkeyhole.a $(PKG_LIBS) -lpthread
+# keyhole without its cage, in which valgrind can't count.
+$(B)/bench/keyhole-uncaged: $(call obj,$(CLI_SRC)) tests/bench/uncaged.c $(B)/libkeyhole.a
+	$(call say,BENCH,$@)mkdir -p $(@D) && $(CC) $(filter-out -MMD -MP,$(KH_CFLAGS)) $(HARDEN_LD) $(LDFLAGS) -Wl,--wrap=kh_lockin,--wrap=execve \
+		-o $@ $(filter-out %.a,$^) $(B)/libkeyhole.a $(PKG_LIBS) -lpthread
+.PHONY: bench-instructions
+bench-instructions: all bench-tools $(B)/bench/keyhole-uncaged ## instructions and system calls a request, keyhole and peers: figures that repeat
+	$(Q)tests/bench/instructions.py
 
 .PHONY: bench
 bench: ## install peers, build, measure keyhole and them: one table (BENCH=quick: 5 minutes instead of 20)
@@ -199,11 +228,15 @@ bench: ## install peers, build, measure keyhole and them: one table (BENCH=quick
 	$(Q)tests/bench/bench.py
 
 # --- a closer look
-C_FILES := $(sort $(wildcard include/keyhole/*.h src/*/*.[ch] src/*/*/*.[ch] tests/unit/*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch]))
-HEADERS := $(filter %.h,$(C_FILES))
+C_FILES := $(sort $(wildcard include/keyhole/*.h include/keyhole/*/*.h src/*/*.[ch] src/*/*/*.[ch] tests/unit/*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch] docs/*.c))
 SH_FILES = $(shell awk 'FNR == 1 && /^\#!(\/bin\/sh|\/bin\/bash|\/usr\/bin\/env (ba)?sh)/ { print FILENAME } { nextfile }' \
 	$$(git ls-files -co --exclude-standard '*.sh' .ci/run deploy tests))
-.PHONY: lint lint-text lint-tidy lint-cppcheck format cov
+.PHONY: lint lint-text lint-tidy lint-cppcheck format cov compile_commands.json
+# For clangd and its like: a command for each file, as it is built here.
+compile_commands.json: ## what an editor's clangd wants to know of each C file
+	$(Q)printf '%s\n' $(filter %.c,$(C_FILES)) | /usr/bin/python3 -c 'import json, sys; json.dump([{"directory": "$(CURDIR)", \
+		"file": f, "arguments": sys.argv[1:] + ["-c", f]} for f in sys.stdin.read().split()], sys.stdout, indent=1)' \
+		$(CC) $(filter-out -MMD -MP,$(KH_CFLAGS)) -Isrc -Itests/unit >$@
 lint: lint-text lint-tidy lint-cppcheck ## clang-format, house rules, shellcheck, clang-tidy, cppcheck
 lint-text:
 	$(call say,FORMAT,clang-format)clang-format --dry-run -Werror $(C_FILES)
@@ -211,11 +244,14 @@ lint-text:
 	$(call say,SHELL,shellcheck)shellcheck $(SH_FILES)
 # The analyzer knows nothing of cleanup attributes; LeakSanitizer looks for leaks in every test.
 NO_LEAK := Potential leak of memory pointed to by
-build/tidy/%.ok: %.c $(HEADERS) .clang-tidy tests/.clang-tidy
-	$(call say,TIDY,$<)mkdir -p $(@D) && clang-tidy --quiet $< -- -DKH_LINT \
+build/tidy/%.ok: %.c .clang-tidy tests/.clang-tidy
+	$(call say,TIDY,$<)mkdir -p $(@D) && $(CC) -MM -MP -MT $@ -MF $(@:.ok=.d) -DKH_LINT $(filter-out -MMD -MP,$(BASE_CFLAGS)) \
+		$(PKG_CFLAGS) -Isrc -Itests/unit $< && clang-tidy --quiet $< -- -DKH_LINT \
 		$(filter-out -MMD -MP -Werror,$(BASE_CFLAGS)) $(PKG_CFLAGS) -Isrc -Itests/unit >$@.out 2>&1; \
-		if grep -E '(warning|error):' $@.out | grep -qv '$(NO_LEAK)'; then cat $@.out; exit 1; fi; mv $@.out $@
-lint-tidy: $(patsubst %.c,build/tidy/%.ok,$(filter %.c,$(C_FILES)))
+		if [ ! -f $@.out ] || grep -E '(warning|error):' $@.out | grep -qv '$(NO_LEAK)'; then cat $@.out; exit 1; fi; mv $@.out $@
+TIDY_OK := $(patsubst %.c,build/tidy/%.ok,$(filter %.c,$(C_FILES)))
+-include $(wildcard $(TIDY_OK:.ok=.d))
+lint-tidy: $(TIDY_OK)
 lint-cppcheck:
 	$(call say,CHECK,cppcheck)mkdir -p build/cppcheck && cppcheck --quiet --error-exitcode=1 --std=c11 \
 		--enable=warning,performance --inline-suppr --suppress=resourceLeak --suppress=memleak \

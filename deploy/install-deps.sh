@@ -48,6 +48,7 @@ test|HTTP/2: a server, and a library for tests|nghttp2-server python3-h2|nghttp2
 test|clients and servers in Python|python3-httpx python3-aiohttp python3-requests|python3-httpx python3-aiohttp python3-requests|py3-httpx py3-aiohttp py3-requests|python-httpx python-aiohttp python-requests
 test|HTTP/2 by hand, and its tools|python3-h2 nghttp2-client|python3-h2 nghttp2|py3-h2 nghttp2|python-h2 nghttp2
 test|the schema of the configuration|python3-jsonschema python3-yaml|python3-jsonschema python3-pyyaml|py3-jsonschema py3-yaml|python-jsonschema python-yaml
+test|instructions and system calls counted|valgrind strace|valgrind strace|valgrind strace|valgrind strace
 test|the format of metrics (promtool)|prometheus|-|prometheus|prometheus
 test|a journal checked by hand|jq|jq|jq|jq
 test|programs that fill a terminal|vim-tiny/vim htop|vim-enhanced htop|vim htop|vim htop

@@ -17,18 +17,44 @@ if grep -nE "(^|[^A-Za-z0-9_>.\"])($banned)[[:space:]]*\(" -r include src tests/
 	complain "a banned function (above)"
 fi
 
-# Every file says what it is for.
-for f in $(git ls-files 'src/*.[ch]' 'include/*.h' 'tests/unit/*.[ch]' 'tests/fuzz/*.[ch]'); do
-	[ -f "$f" ] || continue
-	name=$(basename "$f")
-	head -n 5 "$f" | grep -qF "$name - " || complain "$f: the first lines say \"$name - what it is for\""
-done
+# Digits of hex and base64 stand in base/encode.c, and nowhere else.
+digits='0123456789abcdef"|0123456789ABCDEF"|XYZabcdefghijklmnopqrstuvwxyz0123456789[-+][/_]"|EVP_(En|De)codeBlock|%02x", *[a-z>.]*\['
+if grep -nE "$digits" -r src include --include='*.[ch]' | grep -v '^src/base/encode\.c:'; then
+	complain "digits of hex or base64 (above): include/keyhole/encode.h has them"
+fi
 
-# A long file tells about a missing module.
-for f in $(git ls-files 'src/*.[ch]'); do
-	[ -f "$f" ] || continue
-	lines=$(wc -l <"$f")
-	[ "$lines" -le 520 ] || complain "$f has $lines lines; 500 is much"
+# The launcher's short-lived processes are made in one place (include/keyhole/child.h); these live
+# as long as a sandbox, or watch more than a clock.
+long_lived='sandbox/(child|image_tool|launch|nest|publish|pump|review_commits|stage|stand)|cli/run'
+if grep -nE '(^|[^a-z_])v?fork\(\)' -r src/sandbox src/cli --include='*.c' | grep -vE "^src/($long_lived)\.c:"; then
+	complain "a process is made (above): include/keyhole/child.h does that"
+fi
+
+# Times that somebody else wrote are read in base/timestamp.c.
+if grep -nE '(^|[^a-z_])(strptime|mktime)\(' -r src include --include='*.[ch]'; then
+	complain "a time is read (above): include/keyhole/timestamp.h does that"
+fi
+
+# Every file says what it is for, and a long one tells about a missing module.
+sources=$(git ls-files 'src/*.[ch]' 'include/*.h' 'tests/unit/*.[ch]' 'tests/fuzz/*.[ch]' | while read -r f; do
+	[ ! -f "$f" ] || echo "$f"
+done)
+# shellcheck disable=SC2086 # no name has a blank
+awk '
+	function ended() {
+		if (!said) { print "house: " file ": the first lines say \"" base " - what it is for\""; bad = 1 }
+		if (file ~ /^src\// && lines > 520) { print "house: " file " has " lines " lines; 500 is much"; bad = 1 }
+	}
+	FNR == 1 { if (file) ended(); file = base = FILENAME; sub(".*/", "", base); said = 0 }
+	FNR <= 5 && index($0, base " - ") { said = 1 }
+	{ lines = FNR }
+	END { ended(); exit bad }' $sources >&2 || bad=1
+
+# A tag stands for one thing in the library: it is defined once.
+for tag in $(printf '%s\n' "$sources" | grep -E '^(src|include)/' | grep -v '^src/init/' |
+	xargs sed -nE 's/^[[:space:]]*(static |const |typedef )*(struct|union|enum) (kh_[a-z0-9_]+) \{.*/\3/p' | sort | uniq -d); do
+	complain "$(git grep -nE "(struct|union|enum) $tag \{" -- src include | tr '\n' ' ')"
+	complain "$tag is defined more than once (above)"
 done
 
 # Nothing is left for later, and nothing of one machine gets in.
@@ -49,34 +75,37 @@ for test in $(grep '^|' docs/protocols.md | grep -o "\`test_[a-z0-9_]*\`" | tr -
 		complain "docs/protocols.md: there is no $test"
 done
 
-# Floors: a folder of the library includes only from folders above it in this list.
-floors='base config policy net tls http credential llm audit proxy keeper sandbox'
-for f in $(git ls-files 'src/*/*.[ch]'); do
-	[ -f "$f" ] || continue
-	here=${f#src/}
-	here=${here%%/*}
-	case $here in
-	http | policy | credential)
-		if grep -nE '#include <(sys/socket|event2?/|netinet/tcp)' "$f"; then
-			complain "$f: $here knows neither sockets nor libevent"
-		fi
-		;;
-	init)
-		if grep -nE '#include <keyhole/(worker|keeper|tls|authority|audit|dialer|resolver|listener)\.h>' "$f"; then
-			complain "$f: $here knows nothing of the proxy"
-		fi
-		;;
-	sandbox)
-		if grep -nE '#include <keyhole/(worker|keeper|tls|audit|dialer|resolver|listener)\.h>' "$f"; then
-			complain "$f: $here knows nothing of the proxy"
-		fi
-		;;
-	esac
-	for floor in $floors; do
-		[ "$floor" != "$here" ] || continue
-		if grep -nE "#include \"(\.\./)*$floor/" "$f"; then
-			complain "$f: what only $floor sees is included"
-		fi
-	done
+# A folder includes nothing that only another folder sees, and some know even less of the others.
+floors='base config policy net tls http credential llm audit lockin loop upstream exchange downstream admin fetcher worker keeper sandbox'
+for floor in $floors; do
+	if git grep -nE "#include \"(\.\./)*$floor/" -- 'src/*.[ch]' ":!src/$floor/"; then
+		complain "what only src/$floor sees is included (above)"
+	fi
+done
+if git grep -nE '#include <(sys/socket|event2?/|netinet/tcp)' -- src/http src/policy src/credential; then
+	complain "a folder that knows neither sockets nor libevent (above)"
+fi
+if git grep -nE '#include <keyhole/((worker|keeper|tls|authority|audit|dialer|resolver|listener)\.h>|(loop|upstream|exchange|downstream|admin|worker)/)' \
+	-- src/init; then
+	complain "keyhole-init knows nothing of the proxy (above)"
+fi
+if git grep -nE '#include <keyhole/((worker|keeper|tls|audit|dialer|resolver|listener)\.h>|(loop|upstream|exchange|downstream|admin|worker)/)' \
+	-- src/sandbox; then
+	complain "the launcher knows nothing of the proxy (above)"
+fi
+if git grep -nE '\bkh_(h1|h2|stream|leg)_' -- src/exchange; then
+	complain "an exchange knows no codec and no socket (above)"
+fi
+if git grep -nE '\bkh_(exchange|session)_|struct kh_(exchange|session)\b' \
+	-- src/loop src/upstream include/keyhole/loop include/keyhole/upstream; then
+	complain "the loop and upstreams know neither exchange nor session (above)"
+fi
+# What a folder shows to others is in include/keyhole/<folder>/: nobody includes from a folder that stands below.
+below=
+for floor in $(echo "$floors" | tr ' ' '\n' | tac); do
+	if [ -n "$below" ] && git grep -nE "#include <keyhole/($below)/" -- "src/$floor" "include/keyhole/$floor"; then
+		complain "$floor includes what stands below it (above)"
+	fi
+	below=${below:+$below|}$floor
 done
 exit $bad

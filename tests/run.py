@@ -2,8 +2,9 @@
 
 Unit tests (cmocka, under ASan and UBSan), the fuzzers' corpora, and pytest in each folder of tests/
 that holds test_*.py. Most of them wait more than they work, so what is built is then run in lanes side
-by side; what a suite has to say is kept until it has ended, and is said whole. Everything has a time
-limit. The last line is "N passed, N failed, N skipped". A suite that crashes, hangs, stops half-way or
+by side; what a suite has to say is kept until it has ended, and is said whole. Tests that measure time
+(pytest.mark.alone) come after all of these, one at a time: they would measure the other lanes. Everything
+has a time limit. The last line is "N passed, N failed, N skipped". A suite that crashes, hangs, stops half-way or
 collects nothing is a failure of its own.
 """
 
@@ -248,13 +249,36 @@ def sharing(folder):
     return ["-n", str(min(4, SHARED_OUT[folder] - 2 + (os.cpu_count() or 1))), "--dist", "loadfile"]
 
 
+def files_of(folder):
+    return sorted(glob.glob(os.path.join(ROOT, folder, "test_*.py")))
+
+
+def alone_in(folder):
+    """The files that have tests which nothing else may run beside."""
+    found = []
+    for path in files_of(folder):
+        with open(path, encoding="utf-8") as file:
+            if "mark.alone" in file.read():
+                found.append(os.path.relpath(path, ROOT))
+    return found
+
+
 def pytest_folder(tally, folder, extra):
+    others = ["-m", "not alone"] if alone_in(folder) else []
+    run_pytest(tally, folder, [*sharing(folder), folder, *others, *extra])
+
+
+def pytest_alone(tally, folder, extra):
+    run_pytest(tally, folder, [*alone_in(folder), "-m", "alone", *extra], may_be_none=bool(extra))
+
+
+def run_pytest(tally, folder, arguments, may_be_none=False):
     with tempfile.TemporaryDirectory() as scratch:
         report = os.path.join(scratch, "report.xml")
         command = [
             sys.executable, "-m", "pytest", "-q", "-rfEs", "--tb=short", "--durations=5",
             "--continue-on-collection-errors", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=120",
-            f"--junitxml={report}", *sharing(folder), folder, *extra,
+            f"--junitxml={report}", *arguments,
         ]  # fmt: skip
         env = environment()
         env["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -267,6 +291,8 @@ def pytest_folder(tally, folder, extra):
                 cases = read_junit(report, tally, folder)
             except ElementTree.ParseError as error:
                 tally.fail(f"{folder}: its report can't be read ({error})")
+        if cases == 0 and status == 5 and may_be_none:  # what was asked for selects others
+            return
         if cases == 0:
             tally.fail(f"{folder}: no test was run ({ending(status)})")
         elif status != 0 and len(tally.failures) == failed_before:
@@ -274,7 +300,7 @@ def pytest_folder(tally, folder, extra):
 
 
 def pytest_folders():
-    found = glob.glob(os.path.join(ROOT, "tests", "*", "test_*.py"))
+    found = files_of(os.path.join("tests", "*"))
     return sorted({os.path.relpath(os.path.dirname(path), ROOT) for path in found})
 
 
@@ -309,6 +335,13 @@ def run_lanes(tally, all_lanes):
             raise
 
 
+def run_all(tally, parts, folders, extra):
+    run_lanes(tally, lanes(parts, folders, extra))
+    for folder in folders:
+        if alone_in(folder):
+            suite(f"pytest {folder}, alone", pytest_alone, tally, folder, extra)
+
+
 def main():
     parser = argparse.ArgumentParser(description="Builds keyhole and runs its tests.")
     parser.add_argument("--only", action="append", choices=["unit", "fuzz", "pytest"],
@@ -324,11 +357,13 @@ def main():
     targets = [["all", "bench-tools", "build/sandbox/launch_only"]]
     if {"unit", "fuzz"} & set(parts):
         targets.append(["VARIANT=asan", "unit-programs", "fuzz-replay-programs"])
+    if "pytest" in parts:
+        targets.append(["VARIANT=asan", "build/asan/keyhole"])  # for test_churn.py
     if build(tally, targets):
         folders = (options.folder or pytest_folders()) if "pytest" in parts else []
         if "pytest" in parts and not folders:
             tally.fail("pytest: there is no test")
-        run_lanes(tally, lanes(parts, folders, options.pytest))
+        run_all(tally, parts, folders, options.pytest)
 
     say("")
     for skip in tally.skips:

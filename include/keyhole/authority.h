@@ -16,6 +16,9 @@ struct kh_ca;
  * errors that say what to do.
  */
 struct kh_ca *kh_ca_open(const char *certificate_path, const char *key_path, struct kh_err *err);
+/* Where a tenant's own lies: KEY.tenants/NAME.pem (`kind` "pem") and NAME.key ("key"), KEY being
+ * the key of the one for all; heap. NULL: no memory. */
+char *kh_ca_tenant_path(const char *key_path, const char *tenant, const char *kind);
 /* The same of what is there, for a daemon that runs: makes none. A pair that `keyhole ca rotate` is
  * changing at this moment is waited for. */
 struct kh_ca *kh_ca_load(const char *certificate_path, const char *key_path, struct kh_err *err);
@@ -32,11 +35,12 @@ void kh_ca_name(const struct kh_ca *ca, char out[KH_CA_NAME_BYTES]);
 
 /*
  * A leaf for `host`, DER, appended to `out`: the key of `spki_der`, SAN (dNSName or iPAddress),
- * AKI, SKI, KU digitalSignature, EKU serverAuth, CA:FALSE, notBefore an hour back, 30 days (never
- * past the CA's end), random serial of 128 bits, CN where the name fits into 64 bytes.
+ * AKI, SKI, KU digitalSignature, EKU serverAuth, CA:FALSE, notBefore an hour back, notAfter in
+ * `life_s` seconds (never past the CA's end), random serial of 128 bits, CN where the name fits
+ * into 64 bytes.
  */
 bool kh_ca_sign(const struct kh_ca *ca, struct kh_slice spki_der, const struct kh_host *host,
-		struct kh_buf *out, struct kh_err *err);
+		uint32_t life_s, struct kh_buf *out, struct kh_err *err);
 
 /* What placeholders are drawn from: a digest of the CA's key, so that a sandbox's placeholders are
  * known as long as its CA is, also by the next daemon. Of the next CA, where there is one, then of
@@ -50,8 +54,10 @@ struct kh_slice kh_ca_trusted_pem(const struct kh_ca *ca);
 /* ---- changing it (ca_rotate.c has the steps) ---- */
 
 enum kh_ca_role { KH_CA_SIGNS = 0, KH_CA_NEXT, KH_CA_OLD, KH_CA_ROLES };
-/* How long a leaf lives. */
-enum { KH_CA_LEAF_S = 30 * 24 * 3600 };
+/* How long a leaf lives at the most: one for a host that a rule allows, and one in which a refusal
+ * is told. Whoever takes the worker over can keep a leaf and its key, and stand in for that host to
+ * this CA's sandboxes for so long. */
+enum { KH_CA_LEAF_S = 24 * 3600, KH_CA_REFUSAL_LEAF_S = 10 * 60 };
 
 struct kh_ca_facts {
 	bool there;

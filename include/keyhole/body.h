@@ -4,6 +4,7 @@
 #define KEYHOLE_BODY_H
 
 #include <keyhole/buf.h>
+#include <keyhole/limits.h>
 #include <keyhole/message.h>
 #include <keyhole/placement.h>
 #include <keyhole/secret.h>
@@ -42,6 +43,39 @@ bool kh_body_end(struct kh_body *body);
 const char *kh_body_fault(const struct kh_body *body); /* a literal; NULL: none */
 /* The bytes of the client's text that were replaced. */
 uint64_t kh_body_replaced_bytes(const struct kh_body *body);
+/*
+ * A name in a form, decoded while its bytes come. Escapes are undone as deep as they are nested.
+ * Blanks in front are dropped, so that no number of them hides what follows.
+ */
+struct kh_form_name {
+	size_t len;
+	bool full; /* what comes now belongs to a name longer than any that is looked for */
+	char text[2 * KH_LIMIT_BODY_NAME_BYTES];
+};
+void kh_form_name_begin(struct kh_form_name *name);
+void kh_form_name_byte(struct kh_form_name *name, char c); /* a byte as it stands in the form */
+/* Is it that name to some reader (kh_name_is_member)? */
+bool kh_form_name_is(const struct kh_form_name *name, struct kh_slice wanted);
+struct kh_slice kh_form_name_text(const struct kh_form_name *name);
+
+/*
+ * Does a form's content bring a token of the client's own (access_token, private_token and their
+ * kin, in any spelling)? Zeroed but for `own` at the beginning, fed in pieces of any size. Return:
+ * one was found.
+ */
+struct kh_form_carriers {
+	struct kh_slice own; /* the name that a credential replaces the value of; empty: none */
+	bool in_value, found;
+	size_t looked_at; /* names that were decoded, for tests: most need no such look */
+	struct kh_form_name name;
+};
+bool kh_form_carries(struct kh_form_carriers *form, struct kh_slice piece);
+/* Is the content a form to some server: application/x-www-form-urlencoded anywhere in its type, or
+ * a POST without a type? `query`: the request's own, which may name the method. */
+bool kh_form_is_one(const struct kh_message *message, struct kh_slice query);
+/* Content-Encoding: what stands in it can't be seen. */
+bool kh_form_is_encoded(const struct kh_message *message);
+
 /* How many bytes the value has once it is escaped. Return: false: it can't go there (too long, no
  * UTF-8), or its page can't be opened. */
 bool kh_body_value_bytes(const struct kh_placement *placement, const struct kh_secret *secret,

@@ -184,10 +184,13 @@ enum { KH_RULE_CREDENTIALS = 4, KH_NAME_MOST_BYTES = 64 };
  * `tcp://HOST:PORT`, which has neither methods nor a path. */
 struct kh_rule {
 	bool allow;
-	bool client_auth_pass;	 /* client_auth: pass */
-	bool passthrough;	 /* tls: passthrough; an https rule without methods, path and
-				    credential */
-	bool no_websocket;	 /* websocket: false */
+	bool client_auth_pass;	   /* client_auth: pass */
+	bool closes_after_content; /* reuse_after_content: never */
+	bool passthrough;	   /* tls: passthrough; an https rule without methods, path and
+				      credential */
+	bool no_websocket;	 /* websocket: false, or a credential goes in and it says nothing */
+	bool websocket_unsaid;	 /* … the latter */
+	bool exact_spelling;	 /* spelling: exact */
 	bool placeholder_refuse; /* placeholder: refuse, in content as well */
 	char *text;		 /* as written: for people, the refusal and the audit */
 	char *preset;		 /* the preset that it came from, or NULL */
@@ -238,6 +241,8 @@ struct kh_credential_config {
 	size_t n_paths;
 	char **methods; /* none: any (never TRACE) */
 	size_t n_methods;
+	bool shared_host; /* strangers have names or paths at its hosts, and that is meant. Not in
+			     the snapshot */
 	bool allow_short; /* a value of fewer than KH_SECRET_LEAST_BYTES is taken */
 	/* In the sandbox: the variable that clients look for, and what the stand-in looks like: a
 	 * prefix
@@ -306,7 +311,7 @@ struct kh_listener_config {
 	struct kh_where where;
 };
 
-/* `admin`: where the daemon is looked at and steered (src/proxy/admin.c). */
+/* `admin`: where the daemon is looked at and steered (src/admin/admin.c). */
 struct kh_admin_grant {
 	uid_t uid;
 	uint16_t *tenants; /* indices: what that user gets to see */
@@ -332,9 +337,16 @@ void kh_admin_config_fini(struct kh_admin_config *admin);
 /* May this user, who is neither root nor the daemon's own, see that tenant? */
 bool kh_admin_may_see(const struct kh_admin_config *admin, uid_t uid, uint16_t tenant);
 
+/* In the place of a tenant's index: for what belongs to none (the password of upstream.proxy, a
+ * name that is pinned for the whole site), and for a credential whose value is one for all. */
+#define KH_NO_TENANT UINT16_MAX
+
+/* A name that is not looked up. */
 struct kh_pin {
 	struct kh_host host;
 	struct kh_sockaddr addr;
+	uint16_t tenant; /* whose sandboxes it is for; KH_NO_TENANT: everybody's */
+	struct kh_where where;
 };
 
 /* upstream.proxy: an HTTP proxy through which upstreams are reached, by CONNECT. */
@@ -388,13 +400,14 @@ struct kh_config {
 
 	char *ca_certificate_path; /* NULL: a CA for this life only, kept in memory */
 	char *ca_key_path;
+	bool ca_per_tenant; /* each tenant has one of its own */
 	struct kh_listener_config *listeners;
 	size_t n_listeners;
 
 	char *upstream_ca_file;	    /* beside the system's roots, or NULL */
 	bool upstream_system_roots; /* true unless switched off */
 	bool upstream_http2;	    /* offered to upstreams; true unless switched off */
-	struct kh_pin *pins;	    /* upstream.resolve */
+	struct kh_pin *pins;	    /* upstream.resolve, tenants.*.resolve */
 	size_t n_pins;
 	struct kh_cidr *allow_addresses;
 	size_t n_allow_addresses;
@@ -405,6 +418,7 @@ struct kh_config {
 
 	char *audit_path; /* NULL: the command chooses */
 	enum kh_durability durability;
+	uint64_t audit_reserve; /* bytes that stay free for what is allowed */
 
 	struct kh_credential_config *credentials;
 	size_t n_credentials;
@@ -421,12 +435,15 @@ struct kh_config {
 
 	struct kh_timeouts timeouts;
 	uint32_t max_connections;   /* a listener */
+	bool says_connections;	    /* the file has limits.connections; else it is the default */
 	uint32_t max_exchanges;	    /* a connection */
 	uint32_t leaves_per_second; /* a listener */
-	uint64_t held_content;	    /* of a request, where a rule asks for what is in it */
+	uint32_t refusals_per_second, refusals_burst; /* a listener; with a record each */
+	uint64_t held_content; /* of a request, where a rule asks for what is in it */
 
-	uint32_t threads;  /* 0: one a core */
-	char *worker_user; /* NULL: `keyhole` where it exists, else a reserved uid */
+	uint32_t threads;	/* 0: one a core */
+	uint64_t worker_memory; /* bytes that all connections together may keep */
+	char *worker_user;	/* NULL: `keyhole` where it exists, else a reserved uid */
 	enum kh_log_level log_level;
 
 	/* Set by the keeper: what placeholders are drawn from, the one in use first. */
@@ -522,9 +539,14 @@ bool kh_credential_is_from_variable(const struct kh_credential_config *credentia
 				    const char *name);
 /* Index of the password of upstream.proxy among the credentials, -1 when there is none. */
 int kh_config_proxy_password(const struct kh_config *config);
-/* By upstream.proxy, and not directly: there is one, and the host is neither pinned nor in
- * no_proxy. */
-bool kh_config_goes_by_proxy(const struct kh_config *config, const struct kh_host *host);
+/* The pin of this name: the tenant's own, else the site's; with KH_NO_TENANT the site's alone.
+ * Return: NULL where the name has to be looked up. */
+const struct kh_pin *kh_config_pin(const struct kh_config *config, uint16_t tenant,
+				   const struct kh_host *host);
+/* By upstream.proxy, and not directly: there is one, and the host is neither pinned (for this
+ * tenant, as in kh_config_pin) nor in no_proxy. */
+bool kh_config_goes_by_proxy(const struct kh_config *config, uint16_t tenant,
+			     const struct kh_host *host);
 /* The ranges that this tenant's sandboxes may be connected to although they are special. */
 const struct kh_cidr *kh_config_allowed_addresses(const struct kh_config *config, size_t tenant,
 						  size_t *n);
@@ -544,6 +566,9 @@ int kh_config_sandbox(const struct kh_config *config, const char *id);
 
 /* A JSON Schema (draft 2020-12) of keyhole.yaml, for editors (schema.c). */
 bool kh_config_schema(struct kh_buf *out);
+/* A page of the documentation with its tables of options made anew (tables.c); `manual`: in
+ * mdoc(7), else in Markdown. Return: false where no table of the page has some option. */
+bool kh_config_tables(struct kh_slice text, bool manual, struct kh_buf *out, struct kh_err *err);
 
 /* The worker's part (no sources, no paths of keys) as bytes for a sealed memfd, and back
  * (snapshot.c). The decoder trusts nothing: every index and enum is checked. */

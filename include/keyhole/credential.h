@@ -13,6 +13,8 @@
  * x-auth-token … (credential/carriers.c holds the table).
  */
 bool kh_carrier_is_field(struct kh_slice name);
+/* A field that names a path (X-Original-URL and its kin) with authentication in its query. */
+bool kh_carrier_is_in_path_field(const struct kh_field *field);
 /* A query parameter of that kind (key, api_key, access_token, X-Amz-Signature …); the name
  * percent-decoded, any case. */
 bool kh_carrier_is_query(struct kh_slice name);
@@ -70,6 +72,8 @@ struct kh_injection {
 /* Which repository a request to GitHub is for, by its (normalised) path: "owner/name", heap. NULL:
  * it names none, or no memory. */
 char *kh_repository_of(struct kh_slice path);
+/* Is it such a one, and nothing else? What asks may have been taken over. */
+bool kh_repository_is_scope(struct kh_slice scope);
 
 /* The rule's credentials: of `credential` the first with a value (else the first), of `credentials`
  * all. What is in there before is gone. */
@@ -97,12 +101,14 @@ bool kh_injection_put_target(const struct kh_injection *injection, struct kh_sli
 			     struct kh_buf *out, struct kh_err *err);
 /*
  * A value that went into the target comes back where a server sends the client on to a neighbouring
- * address (Location). Appends `text`, each such value in it, plain or percent-encoded, replaced by
- * the word "keyhole"; whoever follows it gets the value anew. `out` is a wiping buffer. *found:
- * there was one. Return: false: a page can't be opened, or no room.
+ * address (Location). Appends `text`, each such value in it replaced by the word "keyhole", however
+ * its characters are escaped (kh_spelling_at); whoever follows it gets the value anew. `out` is a
+ * wiping buffer. *found: there was one. Return: false: a page can't be opened, or no room.
  */
 bool kh_injection_hide(const struct kh_injection *injection, struct kh_slice text,
 		       struct kh_buf *out, bool *found);
+/* The same for one value in hand: what was made for the target (signing.h). */
+bool kh_hide_value(struct kh_slice value, struct kh_slice text, struct kh_buf *out, bool *found);
 /* The one that goes into the content; NULL: none does. */
 const struct kh_injected *kh_injection_body(const struct kh_injection *injection);
 /* "a,b": their names, for the journal. Return: `out`, NULL when there are none. */

@@ -35,8 +35,10 @@
 	X(NO_RULE, 403, "http_request_denied", "no_rule") \
 	X(CLIENT_AUTH, 403, "http_request_denied", "client_auth") \
 	X(EXFILTRATION, 403, "http_request_denied", "exfiltration") \
+	X(SANDBOX_HELD, 403, "http_request_denied", "sandbox_held") \
 	X(PLACEHOLDER_MISSING, 403, "http_request_denied", "placeholder_missing") \
 	X(TUNNEL_ONLY, 403, "http_request_denied", "tunnel_only") \
+	X(REQUEST_TOO_COMPLEX, 403, "http_request_denied", "request_too_complex") \
 	X(MODEL_UNREADABLE, 403, "http_request_denied", "model_unreadable") \
 	X(PROXY_AUTH, 407, "http_request_denied", "proxy_auth") \
 	X(ADDRESS_PROHIBITED, 403, "destination_ip_prohibited", "address_prohibited") \

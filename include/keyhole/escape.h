@@ -24,4 +24,10 @@ void kh_esc_clean(char *text);
  */
 bool kh_json_string(struct kh_buf *buf, struct kh_slice s);
 
+/*
+ * One code point of UTF-8 (RFC 3629 §4: no overlong form, no surrogate, nothing past U+10FFFF).
+ * `len` is at least 1. Return: how many bytes it takes, 0 when s[0] does not begin one.
+ */
+size_t kh_utf8_decode(const unsigned char *s, size_t len, uint32_t *out);
+
 #endif

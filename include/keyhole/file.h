@@ -14,6 +14,15 @@ bool kh_file_read(const char *path, struct kh_buf *out, struct kh_err *err);
 /* The pipe's end has to come within `pipe_ms`; else: ETIMEDOUT. */
 bool kh_file_read_within(const char *path, uint32_t pipe_ms, struct kh_buf *out,
 			 struct kh_err *err);
+/*
+ * What keyhole keeps for itself. It may lie where others can make files, so these follow no link
+ * (ELOOP), wait for no pipe, and refuse (EPERM) a file that belongs to anybody but root and this
+ * user, that a group or others may write to, or that has a second name.
+ */
+bool kh_file_read_private(const char *path, struct kh_buf *out, struct kh_err *err);
+/* The same of a file that stands beside `of`: that one's owner is believed too, who need not be the
+ * user of this process, and it may have a second name for a moment, while it is made. */
+bool kh_file_read_beside(const char *path, const char *of, struct kh_buf *out, struct kh_err *err);
 bool kh_file_read_fd(int fd, struct kh_buf *out, struct kh_err *err);
 /* Writes a new file beside and renames it over `path`: whole or not at all, with `mode`, synced. */
 bool kh_file_write(const char *path, struct kh_slice content, mode_t mode, struct kh_err *err);
@@ -27,7 +36,7 @@ int kh_file_sealed(const char *name, struct kh_slice content, struct kh_err *err
 int kh_file_sealed_copy(const char *path, uint64_t most, struct stat *was, struct kh_err *err);
 /*
  * A library that takes a file by its name, in a process that may open nothing
- * (proxy/lockin_open.c): until it is taken back (-1), open(2) of this thread gives a duplicate of
+ * (lockin/lockin_open.c): until it is taken back (-1), open(2) of this thread gives a duplicate of
  * this descriptor, whatever name it is asked for. Elsewhere nothing comes of it. Return: what was
  * lent before.
  */
@@ -37,6 +46,10 @@ int kh_file_lent(void);
 bool kh_file_mkdirs(const char *path, mode_t mode, struct kh_err *err);
 bool kh_fd_set_cloexec(int fd, bool on);
 bool kh_fd_set_nonblock(int fd, bool on);
+/* Where what this user's programs keep lies: $XDG_STATE_HOME or ~/.local/state. Heap. Return: NULL
+ * also where nothing says which folder is the user's: none that somebody else could make is taken
+ * instead. */
+char *kh_file_state_home(struct kh_err *err);
 /* "a/b" joined to a folder unless absolute. Heap. */
 char *kh_path_join(const char *folder, const char *path);
 /* Heap, formatted. Return: NULL without memory. */

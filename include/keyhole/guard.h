@@ -10,11 +10,17 @@
  * loopback, unspecified, private, CGNAT, link-local, ULA, site-local, multicast, broadcast,
  * documentation, benchmark, protocol assignments, reserved; and an IPv6 address that embeds an IPv4
  * one (v4-mapped, v4-compatible, NAT64 64:ff9b::/96 and 64:ff9b:1::/48, 6to4, Teredo) is judged by
- * both. `allow` opens exact ranges; a mapped address is held against v4 ranges too. Return: NULL
+ * both. An address that is public and this host's own is refused too ("local"; kh_guard_is_own).
+ * `allow` opens exact ranges; a mapped address is held against v4 ranges too. Return: NULL
  * when it may be dialled, else the name of its class ("loopback", "metadata" …).
  */
 const char *kh_guard_refuses(const struct kh_sockaddr *addr, const struct kh_cidr *allow,
 			     size_t n_allow);
+
+/* Is it an address of this host, in the network namespace that this process is in? Asks the kernel
+ * at each call, and sends nothing. With ip_nonlocal_bind set, an interface's secondary addresses
+ * are not recognised. Return: false where no socket can be made. */
+bool kh_guard_is_own(const struct kh_sockaddr *addr);
 
 /* The IPv4 addresses, two at most, that an IPv6 one stands for to a gateway or to the kernel: what
  * is reached by it. Return: how many. */

@@ -15,7 +15,8 @@
  * several in a row.
  *
  * Its narrowing is read by the worker, which may be taken over, and is kept by the keeper as bytes
- * that it does not look into (kh_narrow_encode). All else the keeper checks anew.
+ * that it does not look into (kh_narrow_encode). All else the keeper checks anew. Who asks it has
+ * from the worker alone.
  */
 
 /* Of the socket's owner: the daemon's user. */
@@ -28,6 +29,8 @@ struct kh_guest_wish {
 	mode_t mode;	 /* of the socket */
 	uint64_t ttl_ms; /* 0: it stays until it is removed */
 	uint32_t pid;	 /* it ends with that process; 0: it does not */
+	uid_t asker;	 /* who asks, as the worker says */
+	uint32_t asker_pid;
 	bool narrowed;
 	char *narrow; /* `narrow_len` bytes of kh_narrow_encode */
 	size_t narrow_len;
@@ -38,6 +41,20 @@ bool kh_guest_wish_put(struct kh_buf *out, const struct kh_guest_wish *wish);
  * sends; `out` is to be finished in any case. */
 bool kh_guest_wish_take(struct kh_slice body, struct kh_guest_wish *out);
 void kh_guest_wish_fini(struct kh_guest_wish *wish);
+
+/* May its asker have it, with that owner and mode? `daemon`: the user that the keeper is. Worker
+ * and keeper both ask this. */
+enum kh_guest_verdict {
+	KH_GUEST_DENIED = 0, /* the asker may not */
+	KH_GUEST_IMPOSSIBLE, /* this daemon can't */
+	KH_GUEST_ALLOWED,
+};
+struct kh_config;
+enum kh_guest_verdict kh_guest_judge(const struct kh_config *config, uid_t daemon,
+				     const struct kh_guest_wish *wish, struct kh_err *err);
+/* May that user add and remove sandboxes of the tenant? */
+bool kh_guest_may_use(const struct kh_config *config, uid_t daemon, uid_t asker,
+		      const char *tenant);
 
 /* Why this can't be a sandbox's id (or a tenant's name); NULL: it can. It is a folder's name too.
  */
@@ -68,6 +85,7 @@ struct kh_guest_card {
 	char *tenant, *id, *path;
 	uint64_t expires_ms; /* by the wall's clock; 0: never */
 	bool narrowed;
+	bool suspect;		/* the worker that had it added ended unexpectedly */
 	struct kh_slice narrow; /* of the message */
 };
 /* Return: false: it is not what a keeper sends; `out` is to be finished in any case. */

@@ -63,6 +63,8 @@ const struct kh_err *kh_h1_error(const struct kh_h1 *h1);
 /* Between two messages, with not a byte of the next one seen; not between an interim response and
  * the final one. */
 bool kh_h1_is_idle(const struct kh_h1 *h1);
+/* Of memory. */
+size_t kh_h1_kept_bytes(const struct kh_h1 *h1);
 /*
  * Gives back the memory of an idle parser (what is left is under 100 bytes); the views end. Does
  * nothing within a message.

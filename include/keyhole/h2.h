@@ -39,7 +39,11 @@ struct kh_h2_settings {
 	uint32_t max_streams;		  /* server: what the peer may have open */
 	uint32_t stream_window_bytes;	  /* what of a stream is kept while it is paused */
 	uint32_t connection_window_bytes; /* … and of all streams together */
-	bool extended_connect;		  /* server: RFC 8441 is offered */
+	/* What is kept of a stream holds back this stream alone, and not the connection's others:
+	   they are different sandboxes'. All that is kept is bounded by the streams' windows. */
+	bool streams_apart;
+	uint32_t stream_window_most_bytes; /* that kh_h2_widen may make of one; 0: it never does */
+	bool extended_connect;		   /* server: RFC 8441 is offered */
 };
 
 enum kh_h2_event_kind {
@@ -129,6 +133,12 @@ void kh_h2_reset(struct kh_h2_stream *stream, uint32_t code);
 void kh_h2_pause(struct kh_h2_stream *stream);
 /* … and now they come, before this returns. */
 void kh_h2_resume(struct kh_h2_stream *stream);
+
+/* The peer may send so much of this stream ahead, from now on. Not less than before, and no more
+ * than stream_window_most_bytes. Return: false: the stream is closed, or no memory. */
+bool kh_h2_widen(struct kh_h2_stream *stream, uint32_t window_bytes);
+/* What the peer lets us send of all streams together. */
+size_t kh_h2_peer_window(const struct kh_h2 *h2);
 
 /* For CONNECT: method and authority; with `protocol` (RFC 8441) also scheme and path. */
 struct kh_h2_request {

@@ -28,4 +28,9 @@ bool kh_hmac_make(struct kh_buf *out, const struct kh_hmac_config *config,
 		  const struct kh_hmac_request *request, const struct kh_secret *key,
 		  struct kh_err *err);
 
+/* Runs `use` on the bytes that the value stands for, where it is hex or base64 of the key and can
+ * be decoded. In wiping memory. Return: false: `use` said so. */
+bool kh_hmac_use_key(const struct kh_hmac_config *config, struct kh_slice value,
+		     bool (*use)(struct kh_slice key, void *arg), void *arg);
+
 #endif

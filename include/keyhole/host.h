@@ -75,6 +75,14 @@ void kh_sockaddr_format(const struct kh_sockaddr *addr, char out[KH_SOCKADDR_TEX
 /* 127.0.0.0/8, ::1. */
 bool kh_sockaddr_is_loopback(const struct kh_sockaddr *addr);
 
+/*
+ * The IPv4 addresses that an IPv6 one carries, which a gateway or the kernel will connect to: at
+ * most two. v4-mapped and v4-compatible (RFC 4291), NAT64 (RFC 6052, RFC 8215), 6to4 (RFC 3056),
+ * Teredo (RFC 4380: the client's and the server's). Return: how many.
+ */
+unsigned kh_address_carried(const uint8_t addr[16], uint8_t out[2][4]);
+void kh_host_of_v4(struct kh_host *out, const uint8_t addr[4]);
+
 /* Of a host that is an address; an empty one (len 0) of a name. */
 void kh_host_sockaddr(const struct kh_host *host, uint16_t port, struct kh_sockaddr *out);
 /* The address as a host. Return: false when it is of neither version. */

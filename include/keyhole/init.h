@@ -5,7 +5,8 @@
 #include <stdint.h>
 
 /*
- * keyhole-init [--port N] [--socket PATH] [--control FD | --connect PATH] [--stdio IN,OUT,ERR]
+ * keyhole-init [--port N] [--socket PATH] [--control FD | --connect PATH | --uplink FD]
+ *              [--stdio IN,OUT,ERR]
  *              [--tty FDS | --engine-tty FDS] [--capture PORTS] [--user UID:GID] [--seccomp FILE]
  *              [--writable PATH]… [--memory BYTES] [--pids N] [--environ FILE] [--hold 1]
  *              [--become UID:GID] [--apart UID] [--expect DEV:INO:PATH]… -- CMD…
@@ -15,6 +16,9 @@
  *   --control  an inherited SOCK_SEQPACKET descriptor to the launcher; without it, it works alone
  *   --connect  a SOCK_SEQPACKET socket at which the launcher listens, where it is given what
  *              --control and --stdio name: for engines that hand no descriptors on
+ *   --uplink   an inherited SOCK_SEQPACKET descriptor, by which it is given the same, and from then
+ *              on each connection to the proxy that it asks for: --socket is a name that it makes
+ *              itself. -1: another process brings the descriptor. Wants --apart
  *   --stdio    inherited descriptors that become the command's standard input, output and error
  *   --tty      those of them that are to be a terminal made inside the sandbox: "01", "012"
  *   --engine-tty  those that are to be the terminal that the engine gave it: its own standard input
@@ -23,7 +27,8 @@
  *              where the namespace lets a local route be made (CAP_NET_ADMIN)
  *   --user     who the command is: a uid of a second user namespace, made when the ports are bound
  *              (needs CAP_SETFCAP in the first where that has started it as uid 0)
- *   --seccomp  a filter, classic BPF, loaded before the command is started
+ *   --seccomp  a filter, classic BPF, loaded before the command is started. Twice at most, in this
+ *              order
  *   --writable the command may write here and nowhere else, by Landlock (where the kernel has it;
  *              without any --writable there is no such fence). Several times.
  *   --memory   the most that a process of the command may have mapped (RLIMIT_AS)
@@ -40,6 +45,12 @@
  *              started: what was mounted by its name, and on what, may have been replaced. Several
  *              times.
  *   --environ  the command's variables, and no others: NAME=VALUE, each with a NUL behind it
+ *
+ * keyhole-init --bring
+ *
+ * The other process of `--uplink -1`, for an engine whose program can't hand in a terminal and
+ * anything else with it: the first writes KH_INIT_MARK to the terminal when it waits, and this one
+ * gives it its own standard input, and ends.
  *
  * Whatever it is started with, it has no capability any more when the command starts.
  *
@@ -71,9 +82,12 @@ enum kh_init_type {
 	KH_INIT_TYPED, /* L→I value: a signal that the engine's terminal makes, for its foreground
 			*/
 	KH_INIT_HEARD, /* I→L value: a SIGNAL, which the command has been sent */
-	KH_INIT_MET,   /* L→I over --connect: the control socket, and the command's input, output,
-			  error */
+	KH_INIT_MET,   /* L→I over --connect and --uplink: the control socket, and the command's
+			  input, output, error */
+	KH_INIT_LINKED, /* L→I over --uplink: a connection to the proxy, or errno as the value. Any
+			   datagram I→L asks for one */
 };
+enum { KH_INIT_MARK = 6 };  /* ACK, which neither a terminal nor a program's complaint has */
 enum { KH_INIT_GIVEN = 4 }; /* descriptors with MET */
 
 struct kh_init_message {

@@ -58,4 +58,21 @@ int kh_keeper_run(struct kh_keeper_options *options);
  */
 void kh_keeper_forget_sources(const struct kh_config *config);
 
+/* What a daemon of this user would say of the file that is to be its journal. */
+enum kh_journal_verdict {
+	KH_JOURNAL_BAD = 0, /* it would not start; `err` says why */
+	KH_JOURNAL_OTHERS,  /* this is root, and the file is good for its owner alone; likewise */
+	KH_JOURNAL_GOOD,    /* or not there yet */
+};
+/* As it is judged at start. Nothing is made or changed. */
+enum kh_journal_verdict kh_journal_look(const char *path, struct kh_err *err);
+
+/*
+ * Could a daemon of this user use the value that is in that source of the credential now? Pipes,
+ * commands and credentials of a service are not looked into: true. Nothing is changed; `err` names
+ * the credential and the source, and never holds a byte of the value.
+ */
+bool kh_source_can_be_used(const struct kh_credential_config *credential,
+			   const struct kh_source *source, struct kh_err *err);
+
 #endif

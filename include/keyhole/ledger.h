@@ -26,8 +26,12 @@ bool kh_book_assign(struct kh_book *book, struct kh_config *config, uint64_t now
 /* The memory, the book's own; and how many slots are in it. */
 int kh_book_fd(const struct kh_book *book);
 uint32_t kh_book_slots(const struct kh_book *book);
-/* A worker has ended: the places that it had are free. */
-void kh_book_clear(struct kh_book *book, unsigned column);
+/*
+ * A worker has ended, and may have written anything: its places are free, and of no bucket more is
+ * in use than the limit allows. `alone`: there is no worker of the other column, so all places are
+ * free; else that one has as many as the limit allows at most.
+ */
+void kh_book_end_worker(struct kh_book *book, unsigned column, bool alone, uint64_t now_ms);
 
 /* Is there anything that a restart should find again? */
 bool kh_book_has_buckets(const struct kh_book *book);

@@ -72,6 +72,11 @@ enum {
 	KH_LIMIT_CONDITIONS = 16,
 	KH_LIMIT_PATTERNS = 32,
 	KH_LIMIT_PATTERN_BYTES = 256,
+	/* The work of one decision, in steps of about a nanosecond: a path of kilobytes of escapes,
+	   with fields that name other methods and hosts, is held against each rule in each of these
+	   readings, while all other tenants' requests wait for the thread. An ordinary request
+	   takes some tens of steps a rule of its host. */
+	KH_LIMIT_DECISION_STEPS = 4 * 1000 * 1000,
 	/* A preset's parameters, the values of one, and the rules and hosts that a use makes of
 	   them: lists that multiply each other. */
 	KH_LIMIT_PRESET_PARAMETERS = 16,
@@ -91,6 +96,11 @@ enum {
 	 */
 	KH_LIMIT_CHANNEL_BYTES = 64 * 1024,
 	KH_LIMIT_CHANNEL_FDS = 16,
+	/* What a worker may make its keeper wait while it is told something, all messages together:
+	   one that reads a message just before each would be given up holds it for minutes. A tenth
+	   of the time that passes is given back. And once the keeper is told to end. */
+	KH_LIMIT_CHANNEL_PATIENCE_MS = 10 * 1000,
+	KH_LIMIT_CHANNEL_ENDING_MS = 1000,
 
 	/* Request or response line: a client that never ends its line. */
 	KH_LIMIT_LINE_BYTES = 16 * 1024,
@@ -175,6 +185,13 @@ enum {
 	KH_LIMIT_H2_KEPT_FREELY = 256 * 1024,
 	/* … each exchange with what its upstream may have sent ahead. */
 	KH_LIMIT_H2_KEPT_PER_EXCHANGE = 32 * 1024,
+	/* What a connection costs beside its buffers: its object and libevent's; OpenSSL's, with
+	   the records that it reads and writes. What is kept is charged in steps, and given back
+	   when two of them are free, so that a kept-alive request changes little. */
+	KH_LIMIT_KEPT_CONNECTION = 3 * 1024,
+	KH_LIMIT_KEPT_TLS = 30 * 1024,
+	KH_LIMIT_KEPT_EXCHANGE = 5 * 1024,
+	KH_LIMIT_KEPT_STEP = 16 * 1024,
 	/* Content held until the upstream has answered, in case that it has not looked at the
 	   request: a sandbox whose upstreams are slow. */
 	KH_LIMIT_HELD_BYTES = 16 * 1024,
@@ -185,6 +202,18 @@ enum {
 	/* How often limits.held_content may be held for one sandbox at a time: many connections,
 	   each with content that never ends. */
 	KH_LIMIT_HELD_CONTENTS = 4,
+	/* What an upstream that speaks HTTP/2 may send of one answer ahead of the sandbox's
+	   reading: at first and at the most. All that was granted beyond the first, of which
+	   sandboxes have shares: answers that nobody reads. */
+	KH_LIMIT_UP_WINDOW_LEAST = 64 * 1024,
+	KH_LIMIT_UP_WINDOW_MOST = 512 * 1024,
+	KH_LIMIT_UP_WINDOWS = 128 * 1024 * 1024,
+	/* Milliseconds that an upstream may send nothing on an HTTP/2 connection after it was asked
+	   by PING whether it lives. After the first, nothing new goes there. After the second, what
+	   runs there ends: an upstream that is gone, or that never answers and holds the exchanges
+	   of a sandbox until timeouts.response. */
+	KH_LIMIT_UP_PONG_MS = 3 * 1000,
+	KH_LIMIT_UP_SILENT_MS = 20 * 1000,
 	/* Connections that one exchange is moved from: an upstream that refuses each time. */
 	KH_LIMIT_MOVES = 3,
 	/* Idle upstream connections kept by one thread. */
@@ -195,6 +224,14 @@ enum {
 	KH_LIMIT_WRONG_TOKENS_PER_SECOND = 10,
 	KH_LIMIT_WRONG_TOKENS_BURST = 100,
 	KH_TOKEN_LEAST_BYTES = 16,
+
+	/* Places of one request's head that are held against the fingerprints of real values, one
+	   by one: a head that is made of what nearly is one costs time, and tells by it. */
+	KH_LIMIT_CANDIDATES = 64,
+	/* Requests of one sandbox that would have left but for a real value in them: each says that
+	   a guess was right. Beyond these nothing of the sandbox leaves until one is given back. */
+	KH_LIMIT_RECOGNITIONS_BURST = 32,
+	KH_LIMIT_RECOGNITION_MS = 5 * 1000,
 
 	/* What a limit of the configuration may be set to. Above these the numbers that count it
 	   would run over in less than ten years (quota.h). */
@@ -215,13 +252,34 @@ enum {
 	 */
 	KH_LIMIT_SIGNATURES_PER_SECOND = 1000,
 	KH_LIMIT_SIGNATURES_BURST = 4000,
-	/* Hosts for which a leaf was asked and has not come. */
-	KH_LIMIT_LEAVES_WANTED = 4096,
+	/* Of those, for hosts that no rule allows: names without end, so that no leaf is left for
+	   the hosts that are allowed. */
+	KH_LIMIT_REFUSAL_LEAVES_PER_SECOND = 500,
+	KH_LIMIT_REFUSAL_LEAVES_BURST = 2000,
+	/* Of those, spent and not forgotten (account.h): the rate above comes to this, and it is
+	   less than the burst. Sandboxes that ask the keeper for more than it makes, so that other
+	   tenants wait: each tenant and sandbox has a share of it. */
+	KH_LIMIT_SIGNATURES_SPENT = 2800,
+	/* Leaves that the keeper was asked for and has not signed: a flood of names in front of
+	   another tenant's handshake. Each tenant and sandbox has a share (account.h); who is
+	   beyond it waits, and asks when one of them has come. So few keep the keeper busy, and
+	   each that another tenant has in front costs half a millisecond or more: signing it, and
+	   reading it in the worker. */
+	KH_LIMIT_LEAVES_WANTED = 16,
 	/* Leaves kept. */
 	KH_LIMIT_LEAF_CACHE = 4096,
 
-	/* Lines in the operator's log for one sandbox: a flood of refusals. The journal has them
-	   all. */
+	/* Refusals of one sandbox that get a record each, a second and at once: one that is refused
+	   as fast as it can ask, and fills the disk that all tenants' requests need. */
+	KH_LIMIT_REFUSALS_PER_SECOND = 10,
+	KH_LIMIT_REFUSALS_BURST = 1000,
+	/* The others are counted, and the count is written this often. */
+	KH_LIMIT_REFUSALS_SAID_MS = 5000,
+	/* Bytes of such records, spent and not forgotten (account.h): many sandboxes of one tenant,
+	   each within its own budget. All tenants together write 1.3 MiB a second for long. */
+	KH_LIMIT_REFUSALS_SPENT_BYTES = 64 * 1024 * 1024,
+	/* Lines in the operator's log for one sandbox: a flood of refusals. The journal has or
+	   counts them all. */
 	KH_LIMIT_LOG_LINES_PER_SECOND = 5,
 	KH_LIMIT_LOG_LINES_BURST = 100,
 
@@ -229,11 +287,10 @@ enum {
 	KH_LIMIT_ADDRESSES = 16,
 	/* Of those, dialled at a time: a name with addresses that answer nothing, each a socket. */
 	KH_LIMIT_DIAL_ATTEMPTS = 4,
-	/* Names resolved at a time by one thread. */
+	/* Names resolved at a time, by all threads; what waits for the same name counts as well.
+	   Names without answers, which leave no place to others: each tenant and sandbox has a
+	   share of it (account.h), one sandbox 2,730. */
 	KH_LIMIT_RESOLVES = 8192,
-	/* Of those, for one sandbox (what waits for the same name counts as well): names without
-	   answers, which leave no place to others. */
-	KH_LIMIT_RESOLVES_PER_LISTENER = 2560,
 
 	/* An audit record (path is cut, with a mark, to fit). */
 	KH_LIMIT_RECORD_BYTES = 8 * 1024,
@@ -241,6 +298,27 @@ enum {
 	KH_LIMIT_AUDIT_QUERY_NAMES = 32,
 	/* Records of one loop turn. */
 	KH_LIMIT_BATCH_BYTES = 4 * 1024 * 1024,
+	/* How much of a journal's last life is read for exchanges that did not end, and how much at
+	 * its end may be no record: a worker that was taken over writes 48 GB into it and dies, so
+	 * that no worker after it gets ready. */
+	KH_LIMIT_RECOVER_BYTES = 1024 * 1024 * 1024,
+	KH_LIMIT_TORN_BYTES = 64 * 1024 * 1024,
+	/* And how many of those exchanges are named (16 MiB). */
+	KH_LIMIT_RECOVER_IDS = 1024 * 1024,
+	/* And how long that may take: a worker that was taken over chose the lines and ids, and
+	   nothing is served meanwhile. */
+	KH_LIMIT_RECOVER_MS = 10 * 1000,
+	/* Parts of a broken journal that `keyhole audit verify` names: whoever wrote it can break
+	   it in every line. */
+	KH_LIMIT_VERIFY_PARTS = 16,
+	/* How much later than its records a checkpoint tells the keeper of them: the end of the
+	 * journal that could be taken away unnoticed at a worker's death. */
+	KH_LIMIT_CHECKPOINT_MS = 1000,
+	/* What the keeper writes on of a worker's standard error: of a line, at once, and a second.
+	   A worker that was taken over floods the log. */
+	KH_LIMIT_CHILD_LINE_BYTES = 1024,
+	KH_LIMIT_CHILD_LOG_BYTES = 1024 * 1024,
+	KH_LIMIT_CHILD_LOG_PACE_BYTES = 256 * 1024,
 
 	/* The admin socket and the port for metrics: connections of each kind of caller at a time
 	   (root and the daemon's own user; users who may see tenants; anybody else; TCP), so that
@@ -279,6 +357,10 @@ enum {
 	/* The narrowing of one of them, as the keeper keeps it: about 500 rules. It goes in one
 	   message. */
 	KH_LIMIT_NARROWING_BYTES = 48 * 1024,
+	/* All of a tenant's, and all of a daemon's: a worker that was taken over adds sandboxes to
+	   fill the keeper's memory. */
+	KH_LIMIT_NARROWINGS_PER_TENANT_BYTES = 32 * 1024 * 1024,
+	KH_LIMIT_NARROWINGS_BYTES = 128 * 1024 * 1024,
 	KH_LIMIT_GUEST_TTL_LEAST_MS = 1000,
 
 	/* keyhole-init: connections relayed at a time (a flood from inside), what is carried at a
@@ -295,6 +377,9 @@ enum {
 	KH_LIMIT_INIT_DNS_CONNECTIONS = 64,
 	KH_LIMIT_INIT_DNS_BYTES = 1232,
 	KH_LIMIT_INIT_ANSWER_BYTES = 4096,
+	/* Connections to the proxy that were handed in and not received (a sandbox that asks for
+	   more and more of them, until its user has no descriptors left). */
+	KH_LIMIT_UPLINK_WAITING = 8,
 	/* --publish: ports, and connections at a time (a flood from the host). */
 	KH_LIMIT_PUBLISHED_PORTS = 16,
 	KH_LIMIT_PUBLISHED_CONNECTIONS = 256,
@@ -304,6 +389,18 @@ enum {
 	KH_LIMIT_INIT_PLACES = 64,
 	/* The command's variables: the kernel takes 2 MiB with the arguments. */
 	KH_LIMIT_INIT_ENVIRON_BYTES = 2 * 1024 * 1024,
+
+	/* Entries of all mounted trees together that are looked at for sockets and set-ID files
+	   before a sandbox starts: some seconds. Then, how many of these are covered, each by a
+	   mount and a descriptor (an agent that makes sockets in its workspace, so that the next
+	   run has no descriptors left). */
+	KH_LIMIT_SANDBOX_TREE_ENTRIES = 4 * 1000 * 1000,
+	KH_LIMIT_SANDBOX_TREE_COVERS = 256,
+
+	/* When the command has ended, and what it wrote last is relayed to a file or a socket:
+	   milliseconds that nobody takes any of it (a peer that never reads, which would hold the
+	   launcher for ever). */
+	KH_LIMIT_SANDBOX_OUTPUT_MS = 30 * 1000,
 
 	/* A sandbox's start: milliseconds from when an engine's program is started until the
 	   command runs, and for each thing that docker is asked for before (a program that hangs, a
@@ -316,6 +413,23 @@ enum {
 	KH_LIMIT_SANDBOX_GRACE_MS = 2000,
 	KH_LIMIT_SANDBOX_REMOVE_MS = 10 * 1000,
 
+	/* The survey of a workspace before and after a sandbox: entries, folders in each other,
+	   bytes of a path (PATH_MAX), milliseconds, and what is mounted over for its sake (an agent
+	   that makes more of them holds up the next start, which is refused). A file that is
+	   compared, a git configuration or a link, is read so far. LINKED: files with several names
+	   that are noted (an agent may make as many as it likes); fewer than LINKED_MOUNTS of those
+	   that have a name outside of the workspace are read-only, one mount each. */
+	KH_LIMIT_SURVEY_ENTRIES = 4 * 1000 * 1000,
+	KH_LIMIT_SURVEY_DEPTH = 200,
+	KH_LIMIT_SURVEY_PATH_BYTES = 4000,
+	KH_LIMIT_SURVEY_MS = 60 * 1000,
+	KH_LIMIT_SURVEY_MASKS = 1024,
+	KH_LIMIT_SURVEY_LINKED = 1000 * 1000,
+	KH_LIMIT_SURVEY_LINKED_MOUNTS = 64,
+	KH_LIMIT_SURVEY_FILE_BYTES = 1024 * 1024,
+	/* Until others have started or ended a sandbox in a workspace: one at a time. */
+	KH_LIMIT_WORKSPACE_LOCK_MS = 90 * 1000,
+
 	/* An image: each of its JSON texts, and the variables and words of its command line (one
 	   that says more than a command line holds); files (a layer of a few megabytes can hold
 	   millions), milliseconds that reading or unpacking it may take, and what has to stay free
@@ -325,6 +439,22 @@ enum {
 	KH_LIMIT_IMAGE_FILES = 4 * 1024 * 1024,
 	KH_LIMIT_IMAGE_MS = 30 * 60 * 1000,
 	KH_LIMIT_IMAGE_FREE_BYTES = 512 * 1024 * 1024,
+
+	/* A workspace under review: entries of a tree that is looked at, and folders in each other
+	   (an agent that makes millions, or digs); changes that are listed one by one; bytes of a
+	   file whose lines are compared, and of such a comparison; bytes and refs of a bundle of
+	   commits, and milliseconds that git may take to make it. READS: paths that git and other
+	   tools of the host read there, with which each change is compared (an agent whose changes
+	   were taken over earlier). */
+	KH_LIMIT_REVIEW_ENTRIES = 4 * 1024 * 1024,
+	KH_LIMIT_REVIEW_DEPTH = 256,
+	KH_LIMIT_REVIEW_CHANGES = 256 * 1024,
+	KH_LIMIT_REVIEW_TEXT_BYTES = 4 * 1024 * 1024,
+	KH_LIMIT_REVIEW_DIFF_BYTES = 16 * 1024 * 1024,
+	KH_LIMIT_REVIEW_BUNDLE_BYTES = 1024 * 1024 * 1024,
+	KH_LIMIT_REVIEW_REFS = 1024,
+	KH_LIMIT_REVIEW_READS = 4096,
+	KH_LIMIT_REVIEW_BUNDLE_MS = 10 * 60 * 1000,
 };
 
 /* The same, of what takes more than an int. */

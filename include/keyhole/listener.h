@@ -12,6 +12,15 @@
  */
 int kh_listener_open(const struct kh_listener_config *config, struct kh_err *err);
 
+/* Nobody can connect to it any more, though it is open: who held it has shut it down. */
+bool kh_listener_is_dead(int listener);
+/* Closes a dead listener of a port. A worker may have made a connection of it, whose far end would
+ * hold the port for as long as it likes: that is cut off, so the port can be bound anew. */
+void kh_listener_abandon(int listener);
+
+/* A port's options that a worker may set (socket_options.h) are as those of a new socket. */
+void kh_listener_reset(int listener);
+
 struct kh_peer {
 	pid_t pid; /* as SO_PEERCRED gave it; 0 where unknown */
 	uid_t uid;

@@ -60,13 +60,16 @@ bool kh_message_is_hop_field(const struct kh_message *message, const struct kh_f
 uint32_t kh_message_kept_seconds(const struct kh_message *message);
 
 /*
- * Which other methods and paths does a request ask for: X-HTTP-Method-Override, X-HTTP-Method,
- * X-Method-Override and `_method` of its query; X-Original-URL, X-Rewrite-URL, X-Override-URL.
- * Widely: '_' in a field's name is '-', any case, and of a query what PHP and Rack take for it.
+ * Which other methods, hosts and paths does a request ask for: X-HTTP-Method-Override and its kin,
+ * `_method` and `$httpMethod` of its query; X-Forwarded-Host, Forwarded and their kin;
+ * X-Original-URL, X-Rewrite-URL, WebDAV's Destination and their kin. In any spelling (spelling.h).
  */
 struct kh_overrides;
 void kh_overrides_read(struct kh_overrides *out, const struct kh_message *message,
 		       struct kh_slice query);
+
+/* Does this field name a path? *query is that path's, without '?'; ptr NULL: it has none. */
+bool kh_override_has_path(const struct kh_field *field, struct kh_slice *query);
 
 /* Steps through the fields that go upstream, for a rule to look at; `message` is a kh_message, *at
  * is 0 at first. Return: false at the end. */

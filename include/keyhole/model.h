@@ -22,14 +22,16 @@ struct kh_model {
  *   /model/NAME/VERB                                                    Bedrock
  *   /openai/deployments/NAME/REST                                       Azure
  *
- * `path` is normalised, `slashed` is its other reading with %2F as '/' (ptr NULL: there is none);
- * escapes in NAME are decoded. Return: KH_MODEL_NAMED; KH_MODEL_UNREAD: it is of no such form, or
+ * `path` is normalised; `slashed` and `decoded` are its other readings, with %2F as '/' and decoded
+ * further (path.h; ptr NULL: there is none). Escapes in NAME are decoded, once, and a '%' is none
+ * of its characters. Return: KH_MODEL_NAMED; KH_MODEL_UNREAD: it is of no such form, or
  * NAME is no name, and the content has to say. With *why as well: nothing may say it, since a
- * server less strict may take the path for such a form (more slashes, parameters, other letters,
- * another prefix), or the two readings differ.
+ * server less strict may take the path for such a form (more slashes, parameters, other spellings,
+ * another prefix), or the readings differ.
  */
 enum kh_model_state kh_model_in_path(struct kh_slice path, struct kh_slice slashed,
-				     struct kh_model *out, const char **why);
+				     struct kh_slice decoded, struct kh_model *out,
+				     const char **why);
 
 /*
  * Can its content say it: JSON in UTF-8 (one Content-Type: application/json, or +json), with no

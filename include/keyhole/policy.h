@@ -38,10 +38,16 @@ struct kh_request_fields {
 
 /*
  * What a request asks a server to take it for, whatever its first line says: other methods
- * (X-HTTP-Method-Override and its kin), or another path (X-Original-URL and its kin). Some servers
- * do, so it has to be allowed as each of these too. kh_overrides_read (message.h) finds them.
+ * (X-HTTP-Method-Override and its kin), another host (X-Forwarded-Host and its kin), or another
+ * path (X-Original-URL and its kin). Some servers do, so it has to be allowed as each of these too.
+ * kh_overrides_read (message.h) finds them.
  */
-enum { KH_OVERRIDING_METHODS = 4, KH_OVERRIDING_BYTES = 32 };
+enum {
+	KH_OVERRIDING_METHODS = 4,
+	KH_OVERRIDING_BYTES = 32,
+	KH_OVERRIDING_HOSTS = 2,
+	KH_OVERRIDING_QUERIES = 2
+};
 #define KH_OVERRIDING_ANY "*"
 struct kh_overrides {
 	size_t n_methods;
@@ -50,7 +56,25 @@ struct kh_overrides {
 	 * first), so it may be whatever a rule denies. */
 	char methods[KH_OVERRIDING_METHODS][KH_OVERRIDING_BYTES + 1];
 	bool path; /* it names one, which may be any */
+	/* The queries of the paths that fields name, without '?'; ptr NULL: a path without one. */
+	size_t n_queries;
+	struct kh_slice queries[KH_OVERRIDING_QUERIES];
+	bool any_query; /* with `path`: one that can't be read, or too many */
+	bool any_field; /* with `path`: a parameter stands for fields, and may set any */
+	/* A host that it names must be allowed by the rule that allows the request. */
+	size_t n_hosts;
+	struct kh_overriding_host {
+		struct kh_host host;
+		uint16_t port; /* 0: none is written, so it is the request's */
+	} hosts[KH_OVERRIDING_HOSTS];
+	struct kh_slice host_field; /* that names one, as it was written; empty: none */
+	bool any_host; /* it names one that can't be read, or too many: nothing allows that */
 };
+static inline bool kh_overrides_any(const struct kh_overrides *overrides)
+{
+	return overrides->n_methods > 0 || overrides->path || overrides->n_hosts > 0 ||
+	       overrides->any_host;
+}
 
 /* What is known of the model that a request is for. */
 enum kh_model_state {
@@ -67,7 +91,9 @@ struct kh_request_view {
 	uint16_t port;
 	struct kh_slice path; /* normalised; %2F kept */
 	struct kh_slice
-		path_slashed;  /* the other reading, %2F as '/'; ptr NULL where there is no %2F */
+		path_slashed; /* the other reading, %2F as '/'; ptr NULL where there is no %2F */
+	struct kh_slice
+		path_decoded;  /* decoded further (path.h); ptr NULL where that is the same */
 	struct kh_slice query; /* as it came, without '?'; ptr NULL where there is none */
 	struct kh_request_fields fields;      /* next NULL: there are none */
 	const struct kh_overrides *overrides; /* NULL: there are none */
@@ -80,10 +106,21 @@ struct kh_request_view {
 /* How a request was read; all readings of it must be allowed, and alike. */
 enum kh_reading {
 	KH_READ_PLAIN = 0,
-	KH_READ_SLASHED,      /* %2F taken for '/' */
-	KH_READ_OTHER_METHOD, /* the one that a field or parameter names */
-	KH_READ_OTHER_PATH,   /* any: a field names one */
+	KH_READ_SLASHED,       /* %2F taken for '/' */
+	KH_READ_OTHER_METHOD,  /* the one that a field or parameter names */
+	KH_READ_OTHER_PATH,    /* any: a field names one */
+	KH_READ_DECODED,       /* the path decoded further (kh_path_decoded) */
+	KH_READ_OTHER_ADDRESS, /* the IPv4 address that the IPv6 one carries */
+	KH_READ_OTHER_HOST,    /* the one that a field names */
+	/* In which a rule denies that names it in another spelling: */
+	KH_READ_METHOD_CASE,
+	KH_READ_PATH_SPELLING,
+	KH_READ_QUERY_SPELLING,
+	KH_READ_FIELD_SPELLING,
+	KH_READ_RESOLVED, /* by an address that the host's name resolves into */
 };
+/* What it says to people: "" for the plain one, "the path decoded further" … */
+const char *kh_reading_text(enum kh_reading reading);
 
 /* Whose list. */
 enum kh_list { KH_LIST_TENANT = 0, KH_LIST_SITE, KH_LIST_SANDBOX };
@@ -94,7 +131,8 @@ const char *kh_list_name(enum kh_list list);
 struct kh_decision {
 	bool allow;
 	enum kh_err_code reason; /* of a denial: KH_ERR_DENIED_BY_RULE, KH_ERR_NO_RULE,
-				    KH_ERR_TUNNEL_ONLY */
+				    KH_ERR_TUNNEL_ONLY,
+				    KH_ERR_REQUEST_TOO_COMPLEX (no rule was found in time) */
 	const struct kh_rule
 		*rule;		 /* that decided; NULL: none matched. Lives as long as the policy */
 	enum kh_list list;	 /* that the rule is in, or that has none for it */
@@ -110,19 +148,39 @@ struct kh_decision {
 	enum kh_err_code would;
 	const struct kh_rule *would_rule;
 	enum kh_list would_list;
+	uint64_t steps; /* what it took, of KH_LIMIT_DECISION_STEPS */
 };
 
 /*
  * The site's rules (where there are any), then the tenant's, then the sandbox's narrowing (NULL:
  * there is none); each list top to bottom, the first match decides, no match denies, and all have
  * to allow. What is allowed is allowed by the tenant's rule. A rule with passthrough allows no
- * request that was read. A request with %2F or with overrides must be allowed in all readings, by
- * rules that carry the same credentials, client_auth, geo and max_body, refuse a WebSocket alike,
- * and have no limits of their own unless it is one and the same rule. No allocation.
+ * request that was read. A request with %2F, with an escape that decodes further, for an address
+ * that carries another, or with overrides must be allowed in all readings, by rules that carry the
+ * same credentials, client_auth, geo and max_body, refuse a WebSocket alike, and have no limits of
+ * their own unless it is one and the same rule; a host that a field names, by the very same rule. A
+ * rule that denies counts what some server takes for what it names (spelling.h). A rule with
+ * `spelling: exact` takes the plain reading only. What would take more than KH_LIMIT_DECISION_STEPS
+ * is denied. Allocates only to read a path of more than 256 bytes in other spellings; without
+ * memory the rule that denies matches.
  */
 void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 		      const struct kh_narrowing *narrowing, const struct kh_request_view *request,
 		      struct kh_decision *out);
+
+/*
+ * What was allowed by a host's name, asked again of an address that the name resolves into: does a
+ * rule deny it that names addresses and stands above the one that allows, in the same list?
+ * `decision` is what allowed it; `unread`: it is a tunnel that nobody reads. With `spelling: exact`
+ * a rule means addresses that are written, and with mode observe it denies nothing. Return: it is
+ * denied, and `out` says by which rule (NULL: it would take too many steps). Allocates as
+ * kh_policy_decide does.
+ */
+bool kh_policy_denies_address(const struct kh_policy *policy, uint16_t tenant,
+			      const struct kh_narrowing *narrowing,
+			      const struct kh_request_view *request, bool unread,
+			      const struct kh_decision *decision, const struct kh_host *addr,
+			      struct kh_decision *out);
 
 /* The first rule, of those that allow it, that refuses a WebSocket; NULL: none. *list (which may be
  * NULL): whose. */
@@ -138,6 +196,16 @@ const struct kh_rule *kh_decision_max_body(const struct kh_decision *decision);
  * are never only observed.
  */
 const struct kh_rule *kh_policy_observing(const struct kh_policy *policy, uint16_t tenant);
+/* The same in place of a rule that allowed it, and that something else was refused under: what that
+ * one says of the connection stays. */
+const struct kh_rule *kh_policy_observing_instead(const struct kh_policy *policy, uint16_t tenant,
+						  const struct kh_rule *rule);
+
+/* Does a rule that this request may reach look at that field, in any spelling? `view`: its scheme,
+ * host and port. */
+bool kh_policy_looks_at_field(const struct kh_policy *policy, uint16_t tenant,
+			      const struct kh_narrowing *narrowing,
+			      const struct kh_request_view *view, struct kh_slice name);
 
 /* What becomes of a tunnel (CONNECT, SOCKS5, TLS straight away). Zero denies. */
 enum kh_tunnel_kind {
@@ -191,6 +259,7 @@ enum kh_mismatch {
 	KH_BODY_TOO_LARGE,
 	KH_OTHER_MODEL,
 	KH_MODEL_NOT_READ, /* nobody can say: nothing behind it is looked at */
+	KH_OTHER_SPELLING, /* spelling: exact, and this reading is another spelling */
 };
 /* "host", "path" …: the part of the rule that does not match; "" for none. */
 const char *kh_mismatch_name(enum kh_mismatch why);
@@ -237,8 +306,8 @@ size_t kh_policy_nearby(const struct kh_policy *policy, uint16_t tenant,
 			const struct kh_narrowing *narrowing, const struct kh_host *host,
 			const char **texts, size_t most, bool *more);
 
-/* `*` stays within a segment, `**` crosses them; both views in normalised form. Linear in the
- * path's length times the pattern's stars, never exponential. */
+/* `*` stays within a segment, `**` crosses them; both views in normalised form. At most the
+ * path's length times the longest text between two stars, never exponential. */
 bool kh_path_matches(struct kh_slice pattern, struct kh_slice path);
 
 #endif

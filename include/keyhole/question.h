@@ -33,7 +33,13 @@ struct kh_outcome {
 	 */
 	const struct kh_credential_config *credential;
 	const char *fault;
+	struct kh_err upgrade; /* UPGRADE_UNSUPPORTED: the answer to it */
 };
+
+/* May a request that the decision allows switch protocols? True where it does not ask for it. A
+ * refused upgrade is 426 whatever else is wrong with it: clients fall back at once then. */
+bool kh_upgrade_may_be(const struct kh_message *request, const struct kh_decision *decision,
+		       struct kh_err *err);
 
 void kh_question_init(struct kh_question *question);
 /* Return: false when there is room for no more, or it is no field. */

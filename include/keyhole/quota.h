@@ -54,6 +54,8 @@ void kh_bucket_give(_Atomic uint64_t *slot, const struct kh_rate *rate, uint64_t
 uint64_t kh_bucket_used(uint64_t value, const struct kh_rate *rate, uint64_t now_ms);
 /* Until `n` may be taken at once; UINT64_MAX: never. */
 uint64_t kh_bucket_wait_ms(uint64_t value, const struct kh_rate *rate, uint64_t now_ms, uint64_t n);
+/* Whatever somebody wrote there, no more than `burst` are in use now. */
+void kh_bucket_hold(_Atomic uint64_t *slot, const struct kh_rate *rate, uint64_t now_ms);
 /* The number of a bucket of which `used` are in use. */
 uint64_t kh_bucket_value(const struct kh_rate *rate, uint64_t now_ms, uint64_t used);
 
@@ -66,6 +68,8 @@ void kh_place_give(_Atomic uint64_t *slot, unsigned column);
 uint32_t kh_places_taken(uint64_t value);
 /* Of both columns only the other one is left. */
 void kh_places_clear(_Atomic uint64_t *slot, unsigned column);
+/* That column has no more than `most`. */
+void kh_places_hold(_Atomic uint64_t *slot, unsigned column, uint32_t most);
 
 /* ---- all limits of an exchange ---- */
 

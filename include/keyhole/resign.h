@@ -89,6 +89,10 @@ bool kh_resign_make(struct kh_resigned *out, const struct kh_resign *resign,
  */
 bool kh_sigv4_pack(struct kh_buf *out, struct kh_slice value, const struct kh_sigv4_scope *scope,
 		   uint64_t *expires_ms, struct kh_err *err);
+/* Runs `use` on each of the keys of such a value: id, secret, token. In the keeper. Return: false:
+ * `use` said so. What is no such value has none. */
+bool kh_sigv4_each_key(struct kh_slice value, bool (*use)(struct kh_slice key, void *arg),
+		       void *arg);
 struct kh_sigv4_keys {
 	struct kh_slice id, token, key;
 };

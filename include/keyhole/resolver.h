@@ -11,8 +11,9 @@ struct kh_resolver;
 /*
  * Made before the lock-in, and opens no file: `resolv_conf` and `hosts` are the texts of those
  * files (nameserver and options lines; names of the hosts file are found before DNS is asked).
- * `config` gives pins (first of all) and nameservers (instead of resolv.conf's); it outlives the
- * resolver or is replaced by kh_resolver_configure.
+ * `config` gives the site's pins (first of all; a tenant's are its caller's to find) and
+ * nameservers (instead of resolv.conf's); it outlives the resolver or is replaced by
+ * kh_resolver_configure.
  */
 struct kh_resolver *kh_resolver_new(struct event_base *base, const struct kh_config *config,
 				    struct kh_slice resolv_conf, struct kh_slice hosts,

@@ -43,6 +43,14 @@ struct kh_published {
 	uint16_t outside, inside;
 };
 
+/* Where what the agent does in its workspace goes, so that the workspace itself stays as it is
+ * (review.h has who makes it). */
+struct kh_sandbox_review {
+	const char
+		*folder; /* with "upper" and "work" for an overlay, else a copy of the workspace */
+	bool overlay;
+};
+
 struct kh_sandbox_spec {
 	const char *engine; /* one of kh_sandbox_engine, or "auto" */
 	const char *rootfs; /* NULL: the host view */
@@ -51,7 +59,8 @@ struct kh_sandbox_spec {
 	const char *entrypoint; /* with image: in the place of its own and its command; "": none */
 	const char *workspace;	/* absolute, or NULL */
 	bool workspace_read_only;
-	bool mask_env_files;	      /* .env files of the workspace read as empty */
+	const struct kh_sandbox_review *review; /* NULL: the agent writes into the workspace */
+	bool mask_env_files;			/* .env files of the workspace read as empty */
 	const char *home;	      /* a folder that keeps state, or NULL: a private one */
 	const char *const *read_only; /* more folders or files of the host to see, absolute */
 	size_t n_read_only;
@@ -69,14 +78,15 @@ struct kh_sandbox_spec {
 	const char *git_settings; /* more of git's configuration, in its form, or NULL */
 	const char *ca_pem;	  /* the CA that the sandbox trusts; NULL: none */
 	const char *socket_dir;	  /* folder with the one socket, named "s" */
+	/* Another program named it: the descriptor of what the caller has judged, which has to lie
+	 * there still. No forbidden path may be seen in it. NULL: the caller made it. */
+	const int *socket_dir_judged;
 	const char *const
 		*forbidden_paths; /* must not be visible: config, CA key, journal, sockets … */
 	size_t n_forbidden;
 	uid_t host_uid; /* on the host, when started by root; (uid_t)-1: KH_SANDBOX_HOST_UID */
 	gid_t host_gid;
-	/* A file for what is put into the workspace for the time of the run, for kh_sandbox_sweep;
-	 * NULL: none. */
-	const char *record;
+	const char *state; /* kh_workspace_state(); a workspace that can be written to needs one */
 	const char *init_path; /* keyhole-init; NULL: beside the binary, or where it is installed */
 	const uint16_t *ports; /* captured besides 80 and 443: connections that know no proxy */
 	size_t n_ports;
@@ -86,6 +96,7 @@ struct kh_sandbox_spec {
 	uint64_t start_ms; /* until the command runs; 0: KH_LIMIT_SANDBOX_START_MS */
 	char *const *argv; /* the command */
 	bool tty;	   /* standard input and output are a terminal */
+	bool no_stdio;	   /* the command's standard descriptors are /dev/null */
 };
 
 /*
@@ -121,10 +132,8 @@ bool kh_sandbox_try_layer(struct kh_err *err);
  * documentation's test.
  */
 extern const char *const kh_sandbox_protected[];
-
-/* Removes what a launcher that was killed left in a workspace: empty folders that it had made and
- * written down in the file `record`, and the record. Return: nothing is left; false while another
- * run is in that workspace. */
-bool kh_sandbox_sweep(const char *record);
+/* The same, where they exist; made by the agent, they are set aside after the run. Patterns of
+ * fnmatch(3). Terminated by NULL. */
+extern const char *const kh_sandbox_protected_files[];
 
 #endif

@@ -36,8 +36,6 @@ bool kh_sigv4_scope_parse(struct kh_sigv4_scope *out, struct kh_slice text);
 bool kh_sigv4_scope_put(struct kh_buf *out, const struct kh_sigv4_scope *scope);
 
 void kh_sigv4_time(uint64_t wall_ms, char out[KH_SIGV4_TIME_BYTES]);
-/* Return: UINT64_MAX: it is none. */
-uint64_t kh_sigv4_time_parse(struct kh_slice text);
 
 /* How a path as it is sent becomes the canonical one. */
 enum kh_sigv4_path {

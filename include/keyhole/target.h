@@ -34,6 +34,7 @@ struct kh_target {
 	struct kh_slice query; /* without '?'; ptr NULL where there is none */
 	struct kh_slice path;  /* normalised: unreserved decoded, hex in upper case, %2F kept */
 	struct kh_slice path_slashed; /* %2F as '/', where there is one, else ptr NULL */
+	struct kh_slice path_decoded; /* decoded further (path.h), where that differs, else NULL */
 	struct kh_buf store;	      /* kh_target_fini */
 };
 

@@ -14,12 +14,19 @@ struct event_base;
 
 /*
  * Leaves. One P-256 key for all, made by the worker and never leaving it; a bounded cache of
- * certificates that the keeper signed, shared by the threads (locked inside). A leaf whose end is
- * less than a day away is not found any more.
+ * certificates that the keeper signed, shared by the threads (locked inside). A leaf of whose life
+ * less than a fifth is left is not found any more.
  */
 struct kh_leaves;
 struct kh_leaves *kh_leaves_new(struct kh_err *err);
+/* Of another issuer: the key is that of `of`, and the bounded cache too, but neither finds a leaf
+ * of the other. `of` is one of kh_leaves_new, and lives longer. NULL: no memory. */
+struct kh_leaves *kh_leaves_branch(struct kh_leaves *of);
+struct kh_leaves *kh_leaves_ref(struct kh_leaves *leaves);
+/* The last reference frees it; NULL is fine. */
 void kh_leaves_free(struct kh_leaves *leaves);
+/* A certificate that signs was told. */
+bool kh_leaves_has_issuer(struct kh_leaves *leaves);
 /* SubjectPublicKeyInfo, DER; lives as long as `leaves`. */
 struct kh_slice kh_leaves_spki(const struct kh_leaves *leaves);
 /* Where it is another one than before, no leaf of that one is found any more. */
@@ -139,6 +146,10 @@ const struct kh_err *kh_stream_error(const struct kh_stream *stream);
  */
 bool kh_stream_accept_tls(struct kh_stream *stream, SSL_CTX *ctx, struct kh_slice prefix,
 			  const struct kh_host *host, uint32_t timeout_ms);
+/* Right behind it, or while it wants a leaf: another's leaves than those of the context are shown,
+ * of whose tickets none of others is resumed. Return: false: no memory; the stream is good for
+ * nothing but to be freed. */
+bool kh_stream_use_leaves(struct kh_stream *stream, struct kh_leaves *leaves);
 /* Right behind it: the sandbox gets no TLS 1.3 session ticket this time. */
 void kh_stream_send_no_ticket(struct kh_stream *stream);
 void kh_stream_leaf_ready(struct kh_stream *stream, bool found);

@@ -2,11 +2,8 @@
 #ifndef KEYHOLE_WANT_H
 #define KEYHOLE_WANT_H
 
+#include <keyhole/config.h>
 #include <keyhole/wire.h>
-
-/* In the place of a tenant: for what belongs to none (the password of upstream.proxy), and for a
- * credential whose value is one for all tenants. */
-#define KH_NO_TENANT UINT16_MAX
 
 /*
  * A credential may have more values than one: one a tenant (`value: { tenants: … }`), and one a

@@ -12,7 +12,9 @@ enum kh_worker_exit {
 	KH_WORKER_EXIT_START = 3,   /* it can't start; another try would most likely end the same
 				       way */
 	KH_WORKER_EXIT_ORPHAN = 4,  /* the keeper is gone, or not to be understood */
-	KH_WORKER_EXIT_NO_EXEC = 5, /* the binary could not be executed */
+	KH_WORKER_EXIT_JOURNAL = 6, /* the journal can't be continued */
+	KH_WORKER_EXIT_MISNUMBERED = 7, /* nor by anybody: its last number is too high */
+	KH_WORKER_EXIT_NO_EXEC = 5,	/* the binary could not be executed */
 };
 
 int kh_worker_main(void);

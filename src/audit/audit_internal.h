@@ -4,6 +4,7 @@
 
 #include <openssl/evp.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include <keyhole/audit.h>
 #include <keyhole/clock.h>
@@ -47,6 +48,9 @@ struct kh_line {
 };
 /* Form only; the line is without its newline. */
 bool kh_line_parse(struct kh_line *out, struct kh_slice line);
+/* line_json.c: it is one JSON object (RFC 8259, UTF-8) without blanks, and no two of its members
+ * have one name. */
+bool kh_line_is_json(struct kh_slice line);
 /* The hash is that of the bytes. */
 bool kh_line_is_sound(struct kh_digest *digest, const struct kh_line *line);
 /* "x" and 16 hex digits in the third place. Return: false for any other id or none. */
@@ -65,22 +69,31 @@ bool kh_batch_put(struct kh_batch *batch, struct kh_slice body);
 /* journal.c */
 struct kh_journal {
 	pthread_mutex_t lock;
-	int fd;
+	int fd;		  /* appends */
+	int read_fd;	  /* the same file */
+	atomic_bool held; /* no commit succeeds */
+	int wake;	  /* eventfd, -1: none */
+	bool woken;	  /* since the last checkpoint */
 	enum kh_durability durability;
 	uint64_t end;		    /* of the file: where the next byte goes */
 	uint64_t seq;		    /* of the last line */
 	char head[KH_HASH_HEX + 1]; /* its hash */
 	/* Bytes at the end that are no record: the last `torn` of the file. */
 	uint64_t torn;
-	bool unended;  /* the last line is whole but for its newline */
-	bool stopped;  /* the last line is a `stop`, as it was found */
-	uint64_t base; /* seq of the line that this segment continues; 0: none */
+	bool to_cut;	/* the last write left them, and nobody was asked to cut them off */
+	bool cutting;	/* somebody was, and has not answered: no commit succeeds */
+	bool unended;	/* the last line is whole but for its newline */
+	bool stopped;	/* the last line is a `stop`, as it was found */
+	uint64_t base;	/* seq of the line that this segment continues; 0: none */
+	bool set_aside; /* the segment with that line could not be continued */
 	struct kh_buf out;
 	struct kh_digest digest;
 };
 
+/* Where the chain stands before the file's first line. */
+void kh_journal_stand(struct kh_journal *journal, const struct kh_journal_base *base);
 /* What was there, without a record of its own: `report` as far as it is known. */
-struct kh_journal *kh_journal_resume(int fd, enum kh_durability durability,
+struct kh_journal *kh_journal_resume(struct kh_journal_files files, enum kh_durability durability,
 				     const struct kh_journal_base *base,
 				     struct kh_journal_report *report, struct kh_err *err);
 /* Without a farewell: as a death would leave it. */
@@ -89,11 +102,21 @@ void kh_journal_free(struct kh_journal *journal);
 /* recover.c: what an earlier life left, found from the end backwards. */
 /* Sets end, torn, unended and stopped; seq and head where a line is there, else they stay. */
 bool kh_recover_tail(struct kh_journal *journal, struct kh_err *err);
-/* Writes an `aborted` record for each open of the last life that has no end; those above `most_ids`
- * are counted in one. */
-enum { KH_RECOVER_IDS = 1024 * 1024 }; /* 16 MiB of ids at the most */
-bool kh_recover_opens(struct kh_journal *journal, size_t most_ids, uint64_t *aborted,
-		      struct kh_err *err);
+/* The same, as if the file ended there. */
+bool kh_recover_tail_at(struct kh_journal *journal, uint64_t end, struct kh_err *err);
+/* numbers.c: can the last line have the number that it has, where it stands? */
+bool kh_numbers_fit(const struct kh_journal *journal);
+/* What recovery takes at the most. */
+struct kh_recover_bounds {
+	size_t ids;	/* 16 bytes each */
+	uint64_t bytes; /* of the end of the last life */
+	uint64_t ms;	/* that reading it takes */
+};
+extern const struct kh_recover_bounds kh_recover_bounds;
+/* Writes an `aborted` record for each open of the last life that has no end; those above the bound
+ * are counted in one. What lies in front of the bytes that were read goes to *unread. */
+bool kh_recover_opens(struct kh_journal *journal, const struct kh_recover_bounds *bounds,
+		      uint64_t *aborted, uint64_t *unread, struct kh_err *err);
 
 /* lines.c: a descriptor as lines. */
 struct kh_lines {
@@ -121,5 +144,30 @@ enum kh_lines_status kh_lines_next(struct kh_lines *lines, struct kh_lines_piece
 /* verify.c: kh_journal_verify, with its patience for the end of a line that is being written. */
 bool kh_verify_within(int fd, uint32_t wait_ms, struct kh_verify_report *report,
 		      struct kh_err *err);
+/*
+ * The same from an offset on, where the chain stands as in the report's last_seq and head. Both
+ * move on to the last line that holds; a last line that lacks only its newline holds. *suspect:
+ * where what no record explains begins, or UINT64_MAX. *whole: the bounds sufficed.
+ */
+bool kh_verify_behind(int fd, uint64_t from, const struct kh_recover_bounds *bounds,
+		      struct kh_verify_report *report, uint64_t *suspect, bool *whole,
+		      struct kh_err *err);
+
+/* ids.c: the ids of exchanges that are open. */
+struct kh_ids {
+	uint64_t key[3];
+	uint64_t *slots;
+	size_t size, used, most;
+	uint64_t unnamed; /* those that have no place */
+};
+/* Return: false, errno: no random key. */
+bool kh_ids_init(struct kh_ids *ids, size_t most);
+/* What they were is gone; it can be used on. */
+void kh_ids_clear(struct kh_ids *ids);
+/* Return: false: it was there already. */
+bool kh_ids_add(struct kh_ids *ids, uint64_t id);
+void kh_ids_remove(struct kh_ids *ids, uint64_t id);
+/* What a record does to them. Return: false: it opens what is open. */
+bool kh_ids_follow(struct kh_ids *ids, const struct kh_line *line, struct kh_slice text);
 
 #endif

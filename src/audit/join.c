@@ -13,12 +13,12 @@ static bool end_well(struct kh_journal *segment, struct kh_err *err)
 {
 	struct kh_batch batch;
 	struct kh_buf body;
-	uint64_t aborted;
+	uint64_t aborted, unread;
 	bool ok;
 
 	if (segment->stopped && !segment->torn && !segment->unended)
 		return true;
-	if (!kh_recover_opens(segment, KH_RECOVER_IDS, &aborted, err))
+	if (!kh_recover_opens(segment, &kh_recover_bounds, &aborted, &unread, err))
 		return false;
 	kh_batch_init(&batch);
 	kh_buf_init(&body, KH_LIMIT_RECORD_BYTES);
@@ -51,10 +51,12 @@ static bool put_joined(struct kh_journal *journal, const struct kh_journal *segm
 	return ok;
 }
 
-bool kh_journal_join(struct kh_journal *journal, int fd, uint64_t cut, struct kh_err *err)
+bool kh_journal_join(struct kh_journal *journal, struct kh_journal_files files, uint64_t cut,
+		     struct kh_err *err)
 {
 	struct kh_journal_report report = { 0 };
-	struct kh_journal *segment = kh_journal_resume(fd, journal->durability, NULL, &report, err);
+	struct kh_journal *segment =
+		kh_journal_resume(files, journal->durability, NULL, &report, err);
 	bool ok;
 
 	if (!segment)

@@ -7,22 +7,23 @@
  * with `synced`, on the disk).
  *
  * When a write falls short the file is cut back to where it was and the batch stays with its
- * caller. Where it can't be cut back either (an append-only file, a dying disk), the whole lines
- * that got in stand: they are in the chain and leave the batch. The bytes of the cut one stay, for
- * nothing that was written is ever taken away, and count as torn. The next commit first ends them
- * by a newline and a `recovered` record, which says from where, how many bytes, and what they hash
- * to, so that they are as fixed as any other line.
+ * caller. Where it can't be cut back either (a locked-in worker may not, an append-only file, a
+ * dying disk), the whole lines that got in stand: they are in the chain and leave the batch. The
+ * bytes of the cut one stay and count as torn, until somebody else cuts them off (cut.c). If nobody
+ * does, the next commit first ends them by a newline and a `recovered` record, which says from
+ * where, how many bytes, and what they hash to, so that they are as fixed as any other line.
  *
  * A worker that dies leaves torn bytes in the same way; recover.c finds them at the next start.
  *
- * All that is done to the descriptor is pread, write, fstat, ftruncate and fdatasync: the worker is
- * locked in by then.
+ * The worker opens it when it is locked in: it appends by one descriptor and reads by another, and
+ * the kernel refuses it every other way to change the file (seccomp.c).
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include <keyhole/clock.h>
+#include <keyhole/encode.h>
 
 #include "audit_internal.h"
 
@@ -82,7 +83,7 @@ static bool digest_torn(struct kh_journal *journal, struct kh_slice more, char h
 	while (at < journal->end) {
 		uint64_t left = journal->end - at;
 		size_t want = left < sizeof(chunk) ? (size_t)left : sizeof(chunk);
-		ssize_t n = pread(journal->fd, chunk, want, (off_t)at);
+		ssize_t n = pread(journal->read_fd, chunk, want, (off_t)at);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -214,6 +215,23 @@ static void empty(struct kh_buf *buf)
 		kh_buf_release(buf);
 }
 
+static void wake(struct kh_journal *journal)
+{
+	const uint64_t one = 1;
+
+	if (journal->wake >= 0 && !journal->woken)
+		journal->woken = write(journal->wake, &one, sizeof(one)) == (ssize_t)sizeof(one);
+}
+
+/* Who waits for checkpoints asks for it. */
+static void want_cut(struct kh_journal *journal)
+{
+	const uint64_t one = 1;
+
+	journal->to_cut = journal->wake >= 0 &&
+			  write(journal->wake, &one, sizeof(one)) == (ssize_t)sizeof(one);
+}
+
 static bool write_batch(struct kh_journal *journal, struct kh_batch *batch, struct kh_err *err)
 {
 	struct link link = { .seq = journal->seq };
@@ -234,8 +252,13 @@ static bool write_batch(struct kh_journal *journal, struct kh_batch *batch, stru
 	if (!ok) {
 		kh_err_sys(err, KH_ERR_AUDIT_UNAVAILABLE, errno,
 			   "journal: %zu of %zu bytes written", done, out.len);
-		if (done > 0 && ftruncate(journal->fd, (off_t)journal->end) < 0)
+		if (done > 0 && ftruncate(journal->fd, (off_t)journal->end) < 0) {
+			bool was_torn = journal->torn > 0;
+
 			accept_partly(journal, batch, kh_slice_sub(out, 0, done));
+			if (!was_torn && journal->torn > 0)
+				want_cut(journal);
+		}
 		return false;
 	}
 	journal->end += out.len;
@@ -245,6 +268,7 @@ static bool write_batch(struct kh_journal *journal, struct kh_batch *batch, stru
 	journal->unended = false;
 	empty(&batch->bytes);
 	batch->count = 0;
+	wake(journal);
 	return true;
 }
 
@@ -254,14 +278,29 @@ bool kh_journal_commit(struct kh_journal *journal, struct kh_batch *batch, struc
 
 	if (batch->count == 0)
 		return true;
+	if (kh_journal_is_held(journal))
+		return kh_err_set(err, KH_ERR_AUDIT_UNAVAILABLE,
+				  "journal: its file was moved, deleted or replaced");
 	(void)pthread_mutex_lock(&journal->lock);
-	ok = write_batch(journal, batch, err);
+	ok = journal->cutting ? kh_err_set(err, KH_ERR_AUDIT_UNAVAILABLE,
+					   "journal: a record that found no room is being cut off")
+			      : write_batch(journal, batch, err);
 	empty(&journal->out);
 	(void)pthread_mutex_unlock(&journal->lock);
 	return ok;
 }
 
-static bool put_start(struct kh_journal *journal, struct kh_batch *batch)
+void kh_journal_hold(struct kh_journal *journal, bool hold)
+{
+	atomic_store(&journal->held, hold);
+}
+
+bool kh_journal_is_held(const struct kh_journal *journal)
+{
+	return atomic_load(&journal->held);
+}
+
+static bool put_start(struct kh_journal *journal, uint64_t unread, struct kh_batch *batch)
 {
 	struct kh_buf body;
 	bool ok;
@@ -273,20 +312,23 @@ static bool put_start(struct kh_journal *journal, struct kh_batch *batch)
 	     kh_buf_printf(&body, ",\"durability\":\"%s\"",
 			   journal->durability == KH_DURABILITY_SYNCED ? "synced" : "written") &&
 	     (!journal->base || journal->seq != journal->base ||
-	      kh_buf_printf(&body, ",\"continues\":%llu", (unsigned long long)journal->base)) &&
+	      (kh_buf_printf(&body, ",\"continues\":%llu", (unsigned long long)journal->base) &&
+	       (!journal->set_aside || kh_buf_append_str(&body, ",\"set_aside\":true")))) &&
+	     (!unread || kh_buf_printf(&body, ",\"unread\":%llu", (unsigned long long)unread)) &&
 	     kh_batch_put(batch, kh_buf_view(&body));
 	kh_buf_fini(&body);
 	return ok;
 }
 
-static bool write_start(struct kh_journal *journal, struct kh_err *err)
+static bool write_start(struct kh_journal *journal, uint64_t unread, struct kh_err *err)
 {
 	struct kh_batch batch;
 	bool ok;
 
 	kh_batch_init(&batch);
-	ok = put_start(journal, &batch) ? kh_journal_commit(journal, &batch, err)
-					: kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
+	ok = put_start(journal, unread, &batch)
+		     ? kh_journal_commit(journal, &batch, err)
+		     : kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
 	kh_batch_fini(&batch);
 	return ok;
 }
@@ -299,22 +341,17 @@ void kh_journal_free(struct kh_journal *journal)
 	free(journal);
 }
 
-/* Where the chain stands before the file's first line. */
-static void stand_at_base(struct kh_journal *journal, const struct kh_journal_base *base)
+void kh_journal_stand(struct kh_journal *journal, const struct kh_journal_base *base)
 {
-	static const char digits[] = "0123456789abcdef";
-
 	memcpy(journal->head, kh_genesis_hex, sizeof(journal->head));
 	if (!base || base->seq == 0)
 		return;
 	journal->base = journal->seq = base->seq;
-	for (size_t i = 0; i < KH_HASH_BYTES; i++) {
-		journal->head[2 * i] = digits[base->hash[i] >> 4];
-		journal->head[2 * i + 1] = digits[base->hash[i] & 15];
-	}
+	journal->set_aside = base->set_aside;
+	kh_hex_encode(base->hash, KH_HASH_BYTES, journal->head);
 }
 
-struct kh_journal *kh_journal_resume(int fd, enum kh_durability durability,
+struct kh_journal *kh_journal_resume(struct kh_journal_files files, enum kh_durability durability,
 				     const struct kh_journal_base *base,
 				     struct kh_journal_report *report, struct kh_err *err)
 {
@@ -325,11 +362,23 @@ struct kh_journal *kh_journal_resume(int fd, enum kh_durability durability,
 		return NULL;
 	}
 	(void)pthread_mutex_init(&journal->lock, NULL);
-	journal->fd = fd;
+	journal->fd = files.append;
+	journal->read_fd = files.read;
+	journal->wake = -1;
 	journal->durability = durability;
 	kh_buf_init(&journal->out, OUT_BYTES);
-	stand_at_base(journal, base);
+	kh_journal_stand(journal, base);
 	if (!kh_digest_init(&journal->digest, err) || !kh_recover_tail(journal, err)) {
+		kh_journal_free(journal);
+		return NULL;
+	}
+	report->misnumbered = !kh_numbers_fit(journal);
+	if (report->misnumbered) {
+		kh_err_set(
+			err, KH_ERR_AUDIT_UNAVAILABLE,
+			"journal: its last line has number %llu, and so many lines are not there: "
+			"whoever wrote it was not keyhole, or was taken over",
+			(unsigned long long)journal->seq);
 		kh_journal_free(journal);
 		return NULL;
 	}
@@ -340,17 +389,20 @@ struct kh_journal *kh_journal_resume(int fd, enum kh_durability durability,
 	return journal;
 }
 
-struct kh_journal *kh_journal_open_segment(int fd, enum kh_durability durability,
+struct kh_journal *kh_journal_open_segment(struct kh_journal_files files,
+					   enum kh_durability durability,
 					   const struct kh_journal_base *base,
 					   struct kh_journal_report *report, struct kh_err *err)
 {
 	struct kh_journal_report found = { 0 };
-	struct kh_journal *journal = kh_journal_resume(fd, durability, base, &found, err);
+	struct kh_journal *journal = kh_journal_resume(files, durability, base, &found, err);
 
+	if (report)
+		report->misnumbered = found.misnumbered;
 	if (!journal)
 		return NULL;
-	if (!kh_recover_opens(journal, KH_RECOVER_IDS, &found.aborted, err) ||
-	    !write_start(journal, err)) {
+	if (!kh_recover_opens(journal, &kh_recover_bounds, &found.aborted, &found.unread, err) ||
+	    !write_start(journal, found.unread, err)) {
 		kh_journal_free(journal);
 		return NULL;
 	}
@@ -363,7 +415,8 @@ struct kh_journal *kh_journal_open_segment(int fd, enum kh_durability durability
 struct kh_journal *kh_journal_open(int fd, enum kh_durability durability,
 				   struct kh_journal_report *report, struct kh_err *err)
 {
-	return kh_journal_open_segment(fd, durability, NULL, report, err);
+	return kh_journal_open_segment((struct kh_journal_files){ fd, fd }, durability, NULL,
+				       report, err);
 }
 
 void kh_journal_close(struct kh_journal *journal)
@@ -387,8 +440,24 @@ void kh_journal_head(struct kh_journal *journal, uint64_t *seq, uint8_t hash[32]
 {
 	(void)pthread_mutex_lock(&journal->lock);
 	*seq = journal->seq;
-	for (size_t i = 0; i < KH_HASH_BYTES; i++)
-		hash[i] = (uint8_t)((unsigned)kh_hex_value(journal->head[2 * i]) << 4 |
-				    (unsigned)kh_hex_value(journal->head[2 * i + 1]));
+	(void)kh_hex_decode(kh_slice_of(journal->head, KH_HASH_HEX), hash, KH_HASH_BYTES);
+	(void)pthread_mutex_unlock(&journal->lock);
+}
+
+bool kh_journal_checkpoint(struct kh_journal *journal, struct kh_checkpoint *out)
+{
+	(void)pthread_mutex_lock(&journal->lock);
+	bool clean = journal->torn == 0 && !journal->unended;
+	*out = (struct kh_checkpoint){ .seq = journal->seq, .end = journal->end };
+	(void)kh_hex_decode(kh_slice_of(journal->head, KH_HASH_HEX), out->hash, KH_HASH_BYTES);
+	journal->woken = false;
+	(void)pthread_mutex_unlock(&journal->lock);
+	return clean;
+}
+
+void kh_journal_wake(struct kh_journal *journal, int eventfd)
+{
+	(void)pthread_mutex_lock(&journal->lock);
+	journal->wake = eventfd;
 	(void)pthread_mutex_unlock(&journal->lock);
 }

@@ -1,4 +1,9 @@
 /* line.c - one line of the journal: its form, its hash, its id */
+#include <errno.h>
+#include <unistd.h>
+
+#include <keyhole/encode.h>
+
 #include "audit_internal.h"
 
 const char kh_genesis_hex[KH_HASH_HEX + 1] =
@@ -34,17 +39,29 @@ bool kh_digest_add(struct kh_digest *digest, struct kh_slice bytes)
 
 bool kh_digest_end(struct kh_digest *digest, char hex[KH_HASH_HEX + 1])
 {
-	static const char digits[] = "0123456789abcdef";
 	uint8_t hash[KH_HASH_BYTES];
 
 	if (EVP_DigestFinal_ex(digest->ctx, hash, NULL) != 1)
 		return false;
-	for (size_t i = 0; i < sizeof(hash); i++) {
-		hex[2 * i] = digits[hash[i] >> 4];
-		hex[2 * i + 1] = digits[hash[i] & 15];
-	}
-	hex[KH_HASH_HEX] = '\0';
+	kh_hex_encode(hash, sizeof(hash), hex);
 	return true;
+}
+
+bool kh_checkpoint_holds(int fd, const struct kh_checkpoint *checkpoint)
+{
+	static const char end[] = "\"}\n";
+	enum { TAIL_BYTES = KH_HASH_HEX + sizeof(end) - 1 };
+	char hex[KH_HASH_HEX + 1], there[TAIL_BYTES];
+	ssize_t n;
+
+	if (checkpoint->end < TAIL_BYTES)
+		return false;
+	kh_hex_encode(checkpoint->hash, KH_HASH_BYTES, hex);
+	do
+		n = pread(fd, there, sizeof(there), (off_t)(checkpoint->end - TAIL_BYTES));
+	while (n < 0 && errno == EINTR);
+	return n == (ssize_t)sizeof(there) && memcmp(there, hex, KH_HASH_HEX) == 0 &&
+	       memcmp(there + KH_HASH_HEX, end, sizeof(end) - 1) == 0;
 }
 
 static bool is_hash(struct kh_slice s)

@@ -12,6 +12,7 @@
 #include <sys/random.h>
 
 #include <keyhole/clock.h>
+#include <keyhole/encode.h>
 #include <keyhole/escape.h>
 
 #include "audit_internal.h"
@@ -26,6 +27,7 @@ enum {
 	CUT_LIMIT = 192,
 	CUT_DETAIL = 384,
 	CUT_TLS = 16,
+	CUT_REASONS = 1536,
 	/* A part of the query without "=" is shown when it can only be a word. */
 	CUT_WORD = 24,
 	QUERY_NAMES_BYTES = 768,
@@ -347,6 +349,36 @@ bool kh_audit_deny(struct kh_batch *batch, const struct kh_audit_open *what,
 	return slot_close(&slot, batch, ok);
 }
 
+static bool put_time(struct kh_buf *body, const char *key, uint64_t wall_ms)
+{
+	char text[KH_TIME_BYTES];
+
+	kh_clock_format(wall_ms, text);
+	return put(body, key) && put(body, text) && put(body, "\"");
+}
+
+/* The count stands in front of every text: it is found without a JSON parser. */
+bool kh_audit_denials(struct kh_batch *batch, const struct kh_audit_denials *record)
+{
+	struct slot slot;
+	bool ok = slot_open(&slot, batch) && kh_record_begin(slot.bytes, "denials") &&
+		  put_u64(slot.bytes, ",\"count\":", record->count) &&
+		  put_time(slot.bytes, ",\"since\":\"", record->since_ms) &&
+		  put_time(slot.bytes, ",\"until\":\"", record->until_ms) &&
+		  put_str(slot.bytes, ",\"tenant\":", record->tenant, CUT_NAME) &&
+		  put_str(slot.bytes, ",\"sandbox\":", record->sandbox, CUT_NAME) &&
+		  put_str(slot.bytes, ",\"reasons\":", record->reasons, CUT_REASONS);
+
+	return slot_close(&slot, batch, ok);
+}
+
+void kh_batch_drop_last(struct kh_batch *batch)
+{
+	kh_buf_truncate(&batch->bytes, batch->last - sizeof(uint32_t));
+	batch->last = 0;
+	batch->count--;
+}
+
 /*
  * Ids count up from a random place: 64 bits leave lives of billions of exchanges room enough not
  * to meet.
@@ -366,11 +398,9 @@ static void choose_first_id(void)
 
 void kh_id_format(uint64_t id, char out[KH_EXCHANGE_ID_BYTES])
 {
-	static const char digits[] = "0123456789abcdef";
-
 	out[0] = 'x';
 	for (int i = 16; i > 0; i--, id >>= 4)
-		out[i] = digits[id & 15];
+		out[i] = kh_hex_digits[id & 15];
 	out[17] = '\0';
 }
 

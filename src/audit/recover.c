@@ -9,8 +9,13 @@
  *
  * Then the beginning of the last life is sought backwards (a line that begins like a `start`
  * record), and that life is read forwards with a set of the ids that are open. What is left in the
- * set has no end. Time and reads are bounded by one life; memory by the exchanges that were open at
- * one moment, and by KH_RECOVER_IDS whatever the file holds: those above are counted, not named.
+ * set has no end.
+ *
+ * A worker that was taken over may have written the file, so that nothing in it bounds the work:
+ * torn bytes are bounded by KH_LIMIT_TORN_BYTES (more are an error), the part of a life that is
+ * read by KH_LIMIT_RECOVER_BYTES (the `start` record says how much was not), memory by
+ * KH_LIMIT_RECOVER_IDS (those above are counted, not named), time by KH_LIMIT_RECOVER_MS (a life
+ * that takes longer to read counts as not read).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,6 +31,9 @@ enum {
 	/* Records that are written at a time. */
 	ABORTED_AT_ONCE = 4096,
 };
+
+const struct kh_recover_bounds kh_recover_bounds = { KH_LIMIT_RECOVER_IDS, KH_LIMIT_RECOVER_BYTES,
+						     KH_LIMIT_RECOVER_MS };
 
 static bool read_at(int fd, uint64_t at, char *into, size_t len, struct kh_err *err)
 {
@@ -46,11 +54,24 @@ static bool read_at(int fd, uint64_t at, char *into, size_t len, struct kh_err *
 	return true;
 }
 
+static bool not_ours(struct kh_err *err, uint64_t begin)
+{
+	return kh_err_set(err, KH_ERR_AUDIT_UNAVAILABLE,
+			  "journal: the line at offset %llu does not carry a valid hash: it was "
+			  "changed, or this is no journal (keep the file, see what `keyhole audit "
+			  "verify` says of it, and begin a new one)",
+			  (unsigned long long)begin);
+}
+
 /* Where the line begins in whose middle or at whose end `from` is: behind the newline before it, or
  * 0. */
 static bool find_line(int fd, char *chunk, uint64_t from, uint64_t *begin, struct kh_err *err)
 {
+	uint64_t least = from > KH_LIMIT_TORN_BYTES ? from - KH_LIMIT_TORN_BYTES : 0;
+
 	while (from > 0) {
+		if (from <= least)
+			return not_ours(err, from);
 		size_t len = from < CHUNK_BYTES ? (size_t)from : CHUNK_BYTES;
 		const char *newline;
 
@@ -78,7 +99,7 @@ static bool read_line(struct kh_journal *journal, char *chunk, uint64_t begin, u
 	*sound = false;
 	if (end - begin > KH_LINE_BYTES)
 		return true;
-	if (!read_at(journal->fd, begin, chunk, (size_t)(end - begin), err))
+	if (!read_at(journal->read_fd, begin, chunk, (size_t)(end - begin), err))
 		return false;
 	text = kh_slice_of(chunk, (size_t)(end - begin));
 	*ended = kh_slice_has_suffix(text, KH_SLICE("\"}"));
@@ -99,15 +120,6 @@ static bool begins_like(int fd, uint64_t at, uint64_t len, struct kh_slice head,
 	return true;
 }
 
-static bool not_ours(struct kh_err *err, uint64_t begin)
-{
-	return kh_err_set(err, KH_ERR_AUDIT_UNAVAILABLE,
-			  "journal: the line at offset %llu does not carry a valid hash: it was "
-			  "changed, or this is no journal (keep the file, see what `keyhole audit "
-			  "verify` says of it, and begin a new one)",
-			  (unsigned long long)begin);
-}
-
 /* No line of it is sound: it must at least be what our own first write may leave. */
 static bool first_line_torn(struct kh_journal *journal, struct kh_err *err)
 {
@@ -115,8 +127,8 @@ static bool first_line_torn(struct kh_journal *journal, struct kh_err *err)
 
 	if (journal->end == 0)
 		return true;
-	if (!begins_like(journal->fd, 0, journal->end, KH_SLICE("{\"event\":\"start\",\"time\":\""),
-			 &like, err))
+	if (!begins_like(journal->read_fd, 0, journal->end,
+			 KH_SLICE("{\"event\":\"start\",\"time\":\""), &like, err))
 		return false;
 	return like || not_ours(err, 0);
 }
@@ -128,11 +140,13 @@ static bool find_sound_line(struct kh_journal *journal, char *chunk, uint64_t ta
 	uint64_t behind = journal->end - tail; /* length of the line that begins at `tail` */
 
 	for (int tries = 0; tail > 0 && tries < MOST_TRIES; tries++) {
+		if (journal->end - tail > KH_LIMIT_TORN_BYTES)
+			return not_ours(err, tail);
 		uint64_t begin;
 		struct kh_line line;
 		bool ended, sound, like;
 
-		if (!find_line(journal->fd, chunk, tail - 1, &begin, err) ||
+		if (!find_line(journal->read_fd, chunk, tail - 1, &begin, err) ||
 		    !read_line(journal, chunk, begin, tail - 1, &line, &ended, &sound, err))
 			return false;
 		if (sound) {
@@ -145,7 +159,7 @@ static bool find_sound_line(struct kh_journal *journal, char *chunk, uint64_t ta
 		/* A cut line has lost its end; one that has it was changed. */
 		if (behind == 0 || ended)
 			return not_ours(err, begin);
-		if (!begins_like(journal->fd, tail, behind,
+		if (!begins_like(journal->read_fd, tail, behind,
 				 KH_SLICE("{\"event\":\"recovered\",\"time\":\""), &like, err))
 			return false;
 		if (!like)
@@ -167,7 +181,7 @@ static bool adopt_unended(struct kh_journal *journal, char *chunk, struct kh_err
 	bool ended, sound;
 
 	/* Behind more torn lines it is the record that closes them; see where it begins. */
-	if (!find_line(journal->fd, chunk, journal->end, &begin, err) ||
+	if (!find_line(journal->read_fd, chunk, journal->end, &begin, err) ||
 	    !read_line(journal, chunk, begin, journal->end, &line, &ended, &sound, err))
 		return false;
 	if (!sound || line.seq != journal->seq + 1 ||
@@ -181,47 +195,55 @@ static bool adopt_unended(struct kh_journal *journal, char *chunk, struct kh_err
 	return true;
 }
 
-bool kh_recover_tail(struct kh_journal *journal, struct kh_err *err)
+bool kh_recover_tail_at(struct kh_journal *journal, uint64_t end, struct kh_err *err)
 {
 	char *chunk;
-	struct stat st;
 	uint64_t tail;
 	bool ok;
 
-	if (fstat(journal->fd, &st) < 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal");
-	if (!S_ISREG(st.st_mode))
-		return kh_err_set(err, KH_ERR_CONFIG, "journal: it is not a regular file");
-	journal->end = (uint64_t)st.st_size;
+	journal->end = end;
 	chunk = malloc(CHUNK_BYTES);
 	if (!chunk)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
-	ok = find_line(journal->fd, chunk, journal->end, &tail, err) &&
+	ok = find_line(journal->read_fd, chunk, journal->end, &tail, err) &&
 	     find_sound_line(journal, chunk, tail, err) &&
 	     (journal->torn == 0 || adopt_unended(journal, chunk, err));
 	free(chunk);
 	return ok;
 }
 
-/* Where the last life begins: its `start` record, or the file's first byte. */
-static bool find_life(struct kh_journal *journal, uint64_t *begin, struct kh_err *err)
+bool kh_recover_tail(struct kh_journal *journal, struct kh_err *err)
+{
+	struct stat st;
+
+	if (fstat(journal->read_fd, &st) < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal");
+	if (!S_ISREG(st.st_mode))
+		return kh_err_set(err, KH_ERR_CONFIG, "journal: it is not a regular file");
+	return kh_recover_tail_at(journal, (uint64_t)st.st_size, err);
+}
+
+/* Where the last life begins: its `start` record, or the file's first byte, but not before
+ * `least`. */
+static bool find_life(struct kh_journal *journal, uint64_t least, uint64_t *begin,
+		      struct kh_err *err)
 {
 	static const char head[] = "\n{\"event\":\"start\",";
 	enum { HEAD_BYTES = sizeof(head) - 1 };
 	char *chunk = malloc(CHUNK_BYTES + HEAD_BYTES);
 	uint64_t from = journal->end;
 
-	*begin = 0;
+	*begin = least;
 	if (!chunk)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
-	while (from > 0 && *begin == 0) {
+	while (from > least && *begin == least) {
 		size_t len = from < CHUNK_BYTES ? (size_t)from : CHUNK_BYTES;
 		size_t over = journal->end - from < HEAD_BYTES ? (size_t)(journal->end - from)
 							       : HEAD_BYTES;
 		size_t look = len;
 		const char *newline;
 
-		if (!read_at(journal->fd, from - len, chunk, len + over, err)) {
+		if (!read_at(journal->read_fd, from - len, chunk, len + over, err)) {
 			free(chunk);
 			return false;
 		}
@@ -239,115 +261,33 @@ static bool find_life(struct kh_journal *journal, uint64_t *begin, struct kh_err
 	return true;
 }
 
-/*
- * The ids that are open: open addressing, linear probing, at most half full. An id is random
- * enough to be its own hash. Zero marks a free place, so the id zero is counted with those that
- * have no place.
- */
-struct ids {
-	uint64_t *slots;
-	size_t size, used, most;
-	uint64_t unnamed;
-};
-
-static size_t place(const struct ids *ids, uint64_t id)
+static bool read_life(struct kh_journal *journal, const struct kh_recover_bounds *bounds,
+		      struct kh_ids *ids, uint64_t *unread, struct kh_err *err)
 {
-	size_t at = (size_t)(id * 0x9e3779b97f4a7c15u >> 32) & (ids->size - 1);
-
-	while (ids->slots[at] != 0 && ids->slots[at] != id)
-		at = (at + 1) & (ids->size - 1);
-	return at;
-}
-
-static bool grow(struct ids *ids)
-{
-	struct ids wider = { .size = ids->size ? 2 * ids->size : 1024, .used = ids->used };
-
-	wider.slots = calloc(wider.size, sizeof(*wider.slots));
-	if (!wider.slots)
-		return false;
-	for (size_t i = 0; i < ids->size; i++)
-		if (ids->slots[i] != 0)
-			wider.slots[place(&wider, ids->slots[i])] = ids->slots[i];
-	free(ids->slots);
-	ids->slots = wider.slots;
-	ids->size = wider.size;
-	return true;
-}
-
-static void ids_add(struct ids *ids, uint64_t id)
-{
-	size_t at;
-
-	if (id == 0 || ids->used >= ids->most || (2 * ids->used >= ids->size && !grow(ids))) {
-		ids->unnamed++;
-		return;
-	}
-	at = place(ids, id);
-	if (ids->slots[at] == 0) {
-		ids->slots[at] = id;
-		ids->used++;
-	}
-}
-
-static void ids_remove(struct ids *ids, uint64_t id)
-{
-	size_t at;
-
-	if (id == 0 || ids->size == 0 || ids->slots[at = place(ids, id)] == 0) {
-		ids->unnamed -= ids->unnamed > 0;
-		return;
-	}
-	ids->slots[at] = 0;
-	ids->used--;
-	/* Those behind it find their place anew, or a search would end at the hole. */
-	for (;;) {
-		uint64_t moving;
-
-		at = (at + 1) & (ids->size - 1);
-		moving = ids->slots[at];
-		if (moving == 0)
-			return;
-		ids->slots[at] = 0;
-		ids->slots[place(ids, moving)] = moving;
-	}
-}
-
-static void follow(struct ids *ids, struct kh_slice text)
-{
-	struct kh_line line;
-	uint64_t id, count;
-
-	/* A line that was torn may begin like a record; it never became one. */
-	if (!kh_line_parse(&line, text))
-		return;
-	if (kh_slice_eq(line.event, KH_SLICE("open"))) {
-		(void)kh_line_id(text, &id);
-		ids_add(ids, id);
-	} else if (kh_slice_eq(line.event, KH_SLICE("close"))) {
-		(void)kh_line_id(text, &id);
-		ids_remove(ids, id);
-	} else if (kh_slice_eq(line.event, KH_SLICE("aborted"))) {
-		if (kh_line_id(text, &id))
-			ids_remove(ids, id);
-		else if (kh_line_number(text, KH_SLICE(",\"count\":"), &count))
-			ids->unnamed -= count < ids->unnamed ? count : ids->unnamed;
-	}
-}
-
-static bool read_life(struct kh_journal *journal, struct ids *ids, struct kh_err *err)
-{
+	uint64_t most = bounds->bytes, until = kh_clock_mono_ms() + bounds->ms;
 	struct kh_lines lines;
 	struct kh_lines_piece piece;
+	struct kh_line line;
 	enum kh_lines_status status;
-	uint64_t begin;
+	uint64_t least = journal->end > most ? journal->end - most : 0, begin;
 
-	if (!find_life(journal, &begin, err) ||
-	    !kh_lines_init(&lines, journal->fd, true, begin, err))
+	if (!find_life(journal, least, &begin, err) ||
+	    !kh_lines_init(&lines, journal->read_fd, true, begin, err))
 		return false;
-	while ((status = kh_lines_next(&lines, &piece, err)) == KH_LINES_PIECE)
-		if (piece.begins && (piece.ends || journal->unended))
-			follow(ids, piece.bytes);
+	*unread = begin == least ? least : 0;
+	while ((status = kh_lines_next(&lines, &piece, err)) == KH_LINES_PIECE) {
+		if (kh_clock_mono_ms() > until) {
+			/* An end may follow that was not read. */
+			kh_ids_clear(ids);
+			*unread = journal->end;
+			status = KH_LINES_END;
+			break;
+		}
+		/* A line that was torn may begin like a record; it never became one. */
+		if (piece.begins && (piece.ends || journal->unended) &&
+		    kh_line_parse(&line, piece.bytes))
+			(void)kh_ids_follow(ids, &line, piece.bytes);
+	}
 	kh_lines_fini(&lines);
 	return status == KH_LINES_END;
 }
@@ -368,8 +308,8 @@ static bool put_aborted(struct kh_batch *batch, uint64_t id, uint64_t count)
 	return ok;
 }
 
-static bool write_aborted(struct kh_journal *journal, const struct ids *ids, struct kh_batch *batch,
-			  struct kh_err *err)
+static bool write_aborted(struct kh_journal *journal, const struct kh_ids *ids,
+			  struct kh_batch *batch, struct kh_err *err)
 {
 	for (size_t i = 0; i < ids->size; i++) {
 		if (ids->slots[i] == 0)
@@ -384,17 +324,20 @@ static bool write_aborted(struct kh_journal *journal, const struct ids *ids, str
 	return kh_journal_commit(journal, batch, err);
 }
 
-bool kh_recover_opens(struct kh_journal *journal, size_t most_ids, uint64_t *aborted,
-		      struct kh_err *err)
+bool kh_recover_opens(struct kh_journal *journal, const struct kh_recover_bounds *bounds,
+		      uint64_t *aborted, uint64_t *unread, struct kh_err *err)
 {
-	struct ids ids = { .most = most_ids };
+	struct kh_ids ids;
 	struct kh_batch batch;
 	bool ok;
 
+	if (!kh_ids_init(&ids, bounds->ids))
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal: no random key");
 	kh_batch_init(&batch);
-	ok = read_life(journal, &ids, err) && write_aborted(journal, &ids, &batch, err);
+	ok = read_life(journal, bounds, &ids, unread, err) &&
+	     write_aborted(journal, &ids, &batch, err);
 	*aborted = ids.used + ids.unnamed;
 	kh_batch_fini(&batch);
-	free(ids.slots);
+	kh_ids_clear(&ids);
 	return ok;
 }

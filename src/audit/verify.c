@@ -5,9 +5,11 @@
  * hash fits its bytes, its `prev` is the hash of the last good line, and its `seq` the next one.
  * What is not good is either torn, and then a good `recovered` record follows that names exactly
  * these bytes by offset, length and hash; or it is what is wrong with the journal. The first such
- * place is the verdict. The rest of the file is read only to say more about it: where a line that
- * is missing stands instead.
+ * place is the verdict. The rest of the file is read to say more about it: where a line that is
+ * missing stands instead, and which parts of the file hold by themselves, so that somebody who kept
+ * the head of one of them can see whether that part is as it was.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,6 +28,12 @@ struct verifier {
 	uint64_t sought;		     /* seq of the line that is missing; 0: none */
 	const struct kh_verify_report *next; /* of the segment that continues this one, or NULL */
 	char due[96]; /* what was wrong, as far as a found line could explain it */
+	struct kh_ids open;
+	uint64_t reopened_line; /* the first that opened an id that was open; 0: none */
+	bool adopts;		/* a last line that lacks only its newline is taken */
+	/* As they were before the suspicion. */
+	uint64_t n_parts;
+	struct kh_verify_part part;
 };
 
 static bool is_event(const struct kh_line *line, const char *event)
@@ -59,9 +67,13 @@ static void take_in(struct verifier *v, struct kh_slice text, const struct kh_li
 
 	report->last_seq = line->seq;
 	memcpy(report->head, line->hash.ptr, KH_HASH_HEX);
+	if (!kh_ids_follow(&v->open, line, text) && report->reopened++ == 0)
+		v->reopened_line = v->line;
 	report->opens += is_event(line, "open");
 	report->closes += is_event(line, "close");
 	report->denials += is_event(line, "deny");
+	if (is_event(line, "denials") && kh_line_number(text, KH_SLICE(",\"count\":"), &count))
+		report->counted += count;
 	report->starts += is_event(line, "start");
 	if (!is_event(line, "aborted"))
 		return;
@@ -119,66 +131,116 @@ static void take_base(struct verifier *v, struct kh_slice text, const struct kh_
 	memcpy(report->head, line->prev.ptr, KH_HASH_HEX);
 }
 
+/* Is it a sound record, wherever it stands? Return: NULL, or what is wrong with it. */
+static const char *fault_of(struct verifier *v, const struct kh_lines_piece *piece,
+			    struct kh_line *line)
+{
+	if (!piece->begins || (!piece->ends && piece->bytes.len > KH_LINE_BYTES))
+		return "no record (too long for one)";
+	if (!piece->ends && !v->adopts)
+		return "cut off (no newline ends it)";
+	if (!kh_line_parse(line, piece->bytes))
+		return "no record (cut, changed or inserted)";
+	if (!kh_line_is_sound(&v->digest, line))
+		return "changed (its hash does not fit)";
+	if (!kh_line_is_json(piece->bytes))
+		return "no record (hashed, but not JSON that every program reads alike)";
+	return NULL;
+}
+
 /* Is it the line that is due? If not, what is wrong with it goes into the report. */
-static bool judge(struct verifier *v, const struct kh_lines_piece *piece)
+static bool judge(struct verifier *v, const struct kh_lines_piece *piece, const char *fault,
+		  const struct kh_line *line)
 {
 	struct kh_verify_report *report = v->report;
-	const char *why = NULL;
-	struct kh_line line;
 
-	if (!piece->ends)
-		why = piece->bytes.len > KH_LINE_BYTES ? "no record (too long for one)"
-						       : "cut off (no newline ends it)";
-	else if (!kh_line_parse(&line, piece->bytes))
-		why = "no record (cut, changed or inserted)";
-	else if (!kh_line_is_sound(&v->digest, &line))
-		why = "changed (its hash does not fit)";
 	report->bad_line = v->line;
-	if (why) {
+	if (fault) {
 		snprintf(report->problem, sizeof(report->problem), "line %llu: %s",
-			 (unsigned long long)v->line, why);
+			 (unsigned long long)v->line, fault);
 		return false;
 	}
-	take_base(v, piece->bytes, &line);
-	if (line.seq != report->last_seq + 1 ||
-	    memcmp(line.prev.ptr, report->head, KH_HASH_HEX) != 0) {
-		accuse_place(v, &line);
+	take_base(v, piece->bytes, line);
+	if (line->seq != report->last_seq + 1 ||
+	    memcmp(line->prev.ptr, report->head, KH_HASH_HEX) != 0) {
+		accuse_place(v, line);
 		return false;
 	}
 	/* In its place in the chain, but nothing torn stands before it. */
-	if (is_event(&line, "recovered")) {
+	if (is_event(line, "recovered")) {
 		snprintf(report->problem, sizeof(report->problem),
 			 "line %llu: names torn bytes that are not there",
 			 (unsigned long long)v->line);
 		return false;
 	}
 	report->bad_line = 0;
-	take_in(v, piece->bytes, &line);
+	take_in(v, piece->bytes, line);
 	return true;
 }
 
 /* The record that explains all bytes since the suspicion arose. */
-static bool explains(struct verifier *v, const struct kh_lines_piece *piece)
+static bool explains(struct verifier *v, const struct kh_lines_piece *piece,
+		     const struct kh_line *line)
 {
 	const struct kh_verify_report *report = v->report;
 	char hex[KH_HASH_HEX + 1];
-	struct kh_line line;
 	uint64_t offset, bytes;
 
 	/* The newline before the record is the record's own. */
-	if (!piece->begins || !piece->ends || !kh_line_parse(&line, piece->bytes) ||
-	    !is_event(&line, "recovered") || line.seq != report->last_seq + 1 ||
-	    memcmp(line.prev.ptr, report->head, KH_HASH_HEX) != 0 ||
+	if (!is_event(line, "recovered") || line->seq != report->last_seq + 1 ||
+	    memcmp(line->prev.ptr, report->head, KH_HASH_HEX) != 0 ||
 	    !kh_line_number(piece->bytes, KH_SLICE(",\"offset\":"), &offset) ||
 	    !kh_line_number(piece->bytes, KH_SLICE(",\"bytes\":"), &bytes) || offset != v->offset ||
-	    bytes != v->bytes || !kh_line_is_sound(&v->digest, &line))
+	    bytes != v->bytes)
 		return false;
 	if (!kh_digest_end(&v->torn, hex) ||
 	    !kh_slice_eq(kh_line_hex(piece->bytes, KH_SLICE(",\"sha256\":\"")),
 			 kh_slice_of(hex, KH_HASH_HEX)))
 		return false;
-	take_in(v, piece->bytes, &line);
+	take_in(v, piece->bytes, line);
 	return true;
+}
+
+/* --- parts ------------------------------------------------------------------------------------ */
+
+static struct kh_verify_part *last_part(struct kh_verify_report *report)
+{
+	uint64_t n =
+		report->n_parts < KH_LIMIT_VERIFY_PARTS ? report->n_parts : KH_LIMIT_VERIFY_PARTS;
+
+	return n ? &report->parts[n - 1] : NULL;
+}
+
+/* A sound line, wherever it stands. */
+static void put_into_part(struct verifier *v, const struct kh_line *line)
+{
+	struct kh_verify_part *part = last_part(v->report);
+
+	if (!part || line->seq != part->last_seq + 1 ||
+	    memcmp(line->prev.ptr, part->head, KH_HASH_HEX) != 0) {
+		v->report->n_parts++;
+		part = last_part(v->report);
+		*part = (struct kh_verify_part){ .first_line = v->line, .first_seq = line->seq };
+	}
+	part->lines++;
+	part->last_line = v->line;
+	part->last_seq = line->seq;
+	memcpy(part->head, line->hash.ptr, KH_HASH_HEX);
+}
+
+static void remember_part(struct verifier *v)
+{
+	v->n_parts = v->report->n_parts;
+	if (v->n_parts)
+		v->part = *last_part(v->report);
+}
+
+/* Whole lines among what is torn are no part. */
+static void return_to_part(struct verifier *v)
+{
+	v->report->n_parts = v->n_parts;
+	if (v->n_parts)
+		*last_part(v->report) = v->part;
 }
 
 static bool suspect(struct verifier *v, const struct kh_lines_piece *piece)
@@ -190,13 +252,12 @@ static bool suspect(struct verifier *v, const struct kh_lines_piece *piece)
 }
 
 /* Another line after one that was not good. */
-static void search(struct verifier *v, const struct kh_lines_piece *piece)
+static void search(struct verifier *v, const struct kh_lines_piece *piece, const char *fault,
+		   const struct kh_line *line)
 {
 	struct kh_verify_report *report = v->report;
-	struct kh_line line;
 
-	if (piece->begins && piece->ends && v->sought && kh_line_parse(&line, piece->bytes) &&
-	    line.seq == v->sought && kh_line_is_sound(&v->digest, &line)) {
+	if (!fault && v->sought && line->seq == v->sought) {
 		snprintf(report->problem, sizeof(report->problem),
 			 "%s: that line stands at line %llu (moved)", v->due,
 			 (unsigned long long)v->line);
@@ -211,21 +272,29 @@ static void search(struct verifier *v, const struct kh_lines_piece *piece)
 
 static bool step(struct verifier *v, const struct kh_lines_piece *piece)
 {
+	struct kh_line line = { .seq = 0 };
+	const char *fault;
+	bool ok = true;
+
 	if (piece->begins)
 		v->line++;
-	if (v->suspect && explains(v, piece)) {
+	fault = fault_of(v, piece, &line);
+	if (!fault && v->suspect && explains(v, piece, &line)) {
+		return_to_part(v);
 		v->suspect = false;
 		v->sought = 0;
 		v->report->recovered++;
 		v->report->bad_line = 0;
 		v->report->problem[0] = '\0';
-		return true;
+	} else if (v->suspect) {
+		search(v, piece, fault, &line);
+	} else if (!judge(v, piece, fault, &line)) {
+		remember_part(v);
+		ok = suspect(v, piece);
 	}
-	if (v->suspect) {
-		search(v, piece);
-		return true;
-	}
-	return judge(v, piece) || suspect(v, piece);
+	if (!fault)
+		put_into_part(v, &line);
+	return ok;
 }
 
 static bool read_all(struct verifier *v, struct kh_lines *lines, struct kh_err *err)
@@ -269,11 +338,31 @@ static void conclude(struct verifier *v)
 
 	report->lines = v->line;
 	report->unclosed = report->opens > ended ? report->opens - ended : 0;
-	report->ok = !v->suspect && v->line > 0;
+	report->ok = !v->suspect && v->line > 0 && report->reopened == 0;
+	if (!v->suspect && report->reopened) {
+		report->bad_line = v->reopened_line;
+		snprintf(report->problem, sizeof(report->problem),
+			 "line %llu: opens an exchange under an id that is open already",
+			 (unsigned long long)v->reopened_line);
+	}
 	if (v->line == 0)
 		snprintf(report->problem, sizeof(report->problem),
 			 "empty: a journal has a `start` record at least");
 	hold_to_next(v);
+}
+
+static bool begin(struct verifier *v, struct kh_err *err)
+{
+	if (!kh_ids_init(&v->open, KH_LIMIT_RECOVER_IDS))
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal: no random key");
+	return kh_digest_init(&v->digest, err) && kh_digest_init(&v->torn, err);
+}
+
+static void end(struct verifier *v)
+{
+	kh_ids_clear(&v->open);
+	kh_digest_fini(&v->digest);
+	kh_digest_fini(&v->torn);
 }
 
 static bool verify(int fd, uint32_t wait_ms, const struct kh_verify_report *next,
@@ -288,12 +377,49 @@ static bool verify(int fd, uint32_t wait_ms, const struct kh_verify_report *next
 	if (!kh_lines_init(&lines, fd, false, 0, err))
 		return false;
 	lines.wait_ms = wait_ms;
-	ok = kh_digest_init(&v.digest, err) && kh_digest_init(&v.torn, err) &&
-	     read_all(&v, &lines, err);
+	ok = begin(&v, err) && read_all(&v, &lines, err);
 	if (ok)
 		conclude(&v);
-	kh_digest_fini(&v.digest);
-	kh_digest_fini(&v.torn);
+	end(&v);
+	kh_lines_fini(&lines);
+	return ok;
+}
+
+static bool read_within(struct verifier *v, struct kh_lines *lines, uint64_t from,
+			const struct kh_recover_bounds *bounds, bool *whole, struct kh_err *err)
+{
+	uint64_t until = kh_clock_mono_ms() + bounds->ms;
+	enum kh_lines_status status;
+	struct kh_lines_piece piece;
+
+	*whole = true;
+	while ((status = kh_lines_next(lines, &piece, err)) == KH_LINES_PIECE) {
+		*whole = piece.offset - from <= bounds->bytes && kh_clock_mono_ms() <= until;
+		if (!*whole)
+			return true;
+		if (!step(v, &piece))
+			return kh_err_set(err, KH_ERR_INTERNAL, "journal: SHA-256 fails");
+		/* More than any record of ours explains. */
+		if (v->suspect && v->bytes > KH_LIMIT_TORN_BYTES)
+			return true;
+	}
+	return status == KH_LINES_END;
+}
+
+bool kh_verify_behind(int fd, uint64_t from, const struct kh_recover_bounds *bounds,
+		      struct kh_verify_report *report, uint64_t *suspect, bool *whole,
+		      struct kh_err *err)
+{
+	/* Not the first line of a segment: what that one continues is known. */
+	struct verifier v = { .report = report, .line = 1, .adopts = true };
+	struct kh_lines lines;
+	bool ok;
+
+	if (!kh_lines_init(&lines, fd, true, from, err))
+		return false;
+	ok = begin(&v, err) && read_within(&v, &lines, from, bounds, whole, err);
+	*suspect = v.suspect ? v.offset : UINT64_MAX;
+	end(&v);
 	kh_lines_fini(&lines);
 	return ok;
 }

@@ -9,13 +9,16 @@
 #include <keyhole/channel.h>
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <keyhole/cleanup.h>
+#include <keyhole/clock.h>
 #include <keyhole/file.h>
 #include <keyhole/limits.h>
 #include <keyhole/rights.h>
@@ -26,6 +29,9 @@ enum {
 	HEAD_BYTES = 8,
 	/* A peer that has stopped reading is given up, so that it can't hold the other up. */
 	SEND_TIMEOUT_S = 10,
+	/* Where patience is counted, sending looks up so often; a tenth of time comes back. */
+	SLICE_MS = 200,
+	GIVEN_BACK = 10,
 };
 
 _Static_assert(KH_LIMIT_CHANNEL_FDS == sizeof(((struct kh_channel_message *)0)->fds) / sizeof(int),
@@ -70,6 +76,52 @@ bool kh_channel_init(struct kh_channel *channel, int fd, struct kh_err *err)
 	return true;
 }
 
+bool kh_channel_patience(struct kh_channel *channel, uint32_t most_ms, struct kh_err *err)
+{
+	const struct timeval slice = { .tv_usec = SLICE_MS * 1000 };
+	if (setsockopt(channel->fd, SOL_SOCKET, SO_SNDTIMEO, &slice, sizeof(slice)) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the channel can't be set up");
+	channel->patience_most_ms = channel->patience_ms = most_ms;
+	channel->patience_at_ms = kh_clock_mono_ms();
+	return true;
+}
+
+static void give_back(struct kh_channel *channel)
+{
+	uint64_t now = kh_clock_mono_ms();
+	uint64_t back = (now - channel->patience_at_ms) / GIVEN_BACK;
+	uint64_t room = channel->patience_most_ms - channel->patience_ms;
+	/* What is less than a millisecond is not lost. */
+	channel->patience_at_ms = back < room ? channel->patience_at_ms + back * GIVEN_BACK : now;
+	channel->patience_ms += (uint32_t)(back < room ? back : room);
+}
+
+static bool is_told_to_end(void)
+{
+	sigset_t pending;
+	return sigpending(&pending) == 0 &&
+	       (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
+}
+
+/* A slice went by, and there was no room. */
+static bool goes_on_waiting(const struct kh_channel *channel, uint64_t began_ms)
+{
+	uint64_t most = channel->patience_ms;
+	if (most > KH_LIMIT_CHANNEL_ENDING_MS && is_told_to_end())
+		most = KH_LIMIT_CHANNEL_ENDING_MS;
+	return channel->patience_most_ms && kh_clock_mono_ms() - began_ms < most;
+}
+
+/* What one message took is no longer there for the next. */
+static void take_patience(struct kh_channel *channel, uint64_t began_ms)
+{
+	uint64_t took = kh_clock_mono_ms() - began_ms;
+	if (channel->patience_ms > KH_LIMIT_CHANNEL_ENDING_MS && took && is_told_to_end())
+		channel->patience_ms = KH_LIMIT_CHANNEL_ENDING_MS;
+	channel->patience_ms -=
+		(uint32_t)(took < channel->patience_ms ? took : channel->patience_ms);
+}
+
 void kh_channel_fini(struct kh_channel *channel)
 {
 	if (channel->fd < 0)
@@ -112,10 +164,21 @@ bool kh_channel_send(struct kh_channel *channel, enum kh_channel_type type, uint
 
 	(void)pthread_mutex_lock(&channel->send_lock);
 	ssize_t sent;
+	uint64_t began_ms = kh_clock_mono_ms();
+	give_back(channel);
+	/* With less left than a slice nothing is waited for. */
+	bool waits = !channel->patience_most_ms || channel->patience_ms >= SLICE_MS;
+	int flags = MSG_NOSIGNAL | (waits ? 0 : MSG_DONTWAIT);
 	do
-		sent = sendmsg(channel->fd, &msg, MSG_NOSIGNAL);
-	while (sent < 0 && errno == EINTR);
+		/* The locked-in worker has no sendmsg, and no descriptor to send. */
+		sent = n_fds || channel->patience_most_ms
+			       ? sendmsg(channel->fd, &msg, flags)
+			       : writev(channel->fd, iov, body.len ? 2 : 1);
+	while (sent < 0 &&
+	       (errno == EINTR ||
+		(errno == EAGAIN && waits && goes_on_waiting(channel, began_ms))));
 	int why = errno;
+	take_patience(channel, began_ms);
 	(void)pthread_mutex_unlock(&channel->send_lock);
 	if (sent < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, why == EAGAIN ? ETIMEDOUT : why,

@@ -3,13 +3,14 @@
 
 #include <stdio.h>
 
+#include <keyhole/encode.h>
+
 /* A `...` at the end, and never a cut escape. */
 static const char mark[] = "...";
 enum { MARK_BYTES = sizeof(mark) - 1, RING = 8 };
 
 static size_t escape_byte(char out[5], unsigned char c)
 {
-	static const char hex[] = "0123456789abcdef";
 	if (c == '\\' || c == '"') {
 		out[0] = '\\';
 		out[1] = (char)c;
@@ -21,8 +22,8 @@ static size_t escape_byte(char out[5], unsigned char c)
 	}
 	out[0] = '\\';
 	out[1] = 'x';
-	out[2] = hex[c >> 4];
-	out[3] = hex[c & 15];
+	out[2] = kh_hex_digits[c >> 4];
+	out[3] = kh_hex_digits[c & 15];
 	return 4;
 }
 
@@ -54,11 +55,7 @@ const char *kh_esc_str(const char *str)
 	return kh_esc(kh_slice_str(str));
 }
 
-/*
- * One code point of UTF-8 (RFC 3629 §4: no overlong form, no surrogate, nothing past U+10FFFF).
- * Return: how many bytes it takes, 0 when s[0] does not begin one.
- */
-static size_t decode_utf8(const unsigned char *s, size_t len, uint32_t *out)
+size_t kh_utf8_decode(const unsigned char *s, size_t len, uint32_t *out)
 {
 	static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
 	size_t n;
@@ -104,7 +101,7 @@ void kh_esc_clean(char *text)
 	size_t len = strlen(text);
 	for (size_t i = 0; i < len;) {
 		uint32_t cp;
-		size_t n = decode_utf8((const unsigned char *)text + i, len - i, &cp);
+		size_t n = kh_utf8_decode((const unsigned char *)text + i, len - i, &cp);
 		if (n && !is_treacherous(cp)) {
 			i += n;
 			continue;
@@ -176,7 +173,7 @@ static bool put_json_content(struct kh_buf *buf, struct kh_slice s)
 			continue;
 		}
 		uint32_t cp = 0;
-		size_t n = decode_utf8((const unsigned char *)s.ptr + i, s.len - i, &cp);
+		size_t n = kh_utf8_decode((const unsigned char *)s.ptr + i, s.len - i, &cp);
 		bool ok;
 		if (n == 0)
 			ok = kh_buf_append(buf, "\xef\xbf\xbd", 3);

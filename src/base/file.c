@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,6 +106,67 @@ bool kh_file_read_within(const char *path, uint32_t pipe_ms, struct kh_buf *out,
 		return kh_err_sys(err, KH_ERR_SYSTEM, EINVAL, "%s: not a regular file",
 				  kh_esc_str(path));
 	return read_whole(fd, pipe_ms, out, err) || kh_err_wrap(err, "%s", kh_esc_str(path));
+}
+
+/* May this be believed, where `also` is one more user whose files are? */
+static bool judge_private(const struct stat *st, uid_t also, struct kh_err *err)
+{
+	if (!S_ISREG(st->st_mode))
+		return kh_err_sys(err, KH_ERR_SYSTEM, EINVAL, "not a regular file");
+	if (st->st_uid != 0 && st->st_uid != geteuid() && st->st_uid != also)
+		return kh_err_sys(err, KH_ERR_SYSTEM, EPERM,
+				  "it belongs to user %ld, so it is not believed (give it to the "
+				  "user that keyhole runs as, or remove it)",
+				  (long)st->st_uid);
+	if (st->st_mode & (S_IWGRP | S_IWOTH))
+		return kh_err_sys(err, KH_ERR_SYSTEM, EPERM,
+				  "others may write to it (mode %04o), so it is not believed "
+				  "(chmod go-w, or remove it)",
+				  (unsigned)st->st_mode & 07777);
+	return true;
+}
+
+static int open_private(const char *path, struct stat *st, struct kh_err *err)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW);
+	if (fd < 0 && errno == ELOOP)
+		kh_err_sys(err, KH_ERR_SYSTEM, ELOOP,
+			   "%s: it is a link, which is not followed (remove it)", kh_esc_str(path));
+	else if (fd < 0 || fstat(fd, st) != 0)
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(path));
+	else
+		return fd;
+	if (fd >= 0)
+		(void)close(fd);
+	return -1;
+}
+
+bool kh_file_read_private(const char *path, struct kh_buf *out, struct kh_err *err)
+{
+	struct stat st;
+	kh_auto_close int fd = open_private(path, &st, err);
+	if (fd < 0)
+		return false;
+	if (!judge_private(&st, geteuid(), err))
+		return kh_err_wrap(err, "%s", kh_esc_str(path));
+	/* No name: it was replaced just now, by one of ours. */
+	if (st.st_nlink > 1)
+		return kh_err_sys(err, KH_ERR_SYSTEM, EPERM,
+				  "%s: it has another name as well, so it is not believed (remove "
+				  "it)",
+				  kh_esc_str(path));
+	return read_whole(fd, 0, out, err) || kh_err_wrap(err, "%s", kh_esc_str(path));
+}
+
+bool kh_file_read_beside(const char *path, const char *of, struct kh_buf *out, struct kh_err *err)
+{
+	struct stat st, owner;
+	kh_auto_close int fd = open_private(path, &st, err);
+	if (fd < 0)
+		return false;
+	if (!judge_private(&st, stat(of, &owner) == 0 ? owner.st_uid : geteuid(), err))
+		return kh_err_wrap(err, "%s", kh_esc_str(path));
+	return read_whole(fd, 0, out, err) || kh_err_wrap(err, "%s", kh_esc_str(path));
 }
 
 bool kh_file_write_all(int fd, struct kh_slice content, struct kh_err *err)
@@ -353,4 +415,24 @@ char *kh_strf(const char *fmt, ...)
 	int n = vasprintf(&out, fmt, args);
 	va_end(args);
 	return n < 0 ? NULL : out;
+}
+
+char *kh_file_state_home(struct kh_err *err)
+{
+	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+	bool named = state && state[0] == '/';
+	const struct passwd *user = home && home[0] == '/' ? NULL : getpwuid(geteuid());
+	if (user)
+		home = user->pw_dir;
+	if (!named && (!home || home[0] != '/')) {
+		kh_err_set(err, KH_ERR_USAGE,
+			   "there is no folder for what keyhole keeps: user %ld has no home (set "
+			   "HOME, or XDG_STATE_HOME)",
+			   (long)geteuid());
+		return NULL;
+	}
+	char *out = named ? strdup(state) : kh_strf("%s/.local/state", home);
+	if (!out)
+		kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for a path");
+	return out;
 }

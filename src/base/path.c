@@ -7,19 +7,17 @@
  */
 #include <keyhole/path.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 
+#include <keyhole/encode.h>
 #include <keyhole/escape.h>
-
-static bool is_unreserved(char c)
-{
-	return kh_is_alpha(c) || kh_is_digit(c) || c == '-' || c == '.' || c == '_' || c == '~';
-}
+#include <keyhole/spelling.h>
 
 /* RFC 3986 pchar without the escape, '/', and the brackets, which many clients send as they are. */
 static bool is_path_byte(char c)
 {
-	return is_unreserved(c) || (c != '\0' && strchr("/:@!$&'()*+,;=[]", c) != NULL);
+	return kh_is_unreserved(c) || (c != '\0' && strchr("/:@!$&'()*+,;=[]", c) != NULL);
 }
 
 static bool refuse(struct kh_err *err, struct kh_slice raw, const char *why)
@@ -40,7 +38,8 @@ static size_t separator(struct kh_slice s, size_t at)
 	return is_escape(s, at, "2F") || is_escape(s, at, "5C") ? 3 : 0;
 }
 
-/* "." and "..", also with parameters behind them, which some servers drop before they climb. */
+/* "." and "..", also with parameters behind them, or with blanks (and dots behind those), which
+ * some servers drop before they climb: Windows has "..%20" for "..". */
 static bool is_dot_segment(struct kh_slice segment)
 {
 	size_t dots = 0;
@@ -48,7 +47,14 @@ static bool is_dot_segment(struct kh_slice segment)
 		dots++;
 	if (dots == 0 || dots > 2)
 		return false;
-	return dots == segment.len || segment.ptr[dots] == ';' || is_escape(segment, dots, "3B");
+	size_t end = dots;
+	while (end < segment.len) {
+		bool blank = segment.ptr[end] == ' ' || is_escape(segment, end, "20");
+		if (!blank && (segment.ptr[end] != '.' || end == dots))
+			break;
+		end += segment.ptr[end] == '%' ? 3 : 1;
+	}
+	return end == segment.len || segment.ptr[end] == ';' || is_escape(segment, end, "3B");
 }
 
 static bool has_dot_segment(struct kh_slice normal)
@@ -75,11 +81,10 @@ static bool decode_again(char *text, size_t *len)
 	bool any = false;
 	size_t to = 0;
 	for (size_t i = 0; i < *len; i++) {
-		int high = *len - i >= 3 ? kh_hex_value(text[i + 1]) : -1;
-		int low = *len - i >= 3 ? kh_hex_value(text[i + 2]) : -1;
 		char c = text[i];
-		if (c == '%' && high >= 0 && low >= 0) {
-			c = (char)(high * 16 + low);
+		int byte = c == '%' ? kh_percent_byte(kh_slice_of(text, *len), i) : -1;
+		if (byte >= 0) {
+			c = (char)byte;
 			i += 2;
 			any = true;
 		}
@@ -115,28 +120,91 @@ static const char *climbs_when_decoded_again(struct kh_slice normal)
 	return why;
 }
 
+/* What a server reads that undoes every escape, as often as it is there, and takes overlong and
+ * full-width forms for their characters. `to` has room for normal.len bytes. Return: bytes written,
+ * SIZE_MAX for a control byte. */
+static size_t decode_deeply(struct kh_slice normal, char *to)
+{
+	size_t len = 0;
+	for (size_t at = 0; at < normal.len;) {
+		struct kh_character c = kh_spelling_at(normal, at, KH_PLUS_IS_PLUS);
+		bool slash = c.byte == '/' || c.byte == '\\';
+		if (c.byte < 0x20 || c.byte == 0x7f)
+			return SIZE_MAX;
+		if (slash || kh_is_unreserved((char)c.byte)) {
+			to[len++] = slash ? '/' : (char)c.byte;
+		} else if (c.width <= 3) { /* as the normal form has it */
+			memcpy(to + len, normal.ptr + at, c.width);
+			len += c.width;
+		} else {
+			kh_percent_escape(c.byte, to + len);
+			len += 3;
+		}
+		at += c.width;
+	}
+	return len;
+}
+
+/* An escaped percent sign, or one of a byte that may begin a sequence of UTF-8. */
+static bool may_decode_further(struct kh_slice normal)
+{
+	for (size_t i = 0; i + 2 < normal.len; i++)
+		if (normal.ptr[i] == '%' &&
+		    (is_escape(normal, i, "25") || strchr("CDEF", normal.ptr[i + 1])))
+			return true;
+	return false;
+}
+
+/* As climbs_when_decoded_again, for other spellings of dots: "%C0%AE%C0%AE", full-width ones. */
+static const char *climbs_in_another_spelling(struct kh_slice normal)
+{
+	if (!may_decode_further(normal))
+		return NULL;
+	char *text = malloc(normal.len);
+	if (!text)
+		return "no memory to look at its escapes";
+	size_t len = decode_deeply(normal, text);
+	const char *why = NULL;
+	if (len == SIZE_MAX)
+		why = "a control byte, once it is decoded again";
+	else if (has_dot_segment(kh_slice_of(text, len)))
+		why = "a dot segment in another spelling";
+	free(text);
+	return why;
+}
+
 /* Writes one escape (at least a '%') to `to`. Return: bytes written, 0 with *why. */
 static size_t put_escape(struct kh_slice raw, size_t at, char *to, const char **why)
 {
-	int high = raw.len - at >= 3 ? kh_hex_value(raw.ptr[at + 1]) : -1;
-	int low = raw.len - at >= 3 ? kh_hex_value(raw.ptr[at + 2]) : -1;
-	if (high < 0 || low < 0) {
+	int byte = kh_percent_byte(raw, at);
+	if (byte < 0) {
 		*why = "'%' must be followed by two hex digits";
 		return 0;
 	}
-	int byte = high * 16 + low;
 	if (byte < 0x20 || byte == 0x7f) {
 		*why = "an encoded control byte";
 		return 0;
 	}
-	if (byte < 0x80 && is_unreserved((char)byte)) {
+	if (byte < 0x80 && kh_is_unreserved((char)byte)) {
 		to[0] = (char)byte;
 		return 1;
 	}
-	to[0] = '%';
-	to[1] = "0123456789ABCDEF"[high];
-	to[2] = "0123456789ABCDEF"[low];
+	kh_percent_escape((unsigned char)byte, to);
 	return 3;
+}
+
+const char *kh_path_misplaced(char out[KH_MISPLACED_BYTES], char c, const char *where)
+{
+	unsigned byte = (unsigned char)c;
+	if (byte > 0x20 && byte < 0x7f)
+		(void)snprintf(out, KH_MISPLACED_BYTES,
+			       "'%c' has no place in a %s (RFC 3986): write it as %%%02X", c, where,
+			       byte);
+	else
+		(void)snprintf(out, KH_MISPLACED_BYTES,
+			       "a byte that has no place in a %s (RFC 3986): write it as %%%02X",
+			       where, byte);
+	return out;
 }
 
 bool kh_path_normalise(struct kh_slice raw, struct kh_buf *out, struct kh_err *err)
@@ -160,18 +228,37 @@ bool kh_path_normalise(struct kh_slice raw, struct kh_buf *out, struct kh_err *e
 		}
 		if (c == '\\')
 			return refuse(err, raw, "a backslash");
-		if (!is_path_byte(c))
-			return refuse(err, raw, "a byte that has no place in a path (RFC 3986)");
+		if (!is_path_byte(c)) {
+			char why[KH_MISPLACED_BYTES];
+			return refuse(err, raw, kh_path_misplaced(why, c, "path"));
+		}
 		to[len++] = c;
 		i++;
 	}
 	if (has_dot_segment(kh_slice_of(to, len)))
-		return refuse(err, raw, "a dot segment");
+		return refuse(
+			err, raw,
+			"a dot segment: send the path that is meant, without \".\" and \"..\"");
 	const char *climbs = climbs_when_decoded_again(kh_slice_of(to, len));
+	if (!climbs)
+		climbs = climbs_in_another_spelling(kh_slice_of(to, len));
 	if (climbs)
 		return refuse(err, raw, climbs);
 	kh_buf_commit(out, len);
 	return true;
+}
+
+/* Room for normal.len bytes at the end of `out`. `normal` may be a view of `out`, which moves when
+ * it grows. Return: NULL over the cap or without memory. */
+static char *make_room(struct kh_slice *normal, struct kh_buf *out)
+{
+	bool inside = out->data && normal->ptr >= out->data && normal->ptr < out->data + out->alloc;
+	size_t offset = inside ? (size_t)(normal->ptr - out->data) : 0;
+	size_t head = out->head;
+	char *to = kh_buf_reserve(out, normal->len);
+	if (to && inside)
+		normal->ptr = out->data + out->head + (offset - head);
+	return to;
 }
 
 bool kh_path_slashed(struct kh_slice normal, struct kh_buf *out, bool *differs)
@@ -181,15 +268,9 @@ bool kh_path_slashed(struct kh_slice normal, struct kh_buf *out, bool *differs)
 		*differs = separator(normal, i) == 3;
 	if (!*differs)
 		return true;
-	/* `normal` may be a view of `out`, which moves when it grows. */
-	bool inside = out->data && normal.ptr >= out->data && normal.ptr < out->data + out->alloc;
-	size_t offset = inside ? (size_t)(normal.ptr - out->data) : 0;
-	size_t head = out->head;
-	char *to = kh_buf_reserve(out, normal.len);
+	char *to = make_room(&normal, out);
 	if (!to)
 		return false;
-	if (inside)
-		normal.ptr = out->data + out->head + (offset - head);
 	size_t len = 0;
 	for (size_t i = 0; i < normal.len;) {
 		size_t width = separator(normal, i);
@@ -197,5 +278,22 @@ bool kh_path_slashed(struct kh_slice normal, struct kh_buf *out, bool *differs)
 		i += width ? width : 1;
 	}
 	kh_buf_commit(out, len);
+	return true;
+}
+
+bool kh_path_decoded(struct kh_slice normal, struct kh_buf *out, bool *differs)
+{
+	*differs = false;
+	if (!may_decode_further(normal))
+		return true;
+	char *to = make_room(&normal, out);
+	if (!to)
+		return false;
+	size_t len = decode_deeply(normal, to);
+	/* Of the same length nothing was decoded but single escapes, which the normal form keeps.
+	 */
+	*differs = len != SIZE_MAX && len != normal.len;
+	if (*differs)
+		kh_buf_commit(out, len);
 	return true;
 }

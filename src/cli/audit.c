@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -12,6 +13,7 @@
 #include <keyhole/cleanup.h>
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
+#include <keyhole/limits.h>
 
 #include "cli_internal.h"
 
@@ -33,6 +35,28 @@ static int help(FILE *out)
 	return ferror(out) ? KH_EXIT_FAILED : 0;
 }
 
+static size_t parts_shown(const struct kh_verify_report *r)
+{
+	return r->n_parts < KH_LIMIT_VERIFY_PARTS ? (size_t)r->n_parts : KH_LIMIT_VERIFY_PARTS;
+}
+
+static json_t *parts_of(const struct kh_verify_report *r)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < parts_shown(r); i++) {
+		const struct kh_verify_part *part = &r->parts[i];
+
+		json_array_append_new(
+			list,
+			json_pack("{sI sI sI sI sI ss}", "first_line", (json_int_t)part->first_line,
+				  "last_line", (json_int_t)part->last_line, "lines",
+				  (json_int_t)part->lines, "first_seq", (json_int_t)part->first_seq,
+				  "last_seq", (json_int_t)part->last_seq, "head", part->head));
+	}
+	return list;
+}
+
 static void print_json(const char *name, const struct kh_verify_report *r)
 {
 	json_t *o = json_object();
@@ -44,6 +68,7 @@ static void print_json(const char *name, const struct kh_verify_report *r)
 	json_object_set_new(o, "opens", json_integer((json_int_t)r->opens));
 	json_object_set_new(o, "closes", json_integer((json_int_t)r->closes));
 	json_object_set_new(o, "denials", json_integer((json_int_t)r->denials));
+	json_object_set_new(o, "counted", json_integer((json_int_t)r->counted));
 	json_object_set_new(o, "recovered", json_integer((json_int_t)r->recovered));
 	json_object_set_new(o, "aborted", json_integer((json_int_t)r->aborted));
 	json_object_set_new(o, "unclosed", json_integer((json_int_t)r->unclosed));
@@ -51,13 +76,25 @@ static void print_json(const char *name, const struct kh_verify_report *r)
 		json_object_set_new(o, "continues", json_integer((json_int_t)r->continues));
 	json_object_set_new(o, "last_seq", json_integer((json_int_t)r->last_seq));
 	json_object_set_new(o, "head", json_string(r->head));
+	json_object_set_new(o, "reopened", json_integer((json_int_t)r->reopened));
 	if (!r->ok) {
 		json_object_set_new(o, "bad_line", json_integer((json_int_t)r->bad_line));
 		json_object_set_new(o, "problem", json_string(r->problem));
+		json_object_set_new(o, "parts", parts_of(r));
+		if (r->n_parts > KH_LIMIT_VERIFY_PARTS)
+			json_object_set_new(
+				o, "parts_left_out",
+				json_integer((json_int_t)(r->n_parts - KH_LIMIT_VERIFY_PARTS)));
 	}
 	(void)json_dumpf(o, stdout, JSON_COMPACT | JSON_ENSURE_ASCII);
 	(void)putchar('\n');
 	json_decref(o);
+}
+
+static void print_count_line(uint64_t n, const char *what)
+{
+	if (n > 0)
+		printf("  %" PRIu64 " %s\n", n, what);
 }
 
 static void print_count(uint64_t n, const char *what)
@@ -66,15 +103,35 @@ static void print_count(uint64_t n, const char *what)
 		printf(", %" PRIu64 " %s", n, what);
 }
 
+/* What holds by itself, for somebody who kept a head of it. */
+static void print_parts(const struct kh_verify_report *r)
+{
+	size_t n = parts_shown(r);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct kh_verify_part *part = &r->parts[i];
+
+		if (i + 1 == n && r->n_parts > n)
+			printf("  %" PRIu64 " parts are left out here\n", r->n_parts - n);
+		printf("  whole by itself: %" PRIu64 " records in lines %" PRIu64 " to %" PRIu64
+		       ", seq %" PRIu64 " to %" PRIu64 ", head %s\n",
+		       part->lines, part->first_line, part->last_line, part->first_seq,
+		       part->last_seq, part->head);
+	}
+	print_count_line(r->reopened, "opens under an id that was open already");
+}
+
 static void print_text(const char *name, const struct kh_verify_report *r)
 {
 	printf("%s: ", kh_esc_str(name));
 	if (!r->ok) {
 		printf("BROKEN: %s\n", r->problem);
+		print_parts(r);
 		return;
 	}
 	printf("ok: %" PRIu64 " lines, %" PRIu64 " exchanges", r->lines, r->opens);
 	print_count(r->denials, "denied");
+	print_count(r->counted, "denied and only counted");
 	print_count(r->aborted, "aborted by the end of a worker");
 	print_count(r->unclosed, "still open");
 	print_count(r->recovered, "torn and closed");
@@ -82,6 +139,32 @@ static void print_text(const char *name, const struct kh_verify_report *r)
 		printf(", continues line %" PRIu64 " of the segment before%s", r->continues,
 		       r->joined_seq ? "" : " (whose end is not written yet)");
 	printf("; seq %" PRIu64 ", head %s\n", r->last_seq, r->head);
+}
+
+/* A stream that the caller's shell opened for this very process. */
+static bool is_passed(const char *name)
+{
+	return strncmp(name, "/dev/fd/", 8) == 0 || strcmp(name, "/dev/stdin") == 0;
+}
+
+int kh_cli_open_journal(const char *name)
+{
+	/* Not blocking: whoever may write to the folder could put a FIFO there. */
+	kh_auto_close int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) != 0) {
+		kh_cli_complain("audit: %s: %s", kh_esc_str(name), strerror(errno));
+		return -1;
+	}
+	if (!S_ISREG(st.st_mode) && !is_passed(name)) {
+		kh_cli_complain("audit: %s: not a regular file (of a stream, read standard input: "
+				"FILE is -)",
+				kh_esc_str(name));
+		return -1;
+	}
+	(void)fcntl(fd, F_SETFL, 0);
+	return kh_steal_fd(&fd);
 }
 
 /* `next`: what was found in the segment that continues this one, or NULL. Return: a status, and
@@ -94,11 +177,9 @@ static int verify_one(const char *name, bool json, const struct kh_verify_report
 	int fd = STDIN_FILENO;
 
 	if (strcmp(name, "-") != 0) {
-		opened = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-		if (opened < 0) {
-			kh_cli_complain("audit: %s: %s", kh_esc_str(name), strerror(errno));
+		opened = kh_cli_open_journal(name);
+		if (opened < 0)
 			return EXIT_UNREADABLE;
-		}
 		fd = opened;
 	}
 	if (!kh_segment_verify(fd, next, report, &err)) {
@@ -170,6 +251,7 @@ int kh_cli_audit(int argc, char **argv)
 	struct kh_audit_show_options options = { .json = false };
 	const char *verb = argc > 1 ? argv[1] : "";
 	bool verify = strcmp(verb, "verify") == 0, no_more = false;
+	static const char *const known[] = { "json", "help", "denied" };
 	int n = 0, worst = 0;
 
 	if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0)
@@ -192,8 +274,8 @@ int kh_cli_audit(int argc, char **argv)
 		else if (strcmp(argv[i], "--denied") == 0 && !verify)
 			options.denied = true;
 		else {
-			kh_cli_complain("audit %s: unknown option %s (`keyhole audit --help`)",
-					verb, kh_esc_str(argv[i]));
+			kh_cli_unknown_option(verify ? "audit verify" : "audit show", argv[i],
+					      known, verify ? 2 : 3);
 			return KH_EXIT_USAGE;
 		}
 	}

@@ -26,6 +26,9 @@ enum {
 	ROW_BYTES = 16 * 1024,
 	/* Exchanges that wait for their close at a time; above it the oldest is shown as it is. */
 	MOST_WAITING = 65536,
+	/* Records out of the chain that wait for the `recovered` record that explains them. */
+	MOST_APART = 4096,
+	KH_CHAIN_HEX = 64,
 };
 
 struct show {
@@ -34,6 +37,12 @@ struct show {
 	json_t *waiting; /* id → open record, in the order of the file */
 	struct kh_buf row;
 	uint64_t foreign; /* lines that are no records */
+	/* Where the chain stands: of the last record that was taken. */
+	uint64_t seq;
+	char hash[KH_CHAIN_HEX + 1];
+	/* Records that do not continue it: torn, if a `recovered` record follows that does. */
+	json_t *apart;
+	uint64_t torn; /* that were left out */
 };
 
 static bool is_event(const json_t *record, const char *event)
@@ -206,6 +215,27 @@ static void show_writer(struct show *s, json_t *record)
 	print_row(s);
 }
 
+/* Refusals that were only counted. */
+static void show_counted(struct show *s, const json_t *record)
+{
+	if (s->options->json) {
+		show_json(record, NULL);
+		return;
+	}
+	kh_buf_clear(&s->row);
+	put_time(s, record);
+	paint(s, YELLOW);
+	(void)kh_buf_printf(&s->row, "    -  DENIED %" PRIu64 " more, only counted",
+			    kh_record_number(record, "count"));
+	put_escaped(s, "  sandbox ", kh_record_text(record, "sandbox"));
+	put_escaped(s, " of ", kh_record_text(record, "tenant"));
+	put_escaped(s, "  since ", kh_record_text(record, "since"));
+	put_escaped(s, " until ", kh_record_text(record, "until"));
+	put_escaped(s, ": ", kh_record_text(record, "reasons"));
+	paint(s, PLAIN);
+	print_row(s);
+}
+
 static void show_waiting(struct show *s, const char *why)
 {
 	void *first = json_object_iter(s->waiting);
@@ -223,6 +253,12 @@ static void follow(struct show *s, json_t *record)
 	json_t *open = id ? json_object_get(s->waiting, id) : NULL;
 
 	if (is_event(record, "open") && id) {
+		/* Never silently in the other's place: who can write lines can hide none. */
+		if (open) {
+			(void)json_object_set_new(open, "opened_again", json_true());
+			show_exchange(s, open, NULL, "  (OPENED AGAIN under the same id)");
+			(void)json_object_del(s->waiting, id);
+		}
 		(void)json_object_set(s->waiting, id, record);
 		if (json_object_size(s->waiting) > MOST_WAITING)
 			show_waiting(s, "  (no end yet)");
@@ -234,10 +270,62 @@ static void follow(struct show *s, json_t *record)
 		(void)json_object_del(s->waiting, id);
 	} else if (is_event(record, "deny") || is_event(record, "close")) {
 		show_exchange(s, record, record, "");
+	} else if (is_event(record, "denials")) {
+		show_counted(s, record);
 	} else {
 		show_writer(s, record);
 	}
 	json_decref(record);
+}
+
+static bool continues_chain(const struct show *s, const json_t *record)
+{
+	return kh_record_number(record, "seq") == s->seq + 1 &&
+	       kh_slice_eq(kh_record_text(record, "prev"), kh_slice_str(s->hash));
+}
+
+static void stand_at(struct show *s, const json_t *record)
+{
+	struct kh_slice hash = kh_record_text(record, "hash");
+
+	s->seq = kh_record_number(record, "seq");
+	(void)snprintf(s->hash, sizeof(s->hash), "%.*s",
+		       hash.len == KH_CHAIN_HEX ? KH_CHAIN_HEX : 0, hash.len ? hash.ptr : "");
+}
+
+/* They were not torn. (Another segment behind the first one, or `audit verify` has more to say.) */
+static void show_apart(struct show *s)
+{
+	size_t i;
+	json_t *record;
+
+	json_array_foreach(s->apart, i, record)
+	{
+		stand_at(s, record);
+		follow(s, json_incref(record));
+	}
+	(void)json_array_clear(s->apart);
+}
+
+/*
+ * A write that was cut can leave whole lines, which are declared torn by the record behind them:
+ * the chain goes on from before them. Takes the record over.
+ */
+static void take_in_order(struct show *s, json_t *record)
+{
+	bool fits = s->seq == 0 || continues_chain(s, record);
+
+	if (!fits && json_array_size(s->apart) < MOST_APART) {
+		(void)json_array_append_new(s->apart, record);
+		return;
+	}
+	if (fits && is_event(record, "recovered")) {
+		s->torn += json_array_size(s->apart);
+		(void)json_array_clear(s->apart);
+	}
+	show_apart(s);
+	stand_at(s, record);
+	follow(s, record);
 }
 
 static void read_line(struct show *s, const char *line, size_t len)
@@ -245,7 +333,7 @@ static void read_line(struct show *s, const char *line, size_t len)
 	json_t *record = json_loadb(line, len, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL);
 
 	if (json_is_object(record) && kh_record_text(record, "event").len > 0) {
-		follow(s, record);
+		take_in_order(s, record);
 		return;
 	}
 	json_decref(record);
@@ -281,10 +369,13 @@ static int show_stream(FILE *in, const char *name, const struct kh_audit_show_op
 	bool failed;
 
 	s.waiting = json_object();
+	s.apart = json_array();
 	kh_buf_init(&s.row, ROW_BYTES);
-	if (line && s.waiting)
+	if (line && s.waiting && s.apart) {
 		read_lines(&s, in, line);
-	failed = ferror(in) || !line || !s.waiting;
+		show_apart(&s);
+	}
+	failed = ferror(in) || !line || !s.waiting || !s.apart;
 	if (failed)
 		kh_cli_complain("audit: %s: %s", kh_esc_str(name), strerror(errno));
 	while (s.waiting && json_object_size(s.waiting) > 0)
@@ -293,7 +384,12 @@ static int show_stream(FILE *in, const char *name, const struct kh_audit_show_op
 		kh_cli_complain("audit: %s: %" PRIu64 " lines are no records (see `keyhole audit "
 				"verify`)",
 				kh_esc_str(name), s.foreign);
+	if (s.torn > 0)
+		kh_cli_complain("audit: %s: %" PRIu64 " records are left out: the journal declares "
+				"them torn",
+				kh_esc_str(name), s.torn);
 	json_decref(s.waiting);
+	json_decref(s.apart);
 	kh_buf_fini(&s.row);
 	free(line);
 	return failed ? 2 : 0;
@@ -305,9 +401,13 @@ int kh_cli_audit_show(const char *name, const struct kh_audit_show_options *opti
 	int status;
 
 	if (strcmp(name, "-") != 0) {
-		in = fopen(name, "rce");
+		int fd = kh_cli_open_journal(name);
+		if (fd < 0)
+			return 2;
+		in = fdopen(fd, "r");
 		if (!in) {
-			kh_cli_complain("audit: %s: %s", kh_esc_str(name), strerror(errno));
+			(void)close(fd);
+			kh_cli_complain("audit: %s: no memory", kh_esc_str(name));
 			return 2;
 		}
 	}

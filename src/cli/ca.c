@@ -31,6 +31,7 @@ static int help(void)
 	      "  bundle  all certificates that a sandbox is to trust now, for trust stores\n"
 	      "  rotate  the next step of changing it: a new one that is trusted, then signs\n\n"
 	      "  -c, --config FILE       the configuration that names it (authority)\n"
+	      "      --tenant NAME       of authority.per_tenant: this tenant's CA\n"
 	      "      --certificate FILE  or its two files themselves\n"
 	      "      --key FILE          the second of them; bundle and show need none\n"
 	      "      --json              show: for programs\n"
@@ -48,6 +49,27 @@ static int help(void)
 
 /* ---- where it is ---- */
 
+/* "" where it is the right one; else what is wrong. */
+static const char *check_tenant(const struct ca_options *o, const struct kh_config *config)
+{
+	if (!config->ca_per_tenant)
+		return o->tenant ? "one CA signs for all tenants there (authority.per_tenant)" : "";
+	if (!o->tenant)
+		return "each tenant has a CA of its own there: say which (--tenant NAME)";
+	return kh_config_tenant(config, o->tenant) < 0 ? "no such tenant there" : "";
+}
+
+static void name_files(struct ca_options *o, const struct kh_config *config)
+{
+	if (o->tenant) {
+		o->certificate_path = kh_ca_tenant_path(config->ca_key_path, o->tenant, "pem");
+		o->key_path = kh_ca_tenant_path(config->ca_key_path, o->tenant, "key");
+	} else {
+		o->certificate_path = strdup(config->ca_certificate_path);
+		o->key_path = strdup(config->ca_key_path);
+	}
+}
+
 static bool from_config(struct ca_options *o)
 {
 	struct kh_diagnostics diags = { .count = 0 };
@@ -56,13 +78,16 @@ static bool from_config(struct ca_options *o)
 	kh_diagnostics_fini(&diags);
 	if (!config)
 		return false;
-	if (config->ca_certificate_path) {
-		o->certificate_path = strdup(config->ca_certificate_path);
-		o->key_path = strdup(config->ca_key_path);
-	} else {
+	const char *wrong = check_tenant(o, config);
+	if (!config->ca_certificate_path) {
 		kh_cli_complain("ca: %s: has no `authority`: its CA lives as long as the daemon "
 				"(name a certificate and a key there)",
 				kh_esc_str(o->config));
+	} else if (wrong[0]) {
+		kh_cli_complain("ca: %s%s%s: %s", kh_esc_str(o->config), o->tenant ? ": " : "",
+				o->tenant ? kh_esc_str(o->tenant) : "", wrong);
+	} else {
+		name_files(o, config);
 	}
 	kh_config_free(config);
 	return o->certificate_path && o->key_path;
@@ -72,6 +97,10 @@ static bool find(struct ca_options *o, bool needs_key)
 {
 	if (o->config && (o->certificate || o->key)) {
 		kh_cli_complain("ca: -c names both files: take it, or --certificate and --key");
+		return false;
+	}
+	if (o->tenant && !o->config) {
+		kh_cli_complain("ca: --tenant goes with -c, which says where its CA lies");
 		return false;
 	}
 	if (o->config)
@@ -321,6 +350,8 @@ static const char **text_of(struct ca_options *o, int option)
 	switch (option) {
 	case 'c':
 		return &o->config;
+	case 't':
+		return &o->tenant;
 	case 'C':
 		return &o->certificate;
 	case 'K':
@@ -342,6 +373,7 @@ static bool parse(struct ca_options *o, int argc, char **argv, bool *helped)
 {
 	static const struct option options[] = {
 		{ "config", required_argument, NULL, 'c' },
+		{ "tenant", required_argument, NULL, 't' },
 		{ "certificate", required_argument, NULL, 'C' },
 		{ "key", required_argument, NULL, 'K' },
 		{ "json", no_argument, NULL, 'j' },
@@ -355,7 +387,7 @@ static bool parse(struct ca_options *o, int argc, char **argv, bool *helped)
 		{ NULL, 0, NULL, 0 },
 	};
 	int option;
-	while ((option = getopt_long(argc, argv, "c:o:h", options, NULL)) != -1) {
+	while ((option = kh_cli_option(argc, argv, "c:o:h", options)) != -1) {
 		const char **slot = text_of(o, option);
 		if (slot)
 			*slot = optarg;

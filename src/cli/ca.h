@@ -8,7 +8,7 @@
 #include <keyhole/err.h>
 
 struct ca_options {
-	const char *config, *certificate, *key, *output, *format, *which, *password;
+	const char *config, *tenant, *certificate, *key, *output, *format, *which, *password;
 	bool json, now, drop;
 	/* Of these, or of the configuration. */
 	char *certificate_path, *key_path;

@@ -31,7 +31,7 @@ static int switch_over(const struct ca_options *o, const struct kh_ca_change *ch
 		      "daemon (`keyhole ctl reload`),\nand start every sandbox anew."
 		    : "The new CA signs when the daemon has been reloaded (`keyhole ctl reload`). "
 		      "The old one's key is gone,\nand it stays trusted until its last leaf has "
-		      "expired: run `keyhole ca rotate` once more after 30 days.");
+		      "expired: run `keyhole ca rotate` once more after a day.");
 	return 0;
 }
 

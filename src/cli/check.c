@@ -9,10 +9,13 @@
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/geo.h>
+#include <keyhole/keeper.h>
 #include <keyhole/limits.h>
 #include <keyhole/question.h>
 
+#include "check_notes.h"
 #include "check_pairs.h"
+#include "check_values.h"
 #include "cli_internal.h"
 
 static const char usage[] =
@@ -76,7 +79,15 @@ static bool put_result(struct kh_buf *out, const struct kh_config *config,
 				config && diags->errors == 0 ? "true" : "false");
 	for (size_t i = 0; ok && i < diags->count; i++)
 		ok = put_diagnostic(out, diags, i);
-	return ok && kh_buf_append_str(out, "]}");
+	struct kh_buf notes;
+	kh_buf_init(&notes, KH_LIMIT_CONFIG_BYTES);
+	ok = ok && kh_buf_append_char(out, ']') &&
+	     (!config || kh_check_notes_put(&notes, config, diags, true));
+	if (ok && kh_buf_len(&notes) > 0)
+		ok = kh_buf_append_str(out, ",\"notes\":[") &&
+		     kh_buf_append_slice(out, kh_buf_view(&notes)) && kh_buf_append_char(out, ']');
+	kh_buf_fini(&notes);
+	return ok && kh_buf_append_char(out, '}');
 }
 
 static bool put_out(struct kh_buf *out)
@@ -152,6 +163,32 @@ static void check_database(const char *country, const char *asn, struct kh_where
 	kh_geo_unref(geo);
 }
 
+/* The file that the daemon is to write its records to. */
+static void check_journal(const struct kh_config *config, struct kh_diagnostics *diags)
+{
+	struct kh_err err = KH_ERR_INIT;
+	if (!config->audit_path)
+		return;
+	enum kh_journal_verdict verdict = kh_journal_look(config->audit_path, &err);
+	if (verdict == KH_JOURNAL_OTHERS)
+		kh_diagnostics_add(diags, true, (struct kh_where){ 0 },
+				   "audit.file: %s; that is fine where the daemon runs as that "
+				   "user, and a daemon of root's would not start",
+				   err.text);
+	else if (verdict == KH_JOURNAL_BAD)
+		kh_diagnostics_add(diags, false, (struct kh_where){ 0 },
+				   "audit.file: %s; the daemon would not start", err.text);
+}
+
+static void print_notes(const struct kh_config *config, const struct kh_diagnostics *diags)
+{
+	struct kh_buf out;
+	kh_buf_init(&out, KH_LIMIT_CONFIG_BYTES);
+	if (kh_check_notes_put(&out, config, diags, false))
+		(void)put_out(&out);
+	kh_buf_fini(&out);
+}
+
 static int check(const char *path, bool json)
 {
 	struct kh_diagnostics diags = { 0 };
@@ -161,6 +198,9 @@ static int check(const char *path, bool json)
 		check_database(config->country_db.path, NULL, config->country_db.where, &diags);
 		check_database(NULL, config->asn_db.path, config->asn_db.where, &diags);
 		kh_check_pairs(config, &diags);
+		kh_check_values(config, &diags);
+		check_journal(config, &diags);
+		kh_check_open_modules(config, &diags);
 		kh_config_inspect(config, &diags);
 	}
 	bool good = config != NULL && diags.errors == 0;
@@ -170,6 +210,8 @@ static int check(const char *path, bool json)
 		kh_diagnostics_print(&diags, config, STDERR_FILENO);
 		if (good)
 			print_summary(path, config, &diags);
+		if (good)
+			print_notes(config, &diags);
 	}
 	kh_config_free(config);
 	kh_diagnostics_fini(&diags);
@@ -238,7 +280,7 @@ int kh_cli_check(int argc, char **argv)
 						 { NULL, 0, NULL, 0 } };
 	const char *path = NULL;
 	bool json = false, schema = false, presets = false;
-	for (int opt; (opt = getopt_long(argc, argv, "c:", options, NULL)) != -1;) {
+	for (int opt; (opt = kh_cli_option(argc, argv, "c:", options)) != -1;) {
 		switch (opt) {
 		case 'c':
 			path = optarg;
@@ -256,7 +298,7 @@ int kh_cli_check(int argc, char **argv)
 			fputs(usage, stdout);
 			return EXIT_SUCCESS;
 		default:
-			return KH_EXIT_USAGE; /* getopt said why */
+			return KH_EXIT_USAGE; /* it was said why */
 		}
 	}
 	if (optind < argc) {

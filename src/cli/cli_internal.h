@@ -25,10 +25,14 @@ int kh_cli_doctor(int argc, char **argv);
 int kh_cli_ca(int argc, char **argv);
 int kh_cli_ctl(int argc, char **argv);
 int kh_cli_image(int argc, char **argv);
+int kh_cli_workspace(int argc, char **argv);
 struct kh_audit_show_options {
 	bool json;
 	bool denied; /* refusals only */
 };
+/* audit.c. A regular file, or a stream that the caller passed as /dev/fd/N. Return: -1, and it was
+ * said why. */
+int kh_cli_open_journal(const char *name);
 /* audit_show.c. Return: exit status. */
 int kh_cli_audit_show(const char *name, const struct kh_audit_show_options *options);
 int kh_cli_version(int argc, char **argv);
@@ -39,5 +43,12 @@ void kh_cli_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)))
 void kh_cli_complain_err(const struct kh_err *err);
 /* The name of `names` (n of them) that is nearest to what was typed, NULL when none is near. */
 const char *kh_cli_nearest(const char *typed, const char *const *names, size_t n);
+struct option;
+/* option.c. getopt_long() of the subcommand argv[0] without the index of the option. Return: as
+ * there, and '?' for all that is wrong, which it has said. */
+int kh_cli_option(int argc, char **argv, const char *shorts, const struct option *longs);
+/* "keyhole: run: unknown option --worspace (did you mean --workspace?)"; `names` without "--". */
+void kh_cli_unknown_option(const char *where, const char *typed, const char *const *names,
+			   size_t n);
 
 #endif

@@ -17,6 +17,7 @@
 #include <keyhole/cleanup.h>
 #include <keyhole/config.h>
 #include <keyhole/image.h>
+#include <keyhole/review.h>
 #include <keyhole/sandbox.h>
 #include <keyhole/slice.h>
 
@@ -248,6 +249,16 @@ static void offer_images(const struct typed *typed)
 	kh_image_list_free(kept, n);
 }
 
+static void offer_reviews(const struct typed *typed)
+{
+	size_t n = 0;
+	struct kh_review *list = kh_reviews(&n, NULL);
+
+	for (size_t i = 0; list && i < n; i++)
+		offer(typed, kh_slice_str(list[i].id), KH_SLICE(""));
+	kh_reviews_free(list, n);
+}
+
 static void offer_argument(const struct row *option, struct typed *typed, int n, char *const *words)
 {
 	if (kh_slice_has_prefix(option->argument, KH_SLICE("PRESET")))
@@ -258,6 +269,8 @@ static void offer_argument(const struct row *option, struct typed *typed, int n,
 		offer_engines(typed);
 	else if (kh_slice_eq(option->option, KH_SLICE("--image")))
 		offer_images(typed);
+	else if (kh_slice_eq(option->option, KH_SLICE("--review")))
+		offer_reviews(typed);
 	else if (kh_slice_has_prefix(option->argument, KH_SLICE("DIR")))
 		(void)puts(":folders");
 	else if (kh_slice_has_prefix(option->argument, KH_SLICE("FILE")) ||
@@ -334,7 +347,8 @@ static void complete(const struct kh_cli_subcommand *command, struct kh_slice he
 		(void)puts(":commands");
 	else if (n_said < 2 && offer_commands(help, &typed, said[0]) && n_said == 0)
 		return;
-	else if (strcmp(command->name, "audit") == 0 && n_said > 0)
+	else if ((strcmp(command->name, "audit") == 0 || strcmp(command->name, "workspace") == 0) &&
+		 n_said > 0)
 		(void)puts(":files");
 }
 

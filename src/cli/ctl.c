@@ -18,6 +18,7 @@
 #include "ctl_events.h"
 #include "ctl_sandbox.h"
 #include "ctl_text.h"
+#include "ctl_trust.h"
 
 static const char usage[] =
 	"usage: keyhole ctl [--socket PATH | -c FILE] [--json] COMMAND [OPTION…]\n"
@@ -159,6 +160,26 @@ static const struct verb {
 };
 enum { N_VERBS = sizeof(verbs) / sizeof(verbs[0]) };
 
+/* What the words begin with, where there are more than a command has. */
+static const struct verb *find_longer(int n, char **words)
+{
+	for (size_t i = 0; i < N_VERBS; i++) {
+		int own = verbs[i].words[1] ? 2 : 1;
+		if (n > own && strcmp(words[0], verbs[i].words[0]) == 0 &&
+		    (own == 1 || strcmp(words[1], verbs[i].words[1]) == 0))
+			return &verbs[i];
+	}
+	return NULL;
+}
+
+static void complain_of_word(const struct verb *verb, const char *word)
+{
+	kh_cli_complain(
+		"ctl: `%s%s%s`: unexpected argument \"%s\"%s", verb->words[0],
+		verb->words[1] ? " " : "", verb->words[1] ? verb->words[1] : "", kh_esc_str(word),
+		verb->takes & TAKES_ID ? " (a sandbox is named by --tenant TENANT --id ID)" : "");
+}
+
 static const struct verb *find_verb(int n, char **words)
 {
 	const char *names[N_VERBS];
@@ -175,6 +196,11 @@ static const struct verb *find_verb(int n, char **words)
 				"sandbox remove, events, reload, drain)");
 		return NULL;
 	}
+	const struct verb *longer = find_longer(n, words);
+	if (longer) {
+		complain_of_word(longer, words[longer->words[1] ? 2 : 1]);
+		return NULL;
+	}
 	const char *near = kh_cli_nearest(words[0], names, N_VERBS);
 	if (near && strcmp(near, words[0]) != 0)
 		kh_cli_complain("ctl: \"%s\": no such command (did you mean `keyhole ctl %s`?)",
@@ -187,16 +213,23 @@ static const struct verb *find_verb(int n, char **words)
 	return NULL;
 }
 
-/* Of the configuration; on the heap. NULL: it was said why. */
-static char *socket_of(const char *path)
+/* Of the configuration, and where its daemon makes the folders of sandboxes; on the heap. NULL: it
+ * was said why. */
+static char *socket_of(const char *path, char **sandboxes)
 {
 	struct kh_diagnostics diags = { 0 };
 	struct kh_config *config = kh_config_load(path, NULL, &diags);
 	char *socket = config && config->admin.unix_path ? strdup(config->admin.unix_path) : NULL;
-	if (!config) {
+	*sandboxes = socket ? strdup(config->admin.sandboxes) : NULL;
+	if (socket && !*sandboxes) {
+		free(socket);
+		socket = NULL;
+		kh_cli_complain("ctl: no memory");
+	} else if (!config) {
 		kh_diagnostics_print(&diags, NULL, STDERR_FILENO);
-		kh_cli_complain("ctl: %s can't be read, so the daemon was not asked (--socket says "
-				"where it is)",
+		kh_cli_complain("ctl: the admin socket is not known, since %s is no sound "
+				"configuration: the daemon was not asked (--socket PATH names the "
+				"socket itself)",
 				kh_esc_str(path));
 	} else if (!socket) {
 		kh_cli_complain("ctl: %s names no admin socket (admin.unix)", kh_esc_str(path));
@@ -219,8 +252,9 @@ static void complain_of(const char *error)
 	}
 }
 
-/* Return: exit status. */
-static int show(const struct verb *verb, const struct kh_ctl_answer *answer, bool json)
+/* Return: exit status. `added`: what was asked for, where that is looked at; or NULL. */
+static int show(const struct verb *verb, const struct kh_ctl_answer *answer,
+		const struct kh_ctl_sandbox *added, bool json)
 {
 	struct kh_slice content = kh_buf_view(&answer->content);
 	json_error_t why;
@@ -231,9 +265,11 @@ static int show(const struct verb *verb, const struct kh_ctl_answer *answer, boo
 		kh_cli_complain("ctl: the daemon's answer is not understood");
 	else if (error)
 		complain_of(error);
-	if (json && json_is_object(read)) {
-		done = fwrite(content.ptr, 1, content.len, stdout) == content.len && !error &&
-		       answer->status < 400;
+	if (json_is_object(read) && !error && added &&
+	    !kh_ctl_judge_added(added, read, answer->server)) {
+		; /* it was said why */
+	} else if (json && json_is_object(read)) {
+		done = kh_ctl_put_json(stdout, content) && !error && answer->status < 400;
 	} else if (json_is_object(read) && !error) {
 		done = verb->show(read);
 	}
@@ -242,14 +278,14 @@ static int show(const struct verb *verb, const struct kh_ctl_answer *answer, boo
 }
 
 static int ask(const char *socket, const struct verb *verb, const char *target,
-	       struct kh_slice content, bool json)
+	       struct kh_slice content, const struct kh_ctl_sandbox *added, bool json)
 {
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_ctl_answer answer;
 	kh_ctl_answer_init(&answer);
 	int status = KH_EXIT_FAILED;
 	if (kh_ctl_ask(socket, verb->method, target, content, &answer, &err))
-		status = show(verb, &answer, json);
+		status = show(verb, &answer, added, json);
 	else
 		kh_cli_complain_err(&err);
 	kh_ctl_answer_fini(&answer);
@@ -270,7 +306,7 @@ static int change_sandboxes(const char *socket, const struct verb *verb,
 			 : !(target = kh_ctl_sandbox_target(&given)))
 		return KH_EXIT_FAILED;
 	return ask(socket, verb, target ? target : verb->target, kh_buf_view(&content),
-		   options->json);
+		   verb->target ? &given : NULL, options->json);
 }
 
 /* An option that the command has no use for is a mistake, and is said. */
@@ -317,7 +353,7 @@ int kh_cli_ctl(int argc, char **argv)
 					       { NULL, 0, NULL, 0 } };
 	const char *socket = NULL, *config = NULL;
 	struct ctl_options options = { .json = false };
-	for (int opt; (opt = getopt_long(argc, argv, "s:c:h", table, NULL)) != -1;) {
+	for (int opt; (opt = kh_cli_option(argc, argv, "s:c:h", table)) != -1;) {
 		if (opt == 'h')
 			return fputs(usage, stdout) < 0 ? KH_EXIT_FAILED : EXIT_SUCCESS;
 		if (opt == 's')
@@ -343,7 +379,7 @@ int kh_cli_ctl(int argc, char **argv)
 		else if (opt == OPT_OWNER)
 			options.added.owner = optarg;
 		else
-			return KH_EXIT_USAGE; /* getopt said why */
+			return KH_EXIT_USAGE; /* it was said why */
 	}
 	const struct verb *verb = find_verb(argc - optind, argv + optind);
 	if (!verb || !takes(verb, &options))
@@ -352,11 +388,13 @@ int kh_cli_ctl(int argc, char **argv)
 		kh_cli_complain("ctl: --socket and -c name one thing twice");
 		return KH_EXIT_USAGE;
 	}
+	kh_auto_free char *sandboxes = NULL;
 	kh_auto_free char *found = socket   ? strdup(socket)
-				   : config ? socket_of(config)
+				   : config ? socket_of(config, &sandboxes)
 					    : strdup(KH_ADMIN_SOCKET);
 	if (!found)
 		return KH_EXIT_FAILED;
+	options.added.base = sandboxes;
 	return verb->run ? verb->run(found, verb, &options)
-			 : ask(found, verb, verb->target, kh_slice_str(NULL), options.json);
+			 : ask(found, verb, verb->target, kh_slice_str(NULL), NULL, options.json);
 }

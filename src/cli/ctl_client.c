@@ -13,6 +13,8 @@
 #include <keyhole/h1.h>
 #include <keyhole/limits.h>
 
+#include "ctl_trust.h"
+
 enum { PATIENCE_S = 60, HEAD_BYTES = 1024, READ_BYTES = 16 * 1024 };
 
 void kh_ctl_answer_init(struct kh_ctl_answer *answer)
@@ -55,10 +57,12 @@ static int reach(const char *path, struct kh_err *err)
 	return -1;
 }
 
-bool kh_ctl_is_there(const char *path)
+bool kh_ctl_find(const char *path, bool *there, struct kh_err *err)
 {
+	uid_t server;
 	kh_auto_close int fd = reach(path, NULL);
-	return fd >= 0;
+	*there = fd >= 0;
+	return fd < 0 || kh_ctl_judge_server(fd, path, &server, err);
 }
 
 static bool ask(int fd, const char *method, const char *target, struct kh_slice content,
@@ -135,7 +139,8 @@ bool kh_ctl_ask(const char *socket_path, const char *method, const char *target,
 		struct kh_slice content, struct kh_ctl_answer *out, struct kh_err *err)
 {
 	kh_auto_close int fd = reach(socket_path, err);
-	if (fd < 0 || !ask(fd, method, target, content, err))
+	if (fd < 0 || !kh_ctl_judge_server(fd, socket_path, &out->server, err) ||
+	    !ask(fd, method, target, content, err))
 		return false;
 	struct kh_h1 *h1 = kh_h1_new(KH_H1_RESPONSES);
 	if (!h1)
@@ -198,7 +203,8 @@ bool kh_ctl_follow(const char *socket_path, const char *target,
 {
 	struct follow f = { .take = take_line, .arg = arg, .out = out };
 	kh_auto_close int fd = reach(socket_path, err);
-	if (fd < 0 || !ask(fd, "GET", target, kh_slice_str(NULL), err))
+	if (fd < 0 || !kh_ctl_judge_server(fd, socket_path, &out->server, err) ||
+	    !ask(fd, "GET", target, kh_slice_str(NULL), err))
 		return false;
 	struct kh_h1 *h1 = kh_h1_new(KH_H1_RESPONSES);
 	if (!h1)

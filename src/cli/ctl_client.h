@@ -2,17 +2,23 @@
 #ifndef KEYHOLE_CLI_CTL_CLIENT_H
 #define KEYHOLE_CLI_CTL_CLIENT_H
 
+#include <sys/types.h>
+
 #include <keyhole/buf.h>
 #include <keyhole/err.h>
 
 /* What a daemon answered: its status, and its content up to the buffer's cap. */
 struct kh_ctl_answer {
 	uint16_t status;
+	uid_t server; /* whose daemon it is */
 	struct kh_buf content;
 };
 
-/* Does anybody listen there, who would let us in? */
-bool kh_ctl_is_there(const char *socket_path);
+/* All of them refuse a server that is not to be believed (ctl_trust.h). */
+
+/* Does anybody listen there, who would let us in? Return: false: somebody who is not to be
+ * believed. */
+bool kh_ctl_find(const char *socket_path, bool *there, struct kh_err *err);
 void kh_ctl_answer_init(struct kh_ctl_answer *answer);
 void kh_ctl_answer_fini(struct kh_ctl_answer *answer);
 /* Blocks until the answer is whole, or some time has passed. Return: false: nobody answers there,

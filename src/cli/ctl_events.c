@@ -17,10 +17,12 @@
 #include <jansson.h>
 
 #include <keyhole/cleanup.h>
+#include <keyhole/encode.h>
 #include <keyhole/escape.h>
 
 #include "cli_internal.h"
 #include "ctl_client.h"
+#include "ctl_trust.h"
 #include "record_text.h"
 
 enum { ROW_BYTES = 16 * 1024, TARGET_BYTES = 4096, AGAIN_MOST = 20, LASTED_S = 5 };
@@ -98,7 +100,8 @@ static bool take(void *arg, struct kh_slice line)
 	if (!json_is_object(record))
 		; /* not of this daemon's language */
 	else if (s->what->json)
-		(void)kh_buf_append_slice(&s->row, line);
+		s->broken = !kh_ctl_put_json(stdout, line) || putchar('\n') == EOF ||
+			    fflush(stdout) != 0;
 	else if (kh_slice_eq(kh_record_text(record, "event"), KH_SLICE("lost")))
 		show_lost(s, record);
 	else
@@ -115,21 +118,9 @@ static bool take(void *arg, struct kh_slice line)
 /* Return: false: longer than anything that is asked for. */
 static bool put_value(struct kh_buf *target, const char *name, const char *value)
 {
-	static const char digits[] = "0123456789ABCDEF";
-	bool ok =
-		kh_buf_append_char(target, strchr(target->data + target->head, '?') ? '&' : '?') &&
-		kh_buf_append_str(target, name) && kh_buf_append_char(target, '=');
-
-	for (const char *c = value; ok && *c; c++) {
-		unsigned char byte = (unsigned char)*c;
-		char escaped[] = { '%', digits[byte >> 4], digits[byte & 15] };
-		bool plain = (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') ||
-			     (byte >= 'a' && byte <= 'z') || byte == '-' || byte == '.' ||
-			     byte == '_';
-		ok = plain ? kh_buf_append_char(target, *c)
-			   : kh_buf_append(target, escaped, sizeof(escaped));
-	}
-	return ok && kh_buf_cstr(target);
+	return kh_buf_append_char(target, strchr(target->data + target->head, '?') ? '&' : '?') &&
+	       kh_buf_append_str(target, name) && kh_buf_append_char(target, '=') &&
+	       kh_percent_encode(target, kh_slice_str(value), "") && kh_buf_cstr(target);
 }
 
 static bool make_target(struct kh_buf *target, const struct kh_ctl_events *what)

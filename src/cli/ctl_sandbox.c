@@ -15,6 +15,7 @@
 #include <keyhole/limits.h>
 
 #include "cli_internal.h"
+#include "ctl_trust.h"
 
 const char *kh_ctl_sandbox_term(const struct kh_ctl_sandbox *given)
 {
@@ -111,6 +112,60 @@ char *kh_ctl_sandbox_target(const struct kh_ctl_sandbox *given)
 	if (!target)
 		kh_cli_complain("ctl: no memory");
 	return target;
+}
+
+/* BASE of BASE/TENANT/ID, which is what the answer has to name. Heap; NULL. */
+static char *base_of(const struct kh_ctl_sandbox *given, const char *folder)
+{
+	kh_auto_free char *end = kh_strf("/%s/%s", given->tenant, given->id);
+	size_t len = folder ? strlen(folder) : 0, tail = end ? strlen(end) : 0;
+	if (!tail || len <= tail || folder[0] != '/' || strcmp(folder + len - tail, end) != 0)
+		return NULL;
+	return kh_slice_dup(kh_slice_of(folder, len - tail));
+}
+
+/* Does the folder that is named lie where the configuration says, and without one, where it says
+ * and nowhere else? */
+static bool is_named_well(const struct kh_ctl_sandbox *given, const char *folder, const char *base,
+			  int held)
+{
+	kh_auto_free char *real = given->base ? NULL : realpath(folder, NULL);
+	return given->base ? strcmp(given->base, base) == 0 || kh_ctl_leads_to(folder, held)
+			   : real && strcmp(real, folder) == 0;
+}
+
+static bool refuse_added(const char *folder)
+{
+	kh_cli_complain(
+		"ctl: the daemon's answer names the folder %s, which is not this sandbox's: "
+		"show it to nobody (-c FILE says where its folders are, if a link is on "
+		"the way)",
+		folder ? kh_esc_str(folder) : "nowhere");
+	return false;
+}
+
+bool kh_ctl_judge_added(const struct kh_ctl_sandbox *given, const json_t *answer, uid_t server)
+{
+	const char *folder = json_string_value(json_object_get(answer, "directory"));
+	const char *socket = json_string_value(json_object_get(answer, "listener"));
+	struct kh_err err = KH_ERR_INIT;
+	bool absent;
+	kh_auto_free char *base = base_of(given, folder);
+	kh_auto_free char *expected = base ? kh_strf("%s/s", folder) : NULL;
+	if (!expected || !socket || strcmp(socket, expected) != 0)
+		return refuse_added(folder);
+	kh_auto_close int held = kh_ctl_hold_folder(given->base ? given->base : base, given->tenant,
+						    given->id, server, &absent, &err);
+	if (held < 0 && absent && (!given->base || strcmp(given->base, base) == 0)) {
+		/* In a container that has the admin socket alone. */
+		kh_cli_complain(
+			"ctl: %s can't be seen from here: whoever mounts it has to judge it",
+			kh_esc_str(folder));
+		return true;
+	}
+	if (held < 0)
+		kh_cli_complain_err(&err);
+	return held >= 0 && (is_named_well(given, folder, base, held) || refuse_added(folder));
 }
 
 /* The path alone, so that a script can take it. */

@@ -2,6 +2,8 @@
 #ifndef KEYHOLE_CLI_CTL_SANDBOX_H
 #define KEYHOLE_CLI_CTL_SANDBOX_H
 
+#include <sys/types.h>
+
 #include <jansson.h>
 
 #include <keyhole/buf.h>
@@ -9,6 +11,7 @@
 /* NULL: not given. */
 struct kh_ctl_sandbox {
 	const char *tenant, *id, *narrow, *ttl, *mode, *owner;
+	const char *base; /* admin.sandboxes, where a configuration was given */
 };
 
 /* The first of --narrow, --ttl, --mode and --owner that was given; NULL: none was. */
@@ -19,6 +22,9 @@ bool kh_ctl_sandbox_check(const struct kh_ctl_sandbox *given);
 bool kh_ctl_sandbox_wish(const struct kh_ctl_sandbox *given, struct kh_buf *content);
 /* The target of the request that removes it, on the heap; NULL: likewise. */
 char *kh_ctl_sandbox_target(const struct kh_ctl_sandbox *given);
+/* Is the folder that the answer names the one that a daemon of user `server` makes for it? Return:
+ * likewise. */
+bool kh_ctl_judge_added(const struct kh_ctl_sandbox *given, const json_t *answer, uid_t server);
 bool kh_ctl_show_added(const json_t *answer);
 
 #endif

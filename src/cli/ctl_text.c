@@ -98,6 +98,20 @@ static const char *sandbox_cell(const json_t *row, int column, char room[64])
 	return room;
 }
 
+static void say_suspects(const json_t *rows)
+{
+	size_t i, n = 0;
+	const json_t *row;
+	json_array_foreach(rows, i, row) if (json_is_true(json_object_get(row, "suspect")))
+	{
+		if (n++ == 0)
+			(void)putchar('\n');
+		say("SUSPECT      %s of tenant %s: the worker that had it added ended "
+		    "unexpectedly; remove it if you do not know it",
+		    text(row, "id"), text(row, "tenant"));
+	}
+}
+
 static const struct table sandboxes = { { "SANDBOX", "TENANT", "CONNECTIONS", "LISTENER" },
 					sandbox_cell };
 
@@ -214,6 +228,7 @@ void kh_ctl_show_status(const json_t *status)
 		    "has what failed)",
 		    number(status, "credential_states_left_out"));
 	show_table(&sandboxes, json_object_get(status, "sandboxes"));
+	say_suspects(json_object_get(status, "sandboxes"));
 	show_table(&limits, json_object_get(status, "limits"));
 }
 
@@ -222,4 +237,5 @@ void kh_ctl_show_sandboxes(const json_t *answer)
 	const json_t *rows = json_object_get(answer, "sandboxes");
 	if (json_array_size(rows) > 0)
 		print_rows(&sandboxes, rows);
+	say_suspects(rows);
 }

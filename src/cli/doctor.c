@@ -191,7 +191,7 @@ int kh_cli_doctor(int argc, char **argv)
 		{ NULL, 0, NULL, 0 },
 	};
 	bool json = false;
-	for (int option; (option = getopt_long(argc, argv, "h", longs, NULL)) != -1;) {
+	for (int option; (option = kh_cli_option(argc, argv, "h", longs)) != -1;) {
 		if (option == 'h') {
 			fputs(usage, stdout);
 			return ferror(stdout) ? KH_EXIT_FAILED : 0;

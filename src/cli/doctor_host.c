@@ -14,6 +14,8 @@
 #include <linux/magic.h>
 #include <linux/seccomp.h>
 
+#include <keyhole/account.h>
+#include <keyhole/child.h>
 #include <keyhole/cleanup.h>
 #include <keyhole/file.h>
 #include <keyhole/sandbox.h>
@@ -25,15 +27,16 @@
 /* Headers may be older than the kernel. */
 enum { CALL_LANDLOCK_CREATE_RULESET = 444, CALL_MEMFD_SECRET = 447 };
 
+static bool make_userns(void *arg, struct kh_err *err)
+{
+	(void)arg;
+	return unshare(CLONE_NEWUSER) == 0 || kh_err_set(err, KH_ERR_SYSTEM, "%s", strerror(errno));
+}
+
 static void add_userns(struct kh_doctor_report *report)
 {
-	pid_t pid = fork();
-	if (pid == 0)
-		_exit(unshare(CLONE_NEWUSER) == 0 ? 0 : errno);
-	int status = 0;
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+	struct kh_err err = KH_ERR_INIT;
+	if (kh_child_try(make_userns, NULL, &err))
 		kh_doctor_add(report, GROUP, "user-namespaces", KH_DOCTOR_OK, "one was made");
 	else
 		kh_doctor_add(
@@ -42,7 +45,7 @@ static void add_userns(struct kh_doctor_report *report)
 			"user.max_user_namespaces=10000`, `sysctl "
 			"kernel.unprivileged_userns_clone=1` where that exists, and on Ubuntu "
 			"24.04 `sysctl kernel.apparmor_restrict_unprivileged_userns=0`)",
-			strerror(pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : EPERM));
+			err.text);
 }
 
 /* "version 2", as far as /sys/fs/cgroup tells; NULL: nothing is mounted there. */
@@ -134,6 +137,21 @@ static void add_memfd_secret(struct kh_doctor_report *report)
 			strerror(errno));
 }
 
+/* For a configuration that does not say how many connections a sandbox may have. */
+static void add_descriptors(struct kh_doctor_report *report)
+{
+	enum { CONNECTIONS = 16384 }; /* the default of limits.connections */
+	struct kh_err err = KH_ERR_INIT;
+	size_t limit = kh_account_descriptor_limit();
+	if (kh_account_has_room_for(CONNECTIONS, limit, 0, &err))
+		kh_doctor_add(
+			report, GROUP, "descriptors", KH_DOCTOR_OK,
+			"%zu for a process, enough for limits.connections as it is by default",
+			limit);
+	else
+		kh_doctor_add(report, GROUP, "descriptors", KH_DOCTOR_WARNING, "%s", err.text);
+}
+
 void kh_doctor_host(struct kh_doctor_report *report)
 {
 	add_userns(report);
@@ -142,4 +160,5 @@ void kh_doctor_host(struct kh_doctor_report *report)
 	add_landlock(report);
 	add_pkeys(report);
 	add_memfd_secret(report);
+	add_descriptors(report);
 }

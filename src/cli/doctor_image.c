@@ -1,49 +1,37 @@
 /* doctor_image.c - what `keyhole run --image` needs, each program run and a layer laid */
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include <keyhole/child.h>
 #include <keyhole/cleanup.h>
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
+#include <keyhole/program.h>
 #include <keyhole/sandbox.h>
 
 #include "doctor_internal.h"
 
 #define GROUP "image"
 
-enum { SAID_BYTES = 256 };
+enum { SAID_BYTES = 256, PATIENCE_MS = 10 * 1000 };
 
 /* The first line of `PROGRAM --version`. */
-static bool ask_version(const char *program, char said[SAID_BYTES])
+static bool ask_version(const char *name, char said[SAID_BYTES])
 {
-	int ends[2];
-	if (pipe2(ends, O_CLOEXEC) != 0)
+	static char version[] = "--version";
+	kh_auto_free char *program = kh_program_find(name);
+	char *argv[] = { program, version, NULL };
+	const struct kh_child_spec spec = { .argv = argv, .input = -1, .most_ms = PATIENCE_MS };
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+	struct kh_child_result result;
+	kh_buf_init(&text, SAID_BYTES - 1);
+	if (!program)
 		return false;
-	pid_t pid = fork();
-	if (pid == 0) {
-		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-		(void)dup2(null, STDIN_FILENO);
-		(void)dup2(ends[1], STDOUT_FILENO);
-		(void)dup2(null, STDERR_FILENO);
-		(void)execlp(program, program, "--version", (char *)NULL);
-		_exit(127);
-	}
-	close(ends[1]);
-	size_t len = 0;
-	ssize_t n;
-	while (len < SAID_BYTES - 1 && ((n = read(ends[0], said + len, SAID_BYTES - 1 - len)) > 0 ||
-					(n < 0 && errno == EINTR)))
-		len += n > 0 ? (size_t)n : 0;
+	(void)kh_child_run(&spec, &text, NULL, &result);
+	struct kh_slice all = kh_buf_view(&text);
+	size_t len = kh_slice_find(all, '\n', 0);
+	memcpy(said, all.ptr, len);
 	said[len] = '\0';
-	said[strcspn(said, "\n")] = '\0';
-	close(ends[0]);
-	int status = 1;
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	return result.status == 0;
 }
 
 static void add_program(struct kh_doctor_report *report, const char *program, const char *for_what)

@@ -83,6 +83,9 @@ static void show(void *arg, const struct kh_looked_at *at)
 	(void)json_object_set_new(one, "matches", json_boolean(at->why == KH_MATCHES));
 	if (at->why != KH_MATCHES)
 		(void)json_object_set_new(one, "why", json_string(kh_mismatch_name(at->why)));
+	if (at->why == KH_OTHER_METHOD && at->rule->n_methods == 0)
+		(void)json_object_set_new(one, "method_to_name",
+					  json_stringn(at->method.ptr, at->method.len));
 	if (at->why == KH_MODEL_NOT_READ && shown->question->two_models)
 		(void)json_object_set_new(one, "detail", json_string(shown->question->two_models));
 	if (at->reading == KH_READ_SLASHED)
@@ -92,6 +95,9 @@ static void show(void *arg, const struct kh_looked_at *at)
 					  json_stringn(at->method.ptr, at->method.len));
 	if (at->reading == KH_READ_OTHER_PATH)
 		(void)json_object_set_new(one, "any_path", json_true());
+	if (at->reading != KH_READ_PLAIN)
+		(void)json_object_set_new(one, "reading",
+					  json_string(kh_reading_text(at->reading)));
 	(void)json_array_append_new(shown->list, one);
 }
 
@@ -150,6 +156,9 @@ static json_t *answer(const struct explain *e, const struct kh_question *q)
 	if (a.reason == KH_ERR_DENIED_BY_RULE || a.reason == KH_ERR_NO_RULE)
 		(void)json_object_set_new(out, "denied_by",
 					  json_string(kh_list_name(a.decision.list)));
+	if (!a.allow && a.decision.reading != KH_READ_PLAIN)
+		(void)json_object_set_new(out, "reading",
+					  json_string(kh_reading_text(a.decision.reading)));
 	if (a.decision.would != KH_ERR_NONE) {
 		(void)json_object_set_new(out, "would_deny",
 					  json_string(kh_err_reason(a.decision.would)));
@@ -160,6 +169,14 @@ static json_t *answer(const struct explain *e, const struct kh_question *q)
 	}
 	if (a.fault)
 		kh_explain_fault(&a, out);
+	if (a.reason == KH_ERR_CLIENT_AUTH)
+		(void)json_object_set_new(
+			out, "detail",
+			json_sprintf("%s carries authentication of the client's own, and the rule "
+				     "neither sets a credential nor has client_auth: pass",
+				     kh_esc(a.carrier)));
+	if (a.reason == KH_ERR_UPGRADE_UNSUPPORTED)
+		(void)json_object_set_new(out, "detail", json_string(a.upgrade.text));
 	if (a.allow && rule && !q->tunnel) {
 		kh_explain_credentials(e->config, rule, q, out);
 		(void)json_object_set_new(out, "client_auth",
@@ -294,6 +311,32 @@ static bool load(struct explain *e)
 	return e->policy && e->geo;
 }
 
+static const char *nearest_tenant(const struct kh_config *config, const char *typed)
+{
+	const char **names = calloc(config->n_tenants + 1, sizeof(*names));
+	for (size_t i = 0; names && i < config->n_tenants; i++)
+		names[i] = config->tenants[i].name;
+	const char *near = names ? kh_cli_nearest(typed, names, config->n_tenants) : NULL;
+	free(names);
+	return near;
+}
+
+/* With the first few of them. */
+static void complain_of_several(const struct kh_config *config)
+{
+	enum { SHOWN = 8 };
+	struct kh_buf names;
+	kh_buf_init(&names, LINE_BYTES);
+	for (size_t i = 0; i < config->n_tenants && i < SHOWN; i++)
+		(void)kh_buf_printf(&names, "%s%s", i ? ", " : "",
+				    kh_esc_str(config->tenants[i].name));
+	if (config->n_tenants > SHOWN)
+		(void)kh_buf_printf(&names, " and %zu more", config->n_tenants - SHOWN);
+	struct kh_slice view = kh_buf_view(&names);
+	kh_cli_complain("explain: which tenant? (say --tenant NAME; there are %.*s)", KH_FMT(view));
+	kh_buf_fini(&names);
+}
+
 /* Return: 0, or the status to exit with. */
 static int choose_tenant(struct explain *e)
 {
@@ -302,13 +345,15 @@ static int choose_tenant(struct explain *e)
 	if (e->tenant_name) {
 		index = kh_config_tenant(e->config, e->tenant_name);
 		if (index < 0) {
-			kh_cli_complain("explain: no tenant is called \"%s\"",
-					kh_esc_str(e->tenant_name));
+			const char *near = nearest_tenant(e->config, e->tenant_name);
+			kh_cli_complain("explain: no tenant is called \"%s\"%s%s%s",
+					kh_esc_str(e->tenant_name), near ? " (did you mean \"" : "",
+					near ? kh_esc_str(near) : "", near ? "\"?)" : "");
 			return KH_EXIT_USAGE;
 		}
 		e->tenant = (uint16_t)index;
 	} else if (e->config->n_tenants > 1 && !e->batch && !e->sandbox_name) {
-		kh_cli_complain("explain: which tenant? (say --tenant NAME)");
+		complain_of_several(e->config);
 		return KH_EXIT_USAGE;
 	}
 	if (e->config->n_tenants == 0) {
@@ -385,7 +430,7 @@ int kh_cli_explain(int argc, char **argv)
 	struct kh_question q;
 	uint64_t bytes;
 	kh_question_init(&q);
-	for (int opt; (opt = getopt_long(argc, argv, "c:t:s:H:", options, NULL)) != -1;) {
+	for (int opt; (opt = kh_cli_option(argc, argv, "c:t:s:H:", options)) != -1;) {
 		switch (opt) {
 		case 'c':
 			e.config_path = optarg;
@@ -425,7 +470,7 @@ int kh_cli_explain(int argc, char **argv)
 			fputs(usage, stdout);
 			return EXIT_SUCCESS;
 		default:
-			return KH_EXIT_USAGE; /* getopt said why */
+			return KH_EXIT_USAGE; /* it was said why */
 		}
 	}
 	if (!e.config_path) {

@@ -65,12 +65,10 @@ json_t *kh_explain_addresses(const struct kh_explain_place *from,
 {
 	const struct kh_config *config = from->config;
 	json_t *list = json_array();
-	for (size_t i = 0; i < config->n_pins; i++)
-		if (kh_host_eq(&config->pins[i].host, &authority->host)) {
-			put_address(from, list, &config->pins[i].addr, true);
-			return list;
-		}
-	if (from->resolve || authority->host.kind != KH_HOST_NAME)
+	const struct kh_pin *pin = kh_config_pin(config, from->tenant, &authority->host);
+	if (pin)
+		put_address(from, list, &pin->addr, true);
+	else if (from->resolve || authority->host.kind != KH_HOST_NAME)
 		look_up(from, list, authority);
 	return list;
 }

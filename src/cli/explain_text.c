@@ -23,15 +23,18 @@ static void print_rule(const json_t *rule)
 	printf("%s \"%s\"", str(rule, "kind"), str(rule, "rule"));
 }
 
-static void print_why(const char *why)
+static void print_why(const char *why, const char *method)
 {
 	if (strcmp(why, "model_not_read") == 0)
 		printf(": asks for the model, which the content names (say --model NAME)\n");
+	else if (strcmp(why, "method") == 0 &&
+		 method[strcspn(method, "abcdefghijklmnopqrstuvwxyz")])
+		printf(": another method (methods are case-sensitive: GET is not get)\n");
 	else
 		printf(": another %s\n", why);
 }
 
-static void print_looked_at(const json_t *list)
+static void print_looked_at(const json_t *list, const char *method)
 {
 	size_t index;
 	json_t *one;
@@ -51,14 +54,20 @@ static void print_looked_at(const json_t *list)
 		else if (json_object_get(one, "method"))
 			printf(" (as %s, which it asks for)",
 			       str(one, "method")[0] ? str(one, "method") : "no method");
-		if (json_object_get(one, "any_path"))
+		else if (json_object_get(one, "any_path"))
 			printf(" (as the path that it asks for)");
+		else if (json_object_get(one, "reading") && !json_object_get(one, "slashed"))
+			printf(" (with %s)", str(one, "reading"));
 		if (json_is_true(json_object_get(one, "matches")))
 			printf(": matches\n");
+		else if (json_object_get(one, "method_to_name"))
+			printf(": another method (name %s in the rule: without names it allows "
+			       "GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS)\n",
+			       str(one, "method_to_name"));
 		else if (json_object_get(one, "detail"))
 			printf(": asks for the model: %s\n", str(one, "detail"));
 		else
-			print_why(str(one, "why"));
+			print_why(str(one, "why"), method);
 	}
 }
 
@@ -78,7 +87,8 @@ static void print_address(const json_t *one)
 void kh_explain_print(const json_t *out)
 {
 	printf("%s %s, tenant %s\n", str(out, "method"), str(out, "url"), str(out, "tenant"));
-	print_looked_at(json_object_get(out, "looked_at"));
+	print_looked_at(json_object_get(out, "looked_at"),
+			json_string_value(json_object_get(out, "method")));
 	const char *reason = str(out, "reason");
 	bool allow = strcmp(reason, kh_err_reason(KH_ERR_NONE)) == 0;
 	const json_t *rule = json_object_get(out, "rule");
@@ -90,6 +100,8 @@ void kh_explain_print(const json_t *out)
 		printf(", by ");
 		print_rule(rule);
 	}
+	if (json_object_get(out, "reading"))
+		printf(", with %s", str(out, "reading"));
 	printf("\n");
 	if (json_object_get(out, "would_deny")) {
 		printf("only observed; enforced it would be denied: %s", str(out, "would_deny"));
@@ -99,6 +111,8 @@ void kh_explain_print(const json_t *out)
 		}
 		printf("\n");
 	}
+	if (json_object_get(out, "detail"))
+		printf("%s\n", str(out, "detail"));
 	if (json_object_get(out, "leaves_out"))
 		printf("the credential %s may not go in: it is bound to %s, which leaves out %s\n",
 		       str(out, "credential"), str(out, "binding"), str(out, "leaves_out"));

@@ -162,7 +162,7 @@ int kh_cli_image(int argc, char **argv)
 	};
 	static const char *const commands[] = { "ls", "rm", "prune" };
 	struct options options = { 0 };
-	for (int option; (option = getopt_long(argc, argv, "h", longs, NULL)) != -1;) {
+	for (int option; (option = kh_cli_option(argc, argv, "h", longs)) != -1;) {
 		if (option == 'h') {
 			fputs(usage, stdout);
 			return ferror(stdout) ? KH_EXIT_FAILED : 0;

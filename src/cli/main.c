@@ -38,6 +38,8 @@ static const struct kh_cli_subcommand subcommands[] = {
 	{ "ctl", kh_cli_ctl, "look at a running daemon, and steer it" },
 	{ "doctor", kh_cli_doctor, "try what this host can do, and say what would help" },
 	{ "image", kh_cli_image, "list and remove the images that were unpacked for sandboxes" },
+	{ "workspace", kh_cli_workspace,
+	  "take over what was done under review, bring back what was set aside" },
 	{ "version", kh_cli_version, "show the version" },
 	{ "worker", worker, NULL },
 	{ "fetcher", fetcher, NULL },
@@ -57,7 +59,7 @@ static int help(FILE *out)
 	      out);
 	for (size_t i = 0; i < N_SUBCOMMANDS; i++)
 		if (subcommands[i].summary)
-			fprintf(out, "  %-9s%s\n", subcommands[i].name, subcommands[i].summary);
+			fprintf(out, "  %-11s%s\n", subcommands[i].name, subcommands[i].summary);
 	fputs("\n`keyhole COMMAND --help` shows a command's options; keyhole(1) tells the rest.\n"
 	      "For a start: keyhole run --use anthropic -- claude -p \"hello\"\n",
 	      out);

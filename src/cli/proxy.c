@@ -71,7 +71,7 @@ int kh_cli_proxy(int argc, char **argv)
 	char *path = NULL;
 	bool heir = false;
 	int ready_fd = -1, option;
-	while ((option = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
+	while ((option = kh_cli_option(argc, argv, "c:h", options)) != -1) {
 		if (option == 'h')
 			return help();
 		if (option == 'c')

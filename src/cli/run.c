@@ -25,6 +25,8 @@
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/log.h>
+#include <keyhole/program.h>
+#include <keyhole/workspace.h>
 
 #include "run_internal.h"
 
@@ -37,6 +39,7 @@ struct run {
 	struct kh_run_options options;
 	struct kh_run_folder folder;
 	struct kh_run_image image;
+	struct kh_run_review review;
 	struct kh_config *config;
 	char **forbidden;
 	struct kh_run_attach attach;
@@ -131,6 +134,7 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 	size_t n_forbidden = 0;
 	while (run->forbidden && run->forbidden[n_forbidden])
 		n_forbidden++;
+	kh_auto_free char *state = kh_workspace_state();
 	kh_auto_free char *git_settings = kh_run_git_hosts(run->config, &run->ready);
 	struct kh_sandbox_spec spec = {
 		.engine = o->engine,
@@ -143,6 +147,7 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 		.entrypoint = o->entrypoint,
 		.workspace = o->workspace,
 		.workspace_read_only = o->workspace_read_only,
+		.review = run->review.is_open ? &run->review.mount : NULL,
 		.mask_env_files = o->mask_env,
 		.home = o->home,
 		.read_only = (const char *const *)o->read_only,
@@ -156,7 +161,8 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 		.git_settings = git_settings,
 		.ca_pem = run->ready.ca_pem,
 		.socket_dir = run->attach.folder ? run->attach.folder : run->folder.socket_dir,
-		.record = run->folder.record,
+		.socket_dir_judged = run->attach.folder ? &run->attach.held : NULL,
+		.state = state,
 		.forbidden_paths = (const char *const *)run->forbidden,
 		.n_forbidden = n_forbidden,
 		.host_uid = (uid_t)-1,
@@ -221,6 +227,10 @@ static bool go(struct run *run, int *status, struct kh_err *err)
 	}
 	if (!kh_run_folder_make(&run->folder, err))
 		return false;
+	/* Before any program of the host is looked for, and before the keeper is started. */
+	if ((run->options.workspace && !kh_program_avoid(run->options.workspace)) ||
+	    (run->options.home && !kh_program_avoid(run->options.home)))
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the workspace or the home");
 	run->config = kh_run_config(&run->options, &run->folder, &run->forbidden, &run->attach);
 	if (!run->config)
 		return false; /* it has said why */
@@ -233,8 +243,9 @@ static bool go(struct run *run, int *status, struct kh_err *err)
 	}
 	kh_run_wipe_environment(run->config);
 	kh_run_git_ask(&run->git);
-	if (run->attach.socket ? !kh_run_attach(&run->attach, run->folder.id, &run->ready, err)
-			       : !await_ready(run, err))
+	if (run->attach.socket
+		    ? !kh_run_attach(&run->attach, run->config, run->folder.id, &run->ready, err)
+		    : !await_ready(run, err))
 		return false;
 	kh_run_git_answer(&run->git);
 	int signo = held_signal();
@@ -242,6 +253,8 @@ static bool go(struct run *run, int *status, struct kh_err *err)
 		*status = 128 + signo;
 		return true;
 	}
+	if (!kh_run_review_open(&run->review, &run->options, err))
+		return false;
 	/* One that is still held back has interrupted what goes before a sandbox. */
 	if (run_sandbox(run, status, err))
 		return true;
@@ -266,6 +279,7 @@ static void clean_up(struct run *run)
 {
 	stop_keeper(run);
 	detach(run);
+	kh_run_review_end(&run->review, run->options.quiet);
 	kh_run_git_fini(&run->git);
 	kh_run_image_fini(&run->image);
 	kh_run_folder_remove(&run->folder);
@@ -278,9 +292,12 @@ static void clean_up(struct run *run)
 
 int kh_cli_run(int argc, char **argv)
 {
-	struct run run = { .keeper = -1, .ready_fd = -1, .folder = { .lock = -1 } };
+	struct run run = {
+		.keeper = -1, .ready_fd = -1, .folder = { .lock = -1 }, .attach = { .held = -1 }
+	};
 	run.image.image.lock = -1;
-	run.git = (struct kh_run_git){ .fd = -1, .pid = -1 };
+	run.review.review.lock = -1;
+	run.git = (struct kh_run_git){ .name = NULL };
 	int status = KH_EXIT_KEYHOLE;
 	struct kh_err err = KH_ERR_INIT;
 	enum kh_run_parsed parsed = kh_run_options_parse(&run.options, argc, argv);

@@ -1,6 +1,5 @@
 /* run_config.c - the configuration of one run: its own listener, its journal, what stays unseen */
 #include <errno.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,17 +58,32 @@ static bool forbid_images(char ***list)
 	return images && (access(images, F_OK) != 0 || forbid(list, images));
 }
 
+/* What other agents did. */
+static bool forbid_reviews(char ***list)
+{
+	struct kh_err err = KH_ERR_INIT;
+	kh_auto_free char *reviews = kh_review_home(&err);
+	/* Without a home there is no folder that holds any. */
+	if (!reviews)
+		return err.code == KH_ERR_USAGE;
+	return access(reviews, F_OK) != 0 || forbid(list, reviews);
+}
+
 /* Before the listeners of the file are put aside: a daemon may serve them right now. */
 static bool forbid_all(char ***list, const struct kh_run_options *options,
 		       const struct kh_config *config, const struct kh_run_folder *folder)
 {
 	bool ok = forbid(list, options->config_path) && forbid(list, config->ca_key_path) &&
 		  forbid(list, config->audit_path) && forbid(list, folder->socket_path) &&
-		  forbid_images(list);
+		  forbid_images(list) && forbid_reviews(list);
 	if (ok && config->audit_path) {
 		/* A daemon's, of what is used of limits. */
 		kh_auto_free char *state = kh_strf("%s.limits", config->audit_path);
 		ok = state && forbid(list, state);
+	}
+	if (ok && config->ca_per_tenant && config->ca_key_path) {
+		kh_auto_free char *of_tenants = kh_strf("%s.tenants", config->ca_key_path);
+		ok = of_tenants && forbid(list, of_tenants);
 	}
 	for (size_t i = 0; ok && i < config->n_listeners; i++)
 		ok = !config->listeners[i].unix_path ||
@@ -163,15 +177,9 @@ static bool set_listener(struct kh_config *config, int tenant, const struct kh_r
 }
 
 /* $XDG_STATE_HOME/keyhole/audit/<time>-<id>.jsonl */
-static char *new_journal(const struct kh_run_folder *folder)
+static char *new_journal(const struct kh_run_folder *folder, struct kh_err *err)
 {
-	const char *state = getenv("XDG_STATE_HOME");
-	const char *home = getenv("HOME");
-	const struct passwd *user = home && home[0] == '/' ? NULL : getpwuid(geteuid());
-	if (!home || home[0] != '/')
-		home = user ? user->pw_dir : "/tmp";
-	kh_auto_free char *base =
-		state && state[0] == '/' ? strdup(state) : kh_strf("%s/.local/state", home);
+	kh_auto_free char *base = kh_file_state_home(err);
 	time_t now = time(NULL);
 	struct tm tm;
 	char when[32];
@@ -182,12 +190,12 @@ static char *new_journal(const struct kh_run_folder *folder)
 }
 
 static bool set_journal(struct kh_config *config, const struct kh_run_options *options,
-			const struct kh_run_folder *folder)
+			const struct kh_run_folder *folder, struct kh_err *err)
 {
 	if (!options->audit && config->audit_path)
 		return true;
 	free(config->audit_path);
-	config->audit_path = options->audit ? strdup(options->audit) : new_journal(folder);
+	config->audit_path = options->audit ? strdup(options->audit) : new_journal(folder, err);
 	return config->audit_path != NULL;
 }
 
@@ -196,11 +204,23 @@ static bool find_daemon(const struct kh_config *config, size_t tenant,
 			const struct kh_run_options *options, struct kh_run_attach *attach)
 {
 	const char *path = config->admin.unix_path;
-	if (!path || options->audit || options->n_presets > 0 || !kh_ctl_is_there(path))
+	struct kh_err err = KH_ERR_INIT;
+	bool there = false;
+	if (!path || options->audit || options->n_presets > 0)
+		return true;
+	if (!kh_ctl_find(path, &there, &err)) {
+		kh_cli_complain_err(&err);
+		return false;
+	}
+	if (!there)
 		return true;
 	attach->socket = strdup(path);
 	attach->tenant = strdup(config->tenants[tenant].name);
-	return attach->socket && attach->tenant;
+	attach->base = strdup(config->admin.sandboxes);
+	if (attach->socket && attach->tenant && attach->base)
+		return true;
+	kh_cli_complain("run: no memory");
+	return false;
 }
 
 struct kh_config *kh_run_config(const struct kh_run_options *options,
@@ -208,16 +228,20 @@ struct kh_config *kh_run_config(const struct kh_run_options *options,
 				struct kh_run_attach *attach)
 {
 	int tenant;
+	struct kh_err err = KH_ERR_INIT;
 	struct kh_config *config = load(options, &tenant);
 	if (!config)
 		return NULL;
 	if (config->timeouts.drain > DRAIN_MOST_MS)
 		config->timeouts.drain = DRAIN_MOST_MS;
-	if (find_daemon(config, (size_t)tenant, options, attach) &&
-	    set_journal(config, options, folder) &&
+	if (!find_daemon(config, (size_t)tenant, options, attach)) {
+		kh_config_free(config);
+		return NULL; /* it was said why */
+	}
+	if (set_journal(config, options, folder, &err) &&
 	    forbid_all(forbidden, options, config, folder) && set_listener(config, tenant, folder))
 		return config;
-	kh_cli_complain("run: no memory");
+	kh_cli_complain("run: %s", err.code ? err.text : "no memory");
 	kh_config_free(config);
 	return NULL;
 }

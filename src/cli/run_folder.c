@@ -1,8 +1,8 @@
 /*
- * run_folder.c - the folder of one run: its socket, and notes for whoever cleans up after it
+ * run_folder.c - the folder of one run, with its socket
  *
  * A run holds a lock on its folder as long as it lives. A folder without one belongs to a launcher
- * that was killed: the next run removes it, and what it had put into a workspace.
+ * that was killed: the next run removes it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -50,7 +50,6 @@ static bool choose(char *template, size_t room, struct kh_err *err)
 	return true;
 }
 
-/* A record stays where a workspace is still in use, and with it the folder. */
 static void remove_files(const char *path)
 {
 	kh_auto_free char *socket = kh_strf("%s/s/s", path);
@@ -70,9 +69,7 @@ static void sweep_one(const char *path)
 	if (fd < 0 || fstat(fd, &st) != 0 || st.st_uid != geteuid() ||
 	    st.st_mtime > time(NULL) - YOUNG_SECONDS || flock(fd, LOCK_EX | LOCK_NB) != 0)
 		return;
-	kh_auto_free char *record = kh_strf("%s/mountpoints", path);
-	if (record && kh_sandbox_sweep(record))
-		remove_files(path);
+	remove_files(path);
 }
 
 static void sweep(const char *template)
@@ -106,8 +103,7 @@ bool kh_run_folder_make(struct kh_run_folder *folder, struct kh_err *err)
 	folder->path = strdup(template);
 	folder->socket_dir = kh_strf("%s/s", template);
 	folder->socket_path = kh_strf("%s/s/s", template);
-	folder->record = kh_strf("%s/mountpoints", template);
-	if (!folder->path || !folder->socket_dir || !folder->socket_path || !folder->record)
+	if (!folder->path || !folder->socket_dir || !folder->socket_path)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
 	folder->id = strrchr(folder->path, '/') + 1 + strlen("keyhole-");
 	folder->lock = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -126,12 +122,8 @@ void kh_run_folder_remove(struct kh_run_folder *folder)
 		remove_files(folder->path);
 	if (folder->lock >= 0)
 		close(folder->lock);
-	/* Somebody may have left something because we were there. */
-	if (folder->path)
-		sweep(folder->path);
 	free(folder->path);
 	free(folder->socket_dir);
 	free(folder->socket_path);
-	free(folder->record);
 	*folder = (struct kh_run_folder){ .lock = -1 };
 }

@@ -8,10 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <openssl/evp.h>
-
 #include <keyhole/cleanup.h>
 #include <keyhole/config.h>
+#include <keyhole/encode.h>
 #include <keyhole/file.h>
 
 #include "run_internal.h"
@@ -39,16 +38,12 @@ static const char *held(const struct kh_ready *ready, const char *variable)
 static bool put_field(struct kh_buf *out, const char *host, const struct kh_credential_field *field,
 		      const char *placeholder)
 {
-	kh_auto_free char *pair =
-		kh_strf("%s:%s", field->username ? field->username : "x", placeholder);
-	size_t len = pair ? strlen(pair) : 0;
-	kh_auto_free unsigned char *text = malloc(4 * (len / 3 + 1) + 1);
-	if (!pair || !text)
-		return false;
-	(void)EVP_EncodeBlock(text, (const unsigned char *)pair, (int)len);
-	return kh_buf_printf(
-		out, "[http \"https://%s/\"]\n\textraHeader = \"Authorization: Basic %s\"\n", host,
-		(const char *)text);
+	const struct kh_slice parts[] = { kh_slice_str(field->username ? field->username : "x"),
+					  KH_SLICE(":"), kh_slice_str(placeholder) };
+
+	return kh_buf_printf(out, "[http \"https://%s/\"]\n\textraHeader = \"Authorization: Basic ",
+			     host) &&
+	       kh_base64_put(out, parts, 3, KH_BASE64) && kh_buf_append_str(out, "\"\n");
 }
 
 static bool put_host(struct kh_buf *out, const char *host)

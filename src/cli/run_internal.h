@@ -4,10 +4,12 @@
 
 #include <sys/types.h>
 
+#include <keyhole/child.h>
 #include <keyhole/config.h>
 #include <keyhole/image.h>
 #include <keyhole/keeper.h>
 #include <keyhole/limits.h>
+#include <keyhole/review.h>
 #include <keyhole/sandbox.h>
 
 #include "cli_internal.h"
@@ -23,6 +25,7 @@ struct kh_run_options {
 	char *rootfs, *workspace, *home, *audit; /* absolute */
 	bool layer;				 /* over rootfs */
 	bool workspace_read_only, mask_env, quiet;
+	char *review; /* of the workspace: "" its only one, "new", or an id; NULL: none */
 	char **presets;
 	size_t n_presets;
 	char **read_only;
@@ -67,13 +70,25 @@ void kh_run_image_fini(struct kh_run_image *image);
 /* Does the engine take this image? What was wrong has been said. */
 bool kh_run_image_check(const struct kh_run_options *options);
 
+/* ---- run_review.c: the workspace under review ---- */
+
+struct kh_run_review {
+	bool is_open;
+	struct kh_review review;
+	struct kh_sandbox_review mount;
+};
+/* Nothing is opened where none is asked for. */
+bool kh_run_review_open(struct kh_run_review *out, const struct kh_run_options *options,
+			struct kh_err *err);
+/* Says what came of it; one without a change is removed. */
+void kh_run_review_end(struct kh_run_review *run, bool quiet);
+
 /* ---- run_folder.c: the folder of one run, gone at its end ---- */
 
 struct kh_run_folder {
 	char *path;
 	char *socket_dir;  /* what the sandbox sees of it */
 	char *socket_path; /* in it: "s" */
-	char *record;	   /* of what was put into the workspace */
 	const char *id;	   /* last part of `path`: "run-Ab3dEf" */
 	int lock;
 };
@@ -88,15 +103,18 @@ struct kh_run_attach {
 	char *tenant;
 	bool added; /* until it is removed */
 	char *id;
-	char *folder; /* of its socket */
+	char *base;   /* admin.sandboxes, where the daemon makes their folders */
+	char *folder; /* of its socket: BASE/TENANT/ID */
+	int held;     /* that folder, as it was judged; -1 */
 	/* What it came to, once it is removed. */
 	bool counted;
 	uint64_t calls, denials;
 };
 /* Adds it; the daemon ends it with this process, however that ends. `ready` gets what a private
- * daemon would say. */
-bool kh_run_attach(struct kh_run_attach *attach, const char *id, struct kh_ready *ready,
-		   struct kh_err *err);
+ * daemon would say. The daemon's worker answers, and nothing of that is believed which the
+ * configuration does not say as well: neither the folder, nor the journal, nor a variable. */
+bool kh_run_attach(struct kh_run_attach *attach, const struct kh_config *config, const char *id,
+		   struct kh_ready *ready, struct kh_err *err);
 void kh_run_detach(struct kh_run_attach *attach);
 void kh_run_attach_fini(struct kh_run_attach *attach);
 
@@ -119,8 +137,8 @@ void kh_run_wipe_environment(const struct kh_config *config);
 /* ---- run_git.c: who commits ---- */
 
 struct kh_run_git {
-	int fd; /* -1: not asked */
-	pid_t pid;
+	bool asked; /* and not answered */
+	struct kh_child child;
 	char *name, *email;
 };
 /* Asks git in the background, since it takes a few milliseconds. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include <keyhole/cleanup.h>
@@ -25,7 +26,10 @@ static const char usage[] =
 	"      --use PRESET[,…]     presets, with FILE or instead of it; keys come from your\n"
 	"                           environment (`--use anthropic` takes ANTHROPIC_API_KEY);\n"
 	"                           parameters as in github:repos=org/app,push=true\n"
-	"      --workspace DIR[:ro] the folder to work in, under its own path\n"
+	"      --workspace DIR[:ro|:review] the folder to work in, under its own path; with\n"
+	"                           :review what is done there is looked at first (`keyhole\n"
+	"                           workspace`); :review=new begins another one, :review=ID\n"
+	"                           goes on with that\n"
 	"      --mask-env           .env files in it read as empty\n"
 	"      --home DIR           keeps the agent's home between runs; else a private one\n"
 	"      --ro PATH            one more folder or file of the host to see, read-only\n"
@@ -37,9 +41,9 @@ static const char usage[] =
 	"                           without a COMMAND, the image's own\n"
 	"      --entrypoint WORD    in the place of the image's; an empty one for none\n"
 	"      --env NAME[=VALUE]   sets a variable, or passes yours\n"
-	"      --engine NAME        what makes the sandbox: process (bubblewrap), container (crun\n"
-	"                           or runc), podman, docker, gvisor (runsc), or auto for the\n"
-	"                           strongest that works here\n"
+	"      --engine NAME        what makes the sandbox: process (bubblewrap, the default),\n"
+	"                           container (crun or runc), podman, docker, gvisor (runsc),\n"
+	"                           or auto for the strongest that works here\n"
 	"      --ports PORT[,…]     connections to these are taken to the proxy as well, besides\n"
 	"                           80 and 443, though the program knows of no proxy\n"
 	"      --publish PORT[:PORT] 127.0.0.1:PORT of the host leads to a server inside, on\n"
@@ -198,6 +202,17 @@ static bool add_published(struct kh_run_options *out, const char *text)
 	return true;
 }
 
+/* The sandbox's only way out; what else keyhole sets (CA variables) is told in docs/sandbox.md. */
+static void warn_of_own(const char *name)
+{
+	static const char *const own[] = { "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY" };
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		if (strcasecmp(name, own[i]) == 0)
+			kh_cli_complain("--env %s: warning: keyhole sets this variable itself, and "
+					"yours is not used",
+					name);
+}
+
 /* NAME=VALUE, or NAME for the caller's own value. */
 static bool add_env(struct kh_run_options *out, const char *text)
 {
@@ -221,6 +236,7 @@ static bool add_env(struct kh_run_options *out, const char *text)
 		kh_cli_complain("run: no memory");
 		return false;
 	}
+	warn_of_own(var.name);
 	list[out->n_env++] = var;
 	return true;
 }
@@ -239,10 +255,25 @@ static bool resolve(const char *option, const char *path, char **out)
 static bool set_workspace(struct kh_run_options *out, const char *text)
 {
 	struct kh_slice s = kh_slice_str(text);
+	const char *colon = strrchr(text, ':');
 	out->workspace_read_only = kh_slice_has_suffix(s, KH_SLICE(":ro"));
 	if (out->workspace_read_only)
 		s.len -= 3;
+	free(kh_steal_ptr(&out->review));
+	if (colon && strcmp(colon, ":review") == 0)
+		out->review = strdup("");
+	else if (colon && strncmp(colon, ":review=", 8) == 0 && colon[8])
+		out->review = strdup(colon + 8);
+	if (out->review)
+		s.len = (size_t)(colon - text);
 	kh_auto_free char *path = kh_slice_dup(s);
+	if (path && colon && !out->review && !out->workspace_read_only && access(path, F_OK) != 0) {
+		kh_cli_complain(
+			"--workspace %s: there is no such folder (what may follow the colon "
+			"is ro, review, review=new or review=ID)",
+			kh_esc_str(text));
+		return false;
+	}
 	return path && resolve("--workspace", path, &out->workspace);
 }
 
@@ -330,7 +361,7 @@ static bool take(struct kh_run_options *out, int option, const char *value)
 	case OPT_AUDIT:
 		return set_audit(out, value);
 	default:
-		return false; /* getopt said why */
+		return false; /* it was said why */
 	}
 }
 
@@ -338,7 +369,7 @@ enum kh_run_parsed kh_run_options_parse(struct kh_run_options *out, int argc, ch
 {
 	*out = (struct kh_run_options){ .engine = "process" };
 	/* "+": what comes behind the command is the command's. */
-	for (int option; (option = getopt_long(argc, argv, "+c:qh", longs, NULL)) != -1;) {
+	for (int option; (option = kh_cli_option(argc, argv, "+c:qh", longs)) != -1;) {
 		if (option == 'h') {
 			fputs(usage, stdout);
 			return ferror(stdout) ? KH_RUN_WRONG : KH_RUN_HELPED;
@@ -372,6 +403,7 @@ void kh_run_options_fini(struct kh_run_options *options)
 {
 	free(options->rootfs);
 	free(options->workspace);
+	free(options->review);
 	free(options->home);
 	free(options->audit);
 	free_words(options->presets, options->n_presets);

@@ -13,12 +13,12 @@ enum { SOCKET_PATH_BYTES = sizeof(((struct sockaddr_un *)0)->sun_path) - 1 };
 #define NO_USER ((uid_t)-1)
 
 void kh_read_admin_metrics(struct kh_reader *reader, const struct kh_option *option,
-			   const struct kh_node *node, void *base)
+			   const struct kh_yaml_node *node, void *base)
 {
 	(void)base;
 	struct kh_sockaddr *at = &reader->config->admin.metrics;
 	struct kh_err err = KH_ERR_INIT;
-	if (!kh_walk_scalar(reader, option, node))
+	if (!kh_reader_scalar(reader, option, node))
 		return;
 	if (!kh_sockaddr_parse(at, node->text, 0, &err)) {
 		kh_reader_error(reader, node, "%s: %s", option->path, err.text);
@@ -31,7 +31,7 @@ void kh_read_admin_metrics(struct kh_reader *reader, const struct kh_option *opt
 			       option->path);
 }
 
-void *kh_admin_grant_add(struct kh_reader *reader, void *parent, const struct kh_node *node)
+void *kh_admin_grant_add(struct kh_reader *reader, void *parent, const struct kh_yaml_node *node)
 {
 	(void)parent;
 	struct kh_admin_config *admin = &reader->config->admin;
@@ -45,7 +45,7 @@ void *kh_admin_grant_add(struct kh_reader *reader, void *parent, const struct kh
 }
 
 void kh_admin_grant_done(struct kh_reader *reader, void *parent, void *item,
-			 const struct kh_node *node)
+			 const struct kh_yaml_node *node)
 {
 	(void)parent;
 	const struct kh_admin_grant *grant = item;
@@ -57,14 +57,14 @@ void kh_admin_grant_done(struct kh_reader *reader, void *parent, void *item,
 }
 
 void kh_read_admin_user(struct kh_reader *reader, const struct kh_option *option,
-			const struct kh_node *node, void *base)
+			const struct kh_yaml_node *node, void *base)
 {
 	struct kh_admin_grant *grant = base;
 	kh_user_by_name(reader, option, node, &grant->uid);
 }
 
 static void add_tenant(struct kh_reader *reader, const struct kh_option *option,
-		       const struct kh_node *node, struct kh_admin_grant *grant)
+		       const struct kh_yaml_node *node, struct kh_admin_grant *grant)
 {
 	uint16_t index = 0;
 	kh_tenant_by_name(reader, option, node, &index);
@@ -76,7 +76,7 @@ static void add_tenant(struct kh_reader *reader, const struct kh_option *option,
 }
 
 void kh_read_admin_tenants(struct kh_reader *reader, const struct kh_option *option,
-			   const struct kh_node *node, void *base)
+			   const struct kh_yaml_node *node, void *base)
 {
 	if (node->kind == KH_NODE_SCALAR && !kh_node_is_empty(node)) {
 		add_tenant(reader, option, node, base);
@@ -84,22 +84,8 @@ void kh_read_admin_tenants(struct kh_reader *reader, const struct kh_option *opt
 	}
 	if (!kh_reader_wants(reader, option, node, KH_NODE_LIST))
 		return;
-	for (const struct kh_node *child = node->first; child; child = child->next)
+	for (const struct kh_yaml_node *child = node->first; child; child = child->next)
 		add_tenant(reader, option, child, base);
-}
-
-void kh_admin_config_fini(struct kh_admin_config *admin)
-{
-	for (size_t i = 0; i < admin->n_doors; i++) {
-		free(admin->doors[i].name);
-		free(admin->doors[i].unix_path);
-	}
-	for (size_t i = 0; i < admin->n_grants; i++)
-		free(admin->grants[i].tenants);
-	free(admin->grants);
-	free(admin->unix_path);
-	free(admin->sandboxes);
-	*admin = (struct kh_admin_config){ 0 };
 }
 
 static struct kh_listener_config *add_door(struct kh_reader *reader, enum kh_listener_kind kind,

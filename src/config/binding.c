@@ -20,7 +20,8 @@ enum { MOST_PATHS = 64, MOST_METHODS = 16, PATTERN_BYTES = 4096, METHOD_BYTES = 
 /* ---- reading ---- */
 
 void kh_credential_add_host(struct kh_reader *reader, const struct kh_option *option,
-			    const struct kh_node *node, struct kh_credential_config *credential)
+			    const struct kh_yaml_node *node,
+			    struct kh_credential_config *credential)
 {
 	if (node->kind != KH_NODE_SCALAR || kh_node_is_empty(node)) {
 		kh_reader_error(reader, node, "%s: expected a host, got %s", option->path,
@@ -40,7 +41,7 @@ void kh_credential_add_host(struct kh_reader *reader, const struct kh_option *op
 		return;
 	}
 	if (pattern.match == KH_MATCH_SUFFIX &&
-	    !kh_config_check_suffix(reader, node, pattern.match, pattern.host.text, NULL))
+	    !kh_config_check_registry(reader, node, pattern.host.text))
 		return;
 	bool wide = pattern.match == KH_MATCH_RANGE &&
 		    pattern.range.prefix_bits < (pattern.range.family == 4 ? 32 : 128);
@@ -71,19 +72,19 @@ void kh_credential_add_host(struct kh_reader *reader, const struct kh_option *op
 
 /* A scalar or a list of them, each to `one`. */
 static void each(struct kh_reader *reader, const struct kh_option *option,
-		 const struct kh_node *node, void *base,
-		 void (*one)(struct kh_reader *, const struct kh_option *, const struct kh_node *,
-			     struct kh_credential_config *))
+		 const struct kh_yaml_node *node, void *base,
+		 void (*one)(struct kh_reader *, const struct kh_option *,
+			     const struct kh_yaml_node *, struct kh_credential_config *))
 {
 	if (node->kind == KH_NODE_SCALAR && !kh_node_is_empty(node))
 		one(reader, option, node, base);
 	else if (kh_reader_wants(reader, option, node, KH_NODE_LIST))
-		for (const struct kh_node *child = node->first; child; child = child->next)
+		for (const struct kh_yaml_node *child = node->first; child; child = child->next)
 			one(reader, option, child, base);
 }
 
 void kh_read_hosts(struct kh_reader *reader, const struct kh_option *option,
-		   const struct kh_node *node, void *base)
+		   const struct kh_yaml_node *node, void *base)
 {
 	each(reader, option, node, base, kh_credential_add_host);
 }
@@ -113,9 +114,9 @@ const char *kh_binding_path_fault(struct kh_slice text, struct kh_buf *normal)
 }
 
 static void add_path(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_node *node, struct kh_credential_config *credential)
+		     const struct kh_yaml_node *node, struct kh_credential_config *credential)
 {
-	if (!kh_walk_scalar(reader, option, node))
+	if (!kh_reader_scalar(reader, option, node))
 		return;
 	struct kh_buf normal;
 	kh_buf_init(&normal, PATTERN_BYTES);
@@ -130,7 +131,7 @@ static void add_path(struct kh_reader *reader, const struct kh_option *option,
 }
 
 void kh_read_binding_paths(struct kh_reader *reader, const struct kh_option *option,
-			   const struct kh_node *node, void *base)
+			   const struct kh_yaml_node *node, void *base)
 {
 	each(reader, option, node, base, add_path);
 }
@@ -149,9 +150,9 @@ const char *kh_binding_method_fault(struct kh_slice text)
 }
 
 static void add_method(struct kh_reader *reader, const struct kh_option *option,
-		       const struct kh_node *node, struct kh_credential_config *credential)
+		       const struct kh_yaml_node *node, struct kh_credential_config *credential)
 {
-	if (!kh_walk_scalar(reader, option, node))
+	if (!kh_reader_scalar(reader, option, node))
 		return;
 	const char *why = kh_binding_method_fault(node->text);
 	if (!why && credential->n_methods == MOST_METHODS)
@@ -163,7 +164,7 @@ static void add_method(struct kh_reader *reader, const struct kh_option *option,
 }
 
 void kh_read_binding_methods(struct kh_reader *reader, const struct kh_option *option,
-			     const struct kh_node *node, void *base)
+			     const struct kh_yaml_node *node, void *base)
 {
 	each(reader, option, node, base, add_method);
 }

@@ -194,9 +194,47 @@ static void inspect_folder(const struct kh_listener_config *listener, const char
 		(void)closedir(dir);
 }
 
+/* The rule by which a tenant reaches a host that no rule of its names. Return: NULL where one
+ * names it, or none allows it. */
+static const struct kh_rule *wildcard_to(const struct kh_rules *rules, const struct kh_host *host)
+{
+	const struct kh_rule *found = NULL;
+	for (size_t i = 0; i < rules->count; i++) {
+		struct kh_host_pattern pattern;
+		kh_rule_host_expand(&rules->list[i].host, &pattern);
+		if (!rules->list[i].allow || !kh_host_pattern_matches(&pattern, host))
+			continue;
+		if (pattern.match == KH_MATCH_EXACT)
+			return NULL;
+		found = found ? found : &rules->list[i];
+	}
+	return found;
+}
+
+/* A name that is pinned for everybody often leads into the operator's own network. */
+static void inspect_pin(const struct kh_config *config, const struct kh_pin *pin,
+			struct kh_diagnostics *diags)
+{
+	for (size_t t = 0; t < config->n_tenants; t++) {
+		const struct kh_tenant_config *tenant = &config->tenants[t];
+		const struct kh_rule *rule = wildcard_to(&tenant->rules, &pin->host);
+		if (!rule)
+			continue;
+		warn(diags, pin->where,
+		     "upstream.resolve: tenant \"%s\" reaches \"%s\" by the wildcard of its rule "
+		     "\"%s\", without the address guard (if it must not, pin the name in "
+		     "tenants.NAME.resolve of the tenants that need it)",
+		     kh_esc_str(tenant->name), pin->host.text, kh_esc_str(rule->text));
+		return;
+	}
+}
+
 void kh_config_inspect(const struct kh_config *config, struct kh_diagnostics *diags)
 {
 	size_t n;
+	for (size_t i = 0; config->n_tenants > 1 && i < config->n_pins; i++)
+		if (config->pins[i].tenant == KH_NO_TENANT)
+			inspect_pin(config, &config->pins[i], diags);
 	const struct kh_listener_config **list = by_path(config, &n);
 	for (size_t i = 0; list && i < n; i++) {
 		const char *path = list[i]->unix_path;

@@ -26,34 +26,6 @@ static const struct key type_key = { KH_CONDITION_CONTENT_TYPE, "content_type",
 static const struct key models_key = { KH_CONDITION_MODEL, "models",
 				       "a model's name such as claude-*, or several in a list" };
 
-void kh_condition_fini(struct kh_condition *condition)
-{
-	for (size_t i = 0; i < condition->n_patterns; i++)
-		free(condition->patterns[i]);
-	free(condition->patterns);
-	free(condition->name);
-	*condition = (struct kh_condition){ 0 };
-}
-
-void kh_rule_more_free(struct kh_rule_more *more)
-{
-	if (!more)
-		return;
-	for (size_t i = 0; i < more->n_conditions; i++)
-		kh_condition_fini(&more->conditions[i]);
-	kh_geo_rules_free(more->geo);
-	free(more->conditions);
-	kh_limits_free(more->limits);
-	free(more);
-}
-
-struct kh_rule_more *kh_rule_more(struct kh_rule *rule)
-{
-	if (!rule->more)
-		rule->more = calloc(1, sizeof(*rule->more));
-	return rule->more;
-}
-
 static bool is_token_byte(char c)
 {
 	return kh_is_alpha(c) || kh_is_digit(c) || (c && strchr("!#$%&'*+-.^_`|~", c));
@@ -135,7 +107,7 @@ const char *kh_condition_fault(enum kh_condition_kind kind, const char *name, co
 }
 
 static void add_pattern(struct kh_reader *reader, const struct key *key,
-			struct kh_condition *condition, const struct kh_node *node)
+			struct kh_condition *condition, const struct kh_yaml_node *node)
 {
 	if (node->kind != KH_NODE_SCALAR || kh_node_is_empty(node)) {
 		kh_reader_error(reader, node, "rules[].%s: expected %s, got %s", key->name,
@@ -162,7 +134,7 @@ static void add_pattern(struct kh_reader *reader, const struct key *key,
 
 /* One name with its pattern, or a list of them. */
 static void add_condition(struct kh_reader *reader, const struct key *key, struct kh_rule *rule,
-			  const struct kh_node *name, const struct kh_node *patterns)
+			  const struct kh_yaml_node *name, const struct kh_yaml_node *patterns)
 {
 	struct kh_rule_more *more = kh_rule_more(rule);
 	if (more && more->n_conditions == KH_LIMIT_CONDITIONS) {
@@ -194,12 +166,12 @@ static void add_condition(struct kh_reader *reader, const struct key *key, struc
 		kh_reader_error(reader, patterns, "rules[].%s: expected 1 to %d patterns",
 				key->name, KH_LIMIT_PATTERNS);
 	else
-		for (const struct kh_node *child = patterns->first; child; child = child->next)
+		for (const struct kh_yaml_node *child = patterns->first; child; child = child->next)
 			add_pattern(reader, key, condition, child);
 }
 
 static void take_map(struct kh_reader *reader, const struct key *key, struct kh_rule *rule,
-		     const struct kh_node *node)
+		     const struct kh_yaml_node *node)
 {
 	if (node->kind != KH_NODE_MAP || node->count == 0) {
 		kh_reader_error(reader, node, "rules[].%s: expected %s, got %s", key->name,
@@ -207,12 +179,12 @@ static void take_map(struct kh_reader *reader, const struct key *key, struct kh_
 				node->kind == KH_NODE_MAP ? "an empty one" : kh_node_what(node));
 		return;
 	}
-	for (const struct kh_node *child = node->first; child; child = child->next)
+	for (const struct kh_yaml_node *child = node->first; child; child = child->next)
 		add_condition(reader, key, rule, child->key, child);
 }
 
 static void take_max_body(struct kh_reader *reader, struct kh_rule *rule,
-			  const struct kh_node *node)
+			  const struct kh_yaml_node *node)
 {
 	uint64_t bytes;
 	if (node->kind != KH_NODE_SCALAR || !kh_value_size(node->text, &bytes)) {
@@ -235,16 +207,8 @@ static void take_max_body(struct kh_reader *reader, struct kh_rule *rule,
 	more->max_body = bytes;
 }
 
-const struct kh_node *kh_conditions_of(const struct kh_rule_draft *draft)
-{
-	return draft->query	     ? draft->query
-	       : draft->headers	     ? draft->headers
-	       : draft->content_type ? draft->content_type
-	       : draft->models	     ? draft->models
-				     : draft->max_body;
-}
-
-static void take_mode(struct kh_reader *reader, struct kh_rule *rule, const struct kh_node *node)
+static void take_mode(struct kh_reader *reader, struct kh_rule *rule,
+		      const struct kh_yaml_node *node)
 {
 	bool scalar = node->kind == KH_NODE_SCALAR;
 	if (scalar && kh_slice_eq(node->text, KH_SLICE("enforce")))

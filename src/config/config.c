@@ -1,4 +1,5 @@
-/* config.c - a configuration's life: made, read, found in, freed */
+/* config.c - a configuration made: with every default, from a file, from memory, of presets; and
+ * freed */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,80 +7,14 @@
 #include <openssl/evp.h>
 
 #include <keyhole/cleanup.h>
+#include <keyhole/encode.h>
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/limits.h>
 
 #include "config_internal.h"
 
-void *kh_list_add(void *list, size_t *count, size_t size)
-{
-	void **slot = list;
-	size_t n = *count;
-	/* Grown whenever the count is a power of two, which is when it is full. */
-	if ((n & (n - 1)) == 0) {
-		void *more = reallocarray(*slot, n ? n * 2 : 1, size);
-		if (!more)
-			return NULL;
-		*slot = more;
-	}
-	void *element = (char *)*slot + n * size;
-	memset(element, 0, size);
-	*count = n + 1;
-	return element;
-}
-
-bool kh_config_add_file(struct kh_config *config, const char *name, uint32_t *index)
-{
-	char *copy = kh_slice_dup(kh_slice_str(name));
-	char **slot = copy ? kh_list_add(&config->files, &config->n_files, sizeof(*slot)) : NULL;
-	if (!slot) {
-		free(copy);
-		return false;
-	}
-	*slot = copy;
-	*index = (uint32_t)(config->n_files - 1);
-	return true;
-}
-
-struct kh_config *kh_config_new(void)
-{
-	struct kh_config *config = calloc(1, sizeof(*config));
-	if (!config)
-		return NULL;
-	struct kh_diagnostics diags = { 0 };
-	struct kh_reader reader = { .config = config, .diags = &diags };
-	kh_walk_defaults(&reader, "", config);
-	bool ok = diags.errors == 0;
-	kh_diagnostics_fini(&diags);
-	if (!ok) {
-		kh_config_free(config);
-		return NULL;
-	}
-	return config;
-}
-
-void kh_rules_fini(struct kh_rules *rules)
-{
-	for (size_t i = 0; i < rules->count; i++)
-		kh_rule_fini(&rules->list[i]);
-	free(rules->list);
-	*rules = (struct kh_rules){ 0 };
-}
-
-/* Moves all of `more` to the end of `rules`. */
-bool kh_rules_append(struct kh_rules *rules, struct kh_rules *more)
-{
-	for (size_t i = 0; i < more->count; i++) {
-		struct kh_rule *slot = kh_list_add(&rules->list, &rules->count, sizeof(*slot));
-		if (!slot)
-			return false;
-		*slot = more->list[i];
-		more->list[i] = (struct kh_rule){ 0 };
-	}
-	kh_rules_fini(more);
-	return true;
-}
+/* ---- freed: texts and paths of rows by the rows ---- */
 
 static void free_texts(char **list, size_t count)
 {
@@ -88,8 +23,9 @@ static void free_texts(char **list, size_t count)
 	free(list);
 }
 
-void kh_credential_config_fini(struct kh_credential_config *credential)
+static void credential_fini(struct kh_credential_config *credential)
 {
+	kh_walk_free(&kh_options, "credentials.*", credential);
 	kh_placement_free(credential->placement);
 	free(credential->hosts);
 	free_texts(credential->paths, credential->n_paths);
@@ -99,11 +35,30 @@ void kh_credential_config_fini(struct kh_credential_config *credential)
 		kh_source_fini(&credential->sources[i]);
 	free(credential->sources);
 	kh_mint_free(credential->mint);
-	free(credential->env_name);
-	free(credential->placeholder_prefix);
-	free(credential->placeholder_alphabet);
 	free(credential->preset);
-	*credential = (struct kh_credential_config){ 0 };
+}
+
+void kh_admin_config_fini(struct kh_admin_config *admin)
+{
+	for (size_t i = 0; i < admin->n_doors; i++) {
+		free(admin->doors[i].name);
+		free(admin->doors[i].unix_path);
+	}
+	for (size_t i = 0; i < admin->n_grants; i++)
+		free(admin->grants[i].tenants);
+	free(admin->grants);
+	free(admin->unix_path);
+	free(admin->sandboxes);
+	*admin = (struct kh_admin_config){ 0 };
+}
+
+static void expectation_fini(struct kh_expectation *expectation)
+{
+	for (size_t i = 0; i < expectation->n_fields; i++)
+		kh_condition_fini(&expectation->fields[i]);
+	free(expectation->fields);
+	free(expectation->text);
+	free(expectation->model);
 }
 
 void kh_config_free(struct kh_config *config)
@@ -111,17 +66,17 @@ void kh_config_free(struct kh_config *config)
 	if (!config)
 		return;
 	kh_names_end(config);
+	kh_walk_free(&kh_options, "", config);
 	for (size_t i = 0; i < config->n_files; i++)
 		free(config->files[i]);
 	for (size_t i = 0; i < config->n_listeners; i++) {
+		kh_walk_free(&kh_options, "listen[]", &config->listeners[i]);
 		free(config->listeners[i].name);
-		free(config->listeners[i].unix_path);
-		free(config->listeners[i].sandbox);
 		kh_rules_fini(&config->listeners[i].narrow);
 		kh_limits_free(config->listeners[i].limits);
 	}
 	for (size_t i = 0; i < config->n_credentials; i++)
-		kh_credential_config_fini(&config->credentials[i]);
+		credential_fini(&config->credentials[i]);
 	for (size_t i = 0; i < config->n_tenants; i++) {
 		free(config->tenants[i].name);
 		free(config->tenants[i].allow_addresses);
@@ -133,87 +88,57 @@ void kh_config_free(struct kh_config *config)
 	kh_limits_free(config->site_limits);
 	kh_admin_config_fini(&config->admin);
 	for (size_t i = 0; i < config->n_expectations; i++)
-		kh_expectation_fini(&config->expectations[i]);
+		expectation_fini(&config->expectations[i]);
 	free(config->expectations);
 	free(config->files);
-	free(config->ca_certificate_path);
-	free(config->ca_key_path);
 	free(config->listeners);
-	free(config->upstream_ca_file);
 	free(config->pins);
 	free(config->allow_addresses);
 	free(config->nameservers);
 	free(config->country_db.path);
 	free(config->asn_db.path);
 	kh_geo_rules_free(config->site_geo);
-	free(config->proxy.username);
 	free(config->proxy.no_proxy);
-	free(config->audit_path);
 	free(config->credentials);
 	free(config->tenants);
-	free(config->worker_user);
 	free(config);
 }
 
-const struct kh_cidr *kh_config_allowed_addresses(const struct kh_config *config, size_t tenant,
-						  size_t *n)
+/* ---- made ---- */
+
+struct kh_config *kh_config_new(void)
 {
-	if (tenant < config->n_tenants && config->tenants[tenant].n_allow_addresses > 0) {
-		*n = config->tenants[tenant].n_allow_addresses;
-		return config->tenants[tenant].allow_addresses;
+	struct kh_config *config = calloc(1, sizeof(*config));
+	if (!config)
+		return NULL;
+	struct kh_diagnostics diags = { 0 };
+	struct kh_reader reader = { .config = config, .diags = &diags, .options = &kh_options };
+	kh_walk_defaults(&reader, "", config);
+	bool ok = diags.errors == 0;
+	kh_diagnostics_fini(&diags);
+	if (!ok) {
+		kh_config_free(config);
+		return NULL;
 	}
-	*n = config->n_allow_addresses;
-	return config->allow_addresses;
+	return config;
 }
 
-int kh_config_tenant(const struct kh_config *config, const char *name)
+static const struct kh_yaml_node *child(const struct kh_yaml_node *map, const char *name)
 {
-	return kh_name_find(config, KH_NAMES_TENANTS, kh_slice_str(name));
-}
-
-int kh_config_sandbox(const struct kh_config *config, const char *id)
-{
-	return kh_name_find(config, KH_NAMES_SANDBOXES, kh_slice_str(id));
-}
-
-int kh_config_credential(const struct kh_config *config, struct kh_slice name)
-{
-	return kh_name_find(config, KH_NAMES_CREDENTIALS, name);
-}
-
-int kh_config_proxy_password(const struct kh_config *config)
-{
-	for (size_t i = 0; i < config->n_credentials; i++)
-		if (config->credentials[i].of_proxy)
-			return (int)i;
-	return -1;
-}
-
-bool kh_config_goes_by_proxy(const struct kh_config *config, const struct kh_host *host)
-{
-	const struct kh_proxy_config *proxy = &config->proxy;
-	if (proxy->host.kind == KH_HOST_NONE)
-		return false;
-	for (size_t i = 0; i < config->n_pins; i++)
-		if (kh_host_eq(&config->pins[i].host, host))
-			return false;
-	for (size_t i = 0; i < proxy->n_no_proxy; i++)
-		if (kh_host_pattern_matches(&proxy->no_proxy[i], host))
-			return false;
-	return true;
+	return map && map->kind == KH_NODE_MAP ? kh_node_get(map, name) : NULL;
 }
 
 /* Reads and checks `yaml` into the reader's configuration. */
 static void read_file(struct kh_reader *reader, struct kh_slice yaml)
 {
-	struct kh_tree tree;
+	struct kh_yaml_tree tree;
 	if (kh_tree_parse(&tree, yaml, reader)) {
-		const struct kh_node *authority =
-			tree.root->kind == KH_NODE_MAP ? kh_node_get(tree.root, "authority") : NULL;
-		const struct kh_node *admin =
-			tree.root->kind == KH_NODE_MAP ? kh_node_get(tree.root, "admin") : NULL;
+		const struct kh_yaml_node *authority = child(tree.root, "authority");
+		const struct kh_yaml_node *admin = child(tree.root, "admin");
 		reader->authority = kh_reader_where(reader, authority ? authority->key : NULL);
 		reader->config->admin.where = kh_reader_where(reader, admin ? admin->key : NULL);
+		reader->config->says_connections =
+			child(child(tree.root, "limits"), "connections") != NULL;
 		kh_walk(reader, tree.root, KH_IN_FILE, reader->config);
 		kh_pending_resolve(reader, NULL);
 		kh_config_check(reader);
@@ -238,9 +163,11 @@ struct kh_config *kh_config_parse(const char *name, struct kh_slice yaml, const 
 				  const char *preset_dir, struct kh_diagnostics *diags)
 {
 	struct kh_config *config = kh_config_new();
-	struct kh_reader reader = {
-		.config = config, .diags = diags, .folder = folder, .preset_dir = preset_dir
-	};
+	struct kh_reader reader = { .config = config,
+				    .diags = diags,
+				    .options = &kh_options,
+				    .folder = folder,
+				    .preset_dir = preset_dir };
 	if (!config || !kh_config_add_file(config, name, &reader.file)) {
 		kh_config_free(config);
 		return kh_reader_no_memory(&reader);
@@ -271,8 +198,7 @@ static void note_hash(struct kh_config *config, struct kh_slice text)
 	(void)OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
 	if (!EVP_Digest(text.ptr, text.len, hash, NULL, EVP_sha256(), NULL))
 		return;
-	for (size_t i = 0; i < sizeof(hash); i++)
-		(void)snprintf(config->sha256 + 2 * i, 3, "%02x", hash[i]);
+	kh_hex_encode(hash, sizeof(hash), config->sha256);
 }
 
 struct kh_config *kh_config_load(const char *path, const char *preset_dir,
@@ -303,7 +229,9 @@ struct kh_config *kh_config_load(const char *path, const char *preset_dir,
 static struct kh_reader reader_of(struct kh_config *config, const char *preset_dir,
 				  struct kh_diagnostics *diags)
 {
-	return (struct kh_reader){ .config = config, .diags = diags, .preset_dir = preset_dir };
+	return (struct kh_reader){
+		.config = config, .diags = diags, .options = &kh_options, .preset_dir = preset_dir
+	};
 }
 
 struct kh_config *kh_config_from_presets(const char *const *presets, size_t n,
@@ -335,7 +263,7 @@ bool kh_config_use(struct kh_config *config, size_t tenant, const char *preset,
 		return false;
 	}
 	struct kh_rules front = { 0 };
-	struct kh_tree tree = { 0 };
+	struct kh_yaml_tree tree = { 0 };
 	struct kh_use_text use;
 	if (!kh_config_add_file(config, "--use", &reader.file))
 		(void)kh_reader_no_memory(&reader);

@@ -5,59 +5,44 @@
 #include <keyhole/config.h>
 #include <keyhole/signing.h>
 
-/* node.c: YAML as a tree in which every node knows where it stands. */
+#include "keys.h"
+
+/* tree.c, node.c: YAML as a tree in which every node knows where it stands. */
 enum kh_node_kind { KH_NODE_SCALAR = 1, KH_NODE_MAP, KH_NODE_LIST };
 
-struct kh_node {
+struct kh_yaml_node {
 	enum kh_node_kind kind;
 	bool plain; /* a scalar without quotes */
 	uint32_t line;
 	uint32_t column;
-	struct kh_slice text;	   /* a scalar's; terminated */
-	const struct kh_node *key; /* of a map's child: its key, a scalar */
-	struct kh_node *first;	   /* children, in the order of the file */
-	struct kh_node *last;
-	struct kh_node *next;
+	struct kh_slice text;		/* a scalar's; terminated */
+	const struct kh_yaml_node *key; /* of a map's child: its key, a scalar */
+	struct kh_yaml_node *first;	/* children, in the order of the file */
+	struct kh_yaml_node *last;
+	struct kh_yaml_node *next;
 	size_t count;
 };
 
-struct kh_tree {
+struct kh_yaml_tree {
 	struct kh_tree_chunk *chunks;
-	struct kh_node *root;
+	struct kh_yaml_node *root;
 };
 
 /* A rule as its keys, before they are understood together. */
 struct kh_rule_draft {
-	const struct kh_node *allow;
-	const struct kh_node *deny;
-	const struct kh_node *use;
-	const struct kh_node *credential;
-	const struct kh_node *credentials;
-	const struct kh_node *client_auth;
-	const struct kh_node *tls;
-	const struct kh_node *websocket;
-	const struct kh_node *placeholder;
-	const struct kh_node *public_suffix;
-	const struct kh_node *query;
-	const struct kh_node *headers;
-	const struct kh_node *content_type;
-	const struct kh_node *max_body;
-	const struct kh_node *mode;
-	const struct kh_node *geo;
-	const struct kh_node *models;
-	/* limits */
-	const struct kh_node *requests;
-	const struct kh_node *bytes_up;
-	const struct kh_node *bytes_down;
-	const struct kh_node *concurrency;
-	const struct kh_node *most_body;
-	const struct kh_node *tunnel_lifetime;
+#define KH_DRAFT_KEY(name, ...) const struct kh_yaml_node *name;
+	KH_RULE_KEYS(KH_DRAFT_KEY)
+#undef KH_DRAFT_KEY
+#define KH_DRAFT_LIMIT(name, kind, member, ...) const struct kh_yaml_node *member;
+	KH_LIMIT_KEYS(KH_DRAFT_LIMIT, )
+#undef KH_DRAFT_LIMIT
 };
 
 /* What one reading carries along. Errors are collected; nothing stops at the first. */
 struct kh_reader {
 	struct kh_config *config;
 	struct kh_diagnostics *diags;
+	const struct kh_options *options; /* the table that it reads by */
 	const char *folder;	    /* of relative paths; NULL: the file system is left alone */
 	const char *preset_dir;	    /* NULL: kh_preset_dir() */
 	uint32_t file;		    /* being read: index into config->files */
@@ -75,32 +60,39 @@ struct kh_reader {
 };
 
 /* Return: false when the text is no tree at all; errors are in the reader's diagnostics. */
-bool kh_tree_parse(struct kh_tree *tree, struct kh_slice yaml, struct kh_reader *reader);
-void kh_tree_free(struct kh_tree *tree);
+bool kh_tree_parse(struct kh_yaml_tree *tree, struct kh_slice yaml, struct kh_reader *reader);
+void kh_tree_free(struct kh_yaml_tree *tree);
 /* Memory that lives as long as the tree; a zeroed tree is an empty one. */
-void *kh_tree_alloc(struct kh_tree *tree, size_t size);
+void *kh_tree_alloc(struct kh_yaml_tree *tree, size_t size);
 /* The value of a key in a map, NULL where it is absent. */
-const struct kh_node *kh_node_get(const struct kh_node *map, const char *key);
+const struct kh_yaml_node *kh_node_get(const struct kh_yaml_node *map, const char *key);
 /* "a map", "a list", "text", "nothing": what a node is, for messages. */
-const char *kh_node_what(const struct kh_node *node);
+const char *kh_node_what(const struct kh_yaml_node *node);
 /* A scalar that holds nothing: `key:` and `key: ~`. */
-bool kh_node_is_empty(const struct kh_node *node);
+bool kh_node_is_empty(const struct kh_yaml_node *node);
 
 /* diag.c */
 /* The names of the files stand in the diagnostics too: they outlive a failed configuration. */
 void kh_diagnostics_take_files(struct kh_diagnostics *d, const struct kh_config *config);
 struct kh_option;
-struct kh_where kh_reader_where(const struct kh_reader *reader, const struct kh_node *node);
+struct kh_where kh_reader_where(const struct kh_reader *reader, const struct kh_yaml_node *node);
 #define kh_reader_error(reader, node, ...) \
 	kh_diagnostics_add((reader)->diags, false, kh_reader_where(reader, node), __VA_ARGS__)
 #define kh_reader_warn(reader, node, ...) \
 	kh_diagnostics_add((reader)->diags, true, kh_reader_where(reader, node), __VA_ARGS__)
+/* Memory is gone: said once. Return: NULL. */
+void *kh_reader_no_memory(struct kh_reader *reader);
+
+/* due.c */
 /* Is it a map or a list (`kind`) with something in it? Where not, what the option expects is said.
  */
 bool kh_reader_wants(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_node *node, enum kh_node_kind kind);
-/* Memory is gone: said once. Return: NULL. */
-void *kh_reader_no_memory(struct kh_reader *reader);
+		     const struct kh_yaml_node *node, enum kh_node_kind kind);
+/* "got a list" and the like, where a scalar is due. Return: false when it is none. */
+bool kh_reader_scalar(struct kh_reader *reader, const struct kh_option *option,
+		      const struct kh_yaml_node *node);
+void kh_reader_wrong_type(struct kh_reader *reader, const struct kh_option *option,
+			  const struct kh_yaml_node *node);
 
 /* nearest.c: "did you mean". Offer every known word, then ask. */
 struct kh_nearest {
@@ -126,17 +118,28 @@ enum kh_option_type {
 	KH_OPTION_DURATION,    /* uint32_t, milliseconds, least … most */
 	KH_OPTION_SIZE,	       /* uint64_t, bytes, least … most */
 	KH_OPTION_CHOICE,      /* an enum, index into `choices` */
-	KH_OPTION_NODE,	  /* const struct kh_node *: its owner reads it when the item is whole */
+	KH_OPTION_NODE, /* const struct kh_yaml_node *: its owner reads it when the item is whole */
 	KH_OPTION_CUSTOM, /* `read` does it */
 };
 
 enum {
-	KH_IN_FILE = 1,	    /* may stand in keyhole.yaml */
-	KH_IN_PRESET = 2,   /* may stand in a preset */
-	KH_IS_REQUIRED = 4, /* an error where it is absent */
-	KH_IS_QUIET = 8,    /* might be a misplaced secret: messages never show its value */
-	KH_IN_TENANT = 16,  /* may stand in one tenant's part of an option that is by tenant */
+	KH_IN_FILE = 1,	     /* may stand in keyhole.yaml */
+	KH_IN_PRESET = 2,    /* may stand in a preset */
+	KH_IS_REQUIRED = 4,  /* an error where it is absent */
+	KH_IS_QUIET = 8,     /* might be a misplaced secret: messages never show its value */
+	KH_IN_TENANT = 16,   /* may stand in one tenant's part of an option that is by tenant */
+	KH_IN_PART = 32,     /* its member is in a struct of its own, below that of its item */
+	KH_OF_ALLOW = 64,    /* a key of a rule that none has which denies, or is over tcp */
+	KH_OF_REQUEST = 128, /* a key of a rule that asks of the request: over tcp there is none */
 };
+
+struct kh_carrier;
+/* Reads the node of an option into the struct that its section or item fills. */
+typedef void kh_option_reader(struct kh_reader *reader, const struct kh_option *option,
+			      const struct kh_yaml_node *node, void *base);
+/* Carries an option to the worker, or takes it there (carry.h). */
+typedef void kh_option_carrier(struct kh_carrier *carrier, const struct kh_option *option,
+			       void *base);
 
 struct kh_option {
 	const char *path; /* "timeouts.header", "listen[].unix", "credentials.*.hosts" */
@@ -149,41 +152,65 @@ struct kh_option {
 	const char *items;	    /* LIST, MAP: "listen[]" */
 	const char *fallback;	    /* the default, as it would be written; NULL: none */
 	const char *expects;	    /* "a list of hosts": what a wrong type is told */
+	const char *takes;	    /* the same for the documentation, where it has to say more */
 	const char *doc;	    /* one line */
-	/* TEXT: why the text won't do, NULL when it will. */
+	/* As JSON Schema (options_json.h). CUSTOM, NODE: the whole of what stands there; NULL: one
+	 * of `choices`. */
+	const char *shape;
+	/* SECTION, LIST, MAP: how the keys of the map, or of an item, stand to each other: further
+	 * members of its schema. `less`, LIST: those of its items that others of their kind lack.
+	 */
+	const char *between, *less;
+	/* CUSTOM: how the part's member is read that its reader has made (kh_value_part): as BOOL
+	 * (with two choices: whether it is the second), DURATION, CHOICE or TEXT. */
+	enum kh_option_type as;
+	/* TEXT: why the text won't do, NULL when it will; "": it is not what the row expects. */
 	const char *(*check)(struct kh_slice text);
 	/* CUSTOM reads the node; SECTION: what to do with a node that is no map (NULL: an error).
 	 */
-	void (*read)(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_node *node, void *base);
+	kh_option_reader *read;
 	/* LIST, MAP: makes the item (NULL: it was refused), and looks at it when it is filled. */
-	void *(*add)(struct kh_reader *reader, void *parent, const struct kh_node *node);
+	void *(*add)(struct kh_reader *reader, void *parent, const struct kh_yaml_node *node);
 	void (*done)(struct kh_reader *reader, void *parent, void *item,
-		     const struct kh_node *node);
+		     const struct kh_yaml_node *node);
+	/* To the worker and there (carry.h): NULL where it stays with the keeper. `base` is the
+	 * struct in which it is when all is read, and `member` where. */
+	kh_option_carrier *carry;
+	size_t member;
 };
 
-extern const struct kh_option kh_options[];
-extern const size_t kh_options_count;
+struct kh_options {
+	const struct kh_option *rows;
+	size_t count;
+};
+extern const struct kh_options kh_options;
+/* As kh_config_schema and kh_config_tables, of any table. */
+bool kh_options_schema(const struct kh_options *options, struct kh_buf *out);
+bool kh_options_tables(const struct kh_options *options, struct kh_slice text, bool manual,
+		       struct kh_buf *out, struct kh_err *err);
 
 /* walk.c: fills structs by the table. `in`: KH_IN_FILE or KH_IN_PRESET. */
-void kh_walk(struct kh_reader *reader, const struct kh_node *root, unsigned in, void *base);
+void kh_walk(struct kh_reader *reader, const struct kh_yaml_node *root, unsigned in, void *base);
 /* Sets the defaults of the rows below `prefix` ("" for the whole file) in a fresh struct. */
 void kh_walk_defaults(struct kh_reader *reader, const char *prefix, void *base);
+/* Frees the texts and paths of the rows below it, of a file. */
+void kh_walk_free(const struct kh_options *options, const char *prefix, void *base);
 /* The map of one more section, into the struct that it belongs to. */
-void kh_walk_map(struct kh_reader *reader, const char *path, unsigned in, const struct kh_node *map,
-		 void *base);
+void kh_walk_map(struct kh_reader *reader, const char *path, unsigned in,
+		 const struct kh_yaml_node *map, void *base);
+/* The row of a path. */
+const struct kh_option *kh_walk_row(const struct kh_reader *reader, const char *path);
 /* One option by its path, into the struct that it belongs to. */
 void kh_walk_option(struct kh_reader *reader, const char *path, unsigned in,
-		    const struct kh_node *node, void *base);
-/* "got a list" and the like, where a scalar is due. Return: false when it is none. */
-bool kh_walk_scalar(struct kh_reader *reader, const struct kh_option *option,
-		    const struct kh_node *node);
-
+		    const struct kh_yaml_node *node, void *base);
 /* value.c: one scalar. Return: false when the text is no such value. */
 /* Octal, as people write modes. */
 bool kh_value_mode(struct kh_slice text, mode_t *out);
 void kh_value_set(struct kh_reader *reader, const struct kh_option *option,
-		  const struct kh_node *node, void *base);
+		  const struct kh_yaml_node *node, void *base);
+/* One member of a struct that the option's reader has made; NULL: it could not. By `as`. */
+void kh_value_part(struct kh_reader *reader, const struct kh_option *option,
+		   const struct kh_yaml_node *node, void *part);
 const char *kh_value_check_id(struct kh_slice text);
 const char *kh_value_check_user(struct kh_slice text);
 const char *kh_value_check_env(struct kh_slice text);
@@ -191,70 +218,61 @@ const char *kh_value_check_alphabet(struct kh_slice text);
 const char *kh_value_check_prefix(struct kh_slice text);
 
 /* section.c, credential.c, credential_value.c, rules.c: the readers that the table names. */
-void kh_read_version(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
-void kh_read_mode(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
-void kh_read_owner(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+kh_option_reader kh_read_version;
+kh_option_reader kh_read_mode;
+kh_option_reader kh_read_owner;
 /* A user's name or number. */
-void kh_user_by_name(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+void kh_user_by_name(struct kh_reader *, const struct kh_option *, const struct kh_yaml_node *,
 		     uid_t *out);
-void kh_read_group(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
-void kh_read_tenant(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
-void kh_read_pins(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
-void kh_read_ranges(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
-void kh_read_tenant_ranges(struct kh_reader *, const struct kh_option *, const struct kh_node *,
-			   void *);
-void kh_read_servers(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
-void kh_tenant_by_name(struct kh_reader *, const struct kh_option *, const struct kh_node *,
+kh_option_reader kh_read_group;
+kh_option_reader kh_read_tenant;
+kh_option_reader kh_read_pins;
+kh_option_reader kh_read_tenant_pins;
+kh_option_reader kh_read_ranges;
+kh_option_reader kh_read_tenant_ranges;
+kh_option_reader kh_read_servers;
+void kh_tenant_by_name(struct kh_reader *, const struct kh_option *, const struct kh_yaml_node *,
 		       uint16_t *out);
 /* listener.c: what listens, and for whom. */
-void kh_read_tcp(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
-void kh_read_token_env(struct kh_reader *, const struct kh_option *, const struct kh_node *,
-		       void *);
-void kh_read_token_file(struct kh_reader *, const struct kh_option *, const struct kh_node *,
-			void *);
+kh_option_reader kh_read_tcp;
+kh_option_reader kh_read_token_env;
+kh_option_reader kh_read_token_file;
 void kh_config_check_listeners(struct kh_reader *reader);
 /* admin.c */
-void kh_read_admin_metrics(struct kh_reader *, const struct kh_option *, const struct kh_node *,
-			   void *);
-void *kh_admin_grant_add(struct kh_reader *, void *parent, const struct kh_node *);
-void kh_admin_grant_done(struct kh_reader *, void *parent, void *item, const struct kh_node *);
-void kh_read_admin_user(struct kh_reader *, const struct kh_option *, const struct kh_node *,
-			void *);
-void kh_read_admin_tenants(struct kh_reader *, const struct kh_option *, const struct kh_node *,
-			   void *);
+kh_option_reader kh_read_admin_metrics;
+void *kh_admin_grant_add(struct kh_reader *, void *parent, const struct kh_yaml_node *);
+void kh_admin_grant_done(struct kh_reader *, void *parent, void *item, const struct kh_yaml_node *);
+kh_option_reader kh_read_admin_user;
+kh_option_reader kh_read_admin_tenants;
 /* Makes the doors of what was read. */
 void kh_config_check_admin(struct kh_reader *reader);
-void *kh_listener_add(struct kh_reader *, void *parent, const struct kh_node *);
-void kh_listener_done(struct kh_reader *, void *parent, void *item, const struct kh_node *);
-void *kh_tenant_add(struct kh_reader *, void *parent, const struct kh_node *);
-void kh_tenant_done(struct kh_reader *, void *parent, void *item, const struct kh_node *);
+void *kh_listener_add(struct kh_reader *, void *parent, const struct kh_yaml_node *);
+void kh_listener_done(struct kh_reader *, void *parent, void *item, const struct kh_yaml_node *);
+void *kh_tenant_add(struct kh_reader *, void *parent, const struct kh_yaml_node *);
+void kh_tenant_done(struct kh_reader *, void *parent, void *item, const struct kh_yaml_node *);
 
-void kh_read_literal(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
-void kh_read_source_env(struct kh_reader *, const struct kh_option *, const struct kh_node *,
-			void *);
-void kh_read_source_file(struct kh_reader *, const struct kh_option *, const struct kh_node *,
-			 void *);
+kh_option_reader kh_read_literal;
+kh_option_reader kh_read_source_env;
+kh_option_reader kh_read_source_file;
 /* placement.c: each reads one kind. */
-void kh_read_fields(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
-void kh_read_bearer(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
-void kh_read_azure(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
-void kh_read_basic_user(struct kh_reader *, const struct kh_option *, const struct kh_node *,
-			void *);
+kh_option_reader kh_read_fields;
+kh_option_reader kh_read_bearer;
+kh_option_reader kh_read_azure;
+kh_option_reader kh_read_basic_user;
 /* `basic: {}` */
-void kh_placement_basic(struct kh_reader *, const struct kh_node *, struct kh_credential_config *);
-void kh_read_query(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
-void kh_read_cookie(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
-void kh_read_body_json(struct kh_reader *, const struct kh_option *, const struct kh_node *,
-		       void *);
-void kh_read_body_form(struct kh_reader *, const struct kh_option *, const struct kh_node *,
-		       void *);
+void kh_placement_basic(struct kh_reader *, const struct kh_yaml_node *,
+			struct kh_credential_config *);
+kh_option_reader kh_read_query;
+kh_option_reader kh_read_cookie;
+kh_option_reader kh_read_body_json;
+kh_option_reader kh_read_body_form;
 /* What is wrong with a placement as a whole, NULL when nothing is: what the snapshot's reader asks
  * as well. */
 const char *kh_placement_fault(const struct kh_placement *placement);
 /* Makes the credential's one placement, named by the option's last part. Return: NULL where it has
  * one already, which was said. */
 struct kh_placement *kh_placement_begin(struct kh_reader *reader, const struct kh_option *option,
-					const struct kh_node *node,
+					const struct kh_yaml_node *node,
 					struct kh_credential_config *credential,
 					enum kh_placement_kind kind);
 /* The literal of an option that is such a kind; NULL when there is none. */
@@ -262,23 +280,26 @@ const char *kh_placement_find(struct kh_slice key, enum kh_placement_kind kind);
 extern const char kh_placement_options[]; /* "header, bearer …", for messages */
 /* binding.c: hosts, paths, methods. */
 /* signing.c: those that are no copy of the value. */
-void kh_read_sigv4(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
-void kh_read_mtls(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
-void kh_read_hmac(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+kh_option_reader kh_read_sigv4;
+kh_option_reader kh_read_mtls;
+kh_option_reader kh_read_hmac;
+kh_option_reader kh_read_hmac_header;
 /* What is wrong with the name of a field that a credential sets; NULL when nothing is. */
 const char *kh_placement_name_fault(struct kh_slice name);
+/* RFC 9110 section 5.6.2, of 64 bytes at most. */
+bool kh_placement_is_token(struct kh_slice name);
 /* The credential is whole. */
-void kh_signing_config_done(struct kh_reader *, const struct kh_node *,
+void kh_signing_config_done(struct kh_reader *, const struct kh_yaml_node *,
 			    struct kh_credential_config *);
-void kh_signing_config_free(struct kh_placement *placement);
+/* For rows of theirs. */
+const char *kh_check_sigv4_name(struct kh_slice text);
+const char *kh_check_hmac_sign(struct kh_slice text);
 const char *kh_signing_config_fault(const struct kh_placement *placement);
-void kh_read_hosts(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
-void kh_read_binding_paths(struct kh_reader *, const struct kh_option *, const struct kh_node *,
-			   void *);
-void kh_read_binding_methods(struct kh_reader *, const struct kh_option *, const struct kh_node *,
-			     void *);
-void kh_credential_add_host(struct kh_reader *, const struct kh_option *, const struct kh_node *,
-			    struct kh_credential_config *);
+kh_option_reader kh_read_hosts;
+kh_option_reader kh_read_binding_paths;
+kh_option_reader kh_read_binding_methods;
+void kh_credential_add_host(struct kh_reader *, const struct kh_option *,
+			    const struct kh_yaml_node *, struct kh_credential_config *);
 /* What is wrong with one, NULL when nothing is; the path's normal form is appended. */
 const char *kh_binding_path_fault(struct kh_slice text, struct kh_buf *normal);
 const char *kh_binding_method_fault(struct kh_slice text);
@@ -291,75 +312,75 @@ const char *kh_binding_clash(const struct kh_config *config, const struct kh_rul
 void kh_config_check_rules(struct kh_reader *reader, const struct kh_rules *rules);
 
 /* up_proxy.c: upstream.proxy. */
-void kh_read_proxy_url(struct kh_reader *, const struct kh_option *, const struct kh_node *,
-		       void *);
-void kh_read_proxy_password_env(struct kh_reader *, const struct kh_option *,
-				const struct kh_node *, void *);
-void kh_read_proxy_password_file(struct kh_reader *, const struct kh_option *,
-				 const struct kh_node *, void *);
-void kh_read_no_proxy(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+kh_option_reader kh_read_proxy_url;
+kh_option_reader kh_read_proxy_password_env;
+kh_option_reader kh_read_proxy_password_file;
+kh_option_reader kh_read_no_proxy;
 const char *kh_value_check_username(struct kh_slice text);
 void kh_config_check_proxy(struct kh_reader *reader);
 /* The pattern of exactly this host. */
 struct kh_host_pattern kh_host_pattern_of(const struct kh_host *host);
 
 /* expect.c */
-void *kh_expectation_add(struct kh_reader *, void *parent, const struct kh_node *);
-void kh_expectation_done(struct kh_reader *, void *parent, void *item, const struct kh_node *);
-void kh_read_expected_fields(struct kh_reader *, const struct kh_option *, const struct kh_node *,
-			     void *);
-void kh_read_expected_tenant(struct kh_reader *, const struct kh_option *, const struct kh_node *,
-			     void *);
-void kh_read_expected_sandbox(struct kh_reader *, const struct kh_option *, const struct kh_node *,
-			      void *);
-void kh_read_expected_model(struct kh_reader *, const struct kh_option *, const struct kh_node *,
-			    void *);
-void kh_read_expected(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
-void kh_expectation_fini(struct kh_expectation *expectation);
+void *kh_expectation_add(struct kh_reader *, void *parent, const struct kh_yaml_node *);
+void kh_expectation_done(struct kh_reader *, void *parent, void *item, const struct kh_yaml_node *);
+kh_option_reader kh_read_expected_fields;
+kh_option_reader kh_read_expected_tenant;
+kh_option_reader kh_read_expected_sandbox;
+kh_option_reader kh_read_expected_model;
+kh_option_reader kh_read_expected;
 
-void *kh_credential_add(struct kh_reader *, void *parent, const struct kh_node *);
-void kh_credential_done(struct kh_reader *, void *parent, void *item, const struct kh_node *);
+void *kh_credential_add(struct kh_reader *, void *parent, const struct kh_yaml_node *);
+void kh_credential_done(struct kh_reader *, void *parent, void *item, const struct kh_yaml_node *);
 
-void *kh_rule_add(struct kh_reader *, void *parent, const struct kh_node *);
-void kh_rule_done(struct kh_reader *, void *parent, void *item, const struct kh_node *);
+void *kh_rule_add(struct kh_reader *, void *parent, const struct kh_yaml_node *);
+void kh_rule_done(struct kh_reader *, void *parent, void *item, const struct kh_yaml_node *);
 /* Credentials may be named before they are read: their names wait until all are there. `extra` is
  * the list that belongs neither to the site nor to a tenant (a preset's). */
+/* Of the last rule of the list. */
+void kh_pending_add(struct kh_reader *reader, const struct kh_rules *rules,
+		    const struct kh_yaml_node *name);
 void kh_pending_resolve(struct kh_reader *reader, struct kh_rules *extra);
 void kh_pending_fini(struct kh_reader *reader);
 bool kh_rules_append(struct kh_rules *rules, struct kh_rules *more);
 
+/* Is it a suffix below which anybody can have a name, by the Public Suffix List's private section?
+ * Also where the list can't be read. */
+bool kh_config_is_private_suffix(const char *name);
+/* shared_host.c: an error where a host of the credential is shared with strangers. */
+void kh_shared_host_check(struct kh_reader *reader, const struct kh_credential_config *credential);
+kh_option_reader kh_read_shared_host;
+/* suffix.c: an error where a wildcard over `name` covers what anybody can register. Return: it
+ * does not. */
+bool kh_config_check_registry(struct kh_reader *reader, const struct kh_yaml_node *node,
+			      const char *name);
 /* suffix.c: an error where a wildcard covers what anybody can have; `meant` (NULL: it is not):
  * where the rule says that a company's suffix is meant. Return: it may stand. */
-bool kh_config_check_suffix(struct kh_reader *reader, const struct kh_node *node,
+bool kh_config_check_suffix(struct kh_reader *reader, const struct kh_yaml_node *node,
 			    enum kh_host_match match, const char *name,
-			    const struct kh_node *meant);
+			    const struct kh_yaml_node *meant);
 
 /* condition.c */
 void kh_conditions_take(struct kh_reader *reader, struct kh_rule *rule,
 			const struct kh_rule_draft *draft);
 void kh_condition_fini(struct kh_condition *condition);
-/* One of its keys, NULL when the draft has none. */
-const struct kh_node *kh_conditions_of(const struct kh_rule_draft *draft);
 /* What is wrong with a condition, NULL when nothing is. */
 const char *kh_condition_fault(enum kh_condition_kind kind, const char *name, const char *pattern);
 /* What few rules have, made where it is not there. Return: NULL without memory. */
 struct kh_rule_more *kh_rule_more(struct kh_rule *rule);
 
 /* geo.c */
-void kh_read_geo_file(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
-void kh_read_geo(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
+kh_option_reader kh_read_geo_file;
+kh_option_reader kh_read_geo;
 /* The key of a rule. */
-void kh_geo_take(struct kh_reader *reader, struct kh_rule *rule, const struct kh_node *node);
+void kh_geo_take(struct kh_reader *reader, struct kh_rule *rule, const struct kh_yaml_node *node);
 /* What is wrong with one, as a text that says what it lacks; NULL when nothing is. */
 const char *kh_geo_fault(const struct kh_config *config, const struct kh_geo_rules *geo);
 /* Names that are looked up elsewhere lie nowhere that is known here. */
 void kh_config_check_geo(struct kh_reader *reader);
 
 /* quota.c: `limits` */
-void kh_read_limit(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
-/* One key of it, by the last part of its path. */
-void kh_limits_take(struct kh_reader *reader, const char *path, struct kh_limits **out,
-		    const struct kh_node *node);
+kh_option_reader kh_read_limit;
 /* `narrowing`: why its list brings no limits along, NULL where it may. */
 void kh_limits_take_rule(struct kh_reader *reader, struct kh_rule *rule,
 			 const struct kh_rule_draft *draft, const char *narrowing);
@@ -367,101 +388,6 @@ void kh_limits_take_rule(struct kh_reader *reader, struct kh_rule *rule,
 const char *kh_rate_fault(const struct kh_rate *rate);
 /* check_quota.c: limits that can never be reached. */
 void kh_config_check_limits(struct kh_reader *reader);
-
-/* parameter.c: what a use of a preset may say. All but the first are lists, and the type is that of
- * each value. */
-enum kh_parameter_type {
-	KH_PARAMETER_BOOLEAN = 0,
-	KH_PARAMETER_LABEL,
-	KH_PARAMETER_HOST,
-	KH_PARAMETER_SEGMENT,
-	KH_PARAMETER_REPO,
-	KH_PARAMETER_PROJECT,
-	KH_PARAMETER_WORD,
-};
-extern const char *const kh_parameter_types[];
-
-/* Its nodes belong to the tree of the preset. */
-struct kh_parameter {
-	char *name;
-	unsigned type;			/* enum kh_parameter_type */
-	const struct kh_node *values;	/* of a word: those that there are */
-	const struct kh_node *fallback; /* NULL: a use must say it */
-	char *doc;
-};
-
-struct kh_parameters {
-	struct kh_parameter *list;
-	size_t count;
-};
-
-void *kh_parameter_add(struct kh_reader *, void *parent, const struct kh_node *);
-void kh_parameter_done(struct kh_reader *, void *parent, void *item, const struct kh_node *);
-void kh_parameters_fini(struct kh_parameters *all);
-const struct kh_parameter *kh_parameter_find(const struct kh_parameters *all, struct kh_slice name);
-/* kh_nearest_hint over their names. */
-const char *kh_parameter_hint(const struct kh_parameters *all, struct kh_slice name,
-			      char hint[KH_NEAREST_BYTES]);
-/* Is it a value of its kind, or a list of them? `what` stands in front of the name in messages. */
-bool kh_parameter_check(struct kh_reader *reader, const struct kh_parameter *parameter,
-			const char *what, const struct kh_node *node);
-/* What each parameter is in one use: a checked value or list, or the default. `arguments` (a map)
- * may be NULL. Return: false when something is wrong, which was said. */
-bool kh_parameters_bind(struct kh_reader *reader, const char *preset,
-			const struct kh_parameters *all, const struct kh_node *at,
-			const struct kh_node *arguments, const struct kh_node **values);
-
-/* expand.c: the tree of a preset with those values in it, in the memory of `tree`. */
-const struct kh_node *kh_expand(struct kh_reader *reader, const struct kh_node *root,
-				const struct kh_parameters *parameters,
-				const struct kh_node *const *values, struct kh_tree *tree);
-
-/* preset.c */
-struct kh_preset {
-	char *name;
-	uint32_t file;
-	bool sound; /* its YAML and parameters are */
-	struct kh_tree tree;
-	struct kh_parameters parameters;
-};
-
-struct kh_preset_draft {
-	char *description;
-	size_t n_sources;
-	struct kh_parameters parameters;
-	struct kh_rules rules;
-};
-/* Reads policies/<name>.yaml: its credentials into the configuration, its rules to the
- * end of `rules`. `at` is where it was asked for, `arguments` (a map or NULL) its parameters. */
-void kh_preset_splice(struct kh_reader *reader, struct kh_slice name, const struct kh_node *at,
-		      const struct kh_node *arguments, struct kh_rules *rules);
-/* use_text.c: a preset as it is written on a command line. The views are of `text` or of the
- * tree's, which is the caller's. Return: false when it is none, which was said. */
-struct kh_use_text {
-	struct kh_slice name;
-	const struct kh_node *arguments; /* a map, or NULL */
-};
-bool kh_use_text_read(struct kh_reader *reader, const char *text, struct kh_tree *tree,
-		      struct kh_use_text *out);
-/* The same with one that is read already. */
-void kh_preset_use(struct kh_reader *reader, const struct kh_preset *preset,
-		   const struct kh_node *at, const struct kh_node *arguments,
-		   struct kh_rules *rules);
-/* The reader keeps what it has read; NULL when there is no such preset, which was said. */
-const struct kh_preset *kh_preset_find(struct kh_reader *reader, struct kh_slice name,
-				       const struct kh_node *at);
-/* From memory. Return: NULL without memory. */
-struct kh_preset *kh_preset_read(struct kh_reader *reader, const char *name, uint32_t file,
-				 struct kh_slice yaml);
-void kh_presets_fini(struct kh_reader *reader);
-void kh_read_sources(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
-/* For keys that were looked at before. */
-void kh_read_nothing(struct kh_reader *, const struct kh_option *, const struct kh_node *, void *);
-/* preset_cases.c: the tenant of one case of a preset, -1 when it can't be made. */
-int kh_case_tenant(struct kh_reader *reader, const struct kh_node *node);
-
-/* schema.c: what stands at an option with a reader of its own, as JSON Schema; NULL: anything. */
-const char *kh_config_schema_shape(const char *path);
 
 /* names.c: what has a name, without going through all of them. */
 enum kh_names_kind { KH_NAMES_TENANTS, KH_NAMES_CREDENTIALS, KH_NAMES_SANDBOXES, KH_NAMES_KINDS };
@@ -478,9 +404,9 @@ void kh_config_check(struct kh_reader *reader);
 bool kh_config_add_file(struct kh_config *config, const char *name, uint32_t *index);
 /* Room for one more zeroed element: *list may move. Return: the element, NULL without memory. */
 void *kh_list_add(void *list, size_t *count, size_t size);
-void kh_credential_config_fini(struct kh_credential_config *credential);
 int kh_config_credential(const struct kh_config *config, struct kh_slice name);
 
+#include "preset_internal.h"
 #include "value_internal.h"
 
 #endif

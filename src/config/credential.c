@@ -15,14 +15,15 @@
 
 /* A preset that is used again, with other parameters: its credential may go there as well. */
 static void widen(struct kh_reader *reader, struct kh_credential_config *credential,
-		  const struct kh_node *hosts)
+		  const struct kh_yaml_node *hosts)
 {
 	static const struct kh_option option = { .path = "credentials.*.hosts" };
-	for (const struct kh_node *one = hosts ? hosts->first : NULL; one; one = one->next)
+	for (const struct kh_yaml_node *one = hosts ? hosts->first : NULL; one; one = one->next)
 		kh_credential_add_host(reader, &option, one, credential);
+	kh_shared_host_check(reader, credential);
 }
 
-void *kh_credential_add(struct kh_reader *reader, void *parent, const struct kh_node *node)
+void *kh_credential_add(struct kh_reader *reader, void *parent, const struct kh_yaml_node *node)
 {
 	(void)parent;
 	struct kh_config *config = reader->config;
@@ -66,12 +67,13 @@ void *kh_credential_add(struct kh_reader *reader, void *parent, const struct kh_
 }
 
 void kh_credential_done(struct kh_reader *reader, void *parent, void *item,
-			const struct kh_node *node)
+			const struct kh_yaml_node *node)
 {
 	(void)parent;
 	struct kh_credential_config *credential = item;
 	kh_source_done(reader, credential, kh_node_get(node, "value"));
-	const struct kh_node *basic = kh_node_get(node, "basic");
+	kh_shared_host_check(reader, credential);
+	const struct kh_yaml_node *basic = kh_node_get(node, "basic");
 	/* Nothing more to say: its value is user:password. */
 	if (!credential->placement && basic && basic->kind == KH_NODE_MAP && basic->count == 0)
 		kh_placement_basic(reader, basic, credential);

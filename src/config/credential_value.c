@@ -18,14 +18,11 @@
 
 enum {
 	EXEC_TIMEOUT_MS = 30 * 1000,
-	EXEC_TIMEOUT_MOST_MS = 10 * 60 * 1000,
-	REFRESH_LEAST_MS = 1000,
-	REFRESH_MOST_MS = 7 * 24 * 3600 * 1000,
 	MEMBER_BYTES = 256,
 };
 
 void kh_read_literal(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_node *node, void *base)
+		     const struct kh_yaml_node *node, void *base)
 {
 	(void)base;
 	if (node->kind == KH_NODE_SCALAR && !kh_node_is_empty(node))
@@ -57,7 +54,7 @@ static struct kh_source *current(struct kh_reader *reader, struct kh_credential_
 }
 
 static void set_source(struct kh_reader *reader, const struct kh_option *option,
-		       const struct kh_node *node, struct kh_credential_config *credential,
+		       const struct kh_yaml_node *node, struct kh_credential_config *credential,
 		       enum kh_source_kind kind, char *name)
 {
 	struct kh_source *source = current(reader, credential);
@@ -76,9 +73,9 @@ static void set_source(struct kh_reader *reader, const struct kh_option *option,
 }
 
 void kh_read_source_env(struct kh_reader *reader, const struct kh_option *option,
-			const struct kh_node *node, void *base)
+			const struct kh_yaml_node *node, void *base)
 {
-	if (!kh_walk_scalar(reader, option, node))
+	if (!kh_reader_scalar(reader, option, node))
 		return;
 	const char *why = kh_value_check_env(node->text);
 	if (why)
@@ -88,9 +85,9 @@ void kh_read_source_env(struct kh_reader *reader, const struct kh_option *option
 }
 
 void kh_read_source_file(struct kh_reader *reader, const struct kh_option *option,
-			 const struct kh_node *node, void *base)
+			 const struct kh_yaml_node *node, void *base)
 {
-	if (!kh_walk_scalar(reader, option, node))
+	if (!kh_reader_scalar(reader, option, node))
 		return;
 	if (reader->preset) {
 		kh_reader_error(reader, node, "%s: a preset knows no file of this host",
@@ -106,9 +103,9 @@ void kh_read_source_file(struct kh_reader *reader, const struct kh_option *optio
 }
 
 void kh_read_source_systemd(struct kh_reader *reader, const struct kh_option *option,
-			    const struct kh_node *node, void *base)
+			    const struct kh_yaml_node *node, void *base)
 {
-	if (!kh_walk_scalar(reader, option, node))
+	if (!kh_reader_scalar(reader, option, node))
 		return;
 	bool good = node->text.len <= 255 && node->text.ptr[0] != '.';
 	for (size_t i = 0; i < node->text.len; i++)
@@ -138,11 +135,11 @@ static struct kh_exec *exec_of(struct kh_reader *reader, struct kh_credential_co
 
 /* Return: false when one of them is no text, which was said. */
 static bool read_texts(struct kh_reader *reader, const struct kh_option *option,
-		       const struct kh_node *node, char ***list, size_t *count)
+		       const struct kh_yaml_node *node, char ***list, size_t *count)
 {
 	if (!kh_reader_wants(reader, option, node, KH_NODE_LIST))
 		return false;
-	for (const struct kh_node *one = node->first; one; one = one->next) {
+	for (const struct kh_yaml_node *one = node->first; one; one = one->next) {
 		if (one->kind != KH_NODE_SCALAR || memchr(one->text.ptr, '\0', one->text.len) ||
 		    one->text.len > KH_LIMIT_EXEC_ARGUMENT_BYTES ||
 		    *count == KH_LIMIT_EXEC_ARGUMENTS) {
@@ -171,7 +168,7 @@ static const char *last_part(const char *path)
 }
 
 void kh_read_source_exec(struct kh_reader *reader, const struct kh_option *option,
-			 const struct kh_node *node, void *base)
+			 const struct kh_yaml_node *node, void *base)
 {
 	struct kh_exec *exec = exec_of(reader, base);
 	if (!exec || !read_texts(reader, option, node, &exec->argv, &exec->n_argv))
@@ -193,7 +190,7 @@ void kh_read_source_exec(struct kh_reader *reader, const struct kh_option *optio
 }
 
 void kh_read_exec_environment(struct kh_reader *reader, const struct kh_option *option,
-			      const struct kh_node *node, void *base)
+			      const struct kh_yaml_node *node, void *base)
 {
 	struct kh_exec *exec = exec_of(reader, base);
 	if (!exec || !read_texts(reader, option, node, &exec->environment, &exec->n_environment))
@@ -209,120 +206,22 @@ void kh_read_exec_environment(struct kh_reader *reader, const struct kh_option *
 	}
 }
 
-static bool read_duration(struct kh_reader *reader, const struct kh_option *option,
-			  const struct kh_node *node, uint64_t least, uint64_t most, uint32_t *out)
+const char *kh_check_exec_member(struct kh_slice text)
 {
-	uint64_t ms = 0;
-	if (!kh_walk_scalar(reader, option, node))
-		return false;
-	if (!kh_value_duration(node->text, &ms) || ms < least || ms > most) {
-		kh_reader_error(reader, node, "%s: expected %s", option->path, option->expects);
-		return false;
-	}
-	*out = (uint32_t)ms;
-	return true;
+	bool good = text.len <= MEMBER_BYTES;
+	for (size_t i = 0; i < text.len; i++)
+		good = good && text.ptr[i] > ' ' && text.ptr[i] < 0x7f;
+	return good ? NULL : "";
 }
 
-void kh_read_exec_timeout(struct kh_reader *reader, const struct kh_option *option,
-			  const struct kh_node *node, void *base)
+void kh_read_exec(struct kh_reader *reader, const struct kh_option *option,
+		  const struct kh_yaml_node *node, void *base)
 {
-	struct kh_exec *exec = exec_of(reader, base);
-	if (exec)
-		(void)read_duration(reader, option, node, 10, EXEC_TIMEOUT_MOST_MS,
-				    &exec->timeout_ms);
-}
-
-void kh_read_exec_refresh(struct kh_reader *reader, const struct kh_option *option,
-			  const struct kh_node *node, void *base)
-{
-	struct kh_exec *exec = exec_of(reader, base);
-	if (exec)
-		(void)read_duration(reader, option, node, REFRESH_LEAST_MS, REFRESH_MOST_MS,
-				    &exec->refresh_ms);
-}
-
-void kh_read_exec_max_age(struct kh_reader *reader, const struct kh_option *option,
-			  const struct kh_node *node, void *base)
-{
-	struct kh_exec *exec = exec_of(reader, base);
-	if (exec)
-		(void)read_duration(reader, option, node, REFRESH_LEAST_MS, REFRESH_MOST_MS,
-				    &exec->max_age_ms);
-}
-
-static void read_member(struct kh_reader *reader, const struct kh_option *option,
-			const struct kh_node *node, char **out)
-{
-	if (!kh_walk_scalar(reader, option, node))
-		return;
-	bool good = node->text.len <= MEMBER_BYTES;
-	for (size_t i = 0; i < node->text.len; i++)
-		good = good && node->text.ptr[i] > ' ' && node->text.ptr[i] < 0x7f;
-	if (!good) {
-		kh_reader_error(reader, node, "%s: expected %s", option->path, option->expects);
-		return;
-	}
-	free(*out);
-	*out = kh_slice_dup(node->text);
-	if (!*out)
-		(void)kh_reader_no_memory(reader);
-}
-
-void kh_read_exec_json(struct kh_reader *reader, const struct kh_option *option,
-		       const struct kh_node *node, void *base)
-{
-	struct kh_exec *exec = exec_of(reader, base);
-	if (exec)
-		read_member(reader, option, node, &exec->json);
-}
-
-void kh_read_exec_expires(struct kh_reader *reader, const struct kh_option *option,
-			  const struct kh_node *node, void *base)
-{
-	struct kh_exec *exec = exec_of(reader, base);
-	if (exec)
-		read_member(reader, option, node, &exec->expires);
-}
-
-static bool read_bool(struct kh_reader *reader, const struct kh_option *option,
-		      const struct kh_node *node, bool *out)
-{
-	if (!kh_walk_scalar(reader, option, node))
-		return false;
-	*out = kh_slice_eq(node->text, KH_SLICE("true"));
-	if (*out || kh_slice_eq(node->text, KH_SLICE("false")))
-		return true;
-	kh_reader_error(reader, node, "%s: expected true or false", option->path);
-	return false;
-}
-
-void kh_read_exec_first_line(struct kh_reader *reader, const struct kh_option *option,
-			     const struct kh_node *node, void *base)
-{
-	struct kh_exec *exec = exec_of(reader, base);
-	if (exec)
-		(void)read_bool(reader, option, node, &exec->first_line);
-}
-
-void kh_read_exec_format(struct kh_reader *reader, const struct kh_option *option,
-			 const struct kh_node *node, void *base)
-{
-	static const struct kh_slice words[] = { [KH_EXEC_AUTO] = KH_SLICE_INIT("auto"),
-						 [KH_EXEC_TEXT] = KH_SLICE_INIT("text"),
-						 [KH_EXEC_JSON] = KH_SLICE_INIT("json") };
-	struct kh_exec *exec = exec_of(reader, base);
-	if (!exec || !kh_walk_scalar(reader, option, node))
-		return;
-	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
-		if (kh_slice_eq(node->text, words[i])) {
-			exec->format = (enum kh_exec_format)i;
-			return;
-		}
-	kh_reader_error(reader, node, "%s: expected %s", option->path, option->expects);
+	kh_value_part(reader, option, node, exec_of(reader, base));
 }
 
 /* What is said beside a source fits it. */
-static void check_source(struct kh_reader *reader, const struct kh_node *node,
+static void check_source(struct kh_reader *reader, const struct kh_yaml_node *node,
 			 const struct kh_source *source)
 {
 	const struct kh_exec *exec = source->exec;
@@ -346,7 +245,7 @@ static void check_source(struct kh_reader *reader, const struct kh_node *node,
 
 /* --- tenants ---------------------------------------------------------------------------------- */
 
-static void read_tenants_source(struct kh_reader *reader, const struct kh_node *node,
+static void read_tenants_source(struct kh_reader *reader, const struct kh_yaml_node *node,
 				struct kh_credential_config *credential)
 {
 	if (node->kind != KH_NODE_MAP || node->count == 0) {
@@ -369,7 +268,7 @@ static void read_tenants_source(struct kh_reader *reader, const struct kh_node *
 }
 
 void kh_read_source_tenants(struct kh_reader *reader, const struct kh_option *option,
-			    const struct kh_node *node, void *base)
+			    const struct kh_yaml_node *node, void *base)
 {
 	struct kh_credential_config *credential = base;
 	if (credential->n_sources > 0) {
@@ -381,7 +280,7 @@ void kh_read_source_tenants(struct kh_reader *reader, const struct kh_option *op
 	if (!kh_reader_wants(reader, option, node, KH_NODE_MAP))
 		return;
 	credential->by_tenant = true;
-	for (const struct kh_node *one = node->first; one; one = one->next)
+	for (const struct kh_yaml_node *one = node->first; one; one = one->next)
 		read_tenants_source(reader, one, credential);
 }
 
@@ -413,7 +312,7 @@ void kh_config_check_sources(struct kh_reader *reader)
 }
 
 void kh_source_done(struct kh_reader *reader, struct kh_credential_config *credential,
-		    const struct kh_node *value)
+		    const struct kh_yaml_node *value)
 {
 	if (!value || value->kind != KH_NODE_MAP || credential->by_tenant)
 		return;

@@ -65,21 +65,11 @@ void kh_diagnostics_sort(struct kh_diagnostics *d)
 	}
 }
 
-struct kh_where kh_reader_where(const struct kh_reader *reader, const struct kh_node *node)
+struct kh_where kh_reader_where(const struct kh_reader *reader, const struct kh_yaml_node *node)
 {
 	return (struct kh_where){ .file = reader->file,
 				  .line = node ? node->line : 0,
 				  .column = node ? node->column : 0 };
-}
-
-bool kh_reader_wants(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_node *node, enum kh_node_kind kind)
-{
-	if (node->kind == kind && node->count > 0)
-		return true;
-	kh_reader_error(reader, node, "%s: expected %s, got %s", option->path, option->expects,
-			node->kind == kind ? "none" : kh_node_what(node));
-	return false;
 }
 
 void *kh_reader_no_memory(struct kh_reader *reader)

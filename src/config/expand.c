@@ -19,14 +19,14 @@ enum { TEXT_BYTES = 4096 };
 struct expansion {
 	struct kh_reader *reader;
 	const struct kh_parameters *parameters;
-	const struct kh_node *const *values; /* one for each parameter */
-	struct kh_tree *tree;		     /* of the copies */
+	const struct kh_yaml_node *const *values; /* one for each parameter */
+	struct kh_yaml_tree *tree;		  /* of the copies */
 	size_t made;
 };
 
-static struct kh_node *copy(struct expansion *e, const struct kh_node *node)
+static struct kh_yaml_node *copy(struct expansion *e, const struct kh_yaml_node *node)
 {
-	struct kh_node *out = kh_tree_alloc(e->tree, sizeof(*out));
+	struct kh_yaml_node *out = kh_tree_alloc(e->tree, sizeof(*out));
 	if (!out) {
 		(void)kh_reader_no_memory(e->reader);
 		return NULL;
@@ -36,9 +36,9 @@ static struct kh_node *copy(struct expansion *e, const struct kh_node *node)
 	return out;
 }
 
-static struct kh_node *copy_empty(struct expansion *e, const struct kh_node *node)
+static struct kh_yaml_node *copy_empty(struct expansion *e, const struct kh_yaml_node *node)
 {
-	struct kh_node *out = copy(e, node);
+	struct kh_yaml_node *out = copy(e, node);
 	if (out) {
 		out->first = out->last = NULL;
 		out->count = 0;
@@ -46,7 +46,7 @@ static struct kh_node *copy_empty(struct expansion *e, const struct kh_node *nod
 	return out;
 }
 
-static void append(struct kh_node *list, struct kh_node *child)
+static void append(struct kh_yaml_node *list, struct kh_yaml_node *child)
 {
 	if (!child)
 		return;
@@ -120,7 +120,7 @@ static const char *place_fault(const struct kh_parameter *one, struct kh_slice t
 }
 
 /* Which lists a text names. Return: false when one of them is none, which was said. */
-static bool find_holes(struct expansion *e, const struct kh_node *node,
+static bool find_holes(struct expansion *e, const struct kh_yaml_node *node,
 		       bool used[KH_LIMIT_PRESET_PARAMETERS])
 {
 	if (!is_paired(node->text)) {
@@ -149,8 +149,8 @@ static bool find_holes(struct expansion *e, const struct kh_node *node,
 }
 
 /* The template with the value under each cursor. */
-static struct kh_node *fill(struct expansion *e, const struct kh_node *node,
-			    const struct kh_node *const *cursors)
+static struct kh_yaml_node *fill(struct expansion *e, const struct kh_yaml_node *node,
+				 const struct kh_yaml_node *const *cursors)
 {
 	struct kh_buf text;
 	kh_buf_init(&text, TEXT_BYTES);
@@ -163,7 +163,7 @@ static struct kh_node *fill(struct expansion *e, const struct kh_node *node,
 		     kh_buf_append_slice(&text, cursors[one - e->parameters->list]->text);
 	}
 	ok = ok && kh_buf_append_slice(&text, kh_slice_sub(node->text, at, node->text.len));
-	struct kh_node *out = ok ? copy(e, node) : NULL;
+	struct kh_yaml_node *out = ok ? copy(e, node) : NULL;
 	char *bytes = out ? kh_tree_alloc(e->tree, kh_buf_len(&text) + 1) : NULL;
 	if (bytes) {
 		memcpy(bytes, kh_buf_view(&text).ptr, kh_buf_len(&text));
@@ -176,11 +176,11 @@ static struct kh_node *fill(struct expansion *e, const struct kh_node *node,
 }
 
 /* Every text that a template stands for, each given to `put`. */
-static void each_text(struct expansion *e, const struct kh_node *node,
-		      void (*put)(struct expansion *, struct kh_node *, void *), void *arg)
+static void each_text(struct expansion *e, const struct kh_yaml_node *node,
+		      void (*put)(struct expansion *, struct kh_yaml_node *, void *), void *arg)
 {
 	bool used[KH_LIMIT_PRESET_PARAMETERS] = { false };
-	const struct kh_node *cursors[KH_LIMIT_PRESET_PARAMETERS] = { NULL };
+	const struct kh_yaml_node *cursors[KH_LIMIT_PRESET_PARAMETERS] = { NULL };
 	if (!find_holes(e, node, used))
 		return;
 	size_t n = e->parameters->count;
@@ -215,7 +215,7 @@ static void each_text(struct expansion *e, const struct kh_node *node,
 /* --- when */
 
 /* "push", "not push". Return: it holds; false too where it is wrong, which was said. */
-static bool holds(struct expansion *e, const struct kh_node *node)
+static bool holds(struct expansion *e, const struct kh_yaml_node *node)
 {
 	bool no = kh_slice_has_prefix(node->text, KH_SLICE("not "));
 	struct kh_slice name = no ? kh_slice_sub(node->text, 4, node->text.len) : node->text;
@@ -236,14 +236,14 @@ static bool holds(struct expansion *e, const struct kh_node *node)
 	return false;
 }
 
-static bool all_hold(struct expansion *e, const struct kh_node *when)
+static bool all_hold(struct expansion *e, const struct kh_yaml_node *when)
 {
 	bool all = true;
 	if (!when)
 		return true;
 	if (when->kind != KH_NODE_LIST)
 		return holds(e, when);
-	for (const struct kh_node *one = when->first; one; one = one->next)
+	for (const struct kh_yaml_node *one = when->first; one; one = one->next)
 		all = holds(e, one) && all;
 	return all;
 }
@@ -251,26 +251,26 @@ static bool all_hold(struct expansion *e, const struct kh_node *when)
 /* --- rules and credentials */
 
 struct item {
-	const struct kh_node *rule, *text; /* `text` is one of its values */
-	struct kh_node *list;
+	const struct kh_yaml_node *rule, *text; /* `text` is one of its values */
+	struct kh_yaml_node *list;
 };
 
-static void put_rule(struct expansion *e, struct kh_node *text, void *arg)
+static void put_rule(struct expansion *e, struct kh_yaml_node *text, void *arg)
 {
 	const struct item *item = arg;
-	struct kh_node *rule = text ? copy_empty(e, item->rule) : NULL;
-	for (const struct kh_node *one = rule ? item->rule->first : NULL; one; one = one->next)
+	struct kh_yaml_node *rule = text ? copy_empty(e, item->rule) : NULL;
+	for (const struct kh_yaml_node *one = rule ? item->rule->first : NULL; one; one = one->next)
 		if (!kh_slice_eq(one->key->text, KH_SLICE("when")))
 			append(rule, one == item->text ? text : copy(e, one));
 	if (rule)
 		append(item->list, rule);
 }
 
-static struct kh_node *expand_rules(struct expansion *e, const struct kh_node *rules)
+static struct kh_yaml_node *expand_rules(struct expansion *e, const struct kh_yaml_node *rules)
 {
-	struct kh_node *out = copy_empty(e, rules);
-	for (const struct kh_node *rule = out ? rules->first : NULL; rule; rule = rule->next) {
-		const struct kh_node *text = NULL, *when = NULL;
+	struct kh_yaml_node *out = copy_empty(e, rules);
+	for (const struct kh_yaml_node *rule = out ? rules->first : NULL; rule; rule = rule->next) {
+		const struct kh_yaml_node *text = NULL, *when = NULL;
 		if (rule->kind == KH_NODE_MAP) {
 			text = kh_node_get(rule, "allow");
 			text = text ? text : kh_node_get(rule, "deny");
@@ -288,16 +288,16 @@ static struct kh_node *expand_rules(struct expansion *e, const struct kh_node *r
 	return out;
 }
 
-static void put_host(struct expansion *e, struct kh_node *host, void *arg)
+static void put_host(struct expansion *e, struct kh_yaml_node *host, void *arg)
 {
 	(void)e;
 	append(arg, host);
 }
 
-static struct kh_node *expand_hosts(struct expansion *e, const struct kh_node *hosts)
+static struct kh_yaml_node *expand_hosts(struct expansion *e, const struct kh_yaml_node *hosts)
 {
-	struct kh_node *out = copy_empty(e, hosts);
-	for (const struct kh_node *one = out ? hosts->first : NULL; one; one = one->next) {
+	struct kh_yaml_node *out = copy_empty(e, hosts);
+	for (const struct kh_yaml_node *one = out ? hosts->first : NULL; one; one = one->next) {
 		if (one->kind == KH_NODE_SCALAR && has_hole(one->text))
 			each_text(e, one, put_host, out);
 		else
@@ -306,19 +306,19 @@ static struct kh_node *expand_hosts(struct expansion *e, const struct kh_node *h
 	return out;
 }
 
-static bool names(const struct kh_node *credential, struct kh_slice name)
+static bool names(const struct kh_yaml_node *credential, struct kh_slice name)
 {
 	if (!credential || credential->kind == KH_NODE_SCALAR)
 		return credential && kh_slice_eq(credential->text, name);
-	for (const struct kh_node *one = credential->first; one; one = one->next)
+	for (const struct kh_yaml_node *one = credential->first; one; one = one->next)
 		if (one->kind == KH_NODE_SCALAR && kh_slice_eq(one->text, name))
 			return true;
 	return false;
 }
 
-static bool is_used(const struct kh_node *rules, struct kh_slice name)
+static bool is_used(const struct kh_yaml_node *rules, struct kh_slice name)
 {
-	for (const struct kh_node *rule = rules ? rules->first : NULL; rule; rule = rule->next)
+	for (const struct kh_yaml_node *rule = rules ? rules->first : NULL; rule; rule = rule->next)
 		if (rule->kind == KH_NODE_MAP && (names(kh_node_get(rule, "credential"), name) ||
 						  names(kh_node_get(rule, "credentials"), name)))
 			return true;
@@ -326,16 +326,19 @@ static bool is_used(const struct kh_node *rules, struct kh_slice name)
 }
 
 /* A credential whose rules are all dropped is not asked for. */
-static struct kh_node *expand_credentials(struct expansion *e, const struct kh_node *credentials,
-					  const struct kh_node *rules)
+static struct kh_yaml_node *expand_credentials(struct expansion *e,
+					       const struct kh_yaml_node *credentials,
+					       const struct kh_yaml_node *rules)
 {
-	struct kh_node *out = copy_empty(e, credentials);
-	for (const struct kh_node *one = out ? credentials->first : NULL; one; one = one->next) {
+	struct kh_yaml_node *out = copy_empty(e, credentials);
+	for (const struct kh_yaml_node *one = out ? credentials->first : NULL; one;
+	     one = one->next) {
 		if (e->parameters->count > 0 && !is_used(rules, one->key->text))
 			continue;
-		struct kh_node *mine = one->kind == KH_NODE_MAP ? copy_empty(e, one) : copy(e, one);
-		for (const struct kh_node *key = one->kind == KH_NODE_MAP && mine ? one->first
-										  : NULL;
+		struct kh_yaml_node *mine =
+			one->kind == KH_NODE_MAP ? copy_empty(e, one) : copy(e, one);
+		for (const struct kh_yaml_node *key = one->kind == KH_NODE_MAP && mine ? one->first
+										       : NULL;
 		     key; key = key->next) {
 			bool hosts = key->kind == KH_NODE_LIST &&
 				     kh_slice_eq(key->key->text, KH_SLICE("hosts"));
@@ -346,18 +349,19 @@ static struct kh_node *expand_credentials(struct expansion *e, const struct kh_n
 	return out;
 }
 
-const struct kh_node *kh_expand(struct kh_reader *reader, const struct kh_node *root,
-				const struct kh_parameters *parameters,
-				const struct kh_node *const *values, struct kh_tree *tree)
+const struct kh_yaml_node *kh_expand(struct kh_reader *reader, const struct kh_yaml_node *root,
+				     const struct kh_parameters *parameters,
+				     const struct kh_yaml_node *const *values,
+				     struct kh_yaml_tree *tree)
 {
 	struct expansion e = {
 		.reader = reader, .parameters = parameters, .values = values, .tree = tree
 	};
-	struct kh_node *out = copy_empty(&e, root);
-	const struct kh_node *rules = kh_node_get(root, "rules"), *made = NULL;
+	struct kh_yaml_node *out = copy_empty(&e, root);
+	const struct kh_yaml_node *rules = kh_node_get(root, "rules"), *made = NULL;
 	if (rules && rules->kind == KH_NODE_LIST)
 		made = expand_rules(&e, rules);
-	for (const struct kh_node *one = out ? root->first : NULL; one; one = one->next) {
+	for (const struct kh_yaml_node *one = out ? root->first : NULL; one; one = one->next) {
 		struct kh_slice key = one->key->text;
 		if (kh_slice_eq(key, KH_SLICE("parameters")))
 			continue;

@@ -6,23 +6,11 @@
 
 #include "config_internal.h"
 
-enum { NO_TENANT = UINT16_MAX };
-
-void kh_expectation_fini(struct kh_expectation *expectation)
-{
-	for (size_t i = 0; i < expectation->n_fields; i++)
-		kh_condition_fini(&expectation->fields[i]);
-	free(expectation->fields);
-	free(expectation->text);
-	free(expectation->model);
-	*expectation = (struct kh_expectation){ 0 };
-}
-
-void *kh_expectation_add(struct kh_reader *reader, void *parent, const struct kh_node *node)
+void *kh_expectation_add(struct kh_reader *reader, void *parent, const struct kh_yaml_node *node)
 {
 	(void)parent;
 	struct kh_config *config = reader->config;
-	int tenant = reader->cases ? kh_case_tenant(reader, node) : NO_TENANT;
+	int tenant = reader->cases ? kh_case_tenant(reader, node) : KH_NO_TENANT;
 	if (tenant < 0 || (reader->preset && !reader->cases))
 		return NULL; /* where a preset is used, its own cases are nobody's */
 	struct kh_expectation *one =
@@ -36,18 +24,18 @@ void *kh_expectation_add(struct kh_reader *reader, void *parent, const struct kh
 }
 
 void kh_read_expected_tenant(struct kh_reader *reader, const struct kh_option *option,
-			     const struct kh_node *node, void *base)
+			     const struct kh_yaml_node *node, void *base)
 {
 	struct kh_expectation *one = base;
 	kh_tenant_by_name(reader, option, node, &one->tenant);
 }
 
 void kh_read_expected_sandbox(struct kh_reader *reader, const struct kh_option *option,
-			      const struct kh_node *node, void *base)
+			      const struct kh_yaml_node *node, void *base)
 {
 	struct kh_expectation *one = base;
 	const struct kh_config *config = reader->config;
-	if (!kh_walk_scalar(reader, option, node))
+	if (!kh_reader_scalar(reader, option, node))
 		return;
 	one->listener = kh_config_sandbox(config, node->text.ptr);
 	if (one->listener >= 0)
@@ -64,14 +52,14 @@ void kh_read_expected_sandbox(struct kh_reader *reader, const struct kh_option *
 				: "no listener's sandbox is",
 			kh_esc(node->text), several ? "" : kh_nearest_hint(&nearest, hint));
 	one->listener = -1;
-	one->tenant = one->tenant == NO_TENANT ? 0 : one->tenant; /* said once is enough */
+	one->tenant = one->tenant == KH_NO_TENANT ? 0 : one->tenant; /* said once is enough */
 }
 
 void kh_read_expected_model(struct kh_reader *reader, const struct kh_option *option,
-			    const struct kh_node *node, void *base)
+			    const struct kh_yaml_node *node, void *base)
 {
 	struct kh_expectation *one = base;
-	if (!kh_walk_scalar(reader, option, node))
+	if (!kh_reader_scalar(reader, option, node))
 		return;
 	one->model = kh_slice_dup(node->text);
 	if (!one->model)
@@ -79,10 +67,10 @@ void kh_read_expected_model(struct kh_reader *reader, const struct kh_option *op
 }
 
 void kh_read_expected(struct kh_reader *reader, const struct kh_option *option,
-		      const struct kh_node *node, void *base)
+		      const struct kh_yaml_node *node, void *base)
 {
 	struct kh_expectation *one = base;
-	if (!kh_walk_scalar(reader, option, node))
+	if (!kh_reader_scalar(reader, option, node))
 		return;
 	if (one->text) {
 		kh_reader_error(reader, node, "expect[]: expected one of allow and deny");
@@ -96,7 +84,7 @@ void kh_read_expected(struct kh_reader *reader, const struct kh_option *option,
 }
 
 void kh_read_expected_fields(struct kh_reader *reader, const struct kh_option *option,
-			     const struct kh_node *node, void *base)
+			     const struct kh_yaml_node *node, void *base)
 {
 	struct kh_expectation *one = base;
 	if (node->kind != KH_NODE_MAP || node->count > KH_LIMIT_FIELDS) {
@@ -104,7 +92,7 @@ void kh_read_expected_fields(struct kh_reader *reader, const struct kh_option *o
 				option->expects, kh_node_what(node));
 		return;
 	}
-	for (const struct kh_node *child = node->first; child; child = child->next) {
+	for (const struct kh_yaml_node *child = node->first; child; child = child->next) {
 		struct kh_condition *field =
 			kh_list_add(&one->fields, &one->n_fields, sizeof(*field));
 		char **value =
@@ -125,7 +113,7 @@ void kh_read_expected_fields(struct kh_reader *reader, const struct kh_option *o
 }
 
 void kh_expectation_done(struct kh_reader *reader, void *parent, void *item,
-			 const struct kh_node *node)
+			 const struct kh_yaml_node *node)
 {
 	(void)parent;
 	struct kh_expectation *one = item;
@@ -133,12 +121,12 @@ void kh_expectation_done(struct kh_reader *reader, void *parent, void *item,
 		kh_reader_error(reader, node, "expect[]: expected one of allow and deny");
 	if (one->listener >= 0) {
 		uint16_t tenant = reader->config->listeners[one->listener].tenant;
-		if (one->tenant != NO_TENANT && one->tenant != tenant)
+		if (one->tenant != KH_NO_TENANT && one->tenant != tenant)
 			kh_reader_error(reader, node,
 					"expect[].sandbox: belongs to another tenant than this");
 		one->tenant = tenant;
 	}
-	if (one->tenant != NO_TENANT)
+	if (one->tenant != KH_NO_TENANT)
 		return;
 	one->tenant = 0;
 	if (reader->config->n_tenants > 1)

@@ -24,17 +24,6 @@ static const char countries[] =
 	"SX SY SZ TC TD TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG UM US UY UZ VA VC VE VG VI "
 	"VN VU WF WS YE YT ZA ZM ZW ";
 
-void kh_geo_rules_free(struct kh_geo_rules *geo)
-{
-	if (!geo)
-		return;
-	free(geo->allow_countries.list);
-	free(geo->deny_countries.list);
-	free(geo->allow_asns.list);
-	free(geo->deny_asns.list);
-	free(geo);
-}
-
 static bool same_numbers(const struct kh_numbers *a, const struct kh_numbers *b)
 {
 	return a->count == b->count &&
@@ -56,10 +45,10 @@ bool kh_geo_rules_eq(const struct kh_geo_rules *a, const struct kh_geo_rules *b)
 /* ---- databases ---- */
 
 void kh_read_geo_file(struct kh_reader *reader, const struct kh_option *option,
-		      const struct kh_node *node, void *base)
+		      const struct kh_yaml_node *node, void *base)
 {
 	struct kh_geo_file *file = (void *)((char *)base + option->offset);
-	if (!kh_walk_scalar(reader, option, node))
+	if (!kh_reader_scalar(reader, option, node))
 		return;
 	if (memchr(node->text.ptr, '\0', node->text.len)) {
 		kh_reader_error(reader, node, "%s: holds a NUL", option->path);
@@ -136,7 +125,7 @@ static int compare(const void *a, const void *b)
 }
 
 static void add_number(struct kh_reader *reader, const char *path, const struct kind *kind,
-		       struct kh_numbers *numbers, const struct kh_node *node)
+		       struct kh_numbers *numbers, const struct kh_yaml_node *node)
 {
 	uint32_t number;
 	if (node->kind != KH_NODE_SCALAR ||
@@ -163,7 +152,7 @@ static void add_number(struct kh_reader *reader, const char *path, const struct 
 }
 
 static void read_list(struct kh_reader *reader, const char *path, const struct kind *kind,
-		      struct kh_numbers *numbers, const struct kh_node *node)
+		      struct kh_numbers *numbers, const struct kh_yaml_node *node)
 {
 	if (node->kind != KH_NODE_LIST || node->count == 0 || node->count > KH_LIMIT_GEO_NUMBERS) {
 		kh_reader_error(reader, node, "%s.%s: expected a list of 1 to %d %s, got %s", path,
@@ -173,7 +162,7 @@ static void read_list(struct kh_reader *reader, const char *path, const struct k
 							   : kh_node_what(node));
 		return;
 	}
-	for (const struct kh_node *child = node->first; child; child = child->next)
+	for (const struct kh_yaml_node *child = node->first; child; child = child->next)
 		add_number(reader, path, kind, numbers, child);
 	if (numbers->count > 1)
 		qsort(numbers->list, numbers->count, sizeof(*numbers->list), compare);
@@ -185,7 +174,7 @@ static void read_list(struct kh_reader *reader, const char *path, const struct k
 }
 
 static void read_unknown(struct kh_reader *reader, const char *path, struct kh_geo_rules *geo,
-			 const struct kh_node *node)
+			 const struct kh_yaml_node *node)
 {
 	bool scalar = node->kind == KH_NODE_SCALAR;
 	if (scalar && kh_slice_eq(node->text, KH_SLICE("allow")))
@@ -197,7 +186,7 @@ static void read_unknown(struct kh_reader *reader, const char *path, struct kh_g
 }
 
 static void read_key(struct kh_reader *reader, const char *path, struct kh_geo_rules *geo,
-		     const struct kh_node *node)
+		     const struct kh_yaml_node *node)
 {
 	struct kh_slice key = node->key->text;
 	if (kh_slice_eq(key, KH_SLICE("unknown")))
@@ -234,7 +223,7 @@ const char *kh_geo_fault(const struct kh_config *config, const struct kh_geo_rul
 }
 
 /* A map of the lists, into a new *slot. */
-static void read_geo(struct kh_reader *reader, const char *path, const struct kh_node *node,
+static void read_geo(struct kh_reader *reader, const char *path, const struct kh_yaml_node *node,
 		     struct kh_geo_rules **slot)
 {
 	if (node->kind != KH_NODE_MAP) {
@@ -250,11 +239,11 @@ static void read_geo(struct kh_reader *reader, const char *path, const struct kh
 	}
 	size_t errors = reader->diags->errors;
 	geo->where = kh_reader_where(reader, node);
-	for (const struct kh_node *child = node->first; child; child = child->next)
+	for (const struct kh_yaml_node *child = node->first; child; child = child->next)
 		read_key(reader, path, geo, child);
 	geo->allow_unknown_country = geo->allow_countries.count == 0;
 	geo->allow_unknown_asn = geo->allow_asns.count == 0;
-	const struct kh_node *unknown = kh_node_get(node, "unknown");
+	const struct kh_yaml_node *unknown = kh_node_get(node, "unknown");
 	if (unknown)
 		read_unknown(reader, path, geo, unknown);
 	const char *fault = kh_geo_fault(reader->config, geo);
@@ -263,12 +252,12 @@ static void read_geo(struct kh_reader *reader, const char *path, const struct kh
 }
 
 void kh_read_geo(struct kh_reader *reader, const struct kh_option *option,
-		 const struct kh_node *node, void *base)
+		 const struct kh_yaml_node *node, void *base)
 {
 	read_geo(reader, option->path, node, (void *)((char *)base + option->offset));
 }
 
-void kh_geo_take(struct kh_reader *reader, struct kh_rule *rule, const struct kh_node *node)
+void kh_geo_take(struct kh_reader *reader, struct kh_rule *rule, const struct kh_yaml_node *node)
 {
 	if (!rule->allow) {
 		kh_reader_error(reader, node,

@@ -6,14 +6,12 @@
 
 #include "config_internal.h"
 
-enum { NO_TENANT = UINT16_MAX };
-
 void kh_read_tcp(struct kh_reader *reader, const struct kh_option *option,
-		 const struct kh_node *node, void *base)
+		 const struct kh_yaml_node *node, void *base)
 {
 	struct kh_listener_config *listener = base;
 	struct kh_err err = KH_ERR_INIT;
-	if (!kh_walk_scalar(reader, option, node))
+	if (!kh_reader_scalar(reader, option, node))
 		return;
 	if (!kh_sockaddr_parse(&listener->tcp, node->text, 0, &err)) {
 		kh_reader_error(reader, node, "%s: %s", option->path, err.text);
@@ -32,7 +30,7 @@ void kh_read_tcp(struct kh_reader *reader, const struct kh_option *option,
 }
 
 /* The credential that the token is, made when it is first spoken of. */
-static struct kh_credential_config *token(struct kh_reader *reader, const struct kh_node *node,
+static struct kh_credential_config *token(struct kh_reader *reader, const struct kh_yaml_node *node,
 					  struct kh_listener_config *listener)
 {
 	struct kh_config *config = reader->config;
@@ -55,7 +53,7 @@ static struct kh_credential_config *token(struct kh_reader *reader, const struct
 }
 
 void kh_read_token_env(struct kh_reader *reader, const struct kh_option *option,
-		       const struct kh_node *node, void *base)
+		       const struct kh_yaml_node *node, void *base)
 {
 	struct kh_credential_config *credential = token(reader, node, base);
 	if (credential)
@@ -63,7 +61,7 @@ void kh_read_token_env(struct kh_reader *reader, const struct kh_option *option,
 }
 
 void kh_read_token_file(struct kh_reader *reader, const struct kh_option *option,
-			const struct kh_node *node, void *base)
+			const struct kh_yaml_node *node, void *base)
 {
 	struct kh_credential_config *credential = token(reader, node, base);
 	if (credential)
@@ -88,7 +86,7 @@ static char *name_of(const struct kh_listener_config *listener)
 }
 
 static void settle_kind(struct kh_reader *reader, struct kh_listener_config *listener,
-			const struct kh_node *node)
+			const struct kh_yaml_node *node)
 {
 	bool tcp = listener->tcp.len > 0 || listener->kind == KH_LISTEN_TCP;
 	bool vsock = listener->vsock_port > 0;
@@ -117,7 +115,7 @@ static void settle_kind(struct kh_reader *reader, struct kh_listener_config *lis
 		(void)kh_reader_no_memory(reader);
 }
 
-void *kh_listener_add(struct kh_reader *reader, void *parent, const struct kh_node *node)
+void *kh_listener_add(struct kh_reader *reader, void *parent, const struct kh_yaml_node *node)
 {
 	(void)parent;
 	struct kh_config *config = reader->config;
@@ -128,14 +126,14 @@ void *kh_listener_add(struct kh_reader *reader, void *parent, const struct kh_no
 	listener->where = kh_reader_where(reader, node);
 	listener->owner = (uid_t)-1;
 	listener->group = (gid_t)-1;
-	listener->tenant = NO_TENANT;
+	listener->tenant = KH_NO_TENANT;
 	listener->token = -1;
 	reader->narrowing = &listener->narrow;
 	return listener;
 }
 
 void kh_listener_done(struct kh_reader *reader, void *parent, void *item,
-		      const struct kh_node *node)
+		      const struct kh_yaml_node *node)
 {
 	(void)parent;
 	struct kh_listener_config *listener = item;
@@ -143,7 +141,7 @@ void kh_listener_done(struct kh_reader *reader, void *parent, void *item,
 	/* An empty list is one too, and leaves nothing. */
 	listener->narrowed = kh_node_get(node, "narrow") != NULL;
 	settle_kind(reader, listener, node);
-	if (listener->tenant == NO_TENANT) {
+	if (listener->tenant == KH_NO_TENANT) {
 		listener->tenant = 0;
 		if (reader->config->n_tenants != 1) {
 			kh_reader_error(reader, node,

@@ -14,8 +14,6 @@
 
 enum {
 	TIMEOUT_MS = 20 * 1000,
-	TIMEOUT_LEAST_MS = 100,
-	TIMEOUT_MOST_MS = 2 * 60 * 1000,
 	TEXT_BYTES = 1024,
 };
 
@@ -33,7 +31,8 @@ static enum kh_mint_kind kind_of(struct kh_slice key)
 /* By the row's path: "credentials.*.oauth2.client_id". NULL: it is another kind already (said), or
  * there is no memory. */
 static struct kh_mint *mint_of(struct kh_reader *reader, const struct kh_option *option,
-			       const struct kh_node *node, struct kh_credential_config *credential)
+			       const struct kh_yaml_node *node,
+			       struct kh_credential_config *credential)
 {
 	const char *key = option->path + sizeof(PREFIX) - 1;
 	struct kh_slice name = kh_slice_of(key, strcspn(key, "."));
@@ -59,7 +58,7 @@ static struct kh_mint *mint_of(struct kh_reader *reader, const struct kh_option 
 }
 
 void kh_read_no_mint(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_node *node, void *base)
+		     const struct kh_yaml_node *node, void *base)
 {
 	(void)base;
 	kh_reader_error(reader, node, "%s: expected a map, got %s", option->path,
@@ -74,110 +73,49 @@ static bool is_visible(struct kh_slice text)
 	return text.len > 0 && text.len <= TEXT_BYTES;
 }
 
-static void set_text(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_node *node, char **out)
+const char *kh_check_mint_text(struct kh_slice text)
 {
-	if (!kh_walk_scalar(reader, option, node))
-		return;
-	if (!is_visible(node->text)) {
-		kh_reader_error(reader, node, "%s: expected %s", option->path, option->expects);
-		return;
-	}
-	free(*out);
-	*out = kh_slice_dup(node->text);
-	if (!*out)
-		(void)kh_reader_no_memory(reader);
-}
-
-void kh_read_mint_client(struct kh_reader *reader, const struct kh_option *option,
-			 const struct kh_node *node, void *base)
-{
-	struct kh_mint *mint = mint_of(reader, option, node, base);
-	if (mint)
-		set_text(reader, option, node, &mint->client_id);
-}
-
-void kh_read_mint_audience(struct kh_reader *reader, const struct kh_option *option,
-			   const struct kh_node *node, void *base)
-{
-	struct kh_mint *mint = mint_of(reader, option, node, base);
-	if (mint)
-		set_text(reader, option, node, &mint->audience);
+	return is_visible(text) ? NULL : "";
 }
 
 /* Numbers and names that become a part of a path. */
-static void set_segment(struct kh_reader *reader, const struct kh_option *option,
-			const struct kh_node *node, char **out)
+const char *kh_check_mint_segment(struct kh_slice text)
 {
-	set_text(reader, option, node, out);
-	for (const char *c = *out ? *out : ""; *c; c++)
-		if (!kh_is_alpha(*c) && !kh_is_digit(*c) && !strchr("-_.", *c)) {
-			kh_reader_error(reader, node, "%s: expected %s", option->path,
-					option->expects);
-			return;
-		}
+	bool good = is_visible(text);
+	for (size_t i = 0; good && i < text.len; i++)
+		good = kh_is_alpha(text.ptr[i]) || kh_is_digit(text.ptr[i]) ||
+		       strchr("-_.", text.ptr[i]);
+	return good ? NULL : "";
 }
 
-void kh_read_mint_installation(struct kh_reader *reader, const struct kh_option *option,
-			       const struct kh_node *node, void *base)
+const char *kh_check_mint_number(struct kh_slice text)
 {
-	struct kh_mint *mint = mint_of(reader, option, node, base);
 	uint64_t number;
-	if (!mint)
-		return;
-	set_segment(reader, option, node, &mint->installation);
-	if (mint->installation && !kh_slice_to_u64(kh_slice_str(mint->installation), &number))
-		kh_reader_error(reader, node, "%s: expected %s", option->path, option->expects);
+	return kh_slice_to_u64(text, &number) ? NULL : "";
 }
 
-void kh_read_mint_owner(struct kh_reader *reader, const struct kh_option *option,
-			const struct kh_node *node, void *base)
+void kh_read_mint(struct kh_reader *reader, const struct kh_option *option,
+		  const struct kh_yaml_node *node, void *base)
 {
-	struct kh_mint *mint = mint_of(reader, option, node, base);
-	if (mint)
-		set_segment(reader, option, node, &mint->owner);
-}
-
-void kh_read_mint_per_repository(struct kh_reader *reader, const struct kh_option *option,
-				 const struct kh_node *node, void *base)
-{
-	struct kh_mint *mint = mint_of(reader, option, node, base);
-	if (!mint || !kh_walk_scalar(reader, option, node))
-		return;
-	mint->per_repository = kh_slice_eq(node->text, KH_SLICE("true"));
-	if (!mint->per_repository && !kh_slice_eq(node->text, KH_SLICE("false")))
-		kh_reader_error(reader, node, "%s: expected %s", option->path, option->expects);
+	kh_value_part(reader, option, node, mint_of(reader, option, node, base));
 }
 
 void kh_read_mint_url(struct kh_reader *reader, const struct kh_option *option,
-		      const struct kh_node *node, void *base)
+		      const struct kh_yaml_node *node, void *base)
 {
 	struct kh_mint *mint = mint_of(reader, option, node, base);
 	struct kh_fetch_url url;
 	struct kh_err err = KH_ERR_INIT;
 	if (!mint)
 		return;
-	set_text(reader, option, node, &mint->url);
+	kh_value_part(reader, option, node, mint);
 	if (mint->url && !kh_fetch_url_parse(&url, kh_slice_str(mint->url), &err))
 		kh_reader_error(reader, node, "%s: expected %s: %s", option->path, option->expects,
 				err.text);
 }
 
-void kh_read_mint_timeout(struct kh_reader *reader, const struct kh_option *option,
-			  const struct kh_node *node, void *base)
-{
-	struct kh_mint *mint = mint_of(reader, option, node, base);
-	uint64_t ms = 0;
-	if (!mint || !kh_walk_scalar(reader, option, node))
-		return;
-	if (kh_value_duration(node->text, &ms) && ms >= TIMEOUT_LEAST_MS && ms <= TIMEOUT_MOST_MS)
-		mint->timeout_ms = (uint32_t)ms;
-	else
-		kh_reader_error(reader, node, "%s: expected %s", option->path, option->expects);
-}
-
 void kh_read_mint_scopes(struct kh_reader *reader, const struct kh_option *option,
-			 const struct kh_node *node, void *base)
+			 const struct kh_yaml_node *node, void *base)
 {
 	struct kh_mint *mint = mint_of(reader, option, node, base);
 	if (!mint)
@@ -185,7 +123,7 @@ void kh_read_mint_scopes(struct kh_reader *reader, const struct kh_option *optio
 	struct kh_buf joined;
 	kh_buf_init(&joined, KH_LIMIT_MINT_SCOPES_BYTES);
 	bool ok = node->kind == KH_NODE_LIST && node->count > 0;
-	for (const struct kh_node *one = ok ? node->first : NULL; one && ok; one = one->next)
+	for (const struct kh_yaml_node *one = ok ? node->first : NULL; one && ok; one = one->next)
 		ok = one->kind == KH_NODE_SCALAR && is_visible(one->text) &&
 		     (one == node->first || kh_buf_append_char(&joined, ' ')) &&
 		     kh_buf_append_slice(&joined, one->text);
@@ -199,10 +137,10 @@ void kh_read_mint_scopes(struct kh_reader *reader, const struct kh_option *optio
 }
 
 void kh_read_mint_grant(struct kh_reader *reader, const struct kh_option *option,
-			const struct kh_node *node, void *base)
+			const struct kh_yaml_node *node, void *base)
 {
 	struct kh_mint *mint = mint_of(reader, option, node, base);
-	if (!mint || !kh_walk_scalar(reader, option, node))
+	if (!mint || !kh_reader_scalar(reader, option, node))
 		return;
 	if (kh_slice_eq(node->text, KH_SLICE("refresh_token")))
 		mint->kind = KH_MINT_OAUTH2_REFRESH;
@@ -210,22 +148,11 @@ void kh_read_mint_grant(struct kh_reader *reader, const struct kh_option *option
 		kh_reader_error(reader, node, "%s: expected %s", option->path, option->expects);
 }
 
-void kh_read_mint_client_auth(struct kh_reader *reader, const struct kh_option *option,
-			      const struct kh_node *node, void *base)
-{
-	struct kh_mint *mint = mint_of(reader, option, node, base);
-	if (!mint || !kh_walk_scalar(reader, option, node))
-		return;
-	mint->auth_in_body = kh_slice_eq(node->text, KH_SLICE("body"));
-	if (!mint->auth_in_body && !kh_slice_eq(node->text, KH_SLICE("basic")))
-		kh_reader_error(reader, node, "%s: expected %s", option->path, option->expects);
-}
-
 void kh_read_mint_client_secret(struct kh_reader *reader, const struct kh_option *option,
-				const struct kh_node *node, void *base)
+				const struct kh_yaml_node *node, void *base)
 {
 	struct kh_mint *mint = mint_of(reader, option, node, base);
-	const struct kh_node *one = node->kind == KH_NODE_MAP ? node->first : NULL;
+	const struct kh_yaml_node *one = node->kind == KH_NODE_MAP ? node->first : NULL;
 	if (!mint)
 		return;
 	bool good = one && node->count == 1 && one->kind == KH_NODE_SCALAR &&
@@ -245,10 +172,10 @@ void kh_read_mint_client_secret(struct kh_reader *reader, const struct kh_option
 }
 
 void kh_read_mint_state(struct kh_reader *reader, const struct kh_option *option,
-			const struct kh_node *node, void *base)
+			const struct kh_yaml_node *node, void *base)
 {
 	struct kh_mint *mint = mint_of(reader, option, node, base);
-	if (!mint || !kh_walk_scalar(reader, option, node))
+	if (!mint || !kh_reader_scalar(reader, option, node))
 		return;
 	free(mint->state_path);
 	mint->state_path = memchr(node->text.ptr, '\0', node->text.len)
@@ -291,7 +218,7 @@ static const char *fault_of(const struct kh_mint *mint)
 
 /* Where nothing else is said, a token is a bearer's. */
 static void place(struct kh_reader *reader, struct kh_credential_config *credential,
-		  const struct kh_node *node)
+		  const struct kh_yaml_node *node)
 {
 	static const struct kh_option bearer = { .path = "credentials.*.header" };
 	static const struct kh_slice name = KH_SLICE_INIT("authorization");
@@ -310,7 +237,7 @@ static void place(struct kh_reader *reader, struct kh_credential_config *credent
 }
 
 void kh_mint_done(struct kh_reader *reader, struct kh_credential_config *credential,
-		  const struct kh_node *node)
+		  const struct kh_yaml_node *node)
 {
 	const struct kh_mint *mint = credential->mint;
 	if (!mint)

@@ -1,22 +1,19 @@
-/* narrow.c - a sandbox's narrowing alone: in a file of its own, and on its way to the worker */
-#include <stdlib.h>
-
+/* narrow.c - a sandbox's narrowing in a file of its own */
 #include <keyhole/escape.h>
 
-#include "snapshot_internal.h"
+#include "config_internal.h"
 
-enum { MAGIC = 0x4b484e31 }; /* "KHN1" */
-
-static void read_narrowing(struct kh_reader *reader, const struct kh_node *root,
+static void read_narrowing(struct kh_reader *reader, const struct kh_yaml_node *root,
 			   struct kh_listener_config *into)
 {
-	const struct kh_node *list = root->kind == KH_NODE_MAP ? kh_node_get(root, "narrow") : NULL;
+	const struct kh_yaml_node *list =
+		root->kind == KH_NODE_MAP ? kh_node_get(root, "narrow") : NULL;
 	if (!list) {
 		kh_reader_error(reader, root,
 				"expected a map with the key \"narrow\" and a list of rules");
 		return;
 	}
-	for (const struct kh_node *child = root->first; child; child = child->next)
+	for (const struct kh_yaml_node *child = root->first; child; child = child->next)
 		if (child != list)
 			kh_reader_error(reader, child->key,
 					"unknown key \"%s\": only \"narrow\" stands here",
@@ -30,8 +27,10 @@ bool kh_narrow_parse(const char *name, struct kh_slice yaml, const char *preset_
 {
 	struct kh_config *config = kh_config_new();
 	struct kh_listener_config listener = { 0 };
-	struct kh_reader reader = { .config = config, .diags = diags, .preset_dir = preset_dir };
-	struct kh_tree tree;
+	struct kh_reader reader = {
+		.config = config, .diags = diags, .options = &kh_options, .preset_dir = preset_dir
+	};
+	struct kh_yaml_tree tree;
 	size_t errors = diags->errors;
 	*out = (struct kh_rules){ 0 };
 	if (!config || !kh_config_add_file(config, name, &reader.file)) {
@@ -55,24 +54,4 @@ bool kh_narrow_parse(const char *name, struct kh_slice yaml, const char *preset_
 	else
 		kh_rules_fini(&listener.narrow);
 	return ok;
-}
-
-bool kh_narrow_encode(const struct kh_rules *rules, struct kh_buf *out)
-{
-	return kh_wire_put_u32(out, MAGIC) && kh_put_rules(out, rules);
-}
-
-bool kh_narrow_decode(struct kh_slice bytes, struct kh_rules *out, struct kh_err *err)
-{
-	/* Nothing that a rule could name. */
-	struct kh_config nothing = { 0 };
-	struct kh_snapshot_in in = { .r = { .rest = bytes }, .config = &nothing };
-	*out = (struct kh_rules){ 0 };
-	if (kh_wire_u32(&in.r) != MAGIC)
-		in.r.bad = true;
-	kh_in_narrowing(&in, out);
-	if (kh_wire_done(&in.r))
-		return true;
-	kh_rules_fini(out);
-	return kh_err_set(err, KH_ERR_INTERNAL, "narrowing: damaged, or of another version");
 }

@@ -2,12 +2,15 @@
 #ifndef KEYHOLE_OPTIONS_ADMIN_H
 #define KEYHOLE_OPTIONS_ADMIN_H
 
+#include "carry.h"
 #include "config_internal.h"
+#include "options_json.h"
 
 #define KH_ADMIN_OPTIONS \
 	{ .path = "admin", \
 	  .type = KH_OPTION_SECTION, \
 	  .flags = KH_IN_FILE, \
+	  .between = "\"dependentRequired\":{\"allow\":[\"unix\"]}", \
 	  .doc = "where the daemon is looked at and steered (`keyhole ctl`)" }, \
 		{ .path = "admin.unix", \
 		  .type = KH_OPTION_PATH, \
@@ -20,14 +23,16 @@
 		  .flags = KH_IN_FILE, \
 		  .offset = offsetof(struct kh_config, admin.sandboxes), \
 		  .expects = "the path of a folder", \
-		  .doc = "where the sockets of added sandboxes get their folders; sandboxes " \
-			 "beside " \
-			 "the admin socket unless said" }, \
+		  .doc = "where the sockets of added sandboxes get their folders, which nobody " \
+			 "but " \
+			 "the daemon may write to; `sandboxes` beside the admin socket unless " \
+			 "said" }, \
 		{ .path = "admin.metrics", \
 		  .type = KH_OPTION_CUSTOM, \
 		  .flags = KH_IN_FILE, \
 		  .expects = "ADDRESS:PORT", \
 		  .read = kh_read_admin_metrics, \
+		  .shape = JSON_WITH_PORT, \
 		  .doc = "an address and port that serve /metrics, /healthz and /readyz, and " \
 			 "nothing else" }, \
 		{ .path = "admin.allow", \
@@ -37,17 +42,19 @@
 		  .items = "admin.allow[]", \
 		  .add = kh_admin_grant_add, \
 		  .done = kh_admin_grant_done, \
+		  .carry = kh_carry_grants, \
 		  .doc = "who may use the admin socket beside root and the daemon's own user" }, \
 		{ .path = "admin.allow[].user", \
 		  .type = KH_OPTION_CUSTOM, \
 		  .flags = KH_IN_FILE | KH_IS_REQUIRED, \
 		  .expects = "a user's name or number", \
 		  .read = kh_read_admin_user, \
+		  .shape = JSON_REF("text"), \
 		  .doc = "the user" }, \
 	{ \
 		.path = "admin.allow[].tenants", .type = KH_OPTION_CUSTOM, \
 		.flags = KH_IN_FILE | KH_IS_REQUIRED, .expects = "a list of tenants", \
-		.read = kh_read_admin_tenants, \
+		.read = kh_read_admin_tenants, .shape = JSON_REF("hosts"), \
 		.doc = "what the user gets to see, and may add sandboxes to and remove them from" \
 	}
 

@@ -2,13 +2,16 @@
 #ifndef KEYHOLE_CONFIG_OPTIONS_GEO_H
 #define KEYHOLE_CONFIG_OPTIONS_GEO_H
 
+#include "carry.h"
 #include "config_internal.h"
+#include "options_json.h"
 
 #define KH_GEO_DATABASE(key_path, member, about) \
 	{ \
 		.path = key_path, .type = KH_OPTION_CUSTOM, .flags = KH_IN_FILE, \
-		.offset = offsetof(struct kh_config, member), .expects = "a path", \
-		.read = kh_read_geo_file, .doc = about \
+		.offset = offsetof(struct kh_config, member), \
+		KH_CARRIED(kh_carry_geo_file, kh_config, member), .expects = "a path", \
+		.read = kh_read_geo_file, .shape = JSON_REF("text"), .doc = about \
 	}
 
 #define KH_GEO_DATABASES \
@@ -25,15 +28,9 @@
 #define KH_GEO(owner, struct_name, member, about) \
 	{ \
 		.path = owner ".geo", .type = KH_OPTION_CUSTOM, .flags = KH_IN_FILE, \
-		.offset = offsetof(struct struct_name, member), .expects = "a map of lists", \
-		.read = kh_read_geo, .doc = about \
-	}
-
-#define KH_RULE_GEO \
-	{ \
-		.path = "rules[].geo", .type = KH_OPTION_NODE, .flags = KH_IN_FILE, \
-		.offset = offsetof(struct kh_rule_draft, geo), \
-		.doc = "where the addresses lie that are dialled for what the rule allows" \
+		.offset = offsetof(struct struct_name, member), \
+		KH_CARRIED(kh_carry_geo, struct_name, member), .expects = "a map of lists", \
+		.read = kh_read_geo, .shape = JSON_REF("geo"), .doc = about \
 	}
 
 #endif

@@ -1,71 +1,58 @@
-/* options_limits.h - the rows of `limits`, which four owners have */
+/* options_limits.h - the rows of `limits`, which four owners have: one line below each */
 #ifndef KEYHOLE_CONFIG_OPTIONS_LIMITS_H
 #define KEYHOLE_CONFIG_OPTIONS_LIMITS_H
 
 #include <keyhole/limits.h>
 
+#include "carry.h"
 #include "config_internal.h"
+#include "options_json.h"
 
-#define KH_A_RATE "a rate such as 600/min, a list of them, or { rate: …, burst: … }"
-#define KH_A_BYTE_RATE "a rate such as 1GiB/h, a list of them, or { rate: …, burst: … }"
+#define KH_LIMIT_ROW(name, kind, draft_member, wants, json, carried, about, owner, type_name, \
+		     member_name) \
+	{ .path = owner ".limits." #name, \
+	  .type = KH_OPTION_CUSTOM, \
+	  .flags = KH_IN_FILE | KH_IN_PART, \
+	  .offset = offsetof(struct type_name, member_name), \
+	  .expects = wants, \
+	  .read = kh_read_limit, \
+	  .shape = json, \
+	  carried, \
+	  .doc = about },
 
-#define KH_REQUESTS_DOC "requests in a period: s, min, h or day"
-#define KH_UP_DOC "bytes of content towards the internet in a period"
-#define KH_DOWN_DOC "bytes of content from there in a period"
-#define KH_CONCURRENCY_DOC "exchanges at a time"
-#define KH_BODY_DOC "the largest content of a request; a larger one is a 413"
-#define KH_LIFETIME_DOC "how long a CONNECT, WebSocket or tcp tunnel lasts"
-
-#define KH_LIMIT_ROW(key_path, struct_name, member_name, wants, about) \
-	{ \
-		.path = key_path, .type = KH_OPTION_CUSTOM, .flags = KH_IN_FILE, \
-		.offset = offsetof(struct struct_name, member_name), .expects = wants, \
-		.read = kh_read_limit, .doc = about \
-	}
-
-/* `struct_name` has a `struct kh_limits *member_name`. */
-#define KH_LIMITS(owner, struct_name, member_name, about) \
-	{ .path = owner ".limits", .type = KH_OPTION_SECTION, .flags = KH_IN_FILE, .doc = about }, \
-		KH_LIMIT_ROW(owner ".limits.requests", struct_name, member_name, KH_A_RATE, \
-			     KH_REQUESTS_DOC), \
-		KH_LIMIT_ROW(owner ".limits.bytes_up", struct_name, member_name, KH_A_BYTE_RATE, \
-			     KH_UP_DOC), \
-		KH_LIMIT_ROW(owner ".limits.bytes_down", struct_name, member_name, KH_A_BYTE_RATE, \
-			     KH_DOWN_DOC), \
-		KH_LIMIT_ROW(owner ".limits.concurrency", struct_name, member_name, \
-			     "a whole number", KH_CONCURRENCY_DOC), \
-		KH_LIMIT_ROW(owner ".limits.connections", struct_name, member_name, \
-			     "a whole number", "connections from the sandbox's side at a time"), \
-		KH_LIMIT_ROW(owner ".limits.max_body", struct_name, member_name, "a size", \
-			     KH_BODY_DOC), \
-		KH_LIMIT_ROW(owner ".limits.tunnel_lifetime", struct_name, member_name, \
-			     "a duration", KH_LIFETIME_DOC)
+/* `type_name` has a `struct kh_limits *member_name`. */
+#define KH_LIMITS(owner, type_name, member_name, about) \
+	{ .path = owner ".limits", \
+	  .type = KH_OPTION_SECTION, \
+	  .flags = KH_IN_FILE, \
+	  KH_CARRIED(kh_carry_limits, type_name, member_name), \
+	  .doc = about }, \
+		KH_LIMIT_KEYS(KH_LIMIT_ROW, owner, type_name, member_name) \
+			KH_LIMIT_KEYS_OF_OWNERS(KH_LIMIT_ROW, owner, type_name, member_name)
 
 /* A rule's are read when it is whole. */
-#define KH_RULE_LIMIT(key, member_name, wants, about) \
-	{ \
-		.path = "rules[].limits." key, .type = KH_OPTION_NODE, .flags = KH_IN_FILE, \
-		.offset = offsetof(struct kh_rule_draft, member_name), .expects = wants, \
-		.doc = about \
-	}
+#define KH_RULE_LIMIT_ROW(name, kind, draft_member, wants, json, carried, about, ...) \
+	{ .path = "rules[].limits." #name, \
+	  .type = KH_OPTION_NODE, \
+	  .flags = KH_IN_FILE | KH_IN_PART, \
+	  .offset = offsetof(struct kh_rule_draft, draft_member), \
+	  .takes = wants, \
+	  .shape = json, \
+	  carried, \
+	  .doc = about },
 #define KH_RULE_LIMITS \
 	{ .path = "rules[].limits", \
 	  .type = KH_OPTION_SECTION, \
-	  .flags = KH_IN_FILE, \
+	  .flags = KH_IN_FILE | KH_IN_PART, \
+	  KH_CARRIED(kh_carry_limits, kh_rule_more, limits), \
 	  .doc = "how much may go through by this rule" }, \
-		KH_RULE_LIMIT("requests", requests, KH_A_RATE, KH_REQUESTS_DOC), \
-		KH_RULE_LIMIT("bytes_up", bytes_up, KH_A_BYTE_RATE, KH_UP_DOC), \
-		KH_RULE_LIMIT("bytes_down", bytes_down, KH_A_BYTE_RATE, KH_DOWN_DOC), \
-		KH_RULE_LIMIT("concurrency", concurrency, "a whole number", KH_CONCURRENCY_DOC), \
-		KH_RULE_LIMIT("max_body", most_body, "a size", KH_BODY_DOC), \
-		KH_RULE_LIMIT("tunnel_lifetime", tunnel_lifetime, "a duration", \
-			      "how long a WebSocket or tcp tunnel lasts")
-
+		KH_LIMIT_KEYS(KH_RULE_LIMIT_ROW, )
 /* `limits` at the top: of each listener. */
 #define KH_LISTENER_LIMIT(key, member_name, highest, value, about) \
 	{ \
 		.path = "limits." key, .type = KH_OPTION_COUNT, .flags = KH_IN_FILE, \
-		.offset = offsetof(struct kh_config, member_name), .least = 1, .most = highest, \
+		.offset = offsetof(struct kh_config, member_name), \
+		KH_CARRIED(kh_carry_value, kh_config, member_name), .least = 1, .most = highest, \
 		.fallback = value, .doc = about \
 	}
 #define KH_LISTENER_LIMITS \
@@ -81,18 +68,25 @@
 		  .type = KH_OPTION_SIZE, \
 		  .flags = KH_IN_FILE, \
 		  .offset = offsetof(struct kh_config, held_content), \
+		  KH_CARRIED(kh_carry_value, kh_config, held_content), \
 		  .least = 1024, \
 		  .most = 268435456, \
 		  .fallback = "16MiB", \
 		  .doc = "content of a request that is held where a rule asks for the model in " \
 			 "it" }, \
 		KH_LISTENER_LIMIT("leaves", leaves_per_second, 10000, "50", \
-				  "certificates minted for a listener in a second")
+				  "certificates minted for a listener in a second"), \
+		KH_LISTENER_LIMIT("refusals", refusals_per_second, 100000, "10", \
+				  "refusals of a listener in a second that get a record each; " \
+				  "the others are counted in one"), \
+		KH_LISTENER_LIMIT("refusals_burst", refusals_burst, 1000000, "1000", \
+				  "how many refusals at once get a record each")
 
 /* The defaults are written as text: hold them to what they mean. */
 _Static_assert(KH_LIMIT_CONNECTIONS_PER_LISTENER == 16384 &&
 		       KH_LIMIT_EXCHANGES_PER_CONNECTION == 100000 &&
-		       KH_LIMIT_LEAVES_PER_SECOND == 50,
+		       KH_LIMIT_LEAVES_PER_SECOND == 50 && KH_LIMIT_REFUSALS_PER_SECOND == 10 &&
+		       KH_LIMIT_REFUSALS_BURST == 1000,
 	       "the defaults of limits.* follow limits.h");
 
 #endif

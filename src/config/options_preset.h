@@ -3,6 +3,7 @@
 #define KEYHOLE_OPTIONS_PRESET_H
 
 #include "config_internal.h"
+#include "options_json.h"
 
 #define KH_PRESET_IN(type, member) .offset = offsetof(struct type, member)
 
@@ -38,11 +39,13 @@
 		  .type = KH_OPTION_NODE, \
 		  .flags = KH_IN_PRESET, \
 		  KH_PRESET_IN(kh_parameter, values), \
+		  .takes = "a list of words", \
 		  .doc = "of the type word: the list of those that there are" }, \
 		{ .path = "parameters.*.default", \
 		  .type = KH_OPTION_NODE, \
 		  .flags = KH_IN_PRESET, \
 		  KH_PRESET_IN(kh_parameter, fallback), \
+		  .takes = "a value, or a list of values", \
 		  .doc = "what it is where a use does not say; without it, a use must" }, \
 	{ \
 		.path = "parameters.*.doc", .type = KH_OPTION_TEXT, \
@@ -54,8 +57,9 @@
 	{ \
 		.path = "rules[].when", .type = KH_OPTION_CUSTOM, .flags = KH_IN_PRESET, \
 		.read = kh_read_nothing, \
+		.takes = "a parameter's name, `not` and it, or a list of them", \
 		.doc = "in a preset: a boolean parameter, or `not` and it, for which the rule is " \
-		       "there" \
+		       "there; all of a list must hold" \
 	}
 
 #endif

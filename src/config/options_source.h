@@ -3,12 +3,13 @@
 #define KEYHOLE_CONFIG_OPTIONS_SOURCE_H
 
 #include "config_internal.h"
+#include "options_json.h"
 
 /* A row of a value, of everybody's and of each tenant's. */
-#define KH_SOURCE_ROW(name, more, what, reader, text) \
+#define KH_SOURCE_ROW(name, form, more, what, reader, text) \
 	{ \
 		.path = "credentials.*.value." name, .type = KH_OPTION_CUSTOM, \
-		.flags = KH_IN_FILE | KH_IN_TENANT | KH_IS_QUIET | (more), .expects = what, \
+		.flags = KH_IN_FILE | KH_IN_TENANT | KH_IS_QUIET | (more), .expects = what, form, \
 		.read = reader, .doc = text \
 	}
 
@@ -19,39 +20,50 @@
 	  .expects = "{ env: NAME }, { file: PATH }, { exec: [ COMMAND, ... ] } or { systemd: " \
 		     "NAME }", \
 	  .read = kh_read_literal, \
+	  .between = JSON_VALUE_KEYS, \
 	  .doc = "where the secret comes from: one of env, file, exec and systemd, or tenants" }, \
-		KH_SOURCE_ROW("env", KH_IN_PRESET, "the name of a variable", kh_read_source_env, \
+		KH_SOURCE_ROW("env", .shape = JSON_ENV, KH_IN_PRESET, "the name of a variable", \
+			      kh_read_source_env, \
 			      "the variable of keyhole's own environment that holds it"), \
-		KH_SOURCE_ROW("file", KH_IN_PRESET, "a path", kh_read_source_file, \
-			      "the file that holds it; it is watched"), \
-		KH_SOURCE_ROW("exec", 0, "a list: a program and its arguments", \
-			      kh_read_source_exec, \
+		KH_SOURCE_ROW("file", .shape = JSON_REF("text"), KH_IN_PRESET, "a path", \
+			      kh_read_source_file, "the file that holds it; it is watched"), \
+		KH_SOURCE_ROW("exec", .shape = JSON_TEXTS, 0, \
+			      "a list: a program and its arguments", kh_read_source_exec, \
 			      "the command that prints it, started without a shell"), \
-		KH_SOURCE_ROW("systemd", 0, "a name", kh_read_source_systemd, \
+		KH_SOURCE_ROW("systemd", .shape = JSON_REF("text"), 0, "a name", \
+			      kh_read_source_systemd, \
 			      "the credential of the service (LoadCredential=) that it is"), \
-		KH_SOURCE_ROW("refresh", 0, "a duration of 1s to 7d", kh_read_exec_refresh, \
+		KH_SOURCE_ROW("refresh", KH_PART_DURATION(kh_exec, refresh_ms, 1000, 604800000), \
+			      0, "a duration of 1s to 7d", kh_read_exec, \
 			      "exec: run again after that"), \
-		KH_SOURCE_ROW("timeout", 0, "a duration of 10ms to 10m", kh_read_exec_timeout, \
+		KH_SOURCE_ROW("timeout", KH_PART_DURATION(kh_exec, timeout_ms, 10, 600000), 0, \
+			      "a duration of 10ms to 10m", kh_read_exec, \
 			      "exec: the command and all that it started are killed then"), \
-		KH_SOURCE_ROW("max_age", 0, "a duration of 1s to 7d", kh_read_exec_max_age, \
+		KH_SOURCE_ROW("max_age", KH_PART_DURATION(kh_exec, max_age_ms, 1000, 604800000), \
+			      0, "a duration of 1s to 7d", kh_read_exec, \
 			      "exec: a value that could not be renewed is not used for longer"), \
-		KH_SOURCE_ROW("environment", 0, "a list of NAME or NAME=VALUE", \
-			      kh_read_exec_environment, \
+		KH_SOURCE_ROW("environment", .shape = JSON_TEXTS, 0, \
+			      "a list of NAME or NAME=VALUE", kh_read_exec_environment, \
 			      "exec: variables that the command gets beside HOME, PATH and kin"), \
-		KH_SOURCE_ROW("json", 0, "a member such as data.key", kh_read_exec_json, \
+		KH_SOURCE_ROW("json", KH_PART_TEXT(kh_exec, json, kh_check_exec_member), 0, \
+			      "a member such as data.key", kh_read_exec, \
 			      "exec: the member of the printed JSON that is the value"), \
-		KH_SOURCE_ROW("expires", 0, "a member such as data.expiry", kh_read_exec_expires, \
+		KH_SOURCE_ROW("expires", KH_PART_TEXT(kh_exec, expires, kh_check_exec_member), 0, \
+			      "a member such as data.expiry", kh_read_exec, \
 			      "exec: the member that says until when it is good"), \
-		KH_SOURCE_ROW("first_line", 0, "true or false", kh_read_exec_first_line, \
+		KH_SOURCE_ROW("first_line", KH_PART(BOOL, kh_exec, first_line), 0, \
+			      "true or false", kh_read_exec, \
 			      "exec: only the first line is the value"), \
-		KH_SOURCE_ROW("format", 0, "auto, text or json", kh_read_exec_format, \
+		KH_SOURCE_ROW("format", \
+			      KH_PART_WORDS(CHOICE, kh_exec, format, "auto", "text", "json"), 0, \
+			      "auto, text or json", kh_read_exec, \
 			      "exec: how what it prints is read; auto is JSON where it begins " \
 			      "like that"), \
 	{ \
 		.path = "credentials.*.value.tenants", .type = KH_OPTION_CUSTOM, \
 		.flags = KH_IN_FILE | KH_IS_QUIET, \
 		.expects = "a map of tenants to { env: NAME } and the like", \
-		.read = kh_read_source_tenants, \
+		.read = kh_read_source_tenants, .shape = JSON_VALUE_TENANTS, \
 		.doc = "each tenant's own value under this one name" \
 	}
 

@@ -2,9 +2,13 @@
 #ifndef KEYHOLE_CONFIG_OPTIONS_STAND_IN_H
 #define KEYHOLE_CONFIG_OPTIONS_STAND_IN_H
 
+#include "carry.h"
 #include "config_internal.h"
+#include "options_json.h"
 
-#define KH_STAND_IN_AT(member) .offset = offsetof(struct kh_credential_config, member)
+#define KH_STAND_IN_AT(name) \
+	.offset = offsetof(struct kh_credential_config, name), \
+	KH_CARRIED(kh_carry_value, kh_credential_config, name)
 
 static const char *const kh_shape_words[] = { "auto", /* KH_SHAPE_NONE */
 #define KH_SHAPE_WORD(name, word) word,

@@ -78,9 +78,9 @@ static bool is_segments(struct kh_slice text, size_t least, size_t most)
 	return n >= least && !kh_slice_has_suffix(text, KH_SLICE(".git"));
 }
 
-static bool is_one_of(struct kh_slice text, const struct kh_node *values)
+static bool is_one_of(struct kh_slice text, const struct kh_yaml_node *values)
 {
-	for (const struct kh_node *one = values ? values->first : NULL; one; one = one->next)
+	for (const struct kh_yaml_node *one = values ? values->first : NULL; one; one = one->next)
 		if (one->kind == KH_NODE_SCALAR && kh_slice_eq(one->text, text))
 			return true;
 	return false;
@@ -123,27 +123,27 @@ static const char *value_fault(const struct kh_parameter *parameter, struct kh_s
 	return "true or false";
 }
 
-static bool is_bool(const struct kh_node *node)
+static bool is_bool(const struct kh_yaml_node *node)
 {
 	return node->kind == KH_NODE_SCALAR && node->plain &&
 	       (kh_slice_eq(node->text, KH_SLICE("true")) ||
 		kh_slice_eq(node->text, KH_SLICE("false")));
 }
 
-static void offer_words(const struct kh_parameter *parameter, const struct kh_node *node,
+static void offer_words(const struct kh_parameter *parameter, const struct kh_yaml_node *node,
 			char hint[KH_NEAREST_BYTES])
 {
 	struct kh_nearest nearest;
 	kh_nearest_init(&nearest, node->text);
-	for (const struct kh_node *one = parameter->values ? parameter->values->first : NULL; one;
-	     one = one->next)
+	for (const struct kh_yaml_node *one = parameter->values ? parameter->values->first : NULL;
+	     one; one = one->next)
 		if (one->kind == KH_NODE_SCALAR)
 			kh_nearest_offer(&nearest, one->text.ptr);
 	(void)kh_nearest_hint(&nearest, hint);
 }
 
 static bool check_value(struct kh_reader *reader, const struct kh_parameter *parameter,
-			const char *what, const struct kh_node *node)
+			const char *what, const struct kh_yaml_node *node)
 {
 	if (node->kind != KH_NODE_SCALAR || kh_node_is_empty(node)) {
 		kh_reader_error(reader, node, "%s.%s: expected text, got %s", what, parameter->name,
@@ -161,7 +161,7 @@ static bool check_value(struct kh_reader *reader, const struct kh_parameter *par
 }
 
 bool kh_parameter_check(struct kh_reader *reader, const struct kh_parameter *parameter,
-			const char *what, const struct kh_node *node)
+			const char *what, const struct kh_yaml_node *node)
 {
 	if (parameter->type == KH_PARAMETER_BOOLEAN) {
 		if (is_bool(node))
@@ -181,12 +181,13 @@ bool kh_parameter_check(struct kh_reader *reader, const struct kh_parameter *par
 		return false;
 	}
 	bool good = true;
-	for (const struct kh_node *one = node->first; one; one = one->next) {
+	for (const struct kh_yaml_node *one = node->first; one; one = one->next) {
 		if (!check_value(reader, parameter, what, one)) {
 			good = false;
 			continue;
 		}
-		for (const struct kh_node *other = node->first; other != one; other = other->next)
+		for (const struct kh_yaml_node *other = node->first; other != one;
+		     other = other->next)
 			if (other->kind == KH_NODE_SCALAR && kh_slice_eq(other->text, one->text)) {
 				kh_reader_error(reader, one, "%s.%s: \"%s\" stands there twice",
 						what, parameter->name, kh_esc(one->text));
@@ -209,7 +210,7 @@ static bool is_name(struct kh_slice name)
 	return name.len > 0 && name.len <= NAME_BYTES;
 }
 
-void *kh_parameter_add(struct kh_reader *reader, void *parent, const struct kh_node *node)
+void *kh_parameter_add(struct kh_reader *reader, void *parent, const struct kh_yaml_node *node)
 {
 	struct kh_parameters *all = parent;
 	if (!is_name(node->key->text)) {
@@ -233,12 +234,12 @@ void *kh_parameter_add(struct kh_reader *reader, void *parent, const struct kh_n
 }
 
 void kh_parameter_done(struct kh_reader *reader, void *parent, void *item,
-		       const struct kh_node *node)
+		       const struct kh_yaml_node *node)
 {
 	struct kh_parameter *one = item;
 	(void)parent;
 	bool words = one->values && one->values->kind == KH_NODE_LIST && one->values->count > 0;
-	for (const struct kh_node *word = words ? one->values->first : NULL; word;
+	for (const struct kh_yaml_node *word = words ? one->values->first : NULL; word;
 	     word = word->next)
 		words = word->kind == KH_NODE_SCALAR && is_segment(word->text) &&
 			!kh_slice_eq(word->text, KH_SLICE("*"));
@@ -282,7 +283,7 @@ const char *kh_parameter_hint(const struct kh_parameters *all, struct kh_slice n
 }
 
 static void say_unknown(struct kh_reader *reader, const char *preset,
-			const struct kh_parameters *all, const struct kh_node *key)
+			const struct kh_parameters *all, const struct kh_yaml_node *key)
 {
 	char hint[KH_NEAREST_BYTES];
 	if (all->count == 0)
@@ -295,13 +296,13 @@ static void say_unknown(struct kh_reader *reader, const char *preset,
 }
 
 bool kh_parameters_bind(struct kh_reader *reader, const char *preset,
-			const struct kh_parameters *all, const struct kh_node *at,
-			const struct kh_node *arguments, const struct kh_node **values)
+			const struct kh_parameters *all, const struct kh_yaml_node *at,
+			const struct kh_yaml_node *arguments, const struct kh_yaml_node **values)
 {
 	bool good = true;
 	for (size_t i = 0; i < all->count; i++)
 		values[i] = all->list[i].fallback;
-	for (const struct kh_node *one = arguments ? arguments->first : NULL; one;
+	for (const struct kh_yaml_node *one = arguments ? arguments->first : NULL; one;
 	     one = one->next) {
 		const struct kh_parameter *parameter = kh_parameter_find(all, one->key->text);
 		if (!parameter)

@@ -1,9 +1,9 @@
 /*
  * placement.c - where the value of a credential goes: one of header, …, each an option of its own
  *
- * A kind is a row in the table of options, a line in `keys`, and a reader that begins with
- * kh_placement_begin. No message of this file shows what stands there: people paste keys where
- * names belong.
+ * A kind is a row in the table of options, a line in `keys` (placement_kind.c), and a reader that
+ * begins with kh_placement_begin. No message of this file shows what stands there: people paste
+ * keys where names belong.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,100 +12,7 @@
 
 #include "config_internal.h"
 
-enum { TEMPLATE_BYTES = 256, FIELD_NAME_BYTES = 64, NAME_BYTES = 48, USERNAME_BYTES = 128 };
-
-static const struct {
-	const char *key;
-	enum kh_placement_kind kind;
-} keys[] = {
-	{ "header", KH_PLACEMENT_FIELDS }, { "bearer", KH_PLACEMENT_FIELDS },
-	{ "basic", KH_PLACEMENT_FIELDS },  { "azure", KH_PLACEMENT_FIELDS },
-	{ "query", KH_PLACEMENT_QUERY },   { "cookie", KH_PLACEMENT_COOKIE },
-	{ "body", KH_PLACEMENT_BODY },	   { "aws_sigv4", KH_PLACEMENT_SIGV4 },
-	{ "mtls", KH_PLACEMENT_MTLS },	   { "hmac", KH_PLACEMENT_HMAC },
-};
-const char kh_placement_options[] =
-	"header, bearer, basic, azure, query, cookie, body, aws_sigv4, mtls, hmac";
-
-const char *kh_placement_find(struct kh_slice key, enum kh_placement_kind kind)
-{
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-		if (keys[i].kind == kind && kh_slice_eq(key, kh_slice_str(keys[i].key)))
-			return keys[i].key;
-	return NULL;
-}
-
-void kh_placement_free(struct kh_placement *placement)
-{
-	if (!placement)
-		return;
-	for (size_t i = 0; i < placement->n_fields; i++) {
-		free(placement->fields[i].name);
-		free(placement->fields[i].prefix);
-		free(placement->fields[i].suffix);
-		free(placement->fields[i].username);
-	}
-	free(placement->fields);
-	free(placement->name);
-	free(placement->pointer);
-	kh_signing_config_free(placement);
-	free(placement);
-}
-
-/* "bearer" of "credentials.*.bearer", "basic" of "credentials.*.basic.username". */
-static struct kh_slice key_of(const struct kh_option *option)
-{
-	struct kh_slice path = kh_slice_str(option->path);
-	size_t first = kh_slice_find(path, '*', 0) + 2;
-	return kh_slice_sub(path, first, kh_slice_find(path, '.', first));
-}
-
-struct kh_placement *kh_placement_begin(struct kh_reader *reader, const struct kh_option *option,
-					const struct kh_node *node,
-					struct kh_credential_config *credential,
-					enum kh_placement_kind kind)
-{
-	struct kh_slice key = key_of(option);
-	if (credential->placement) {
-		kh_reader_error(reader, node->key,
-				"%s: a credential goes to one place, and this one has %s already",
-				option->path, credential->placement->key);
-		return NULL;
-	}
-	struct kh_placement *placement = calloc(1, sizeof(*placement));
-	if (!placement)
-		return kh_reader_no_memory(reader);
-	placement->kind = kind;
-	placement->key = kh_placement_find(key, kind);
-	credential->placement = placement;
-	return placement;
-}
-
-static bool is_token(struct kh_slice name)
-{
-	for (size_t i = 0; i < name.len; i++) {
-		char c = name.ptr[i];
-		if (!kh_is_alpha(c) && !kh_is_digit(c) &&
-		    (c == '\0' || !strchr("!#$%&'*+-.^_`|~", c)))
-			return false;
-	}
-	return name.len > 0 && name.len <= FIELD_NAME_BYTES;
-}
-
-/* What frames a message, or belongs to one hop, is written by the codec alone. */
-static bool is_reserved(struct kh_slice name)
-{
-	static const char *const reserved[] = {
-		"host",		  "content-length",   "transfer-encoding",
-		"connection",	  "keep-alive",	      "te",
-		"trailer",	  "upgrade",	      "expect",
-		"http2-settings", "content-encoding", "content-type"
-	};
-	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
-		if (kh_slice_eq_nocase(name, kh_slice_str(reserved[i])))
-			return true;
-	return kh_slice_eq_nocase(kh_slice_sub(name, 0, 6), KH_SLICE("proxy-"));
-}
+enum { TEMPLATE_BYTES = 256, NAME_BYTES = 48, USERNAME_BYTES = 128 };
 
 /* Position of the only `{}` of a template. */
 static bool find_hole(struct kh_slice text, size_t *out)
@@ -133,17 +40,8 @@ static const char *template_fault(struct kh_slice text, size_t *hole)
 	return NULL;
 }
 
-const char *kh_placement_name_fault(struct kh_slice name)
-{
-	if (!is_token(name))
-		return "a field's name must be a token (RFC 9110 section 5.6.2)";
-	return is_reserved(name)
-		       ? "this field frames or routes the message: no credential goes there"
-		       : NULL;
-}
-
-static const char *field_fault(const struct kh_placement *placement, const struct kh_node *node,
-			       size_t *hole)
+static const char *field_fault(const struct kh_placement *placement,
+			       const struct kh_yaml_node *node, size_t *hole)
 {
 	struct kh_slice name = node->key->text;
 	if (kh_placement_name_fault(name))
@@ -159,7 +57,7 @@ static const char *field_fault(const struct kh_placement *placement, const struc
 }
 
 void kh_read_fields(struct kh_reader *reader, const struct kh_option *option,
-		    const struct kh_node *node, void *base)
+		    const struct kh_yaml_node *node, void *base)
 {
 	struct kh_placement *placement =
 		kh_placement_begin(reader, option, node, base, KH_PLACEMENT_FIELDS);
@@ -167,7 +65,7 @@ void kh_read_fields(struct kh_reader *reader, const struct kh_option *option,
 		return;
 	if (!kh_reader_wants(reader, option, node, KH_NODE_MAP))
 		return;
-	for (const struct kh_node *child = node->first; child; child = child->next) {
+	for (const struct kh_yaml_node *child = node->first; child; child = child->next) {
 		size_t hole = 0;
 		const char *why = field_fault(placement, child, &hole);
 		if (why) {
@@ -211,7 +109,7 @@ static void add_field(struct kh_reader *reader, struct kh_placement *placement, 
 
 /* `bearer: true`: there is nothing to choose. */
 static void read_fixed(struct kh_reader *reader, const struct kh_option *option,
-		       const struct kh_node *node, struct kh_credential_config *credential,
+		       const struct kh_yaml_node *node, struct kh_credential_config *credential,
 		       const char *name, const char *prefix)
 {
 	struct kh_placement *placement =
@@ -227,13 +125,13 @@ static void read_fixed(struct kh_reader *reader, const struct kh_option *option,
 }
 
 void kh_read_bearer(struct kh_reader *reader, const struct kh_option *option,
-		    const struct kh_node *node, void *base)
+		    const struct kh_yaml_node *node, void *base)
 {
 	read_fixed(reader, option, node, base, "Authorization", "Bearer ");
 }
 
 void kh_read_azure(struct kh_reader *reader, const struct kh_option *option,
-		   const struct kh_node *node, void *base)
+		   const struct kh_yaml_node *node, void *base)
 {
 	read_fixed(reader, option, node, base, "api-key", "");
 }
@@ -253,11 +151,11 @@ static void put_basic(struct kh_reader *reader, struct kh_placement *placement, 
 }
 
 void kh_read_basic_user(struct kh_reader *reader, const struct kh_option *option,
-			const struct kh_node *node, void *base)
+			const struct kh_yaml_node *node, void *base)
 {
 	struct kh_placement *placement =
 		kh_placement_begin(reader, option, node, base, KH_PLACEMENT_FIELDS);
-	if (!placement || !kh_walk_scalar(reader, option, node))
+	if (!placement || !kh_reader_scalar(reader, option, node))
 		return;
 	const char *why = username_fault(node->text);
 	char *username = why ? NULL : kh_slice_dup(node->text);
@@ -269,7 +167,7 @@ void kh_read_basic_user(struct kh_reader *reader, const struct kh_option *option
 		put_basic(reader, placement, username);
 }
 
-void kh_placement_basic(struct kh_reader *reader, const struct kh_node *node,
+void kh_placement_basic(struct kh_reader *reader, const struct kh_yaml_node *node,
 			struct kh_credential_config *credential)
 {
 	static const struct kh_option option = { .path = "credentials.*.basic" };
@@ -298,16 +196,16 @@ static const char *query_fault(struct kh_slice name)
 
 static const char *cookie_fault(struct kh_slice name)
 {
-	return is_token(name) && name.len <= NAME_BYTES
+	return kh_placement_is_token(name) && name.len <= NAME_BYTES
 		       ? NULL
 		       : "expected a cookie's name, a token (RFC 6265) of 1 to 48 characters";
 }
 
 static void read_name(struct kh_reader *reader, const struct kh_option *option,
-		      const struct kh_node *node, void *base, enum kh_placement_kind kind)
+		      const struct kh_yaml_node *node, void *base, enum kh_placement_kind kind)
 {
 	struct kh_placement *placement = kh_placement_begin(reader, option, node, base, kind);
-	if (!placement || !kh_walk_scalar(reader, option, node))
+	if (!placement || !kh_reader_scalar(reader, option, node))
 		return;
 	const char *why =
 		kind == KH_PLACEMENT_QUERY ? query_fault(node->text) : cookie_fault(node->text);
@@ -318,13 +216,13 @@ static void read_name(struct kh_reader *reader, const struct kh_option *option,
 }
 
 void kh_read_query(struct kh_reader *reader, const struct kh_option *option,
-		   const struct kh_node *node, void *base)
+		   const struct kh_yaml_node *node, void *base)
 {
 	read_name(reader, option, node, base, KH_PLACEMENT_QUERY);
 }
 
 void kh_read_cookie(struct kh_reader *reader, const struct kh_option *option,
-		    const struct kh_node *node, void *base)
+		    const struct kh_yaml_node *node, void *base)
 {
 	read_name(reader, option, node, base, KH_PLACEMENT_COOKIE);
 }
@@ -362,11 +260,11 @@ static const char *form_fault(struct kh_slice name)
 }
 
 static void read_body(struct kh_reader *reader, const struct kh_option *option,
-		      const struct kh_node *node, void *base, bool json)
+		      const struct kh_yaml_node *node, void *base, bool json)
 {
 	struct kh_placement *placement =
 		kh_placement_begin(reader, option, node, base, KH_PLACEMENT_BODY);
-	if (!placement || !kh_walk_scalar(reader, option, node))
+	if (!placement || !kh_reader_scalar(reader, option, node))
 		return;
 	const char *why = json ? pointer_fault(node->text) : form_fault(node->text);
 	char **slot = json ? &placement->pointer : &placement->name;
@@ -377,13 +275,13 @@ static void read_body(struct kh_reader *reader, const struct kh_option *option,
 }
 
 void kh_read_body_json(struct kh_reader *reader, const struct kh_option *option,
-		       const struct kh_node *node, void *base)
+		       const struct kh_yaml_node *node, void *base)
 {
 	read_body(reader, option, node, base, true);
 }
 
 void kh_read_body_form(struct kh_reader *reader, const struct kh_option *option,
-		       const struct kh_node *node, void *base)
+		       const struct kh_yaml_node *node, void *base)
 {
 	read_body(reader, option, node, base, false);
 }
@@ -395,7 +293,7 @@ static const char *fields_fault(const struct kh_placement *placement)
 	for (size_t i = 0; i < placement->n_fields; i++) {
 		const struct kh_credential_field *field = &placement->fields[i];
 		struct kh_slice name = kh_slice_str(field->name);
-		if (!is_token(name) || is_reserved(name))
+		if (kh_placement_name_fault(name))
 			return "a name that no credential's field has";
 		if (field->username && (field->form != KH_FIELD_BASIC ||
 					username_fault(kh_slice_str(field->username))))

@@ -95,8 +95,8 @@ char **kh_preset_names(const char *preset_dir, size_t *n)
 	return names;
 }
 
-static void say_unknown(struct kh_reader *reader, const struct kh_node *at, struct kh_slice name,
-			const char *folder)
+static void say_unknown(struct kh_reader *reader, const struct kh_yaml_node *at,
+			struct kh_slice name, const char *folder)
 {
 	struct kh_nearest nearest;
 	kh_nearest_init(&nearest, name);
@@ -124,7 +124,7 @@ static bool file_index(struct kh_config *config, const char *path, uint32_t *out
 }
 
 void kh_read_nothing(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_node *node, void *base)
+		     const struct kh_yaml_node *node, void *base)
 {
 	(void)reader;
 	(void)option;
@@ -132,7 +132,7 @@ void kh_read_nothing(struct kh_reader *reader, const struct kh_option *option,
 	(void)base;
 }
 
-static bool is_page(const struct kh_node *node)
+static bool is_page(const struct kh_yaml_node *node)
 {
 	bool good = node->kind == KH_NODE_SCALAR && node->text.len > 8 &&
 		    kh_slice_has_prefix(node->text, KH_SLICE("https://"));
@@ -142,12 +142,12 @@ static bool is_page(const struct kh_node *node)
 }
 
 void kh_read_sources(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_node *node, void *base)
+		     const struct kh_yaml_node *node, void *base)
 {
 	struct kh_preset_draft *draft = base;
 	bool list = node->kind == KH_NODE_LIST;
 	bool good = !list || node->count > 0;
-	for (const struct kh_node *one = list ? node->first : node; one;
+	for (const struct kh_yaml_node *one = list ? node->first : node; one;
 	     one = list ? one->next : NULL) {
 		good = good && is_page(one);
 		draft->n_sources++;
@@ -178,6 +178,7 @@ static struct kh_reader reader_in(const struct kh_reader *outer, const char *nam
 {
 	return (struct kh_reader){ .config = outer->config,
 				   .diags = outer->diags,
+				   .options = outer->options,
 				   .preset_dir = outer->preset_dir,
 				   .preset = name,
 				   .file = file };
@@ -187,8 +188,8 @@ static bool read_parameters(struct kh_reader *reader, struct kh_preset *preset)
 {
 	struct kh_preset_draft draft = { 0 };
 	size_t errors = reader->diags->errors;
-	const struct kh_node *root = preset->tree.root;
-	const struct kh_node *node =
+	const struct kh_yaml_node *root = preset->tree.root;
+	const struct kh_yaml_node *node =
 		root->kind == KH_NODE_MAP ? kh_node_get(root, "parameters") : NULL;
 	if (root->kind != KH_NODE_MAP)
 		kh_walk(reader, root, KH_IN_PRESET, &draft); /* says so */
@@ -220,7 +221,7 @@ struct kh_preset *kh_preset_read(struct kh_reader *reader, const char *name, uin
 }
 
 const struct kh_preset *kh_preset_find(struct kh_reader *reader, struct kh_slice name,
-				       const struct kh_node *at)
+				       const struct kh_yaml_node *at)
 {
 	for (size_t i = 0; i < reader->n_presets; i++)
 		if (kh_slice_eq(kh_slice_str(reader->presets[i]->name), name))
@@ -258,18 +259,18 @@ const struct kh_preset *kh_preset_find(struct kh_reader *reader, struct kh_slice
 }
 
 void kh_preset_use(struct kh_reader *reader, const struct kh_preset *preset,
-		   const struct kh_node *at, const struct kh_node *arguments,
+		   const struct kh_yaml_node *at, const struct kh_yaml_node *arguments,
 		   struct kh_rules *rules)
 {
-	const struct kh_node *values[KH_LIMIT_PRESET_PARAMETERS] = { NULL };
+	const struct kh_yaml_node *values[KH_LIMIT_PRESET_PARAMETERS] = { NULL };
 	if (!preset->sound ||
 	    !kh_parameters_bind(reader, preset->name, &preset->parameters, at, arguments, values))
 		return;
 	struct kh_reader inner = reader_in(reader, preset->name, preset->file);
 	inner.rules_only = reader->narrowing && rules == reader->narrowing;
-	struct kh_tree copies = { 0 };
+	struct kh_yaml_tree copies = { 0 };
 	struct kh_preset_draft draft = { 0 };
-	const struct kh_node *root =
+	const struct kh_yaml_node *root =
 		kh_expand(&inner, preset->tree.root, &preset->parameters, values, &copies);
 	if (root) {
 		kh_walk(&inner, root, KH_IN_PRESET, &draft);
@@ -284,8 +285,8 @@ void kh_preset_use(struct kh_reader *reader, const struct kh_preset *preset,
 	kh_tree_free(&copies);
 }
 
-void kh_preset_splice(struct kh_reader *reader, struct kh_slice name, const struct kh_node *at,
-		      const struct kh_node *arguments, struct kh_rules *rules)
+void kh_preset_splice(struct kh_reader *reader, struct kh_slice name, const struct kh_yaml_node *at,
+		      const struct kh_yaml_node *arguments, struct kh_rules *rules)
 {
 	const struct kh_preset *preset = kh_preset_find(reader, name, at);
 	if (preset)

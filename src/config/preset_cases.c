@@ -12,39 +12,6 @@
 
 #include "config_internal.h"
 
-static struct kh_tenant_config *add_tenant(struct kh_reader *reader)
-{
-	struct kh_config *config = reader->config;
-	char name[32];
-	if (config->n_tenants >= UINT16_MAX - 1)
-		return kh_reader_no_memory(reader);
-	(void)snprintf(name, sizeof(name), config->n_tenants ? "case-%zu" : "default",
-		       config->n_tenants);
-	struct kh_tenant_config *tenant =
-		kh_list_add(&config->tenants, &config->n_tenants, sizeof(*tenant));
-	if (tenant)
-		tenant->name = kh_slice_dup(kh_slice_str(name));
-	return tenant && tenant->name ? tenant : kh_reader_no_memory(reader);
-}
-
-int kh_case_tenant(struct kh_reader *reader, const struct kh_node *node)
-{
-	const struct kh_node *with = kh_node_get(node, "with");
-	if (!with && reader->config->tenants[0].rules.count > 0)
-		return 0;
-	if (with && with->kind != KH_NODE_MAP) {
-		kh_reader_error(reader, with, "expect[].with: expected a map of parameters, got %s",
-				kh_node_what(with));
-		return -1;
-	}
-	const struct kh_tenant_config *tenant = add_tenant(reader);
-	size_t index = reader->config->n_tenants - 1;
-	if (!tenant)
-		return -1;
-	kh_preset_use(reader, reader->cases, node, with, &reader->config->tenants[index].rules);
-	return (int)index;
-}
-
 static bool has_defaults(const struct kh_parameters *parameters)
 {
 	for (size_t i = 0; i < parameters->count; i++)
@@ -56,12 +23,12 @@ static bool has_defaults(const struct kh_parameters *parameters)
 static void read_cases(struct kh_reader *reader, struct kh_preset *preset)
 {
 	struct kh_config *config = reader->config;
-	const struct kh_node *root = preset->tree.root;
-	const struct kh_node *expect = kh_node_get(root, "expect");
+	const struct kh_yaml_node *root = preset->tree.root;
+	const struct kh_yaml_node *expect = kh_node_get(root, "expect");
 	reader->file = preset->file;
 	reader->preset = preset->name;
 	reader->cases = preset;
-	if (!add_tenant(reader))
+	if (!kh_case_tenant_add(reader))
 		return;
 	if (has_defaults(&preset->parameters))
 		kh_preset_use(reader, preset, root, NULL, &config->tenants[0].rules);
@@ -93,7 +60,9 @@ struct kh_config *kh_preset_cases(const char *preset, const char *preset_dir,
 				  struct kh_diagnostics *diags)
 {
 	struct kh_config *config = kh_config_new();
-	struct kh_reader reader = { .config = config, .diags = diags, .preset_dir = preset_dir };
+	struct kh_reader reader = {
+		.config = config, .diags = diags, .options = &kh_options, .preset_dir = preset_dir
+	};
 	if (!config)
 		return kh_reader_no_memory(&reader);
 	const struct kh_preset *found = kh_preset_find(&reader, kh_slice_str(preset), NULL);
@@ -107,7 +76,7 @@ struct kh_config *kh_preset_cases_parse(const char *name, struct kh_slice yaml,
 					struct kh_diagnostics *diags)
 {
 	struct kh_config *config = kh_config_new();
-	struct kh_reader reader = { .config = config, .diags = diags };
+	struct kh_reader reader = { .config = config, .diags = diags, .options = &kh_options };
 	uint32_t file;
 	if (!config || !kh_config_add_file(config, name, &file)) {
 		kh_config_free(config);

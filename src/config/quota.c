@@ -8,15 +8,10 @@
 
 #include "config_internal.h"
 
-static const char *const names[] = {
-	[KH_QUOTA_NONE] = "",
-	[KH_QUOTA_REQUESTS] = "requests",
-	[KH_QUOTA_BYTES_UP] = "bytes_up",
-	[KH_QUOTA_BYTES_DOWN] = "bytes_down",
-	[KH_QUOTA_CONCURRENCY] = "concurrency",
-	[KH_QUOTA_CONNECTIONS] = "connections",
-	[KH_QUOTA_MAX_BODY] = "max_body",
-	[KH_QUOTA_TUNNEL_LIFETIME] = "tunnel_lifetime",
+static const char *const names[] = { [KH_QUOTA_NONE] = "",
+#define NAME(name, kind, ...) [KH_QUOTA_##kind] = #name,
+				     KH_LIMIT_KEYS(NAME, ) KH_LIMIT_KEYS_OF_OWNERS(NAME, )
+#undef NAME
 };
 enum { KINDS = sizeof(names) / sizeof(names[0]) };
 
@@ -30,14 +25,6 @@ enum { PERIODS = sizeof(periods) / sizeof(periods[0]) };
 const char *kh_quota_name(enum kh_quota_kind kind)
 {
 	return (unsigned)kind < KINDS ? names[kind] : "";
-}
-
-void kh_limits_free(struct kh_limits *limits)
-{
-	if (!limits)
-		return;
-	free(limits->rates);
-	free(limits);
 }
 
 static const char *period_name(uint32_t ms)
@@ -121,7 +108,7 @@ const char *kh_rate_fault(const struct kh_rate *rate)
 }
 
 static void wrong_rate(struct kh_reader *reader, const char *path, enum kh_quota_kind kind,
-		       const struct kh_node *node)
+		       const struct kh_yaml_node *node)
 {
 	const char *what = kind == KH_QUOTA_REQUESTS
 				   ? "a rate such as 10/s, 600/min, 5K/h or 2M/day"
@@ -133,10 +120,11 @@ static void wrong_rate(struct kh_reader *reader, const char *path, enum kh_quota
 
 /* `{ rate: 600/min, burst: 20 }`. Return: false when it was complained about. */
 static bool take_rate_map(struct kh_reader *reader, const char *path, struct kh_rate *rate,
-			  const struct kh_node *node)
+			  const struct kh_yaml_node *node)
 {
-	const struct kh_node *text = kh_node_get(node, "rate"), *burst = kh_node_get(node, "burst");
-	for (const struct kh_node *child = node->first; child; child = child->next)
+	const struct kh_yaml_node *text = kh_node_get(node, "rate"),
+				  *burst = kh_node_get(node, "burst");
+	for (const struct kh_yaml_node *child = node->first; child; child = child->next)
 		if (child != text && child != burst) {
 			kh_reader_error(reader, child->key,
 					"unknown key \"%s\" in %s: it has rate and burst",
@@ -159,7 +147,7 @@ static bool take_rate_map(struct kh_reader *reader, const char *path, struct kh_
 }
 
 static void add_rate(struct kh_reader *reader, const char *path, struct kh_limits *limits,
-		     enum kh_quota_kind kind, const struct kh_node *node)
+		     enum kh_quota_kind kind, const struct kh_yaml_node *node)
 {
 	struct kh_rate rate = { .kind = kind, .where = kh_reader_where(reader, node) };
 	if (node->kind == KH_NODE_MAP) {
@@ -188,47 +176,69 @@ static void add_rate(struct kh_reader *reader, const char *path, struct kh_limit
 
 /* ---- what has no period ---- */
 
-static bool is_scalar(const struct kh_node *node)
+static bool is_scalar(const struct kh_yaml_node *node)
 {
 	return node->kind == KH_NODE_SCALAR && !kh_node_is_empty(node);
 }
 
-static void take_number(struct kh_reader *reader, const char *path, struct kh_limits *limits,
-			enum kh_quota_kind kind, const struct kh_node *node)
+/* A number, size or duration within the bounds of its row. Return: false where it is none. */
+static bool number_of(const struct kh_option *option, const struct kh_yaml_node *node,
+		      uint64_t *out)
 {
-	uint64_t value = 0;
-	bool ok = false;
-	const char *due = "a whole number from 1 to 1000000";
-	if (kind == KH_QUOTA_MAX_BODY) {
-		ok = is_scalar(node) && kh_value_size(node->text, &value) && value > 0;
-		due = "a size such as 512KiB or 32MiB";
-		limits->max_body = ok ? value : 0;
-	} else if (kind == KH_QUOTA_TUNNEL_LIFETIME) {
-		ok = is_scalar(node) && kh_value_duration(node->text, &value) &&
-		     value >= KH_LIMIT_LIFETIME_LEAST_MS && value <= KH_LIMIT_LIFETIME_MOST_MS;
-		due = "a duration from 1s to 168h such as 15m or 1h";
-		limits->tunnel_lifetime_ms = ok ? (uint32_t)value : 0;
-	} else {
-		uint32_t *slot =
-			kind == KH_QUOTA_CONNECTIONS ? &limits->connections : &limits->concurrency;
-		ok = is_scalar(node) && kh_slice_to_u64(node->text, &value) && value > 0 &&
-		     value <= KH_LIMIT_QUOTA_PLACES;
-		*slot = ok ? (uint32_t)value : 0;
-	}
-	if (!ok)
-		kh_reader_error(reader, node, "%s: expected %s, got %s%s%s", path, due,
-				is_scalar(node) ? "\"" : "",
-				is_scalar(node) ? kh_esc(node->text) : kh_node_what(node),
-				is_scalar(node) ? "\"" : "");
+	bool known = is_scalar(node) &&
+		     (option->as == KH_OPTION_SIZE	 ? kh_value_size(node->text, out)
+		      : option->as == KH_OPTION_DURATION ? kh_value_duration(node->text, out)
+							 : kh_slice_to_u64(node->text, out));
+	return known && *out >= option->least && *out <= option->most;
 }
 
-void kh_limits_take(struct kh_reader *reader, const char *path, struct kh_limits **out,
-		    const struct kh_node *node)
+static void say_number(struct kh_reader *reader, const struct kh_option *option,
+		       const struct kh_yaml_node *node)
 {
-	const char *key = strrchr(path, '.') + 1;
-	enum kh_quota_kind kind = KH_QUOTA_TUNNEL_LIFETIME;
-	while (kind != KH_QUOTA_NONE && strcmp(names[kind], key) != 0)
+	char least[KH_VALUE_BYTES], most[KH_VALUE_BYTES], due[128];
+	const char *quote = is_scalar(node) ? "\"" : "";
+	if (option->as == KH_OPTION_DURATION)
+		(void)snprintf(due, sizeof(due), "a duration from %s to %s such as 15m or 1h",
+			       kh_value_show_duration(option->least, least),
+			       kh_value_show_duration(option->most, most));
+	else if (option->as == KH_OPTION_SIZE)
+		(void)snprintf(due, sizeof(due), "a size such as 512KiB or 32MiB");
+	else
+		(void)snprintf(due, sizeof(due), "a whole number from %llu to %llu",
+			       (unsigned long long)option->least, (unsigned long long)option->most);
+	kh_reader_error(reader, node, "%s: expected %s, got %s%s%s", option->path, due, quote,
+			is_scalar(node) ? kh_esc(node->text) : kh_node_what(node), quote);
+}
+
+static void take_number(struct kh_reader *reader, const struct kh_option *option,
+			struct kh_limits *limits, const struct kh_yaml_node *node)
+{
+	void *member = (char *)limits + option->member;
+	uint64_t value = 0;
+	if (!number_of(option, node, &value)) {
+		say_number(reader, option, node);
+		return;
+	}
+	if (option->as == KH_OPTION_SIZE)
+		*(uint64_t *)member = value;
+	else
+		*(uint32_t *)member = (uint32_t)value;
+}
+
+/* The quota that the last part of a path names. */
+static enum kh_quota_kind kind_of(const char *path)
+{
+	enum kh_quota_kind kind = KINDS - 1;
+	while (kind != KH_QUOTA_NONE && strcmp(names[kind], strrchr(path, '.') + 1) != 0)
 		kind--;
+	return kind;
+}
+
+/* Into the limits that the first of them makes. */
+static void take_limit(struct kh_reader *reader, const struct kh_option *option,
+		       struct kh_limits **out, const struct kh_yaml_node *node)
+{
+	enum kh_quota_kind kind = kind_of(option->path);
 	if (!*out)
 		*out = calloc(1, sizeof(**out));
 	struct kh_limits *limits = *out;
@@ -237,66 +247,65 @@ void kh_limits_take(struct kh_reader *reader, const char *path, struct kh_limits
 		return;
 	}
 	limits->where[kind] = kh_reader_where(reader, node);
-	if (kind > KH_QUOTA_BYTES_DOWN) {
-		take_number(reader, path, limits, kind, node);
+	if (option->as) {
+		take_number(reader, option, limits, node);
 		return;
 	}
 	if (node->kind != KH_NODE_LIST) {
-		add_rate(reader, path, limits, kind, node);
+		add_rate(reader, option->path, limits, kind, node);
 		return;
 	}
 	if (node->count == 0)
-		wrong_rate(reader, path, kind, node);
-	for (const struct kh_node *child = node->first; child; child = child->next)
-		add_rate(reader, path, limits, kind, child);
+		wrong_rate(reader, option->path, kind, node);
+	for (const struct kh_yaml_node *child = node->first; child; child = child->next)
+		add_rate(reader, option->path, limits, kind, child);
 }
 
 void kh_read_limit(struct kh_reader *reader, const struct kh_option *option,
-		   const struct kh_node *node, void *base)
+		   const struct kh_yaml_node *node, void *base)
 {
 	struct kh_limits **slot = (void *)((char *)base + option->offset);
-	kh_limits_take(reader, option->path, slot, node);
+	take_limit(reader, option, slot, node);
+}
+
+/* Why a rule has no such limit; NULL: it may. */
+static const char *limit_fault(const struct kh_rule *rule, const struct kh_option *option)
+{
+	if (!rule->allow)
+		return "belongs to a rule that allows: of what is denied nothing goes through";
+	if (kind_of(option->path) == KH_QUOTA_MAX_BODY &&
+	    (rule->scheme == KH_SCHEME_TCP || rule->passthrough))
+		return "nobody reads what passes there: use bytes_up";
+	return NULL;
+}
+
+static void take_of_rule(struct kh_reader *reader, struct kh_rule *rule, const char *path,
+			 const struct kh_yaml_node *node, const char *narrowing)
+{
+	const struct kh_option *option = kh_walk_row(reader, path);
+	if (narrowing) {
+		kh_reader_error(reader, node, "%s: %s: a sandbox's limits are listen[].limits",
+				path, narrowing);
+		return;
+	}
+	const char *why = limit_fault(rule, option);
+	if (why) {
+		kh_reader_error(reader, node, "%s: %s", path, why);
+		return;
+	}
+	struct kh_rule_more *more = kh_rule_more(rule);
+	if (more)
+		take_limit(reader, option, &more->limits, node);
+	else
+		(void)kh_reader_no_memory(reader);
 }
 
 void kh_limits_take_rule(struct kh_reader *reader, struct kh_rule *rule,
 			 const struct kh_rule_draft *draft, const char *narrowing)
 {
-	const struct {
-		const char *path;
-		const struct kh_node *node;
-	} keys[] = { { "rules[].limits.requests", draft->requests },
-		     { "rules[].limits.bytes_up", draft->bytes_up },
-		     { "rules[].limits.bytes_down", draft->bytes_down },
-		     { "rules[].limits.concurrency", draft->concurrency },
-		     { "rules[].limits.max_body", draft->most_body },
-		     { "rules[].limits.tunnel_lifetime", draft->tunnel_lifetime } };
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		if (!keys[i].node)
-			continue;
-		if (narrowing) {
-			kh_reader_error(reader, keys[i].node,
-					"%s: %s: a sandbox's limits are listen[].limits",
-					keys[i].path, narrowing);
-			continue;
-		}
-		if (!rule->allow) {
-			kh_reader_error(reader, keys[i].node,
-					"%s: belongs to a rule that allows: of what is denied "
-					"nothing goes through",
-					keys[i].path);
-			continue;
-		}
-		if (keys[i].node == draft->most_body &&
-		    (rule->scheme == KH_SCHEME_TCP || rule->passthrough)) {
-			kh_reader_error(reader, keys[i].node,
-					"%s: nobody reads what passes there: use bytes_up",
-					keys[i].path);
-			continue;
-		}
-		struct kh_rule_more *more = kh_rule_more(rule);
-		if (more)
-			kh_limits_take(reader, keys[i].path, &more->limits, keys[i].node);
-		else
-			(void)kh_reader_no_memory(reader);
-	}
+#define TAKE(name, kind, member, ...) \
+	if (draft->member) \
+		take_of_rule(reader, rule, "rules[].limits." #name, draft->member, narrowing);
+	KH_LIMIT_KEYS(TAKE, )
+#undef TAKE
 }

@@ -236,16 +236,23 @@ bool kh_rule_covers_all(const struct kh_rule *rule)
 	       !kh_rule_asks_more(rule);
 }
 
-void kh_rule_fini(struct kh_rule *rule)
+struct kh_rule_more *kh_rule_more(struct kh_rule *rule)
 {
-	for (size_t i = 0; i < rule->n_methods; i++)
-		free(rule->methods[i]);
-	free(rule->methods);
-	free(rule->text);
-	free(rule->preset);
-	free(rule->path);
-	if (rule->host.match == KH_MATCH_EXACT || rule->host.match == KH_MATCH_SUFFIX)
-		free(rule->host.name);
-	kh_rule_more_free(rule->more);
-	*rule = (struct kh_rule){ 0 };
+	if (!rule->more)
+		rule->more = calloc(1, sizeof(*rule->more));
+	return rule->more;
+}
+
+/* Moves all of `more` to the end of `rules`. */
+bool kh_rules_append(struct kh_rules *rules, struct kh_rules *more)
+{
+	for (size_t i = 0; i < more->count; i++) {
+		struct kh_rule *slot = kh_list_add(&rules->list, &rules->count, sizeof(*slot));
+		if (!slot)
+			return false;
+		*slot = more->list[i];
+		more->list[i] = (struct kh_rule){ 0 };
+	}
+	kh_rules_fini(more);
+	return true;
 }

@@ -1,20 +1,10 @@
-/* rules.c - lists of rules: a rule's keys understood together, and names looked up at the end */
+/* rules.c - lists of rules: a rule's keys understood together */
 #include <stdlib.h>
 #include <string.h>
 
 #include <keyhole/escape.h>
 
 #include "config_internal.h"
-
-/* A credential named by a rule, before it is known whether there is one of that name. Lists move
- * while they grow, so it says where the rule is, not which. */
-enum { OF_SITE = -1, OF_EXTRA = -2 };
-struct kh_pending {
-	long tenant; /* or OF_SITE, OF_EXTRA */
-	size_t rule;
-	struct kh_slice name; /* in the tree */
-	struct kh_where where;
-};
 
 /* Why a list brings nothing along, NULL for one that does: a tenant's. */
 static const char *ceiling(const struct kh_reader *reader, const struct kh_rules *rules)
@@ -24,18 +14,8 @@ static const char *ceiling(const struct kh_reader *reader, const struct kh_rules
 	return rules == reader->narrowing ? "a narrowing only takes away" : NULL;
 }
 
-static long list_of(const struct kh_config *config, const struct kh_rules *rules)
-{
-	if (rules == &config->site)
-		return OF_SITE;
-	for (size_t i = config->n_tenants; i > 0; i--)
-		if (rules == &config->tenants[i - 1].rules)
-			return (long)(i - 1);
-	return OF_EXTRA;
-}
-
 /* One draft at a time: rules hold no rules. */
-void *kh_rule_add(struct kh_reader *reader, void *parent, const struct kh_node *node)
+void *kh_rule_add(struct kh_reader *reader, void *parent, const struct kh_yaml_node *node)
 {
 	(void)parent;
 	(void)node;
@@ -43,30 +23,12 @@ void *kh_rule_add(struct kh_reader *reader, void *parent, const struct kh_node *
 	return &reader->draft;
 }
 
-static void wait_for(struct kh_reader *reader, const struct kh_rules *rules,
-		     const struct kh_node *name)
-{
-	if (name->kind != KH_NODE_SCALAR || kh_node_is_empty(name)) {
-		kh_reader_error(reader, name, "rules[].credential: expected a name, got %s",
-				kh_node_what(name));
-		return;
-	}
-	struct kh_pending *one = kh_list_add(&reader->pending, &reader->n_pending, sizeof(*one));
-	if (!one) {
-		(void)kh_reader_no_memory(reader);
-		return;
-	}
-	one->tenant = list_of(reader->config, rules);
-	one->rule = rules->count - 1;
-	one->name = name->text;
-	one->where = kh_reader_where(reader, name);
-}
-
 static void take_credentials(struct kh_reader *reader, const struct kh_rules *rules,
 			     const struct kh_rule_draft *draft)
 {
 	const char *why = ceiling(reader, rules);
-	const struct kh_node *node = draft->credential ? draft->credential : draft->credentials;
+	const struct kh_yaml_node *node =
+		draft->credential ? draft->credential : draft->credentials;
 	if (draft->credential && draft->credentials) {
 		kh_reader_error(reader, draft->credentials,
 				"rules[].credentials: all of them go in, and of `credential` the "
@@ -80,7 +42,7 @@ static void take_credentials(struct kh_reader *reader, const struct kh_rules *ru
 	if (why || reader->rules_only || !node)
 		return;
 	if (draft->credential && node->kind != KH_NODE_LIST) {
-		wait_for(reader, rules, node);
+		kh_pending_add(reader, rules, node);
 		return;
 	}
 	if (draft->credentials &&
@@ -99,14 +61,14 @@ static void take_credentials(struct kh_reader *reader, const struct kh_rules *ru
 				KH_RULE_CREDENTIALS);
 		return;
 	}
-	for (const struct kh_node *child = node->first; child; child = child->next)
-		wait_for(reader, rules, child);
+	for (const struct kh_yaml_node *child = node->first; child; child = child->next)
+		kh_pending_add(reader, rules, child);
 }
 
 static void take_client_auth(struct kh_reader *reader, const struct kh_rules *rules,
 			     struct kh_rule *rule, const struct kh_rule_draft *draft)
 {
-	const struct kh_node *node = draft->client_auth;
+	const struct kh_yaml_node *node = draft->client_auth;
 	bool scalar = node->kind == KH_NODE_SCALAR;
 	if (scalar && kh_slice_eq(node->text, KH_SLICE("pass")))
 		rule->client_auth_pass = true;
@@ -125,7 +87,7 @@ static void take_client_auth(struct kh_reader *reader, const struct kh_rules *ru
 static void take_placeholder(struct kh_reader *reader, const struct kh_rules *rules,
 			     struct kh_rule *rule, const struct kh_rule_draft *draft)
 {
-	const struct kh_node *node = draft->placeholder;
+	const struct kh_yaml_node *node = draft->placeholder;
 	bool scalar = node->kind == KH_NODE_SCALAR;
 	const char *why = ceiling(reader, rules);
 	if (scalar && kh_slice_eq(node->text, KH_SLICE("refuse")))
@@ -144,7 +106,7 @@ static void take_placeholder(struct kh_reader *reader, const struct kh_rules *ru
 static void take_tls(struct kh_reader *reader, const struct kh_rules *rules, struct kh_rule *rule,
 		     const struct kh_rule_draft *draft)
 {
-	const struct kh_node *node = draft->tls;
+	const struct kh_yaml_node *node = draft->tls;
 	bool scalar = node->kind == KH_NODE_SCALAR;
 	if (scalar && kh_slice_eq(node->text, KH_SLICE("intercept")))
 		return;
@@ -168,8 +130,29 @@ static void take_tls(struct kh_reader *reader, const struct kh_rules *rules, str
 		rule->passthrough = true;
 }
 
+static void take_reuse(struct kh_reader *reader, const struct kh_rules *rules, struct kh_rule *rule,
+		       const struct kh_yaml_node *node)
+{
+	bool scalar = node->kind == KH_NODE_SCALAR;
+	const char *why = ceiling(reader, rules);
+	if (why)
+		kh_reader_error(reader, node,
+				"rules[].reuse_after_content: %s; it belongs to a tenant's rule",
+				why);
+	else if (rule->passthrough)
+		kh_reader_error(
+			reader, node,
+			"rules[].reuse_after_content: what is not decrypted has a connection "
+			"of its own");
+	else if (scalar && kh_slice_eq(node->text, KH_SLICE("never")))
+		rule->closes_after_content = true;
+	else if (!scalar || !kh_slice_eq(node->text, KH_SLICE("safe")))
+		kh_reader_error(reader, node,
+				"rules[].reuse_after_content: expected safe or never");
+}
+
 static void take_websocket(struct kh_reader *reader, struct kh_rule *rule,
-			   const struct kh_node *node)
+			   const struct kh_yaml_node *node)
 {
 	bool scalar = node->kind == KH_NODE_SCALAR;
 	if (rule->passthrough)
@@ -182,9 +165,34 @@ static void take_websocket(struct kh_reader *reader, struct kh_rule *rule,
 		kh_reader_error(reader, node, "rules[].websocket: expected true or false");
 }
 
+/* An open WebSocket is a way in both directions that no rule looks into any more, so a credential
+ * goes into its handshake only where the rule says that one is meant. */
+static void settle_websocket(struct kh_reader *reader, const struct kh_rules *rules,
+			     struct kh_rule *rule, const struct kh_rule_draft *draft)
+{
+	if (draft->websocket)
+		take_websocket(reader, rule, draft->websocket);
+	else if ((draft->credential || draft->credentials) && !ceiling(reader, rules))
+		rule->no_websocket = rule->websocket_unsaid = true;
+}
+
+static void take_spelling(struct kh_reader *reader, struct kh_rule *rule,
+			  const struct kh_yaml_node *node)
+{
+	bool scalar = node->kind == KH_NODE_SCALAR;
+	if (rule->scheme == KH_SCHEME_TCP)
+		kh_reader_error(reader, node,
+				"rules[].spelling: a rule over tcp names nothing that has "
+				"spellings");
+	else if (scalar && kh_slice_eq(node->text, KH_SLICE("exact")))
+		rule->exact_spelling = true;
+	else if (!scalar || !kh_slice_eq(node->text, KH_SLICE("any")))
+		kh_reader_error(reader, node, "rules[].spelling: expected any or exact");
+}
+
 static void use(struct kh_reader *reader, struct kh_rules *rules, const struct kh_rule_draft *draft)
 {
-	const struct kh_node *node = draft->use;
+	const struct kh_yaml_node *node = draft->use;
 	const struct kh_rule_draft alone = { .use = node };
 	if (memcmp(draft, &alone, sizeof(alone)) != 0) { /* pointers and nothing else */
 		kh_reader_error(reader, node, "rules[].use: stands alone in its rule");
@@ -194,7 +202,7 @@ static void use(struct kh_reader *reader, struct kh_rules *rules, const struct k
 		kh_reader_error(reader, node, "rules[].use: a preset uses no other preset");
 		return;
 	}
-	const struct kh_node *name = node, *arguments = NULL;
+	const struct kh_yaml_node *name = node, *arguments = NULL;
 	if (node->kind == KH_NODE_MAP && node->count == 1) {
 		name = node->first->key;
 		arguments = kh_node_is_empty(node->first) ? NULL : node->first;
@@ -216,7 +224,10 @@ static void use(struct kh_reader *reader, struct kh_rules *rules, const struct k
 		rules->list[i].all_credentials = false;
 		rules->list[i].client_auth_pass = false;
 		rules->list[i].placeholder_refuse = false;
+		rules->list[i].closes_after_content = false;
 		rules->list[i].passthrough = false;
+		rules->list[i].no_websocket &= !rules->list[i].websocket_unsaid;
+		rules->list[i].websocket_unsaid = false;
 		if (rules == reader->narrowing && rules->list[i].more)
 			rules->list[i].more->observe = false;
 	}
@@ -242,15 +253,34 @@ static void take_members(struct kh_reader *reader, struct kh_rules *rules, struc
 		take_client_auth(reader, rules, slot, draft);
 	if (draft->tls)
 		take_tls(reader, rules, slot, draft);
-	if (draft->websocket)
-		take_websocket(reader, slot, draft->websocket);
+	settle_websocket(reader, rules, slot, draft);
+	if (draft->spelling)
+		take_spelling(reader, slot, draft->spelling);
 	if (draft->placeholder)
 		take_placeholder(reader, rules, slot, draft);
+	if (draft->reuse_after_content)
+		take_reuse(reader, rules, slot, draft->reuse_after_content);
 	kh_limits_take_rule(reader, slot, draft,
 			    rules == reader->narrowing ? ceiling(reader, rules) : NULL);
 }
 
-void kh_rule_done(struct kh_reader *reader, void *parent, void *item, const struct kh_node *node)
+/* The first key of a draft that has this flag; NULL: none. */
+static const struct kh_yaml_node *first_of(const struct kh_rule_draft *draft, unsigned flag)
+{
+#define KEY(name, in, ...) { draft->name, in },
+	const struct {
+		const struct kh_yaml_node *node;
+		unsigned flags;
+	} keys[] = { KH_RULE_KEYS(KEY) };
+#undef KEY
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (keys[i].node && keys[i].flags & flag)
+			return keys[i].node;
+	return NULL;
+}
+
+void kh_rule_done(struct kh_reader *reader, void *parent, void *item,
+		  const struct kh_yaml_node *node)
 {
 	struct kh_rules *rules = parent;
 	const struct kh_rule_draft draft = *(struct kh_rule_draft *)item;
@@ -258,7 +288,7 @@ void kh_rule_done(struct kh_reader *reader, void *parent, void *item, const stru
 		use(reader, rules, &draft);
 		return;
 	}
-	const struct kh_node *text = draft.allow ? draft.allow : draft.deny;
+	const struct kh_yaml_node *text = draft.allow ? draft.allow : draft.deny;
 	if (!text || (draft.allow && draft.deny)) {
 		kh_reader_error(reader, node, "rules[]: expected one of allow, deny, use");
 		return;
@@ -295,13 +325,8 @@ void kh_rule_done(struct kh_reader *reader, void *parent, void *item, const stru
 				"rules[].public_suffix: belongs to a tenant's rule that allows");
 		return;
 	}
-	const struct kh_node *carried = draft.credential    ? draft.credential
-					: draft.credentials ? draft.credentials
-					: draft.client_auth ? draft.client_auth
-					: draft.tls	    ? draft.tls
-					: draft.websocket   ? draft.websocket
-							    : draft.placeholder;
-	const struct kh_node *asked = kh_conditions_of(&draft);
+	const struct kh_yaml_node *carried = first_of(&draft, KH_OF_ALLOW);
+	const struct kh_yaml_node *asked = first_of(&draft, KH_OF_REQUEST);
 	if (asked && rule.scheme == KH_SCHEME_TCP) {
 		kh_reader_error(reader, asked,
 				"rules[]: a rule over tcp asks nothing but host and port: nobody "
@@ -315,51 +340,4 @@ void kh_rule_done(struct kh_reader *reader, void *parent, void *item, const stru
 		return;
 	}
 	take_members(reader, rules, slot, &draft);
-}
-
-static void resolve(struct kh_reader *reader, const struct kh_pending *one, struct kh_rule *rule)
-{
-	struct kh_config *config = reader->config;
-	int index = kh_config_credential(config, one->name);
-	if (index < 0) {
-		struct kh_nearest nearest;
-		kh_nearest_init(&nearest, one->name);
-		for (size_t i = 0; i < config->n_credentials; i++)
-			if (!config->credentials[i].of_proxy && !config->credentials[i].of_listener)
-				kh_nearest_offer(&nearest, config->credentials[i].name);
-		char hint[KH_NEAREST_BYTES];
-		kh_diagnostics_add(reader->diags, false, one->where,
-				   "no credential is called \"%s\"%s", kh_esc(one->name),
-				   kh_nearest_hint(&nearest, hint));
-		return;
-	}
-	for (size_t i = 0; i < rule->n_credentials; i++)
-		if (rule->credentials[i] == index) {
-			kh_diagnostics_add(reader->diags, false, one->where,
-					   "credential \"%s\" stands there twice",
-					   kh_esc(one->name));
-			return;
-		}
-	if (rule->n_credentials < KH_RULE_CREDENTIALS)
-		rule->credentials[rule->n_credentials++] = (uint16_t)index;
-}
-
-void kh_pending_resolve(struct kh_reader *reader, struct kh_rules *extra)
-{
-	for (size_t i = 0; i < reader->n_pending; i++) {
-		const struct kh_pending *one = &reader->pending[i];
-		struct kh_rules *rules = one->tenant == OF_EXTRA ? extra
-					 : one->tenant == OF_SITE
-						 ? &reader->config->site
-						 : &reader->config->tenants[one->tenant].rules;
-		resolve(reader, one, &rules->list[one->rule]);
-	}
-	kh_pending_fini(reader);
-}
-
-void kh_pending_fini(struct kh_reader *reader)
-{
-	free(reader->pending);
-	reader->pending = NULL;
-	reader->n_pending = 0;
 }

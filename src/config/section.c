@@ -10,13 +10,11 @@
 
 #include "config_internal.h"
 
-enum { NO_TENANT = UINT16_MAX };
-
 void kh_read_version(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_node *node, void *base)
+		     const struct kh_yaml_node *node, void *base)
 {
 	(void)base;
-	if (kh_walk_scalar(reader, option, node) && !kh_slice_eq(node->text, KH_SLICE("1")))
+	if (kh_reader_scalar(reader, option, node) && !kh_slice_eq(node->text, KH_SLICE("1")))
 		kh_reader_error(reader, node,
 				"version: this keyhole reads version 1 of the format, not \"%s\"",
 				kh_esc(node->text));
@@ -35,11 +33,11 @@ bool kh_value_mode(struct kh_slice text, mode_t *out)
 }
 
 void kh_read_mode(struct kh_reader *reader, const struct kh_option *option,
-		  const struct kh_node *node, void *base)
+		  const struct kh_yaml_node *node, void *base)
 {
 	struct kh_listener_config *listener = base;
 	mode_t mode;
-	if (!kh_walk_scalar(reader, option, node))
+	if (!kh_reader_scalar(reader, option, node))
 		return;
 	if (!kh_value_mode(node->text, &mode)) {
 		kh_reader_error(reader, node, "%s: expected %s, got \"%s\"", option->path,
@@ -55,10 +53,10 @@ void kh_read_mode(struct kh_reader *reader, const struct kh_option *option,
 }
 
 void kh_user_by_name(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_node *node, uid_t *out)
+		     const struct kh_yaml_node *node, uid_t *out)
 {
 	uint64_t number;
-	if (!kh_walk_scalar(reader, option, node))
+	if (!kh_reader_scalar(reader, option, node))
 		return;
 	/* cppcheck-suppress getpwnamCalled ; before any thread is started */
 	const struct passwd *user = getpwnam(node->text.ptr);
@@ -72,18 +70,18 @@ void kh_user_by_name(struct kh_reader *reader, const struct kh_option *option,
 }
 
 void kh_read_owner(struct kh_reader *reader, const struct kh_option *option,
-		   const struct kh_node *node, void *base)
+		   const struct kh_yaml_node *node, void *base)
 {
 	struct kh_listener_config *listener = base;
 	kh_user_by_name(reader, option, node, &listener->owner);
 }
 
 void kh_read_group(struct kh_reader *reader, const struct kh_option *option,
-		   const struct kh_node *node, void *base)
+		   const struct kh_yaml_node *node, void *base)
 {
 	struct kh_listener_config *listener = base;
 	uint64_t number;
-	if (!kh_walk_scalar(reader, option, node))
+	if (!kh_reader_scalar(reader, option, node))
 		return;
 	/* cppcheck-suppress getgrnamCalled ; before any thread is started */
 	const struct group *group = getgrnam(node->text.ptr);
@@ -97,9 +95,9 @@ void kh_read_group(struct kh_reader *reader, const struct kh_option *option,
 }
 
 void kh_tenant_by_name(struct kh_reader *reader, const struct kh_option *option,
-		       const struct kh_node *node, uint16_t *out)
+		       const struct kh_yaml_node *node, uint16_t *out)
 {
-	if (!kh_walk_scalar(reader, option, node))
+	if (!kh_reader_scalar(reader, option, node))
 		return;
 	int index = kh_config_tenant(reader->config, node->text.ptr);
 	if (index >= 0) {
@@ -117,18 +115,18 @@ void kh_tenant_by_name(struct kh_reader *reader, const struct kh_option *option,
 }
 
 void kh_read_tenant(struct kh_reader *reader, const struct kh_option *option,
-		    const struct kh_node *node, void *base)
+		    const struct kh_yaml_node *node, void *base)
 {
 	struct kh_listener_config *listener = base;
 	kh_tenant_by_name(reader, option, node, &listener->tenant);
 }
 
-void *kh_tenant_add(struct kh_reader *reader, void *parent, const struct kh_node *node)
+void *kh_tenant_add(struct kh_reader *reader, void *parent, const struct kh_yaml_node *node)
 {
 	(void)parent;
 	struct kh_config *config = reader->config;
 	const char *why = kh_value_check_id(node->key->text);
-	if (why || config->n_tenants >= NO_TENANT) {
+	if (why || config->n_tenants >= KH_NO_TENANT) {
 		kh_reader_error(reader, node->key, "tenants: \"%s\" %s", kh_esc(node->key->text),
 				why ? why : "is one too many");
 		return NULL;
@@ -146,17 +144,18 @@ void *kh_tenant_add(struct kh_reader *reader, void *parent, const struct kh_node
 }
 
 static void add_pin(struct kh_reader *reader, const struct kh_option *option,
-		    const struct kh_node *node)
+		    const struct kh_yaml_node *node, uint16_t tenant)
 {
 	struct kh_config *config = reader->config;
 	struct kh_err err = KH_ERR_INIT;
-	struct kh_pin pin = { 0 };
+	struct kh_pin pin = { .tenant = tenant, .where = kh_reader_where(reader, node->key) };
 	if (!kh_host_parse(&pin.host, node->key->text, &err)) {
 		kh_reader_error(reader, node->key, "%s: %s", option->path, err.text);
 		return;
 	}
 	for (size_t i = 0; i < config->n_pins; i++)
-		if (kh_host_eq(&config->pins[i].host, &pin.host)) {
+		if (config->pins[i].tenant == tenant &&
+		    kh_host_eq(&config->pins[i].host, &pin.host)) {
 			kh_reader_error(reader, node->key, "%s: \"%s\" stands there already",
 					option->path, pin.host.text);
 			return;
@@ -178,23 +177,38 @@ static void add_pin(struct kh_reader *reader, const struct kh_option *option,
 		(void)kh_reader_no_memory(reader);
 }
 
-void kh_read_pins(struct kh_reader *reader, const struct kh_option *option,
-		  const struct kh_node *node, void *base)
+static void add_pins(struct kh_reader *reader, const struct kh_option *option,
+		     const struct kh_yaml_node *node, uint16_t tenant)
 {
-	(void)base;
 	if (node->kind != KH_NODE_MAP) {
 		kh_reader_error(reader, node, "%s: expected %s, got %s", option->path,
 				option->expects, kh_node_what(node));
 		return;
 	}
-	for (const struct kh_node *child = node->first; child; child = child->next)
-		add_pin(reader, option, child);
+	for (const struct kh_yaml_node *child = node->first; child; child = child->next)
+		add_pin(reader, option, child, tenant);
+}
+
+void kh_read_pins(struct kh_reader *reader, const struct kh_option *option,
+		  const struct kh_yaml_node *node, void *base)
+{
+	(void)base;
+	add_pins(reader, option, node, KH_NO_TENANT);
+}
+
+void kh_read_tenant_pins(struct kh_reader *reader, const struct kh_option *option,
+			 const struct kh_yaml_node *node, void *base)
+{
+	const struct kh_tenant_config *tenant = base;
+	add_pins(reader, option, node, (uint16_t)(tenant - reader->config->tenants));
 }
 
 /* The items of a list of scalars, one by one. Return: NULL at the end, and where there is no list
  * (which is said). */
-static const struct kh_node *next_item(struct kh_reader *reader, const struct kh_option *option,
-				       const struct kh_node *list, const struct kh_node *item)
+static const struct kh_yaml_node *next_item(struct kh_reader *reader,
+					    const struct kh_option *option,
+					    const struct kh_yaml_node *list,
+					    const struct kh_yaml_node *item)
 {
 	if (list->kind != KH_NODE_LIST) {
 		kh_reader_error(reader, list, "%s: expected %s, got %s", option->path,
@@ -202,15 +216,15 @@ static const struct kh_node *next_item(struct kh_reader *reader, const struct kh
 		return NULL;
 	}
 	item = item ? item->next : list->first;
-	while (item && !kh_walk_scalar(reader, option, item))
+	while (item && !kh_reader_scalar(reader, option, item))
 		item = item->next;
 	return item;
 }
 
 static void read_ranges(struct kh_reader *reader, const struct kh_option *option,
-			const struct kh_node *node, struct kh_cidr **list, size_t *count)
+			const struct kh_yaml_node *node, struct kh_cidr **list, size_t *count)
 {
-	const struct kh_node *item = NULL;
+	const struct kh_yaml_node *item = NULL;
 	while ((item = next_item(reader, option, node, item))) {
 		struct kh_err err = KH_ERR_INIT;
 		struct kh_cidr range;
@@ -232,7 +246,7 @@ static void read_ranges(struct kh_reader *reader, const struct kh_option *option
 }
 
 void kh_read_ranges(struct kh_reader *reader, const struct kh_option *option,
-		    const struct kh_node *node, void *base)
+		    const struct kh_yaml_node *node, void *base)
 {
 	(void)base;
 	struct kh_config *config = reader->config;
@@ -240,18 +254,18 @@ void kh_read_ranges(struct kh_reader *reader, const struct kh_option *option,
 }
 
 void kh_read_tenant_ranges(struct kh_reader *reader, const struct kh_option *option,
-			   const struct kh_node *node, void *base)
+			   const struct kh_yaml_node *node, void *base)
 {
 	struct kh_tenant_config *tenant = base;
 	read_ranges(reader, option, node, &tenant->allow_addresses, &tenant->n_allow_addresses);
 }
 
 void kh_read_servers(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_node *node, void *base)
+		     const struct kh_yaml_node *node, void *base)
 {
 	(void)base;
 	struct kh_config *config = reader->config;
-	const struct kh_node *item = NULL;
+	const struct kh_yaml_node *item = NULL;
 	while ((item = next_item(reader, option, node, item))) {
 		struct kh_err err = KH_ERR_INIT;
 		struct kh_sockaddr server;

@@ -12,46 +12,15 @@
 
 #include "config_internal.h"
 
-static const char *last_part(const struct kh_option *option)
-{
-	return strrchr(option->path, '.') + 1;
-}
-
 /* The one that an earlier key has made, or a new one. */
 static struct kh_placement *placement_of(struct kh_reader *reader, const struct kh_option *option,
-					 const struct kh_node *node,
+					 const struct kh_yaml_node *node,
 					 struct kh_credential_config *credential,
 					 enum kh_placement_kind kind)
 {
 	if (credential->placement && credential->placement->kind == kind)
 		return credential->placement;
 	return kh_placement_begin(reader, option, node, credential, kind);
-}
-
-static void set_text(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_node *node, const char *why, char **out)
-{
-	if (why) {
-		kh_reader_error(reader, node, "%s: %s", option->path, why);
-		return;
-	}
-	free(*out);
-	*out = kh_slice_dup(node->text);
-	if (!*out)
-		(void)kh_reader_no_memory(reader);
-}
-
-/* ---- aws_sigv4 ---- */
-
-void kh_sigv4_config_free(struct kh_sigv4_config *config)
-{
-	if (!config)
-		return;
-	free(config->region);
-	free(config->service);
-	free(config->access_key_id);
-	free(config->session_token);
-	free(config);
 }
 
 static const char *name_fault(const char *name)
@@ -61,6 +30,16 @@ static const char *name_fault(const char *name)
 		       : "expected lower-case letters, digits and hyphens, as in us-east-1";
 }
 
+const char *kh_check_sigv4_name(struct kh_slice text)
+{
+	return name_fault(text.ptr);
+}
+
+const char *kh_check_hmac_sign(struct kh_slice text)
+{
+	return kh_hmac_template_fault(text.ptr, false);
+}
+
 const char *kh_sigv4_config_fault(const struct kh_sigv4_config *config)
 {
 	const char *why = name_fault(config->region);
@@ -68,7 +47,7 @@ const char *kh_sigv4_config_fault(const struct kh_sigv4_config *config)
 }
 
 static struct kh_sigv4_config *sigv4_of(struct kh_reader *reader, const struct kh_option *option,
-					const struct kh_node *node,
+					const struct kh_yaml_node *node,
 					struct kh_credential_config *credential)
 {
 	struct kh_placement *placement =
@@ -80,26 +59,13 @@ static struct kh_sigv4_config *sigv4_of(struct kh_reader *reader, const struct k
 }
 
 void kh_read_sigv4(struct kh_reader *reader, const struct kh_option *option,
-		   const struct kh_node *node, void *base)
+		   const struct kh_yaml_node *node, void *base)
 {
-	struct kh_sigv4_config *config = sigv4_of(reader, option, node, base);
-	const char *key = last_part(option);
-	if (!config || !kh_walk_scalar(reader, option, node))
-		return;
-	if (strcmp(key, "region") == 0)
-		set_text(reader, option, node, name_fault(node->text.ptr), &config->region);
-	else if (strcmp(key, "service") == 0)
-		set_text(reader, option, node, name_fault(node->text.ptr), &config->service);
-	else if (strcmp(key, "access_key_id") == 0)
-		set_text(reader, option, node, kh_value_check_env(node->text),
-			 &config->access_key_id);
-	else
-		set_text(reader, option, node, kh_value_check_env(node->text),
-			 &config->session_token);
+	kh_value_part(reader, option, node, sigv4_of(reader, option, node, base));
 }
 
 /* A host that does not say what it serves needs to be told. */
-static void check_sigv4_hosts(struct kh_reader *reader, const struct kh_node *node,
+static void check_sigv4_hosts(struct kh_reader *reader, const struct kh_yaml_node *node,
 			      const struct kh_credential_config *credential)
 {
 	const struct kh_sigv4_config *config = credential->placement->sigv4;
@@ -122,18 +88,8 @@ static void check_sigv4_hosts(struct kh_reader *reader, const struct kh_node *no
 	}
 }
 
-/* ---- mtls ---- */
-
-void kh_mtls_config_free(struct kh_mtls_config *config)
-{
-	if (!config)
-		return;
-	free(config->certificate);
-	free(config);
-}
-
 static struct kh_mtls_config *mtls_of(struct kh_reader *reader, const struct kh_option *option,
-				      const struct kh_node *node,
+				      const struct kh_yaml_node *node,
 				      struct kh_credential_config *credential)
 {
 	struct kh_placement *placement =
@@ -145,10 +101,10 @@ static struct kh_mtls_config *mtls_of(struct kh_reader *reader, const struct kh_
 }
 
 void kh_read_mtls(struct kh_reader *reader, const struct kh_option *option,
-		  const struct kh_node *node, void *base)
+		  const struct kh_yaml_node *node, void *base)
 {
 	struct kh_mtls_config *config = mtls_of(reader, option, node, base);
-	if (!config || !kh_walk_scalar(reader, option, node))
+	if (!config || !kh_reader_scalar(reader, option, node))
 		return;
 	if (reader->preset) {
 		kh_reader_error(reader, node, "%s: a preset knows no file of this host",
@@ -165,23 +121,8 @@ void kh_read_mtls(struct kh_reader *reader, const struct kh_option *option,
 		(void)kh_reader_no_memory(reader);
 }
 
-/* ---- hmac ---- */
-
-void kh_hmac_config_free(struct kh_hmac_config *config)
-{
-	if (!config)
-		return;
-	for (size_t i = 0; i < config->n_fields; i++) {
-		free(config->fields[i].name);
-		free(config->fields[i].text);
-	}
-	free(config->fields);
-	free(config->sign);
-	free(config);
-}
-
 static struct kh_hmac_config *hmac_of(struct kh_reader *reader, const struct kh_option *option,
-				      const struct kh_node *node,
+				      const struct kh_yaml_node *node,
 				      struct kh_credential_config *credential)
 {
 	struct kh_placement *placement =
@@ -195,25 +136,14 @@ static struct kh_hmac_config *hmac_of(struct kh_reader *reader, const struct kh_
 	return placement->hmac;
 }
 
-/* Index into a list that ends in NULL; -1: it is none of them, which is said. */
-static int choice(struct kh_reader *reader, const struct kh_option *option,
-		  const struct kh_node *node, const char *const *list)
-{
-	for (int i = 0; list[i]; i++)
-		if (kh_slice_eq(node->text, kh_slice_str(list[i])))
-			return i;
-	kh_reader_error(reader, node, "%s: expected %s", option->path, option->expects);
-	return -1;
-}
-
 static void read_hmac_fields(struct kh_reader *reader, const struct kh_option *option,
-			     const struct kh_node *node, struct kh_hmac_config *config)
+			     const struct kh_yaml_node *node, struct kh_hmac_config *config)
 {
 	if (node->kind != KH_NODE_MAP || node->count == 0) {
 		kh_reader_error(reader, node, "%s: expected %s", option->path, option->expects);
 		return;
 	}
-	for (const struct kh_node *child = node->first; child; child = child->next) {
+	for (const struct kh_yaml_node *child = node->first; child; child = child->next) {
 		const char *why = kh_placement_name_fault(child->key->text);
 		if (!why && child->kind != KH_NODE_SCALAR)
 			why = "expected a template such as \"{signature}\"";
@@ -243,54 +173,34 @@ static void read_hmac_fields(struct kh_reader *reader, const struct kh_option *o
 }
 
 void kh_read_hmac(struct kh_reader *reader, const struct kh_option *option,
-		  const struct kh_node *node, void *base)
+		  const struct kh_yaml_node *node, void *base)
 {
-	static const char *const algorithms[] = { "sha256", "sha512", "sha384", "sha1", NULL };
-	static const char *const texts[] = { "hex", "base64", "text", NULL };
-	static const char *const encodings[] = { "hex", "base64", NULL };
-	static const char *const times[] = { "s", "ms", "http", "iso", NULL };
+	kh_value_part(reader, option, node, hmac_of(reader, option, node, base));
+}
+
+void kh_read_hmac_header(struct kh_reader *reader, const struct kh_option *option,
+			 const struct kh_yaml_node *node, void *base)
+{
 	struct kh_hmac_config *config = hmac_of(reader, option, node, base);
-	const char *key = last_part(option);
-	int found;
-	if (!config)
-		return;
-	if (strcmp(key, "header") == 0) {
+	if (config)
 		read_hmac_fields(reader, option, node, config);
-		return;
-	}
-	if (!kh_walk_scalar(reader, option, node))
-		return;
-	if (strcmp(key, "sign") == 0)
-		set_text(reader, option, node, kh_hmac_template_fault(node->text.ptr, false),
-			 &config->sign);
-	else if (strcmp(key, "algorithm") == 0 &&
-		 (found = choice(reader, option, node, algorithms)) >= 0)
-		config->algorithm = (enum kh_hmac_algorithm)found;
-	else if (strcmp(key, "key") == 0 && (found = choice(reader, option, node, texts)) >= 0)
-		config->key = (enum kh_hmac_text)found;
-	else if (strcmp(key, "encoding") == 0 &&
-		 (found = choice(reader, option, node, encodings)) >= 0)
-		config->encoding = (enum kh_hmac_text)found;
-	else if (strcmp(key, "timestamp") == 0 &&
-		 (found = choice(reader, option, node, times)) >= 0)
-		config->timestamp = (enum kh_hmac_time)found;
 }
 
 /* ---- as a whole ---- */
 
-void kh_signing_config_done(struct kh_reader *reader, const struct kh_node *node,
+void kh_signing_config_done(struct kh_reader *reader, const struct kh_yaml_node *node,
 			    struct kh_credential_config *credential)
 {
 	static const struct kh_option sigv4 = { .path = "credentials.*.aws_sigv4.region" };
-	const struct kh_node *section = kh_node_get(node, "aws_sigv4");
+	const struct kh_yaml_node *section = kh_node_get(node, "aws_sigv4");
 	/* `aws_sigv4: {}`: nothing more to say. */
 	if (section && section->kind == KH_NODE_MAP && section->count == 0)
 		(void)sigv4_of(reader, &sigv4, section, credential);
 	static const struct kh_option mtls = { .path = "credentials.*.mtls.certificate" };
-	const struct kh_node *other = kh_node_get(node, "mtls");
+	const struct kh_yaml_node *other = kh_node_get(node, "mtls");
 	if (other && other->kind == KH_NODE_MAP && other->count == 0)
 		(void)mtls_of(reader, &mtls, other, credential);
-	const struct kh_node *hmac = kh_node_get(node, "hmac");
+	const struct kh_yaml_node *hmac = kh_node_get(node, "hmac");
 	if (credential->placement && credential->placement->hmac && hmac) {
 		const char *why = kh_hmac_config_fault(credential->placement->hmac);
 		if (why && (!credential->placement->hmac->sign || kh_node_get(hmac, "header")))
@@ -302,13 +212,6 @@ void kh_signing_config_done(struct kh_reader *reader, const struct kh_node *node
 	}
 	if (credential->placement && credential->placement->kind == KH_PLACEMENT_SIGV4)
 		check_sigv4_hosts(reader, section ? section->key : node, credential);
-}
-
-void kh_signing_config_free(struct kh_placement *placement)
-{
-	kh_sigv4_config_free(placement->sigv4);
-	kh_mtls_config_free(placement->mtls);
-	kh_hmac_config_free(placement->hmac);
 }
 
 const char *kh_signing_config_fault(const struct kh_placement *placement)

@@ -29,11 +29,11 @@ struct kh_host_pattern kh_host_pattern_of(const struct kh_host *host)
 }
 
 void kh_read_proxy_url(struct kh_reader *reader, const struct kh_option *option,
-		       const struct kh_node *node, void *base)
+		       const struct kh_yaml_node *node, void *base)
 {
 	(void)base;
 	struct kh_proxy_config *proxy = &reader->config->proxy;
-	if (!kh_walk_scalar(reader, option, node))
+	if (!kh_reader_scalar(reader, option, node))
 		return;
 	struct kh_slice rest = node->text;
 	const char *why = NULL;
@@ -71,7 +71,8 @@ const char *kh_value_check_username(struct kh_slice text)
 }
 
 /* The credential that the password is, made when it is first spoken of. */
-static struct kh_credential_config *password(struct kh_reader *reader, const struct kh_node *node)
+static struct kh_credential_config *password(struct kh_reader *reader,
+					     const struct kh_yaml_node *node)
 {
 	struct kh_config *config = reader->config;
 	int there = kh_config_proxy_password(config);
@@ -92,7 +93,7 @@ static struct kh_credential_config *password(struct kh_reader *reader, const str
 }
 
 void kh_read_proxy_password_env(struct kh_reader *reader, const struct kh_option *option,
-				const struct kh_node *node, void *base)
+				const struct kh_yaml_node *node, void *base)
 {
 	(void)base;
 	struct kh_credential_config *credential = password(reader, node);
@@ -101,7 +102,7 @@ void kh_read_proxy_password_env(struct kh_reader *reader, const struct kh_option
 }
 
 void kh_read_proxy_password_file(struct kh_reader *reader, const struct kh_option *option,
-				 const struct kh_node *node, void *base)
+				 const struct kh_yaml_node *node, void *base)
 {
 	(void)base;
 	struct kh_credential_config *credential = password(reader, node);
@@ -110,7 +111,7 @@ void kh_read_proxy_password_file(struct kh_reader *reader, const struct kh_optio
 }
 
 void kh_read_no_proxy(struct kh_reader *reader, const struct kh_option *option,
-		      const struct kh_node *node, void *base)
+		      const struct kh_yaml_node *node, void *base)
 {
 	(void)base;
 	struct kh_proxy_config *proxy = &reader->config->proxy;
@@ -119,10 +120,10 @@ void kh_read_no_proxy(struct kh_reader *reader, const struct kh_option *option,
 				option->expects, kh_node_what(node));
 		return;
 	}
-	for (const struct kh_node *item = node->first; item; item = item->next) {
+	for (const struct kh_yaml_node *item = node->first; item; item = item->next) {
 		struct kh_err err = KH_ERR_INIT;
 		struct kh_host_pattern pattern;
-		if (!kh_walk_scalar(reader, option, item))
+		if (!kh_reader_scalar(reader, option, item))
 			continue;
 		if (!kh_host_pattern_parse(&pattern, item->text, &err)) {
 			kh_reader_error(reader, item, "%s: %s", option->path, err.text);

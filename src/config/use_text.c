@@ -95,22 +95,22 @@ static bool put_yaml(struct kh_buf *yaml, struct kh_slice name, struct kh_slice 
 }
 
 /* What was made here stands at no line of anybody's. */
-static void unplace(struct kh_node *node)
+static void unplace(struct kh_yaml_node *node)
 {
-	struct kh_node *key = (struct kh_node *)(uintptr_t)node->key;
+	struct kh_yaml_node *key = (struct kh_yaml_node *)(uintptr_t)node->key;
 	node->line = node->column = 0;
 	if (key)
 		key->line = key->column = 0;
-	for (struct kh_node *child = node->first; child; child = child->next)
+	for (struct kh_yaml_node *child = node->first; child; child = child->next)
 		unplace(child);
 }
 
-static bool parse(struct kh_reader *reader, struct kh_slice yaml, struct kh_tree *tree,
+static bool parse(struct kh_reader *reader, struct kh_slice yaml, struct kh_yaml_tree *tree,
 		  struct kh_use_text *out)
 {
 	if (!kh_tree_parse(tree, yaml, reader))
 		return false;
-	const struct kh_node *root = tree->root;
+	const struct kh_yaml_node *root = tree->root;
 	if (root->kind != KH_NODE_MAP || root->count != 1 || root->first->kind != KH_NODE_MAP) {
 		kh_reader_error(reader, root, "use: expected { PRESET: { PARAMETER: VALUE } }");
 		return false;
@@ -120,7 +120,7 @@ static bool parse(struct kh_reader *reader, struct kh_slice yaml, struct kh_tree
 	return true;
 }
 
-bool kh_use_text_read(struct kh_reader *reader, const char *text, struct kh_tree *tree,
+bool kh_use_text_read(struct kh_reader *reader, const char *text, struct kh_yaml_tree *tree,
 		      struct kh_use_text *out)
 {
 	struct kh_slice all = kh_slice_trim(kh_slice_str(text)), wrong;

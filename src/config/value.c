@@ -67,7 +67,7 @@ const char *kh_value_show_size(uint64_t bytes, char out[KH_VALUE_BYTES])
 
 /* The text in quotes, unless it might be a misplaced secret. */
 static void expected(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_node *node, const char *what)
+		     const struct kh_yaml_node *node, const char *what)
 {
 	bool quiet = option->flags & KH_IS_QUIET;
 	kh_reader_error(reader, node, "%s: expected %s%s%s%s", option->path, what,
@@ -76,7 +76,7 @@ static void expected(struct kh_reader *reader, const struct kh_option *option,
 }
 
 static bool in_range(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_node *node, const struct unit *units, uint64_t value)
+		     const struct kh_yaml_node *node, const struct unit *units, uint64_t value)
 {
 	if (value >= option->least && value <= option->most)
 		return true;
@@ -90,7 +90,7 @@ static bool in_range(struct kh_reader *reader, const struct kh_option *option,
 }
 
 static void set_choice(struct kh_reader *reader, const struct kh_option *option,
-		       const struct kh_node *node, unsigned *slot)
+		       const struct kh_yaml_node *node, unsigned *slot)
 {
 	char list[128] = "";
 	size_t len = 0;
@@ -113,7 +113,7 @@ static void set_choice(struct kh_reader *reader, const struct kh_option *option,
 }
 
 static void set_text(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_node *node, char **slot)
+		     const struct kh_yaml_node *node, char **slot)
 {
 	const char *why = option->check ? option->check(node->text) : NULL;
 	if (!why && memchr(node->text.ptr, '\0', node->text.len))
@@ -142,7 +142,7 @@ static void set_text(struct kh_reader *reader, const struct kh_option *option,
 }
 
 static void set_number(struct kh_reader *reader, const struct kh_option *option,
-		       const struct kh_node *node, void *slot)
+		       const struct kh_yaml_node *node, void *slot)
 {
 	uint64_t value = 0;
 	const struct unit *units = NULL;
@@ -171,9 +171,9 @@ static void set_number(struct kh_reader *reader, const struct kh_option *option,
 }
 
 void kh_value_set(struct kh_reader *reader, const struct kh_option *option,
-		  const struct kh_node *node, void *base)
+		  const struct kh_yaml_node *node, void *base)
 {
-	if (!kh_walk_scalar(reader, option, node))
+	if (!kh_reader_scalar(reader, option, node))
 		return;
 	void *slot = (char *)base + option->offset;
 	if (option->type == KH_OPTION_TEXT || option->type == KH_OPTION_PATH) {
@@ -189,6 +189,64 @@ void kh_value_set(struct kh_reader *reader, const struct kh_option *option,
 	} else {
 		set_number(reader, option, node, slot);
 	}
+}
+
+/* ---- a part's member ---- */
+
+/* Index of the word, -1: it is none of them. */
+static int word_of(const char *const *words, struct kh_slice text)
+{
+	for (int i = 0; words[i]; i++)
+		if (kh_slice_eq(text, kh_slice_str(words[i])))
+			return i;
+	return -1;
+}
+
+static void say_part(struct kh_reader *reader, const struct kh_option *option,
+		     const struct kh_yaml_node *node, const char *why)
+{
+	kh_reader_error(reader, node, "%s: %s%s", option->path, *why ? why : "expected ",
+			*why ? "" : option->expects);
+}
+
+static void set_part_text(struct kh_reader *reader, const struct kh_option *option,
+			  const struct kh_yaml_node *node, char **slot)
+{
+	const char *why = option->check(node->text);
+	if (why) {
+		say_part(reader, option, node, why);
+		return;
+	}
+	free(*slot);
+	*slot = kh_slice_dup(node->text);
+	if (!*slot)
+		(void)kh_reader_no_memory(reader);
+}
+
+void kh_value_part(struct kh_reader *reader, const struct kh_option *option,
+		   const struct kh_yaml_node *node, void *part)
+{
+	static const char *const truths[] = { "false", "true", NULL };
+	if (!part || !kh_reader_scalar(reader, option, node))
+		return;
+	void *member = (char *)part + option->member;
+	if (option->as == KH_OPTION_TEXT) {
+		set_part_text(reader, option, node, member);
+		return;
+	}
+	uint64_t ms = 0;
+	int word = option->as == KH_OPTION_DURATION
+			   ? -1
+			   : word_of(option->choices ? option->choices : truths, node->text);
+	if (word >= 0 && option->as == KH_OPTION_BOOL)
+		*(bool *)member = word == 1;
+	else if (word >= 0)
+		*(unsigned *)member = (unsigned)word;
+	else if (option->as == KH_OPTION_DURATION && kh_value_duration(node->text, &ms) &&
+		 ms >= option->least && ms <= option->most)
+		*(uint32_t *)member = (uint32_t)ms;
+	else
+		say_part(reader, option, node, "");
 }
 
 const char *kh_value_check_id(struct kh_slice text)

@@ -5,6 +5,7 @@
  * "credentials.*") have a struct each. Rows are read in the order of the table, not of the file, so
  * that what others refer to comes first; the diagnostics are put into the file's order afterwards.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include <keyhole/escape.h>
@@ -24,17 +25,17 @@ static const char *child_name(const struct kh_option *option, const char *prefix
 }
 
 static void unknown_key(struct kh_reader *reader, const char *prefix, unsigned in,
-			const struct kh_node *key)
+			const struct kh_yaml_node *key)
 {
 	struct kh_nearest nearest;
 	kh_nearest_init(&nearest, key->text);
 	size_t len = strlen(prefix);
 	bool quiet = false;
-	for (size_t i = 0; i < kh_options_count; i++) {
-		const char *name = child_name(&kh_options[i], prefix, len);
-		if (name && (kh_options[i].flags & in)) {
+	for (size_t i = 0; i < reader->options->count; i++) {
+		const char *name = child_name(&reader->options->rows[i], prefix, len);
+		if (name && (reader->options->rows[i].flags & in)) {
 			kh_nearest_offer(&nearest, name);
-			quiet = quiet || (kh_options[i].flags & KH_IS_QUIET);
+			quiet = quiet || (reader->options->rows[i].flags & KH_IS_QUIET);
 		}
 	}
 	char hint[KH_NEAREST_BYTES];
@@ -47,64 +48,18 @@ static void unknown_key(struct kh_reader *reader, const char *prefix, unsigned i
 }
 
 static void read_map(struct kh_reader *reader, const char *prefix, unsigned in,
-		     const struct kh_node *map, void *base);
-
-static const char *due(const struct kh_option *option)
-{
-	if (option->expects)
-		return option->expects;
-	switch (option->type) {
-	case KH_OPTION_SECTION:
-	case KH_OPTION_MAP:
-		return "a map";
-	case KH_OPTION_LIST:
-		return "a list";
-	case KH_OPTION_PATH:
-		return "a path";
-	case KH_OPTION_BOOL:
-		return "true or false";
-	case KH_OPTION_COUNT:
-		return "a whole number";
-	case KH_OPTION_DURATION:
-		return "a duration";
-	case KH_OPTION_SIZE:
-		return "a size";
-	case KH_OPTION_CHOICE:
-		return "a word";
-	case KH_OPTION_TEXT:
-	case KH_OPTION_NODE:
-	case KH_OPTION_CUSTOM:
-		break;
-	}
-	return "a text";
-}
-
-static void wrong_type(struct kh_reader *reader, const struct kh_option *option,
-		       const struct kh_node *node)
-{
-	kh_reader_error(reader, node, "%s: expected %s, got %s", option->path, due(option),
-			kh_node_what(node));
-}
-
-bool kh_walk_scalar(struct kh_reader *reader, const struct kh_option *option,
-		    const struct kh_node *node)
-{
-	if (node->kind == KH_NODE_SCALAR && !kh_node_is_empty(node))
-		return true;
-	wrong_type(reader, option, node);
-	return false;
-}
+		     const struct kh_yaml_node *map, void *base);
 
 static void read_items(struct kh_reader *reader, const struct kh_option *option, unsigned in,
-		       const struct kh_node *node, void *base)
+		       const struct kh_yaml_node *node, void *base)
 {
 	bool is_list = option->type == KH_OPTION_LIST;
 	if (node->kind != (is_list ? KH_NODE_LIST : KH_NODE_MAP)) {
-		wrong_type(reader, option, node);
+		kh_reader_wrong_type(reader, option, node);
 		return;
 	}
 	char *parent = (char *)base + option->offset;
-	for (const struct kh_node *child = node->first; child; child = child->next) {
+	for (const struct kh_yaml_node *child = node->first; child; child = child->next) {
 		if (child->kind != KH_NODE_MAP) {
 			kh_reader_error(reader, child, "%s: expected a map, got %s", option->items,
 					kh_node_what(child));
@@ -121,7 +76,7 @@ static void read_items(struct kh_reader *reader, const struct kh_option *option,
 }
 
 static void read_option(struct kh_reader *reader, const struct kh_option *option, unsigned in,
-			const struct kh_node *node, void *base)
+			const struct kh_yaml_node *node, void *base)
 {
 	switch (option->type) {
 	case KH_OPTION_SECTION:
@@ -130,7 +85,7 @@ static void read_option(struct kh_reader *reader, const struct kh_option *option
 		else if (option->read)
 			option->read(reader, option, node, base);
 		else
-			wrong_type(reader, option, node);
+			kh_reader_wrong_type(reader, option, node);
 		return;
 	case KH_OPTION_LIST:
 	case KH_OPTION_MAP:
@@ -140,7 +95,7 @@ static void read_option(struct kh_reader *reader, const struct kh_option *option
 		option->read(reader, option, node, base);
 		return;
 	case KH_OPTION_NODE: {
-		const struct kh_node **slot = (void *)((char *)base + option->offset);
+		const struct kh_yaml_node **slot = (void *)((char *)base + option->offset);
 		*slot = node;
 		return;
 	}
@@ -157,15 +112,15 @@ static void read_option(struct kh_reader *reader, const struct kh_option *option
 }
 
 static void read_map(struct kh_reader *reader, const char *prefix, unsigned in,
-		     const struct kh_node *map, void *base)
+		     const struct kh_yaml_node *map, void *base)
 {
 	size_t len = strlen(prefix), known = 0;
-	for (size_t i = 0; i < kh_options_count; i++) {
-		const struct kh_option *option = &kh_options[i];
+	for (size_t i = 0; i < reader->options->count; i++) {
+		const struct kh_option *option = &reader->options->rows[i];
 		const char *name = child_name(option, prefix, len);
 		if (!name || !(option->flags & in))
 			continue;
-		const struct kh_node *node = kh_node_get(map, name);
+		const struct kh_yaml_node *node = kh_node_get(map, name);
 		if (node) {
 			known++;
 			read_option(reader, option, in, node, base);
@@ -177,11 +132,11 @@ static void read_map(struct kh_reader *reader, const char *prefix, unsigned in,
 	}
 	if (known == map->count)
 		return;
-	for (const struct kh_node *child = map->first; child; child = child->next) {
+	for (const struct kh_yaml_node *child = map->first; child; child = child->next) {
 		bool found = false;
-		for (size_t i = 0; i < kh_options_count && !found; i++) {
-			const char *name = child_name(&kh_options[i], prefix, len);
-			found = name && (kh_options[i].flags & in) &&
+		for (size_t i = 0; i < reader->options->count && !found; i++) {
+			const char *name = child_name(&reader->options->rows[i], prefix, len);
+			found = name && (reader->options->rows[i].flags & in) &&
 				kh_slice_eq(child->key->text, kh_slice_str(name));
 		}
 		if (!found)
@@ -189,13 +144,13 @@ static void read_map(struct kh_reader *reader, const char *prefix, unsigned in,
 	}
 }
 
-void kh_walk_map(struct kh_reader *reader, const char *path, unsigned in, const struct kh_node *map,
-		 void *base)
+void kh_walk_map(struct kh_reader *reader, const char *path, unsigned in,
+		 const struct kh_yaml_node *map, void *base)
 {
 	read_map(reader, path, in, map, base);
 }
 
-void kh_walk(struct kh_reader *reader, const struct kh_node *root, unsigned in, void *base)
+void kh_walk(struct kh_reader *reader, const struct kh_yaml_node *root, unsigned in, void *base)
 {
 	if (root->kind != KH_NODE_MAP) {
 		kh_reader_error(reader, root, "expected a map at the top, got %s",
@@ -205,32 +160,63 @@ void kh_walk(struct kh_reader *reader, const struct kh_node *root, unsigned in, 
 	read_map(reader, "", in, root, base);
 }
 
-void kh_walk_option(struct kh_reader *reader, const char *path, unsigned in,
-		    const struct kh_node *node, void *base)
+const struct kh_option *kh_walk_row(const struct kh_reader *reader, const char *path)
 {
-	for (size_t i = 0; i < kh_options_count; i++)
-		if (strcmp(kh_options[i].path, path) == 0 && (kh_options[i].flags & in))
-			read_option(reader, &kh_options[i], in, node, base);
+	for (size_t i = 0; i < reader->options->count; i++)
+		if (strcmp(reader->options->rows[i].path, path) == 0)
+			return &reader->options->rows[i];
+	return NULL;
+}
+
+void kh_walk_option(struct kh_reader *reader, const char *path, unsigned in,
+		    const struct kh_yaml_node *node, void *base)
+{
+	for (size_t i = 0; i < reader->options->count; i++)
+		if (strcmp(reader->options->rows[i].path, path) == 0 &&
+		    (reader->options->rows[i].flags & in))
+			read_option(reader, &reader->options->rows[i], in, node, base);
+}
+
+/* What is left of the path of a row of the same struct; NULL for a row of another, and of the items
+ * further down. */
+static const char *rest_below(const struct kh_option *option, const char *prefix, size_t len)
+{
+	const char *rest = option->path;
+	if (len > 0) {
+		if (strncmp(rest, prefix, len) != 0 || rest[len] != '.')
+			return NULL;
+		rest += len + 1;
+	}
+	return strpbrk(rest, "[*") ? NULL : rest;
 }
 
 void kh_walk_defaults(struct kh_reader *reader, const char *prefix, void *base)
 {
 	size_t len = strlen(prefix);
-	for (size_t i = 0; i < kh_options_count; i++) {
-		const struct kh_option *option = &kh_options[i];
+	for (size_t i = 0; i < reader->options->count; i++) {
+		const struct kh_option *option = &reader->options->rows[i];
 		if (!option->fallback)
 			continue;
-		const char *rest = option->path;
-		if (len > 0) {
-			if (strncmp(rest, prefix, len) != 0 || rest[len] != '.')
-				continue;
-			rest += len + 1;
-		}
-		if (strpbrk(rest, "[*"))
-			continue; /* of an item further down */
-		struct kh_node node = { .kind = KH_NODE_SCALAR,
-					.plain = true,
-					.text = kh_slice_str(option->fallback) };
+		if (!rest_below(option, prefix, len))
+			continue;
+		struct kh_yaml_node node = { .kind = KH_NODE_SCALAR,
+					     .plain = true,
+					     .text = kh_slice_str(option->fallback) };
 		read_option(reader, option, option->flags, &node, base);
+	}
+}
+
+void kh_walk_free(const struct kh_options *options, const char *prefix, void *base)
+{
+	size_t len = strlen(prefix);
+	for (size_t i = 0; i < options->count; i++) {
+		const struct kh_option *option = &options->rows[i];
+		const char *rest = rest_below(option, prefix, len);
+		bool text = option->type == KH_OPTION_TEXT || option->type == KH_OPTION_PATH;
+		if (!text || !rest || !(option->flags & KH_IN_FILE))
+			continue;
+		char **slot = (void *)((char *)base + option->offset);
+		free(*slot);
+		*slot = NULL;
 	}
 }

@@ -55,6 +55,11 @@ static const char *override_fault(const struct kh_credential_config *credential,
 		if (!is_bound_method(credential, method))
 			return "the method that a field or parameter asks for";
 	}
+	for (size_t i = 0; i < overrides->n_hosts; i++)
+		if (!kh_credential_may_go_to(credential, &overrides->hosts[i].host))
+			return "the host that a field names";
+	if (overrides->any_host)
+		return "a host that a field names and nobody can read";
 	return overrides->path && credential->n_paths > 0 ? "the path that a field asks for" : NULL;
 }
 
@@ -70,7 +75,8 @@ const char *kh_credential_binding_fault(const struct kh_credential_config *crede
 	if (!is_bound_method(credential, request->method))
 		return "this method";
 	if (!is_bound_path(credential, request->path) ||
-	    (request->path_slashed.ptr && !is_bound_path(credential, request->path_slashed)))
+	    (request->path_slashed.ptr && !is_bound_path(credential, request->path_slashed)) ||
+	    (request->path_decoded.ptr && !is_bound_path(credential, request->path_decoded)))
 		return "this path";
 	return request->overrides ? override_fault(credential, request->overrides) : NULL;
 }

@@ -9,6 +9,8 @@
 
 #include "body_internal.h"
 
+#include <keyhole/encode.h>
+
 struct kh_body {
 	bool json;
 	union {
@@ -73,12 +75,12 @@ const char *kh_body_head_fault(const struct kh_placement *placement,
 		return "it has no content";
 	for (size_t i = 0; i < message->n_fields; i++) {
 		const struct kh_field *field = &message->fields[i];
-		if (kh_slice_eq_nocase(field->name, KH_SLICE("content-encoding")) &&
+		if (kh_name_is_field(field->name, KH_SLICE("content-encoding")) &&
 		    !is_type(field->value, "identity"))
 			return "its content is encoded (Content-Encoding: send it as it is)";
-		if (kh_slice_eq_nocase(field->name, KH_SLICE("content-range")))
+		if (kh_name_is_field(field->name, KH_SLICE("content-range")))
 			return "it is a part of a content (Content-Range)";
-		if (!kh_slice_eq_nocase(field->name, KH_SLICE("content-type")))
+		if (!kh_name_is_field(field->name, KH_SLICE("content-type")))
 			continue;
 		const char *fault = type_fault(placement, field->value);
 		if (fault)
@@ -143,7 +145,8 @@ static bool put_value(struct kh_slice value, void *arg)
 		put->fault = "its value is too long for a request's content (8 KiB at most)";
 	else if (put->json && !is_valid_utf8(value))
 		put->fault = "its value is no UTF-8, and JSON holds nothing else";
-	else if (!(put->json ? kh_body_json_put(put->out, value) : kh_put_percent(put->out, value)))
+	else if (!(put->json ? kh_body_json_put(put->out, value)
+			     : kh_percent_encode(put->out, value, "")))
 		put->fault = "no room for it in the request's content";
 	return !put->fault;
 }

@@ -2,11 +2,10 @@
  * body_form.c - a member of an application/x-www-form-urlencoded content
  *
  * Servers part members at '&', some at ';' too; they undo escapes and '+', some drop blanks around
- * a name or cut it at '[' or NUL, and some take '.', '-' and blanks for '_', or fold case. What any
- * of them could read as the name must be exactly the name, and stand there once.
+ * a name or cut it at '[' or NUL, and some take '.', '-', '[' and blanks for '_', or fold case
+ * (form_name.c, spelling.h). What any of them could read as the name must be exactly the name, and
+ * stand there once.
  */
-#include <string.h>
-
 #include "body_internal.h"
 
 void kh_body_form_init(struct kh_body_form *form, const char *name)
@@ -14,56 +13,20 @@ void kh_body_form_init(struct kh_body_form *form, const char *name)
 	*form = (struct kh_body_form){ .wanted = name };
 }
 
-static char fold(char c)
-{
-	return c == '.' || c == '-' || c == ' ' ? '_' : kh_lower(c);
-}
-
 static void begin_member(struct kh_body_form *form, bool after_semicolon)
 {
-	form->in_value = form->ours = form->cut = form->odd = false;
+	form->in_value = form->ours = form->odd = false;
 	form->after_semicolon = after_semicolon;
-	form->blanks = form->hex_left = 0;
-	form->name.len = 0;
-}
-
-static void add(struct kh_body_form *form, char c)
-{
-	if (form->name.len < sizeof(form->name.text))
-		form->name.text[form->name.len] = c;
-	form->name.len++;
-}
-
-/* A byte of the name, decoded. Blanks count once something stands behind them. */
-static void take(struct kh_body_form *form, unsigned char c)
-{
-	if (form->cut)
-		return;
-	if (c == '\0' || (c == '[' && form->name.len > 0)) {
-		form->cut = form->odd = true;
-	} else if (c == ' ' || (c >= '\t' && c <= '\r')) {
-		form->odd = true;
-		form->blanks += form->name.len > 0 && form->blanks < sizeof(form->name.text);
-	} else {
-		for (; form->blanks > 0; form->blanks--)
-			add(form, ' ');
-		add(form, (char)c);
-	}
+	form->hex_left = 0;
+	kh_form_name_begin(&form->name);
 }
 
 /* Is it the name to some reader? *exactly: and to all. */
 static bool is_wanted(const struct kh_body_form *form, bool *exactly)
 {
-	size_t len = strlen(form->wanted);
-	if (form->name.len != len || len > sizeof(form->name.text))
-		return false;
-	*exactly = !form->odd;
-	for (size_t i = 0; i < len; i++) {
-		if (fold(form->name.text[i]) != fold(form->wanted[i]))
-			return false;
-		*exactly = *exactly && form->name.text[i] == form->wanted[i];
-	}
-	return true;
+	struct kh_slice wanted = kh_slice_str(form->wanted);
+	*exactly = !form->odd && kh_slice_eq(kh_form_name_text(&form->name), wanted);
+	return kh_form_name_is(&form->name, wanted);
 }
 
 static enum kh_body_step fault(const char **why, const char *text)
@@ -77,7 +40,7 @@ static enum kh_body_step end_name(struct kh_body_form *form, unsigned char c, co
 {
 	bool exactly = false;
 	if (form->hex_left > 0)
-		form->odd = true; /* half an escape */
+		return fault(why, "an escape in it is not '%' and two hex digits");
 	if (!is_wanted(form, &exactly))
 		return KH_BODY_KEEP;
 	if (form->filled || !exactly || form->after_semicolon)
@@ -99,20 +62,15 @@ static enum kh_body_step name_byte(struct kh_body_form *form, unsigned char c, c
 			begin_member(form, c == ';');
 		return step;
 	}
-	if (form->hex_left > 0 && digit >= 0) {
-		form->byte = (unsigned char)(form->byte << 4 | digit);
-		if (--form->hex_left == 0) {
-			form->odd = true; /* a name needs no escape */
-			take(form, form->byte);
-		}
-	} else if (form->hex_left > 0) {
+	if (form->hex_left > 0 && digit < 0)
 		return fault(why, "an escape in it is not '%' and two hex digits");
-	} else if (c == '%') {
+	if (form->hex_left > 0)
+		form->hex_left--;
+	else if (c == '%')
 		form->hex_left = 2;
-		form->byte = 0;
-	} else {
-		take(form, c == '+' ? ' ' : c);
-	}
+	/* A name needs neither escapes nor blanks. */
+	form->odd = form->odd || c == '%' || c == '+' || kh_name_is_blank((char)c);
+	kh_form_name_byte(&form->name, (char)c);
 	return KH_BODY_KEEP;
 }
 

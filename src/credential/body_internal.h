@@ -3,6 +3,7 @@
 #define KEYHOLE_BODY_INTERNAL_H
 
 #include <keyhole/body.h>
+#include <keyhole/json_scan.h>
 #include <keyhole/limits.h>
 
 #include "credential_internal.h"
@@ -22,29 +23,20 @@ struct kh_body_name {
 };
 
 /* body_json.c */
-enum { KH_JSON_WORDS = KH_LIMIT_JSON_DEPTH / 64 };
 struct kh_body_json {
+	struct kh_json_scan scan;
 	const char *steps[KH_LIMIT_BODY_STEPS]; /* of the pointer, as they are written there */
 	size_t step_len[KH_LIMIT_BODY_STEPS];
 	size_t n_steps;
-	int state;
-	unsigned depth;	  /* of what is open */
-	unsigned on_path; /* the deepest open one that leads to the place; 0: none */
-	uint64_t objects[KH_JSON_WORDS];
-	bool seen[KH_LIMIT_BODY_STEPS];	     /* its step was found in the open one */
+	unsigned on_path;		/* the deepest open one that leads to the place; 0: none */
+	bool seen[KH_LIMIT_BODY_STEPS]; /* its step was found in the open one */
 	uint64_t index[KH_LIMIT_BODY_STEPS]; /* of an array's element */
-	bool chosen;			     /* the value that is due is the next step */
+	bool chosen;			     /* the value behind this name is the next step */
+	bool in_place;			     /* the text that is read is what is replaced */
 	bool filled;
-	int role; /* of the string that is read */
 	struct kh_body_name name;
 	bool odd; /* the name holds what some readers undo, fold, or stop at */
 	bool cut; /* they have stopped */
-	unsigned hex_left;
-	uint32_t unit, high;		   /* of \\u; a surrogate that awaits its other half */
-	unsigned utf8_left;		   /* bytes of a character */
-	unsigned char utf8_low, utf8_high; /* what the next one may be */
-	uint32_t character;
-	const char *word; /* what is left of true, false, null */
 };
 void kh_body_json_init(struct kh_body_json *json, const char *pointer);
 enum kh_body_step kh_body_json_byte(struct kh_body_json *json, unsigned char c, const char **why);
@@ -61,12 +53,9 @@ struct kh_body_form {
 	bool ours;
 	bool filled;
 	bool after_semicolon;
-	bool cut; /* a reader may stop at what the name held: '[', NUL */
-	bool odd; /* it was escaped into being the name, or has blanks around it */
-	size_t blanks;
+	bool odd; /* the name is escaped, or has blanks around it */
 	unsigned hex_left;
-	unsigned char byte;
-	struct kh_body_name name;
+	struct kh_form_name name;
 };
 void kh_body_form_init(struct kh_body_form *form, const char *name);
 enum kh_body_step kh_body_form_byte(struct kh_body_form *form, unsigned char c, const char **why);

@@ -2,8 +2,8 @@
  * carriers.c - where clients put their authentication, and taking it out of a query
  *
  * One table of names. A name here is refused on rules without a credential and removed where one
- * goes in, so that a key of the sandbox's own never rides along. Names are compared without case
- * and with '_' for '-': CGI and its heirs (WSGI, PHP, Rack) take both for the same.
+ * goes in, so that a key of the sandbox's own never rides along. Names are compared in every
+ * spelling that some server takes for the same (spelling.h).
  */
 #include <keyhole/target.h>
 
@@ -88,6 +88,11 @@ static const struct kh_slice fields[] = {
 };
 
 static const struct kh_slice parameters[] = {
+	NAME("$key"),
+	NAME("$access-token"),
+	NAME("$oauth-token"),
+	NAME("$bearer-token"),
+	NAME("$httpheaders"), /* any field, Authorization too */
 	NAME("access-key"),
 	NAME("access-token"),
 	NAME("accesskey"),
@@ -173,60 +178,27 @@ static const struct kh_slice signatures[] = {
 
 #define COUNT(list) (sizeof(list) / sizeof(*(list)))
 
-static char fold(char c)
+static bool is_one_of(struct kh_slice name, const struct kh_slice *list, size_t n,
+		      bool is_same(struct kh_slice, struct kh_slice))
 {
-	return c == '_' ? '-' : kh_lower(c);
-}
-
-static bool is_one_of(struct kh_slice name, const struct kh_slice *list, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		size_t at = 0;
-
-		if (name.len != list[i].len)
-			continue;
-		while (at < name.len && fold(name.ptr[at]) == list[i].ptr[at])
-			at++;
-		if (at == name.len)
+	for (size_t i = 0; i < n; i++)
+		if (is_same(name, list[i]))
 			return true;
-	}
 	return false;
 }
 
 bool kh_carrier_is_field(struct kh_slice name)
 {
-	return is_one_of(name, fields, COUNT(fields));
+	return is_one_of(name, fields, COUNT(fields), kh_name_is_field);
 }
 
 enum { NAME_BYTES = 64 }; /* more than the longest name of the tables */
 
-/*
- * A parameter's name as a server may come to see it: percent-decoded once, '+' a blank, blanks
- * around it and all from a NUL or '[' (PHP's and Rack's arrays) dropped. What does not fit the
- * buffer is no name of ours; its beginning is kept for the prefixes.
- */
+/* A parameter's name as a server may come to see it. What does not fit the buffer is no name of
+ * ours; its beginning is kept for the prefixes. */
 static struct kh_slice decode(struct kh_slice name, char buffer[NAME_BYTES])
 {
-	size_t len = 0;
-
-	for (size_t i = 0; i < name.len && len < NAME_BYTES; i++) {
-		char c = name.ptr[i];
-		int high = name.len - i > 2 ? kh_hex_value(name.ptr[i + 1]) : -1;
-		int low = name.len - i > 2 ? kh_hex_value(name.ptr[i + 2]) : -1;
-
-		if (c == '%' && high >= 0 && low >= 0) {
-			c = (char)(high << 4 | low);
-			i += 2;
-		} else if (c == '+') {
-			c = ' ';
-		}
-		if (c == '\0' || (c == '[' && len > 0))
-			break;
-		if (c == ' ' && len == 0)
-			continue;
-		buffer[len++] = c;
-	}
-	return kh_slice_trim(kh_slice_of(buffer, len));
+	return kh_slice_of(buffer, kh_name_of_parameter(name, buffer, NAME_BYTES));
 }
 
 static bool is_parameter(struct kh_slice decoded)
@@ -234,10 +206,10 @@ static bool is_parameter(struct kh_slice decoded)
 	for (size_t i = 0; i < COUNT(parameter_prefixes); i++) {
 		struct kh_slice prefix = parameter_prefixes[i];
 
-		if (is_one_of(kh_slice_sub(decoded, 0, prefix.len), &prefix, 1))
+		if (kh_name_is_field(kh_slice_sub(decoded, 0, prefix.len), prefix))
 			return true;
 	}
-	return is_one_of(decoded, parameters, COUNT(parameters));
+	return is_one_of(decoded, parameters, COUNT(parameters), kh_name_is_decoded);
 }
 
 bool kh_carrier_is_query(struct kh_slice name)
@@ -247,14 +219,27 @@ bool kh_carrier_is_query(struct kh_slice name)
 	return is_parameter(decode(name, buffer));
 }
 
+bool kh_carrier_is_in_path_field(const struct kh_field *field)
+{
+	struct kh_slice query, name, value;
+
+	if (!kh_override_has_path(field, &query))
+		return false;
+	while (kh_query_next(&query, &name, &value))
+		if (kh_carrier_is_query(name))
+			return true;
+	return false;
+}
+
 struct kh_slice kh_carrier_find_but(const struct kh_message *message, struct kh_slice query,
 				    struct kh_slice ours)
 {
 	struct kh_slice name, value;
 
 	for (size_t i = 0; i < message->n_fields; i++)
-		if (kh_carrier_is_field(message->fields[i].name) &&
-		    !kh_slice_eq_nocase(message->fields[i].name, ours))
+		if ((kh_carrier_is_field(message->fields[i].name) &&
+		     !kh_slice_eq_nocase(message->fields[i].name, ours)) ||
+		    kh_carrier_is_in_path_field(&message->fields[i]))
 			return message->fields[i].name;
 	if (kh_carrier_is_among_protocols(message))
 		return KH_SLICE("sec-websocket-protocol");
@@ -273,7 +258,7 @@ bool kh_carrier_is_signature(struct kh_slice name)
 {
 	char buffer[NAME_BYTES];
 
-	return is_one_of(decode(name, buffer), signatures, COUNT(signatures));
+	return is_one_of(decode(name, buffer), signatures, COUNT(signatures), kh_name_is_decoded);
 }
 
 static bool is_signed(struct kh_slice query)
@@ -288,13 +273,7 @@ static bool is_signed(struct kh_slice query)
 
 bool kh_carrier_is_named(struct kh_slice parameter, struct kh_slice name)
 {
-	char buffer[NAME_BYTES];
-	struct kh_slice decoded = decode(parameter, buffer);
-	size_t at = 0;
-
-	while (at < decoded.len && at < name.len && fold(decoded.ptr[at]) == fold(name.ptr[at]))
-		at++;
-	return at == decoded.len && at == name.len;
+	return kh_name_is_parameter(parameter, name);
 }
 
 bool kh_carrier_goes(struct kh_slice name, bool with_companions)
@@ -303,7 +282,8 @@ bool kh_carrier_goes(struct kh_slice name, bool with_companions)
 	struct kh_slice decoded = decode(name, buffer);
 
 	return is_parameter(decoded) ||
-	       (with_companions && is_one_of(decoded, companions, COUNT(companions)));
+	       (with_companions &&
+		is_one_of(decoded, companions, COUNT(companions), kh_name_is_decoded));
 }
 
 /*

@@ -7,6 +7,7 @@
  */
 #include <stdint.h>
 
+#include <keyhole/encode.h>
 #include <keyhole/hmac.h>
 #include <keyhole/resign.h>
 
@@ -18,34 +19,19 @@ struct job {
 	const char *fault;
 };
 
-/* '_' for '-' as in carriers.c: a server may take both for the field that goes in. */
-static bool is_same_name(struct kh_slice a, struct kh_slice b)
-{
-	if (a.len != b.len)
-		return false;
-	for (size_t i = 0; i < a.len; i++) {
-		char x = a.ptr[i] == '_' ? '-' : kh_lower(a.ptr[i]);
-		char y = b.ptr[i] == '_' ? '-' : kh_lower(b.ptr[i]);
-
-		if (x != y)
-			return false;
-	}
-	return true;
-}
-
 bool kh_credential_sets_field(const struct kh_credential_config *credential, struct kh_slice name)
 {
 	const struct kh_placement *placement = credential->placement;
 
 	for (size_t i = 0; placement && i < placement->n_fields; i++)
-		if (is_same_name(kh_slice_str(placement->fields[i].name), name))
+		if (kh_name_is_field(kh_slice_str(placement->fields[i].name), name))
 			return true;
 	if (placement && placement->kind == KH_PLACEMENT_SIGV4)
 		return kh_resign_replaces(name);
 	if (placement && placement->kind == KH_PLACEMENT_HMAC)
 		return kh_hmac_sets_field(placement->hmac, name);
 	return placement && placement->kind == KH_PLACEMENT_COOKIE &&
-	       is_same_name(KH_SLICE("cookie"), name);
+	       kh_name_is_field(KH_SLICE("cookie"), name);
 }
 
 /* RFC 9110 §5.5: visible bytes, and blanks only between them (a reader drops the others, and the
@@ -73,62 +59,14 @@ static bool is_cookie_value(struct kh_slice value)
 	return value.len > 0;
 }
 
-/* `user:value` without the two ever standing next to each other. */
-struct joined {
-	struct kh_slice parts[3];
-};
-
-static size_t joined_len(const struct joined *joined)
-{
-	return joined->parts[0].len + joined->parts[1].len + joined->parts[2].len;
-}
-
-static unsigned joined_at(const struct joined *joined, size_t at)
-{
-	for (size_t i = 0; i < 3; i++) {
-		if (at < joined->parts[i].len)
-			return (unsigned char)joined->parts[i].ptr[at];
-		at -= joined->parts[i].len;
-	}
-	return 0;
-}
-
-/* RFC 4648 §4. */
-static bool put_base64(struct kh_buf *out, const struct joined *joined)
-{
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	size_t len = joined_len(joined);
-	char *to = kh_buf_reserve(out, (len + 2) / 3 * 4);
-
-	if (!to)
-		return false;
-	for (size_t at = 0; at < len; at += 3, to += 4) {
-		unsigned bits = joined_at(joined, at) << 16 | joined_at(joined, at + 1) << 8 |
-				joined_at(joined, at + 2);
-
-		to[0] = digits[bits >> 18];
-		to[1] = digits[bits >> 12 & 63];
-		to[2] = digits[bits >> 6 & 63];
-		to[3] = digits[bits & 63];
-		if (len - at < 3)
-			to[3] = '=';
-		if (len - at < 2)
-			to[2] = '=';
-	}
-	kh_buf_commit(out, (len + 2) / 3 * 4);
-	return true;
-}
-
 /* RFC 7617 §2. */
 static bool put_basic(struct kh_buf *out, const struct kh_credential_field *field,
 		      struct kh_slice value)
 {
-	struct joined joined = { { value, KH_SLICE(""), KH_SLICE("") } };
+	const struct kh_slice parts[] = { kh_slice_str(field->username), KH_SLICE(":"), value };
 
-	if (field->username)
-		joined = (struct joined){ { kh_slice_str(field->username), KH_SLICE(":"), value } };
-	return put_base64(out, &joined);
+	return field->username ? kh_base64_put(out, parts, 3, KH_BASE64)
+			       : kh_base64_put(out, &value, 1, KH_BASE64);
 }
 
 static bool put_field(struct kh_buf *out, const struct kh_credential_field *field,

@@ -15,7 +15,9 @@
 #include <openssl/evp.h>
 
 #include <keyhole/clock.h>
+#include <keyhole/encode.h>
 #include <keyhole/limits.h>
+#include <keyhole/spelling.h>
 
 bool kh_hmac_wants_content(const struct kh_hmac_config *config)
 {
@@ -30,18 +32,9 @@ bool kh_hmac_wants_content(const struct kh_hmac_config *config)
 
 bool kh_hmac_sets_field(const struct kh_hmac_config *config, struct kh_slice name)
 {
-	for (size_t i = 0; i < config->n_fields; i++) {
-		struct kh_slice own = kh_slice_str(config->fields[i].name);
-		size_t at = 0;
-
-		/* '_' for '-': a server may take both for the same. */
-		while (at < own.len && at < name.len &&
-		       (own.ptr[at] == '_' ? '-' : kh_lower(own.ptr[at])) ==
-			       (name.ptr[at] == '_' ? '-' : kh_lower(name.ptr[at])))
-			at++;
-		if (at == own.len && at == name.len)
+	for (size_t i = 0; i < config->n_fields; i++)
+		if (kh_name_is_field(name, kh_slice_str(config->fields[i].name)))
 			return true;
-	}
 	return false;
 }
 
@@ -55,17 +48,6 @@ struct values {
 	char hash_hex[2 * HASH_BYTES + 1], hash_base64[48];
 	char signature[2 * MAC_MOST + 1];
 };
-
-static void put_hex(const unsigned char *bytes, size_t n, char *out)
-{
-	static const char digits[] = "0123456789abcdef";
-
-	for (size_t i = 0; i < n; i++) {
-		*out++ = digits[bytes[i] >> 4];
-		*out++ = digits[bytes[i] & 15];
-	}
-	*out = '\0';
-}
 
 static void put_time(enum kh_hmac_time form, uint64_t now_ms, char out[TIME_ROOM])
 {
@@ -92,8 +74,9 @@ static bool put_hash(struct values *values)
 	if (!EVP_Digest(content.len ? content.ptr : "", content.len, digest, NULL, EVP_sha256(),
 			NULL))
 		return false;
-	put_hex(digest, sizeof(digest), values->hash_hex);
-	return EVP_EncodeBlock((unsigned char *)values->hash_base64, digest, sizeof(digest)) > 0;
+	kh_hex_encode(digest, sizeof(digest), values->hash_hex);
+	kh_base64_encode(digest, sizeof(digest), values->hash_base64);
+	return true;
 }
 
 static struct kh_slice value_of(const struct values *values, enum kh_hmac_word word)
@@ -143,37 +126,13 @@ static bool decode_key(struct kh_buf *out, enum kh_hmac_text form, struct kh_sli
 {
 	if (form == KH_HMAC_PLAIN)
 		return kh_buf_append_slice(out, text);
-	if (form == KH_HMAC_HEX) {
-		for (size_t i = 0; i < text.len; i += 2) {
-			int high = kh_hex_value(text.ptr[i]);
-			int low = i + 1 < text.len ? kh_hex_value(text.ptr[i + 1]) : -1;
-
-			if (high < 0 || low < 0 ||
-			    !kh_buf_append_char(out, (char)(high << 4 | low)))
-				return false;
-		}
-		return text.len > 0;
-	}
-	unsigned bits = 0, n_bits = 0;
-	while (text.len > 0 && text.ptr[text.len - 1] == '=')
-		text.len--;
-	for (size_t i = 0; i < text.len; i++) {
-		static const char alphabet[] =
-			"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-		char c = text.ptr[i] == '-' ? '+' : (text.ptr[i] == '_' ? '/' : text.ptr[i]);
-		const char *found = c ? strchr(alphabet, c) : NULL;
-
-		if (!found)
-			return false;
-		bits = bits << 6 | (unsigned)(found - alphabet);
-		n_bits += 6;
-		if (n_bits < 8)
-			continue;
-		n_bits -= 8;
-		if (!kh_buf_append_char(out, (char)(bits >> n_bits & 0xff)))
-			return false;
-	}
-	return text.len > 1 && text.len % 4 != 1;
+	size_t len = text.len / 2;
+	char *to = kh_buf_reserve(out, text.len / 4 * 3 + 2);
+	if (!to || !(form == KH_HMAC_HEX ? kh_hex_decode(text, to, len)
+					 : kh_base64_decode(text, KH_BASE64_LOOSE, to, &len)))
+		return false;
+	kh_buf_commit(out, len);
+	return len > 0;
 }
 
 static bool feed(EVP_MAC_CTX *ctx, const struct job *job)
@@ -215,9 +174,21 @@ static bool compute(struct job *job, struct kh_slice key)
 	EVP_MAC_free(hmac);
 	ERR_clear_error();
 	if (ok && job->config->encoding == KH_HMAC_BASE64)
-		ok = EVP_EncodeBlock((unsigned char *)job->values->signature, mac, (int)len) > 0;
+		kh_base64_encode(mac, len, job->values->signature);
 	else if (ok)
-		put_hex(mac, len, job->values->signature);
+		kh_hex_encode(mac, len, job->values->signature);
+	return ok;
+}
+
+bool kh_hmac_use_key(const struct kh_hmac_config *config, struct kh_slice value,
+		     bool (*use)(struct kh_slice key, void *arg), void *arg)
+{
+	struct kh_buf key;
+
+	kh_buf_init_wiping(&key, KH_LIMIT_SECRET_BYTES);
+	bool ok = config->key == KH_HMAC_PLAIN || !decode_key(&key, config->key, value) ||
+		  use(kh_buf_view(&key), arg);
+	kh_buf_fini(&key);
 	return ok;
 }
 

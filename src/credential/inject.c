@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <keyhole/encode.h>
 #include <keyhole/target.h>
 
 #include "credential_internal.h"
@@ -94,23 +95,6 @@ bool kh_injection_sets_target(const struct kh_injection *injection)
 	return false;
 }
 
-bool kh_put_percent(struct kh_buf *out, struct kh_slice bytes)
-{
-	static const char hex[] = "0123456789ABCDEF";
-
-	for (size_t i = 0; i < bytes.len; i++) {
-		unsigned char c = (unsigned char)bytes.ptr[i];
-		char escape[] = { '%', hex[c >> 4], hex[c & 15] };
-		bool plain = kh_is_alpha((char)c) || kh_is_digit((char)c) || c == '-' || c == '.' ||
-			     c == '_' || c == '~';
-
-		if (plain ? !kh_buf_append_char(out, (char)c)
-			  : !kh_buf_append(out, escape, sizeof(escape)))
-			return false;
-	}
-	return true;
-}
-
 static bool too_long(struct kh_err *err)
 {
 	return kh_err_set(err, KH_ERR_REQUEST_URI_TOO_LONG,
@@ -129,7 +113,7 @@ static bool put_value(struct kh_slice value, void *arg)
 {
 	struct target *t = arg;
 
-	if (!kh_put_percent(t->out, value))
+	if (!kh_percent_encode(t->out, value, ""))
 		t->fault = "no room for it in the request's target";
 	return t->fault == NULL;
 }

@@ -10,6 +10,8 @@
 
 #include <stdlib.h>
 
+#include <keyhole/encode.h>
+
 enum {
 	ALIGNMENTS = 3,
 	STRIDE = 8, /* the shortest needle less one */
@@ -30,8 +32,6 @@ struct kh_marks {
 	struct needle needles[NEEDLES];
 	size_t n_needles;
 };
-
-static const char base64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /* Bits of the mark's first byte that share a character with what is before it. */
 static const uint8_t skipped_bits[ALIGNMENTS] = { 0, 4, 2 };
@@ -71,7 +71,7 @@ static void add_mark(struct kh_marks *marks, const struct kh_stand_in_key *key, 
 		needle.alignment = (uint8_t)a;
 		needle.len = 0;
 		for (size_t bit = skipped_bits[a]; bit + 6 <= (size_t)plain.len * 8; bit += 6)
-			needle.text[needle.len++] = base64[bits_at(bytes, bit)];
+			needle.text[needle.len++] = kh_base64_digits[bits_at(bytes, bit)];
 		add(marks, &needle);
 	}
 }
@@ -98,20 +98,6 @@ void kh_marks_free(struct kh_marks *marks)
 	free(marks);
 }
 
-/* -1: no character of either alphabet. */
-static int base64_value(char c)
-{
-	if (c >= 'A' && c <= 'Z')
-		return c - 'A';
-	if (c >= 'a' && c <= 'z')
-		return c - 'a' + 26;
-	if (kh_is_digit(c))
-		return c - '0' + 52;
-	if (c == '+' || c == '-')
-		return 62;
-	return c == '/' || c == '_' ? 63 : -1;
-}
-
 /* What is behind the mark whose needle stands at the beginning of `text`. */
 static uint8_t read_behind(const struct needle *needle, struct kh_slice text, char *out,
 			   uint8_t most)
@@ -130,7 +116,7 @@ static uint8_t read_behind(const struct needle *needle, struct kh_slice text, ch
 	size_t mark_bits = (size_t)kh_mark_forms[needle->class].mark * 8;
 	unsigned held = 0, n_held = 0;
 	for (size_t i = 0; i < text.len && len < most; i++, bit += 6) {
-		int value = base64_value(text.ptr[i]);
+		int value = kh_base64_value(text.ptr[i]);
 		if (value < 0)
 			break;
 		held = held << 6 | (unsigned)value;

@@ -6,57 +6,68 @@
  */
 #include "credential_internal.h"
 
+#include <keyhole/spelling.h>
+
 struct hiding {
 	struct kh_slice text;
 	struct kh_buf *out;
 	bool found;
 };
 
-/* Where `needle` begins in `text` from `at` on; its length where it does not. */
-static size_t find(struct kh_slice text, size_t at, struct kh_slice needle)
+/*
+ * How many bytes of `text` at `at` a server may have made of `value`; 0: they are something else.
+ * Each character may stand as it is or escaped, once or several times, on its own: a framework
+ * encodes '+' and leaves '/', and the address of an address is encoded twice. So both are read with
+ * all escapes undone, also those that the value has of itself.
+ */
+static size_t stands_at(struct kh_slice text, size_t at, struct kh_slice value)
 {
-	const char *hit = needle.len > 0 && at + needle.len <= text.len
-				  ? memmem(text.ptr + at, text.len - at, needle.ptr, needle.len)
-				  : NULL;
-	return hit ? (size_t)(hit - text.ptr) : text.len;
-}
+	size_t end = at;
 
-/* The same without regard to case: "%2f" is "%2F" (RFC 3986 §2.1). */
-static size_t find_nocase(struct kh_slice text, size_t at, struct kh_slice needle)
-{
-	for (; needle.len > 0 && at + needle.len <= text.len; at++)
-		if (kh_slice_eq_nocase(kh_slice_sub(text, at, at + needle.len), needle))
-			return at;
-	return text.len;
-}
+	for (size_t i = 0; i < value.len;) {
+		if (end >= text.len)
+			return 0;
+		struct kh_character found = kh_spelling_at(text, end, KH_PLUS_IS_PLUS);
+		struct kh_character wanted = kh_spelling_at(value, i, KH_PLUS_IS_PLUS);
 
-static bool replace(struct hiding *h, struct kh_slice plain, struct kh_slice encoded)
-{
-	size_t at = 0;
-
-	while (at < h->text.len) {
-		size_t one = find(h->text, at, plain), other = find_nocase(h->text, at, encoded);
-		size_t next = one < other ? one : other;
-
-		if (!kh_buf_append_slice(h->out, kh_slice_sub(h->text, at, next)))
-			return false;
-		if (next == h->text.len)
-			return true;
-		if (!kh_buf_append_str(h->out, "keyhole"))
-			return false;
-		h->found = true;
-		at = next + (next == other && encoded.len >= plain.len ? encoded.len : plain.len);
+		if (found.byte != wanted.byte && (found.byte != '+' || wanted.byte != ' '))
+			return 0;
+		end += found.width;
+		i += wanted.width;
 	}
-	return true;
+	return end - at;
 }
 
+/* The whole in one pass: what is found is as long as it is, so no byte is looked at again. */
 static bool hide(struct kh_slice value, void *arg)
 {
-	struct kh_buf encoded;
+	struct hiding *h = arg;
+	size_t from = 0, at = 0;
 
-	kh_buf_init_wiping(&encoded, 3 * value.len);
-	bool ok = kh_put_percent(&encoded, value) && replace(arg, value, kh_buf_view(&encoded));
-	kh_buf_fini(&encoded);
+	while (value.len > 0 && at < h->text.len) {
+		struct kh_slice rest = kh_slice_sub(h->text, at, h->text.len);
+		size_t len = kh_slice_has_prefix(rest, value) ? value.len
+							      : stands_at(h->text, at, value);
+
+		if (len == 0) {
+			at++;
+			continue;
+		}
+		if (!kh_buf_append_slice(h->out, kh_slice_sub(h->text, from, at)) ||
+		    !kh_buf_append_str(h->out, "keyhole"))
+			return false;
+		h->found = true;
+		from = at += len;
+	}
+	return kh_buf_append_slice(h->out, kh_slice_sub(h->text, from, h->text.len));
+}
+
+bool kh_hide_value(struct kh_slice value, struct kh_slice text, struct kh_buf *out, bool *found)
+{
+	struct hiding h = { .text = text, .out = out };
+	bool ok = hide(value, &h);
+
+	*found = h.found;
 	return ok;
 }
 

@@ -31,6 +31,13 @@ static bool is_name(struct kh_slice text)
 	return text.len > 0 && text.len <= 100 && text.ptr[0] != '.';
 }
 
+bool kh_repository_is_scope(struct kh_slice scope)
+{
+	size_t slash = kh_slice_find(scope, '/', 0);
+	return slash < scope.len && is_name(kh_slice_sub(scope, 0, slash)) &&
+	       is_name(kh_slice_sub(scope, slash + 1, scope.len));
+}
+
 char *kh_repository_of(struct kh_slice path)
 {
 	static const struct kh_slice git = KH_SLICE_INIT(".git");

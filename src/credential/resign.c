@@ -10,6 +10,7 @@
 #include <keyhole/credential.h>
 #include <keyhole/escape.h>
 #include <keyhole/target.h>
+#include <keyhole/timestamp.h>
 
 static const struct kh_slice algorithm = KH_SLICE_INIT("AWS4-HMAC-SHA256");
 
@@ -107,7 +108,7 @@ static bool read_query(struct kh_resign *out, struct kh_slice raw, uint64_t now_
 {
 	struct kh_slice name = parameter(raw, KH_SLICE("x-amz-algorithm"));
 	char room[CREDENTIAL_BYTES];
-	uint64_t expires = 0;
+	uint64_t from, expires = 0;
 
 	if (is_other_algorithm(name))
 		return refuse_algorithm(err);
@@ -116,9 +117,8 @@ static bool read_query(struct kh_resign *out, struct kh_slice raw, uint64_t now_
 	out->form = KH_RESIGN_QUERY;
 	out->signed_names = parameter(raw, KH_SLICE("x-amz-signedheaders"));
 	out->names_encoded = true;
-	uint64_t from = kh_sigv4_time_parse(parameter(raw, KH_SLICE("x-amz-date")));
 	if (!kh_slice_to_u64(parameter(raw, KH_SLICE("x-amz-expires")), &expires) || expires == 0 ||
-	    from == UINT64_MAX)
+	    !kh_timestamp_read(parameter(raw, KH_SLICE("x-amz-date")), KH_TIMESTAMP_BASIC, &from))
 		return kh_err_set(err, KH_ERR_REQUEST_MALFORMED,
 				  "X-Amz-Date or X-Amz-Expires of this presigned URL is none");
 	if (expires > EXPIRES_MOST_S)

@@ -7,6 +7,8 @@
 #include <keyhole/resign.h>
 
 #include <keyhole/credential.h>
+#include <keyhole/encode.h>
+#include <keyhole/spelling.h>
 #include <keyhole/target.h>
 
 static const struct kh_slice no_content =
@@ -35,10 +37,10 @@ void kh_resigned_fini(struct kh_resigned *out)
 
 bool kh_resign_replaces(struct kh_slice name)
 {
-	return kh_slice_eq_nocase(name, KH_SLICE("authorization")) ||
-	       kh_slice_eq_nocase(name, KH_SLICE("date")) ||
-	       kh_slice_eq_nocase(name, KH_SLICE("x-amz-date")) ||
-	       kh_slice_eq_nocase(name, KH_SLICE("x-amz-security-token"));
+	return kh_name_is_field(name, KH_SLICE("authorization")) ||
+	       kh_name_is_field(name, KH_SLICE("date")) ||
+	       kh_name_is_field(name, KH_SLICE("x-amz-date")) ||
+	       kh_name_is_field(name, KH_SLICE("x-amz-security-token"));
 }
 
 static bool is_signature(struct kh_slice name)
@@ -55,13 +57,12 @@ static bool is_signature(struct kh_slice name)
 		KH_SLICE_INIT("x-amz-s3session-token"),
 	};
 
-	char room[64];
-	struct kh_slice decoded = kh_sigv4_decode(name, room, sizeof(room));
-
 	for (size_t i = 0; i < sizeof(ours) / sizeof(*ours); i++)
-		if (kh_slice_eq_nocase(decoded, ours[i]))
+		if (kh_name_is_parameter(name, ours[i]))
 			return true;
-	return !kh_slice_eq_nocase(kh_slice_sub(decoded, 0, 6), KH_SLICE("x-amz-"));
+	/* What stays has to be the service's own in every reading: as it is written, that is. */
+	return !kh_spelling_is_plain(name) ||
+	       !kh_slice_eq_nocase(kh_slice_sub(name, 0, 6), KH_SLICE("x-amz-"));
 }
 
 bool kh_resign_drops_parameter(struct kh_slice name)
@@ -200,7 +201,7 @@ static bool collect(struct job *job)
 static bool put_parameter(struct kh_buf *out, const char *name, struct kh_slice value)
 {
 	return kh_buf_append_char(out, '&') && kh_buf_append_str(out, name) &&
-	       kh_buf_append_char(out, '=') && kh_sigv4_put_encoded(out, value, false);
+	       kh_buf_append_char(out, '=') && kh_percent_encode(out, value, "");
 }
 
 /* Behind what stays of the client's query. */

@@ -9,48 +9,19 @@
 #include <openssl/hmac.h>
 
 #include <keyhole/cleanup.h>
+#include <keyhole/encode.h>
 #include <keyhole/secret.h>
 
-static const char hex[] = "0123456789abcdef";
-
 /* ---- encoding ---- */
-
-static bool is_unreserved(char c)
-{
-	return kh_is_alpha(c) || kh_is_digit(c) || c == '-' || c == '_' || c == '.' || c == '~';
-}
-
-static bool put_byte(struct kh_buf *out, char c)
-{
-	static const char upper[] = "0123456789ABCDEF";
-	unsigned char byte = (unsigned char)c;
-	const char escape[] = { '%', upper[byte >> 4], upper[byte & 15] };
-
-	return is_unreserved(c) ? kh_buf_append_char(out, c)
-				: kh_buf_append(out, escape, sizeof(escape));
-}
-
-bool kh_sigv4_put_encoded(struct kh_buf *out, struct kh_slice text, bool keep_slash)
-{
-	for (size_t i = 0; i < text.len; i++)
-		if (keep_slash && text.ptr[i] == '/' ? !kh_buf_append_char(out, '/')
-						     : !put_byte(out, text.ptr[i]))
-			return false;
-	return true;
-}
 
 /* The byte at *i of what is percent-encoded; *i goes behind it. */
 static char decoded_byte(struct kh_slice text, size_t *i)
 {
 	char c = text.ptr[*i];
-	int high = text.len - *i > 2 ? kh_hex_value(text.ptr[*i + 1]) : -1;
-	int low = text.len - *i > 2 ? kh_hex_value(text.ptr[*i + 2]) : -1;
+	int byte = c == '%' ? kh_percent_byte(text, *i) : -1;
 
-	*i += 1;
-	if (c != '%' || high < 0 || low < 0)
-		return c;
-	*i += 2;
-	return (char)(high << 4 | low);
+	*i += byte < 0 ? 1 : 3;
+	return byte < 0 ? c : (char)byte;
 }
 
 struct kh_slice kh_sigv4_decode(struct kh_slice text, char *room, size_t size)
@@ -69,8 +40,9 @@ static bool put_encoded_once(struct kh_buf *out, struct kh_slice text, bool is_q
 		bool plus = text.ptr[i] == '+';
 		char c = decoded_byte(text, &i);
 
-		if (is_query ? !put_byte(out, plus ? ' ' : c)
-			     : (c == '/' ? !kh_buf_append_char(out, c) : !put_byte(out, c)))
+		if (is_query && plus)
+			c = ' ';
+		if (!kh_percent_encode(out, kh_slice_of(&c, 1), is_query ? "" : "/"))
 			return false;
 	}
 	return true;
@@ -101,7 +73,7 @@ static bool put_normal_path(struct kh_buf *out, struct kh_slice path)
 			kh_buf_truncate(out, start + so_far.len);
 			continue;
 		}
-		if (!kh_buf_append_char(out, '/') || !kh_sigv4_put_encoded(out, segment, false))
+		if (!kh_buf_append_char(out, '/') || !kh_percent_encode(out, segment, ""))
 			return false;
 	}
 	return !(folder || kh_buf_len(out) == start) || kh_buf_append_char(out, '/');
@@ -113,7 +85,7 @@ static bool put_path(struct kh_buf *out, const struct kh_sigv4_request *request)
 	case KH_SIGV4_PATH_NORMAL:
 		return put_normal_path(out, request->path);
 	case KH_SIGV4_PATH_AS_IS:
-		return kh_sigv4_put_encoded(out, request->path, true);
+		return kh_percent_encode(out, request->path, "/");
 	case KH_SIGV4_PATH_S3:
 		return put_encoded_once(out, request->path, false);
 	}
@@ -309,22 +281,13 @@ bool kh_sigv4_put_canonical(struct kh_buf *out, const struct kh_sigv4_request *r
 
 /* ---- digests ---- */
 
-static void put_hex(const unsigned char bytes[KH_SIGV4_KEY_BYTES], char out[KH_SIGV4_HEX_BYTES])
-{
-	for (size_t i = 0; i < KH_SIGV4_KEY_BYTES; i++) {
-		out[2 * i] = hex[bytes[i] >> 4];
-		out[2 * i + 1] = hex[bytes[i] & 15];
-	}
-	out[KH_SIGV4_HEX_BYTES - 1] = '\0';
-}
-
 bool kh_sigv4_digest(struct kh_slice bytes, char out[KH_SIGV4_HEX_BYTES])
 {
 	unsigned char digest[KH_SIGV4_KEY_BYTES];
 
 	if (!EVP_Digest(bytes.len ? bytes.ptr : "", bytes.len, digest, NULL, EVP_sha256(), NULL))
 		return false;
-	put_hex(digest, out);
+	kh_hex_encode(digest, sizeof(digest), out);
 	return true;
 }
 
@@ -343,7 +306,7 @@ bool kh_sigv4_sign(struct kh_slice key, struct kh_slice text, char out[KH_SIGV4_
 
 	if (!hmac(key, text, mac))
 		return false;
-	put_hex(mac, out);
+	kh_hex_encode(mac, sizeof(mac), out);
 	return true;
 }
 

@@ -9,13 +9,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <jansson.h>
 
 #include <keyhole/cleanup.h>
 #include <keyhole/hidden.h>
 #include <keyhole/secret.h>
+#include <keyhole/timestamp.h>
 #include <keyhole/wire.h>
 
 struct account {
@@ -111,32 +111,10 @@ static struct kh_slice text_of(const json_t *object, const char *name)
 	return kh_slice_of(json_string_value(value), json_string_length(value));
 }
 
-/* "2026-11-22T13:00:00Z", with a fraction or an offset of +00:00. Return: 0: it is none of UTC's.
- */
-static uint64_t time_of(struct kh_slice text)
-{
-	struct tm tm = { .tm_mday = 1 };
-	char copy[40];
-
-	if (text.len < 20 || text.len >= sizeof(copy))
-		return 0;
-	memcpy(copy, text.ptr, text.len);
-	copy[text.len] = '\0';
-	const char *rest = strptime(copy, "%Y-%m-%dT%H:%M:%S", &tm);
-	if (rest && *rest == '.')
-		rest += 1 + strspn(rest + 1, "0123456789");
-	if (!rest || (strcmp(rest, "Z") != 0 && strcmp(rest, "+00:00") != 0))
-		return 0;
-	time_t seconds = timegm(&tm);
-	return seconds > 0 ? (uint64_t)seconds * 1000 : 0;
-}
-
-static bool pack_json(struct kh_buf *out, const json_t *object, const struct kh_sigv4_scope *scope,
-		      uint64_t *expires_ms, struct kh_err *err)
+static struct account account_of(const json_t *object, struct kh_slice *until)
 {
 	const json_t *within = json_object_get(object, "Credentials");
 	const json_t *keys = json_is_object(within) ? within : object;
-	struct kh_slice until = text_of(keys, "Expiration");
 	struct account account = {
 		.id = text_of(keys, "AccessKeyId"),
 		.secret = text_of(keys, "SecretAccessKey"),
@@ -145,36 +123,107 @@ static bool pack_json(struct kh_buf *out, const json_t *object, const struct kh_
 
 	if (!account.token.ptr)
 		account.token = text_of(keys, "Token");
+	*until = text_of(keys, "Expiration");
+	return account;
+}
+
+static bool pack_json(struct kh_buf *out, const json_t *object, const struct kh_sigv4_scope *scope,
+		      uint64_t *expires_ms, struct kh_err *err)
+{
+	struct kh_slice until;
+	struct account account = account_of(object, &until);
+
 	if (!account.id.ptr || !account.secret.ptr)
 		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 				  "its JSON has no AccessKeyId or no SecretAccessKey");
-	*expires_ms = until.ptr ? time_of(until) : 0;
+	if (!kh_timestamp_read(until, KH_TIMESTAMP_RFC3339, expires_ms))
+		*expires_ms = 0;
 	if (until.ptr && *expires_ms == 0)
 		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 				  "its Expiration is no time such as 2026-11-22T13:00:00Z");
 	return put_packed(out, &account, scope, err);
 }
 
-bool kh_sigv4_pack(struct kh_buf *out, struct kh_slice value, const struct kh_sigv4_scope *scope,
-		   uint64_t *expires_ms, struct kh_err *err)
+/* Runs `use` on what jansson reads of it (NULL: nothing), in hidden memory. */
+static bool with_json(struct kh_slice value, bool (*use)(const json_t *object, void *arg),
+		      void *arg)
 {
 	json_malloc_t before_malloc;
 	json_free_t before_free;
 	json_error_t error;
 
-	*expires_ms = 0;
-	value = kh_slice_trim(value);
-	if (value.len == 0 || value.ptr[0] != '{')
-		return pack_lines(out, value, scope, err);
 	json_get_alloc_funcs(&before_malloc, &before_free);
 	json_set_alloc_funcs(hidden_malloc, wiping_free);
 	json_t *object = json_loadb(value.ptr, value.len, JSON_REJECT_DUPLICATES, &error);
-	bool ok = object ? pack_json(out, object, scope, expires_ms, err)
-			 : kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "its JSON can't be read");
+	bool ok = use(object, arg);
 	json_decref(object);
 	kh_wipe(&error, sizeof(error)); /* it quotes what it does not understand */
 	json_set_alloc_funcs(before_malloc, before_free);
 	return ok;
+}
+
+struct packing {
+	struct kh_buf *out;
+	const struct kh_sigv4_scope *scope;
+	uint64_t *expires_ms;
+	struct kh_err *err;
+};
+
+static bool pack_object(const json_t *object, void *arg)
+{
+	const struct packing *p = arg;
+
+	return object ? pack_json(p->out, object, p->scope, p->expires_ms, p->err)
+		      : kh_err_set(p->err, KH_ERR_CREDENTIAL_UNAVAILABLE, "its JSON can't be read");
+}
+
+bool kh_sigv4_pack(struct kh_buf *out, struct kh_slice value, const struct kh_sigv4_scope *scope,
+		   uint64_t *expires_ms, struct kh_err *err)
+{
+	struct packing packing = { out, scope, expires_ms, err };
+
+	*expires_ms = 0;
+	value = kh_slice_trim(value);
+	if (value.len == 0 || value.ptr[0] != '{')
+		return pack_lines(out, value, scope, err);
+	return with_json(value, pack_object, &packing);
+}
+
+/* ---- each of the keys ---- */
+
+struct each {
+	bool (*use)(struct kh_slice key, void *arg);
+	void *arg;
+};
+
+static bool use_account(const struct each *each, const struct account *account)
+{
+	return (account->id.len == 0 || each->use(account->id, each->arg)) &&
+	       (account->secret.len == 0 || each->use(account->secret, each->arg)) &&
+	       (account->token.len == 0 || each->use(account->token, each->arg));
+}
+
+static bool use_object(const json_t *object, void *arg)
+{
+	struct kh_slice until;
+	struct account account = account_of(object, &until);
+
+	return use_account(arg, &account);
+}
+
+bool kh_sigv4_each_key(struct kh_slice value, bool (*use)(struct kh_slice key, void *arg),
+		       void *arg)
+{
+	struct each each = { use, arg };
+	struct account account = { .expires_ms = 0 };
+
+	value = kh_slice_trim(value);
+	if (value.len > 0 && value.ptr[0] == '{')
+		return with_json(value, use_object, &each);
+	account.id = take_line(&value);
+	account.secret = take_line(&value);
+	account.token = take_line(&value);
+	return use_account(&each, &account);
 }
 
 bool kh_sigv4_unpack(struct kh_sigv4_keys *out, struct kh_slice packed)

@@ -44,37 +44,6 @@ void kh_sigv4_time(uint64_t wall_ms, char out[KH_SIGV4_TIME_BYTES])
 		(void)strftime(out, KH_SIGV4_TIME_BYTES, "%Y%m%dT%H%M%SZ", &tm);
 }
 
-static int number(const char *at, size_t digits)
-{
-	int value = 0;
-
-	for (size_t i = 0; i < digits; i++)
-		value = value * 10 + (at[i] - '0');
-	return value;
-}
-
-uint64_t kh_sigv4_time_parse(struct kh_slice text)
-{
-	if (text.len != KH_SIGV4_TIME_BYTES - 1)
-		return UINT64_MAX;
-	for (size_t i = 0; i < text.len; i++)
-		if (i == 8 ? text.ptr[i] != 'T'
-			   : (i == 15 ? text.ptr[i] != 'Z' : !kh_is_digit(text.ptr[i])))
-			return UINT64_MAX;
-	struct tm tm = {
-		.tm_year = number(text.ptr, 4) - 1900,
-		.tm_mon = number(text.ptr + 4, 2) - 1,
-		.tm_mday = number(text.ptr + 6, 2),
-		.tm_hour = number(text.ptr + 9, 2),
-		.tm_min = number(text.ptr + 11, 2),
-		.tm_sec = number(text.ptr + 13, 2),
-	};
-	if (tm.tm_year < 70 || tm.tm_mon < 0 || tm.tm_mon > 11 || tm.tm_mday < 1 ||
-	    tm.tm_mday > 31 || tm.tm_hour > 23 || tm.tm_min > 59 || tm.tm_sec > 60)
-		return UINT64_MAX;
-	return (uint64_t)timegm(&tm) * 1000;
-}
-
 enum kh_sigv4_path kh_sigv4_path_of(struct kh_slice service)
 {
 	return kh_slice_eq(service, KH_SLICE("s3")) ||

@@ -9,11 +9,12 @@
  */
 #include <keyhole/credential.h>
 
+#include <keyhole/spelling.h>
 #include <keyhole/ws.h>
 
 enum { NAME_BYTES = 64, WORD_BYTES = 20 };
 
-/* Anywhere in a token, with '_' for '-'. */
+/* Anywhere in a token, in the form in which names are compared (spelling.h). */
 static const struct kh_slice telling[] = {
 	KH_SLICE_INIT("api-key"), KH_SLICE_INIT("apikey"),     KH_SLICE_INIT("authorization"),
 	KH_SLICE_INIT("bearer"),  KH_SLICE_INIT("credential"), KH_SLICE_INIT("jwt"),
@@ -29,16 +30,9 @@ static const struct kh_slice heads[] = {
 
 #define COUNT(list) (sizeof(list) / sizeof(*(list)))
 
-static bool matches_at(struct kh_slice token, size_t at, struct kh_slice word)
+static bool matches_at(struct kh_slice name, size_t at, struct kh_slice word)
 {
-	if (word.len > token.len - at)
-		return false;
-	for (size_t i = 0; i < word.len; i++) {
-		char c = token.ptr[at + i];
-		if ((c == '_' ? '-' : kh_lower(c)) != word.ptr[i])
-			return false;
-	}
-	return true;
+	return kh_slice_eq(kh_slice_sub(name, at, at + word.len), word);
 }
 
 static bool is_word_byte(char c)
@@ -46,17 +40,26 @@ static bool is_word_byte(char c)
 	return kh_is_alpha(c) || kh_is_digit(c);
 }
 
+/* A token in the form in which names are compared. What does not fit is left out. */
+static struct kh_slice fold(struct kh_slice token, char room[NAME_BYTES])
+{
+	return (struct kh_slice){ room, kh_name_of_text(token, room, NAME_BYTES) };
+}
+
 static bool is_carrier(struct kh_slice token)
 {
+	char room[NAME_BYTES];
+	struct kh_slice name = fold(token, room);
+
 	if (token.len > NAME_BYTES)
 		return true;
-	for (size_t at = 0; at < token.len; at++)
+	for (size_t at = 0; at < name.len; at++)
 		for (size_t i = 0; i < COUNT(telling); i++)
-			if (matches_at(token, at, telling[i]))
+			if (matches_at(name, at, telling[i]))
 				return true;
 	for (size_t i = 0; i < COUNT(heads); i++)
-		if (matches_at(token, 0, heads[i]) &&
-		    (token.len == heads[i].len || !is_word_byte(token.ptr[heads[i].len])))
+		if (matches_at(name, 0, heads[i]) &&
+		    (name.len == heads[i].len || !is_word_byte(name.ptr[heads[i].len])))
 			return true;
 	return false;
 }
@@ -64,8 +67,10 @@ static bool is_carrier(struct kh_slice token)
 /* Hardly more than the telling word: the key is the next token. */
 static bool announces(struct kh_slice token)
 {
-	return token.len <= WORD_BYTES && kh_slice_find(token, '.', 0) == token.len &&
-	       is_carrier(token);
+	char room[NAME_BYTES];
+
+	return token.len <= NAME_BYTES && fold(token, room).len <= WORD_BYTES &&
+	       kh_slice_find(token, '.', 0) == token.len && is_carrier(token);
 }
 
 /* Return: there was one. `kept` (unless NULL) gets the others, as one list. */

@@ -56,11 +56,10 @@ static bool read_connection(struct framing *f, struct kh_slice value)
 	return true;
 }
 
-/* Servers that hand fields on in variables know the two names no more apart. */
-#define UNDERSCORE "a field that frames is named with '_' for '-'"
-
 static bool sort_field(struct framing *f, const struct kh_field *field)
 {
+	if (kh_message_is_disguised_framing(field->name))
+		return refuse(f, KH_DISGUISED_FRAMING);
 	switch (field->name.len) {
 	case 2:
 		if (is(field->name, KH_SLICE("TE")) &&
@@ -81,7 +80,9 @@ static bool sort_field(struct framing *f, const struct kh_field *field)
 		}
 		break;
 	case 7:
-		if (is(field->name, KH_SLICE("Upgrade")))
+		/* h2c (RFC 7540 §3.2, taken out by RFC 9113): it is an offer, and ignoring it is an
+		 * answer (RFC 9110 §7.8). Neither field is forwarded. */
+		if (is(field->name, KH_SLICE("Upgrade")) && !is(field->value, KH_SLICE("h2c")))
 			f->upgrade_field = true;
 		break;
 	case 10:
@@ -92,16 +93,12 @@ static bool sort_field(struct framing *f, const struct kh_field *field)
 		if (is(field->name, KH_SLICE("Content-Length"))) {
 			f->n_length++;
 			f->length = field->value;
-		} else if (is(field->name, KH_SLICE("Content_Length"))) {
-			return refuse(f, UNDERSCORE);
 		}
 		break;
 	case 17:
 		if (is(field->name, KH_SLICE("Transfer-Encoding"))) {
 			f->n_coding++;
 			f->coding = field->value;
-		} else if (is(field->name, KH_SLICE("Transfer_Encoding"))) {
-			return refuse(f, UNDERSCORE);
 		}
 		break;
 	default:

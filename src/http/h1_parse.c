@@ -83,6 +83,15 @@ void kh_h1_free(struct kh_h1 *h1)
 	free(h1);
 }
 
+size_t kh_h1_kept_bytes(const struct kh_h1 *h1)
+{
+	const struct kh_h1_work *work = h1->work;
+
+	return sizeof(*h1) + (work ? sizeof(*work) + work->head.alloc + work->trailer_text.alloc +
+					      work->n_trailers * sizeof(*work->trailers)
+				   : 0);
+}
+
 void kh_h1_release(struct kh_h1 *h1)
 {
 	if (!kh_h1_is_idle(h1) && h1->state != KH_H1_S_RAW)

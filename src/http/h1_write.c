@@ -6,6 +6,8 @@
  */
 #include <keyhole/h1.h>
 
+#include <keyhole/encode.h>
+
 #include "chars.h"
 
 /* Joins parts with one reservation, so that a line is written whole or not at all. */
@@ -75,7 +77,6 @@ bool kh_h1_put_end(struct kh_buf *out)
 
 bool kh_h1_put_chunk_head(struct kh_buf *out, size_t len)
 {
-	static const char hex[] = "0123456789abcdef";
 	char text[sizeof(len) * 2 + 2];
 	size_t at = sizeof(text);
 
@@ -84,7 +85,7 @@ bool kh_h1_put_chunk_head(struct kh_buf *out, size_t len)
 	text[--at] = '\n';
 	text[--at] = '\r';
 	for (; len > 0; len >>= 4)
-		text[--at] = hex[len & 0xf];
+		text[--at] = kh_hex_digits[len & 0xf];
 	return PUT(out, kh_slice_of(text + at, sizeof(text) - at));
 }
 

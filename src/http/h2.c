@@ -99,6 +99,7 @@ struct kh_h2 *kh_h2_new(const struct kh_h2_settings *settings, kh_h2_cb *cb, voi
 	kh_list_init(&h2->writable);
 	kh_list_init(&h2->heads);
 	kh_h2_guard_init(h2);
+	kh_h2_order_init(&h2->order);
 	if (make_session(h2) && put_settings(h2))
 		return h2;
 	kh_h2_free(h2);
@@ -167,6 +168,9 @@ bool kh_h2_feed(struct kh_h2 *h2, struct kh_slice in, uint64_t now_ms)
 	if (h2->failed)
 		return false;
 	h2->now_ms = now_ms;
+	uint32_t out_of_order = NGHTTP2_NO_ERROR;
+	if (h2->settings.role == KH_H2_SERVER)
+		in.len = kh_h2_order_walk(&h2->order, in, &out_of_order);
 	ssize_t rv = nghttp2_session_mem_recv(h2->session, (const uint8_t *)in.ptr, in.len);
 	if (rv == NGHTTP2_ERR_NOMEM || rv == NGHTTP2_ERR_CALLBACK_FAILURE)
 		kh_h2_fail(h2, NGHTTP2_INTERNAL_ERROR, KH_ERR_NO_MEMORY, "no memory");
@@ -180,6 +184,9 @@ bool kh_h2_feed(struct kh_h2 *h2, struct kh_slice in, uint64_t now_ms)
 		 !h2->told_goaway)
 		kh_h2_fail(h2, NGHTTP2_PROTOCOL_ERROR, kh_h2_malformed_code(h2),
 			   "the peer broke the protocol");
+	else if (out_of_order != NGHTTP2_NO_ERROR)
+		kh_h2_fail(h2, out_of_order, KH_ERR_REQUEST_MALFORMED,
+			   "a frame on a stream that its sender has ended or passed over");
 	else if (!kh_h2_guard_queue(h2))
 		kh_h2_fail(h2, NGHTTP2_ENHANCE_YOUR_CALM, KH_ERR_LIMIT,
 			   "more to be said than is read");

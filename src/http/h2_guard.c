@@ -54,6 +54,19 @@ void kh_h2_guard_work(struct kh_h2 *h2)
 		h2->idle_frames.tokens = KH_LIMIT_H2_IDLE_FRAMES;
 }
 
+/* A reader that takes little at a time says so often: Go's servers send an update of each window
+ * for every 4 KiB that a handler reads. Here two of them are free for every KiB. */
+void kh_h2_guard_sent(struct kh_h2 *h2, size_t bytes)
+{
+	enum { BYTES_WORTH_A_FRAME = 512 };
+
+	h2->sent_bytes += bytes;
+	h2->idle_frames.tokens += (uint32_t)(h2->sent_bytes / BYTES_WORTH_A_FRAME);
+	h2->sent_bytes %= BYTES_WORTH_A_FRAME;
+	if (h2->idle_frames.tokens > KH_LIMIT_H2_IDLE_FRAMES)
+		h2->idle_frames.tokens = KH_LIMIT_H2_IDLE_FRAMES;
+}
+
 bool kh_h2_guard_idle(struct kh_h2 *h2)
 {
 	refill(&h2->idle_frames, h2->now_ms, KH_LIMIT_H2_IDLE_FRAMES_PER_SECOND,

@@ -94,6 +94,8 @@ static bool check_field(const struct reading *r, const struct kh_field *field)
 		return refuse(r, "a field value holds a control byte, or a blank at either end");
 	if (is_of_connection(field->name))
 		return refuse(r, "a field that speaks of an HTTP/1 connection");
+	if (kh_message_is_disguised_framing(field->name))
+		return refuse(r, KH_DISGUISED_FRAMING);
 	if (kh_slice_eq(field->name, KH_SLICE("te")) &&
 	    (!r->section->is_request || !kh_slice_eq_nocase(field->value, KH_SLICE("trailers"))))
 		return refuse(r, "TE is not 'trailers'");

@@ -84,6 +84,17 @@ struct kh_h2_section {
 	const char *wrong;
 };
 
+/* What of a client's newest streams is known from its frames (h2_order.c). */
+enum { KH_H2_ORDER_STREAMS = 256 };
+struct kh_h2_order {
+	uint32_t highest; /* identifier so far; 0: none */
+	uint64_t opened[KH_H2_ORDER_STREAMS / 64];
+	uint64_t ended[KH_H2_ORDER_STREAMS / 64]; /* by the client: END_STREAM, RST_STREAM */
+	uint32_t skip;	 /* bytes of the preface or of a payload until the next frame's head */
+	uint8_t head[9]; /* of a frame, as far as it has come */
+	uint8_t n_head;
+};
+
 struct kh_h2 {
 	nghttp2_session *session;
 	struct kh_h2_settings settings;
@@ -99,7 +110,9 @@ struct kh_h2 {
 	size_t n_hidden;   /* streams with hidden_head */
 	struct kh_h2_section *section;
 	struct kh_h2_bucket resets, idle_frames;
+	struct kh_h2_order order; /* SERVER */
 	unsigned continuations;
+	size_t sent_bytes; /* of content, that brought no idle frame yet */
 	uint64_t now_ms;
 	struct kh_buf *drain; /* while kh_h2_drain runs */
 	bool drain_failed;
@@ -165,6 +178,12 @@ const struct kh_field *kh_h2_head_trailers(const struct kh_h2_head *head, size_t
 size_t kh_h2_head_bytes(const struct kh_h2_head *head); /* NULL is fine */
 void kh_h2_head_free(struct kh_h2_head *head);		/* likewise */
 
+/* h2_order.c: a client's frames, from the preface on. Return: the bytes up to and with the head of
+ * the first frame that is a connection error (RFC 9113 §5.1), of which *error is the code; all of
+ * them, and NGHTTP2_NO_ERROR, where there is none. */
+void kh_h2_order_init(struct kh_h2_order *order);
+size_t kh_h2_order_walk(struct kh_h2_order *order, struct kh_slice in, uint32_t *error);
+
 /* h2_guard.c: what a peer may do for nothing */
 void kh_h2_guard_init(struct kh_h2 *h2);
 /* Return: false: that was one too many. */
@@ -174,5 +193,7 @@ bool kh_h2_guard_reset(struct kh_h2 *h2);
 bool kh_h2_guard_queue(const struct kh_h2 *h2);
 /* Something of use came or went. */
 void kh_h2_guard_work(struct kh_h2 *h2);
+/* Content went: the peer opens windows for it, of the stream and of the connection. */
+void kh_h2_guard_sent(struct kh_h2 *h2, size_t bytes);
 
 #endif

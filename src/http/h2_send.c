@@ -72,6 +72,7 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const ui
 	/* Not where the peer's window cut it short. */
 	if (kh_buf_len(&stream->out) == 0 || len >= 1024)
 		kh_h2_guard_work(h2);
+	kh_h2_guard_sent(h2, len);
 	if (stream->was_full && !is_full(stream)) {
 		stream->was_full = false;
 		kh_list_append(&h2->writable, &stream->writable_link);

@@ -26,7 +26,9 @@ struct kh_h2_stream *kh_h2_stream_new(struct kh_h2 *h2, int32_t id)
 	stream->id = id;
 	stream->refs = 1;
 	stream->open = true;
-	kh_buf_init(&stream->in, h2->settings.stream_window_bytes);
+	kh_buf_init(&stream->in, h2->settings.stream_window_most_bytes
+					 ? h2->settings.stream_window_most_bytes
+					 : h2->settings.stream_window_bytes);
 	kh_buf_init(&stream->out, OUT_CAP_BYTES);
 	kh_list_append(&h2->streams, &stream->link);
 	h2->n_streams++;
@@ -55,6 +57,20 @@ void kh_h2_stream_unref(struct kh_h2_stream *stream)
 	kh_block_give(stream);
 }
 
+/* What of a stream counts against the connection, was taken or dropped. */
+static void open_connection(struct kh_h2 *h2, size_t len)
+{
+	if (!h2->settings.streams_apart)
+		(void)nghttp2_session_consume_connection(h2->session, len);
+}
+
+/* What came of an open stream was taken. */
+static void open_both(struct kh_h2 *h2, int32_t id, size_t len)
+{
+	open_connection(h2, len);
+	(void)nghttp2_session_consume_stream(h2->session, id, len);
+}
+
 /* What was counted for the connection is not any more. */
 static void drop_out(struct kh_h2_stream *stream)
 {
@@ -71,7 +87,7 @@ static void drop_in(struct kh_h2_stream *stream)
 
 	if (stream->h2 && len > 0) {
 		stream->h2->in_bytes -= len;
-		(void)nghttp2_session_consume_connection(stream->h2->session, len);
+		open_connection(stream->h2, len);
 	}
 	kh_buf_clear(&stream->in);
 	kh_buf_release(&stream->in);
@@ -179,15 +195,17 @@ static void give_body(struct kh_h2_stream *stream, struct kh_slice body)
 
 	kh_h2_tell(h2, stream, &event);
 	if (open)
-		(void)nghttp2_session_consume(h2->session, id, body.len);
+		open_both(h2, id, body.len);
 	else
-		(void)nghttp2_session_consume_connection(h2->session, body.len);
+		open_connection(h2, body.len);
 }
 
 bool kh_h2_take_body(struct kh_h2_stream *stream, struct kh_slice body)
 {
+	if (stream->h2->settings.streams_apart)
+		(void)nghttp2_session_consume_connection(stream->h2->session, body.len);
 	if (!stream->owned || stream->told) {
-		(void)nghttp2_session_consume(stream->h2->session, stream->id, body.len);
+		open_both(stream->h2, stream->id, body.len);
 		return true;
 	}
 	if (stream->paused || kh_buf_len(&stream->in) > 0) {
@@ -207,6 +225,21 @@ void kh_h2_take_end(struct kh_h2_stream *stream)
 		give_end(stream);
 }
 
+bool kh_h2_widen(struct kh_h2_stream *stream, uint32_t window_bytes)
+{
+	return stream->h2 && stream->open && !stream->told && !stream->got_end &&
+	       window_bytes <= stream->h2->settings.stream_window_most_bytes &&
+	       nghttp2_session_set_local_window_size(stream->h2->session, NGHTTP2_FLAG_NONE,
+						     stream->id, (int32_t)window_bytes) == 0;
+}
+
+size_t kh_h2_peer_window(const struct kh_h2 *h2)
+{
+	int32_t window = nghttp2_session_get_remote_window_size(h2->session);
+
+	return window > 0 ? (size_t)window : 0;
+}
+
 void kh_h2_pause(struct kh_h2_stream *stream)
 {
 	stream->paused = true;
@@ -223,7 +256,7 @@ static void keep_rest(struct kh_h2_stream *stream, struct kh_h2 *h2, struct kh_b
 	}
 	h2->in_bytes -= left;
 	if (left > 0)
-		(void)nghttp2_session_consume_connection(h2->session, left);
+		open_connection(h2, left);
 	kh_buf_fini(held);
 }
 

@@ -1,4 +1,6 @@
 /* message.c - questions about the fields of a message head */
+#include <keyhole/spelling.h>
+
 #include "message_internal.h"
 
 /* Each list is sorted by nothing: short, and asked rarely. */
@@ -19,6 +21,7 @@ static const struct kh_slice hop_fields[] = {
 	NAME("Trailer"),
 	NAME("Transfer-Encoding"),
 	NAME("Upgrade"),
+	NAME("HTTP2-Settings"), /* RFC 7540 §3.2.1 */
 	NAME("Content-Length"),
 };
 
@@ -68,7 +71,6 @@ static const struct kh_slice no_trailers[] = {
 	NAME("Origin"),
 	NAME("Via"),
 	NAME("X-Forwarded-For"),
-	NAME("X-Forwarded-Host"),
 	NAME("X-Forwarded-Proto"),
 	/* authentication; see also below */
 	NAME("Authorization"),
@@ -76,16 +78,6 @@ static const struct kh_slice no_trailers[] = {
 	NAME("Proxy-Authenticate"),
 	NAME("Set-Cookie"),
 	NAME("WWW-Authenticate"),
-	/* another method or path (override.c) */
-	NAME("HTTP-Method-Override"),
-	NAME("X-HTTP-Method"),
-	NAME("X-HTTP-Method-Override"),
-	NAME("X-HTTP-MethodOverride"),
-	NAME("X-Method"),
-	NAME("X-Method-Override"),
-	NAME("X-Original-URL"),
-	NAME("X-Override-URL"),
-	NAME("X-Rewrite-URL"),
 	/* the form of the content */
 	NAME("Content-Encoding"),
 	NAME("Content-Range"),
@@ -117,7 +109,7 @@ static const struct kh_slice no_trailer_endings[] = {
 static bool is_one_of(struct kh_slice name, const struct kh_slice *list, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (name.len == list[i].len && kh_slice_eq_nocase(name, list[i]))
+		if (kh_name_is_field(name, list[i]))
 			return true;
 	return false;
 }
@@ -130,28 +122,31 @@ bool kh_message_is_end_to_end(struct kh_slice name)
 
 bool kh_message_is_listed_no_trailer(struct kh_slice name)
 {
-	return IS_ONE_OF(name, no_trailers);
+	return IS_ONE_OF(name, no_trailers) || kh_override_is_field(name);
 }
 
 bool kh_message_is_no_trailer(struct kh_slice name)
 {
-	char dashed[64];
-
-	/* CGI and its heirs take '_' for '-'. */
-	if (name.len > sizeof(dashed))
-		name = kh_slice_sub(name, name.len - sizeof(dashed), name.len);
-	for (size_t i = 0; i < name.len; i++)
-		dashed[i] = (char)(name.ptr[i] == '_' ? '-' : name.ptr[i]);
-	name.ptr = dashed;
 	for (size_t i = 0; i < sizeof(no_trailer_endings) / sizeof(*no_trailer_endings); i++) {
 		size_t len = no_trailer_endings[i].len;
 
 		if (name.len >= len &&
-		    kh_slice_eq_nocase(kh_slice_sub(name, name.len - len, name.len),
-				       no_trailer_endings[i]))
+		    kh_name_is_field(kh_slice_sub(name, name.len - len, name.len),
+				     no_trailer_endings[i]))
 			return true;
 	}
-	return IS_ONE_OF(name, no_trailers);
+	return IS_ONE_OF(name, no_trailers) || kh_override_is_field(name);
+}
+
+bool kh_message_is_disguised_framing(struct kh_slice name)
+{
+	static const struct kh_slice framing[] = { NAME("Content-Length"),
+						   NAME("Transfer-Encoding") };
+
+	for (size_t i = 0; i < sizeof(framing) / sizeof(*framing); i++)
+		if (kh_name_is_field(name, framing[i]) && !kh_slice_eq_nocase(name, framing[i]))
+			return true;
+	return false;
 }
 
 bool kh_list_next(struct kh_slice *rest, struct kh_slice *element)

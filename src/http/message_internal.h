@@ -14,6 +14,12 @@ bool kh_message_is_end_to_end(struct kh_slice name);
 bool kh_message_is_no_trailer(struct kh_slice name);
 /* The same without the endings that only a request's sender would use. */
 bool kh_message_is_listed_no_trailer(struct kh_slice name);
+/* Content-Length or Transfer-Encoding in another spelling ("content_length"): servers that hand
+ * fields on in variables know the names no more apart. Refused in both versions, both ways. */
+bool kh_message_is_disguised_framing(struct kh_slice name);
+#define KH_DISGUISED_FRAMING "a field that frames is named with '_' for '-', or the like"
+/* override.c: does this field name another method, host or path? */
+bool kh_override_is_field(struct kh_slice name);
 /* Has a comma-separated list this token (any case)? */
 bool kh_list_has(struct kh_slice list, struct kh_slice token);
 

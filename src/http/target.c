@@ -6,6 +6,7 @@
  */
 #include <keyhole/target.h>
 
+#include <keyhole/encode.h>
 #include <keyhole/escape.h>
 #include <keyhole/limits.h>
 #include <keyhole/path.h>
@@ -36,14 +37,11 @@ static bool check_query(struct kh_slice query, struct kh_slice target, struct kh
 
 		if (c == '#')
 			return refuse(err, target, "a fragment is never sent");
-		if (!is_query_byte(c))
-			return refuse(err, target,
-				      "a byte that has no place in a query (RFC 3986)");
-		if (c != '%')
-			continue;
-		int high = query.len - i > 2 ? kh_hex_value(query.ptr[i + 1]) : -1;
-		int low = query.len - i > 2 ? kh_hex_value(query.ptr[i + 2]) : -1;
-		if (high < 0 || low < 0)
+		if (!is_query_byte(c)) {
+			char why[KH_MISPLACED_BYTES];
+			return refuse(err, target, kh_path_misplaced(why, c, "query"));
+		}
+		if (c == '%' && kh_percent_byte(query, i) < 0)
 			return refuse(err, target, "'%' must be followed by two hex digits");
 	}
 	return true;
@@ -77,17 +75,34 @@ static bool take_absolute(struct kh_target *out, struct kh_slice *target, struct
 
 static bool normalise(struct kh_target *out, struct kh_err *err)
 {
-	bool differs;
+	bool slashed, decoded;
 
 	if (!kh_path_normalise(out->raw_path, &out->store, err))
 		return false;
 	size_t len = kh_buf_len(&out->store);
-	if (!kh_path_slashed(kh_buf_view(&out->store), &out->store, &differs))
+	bool ok = kh_path_slashed(kh_buf_view(&out->store), &out->store, &slashed);
+	size_t both = kh_buf_len(&out->store);
+	if (!ok ||
+	    !kh_path_decoded(kh_slice_sub(kh_buf_view(&out->store), 0, len), &out->store, &decoded))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "path of %zu bytes: no room", len);
 	struct kh_slice all = kh_buf_view(&out->store);
 	out->path = kh_slice_sub(all, 0, len);
-	if (differs)
-		out->path_slashed = kh_slice_sub(all, len, all.len);
+	if (slashed)
+		out->path_slashed = kh_slice_sub(all, len, both);
+	if (decoded)
+		out->path_decoded = kh_slice_sub(all, both, all.len);
+	return true;
+}
+
+/* "http://host?x=1" names "/?x=1" (RFC 9112 §3.2.1). `query` begins with '?'. */
+static bool put_root(struct kh_target *out, struct kh_slice query, struct kh_err *err)
+{
+	if (!kh_buf_append(&out->store, "/", 1) ||
+	    !kh_buf_append(&out->store, query.ptr, query.len))
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "query of %zu bytes: no room", query.len);
+	out->raw = kh_buf_view(&out->store);
+	out->raw_path = out->path = kh_slice_sub(out->raw, 0, 1);
+	out->query = kh_slice_sub(out->raw, 2, out->raw.len);
 	return true;
 }
 
@@ -97,7 +112,7 @@ bool kh_target_parse(struct kh_target *out, struct kh_slice method, struct kh_sl
 	struct kh_slice rest = target;
 
 	memset(out, 0, sizeof(*out));
-	kh_buf_init(&out->store, 2 * (size_t)KH_LIMIT_LINE_BYTES);
+	kh_buf_init(&out->store, 3 * (size_t)KH_LIMIT_LINE_BYTES);
 	if (kh_slice_eq(target, KH_SLICE("*"))) {
 		if (!kh_slice_eq(method, KH_SLICE("OPTIONS")))
 			return refuse(err, target, "'*' goes with OPTIONS only");
@@ -120,10 +135,9 @@ bool kh_target_parse(struct kh_target *out, struct kh_slice method, struct kh_sl
 			return false;
 	}
 	if (out->raw_path.len == 0) {
-		/* "http://host": '/' (or '*' for OPTIONS, RFC 9112 §3.2.4) is what is sent. With a
-		 * query behind it there is no view of "/?…" to give, and nobody sends it. */
+		/* "http://host": '/' (or '*' for OPTIONS, RFC 9112 §3.2.4) is what is sent. */
 		if (mark < rest.len)
-			return refuse(err, target, "a query without a path");
+			return put_root(out, rest, err);
 		out->raw = kh_slice_eq(method, KH_SLICE("OPTIONS")) ? KH_SLICE("*") : KH_SLICE("/");
 		out->raw_path = out->path = out->raw;
 		return true;

@@ -9,6 +9,9 @@
 #include <openssl/evp.h>
 #include <openssl/rand.h>
 
+#include <keyhole/encode.h>
+#include <keyhole/spelling.h>
+
 #include "chars.h"
 #include "message_internal.h"
 
@@ -20,21 +23,11 @@ static const struct kh_slice handshake_fields[] = {
 	KH_SLICE_INIT("sec-websocket-version"),
 };
 
-/* Servers that take '_' for '-' would read one under another name. */
 bool kh_ws_is_handshake_field(struct kh_slice name)
 {
-	for (size_t i = 0; i < sizeof(handshake_fields) / sizeof(*handshake_fields); i++) {
-		struct kh_slice known = handshake_fields[i];
-		size_t at = 0;
-
-		if (name.len != known.len)
-			continue;
-		while (at < name.len &&
-		       (name.ptr[at] == '_' ? '-' : kh_lower(name.ptr[at])) == known.ptr[at])
-			at++;
-		if (at == name.len)
+	for (size_t i = 0; i < sizeof(handshake_fields) / sizeof(*handshake_fields); i++)
+		if (kh_name_is_field(name, handshake_fields[i]))
 			return true;
-	}
 	return false;
 }
 
@@ -70,19 +63,13 @@ bool kh_ws_is_request(const struct kh_message *request)
 	return upgrades_to_websocket(request);
 }
 
-/* The one base64 form of 16 bytes: 22 digits, of which the last has four bits that are 0. */
 static bool is_key(struct kh_slice key)
 {
-	static const char last[] = "AQgw";
+	unsigned char nonce[NONCE_BYTES + 4];
+	size_t len = 0;
 
-	if (key.len != KH_WS_KEY_BYTES - 1 || key.ptr[22] != '=' || key.ptr[23] != '=')
-		return false;
-	for (size_t i = 0; i < 22; i++) {
-		char c = key.ptr[i];
-		if (!kh_is_alpha(c) && !kh_is_digit(c) && c != '+' && c != '/')
-			return false;
-	}
-	return strchr(last, key.ptr[21]) != NULL;
+	return key.len == KH_WS_KEY_BYTES - 1 && kh_base64_decode(key, KH_BASE64, nonce, &len) &&
+	       len == NONCE_BYTES;
 }
 
 bool kh_ws_next_protocol(struct kh_slice *list, struct kh_slice *token)
@@ -157,17 +144,18 @@ bool kh_ws_accept_for(struct kh_slice key, char accept[KH_WS_ACCEPT_BYTES])
 	if (EVP_Digest(text, sizeof(text), digest, &len, EVP_sha1(), NULL) != 1 ||
 	    len != sizeof(digest))
 		return false;
-	return EVP_EncodeBlock((unsigned char *)accept, digest, (int)sizeof(digest)) ==
-	       KH_WS_ACCEPT_BYTES - 1;
+	kh_base64_encode(digest, sizeof(digest), accept);
+	return true;
 }
 
 bool kh_ws_key_new(char key[KH_WS_KEY_BYTES])
 {
 	unsigned char nonce[NONCE_BYTES];
 
-	return RAND_bytes(nonce, sizeof(nonce)) == 1 &&
-	       EVP_EncodeBlock((unsigned char *)key, nonce, (int)sizeof(nonce)) ==
-		       KH_WS_KEY_BYTES - 1;
+	if (RAND_bytes(nonce, sizeof(nonce)) != 1)
+		return false;
+	kh_base64_encode(nonce, sizeof(nonce), key);
+	return true;
 }
 
 static bool is_offered(struct kh_slice list, struct kh_slice chosen)

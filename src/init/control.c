@@ -29,6 +29,18 @@ void init_control_send(uint32_t type, int value, int pass)
 	(void)kh_rights_send(control_fd, &message, sizeof(message), &pass, pass >= 0, 0);
 }
 
+int init_control_receive(int from, const char *way, int stdio[3])
+{
+	struct kh_init_message message = { 0 };
+	int fds[KH_INIT_GIVEN];
+	ssize_t n = kh_rights_receive(from, &message, sizeof(message), fds, KH_INIT_GIVEN,
+				      MSG_CMSG_CLOEXEC);
+	if (n != sizeof(message) || message.type != KH_INIT_MET || fds[0] < 0)
+		init_die("%s: the launcher gave nothing", way);
+	memcpy(stdio, fds + 1, 3 * sizeof(*stdio));
+	return fds[0];
+}
+
 int init_control_connect(const char *path, int stdio[3])
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -38,15 +50,9 @@ int init_control_connect(const char *path, int stdio[3])
 	int door = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (door < 0 || connect(door, (const struct sockaddr *)&addr, sizeof(addr)) != 0)
 		init_die("--connect %s: %s", path, strerror(errno));
-	struct kh_init_message message = { 0 };
-	int fds[KH_INIT_GIVEN];
-	ssize_t n = kh_rights_receive(door, &message, sizeof(message), fds, KH_INIT_GIVEN,
-				      MSG_CMSG_CLOEXEC);
-	if (n != sizeof(message) || message.type != KH_INIT_MET || fds[0] < 0)
-		init_die("--connect %s: the launcher gave nothing", path);
+	int control = init_control_receive(door, path, stdio);
 	close(door);
-	memcpy(stdio, fds + 1, 3 * sizeof(*stdio));
-	return fds[0];
+	return control;
 }
 
 static void receive(struct init_watch *watch, uint32_t events)

@@ -71,6 +71,7 @@ struct init_target {
 struct init_bound {
 	int proxy;	      /* 127.0.0.1:3128 */
 	int dns_udp, dns_tcp; /* -1: nothing is captured */
+	int local;	      /* of a name (uplink.c); -1 */
 	int ports[2 * KH_LIMIT_INIT_PORTS];
 	size_t n_ports;
 };
@@ -90,6 +91,9 @@ void init_privilege_become(unsigned uid, unsigned gid);
 void init_privilege_user(unsigned uid, unsigned gid, bool groups);
 /* No capability in any set, and no new privileges. */
 void init_privilege_drop(void);
+/* No handler of the host's is started by a crash: the limit of core files is 1, also of what is
+ * started from here, where it may be that. */
+void init_privilege_core(void);
 /* Loads a filter out of a file: classic BPF as seccomp takes it. */
 void init_privilege_filter(const char *path);
 
@@ -105,9 +109,31 @@ bool init_apart_no_more(void);
 /* The command's variables are those of this file, and no others. */
 void init_environ(const char *path);
 
+/* uplink.c */
+/* Takes the descriptor over; -1: waits for who brings it. */
+void init_uplink_take(int fd);
+/* In the process that brings it. */
+_Noreturn void init_uplink_bring(void);
+/* Return: a listener at this name, for everybody inside; it and its folder belong to this uid. Ends
+ * the init where that can't be. */
+int init_uplink_listen(const char *path, unsigned uid);
+/* What init_control_connect gives, over it; from then on connections may be asked for. */
+int init_uplink_meet(int stdio[3]);
+bool init_uplink_present(void);
+enum init_linked {
+	INIT_LINK_WAITS, /* the loop is woken when there is an answer */
+	INIT_LINK_AGAIN, /* after a pause */
+	INIT_LINK_REFUSED,
+	INIT_LINK_THERE,
+};
+/* One connection to the proxy at a time: asks for it, and takes it when it is there. */
+enum init_linked init_uplink_connect(int *fd);
+
 /* control.c */
 /* Asks the launcher for the control socket and the command's descriptors. */
 int init_control_connect(const char *path, int stdio[3]);
+/* Receives them there; `way` names it for messages. */
+int init_control_receive(int from, const char *way, int stdio[3]);
 void init_control_start(int fd);
 /* Says READY and returns at GO. */
 void init_control_hold(int fd);
@@ -118,8 +144,9 @@ bool init_control_present(void);
 /* landlock.c */
 /* One more place that the command may write to; the path must live on. */
 void init_landlock_place(const char *path);
-/* Makes the rules, where there are places and the kernel knows Landlock. */
-void init_landlock_prepare(void);
+/* Makes the rules, where there are places and the kernel knows Landlock. `socket_path` is the
+ * proxy's, which may be connected to. */
+void init_landlock_prepare(const char *socket_path);
 /* In the command's process. Return: false with errno. */
 bool init_landlock_enter(void);
 

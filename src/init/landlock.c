@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -47,11 +48,12 @@ enum {
 	READ_DIR = 1 << 3,
 	MAKE_CHAR = 1 << 6,
 	MAKE_BLOCK = 1 << 11,
-	REFER = 1 << 13,     /* ABI 2 */
-	TRUNCATE = 1 << 14,  /* ABI 3 */
-	IOCTL_DEV = 1 << 15, /* ABI 5 */
+	REFER = 1 << 13,	/* ABI 2 */
+	TRUNCATE = 1 << 14,	/* ABI 3 */
+	IOCTL_DEV = 1 << 15,	/* ABI 5 */
+	RESOLVE_UNIX = 1 << 16, /* ABI 9: connections to sockets that others listen at */
 	/* What makes sense on what is no folder. */
-	OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV,
+	OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV | RESOLVE_UNIX,
 };
 
 static const char *places[KH_LIMIT_INIT_PLACES];
@@ -67,7 +69,7 @@ void init_landlock_place(const char *path)
 
 static uint64_t rights_of(long abi)
 {
-	unsigned n = abi >= 5 ? 16 : abi >= 3 ? 15 : abi == 2 ? 14 : 13;
+	unsigned n = abi >= 9 ? 17 : abi >= 5 ? 16 : abi >= 3 ? 15 : abi == 2 ? 14 : 13;
 	return (UINT64_C(1) << n) - 1;
 }
 
@@ -86,7 +88,20 @@ static void allow(const char *path, uint64_t rights)
 	close(fd);
 }
 
-void init_landlock_prepare(void)
+/* The one socket of the host's. Those of the command's own domain need no rule. */
+static void allow_folder_of(const char *socket_path, uint64_t rights)
+{
+	static char folder[PATH_MAX];
+	const char *slash = strrchr(socket_path, '/');
+	size_t len = slash ? (size_t)(slash - socket_path) : 0;
+	if (len == 0 || len >= sizeof(folder))
+		init_die("--socket %s: not in a folder", socket_path);
+	memcpy(folder, socket_path, len);
+	folder[len] = '\0';
+	allow(folder, rights);
+}
+
+void init_landlock_prepare(const char *socket_path)
 {
 	if (n_places == 0)
 		return;
@@ -107,7 +122,9 @@ void init_landlock_prepare(void)
 	allow("/proc", rights & (WRITE_FILE | TRUNCATE | READ_FILE | READ_DIR));
 	allow("/dev", rights & (WRITE_FILE | TRUNCATE | IOCTL_DEV | READ_FILE | READ_DIR));
 	for (size_t i = 0; i < n_places; i++)
-		allow(places[i], rights & ~(uint64_t)(MAKE_CHAR | MAKE_BLOCK));
+		allow(places[i], rights & ~(uint64_t)(MAKE_CHAR | MAKE_BLOCK | RESOLVE_UNIX));
+	if (rights & RESOLVE_UNIX)
+		allow_folder_of(socket_path, RESOLVE_UNIX);
 }
 
 bool init_landlock_enter(void)

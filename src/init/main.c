@@ -25,6 +25,8 @@
 
 #include "init_internal.h"
 
+enum { FILTERS_MOST = 2 };
+
 static int epoll_fd = -1;
 
 __attribute__((format(printf, 1, 0))) static void complain(const char *fmt, va_list args)
@@ -95,8 +97,12 @@ static unsigned long large(const char *option, const char *text)
 
 struct arguments {
 	int port, control;
-	const char *socket, *filter, *bound, *variables, *connect;
+	const char *socket, *bound, *variables, *connect;
+	const char *filters[FILTERS_MOST]; /* in the order in which they are loaded */
+	size_t n_filters;
 	bool capture, change_user, hold;
+	bool uplink; /* by this descriptor, -1: brought */
+	int uplink_fd;
 	uint16_t ports[KH_LIMIT_INIT_PORTS];
 	size_t n_ports;
 	unsigned uid, gid, host_uid, host_gid;
@@ -161,6 +167,13 @@ static void parse_user(const char *text, struct arguments *out)
 	out->change_user = true;
 }
 
+static void parse_filter(const char *path, struct arguments *out)
+{
+	if (!path || out->n_filters == FILTERS_MOST)
+		init_die("--seccomp wants a file, %d at most", FILTERS_MOST);
+	out->filters[out->n_filters++] = path;
+}
+
 static void parse_ports(const char *text, struct arguments *out)
 {
 	out->capture = true;
@@ -197,6 +210,8 @@ static void parse(int argc, char **argv, struct arguments *out)
 			out->socket = value;
 		else if (strcmp(argv[i], "--connect") == 0 && value)
 			out->connect = value;
+		else if (strcmp(argv[i], "--uplink") == 0)
+			out->uplink = true, out->uplink_fd = number("--uplink", value, -1, INT_MAX);
 		else if (strcmp(argv[i], "--stdio") == 0)
 			parse_stdio(value, out->command.stdio);
 		else if (strcmp(argv[i], "--capture") == 0)
@@ -205,8 +220,8 @@ static void parse(int argc, char **argv, struct arguments *out)
 			parse_user(value, out);
 		else if (strcmp(argv[i], "--bound") == 0 && value)
 			out->bound = value;
-		else if (strcmp(argv[i], "--seccomp") == 0 && value)
-			out->filter = value;
+		else if (strcmp(argv[i], "--seccomp") == 0)
+			parse_filter(value, out);
 		else if (strcmp(argv[i], "--become") == 0)
 			parse_become(value, out);
 		else if (strcmp(argv[i], "--apart") == 0)
@@ -232,6 +247,8 @@ static void parse(int argc, char **argv, struct arguments *out)
 	}
 	if (i + 1 >= argc)
 		init_die("no command (put it behind --)");
+	if (out->uplink && !out->apart)
+		init_die("--uplink wants --apart");
 	out->command.apart = out->apart != 0;
 	out->command.argv = argv + i + 1;
 }
@@ -274,12 +291,14 @@ static void loop(void)
 
 static void bind_all(const struct arguments *args, struct init_bound *out)
 {
-	*out = (struct init_bound){ .dns_udp = -1, .dns_tcp = -1 };
+	*out = (struct init_bound){ .dns_udp = -1, .dns_tcp = -1, .local = -1 };
 	if (!init_loopback_up())
 		init_die("bringing lo up: %s", strerror(errno));
 	out->proxy = init_loopback_listen((uint16_t)args->port);
 	if (out->proxy < 0)
 		init_die("listening on 127.0.0.1:%d: %s", args->port, strerror(errno));
+	if (args->uplink)
+		out->local = init_uplink_listen(args->socket, args->apart);
 	if (args->capture)
 		init_capture_bind(args->ports, args->n_ports, out);
 }
@@ -336,7 +355,7 @@ static int next_number(const char **text)
 
 static void take_bound(const char *text, struct init_bound *out)
 {
-	*out = (struct init_bound){ .proxy = next_number(&text) };
+	*out = (struct init_bound){ .proxy = next_number(&text), .local = -1 };
 	out->dns_udp = next_number(&text);
 	out->dns_tcp = next_number(&text);
 	while (*text) {
@@ -359,25 +378,32 @@ static void start(struct arguments *args, const struct init_bound *bound)
 	/* Its parent is of the engine's, and nobody else would miss it. */
 	if (args->hold && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
 		init_die("ending with its parent: %s", strerror(errno));
+	init_privilege_core();
 	unsigned long nofile = raise_nofile(&args->command);
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (epoll_fd < 0)
 		init_die("epoll: %s", strerror(errno));
 	init_relay_start(args->socket, nofile);
 	init_relay_listen(bound->proxy, false);
+	if (bound->local >= 0)
+		init_relay_listen(bound->local, false);
 	init_capture_start(bound);
-	init_landlock_prepare();
+	init_landlock_prepare(args->socket);
 	if (args->variables)
 		init_environ(args->variables);
-	if (args->filter)
-		init_privilege_filter(args->filter);
+	for (size_t i = 0; i < args->n_filters; i++)
+		init_privilege_filter(args->filters[i]);
 }
 
 int main(int argc, char **argv)
 {
 	struct arguments args;
 	struct init_bound bound;
+	if (argc == 2 && strcmp(argv[1], "--bring") == 0)
+		init_uplink_bring();
 	parse(argc, argv, &args);
+	if (args.uplink)
+		init_uplink_take(args.uplink_fd);
 	if (args.bound) {
 		take_bound(args.bound, &bound);
 	} else {
@@ -398,6 +424,8 @@ int main(int argc, char **argv)
 	start(&args, &bound);
 	if (args.connect)
 		args.control = init_control_connect(args.connect, args.command.stdio);
+	if (args.uplink)
+		args.control = init_uplink_meet(args.command.stdio);
 	if (args.control >= 0)
 		init_control_start(args.control);
 	init_command_prepare(&args.command);

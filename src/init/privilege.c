@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -91,6 +92,18 @@ void init_privilege_drop(void)
 			init_die("capabilities are left (%x)", left[i].permitted);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
 		init_die("no new privileges: %s", strerror(errno));
+}
+
+/* At 1 the kernel writes no core file and starts no handler that the host's core_pattern names; at
+ * 0 it would start it (core(5)). What is 0 already nobody here can raise, and the launcher has said
+ * so. */
+void init_privilege_core(void)
+{
+	const struct rlimit one = { .rlim_cur = 1, .rlim_max = 1 };
+	struct rlimit now;
+	if (setrlimit(RLIMIT_CORE, &one) != 0 &&
+	    (getrlimit(RLIMIT_CORE, &now) != 0 || now.rlim_max != 0))
+		init_die("the limit of core files: %s", strerror(errno));
 }
 
 void init_privilege_filter(const char *path)

@@ -16,10 +16,10 @@
  * DIALING is a published one's: `up` is the launcher's, `down` on its way to the server inside, on
  * 127.0.0.1 first, then on ::1. The kernel's patience with a server whose queue is full bounds it.
  *
- * CALLING lasts while the proxy's backlog is full (a Unix connect then says EAGAIN); nothing more
- * is accepted meanwhile, nor at the cap, nor for a moment when descriptors are short: who connects
- * waits in the kernel's queue. DEAD lasts to the end of the turn, since events of it may be in
- * hand.
+ * CALLING lasts while the proxy's backlog is full (a Unix connect then says EAGAIN), or until who
+ * was asked for the connection has answered (uplink.c); nothing more is accepted meanwhile, nor at
+ * the cap, nor for a moment when descriptors are short: who connects waits in the kernel's queue.
+ * DEAD lasts to the end of the turn, since events of it may be in hand.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,8 @@
 #include "pair.h"
 
 enum { DOWN = INIT_DOWN, UP = INIT_UP };
-enum { LISTENERS = 2 * KH_LIMIT_INIT_PORTS + 1 }; /* each port in IPv4 and IPv6; the proxy's */
+/* Each port in IPv4 and IPv6; the proxy's, by its port and by its name. */
+enum { LISTENERS = 2 * KH_LIMIT_INIT_PORTS + 2 };
 
 enum {
 	ACCEPTS_A_TURN = 64,
@@ -64,6 +65,7 @@ struct connection {
 static struct connection table[KH_LIMIT_INIT_CONNECTIONS];
 static struct connection *free_list, *dead_list;
 static struct connection *calling;
+static bool call_again; /* after a pause, not when it is told */
 static bool short_of_descriptors;
 static struct listener {
 	int fd;
@@ -215,17 +217,27 @@ static bool watch_both(struct connection *c)
 	       init_pair_watch(&c->pair, UP, side_ready, c);
 }
 
-/* Return: false when the proxy's backlog is full and it is to be tried again. */
+static enum init_linked connect_up(int *fd)
+{
+	if (init_uplink_present())
+		return init_uplink_connect(fd);
+	if (*fd < 0)
+		*fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (*fd < 0)
+		return INIT_LINK_AGAIN;
+	if (connect(*fd, (const struct sockaddr *)&proxy, sizeof(proxy)) == 0)
+		return INIT_LINK_THERE;
+	return errno == EAGAIN || errno == EINTR ? INIT_LINK_AGAIN : INIT_LINK_REFUSED;
+}
+
+/* Return: false when there is no answer yet: it is to be called again. */
 static bool call_proxy(struct connection *c)
 {
-	struct init_side *up = &c->pair.side[UP];
-	if (up->fd < 0)
-		up->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (up->fd < 0)
+	enum init_linked now = connect_up(&c->pair.side[UP].fd);
+	call_again = now == INIT_LINK_AGAIN;
+	if (now == INIT_LINK_WAITS || now == INIT_LINK_AGAIN)
 		return false;
-	if (connect(up->fd, (const struct sockaddr *)&proxy, sizeof(proxy)) != 0) {
-		if (errno == EAGAIN || errno == EINTR)
-			return false;
+	if (now == INIT_LINK_REFUSED) {
 		reset_down(c);
 		return true;
 	}
@@ -328,10 +340,10 @@ int init_relay_turn(void)
 	release_dead();
 	accept_some();
 	release_dead();
-	bool waits = calling || short_of_descriptors;
+	bool waits = (calling && call_again) || short_of_descriptors;
 	/* Tried again after the pause, whether or not something ended meanwhile. */
 	short_of_descriptors = false;
-	if (free_list && !waits && waiting_listener())
+	if (free_list && !calling && !waits && waiting_listener())
 		return 0;
 	return waits ? RETRY_MS : -1;
 }

@@ -35,9 +35,15 @@ bool kh_keeper_open_authority(struct kh_keeper *k, struct kh_err *err)
 		return false;
 	if (kh_ca_stand_in_keys(k->ca, k->config->stand_in_keys, err) == 0)
 		return false;
+	enum kh_tenant_cas_how how = k->options->heir ? KH_TENANT_CAS_LOAD : KH_TENANT_CAS_MAKE;
+	if (k->options->one_run && config->n_listeners > 0)
+		how = KH_TENANT_CAS_OF_RUN;
+	if (!kh_tenant_cas_open(&k->tenant_cas, config, NULL, how, err))
+		return false;
 	k->ward.ca = k->ca;
-	kh_signer_init(&k->ward.signer, k->ca);
-	return !k->options->heir || kh_legacy_check_ca(&k->legacy, k->ca, err);
+	k->ward.tenant_cas = k->tenant_cas;
+	kh_signer_init(&k->ward.signer);
+	return !k->options->heir || kh_legacy_check_ca(&k->legacy, &k->ward, err);
 }
 
 static bool has_key(const struct kh_stand_in_key *keys, size_t n, const struct kh_stand_in_key *key)
@@ -49,9 +55,11 @@ static bool has_key(const struct kh_stand_in_key *keys, size_t n, const struct k
 }
 
 bool kh_authority_next(const struct kh_config *now, struct kh_config *next, struct kh_ca **out,
-		       struct kh_err *err)
+		       struct kh_tenant_cas *of_tenants, struct kh_err *err)
 {
 	*out = NULL;
+	if (!kh_tenant_cas_open(of_tenants, next, now, KH_TENANT_CAS_MAKE, err))
+		return false;
 	if (!next->ca_certificate_path) {
 		memcpy(next->stand_in_keys, now->stand_in_keys, sizeof(next->stand_in_keys));
 		return true;
@@ -80,9 +88,11 @@ static bool was_trusted(const struct kh_ca *now, const struct kh_ca *next)
 	return memmem(bundle.ptr, bundle.len, one.ptr, one.len) != NULL;
 }
 
-static void say(const struct kh_ca *now, const struct kh_ca *next, struct kh_buf *said)
+void kh_authority_say(const char *tenant, const struct kh_ca *now, const struct kh_ca *next,
+		      struct kh_buf *said)
 {
 	char name[KH_CA_NAME_BYTES];
+	const char *of = tenant ? " for tenant " : "", *whose = tenant ? tenant : "";
 	static const char warning[] =
 		"the sandboxes that run were not given it to trust: they refuse it until they are "
 		"started anew, or fetch http://keyhole.internal/ca.pem";
@@ -91,25 +101,28 @@ static void say(const struct kh_ca *now, const struct kh_ca *next, struct kh_buf
 	if (kh_slice_eq(kh_ca_der(now), kh_ca_der(next))) {
 		if (!kh_slice_eq(kh_ca_trusted_pem(now), kh_ca_trusted_pem(next)))
 			kh_log_info("the bundle of CAs that sandboxes trust is another one; %s "
-				    "still signs",
-				    kh_esc_str(name));
+				    "still signs%s%s",
+				    kh_esc_str(name), of, whose);
 		return;
 	}
-	(void)kh_buf_printf(said, "the CA %s signs from now on\n", kh_esc_str(name));
-	kh_log_info("the CA %s signs from now on", kh_esc_str(name));
+	(void)kh_buf_printf(said, "the CA %s signs%s%s from now on\n", kh_esc_str(name), of, whose);
+	kh_log_info("the CA %s signs%s%s from now on", kh_esc_str(name), of, whose);
 	if (was_trusted(now, next))
 		return;
 	(void)kh_buf_printf(said, "warning: %s\n", warning);
 	kh_log_warn("%s", warning);
 }
 
-void kh_authority_adopt(struct kh_keeper *k, struct kh_ca *next, struct kh_buf *said)
+void kh_authority_adopt(struct kh_keeper *k, struct kh_ca *next, struct kh_tenant_cas *of_tenants,
+			const struct kh_config *config, struct kh_buf *said)
 {
+	kh_tenant_cas_adopt(&k->tenant_cas, k->config, of_tenants, config, said);
+	k->ward.tenant_cas = k->tenant_cas;
 	if (!next)
 		return;
-	say(k->ca, next, said);
+	if (!k->tenant_cas.list)
+		kh_authority_say(NULL, k->ca, next, said);
 	kh_ca_free(k->ca);
 	k->ca = next;
 	k->ward.ca = next;
-	k->ward.signer.ca = next;
 }

@@ -8,6 +8,7 @@ struct kh_keeper {
 	struct kh_keeper_options *options;
 	struct kh_config *config;
 	struct kh_ca *ca;
+	struct kh_tenant_cas tenant_cas;
 	struct kh_vault vault;
 	struct kh_sockets sockets;
 	struct kh_geo_files geo;
@@ -20,16 +21,22 @@ struct kh_keeper {
 	struct kh_handover handover; /* to another process */
 	struct kh_legacy legacy;     /* from another process */
 	int signals;
-	unsigned failures;   /* workers in a row that died young */
-	uint64_t restart_ms; /* 0: none is due */
-	uint64_t asked_ms;   /* when the end was asked for */
-	bool at_once;	     /* and asked for again */
-	bool choose_anew;    /* the worker is still to be told */
-	uint64_t drain_ms;   /* when draining ends; 0: not draining */
-	bool reload_later;   /* SIGHUP came in a handover */
-	bool handover_later; /* SIGUSR2 came while the segment before is being joined */
-	bool end_later;	     /* SIGTERM came when it was no longer to be called off */
-	bool last_worker;    /* it was started to say how the segment before ended */
+	unsigned failures;	  /* workers in a row that died young */
+	unsigned unready;	  /* and that ended before they were ready */
+	bool late;		  /* the last one was killed for that */
+	bool journal_bad;	  /* one of them said so, or they were too many */
+	bool journal_misnumbered; /* the last one said so, of its last line */
+	bool journal_gone;	  /* its name leads elsewhere (journal_place.c) */
+	uint64_t journal_look_ms; /* when that is looked at again */
+	uint64_t restart_ms;	  /* 0: none is due */
+	uint64_t asked_ms;	  /* when the end was asked for */
+	bool at_once;		  /* and asked for again */
+	bool choose_anew;	  /* the worker is still to be told */
+	uint64_t drain_ms;	  /* when draining ends; 0: not draining */
+	bool reload_later;	  /* SIGHUP came in a handover */
+	bool handover_later;	  /* SIGUSR2 came while the segment before is being joined */
+	bool end_later;		  /* SIGTERM came when it was no longer to be called off */
+	bool last_worker;	  /* it was started to say how the segment before ended */
 	bool has_served;
 	struct kh_admin_facts facts;
 	uint64_t states_due_ms; /* when credentials' states are told anew; 0: as they are */
@@ -42,14 +49,58 @@ struct kh_keeper {
 /* The loop ends with this turn, and the process with this status. */
 void kh_keeper_stop(struct kh_keeper *k, int status);
 
+/* between.c */
+/* A worker has ended, with that status. */
+void kh_keeper_note_journal(struct kh_keeper *k, int status);
+/* Before another one starts: sockets listen, and the journal is as the last one left it or a new
+ * segment is begun. Return: false when neither is so; no worker may start then. */
+bool kh_keeper_between_workers(struct kh_keeper *k, struct kh_err *err);
+
+/* Why sandboxes can't come and go just now; NULL: they can. */
+const char *kh_keeper_busy(const struct kh_keeper *k);
+/* A listener that was down is tried again; the worker is told where that helps. */
+void kh_keeper_look_at_listeners(struct kh_keeper *k);
+uint64_t kh_keeper_listeners_deadline(const struct kh_keeper *k); /* 0: never */
+/* The worker has ended: what it counted is none of its any more, or bounded (ledger.h). */
+void kh_keeper_end_counting(struct kh_keeper *k);
+
+/* journal_place.c */
+/* The worker is told where the journal was moved away or deleted, and where it is back. */
+void kh_keeper_look_at_journal(struct kh_keeper *k);
+void kh_keeper_look_before_start(struct kh_keeper *k);
+/* Where a full disk has left a part of a record at its end, and the worker waits. */
+void kh_keeper_cut_journal(struct kh_keeper *k);
+uint64_t kh_keeper_journal_deadline(const struct kh_keeper *k); /* 0: never */
+
 /* authority.c */
 bool kh_keeper_open_authority(struct kh_keeper *k, struct kh_err *err);
-/* The CA that `next` names, read anew, and what its placeholders are drawn from. Nothing is changed
- * but `next`. *out NULL: it names none, the one in force stays. */
+/* The CAs that `next` names, read anew, and what its placeholders are drawn from. Nothing is
+ * changed but `next`. *out NULL: it names none, the one in force stays. */
 bool kh_authority_next(const struct kh_config *now, struct kh_config *next, struct kh_ca **out,
-		       struct kh_err *err);
-/* It signs from now on (NULL: nothing changes); the worker is to be told. */
-void kh_authority_adopt(struct kh_keeper *k, struct kh_ca *next, struct kh_buf *said);
+		       struct kh_tenant_cas *of_tenants, struct kh_err *err);
+/* They sign from now on (NULL: nothing changes); the worker is to be told. `config`: what they were
+ * opened for. */
+void kh_authority_adopt(struct kh_keeper *k, struct kh_ca *next, struct kh_tenant_cas *of_tenants,
+			const struct kh_config *config, struct kh_buf *said);
+/* `tenant` NULL: it signs for all. */
+void kh_authority_say(const char *tenant, const struct kh_ca *now, const struct kh_ca *next,
+		      struct kh_buf *said);
+
+/* tenant_cas.c */
+/* `before`: what they were opened for until now, or NULL: a tenant that it has too must have its CA
+ * already, and so must all with LOAD. OF_RUN: the first listener's tenant is the only one that has
+ * a sandbox. kh_tenant_cas_free in any case. */
+enum kh_tenant_cas_how { KH_TENANT_CAS_MAKE, KH_TENANT_CAS_LOAD, KH_TENANT_CAS_OF_RUN };
+bool kh_tenant_cas_open(struct kh_tenant_cas *out, const struct kh_config *config,
+			const struct kh_config *before, enum kh_tenant_cas_how how,
+			struct kh_err *err);
+/* `next` goes into `now`; what is in memory alone stays. */
+void kh_tenant_cas_adopt(struct kh_tenant_cas *now, const struct kh_config *before,
+			 struct kh_tenant_cas *next, const struct kh_config *config,
+			 struct kh_buf *said);
+void kh_tenant_cas_free(struct kh_tenant_cas *cas);
+/* Who signs for the first listener's sandbox. */
+const struct kh_ca *kh_authority_of_first(const struct kh_keeper *k);
 
 /* reload.c */
 /* On success `next` is the configuration in force and the old one is freed; else nothing has

@@ -11,6 +11,7 @@
 #include <keyhole/cleanup.h>
 #include <keyhole/clock.h>
 #include <keyhole/resign.h>
+#include <keyhole/timestamp.h>
 
 #define DAY_MS UINT64_C(86400000)
 
@@ -25,8 +26,9 @@ static uint64_t day_ends(const struct kh_sigv4_scope *scope, uint64_t now_ms)
 {
 	char time[KH_SIGV4_TIME_BYTES] = "00000000T000000Z";
 	memcpy(time, scope->date, KH_SIGV4_DATE_BYTES - 1);
-	uint64_t begins = kh_sigv4_time_parse(kh_slice_str(time));
-	if (begins == UINT64_MAX || begins > now_ms + DAY_MS || begins + 2 * DAY_MS < now_ms)
+	uint64_t begins;
+	if (!kh_timestamp_read(kh_slice_str(time), KH_TIMESTAMP_BASIC, &begins) ||
+	    begins > now_ms + DAY_MS || begins + 2 * DAY_MS < now_ms)
 		return 0;
 	return begins + DAY_MS;
 }

@@ -22,6 +22,7 @@
 #include <keyhole/cleanup.h>
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
+#include <keyhole/program.h>
 #include <keyhole/worker.h>
 
 static const char *const common[] = {
@@ -156,6 +157,18 @@ static char **environment_of(struct kh_job *job, const struct kh_vault *vault)
 	return list;
 }
 
+/* A name without a slash is looked for on PATH, but never where a sandbox may write. */
+static void become(const struct kh_exec *exec, char **environment)
+{
+	kh_auto_free char *found =
+		strchr(exec->argv[0], '/') ? NULL : kh_program_find(exec->argv[0]);
+	if (!found && !strchr(exec->argv[0], '/')) {
+		errno = ENOENT;
+		return;
+	}
+	(void)execvpe(found ? found : exec->argv[0], exec->argv, environment);
+}
+
 __attribute__((noreturn)) static void child(const struct kh_exec *exec, char **environment, int out,
 					    int complaint, pid_t keeper)
 {
@@ -164,7 +177,7 @@ __attribute__((noreturn)) static void child(const struct kh_exec *exec, char **e
 	    dup2(out, STDOUT_FILENO) >= 0 && dup2(complaint, STDERR_FILENO) >= 0 &&
 	    kh_spawn_bare(-1)) {
 		(void)signal(SIGUSR2, SIG_DFL);
-		(void)execvpe(exec->argv[0], exec->argv, environment);
+		become(exec, environment);
 	}
 	_exit(errno == ENOENT ? KH_EXEC_NOT_THERE : KH_EXEC_NO_EXEC);
 }

@@ -7,9 +7,8 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include <openssl/evp.h>
-
 #include <keyhole/cleanup.h>
+#include <keyhole/encode.h>
 #include <keyhole/file.h>
 #include <keyhole/limits.h>
 #include <keyhole/worker.h>
@@ -82,20 +81,10 @@ struct proxy_auth {
 static bool put_proxy_auth(struct kh_slice password, void *arg)
 {
 	const struct proxy_auth *auth = arg;
-	kh_cleanup(kh_buf_fini) struct kh_buf plain;
-	kh_buf_init_wiping(&plain, KH_LIMIT_TOKEN_BYTES);
-	bool ok = kh_buf_append_str(&plain, auth->proxy->username) &&
-		  kh_buf_append_char(&plain, ':') && kh_buf_append_slice(&plain, password) &&
-		  kh_buf_append_str(auth->out, "Basic ");
-	size_t room = (kh_buf_len(&plain) + 2) / 3 * 4 + 1;
-	char *into = ok ? kh_buf_reserve(auth->out, room) : NULL;
-	if (!into)
-		return false;
-	struct kh_slice text = kh_buf_view(&plain);
-	kh_buf_commit(auth->out,
-		      (size_t)EVP_EncodeBlock((unsigned char *)into,
-					      (const unsigned char *)text.ptr, (int)text.len));
-	return true;
+	const struct kh_slice parts[] = { kh_slice_str(auth->proxy->username), KH_SLICE(":"),
+					  password };
+	return kh_buf_append_str(auth->out, "Basic ") &&
+	       kh_base64_put(auth->out, parts, 3, KH_BASE64);
 }
 
 bool kh_fetch_start(const struct kh_vault *vault, struct kh_job *job, struct kh_err *err)
@@ -107,7 +96,7 @@ bool kh_fetch_start(const struct kh_vault *vault, struct kh_job *job, struct kh_
 	int password = kh_config_proxy_password(config);
 	if (!job->holding || !kh_mint_compose(config, job, &order, &job->order, err))
 		return false;
-	if (password >= 0 && kh_config_goes_by_proxy(config, &order.host)) {
+	if (password >= 0 && kh_config_goes_by_proxy(config, KH_NO_TENANT, &order.host)) {
 		const struct kh_vault_slot *slot = &vault->slots[password];
 		struct proxy_auth auth = { &config->proxy, &proxy_auth };
 		if (slot->n_holdings == 0 || !slot->holdings->raw.secret)

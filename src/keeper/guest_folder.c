@@ -51,7 +51,9 @@ static bool make_folder(const char *path, mode_t mode, bool may_be_there, struct
 		(void)rmdir(path);
 		return kh_err_sys(err, KH_ERR_SYSTEM, why, "%s", kh_esc_str(path));
 	}
-	if (errno == EEXIST && may_be_there)
+	struct stat st;
+	if (errno == EEXIST && may_be_there && lstat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
+	    (st.st_uid == geteuid() || st.st_uid == 0) && !(st.st_mode & 0022))
 		return true;
 	return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s: the folder can't be made",
 			  kh_esc_str(path));
@@ -103,6 +105,24 @@ bool kh_guest_folder_make(struct kh_entry *entry, const char *base, struct kh_er
 	}
 	(void)rmdir(tenant); /* if it was the first of its tenant */
 	return false;
+}
+
+void kh_guest_folder_revive(struct kh_entry *entry)
+{
+	struct kh_err err = KH_ERR_INIT;
+	int old = entry->fd;
+	if (old >= 0 && !kh_listener_is_dead(old) && kh_fd_set_nonblock(old, true))
+		return;
+	if (!listen_there(entry, &err)) {
+		kh_log_error("%s was shut down by a worker, and: %s", kh_esc_str(entry->path),
+			     err.text);
+		entry->fd = old;
+		return;
+	}
+	kh_log_warn("%s was shut down by a worker: it is listened on anew",
+		    kh_esc_str(entry->path));
+	if (old >= 0)
+		(void)close(old);
 }
 
 void kh_guest_folder_remove(struct kh_entry *entry)

@@ -16,7 +16,7 @@ static bool offer(const struct kh_entry *entry, struct kh_channel *to, uint32_t 
 	return kh_wire_put_u64(&body, entry->number) && kh_wire_put_str(&body, entry->path) &&
 	       kh_wire_put_u64(&body, entry->dev) && kh_wire_put_u64(&body, entry->ino) &&
 	       kh_wire_put_u64(&body, entry->ends_ms) &&
-	       kh_wire_put_u64(&body, entry->expires_ms) &&
+	       kh_wire_put_u64(&body, entry->expires_ms) && kh_wire_put_u8(&body, entry->suspect) &&
 	       kh_guest_wish_put(&body, &entry->wish) &&
 	       kh_channel_send(to, KH_CHANNEL_OFFER_GUEST, version, kh_buf_view(&body), fds,
 			       entry->pidfd >= 0 ? 2 : 1, err);
@@ -44,6 +44,7 @@ bool kh_register_take_offer(struct kh_register *reg, struct kh_channel_message *
 	ino_t ino = (ino_t)kh_wire_u64(&r);
 	entry->ends_ms = kh_wire_u64(&r);
 	entry->expires_ms = kh_wire_u64(&r);
+	entry->suspect = kh_wire_u8(&r) != 0;
 	bool ok = !r.bad && entry->path && kh_guest_wish_take(r.rest, &entry->wish) &&
 		  message->n_fds == (entry->wish.pid ? 2 : 1);
 	if (!ok) {

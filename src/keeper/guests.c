@@ -1,9 +1,11 @@
 /*
  * guests.c - the register of guests: who is there, for how long, and telling the worker
  *
- * Who asks was looked at by the worker, which may have been taken over. What such a worker can ask
- * for here is no more than it can do by itself: it holds every tenant's rules and credentials
- * already. Names are checked anew, since they become folders; how many there may be is bounded.
+ * Who asks is seen by the worker alone, which may have been taken over: it can name any user that
+ * the configuration allows. The keeper holds what is asked for to what that user may have
+ * (guest_check.c), logs it, and remembers which guests the running worker had added. When that
+ * worker ends and nobody asked it to, they go on, since a crash must not cut off sandboxes that
+ * run, but they are marked as suspect: a worker that was taken over may have added them for later.
  */
 
 #include "guests.h"
@@ -13,13 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <keyhole/cleanup.h>
 #include <keyhole/clock.h>
 #include <keyhole/escape.h>
+#include <keyhole/file.h>
 #include <keyhole/limits.h>
 #include <keyhole/log.h>
 #include <keyhole/lru.h>
@@ -61,7 +63,7 @@ void kh_register_shut(struct kh_register *reg)
 		return;
 	kh_lru_clear(reg->by_name);
 	kh_lru_clear(reg->by_tenant);
-	reg->count = reg->held = 0;
+	reg->count = reg->held = reg->narrow_bytes = 0;
 	reg->next_end_ms = 0;
 }
 
@@ -74,6 +76,18 @@ void kh_register_forget(struct kh_register *reg)
 	kh_register_shut(reg);
 }
 
+void kh_register_revive(struct kh_register *reg)
+{
+	for (struct kh_node *node = reg->list.next; node != &reg->list; node = node->next)
+		kh_guest_folder_revive(kh_container_of(node, struct kh_entry, link));
+}
+
+void kh_register_unblock(struct kh_register *reg)
+{
+	for (struct kh_node *node = reg->list.next; node != &reg->list; node = node->next)
+		(void)kh_fd_set_nonblock(kh_container_of(node, struct kh_entry, link)->fd, true);
+}
+
 void kh_register_close(struct kh_register *reg)
 {
 	kh_register_shut(reg);
@@ -84,42 +98,25 @@ void kh_register_close(struct kh_register *reg)
 	*reg = (struct kh_register){ .watch = -1 };
 }
 
-/* As many descriptors as there may be, and how many of them guests get: what is not theirs comes
- * off first. */
-static size_t find_most(size_t n_listeners)
-{
-	const rlim_t others = 64 + 2 * (rlim_t)n_listeners;
-	struct rlimit limit = { .rlim_cur = 1024, .rlim_max = 1024 };
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-		rlim_t before = limit.rlim_cur;
-		limit.rlim_cur = limit.rlim_max;
-		if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-			limit.rlim_cur = before;
-	}
-	rlim_t share = limit.rlim_cur / 8 * 5;
-	share = share > others ? share - others : 0;
-	return share < KH_LIMIT_GUESTS ? (size_t)share : KH_LIMIT_GUESTS;
-}
-
 static struct kh_entry *find(struct kh_register *reg, const char *tenant, const char *id)
 {
 	char room[KH_GUEST_NAME_BYTES];
 	return kh_lru_get(reg->by_name, kh_guest_name(tenant, id, room));
 }
 
-/* Of how many of that tenant; NULL without memory. */
-static size_t *count_of(struct kh_register *reg, const char *tenant)
+/* Of that tenant; NULL without memory. */
+static struct kh_register_share *share_of(struct kh_register *reg, const char *tenant)
 {
 	struct kh_slice name = kh_slice_str(tenant);
-	size_t *count = kh_lru_get(reg->by_tenant, name);
-	if (count)
-		return count;
-	count = calloc(1, sizeof(*count));
-	if (count && !kh_lru_put(reg->by_tenant, name, count)) {
-		free(count);
+	struct kh_register_share *share = kh_lru_get(reg->by_tenant, name);
+	if (share)
+		return share;
+	share = calloc(1, sizeof(*share));
+	if (share && !kh_lru_put(reg->by_tenant, name, share)) {
+		free(share);
 		return NULL;
 	}
-	return count;
+	return share;
 }
 
 /* What many that have gone had between those that stay, malloc keeps by itself. */
@@ -135,11 +132,15 @@ static void give_back(struct kh_register *reg)
 static void drop(struct kh_register *reg, struct kh_entry *entry)
 {
 	char room[KH_GUEST_NAME_BYTES];
-	size_t *count = count_of(reg, entry->wish.tenant);
-	if (count && --*count == 0) {
-		free(kh_lru_take(reg->by_tenant, kh_slice_str(entry->wish.tenant)));
+	struct kh_register_share *share = share_of(reg, entry->wish.tenant);
+	if (share) {
+		share->narrow_bytes -= entry->wish.narrow_len;
+		share->held -= entry->pidfd >= 0;
 	}
+	if (share && --share->count == 0)
+		free(kh_lru_take(reg->by_tenant, kh_slice_str(entry->wish.tenant)));
 	reg->count--;
+	reg->narrow_bytes -= entry->wish.narrow_len;
 	reg->held -= entry->pidfd >= 0;
 	free_entry(
 		kh_lru_take(reg->by_name, kh_guest_name(entry->wish.tenant, entry->wish.id, room)));
@@ -177,6 +178,7 @@ static bool show(struct kh_ward *ward, const struct kh_entry *entry, struct kh_e
 		.path = entry->path,
 		.expires_ms = entry->expires_ms,
 		.narrowed = entry->wish.narrowed,
+		.suspect = entry->suspect,
 		.narrow = kh_slice_of(entry->wish.narrow, entry->wish.narrow_len),
 	};
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
@@ -222,60 +224,6 @@ bool kh_register_feed(struct kh_register *reg, struct kh_ward *ward, struct kh_e
 /* --- adding and removing ------------------------------------------------------------------------
  */
 
-static bool is_configured(const struct kh_config *config, size_t tenant, const char *id)
-{
-	for (size_t i = 0; i < config->n_listeners; i++)
-		if (config->listeners[i].tenant == tenant &&
-		    strcmp(config->listeners[i].sandbox, id) == 0)
-			return true;
-	return false;
-}
-
-/* Return: OK: there is room for it, and it may be. */
-static enum kh_guest_result check(struct kh_register *reg, const struct kh_config *config,
-				  const struct kh_guest_wish *wish, struct kh_err *err)
-{
-	int tenant = kh_config_tenant(config, wish->tenant);
-	if (reg->busy) {
-		kh_err_set(err, KH_ERR_SYSTEM, "not now: %s", reg->busy);
-		return KH_GUEST_BUSY;
-	}
-	if (tenant < 0 || !config->admin.sandboxes) {
-		kh_err_set(err, KH_ERR_CONFIG, "no tenant is called \"%s\"", wish->tenant);
-		return KH_GUEST_UNKNOWN;
-	}
-	if (is_configured(config, (size_t)tenant, wish->id)) {
-		kh_err_set(err, KH_ERR_CONFIG,
-			   "the configuration has a sandbox \"%s\" of the tenant \"%s\"", wish->id,
-			   wish->tenant);
-		return KH_GUEST_EXISTS;
-	}
-	if (find(reg, wish->tenant, wish->id)) {
-		kh_err_set(err, KH_ERR_CONFIG,
-			   "there is a sandbox \"%s\" of the tenant \"%s\" already (remove it "
-			   "first, or choose another id)",
-			   wish->id, wish->tenant);
-		return KH_GUEST_EXISTS;
-	}
-	reg->most = find_most(config->n_listeners);
-	const size_t *count = kh_lru_get(reg->by_tenant, kh_slice_str(wish->tenant));
-	if (reg->count + reg->held + (wish->pid ? 2 : 1) > reg->most) {
-		kh_err_set(err, KH_ERR_LIMIT,
-			   "there are %zu sandboxes, and no more than %zu may be (%s): remove some "
-			   "first",
-			   reg->count, reg->most,
-			   reg->most < KH_LIMIT_GUESTS ? "RLIMIT_NOFILE" : "of a daemon");
-		return KH_GUEST_FULL;
-	}
-	if (count && *count >= KH_LIMIT_GUESTS_PER_TENANT) {
-		kh_err_set(err, KH_ERR_LIMIT,
-			   "the tenant has %zu sandboxes, and no more may be: remove some first",
-			   *count);
-		return KH_GUEST_FULL;
-	}
-	return KH_GUEST_OK;
-}
-
 /* It ends with that process. */
 static bool watch(struct kh_register *reg, struct kh_entry *entry, struct kh_err *err)
 {
@@ -298,17 +246,20 @@ bool kh_register_adopt(struct kh_register *reg, struct kh_entry *entry, struct k
 {
 	char room[KH_GUEST_NAME_BYTES];
 	struct kh_slice name = kh_guest_name(entry->wish.tenant, entry->wish.id, room);
-	size_t *count = count_of(reg, entry->wish.tenant);
-	bool ok = count && !kh_lru_get(reg->by_name, name) &&
+	struct kh_register_share *share = share_of(reg, entry->wish.tenant);
+	bool ok = share && !kh_lru_get(reg->by_name, name) &&
 		  (entry->pidfd < 0 || watch(reg, entry, err)) &&
 		  kh_lru_put(reg->by_name, name, entry);
 	if (!ok) {
-		if (count && *count == 0)
+		if (share && share->count == 0)
 			free(kh_lru_take(reg->by_tenant, kh_slice_str(entry->wish.tenant)));
 		kh_entry_free(entry);
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "sandboxes: no memory");
 	}
-	++*count;
+	share->count++;
+	share->narrow_bytes += entry->wish.narrow_len;
+	share->held += entry->pidfd >= 0;
+	reg->narrow_bytes += entry->wish.narrow_len;
 	if (reg->last_number < entry->number)
 		reg->last_number = entry->number;
 	note_end(reg, entry->ends_ms);
@@ -371,7 +322,7 @@ static bool on_add(struct kh_register *reg, struct kh_ward *ward,
 		kh_guest_wish_fini(&wish);
 		return false;
 	}
-	enum kh_guest_result result = check(reg, ward->config, &wish, &err);
+	enum kh_guest_result result = kh_guest_check(reg, ward->config, &wish, &err);
 	struct kh_entry *entry = NULL;
 	if (result == KH_GUEST_OK) {
 		entry = make(reg, ward->config->admin.sandboxes, &wish, &err);
@@ -379,6 +330,10 @@ static bool on_add(struct kh_register *reg, struct kh_ward *ward,
 			result = err.code == KH_ERR_USAGE ? KH_GUEST_REFUSED : KH_GUEST_FAILED;
 	}
 	kh_guest_wish_fini(&wish);
+	if (entry) {
+		entry->of_this_worker = true;
+		kh_guest_say_added(entry, ward->pid);
+	}
 	if (entry && !show(ward, entry, &err))
 		lost(ward, &err); /* the next one is told of it */
 	else
@@ -393,6 +348,8 @@ static bool on_remove(struct kh_register *reg, struct kh_ward *ward,
 	kh_auto_free char *tenant = kh_wire_str(&r);
 	kh_auto_free char *id = kh_wire_str(&r);
 	uint64_t number = kh_wire_u64(&r);
+	uid_t asker = kh_wire_u32(&r);
+	uint32_t pid = kh_wire_u32(&r);
 	struct kh_err err = KH_ERR_INIT;
 	enum kh_guest_result result = KH_GUEST_UNKNOWN;
 	if (!kh_wire_done(&r) || !tenant || !id || kh_guest_check_id(kh_slice_str(tenant)) ||
@@ -401,7 +358,12 @@ static bool on_remove(struct kh_register *reg, struct kh_ward *ward,
 	struct kh_entry *entry = find(reg, tenant, id);
 	if (entry && number && entry->number != number)
 		entry = NULL; /* another one, which nobody meant */
-	if (entry && !reg->busy) {
+	/* A worker takes back by itself what it has just had added, and nothing else. */
+	bool may = asker == KH_GUEST_NO_UID
+			   ? entry && entry->of_this_worker
+			   : kh_guest_may_use(ward->config, geteuid(), asker, tenant);
+	if (entry && may && !reg->busy) {
+		kh_guest_say_removed(entry, asker, pid, ward->pid);
 		end(reg, ward, entry, message->ref);
 		return true;
 	}
@@ -409,7 +371,12 @@ static bool on_remove(struct kh_register *reg, struct kh_ward *ward,
 	if (reg->busy) {
 		kh_err_set(&err, KH_ERR_SYSTEM, "not now: %s", reg->busy);
 		result = KH_GUEST_BUSY;
-	} else if (index >= 0 && is_configured(ward->config, (size_t)index, id)) {
+	} else if (!may) {
+		kh_err_set(&err, KH_ERR_CONFIG,
+			   "user %u may not do this for that tenant (admin.allow)",
+			   (unsigned)asker);
+		result = KH_GUEST_REFUSED;
+	} else if (index >= 0 && kh_guest_is_configured(ward->config, (size_t)index, id)) {
 		kh_err_set(&err, KH_ERR_CONFIG,
 			   "the sandbox \"%s\" stands in the configuration (take it out there, and "
 			   "reload)",
@@ -434,6 +401,29 @@ bool kh_register_take(struct kh_register *reg, struct kh_ward *ward,
 						     : on_remove(reg, ward, message);
 }
 
+size_t kh_register_distrust(struct kh_register *reg, pid_t worker)
+{
+	const struct kh_entry *first = NULL;
+	size_t n = 0;
+	for (struct kh_node *node = reg->list.next; node != &reg->list; node = node->next) {
+		struct kh_entry *entry = kh_container_of(node, struct kh_entry, link);
+		if (!entry->of_this_worker)
+			continue;
+		entry->of_this_worker = false;
+		entry->suspect = true;
+		first = first ? first : entry;
+		n++;
+	}
+	if (n)
+		kh_log_warn(
+			"worker %ld had %zu sandbox%s added (the first: %s of tenant %s), which "
+			"go on: if it was taken over, they may be nobody's (see `keyhole ctl "
+			"sandbox ls`, and remove those that you do not know)",
+			(long)worker, n, n == 1 ? "" : "es", kh_esc_str(first->wish.id),
+			kh_esc_str(first->wish.tenant));
+	return n;
+}
+
 /* --- those that end by themselves ---------------------------------------------------------------
  */
 
@@ -444,8 +434,10 @@ void kh_register_prune(struct kh_register *reg, struct kh_ward *ward,
 	for (struct kh_node *node = reg->list.next; node != &reg->list; node = next) {
 		struct kh_entry *entry = kh_container_of(node, struct kh_entry, link);
 		next = node->next;
-		if (kh_config_tenant(config, entry->wish.tenant) < 0)
+		if (kh_config_tenant(config, entry->wish.tenant) < 0) {
+			kh_guest_say_ended(entry, "removed with its tenant");
 			end(reg, ward, entry, 0);
+		}
 	}
 }
 
@@ -456,10 +448,12 @@ static void expire(struct kh_register *reg, struct kh_ward *ward, uint64_t now)
 	for (struct kh_node *node = reg->list.next; node != &reg->list; node = next) {
 		struct kh_entry *entry = kh_container_of(node, struct kh_entry, link);
 		next = node->next;
-		if (entry->ends_ms && entry->ends_ms <= now)
-			end(reg, ward, entry, 0);
-		else
+		if (!entry->ends_ms || entry->ends_ms > now) {
 			note_end(reg, entry->ends_ms);
+			continue;
+		}
+		kh_guest_say_ended(entry, "removed, its time is over");
+		end(reg, ward, entry, 0);
 	}
 }
 
@@ -472,8 +466,11 @@ void kh_register_turn(struct kh_register *reg, struct kh_ward *ward)
 	uint64_t now = reg->next_end_ms ? kh_clock_mono_ms() : 0;
 	if (reg->next_end_ms && reg->next_end_ms <= now)
 		expire(reg, ward, now);
-	for (int i = 0; i < AT_ONCE && reg->held && epoll_wait(reg->watch, &event, 1, 0) == 1; i++)
+	for (int i = 0; i < AT_ONCE && reg->held && epoll_wait(reg->watch, &event, 1, 0) == 1;
+	     i++) {
+		kh_guest_say_ended(event.data.ptr, "removed, the process that held it has ended");
 		end(reg, ward, event.data.ptr, 0);
+	}
 }
 
 uint64_t kh_register_deadline(const struct kh_register *reg)

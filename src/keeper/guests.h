@@ -14,6 +14,7 @@ struct kh_ward;
  * open, whatever becomes of the worker. All of it goes when the guest is removed, when its time is
  * over, when the process ends that holds it, when its tenant goes with a reload, and when the
  * daemon drains. A daemon that was killed leaves folders behind; the next one clears them away.
+ * A guest outlives its worker; one that was added by a worker that ended unexpectedly is marked.
  */
 struct kh_entry {
 	struct kh_node link; /* in the register's list */
@@ -26,15 +27,24 @@ struct kh_entry {
 	int pidfd;	     /* of the process that holds it; -1: none */
 	uint64_t ends_ms;    /* by the clock that only goes on; 0: never */
 	uint64_t expires_ms; /* the same by the wall's */
+	bool of_this_worker; /* the worker that runs had it added */
+	bool suspect;	     /* a worker had, and ended unexpectedly */
+};
+
+/* What one tenant has. */
+struct kh_register_share {
+	size_t count, narrow_bytes;
+	size_t held; /* those with a pidfd */
 };
 
 struct kh_register {
 	struct kh_lru *by_name;	  /* owns the entries */
-	struct kh_lru *by_tenant; /* how many each has */
+	struct kh_lru *by_tenant; /* struct kh_register_share of each */
 	struct kh_node list;
 	size_t count, held; /* held: those with a pidfd */
-	size_t peak;	    /* of count, since memory was given back */
-	size_t most;	    /* by RLIMIT_NOFILE */
+	size_t narrow_bytes;
+	size_t peak; /* of count, since memory was given back */
+	size_t most; /* by RLIMIT_NOFILE */
 	uint64_t last_number;
 	uint64_t next_end_ms;	   /* no entry ends before; 0: none ends */
 	int watch;		   /* epoll of pidfds; -1: there are none */
@@ -53,6 +63,13 @@ void kh_register_close(struct kh_register *reg);
 /* GUEST_ADD, GUEST_REMOVE. Return: false when it is not what a worker sends. */
 bool kh_register_take(struct kh_register *reg, struct kh_ward *ward,
 		      const struct kh_channel_message *message);
+/* Between two workers: sockets that the last one has shut down. */
+void kh_register_revive(struct kh_register *reg);
+/* While another process still has them: a flag of the open file, which it shares. It can't shut
+ * them down. */
+void kh_register_unblock(struct kh_register *reg);
+/* The worker has ended, and nobody had asked it to. Return: how many are marked for that. */
+size_t kh_register_distrust(struct kh_register *reg, pid_t worker);
 /* A worker is told of all. */
 bool kh_register_feed(struct kh_register *reg, struct kh_ward *ward, struct kh_err *err);
 /* Those whose tenant this configuration does not have go. */
@@ -67,6 +84,17 @@ uint64_t kh_register_deadline(const struct kh_register *reg);
 bool kh_register_adopt(struct kh_register *reg, struct kh_entry *entry, struct kh_err *err);
 void kh_entry_free(struct kh_entry *entry);
 
+/* guest_check.c */
+/* Return: OK: there is room for it, and it may be. */
+enum kh_guest_result kh_guest_check(struct kh_register *reg, const struct kh_config *config,
+				    const struct kh_guest_wish *wish, struct kh_err *err);
+/* The configuration has a sandbox of that name. */
+bool kh_guest_is_configured(const struct kh_config *config, size_t tenant, const char *id);
+/* To the log. */
+void kh_guest_say_added(const struct kh_entry *entry, pid_t worker);
+void kh_guest_say_removed(const struct kh_entry *entry, uid_t uid, uint32_t pid, pid_t worker);
+void kh_guest_say_ended(const struct kh_entry *entry, const char *why);
+
 /* guest_offer.c: at a handover. */
 bool kh_register_offer(const struct kh_register *reg, struct kh_channel *to, uint32_t version,
 		       struct kh_err *err);
@@ -79,6 +107,8 @@ bool kh_register_take_offer(struct kh_register *reg, struct kh_channel_message *
 bool kh_guest_folder_make(struct kh_entry *entry, const char *base, struct kh_err *err);
 /* Closes, and takes away what is ours. */
 void kh_guest_folder_remove(struct kh_entry *entry);
+/* Between two workers: where the last one has shut it down it is listened on anew. */
+void kh_guest_folder_revive(struct kh_entry *entry);
 /* What a daemon that was killed has left there. Anything else stays, and is said. */
 void kh_guest_folder_sweep(const char *base);
 

@@ -70,15 +70,17 @@ static bool say(struct kh_handover *h, enum kh_channel_type type, const struct k
 static bool offer(struct kh_handover *h, struct kh_err *err)
 {
 	uint32_t secrets = (uint32_t)h->vault->n_variables;
-	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_cleanup(kh_buf_fini) struct kh_buf body, mark;
+	kh_buf_init(&mark, KH_LIMIT_CHANNEL_BYTES / 4);
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
-	if (!kh_wire_put_u32(&body, (uint32_t)h->sockets->count) ||
+	if (!kh_authority_mark(&mark, h->ward->config, h->ward->ca, &h->ward->tenant_cas) ||
+	    !kh_wire_put_u32(&body, (uint32_t)h->sockets->count) ||
 	    !kh_wire_put_u32(&body, secrets) ||
 	    !kh_wire_put_u32(&body, (uint32_t)h->ward->guests->count) ||
 	    !kh_wire_put_u64(&body, h->cut.seq) ||
 	    !kh_wire_put_bytes(&body,
 			       kh_slice_of((const char *)h->cut.hash, sizeof(h->cut.hash))) ||
-	    !kh_wire_put_bytes(&body, kh_ca_der(h->ward->ca)))
+	    !kh_wire_put_bytes(&body, kh_buf_view(&mark)))
 		return kh_err_set(err, KH_ERR_INTERNAL, "the offer is too long");
 	return say(h, KH_CHANNEL_OFFER, &body, h->sockets->journal, err);
 }

@@ -40,7 +40,7 @@
  * - SIGTERM to the new one: before OPEN it ends, and the handover has failed. After that it drains,
  *   and the old one is told to hurry: timeouts.drain holds for both; a second one ends both.
  */
-enum { KH_HANDOVER_VERSION = 3 };
+enum { KH_HANDOVER_VERSION = 4 };
 
 /* handover.c: the old one */
 enum kh_handover_state {
@@ -106,7 +106,7 @@ struct kh_legacy {
 	struct kh_vault vault;	   /* what comes from variables */
 	struct kh_sockets sockets; /* its `journal` is -1 */
 	struct kh_journal_base cut;
-	struct kh_buf ca_der;
+	struct kh_buf ca_mark;
 	struct kh_book *book;	    /* until it is taken */
 	struct kh_register *guests; /* borrowed: what is offered goes there */
 	unsigned column;	    /* of our workers */
@@ -125,7 +125,8 @@ enum kh_legacy_news {
 /* HELLO, and all that is offered. */
 bool kh_legacy_take(struct kh_legacy *legacy, struct kh_err *err);
 /* The CA is the one that sandboxes trust already. */
-bool kh_legacy_check_ca(const struct kh_legacy *legacy, const struct kh_ca *ca, struct kh_err *err);
+bool kh_legacy_check_ca(const struct kh_legacy *legacy, const struct kh_ward *ward,
+			struct kh_err *err);
 bool kh_legacy_is_pending(const struct kh_legacy *legacy);
 bool kh_legacy_say(struct kh_legacy *legacy, enum kh_channel_type type, struct kh_err *err);
 /* FAILED, with the reason. */
@@ -138,9 +139,14 @@ void kh_legacy_fini(struct kh_legacy *legacy);
 /* PATH.handover, empty, locked, with the mode and owner of the journal `before`, which must be the
  * one at `path`. Return: -1 on error. */
 int kh_segment_open(const char *path, int before, struct kh_err *err);
+/* PATH.<cut>, the caller's. Return: NULL without memory. */
+char *kh_segment_name(const char *path, uint64_t cut);
 /* PATH becomes PATH.<cut> (12 digits at least), PATH.handover becomes PATH; at every moment there
  * is a PATH. On error nothing has changed. */
 bool kh_segment_move(const char *path, int before, uint64_t cut, struct kh_err *err);
+/* The same without a process that waits for it; where that name is taken, PATH.<cut>.2 and so on.
+ */
+bool kh_segment_set_aside(const char *path, int before, uint64_t cut, struct kh_err *err);
 /* `before` is at PATH, and nothing else is left, however far the other process came. */
 void kh_segment_restore(const char *path, int before, uint64_t cut);
 

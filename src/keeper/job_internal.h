@@ -101,7 +101,5 @@ struct kh_printed {
 bool kh_printed_read(struct kh_printed *out, struct kh_slice said, const struct kh_exec *exec,
 		     bool form_text, uint64_t now_ms, struct kh_err *err);
 void kh_printed_fini(struct kh_printed *printed);
-/* "2026-01-02T03:04:05Z", with a fraction or an offset; or seconds. Return: 0: it is none. */
-uint64_t kh_printed_time(struct kh_slice text);
 
 #endif

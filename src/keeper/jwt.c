@@ -8,32 +8,15 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 
+#include <keyhole/encode.h>
 #include <keyhole/limits.h>
 #include <keyhole/secret.h>
 
 enum { LEAST_BITS = 2048, SIGNATURE_BYTES = 1024 };
 
-/* RFC 4648 section 5, without padding. */
-static bool put_base64url(struct kh_buf *out, const unsigned char *bytes, size_t len)
-{
-	static const char alphabet[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-	bool ok = true;
-	for (size_t i = 0; ok && i < len; i += 3) {
-		unsigned n = (unsigned)bytes[i] << 16;
-		n |= i + 1 < len ? (unsigned)bytes[i + 1] << 8 : 0;
-		n |= i + 2 < len ? (unsigned)bytes[i + 2] : 0;
-		ok = kh_buf_append_char(out, alphabet[n >> 18]) &&
-		     kh_buf_append_char(out, alphabet[n >> 12 & 63]) &&
-		     (i + 1 >= len || kh_buf_append_char(out, alphabet[n >> 6 & 63])) &&
-		     (i + 2 >= len || kh_buf_append_char(out, alphabet[n & 63]));
-	}
-	return ok;
-}
-
 static bool put_text(struct kh_buf *out, struct kh_slice text)
 {
-	return put_base64url(out, (const unsigned char *)text.ptr, text.len);
+	return kh_base64_put(out, &text, 1, KH_BASE64URL);
 }
 
 /* A key with a passphrase is none that can be used here; nobody is asked for it. */
@@ -70,7 +53,7 @@ static bool put_signature(struct kh_buf *out, EVP_PKEY *key, struct kh_slice sig
 		  EVP_DigestSign(ctx, signature, &len, (const unsigned char *)signed_part.ptr,
 				 signed_part.len) == 1;
 	EVP_MD_CTX_free(ctx);
-	ok = ok && kh_buf_append_char(out, '.') && put_base64url(out, signature, len);
+	ok = ok && kh_buf_append_char(out, '.') && put_text(out, kh_slice_of(signature, len));
 	ERR_clear_error();
 	return ok;
 }

@@ -44,6 +44,8 @@ enum {
 	PAUSE_FIRST_MS = 100,
 	/* With a start behind it still within a second. */
 	PAUSE_MOST_MS = 700,
+	/* Until somebody has put the journal right. */
+	PAUSE_JOURNAL_MS = 5000,
 };
 
 /* --- start ------------------------------------------------------------------------------------ */
@@ -141,7 +143,9 @@ static bool tell_ready(struct kh_keeper *k, struct kh_err *err)
 	if (k->options->ready_fd < 0)
 		return true;
 	kh_cleanup(kh_ready_fini) struct kh_ready ready = { .ok = true };
-	ready.ca_pem = kh_slice_dup(kh_ca_trusted_pem(k->ca));
+	/* Of the launcher's sandbox; a daemon has nobody to tell. */
+	const struct kh_ca *ca = kh_authority_of_first(k);
+	ready.ca_pem = kh_slice_dup(kh_ca_trusted_pem(ca));
 	ready.audit_path = strdup(k->config->audit_path);
 	if (!ready.ca_pem || !ready.audit_path)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "readiness: no memory");
@@ -189,6 +193,7 @@ static bool is_hopeless(const struct kh_keeper *k, int status)
 {
 	return !k->has_served && WIFEXITED(status) &&
 	       (WEXITSTATUS(status) == KH_WORKER_EXIT_START ||
+		WEXITSTATUS(status) == KH_WORKER_EXIT_JOURNAL ||
 		WEXITSTATUS(status) == KH_WORKER_EXIT_NO_EXEC);
 }
 
@@ -230,10 +235,12 @@ static void on_worker_end(struct kh_keeper *k, pid_t pid, int status)
 		return;
 	}
 	say_how_it_ended(k, pid, status);
+	(void)kh_register_distrust(&k->guests, pid);
 	/* SIGKILL comes from outside: it says nothing about the worker. */
 	bool proven = k->ward.serving_ms && (now - k->ward.serving_ms >= PROVEN_MS ||
 					     (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
 	k->failures = proven ? 0 : k->failures + 1;
+	kh_keeper_note_journal(k, status);
 	k->restart_ms = now + pause_before_next(k);
 }
 
@@ -241,6 +248,12 @@ static void start_next(struct kh_keeper *k)
 {
 	struct kh_err err = KH_ERR_INIT;
 	k->restart_ms = 0;
+	if (!kh_keeper_between_workers(k, &err)) {
+		kh_log_error("no worker is started: %s", err.text);
+		k->restart_ms = kh_clock_mono_ms() + PAUSE_JOURNAL_MS;
+		return;
+	}
+	kh_keeper_look_before_start(k);
 	if (kh_ward_spawn(&k->ward, &err)) {
 		if (kh_ward_feed(&k->ward, &err))
 			return;
@@ -259,7 +272,7 @@ static void reap(struct kh_keeper *k)
 	pid_t pid = k->ward.pid;
 	if (!kh_ward_reap(&k->ward, false, &status))
 		return;
-	kh_book_clear(k->book, k->ward.column);
+	kh_keeper_end_counting(k);
 	on_worker_end(k, pid, status);
 }
 
@@ -310,7 +323,8 @@ static void on_deadline(struct kh_keeper *k)
 		start_next(k);
 		return;
 	}
-	if (k->ward.state == KH_WARD_STARTING)
+	k->late = k->ward.state == KH_WARD_STARTING;
+	if (k->late)
 		kh_log_error("worker %ld does not get ready: it is killed", (long)k->ward.pid);
 	else if (k->ward.state == KH_WARD_DRAINING)
 		kh_log_warn("what still ran at the end of %s is cut off",
@@ -345,40 +359,32 @@ static uint64_t first_deadline(const struct kh_keeper *k)
 	first = sooner(first, kh_register_deadline(&k->guests));
 	first = sooner(first, kh_vault_deadline(&k->vault));
 	first = sooner(first, k->states_due_ms);
+	first = sooner(first, kh_keeper_journal_deadline(k));
+	first = sooner(first, kh_keeper_listeners_deadline(k));
 	return sooner(sooner(first, looks ? k->geo.look_ms : 0), kh_state_deadline(k));
-}
-
-/* Why sandboxes can't come and go just now; NULL: they can. */
-static const char *busy(const struct kh_keeper *k)
-{
-	if (k->drain_ms && k->handover.state == KH_HANDOVER_OVER)
-		return "another process has taken over (ask again, on a new connection)";
-	if (k->drain_ms)
-		return "the daemon drains";
-	if (kh_handover_is_under_way(&k->handover) || kh_legacy_is_pending(&k->legacy))
-		return "a handover is under way";
-	return NULL;
 }
 
 static void turn(struct kh_keeper *k)
 {
-	k->guests.busy = busy(k);
+	k->guests.busy = kh_keeper_busy(k);
 	bool listening = k->ward.state != KH_WARD_NONE && k->ward.state != KH_WARD_CONDEMNED;
-	struct pollfd fds[6] = {
+	struct pollfd fds[7] = {
 		{ .fd = k->signals, .events = POLLIN },
 		{ .fd = listening ? k->ward.channel.fd : -1, .events = POLLIN },
 		{ .fd = k->handover.channel.fd, .events = POLLIN },
 		{ .fd = k->legacy.channel.fd, .events = POLLIN },
 		{ .fd = k->guests.busy ? -1 : k->guests.watch, .events = POLLIN },
 		{ .fd = kh_vault_fd(&k->vault), .events = POLLIN },
+		{ .fd = kh_child_log_ours(), .events = POLLIN },
 	};
 	uint64_t deadline = next_deadline(k);
-	int n = poll(fds, 6, poll_timeout(first_deadline(k)));
+	int n = poll(fds, 7, poll_timeout(first_deadline(k)));
 	if (n < 0 && errno != EINTR) {
 		kh_log_error("poll: %s", strerror(errno));
 		kh_keeper_stop(k, 1);
 		return;
 	}
+	kh_child_log_take();
 	if (n > 0 && fds[1].revents)
 		kh_ward_receive(&k->ward);
 	note_serving(k);
@@ -394,6 +400,9 @@ static void turn(struct kh_keeper *k)
 	kh_keeper_on_handover(k);
 	kh_keeper_on_legacy(k);
 	kh_keeper_look_at_geo(k);
+	kh_keeper_cut_journal(k);
+	kh_keeper_look_at_journal(k);
+	kh_keeper_look_at_listeners(k);
 	kh_keeper_choose_anew(k);
 	reap(k);
 	kh_state_turn(k);
@@ -427,7 +436,7 @@ static void finish(struct kh_keeper *k)
 	int status;
 	kh_ward_condemn(&k->ward);
 	if (kh_ward_reap(&k->ward, true, &status) && k->book)
-		kh_book_clear(k->book, k->ward.column);
+		kh_keeper_end_counting(k);
 	kh_state_end(k);
 	kh_handover_fini(&k->handover);
 	close_guests(k);
@@ -437,8 +446,11 @@ static void finish(struct kh_keeper *k)
 	kh_vault_close(&k->vault);
 	kh_geo_files_close(&k->geo);
 	kh_signer_fini(&k->ward.signer);
+	kh_ward_forget_policy(&k->ward);
 	kh_ca_free(k->ca);
+	kh_tenant_cas_free(&k->tenant_cas);
 	kh_book_free(k->book);
+	kh_child_log_close();
 	close_option(&k->signals);
 	close_option(&k->options->serving_fd);
 	kh_keeper_end_facts(k);

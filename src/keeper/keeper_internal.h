@@ -12,6 +12,7 @@
 #include <keyhole/config.h>
 #include <keyhole/keeper.h>
 #include <keyhole/ledger.h>
+#include <keyhole/policy.h>
 #include <keyhole/secret.h>
 #include <keyhole/want.h>
 
@@ -27,9 +28,11 @@ struct kh_sockets {
 		dev_t dev; /* of the name that leads to it */
 		ino_t ino;
 		size_t before; /* of the next: where it was borrowed, or KH_LISTENER_NONE */
+		bool down;     /* nobody can connect, and that was said */
 	} * listening;
 	size_t count;
-	int journal; /* locked */
+	int journal;	   /* locked */
+	uint64_t retry_ms; /* when to revive again; 0: all of them listen */
 };
 bool kh_sockets_open(struct kh_sockets *sockets, const struct kh_config *config,
 		     struct kh_err *err);
@@ -44,6 +47,10 @@ bool kh_sockets_next(struct kh_sockets *next, const struct kh_sockets *now,
 void kh_sockets_drop_next(struct kh_sockets *next);
 /* `next` owns them all (and the journal, where `now` has one); `now` is closed. */
 void kh_sockets_adopt(struct kh_sockets *next, struct kh_sockets *now);
+/* Between two workers, and at retry_ms: what a worker has shut down is listened on anew. Where that
+ * fails, a descriptor that nothing comes from stands in its place, so that the rest is served.
+ * Return: something is listened on anew. */
+bool kh_sockets_revive(struct kh_sockets *sockets);
 /* They are another process's: stops listening, leaves the names. */
 void kh_sockets_forget(struct kh_sockets *sockets);
 /* Stops listening to sandboxes and takes those names away, where they are still ours. */
@@ -52,6 +59,19 @@ void kh_sockets_close(struct kh_sockets *sockets);
 /* Opens, makes (0600) and locks. Return: -1; where another process holds it, the error says which.
  */
 int kh_journal_lock(const char *path, struct kh_err *err);
+/* Bytes that record locks stand on. */
+enum { KH_JOURNAL_KEEPER_BYTE = 0, KH_JOURNAL_WRITER_BYTE = 1 };
+/* Says that this process has it, to whom it may concern. */
+void kh_journal_claim(int journal);
+
+/* journal_file.c: opens the journal, or makes it; refuses what others could write to or read by
+ * another name. Return: -1 with `err`. Non-blocking. */
+int kh_journal_open_file(const char *path, struct kh_err *err);
+
+/* journal.c */
+/* Opened anew, for one worker. Then, in any case: kh_journal_lent. */
+bool kh_journal_lend(int journal, struct kh_journal_files *out, struct kh_err *err);
+void kh_journal_lent(int journal, struct kh_journal_files *files);
 
 /* files.c: what a worker reads at its start, opened anew for each. The descriptors are the
  * caller's. */
@@ -84,27 +104,63 @@ bool kh_geo_files_open(struct kh_geo_files *files, const struct kh_config *confi
 bool kh_geo_files_look(struct kh_geo_files *files, const struct kh_config *config);
 void kh_geo_files_close(struct kh_geo_files *files);
 
+/* child_log.c: standard error of worker and fetcher, which they can write to and no more */
+/* Opens it, once. Return: theirs, as long as this process lasts; -1: /dev/null is to stand in. */
+int kh_child_log_open(void);
+/* The same, where it was opened; else -1. */
+int kh_child_log_theirs(void);
+/* Readable when there is something to be written on; -1: they write by themselves. */
+int kh_child_log_ours(void);
+void kh_child_log_take(void);
+/* The process is gone: what it said last is a line. */
+void kh_child_log_end_line(void);
+void kh_child_log_close(void);
+
 /* spawn.c: the worker's process */
 /* `channel` is the worker's end. Return: its pid, -1 on error. */
 pid_t kh_spawn_worker(int channel, struct kh_err *err);
 
+/* tenant_cas.c: of authority.per_tenant, in the order of config->tenants; `list` NULL: one CA signs
+ * for all. */
+struct kh_tenant_cas {
+	struct kh_ca **list;
+	size_t n;
+};
+/* What tells one set of CAs from another, appended. */
+bool kh_authority_mark(struct kh_buf *out, const struct kh_config *config, const struct kh_ca *ca,
+		       const struct kh_tenant_cas *cas);
+
 /* signer.c: leaves */
 struct kh_signer {
-	const struct kh_ca *ca;
 	struct kh_buf spki; /* of the worker that runs now */
-	double tokens;
-	uint64_t tokens_ms;
-	bool said_flooded;
+	struct kh_signer_bucket {
+		double tokens;
+		uint64_t tokens_ms;
+		bool said_flooded;
+	} all, refusals;
 };
-void kh_signer_init(struct kh_signer *signer, const struct kh_ca *ca);
+void kh_signer_init(struct kh_signer *signer);
 void kh_signer_fini(struct kh_signer *signer);
 /* A new worker: the old one's key is forgotten. */
 void kh_signer_reset(struct kh_signer *signer);
 /* LEAF_KEY's body. Return: false when it is not what a worker sends. */
 bool kh_signer_take_key(struct kh_signer *signer, struct kh_slice body);
+/* Does a rule in force allow anything at that host, which the name of a leaf is to be? */
+typedef bool kh_signer_allows(const void *arg, uint16_t tenant, const struct kh_host *host,
+			      uint16_t port);
+/* The CA of that name, and in *tenant whose it is, where it is one tenant's. Return: NULL: there is
+ * none. */
+typedef const struct kh_ca *kh_signer_ca(const void *ward, const char *name, uint16_t *tenant);
+struct kh_signer_asks {
+	kh_signer_allows *allows;
+	const void *rules; /* for allows */
+	kh_signer_ca *ca;
+	const void *ward; /* for ca */
+};
 /* LEAF_WANT's body; LEAF's body into `reply`. Return: false when it is not what a worker sends; a
  * leaf that is refused is an empty one. */
-bool kh_signer_answer(struct kh_signer *signer, struct kh_slice body, struct kh_buf *reply);
+bool kh_signer_answer(struct kh_signer *signer, struct kh_slice body,
+		      const struct kh_signer_asks *asks, struct kh_buf *reply);
 
 /* ward.c: the worker that runs, as the keeper sees it */
 enum kh_ward_state {
@@ -118,7 +174,9 @@ enum kh_ward_state {
 struct kh_ward {
 	struct kh_config *config; /* borrowed, like the next five */
 	uint32_t generation;	  /* of the configuration */
+	struct kh_policy *policy; /* its rules, once a leaf was asked for; kh_ward_forget_policy */
 	const struct kh_ca *ca;
+	struct kh_tenant_cas tenant_cas; /* borrowed too */
 	struct kh_vault *vault;
 	const struct kh_sockets *sockets;
 	const struct kh_geo_files *geo;
@@ -136,7 +194,9 @@ struct kh_ward {
 	struct kh_channel channel;
 	uint64_t started_ms, serving_ms; /* of this worker; serving_ms 0: not yet */
 	bool drained;
-	bool retired; /* RETIRE was sent, DRAIN may follow */
+	bool torn;	   /* JOURNAL_TORN came, and is not answered */
+	bool journal_held; /* it was told so; before it is spawned: it is to be */
+	bool retired;	   /* RETIRE was sent, DRAIN may follow */
 	/* At a handover: the doors are not opened yet; what the journal continues. */
 	bool doors_shut;
 	struct kh_journal_base base;
@@ -145,22 +205,40 @@ struct kh_ward {
 	struct kh_journal_base head;
 	/* JOIN: asked for, and the answer. */
 	enum kh_ward_join { KH_WARD_JOIN_NONE = 0, KH_WARD_JOIN_ASKED, KH_WARD_JOINED } join;
-	/* The last one that was told, kept for signing. */
-	uint64_t checkpoint_seq;
-	char checkpoint_head[32];
+	/* The last one that was told. Its end is 0 where it stands in a segment before. */
+	struct kh_checkpoint checkpoint;
+	uint64_t first_seq; /* of the first one that was told, ever; 0: none was */
+	/* The journal's size when this worker got it. Ready, it has followed it up to there, for
+	 * the next one: `since`. */
+	uint64_t lent_at, since;
+	bool followed; /* one has, ever: `since` holds */
+	/* What was told can't be. The next worker begins a segment behind the checkpoint. */
+	bool doubted;
 	/* Another keeper signs from now on: what is told is no longer kept. */
 	bool frozen;
 };
+
+/* numbers.c */
+/* Can the journal's line `seq` be there, and end at `end` (0: anywhere in the file)? */
+bool kh_ward_can_be_at(const struct kh_ward *ward, uint64_t seq, uint64_t end);
+/* The worker has said of the journal what can't be. */
+void kh_ward_doubt(struct kh_ward *ward, uint64_t seq);
 
 /* The process alone, so that it can start while the keeper prepares what it needs. */
 bool kh_ward_spawn(struct kh_ward *ward, struct kh_err *err);
 /* The start messages, SNAPSHOT to GO; all borrowed members are set. */
 bool kh_ward_feed(struct kh_ward *ward, struct kh_err *err);
+/* Before its configuration is freed. */
+void kh_ward_forget_policy(struct kh_ward *ward);
 /* Takes and answers what the worker sent. One that says what it may not is condemned. */
 void kh_ward_receive(struct kh_ward *ward);
 /* The configuration is another one now. A worker that can't be told is condemned. */
 void kh_ward_reload(struct kh_ward *ward);
 void kh_ward_tell_facts(struct kh_ward *ward);
+/* Nothing is forwarded while it holds; a worker that does not serve yet is told later. */
+void kh_ward_hold_journal(struct kh_ward *ward, bool hold);
+/* The answer to JOURNAL_TORN. */
+void kh_ward_tell_journal_cut(struct kh_ward *ward, uint64_t end);
 /* An answer to CREDENTIAL_WANT; `value` NULL: there is none, as the error says to a sandbox. */
 void kh_ward_answer_want(struct kh_ward *ward, const struct kh_want *want,
 			 const struct kh_value *value, struct kh_err *err);

@@ -95,12 +95,12 @@ static bool take_offer(struct kh_legacy *legacy, uint32_t *sockets, uint32_t *se
 	*secrets = kh_wire_u32(&r);
 	*guests = kh_wire_u32(&r);
 	legacy->cut.seq = kh_wire_u64(&r);
-	struct kh_slice hash = kh_wire_bytes(&r), der = kh_wire_bytes(&r);
+	struct kh_slice hash = kh_wire_bytes(&r), mark = kh_wire_bytes(&r);
 	if (!kh_wire_done(&r) || hash.len != sizeof(legacy->cut.hash) || legacy->cut.seq == 0 ||
 	    *sockets > LISTENERS_MOST || *secrets > SECRETS_MOST || *guests > KH_LIMIT_GUESTS)
 		return not_understood(err);
 	memcpy(legacy->cut.hash, hash.ptr, hash.len);
-	return kh_buf_append_slice(&legacy->ca_der, der) ||
+	return kh_buf_append_slice(&legacy->ca_mark, mark) ||
 	       kh_err_set(err, KH_ERR_NO_MEMORY, "handover: no memory");
 }
 
@@ -198,7 +198,7 @@ static bool is_handed_over(void)
 bool kh_legacy_take(struct kh_legacy *legacy, struct kh_err *err)
 {
 	uint32_t sockets, secrets, guests;
-	kh_buf_init(&legacy->ca_der, KH_LIMIT_CHANNEL_BYTES);
+	kh_buf_init(&legacy->ca_mark, KH_LIMIT_CHANNEL_BYTES);
 	if (!is_handed_over())
 		return kh_err_set(err, KH_ERR_USAGE,
 				  "--handover is for keyhole itself (send SIGUSR2 to the daemon)");
@@ -223,12 +223,18 @@ bool kh_legacy_take(struct kh_legacy *legacy, struct kh_err *err)
 	return true;
 }
 
-bool kh_legacy_check_ca(const struct kh_legacy *legacy, const struct kh_ca *ca, struct kh_err *err)
+bool kh_legacy_check_ca(const struct kh_legacy *legacy, const struct kh_ward *ward,
+			struct kh_err *err)
 {
-	return kh_slice_eq(kh_ca_der(ca), kh_buf_view(&legacy->ca_der)) ||
+	kh_cleanup(kh_buf_fini) struct kh_buf mark;
+	kh_buf_init(&mark, KH_LIMIT_CHANNEL_BYTES);
+	if (!kh_authority_mark(&mark, ward->config, ward->ca, &ward->tenant_cas))
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "handover: no memory");
+	return kh_slice_eq(kh_buf_view(&mark), kh_buf_view(&legacy->ca_mark)) ||
 	       kh_err_set(err, KH_ERR_CONFIG,
-			  "the CA is not the one in use, which sandboxes trust (reload first: that "
-			  "takes it)");
+			  "%s not the one in use, which sandboxes trust (reload first: that "
+			  "takes it)",
+			  ward->tenant_cas.list ? "a tenant's CA is" : "the CA is");
 }
 
 enum kh_legacy_news kh_legacy_turn(struct kh_legacy *legacy)
@@ -271,7 +277,7 @@ void kh_legacy_fini(struct kh_legacy *legacy)
 	legacy->config = NULL;
 	kh_book_free(legacy->book);
 	legacy->book = NULL;
-	kh_buf_fini(&legacy->ca_der);
+	kh_buf_fini(&legacy->ca_mark);
 	if (legacy->segment >= 0)
 		(void)close(legacy->segment);
 	legacy->segment = -1;

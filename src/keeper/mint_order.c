@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include <jansson.h>
-#include <openssl/evp.h>
-
 #include <keyhole/clock.h>
 #include <keyhole/cleanup.h>
+#include <keyhole/encode.h>
 #include <keyhole/escape.h>
 #include <keyhole/limits.h>
 
@@ -32,28 +31,12 @@ struct compose {
 	struct kh_err *err;
 };
 
-/* application/x-www-form-urlencoded: what is unreserved stays. */
-static bool put_encoded(struct kh_buf *out, struct kh_slice text)
-{
-	static const char hex[] = "0123456789ABCDEF";
-	bool ok = true;
-	for (size_t i = 0; ok && i < text.len; i++) {
-		unsigned char c = (unsigned char)text.ptr[i];
-		if (kh_is_alpha(text.ptr[i]) || kh_is_digit(text.ptr[i]) ||
-		    (c && strchr("-._~", (int)c)))
-			ok = kh_buf_append_char(out, text.ptr[i]);
-		else
-			ok = kh_buf_append_char(out, '%') && kh_buf_append_char(out, hex[c >> 4]) &&
-			     kh_buf_append_char(out, hex[c & 15]);
-	}
-	return ok;
-}
-
+/* Of application/x-www-form-urlencoded. */
 static bool put_pair(struct kh_buf *out, const char *name, struct kh_slice value)
 {
 	return (kh_buf_len(out) == 0 || kh_buf_append_char(out, '&')) &&
 	       kh_buf_append_str(out, name) && kh_buf_append_char(out, '=') &&
-	       put_encoded(out, value);
+	       kh_percent_encode(out, value, "");
 }
 
 static bool no_memory(struct kh_err *err)
@@ -145,18 +128,6 @@ static bool compose_github(struct kh_slice raw, void *arg)
 
 /* --- OAuth2 ----------------------------------------------------------------------------------- */
 
-static bool put_base64(struct kh_buf *out, struct kh_slice text)
-{
-	size_t room = (text.len + 2) / 3 * 4 + 1;
-	char *into = kh_buf_reserve(out, room);
-	if (!into)
-		return false;
-	int n = EVP_EncodeBlock((unsigned char *)into, (const unsigned char *)text.ptr,
-				(int)text.len);
-	kh_buf_commit(out, (size_t)n);
-	return true;
-}
-
 /* RFC 6749 section 2.3.1: both are encoded as a form's before they become a Basic pair. */
 static bool put_client(struct kh_slice secret, void *arg)
 {
@@ -167,9 +138,11 @@ static bool put_client(struct kh_slice secret, void *arg)
 	if (c->mint->auth_in_body)
 		return put_pair(c->body, "client_id", id) &&
 		       put_pair(c->body, "client_secret", secret);
-	return put_encoded(&pair, id) && kh_buf_append_char(&pair, ':') &&
-	       put_encoded(&pair, secret) && kh_buf_append_str(c->auth, "Basic ") &&
-	       put_base64(c->auth, kh_buf_view(&pair));
+	if (!kh_percent_encode(&pair, id, "") || !kh_buf_append_char(&pair, ':') ||
+	    !kh_percent_encode(&pair, secret, "") || !kh_buf_append_str(c->auth, "Basic "))
+		return false;
+	struct kh_slice text = kh_buf_view(&pair);
+	return kh_base64_put(c->auth, &text, 1, KH_BASE64);
 }
 
 static bool put_refresh_token(struct kh_slice token, void *arg)

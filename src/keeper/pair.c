@@ -5,7 +5,7 @@
  * are seldom replaced in one moment: while they do not belong together, the pair before serves on,
  * which is whole in itself, and the log says what is waited for. The worker is told of another pair
  * and of nothing in between. An upstream connection belongs to the pair that it was made with
- * (proxy/up_key.c).
+ * (upstream/up_pool.c).
  */
 #include "keeper_internal.h"
 

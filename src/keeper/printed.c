@@ -22,85 +22,17 @@
 #include "vault_internal.h"
 
 #include <string.h>
-#include <time.h>
 
 #include <jansson.h>
 
 #include <keyhole/cleanup.h>
 #include <keyhole/escape.h>
 #include <keyhole/limits.h>
+#include <keyhole/timestamp.h>
 
 enum { DEPTH_MOST = 16 };
 
 /* --- time ------------------------------------------------------------------------------------- */
-
-/* `n` digits at *at. Return: -1: there are none. */
-static int digits(struct kh_slice text, size_t *at, size_t n)
-{
-	int value = 0;
-	if (text.len - *at < n)
-		return -1;
-	for (size_t i = 0; i < n; i++, (*at)++) {
-		if (!kh_is_digit(text.ptr[*at]))
-			return -1;
-		value = value * 10 + (text.ptr[*at] - '0');
-	}
-	return value;
-}
-
-static bool is_at(struct kh_slice text, size_t *at, const char *any_of)
-{
-	if (*at >= text.len || text.ptr[*at] == '\0' || !strchr(any_of, text.ptr[*at]))
-		return false;
-	(*at)++;
-	return true;
-}
-
-/* "Z", "+01:00", "" (UTC); in seconds. Return: false: it is none. */
-static bool read_offset(struct kh_slice text, size_t at, int *out)
-{
-	*out = 0;
-	if (at == text.len)
-		return true;
-	if (is_at(text, &at, "Zz"))
-		return at == text.len;
-	bool west = at < text.len && text.ptr[at] == '-';
-	if (!is_at(text, &at, "+-"))
-		return false;
-	int hours = digits(text, &at, 2);
-	(void)is_at(text, &at, ":");
-	int minutes = digits(text, &at, 2);
-	if (hours < 0 || hours > 23 || minutes < 0 || minutes > 59 || at != text.len)
-		return false;
-	*out = (hours * 60 + minutes) * 60 * (west ? -1 : 1);
-	return true;
-}
-
-uint64_t kh_printed_time(struct kh_slice text)
-{
-	size_t at = 0;
-	struct tm tm = { .tm_year = digits(text, &at, 4) - 1900 };
-	bool ok = tm.tm_year >= 70 && is_at(text, &at, "-");
-	tm.tm_mon = ok ? digits(text, &at, 2) - 1 : -1;
-	ok = ok && tm.tm_mon >= 0 && tm.tm_mon < 12 && is_at(text, &at, "-");
-	tm.tm_mday = ok ? digits(text, &at, 2) : -1;
-	ok = ok && tm.tm_mday >= 1 && tm.tm_mday <= 31 && is_at(text, &at, "Tt ");
-	tm.tm_hour = ok ? digits(text, &at, 2) : -1;
-	ok = ok && tm.tm_hour >= 0 && tm.tm_hour < 24 && is_at(text, &at, ":");
-	tm.tm_min = ok ? digits(text, &at, 2) : -1;
-	ok = ok && tm.tm_min >= 0 && tm.tm_min < 60 && is_at(text, &at, ":");
-	tm.tm_sec = ok ? digits(text, &at, 2) : -1;
-	if (!ok || tm.tm_sec < 0 || tm.tm_sec > 60)
-		return 0;
-	if (is_at(text, &at, "."))
-		while (at < text.len && kh_is_digit(text.ptr[at]))
-			at++;
-	int offset;
-	if (!read_offset(text, at, &offset))
-		return 0;
-	time_t seconds = timegm(&tm) - offset;
-	return seconds > 0 ? (uint64_t)seconds * 1000 : 0;
-}
 
 /* A small number is a time from now on, a larger one since the epoch, in seconds or milliseconds.
  */
@@ -120,9 +52,10 @@ static uint64_t time_of(const json_t *value, uint64_t now_ms)
 	if (!json_is_string(value))
 		return 0;
 	struct kh_slice text = kh_slice_of(json_string_value(value), json_string_length(value));
-	uint64_t number;
-	return kh_slice_to_u64(text, &number) && number > 0 ? number_time(number, now_ms)
-							    : kh_printed_time(text);
+	uint64_t number, ms;
+	if (kh_slice_to_u64(text, &number) && number > 0)
+		return number_time(number, now_ms);
+	return kh_timestamp_read(text, KH_TIMESTAMP_LOOSE, &ms) ? ms : 0;
 }
 
 /* --- members ---------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include <keyhole/cleanup.h>
 #include <keyhole/limits.h>
 #include <keyhole/log.h>
+#include <keyhole/parts.h>
 #include <keyhole/prints.h>
 #include <keyhole/wire.h>
 
@@ -14,6 +15,7 @@ struct lists {
 	struct kh_secret *list[KH_LIMIT_CHANNEL_FDS];
 	size_t count;
 	size_t left_out;
+	bool say; /* which values are easy to guess */
 };
 
 static bool take_list(struct lists *lists)
@@ -25,18 +27,49 @@ static bool take_list(struct lists *lists)
 	return list != NULL;
 }
 
+struct one {
+	struct lists *lists;
+	uint16_t index;
+	bool guessable;
+};
+
+static bool add_part(struct kh_slice part, bool line, void *arg)
+{
+	struct one *one = arg;
+	struct lists *lists = one->lists;
+	enum kh_print_result result = kh_print_maker_add(&lists->maker, part, line, one->index);
+
+	/* The last place is for what is in the maker at the end. */
+	if (result == KH_PRINT_FULL && lists->count + 1 < KH_LIMIT_CHANNEL_FDS && take_list(lists))
+		result = kh_print_maker_add(&lists->maker, part, line, one->index);
+	lists->left_out += result == KH_PRINT_FULL;
+	return true;
+}
+
+static bool add_parts(struct kh_slice value, void *arg)
+{
+	struct one *one = arg;
+	const struct kh_credential_config *credential =
+		&one->lists->config->credentials[one->index];
+
+	one->guessable = kh_parts_guessable(credential, value);
+	return kh_parts_each(credential, value, add_part, one);
+}
+
 /* The token of a listener is the sandbox's own to send. */
 static void add(uint16_t index, const struct kh_secret *value, void *arg)
 {
 	struct lists *lists = arg;
+	const struct kh_credential_config *credential = &lists->config->credentials[index];
+	struct one one = { .lists = lists, .index = index };
 
-	if (lists->config->credentials[index].of_listener)
+	if (credential->of_listener)
 		return;
-	/* The last place is for what is in the maker at the end. */
-	if (!kh_print_maker_add(&lists->maker, value, index, NULL) &&
-	    (lists->count + 1 >= KH_LIMIT_CHANNEL_FDS || !take_list(lists) ||
-	     !kh_print_maker_add(&lists->maker, value, index, NULL)))
-		lists->left_out++;
+	lists->left_out += !kh_secret_expose(value, add_parts, &one);
+	if (one.guessable && lists->say)
+		kh_log_warn("credential %s: its value is easy to guess, so it is not looked for in "
+			    "what sandboxes send (take a random one of 16 characters or more)",
+			    credential->name);
 }
 
 static bool send_lists(struct kh_ward *ward, const struct lists *lists, struct kh_err *err)
@@ -60,7 +93,7 @@ static bool send_lists(struct kh_ward *ward, const struct lists *lists, struct k
 
 bool kh_ward_feed_prints(struct kh_ward *ward, struct kh_err *err)
 {
-	struct lists lists = { .config = ward->config };
+	struct lists lists = { .config = ward->config, .say = ward->state == KH_WARD_STARTING };
 
 	if (!kh_print_maker_init(&lists.maker, err))
 		return false;

@@ -28,7 +28,8 @@ static bool check_fixed(const struct kh_config *now, const struct kh_config *nex
 	const char *what = NULL;
 
 	if (!same_text(now->ca_certificate_path, next->ca_certificate_path) ||
-	    !same_text(now->ca_key_path, next->ca_key_path))
+	    !same_text(now->ca_key_path, next->ca_key_path) ||
+	    now->ca_per_tenant != next->ca_per_tenant)
 		what = "authority";
 	else if (!same_text(now->audit_path, next->audit_path) ||
 		 now->durability != next->durability)
@@ -45,6 +46,7 @@ static bool check_fixed(const struct kh_config *now, const struct kh_config *nex
 /* All that the next configuration needs, opened beside what there is. */
 struct opened {
 	struct kh_ca *ca; /* NULL: that in force */
+	struct kh_tenant_cas tenant_cas;
 	struct kh_geo_files databases;
 	struct kh_vault values;
 	struct kh_sockets sockets;
@@ -57,6 +59,7 @@ static void drop(struct opened *o)
 	kh_vault_close(&o->values);
 	kh_geo_files_close(&o->databases);
 	kh_ca_free(o->ca);
+	kh_tenant_cas_free(&o->tenant_cas);
 }
 
 static bool open_next(struct opened *o, struct kh_keeper *k, struct kh_config *next,
@@ -65,7 +68,7 @@ static bool open_next(struct opened *o, struct kh_keeper *k, struct kh_config *n
 	*o = (struct opened){ .sockets = { .journal = -1 } };
 	kh_geo_files_init(&o->databases);
 	return check_fixed(k->config, next, err) &&
-	       kh_authority_next(k->config, next, &o->ca, err) &&
+	       kh_authority_next(k->config, next, &o->ca, &o->tenant_cas, err) &&
 	       kh_geo_files_open(&o->databases, next, err) &&
 	       kh_vault_reopen(&o->values, &k->vault, next, err) &&
 	       kh_sockets_next(&o->sockets, &k->sockets, next, err);
@@ -88,7 +91,7 @@ bool kh_reload(struct kh_keeper *k, struct kh_config *next, struct kh_buf *said,
 		kh_ward_reload(&k->ward);
 		return false;
 	}
-	kh_authority_adopt(k, o.ca, said);
+	kh_authority_adopt(k, o.ca, &o.tenant_cas, next, said);
 	kh_geo_files_close(&k->geo);
 	k->geo = o.databases;
 	kh_sockets_adopt(&o.sockets, &k->sockets);
@@ -96,6 +99,7 @@ bool kh_reload(struct kh_keeper *k, struct kh_config *next, struct kh_buf *said,
 	kh_vault_adopt(&k->vault, &o.values);
 	/* Before the worker gets a configuration that does not have them. */
 	kh_register_prune(&k->guests, &k->ward, next);
+	kh_ward_forget_policy(&k->ward);
 	k->config = k->ward.config = next;
 	k->ward.generation++;
 	kh_config_free(before);

@@ -21,22 +21,17 @@
 #include <openssl/evp.h>
 
 #include <keyhole/cleanup.h>
+#include <keyhole/encode.h>
 #include <keyhole/file.h>
 #include <keyhole/limits.h>
 
 static bool digest(struct kh_slice value, void *arg)
 {
-	static const char hex[] = "0123456789abcdef";
 	unsigned char sum[EVP_MAX_MD_SIZE];
-	char *out = arg;
 	unsigned len = 0;
 	if (EVP_Digest(value.ptr, value.len, sum, &len, EVP_sha256(), NULL) != 1 || len != 32)
 		return false;
-	for (unsigned i = 0; i < len; i++) {
-		out[2 * i] = hex[sum[i] >> 4];
-		out[2 * i + 1] = hex[sum[i] & 15];
-	}
-	out[64] = '\0';
+	kh_hex_encode(sum, len, arg);
 	return true;
 }
 
@@ -86,7 +81,7 @@ bool kh_rotation_read(const struct kh_rotation *rotation, struct kh_buf *out, st
 	struct kh_err why = KH_ERR_INIT;
 	size_t origin = strlen(rotation->origin);
 	kh_buf_init_wiping(&content, KH_LIMIT_TOKEN_BYTES + 128);
-	if (!kh_file_read(rotation->path, &content, &why)) {
+	if (!kh_file_read_private(rotation->path, &content, &why)) {
 		if (why.sys != ENOENT)
 			kh_err_set(err, KH_ERR_CONFIG, "its state: %s", why.text);
 		return false;

@@ -1,4 +1,4 @@
-/* signer.c - answers to "a leaf for this host": the one thing that the CA key is used for */
+/* signer.c - answers to "a leaf for this host": the one thing that a CA's key is used for */
 
 #include "keeper_internal.h"
 
@@ -11,10 +11,12 @@
 /* A P-256 SubjectPublicKeyInfo has 91 bytes. */
 enum { SPKI_BYTES_MOST = 256 };
 
-void kh_signer_init(struct kh_signer *signer, const struct kh_ca *ca)
+void kh_signer_init(struct kh_signer *signer)
 {
-	*signer = (struct kh_signer){ .ca = ca, .tokens = KH_LIMIT_SIGNATURES_BURST };
-	signer->tokens_ms = kh_clock_mono_ms();
+	*signer = (struct kh_signer){ 0 };
+	const uint64_t now = kh_clock_mono_ms();
+	signer->all = (struct kh_signer_bucket){ KH_LIMIT_SIGNATURES_BURST, now, false };
+	signer->refusals = (struct kh_signer_bucket){ KH_LIMIT_REFUSAL_LEAVES_BURST, now, false };
 	kh_buf_init(&signer->spki, SPKI_BYTES_MOST);
 }
 
@@ -37,44 +39,59 @@ bool kh_signer_take_key(struct kh_signer *signer, struct kh_slice body)
 	       kh_buf_append_slice(&signer->spki, der);
 }
 
-/* The worker bounds each sandbox; this bounds a worker that has been taken over. */
-static bool may_sign(struct kh_signer *signer)
+/* The worker bounds each sandbox and tenant; this bounds a worker that has been taken over. */
+static bool take(struct kh_signer_bucket *bucket, unsigned per_second, unsigned burst,
+		 const char *what)
 {
 	uint64_t now = kh_clock_mono_ms();
-	signer->tokens += (double)(now - signer->tokens_ms) * KH_LIMIT_SIGNATURES_PER_SECOND / 1000;
-	signer->tokens_ms = now;
-	if (signer->tokens > KH_LIMIT_SIGNATURES_BURST) {
-		signer->tokens = KH_LIMIT_SIGNATURES_BURST;
-		signer->said_flooded = false;
+	bucket->tokens += (double)(now - bucket->tokens_ms) * per_second / 1000;
+	bucket->tokens_ms = now;
+	if (bucket->tokens > burst) {
+		bucket->tokens = burst;
+		bucket->said_flooded = false;
 	}
-	if (signer->tokens >= 1) {
-		signer->tokens -= 1;
+	if (bucket->tokens >= 1) {
+		bucket->tokens -= 1;
 		return true;
 	}
-	if (!signer->said_flooded)
-		kh_log_warn("more than %d leaves a second are asked for: the rest is refused",
-			    KH_LIMIT_SIGNATURES_PER_SECOND);
-	signer->said_flooded = true;
+	if (!bucket->said_flooded)
+		kh_log_warn("more than %u leaves a second are asked for%s: the rest is refused",
+			    per_second, what);
+	bucket->said_flooded = true;
 	return false;
 }
 
-bool kh_signer_answer(struct kh_signer *signer, struct kh_slice body, struct kh_buf *reply)
+static bool may_sign(struct kh_signer *signer, bool allowed)
+{
+	return (allowed || take(&signer->refusals, KH_LIMIT_REFUSAL_LEAVES_PER_SECOND,
+				KH_LIMIT_REFUSAL_LEAVES_BURST, " for hosts that no rule allows")) &&
+	       take(&signer->all, KH_LIMIT_SIGNATURES_PER_SECOND, KH_LIMIT_SIGNATURES_BURST, "");
+}
+
+bool kh_signer_answer(struct kh_signer *signer, struct kh_slice body,
+		      const struct kh_signer_asks *asks, struct kh_buf *reply)
 {
 	struct kh_wire_reader r = { .rest = body };
 	kh_auto_free char *name = kh_wire_str(&r);
+	uint16_t tenant = kh_wire_u16(&r), port = kh_wire_u16(&r);
+	kh_auto_free char *whose = kh_wire_str(&r);
 	struct kh_host host;
 	/* The worker's own reader let it through, so a name that fails here was not read by it. */
-	if (!kh_wire_done(&r) || !name || kh_buf_len(&signer->spki) == 0 ||
+	if (!kh_wire_done(&r) || !name || !whose || kh_buf_len(&signer->spki) == 0 ||
 	    !kh_host_parse(&host, kh_slice_str(name), NULL))
 		return false;
 
 	kh_cleanup(kh_buf_fini) struct kh_buf der;
 	kh_buf_init(&der, KH_LIMIT_CHANNEL_BYTES / 2);
 	struct kh_err err = KH_ERR_INIT;
-	if (may_sign(signer) &&
-	    !kh_ca_sign(signer->ca, kh_buf_view(&signer->spki), &host, &der, &err)) {
+	const struct kh_ca *ca = asks->ca(asks->ward, whose, &tenant);
+	bool allowed = ca && asks->allows(asks->rules, tenant, &host, port);
+	if (ca && may_sign(signer, allowed) &&
+	    !kh_ca_sign(ca, kh_buf_view(&signer->spki), &host,
+			allowed ? KH_CA_LEAF_S : KH_CA_REFUSAL_LEAF_S, &der, &err)) {
 		kh_log_error("leaf for %s: %s", host.text, err.text);
 		kh_buf_clear(&der);
 	}
-	return kh_wire_put_str(reply, host.text) && kh_wire_put_bytes(reply, kh_buf_view(&der));
+	return kh_wire_put_str(reply, host.text) && kh_wire_put_bytes(reply, kh_buf_view(&der)) &&
+	       kh_wire_put_str(reply, whose);
 }

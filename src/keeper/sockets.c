@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -18,40 +19,59 @@
 #include <keyhole/log.h>
 
 /*
- * Two locks on the journal. flock() belongs to the open file, which the worker shares: the journal
- * stays locked as long as any of the two lives. It does not say who holds it, so a record lock of
- * the keeper's own stands beside it, whose only use is to be asked about.
+ * Three locks on the journal. flock() belongs to the open file, which is the keeper's. It does not
+ * say who holds it, so a record lock of the keeper's own stands beside it, whose only use is to be
+ * asked about. A worker that outlives its keeper for a moment holds a record lock of its open file
+ * on another byte (kh_journal_lend): the journal is nobody's until that is gone.
  */
-enum { ENDING_MS = 2000, LOOK_MS = 10 };
+enum { ENDING_MS = 2000, LOOK_MS = 10, RETRY_MS = 1000 };
+
+static bool is_locked_at(int fd, off_t byte, struct flock *out)
+{
+	*out = (struct flock){
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1
+	};
+	return fcntl(fd, F_GETLK, out) == 0 && out->l_type != F_UNLCK;
+}
 
 /* Return: who has it, 0: the keeper that had it has ended, and its worker is about to. */
 static long keeper_of(int fd)
 {
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	bool held = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-	return held ? (long)lock.l_pid : 0;
+	struct flock lock;
+	return is_locked_at(fd, KH_JOURNAL_KEEPER_BYTE, &lock) ? (long)lock.l_pid : 0;
 }
 
 /* A daemon that was killed and is started again finds the worker of before for a moment. Return: 0,
  * or errno. */
 static int take_lock(int fd)
 {
+	struct flock writer;
 	uint64_t end = kh_clock_mono_ms() + ENDING_MS;
-	while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-		int why = errno;
+	for (;;) {
+		int why = flock(fd, LOCK_EX | LOCK_NB) != 0 ? errno : 0;
+		if (why == 0 && !is_locked_at(fd, KH_JOURNAL_WRITER_BYTE, &writer))
+			return 0;
+		why = why ? why : EWOULDBLOCK;
 		if (why != EWOULDBLOCK || keeper_of(fd) != 0 || kh_clock_mono_ms() >= end)
 			return why;
 		(void)poll(NULL, 0, LOOK_MS);
 	}
-	return 0;
+}
+
+void kh_journal_claim(int journal)
+{
+	struct flock mine = { .l_type = F_WRLCK,
+			      .l_whence = SEEK_SET,
+			      .l_start = KH_JOURNAL_KEEPER_BYTE,
+			      .l_len = 1 };
+	(void)fcntl(journal, F_SETLK, &mine);
 }
 
 static bool lock_journal(int fd, const char *path, struct kh_err *err)
 {
-	struct flock mine = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	int why = take_lock(fd);
 	if (why == 0) {
-		(void)fcntl(fd, F_SETLK, &mine);
+		kh_journal_claim(fd);
 		return true;
 	}
 	if (why != EWOULDBLOCK)
@@ -84,18 +104,9 @@ int kh_journal_lock(const char *path, struct kh_err *err)
 		kh_err_wrap(err, "journal %s", kh_esc_str(path));
 		return -1;
 	}
-	/* Not blocking: a FIFO of that name must not hold the start up. */
-	kh_auto_close int fd =
-		open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
-	struct stat st;
-	if (fd < 0 || fstat(fd, &st) != 0) {
-		kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal %s", kh_esc_str(path));
+	kh_auto_close int fd = kh_journal_open_file(path, err);
+	if (fd < 0)
 		return -1;
-	}
-	if (!S_ISREG(st.st_mode)) {
-		kh_err_set(err, KH_ERR_CONFIG, "journal %s: not a regular file", kh_esc_str(path));
-		return -1;
-	}
 	if (!kh_fd_set_nonblock(fd, false)) {
 		kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal %s", kh_esc_str(path));
 		return -1;
@@ -159,6 +170,85 @@ bool kh_sockets_open(struct kh_sockets *sockets, const struct kh_config *config,
 		}
 	}
 	return true;
+}
+
+/* --- what a worker has shut down ----------------------------------------------------------------
+ */
+
+/* In the place of a listener, for the worker and for another keeper: nobody ever connects. */
+static int nothing_comes(void)
+{
+	return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+static void say_down(struct kh_listening *l, const struct kh_listener_config *config,
+		     const struct kh_err *err)
+{
+	if (!l->down)
+		kh_log_error("%s was shut down by a worker, and: %s (it is tried again every "
+			     "second; the other listeners are served)",
+			     kh_esc_str(config->name), err->text);
+	l->down = true;
+}
+
+/* The old one of a port is closed first: it can't be bound twice. Return: it is listened on. */
+static bool listen_again(struct kh_listening *l, const struct kh_listener_config *config)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_listening next;
+	bool is_port = config->kind != KH_LISTEN_UNIX;
+	if (is_port) {
+		kh_listener_abandon(l->fd);
+		l->fd = -1;
+	}
+	if (kh_sockets_listen(&next, config, &err)) {
+		kh_log_warn("%s was shut down by a worker: it is listened on anew",
+			    kh_esc_str(config->name));
+		if (l->fd >= 0)
+			(void)close(l->fd);
+		next.before = l->before;
+		*l = next;
+		return true;
+	}
+	say_down(l, config, &err);
+	if (is_port)
+		l->fd = nothing_comes();
+	return false;
+}
+
+/* systemd's own, which can't be made anew here. */
+static bool is_lost(struct kh_listening *l, const struct kh_listener_config *config)
+{
+	if (config->kind != KH_LISTEN_UNIX || l->ino != 0)
+		return false;
+	if (!l->down)
+		kh_log_error("%s was shut down by a worker, and is not this daemon's to make anew: "
+			     "restart its unit",
+			     kh_esc_str(config->name));
+	l->down = true;
+	return true;
+}
+
+bool kh_sockets_revive(struct kh_sockets *sockets)
+{
+	bool any = false, all = true;
+	for (size_t i = 0; i < sockets->count; i++) {
+		struct kh_listening *l = &sockets->listening[i];
+		const struct kh_listener_config *config = kh_config_door(sockets->config, i);
+		kh_listener_reset(l->fd);
+		/* A flag of the open file, which the worker shared; one that blocks in accept
+		   would hold the next one up. */
+		if ((l->fd >= 0 && !kh_listener_is_dead(l->fd) &&
+		     kh_fd_set_nonblock(l->fd, true)) ||
+		    is_lost(l, config))
+			continue;
+		if (listen_again(l, config))
+			any = true;
+		else
+			all = false;
+	}
+	sockets->retry_ms = all ? 0 : kh_clock_mono_ms() + RETRY_MS;
+	return any;
 }
 
 static void shut(struct kh_sockets *sockets, size_t n)
@@ -263,6 +353,8 @@ void kh_sockets_adopt(struct kh_sockets *next, struct kh_sockets *now)
 			kh_log_warn("mode or owner of %s could not be set",
 				    kh_esc_str(listener->unix_path));
 	}
+	/* What was down stays so, and another keeper's may be: a look soon. */
+	next->retry_ms = kh_clock_mono_ms();
 	if (now->journal >= 0)
 		next->journal = now->journal;
 	now->journal = -1;

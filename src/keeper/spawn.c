@@ -3,7 +3,8 @@
 /*
  * exec gives the worker a memory of its own, so nothing that the keeper read (keys, the
  * environment) is in it. What it gets is: an empty environment, /dev/null on 0 and 1 (so that no
- * descriptor of a connection ever has those numbers), standard error, and the channel.
+ * descriptor of a connection ever has those numbers), a standard error to be written to
+ * (child_log.c), and the channel.
  */
 
 #include "keeper_internal.h"
@@ -36,14 +37,14 @@ static bool shut_above(int last)
 	return true;
 }
 
-static bool arrange_descriptors(int channel)
+static bool arrange_descriptors(int channel, int log)
 {
 	/* Out of the way of the numbers that are to be given out. */
 	int high = fcntl(channel, F_DUPFD_CLOEXEC, KH_WORKER_CHANNEL_FD + 1);
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	return high >= 0 && null >= 0 && dup2(null, STDIN_FILENO) >= 0 &&
-	       dup2(null, STDOUT_FILENO) >= 0 && dup2(high, KH_WORKER_CHANNEL_FD) >= 0 &&
-	       shut_above(KH_WORKER_CHANNEL_FD);
+	return high >= 0 && null >= 0 && dup2(log >= 0 ? log : null, STDERR_FILENO) >= 0 &&
+	       dup2(null, STDIN_FILENO) >= 0 && dup2(null, STDOUT_FILENO) >= 0 &&
+	       dup2(high, KH_WORKER_CHANNEL_FD) >= 0 && shut_above(KH_WORKER_CHANNEL_FD);
 }
 
 static void default_signals(void)
@@ -60,17 +61,13 @@ static void default_signals(void)
 bool kh_spawn_bare(int keep)
 {
 	default_signals();
+	if (keep >= 0)
+		return arrange_descriptors(keep, kh_child_log_theirs());
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (null < 0 || dup2(null, STDIN_FILENO) < 0)
-		return false;
-	if (keep < 0)
-		return shut_above(STDERR_FILENO);
-	int high = fcntl(keep, F_DUPFD_CLOEXEC, KH_WORKER_CHANNEL_FD + 1);
-	return high >= 0 && dup2(null, STDOUT_FILENO) >= 0 &&
-	       dup2(high, KH_WORKER_CHANNEL_FD) >= 0 && shut_above(KH_WORKER_CHANNEL_FD);
+	return null >= 0 && dup2(null, STDIN_FILENO) >= 0 && shut_above(STDERR_FILENO);
 }
 
-__attribute__((noreturn)) static void child(int channel, pid_t keeper)
+__attribute__((noreturn)) static void child(int channel, int log, pid_t keeper)
 {
 	static char name[] = "keyhole", verb[] = "worker";
 	char *argv[] = { name, verb, NULL };
@@ -78,7 +75,7 @@ __attribute__((noreturn)) static void child(int channel, pid_t keeper)
 
 	default_signals();
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == keeper &&
-	    arrange_descriptors(channel))
+	    arrange_descriptors(channel, log))
 		(void)execve("/proc/self/exe", argv, no_environment);
 	_exit(KH_WORKER_EXIT_NO_EXEC);
 }
@@ -86,9 +83,10 @@ __attribute__((noreturn)) static void child(int channel, pid_t keeper)
 pid_t kh_spawn_worker(int channel, struct kh_err *err)
 {
 	pid_t keeper = getpid();
+	int log = kh_child_log_open();
 	pid_t pid = fork();
 	if (pid == 0)
-		child(channel, keeper);
+		child(channel, log, keeper);
 	if (pid < 0)
 		kh_err_sys(err, KH_ERR_SYSTEM, errno, "starting a worker");
 	return pid;

@@ -51,7 +51,7 @@ bool kh_state_read(struct kh_keeper *k, struct kh_err *err)
 	kh_buf_init(&bytes, STATE_BYTES);
 	if (!k->state_path)
 		return true;
-	if (!kh_file_read(k->state_path, &bytes, &why)) {
+	if (!kh_file_read_private(k->state_path, &bytes, &why)) {
 		if (why.sys == ENOENT)
 			return true;
 		*err = why;

@@ -106,8 +106,8 @@ bool kh_keeper_open_legacy(struct kh_keeper *k, struct kh_err *err)
 	k->ward.doors_shut = true;
 	k->ward.base = legacy->cut;
 	/* What was signed was signed up to there. */
-	k->ward.checkpoint_seq = legacy->cut.seq;
-	memcpy(k->ward.checkpoint_head, legacy->cut.hash, sizeof(k->ward.checkpoint_head));
+	k->ward.checkpoint.seq = legacy->cut.seq;
+	memcpy(k->ward.checkpoint.hash, legacy->cut.hash, sizeof(k->ward.checkpoint.hash));
 	return k->sockets.journal >= 0;
 }
 
@@ -167,9 +167,10 @@ void kh_keeper_after_drain(struct kh_keeper *k)
 static void forget_legacy(struct kh_keeper *k)
 {
 	/* It cleared what its worker left, unless it died as well. */
-	kh_book_clear(k->book, 1 - k->ward.column);
+	kh_book_end_worker(k->book, 1 - k->ward.column, false, kh_clock_mono_ms());
 	kh_legacy_fini(&k->legacy);
 	k->guests.before = NULL;
+	k->sockets.retry_ms = kh_clock_mono_ms(); /* a last look at what its worker did to them */
 	if (k->handover_later)
 		kh_keeper_hand_over(k);
 }

@@ -194,7 +194,7 @@ static void begin_commands(struct kh_vault *vault)
 
 /* --- one sandbox's own ------------------------------------------------------------------------ */
 
-/* "ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN" */
+/* "set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN", "look at file /x" */
 static void name_sources(const struct kh_config *config, const struct kh_rule *rule, char *out,
 			 size_t room)
 {
@@ -206,8 +206,11 @@ static void name_sources(const struct kh_config *config, const struct kh_rule *r
 		const char *kind = source && source->kind != KH_SOURCE_ENV
 					   ? kh_source_kind_name(source->kind)
 					   : "";
-		int n = snprintf(out + len, room - len, "%s%s%s%s", i > 0 ? " or " : "", kind,
-				 kind[0] ? " " : "",
+		int n = snprintf(out + len, room - len, "%s%s%s%s%s", i > 0 ? " or " : "",
+				 kind[0] ? "look at "
+				 : i > 0 ? ""
+					 : "set ",
+				 kind, kind[0] ? " " : "",
 				 source && source->name ? kh_esc_str(source->name) : c->name);
 		len += n > 0 ? (size_t)n : 0;
 	}
@@ -242,9 +245,9 @@ static bool check_rule(const struct kh_rule *rule, void *arg)
 	const char *name = config->credentials[rule->credentials[0]].name;
 	if (!rule->preset)
 		return kh_err_set(check->err, KH_ERR_CREDENTIAL_UNAVAILABLE,
-				  "no value for credential %s: set %s", name, sources);
+				  "no value for credential %s: %s", name, sources);
 	return kh_err_set(check->err, KH_ERR_CREDENTIAL_UNAVAILABLE,
-			  "no value for a credential of preset %s: set %s", rule->preset, sources);
+			  "no value for a credential of preset %s: %s", rule->preset, sources);
 }
 
 /* Until no command runs any more: each has its own end. */

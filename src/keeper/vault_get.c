@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <keyhole/clock.h>
+#include <keyhole/credential.h>
 #include <keyhole/limits.h>
 #include <keyhole/log.h>
 #include <keyhole/share.h>
@@ -83,12 +84,15 @@ static bool make_room(struct kh_holding *holding, uint64_t newcomer)
 	size_t count = 0;
 	for (struct kh_made **at = &holding->made; *at && count < KH_LIMIT_SCOPES;
 	     at = &(*at)->next)
-		places[count++] =
-			(struct kh_share_place){ owner_of(*at), (*at)->last_use,
-						 (*at)->item.job || (*at)->item.asked, at };
+		places[count++] = (struct kh_share_place){
+			.whose = owner_of(*at),
+			.used = (*at)->last_use,
+			.fixed = (*at)->item.job || (*at)->item.asked,
+			.at = at,
+		};
 	if (count < KH_LIMIT_SCOPES)
 		return true;
-	struct kh_share_place *place = kh_share_pick(places, count, newcomer);
+	struct kh_share_place *place = kh_share_pick(places, count, 0, newcomer);
 	if (!place)
 		return false;
 	struct kh_made **at = place->at, *gone = *at;
@@ -185,6 +189,14 @@ enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_want *
 	    !credential->by_repository) {
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 			   "the credential %s is not made for a part of what it opens",
+			   credential->name);
+		return KH_VAULT_NONE;
+	}
+	/* Without one the token would open every repository of the installation. */
+	if (credential->by_repository && !kh_repository_is_scope(want->scope)) {
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			   "the credential %s is made for one repository at a time, and none was "
+			   "named",
 			   credential->name);
 		return KH_VAULT_NONE;
 	}

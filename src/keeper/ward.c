@@ -6,8 +6,9 @@
  *
  * The worker may have been taken over. It is asked nothing; what it says is one of a dozen
  * messages, each allowed in certain states only, with a body that fits exactly and no descriptor.
- * Anything else condemns it. An answer that can't be sent condemns it too: the channel's sending
- * times out, so a worker that stops reading can't hold the keeper up.
+ * Anything else condemns it. An answer that can't be sent condemns it too: sending has one budget
+ * of time for all messages together (kh_channel_patience), so neither a worker that stops reading
+ * nor one that reads slowly holds the keeper up for long.
  */
 
 #include "keeper_internal.h"
@@ -31,7 +32,6 @@ enum {
 	   must not keep the keeper from its other work. */
 	MESSAGES_A_TURN = 256,
 	TURN_MS = 100,
-	CHECKPOINT_HEAD_BYTES = 32,
 };
 
 bool kh_ward_spawn(struct kh_ward *ward, struct kh_err *err)
@@ -42,6 +42,10 @@ bool kh_ward_spawn(struct kh_ward *ward, struct kh_err *err)
 	kh_auto_close int theirs = ends[1];
 	if (!kh_channel_init(&ward->channel, ends[0], err)) {
 		(void)close(ends[0]);
+		return false;
+	}
+	if (!kh_channel_patience(&ward->channel, KH_LIMIT_CHANNEL_PATIENCE_MS, err)) {
+		kh_channel_fini(&ward->channel);
 		return false;
 	}
 	ward->pid = kh_spawn_worker(theirs, err);
@@ -56,6 +60,7 @@ bool kh_ward_spawn(struct kh_ward *ward, struct kh_err *err)
 	ward->retired = false;
 	ward->head_asked = false;
 	ward->verb = 0;
+	ward->torn = false;
 	ward->guests_fed = false;
 	if (ward->facts)
 		ward->facts->starts++;
@@ -88,6 +93,7 @@ bool kh_ward_reap(struct kh_ward *ward, bool wait, int *status)
 	if (got < 0)
 		*status = 0;
 	kh_channel_fini(&ward->channel);
+	kh_child_log_end_line();
 	kh_signer_reset(&ward->signer);
 	kh_vault_forget_worker(ward->vault);
 	ward->state = KH_WARD_NONE;
@@ -140,11 +146,14 @@ bool kh_ward_ask_head(struct kh_ward *ward)
 
 void kh_ward_join(struct kh_ward *ward, int segment, uint64_t cut)
 {
+	struct kh_journal_files files;
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, sizeof(cut));
-	if (kh_wire_put_u64(&body, cut) &&
-	    tell(ward, KH_CHANNEL_JOIN, kh_buf_view(&body), &segment, 1, NULL))
+	if (kh_journal_lend(segment, &files, NULL) && kh_wire_put_u64(&body, cut) &&
+	    tell(ward, KH_CHANNEL_JOIN, kh_buf_view(&body), (int[]){ files.append, files.read }, 2,
+		 NULL))
 		ward->join = KH_WARD_JOIN_ASKED;
+	kh_journal_lent(segment, &files);
 }
 
 static void reply(struct kh_ward *ward, enum kh_channel_type type, uint32_t ref,
@@ -157,11 +166,46 @@ static void reply(struct kh_ward *ward, enum kh_channel_type type, uint32_t ref,
 	kh_ward_condemn(ward);
 }
 
+void kh_ward_forget_policy(struct kh_ward *ward)
+{
+	kh_policy_unref(ward->policy);
+	ward->policy = NULL;
+}
+
+/* One that asks for another configuration's host gets it by this one's rules, or a short one. */
+static bool allows_host(const void *arg, uint16_t tenant, const struct kh_host *host, uint16_t port)
+{
+	const struct kh_policy *policy = arg;
+	return policy && kh_policy_knows_host(policy, tenant, NULL, KH_SCHEME_HTTPS, host, port);
+}
+
+/* Of a tenant that a reload has taken away there is none. A worker knows which of the two holds; to
+ * one that does not, nothing is signed. */
+static const struct kh_ca *find_ca(const void *arg, const char *name, uint16_t *tenant)
+{
+	const struct kh_ward *ward = arg;
+	if (!ward->tenant_cas.list)
+		return name[0] == '\0' ? ward->ca : NULL;
+	int index = kh_config_tenant(ward->config, name);
+	if (index < 0 || (size_t)index >= ward->tenant_cas.n)
+		return NULL;
+	*tenant = (uint16_t)index;
+	return ward->tenant_cas.list[index];
+}
+
 static bool on_leaf_want(struct kh_ward *ward, const struct kh_channel_message *message)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES);
-	if (!kh_signer_answer(&ward->signer, message->body, &body))
+	if (!ward->policy)
+		ward->policy = kh_policy_compile(ward->config, NULL);
+	const struct kh_signer_asks asks = {
+		.allows = allows_host,
+		.rules = message->ref == ward->generation ? ward->policy : NULL,
+		.ca = find_ca,
+		.ward = ward,
+	};
+	if (!kh_signer_answer(&ward->signer, message->body, &asks, &body))
 		return false;
 	reply(ward, KH_CHANNEL_LEAF, message->ref, kh_buf_view(&body), NULL, 0);
 	return true;
@@ -255,12 +299,20 @@ static bool on_checkpoint(struct kh_ward *ward, const struct kh_channel_message 
 	struct kh_wire_reader r = { .rest = message->body };
 	uint64_t seq = kh_wire_u64(&r);
 	struct kh_slice head = kh_wire_bytes(&r);
-	if (!kh_wire_done(&r) || head.len != CHECKPOINT_HEAD_BYTES || seq <= ward->checkpoint_seq)
+	uint64_t end = kh_wire_u64(&r);
+	struct kh_checkpoint *last = &ward->checkpoint;
+	if (!kh_wire_done(&r) || head.len != sizeof(last->hash))
 		return false;
 	if (ward->frozen)
 		return true;
-	ward->checkpoint_seq = seq;
-	memcpy(ward->checkpoint_head, head.ptr, CHECKPOINT_HEAD_BYTES);
+	if (seq <= last->seq || end <= last->end || !kh_ward_can_be_at(ward, seq, end)) {
+		kh_ward_doubt(ward, seq);
+		return true;
+	}
+	if (!ward->first_seq)
+		ward->first_seq = seq;
+	*last = (struct kh_checkpoint){ .seq = seq, .end = end };
+	memcpy(last->hash, head.ptr, sizeof(last->hash));
 	return true;
 }
 
@@ -269,10 +321,12 @@ static bool on_head(struct kh_ward *ward, const struct kh_channel_message *messa
 	struct kh_wire_reader r = { .rest = message->body };
 	uint64_t seq = kh_wire_u64(&r);
 	struct kh_slice hash = kh_wire_bytes(&r);
-	/* Above that its successors would run out of numbers. */
-	if (!kh_wire_done(&r) || !ward->head_asked || seq == 0 || seq > UINT64_MAX / 2 ||
-	    hash.len != sizeof(ward->head.hash) || seq < ward->checkpoint_seq)
+	if (!kh_wire_done(&r) || !ward->head_asked || hash.len != sizeof(ward->head.hash))
 		return false;
+	if (seq == 0 || seq < ward->checkpoint.seq || !kh_ward_can_be_at(ward, seq, 0)) {
+		kh_ward_doubt(ward, seq);
+		return false;
+	}
 	ward->head.seq = seq;
 	memcpy(ward->head.hash, hash.ptr, sizeof(ward->head.hash));
 	ward->head_asked = false;
@@ -298,6 +352,8 @@ static bool on_ready(struct kh_ward *ward, const struct kh_channel_message *mess
 	if (message->body.len != 0 || ward->serving_ms != 0)
 		return false;
 	ward->serving_ms = kh_clock_mono_ms();
+	ward->since = ward->lent_at;
+	ward->followed = true;
 	if (ward->state == KH_WARD_STARTING)
 		ward->state = KH_WARD_SERVING;
 	return true;
@@ -343,6 +399,11 @@ static bool take(struct kh_ward *ward, const struct kh_channel_message *message)
 	case KH_CHANNEL_GUEST_ADD:
 	case KH_CHANNEL_GUEST_REMOVE:
 		return kh_register_take(ward->guests, ward, message);
+	case KH_CHANNEL_JOURNAL_TORN:
+		if (ward->torn || message->body.len != 0)
+			return false;
+		ward->torn = true;
+		return true;
 	case KH_CHANNEL_DRAINED:
 		ward->drained = ward->state == KH_WARD_DRAINING && message->body.len == 0;
 		return ward->drained;
@@ -383,6 +444,8 @@ static bool take(struct kh_ward *ward, const struct kh_channel_message *message)
 	case KH_CHANNEL_OFFER_BOOK:
 	case KH_CHANNEL_OFFER_GUEST:
 	case KH_CHANNEL_CREDENTIAL_STALE:
+	case KH_CHANNEL_JOURNAL_HELD:
+	case KH_CHANNEL_JOURNAL_CUT:
 	case KH_CHANNEL_PRINTS:
 	case KH_CHANNEL_FETCH:
 	case KH_CHANNEL_FETCHED:

@@ -2,7 +2,9 @@
 
 #include "keeper_internal.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <keyhole/cleanup.h>
@@ -73,12 +75,28 @@ static void close_all(int *fds, unsigned n)
 static bool feed_journal(struct kh_ward *ward, struct kh_err *err)
 {
 	const struct kh_journal_base *base = &ward->base;
+	const struct kh_checkpoint *told = &ward->checkpoint;
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
-	kh_buf_init(&body, 2 * sizeof(*base));
-	return kh_wire_put_u64(&body, base->seq) &&
-	       kh_wire_put_bytes(&body,
-				 kh_slice_of((const char *)base->hash, sizeof(base->hash))) &&
-	       tell(ward, KH_CHANNEL_JOURNAL, kh_buf_view(&body), &ward->sockets->journal, 1, err);
+	kh_buf_init(&body, 2 * sizeof(*base) + 3 * sizeof(*told));
+	struct kh_journal_files files;
+	struct stat st;
+	if (fstat(ward->sockets->journal, &st) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal: its size is not known");
+	ward->lent_at = (uint64_t)st.st_size;
+	bool ok = kh_journal_lend(ward->sockets->journal, &files, err) &&
+		  kh_wire_put_u64(&body, base->seq) &&
+		  kh_wire_put_bytes(&body,
+				    kh_slice_of((const char *)base->hash, sizeof(base->hash))) &&
+		  kh_wire_put_u8(&body, ward->journal_held) &&
+		  kh_wire_put_u8(&body, base->set_aside) && kh_wire_put_u8(&body, ward->followed) &&
+		  kh_wire_put_u64(&body, ward->since) && kh_wire_put_u64(&body, told->seq) &&
+		  kh_wire_put_bytes(&body,
+				    kh_slice_of((const char *)told->hash, sizeof(told->hash))) &&
+		  kh_wire_put_u64(&body, told->end) &&
+		  tell(ward, KH_CHANNEL_JOURNAL, kh_buf_view(&body),
+		       (int[]){ files.append, files.read }, 2, err);
+	kh_journal_lent(ward->sockets->journal, &files);
+	return ok;
 }
 
 static bool feed_files(struct kh_ward *ward, struct kh_err *err)
@@ -134,14 +152,25 @@ static bool feed_facts(struct kh_ward *ward, struct kh_err *err)
 	       tell(ward, KH_CHANNEL_FACTS, kh_buf_view(&body), &states, states >= 0, err);
 }
 
-static bool feed_issuer(struct kh_ward *ward, struct kh_err *err)
+static bool feed_one_issuer(struct kh_ward *ward, uint16_t tenant, const struct kh_ca *ca,
+			    struct kh_err *err)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
-	if (!kh_wire_put_bytes(&body, kh_ca_der(ward->ca)) ||
-	    !kh_wire_put_bytes(&body, kh_ca_trusted_pem(ward->ca)))
+	if (!kh_wire_put_u16(&body, tenant) || !kh_wire_put_bytes(&body, kh_ca_der(ca)) ||
+	    !kh_wire_put_bytes(&body, kh_ca_trusted_pem(ca)))
 		return kh_err_set(err, KH_ERR_INTERNAL, "the CA's certificate is too long");
 	return tell(ward, KH_CHANNEL_ISSUER, kh_buf_view(&body), NULL, 0, err);
+}
+
+static bool feed_issuer(struct kh_ward *ward, struct kh_err *err)
+{
+	if (!ward->tenant_cas.list)
+		return feed_one_issuer(ward, KH_NO_TENANT, ward->ca, err);
+	for (size_t i = 0; i < ward->tenant_cas.n; i++)
+		if (!feed_one_issuer(ward, (uint16_t)i, ward->tenant_cas.list[i], err))
+			return false;
+	return true;
 }
 
 /* Once a worker, behind the GO with which its doors open. */
@@ -170,6 +199,34 @@ void kh_ward_reload(struct kh_ward *ward)
 	    feed_guests(ward, &err))
 		return;
 	kh_log_error("reload: the worker can't be told, a new one is started: %s", err.text);
+	kh_ward_condemn(ward);
+}
+
+void kh_ward_hold_journal(struct kh_ward *ward, bool hold)
+{
+	struct kh_err err = KH_ERR_INIT;
+	if ((ward->state != KH_WARD_SERVING && ward->state != KH_WARD_DRAINING) ||
+	    ward->journal_held == hold)
+		return;
+	struct kh_slice body = hold ? KH_SLICE("\1") : KH_SLICE("\0");
+	if (tell(ward, KH_CHANNEL_JOURNAL_HELD, body, NULL, 0, &err)) {
+		ward->journal_held = hold;
+		return;
+	}
+	kh_log_error("the worker can't be told of the journal, so it is ended: %s", err.text);
+	kh_ward_condemn(ward);
+}
+
+void kh_ward_tell_journal_cut(struct kh_ward *ward, uint64_t end)
+{
+	struct kh_err err = KH_ERR_INIT;
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_buf_init(&body, sizeof(end));
+	ward->torn = false;
+	if (kh_wire_put_u64(&body, end) &&
+	    tell(ward, KH_CHANNEL_JOURNAL_CUT, kh_buf_view(&body), NULL, 0, &err))
+		return;
+	kh_log_error("the worker can't be told of the journal, a new one is started: %s", err.text);
 	kh_ward_condemn(ward);
 }
 

@@ -8,6 +8,9 @@
 
 #include <string.h>
 
+#include <keyhole/encode.h>
+#include <keyhole/spelling.h>
+
 enum { MOST_SEGMENTS = 16 };
 
 /* NAME of `text`, decoded. Return: false when it is none. */
@@ -15,15 +18,13 @@ static bool take_name(struct kh_slice text, struct kh_model *out)
 {
 	size_t n = 0;
 	for (size_t at = 0; at < text.len; n++) {
-		int byte = (unsigned char)text.ptr[at++];
-		if (byte == '%') {
-			int high = at + 1 < text.len ? kh_hex_value(text.ptr[at]) : -1;
-			int low = at + 1 < text.len ? kh_hex_value(text.ptr[at + 1]) : -1;
-			byte = high < 0 || low < 0 ? 0 : high * 16 + low;
-			at += 2;
-		}
-		/* What stands behind a ';' is not there to many a server. */
-		if (n == KH_LIMIT_MODEL_BYTES || byte <= 0x20 || byte >= 0x7f || byte == ';')
+		bool escaped = text.ptr[at] == '%';
+		int byte = escaped ? kh_percent_byte(text, at) : (unsigned char)text.ptr[at];
+		at += escaped ? 3 : 1;
+		/* What stands behind a ';' is not there to many a server, and what follows a '%' is
+		 * decoded once more by some. */
+		if (n == KH_LIMIT_MODEL_BYTES || byte <= 0x20 || byte >= 0x7f || byte == ';' ||
+		    byte == '%')
 			return false;
 		out->name[n] = (char)byte;
 	}
@@ -59,11 +60,16 @@ static bool is(struct kh_slice s, const char *word)
 	return kh_slice_eq(s, kh_slice_str(word));
 }
 
+static const char *const bedrock_verbs[] = { "invoke",	     "invoke-with-response-stream",
+					     "converse",     "converse-stream",
+					     "count-tokens", "invoke-with-bidirectional-stream" };
+
 static bool is_bedrock_verb(struct kh_slice s)
 {
-	return is(s, "invoke") || is(s, "invoke-with-response-stream") || is(s, "converse") ||
-	       is(s, "converse-stream") || is(s, "count-tokens") ||
-	       is(s, "invoke-with-bidirectional-stream");
+	for (size_t i = 0; i < sizeof(bedrock_verbs) / sizeof(bedrock_verbs[0]); i++)
+		if (is(s, bedrock_verbs[i]))
+			return true;
+	return false;
 }
 
 static size_t split(struct kh_slice path, struct kh_slice s[MOST_SEGMENTS])
@@ -101,29 +107,72 @@ static bool read_path(struct kh_slice path, struct kh_model *out)
 
 /* ---- what another server may take for such a form ---- */
 
-static bool is_nearly(struct kh_slice s, const char *word)
+/* As the most forgiving server reads it (spelling.h). */
+static struct kh_character character_at(struct kh_slice s, size_t at)
 {
-	return kh_slice_eq_nocase(s, kh_slice_str(word));
+	struct kh_character c = kh_spelling_at(s, at, KH_PLUS_IS_PLUS);
+	c.byte = (unsigned char)kh_lower((char)c.byte);
+	return c;
 }
 
-/* The next segment that is not empty, without parameters, from the right. */
+static bool is_nearly(struct kh_slice s, const char *word)
+{
+	size_t at = 0;
+	for (; *word && at < s.len; word++) {
+		struct kh_character c = character_at(s, at);
+		if (c.byte != (unsigned char)kh_lower(*word))
+			return false;
+		at += c.width;
+	}
+	return !*word && at == s.len;
+}
+
+/* Without parameters, nor dots and blanks at the end. */
+static struct kh_slice without_end(struct kh_slice segment)
+{
+	size_t end = 0;
+	for (size_t at = 0; at < segment.len;) {
+		struct kh_character c = character_at(segment, at);
+		if (c.byte == ';')
+			break;
+		at += c.width;
+		if (c.byte != '.' && c.byte != ' ')
+			end = at;
+	}
+	return kh_slice_sub(segment, 0, end);
+}
+
+/* The next segment that is not empty, from the right. */
 static bool last_segment(struct kh_slice *path, struct kh_slice *out)
 {
 	do {
 		size_t begin = path->len;
 		while (begin > 0 && path->ptr[begin - 1] != '/')
 			begin--;
-		*out = kh_slice_sub(*path, begin, path->len);
-		out->len = kh_slice_find(*out, ';', 0);
+		*out = without_end(kh_slice_sub(*path, begin, path->len));
 		*path = kh_slice_sub(*path, 0, begin > 0 ? begin - 1 : 0);
 	} while (out->len == 0 && path->len > 0);
 	return out->len > 0;
 }
 
+/* "NAME:VERB". */
 static bool has_verb(struct kh_slice s)
 {
-	struct kh_model any;
-	return take_before_verb(s, &any);
+	for (size_t at = 0; at < s.len;) {
+		struct kh_character c = character_at(s, at);
+		if (c.byte == ':' && at > 0 && at + c.width < s.len)
+			return true;
+		at += c.width;
+	}
+	return false;
+}
+
+static bool is_nearly_a_bedrock_verb(struct kh_slice s)
+{
+	for (size_t i = 0; i < sizeof(bedrock_verbs) / sizeof(bedrock_verbs[0]); i++)
+		if (is_nearly(s, bedrock_verbs[i]))
+			return true;
+	return false;
 }
 
 /* A form with more slashes, with parameters, in other letters, behind another prefix. */
@@ -134,7 +183,7 @@ static bool is_nearly_a_form(struct kh_slice path)
 		if (n == 1 && has_verb(last) &&
 		    (is_nearly(one, "models") || is_nearly(one, "tunedModels")))
 			return true;
-		if (n == 2 && is_nearly(one, "model") && is_bedrock_verb(last_but_one))
+		if (n == 2 && is_nearly(one, "model") && is_nearly_a_bedrock_verb(last_but_one))
 			return true;
 		if (n >= 3 && is_nearly(one, "openai") && is_nearly(last, "deployments"))
 			return true;
@@ -144,15 +193,25 @@ static bool is_nearly_a_form(struct kh_slice path)
 	return false;
 }
 
-enum kh_model_state kh_model_in_path(struct kh_slice path, struct kh_slice slashed,
-				     struct kh_model *out, const char **why)
+/* May a server that reads `other` for the path find another model there? */
+static bool may_be_another(struct kh_slice other, bool found, const struct kh_model *model)
 {
-	struct kh_model other;
+	struct kh_model named;
+	if (!other.ptr)
+		return false;
+	if (read_path(other, &named))
+		return !found || strcmp(model->name, named.name) != 0;
+	return !found && is_nearly_a_form(other);
+}
+
+enum kh_model_state kh_model_in_path(struct kh_slice path, struct kh_slice slashed,
+				     struct kh_slice decoded, struct kh_model *out,
+				     const char **why)
+{
 	*why = NULL;
-	bool found = read_path(path, out), again = slashed.ptr && read_path(slashed, &other);
-	if (again ? !found || strcmp(out->name, other.name) != 0
-		  : !found && (is_nearly_a_form(path) ||
-			       (slashed.ptr && is_nearly_a_form(slashed)))) {
+	bool found = read_path(path, out);
+	if ((!found && is_nearly_a_form(path)) || may_be_another(slashed, found, out) ||
+	    may_be_another(decoded, found, out)) {
 		*why = "its path may be read as one that names a model";
 		*out = (struct kh_model){ .len = 0 };
 		return KH_MODEL_UNREAD;

@@ -13,11 +13,18 @@
 
 #include <ares.h>
 #include <arpa/nameser.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
 #include <event2/event.h>
 
 enum {
 	DEFAULT_TIMEOUT_MS = 1000, /* c-ares doubles it every round */
 	DEFAULT_TRIES = 3,
+	/* Whoever forges an answer has to guess the port as well. */
+	QUESTIONS_OF_A_PORT = 4,
 	EDNS_BYTES = 1232, /* DNS flag day 2020: fits the smallest MTU of IPv6 */
 };
 
@@ -114,6 +121,56 @@ static void on_socket_state(void *arg, ares_socket_t fd, int readable, int writa
 	dns->sockets = socket;
 }
 
+/* ---- sockets ---- */
+
+/*
+ * c-ares would make a socket first and change its mode later, which the worker's filter refuses:
+ * it would then be read until it blocks. These are born as they have to be.
+ */
+static ares_socket_t open_socket(int family, int type, int protocol, void *arg)
+{
+	(void)arg;
+	int fd = socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
+	const int on = 1;
+	if (fd >= 0 && type == SOCK_STREAM)
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	return fd;
+}
+
+static int close_socket(ares_socket_t fd, void *arg)
+{
+	(void)arg;
+	return close(fd);
+}
+
+static int connect_socket(ares_socket_t fd, const struct sockaddr *to, ares_socklen_t len,
+			  void *arg)
+{
+	(void)arg;
+	return connect(fd, to, len);
+}
+
+static ares_ssize_t read_socket(ares_socket_t fd, void *into, size_t room, int flags,
+				struct sockaddr *from, ares_socklen_t *len, void *arg)
+{
+	(void)arg;
+	return recvfrom(fd, into, room, flags, from, len);
+}
+
+static ares_ssize_t write_socket(ares_socket_t fd, const struct iovec *parts, int n, void *arg)
+{
+	(void)arg;
+	return writev(fd, parts, n);
+}
+
+static const struct ares_socket_functions socket_functions = {
+	.asocket = open_socket,
+	.aclose = close_socket,
+	.aconnect = connect_socket,
+	.arecvfrom = read_socket,
+	.asendv = write_socket,
+};
+
 /* ---- life ---- */
 
 static pthread_once_t library_once = PTHREAD_ONCE_INIT;
@@ -140,7 +197,14 @@ static int open_channel(struct kh_dns *dns, const struct kh_resolv_conf *conf)
 		   ARES_OPT_SERVERS | ARES_OPT_DOMAINS | ARES_OPT_LOOKUPS | ARES_OPT_SORTLIST |
 		   ARES_OPT_SOCK_STATE_CB | ARES_OPT_EDNSPSZ |
 		   (conf->rotate ? ARES_OPT_ROTATE : ARES_OPT_NOROTATE);
-	return ares_init_options(&dns->channel, &options, mask);
+#ifdef ARES_OPT_UDP_MAX_QUERIES /* since 1.20 */
+	options.udp_max_queries = QUESTIONS_OF_A_PORT;
+	mask |= ARES_OPT_UDP_MAX_QUERIES;
+#endif
+	int status = ares_init_options(&dns->channel, &options, mask);
+	if (status == ARES_SUCCESS)
+		ares_set_socket_functions(dns->channel, &socket_functions, NULL);
+	return status;
 }
 
 struct kh_dns *kh_dns_new(struct event_base *base, const struct kh_resolv_conf *conf,

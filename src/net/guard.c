@@ -11,6 +11,8 @@
  * class decides: v4-mapped and 64:ff9b::/96 (which DNS64 networks depend on) may then be dialled,
  * the deprecated and the site-local mechanisms may not.
  *
+ * An address that no table refuses may still be one of the host's own (own_address.c).
+ *
  * Sources: IANA's IPv4 and IPv6 special-purpose address registries, the IPv4 and IPv6 address space
  * registries, and the clouds' own documentation of their metadata services.
  */
@@ -99,10 +101,6 @@ static const struct range v6_ranges[] = {
 static const struct range global_unicast = V6(0x2000, 0, 0, 0, 0, 0, 0, 0, 3, NULL);
 static const struct range v4_mapped = V6(0, 0, 0, 0, 0, 0xffff, 0, 0, 96, NULL);
 static const struct range nat64 = V6(0x64, 0xff9b, 0, 0, 0, 0, 0, 0, 96, NULL);
-static const struct range nat64_local = V6(0x64, 0xff9b, 1, 0, 0, 0, 0, 0, 48, NULL);
-static const struct range v4_compatible = V6(0, 0, 0, 0, 0, 0, 0, 0, 96, NULL);
-static const struct range six_to_four = V6(0x2002, 0, 0, 0, 0, 0, 0, 0, 16, NULL);
-static const struct range teredo = V6(0x2001, 0, 0, 0, 0, 0, 0, 0, 32, NULL);
 
 static bool holds(const struct range *range, const uint8_t *addr)
 {
@@ -124,62 +122,30 @@ static const char *search(const struct range *ranges, size_t n, const uint8_t *a
 	return NULL;
 }
 
+static const char local_address[] = "local";
+
 static const char *judge_v4(const uint8_t addr[4])
 {
-	return search(v4_ranges, sizeof v4_ranges / sizeof v4_ranges[0], addr);
-}
-
-/* RFC 6052 §2.2: behind a /48 the address goes around byte 8; or it is a /96. */
-static unsigned carried_by_local_nat64(const uint8_t a[16], uint8_t out[2][4])
-{
-	unsigned n = 0;
-	if (a[6] | a[7] | a[9] | a[10]) {
-		memcpy(out[n], a + 6, 2);
-		memcpy(out[n++] + 2, a + 9, 2);
-	}
-	if (a[12] | a[13] | a[14] | a[15])
-		memcpy(out[n++], a + 12, 4);
-	return n;
-}
-
-/* RFC 4380 §4: the client inverted, the server as it is. */
-static unsigned carried_by_teredo(const uint8_t a[16], uint8_t out[2][4])
-{
-	for (unsigned i = 0; i < 4; i++)
-		out[0][i] = (uint8_t)~a[12 + i];
-	memcpy(out[1], a + 4, 4);
-	return 2;
-}
-
-static unsigned carried(const uint8_t a[16], uint8_t out[2][4])
-{
-	if (holds(&nat64_local, a))
-		return carried_by_local_nat64(a, out);
-	if (holds(&teredo, a))
-		return carried_by_teredo(a, out);
-	/* ::0 and ::1 have classes of their own, nearer to the point than 0.0.0.0/8. */
-	if (holds(&v4_mapped, a) || holds(&nat64, a) ||
-	    (holds(&v4_compatible, a) && (a[12] | a[13] | a[14]))) {
-		memcpy(out[0], a + 12, 4);
-		return 1;
-	}
-	if (holds(&six_to_four, a)) {
-		memcpy(out[0], a + 2, 4);
-		return 1;
-	}
-	return 0;
+	struct kh_sockaddr whole = { .len = sizeof whole.v4 };
+	const char *refused = search(v4_ranges, sizeof v4_ranges / sizeof v4_ranges[0], addr);
+	if (refused)
+		return refused;
+	whole.v4.sin_family = AF_INET;
+	memcpy(&whole.v4.sin_addr, addr, 4);
+	return kh_guard_is_own(&whole) ? local_address : NULL;
 }
 
 unsigned kh_guard_carried(const struct kh_sockaddr *addr, uint8_t out[2][4])
 {
-	return addr->any.sa_family == AF_INET6 ? carried(addr->v6.sin6_addr.s6_addr, out) : 0;
+	return addr->any.sa_family == AF_INET6 ? kh_address_carried(addr->v6.sin6_addr.s6_addr, out)
+					       : 0;
 }
 
 /* The class of an IPv4 address that `a` carries; NULL: none is carried, or a public one. */
 static const char *judge_embedded(const uint8_t a[16])
 {
 	uint8_t v4[2][4];
-	unsigned n = carried(a, v4);
+	unsigned n = kh_address_carried(a, v4);
 	const char *refused = NULL;
 	for (unsigned i = 0; i < n && !refused; i++)
 		refused = judge_v4(v4[i]);
@@ -196,7 +162,12 @@ static const char *judge_v6(const uint8_t a[16])
 	refused = search(v6_ranges, sizeof v6_ranges / sizeof v6_ranges[0], a);
 	if (refused)
 		return refused;
-	return holds(&global_unicast, a) ? NULL : "reserved";
+	if (!holds(&global_unicast, a))
+		return "reserved";
+	struct kh_sockaddr whole = { .len = sizeof whole.v6 };
+	whole.v6.sin6_family = AF_INET6;
+	memcpy(&whole.v6.sin6_addr, a, sizeof whole.v6.sin6_addr);
+	return kh_guard_is_own(&whole) ? local_address : NULL;
 }
 
 static bool opened(const struct kh_cidr *allow, size_t n, uint8_t family, const uint8_t *addr)

@@ -3,8 +3,9 @@
  *
  * A name must never lead to a socket with the wrong mode or owner, nor be taken from a daemon that
  * is alive. So the socket is bound under a random name beside its own, gets mode and owner, starts
- * to listen, and is renamed over whatever dead socket holds the name. A lock on the folder keeps
- * two starts from both finding the same socket dead.
+ * to listen, and takes the name by a rename that replaces nothing, or that changes places with the
+ * dead socket which was found there. So of two starts one finds that the other was first. (There
+ * is no lock: a sandbox can open its socket's folder, and could hold it.)
  *
  * Names are handed to bind(2) and connect(2) as /proc/self/fd/N/name: sun_path holds 107 bytes, and
  * the folder of a socket may well be longer.
@@ -13,21 +14,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
-#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
 #include <linux/vm_sockets.h>
-#include <netinet/tcp.h>
 
 #include <keyhole/cleanup.h>
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
+#include <keyhole/socket_options.h>
 
-enum { NAME_MAX_BYTES = 80, LOCK_TRIES = 100, LOCK_PAUSE_US = 20 * 1000, ACCEPT_TRIES = 16 };
+enum { NAME_MAX_BYTES = 80, PLACE_TRIES = 8, ACCEPT_TRIES = 16 };
 
 /* A name in the folder `dir`, as an address. */
 static socklen_t address_of(struct sockaddr_un *un, int dir, const char *name)
@@ -55,10 +56,13 @@ static void describe_holder(int fd, char *out, size_t size)
 		       n > 0 ? kh_esc_str(name) : "", n > 0 ? ")" : "");
 }
 
-/* May the name be taken: nothing there, or a socket that nobody listens on. */
-static bool check_free(int dir, const char *name, const char *path, struct kh_err *err)
+/* May the name be taken: nothing there (*there is 0 then), or a socket that nobody listens on (its
+ * inode). */
+static bool check_free(int dir, const char *name, const char *path, ino_t *there,
+		       struct kh_err *err)
 {
 	struct stat st;
+	*there = 0;
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
 		if (errno == ENOENT)
 			return true;
@@ -69,6 +73,7 @@ static bool check_free(int dir, const char *name, const char *path, struct kh_er
 				  "listen on %s: there is a file of that name that is no socket "
 				  "(move it away, or choose another path)",
 				  kh_esc_str(path));
+	*there = st.st_ino;
 
 	kh_auto_close int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (probe < 0)
@@ -91,19 +96,6 @@ static bool check_free(int dir, const char *name, const char *path, struct kh_er
 		kh_esc_str(path), holder);
 }
 
-static bool lock_folder(int dir, const char *path, struct kh_err *err)
-{
-	for (int i = 0; i < LOCK_TRIES; i++) {
-		if (flock(dir, LOCK_EX | LOCK_NB) == 0)
-			return true;
-		if (errno != EWOULDBLOCK && errno != EINTR)
-			break;
-		(void)usleep(LOCK_PAUSE_US);
-	}
-	return kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s: its folder can't be locked",
-			  kh_esc_str(path));
-}
-
 /* Mode and owner before listen(2): until then connect(2) is refused to everybody. */
 static bool dress_and_listen(int fd, int dir, const char *name,
 			     const struct kh_listener_config *config, struct kh_err *err)
@@ -119,6 +111,47 @@ static bool dress_and_listen(int fd, int dir, const char *name,
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s",
 				  kh_esc_str(config->unix_path));
 	return true;
+}
+
+/* Return: the name leads to `temporary`'s socket now. False with errno EAGAIN: somebody else took
+ * the name since it was looked at. */
+static bool take_name(int dir, const char *temporary, const char *name, ino_t dead)
+{
+	struct stat st;
+	unsigned how = dead ? RENAME_EXCHANGE : RENAME_NOREPLACE;
+	if (renameat2(dir, temporary, dir, name, how) < 0) {
+		if (errno == EEXIST || errno == ENOENT)
+			errno = EAGAIN;
+		/* A file system that knows only the plain one. */
+		return (errno == EINVAL || errno == ENOSYS) &&
+		       renameat(dir, temporary, dir, name) == 0;
+	}
+	if (!dead)
+		return true;
+	bool same = fstatat(dir, temporary, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_ino == dead;
+	if (same) {
+		(void)unlinkat(dir, temporary, 0);
+		return true;
+	}
+	(void)renameat2(dir, temporary, dir, name, RENAME_EXCHANGE);
+	errno = EAGAIN;
+	return false;
+}
+
+/* Looks whether the name is free, and takes it; again where another start was in between. */
+static bool place(int dir, const char *temporary, const char *name, const char *path,
+		  struct kh_err *err)
+{
+	for (int i = 0; i < PLACE_TRIES; i++) {
+		ino_t there;
+		if (!check_free(dir, name, path, &there, err))
+			return false;
+		if (take_name(dir, temporary, name, there))
+			return true;
+		if (errno != EAGAIN)
+			break;
+	}
+	return kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s", kh_esc_str(path));
 }
 
 static int bind_in(int dir, const char *name, const struct kh_listener_config *config,
@@ -142,9 +175,7 @@ static int bind_in(int dir, const char *name, const struct kh_listener_config *c
 		return -1;
 	}
 	bool ok = dress_and_listen(fd, dir, temporary, config, err);
-	if (ok && renameat(dir, temporary, dir, name) < 0)
-		ok = kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s",
-				kh_esc_str(config->unix_path));
+	ok = ok && place(dir, temporary, name, config->unix_path, err);
 	if (!ok) {
 		(void)unlinkat(dir, temporary, 0);
 		return -1;
@@ -212,9 +243,65 @@ int kh_listener_open(const struct kh_listener_config *config, struct kh_err *err
 		kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s", kh_esc_str(path));
 		return -1;
 	}
-	if (!lock_folder(dir, path, err) || !check_free(dir, name, path, err))
+	ino_t there; /* said before anything is made there */
+	if (!check_free(dir, name, path, &there, err))
 		return -1;
 	return bind_in(dir, name, config, err);
+}
+
+static bool listens(int fd)
+{
+	int accepts = 0;
+	socklen_t len = sizeof accepts;
+	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &accepts, &len) == 0 && accepts;
+}
+
+bool kh_listener_is_dead(int listener)
+{
+	struct pollfd p = { .fd = listener, .events = POLLRDHUP };
+	/* A port stops listening; a Unix socket that is shut down goes on to say that it listens.
+	 */
+	return !listens(listener) ||
+	       (poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)));
+}
+
+void kh_listener_abandon(int listener)
+{
+	const struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
+	const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
+	const int one = 1;
+	if (listener < 0)
+		return;
+	(void)setsockopt(listener, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+	/* Disconnects (connect(2)): the far end gets a reset, and nothing is waited for. */
+	(void)connect(listener, &nobody, sizeof nobody);
+	/* Should somebody still have the socket, it is in nobody's way. */
+	(void)setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+	(void)close(listener);
+}
+
+void kh_listener_reset(int listener)
+{
+	static const struct {
+		int level, name;
+	} options[] = {
+#define ROW(level, name) { level, name },
+		KH_WORKER_SOCKET_OPTIONS(ROW)
+#undef ROW
+	};
+	int family = 0;
+	socklen_t len = sizeof family;
+	if (getsockopt(listener, SOL_SOCKET, SO_DOMAIN, &family, &len) != 0 ||
+	    (family != AF_INET && family != AF_INET6))
+		return; /* nothing is inherited from the others */
+	kh_auto_close int fresh = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	for (size_t i = 0; fresh >= 0 && i < sizeof options / sizeof options[0]; i++) {
+		int value = 0;
+		len = sizeof value;
+		if (getsockopt(fresh, options[i].level, options[i].name, &value, &len) == 0)
+			(void)setsockopt(listener, options[i].level, options[i].name, &value,
+					 sizeof value);
+	}
 }
 
 /* Whatever family the listener is of. */
@@ -229,7 +316,7 @@ union address {
 static void note_address(int fd, const union address *from, struct kh_peer *peer)
 {
 	struct kh_sockaddr tcp = { 0 };
-	int one = 1;
+	int one = 1, zero = 0;
 	switch (from->any.sa_family) {
 	case AF_VSOCK:
 		peer->cid = from->vm.svm_cid;
@@ -241,6 +328,8 @@ static void note_address(int fd, const union address *from, struct kh_peer *peer
 		memcpy(&tcp.v6, &from->v6, tcp.len);
 		kh_sockaddr_format(&tcp, peer->address);
 		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+		/* A worker of before may have set it on the listener; how often goes with it. */
+		(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &zero, sizeof zero);
 		break;
 	default:
 		break;
@@ -264,6 +353,11 @@ enum kh_accept kh_listener_accept(int listener, int *fd, struct kh_peer *peer)
 	for (int i = 0; i < ACCEPT_TRIES; i++) {
 		union address from = { .any.sa_family = AF_UNSPEC };
 		socklen_t len = sizeof from;
+		/* Should the listener block: the worker of an earlier version can still have it,
+		   and could have made it so. */
+		struct pollfd p = { .fd = listener, .events = POLLIN };
+		if (poll(&p, 1, 0) == 0)
+			return listens(listener) ? KH_ACCEPT_AGAIN : KH_ACCEPT_BROKEN;
 		int got = accept4(listener, &from.any, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (got >= 0) {
 			note_peer(got, &from, peer);

@@ -42,9 +42,9 @@ struct query {
 
 /* ---- answers ---- */
 
-struct kh_answer *kh_answer_new(enum kh_err_code code, const char *why)
+struct kh_resolver_answer *kh_answer_new(enum kh_err_code code, const char *why)
 {
-	struct kh_answer *answer = calloc(1, sizeof *answer);
+	struct kh_resolver_answer *answer = calloc(1, sizeof *answer);
 	if (answer) {
 		answer->refs = 1;
 		answer->code = code;
@@ -53,7 +53,7 @@ struct kh_answer *kh_answer_new(enum kh_err_code code, const char *why)
 	return answer;
 }
 
-void kh_answer_unref(struct kh_answer *answer)
+void kh_answer_unref(struct kh_resolver_answer *answer)
 {
 	if (answer && --answer->refs == 0)
 		free(answer);
@@ -67,7 +67,7 @@ static size_t next_of(const struct kh_ip *list, size_t n, size_t from, uint8_t f
 	return from;
 }
 
-void kh_answer_fill(struct kh_answer *answer, const struct kh_ip *list, size_t n)
+void kh_answer_fill(struct kh_resolver_answer *answer, const struct kh_ip *list, size_t n)
 {
 	size_t at6 = next_of(list, n, 0, 6), at4 = next_of(list, n, 0, 4);
 	while (answer->count < KH_LIMIT_ADDRESSES && (at6 < n || at4 < n)) {
@@ -82,9 +82,9 @@ void kh_answer_fill(struct kh_answer *answer, const struct kh_ip *list, size_t n
 	}
 }
 
-struct kh_answer *kh_answer_find(struct kh_resolver *resolver, const struct kh_host *host)
+struct kh_resolver_answer *kh_answer_find(struct kh_resolver *resolver, const struct kh_host *host)
 {
-	struct kh_answer *answer = kh_lru_get(resolver->cache, kh_host_view(host));
+	struct kh_resolver_answer *answer = kh_lru_get(resolver->cache, kh_host_view(host));
 	if (!answer || kh_clock_mono_ms() < answer->expires_ms)
 		return answer;
 	kh_answer_unref(kh_lru_take(resolver->cache, kh_host_view(host)));
@@ -110,7 +110,7 @@ static int telling(int status)
 }
 
 /* The more telling of the two families' failures. */
-static struct kh_answer *explain(const struct query *query)
+static struct kh_resolver_answer *explain(const struct query *query)
 {
 	int status4 = query->v4.status, status6 = query->v6.status;
 	int status = telling(status4) >= telling(status6) ? status4 : status6;
@@ -134,12 +134,12 @@ static size_t count_of(const struct query *query)
 	return query->v4.count + query->v6.count;
 }
 
-static struct kh_answer *conclude(const struct query *query)
+static struct kh_resolver_answer *conclude(const struct query *query)
 {
 	struct kh_ip both[2 * KH_LIMIT_ADDRESSES];
 	if (count_of(query) == 0)
 		return explain(query);
-	struct kh_answer *answer = kh_answer_new(KH_ERR_NONE, NULL);
+	struct kh_resolver_answer *answer = kh_answer_new(KH_ERR_NONE, NULL);
 	if (!answer)
 		return NULL;
 	memcpy(both, query->v6.list, query->v6.count * sizeof *both);
@@ -150,7 +150,7 @@ static struct kh_answer *conclude(const struct query *query)
 
 /* ---- queries ---- */
 
-static void answer_waiting(struct query *query, struct kh_answer *answer)
+static void answer_waiting(struct query *query, struct kh_resolver_answer *answer)
 {
 	while (!kh_list_is_empty(&query->waiting))
 		kh_lookup_make_ready(kh_container_of(query->waiting.next, struct kh_lookup, link),
@@ -171,7 +171,7 @@ static void finish(struct query *query)
 {
 	struct kh_resolver *resolver = query->resolver;
 	struct kh_slice name = kh_slice_str(query->name);
-	struct kh_answer *answer = conclude(query);
+	struct kh_resolver_answer *answer = conclude(query);
 	answer_waiting(query, answer);
 	if (answer) {
 		uint32_t ttl_s = query->ttl_s < TTL_MOST_S ? query->ttl_s : TTL_MOST_S;
@@ -189,7 +189,7 @@ static void on_patience(evutil_socket_t fd, short what, void *arg)
 	struct query *query = arg;
 	(void)fd;
 	(void)what;
-	struct kh_answer *answer = conclude(query);
+	struct kh_resolver_answer *answer = conclude(query);
 	answer_waiting(query, answer);
 	kh_answer_unref(answer);
 }

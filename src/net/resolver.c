@@ -30,7 +30,7 @@ void kh_lookup_cancel(struct kh_lookup *lookup)
 
 static void tell(const struct kh_lookup *lookup, struct kh_addresses *addresses, struct kh_err *err)
 {
-	const struct kh_answer *answer = lookup->answer;
+	const struct kh_resolver_answer *answer = lookup->answer;
 	if (lookup->is_pinned) {
 		addresses->list[0] = lookup->pin;
 		addresses->count = 1;
@@ -91,7 +91,7 @@ static void on_flush(evutil_socket_t fd, short what, void *arg)
 	resolver->freed = NULL;
 }
 
-void kh_lookup_make_ready(struct kh_lookup *lookup, struct kh_answer *answer)
+void kh_lookup_make_ready(struct kh_lookup *lookup, struct kh_resolver_answer *answer)
 {
 	struct kh_resolver *resolver = lookup->resolver;
 	if (answer)
@@ -110,15 +110,6 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 }
 
 /* ---- what is known without asking ---- */
-
-static const struct kh_pin *find_pin(const struct kh_config *config, const struct kh_host *host)
-{
-	for (size_t i = 0; i < config->n_pins; i++) {
-		if (kh_host_eq(&config->pins[i].host, host))
-			return &config->pins[i];
-	}
-	return NULL;
-}
 
 static bool is_localhost(const struct kh_host *host)
 {
@@ -147,7 +138,7 @@ static size_t find_local(const struct kh_resolver *resolver, const struct kh_hos
 static bool start(struct kh_resolver *resolver, struct kh_lookup *lookup)
 {
 	struct kh_ip local[KH_LIMIT_ADDRESSES];
-	const struct kh_pin *pin = find_pin(resolver->config, &lookup->host);
+	const struct kh_pin *pin = kh_config_pin(resolver->config, KH_NO_TENANT, &lookup->host);
 	if (pin) {
 		lookup->pin = pin->addr; /* a reload may free the configuration */
 		lookup->is_pinned = true;
@@ -156,7 +147,7 @@ static bool start(struct kh_resolver *resolver, struct kh_lookup *lookup)
 	}
 	size_t n = find_local(resolver, &lookup->host, local, KH_LIMIT_ADDRESSES);
 	if (n > 0) {
-		struct kh_answer *answer = kh_answer_new(KH_ERR_NONE, NULL);
+		struct kh_resolver_answer *answer = kh_answer_new(KH_ERR_NONE, NULL);
 		if (!answer)
 			return false;
 		kh_answer_fill(answer, local, n);
@@ -164,7 +155,7 @@ static bool start(struct kh_resolver *resolver, struct kh_lookup *lookup)
 		kh_answer_unref(answer);
 		return true;
 	}
-	struct kh_answer *cached = kh_answer_find(resolver, &lookup->host);
+	struct kh_resolver_answer *cached = kh_answer_find(resolver, &lookup->host);
 	if (!cached)
 		return kh_query_join(resolver, lookup);
 	kh_lookup_make_ready(lookup, cached);

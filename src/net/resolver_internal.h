@@ -11,7 +11,7 @@
 #include "net_internal.h"
 
 /* Shared by the cache and the lookups that it answers. */
-struct kh_answer {
+struct kh_resolver_answer {
 	unsigned refs;
 	enum kh_err_code code; /* NONE: `list` */
 	const char *why;       /* a constant */
@@ -45,22 +45,22 @@ struct kh_lookup {
 	uint32_t timeout_ms;
 	kh_lookup_cb *cb;
 	void *arg;
-	struct kh_answer *answer;
+	struct kh_resolver_answer *answer;
 	bool is_pinned;
 	struct kh_sockaddr pin;
 };
 
 /* resolver.c */
 /* The lookup's callback comes from the loop; takes a reference. NULL: as if nobody had answered. */
-void kh_lookup_make_ready(struct kh_lookup *lookup, struct kh_answer *answer);
+void kh_lookup_make_ready(struct kh_lookup *lookup, struct kh_resolver_answer *answer);
 void kh_lookup_free(struct kh_lookup *lookup);
 
 /* query.c */
-struct kh_answer *kh_answer_new(enum kh_err_code code, const char *why);
-void kh_answer_unref(struct kh_answer *answer);
+struct kh_resolver_answer *kh_answer_new(enum kh_err_code code, const char *why);
+void kh_answer_unref(struct kh_resolver_answer *answer);
 /* IPv6 first, then one of each in turn (RFC 8305 §4). */
-void kh_answer_fill(struct kh_answer *answer, const struct kh_ip *list, size_t n);
-struct kh_answer *kh_answer_find(struct kh_resolver *resolver, const struct kh_host *host);
+void kh_answer_fill(struct kh_resolver_answer *answer, const struct kh_ip *list, size_t n);
+struct kh_resolver_answer *kh_answer_find(struct kh_resolver *resolver, const struct kh_host *host);
 
 /* Joins the query for the lookup's name, or begins it. Return: false: no memory, or too many. */
 bool kh_query_join(struct kh_resolver *resolver, struct kh_lookup *lookup);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,17 +33,56 @@ enum {
 
 /* ---- the memory ---- */
 
-bool kh_book_map(struct kh_book *book, uint32_t n_slots, struct kh_err *err)
+/* A file that is larger than RLIMIT_FSIZE lets it be would end this process (SIGXFSZ). */
+static off_t most_bytes(void)
+{
+	const rlim_t most = KH_LIMIT_QUOTA_SLOTS * sizeof(uint64_t);
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < most)
+		return (off_t)limit.rlim_cur;
+	return (off_t)most;
+}
+
+/* It has room for so many slots. */
+static bool has_room(int fd, uint32_t n_slots)
 {
 	struct stat st;
+	return fstat(fd, &st) == 0 && st.st_size >= 0 &&
+	       (uint64_t)st.st_size >= (uint64_t)n_slots * sizeof(uint64_t);
+}
+
+/*
+ * It is as large as it may ever become, and costs what is used of it. A worker that was taken over
+ * can make it neither larger (memory that nobody bounds) nor smaller (SIGBUS for the keeper).
+ */
+static bool seal(int fd)
+{
+	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+	const off_t most = most_bytes();
+	int there = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+	if (there >= 0 && (there & seals) == seals)
+		return true;
+	/* At a handover it comes from another binary, which may have sealed it in another way. */
+	return fstat(fd, &st) == 0 && (st.st_size >= most || ftruncate(fd, most) == 0) &&
+	       fcntl(fd, F_ADD_SEALS, seals) == 0;
+}
+
+bool kh_book_map(struct kh_book *book, uint32_t n_slots, struct kh_err *err)
+{
 	uint32_t n = book->ledger.n_slots ? book->ledger.n_slots : FIRST_SLOTS;
 	while (n < n_slots)
 		n *= 2;
 	if (n == book->ledger.n_slots)
 		return true;
-	if (fstat(book->fd, &st) != 0 || (st.st_size < (off_t)(n * sizeof(uint64_t)) &&
-					  ftruncate(book->fd, (off_t)(n * sizeof(uint64_t))) != 0))
+	if (!seal(book->fd))
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the limits' ledger");
+	if (!has_room(book->fd, n))
+		return kh_err_set(
+			err, KH_ERR_LIMIT,
+			"the limits' ledger: no room for %u counters (is the size of files "
+			"limited? ulimit -f)",
+			n);
 	struct kh_ledger larger;
 	if (!kh_ledger_map(&larger, book->fd, n, 0, err))
 		return false;
@@ -59,12 +99,11 @@ struct kh_book *kh_book_new(struct kh_err *err)
 		return NULL;
 	}
 	book->next_slot = KH_LEDGER_FIRST_SLOT;
-	/* It never shrinks under the worker's feet. */
 	const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
 	book->fd = memfd_create("keyhole-ledger", flags | MFD_NOEXEC_SEAL);
 	if (book->fd < 0 && errno == EINVAL)
 		book->fd = memfd_create("keyhole-ledger", flags);
-	if (book->fd < 0 || fcntl(book->fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0)
+	if (book->fd < 0)
 		(void)kh_err_sys(err, KH_ERR_SYSTEM, errno, "the limits' ledger");
 	else if (kh_book_map(book, FIRST_SLOTS, err))
 		return book;
@@ -345,12 +384,16 @@ static bool assign(const struct assignment *a, struct owner owner, struct kh_lim
 	for (size_t i = 0; limits && i < limits->n_rates; i++)
 		if (!assign_one(a, owner, &limits->rates[i], &limits->rates[i].slot))
 			return false;
-	const struct kh_rate exchanges = { .kind = KH_QUOTA_CONCURRENCY },
-			     connections = { .kind = KH_QUOTA_CONNECTIONS };
-	return !limits || ((!limits->concurrency ||
-			    assign_one(a, owner, &exchanges, &limits->concurrency_slot)) &&
-			   (!limits->connections ||
-			    assign_one(a, owner, &connections, &limits->connections_slot)));
+	if (!limits)
+		return true;
+	const struct kh_rate exchanges = { .kind = KH_QUOTA_CONCURRENCY,
+					   .burst = limits->concurrency },
+			     connections = { .kind = KH_QUOTA_CONNECTIONS,
+					     .burst = limits->connections };
+	return ((!limits->concurrency ||
+		 assign_one(a, owner, &exchanges, &limits->concurrency_slot)) &&
+		(!limits->connections ||
+		 assign_one(a, owner, &connections, &limits->connections_slot)));
 }
 
 static bool assign_rules(const struct assignment *a, enum kh_quota_owner kind, const char *list,
@@ -414,11 +457,33 @@ bool kh_book_assign(struct kh_book *book, struct kh_config *config, uint64_t now
 	return ok;
 }
 
-void kh_book_clear(struct kh_book *book, unsigned column)
+static void hold_places(_Atomic uint64_t *slot, const struct kh_rate *rate, unsigned column,
+			bool alone)
 {
-	for (size_t i = 0; i < book->n_entries; i++)
-		if (!kh_book_is_bucket(&book->entries[i]) && book->entries[i].rate.slot > 0)
-			kh_places_clear(&book->ledger.slots[book->entries[i].rate.slot], column);
+	unsigned other = 1 - column;
+	kh_places_clear(slot, column);
+	if (alone)
+		kh_places_clear(slot, other);
+	else
+		kh_places_hold(slot, other,
+			       rate->burst < UINT32_MAX ? (uint32_t)rate->burst : UINT32_MAX);
+}
+
+void kh_book_end_worker(struct kh_book *book, unsigned column, bool alone, uint64_t now_ms)
+{
+	for (size_t i = 0; i < book->n_entries; i++) {
+		const struct kh_book_entry *entry = &book->entries[i];
+		if (entry->rate.slot == 0)
+			continue;
+		_Atomic uint64_t *slot = &book->ledger.slots[entry->rate.slot];
+		if (kh_book_is_bucket(entry))
+			kh_bucket_hold(slot, &entry->rate, now_ms);
+		else
+			hold_places(slot, &entry->rate, column, alone);
+	}
+	/* What stands there may be another number now; whoever wrote it need not have said so. */
+	if (kh_book_has_buckets(book))
+		atomic_store(&book->ledger.slots[KH_LEDGER_CHANGED], 1);
 }
 
 bool kh_book_has_buckets(const struct kh_book *book)

@@ -10,7 +10,7 @@ enum { KH_BOOK_KEY_BYTES = 16 };
 /* A limit that is, or was, in the configuration. */
 struct kh_book_entry {
 	uint8_t key[KH_BOOK_KEY_BYTES]; /* of owner, kind and period: its identity */
-	struct kh_rate rate;		/* kind alone for places; `slot` 0: it is parked */
+	struct kh_rate rate;		/* of places: kind and burst, how many; `slot` 0: parked */
 	bool live;			/* in the configuration that was assigned last */
 	uint32_t died;			/* not live: since which assignment, and when */
 	uint64_t died_ms;

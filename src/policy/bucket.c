@@ -77,6 +77,16 @@ uint64_t kh_bucket_value(const struct kh_rate *rate, uint64_t now_ms, uint64_t u
 	return clock_of(rate, now_ms) + used * scale_of(rate);
 }
 
+void kh_bucket_hold(_Atomic uint64_t *slot, const struct kh_rate *rate, uint64_t now_ms)
+{
+	uint64_t most = kh_bucket_value(rate, now_ms, rate->burst);
+	uint64_t value = atomic_load_explicit(slot, memory_order_relaxed);
+	while (value > most &&
+	       !atomic_compare_exchange_weak_explicit(slot, &value, most, memory_order_relaxed,
+						      memory_order_relaxed))
+		continue;
+}
+
 /* ---- places: the lower half is column 0's, the upper half column 1's ---- */
 
 static uint64_t one_of(unsigned column)
@@ -123,4 +133,15 @@ void kh_place_give(_Atomic uint64_t *slot, unsigned column)
 void kh_places_clear(_Atomic uint64_t *slot, unsigned column)
 {
 	atomic_fetch_and_explicit(slot, ~half_of(column), memory_order_relaxed);
+}
+
+void kh_places_hold(_Atomic uint64_t *slot, unsigned column, uint32_t most)
+{
+	uint64_t kept = most * one_of(column);
+	uint64_t value = atomic_load_explicit(slot, memory_order_relaxed);
+	while ((value & half_of(column)) > kept &&
+	       !atomic_compare_exchange_weak_explicit(slot, &value,
+						      (value & ~half_of(column)) | kept,
+						      memory_order_relaxed, memory_order_relaxed))
+		continue;
 }

@@ -14,7 +14,7 @@ enum { FIRST_SLOTS = 64, UNPLACED = -1 };
 
 /* ---- paths ---- */
 
-static bool paths_grow(struct kh_paths *paths, uint64_t seed)
+static bool paths_grow(struct kh_index_paths *paths, uint64_t seed)
 {
 	size_t n = paths->n_slots ? paths->n_slots * 2 : FIRST_SLOTS;
 	uint32_t *slots = calloc(n, sizeof(*slots));
@@ -35,7 +35,7 @@ static bool paths_grow(struct kh_paths *paths, uint64_t seed)
 	return true;
 }
 
-static bool paths_append(struct kh_paths *paths, struct kh_slice text)
+static bool paths_append(struct kh_index_paths *paths, struct kh_slice text)
 {
 	while (paths->room - paths->len < text.len + 1) {
 		size_t room = paths->room ? paths->room * 2 : 1024;
@@ -51,7 +51,8 @@ static bool paths_append(struct kh_paths *paths, struct kh_slice text)
 	return true;
 }
 
-static bool paths_add(struct kh_paths *paths, struct kh_slice text, uint64_t seed, uint32_t *out)
+static bool paths_add(struct kh_index_paths *paths, struct kh_slice text, uint64_t seed,
+		      uint32_t *out)
 {
 	if (2 * (paths->used + 1) > paths->n_slots && !paths_grow(paths, seed))
 		return false;
@@ -74,23 +75,23 @@ static bool paths_add(struct kh_paths *paths, struct kh_slice text, uint64_t see
 	return true;
 }
 
-void kh_paths_freeze(struct kh_paths *paths)
+void kh_index_paths_freeze(struct kh_index_paths *paths)
 {
 	free(paths->slots);
 	paths->slots = NULL;
 	paths->n_slots = 0;
 }
 
-void kh_paths_fini(struct kh_paths *paths)
+void kh_index_paths_fini(struct kh_index_paths *paths)
 {
 	free(paths->slots);
 	free(paths->texts);
-	*paths = (struct kh_paths){ 0 };
+	*paths = (struct kh_index_paths){ 0 };
 }
 
 /* ---- the table ---- */
 
-static void put(struct kh_entry *entries, size_t n_slots, const struct kh_entry *entry)
+static void put(struct kh_index_entry *entries, size_t n_slots, const struct kh_index_entry *entry)
 {
 	uint32_t at = entry->key;
 	while (entries[at & (n_slots - 1)].key != 0)
@@ -103,7 +104,7 @@ static bool table_room(struct kh_list_builder *b)
 	if (2 * (b->used + 1) <= b->n_slots)
 		return true;
 	size_t n = b->n_slots ? b->n_slots * 2 : FIRST_SLOTS;
-	struct kh_entry *entries = calloc(n, sizeof(*entries));
+	struct kh_index_entry *entries = calloc(n, sizeof(*entries));
 	if (!entries)
 		return false;
 	for (size_t i = 0; i < b->n_slots; i++)
@@ -122,7 +123,7 @@ struct pattern {
 	struct kh_slice text;
 };
 
-static bool is_pattern(const struct kh_list_builder *b, const struct kh_entry *entry,
+static bool is_pattern(const struct kh_list_builder *b, const struct kh_index_entry *entry,
 		       const struct pattern *p)
 {
 	return entry->key == p->key && entry->count > 0 &&
@@ -157,12 +158,12 @@ static bool add_node(struct kh_list_builder *b, uint32_t key)
 		return false;
 	uint32_t at = key;
 	for (;; at++) {
-		struct kh_entry *entry = &b->entries[at & (b->n_slots - 1)];
+		struct kh_index_entry *entry = &b->entries[at & (b->n_slots - 1)];
 		if (entry->key == key)
 			return true;
 		if (entry->key != 0)
 			continue;
-		*entry = (struct kh_entry){ .key = key };
+		*entry = (struct kh_index_entry){ .key = key };
 		b->used++;
 		return true;
 	}
@@ -174,15 +175,16 @@ static bool count_pattern(struct kh_list_builder *b, const struct pattern *p)
 	if (!table_room(b))
 		return false;
 	for (uint32_t at = p->key;; at++) {
-		struct kh_entry *entry = &b->entries[at & (b->n_slots - 1)];
+		struct kh_index_entry *entry = &b->entries[at & (b->n_slots - 1)];
 		if (is_pattern(b, entry, p)) {
 			entry->count++;
 			return true;
 		}
 		if (entry->key != 0)
 			continue;
-		*entry =
-			(struct kh_entry){ .key = p->key, .first = (uint32_t)UNPLACED, .count = 1 };
+		*entry = (struct kh_index_entry){ .key = p->key,
+						  .first = (uint32_t)UNPLACED,
+						  .count = 1 };
 		b->used++;
 		return add_text(b, p, &entry->name);
 	}
@@ -250,6 +252,7 @@ static bool count_rule(struct kh_list_builder *b, const struct kh_rule *rule,
 
 uint32_t kh_method_bit(struct kh_slice method)
 {
+	/* The first seven are KH_CREDENTIAL_METHODS. */
 	static const struct kh_slice known[] = {
 		KH_SLICE_INIT("GET"),	   KH_SLICE_INIT("POST"),     KH_SLICE_INIT("HEAD"),
 		KH_SLICE_INIT("PUT"),	   KH_SLICE_INIT("DELETE"),   KH_SLICE_INIT("PATCH"),
@@ -264,6 +267,34 @@ uint32_t kh_method_bit(struct kh_slice method)
 	return KH_METHOD_OTHER;
 }
 
+uint32_t kh_method_bit_folded(struct kh_slice method)
+{
+	char text[sizeof("PROPPATCH")];
+	if (method.len >= sizeof(text))
+		return KH_METHOD_OTHER;
+	for (size_t i = 0; i < method.len; i++) {
+		char c = method.ptr[i];
+		text[i] = (char)(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+	}
+	return kh_method_bit(kh_slice_of(text, method.len));
+}
+
+/* The pattern of a rule that denies, in the forms in which it is compared (forms.c). */
+static bool add_forms(struct kh_list_builder *b, struct kh_slice path, struct kh_matcher *matcher)
+{
+	char *text = malloc(path.len + 1);
+	if (!text)
+		return false;
+	size_t len = kh_pattern_decode(path, text);
+	bool ok = paths_add(b->paths, kh_slice_of(text, len), b->seed, &matcher->decoded);
+	struct kh_slice folded = kh_slice_of(text, kh_pattern_fold(path, text));
+	ok = ok && paths_add(b->paths, folded, b->seed, &matcher->path);
+	matcher->path_len = (uint16_t)folded.len;
+	matcher->prefix_len = (uint16_t)kh_slice_find(folded, '*', 0);
+	free(text);
+	return ok;
+}
+
 static bool fill_matcher(struct kh_list_builder *b, struct kh_matcher *matcher,
 			 const struct kh_rule *rule, size_t place)
 {
@@ -276,8 +307,11 @@ static bool fill_matcher(struct kh_list_builder *b, struct kh_matcher *matcher,
 				   (kh_rule_asks_more(rule) ? KH_ASKS_MORE : 0) |
 				   (rule->more && rule->more->observe ? KH_OBSERVES : 0) |
 				   (rule->no_websocket ? KH_NO_WEBSOCKET : 0) |
-				   (rule->passthrough ? KH_PASSTHROUGH : 0)),
+				   (rule->passthrough ? KH_PASSTHROUGH : 0) |
+				   (rule->exact_spelling ? KH_EXACT : 0)),
 	};
+	if (kh_rule_has_common_methods_only(rule))
+		matcher->methods = KH_CREDENTIAL_METHODS;
 	for (size_t i = 0; i < rule->n_methods; i++)
 		matcher->methods |= kh_method_bit(kh_slice_str(rule->methods[i]));
 	struct kh_slice path = kh_slice_str(rule->path);
@@ -285,21 +319,24 @@ static bool fill_matcher(struct kh_list_builder *b, struct kh_matcher *matcher,
 		return true;
 	if (path.len > UINT16_MAX)
 		return kh_err_set(b->err, KH_ERR_CONFIG, "policy: a path too long");
-	matcher->flags |= KH_ON_PATH | (kh_path_is_plain(path) ? KH_PLAIN_PATH : 0);
+	bool plain = kh_path_plainness(path) != KH_NOT_PLAIN;
+	matcher->flags |= KH_ON_PATH | (plain ? KH_PLAIN_PATH : 0);
 	matcher->path_len = (uint16_t)path.len;
 	matcher->prefix_len = (uint16_t)kh_slice_find(path, '*', 0);
+	if (!rule->allow && !rule->exact_spelling)
+		return add_forms(b, path, matcher);
 	return paths_add(b->paths, path, b->seed, &matcher->path);
 }
 
 /* The entry of a rule's pattern, NULL for "**". */
-static struct kh_entry *entry_of(struct kh_list_builder *b, const struct kh_rule *rule)
+static struct kh_index_entry *entry_of(struct kh_list_builder *b, const struct kh_rule *rule)
 {
 	struct kh_host_keys keys;
 	struct pattern p;
 	if (rule->host.match == KH_MATCH_ANY || !pattern_of(b, rule, &keys, &p))
 		return NULL;
 	for (uint32_t at = p.key;; at++) {
-		struct kh_entry *entry = &b->entries[at & (b->n_slots - 1)];
+		struct kh_index_entry *entry = &b->entries[at & (b->n_slots - 1)];
 		if (entry->key == 0)
 			return NULL;
 		if (is_pattern(b, entry, &p))
@@ -315,7 +352,7 @@ static bool place_rules(struct kh_list_builder *b, const struct kh_rules *rules,
 	uint32_t any = 0, next = out->any_count;
 	for (size_t r = 0; r < rules->count; r++) {
 		const struct kh_rule *rule = &rules->list[r];
-		struct kh_entry *entry = entry_of(b, rule);
+		struct kh_index_entry *entry = entry_of(b, rule);
 		if (entry && entry->first == (uint32_t)UNPLACED) {
 			entry->first = next;
 			next += entry->count;

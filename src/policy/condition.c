@@ -3,11 +3,15 @@
  *
  * A rule that allows reads strictly: what it names must be there, each occurrence must match, and
  * what two servers may read differently (a ';' in the query, an encoded control byte) matches
- * nothing. A rule that denies reads widely: one occurrence that matches in one reading is enough.
+ * nothing. A rule that denies reads widely: one occurrence that matches in one reading is enough,
+ * and names and values are what some server takes them for (spelling.h).
  */
 #include "policy_internal.h"
 
 #include <string.h>
+
+#include <keyhole/encode.h>
+#include <keyhole/spelling.h>
 
 /* One character of a text: the bytes that it takes there, and the byte that it stands for. */
 struct unit {
@@ -15,22 +19,23 @@ struct unit {
 	unsigned char byte;
 };
 
-/* ENCODED: as a form has it, where '+' is a blank. PLUS: as most paths have it, where it is not. */
-enum spelling { AS_IS, ENCODED, PLUS };
+/* ENCODED: as a form has it, where '+' is a blank. PLUS: as most paths have it, where it is not.
+ * DEEP: as the most forgiving server has it. */
+enum spelling { AS_IS, ENCODED, PLUS, DEEP };
 
 static struct unit unit_at(struct kh_slice text, size_t at, enum spelling spelling)
 {
 	unsigned char c = (unsigned char)text.ptr[at];
 	if (spelling == AS_IS)
 		return (struct unit){ 1, c };
+	if (spelling == DEEP) {
+		struct kh_character of = kh_spelling_at(text, at, KH_PLUS_IS_BLANK);
+		return (struct unit){ of.width, of.byte };
+	}
 	if (c == '+' && spelling == ENCODED)
 		return (struct unit){ 1, ' ' };
-	if (c == '%' && text.len - at >= 3) {
-		int high = kh_hex_value(text.ptr[at + 1]), low = kh_hex_value(text.ptr[at + 2]);
-		if (high >= 0 && low >= 0)
-			return (struct unit){ 3, (unsigned char)(high * 16 + low) };
-	}
-	return (struct unit){ 1, c };
+	int byte = c == '%' ? kh_percent_byte(text, at) : -1;
+	return byte < 0 ? (struct unit){ 1, c } : (struct unit){ 3, (unsigned char)byte };
 }
 
 static unsigned char fold(unsigned char c, bool nocase)
@@ -39,11 +44,13 @@ static unsigned char fold(unsigned char c, bool nocase)
 }
 
 /* '*' stands for any bytes. The last star is enough to go back to: bounded by both lengths'
- * product. */
-static bool glob(struct kh_slice pattern, struct kh_slice text, enum spelling spelling, bool nocase)
+ * product, and by the steps that are left. A character in its most forgiving reading costs several.
+ */
+static bool glob(struct kh_slice pattern, struct kh_slice text, enum spelling spelling, bool nocase,
+		 struct kh_steps *steps)
 {
 	size_t p = 0, t = 0, star = SIZE_MAX, retry = 0;
-	for (;;) {
+	for (; !kh_steps_are_over(steps); steps->done += spelling == AS_IS ? 1 : 4) {
 		if (p < pattern.len && pattern.ptr[p] == '*') {
 			star = ++p;
 			retry = t;
@@ -66,37 +73,37 @@ static bool glob(struct kh_slice pattern, struct kh_slice text, enum spelling sp
 		p = star;
 		t = retry;
 	}
+	return false;
 }
 
 static bool matches_one(const struct kh_condition *condition, struct kh_slice text,
-			enum spelling spelling, bool nocase)
+			enum spelling spelling, bool nocase, struct kh_steps *steps)
 {
 	for (size_t i = 0; i < condition->n_patterns; i++)
-		if (glob(kh_slice_str(condition->patterns[i]), text, spelling, nocase))
+		if (glob(kh_slice_str(condition->patterns[i]), text, spelling, nocase, steps))
 			return true;
 	return false;
 }
 
 /* Equal byte for byte; a star in a name is a star. */
-static bool same_name(struct kh_slice name, struct kh_slice text, bool nocase)
+static bool same_name(struct kh_slice name, struct kh_slice text)
 {
 	size_t t = 0;
 	for (size_t n = 0; n < name.len; n++) {
 		if (t == text.len)
 			return false;
 		struct unit unit = unit_at(text, t, ENCODED);
-		if (fold(unit.byte, nocase) != fold((unsigned char)name.ptr[n], nocase))
+		if (unit.byte != (unsigned char)name.ptr[n])
 			return false;
 		t += unit.width;
 	}
-	/* v[] and v[0] are v to many a server. */
-	return t == text.len || (nocase && unit_at(text, t, ENCODED).byte == '[');
+	return t == text.len;
 }
 
 static bool has_control(struct kh_slice text)
 {
 	for (size_t at = 0; at < text.len;) {
-		struct unit unit = unit_at(text, at, ENCODED);
+		struct unit unit = unit_at(text, at, DEEP);
 		if (unit.byte < 0x20 || unit.byte == 0x7f)
 			return true;
 		at += unit.width;
@@ -104,10 +111,27 @@ static bool has_control(struct kh_slice text)
 	return false;
 }
 
-static bool next_parameter(struct kh_slice *rest, const char *separators, struct kh_slice *name,
-			   struct kh_slice *value)
+/* Without blanks around it, and without what follows a NUL. */
+static struct kh_slice trimmed(struct kh_slice text)
 {
-	if (!rest->ptr)
+	size_t from = SIZE_MAX, to = 0;
+	for (size_t at = 0; at < text.len;) {
+		struct unit unit = unit_at(text, at, DEEP);
+		if (unit.byte == '\0')
+			break;
+		if (unit.byte != ' ' && !(unit.byte >= '\t' && unit.byte <= '\r')) {
+			from = from == SIZE_MAX ? at : from;
+			to = at + unit.width;
+		}
+		at += unit.width;
+	}
+	return from == SIZE_MAX ? kh_slice_sub(text, 0, 0) : kh_slice_sub(text, from, to);
+}
+
+static bool next_parameter(struct kh_slice *rest, const char *separators, struct kh_slice *name,
+			   struct kh_slice *value, struct kh_steps *steps)
+{
+	if (!rest->ptr || kh_steps_are_over(steps))
 		return false;
 	size_t end = 0;
 	/* A NUL separates nothing, though it ends the list of what does. */
@@ -118,66 +142,101 @@ static bool next_parameter(struct kh_slice *rest, const char *separators, struct
 	*name = kh_slice_sub(parameter, 0, equals);
 	*value = kh_slice_sub(parameter, equals + 1, parameter.len);
 	*rest = end < rest->len ? kh_slice_sub(*rest, end + 1, rest->len) : kh_slice_of(NULL, 0);
+	steps->done += 16 + end; /* for its name, too */
 	return true;
 }
 
-static bool query_allows(const struct kh_condition *condition, struct kh_slice query)
+static bool query_allows(const struct kh_condition *condition, struct kh_slice query,
+			 struct kh_steps *steps)
 {
 	struct kh_slice rest = query, name, value;
 	bool found = false;
 	if (!query.ptr || kh_slice_find(query, ';', 0) < query.len)
 		return false;
-	while (next_parameter(&rest, "&", &name, &value)) {
-		if (!same_name(kh_slice_str(condition->name), name, false)) {
+	while (next_parameter(&rest, "&", &name, &value, steps)) {
+		if (!same_name(kh_slice_str(condition->name), name)) {
 			/* Another spelling that some server takes for the same. */
-			if (same_name(kh_slice_str(condition->name), name, true))
+			if (kh_name_is_parameter(name, kh_slice_str(condition->name)))
 				return false;
 			continue;
 		}
-		if (has_control(value) || !matches_one(condition, value, ENCODED, false))
+		if (has_control(value) || !matches_one(condition, value, ENCODED, false, steps) ||
+		    !matches_one(condition, value, DEEP, false, steps))
 			return false;
 		found = true;
 	}
 	return found;
 }
 
-static bool query_denies(const struct kh_condition *condition, struct kh_slice query)
+/* In one reading or another. */
+static bool is_denied(const struct kh_condition *condition, struct kh_slice value,
+		      struct kh_steps *steps)
+{
+	return matches_one(condition, value, ENCODED, true, steps) ||
+	       matches_one(condition, value, PLUS, true, steps) ||
+	       matches_one(condition, value, DEEP, true, steps) ||
+	       matches_one(condition, trimmed(value), DEEP, true, steps);
+}
+
+static bool query_denies(const struct kh_condition *condition, struct kh_slice query,
+			 struct kh_steps *steps)
 {
 	static const char *const readings[] = { "&", "&;" };
-	for (unsigned i = 0; i < 2; i++) {
+	unsigned n = kh_slice_find(query, ';', 0) < query.len ? 2 : 1;
+	for (unsigned i = 0; i < n; i++) {
 		struct kh_slice rest = query, name, value;
-		while (next_parameter(&rest, readings[i], &name, &value))
-			if (same_name(kh_slice_str(condition->name), name, true) &&
-			    (matches_one(condition, value, ENCODED, true) ||
-			     matches_one(condition, value, PLUS, true)))
+		while (next_parameter(&rest, readings[i], &name, &value, steps))
+			if (kh_name_is_parameter(name, kh_slice_str(condition->name)) &&
+			    is_denied(condition, value, steps))
 				return true;
 	}
 	return false;
 }
 
-static bool is_named(const struct kh_condition *condition, struct kh_slice field)
+static bool query_denies_exactly(const struct kh_condition *condition, struct kh_slice query,
+				 struct kh_steps *steps)
 {
-	if (condition->kind == KH_CONDITION_CONTENT_TYPE)
-		return kh_slice_eq_nocase(field, KH_SLICE("content-type"));
-	return kh_slice_eq_nocase(field, kh_slice_str(condition->name));
+	struct kh_slice rest = query, name, value;
+	while (next_parameter(&rest, "&", &name, &value, steps))
+		if (same_name(kh_slice_str(condition->name), name) &&
+		    matches_one(condition, value, ENCODED, false, steps))
+			return true;
+	return false;
 }
 
-/* What is compared of one member: a media type goes without its parameters. */
-static struct kh_slice essence(const struct kh_condition *condition, struct kh_slice member)
+static struct kh_slice name_of(const struct kh_condition *condition)
 {
-	if (condition->kind == KH_CONDITION_CONTENT_TYPE)
-		member = kh_slice_sub(member, 0, kh_slice_find(member, ';', 0));
-	return kh_slice_trim(member);
+	return condition->kind == KH_CONDITION_CONTENT_TYPE ? KH_SLICE("content-type")
+							    : kh_slice_str(condition->name);
+}
+
+/* How a rule reads what it asks about. */
+enum manner { ALLOWS, DENIES, DENIES_EXACTLY };
+
+/* What is compared of one member: a media type goes without its parameters. Some servers end it at
+ * a blank as well. */
+static struct kh_slice essence(const struct kh_condition *condition, enum manner manner,
+			       struct kh_slice member)
+{
+	if (condition->kind != KH_CONDITION_CONTENT_TYPE)
+		return kh_slice_trim(member);
+	member = kh_slice_trim(kh_slice_sub(member, 0, kh_slice_find(member, ';', 0)));
+	size_t end = 0;
+	while (end < member.len &&
+	       (manner != DENIES || (member.ptr[end] != ' ' && member.ptr[end] != '\t')))
+		end++;
+	return kh_slice_sub(member, 0, end);
 }
 
 /* The members of a field's line, with commas between them: how many match, and how many don't. */
-static void count_members(const struct kh_condition *condition, struct kh_slice line, bool nocase,
-			  size_t *good, size_t *bad)
+static void count_members(const struct kh_condition *condition, enum manner manner,
+			  struct kh_slice line, bool nocase, size_t *good, size_t *bad,
+			  struct kh_steps *steps)
 {
 	for (size_t at = 0; at <= line.len;) {
 		size_t comma = kh_slice_find(line, ',', at);
-		struct kh_slice member = essence(condition, kh_slice_sub(line, at, comma));
-		if (matches_one(condition, member, AS_IS, nocase))
+		struct kh_slice member = essence(condition, manner, kh_slice_sub(line, at, comma));
+		if (matches_one(condition, member, AS_IS, nocase, steps))
 			(*good)++;
 		else
 			(*bad)++;
@@ -185,36 +244,76 @@ static void count_members(const struct kh_condition *condition, struct kh_slice 
 	}
 }
 
-static bool fields_hold(const struct kh_condition *condition, bool allow,
-			const struct kh_request_fields *fields)
+static bool fields_hold(const struct kh_condition *condition, enum manner manner,
+			const struct kh_request_fields *fields, struct kh_steps *steps)
 {
 	/* Media types are compared without case (RFC 9110 §8.3.1). */
-	bool nocase = !allow || condition->kind == KH_CONDITION_CONTENT_TYPE;
-	struct kh_slice name, value;
+	bool nocase = manner == DENIES || condition->kind == KH_CONDITION_CONTENT_TYPE;
+	struct kh_slice name, value, due = name_of(condition);
 	size_t good = 0, bad = 0, at = 0;
 	while (fields->next && fields->next(fields->head, &at, &name, &value)) {
-		if (!is_named(condition, name))
+		bool exactly = kh_slice_eq_nocase(name, due);
+		steps->done += 8;
+		if (!exactly && !kh_name_is_field(name, due))
 			continue;
-		count_members(condition, value, nocase, &good, &bad);
+		/* Some server takes it for the same, and others do not. */
+		if (!exactly && manner == ALLOWS)
+			return false;
+		if (exactly || manner == DENIES)
+			count_members(condition, manner, value, nocase, &good, &bad, steps);
 	}
-	return good > 0 && (bad == 0 || !allow);
+	return good > 0 && (bad == 0 || manner != ALLOWS);
 }
 
-static enum kh_mismatch miss(const struct kh_condition *condition, bool allow,
+static bool query_holds(const struct kh_condition *condition, enum manner manner,
+			struct kh_slice query, struct kh_steps *steps)
+{
+	if (manner == ALLOWS)
+		return query_allows(condition, query, steps);
+	return manner == DENIES ? query_denies(condition, query, steps)
+				: query_denies_exactly(condition, query, steps);
+}
+
+/* Of a path that a field names, nobody knows whether its own query goes with it or the request's:
+ * both must hold for an allowance, and one is enough for a denial. */
+static bool queries_hold(const struct kh_condition *condition, enum manner manner,
+			 const struct kh_request_view *request, const struct kh_reading_of *reading)
+{
+	const struct kh_overrides *named = request->overrides;
+	bool allow = manner == ALLOWS;
+	if (reading->any_path && (named->any_query || named->n_queries == 0))
+		return !allow;
+	bool holds = query_holds(condition, manner, request->query, reading->steps);
+	for (size_t i = 0; reading->any_path && i < named->n_queries && holds == allow; i++)
+		holds = query_holds(condition, manner, named->queries[i], reading->steps);
+	return holds;
+}
+
+/* A parameter that stands for fields may set this one. */
+static bool sets_any_field(const struct kh_request_view *request,
+			   const struct kh_reading_of *reading)
+{
+	return reading->any_path && request->overrides->any_field;
+}
+
+static enum kh_mismatch miss(const struct kh_condition *condition, enum manner manner,
 			     const struct kh_request_view *request,
 			     const struct kh_reading_of *reading)
 {
-	bool good = false;
+	bool good = false, allow = manner == ALLOWS;
 	switch (condition->kind) {
 	case KH_CONDITION_QUERY:
-		good = allow ? query_allows(condition, request->query)
-			     : query_denies(condition, request->query);
+		good = queries_hold(condition, manner, request, reading);
 		return good ? KH_MATCHES : KH_OTHER_QUERY;
 	case KH_CONDITION_HEADER:
-		good = fields_hold(condition, allow, &request->fields);
+		good = sets_any_field(request, reading)
+			       ? !allow
+			       : fields_hold(condition, manner, &request->fields, reading->steps);
 		return good ? KH_MATCHES : KH_OTHER_HEADERS;
 	case KH_CONDITION_CONTENT_TYPE:
-		good = fields_hold(condition, allow, &request->fields);
+		good = sets_any_field(request, reading)
+			       ? !allow
+			       : fields_hold(condition, manner, &request->fields, reading->steps);
 		return good ? KH_MATCHES : KH_OTHER_CONTENT_TYPE;
 	case KH_CONDITION_MODEL:
 		/* A path that nobody knows may name any. */
@@ -223,7 +322,7 @@ static enum kh_mismatch miss(const struct kh_condition *condition, bool allow,
 		if (request->model_state == KH_MODEL_UNREAD)
 			return KH_MODEL_NOT_READ;
 		good = request->model_state == KH_MODEL_NAMED &&
-		       matches_one(condition, request->model, AS_IS, !allow);
+		       matches_one(condition, request->model, AS_IS, !allow, reading->steps);
 		return good ? KH_MATCHES : KH_OTHER_MODEL;
 	case KH_CONDITION_NONE:
 		break;
@@ -232,16 +331,63 @@ static enum kh_mismatch miss(const struct kh_condition *condition, bool allow,
 	return allow ? KH_OTHER_HEADERS : KH_MATCHES;
 }
 
-enum kh_mismatch kh_rule_conditions_miss(const struct kh_rule *rule,
-					 const struct kh_request_view *request,
-					 const struct kh_reading_of *reading)
+static enum kh_mismatch conditions_miss(const struct kh_rule *rule, enum manner manner,
+					const struct kh_request_view *request,
+					const struct kh_reading_of *reading)
 {
 	const struct kh_rule_more *more = rule->more;
 	enum kh_mismatch why = KH_MATCHES;
 	for (size_t i = 0; more && i < more->n_conditions && why == KH_MATCHES; i++)
-		why = miss(&more->conditions[i], rule->allow, request, reading);
+		why = miss(&more->conditions[i], manner, request, reading);
 	if ((why == KH_MATCHES || why == KH_MODEL_NOT_READ) && more && more->has_max_body &&
 	    request->has_length && request->length > more->max_body)
 		why = KH_BODY_TOO_LARGE;
 	return why;
+}
+
+enum kh_mismatch kh_rule_conditions_miss(const struct kh_rule *rule,
+					 const struct kh_request_view *request,
+					 const struct kh_reading_of *reading)
+{
+	enum manner manner = rule->allow ? ALLOWS : rule->exact_spelling ? DENIES_EXACTLY : DENIES;
+	return conditions_miss(rule, manner, request, reading);
+}
+
+enum kh_mismatch kh_rule_conditions_miss_exactly(const struct kh_rule *rule,
+						 const struct kh_request_view *request,
+						 const struct kh_reading_of *reading)
+{
+	return conditions_miss(rule, DENIES_EXACTLY, request, reading);
+}
+
+static bool list_looks_at_field(const struct kh_index *index, size_t list,
+				const struct kh_request_view *view, struct kh_slice name)
+{
+	struct kh_host_keys keys;
+	struct kh_index_walk walk;
+	kh_index_find(index, view->host, &keys);
+	kh_index_walk_begin(&walk, index, list, &keys);
+	for (const struct kh_matcher *m; (m = kh_index_walk_next(&walk));) {
+		const struct kh_rule_more *more = m->rule->more;
+		if (!more || m->scheme != view->scheme || m->port != view->port)
+			continue;
+		for (size_t i = 0; i < more->n_conditions; i++) {
+			const struct kh_condition *one = &more->conditions[i];
+			if ((one->kind == KH_CONDITION_HEADER ||
+			     one->kind == KH_CONDITION_CONTENT_TYPE) &&
+			    kh_name_is_field(name, name_of(one)))
+				return true;
+		}
+	}
+	return false;
+}
+
+bool kh_policy_looks_at_field(const struct kh_policy *policy, uint16_t tenant,
+			      const struct kh_narrowing *narrowing,
+			      const struct kh_request_view *view, struct kh_slice name)
+{
+	const struct kh_index *index = kh_policy_index(policy);
+	return list_looks_at_field(index, KH_SITE_LIST, view, name) ||
+	       list_looks_at_field(index, kh_tenant_list(tenant), view, name) ||
+	       (narrowing && list_looks_at_field(narrowing->index, narrowing->list, view, name));
 }

@@ -33,6 +33,8 @@ const char *kh_mismatch_name(enum kh_mismatch why)
 		return "model";
 	case KH_MODEL_NOT_READ:
 		return "model_not_read";
+	case KH_OTHER_SPELLING:
+		return "spelling";
 	}
 	return "";
 }
@@ -44,8 +46,19 @@ static bool has_path(const struct kh_rule *rule, const struct kh_reading_of *rea
 		return true;
 	if (reading->any_path)
 		return kh_rule_holds_for_any_path(rule);
-	return rule->allow ? kh_path_matches(pattern, path)
-			   : kh_path_matches_leniently(pattern, path);
+	return rule->allow || rule->exact_spelling ? kh_path_matches(pattern, path)
+						   : kh_path_matches_leniently(pattern, path);
+}
+
+static enum kh_mismatch look_beside(const struct kh_rule *rule,
+				    const struct kh_request_view *request,
+				    const struct kh_reading_of *reading)
+{
+	if (!kh_rule_holds_for_method(rule, reading))
+		return KH_OTHER_METHOD;
+	if (!has_path(rule, reading))
+		return KH_OTHER_PATH;
+	return kh_rule_conditions_miss(rule, request, reading);
 }
 
 static enum kh_mismatch look_at(const struct kh_rule *rule, const struct kh_request_view *request,
@@ -53,17 +66,15 @@ static enum kh_mismatch look_at(const struct kh_rule *rule, const struct kh_requ
 {
 	struct kh_host_pattern host;
 	kh_rule_host_expand(&rule->host, &host);
-	if (!kh_host_pattern_matches(&host, request->host))
+	if (!kh_host_pattern_matches(&host, reading->host))
 		return KH_OTHER_HOST;
 	if (rule->scheme != request->scheme)
 		return KH_OTHER_SCHEME;
-	if (rule->port != request->port)
+	if (rule->port != reading->port)
 		return KH_OTHER_PORT;
-	if (!kh_rule_holds_for_method(rule, reading))
-		return KH_OTHER_METHOD;
-	if (!has_path(rule, reading))
-		return KH_OTHER_PATH;
-	return kh_rule_conditions_miss(rule, request, reading);
+	if (rule->exact_spelling && reading->respelled)
+		return KH_OTHER_SPELLING;
+	return look_beside(rule, request, reading);
 }
 
 struct look {
@@ -85,6 +96,8 @@ static const struct kh_rule *read_list(struct look *look, const struct kh_rules 
 					   .method = reading->method,
 					   .why = look_at(&rules->list[i], look->request,
 							  reading) };
+		if (at.why == KH_MATCHES)
+			at.reading = kh_reading_of_denial(at.rule, look->request, reading);
 		if (look->show)
 			look->show(look->arg, &at);
 		if (at.why == KH_MODEL_NOT_READ) {
@@ -103,12 +116,18 @@ static const struct kh_rule *read_list(struct look *look, const struct kh_rules 
 static bool ask(struct look *look, const struct kh_rules *rules, struct kh_decision *out)
 {
 	const struct kh_request_view *request = look->request;
+	struct kh_steps steps = { .most = UINT64_MAX };
 	struct kh_reading_of reading;
+	reading.steps = &steps;
 	kh_reading_begin(request, &reading);
 	out->rule = read_list(look, rules, &reading);
 	while (out->rule && out->rule->allow && kh_reading_next(request, &reading))
-		out->rule = kh_both_readings(out->rule, read_list(look, rules, &reading));
-	out->reading = out->rule && out->rule->allow ? KH_READ_PLAIN : reading.how;
+		out->rule = kh_both_readings(out->rule, read_list(look, rules, &reading), &reading);
+	out->reading = reading.how;
+	if (out->rule)
+		out->reading = out->rule->allow
+				       ? KH_READ_PLAIN
+				       : kh_reading_of_denial(out->rule, request, &reading);
 	out->reason = out->rule ? KH_ERR_DENIED_BY_RULE : KH_ERR_NO_RULE;
 	return out->rule && out->rule->allow;
 }
@@ -119,6 +138,10 @@ void kh_policy_explain(const struct kh_policy *policy, uint16_t tenant,
 		       struct kh_decision *out)
 {
 	const struct kh_config *config = kh_policy_config(policy);
+	/* What is given up there is shown nothing of. */
+	kh_policy_decide(policy, tenant, narrowing, request, out);
+	if (out->reason == KH_ERR_REQUEST_TOO_COMPLEX)
+		return;
 	struct look look = { .request = request, .show = show, .arg = arg, .list = KH_LIST_SITE };
 	*out = (struct kh_decision){ .reason = KH_ERR_NO_RULE };
 	if (tenant >= config->n_tenants || !request->host || request->host->kind == KH_HOST_NONE ||

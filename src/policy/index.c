@@ -22,13 +22,13 @@ struct kh_index {
 	struct kh_list_index *lists;
 	size_t n_lists;
 	struct kh_arena arena;
-	struct kh_paths paths;
+	struct kh_index_paths paths;
 };
 
-const struct kh_entry *kh_entry_find(const struct kh_list_index *list, uint32_t key)
+const struct kh_index_entry *kh_index_entry_find(const struct kh_list_index *list, uint32_t key)
 {
 	for (uint32_t at = key;; at++) {
-		const struct kh_entry *entry = &list->entries[at & list->mask];
+		const struct kh_index_entry *entry = &list->entries[at & list->mask];
 		if (entry->key == key || entry->key == 0)
 			return entry;
 	}
@@ -59,7 +59,7 @@ struct kh_index *kh_index_new(const struct kh_rules *const *lists, size_t n_list
 	}
 	kh_list_builder_fini(&builder);
 	if (index)
-		kh_paths_freeze(&index->paths);
+		kh_index_paths_freeze(&index->paths);
 	if (ok)
 		return index;
 	if (!err || err->code == KH_ERR_NONE)
@@ -73,7 +73,7 @@ void kh_index_free(struct kh_index *index)
 	if (!index)
 		return;
 	kh_arena_fini(&index->arena);
-	kh_paths_fini(&index->paths);
+	kh_index_paths_fini(&index->paths);
 	free(index->lists);
 	free(index);
 }
@@ -84,9 +84,19 @@ size_t kh_index_bytes(const struct kh_index *index)
 	       index->paths.room;
 }
 
+bool kh_index_has_ranges(const struct kh_index *index, size_t list)
+{
+	return index->lists[list].prefixes != NULL;
+}
+
 const char *kh_index_path(const struct kh_index *index, const struct kh_matcher *matcher)
 {
 	return index->paths.texts + matcher->path;
+}
+
+const char *kh_index_decoded(const struct kh_index *index, const struct kh_matcher *matcher)
+{
+	return index->paths.texts + matcher->decoded;
 }
 
 void kh_index_find(const struct kh_index *index, const struct kh_host *host,
@@ -112,20 +122,20 @@ void kh_index_prefetch(const struct kh_index *index, size_t list, const struct k
 	__builtin_prefetch(&of->entries[keys->exact & of->mask]);
 }
 
-static void add_run(struct kh_walk *walk, const struct kh_list_index *list, uint32_t first,
+static void add_run(struct kh_index_walk *walk, const struct kh_list_index *list, uint32_t first,
 		    uint32_t count)
 {
-	if (count == 0 || walk->n == KH_WALK_RUNS)
+	if (count == 0 || walk->n == KH_INDEX_WALK_RUNS)
 		return;
 	walk->runs[walk->n].next = &list->matchers[first];
 	walk->runs[walk->n++].end = &list->matchers[first + count];
 }
 
-static void add_pattern(struct kh_walk *walk, const struct kh_list_index *list, uint32_t key,
+static void add_pattern(struct kh_index_walk *walk, const struct kh_list_index *list, uint32_t key,
 			enum kh_host_match kind, struct kh_slice text)
 {
 	for (uint32_t at = key;; at++) {
-		const struct kh_entry *entry = &list->entries[at & list->mask];
+		const struct kh_index_entry *entry = &list->entries[at & list->mask];
 		if (entry->key == 0)
 			return;
 		if (entry->key == key && entry->count > 0 &&
@@ -136,13 +146,13 @@ static void add_pattern(struct kh_walk *walk, const struct kh_list_index *list, 
 	}
 }
 
-static void add_names(struct kh_walk *walk, const struct kh_list_index *list,
+static void add_names(struct kh_index_walk *walk, const struct kh_list_index *list,
 		      const struct kh_host_keys *keys)
 {
 	struct kh_slice name = kh_host_view(keys->host);
 	/* The last node is the host itself, which a suffix never matches. */
 	for (uint32_t i = 0; i + 1 < keys->n; i++) {
-		const struct kh_entry *entry = kh_entry_find(list, keys->nodes[i].key);
+		const struct kh_index_entry *entry = kh_index_entry_find(list, keys->nodes[i].key);
 		if (entry->key == 0)
 			break;
 		add_pattern(walk, list, keys->nodes[i].key, KH_MATCH_SUFFIX,
@@ -151,7 +161,7 @@ static void add_names(struct kh_walk *walk, const struct kh_list_index *list,
 	add_pattern(walk, list, keys->exact, KH_MATCH_EXACT, name);
 }
 
-static void add_ranges(struct kh_walk *walk, const struct kh_index *index,
+static void add_ranges(struct kh_index_walk *walk, const struct kh_index *index,
 		       const struct kh_list_index *list, const struct kh_host *host)
 {
 	bool six = host->kind == KH_HOST_IPV6;
@@ -167,8 +177,8 @@ static void add_ranges(struct kh_walk *walk, const struct kh_index *index,
 	}
 }
 
-void kh_walk_begin(struct kh_walk *walk, const struct kh_index *index, size_t list,
-		   const struct kh_host_keys *keys)
+void kh_index_walk_begin(struct kh_index_walk *walk, const struct kh_index *index, size_t list,
+			 const struct kh_host_keys *keys)
 {
 	const struct kh_list_index *of = &index->lists[list];
 	walk->n = 0;
@@ -181,7 +191,7 @@ void kh_walk_begin(struct kh_walk *walk, const struct kh_index *index, size_t li
 		add_ranges(walk, index, of, keys->host);
 }
 
-const struct kh_matcher *kh_walk_next(struct kh_walk *walk)
+const struct kh_matcher *kh_index_walk_next(struct kh_index_walk *walk)
 {
 	size_t best = walk->n;
 	for (size_t i = 0; i < walk->n; i++) {

@@ -8,7 +8,7 @@
 #include "policy_internal.h"
 
 /* key 0: free. count 0: a node of the trie on the way to others. */
-struct kh_entry {
+struct kh_index_entry {
 	uint32_t key;
 	uint32_t name; /* in the list's names: kind, length, text */
 	uint32_t first;
@@ -22,9 +22,9 @@ struct kh_prefixes {
 
 /* A cache line of its own. */
 struct kh_list_index {
-	_Alignas(64) struct kh_entry *entries; /* NULL: no rules */
-	uint32_t mask;			       /* slots - 1 */
-	uint32_t any_count;		       /* rules for "**": the first matchers */
+	_Alignas(64) struct kh_index_entry *entries; /* NULL: no rules */
+	uint32_t mask;				     /* slots - 1 */
+	uint32_t any_count;			     /* rules for "**": the first matchers */
 	const char *names;
 	const struct kh_matcher *matchers;
 	struct kh_prefixes *prefixes; /* NULL: no ranges */
@@ -38,24 +38,24 @@ static inline bool kh_entry_is(const char *name, enum kh_host_match kind, struct
 }
 
 /* The first entry of that key, or a free one. */
-const struct kh_entry *kh_entry_find(const struct kh_list_index *list, uint32_t key);
+const struct kh_index_entry *kh_index_entry_find(const struct kh_list_index *list, uint32_t key);
 
 /* The paths of all rules, each once. */
-struct kh_paths {
+struct kh_index_paths {
 	char *texts;
 	size_t len, room;
 	uint32_t *slots; /* position + 1; NULL when frozen */
 	size_t n_slots, used;
 };
-void kh_paths_freeze(struct kh_paths *paths);
-void kh_paths_fini(struct kh_paths *paths);
+void kh_index_paths_freeze(struct kh_index_paths *paths);
+void kh_index_paths_fini(struct kh_index_paths *paths);
 
 /* Builds one list after the other; what it needs meanwhile is kept from one to the next. */
 struct kh_list_builder {
 	uint64_t seed;
 	struct kh_arena *arena;
-	struct kh_paths *paths;
-	struct kh_entry *entries;
+	struct kh_index_paths *paths;
+	struct kh_index_entry *entries;
 	size_t n_slots, used;
 	char *names;
 	size_t n_names, room_names;

@@ -24,6 +24,13 @@ static bool covers_host(const struct kh_rule_host *outer, const struct kh_rule_h
 
 static bool covers_methods(const struct kh_rule *outer, const struct kh_rule *inner)
 {
+	if (kh_rule_has_common_methods_only(outer)) {
+		bool common = kh_rule_has_common_methods_only(inner) || inner->n_methods > 0;
+		for (size_t i = 0; i < inner->n_methods && common; i++)
+			common = kh_method_bit(kh_slice_str(inner->methods[i])) &
+				 KH_CREDENTIAL_METHODS;
+		return common;
+	}
 	if (outer->n_methods == 0)
 		return true;
 	for (size_t i = 0; i < inner->n_methods; i++) {
@@ -36,27 +43,45 @@ static bool covers_methods(const struct kh_rule *outer, const struct kh_rule *in
 	return inner->n_methods > 0;
 }
 
+static bool begins_with(const char *text, const char *with, size_t len, bool folded)
+{
+	struct kh_slice a = kh_slice_sub(kh_slice_str(text), 0, len), b = kh_slice_of(with, len);
+	return folded ? kh_slice_eq_nocase(a, b) : kh_slice_eq(a, b);
+}
+
 /* Two stars at the end cover what begins with what stands before them; any other pattern covers
  * itself. */
-static bool covers_path(const struct kh_rule *outer, const struct kh_rule *inner)
+static bool covers_path(const struct kh_rule *outer, const struct kh_rule *inner, bool folded)
 {
 	if (!outer->path)
 		return true;
 	if (!inner->path)
 		return strcmp(outer->path, "/**") == 0;
-	if (strcmp(outer->path, inner->path) == 0)
-		return true;
 	struct kh_slice path = kh_slice_str(outer->path);
+	if (strlen(inner->path) == path.len && begins_with(inner->path, path.ptr, path.len, folded))
+		return true;
 	size_t star = kh_slice_find(path, '*', 0);
 	return star + 2 == path.len && path.ptr[star + 1] == '*' &&
-	       strncmp(inner->path, outer->path, star) == 0;
+	       begins_with(inner->path, path.ptr, star, folded);
+}
+
+static bool covers_but_path(const struct kh_rule *outer, const struct kh_rule *inner)
+{
+	return !kh_rule_asks_more(outer) && outer->scheme == inner->scheme &&
+	       outer->port == inner->port && covers_methods(outer, inner) &&
+	       covers_host(&outer->host, &inner->host);
 }
 
 static bool covers(const struct kh_rule *outer, const struct kh_rule *inner)
 {
-	return !kh_rule_asks_more(outer) && outer->scheme == inner->scheme &&
-	       outer->port == inner->port && covers_methods(outer, inner) &&
-	       covers_path(outer, inner) && covers_host(&outer->host, &inner->host);
+	return covers_but_path(outer, inner) && covers_path(outer, inner, false);
+}
+
+/* A denial that an allowance would get past but for its case: the denial reads it without. */
+static bool covers_but_for_case(const struct kh_rule *outer, const struct kh_rule *inner)
+{
+	return !outer->allow && !outer->exact_spelling && inner->allow &&
+	       covers_but_path(outer, inner) && covers_path(outer, inner, true);
 }
 
 /* A host that the pattern matches, and no pattern that does not cover it, but for exact ones. */
@@ -85,13 +110,14 @@ static const struct kh_rule *shadow_of(const struct kh_index *index, size_t list
 {
 	struct kh_host host;
 	struct kh_host_keys keys;
-	struct kh_walk walk;
+	struct kh_index_walk walk;
 	host_below(&rule->host, &host);
 	kh_index_find(index, &host, &keys);
-	kh_walk_begin(&walk, index, list, &keys);
+	kh_index_walk_begin(&walk, index, list, &keys);
 	unsigned compared = 0;
-	for (const struct kh_matcher *m; (m = kh_walk_next(&walk)) && m->rule < rule;)
-		if (++compared > MOST_COMPARED || covers(m->rule, rule))
+	for (const struct kh_matcher *m; (m = kh_index_walk_next(&walk)) && m->rule < rule;)
+		if (++compared > MOST_COMPARED || covers(m->rule, rule) ||
+		    covers_but_for_case(m->rule, rule))
 			return compared > MOST_COMPARED ? NULL : m->rule;
 	return NULL;
 }
@@ -99,7 +125,14 @@ static const struct kh_rule *shadow_of(const struct kh_index *index, size_t list
 static void warn_of_shadow(const struct kh_rule *above, const struct kh_rule *rule,
 			   struct kh_diagnostics *diags)
 {
-	if (above->allow == rule->allow)
+	if (!covers(above, rule))
+		kh_diagnostics_add(diags, true, rule->where,
+				   "rule \"%s\" never decides: \"%s\" in line %u stands above it, "
+				   "differs in case only, and a denial is read without case "
+				   "(spelling: exact there takes it as it is written)",
+				   kh_esc_str(rule->text), kh_esc_str(above->text),
+				   above->where.line);
+	else if (above->allow == rule->allow)
 		kh_diagnostics_add(diags, true, rule->where,
 				   "rule \"%s\" never decides: \"%s\" in line %u %s all that it "
 				   "means",

@@ -4,63 +4,15 @@
  * The search remembers the last '*' and the last '**' and goes back to them, the inner one first:
  * an earlier star never needs to be tried again, since what stands between two stars was found at
  * its first place. When a '*' has used up its segment, no start of the '**' in the same segment can
- * do better, so the search goes on in the next: the whole is bounded by the pattern's length times
- * the path's.
+ * do better, so the search goes on in the next. What a '**' stands in front of is looked for with
+ * memchr, and a pattern whose longest literal text is not in the path is not searched for at all.
+ * Each step is counted, and a decision has so many of them (KH_LIMIT_DECISION_STEPS).
  *
- * A rule that denies reads leniently: what many servers take for the same is the same to it. An
- * escape of a reserved character is that character, several '/' are one, and what follows a ';' in
- * a segment (its parameters) may not be there at all. So no spelling slips past a denial, while a
- * rule that allows stays with the exact normal form.
+ * Which texts a rule that denies is held against is said in forms.c.
  */
 #include "policy_internal.h"
 
 #include <string.h>
-
-/* One character of a text at `at`: its width there, and the byte that it stands for; a byte that
- * was an escape and stays one is told apart. */
-struct unit {
-	size_t width;
-	int code;
-};
-
-enum reading { STRICT, LENIENT, WITHOUT_PARAMETERS };
-
-/* An escape as the byte that it stands for, where that is a reserved one. */
-static struct unit escape_at(struct kh_slice text, size_t at)
-{
-	int high = text.len - at >= 3 ? kh_hex_value(text.ptr[at + 1]) : -1;
-	int low = text.len - at >= 3 ? kh_hex_value(text.ptr[at + 2]) : -1;
-	if (high < 0 || low < 0)
-		return (struct unit){ 1, '%' };
-	int byte = high * 16 + low;
-	bool reserved = byte != '\0' && byte < 0x80 && strchr(":@!$&'()*+,;=[]", byte);
-	/* Any other stays an escape; %2F is the other reading's affair. */
-	return (struct unit){ 3, reserved ? byte : byte + 0x100 };
-}
-
-static struct unit plain_unit(struct kh_slice text, size_t at, enum reading reading)
-{
-	if (reading != STRICT && text.ptr[at] == '%')
-		return escape_at(text, at);
-	return (struct unit){ 1, (unsigned char)text.ptr[at] };
-}
-
-/* With what this reading does not see behind it: more slashes, and parameters. */
-static struct unit unit_at(struct kh_slice text, size_t at, enum reading reading)
-{
-	struct unit unit = plain_unit(text, at, reading);
-	while (reading != STRICT && at + unit.width < text.len) {
-		size_t next = at + unit.width;
-		if (unit.code == '/' && text.ptr[next] == '/')
-			unit.width++;
-		else if (reading == WITHOUT_PARAMETERS &&
-			 plain_unit(text, next, reading).code == ';')
-			unit.width = kh_slice_find(text, '/', next) - at;
-		else
-			break;
-	}
-	return unit;
-}
 
 static size_t stars_at(struct kh_slice pattern, size_t at)
 {
@@ -78,36 +30,46 @@ struct retry {
 };
 
 /* The '*' takes one more byte. Return: false when it has come to the segment's end. */
-static bool grow_star(struct retry *star, struct kh_slice path, enum reading reading)
+static bool grow_star(struct retry *star, struct kh_slice path)
 {
 	if (!star->set || star->path >= path.len || path.ptr[star->path] == '/')
 		return false;
-	star->path += unit_at(path, star->path, reading).width;
+	star->path++;
 	return true;
 }
 
-/* The '**' takes one byte more, or all up to the next segment where a '*' behind it gave up. */
-static bool grow_stars(struct retry *stars, bool gave_up, struct kh_slice path,
-		       enum reading reading)
+/* The '**' takes one byte more, or all up to the next segment where a '*' behind it gave up, and
+ * then all up to the next place where what follows it can begin. */
+static bool grow_stars(struct retry *stars, bool gave_up, struct kh_slice pattern,
+		       struct kh_slice path, struct kh_steps *steps)
 {
 	if (!stars->set || stars->path >= path.len)
 		return false;
-	while (gave_up && path.ptr[stars->path] != '/') {
-		stars->path += unit_at(path, stars->path, reading).width;
-		if (stars->path >= path.len)
-			return false;
-	}
-	stars->path += unit_at(path, stars->path, reading).width;
-	return true;
+	size_t from = stars->path;
+	if (gave_up)
+		stars->path = kh_slice_find(path, '/', stars->path);
+	if (stars->path >= path.len)
+		return false;
+	stars->path++;
+	char next = stars->pattern < pattern.len ? pattern.ptr[stars->pattern] : '*';
+	if (next != '*')
+		stars->path = kh_slice_find(path, next, stars->path);
+	steps->done += (stars->path - from) / 8;
+	return next == '*' || stars->path < path.len;
 }
 
-static bool matches(struct kh_slice pattern, struct kh_slice path, enum reading reading)
+static bool ends_at(struct kh_slice path, size_t at, enum kh_path_end end)
+{
+	return at == path.len ||
+	       (end == KH_END_LOOSELY && at + 1 == path.len && path.ptr[at] == '/');
+}
+
+static bool search(struct kh_slice pattern, struct kh_slice path, enum kh_path_end end,
+		   struct kh_steps *steps)
 {
 	struct retry star = { 0 }, stars = { 0 };
-	/* A rule that names parameters means them. */
-	enum reading by_pattern = reading == STRICT ? STRICT : LENIENT;
 	size_t p = 0, s = 0;
-	for (;;) {
+	for (; !kh_steps_are_over(steps); steps->done++) {
 		size_t n = p < pattern.len ? stars_at(pattern, p) : 0;
 		if (n > 0) {
 			p += n;
@@ -116,61 +78,64 @@ static bool matches(struct kh_slice pattern, struct kh_slice path, enum reading 
 				star.set = false;
 			continue;
 		}
-		if (p == pattern.len && s == path.len)
+		if (p == pattern.len && ends_at(path, s, end))
 			return true;
-		if (p < pattern.len && s < path.len) {
-			struct unit want = unit_at(pattern, p, by_pattern);
-			struct unit have = unit_at(path, s, reading);
-			if (want.code == have.code) {
-				p += want.width;
-				s += have.width;
-				continue;
-			}
+		if (p < pattern.len && s < path.len && pattern.ptr[p] == path.ptr[s]) {
+			p++;
+			s++;
+			continue;
 		}
 		bool had_star = star.set;
-		if (grow_star(&star, path, reading)) {
+		if (grow_star(&star, path)) {
 			p = star.pattern;
 			s = star.path;
 			continue;
 		}
-		if (!grow_stars(&stars, had_star, path, reading))
+		if (!grow_stars(&stars, had_star, pattern, path, steps))
 			return false;
 		star.set = false;
 		p = stars.pattern;
 		s = stars.path;
 	}
+	return false;
+}
+
+/* The longest text between two stars. */
+static struct kh_slice longest_literal(struct kh_slice pattern)
+{
+	struct kh_slice longest = kh_slice_sub(pattern, 0, 0);
+	for (size_t at = 0; at < pattern.len;) {
+		size_t star = kh_slice_find(pattern, '*', at);
+		if (star - at > longest.len)
+			longest = kh_slice_sub(pattern, at, star);
+		at = star + 1;
+	}
+	return longest;
+}
+
+bool kh_path_search(struct kh_slice pattern, struct kh_slice path, enum kh_path_end end,
+		    struct kh_steps *steps)
+{
+	enum { LONG_BYTES = 64 }; /* a shorter path is searched as soon as it is looked through */
+	size_t star = kh_slice_find(pattern, '*', 0);
+	steps->done++;
+	if (path.len < star || memcmp(path.ptr, pattern.ptr, star) != 0)
+		return false;
+	if (star == pattern.len)
+		return ends_at(path, star, end);
+	struct kh_slice behind = kh_slice_sub(path, star, path.len);
+	struct kh_slice rest = kh_slice_sub(pattern, star, pattern.len);
+	if (behind.len >= LONG_BYTES) {
+		struct kh_slice literal = longest_literal(rest);
+		steps->done += behind.len / 2;
+		if (literal.len > 0 && !memmem(behind.ptr, behind.len, literal.ptr, literal.len))
+			return false;
+	}
+	return search(rest, behind, end, steps);
 }
 
 bool kh_path_matches(struct kh_slice pattern, struct kh_slice path)
 {
-	return matches(pattern, path, STRICT);
-}
-
-/* What begins with two slashes is an authority and a path to servers that read the target as a
- * reference (RFC 3986 §4.2). Return: the path behind it. */
-static struct kh_slice behind_authority(struct kh_slice path)
-{
-	size_t end = kh_slice_find(path, '/', 2);
-	return end < path.len ? kh_slice_sub(path, end, path.len) : KH_SLICE("/");
-}
-
-static bool matches_loosely(struct kh_slice pattern, struct kh_slice path)
-{
-	return matches(pattern, path, LENIENT) || matches(pattern, path, WITHOUT_PARAMETERS);
-}
-
-bool kh_path_is_plain(struct kh_slice path)
-{
-	for (size_t i = 0; i < path.len; i++)
-		if (path.ptr[i] == '%' || path.ptr[i] == ';' ||
-		    (path.ptr[i] == '/' && i + 1 < path.len && path.ptr[i + 1] == '/'))
-			return false;
-	return true;
-}
-
-bool kh_path_matches_leniently(struct kh_slice pattern, struct kh_slice path)
-{
-	return matches(pattern, path, STRICT) || matches_loosely(pattern, path) ||
-	       (kh_slice_has_prefix(path, KH_SLICE("//")) &&
-		matches_loosely(pattern, behind_authority(path)));
+	struct kh_steps steps = { .most = UINT64_MAX };
+	return kh_path_search(pattern, path, KH_END_EXACTLY, &steps);
 }

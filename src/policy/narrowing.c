@@ -11,6 +11,7 @@ bool kh_narrowing_check(const struct kh_rules *rules, struct kh_err *err)
 		    rule->port == 0 || !rule->text)
 			return kh_err_set(err, KH_ERR_CONFIG, "narrowing: a rule without a host");
 		if (rule->n_credentials > 0 || rule->client_auth_pass || rule->passthrough ||
+		    rule->closes_after_content ||
 		    (rule->more && (rule->more->observe || rule->more->geo || rule->more->limits)))
 			return kh_err_set(err, KH_ERR_CONFIG,
 					  "narrowing: a rule that does not only take away");

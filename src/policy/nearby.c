@@ -68,11 +68,11 @@ size_t kh_policy_nearby(const struct kh_policy *policy, uint16_t tenant,
 	const struct kh_index *index = narrowing ? narrowing->index : kh_policy_index(policy);
 	if (host && host->kind != KH_HOST_NONE) {
 		struct kh_host_keys found;
-		struct kh_walk walk;
+		struct kh_index_walk walk;
 		kh_index_find(index, host, &found);
-		kh_walk_begin(&walk, index, narrowing ? narrowing->list : kh_tenant_list(tenant),
-			      &found);
-		for (const struct kh_matcher *m; (m = kh_walk_next(&walk));)
+		kh_index_walk_begin(&walk, index,
+				    narrowing ? narrowing->list : kh_tenant_list(tenant), &found);
+		for (const struct kh_matcher *m; (m = kh_index_walk_next(&walk));)
 			if (!take_nearby(&near, m->rule))
 				break;
 	}

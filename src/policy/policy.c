@@ -18,7 +18,9 @@ static const char observed[] = "mode: observe";
 struct kh_policy {
 	atomic_uint refs;
 	char observing_text[sizeof(observed)];
-	struct kh_rule observing; /* what observing tenants' requests go by that nothing allows */
+	/* What observing tenants' requests go by that nothing allows; [1] in place of a rule whose
+	 * connections end after content. */
+	struct kh_rule observing[2];
 	const struct kh_config *config;
 	struct kh_index *index;
 	struct kh_narrowing *narrowings; /* one a listener */
@@ -116,9 +118,11 @@ struct kh_policy *kh_policy_compile(const struct kh_config *config, struct kh_er
 	bool ok = policy && lists;
 	if (ok) {
 		atomic_init(&policy->refs, 1);
-		policy->observing = (struct kh_rule){ .allow = true,
-						      .client_auth_pass = true,
-						      .text = policy->observing_text };
+		for (size_t i = 0; i < 2; i++)
+			policy->observing[i] = (struct kh_rule){ .allow = true,
+								 .client_auth_pass = true,
+								 .closes_after_content = i == 1,
+								 .text = policy->observing_text };
 		memcpy(policy->observing_text, observed, sizeof(observed));
 		policy->config = config;
 		policy->narrowings = calloc(config->n_listeners + 1, sizeof(*policy->narrowings));
@@ -176,118 +180,19 @@ struct kh_policy_size kh_policy_size(const struct kh_policy *policy)
 	return size;
 }
 
-/* What a decision works out once, for all lists. */
-struct question {
-	const struct kh_request_view *request;
-	struct kh_reading_of reading;
-	uint32_t method_bit;	     /* in this reading */
-	uint8_t flags;		     /* of the rule that allows; 0: none does */
-	const struct kh_rule *noted; /* the first denial that was only observed */
-	bool asks_model;	     /* a rule does that was reached, and it was not read */
-	struct kh_host_keys host;
-};
-
-/* The search behind the first star, which most patterns don't need. */
-static bool matches_exactly(const char *pattern, const struct kh_matcher *m, struct kh_slice path)
-{
-	size_t prefix = m->prefix_len, rest = (size_t)(m->path_len - m->prefix_len);
-	if (path.len < prefix || memcmp(pattern, path.ptr, prefix) != 0)
-		return false;
-	if (rest == 0)
-		return path.len == prefix;
-	if (rest == 2 && pattern[prefix + 1] == '*')
-		return true;
-	return kh_path_matches(kh_slice_of(pattern + prefix, rest),
-			       kh_slice_sub(path, prefix, path.len));
-}
-
-static bool covers_path(const struct question *q, const struct kh_index *index,
-			const struct kh_matcher *m)
-{
-	struct kh_slice path = q->reading.path;
-	if (!(m->flags & KH_ON_PATH))
-		return true;
-	if (q->reading.any_path)
-		return kh_rule_holds_for_any_path(m->rule);
-	const char *pattern = kh_index_path(index, m);
-	if ((m->flags & KH_ALLOWS) || ((m->flags & KH_PLAIN_PATH) && kh_path_is_plain(path)))
-		return matches_exactly(pattern, m, path);
-	return kh_path_matches_leniently(kh_slice_of(pattern, m->path_len), path);
-}
-
-/* Return: NULL when nothing matches. */
-static const struct kh_matcher *first_match(struct question *q, const struct kh_index *index,
-					    size_t list)
-{
-	const struct kh_request_view *request = q->request;
-	struct kh_walk walk;
-	kh_walk_begin(&walk, index, list, &q->host);
-	for (const struct kh_matcher *m; (m = kh_walk_next(&walk));) {
-		if (m->scheme != request->scheme || m->port != request->port ||
-		    (m->methods != 0 && !(m->methods & q->method_bit)) || !covers_path(q, index, m))
-			continue;
-		/* Among the uncommon methods, and of one that may be any, the bit does not tell. */
-		if ((q->method_bit & KH_METHOD_OTHER) &&
-		    !kh_rule_holds_for_method(m->rule, &q->reading))
-			continue;
-		enum kh_mismatch why =
-			m->flags & KH_ASKS_MORE
-				? kh_rule_conditions_miss(m->rule, request, &q->reading)
-				: KH_MATCHES;
-		if (why == KH_MODEL_NOT_READ) {
-			q->asks_model = true;
-			return NULL;
-		}
-		if (why != KH_MATCHES)
-			continue;
-		if (!(m->flags & KH_OBSERVES))
-			return m;
-		q->noted = q->noted ? q->noted : m->rule;
-	}
-	return NULL;
-}
-
-/* The further readings of what the plain one allows. */
-static const struct kh_rule *read_on(struct question *q, const struct kh_index *index, size_t list,
-				     const struct kh_rule *rule)
-{
-	while (rule && rule->allow && kh_reading_next(q->request, &q->reading)) {
-		q->method_bit =
-			q->reading.any_method ? UINT32_MAX : kh_method_bit(q->reading.method);
-		/* Where two readings have two outcomes nobody can say which is meant. */
-		const struct kh_matcher *other = first_match(q, index, list);
-		rule = kh_both_readings(rule, other ? other->rule : NULL);
-	}
-	return rule;
-}
-
-/* One list, in all readings. Return: it allows, by out->rule (which is not looked at here: it lies
- * far away). */
-static bool ask(struct question *q, const struct kh_index *index, size_t list,
-		struct kh_decision *out)
-{
-	const struct kh_request_view *request = q->request;
-	kh_reading_begin(request, &q->reading);
-	q->method_bit = kh_method_bit(request->method);
-	const struct kh_matcher *m = first_match(q, index, list);
-	bool allows = m && (m->flags & KH_ALLOWS);
-	out->rule = m ? m->rule : NULL;
-	if (allows && (request->path_slashed.ptr || request->overrides)) {
-		out->rule = read_on(q, index, list, out->rule);
-		allows = out->rule && out->rule->allow;
-	}
-	q->flags = allows ? m->flags : 0;
-	out->reading = allows ? KH_READ_PLAIN : q->reading.how;
-	out->reason = out->rule ? KH_ERR_DENIED_BY_RULE : KH_ERR_NO_RULE;
-	return allows;
-}
-
 const struct kh_rule *kh_policy_observing(const struct kh_policy *policy, uint16_t tenant)
 {
 	const struct kh_config *config = policy->config;
 	bool observes =
 		tenant < config->n_tenants && config->tenants[tenant].mode == KH_MODE_OBSERVE;
-	return observes ? &policy->observing : NULL;
+	return observes ? &policy->observing[0] : NULL;
+}
+
+const struct kh_rule *kh_policy_observing_instead(const struct kh_policy *policy, uint16_t tenant,
+						  const struct kh_rule *rule)
+{
+	const struct kh_rule *instead = kh_policy_observing(policy, tenant);
+	return instead && rule->closes_after_content ? &policy->observing[1] : instead;
 }
 
 void kh_decision_finish(const struct kh_policy *policy, uint16_t tenant,
@@ -362,51 +267,15 @@ void kh_decision_narrow(const struct kh_decision *own, bool websocket, struct kh
 				     .list = KH_LIST_SANDBOX };
 }
 
-void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
-		      const struct kh_narrowing *narrowing, const struct kh_request_view *request,
-		      struct kh_decision *out)
+struct kh_geo_levels kh_policy_geo(const struct kh_policy *policy, uint16_t tenant,
+				   const struct kh_decision *decision)
 {
-	const struct kh_config *config = policy->config;
-	*out = (struct kh_decision){ .reason = KH_ERR_NO_RULE };
-	if (tenant >= config->n_tenants || !request->host || request->host->kind == KH_HOST_NONE ||
-	    request->scheme == KH_SCHEME_NONE)
-		return;
-	const struct kh_index *index = policy->index;
-	struct question q; /* of which most stays as it is */
-	q.request = request;
-	q.noted = NULL;
-	q.asks_model = false;
-	kh_index_prefetch_list(index, kh_tenant_list(tenant));
-	if (narrowing)
-		kh_index_prefetch_list(narrowing->index, narrowing->list);
-	kh_index_find(index, request->host, &q.host);
-	kh_index_prefetch(index, kh_tenant_list(tenant), &q.host);
-	if (narrowing)
-		kh_index_prefetch(narrowing->index, narrowing->list, &q.host);
-	q.flags = 0;
-	if (config->site.count > 0 && !ask(&q, index, KH_SITE_LIST, out)) {
-		out->list = KH_LIST_SITE;
-		if (q.asks_model)
-			kh_decision_ask_model(out);
-		return;
-	}
-	out->site_rule = out->rule;
-	struct kh_heard heard = { .site_websocket = !(q.flags & KH_NO_WEBSOCKET),
-				  .noted_in = q.noted ? KH_LIST_SITE : KH_LIST_TENANT };
-	(void)ask(&q, index, kh_tenant_list(tenant), out);
-	if (q.asks_model) {
-		kh_decision_ask_model(out);
-		return;
-	}
-	heard.flags = q.flags;
-	heard.noted = q.noted;
-	kh_decision_finish(policy, tenant, &heard, out);
-	if (!narrowing || !out->allow)
-		return;
-	struct kh_decision own = { .allow = false };
-	own.allow = ask(&q, narrowing->index, narrowing->list, &own);
-	if (q.asks_model)
-		kh_decision_ask_model(out);
-	else
-		kh_decision_narrow(&own, !(q.flags & KH_NO_WEBSOCKET), out);
+	const struct kh_config *config = kh_policy_config(policy);
+	return (struct kh_geo_levels){
+		.at = { [KH_GEO_SITE] = config->site_geo,
+			[KH_GEO_TENANT] =
+				tenant < config->n_tenants ? config->tenants[tenant].geo : NULL,
+			[KH_GEO_SITE_RULE] = kh_rule_geo(decision->site_rule),
+			[KH_GEO_RULE] = kh_rule_geo(decision->rule) },
+	};
 }

@@ -22,9 +22,9 @@ static const struct kh_rule *first_at(const struct kh_index *index, size_t list,
 				      const struct kh_host_keys *host, enum kh_scheme scheme,
 				      uint16_t port, struct kh_decision *out)
 {
-	struct kh_walk walk;
-	kh_walk_begin(&walk, index, list, host);
-	for (const struct kh_matcher *m; (m = kh_walk_next(&walk));) {
+	struct kh_index_walk walk;
+	kh_index_walk_begin(&walk, index, list, host);
+	for (const struct kh_matcher *m; (m = kh_index_walk_next(&walk));) {
 		if (m->scheme != scheme || m->port != port)
 			continue;
 		if (!(m->flags & KH_OBSERVES))
@@ -40,9 +40,9 @@ static enum kh_tunnel_kind ask_tunnel(const struct kh_policy *policy, uint16_t t
 				      struct kh_decision *out)
 {
 	const struct kh_rule *denied = NULL;
-	struct kh_walk walk;
-	kh_walk_begin(&walk, kh_policy_index(policy), kh_tenant_list(tenant), host);
-	for (const struct kh_matcher *m; (m = kh_walk_next(&walk));) {
+	struct kh_index_walk walk;
+	kh_index_walk_begin(&walk, kh_policy_index(policy), kh_tenant_list(tenant), host);
+	for (const struct kh_matcher *m; (m = kh_index_walk_next(&walk));) {
 		const struct kh_rule *rule = m->rule;
 		if (m->port != port)
 			continue;
@@ -119,9 +119,9 @@ enum kh_tunnel_kind kh_policy_tunnel(const struct kh_policy *policy, uint16_t te
 static bool knows(const struct kh_index *index, size_t list, const struct kh_host_keys *host,
 		  enum kh_scheme scheme, uint16_t port)
 {
-	struct kh_walk walk;
-	kh_walk_begin(&walk, index, list, host);
-	for (const struct kh_matcher *m; (m = kh_walk_next(&walk));) {
+	struct kh_index_walk walk;
+	kh_index_walk_begin(&walk, index, list, host);
+	for (const struct kh_matcher *m; (m = kh_index_walk_next(&walk));) {
 		if (m->scheme != scheme || m->port != port)
 			continue;
 		if (m->flags & KH_ALLOWS)

@@ -2,14 +2,11 @@
 #include "bounds.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include <keyhole/child.h>
 #include <keyhole/log.h>
 
 enum { PERIOD_US = 100 * 1000 };
@@ -30,7 +27,7 @@ static bool failed(const char *option, struct kh_err *err)
 			  option);
 }
 
-static bool set_memory(struct kh_bounds *l, uint64_t bytes, struct kh_err *err)
+static bool set_memory(struct kh_sandbox_bounds *l, uint64_t bytes, struct kh_err *err)
 {
 	char text[24];
 	snprintf(text, sizeof(text), "%" PRIu64, bytes);
@@ -71,7 +68,8 @@ static void in_group(unsigned pids, bool own_kernel, char text[24])
 		snprintf(text, 24, "%" PRIu64, all);
 }
 
-static bool set_pids(struct kh_bounds *l, unsigned pids, bool own_kernel, struct kh_err *err)
+static bool set_pids(struct kh_sandbox_bounds *l, unsigned pids, bool own_kernel,
+		     struct kh_err *err)
 {
 	char text[24];
 	in_group(pids, own_kernel, text);
@@ -84,7 +82,7 @@ static bool set_pids(struct kh_bounds *l, unsigned pids, bool own_kernel, struct
 	       failed("--pids", err);
 }
 
-static bool set_cpus(struct kh_bounds *l, const struct kh_sandbox_limits *wanted,
+static bool set_cpus(struct kh_sandbox_bounds *l, const struct kh_sandbox_limits *wanted,
 		     struct kh_err *err)
 {
 	char quota[16], both[32];
@@ -102,40 +100,15 @@ static bool set_cpus(struct kh_bounds *l, const struct kh_sandbox_limits *wanted
 	       failed("--cpus", err);
 }
 
-/* Waits for the launcher's end. What the launcher removed itself is not there any more. */
-static _Noreturn void watch(const struct kh_bounds *limits, int ended)
+/* At the launcher's end. What it removed itself is not there any more. */
+static void remove_groups(void *arg)
 {
-	(void)setsid();
-	sigset_t all;
-	sigfillset(&all);
-	(void)sigprocmask(SIG_SETMASK, &all, NULL);
-	if (ended != STDIN_FILENO)
-		(void)dup2(ended, STDIN_FILENO);
-	(void)syscall(SYS_close_range, 1u, ~0u, 0u);
-	char byte;
-	while (read(STDIN_FILENO, &byte, 1) < 0 && errno == EINTR)
-		;
+	const struct kh_sandbox_bounds *limits = arg;
 	kh_cgroup_remove(&limits->groups);
-	_exit(0);
 }
 
-static bool start_watcher(struct kh_bounds *l, struct kh_err *err)
-{
-	int ends[2];
-	if (pipe2(ends, O_CLOEXEC) != 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a pipe");
-	l->watcher = fork();
-	if (l->watcher == 0) {
-		close(ends[1]);
-		watch(l, ends[0]);
-	}
-	close(ends[0]);
-	l->alive = ends[1];
-	return l->watcher > 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "a process");
-}
-
-bool kh_bounds_begin(struct kh_bounds *l, const struct kh_sandbox_limits *wanted, bool own_kernel,
-		     struct kh_err *err)
+bool kh_bounds_begin(struct kh_sandbox_bounds *l, const struct kh_sandbox_limits *wanted,
+		     bool own_kernel, struct kh_err *err)
 {
 	bool ok = (!wanted->memory_bytes || set_memory(l, wanted->memory_bytes, err)) &&
 		  (!wanted->pids || set_pids(l, wanted->pids, own_kernel, err)) &&
@@ -143,28 +116,27 @@ bool kh_bounds_begin(struct kh_bounds *l, const struct kh_sandbox_limits *wanted
 	bool any = false;
 	for (size_t i = 0; i < KH_CGROUP_KINDS; i++)
 		any = any || l->groups.of[i].path;
-	return ok && (!any || start_watcher(l, err));
+	return ok && (!any || kh_child_watch(remove_groups, l, &l->watcher, &l->alive, err));
 }
 
-bool kh_bounds_join(const struct kh_bounds *l, struct kh_err *err)
+bool kh_bounds_join(const struct kh_sandbox_bounds *l, struct kh_err *err)
 {
 	return kh_bounds_take(l, 0, err);
 }
 
-bool kh_bounds_take(const struct kh_bounds *l, pid_t pid, struct kh_err *err)
+bool kh_bounds_take(const struct kh_sandbox_bounds *l, pid_t pid, struct kh_err *err)
 {
 	return kh_cgroup_join(&l->groups, pid) ||
 	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "joining the control group");
 }
 
-void kh_bounds_end(struct kh_bounds *l)
+void kh_bounds_end(struct kh_sandbox_bounds *l)
 {
 	kh_cgroup_remove(&l->groups);
 	if (l->alive >= 0)
 		close(l->alive);
 	l->alive = -1;
-	while (l->watcher > 0 && waitpid(l->watcher, NULL, 0) < 0 && errno == EINTR)
-		;
+	kh_child_wait(l->watcher);
 	kh_cgroup_fini(&l->groups);
 }
 

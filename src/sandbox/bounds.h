@@ -21,7 +21,7 @@
 
 #include "cgroup.h"
 
-struct kh_bounds {
+struct kh_sandbox_bounds {
 	struct kh_cgroups groups;
 	/* What keyhole-init has to set, 0: nothing. */
 	uint64_t init_memory_bytes;
@@ -31,13 +31,13 @@ struct kh_bounds {
 };
 
 /* The struct is zeroed but for `alive`. `own_kernel` as the engine has it. */
-bool kh_bounds_begin(struct kh_bounds *limits, const struct kh_sandbox_limits *wanted,
+bool kh_bounds_begin(struct kh_sandbox_bounds *limits, const struct kh_sandbox_limits *wanted,
 		     bool own_kernel, struct kh_err *err);
 /* In the child, while it is still who the launcher is. */
-bool kh_bounds_join(const struct kh_bounds *limits, struct kh_err *err);
+bool kh_bounds_join(const struct kh_sandbox_bounds *limits, struct kh_err *err);
 /* The same for another process, which waits for it. */
-bool kh_bounds_take(const struct kh_bounds *limits, pid_t pid, struct kh_err *err);
+bool kh_bounds_take(const struct kh_sandbox_bounds *limits, pid_t pid, struct kh_err *err);
 /* When every process has ended. */
-void kh_bounds_end(struct kh_bounds *limits);
+void kh_bounds_end(struct kh_sandbox_bounds *limits);
 
 #endif

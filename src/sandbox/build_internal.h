@@ -5,9 +5,11 @@
 #include <keyhole/limits.h>
 
 #include "publish.h"
+#include "runs.h"
 #include "sandbox_internal.h"
 
 #define INIT_INSIDE "/run/keyhole-init"
+#define CALLS_INSIDE "/run/keyhole-calls"
 #define FILTER_INSIDE "/run/keyhole-filter"
 #define ENVIRON_INSIDE "/run/keyhole-environ"
 #define MEET_INSIDE "/run/keyhole-launcher"
@@ -15,28 +17,47 @@
 /* A uid of the engine's own kernel, and of nobody there. */
 #define INIT_APART "65000"
 
+/* What a standard descriptor of the caller's was like before the command. */
+struct kh_stdio_before {
+	int flags;   /* of a pipe that is handed in; -1 */
+	char *modes; /* of a terminal that is; NULL */
+};
+
 /* Everything of one run; freed in one place. */
 struct kh_build {
 	struct kh_view view;
 	struct kh_env env;
-	struct kh_mountpoints made;
+	struct kh_run_record record;
 	struct kh_guard guard;
 	struct kh_stage stage;
-	struct kh_bounds limits;
+	struct kh_sandbox_bounds limits;
 	struct kh_publish publish;
 	struct kh_engine_command command;
 	int control, control_peer;
-	int listener; /* the view's; -1 */
+	int listener;	/* the view's; -1 */
+	int uplink[2];	/* ours, and the sandbox's; -1 */
+	int socket_dir; /* of the proxy's socket, for who dials it; -1 */
 	int pty_master, pty_slave;
 	int stdio[3];
 	bool started; /* the command ran */
+	bool lingers; /* and part of it may still */
 	struct kh_pump pumps[3];
+	struct kh_stdio_before before[3];
 	char ports[8 * KH_LIMIT_INIT_PORTS]; /* "80,443" */
 };
 
 /* Who the sandbox is on the host. */
 uid_t kh_build_host_uid(const struct kh_sandbox_spec *spec);
 gid_t kh_build_host_gid(const struct kh_sandbox_spec *spec);
+
+/* ---- stdio.c: what the command gets in the place of our standard descriptors ---- */
+
+/* Fills b->stdio, and `tty` with the digits of those that are to be a terminal made inside. What a
+ * sandbox must not be given is refused. */
+bool kh_stdio_take(struct kh_build *b, const struct kh_sandbox_spec *spec, char tty[4],
+		   struct kh_err *err);
+/* Closes them, waits until all that was relayed has arrived, and restores the caller's. */
+void kh_stdio_end(struct kh_build *b);
 
 /* ---- init_words.c: the command line of keyhole-init ---- */
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <keyhole/escape.h>
+#include <keyhole/program.h>
 #include <keyhole/slice.h>
 
 #include "nest_internal.h"
@@ -26,10 +27,10 @@ static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, s
 					    "--preserve-fds", "4",   "--bundle", bundle,
 					    "sandbox",	      NULL };
 	const char *const *program = crun;
-	out->path = kh_engine_program("crun");
+	out->path = kh_program_find("crun");
 	if (!out->path) {
 		program = runc;
-		out->path = kh_engine_program("runc");
+		out->path = kh_program_find("runc");
 	}
 	if (!out->path)
 		return kh_err_set(

@@ -8,12 +8,14 @@
  */
 #include <string.h>
 
+#include <keyhole/program.h>
+
 #include "sandbox_internal.h"
 #include "store.h"
 
 static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, struct kh_err *err)
 {
-	out->path = kh_engine_program("docker");
+	out->path = kh_program_find("docker");
 	if (!out->path)
 		return kh_err_set(
 			err, KH_ERR_SYSTEM,

@@ -34,21 +34,6 @@ bool kh_sandbox_has_store(const char *engine)
 	return false;
 }
 
-char *kh_engine_program(const char *name)
-{
-	const char *path = getenv("PATH");
-	while (path && *path) {
-		size_t len = strcspn(path, ":");
-		/* An empty entry means the working folder, which may be anybody's. */
-		kh_auto_free char *candidate =
-			len ? kh_strf("%.*s/%s", (int)len, path, name) : NULL;
-		if (candidate && candidate[0] == '/' && access(candidate, X_OK) == 0)
-			return kh_steal_ptr(&candidate);
-		path += len + (path[len] == ':');
-	}
-	return NULL;
-}
-
 const struct kh_engine *kh_engine_find(const char *name, struct kh_err *err)
 {
 	for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++)

@@ -46,6 +46,7 @@ struct kh_plan {
 	const char *hostname;
 	char *const *init; /* argv of keyhole-init, with the command behind it */
 	bool layered;	   /* the root can be written to; it lies ready (nested) */
+	bool nested;	   /* the root lies ready */
 	/* called: */
 	const char *image;			/* in the program's store */
 	const struct kh_sandbox_limits *limits; /* which the program is to keep */
@@ -79,6 +80,9 @@ struct kh_engine_command {
 	bool seals_root;
 	const char *own_file; /* nested: one that the program puts into the root; NULL */
 	bool own_terminals;   /* nested: a devpts is to lie ready at KH_NEST_TERMINALS */
+	/* uplink: a command line of the program that runs `keyhole-init --bring` in the sandbox,
+	 * where its standard descriptors are a terminal. Not owned. */
+	const char *const *bring;
 };
 void kh_engine_command_init(struct kh_engine_command *command);
 void kh_engine_command_fini(struct kh_engine_command *command);
@@ -111,6 +115,10 @@ struct kh_engine {
 	/* The program hands keyhole-init no descriptors: it connects to a socket of the launcher's
 	 * that the view has (KH_MOUNT_SOCKET), and finds there what others inherit (meet.h). */
 	bool connects;
+	/* The same, but that the program's standard input becomes keyhole-init's: it is one end of
+	 * a socket pair, over which it is given what others inherit, and each connection to the
+	 * proxy (uplink.h). */
+	bool uplink;
 	/* Inside is a kernel of the program's own, to which neither the position in a file of ours
 	 * nor a terminal can be handed but by the program: its standard descriptors are one that
 	 * the launcher made, and that is the command's (plan.terminal), else /dev/null; what it
@@ -129,10 +137,6 @@ struct kh_engine {
 const struct kh_engine *kh_engine_at(size_t i);
 /* Return: NULL, and err names those that there are. */
 const struct kh_engine *kh_engine_find(const char *name, struct kh_err *err);
-/* A program on the PATH, as a shell finds it, but never in a folder named relatively. Heap, or
- * NULL. */
-char *kh_engine_program(const char *name);
-
 extern const struct kh_engine kh_engine_process, kh_engine_process_layered;
 extern const struct kh_engine kh_engine_container;
 extern const struct kh_engine kh_engine_gvisor;

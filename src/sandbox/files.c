@@ -2,6 +2,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include <keyhole/encode.h>
 #include <keyhole/file.h>
 #include <keyhole/slice.h>
 
@@ -76,10 +77,7 @@ static bool lay_machine_id(struct kh_view *view, struct kh_err *err)
 	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
 		return kh_err_set(err, KH_ERR_SYSTEM, "no random bytes");
 	char text[2 * sizeof(bytes) + 1];
-	for (size_t i = 0; i < sizeof(bytes); i++) {
-		text[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
-		text[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
-	}
+	kh_hex_encode(bytes, sizeof(bytes), text);
 	text[2 * sizeof(bytes)] = '\n';
 	return kh_view_file(view, "/etc/machine-id", 0444, kh_slice_of(text, sizeof(text)), err);
 }

@@ -236,3 +236,18 @@ bool kh_forbidden_check(const struct kh_view *view, const char *const *paths, si
 		ok = check_one(&table, view, paths[i], err);
 	return ok;
 }
+
+bool kh_forbidden_overlap(const char *one, const char *other, bool *overlap, struct kh_err *err)
+{
+	struct table table kh_cleanup(table_fini) = { 0 };
+	kh_auto_free char *first = realpath(one, NULL), *second = realpath(other, NULL);
+	struct place of_first, of_second;
+	if (!read_table(&table, err))
+		return false;
+	if (!first || !second || !locate(&table, first, &of_first) ||
+	    !locate(&table, second, &of_second))
+		return kh_err_set(err, KH_ERR_USAGE, "%s: can't tell where it lies",
+				  kh_esc_str(first ? other : one));
+	*overlap = shows(&table, first, &of_second) || shows(&table, second, &of_first);
+	return true;
+}

@@ -141,8 +141,9 @@ static bool make_anew(struct kh_guard *guard, const struct kh_mount *entry, stru
 	}
 	if (stat(guard->workspace, &owner) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(guard->workspace));
-	return entry->is_file ? kh_mountpoint_make_file(guard->made, entry->target, "", &owner, err)
-			      : kh_mountpoint_make(guard->made, entry->target, &owner, err);
+	return entry->is_file
+		       ? kh_mountpoint_make_file(guard->record, entry->target, "", &owner, err)
+		       : kh_mountpoint_make(guard->record, entry->target, &owner, err);
 }
 
 static bool restore(struct kh_guard *guard, const struct kh_mount *entry, pid_t init,
@@ -157,7 +158,8 @@ static bool restore(struct kh_guard *guard, const struct kh_mount *entry, pid_t 
 	for (int i = 0; i < ROUNDS; i++) {
 		/* What is masked and was removed may be made by the agent: it is its own then. */
 		struct stat st;
-		if (entry->kind == KH_MOUNT_EMPTY && lstat(entry->target, &st) != 0)
+		if ((entry->kind == KH_MOUNT_EMPTY || entry->may_go) &&
+		    lstat(entry->target, &st) != 0)
 			return true;
 		if (!make_anew(guard, entry, err))
 			return false;

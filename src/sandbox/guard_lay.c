@@ -5,11 +5,11 @@
  * capability in it.
  *
  * Where the command is answered by a kernel of the engine's own, what keyhole-init sees is no mount
- * of the host's. That kernel has its files opened by a process of the engine's program, which is
- * the one that dialled the launcher (meet.h): its namespace is entered, below the folder that is
- * its root. It keeps what it has opened, and opens it anew by that. So if somebody inside looked at
- * the new file before the mount lay on it, there is a way around the mount for as long as the file
- * is remembered. Its descriptors are looked through, and such a one is as bad as no mount.
+ * of the host's. That kernel has its files opened by a process of the engine's program (opener.c):
+ * its namespace is entered, below the folder that is its root. It keeps what it has opened, and
+ * opens it anew by that. So if somebody inside looked at the new file before the mount lay on it,
+ * there is a way around the mount for as long as the file is remembered. Its descriptors are looked
+ * through, and such a one is as bad as no mount.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -23,10 +23,10 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <linux/nsfs.h>
 #include <unistd.h>
 
+#include <keyhole/child.h>
 #include <keyhole/file.h>
 
 #include "sandbox_internal.h"
@@ -125,23 +125,27 @@ static bool is_bypassed(int fds, const char *target)
 	return found;
 }
 
-static bool lay_inside(const struct kh_guard *guard, const struct kh_mount *entry, pid_t init)
+struct job {
+	const struct kh_guard *guard;
+	const struct kh_mount *entry;
+	pid_t init;
+};
+
+static bool lay_inside(void *arg, struct kh_err *err)
 {
-	int fds = guard->served ? open_of(init, "fd", O_RDONLY | O_DIRECTORY) : -1;
-	if ((guard->served && fds < 0) || !enter(init) || !lay_where_lost(entry))
+	const struct job *job = arg;
+	bool served = job->guard->served;
+	int fds = served ? open_of(job->init, "fd", O_RDONLY | O_DIRECTORY) : -1;
+	(void)err;
+	if ((served && fds < 0) || !enter(job->init) || !lay_where_lost(job->entry))
 		return false;
-	return !guard->served || !is_bypassed(fds, entry->target);
+	return !served || !is_bypassed(fds, job->entry->target);
 }
 
 /* ---- in the launcher ---- */
 
 bool kh_guard_lay(const struct kh_guard *guard, const struct kh_mount *entry, pid_t init)
 {
-	pid_t helper = init > 0 ? fork() : -1;
-	if (helper == 0)
-		_exit(lay_inside(guard, entry, init) ? 0 : 1);
-	int status = 1;
-	while (helper > 0 && waitpid(helper, &status, 0) < 0 && errno == EINTR)
-		;
-	return helper > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	struct job job = { guard, entry, init };
+	return init > 0 && kh_child_try(lay_inside, &job, NULL);
 }

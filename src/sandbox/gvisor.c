@@ -3,36 +3,37 @@
  *
  * The command's system calls are answered by a kernel of runsc's own, in user space; the host's
  * kernel sees those of that kernel alone. Like crun, runsc runs in namespaces of ours (nest.c). It
- * hands no descriptors on but the standard ones, so keyhole-init connects to the launcher from
- * inside (meet.h). A terminal is one of the launcher's, which runsc's kernel hands on. Files are
- * asked for anew each time (shared), since the host works in the workspace too; and the one socket
- * can be dialled, no other made.
+ * hands no descriptors on but the standard ones, so one of them is the uplink (uplink.h), and no
+ * socket of the host's can be dialled from inside, wherever it lies and whenever it was made. A
+ * terminal is one of the launcher's, which runsc's kernel hands on, in the place of all three: then
+ * a second process of the sandbox brings the uplink. Files are asked for anew each time (shared),
+ * since the host works in the workspace too.
  */
 #include <string.h>
 
+#include <keyhole/program.h>
+
+#include "build_internal.h"
 #include "nest_internal.h"
 #include "oci_internal.h"
 #include "sandbox_internal.h"
 
+static const char state[] = KH_NEST_STATE, bundle[] = KH_NEST_BUNDLE;
+
+/* For each call of it. */
+#define OPTIONS \
+	"runsc", "--rootless", "--network=none", "--host-uds=none", "--ignore-cgroups", \
+		"--file-access=shared", "--overlay2=none", "--log=/proc/self/fd/3", "--root", \
+		state
+
+static const char *const run_words[] = { OPTIONS, "run", "--bundle", bundle, "sandbox", NULL };
+static const char *const bring_words[] = {
+	OPTIONS, "exec", "sandbox", INIT_INSIDE, "--bring", NULL
+};
+
 static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, struct kh_err *err)
 {
-	static const char state[] = KH_NEST_STATE, bundle[] = KH_NEST_BUNDLE;
-	static const char *const words[] = { "runsc",
-					     "--rootless",
-					     "--network=none",
-					     "--host-uds=open",
-					     "--ignore-cgroups",
-					     "--file-access=shared",
-					     "--overlay2=none",
-					     "--log=/proc/self/fd/3",
-					     "--root",
-					     state,
-					     "run",
-					     "--bundle",
-					     bundle,
-					     "sandbox",
-					     NULL };
-	out->path = kh_engine_program("runsc");
+	out->path = kh_program_find("runsc");
 	if (!out->path)
 		return kh_err_set(err, KH_ERR_SYSTEM,
 				  "the sandbox: runsc is not on the PATH (install gVisor: `apt "
@@ -46,7 +47,8 @@ static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, s
 	out->files[0].text = kh_oci_config(plan, KH_OCI_SEAL_NONE, err);
 	if (!out->files[0].text)
 		return false;
-	return kh_engine_command_args(out, words) ||
+	out->bring = bring_words;
+	return kh_engine_command_args(out, run_words) ||
 	       kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
 }
 
@@ -73,7 +75,7 @@ const struct kh_engine kh_engine_gvisor = {
 	.name = "gvisor",
 	.about = "runsc: a kernel of its own in user space",
 	.nested = true,
-	.connects = true,
+	.uplink = true,
 	.own_kernel = true,
 	.by_name_only = true,
 	.prepare = prepare,

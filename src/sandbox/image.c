@@ -19,6 +19,7 @@
 #include <openssl/evp.h>
 
 #include <keyhole/cleanup.h>
+#include <keyhole/encode.h>
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/limits.h>
@@ -99,11 +100,7 @@ static bool digest_of(const char *text, char key[KH_IMAGE_KEY_ROOM], struct kh_e
 	unsigned len = 0;
 	if (!text || EVP_Digest(text, strlen(text), digest, &len, EVP_sha256(), NULL) != 1)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "--image: no memory");
-	for (unsigned i = 0; i < len && 2 * i + 2 < KH_IMAGE_KEY_ROOM; i++) {
-		key[2 * i] = "0123456789abcdef"[digest[i] >> 4];
-		key[2 * i + 1] = "0123456789abcdef"[digest[i] & 15];
-	}
-	key[KH_IMAGE_KEY_ROOM - 1] = '\0';
+	kh_hex_encode(digest, (KH_IMAGE_KEY_ROOM - 1) / 2, key);
 	return true;
 }
 

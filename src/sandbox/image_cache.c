@@ -133,7 +133,8 @@ bool kh_cache_find(const char *cache, const char *key, char name[KH_IMAGE_NAME_R
 	kh_auto_free char *path = kh_strf("%s/refs/%s", cache, key);
 	struct kh_buf text kh_cleanup(kh_buf_fini);
 	kh_buf_init(&text, KH_IMAGE_NAME_ROOM - 1);
-	const char *content = path && kh_file_read(path, &text, NULL) ? kh_buf_cstr(&text) : NULL;
+	const char *content =
+		path && kh_file_read_private(path, &text, NULL) ? kh_buf_cstr(&text) : NULL;
 	if (!content || !is_name(content))
 		return false;
 	memcpy(name, content, strlen(content) + 1);
@@ -168,7 +169,7 @@ bool kh_cache_take(const char *cache, const char *name, struct kh_image *out, st
 	kh_auto_free char *config = kh_strf("%s/config.json", path);
 	struct kh_buf json kh_cleanup(kh_buf_fini);
 	kh_buf_init(&json, KH_LIMIT_IMAGE_JSON_BYTES);
-	if (!config || !kh_file_read(config, &json, err) ||
+	if (!config || !kh_file_read_private(config, &json, err) ||
 	    !kh_image_config_parse(kh_buf_view(&json), &out->config, err))
 		return kh_err_wrap(err, "%s", kh_esc_str(path));
 	/* For those who look (image_list.c); flock is what keeps it. */

@@ -34,7 +34,8 @@ static bool look(const char *cache, const char *name, struct kh_image_kept *out)
 	kh_auto_close int fd =
 		path ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
 	struct stat st;
-	if (fd < 0 || fstat(fd, &st) != 0 || !reference || !kh_file_read(reference, &text, NULL))
+	if (fd < 0 || fstat(fd, &st) != 0 || !reference ||
+	    !kh_file_read_private(reference, &text, NULL))
 		return false;
 	*out = (struct kh_image_kept){ .name = strdup(name), .used = st.st_mtim.tv_sec };
 	out->reference = kh_slice_dup(kh_buf_view(&text));

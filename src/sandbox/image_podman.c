@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include <keyhole/cleanup.h>
+#include <keyhole/encode.h>
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/limits.h>
@@ -60,8 +61,7 @@ bool kh_podman_id(const char *reference, const char *folder, const struct kh_ima
 	if (!kh_tool_run(&tool, said, &failed, err))
 		return failed && explain(reference, said, err);
 	const char *line = kh_tool_last_words(said);
-	if (strlen(line) != KH_PODMAN_ID_ROOM - 1 ||
-	    strspn(line, "0123456789abcdef") != KH_PODMAN_ID_ROOM - 1)
+	if (strlen(line) != KH_PODMAN_ID_ROOM - 1 || !kh_is_hex(kh_slice_str(line)))
 		return kh_err_set(err, KH_ERR_SYSTEM, "--image: podman said no id: %s", line);
 	memcpy(id, line, KH_PODMAN_ID_ROOM);
 	return true;

@@ -30,6 +30,7 @@
 #include <keyhole/limits.h>
 
 #include <keyhole/config.h>
+#include <keyhole/program.h>
 
 #include "image_internal.h"
 
@@ -37,7 +38,7 @@ enum { LOOK_MS = 50, GRACE_MS = 5000, LAST_WORDS = 256 };
 
 bool kh_tool_need(const char *program, struct kh_err *err)
 {
-	kh_auto_free char *path = kh_engine_program(program);
+	kh_auto_free char *path = kh_program_find(program);
 	return path || kh_err_set(err, KH_ERR_SYSTEM,
 				  "--image: %s is not on the PATH (install it: `apt install %s`, "
 				  "`dnf install %s`)",
@@ -74,10 +75,8 @@ static bool fence(const struct kh_tool *tool, struct kh_err *err)
 
 static bool limit(const struct kh_tool *tool)
 {
-	const struct rlimit no_core = { 0 },
-			    file = { tool->options->most_bytes, tool->options->most_bytes };
-	return setrlimit(RLIMIT_CORE, &no_core) == 0 && setrlimit(RLIMIT_FSIZE, &file) == 0 &&
-	       prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+	const struct rlimit file = { tool->options->most_bytes, tool->options->most_bytes };
+	return setrlimit(RLIMIT_FSIZE, &file) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
 }
 
 static _Noreturn void be_tool(const struct kh_tool *tool, const char *path, pid_t parent, int out,
@@ -91,6 +90,7 @@ static _Noreturn void be_tool(const struct kh_tool *tool, const char *path, pid_
 	sigset_t none;
 	sigemptyset(&none);
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	kh_core_limit(); /* while this may still be root */
 	bool ok = home && temporary && setpgid(0, 0) == 0 && null >= 0 &&
 		  (!tool->fenced || fence(tool, &err));
 	ok = ok && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == parent &&
@@ -262,7 +262,7 @@ bool kh_tool_run(const struct kh_tool *tool, char said[KH_TOOL_SAID_BYTES], bool
 	said[0] = '\0';
 	if (!kh_tool_need(tool->argv[0], err))
 		return false;
-	kh_auto_free char *path = kh_engine_program(tool->argv[0]);
+	kh_auto_free char *path = kh_program_find(tool->argv[0]);
 	if (!path || pipe2(out, O_CLOEXEC) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a pipe");
 	kh_auto_close int hear = out[0], speak = out[1];

@@ -51,7 +51,8 @@ static bool add_number(struct kh_words *words, const char *option, uint64_t valu
 static bool is_writable_place(const struct kh_view *view, size_t at)
 {
 	const struct kh_mount *m = &view->list[at];
-	if (m->kind != KH_MOUNT_WRITE && m->kind != KH_MOUNT_TMPFS)
+	bool overlay = m->kind == KH_MOUNT_OVERLAY && !m->read_only;
+	if (m->kind != KH_MOUNT_WRITE && m->kind != KH_MOUNT_TMPFS && !overlay)
 		return false;
 	for (size_t i = 0; i < at; i++) {
 		const struct kh_mount *above = &view->list[i];
@@ -121,8 +122,9 @@ bool kh_build_words(struct kh_words *out, const struct kh_build *b,
 	snprintf(user, sizeof(user), "%d:%d", KH_SANDBOX_UID, KH_SANDBOX_GID);
 	snprintf(control, sizeof(control), "%d", fds[0]);
 	snprintf(stdio, sizeof(stdio), "%d,%d,%d", fds[1], fds[2], fds[3]);
-	const char *const head[] = { INIT_INSIDE,   "--user",	 user,	  "--seccomp",
-				     FILTER_INSIDE, "--capture", b->ports };
+	const char *const head[] = { INIT_INSIDE,   "--user",	  user,
+				     "--seccomp",   CALLS_INSIDE, "--seccomp",
+				     FILTER_INSIDE, "--capture",  b->ports };
 	bool ok = true;
 	for (size_t i = 0; i < sizeof(head) / sizeof(head[0]); i++)
 		ok = ok && add_word(out, head[i]);
@@ -130,6 +132,8 @@ bool kh_build_words(struct kh_words *out, const struct kh_build *b,
 		ok = ok && add_become(out, b, spec);
 	if (engine->connects)
 		ok = ok && add_word(out, "--connect") && add_word(out, MEET_INSIDE);
+	else if (engine->uplink)
+		ok = ok && add_word(out, "--uplink") && add_word(out, *tty ? "-1" : "0");
 	else
 		ok = ok && add_word(out, "--control") && add_word(out, control) &&
 		     add_word(out, "--stdio") && add_word(out, stdio);

@@ -111,6 +111,8 @@ static bool start(struct kh_running *r, struct kh_err *err)
 	close(complaints[1]);
 	if (r->launch->listener < 0)
 		close(kh_steal_fd(&r->launch->control_peer));
+	for (int i = 0; i < 2; i++)
+		kh_cleanup_close(&r->launch->uplink[i]);
 	kh_launch_watch_control(r->launch->control);
 	r->complaints = complaints[0];
 	(void)kh_fd_set_nonblock(r->complaints, true);
@@ -159,21 +161,12 @@ static void take_ready(struct kh_running *r, pid_t init)
 static void meet(struct kh_running *r)
 {
 	struct kh_launch *launch = r->launch;
-	uid_t uid = launch->stage ? launch->stage->uid : geteuid();
 	bool met;
-	pid_t dialled;
-	/* Who somebody in a container of a daemon's is depends on the daemon's own map. */
-	bool ok =
-		kh_meet_hand_over(launch->listener, launch->engine->called ? KH_MEET_ANYBODY : uid,
-				  launch->control_peer, launch->stdio, &met, &dialled, &r->err);
+	bool ok = kh_meet_hand_over(launch->listener, launch->control_peer, launch->stdio, &met,
+				    &r->err);
 	if (ok && met) {
-		if (launch->engine->own_kernel)
-			r->init = dialled;
-		launch->guard->served = launch->engine->own_kernel;
 		launch->listener = -1;
 		close(kh_steal_fd(&launch->control_peer));
-		int master = kh_steal_fd(&launch->pty_master);
-		ok = master < 0 || kh_terminal_attach(&r->terminal, master, &r->err);
 		r->held = false;
 		send_late(r);
 	}
@@ -195,6 +188,26 @@ static void take_terminal(struct kh_running *r, int fd)
 		end_now(r);
 }
 
+static void take_started(struct kh_running *r, pid_t sender)
+{
+	struct kh_launch *launch = r->launch;
+	/* The one that the engine handed in: it was not to be touched before. */
+	int master = kh_steal_fd(&launch->pty_master);
+	if (master >= 0 && !kh_terminal_attach(&r->terminal, master, &r->err))
+		end_now(r);
+	r->started = launch->started = true;
+	if (launch->gate >= 0)
+		(void)!write(launch->gate, "", 1);
+	kh_launch_clock_stop(r, KH_CLOCK_START);
+	/* Where it is a kernel that says so, that sees no mounts. */
+	launch->guard->served = launch->engine->own_kernel;
+	if (r->init < 0)
+		r->init = launch->guard->served ? kh_opener_find(r->pid) : sender;
+	kh_launch_note_init(r);
+	if (launch->engine->called && r->oom < 0)
+		r->oom = kh_cgroup_watch_oom(sender);
+}
+
 static bool receive(struct kh_running *r)
 {
 	struct kh_init_message message = { 0 };
@@ -214,13 +227,7 @@ static bool receive(struct kh_running *r)
 	if (message.type == KH_INIT_READY) {
 		take_ready(r, sender);
 	} else if (message.type == KH_INIT_STARTED) {
-		r->started = r->launch->started = true;
-		kh_launch_clock_stop(r, KH_CLOCK_START);
-		/* Else that is its kernel, which sees no mounts; see meet(). */
-		if (!r->launch->engine->own_kernel)
-			r->init = sender;
-		if (r->launch->engine->called && r->oom < 0)
-			r->oom = kh_cgroup_watch_oom(sender);
+		take_started(r, sender);
 	} else if (message.type == KH_INIT_NO_EXEC && !r->started) {
 		r->no_exec = true;
 		kh_launch_clock_stop(r, KH_CLOCK_START);
@@ -406,6 +413,7 @@ bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err)
 				.complaints = -1,
 				.ended = -1,
 				.oom = -1,
+				.init_ended = -1,
 				.report = -1 };
 	for (size_t i = 0; i < KH_CLOCKS; i++)
 		r.due_ms[i] = -1;
@@ -438,10 +446,19 @@ bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err)
 	if (launch->control >= 0)
 		(void)shutdown(launch->control, SHUT_RDWR);
 	kh_terminal_finish(&r.terminal);
+	launch->lingers = !kh_launch_await_init(&r);
 	if (ok)
 		ok = kh_launch_conclude(&r, engine_status, status, err);
-	const int fds[] = { r.report, r.signals,	  r.complaints,	       r.ended,
-			    r.oom,    launch->pty_master, launch->control_peer };
+	const int fds[] = { r.report,
+			    r.signals,
+			    r.complaints,
+			    r.ended,
+			    r.oom,
+			    launch->pty_master,
+			    launch->control_peer,
+			    r.init_ended,
+			    launch->uplink[0],
+			    launch->uplink[1] };
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);

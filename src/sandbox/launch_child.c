@@ -49,7 +49,7 @@ static bool number_descriptors(struct child *child, const struct kh_engine_comma
 	return true;
 }
 
-/* Nobody's, or the terminal that the command is to have. */
+/* Nobody's, the terminal that the command is to have, or the uplink as the input. */
 static bool set_own(const struct child *child)
 {
 	int slave = child->launch->pty_slave;
@@ -58,7 +58,8 @@ static bool set_own(const struct child *child)
 	for (int i = 0; i < 3; i++)
 		if (dup2(given, i) != i)
 			return false;
-	return true;
+	int uplink = child->launch->uplink[1];
+	return slave >= 0 || uplink < 0 || dup2(uplink, STDIN_FILENO) == STDIN_FILENO;
 }
 
 /* Standard input and output of the engine's program are nobody's. What it complains of is for
@@ -103,10 +104,14 @@ static bool prepare_child(struct child *child, struct kh_err *err)
 {
 	if (setsid() < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a session");
+	/* The caller's may be one that the sandbox's uid can't enter, where some programs end. */
+	if (chdir("/") != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a folder to start in");
 	/* Here the kernel says that the terminal has a new size, or that somebody typed Ctrl-C. */
 	if (child->launch->pty_slave >= 0 && ioctl(child->launch->pty_slave, TIOCSCTTY, 0) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a terminal");
 	leave_keyring(child);
+	kh_core_limit();
 	if (!child->launch->engine->limits_init && !kh_bounds_join(child->launch->limits, err))
 		return false;
 	if (child->launch->stage && !kh_stage_enter(child->launch->stage, err))
@@ -114,9 +119,19 @@ static bool prepare_child(struct child *child, struct kh_err *err)
 	/* Set after the uid, since a change of uid clears it. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != child->parent)
 		return kh_err_set(err, KH_ERR_SYSTEM, "the launcher is gone");
+	bool terminal = child->launch->pty_slave >= 0;
+	const struct kh_stand stand = {
+		.command = child->launch->command,
+		.control = terminal ? child->launch->control : -1,
+		.uplink = child->launch->uplink[0],
+		.folder = child->launch->socket_dir,
+		.master = terminal ? child->launch->pty_master : -1,
+		.donated = terminal ? child->launch->uplink[1] : -1,
+		.complaints = terminal ? child->complaints : -1,
+		.program = terminal ? child->program : -1,
+	};
 	if (child->launch->engine->nested &&
-	    !kh_nest_enter(child->launch->command, child->launch->view,
-			   child->launch->pty_slave >= 0 ? child->launch->control : -1, err))
+	    !kh_nest_enter(child->launch->command, child->launch->view, &stand, err))
 		return false;
 	if (!sort_descriptors(child, err))
 		return false;

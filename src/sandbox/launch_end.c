@@ -1,14 +1,19 @@
 /* launch_end.c - what is made of the end of a sandbox: an exit status, and one line where something
  * is to be said */
 #include <errno.h>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <keyhole/config.h>
 #include <keyhole/escape.h>
 #include <keyhole/init.h>
+#include <keyhole/limits.h>
 #include <keyhole/slice.h>
 
 #include "launch_internal.h"
+#include "runs.h"
 
 enum { TIMED_OUT = 124 /* as timeout(1) has it */ };
 
@@ -63,6 +68,27 @@ static bool explain_start(struct kh_running *r, struct kh_err *err)
 				  "the sandbox ran out of memory before the command began (give it "
 				  "more: --memory)");
 	return explain(r, err);
+}
+
+void kh_launch_note_init(struct kh_running *r)
+{
+	if (r->init <= 0 || r->init_ended >= 0)
+		return;
+	r->init_ended = (int)syscall(SYS_pidfd_open, r->init, 0);
+	if (r->launch->record)
+		kh_run_record_started(r->launch->record, r->init);
+}
+
+bool kh_launch_await_init(const struct kh_running *r)
+{
+	struct pollfd p = { .fd = r->init_ended, .events = POLLIN };
+	int n;
+	if (r->init_ended < 0)
+		return true;
+	do
+		n = poll(&p, 1, KH_LIMIT_SANDBOX_REMOVE_MS);
+	while (n < 0 && errno == EINTR);
+	return n > 0;
 }
 
 bool kh_launch_conclude(struct kh_running *r, int engine_status, int *status, struct kh_err *err)

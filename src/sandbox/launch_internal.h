@@ -23,6 +23,7 @@ struct kh_running {
 	pid_t pid;
 	pid_t init;			/* as the kernel names who said that it started; -1 */
 	int signals, complaints, ended; /* signalfd, pipe, pidfd */
+	int init_ended;			/* a pidfd of `init`; -1 */
 	int report;			/* of the child, until it is the program; -1 */
 	char complaint[COMPLAINT_BYTES];
 	size_t complaint_len;
@@ -47,6 +48,11 @@ void kh_launch_clock_stop(struct kh_running *r, enum kh_clock which);
 /* Has it come? Then it is stopped as well. */
 bool kh_launch_clock_due(struct kh_running *r, enum kh_clock which);
 
+/* launch_end.c: `init` is known from now on. */
+void kh_launch_note_init(struct kh_running *r);
+/* launch_end.c: waits for the end of `init`, which the kernel lets end after all else of its
+ * namespace. Return: no process of the sandbox is left. */
+bool kh_launch_await_init(const struct kh_running *r);
 /* launch_end.c: it has not come up in time. */
 void kh_launch_too_slow(struct kh_running *r);
 /* launch_end.c: the exit status, and what is said. As kh_launch returns. */

@@ -24,7 +24,6 @@
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 
-#include "meet.h"
 #include "nest_internal.h"
 #include "sandbox_internal.h"
 
@@ -170,8 +169,9 @@ static int take_tree(const struct kh_mount *m, struct kh_err *err)
 		return -1;
 	}
 	int tree = clone_of(fd, true);
-	uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
-			      (m->kind == KH_MOUNT_WRITE ? 0 : MOUNT_ATTR_RDONLY);
+	uint64_t attributes =
+		MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+		(m->kind == KH_MOUNT_WRITE || m->kind == KH_MOUNT_UPPER ? 0 : MOUNT_ATTR_RDONLY);
 	if (tree >= 0 && restrict_tree(tree, attributes, true))
 		return tree;
 	kh_err_sys(err, KH_ERR_SYSTEM, errno, "mounting %s", kh_esc_str(m->target));
@@ -240,13 +240,6 @@ static bool seal(int root, const char *target)
 	return fd >= 0 && restrict_tree(fd, MOUNT_ATTR_RDONLY, false);
 }
 
-static bool put_socket(int root, const struct kh_mount *m)
-{
-	const char *name;
-	kh_auto_close int parent = open_parent(root, m->target, &name);
-	return parent >= 0 && kh_meet_bind(m->fd, parent, name);
-}
-
 static bool is_dir(int fd)
 {
 	struct stat st;
@@ -271,10 +264,22 @@ static bool wants_dir(const struct kh_mount *m, int tree)
 	case KH_MOUNT_PROC:
 	case KH_MOUNT_DEV:
 	case KH_MOUNT_LAYER:
+	case KH_MOUNT_UPPER:
+	case KH_MOUNT_OVERLAY:
 	case KH_MOUNT_SEAL:
 		break;
 	}
 	return true;
+}
+
+static bool put_overlay(const struct kh_lay *lay, size_t i)
+{
+	const struct kh_mount *m = &lay->view->list[i];
+	size_t upper = i;
+	while (upper > 0 && lay->view->list[upper].kind != KH_MOUNT_UPPER)
+		upper--;
+	kh_auto_close int tree = kh_overlay_mount(lay->trees[i], lay->trees[upper], m->read_only);
+	return tree >= 0 && put(lay->root, tree, m->target, true);
 }
 
 static bool put_one(const struct kh_lay *lay, size_t i)
@@ -298,10 +303,14 @@ static bool put_one(const struct kh_lay *lay, size_t i)
 		return put_tmpfs(root, m, m->kind == KH_MOUNT_BLANK);
 	case KH_MOUNT_EMPTY:
 		return put_over(lay, m, i);
-	case KH_MOUNT_LAYER:
-		return true; /* it is the root */
+	case KH_MOUNT_LAYER: /* it is the root */
+	case KH_MOUNT_UPPER: /* it is for the one after it */
+		return true;
+	case KH_MOUNT_OVERLAY:
+		return put_overlay(lay, i);
 	case KH_MOUNT_SOCKET:
-		return put_socket(root, m);
+		errno = ENOTSUP; /* of engines that are called alone */
+		return false;
 	case KH_MOUNT_SEAL:
 		return strcmp(m->target, "/dev") == 0 ||
 		       (lay->open_root && strcmp(m->target, "/") == 0) || seal(root, m->target);

@@ -5,9 +5,9 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include <keyhole/child.h>
 #include <keyhole/file.h>
 
 #include "nest_internal.h"
@@ -43,29 +43,13 @@ static bool become_ordinary(struct kh_err *err)
 	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "becoming uid %d", KH_SANDBOX_HOST_UID);
 }
 
+static bool try_as_ordinary(void *arg, struct kh_err *err)
+{
+	(void)arg;
+	return become_ordinary(err) && try_it(err);
+}
+
 bool kh_sandbox_try_layer(struct kh_err *err)
 {
-	int report[2];
-	if (pipe2(report, O_CLOEXEC) != 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a pipe");
-	pid_t pid = fork();
-	if (pid == 0) {
-		struct kh_err why = KH_ERR_INIT;
-		if (become_ordinary(&why) && try_it(&why))
-			_exit(0);
-		(void)!write(report[1], &why, sizeof(why));
-		_exit(1);
-	}
-	close(report[1]);
-	struct kh_err why = KH_ERR_INIT;
-	bool told = read(report[0], &why, sizeof(why)) == sizeof(why);
-	close(report[0]);
-	int status = 1;
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
-		return true;
-	if (told)
-		*err = why;
-	return !told && kh_err_set(err, KH_ERR_SYSTEM, "a layer over /usr: the trial was ended");
+	return kh_child_try(try_as_ordinary, NULL, err);
 }

@@ -40,25 +40,17 @@ static bool give(int to, const int fds[KH_INIT_GIVEN])
 	return kh_rights_send(to, &message, sizeof(message), fds, KH_INIT_GIVEN, MSG_DONTWAIT);
 }
 
-bool kh_meet_hand_over(int listener, uid_t uid, int control, const int stdio[3], bool *met,
-		       pid_t *dialled, struct kh_err *err)
+bool kh_meet_hand_over(int listener, int control, const int stdio[3], bool *met, struct kh_err *err)
 {
 	*met = false;
-	*dialled = -1;
 	kh_auto_close int peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	if (peer < 0)
 		return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED ||
 		       kh_err_sys(err, KH_ERR_SYSTEM, errno, "keyhole-init's connection");
-	struct ucred who = { .uid = (uid_t)-1 };
-	socklen_t len = sizeof(who);
-	if (getsockopt(peer, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0 ||
-	    (uid != KH_MEET_ANYBODY && who.uid != uid))
-		return true;
 	const int fds[KH_INIT_GIVEN] = { control, stdio[0], stdio[1], stdio[2] };
 	if (!give(peer, fds))
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "keyhole-init's descriptors");
 	/* Also for whoever has a copy of it. */
 	*met = shutdown(listener, SHUT_RDWR) == 0;
-	*dialled = who.pid;
 	return *met || kh_err_sys(err, KH_ERR_SYSTEM, errno, "shutting keyhole-init's socket");
 }

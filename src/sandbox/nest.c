@@ -7,7 +7,7 @@
  * that the kernel ends everything below when it ends. Nothing is left behind, however it came
  * about.
  *
- *   launcher --fork--> [stage.c: the sandbox's uid] --unshare--> waits, holds nothing
+ *   launcher --fork--> [stage.c: the sandbox's uid] --unshare--> waits (stand.c)
  *                                                       └──fork──> PID 1: the engine's program
  *
  * The user namespace has one uid, 0, which is the one that started it: the program needs
@@ -24,7 +24,6 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -157,72 +156,6 @@ static bool cover_cgroups(bool hide, struct kh_err *err)
 	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "covering %s", place);
 }
 
-static const int passed[] = {
-	SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGCONT
-};
-/* What a terminal says that the program hands on. Not every program passes that on, so keyhole-init
- * is told by ourselves. */
-static const int typed[] = { SIGINT, SIGQUIT, SIGTSTP, SIGWINCH };
-
-static void all_signals(sigset_t *set)
-{
-	sigemptyset(set);
-	sigaddset(set, SIGCHLD);
-	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
-		sigaddset(set, passed[i]);
-	for (size_t i = 0; i < sizeof(typed) / sizeof(typed[0]); i++)
-		sigaddset(set, typed[i]);
-}
-
-static void pass_on(pid_t pid, int control, int signo)
-{
-	bool is_typed = false;
-	for (size_t i = 0; i < sizeof(typed) / sizeof(typed[0]); i++)
-		is_typed = is_typed || typed[i] == signo;
-	struct kh_init_message message = { .type = KH_INIT_TYPED, .value = signo };
-	if (is_typed && control >= 0)
-		(void)!send(control, &message, sizeof(message), MSG_NOSIGNAL | MSG_DONTWAIT);
-	else if (signo != SIGWINCH)
-		(void)kill(pid, signo);
-}
-
-/* The one that stays: it holds no descriptor but the one that it speaks to keyhole-init by (-1:
- * none), passes signals on, and ends as the one below ended. */
-static _Noreturn void stand_by(pid_t pid, int control)
-{
-	if (control >= 0 && dup2(control, STDIN_FILENO) == STDIN_FILENO)
-		control = STDIN_FILENO;
-	(void)syscall(SYS_close_range, control >= 0 ? 1u : 0u, ~0u, 0u);
-	sigset_t set;
-	all_signals(&set);
-	(void)sigprocmask(SIG_SETMASK, &set, NULL);
-	/* Blocked since before the fork: none is missed. */
-	int status = 0, signo;
-	pid_t ended;
-	while ((ended = waitpid(pid, &status, WNOHANG)) == 0 || (ended < 0 && errno == EINTR)) {
-		signo = sigwaitinfo(&set, NULL);
-		if (signo > 0 && signo != SIGCHLD)
-			pass_on(pid, control, signo);
-	}
-	if (WIFSIGNALED(status)) {
-		struct rlimit no_core = { 0 };
-		(void)setrlimit(RLIMIT_CORE, &no_core);
-		(void)signal(WTERMSIG(status), SIG_DFL);
-		sigemptyset(&set);
-		(void)sigprocmask(SIG_SETMASK, &set, NULL);
-		(void)raise(WTERMSIG(status));
-	}
-	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : KH_INIT_FAILED);
-}
-
-/* So that none comes before there is somebody to pass it on. */
-static void hold_signals(void)
-{
-	sigset_t set;
-	all_signals(&set);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-}
-
 /* `above` ends when the one above has ended: in another process namespace there is no getppid. */
 static bool begin_below(int above, struct kh_err *err)
 {
@@ -241,18 +174,18 @@ static bool begin_below(int above, struct kh_err *err)
 			  "`--security-opt systempaths=unconfined` does)");
 }
 
-bool kh_nest_enter(const struct kh_engine_command *command, const struct kh_view *view, int control,
-		   struct kh_err *err)
+bool kh_nest_enter(const struct kh_engine_command *command, const struct kh_view *view,
+		   const struct kh_stand *stand, struct kh_err *err)
 {
 	if (!kh_nest_unshare(command, err) || !lay(command, view, err) ||
 	    !write_bundle(command, err) || !cover_cgroups(command->hide_cgroups, err))
 		return false;
-	hold_signals();
+	kh_stand_prepare();
 	kh_auto_close int above = (int)syscall(SYS_pidfd_open, getpid(), 0);
 	pid_t pid = above < 0 ? -1 : fork();
 	if (pid < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a process of its own");
 	if (pid > 0)
-		stand_by(pid, control);
+		kh_stand_by(pid, stand);
 	return begin_below(above, err);
 }

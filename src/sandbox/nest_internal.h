@@ -24,16 +24,33 @@ struct kh_view;
  * In the child that will be the engine's program, when it is who it will be: new user, mount and
  * process namespaces, the view laid in them, and the bundle's configuration. Returns in a process
  * below, PID 1 of the new namespace, which is to exec; the one that called waits for it and ends as
- * it ends. Every process of both ends with either. `control` is the launcher's end, where the
- * process that waits is to tell keyhole-init what its terminal says; -1.
+ * it ends. Every process of both ends with either.
  */
-bool kh_nest_enter(const struct kh_engine_command *command, const struct kh_view *view, int control,
-		   struct kh_err *err);
+struct kh_stand;
+bool kh_nest_enter(const struct kh_engine_command *command, const struct kh_view *view,
+		   const struct kh_stand *stand, struct kh_err *err);
 
 /* The first step of it: the namespaces, in the calling process. */
 bool kh_nest_unshare(const struct kh_engine_command *command, struct kh_err *err);
 /* A new file system in memory at `path`. Return: its root, -1. */
 int kh_nest_memory(const char *path);
+
+/* ---- stand.c: the process that waits ---- */
+
+/* What it has to do besides; each descriptor is -1 where there is nothing of that. */
+struct kh_stand {
+	const struct kh_engine_command *command;
+	int control; /* the launcher's end: what its terminal says is told there */
+	int uplink;  /* its end of it (uplink.h) */
+	int folder;  /* of the proxy's socket */
+	/* Where the program has a terminal of which this is the other end: the sandbox's end of the
+	 * uplink, which is brought when the mark has come, and what the program complains to. */
+	int master, donated, complaints, program;
+};
+/* Blocks what it will hear of, so that nothing comes before there is somebody to pass it on. */
+void kh_stand_prepare(void);
+/* Holds no other descriptors; ends as the program ends. */
+_Noreturn void kh_stand_by(pid_t program, const struct kh_stand *given);
 
 /* ---- lay.c ---- */
 
@@ -54,6 +71,13 @@ bool kh_lay_put(const struct kh_lay *lay, struct kh_err *err);
 int kh_lay_layer(struct kh_lay *lay, uint64_t *size);
 /* A new file system in memory, mounted nowhere yet. Return: -1 with errno. */
 int kh_lay_tmpfs(mode_t mode, uint64_t bytes);
+
+/* ---- review_lay.c ---- */
+
+/* An overlay of two trees that are mounted nowhere yet: below, `lower`; above, the folder "upper"
+ * of `layers`, which holds "work" as well. Once in a nest. Return: it, mounted nowhere; -1 with
+ * errno. */
+int kh_overlay_mount(int lower, int layers, bool read_only);
 
 /* ---- layer.c ---- */
 

@@ -25,15 +25,6 @@ static const char *const namespaces[] = {
 	"user", "mount", "pid", "network", "ipc", "uts", "cgroup"
 };
 
-/* What of /proc speaks of the host, or to it. */
-static const char *const masked[] = {
-	"/proc/acpi",	     "/proc/asound",	    "/proc/kcore",	 "/proc/keys",
-	"/proc/key-users",   "/proc/kallsyms",	    "/proc/kmsg",	 "/proc/latency_stats",
-	"/proc/modules",     "/proc/scsi",	    "/proc/sched_debug", "/proc/timer_list",
-	"/proc/timer_stats", "/proc/sysrq-trigger",
-};
-static const char *const read_only[] = { "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys" };
-
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
 static json_t *strings(const char *const *list, size_t n)
@@ -42,6 +33,15 @@ static json_t *strings(const char *const *list, size_t n)
 	for (size_t i = 0; i < n; i++)
 		json_array_append_new(array, json_string(list[i]));
 	return array;
+}
+
+/* Until a NULL. */
+static json_t *all_strings(const char *const *list)
+{
+	size_t n = 0;
+	while (list[n])
+		n++;
+	return strings(list, n);
 }
 
 static json_t *mount_of(const char *type, const char *target, const char *const *options, size_t n)
@@ -88,8 +88,12 @@ static json_t *mounts(const struct kh_view *view, bool seal_dev)
 	/* It would be there, of a kernel's that is nobody's business. */
 	static const char *const nothing[] = { "nosuid",   "nodev",   "noexec",
 					       "mode=555", "size=4k", "ro" };
+	static const char *const own[] = { "nosuid", "nodev", "noexec", "mode=755", "size=4k" };
 	if (!seal_dev)
 		json_array_append_new(list, mount_of("tmpfs", "/sys", nothing, COUNT(nothing)));
+	/* keyhole-init's own socket, in the place of the host's. */
+	if (!seal_dev)
+		json_array_append_new(list, mount_of("tmpfs", KH_SANDBOX_RUN, own, COUNT(own)));
 	if (!seal_dev && is_empty_tmp(view))
 		json_array_append_new(list, memory(view, "/tmp"));
 	return list;
@@ -107,8 +111,8 @@ static json_t *linux_of(void)
 	for (size_t i = 0; i < COUNT(namespaces); i++)
 		json_array_append_new(list, json_pack("{s:s}", "type", namespaces[i]));
 	return json_pack("{s:o, s:o, s:o, s:o, s:o}", "namespaces", list, "uidMappings", mapping(),
-			 "gidMappings", mapping(), "maskedPaths", strings(masked, COUNT(masked)),
-			 "readonlyPaths", strings(read_only, COUNT(read_only)));
+			 "gidMappings", mapping(), "maskedPaths", all_strings(kh_proc_masked),
+			 "readonlyPaths", all_strings(kh_proc_read_only));
 }
 
 static json_t *variables(const struct kh_env *env)

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <keyhole/program.h>
 #include <keyhole/slice.h>
 
 #include "nest_internal.h"
@@ -52,11 +53,6 @@ static char *const environment[] = {
 	(char *)(uintptr_t) "CONTAINERS_STORAGE_CONF=" KH_NEST_BUNDLE "/" STORAGE,
 	NULL,
 };
-
-/* Besides those that podman masks by itself. */
-static const char masked[] =
-	"mask=/proc/asound:/proc/key-users:/proc/kallsyms:/proc/kmsg:/proc/modules:"
-	"/proc/sysrq-trigger:/sys";
 
 static const char terminals[] = "type=bind,source=" KH_NEST_TERMINALS ",destination=/dev/pts";
 static const char hostname[] =
@@ -102,8 +98,6 @@ static const char *const fence[] = {
 	"apparmor=unconfined",
 	"--security-opt",
 	"label=disable",
-	"--security-opt",
-	masked,
 	"--ulimit",
 	"host",
 	"--http-proxy=false",
@@ -139,13 +133,26 @@ static bool put_shared_memory(const struct kh_view *view, struct kh_engine_comma
 	return kh_engine_command_arg(out, "--mount") && kh_engine_command_arg(out, text);
 }
 
+/* Podman masks most of it by itself, and its lists differ by version. */
+static bool put_masks(struct kh_engine_command *out)
+{
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+	kh_buf_init(&text, 1024);
+	bool ok = kh_buf_append_str(&text, "mask=/sys");
+	for (size_t i = 0; ok && kh_proc_masked[i]; i++)
+		ok = kh_buf_printf(&text, ":%s", kh_proc_masked[i]);
+	const char *words = ok ? kh_buf_cstr(&text) : NULL;
+	return words && kh_engine_command_arg(out, "--security-opt") &&
+	       kh_engine_command_arg(out, words);
+}
+
 static bool put_words(const struct kh_plan *plan, struct kh_engine_command *out)
 {
 	static const char *const sealed[] = { "--read-only", "--read-only-tmpfs=false", NULL };
 	static const char root[] = KH_NEST_ROOT;
 	const char *const own[] = { "--hostname", plan->hostname, "--workdir", plan->directory,
 				    "--rootfs",	  root,		  NULL };
-	bool ok = kh_engine_command_args(out, fence) &&
+	bool ok = kh_engine_command_args(out, fence) && put_masks(out) &&
 		  (plan->layered || kh_engine_command_args(out, sealed)) &&
 		  put_shared_memory(plan->view, out) && kh_engine_command_args(out, own);
 	for (char *const *word = plan->init; ok && *word; word++)
@@ -155,7 +162,7 @@ static bool put_words(const struct kh_plan *plan, struct kh_engine_command *out)
 
 static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, struct kh_err *err)
 {
-	out->path = kh_engine_program("podman");
+	out->path = kh_program_find("podman");
 	if (!out->path)
 		return kh_err_set(err, KH_ERR_SYSTEM,
 				  "the sandbox: podman is not on the PATH (install it, with crun: "

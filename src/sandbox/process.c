@@ -8,10 +8,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <keyhole/file.h>
 #include <keyhole/log.h>
+#include <keyhole/program.h>
 #include <keyhole/slice.h>
 
 #include "nest_internal.h"
@@ -78,6 +80,30 @@ static bool put_size(struct kh_buf *args, uint64_t size)
 	return size == 0 || put(args, "--size", text, NULL);
 }
 
+/*
+ * The /proc of a process namespace, without what of it speaks of the host, as an OCI runtime lays
+ * it. bubblewrap covers some of this by itself, but only for who could write there as the host's
+ * root; what the sandbox's own uid owns there, as uid 0 of the first user namespace, it leaves.
+ */
+static bool put_proc(struct kh_buf *args, const char *target)
+{
+	bool ok = put(args, "--proc", target, NULL);
+	struct stat st;
+	for (size_t i = 0; ok && kh_proc_read_only[i]; i++)
+		if (stat(kh_proc_read_only[i], &st) == 0)
+			ok = put(args, "--ro-bind", kh_proc_read_only[i], kh_proc_read_only[i]);
+	for (size_t i = 0; ok && kh_proc_masked[i]; i++) {
+		const char *path = kh_proc_masked[i];
+		if (stat(path, &st) != 0)
+			continue;
+		ok = S_ISDIR(st.st_mode)
+			     ? put_mode(args, 0555) && put(args, "--tmpfs", path, NULL) &&
+				       put(args, "--remount-ro", path, NULL)
+			     : put(args, "--dev-bind", "/dev/null", path);
+	}
+	return ok;
+}
+
 static bool put_mount(struct kh_buf *args, const struct kh_mount *m, struct kh_engine_command *out)
 {
 	switch (m->kind) {
@@ -108,10 +134,12 @@ static bool put_mount(struct kh_buf *args, const struct kh_mount *m, struct kh_e
 		return put_size(args, m->size) && put_mode(args, m->mode) &&
 		       put(args, "--tmpfs", m->target, NULL);
 	case KH_MOUNT_PROC:
-		return put(args, "--proc", m->target, NULL);
+		return put_proc(args, m->target);
 	case KH_MOUNT_DEV:
 		return put(args, "--dev", m->target, NULL);
-	case KH_MOUNT_LAYER:  /* bubblewrap 0.8 has no option for it */
+	case KH_MOUNT_LAYER: /* bubblewrap 0.8 has no option for it */
+	case KH_MOUNT_UPPER:
+	case KH_MOUNT_OVERLAY:
 	case KH_MOUNT_SOCKET: /* it inherits its own */
 		return false;
 	case KH_MOUNT_SEAL:
@@ -135,10 +163,10 @@ static bool put_all(struct kh_buf *args, const struct kh_plan *plan, struct kh_e
 	ok = ok && put(args, "--hostname", plan->hostname, NULL);
 	for (size_t i = 0; ok && i < plan->env->n; i++)
 		ok = put(args, "--setenv", plan->env->list[i].name, plan->env->list[i].value);
-	if (plan->layered)
+	if (plan->nested)
 		ok = ok && put(args, "--bind", KH_NEST_ROOT, "/");
 	for (size_t i = 0; ok && i < plan->view->n; i++)
-		if (!plan->layered || is_for_program(&plan->view->list[i]))
+		if (!plan->nested || is_for_program(&plan->view->list[i]))
 			ok = put_mount(args, &plan->view->list[i], out);
 	return ok && put(args, "--chdir", plan->directory, NULL);
 }
@@ -153,7 +181,7 @@ static void warn_of_landlock(void)
 
 static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, struct kh_err *err)
 {
-	out->path = kh_engine_program("bwrap");
+	out->path = kh_program_find("bwrap");
 	if (!out->path)
 		return kh_err_set(err, KH_ERR_SYSTEM,
 				  "the sandbox: bubblewrap is not on the PATH (install it: `apt "
@@ -169,7 +197,7 @@ static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, s
 		return kh_err_wrap(err, "the sandbox");
 	char number[16];
 	/* Nested, its descriptors are numbered in their order. */
-	snprintf(number, sizeof(number), "%d", plan->layered ? STDERR_FILENO + 1 : out->args_fd);
+	snprintf(number, sizeof(number), "%d", plan->nested ? STDERR_FILENO + 1 : out->args_fd);
 	bool ok = kh_engine_command_fd(out, out->args_fd) && kh_engine_command_arg(out, "bwrap") &&
 		  kh_engine_command_arg(out, "--args") && kh_engine_command_arg(out, number) &&
 		  kh_engine_command_arg(out, "--");

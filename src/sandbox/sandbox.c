@@ -7,19 +7,20 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/vfs.h>
-#include <linux/magic.h>
 
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/init.h>
 #include <keyhole/limits.h>
 #include <keyhole/log.h>
+#include <keyhole/program.h>
 #include <keyhole/slice.h>
 
 #include "build_internal.h"
 #include "meet.h"
 #include "store.h"
+#include "trees.h"
+#include "uplink.h"
 #include "sandbox_internal.h"
 
 enum { INIT_MOST_BYTES = 8 * 1024 * 1024, FILTER_MOST_BYTES = 32 * 1024 };
@@ -27,31 +28,32 @@ enum { INIT_MOST_BYTES = 8 * 1024 * 1024, FILTER_MOST_BYTES = 32 * 1024 };
 static void build_init(struct kh_build *b)
 {
 	memset(b, 0, sizeof(*b));
-	b->made.record = b->made.lock = -1;
+	kh_run_record_init(&b->record);
 	b->limits.alive = -1;
-	b->guard = (struct kh_guard){ .fd = -1, .made = &b->made };
+	b->guard = (struct kh_guard){ .fd = -1, .record = &b->record };
 	kh_engine_command_init(&b->command);
 	b->control = b->control_peer = b->listener = b->pty_master = b->pty_slave = -1;
+	b->uplink[0] = b->uplink[1] = b->socket_dir = -1;
 	for (int i = 0; i < 3; i++) {
 		b->stdio[i] = -1;
-		b->pumps[i].pid = -1;
+		b->pumps[i].pid = b->pumps[i].gate = -1;
+		b->before[i].flags = -1;
 	}
 }
 
 static void build_fini(struct kh_build *b)
 {
-	int *fds[] = { &b->control,  &b->control_peer, &b->stdio[0], &b->stdio[1],
-		       &b->stdio[2], &b->pty_master,   &b->pty_slave };
+	int *fds[] = { &b->control,   &b->control_peer, &b->pty_master, &b->pty_slave,
+		       &b->uplink[0], &b->uplink[1],	&b->socket_dir };
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		kh_cleanup_close(fds[i]);
 	kh_publish_end(&b->publish);
-	for (int i = 0; i < 3; i++)
-		kh_pump_end(&b->pumps[i]);
+	kh_stdio_end(b);
 	kh_engine_command_fini(&b->command);
 	kh_bounds_end(&b->limits);
 	kh_guard_end(&b->guard);
 	kh_stage_fini(&b->stage);
-	kh_mountpoints_end(&b->made);
+	kh_run_record_end(&b->record, !b->lingers);
 	kh_env_fini(&b->env);
 	kh_view_fini(&b->view);
 }
@@ -88,14 +90,16 @@ static bool lay_init(struct kh_view *view, const struct kh_sandbox_spec *spec, s
 	kh_buf_init(&binary, INIT_MOST_BYTES);
 	if (!path || !kh_file_read(path, &binary, err))
 		return kh_err_wrap(err, "keyhole-init (is keyhole installed as a whole?)");
-	struct kh_buf filter kh_cleanup(kh_buf_fini);
+	struct kh_buf calls kh_cleanup(kh_buf_fini), filter kh_cleanup(kh_buf_fini);
+	kh_buf_init(&calls, FILTER_MOST_BYTES);
 	kh_buf_init(&filter, FILTER_MOST_BYTES);
 	if (!kh_view_file(view, INIT_INSIDE, 0555, kh_buf_view(&binary), err) ||
-	    !kh_seccomp_program(&filter, err) ||
+	    !kh_seccomp_programs(&calls, &filter, err) ||
+	    !kh_view_file(view, CALLS_INSIDE, 0444, kh_buf_view(&calls), err) ||
 	    !kh_view_file(view, FILTER_INSIDE, 0444, kh_buf_view(&filter), err))
 		return false;
 	/* Where the root can be written to, these can't. */
-	for (size_t i = view->n - 2; spec->layer && !view->failed && i < view->n; i++)
+	for (size_t i = view->n - 3; spec->layer && !view->failed && i < view->n; i++)
 		view->list[i].kind = KH_MOUNT_EMPTY;
 	return true;
 }
@@ -111,6 +115,15 @@ static bool lay_home(struct kh_view *view, const struct kh_sandbox_spec *spec, s
 		return kh_err_sys(err, KH_ERR_USAGE, errno, "--home %s", kh_esc_str(spec->home));
 	if (!S_ISDIR(st.st_mode) || strcmp(spec->home, "/") == 0)
 		return kh_err_set(err, KH_ERR_USAGE, "--home %s: must be a folder of its own",
+				  kh_esc_str(spec->home));
+	bool overlap = false;
+	if (spec->workspace && !kh_forbidden_overlap(spec->home, spec->workspace, &overlap, err))
+		return false;
+	if (overlap)
+		return kh_err_set(err, KH_ERR_USAGE,
+				  "--home %s: one of it and the workspace is in the other, so that "
+				  "what is protected there could be written to by its other name "
+				  "(name a folder outside of the workspace)",
 				  kh_esc_str(spec->home));
 	return kh_view_bind_held(view, KH_MOUNT_WRITE, spec->home, KH_SANDBOX_HOME,
 				 KH_TREE_AS_OWNER, err);
@@ -147,9 +160,29 @@ static bool lay_workspace(struct kh_build *b, const struct kh_sandbox_spec *spec
 			  struct kh_err *err)
 {
 	struct kh_survey survey kh_cleanup(kh_survey_fini) = { 0 };
-	return !spec->workspace || (kh_survey_take(&survey, spec->workspace, err) &&
-				    kh_workspace_lay(&b->view, spec, &survey, &b->made, err) &&
-				    kh_mask_lay(&b->view, spec, &survey, err));
+	if (!spec->workspace || spec->workspace_read_only || spec->review)
+		kh_run_record_tidy(spec->state);
+	if (!spec->workspace)
+		return true;
+	if (!kh_workspace_check(spec->workspace, err))
+		return false;
+	if (spec->review)
+		return kh_survey_take(&survey, spec->workspace, err) &&
+		       kh_review_lay(&b->view, spec, &survey, err) &&
+		       kh_mask_lay(&b->view, spec, &survey, err);
+	if (spec->workspace_read_only)
+		return kh_survey_take(&survey, spec->workspace, err) &&
+		       kh_workspace_lay(&b->view, spec, &survey, NULL, err) &&
+		       kh_mask_lay(&b->view, spec, &survey, err);
+	if (!kh_run_record_begin(&b->record, spec->state, spec->workspace, err) ||
+	    !kh_survey_take(&survey, spec->workspace, err) || !kh_run_record_lock(&b->record, err))
+		return false;
+	bool ok = kh_workspace_lay(&b->view, spec, &survey, &b->record, err) &&
+		  kh_mask_lay(&b->view, spec, &survey, err) &&
+		  kh_run_record_before(&b->record, kh_buf_view(&survey.before),
+				       kh_buf_view(&survey.reads), err);
+	kh_run_record_unlock(&b->record);
+	return ok;
 }
 
 static bool lay_environ(struct kh_build *b, struct kh_err *err)
@@ -166,8 +199,41 @@ static bool lay_environ(struct kh_build *b, struct kh_err *err)
 	return kh_view_file(&b->view, ENVIRON_INSIDE, 0444, kh_buf_view(&text), err);
 }
 
-static bool lay_meet(struct kh_build *b, const struct kh_engine *engine, struct kh_err *err)
+/* A folder that another program named: `held` is the one that was judged, and shows nothing that is
+ * forbidden. As it is mounted, it is looked at again whether it is what is held. */
+static bool judge_way_out(const struct kh_sandbox_spec *spec, int held, struct kh_err *err)
 {
+	struct stat judged, there;
+	if (!spec->socket_dir_judged)
+		return true;
+	if (fstat(*spec->socket_dir_judged, &judged) != 0 || fstat(held, &there) != 0 ||
+	    judged.st_dev != there.st_dev || judged.st_ino != there.st_ino)
+		return kh_err_set(err, KH_ERR_SYSTEM, "%s was replaced in that moment",
+				  kh_esc_str(spec->socket_dir));
+	kh_auto_free char *source = strdup(spec->socket_dir);
+	struct kh_mount only = {
+		.kind = KH_MOUNT_READ, .source = source, .fd = -1, .tree = KH_TREE_AS_IS
+	};
+	const struct kh_view view = { .list = &only, .n = 1 };
+	return source ? kh_forbidden_check(&view, spec->forbidden_paths, spec->n_forbidden, err)
+		      : kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
+}
+
+static bool lay_way_out(struct kh_build *b, const struct kh_sandbox_spec *spec,
+			const struct kh_engine *engine, struct kh_err *err)
+{
+	if (engine->uplink) {
+		kh_view_dir(&b->view, KH_SANDBOX_RUN, 0755);
+		b->socket_dir = kh_view_hold(spec->socket_dir);
+		if (b->socket_dir < 0)
+			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s",
+					  kh_esc_str(spec->socket_dir));
+		return judge_way_out(spec, b->socket_dir, err);
+	}
+	if (!kh_view_bind_held(&b->view, KH_MOUNT_READ, spec->socket_dir, KH_SANDBOX_RUN,
+			       KH_TREE_AS_IS, err) ||
+	    b->view.failed || !judge_way_out(spec, b->view.list[b->view.n - 1].fd, err))
+		return false;
 	if (!engine->connects)
 		return true;
 	b->listener = kh_meet_new(err);
@@ -184,7 +250,7 @@ static bool lay(struct kh_build *b, const struct kh_sandbox_spec *spec,
 	if (!kh_files_lay(view, spec, err) || !kh_trust_lay(view, spec, err) ||
 	    !kh_root_lay(view, spec, err) || !lay_init(view, spec, err) ||
 	    !lay_home(view, spec, err) || !lay_read_only(view, spec, err) ||
-	    !lay_workspace(b, spec, err))
+	    !lay_workspace(b, spec, err) || !kh_trees_cover(view, err))
 		return false;
 	if (spec->directory && !kh_view_has(view, spec->directory))
 		kh_view_dir(view, spec->directory, 0755);
@@ -192,11 +258,12 @@ static bool lay(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		kh_view_dir(view, engine->folder, 0755);
 	if (engine->environ_file && !lay_environ(b, err))
 		return false;
-	if (!kh_forbidden_check(view, spec->forbidden_paths, spec->n_forbidden, err))
+	/* What was set aside, and what says what was there before. */
+	const char *const ours[] = { spec->state };
+	if (!kh_forbidden_check(view, spec->forbidden_paths, spec->n_forbidden, err) ||
+	    !kh_forbidden_check(view, ours, spec->state && b->record.path, err))
 		return false;
-	if (!kh_view_bind_held(view, KH_MOUNT_READ, spec->socket_dir, KH_SANDBOX_RUN, KH_TREE_AS_IS,
-			       err) ||
-	    !lay_meet(b, engine, err))
+	if (!lay_way_out(b, spec, engine, err))
 		return false;
 	if (!spec->layer)
 		kh_view_over(view, KH_MOUNT_SEAL, "/", 0);
@@ -207,28 +274,6 @@ static bool lay(struct kh_build *b, const struct kh_sandbox_spec *spec,
 }
 
 /* ---- standard descriptors ---- */
-
-/* A terminal that is only written to is handed on so that it can only be written to: one that is
- * open both ways would let the agent read what is typed. */
-static int hand_on(int fd)
-{
-	if (fd != STDIN_FILENO && isatty(fd)) {
-		char path[32];
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-		int only = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
-		if (only > STDERR_FILENO)
-			return only;
-	}
-	return fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-}
-
-/* A pipe is its maker's: the sandbox's uid could write to it, and could not open /dev/stderr. */
-static void give_pipe(int fd, uid_t uid, gid_t gid)
-{
-	struct statfs fs;
-	if (geteuid() == 0 && fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC)
-		(void)!fchown(fd, uid, gid);
-}
 
 /* Where the kernel inside can't hand out one of its own. */
 static bool make_terminal(struct kh_build *b, const struct kh_sandbox_spec *spec,
@@ -252,21 +297,8 @@ static bool make_terminal(struct kh_build *b, const struct kh_sandbox_spec *spec
 static bool take_stdio(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		       const struct kh_engine *engine, char tty[4], struct kh_err *err)
 {
-	size_t n = 0;
-	for (int fd = 0; fd < 3; fd++) {
-		bool inner = spec->tty && isatty(fd);
-		if (inner)
-			tty[n++] = (char)('0' + fd);
-		b->stdio[fd] = inner ? open("/dev/null", O_RDWR | O_CLOEXEC) : hand_on(fd);
-		if (b->stdio[fd] < 0)
-			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "standard descriptor %d", fd);
-		if (engine->own_kernel &&
-		    !kh_pump_begin(&b->pumps[fd], &b->stdio[fd], fd == 0, err))
-			return false;
-		give_pipe(b->stdio[fd], kh_build_host_uid(spec), kh_build_host_gid(spec));
-	}
-	tty[n] = '\0';
-	return n == 0 || !engine->own_kernel || make_terminal(b, spec, err);
+	return kh_stdio_take(b, spec, tty, err) &&
+	       (!*tty || !engine->own_kernel || make_terminal(b, spec, err));
 }
 
 /* Where the command starts. */
@@ -305,6 +337,7 @@ static bool prepare(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		.hostname = "sandbox",
 		.init = words.list,
 		.layered = spec->layer,
+		.nested = engine->nested,
 		.image = spec->image,
 		.limits = &spec->limits,
 		.start_ms = start_ms(spec),
@@ -314,6 +347,8 @@ static bool prepare(struct kh_build *b, const struct kh_sandbox_spec *spec,
 	};
 	if (!engine->prepare(&plan, &b->command, err))
 		return false;
+	if (engine->uplink)
+		return kh_uplink_make(b->uplink, b->control_peer, b->stdio, err);
 	if (engine->connects)
 		return true;
 	const int inherited[] = { b->control_peer, b->stdio[0], b->stdio[1], b->stdio[2] };
@@ -326,10 +361,15 @@ static bool prepare(struct kh_build *b, const struct kh_sandbox_spec *spec,
 static bool run(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		const struct kh_engine *engine, int *status, struct kh_err *err)
 {
+	if ((spec->workspace && !kh_program_avoid(spec->workspace)) ||
+	    (spec->home && !kh_program_avoid(spec->home)))
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the workspace or the home");
 	kh_env_set(&b->env, "PWD", directory_of(spec));
 	if (!kh_env_fill(&b->env, spec, err) || !lay(b, spec, engine, err))
 		return false;
-	if (spec->workspace && !kh_guard_begin(&b->guard, &b->view, spec->workspace, err))
+	/* The agent can't write into a workspace under review, whatever the host does there. */
+	if (spec->workspace && !spec->review &&
+	    !kh_guard_begin(&b->guard, &b->view, spec->workspace, err))
 		return false;
 	bool root = geteuid() == 0;
 	uid_t uid = kh_build_host_uid(spec);
@@ -351,13 +391,17 @@ static bool run(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		.view = &b->view,
 		.stage = staged ? &b->stage : NULL,
 		.stdio = b->stdio,
+		.gate = b->pumps[STDIN_FILENO].gate,
 		.control = b->control,
 		.control_peer = kh_steal_fd(&b->control_peer),
 		.listener = b->listener,
+		.uplink = { kh_steal_fd(&b->uplink[0]), kh_steal_fd(&b->uplink[1]) },
+		.socket_dir = b->socket_dir,
 		.pty_master = kh_steal_fd(&b->pty_master),
 		.pty_slave = b->pty_slave,
 		.tty = spec->tty,
 		.guard = &b->guard,
+		.record = &b->record,
 		.limits = &b->limits,
 		.timeout_ms = spec->limits.timeout_ms,
 		.start_ms = start_ms(spec),
@@ -365,8 +409,10 @@ static bool run(struct kh_build *b, const struct kh_sandbox_spec *spec,
 	};
 	if (strcmp(spec->engine, "auto") == 0)
 		kh_log_info("the sandbox: engine %s", engine->name);
+	kh_core_warn();
 	bool ok = kh_launch(&launch, status, err);
 	b->started = launch.started;
+	b->lingers = launch.lingers;
 	return ok;
 }
 
@@ -406,8 +452,14 @@ bool kh_sandbox_run_with(const struct kh_sandbox_spec *spec, const struct kh_eng
 				  "--engine %s: lays no layer over a folder (--image runs an image "
 				  "that can be written to)",
 				  engine->name);
+	bool overlay = spec->review && spec->review->overlay;
+	if (overlay && engine->called)
+		return kh_err_set(err, KH_ERR_USAGE,
+				  "--engine %s: lays no overlay over a workspace (a review that "
+				  "is a copy works)",
+				  engine->name);
 	struct kh_build b;
-	if (spec->layer && engine->layered)
+	if ((spec->layer || overlay) && engine->layered)
 		engine = engine->layered;
 	build_init(&b);
 	bool ok = run(&b, spec, engine, status, err);

@@ -44,7 +44,11 @@ enum kh_mount_kind {
 	KH_MOUNT_DEV,
 	KH_MOUNT_LAYER,	 /* the root itself, with a layer over it that can be written to */
 	KH_MOUNT_SOCKET, /* a socket of the launcher's, `fd`, under this name (meet.h) */
-	KH_MOUNT_SEAL,	 /* from here on `target` itself (not what is mounted in it) is read-only */
+	/* A workspace under review: a folder with the layers that an overlay writes to (it is laid
+	 * nowhere itself), and after it the workspace, with that overlay over it. */
+	KH_MOUNT_UPPER,
+	KH_MOUNT_OVERLAY,
+	KH_MOUNT_SEAL, /* from here on `target` itself (not what is mounted in it) is read-only */
 };
 
 /* Whose rights count in a tree of the host, where root starts the sandbox. */
@@ -67,14 +71,17 @@ struct kh_mount {
 	int fd;
 	mode_t mode;
 	enum kh_tree tree;
-	bool is_file;  /* READ: of a file, not a folder */
-	uint64_t size; /* TMPFS, LAYER: what fits in; 0: what the kernel says */
+	bool is_file;	/* READ: of a file, not a folder */
+	bool may_go;	/* READ: whoever removes it on the host has the name free again */
+	bool read_only; /* OVERLAY */
+	uint64_t size;	/* TMPFS, LAYER: what fits in; 0: what the kernel says */
 };
 
 /* Does it show a tree of the host? */
 static inline bool kh_mount_is_tree(const struct kh_mount *m)
 {
-	return m->kind == KH_MOUNT_READ || m->kind == KH_MOUNT_WRITE || m->kind == KH_MOUNT_LAYER;
+	return m->kind == KH_MOUNT_READ || m->kind == KH_MOUNT_WRITE || m->kind == KH_MOUNT_LAYER ||
+	       m->kind == KH_MOUNT_UPPER || m->kind == KH_MOUNT_OVERLAY;
 }
 
 struct kh_view {
@@ -113,45 +120,61 @@ bool kh_files_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, stru
 /* trust.c: the CA, alone and among the system's roots, over every usual path. */
 bool kh_trust_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err);
 
-/* mountpoint.c: folders that a workspace lacks, made for the time of the run. */
-struct kh_mountpoints {
-	struct kh_mountpoint {
-		char *path;
-		dev_t dev;
-		ino_t ino;
-	} * list;
-	size_t n;
-	int lock;   /* on the workspace, shared with other runs in it; -1 */
-	int record; /* workspace and paths, for whoever has to clean up after a kill; -1 */
-	char *record_path;
-};
-/* `record` may be NULL. */
-bool kh_mountpoints_begin(struct kh_mountpoints *made, const char *workspace, const char *record,
-			  struct kh_err *err);
-bool kh_mountpoint_make(struct kh_mountpoints *made, const char *path, const struct stat *owner,
-			struct kh_err *err);
+/* mountpoint.c: stubs, which a workspace lacks, made for the time of the run (runs.h). */
+struct kh_run_record;
+bool kh_mountpoint_make(const struct kh_run_record *record, const char *path,
+			const struct stat *owner, struct kh_err *err);
 /* The same for a file, with this content. */
-bool kh_mountpoint_make_file(struct kh_mountpoints *made, const char *path, const char *content,
-			     const struct stat *owner, struct kh_err *err);
-/* Where another run is still in the workspace they stay, and so does the record. */
-void kh_mountpoints_end(struct kh_mountpoints *made);
+bool kh_mountpoint_make_file(const struct kh_run_record *record, const char *path,
+			     const char *content, const struct stat *owner, struct kh_err *err);
+/* Removes a stub: an empty folder, or a file as short as ours are. No link is followed. */
+void kh_mountpoint_remove(const char *path);
 
-/* survey.c: what lies about in a workspace, by one bounded walk. */
+/* survey.c: what lies about in a workspace, by one bounded walk. Paths are absolute, and what is
+ * near the top comes first. */
 struct kh_survey {
 	struct kh_paths {
 		char **list;
 		size_t n;
-	} repositories,	 /* folders with a .git in them, but for the top */
-		secrets, /* .env files */
+	} git_folders,	   /* by their shape, or named .git */
+		git_files, /* files named .git */
+		trees,	   /* folders with .git in them, and git folders: where git may be */
+		names,	   /* of what editors and agents run things from, but at the top */
+		links,	   /* such names that are symbolic links */
+		secrets,   /* .env files */
 		sockets;
+	struct kh_buf before; /* a digest of each concern (concern.h) */
+	struct kh_buf reads;  /* what git reads in each of `trees` (treereads.h) */
+	/* Files with more than one name. Not all of them where `too_many` says so. */
+	struct kh_linked {
+		char *path;
+		dev_t dev;
+		ino_t ino;
+		nlink_t links;
+		bool in_git; /* in a folder named .git */
+	} * linked;
+	size_t n_linked, alloc_linked;
+	bool too_many_linked;
 };
+/* Return: false also where the walk was not complete: what was not seen can't be protected. */
 bool kh_survey_take(struct kh_survey *survey, const char *root, struct kh_err *err);
 void kh_survey_fini(struct kh_survey *survey);
+/* Is it the name of a file of secrets (.env)? */
+bool kh_survey_is_env_file(const char *name);
 
-/* workspace.c */
+/* workspace.c: is the folder a place for a workspace at all? */
+bool kh_workspace_check(const char *path, struct kh_err *err);
 bool kh_workspace_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
-		      const struct kh_survey *survey, struct kh_mountpoints *made,
+		      struct kh_survey *survey, const struct kh_run_record *record,
 		      struct kh_err *err);
+/* workspace.c: mounts each folder of the workspace (or of its copy under review) above `path` onto
+ * itself, so that none can be renamed. Before anything else is laid in those folders but by
+ * workspace.c. */
+bool kh_workspace_pin_above(struct kh_view *view, const struct kh_sandbox_spec *spec,
+			    const char *path, struct kh_err *err);
+/* review_lay.c: the workspace under spec->review. */
+bool kh_review_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
+		   struct kh_survey *survey, struct kh_err *err);
 /* mask.c: warns about .env files, or masks them; masks sockets of the host. */
 bool kh_mask_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
 		 const struct kh_survey *survey, struct kh_err *err);
@@ -161,6 +184,8 @@ void kh_mountinfo_unescape(char *text);
 /* forbidden.c: would any of these paths be visible? False names which, and through what. */
 bool kh_forbidden_check(const struct kh_view *view, const char *const *paths, size_t n,
 			struct kh_err *err);
+/* Is one of two folders in the other, or in what is mounted in it? Both exist. */
+bool kh_forbidden_overlap(const char *one, const char *other, bool *overlap, struct kh_err *err);
 
 /* ---- env.c ---- */
 
@@ -177,8 +202,20 @@ bool kh_env_fill(struct kh_env *env, const struct kh_sandbox_spec *spec, struct 
 
 /* ---- seccomp.c ---- */
 
-/* Appends the filter as classic BPF, for keyhole-init to load. */
-bool kh_seccomp_program(struct kh_buf *out, struct kh_err *err);
+/* Appends the two programs of the filter as classic BPF, which keyhole-init loads in this order:
+ * the calls that there are, and what of them is refused. */
+bool kh_seccomp_programs(struct kh_buf *allowed, struct kh_buf *refused_too, struct kh_err *err);
+
+/* ---- proc_paths.c: what of /proc speaks of the host, or to it; each ends with a NULL ---- */
+
+extern const char *const kh_proc_masked[], *const kh_proc_read_only[];
+
+/* ---- core_limit.c: no handler of the host's is started by a crash ---- */
+
+/* Of this process and what it starts. A hard limit of 0 can be raised by root alone. */
+void kh_core_limit(void);
+/* Warns where the host's settings start something at a crash all the same. */
+void kh_core_warn(void);
 
 /* ---- stage.c: root only: folders of any owner made usable by the sandbox's uid ---- */
 
@@ -225,14 +262,16 @@ bool kh_terminal_move(struct kh_terminal *terminal, short in, short out, short m
 /* What is still in it, then the outer terminal as it was. */
 void kh_terminal_finish(struct kh_terminal *terminal);
 
-/* ---- pump.c: regular files, for engines that can't be handed one ---- */
+/* ---- pump.c: bytes between a descriptor of the caller's and a pipe ---- */
 
 struct kh_pump {
 	pid_t pid; /* -1: none */
+	int gate;  /* input: a byte written here opens it; -1 */
 	bool input;
 };
-/* Where *fd is a regular file, a pipe takes its place. */
-bool kh_pump_begin(struct kh_pump *pump, int *fd, bool input, struct kh_err *err);
+/* Carries what is read from `fd` (input), or what is to be written to it; *end is the command's end
+ * of the pipe, the caller's to close. */
+bool kh_pump_begin(struct kh_pump *pump, int fd, bool input, int *end, struct kh_err *err);
 /* Waits until all has been written; every other end of the pipe is closed by then. */
 void kh_pump_end(struct kh_pump *pump);
 
@@ -242,7 +281,7 @@ struct kh_guard {
 	int fd; /* readable when there is something to look at; -1 */
 	const struct kh_view *view;
 	const char *workspace;
-	struct kh_mountpoints *made;
+	const struct kh_run_record *record; /* for stubs that have to be made anew */
 	struct kh_guard_watch {
 		int wd;
 		char *folder;
@@ -277,15 +316,23 @@ struct kh_launch {
 	bool tty;
 	/* The command's three, for keyhole-init that connects. */
 	const int *stdio;
-	int listener; /* where the init connects to (connects); -1. Not owned, like the next */
+	int gate;	/* a byte goes there when the command runs; -1. Not owned */
+	int listener;	/* where the init connects to (connects); -1. Not owned, like the next */
+	int socket_dir; /* of the proxy's socket (uplink); -1 */
+	int uplink[2];	/* of who stands by, and the sandbox's; -1 */
 	int pty_master, pty_slave; /* a terminal of ours for the program to hand on; -1 */
 	struct kh_guard *guard;
-	const struct kh_bounds *limits;
+	const struct kh_run_record *record; /* is told who PID 1 is */
+	const struct kh_sandbox_bounds *limits;
 	uint64_t timeout_ms, start_ms;
 	const char *name; /* of the command, for messages */
 	bool started;	  /* afterwards: keyhole-init said that the command runs */
+	bool lingers;	  /* and: some process of the sandbox may still live */
 };
 bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err);
+/* opener.c: the process of the engine's program, below that one, which opens files for a kernel of
+ * its own. Return: -1. */
+pid_t kh_opener_find(pid_t program);
 /* launch_message.c: a message, without waiting for it, what came along, one descriptor (-1: none,
  * or more than one, which are closed), and who sent it (-1). Return: as recvmsg. */
 ssize_t kh_launch_receive(int control, struct kh_init_message *message, int *fd, pid_t *sender);

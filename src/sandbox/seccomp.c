@@ -1,12 +1,16 @@
 /*
- * seccomp.c - the system calls that a sandbox does without
+ * seccomp.c - the filter of system calls: two programs, which keyhole-init loads one after the
+ * other
  *
- * Everything is allowed but what is listed here. Three reasons to be listed: it leads out (socket
- * families other than the namespaced ones: AF_VSOCK reaches the hypervisor whatever the network
- * namespace; io_uring opens sockets without socket()), it leaves something behind on the host that
- * outlives the sandbox (set-user-ID files in a workspace whose owner is root), or it is kernel
- * surface that no agent needs. Arguments are compared as 64 bits and refused when in doubt: the
- * kernel looks at fewer.
+ * The first allows the calls of a table (seccomp_calls.c) and says of every other that it does not
+ * exist. The second refuses some of what the first allows, by its arguments, and says EPERM where a
+ * program had better not look for another way; the kernel takes the stricter answer of the two, and
+ * of two errors that of the second. Reasons to be refused: it leads out (socket families other than
+ * the namespaced ones: AF_VSOCK reaches the hypervisor whatever the network namespace), it leaves
+ * something behind on the host that outlives the sandbox (set-user-ID files in a workspace whose
+ * owner is root), it starts something on the host (a crash, where the host pipes core files to a
+ * program), it changes a terminal for others, or it is done to keyhole-init. Arguments are compared
+ * as 64 bits and refused when in doubt: the kernel looks at fewer.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,12 +18,14 @@
 #include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <linux/netlink.h>
 
 #include <keyhole/file.h>
 
 #include "sandbox_internal.h"
+#include "seccomp_internal.h"
 
 #ifndef TIOCLINUX
 #define TIOCLINUX 0x541C
@@ -29,7 +35,8 @@ enum { FCHMODAT2 = 452 };
 /* The bit alone, without O_DIRECTORY that O_TMPFILE carries. */
 #define TMPFILE (O_TMPFILE & ~O_DIRECTORY)
 
-/* No agent needs them; each has had its share of kernel bugs, or needs a capability anyway. */
+/* No agent needs them; each has had its share of kernel bugs, or needs a capability anyway.
+ * Programs that try them know that they may not, and take EPERM for an answer. */
 static const int refused[] = {
 	SCMP_SYS(acct),		  SCMP_SYS(add_key),	   SCMP_SYS(keyctl),
 	SCMP_SYS(request_key),	  SCMP_SYS(bpf),	   SCMP_SYS(perf_event_open),
@@ -45,16 +52,8 @@ static const int refused[] = {
 	SCMP_SYS(swapoff),	  SCMP_SYS(syslog),	   SCMP_SYS(uselib),
 	SCMP_SYS(vhangup),	  SCMP_SYS(settimeofday),  SCMP_SYS(clock_settime),
 	SCMP_SYS(clock_adjtime),  SCMP_SYS(adjtimex),	   SCMP_SYS(nfsservctl),
-	SCMP_SYS(move_pages),	  SCMP_SYS(migrate_pages),
-};
-
-/* As if the kernel did not have them, so that programs take the older way, which can be looked at:
- * io_uring makes sockets and opens files out of sight, openat2 hides its mode behind a pointer. */
-static const int absent[] = {
-	SCMP_SYS(io_uring_setup),
-	SCMP_SYS(io_uring_enter),
-	SCMP_SYS(io_uring_register),
-	SCMP_SYS(openat2),
+	SCMP_SYS(move_pages),	  SCMP_SYS(migrate_pages), SCMP_SYS(sethostname),
+	SCMP_SYS(setdomainname),
 };
 
 /* Where the mode stands in calls that make or change a file. */
@@ -88,13 +87,26 @@ static bool refuse_families(scmp_filter_ctx ctx, int call)
 				      SCMP_A2(SCMP_CMP_NE, NETLINK_ROUTE, 0)) == 0;
 }
 
-/* Typing into a terminal for somebody else (TIOCSTI), and the console's selection (TIOCLINUX). */
-static bool refuse_typing(scmp_filter_ctx ctx)
+/*
+ * What is done to a terminal beyond its modes, which the launcher restores: typing into it for
+ * somebody else (TIOCSTI, and the console's selection, TIOCLINUX), taking it for oneself
+ * (TIOCEXCL), another line discipline (TIOCSETD), the console's messages (TIOCCONS), the line's
+ * hardware (TIOCSSERIAL), and whatever is a virtual console's alone (KD…, VT_…).
+ */
+static bool refuse_terminal_controls(scmp_filter_ctx ctx)
 {
-	static const unsigned requests[] = { TIOCSTI, TIOCLINUX };
-	for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
+	static const struct {
+		unsigned request, mask;
+	} controls[] = {
+		{ TIOCSTI, 0xffffffff },	 { TIOCLINUX, 0xffffffff },
+		{ TIOCEXCL, 0xffffffff },	 { TIOCSETD, 0xffffffff },
+		{ TIOCCONS, 0xffffffff },	 { TIOCSSERIAL, 0xffffffff },
+		{ 0x4b00, 0xffffff00 } /* KD */, { 0x5600, 0xffffff00 } /* VT */,
+	};
+	for (size_t i = 0; i < sizeof(controls) / sizeof(controls[0]); i++)
 		if (seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1,
-				     SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffffu, requests[i])) != 0)
+				     SCMP_A1(SCMP_CMP_MASKED_EQ, controls[i].mask,
+					     controls[i].request)) != 0)
 			return false;
 	return true;
 }
@@ -122,50 +134,110 @@ static bool refuse_set_id(scmp_filter_ctx ctx)
 }
 
 /* A call that this architecture has not is no call that must be refused. */
-static bool refuse_all(scmp_filter_ctx ctx, const int *calls, size_t n, int error)
+static bool refuse_all(scmp_filter_ctx ctx)
 {
-	for (size_t i = 0; i < n; i++)
-		if (calls[i] >= 0 &&
-		    seccomp_rule_add(ctx, SCMP_ACT_ERRNO((uint16_t)error), calls[i], 0) != 0)
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+		if (refused[i] >= 0 &&
+		    seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), refused[i], 0) != 0)
 			return false;
 	return true;
 }
 
-/* User namespaces, in which one would be root again. clone3 keeps its flags behind a pointer, so it
- * is absent and libc takes clone. */
+/* Namespaces, above all of users, in which one would be root again. clone3, which keeps its flags
+ * behind a pointer, does not exist, so that libc takes clone. */
 static bool refuse_namespaces(scmp_filter_ctx ctx)
 {
-	return seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(unshare), 1,
-				SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_NEWUSER, CLONE_NEWUSER)) == 0 &&
-	       seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
-				SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_NEWUSER, CLONE_NEWUSER)) == 0 &&
-	       seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0) == 0;
+	static const scmp_datum_t kinds[] = { CLONE_NEWUSER,  CLONE_NEWNS,  CLONE_NEWNET,
+					      CLONE_NEWPID,   CLONE_NEWIPC, CLONE_NEWUTS,
+					      CLONE_NEWCGROUP };
+	static const int calls[] = { SCMP_SYS(unshare), SCMP_SYS(clone) };
+	for (size_t c = 0; c < sizeof(calls) / sizeof(calls[0]); c++)
+		for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+			if (seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), calls[c], 1,
+					     SCMP_A0(SCMP_CMP_MASKED_EQ, kinds[i], kinds[i])) != 0)
+				return false;
+	return true;
 }
 
-static bool fill(scmp_filter_ctx ctx)
+/*
+ * The limit of core files is 1 (core_limit.c), and stays: with any other the kernel starts the
+ * host's handler at a crash. Who wishes for none has it already, and some give up where they are
+ * refused (GnuPG, ssh-agent): so the answer is that it was done. Only who asks for the old limit in
+ * the same call is refused, since nobody would tell it.
+ */
+static bool keep_core_limit(scmp_filter_ctx ctx)
 {
-	/* A second architecture (32 bit, x32) has other numbers for the same calls. */
-	return seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) == 0 &&
-	       seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2) == 0 &&
-	       refuse_all(ctx, refused, sizeof(refused) / sizeof(refused[0]), EPERM) &&
-	       refuse_all(ctx, absent, sizeof(absent) / sizeof(absent[0]), ENOSYS) &&
-	       refuse_families(ctx, SCMP_SYS(socket)) &&
-	       refuse_families(ctx, SCMP_SYS(socketpair)) && refuse_typing(ctx) &&
-	       refuse_set_id(ctx) && refuse_namespaces(ctx);
+	static const scmp_datum_t all = 0xffffffff;
+	return seccomp_rule_add(ctx, SCMP_ACT_ERRNO(0), SCMP_SYS(setrlimit), 1,
+				SCMP_A0(SCMP_CMP_MASKED_EQ, all, RLIMIT_CORE)) == 0 &&
+	       seccomp_rule_add(ctx, SCMP_ACT_ERRNO(0), SCMP_SYS(prlimit64), 3,
+				SCMP_A1(SCMP_CMP_MASKED_EQ, all, RLIMIT_CORE),
+				SCMP_A2(SCMP_CMP_NE, 0, 0), SCMP_A3(SCMP_CMP_EQ, 0, 0)) == 0 &&
+	       seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prlimit64), 3,
+				SCMP_A1(SCMP_CMP_MASKED_EQ, all, RLIMIT_CORE),
+				SCMP_A2(SCMP_CMP_NE, 0, 0), SCMP_A3(SCMP_CMP_NE, 0, 0)) == 0;
 }
 
-bool kh_seccomp_program(struct kh_buf *out, struct kh_err *err)
+/* keyhole-init has the command's uid, and is PID 1: what its descriptors, its CPU time and its turn
+ * are bounded by is not the command's to say. Of calls for a whole uid it is one. */
+static bool spare_init(scmp_filter_ctx ctx)
 {
-	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
+	static const scmp_datum_t all = 0xffffffff;
+	static const int by_pid[] = { SCMP_SYS(sched_setaffinity), SCMP_SYS(sched_setscheduler),
+				      SCMP_SYS(sched_setparam), SCMP_SYS(sched_setattr) };
+	/* The kinds of who: a process, a group, a user. */
+	static const struct {
+		int call;
+		scmp_datum_t process, group, user;
+	} by_kind[] = { { SCMP_SYS(setpriority), 0, 1, 2 }, { SCMP_SYS(ioprio_set), 1, 2, 3 } };
+	const uint32_t no = SCMP_ACT_ERRNO(EPERM);
+	bool ok = seccomp_rule_add(ctx, no, SCMP_SYS(prlimit64), 2,
+				   SCMP_A0(SCMP_CMP_MASKED_EQ, all, 1),
+				   SCMP_A2(SCMP_CMP_NE, 0, 0)) == 0;
+	for (size_t i = 0; i < sizeof(by_pid) / sizeof(by_pid[0]); i++)
+		ok = ok && seccomp_rule_add(ctx, no, by_pid[i], 1,
+					    SCMP_A0(SCMP_CMP_MASKED_EQ, all, 1)) == 0;
+	for (size_t i = 0; i < sizeof(by_kind) / sizeof(by_kind[0]); i++) {
+		const scmp_datum_t one[] = { by_kind[i].process, by_kind[i].group };
+		for (size_t k = 0; k < 2; k++)
+			ok = ok && seccomp_rule_add(ctx, no, by_kind[i].call, 2,
+						    SCMP_A0(SCMP_CMP_MASKED_EQ, all, one[k]),
+						    SCMP_A1(SCMP_CMP_MASKED_EQ, all, 1)) == 0;
+		ok = ok && seccomp_rule_add(ctx, no, by_kind[i].call, 1,
+					    SCMP_A0(SCMP_CMP_MASKED_EQ, all, by_kind[i].user)) == 0;
+	}
+	return ok;
+}
+
+static bool refuse(scmp_filter_ctx ctx)
+{
+	return refuse_all(ctx) && refuse_families(ctx, SCMP_SYS(socket)) &&
+	       refuse_families(ctx, SCMP_SYS(socketpair)) && refuse_terminal_controls(ctx) &&
+	       refuse_set_id(ctx) && refuse_namespaces(ctx) && keep_core_limit(ctx) &&
+	       spare_init(ctx);
+}
+
+static bool append(struct kh_buf *out, uint32_t otherwise, bool (*fill)(scmp_filter_ctx ctx))
+{
+	scmp_filter_ctx ctx = seccomp_init(otherwise);
 	kh_auto_close int fd = memfd_create("keyhole-seccomp", MFD_CLOEXEC);
-	bool made = ctx && fd >= 0 && fill(ctx) && seccomp_export_bpf(ctx, fd) == 0 &&
-		    lseek(fd, 0, SEEK_SET) == 0;
+	/* A second architecture (32 bit, x32) has other numbers for the same calls. */
+	bool made = ctx && fd >= 0 &&
+		    seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) == 0 &&
+		    seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2) == 0 && fill(ctx) &&
+		    seccomp_export_bpf(ctx, fd) == 0 && lseek(fd, 0, SEEK_SET) == 0;
 	if (ctx)
 		seccomp_release(ctx);
 	char chunk[4096];
 	ssize_t n = 0;
 	while (made && (n = read(fd, chunk, sizeof(chunk))) > 0)
 		made = kh_buf_append(out, chunk, (size_t)n);
-	return (made && n == 0) ||
+	return made && n == 0;
+}
+
+bool kh_seccomp_programs(struct kh_buf *allowed, struct kh_buf *refused_too, struct kh_err *err)
+{
+	return (append(allowed, SCMP_ACT_ERRNO(ENOSYS), kh_seccomp_allow) &&
+		append(refused_too, SCMP_ACT_ALLOW, refuse)) ||
 	       kh_err_set(err, KH_ERR_SYSTEM, "seccomp: the filter could not be made");
 }

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <keyhole/child.h>
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/limits.h>
@@ -49,6 +50,9 @@ static const char *const fence[] = {
 	/* keyhole-init loads a filter of its own, and makes a namespace before. */
 	"--security-opt",
 	"seccomp=unconfined",
+	/* See core_limit.c. */
+	"--ulimit",
+	"core=1:1",
 	/* Nothing of the host's. */
 	"--tmpfs",
 	"/sys:ro,nosuid,nodev,noexec,size=64k",
@@ -117,47 +121,30 @@ static bool make_folder(char *folder, struct kh_err *err)
 
 /* ---- who removes it all ---- */
 
-/* Waits for the launcher's end, then for the program to have removed what has this name. */
-static _Noreturn void watch(char *program, char *name, const char *folder, int ended)
+struct remains {
+	char *program, *name;
+	const char *folder;
+};
+
+/* At the launcher's end: the program removes what has this name. */
+static void remove_remains(void *arg)
 {
 	static char rm[] = "rm", rmi[] = "rmi", force[] = "--force", volumes[] = "--volumes";
-	char *container[] = { program, rm, force, volumes, name, NULL };
-	char *image[] = { program, rmi, force, name, NULL };
-	(void)setsid();
-	sigset_t all;
-	sigfillset(&all);
-	(void)sigprocmask(SIG_SETMASK, &all, NULL);
-	(void)dup2(ended, STDIN_FILENO);
-	(void)syscall(SYS_close_range, 3u, ~0u, 0u);
-	/* The launcher's output is not to be kept open. */
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	(void)dup2(null, STDOUT_FILENO);
-	(void)dup2(null, STDERR_FILENO);
-	char byte;
-	while (read(STDIN_FILENO, &byte, 1) < 0 && errno == EINTR)
-		;
+	const struct remains *remains = arg;
+	char *container[] = { remains->program, rm, force, volumes, remains->name, NULL };
+	char *image[] = { remains->program, rmi, force, remains->name, NULL };
 	struct kh_err err = KH_ERR_INIT;
 	/* Gone by itself already, as a rule. */
 	(void)kh_store_tool(container, -1, KH_LIMIT_SANDBOX_START_MS, NULL, &err);
 	(void)kh_store_tool(image, -1, KH_LIMIT_SANDBOX_START_MS, NULL, &err);
-	remove_folder(folder);
-	_exit(0);
+	remove_folder(remains->folder);
 }
 
 static bool start_watcher(struct kh_engine_command *out, char *name, const char *folder,
 			  struct kh_err *err)
 {
-	int ends[2];
-	if (pipe2(ends, O_CLOEXEC) != 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a pipe");
-	out->watcher = fork();
-	if (out->watcher == 0) {
-		close(ends[1]);
-		watch(out->path, name, folder, ends[0]);
-	}
-	close(ends[0]);
-	out->alive = ends[1];
-	return out->watcher > 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "a process");
+	struct remains remains = { out->path, name, folder };
+	return kh_child_watch(remove_remains, &remains, &out->watcher, &out->alive, err);
 }
 
 /* ---- words ---- */
@@ -236,6 +223,8 @@ static bool put_mount(struct kh_engine_command *out, const struct kh_plan *plan,
 	case KH_MOUNT_DEV:
 	case KH_MOUNT_SEAL: /* the program's; and nothing of the root is the agent's */
 	case KH_MOUNT_LAYER:
+	case KH_MOUNT_UPPER:
+	case KH_MOUNT_OVERLAY:
 		return true;
 	case KH_MOUNT_SOCKET:
 		return put_socket(out, folder, m, i);

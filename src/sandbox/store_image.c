@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include <keyhole/escape.h>
+#include <keyhole/program.h>
 #include <keyhole/slice.h>
 
 #include "sandbox_internal.h"
@@ -142,7 +143,7 @@ static bool take(const json_t *image, struct kh_store_image *out)
 static bool ask(const char *program, const char *reference, uint64_t most_ms, struct kh_buf *said,
 		struct kh_err *err)
 {
-	kh_auto_free char *path = kh_engine_program(program);
+	kh_auto_free char *path = kh_program_find(program);
 	kh_auto_free char *copy = strdup(reference);
 	static char image[] = "image", inspect[] = "inspect";
 	char *argv[] = { path, image, inspect, copy, NULL };

@@ -1,30 +1,33 @@
 /*
- * survey.c - what lies about in a workspace: repositories, files of secrets, sockets of the host
+ * survey.c - what lies about in a workspace before a sandbox starts
  *
- * One walk, level by level, so that what is near the top is seen first, and bounded in depth and
- * number: a folder of a million files must not hold a start up. Links are not followed.
+ * One walk finds what is protected (git folders, files and folders that tools run things from),
+ * what is masked (files of secrets, sockets of the host), and notes a digest of all that could run
+ * on the host, with which the survey after the run compares (after.c).
  */
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include <keyhole/escape.h>
+#include <keyhole/limits.h>
 #include <keyhole/file.h>
-#include <keyhole/slice.h>
 
+#include "concern.h"
 #include "sandbox_internal.h"
 
-enum { DEPTH = 4, ENTRIES_MOST = 8000 };
+enum { BEFORE_BYTES = 256 * 1024 * 1024 };
 
-static bool push(struct kh_paths *paths, char *path)
+static bool push(struct kh_paths *paths, const char *path, struct kh_err *err)
 {
-	char **list = path ? reallocarray(paths->list, paths->n + 1, sizeof(*list)) : NULL;
+	char *copy = strdup(path);
+	char **list = copy ? reallocarray(paths->list, paths->n + 1, sizeof(*list)) : NULL;
 	if (!list) {
-		free(path);
-		return false;
+		free(copy);
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "--workspace: no memory");
 	}
 	paths->list = list;
-	list[paths->n++] = path;
+	list[paths->n++] = copy;
 	return true;
 }
 
@@ -37,16 +40,27 @@ static void paths_fini(struct kh_paths *paths)
 
 void kh_survey_fini(struct kh_survey *survey)
 {
-	paths_fini(&survey->repositories);
+	paths_fini(&survey->git_folders);
+	paths_fini(&survey->git_files);
+	paths_fini(&survey->trees);
+	paths_fini(&survey->names);
+	paths_fini(&survey->links);
 	paths_fini(&survey->secrets);
 	paths_fini(&survey->sockets);
+	kh_buf_fini(&survey->before);
+	kh_buf_fini(&survey->reads);
+	for (size_t i = 0; i < survey->n_linked; i++)
+		free(survey->linked[i].path);
+	free(survey->linked);
 	*survey = (struct kh_survey){ 0 };
 }
 
 /* Examples are written to be read. */
-static bool is_env_file(const char *name)
+bool kh_survey_is_env_file(const char *name)
 {
-	if (strncmp(name, ".env", 4) != 0 || (name[4] != '\0' && name[4] != '.'))
+	/* Also what editors leave of one (.env~, #.env#), and in any case. */
+	name += name[0] == '#';
+	if (strncasecmp(name, ".env", 4) != 0 || (name[4] != '\0' && !strchr(".~-_#", name[4])))
 		return false;
 	static const char *const examples[] = { ".example", ".sample", ".template", ".dist" };
 	struct kh_slice s = kh_slice_str(name);
@@ -56,73 +70,97 @@ static bool is_env_file(const char *name)
 	return true;
 }
 
-/* The file system may not say what an entry is. */
-static unsigned char type_of(int dir, const struct dirent *entry)
+static bool note(void *arg, const struct kh_concern *c, struct kh_err *err)
 {
-	struct stat st;
-	if (entry->d_type != DT_UNKNOWN)
-		return entry->d_type;
-	if (fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
-		return DT_UNKNOWN;
-	return (unsigned char)IFTODT(st.st_mode);
+	struct kh_survey *survey = arg;
+	if (!kh_buf_append(&survey->before, c->digest, sizeof(c->digest)) ||
+	    !kh_buf_append(&survey->before, c->leads, sizeof(c->leads)))
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "--workspace: no memory");
+	/* Named .git, and no folder: what it says, or where it leads, must not change. */
+	if (c->kind == KH_CONCERN_GITFILE ||
+	    (c->kind == KH_CONCERN_LINK && kh_concern_is_dot_git(c->entry->name)))
+		return push(&survey->git_files, c->path, err);
+	/* Those at the top are known by name. A link can't be mounted over; it is compared, and
+	 * where it leads is protected. */
+	bool known = c->folder->top && kh_concern_is_name(c->entry->name, true);
+	if (c->kind == KH_CONCERN_NAME && !known)
+		return push(S_ISLNK(c->entry->mode) ? &survey->links : &survey->names, c->path,
+			    err);
+	return true;
 }
 
-struct level {
-	struct kh_survey *survey;
-	const char *folder;
-	bool top;
-	struct kh_paths *below; /* folders of the next level; NULL: there is none */
-};
-
-static bool look(const struct level *at, const char *name, unsigned char type)
+static bool add_linked(struct kh_survey *survey, const struct kh_walk_folder *folder,
+		       const struct kh_walk_entry *entry, struct kh_err *err)
 {
-	struct kh_paths *into = NULL;
-	if (strcmp(name, ".git") == 0) {
-		if (at->top)
-			return true;
-		return push(&at->survey->repositories, strdup(at->folder));
-	}
-	if (type == DT_SOCK)
-		into = &at->survey->sockets;
-	else if (type == DT_DIR && strcmp(name, "node_modules") != 0)
-		into = at->below;
-	else if ((type == DT_REG || type == DT_LNK) && is_env_file(name))
-		into = &at->survey->secrets;
-	return !into || push(into, kh_strf("%s/%s", at->folder, name));
-}
-
-static bool read_level(const struct level *at, unsigned *entries)
-{
-	DIR *dir = opendir(at->folder);
-	if (!dir)
+	if (survey->n_linked >= KH_LIMIT_SURVEY_LINKED) {
+		survey->too_many_linked = true;
 		return true;
-	bool ok = true;
-	const struct dirent *entry;
-	while (ok && *entries < ENTRIES_MOST && (entry = readdir(dir))) {
-		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-			continue;
-		++*entries;
-		ok = look(at, entry->d_name, type_of(dirfd(dir), entry));
 	}
-	closedir(dir);
-	return ok;
+	if (survey->n_linked == survey->alloc_linked) {
+		size_t alloc = survey->alloc_linked ? survey->alloc_linked * 2 : 64;
+		struct kh_linked *list = reallocarray(survey->linked, alloc, sizeof(*list));
+		if (!list)
+			return kh_err_set(err, KH_ERR_NO_MEMORY, "--workspace: no memory");
+		survey->linked = list;
+		survey->alloc_linked = alloc;
+	}
+	char *path = kh_strf("%s/%s", folder->path, entry->name);
+	if (!path)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "--workspace: no memory");
+	survey->linked[survey->n_linked++] = (struct kh_linked){
+		.path = path,
+		.dev = entry->dev,
+		.ino = entry->ino,
+		.links = entry->links,
+		.in_git = strstr(path, "/.git/") != NULL,
+	};
+	return true;
+}
+
+static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err *err)
+{
+	struct kh_survey *survey = arg;
+	/* An empty one is no repository: one for a mount, or what somebody has begun. */
+	if (folder->n > 0 && kh_concern_is_git_folder(folder, true) &&
+	    !push(&survey->git_folders, folder->path, err))
+		return false;
+	if (kh_concern_is_tree(folder) && !push(&survey->trees, folder->path, err))
+		return false;
+	unsigned char open_to_all[KH_CONCERN_DIGEST_BYTES];
+	if (kh_concern_is_open_to_all(folder, open_to_all) &&
+	    !kh_buf_append(&survey->before, open_to_all, sizeof(open_to_all)))
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "--workspace: no memory");
+	for (size_t i = 0; i < folder->n; i++) {
+		const struct kh_walk_entry *entry = &folder->list[i];
+		struct kh_paths *into = NULL;
+		if (S_ISREG(entry->mode) && entry->links > 1 &&
+		    !add_linked(survey, folder, entry, err))
+			return false;
+		if (S_ISSOCK(entry->mode))
+			into = &survey->sockets;
+		else if ((S_ISREG(entry->mode) || S_ISLNK(entry->mode)) &&
+			 kh_survey_is_env_file(entry->name))
+			into = &survey->secrets;
+		kh_auto_free char *path = into ? kh_strf("%s/%s", folder->path, entry->name) : NULL;
+		if (into && !(path ? push(into, path, err)
+				   : kh_err_set(err, KH_ERR_NO_MEMORY, "no memory")))
+			return false;
+	}
+	return kh_concern_find(folder, note, survey, err);
 }
 
 bool kh_survey_take(struct kh_survey *survey, const char *root, struct kh_err *err)
 {
-	struct kh_paths now = { 0 }, below = { 0 };
-	unsigned entries = 0;
-	bool ok = push(&now, strdup(root));
-	for (int depth = 0; ok && depth < DEPTH && now.n > 0; depth++) {
-		bool last = depth + 1 == DEPTH;
-		for (size_t i = 0; ok && i < now.n; i++) {
-			struct level at = { survey, now.list[i], depth == 0, last ? NULL : &below };
-			ok = read_level(&at, &entries);
-		}
-		paths_fini(&now);
-		now = below;
-		below = (struct kh_paths){ 0 };
-	}
-	paths_fini(&now);
-	return ok || kh_err_set(err, KH_ERR_NO_MEMORY, "--workspace: no memory");
+	struct kh_walk walk = { .visit = visit, .arg = survey };
+	kh_buf_init(&survey->before, BEFORE_BYTES);
+	kh_buf_init(&survey->reads, KH_LIMIT_SURVEY_FILE_BYTES);
+	bool ok = kh_walk_run(&walk, root, err);
+	if (ok && walk.missed)
+		ok = kh_err_set(err, KH_ERR_CONFIG,
+				"--workspace %s: not all of it could be looked at, so that "
+				"repositories, files of secrets and sockets in it could not be "
+				"kept safe: %s (put that right, or take a smaller folder)",
+				kh_esc_str(root), walk.missed);
+	free(walk.missed);
+	return ok;
 }

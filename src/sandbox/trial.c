@@ -33,6 +33,7 @@ static bool try_with(const struct kh_engine *engine, const char *folder, int *en
 		.host_uid = (uid_t)-1,
 		.host_gid = (gid_t)-1,
 		.argv = command,
+		.no_stdio = true,
 	};
 	int status = -1;
 	struct kh_err said = KH_ERR_INIT;

@@ -15,7 +15,10 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
+#include <keyhole/encode.h>
 #include <keyhole/escape.h>
+#include <keyhole/file.h>
+#include <keyhole/hidden.h>
 
 enum {
 	HOUR_S = 3600,
@@ -25,7 +28,6 @@ enum {
 	CA_BACK_S = DAY_S,
 	CA_AHEAD_S = 3652 * DAY_S,
 	LEAF_BACK_S = HOUR_S,
-	LEAF_AHEAD_S = 30 * DAY_S,
 	CN_MOST = 64, /* ub-common-name of RFC 5280 */
 	RSA_LEAST_BITS = 2048,
 };
@@ -101,11 +103,12 @@ static bool name_after_key(X509_NAME *name, X509 *cert)
 {
 	uint8_t digest[EVP_MAX_MD_SIZE];
 	unsigned len = 0;
-	char text[32];
+	static const char prefix[] = "keyhole CA ";
+	char text[sizeof(prefix) + 16];
 	if (X509_pubkey_digest(cert, EVP_sha256(), digest, &len) != 1 || len < 8)
 		return false;
-	(void)snprintf(text, sizeof text, "keyhole CA %02x%02x%02x%02x%02x%02x%02x%02x", digest[0],
-		       digest[1], digest[2], digest[3], digest[4], digest[5], digest[6], digest[7]);
+	memcpy(text, prefix, sizeof(prefix) - 1);
+	kh_hex_encode(digest, 8, text + sizeof(prefix) - 1);
 	return kh_x509_set_name(name, text, "keyhole");
 }
 
@@ -131,8 +134,11 @@ static X509 *make_certificate(EVP_PKEY *key)
 
 bool kh_ca_make(EVP_PKEY **key, X509 **cert, struct kh_err *err)
 {
+	kh_hidden_prepare();
+	kh_hidden_begin();
 	kh_cleanup(EVP_PKEY_free_slot) EVP_PKEY *made = EVP_EC_gen("P-256");
 	*cert = made ? make_certificate(made) : NULL;
+	kh_hidden_end();
 	if (!*cert)
 		return kh_err_openssl(err, KH_ERR_INTERNAL, "CA: can't be made");
 	*key = kh_steal_ptr(&made);
@@ -225,40 +231,52 @@ static struct kh_ca *read_twice(const char *certificate_path, const char *key_pa
 	if (ca)
 		return ca;
 	struct kh_err why_not = KH_ERR_INIT;
-	kh_auto_close int lock = kh_ca_files_lock(key_path, &why_not);
-	if (lock >= 0)
-		return read_files(certificate_path, key_path, err);
+	int lock = kh_ca_files_lock(key_path, &why_not);
+	if (lock >= 0) {
+		ca = read_files(certificate_path, key_path, err);
+		kh_ca_files_unlock(key_path, lock);
+		return ca;
+	}
 	/* What is wrong with the files is what can be mended, not that nothing could be locked. */
 	if (err)
 		*err = first;
 	return NULL;
 }
 
-struct kh_ca *kh_ca_open(const char *certificate_path, const char *key_path, struct kh_err *err)
+/* Under the lock. */
+static struct kh_ca *make_or_read(const char *certificate_path, const char *key_path,
+				  struct kh_err *err)
 {
 	EVP_PKEY *key = NULL;
 	X509 *cert = NULL;
-	kh_auto_close int lock = -1;
 
-	if (!exists(certificate_path) || !exists(key_path)) {
-		/* Another start may be between the two files right now: ask again under the lock.
-		 */
-		lock = kh_ca_files_lock(key_path, err);
-		if (lock < 0)
-			return NULL;
-		if (!exists(certificate_path) && !exists(key_path)) {
-			if (!kh_ca_make(&key, &cert, err))
-				return NULL;
-			if (!kh_ca_files_store(certificate_path, key_path, key, cert, err)) {
-				EVP_PKEY_free(key);
-				X509_free(cert);
-				return NULL;
-			}
-			return assemble(key, cert, err);
-		}
+	if (exists(certificate_path) || exists(key_path))
 		return read_files(certificate_path, key_path, err);
-	}
-	return read_twice(certificate_path, key_path, err);
+	if (!kh_ca_make(&key, &cert, err))
+		return NULL;
+	if (kh_ca_files_store(certificate_path, key_path, key, cert, err))
+		return assemble(key, cert, err);
+	EVP_PKEY_free(key);
+	X509_free(cert);
+	return NULL;
+}
+
+struct kh_ca *kh_ca_open(const char *certificate_path, const char *key_path, struct kh_err *err)
+{
+	if (exists(certificate_path) && exists(key_path))
+		return read_twice(certificate_path, key_path, err);
+	/* Another start may be between the two files right now: ask again under the lock. */
+	int lock = kh_ca_files_lock(key_path, err);
+	if (lock < 0)
+		return NULL;
+	struct kh_ca *ca = make_or_read(certificate_path, key_path, err);
+	kh_ca_files_unlock(key_path, lock);
+	return ca;
+}
+
+char *kh_ca_tenant_path(const char *key_path, const char *tenant, const char *kind)
+{
+	return kh_strf("%s.tenants/%s.%s", key_path, tenant, kind);
 }
 
 struct kh_ca *kh_ca_load(const char *certificate_path, const char *key_path, struct kh_err *err)
@@ -329,10 +347,10 @@ static EVP_PKEY *read_leaf_key(struct kh_slice spki_der, struct kh_err *err)
 	return kh_steal_ptr(&key);
 }
 
-/* An hour back and 30 days ahead, within the CA's own days. */
-static bool set_leaf_validity(X509 *leaf, const X509 *ca)
+/* From an hour back, within the CA's own days. */
+static bool set_leaf_validity(X509 *leaf, const X509 *ca, uint32_t life_s)
 {
-	time_t begin = time(NULL) - LEAF_BACK_S, end = time(NULL) + LEAF_AHEAD_S;
+	time_t begin = time(NULL) - LEAF_BACK_S, end = time(NULL) + life_s;
 	const ASN1_TIME *ca_begin = X509_get0_notBefore(ca), *ca_end = X509_get0_notAfter(ca);
 	bool clamp_begin = ASN1_TIME_cmp_time_t(ca_begin, begin) > 0;
 	bool clamp_end = ASN1_TIME_cmp_time_t(ca_end, end) < 0;
@@ -343,11 +361,11 @@ static bool set_leaf_validity(X509 *leaf, const X509 *ca)
 }
 
 static bool fill_leaf(X509 *leaf, const struct kh_ca *ca, EVP_PKEY *leaf_key,
-		      const struct kh_host *host)
+		      const struct kh_host *host, uint32_t life_s)
 {
 	bool named = host->len <= CN_MOST;
 	if (X509_set_version(leaf, X509_VERSION_3) != 1 || !kh_x509_set_serial(leaf) ||
-	    !set_leaf_validity(leaf, ca->cert) || X509_set_pubkey(leaf, leaf_key) != 1 ||
+	    !set_leaf_validity(leaf, ca->cert, life_s) || X509_set_pubkey(leaf, leaf_key) != 1 ||
 	    X509_set_issuer_name(leaf, X509_get_subject_name(ca->cert)) != 1)
 		return false;
 	if (named && !kh_x509_set_name(X509_get_subject_name(leaf), host->text, NULL))
@@ -361,8 +379,17 @@ static bool fill_leaf(X509 *leaf, const struct kh_ca *ca, EVP_PKEY *leaf_key,
 	       kh_x509_add_host(leaf, host, !named);
 }
 
+/* What signing makes of the private number on its way is no more readable than the number. */
+static bool sign_hidden(X509 *leaf, EVP_PKEY *key)
+{
+	kh_hidden_begin();
+	bool ok = X509_sign(leaf, key, kh_x509_digest_for(key)) > 0;
+	kh_hidden_end();
+	return ok;
+}
+
 bool kh_ca_sign(const struct kh_ca *ca, struct kh_slice spki_der, const struct kh_host *host,
-		struct kh_buf *out, struct kh_err *err)
+		uint32_t life_s, struct kh_buf *out, struct kh_err *err)
 {
 	if (host->kind != KH_HOST_NAME && host->kind != KH_HOST_IPV4 && host->kind != KH_HOST_IPV6)
 		return kh_err_set(err, KH_ERR_LEAF_UNAVAILABLE, "leaf: no host to sign for");
@@ -374,8 +401,7 @@ bool kh_ca_sign(const struct kh_ca *ca, struct kh_slice spki_der, const struct k
 	if (!key)
 		return false;
 	kh_cleanup(X509_free_slot) X509 *leaf = X509_new();
-	if (!leaf || !fill_leaf(leaf, ca, key, host) ||
-	    X509_sign(leaf, ca->key, kh_x509_digest_for(ca->key)) <= 0)
+	if (!leaf || !fill_leaf(leaf, ca, key, host, life_s) || !sign_hidden(leaf, ca->key))
 		return kh_err_openssl(err, KH_ERR_LEAF_UNAVAILABLE, "leaf for %s: can't be signed",
 				      host->text);
 	size_t len = 0;

@@ -3,7 +3,12 @@
  *
  * Each file is written under a random name, synced, and linked to its own name, which fails where
  * that name has come to exist: nothing is ever overwritten. The key's file has mode 0600 from its
- * first moment. The lock is one on the key's folder, so that no lock file is left behind.
+ * first moment.
+ *
+ * The lock is a file beside the key that nobody else can open: whoever may open a file, even to
+ * read it, may lock it for as long as they like, and that goes for the folder too. The file is
+ * taken away before the lock is given up, so whoever gets a lock looks whether its file still has
+ * its name.
  */
 #include "tls_internal.h"
 
@@ -18,6 +23,7 @@
 
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
+#include <keyhole/hidden.h>
 
 enum { FILE_BYTES = 256 * 1024, LOCK_TRIES = 500, LOCK_PAUSE_US = 20 * 1000 };
 
@@ -41,31 +47,94 @@ static bool make_folder(const char *path, mode_t mode, struct kh_err *err)
 	return true;
 }
 
+static char *lock_path_of(const char *key_path)
+{
+	return kh_strf("%s.lock", key_path);
+}
+
+/* Return: it is ours alone to lock. */
+static bool check_lock_file(int fd, const char *path, struct kh_err *err)
+{
+	struct stat st;
+	if (fstat(fd, &st) < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "CA: %s", kh_esc_str(path));
+	if (S_ISREG(st.st_mode) && (st.st_uid == geteuid() || st.st_uid == 0) &&
+	    (st.st_mode & (S_IRWXG | S_IRWXO)) == 0)
+		return true;
+	return kh_err_set(
+		err, KH_ERR_CONFIG,
+		"CA: %s is not a private file of this user, so others could hold its lock "
+		"(remove it)",
+		kh_esc_str(path));
+}
+
+static bool still_has_its_name(int fd, const char *path)
+{
+	struct stat ours, there;
+	return fstat(fd, &ours) == 0 && lstat(path, &there) == 0 && ours.st_dev == there.st_dev &&
+	       ours.st_ino == there.st_ino;
+}
+
+/* One try. Return: the descriptor; -1 with errno EWOULDBLOCK where another one holds the lock, and
+ * with `err` where there is no use in trying again. */
+static int try_lock(const char *path, struct kh_err *err)
+{
+	kh_auto_close int fd =
+		open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
+	if (fd < 0 && errno == EACCES && access(path, F_OK) == 0) {
+		errno = EWOULDBLOCK; /* root's, who is about to end */
+		return -1;
+	}
+	if (fd < 0) {
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "CA: %s can't be made", kh_esc_str(path));
+		return -1;
+	}
+	if (!check_lock_file(fd, path, err))
+		return -1;
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			kh_err_sys(err, KH_ERR_SYSTEM, errno, "CA: %s can't be locked",
+				   kh_esc_str(path));
+		return -1;
+	}
+	if (still_has_its_name(fd, path))
+		return kh_steal_fd(&fd);
+	errno = EWOULDBLOCK;
+	return -1;
+}
+
 int kh_ca_files_lock(const char *key_path, struct kh_err *err)
 {
-	kh_auto_free char *folder = folder_of(key_path);
-	if (!folder || !make_folder(key_path, 0700, err))
+	struct kh_err why = KH_ERR_INIT;
+	kh_auto_free char *path = lock_path_of(key_path);
+	if (!path || !make_folder(key_path, 0700, err))
 		return -1;
-	kh_auto_close int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0) {
-		kh_err_sys(err, KH_ERR_SYSTEM, errno, "CA: %s", kh_esc_str(folder));
-		return -1;
-	}
 	for (int i = 0; i < LOCK_TRIES; i++) {
-		if (flock(dir, LOCK_EX | LOCK_NB) == 0)
-			return kh_steal_fd(&dir);
-		if (errno != EWOULDBLOCK && errno != EINTR)
-			break;
+		int fd = try_lock(path, &why);
+		if (fd >= 0)
+			return fd;
+		if (why.code) {
+			if (err)
+				*err = why;
+			return -1;
+		}
 		(void)usleep(LOCK_PAUSE_US);
 	}
-	if (errno == EWOULDBLOCK)
-		kh_err_set(err, KH_ERR_SYSTEM,
-			   "CA: another process has held the lock of %s for %d seconds (is a "
-			   "change of the CA hanging there?)",
-			   kh_esc_str(folder), LOCK_TRIES * LOCK_PAUSE_US / 1000000);
-	else
-		kh_err_sys(err, KH_ERR_SYSTEM, errno, "CA: %s can't be locked", kh_esc_str(folder));
+	kh_err_set(err, KH_ERR_SYSTEM,
+		   "CA: another process has held the lock %s for %d seconds (is a change of the CA "
+		   "hanging there?)",
+		   kh_esc_str(path), LOCK_TRIES * LOCK_PAUSE_US / 1000000);
 	return -1;
+}
+
+void kh_ca_files_unlock(const char *key_path, int lock)
+{
+	kh_auto_free char *path = lock_path_of(key_path);
+	if (lock < 0)
+		return;
+	if (path && still_has_its_name(lock, path))
+		(void)unlink(path);
+	(void)close(lock);
 }
 
 /* The key's file: regular, ours or root's, and nobody else's to read. */
@@ -117,7 +186,10 @@ static EVP_PKEY *parse_key(const struct kh_buf *text, const char *path, struct k
 	struct kh_slice view = kh_buf_view(text);
 	bool encrypted = false;
 	kh_cleanup(BIO_free_all_slot) BIO *bio = BIO_new_mem_buf(view.ptr, (int)view.len);
+	kh_hidden_prepare();
+	kh_hidden_begin();
 	EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, &encrypted) : NULL;
+	kh_hidden_end();
 	if (key)
 		return key;
 	if (encrypted) {

@@ -23,6 +23,7 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 
+#include <keyhole/encode.h>
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 
@@ -40,12 +41,14 @@ static char *beside(const char *path, enum kh_ca_role role)
 	return kh_strf("%s%s", path, suffixes[role]);
 }
 
-static X509 *read_certificate(const char *path, struct kh_err *err)
+/* The one that signs is named by the operator, and may be a link; the others keyhole makes. */
+static X509 *read_certificate(const char *path, const char *signs, struct kh_err *err)
 {
 	struct kh_buf text;
 	kh_buf_init(&text, CERTIFICATE_BYTES);
 	X509 *cert = NULL;
-	if (kh_file_read(path, &text, err)) {
+	bool named = strcmp(path, signs) == 0;
+	if (named ? kh_file_read(path, &text, err) : kh_file_read_beside(path, signs, &text, err)) {
 		struct kh_slice view = kh_buf_view(&text);
 		kh_cleanup(BIO_free_all_slot) BIO *bio = BIO_new_mem_buf(view.ptr, (int)view.len);
 		cert = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
@@ -80,9 +83,8 @@ static void note(struct kh_ca_facts *facts, X509 *cert)
 	facts->there = true;
 	(void)X509_NAME_get_text_by_NID(X509_get_subject_name(cert), NID_commonName, facts->name,
 					(int)sizeof(facts->name));
-	if (X509_digest(cert, EVP_sha256(), digest, &len) == 1)
-		for (unsigned i = 0; i < len && i < 32; i++)
-			(void)snprintf(facts->sha256 + 2 * i, 3, "%02x", digest[i]);
+	if (X509_digest(cert, EVP_sha256(), digest, &len) == 1 && len == 32)
+		kh_hex_encode(digest, len, facts->sha256);
 	if (ASN1_TIME_to_tm(X509_get0_notBefore(cert), &tm) == 1)
 		facts->not_before = timegm(&tm);
 	if (ASN1_TIME_to_tm(X509_get0_notAfter(cert), &tm) == 1)
@@ -138,7 +140,8 @@ static bool read_trust(struct kh_ca_trust *out, const char *certificate_path, st
 			return kh_err_set(err, KH_ERR_NO_MEMORY, "CA: no memory");
 		if (role != KH_CA_SIGNS && !exists(path))
 			continue;
-		kh_cleanup(X509_free_slot) X509 *cert = read_certificate(path, err);
+		kh_cleanup(X509_free_slot) X509 *cert =
+			read_certificate(path, certificate_path, err);
 		if (!cert)
 			return false;
 		struct kh_ca_facts *facts = &out->facts[role];
@@ -189,8 +192,7 @@ bool kh_ca_change_begin(struct kh_ca_change *out, const char *certificate_path,
 
 void kh_ca_change_end(struct kh_ca_change *change)
 {
-	if (change->lock >= 0)
-		(void)close(change->lock);
+	kh_ca_files_unlock(change->key_path, change->lock);
 	change->lock = -1;
 }
 

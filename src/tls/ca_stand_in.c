@@ -15,8 +15,10 @@
 #include <openssl/core_names.h>
 #include <openssl/hmac.h>
 
+#include <keyhole/encode.h>
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
+#include <keyhole/hidden.h>
 
 enum {
 	RSA_MOST_BYTES = 2048, /* of a private number */
@@ -35,12 +37,14 @@ bool kh_ca_derive_stand_in(EVP_PKEY *key, struct kh_stand_in_key *out, struct kh
 	unsigned len = 0;
 	int n = -1;
 
+	kh_hidden_begin();
 	if (EVP_PKEY_get_bn_param(key, which, &bn) == 1)
 		n = BN_num_bytes(bn) <= RSA_MOST_BYTES ? BN_bn2bin(bn, number) : -1;
 	bool ok = n > 0 &&
 		  HMAC(EVP_sha256(), number, n, label, sizeof(label) - 1, out->bytes, &len) &&
 		  len == sizeof(out->bytes);
 	BN_clear_free(bn);
+	kh_hidden_end();
 	OPENSSL_cleanse(number, sizeof(number));
 	return ok || kh_err_openssl(err, KH_ERR_INTERNAL, "CA: its key can't be read");
 }
@@ -60,8 +64,7 @@ bool kh_ca_old_stand_in_write(const char *key_path, EVP_PKEY *old, struct kh_err
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "CA: no memory");
 	if (!kh_ca_derive_stand_in(old, &key, err))
 		return false;
-	for (size_t i = 0; i < sizeof(key.bytes); i++)
-		(void)snprintf(text + 2 * i, 3, "%02x", key.bytes[i]);
+	kh_hex_encode(key.bytes, sizeof(key.bytes), text);
 	text[HEX_BYTES] = '\n';
 	bool ok = kh_file_write(path, kh_slice_of(text, HEX_BYTES + 1), 0600, err) ||
 		  kh_err_wrap(err, "CA");
@@ -70,22 +73,10 @@ bool kh_ca_old_stand_in_write(const char *key_path, EVP_PKEY *old, struct kh_err
 	return ok;
 }
 
-static int digit(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static bool read_hex(struct kh_slice text, struct kh_stand_in_key *out)
 {
-	if (text.len != HEX_BYTES + 1 || text.ptr[HEX_BYTES] != '\n')
-		return false;
-	for (size_t i = 0; i < sizeof(out->bytes); i++) {
-		int high = digit(text.ptr[2 * i]), low = digit(text.ptr[2 * i + 1]);
-		if (high < 0 || low < 0)
-			return false;
-		out->bytes[i] = (uint8_t)(high << 4 | low);
-	}
-	return true;
+	return text.len == HEX_BYTES + 1 && text.ptr[HEX_BYTES] == '\n' &&
+	       kh_hex_decode(kh_slice_sub(text, 0, HEX_BYTES), out->bytes, sizeof(out->bytes));
 }
 
 bool kh_ca_old_stand_in_read(const char *certificate_path, const char *key_path,
@@ -101,7 +92,7 @@ bool kh_ca_old_stand_in_read(const char *certificate_path, const char *key_path,
 	if (access(old, F_OK) != 0 || access(path, F_OK) != 0)
 		return true;
 	kh_buf_init_wiping(&text, FILE_BYTES);
-	bool ok = kh_file_read(path, &text, err) || kh_err_wrap(err, "CA");
+	bool ok = kh_file_read_beside(path, key_path, &text, err) || kh_err_wrap(err, "CA");
 	if (ok && !read_hex(kh_buf_view(&text), out)) {
 		memset(out, 0, sizeof(*out));
 		ok = kh_err_set(err, KH_ERR_CONFIG,

@@ -10,6 +10,8 @@
 #include "stream_internal.h"
 #include "verify_internal.h"
 
+#include <time.h>
+
 #include <openssl/err.h>
 #include <openssl/tls1.h>
 #include <openssl/x509v3.h>
@@ -100,6 +102,41 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
 	return SSL_CLIENT_HELLO_SUCCESS;
 }
 
+/*
+ * A ticket outlives no leaf: who resumes is shown none. A resumed session gives out a ticket of its
+ * own, with a time of its own, so the end is written into the first and handed on from each to the
+ * next.
+ */
+static bool set_end_of_tickets(SSL_SESSION *session, long left_s)
+{
+	long life = left_s < TICKET_LIFE_S ? left_s : TICKET_LIFE_S;
+	const int64_t end = (int64_t)time(NULL) + life;
+	if (!session)
+		return true;
+	return SSL_SESSION_set_timeout(session, life > 0 ? life : 1) == 1 &&
+	       SSL_SESSION_set1_ticket_appdata(session, &end, sizeof end) == 1;
+}
+
+static SSL_TICKET_RETURN on_ticket(SSL *ssl, SSL_SESSION *session, const unsigned char *name,
+				   size_t name_len, SSL_TICKET_STATUS status, void *arg)
+{
+	void *data = NULL;
+	size_t len = 0;
+	int64_t end;
+	(void)ssl;
+	(void)name;
+	(void)name_len;
+	(void)arg;
+	if (status != SSL_TICKET_SUCCESS && status != SSL_TICKET_SUCCESS_RENEW)
+		return SSL_TICKET_RETURN_IGNORE_RENEW;
+	if (SSL_SESSION_get0_ticket_appdata(session, &data, &len) != 1 || len != sizeof end)
+		return SSL_TICKET_RETURN_IGNORE_RENEW;
+	memcpy(&end, data, sizeof end);
+	if (time(NULL) >= end)
+		return SSL_TICKET_RETURN_IGNORE_RENEW;
+	return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
+}
+
 /* The tunnel's leaf, whatever the SNI. 0: refused; -1: the handshake rests until there is one. */
 static int on_certificate(SSL *ssl, void *arg)
 {
@@ -107,11 +144,14 @@ static int on_certificate(SSL *ssl, void *arg)
 	X509 *leaf = NULL, *issuer = NULL;
 	if (!s || !s->handshake || s->handshake->leaf_refused)
 		return 0;
-	if (!kh_leaves_get(arg, &s->handshake->host, &leaf, &issuer))
+	struct kh_leaves *leaves = s->handshake->leaves ? s->handshake->leaves : arg;
+	long left_s;
+	if (!kh_leaves_get(leaves, &s->handshake->host, &leaf, &issuer, &left_s))
 		return -1;
 	/* The key goes in behind the certificate, or OpenSSL compares the two twice. */
-	int ok = issuer && SSL_use_certificate(ssl, leaf) == 1 &&
-		 SSL_use_PrivateKey(ssl, kh_leaves_key(arg)) == 1 &&
+	int ok = issuer && set_end_of_tickets(SSL_get_session(ssl), left_s) &&
+		 SSL_use_certificate(ssl, leaf) == 1 &&
+		 SSL_use_PrivateKey(ssl, kh_leaves_key(leaves)) == 1 &&
 		 SSL_clear_chain_certs(ssl) == 1 && SSL_add0_chain_cert(ssl, issuer) == 1;
 	if (!ok)
 		X509_free(issuer);
@@ -164,6 +204,7 @@ SSL_CTX *kh_tls_down_ctx(struct kh_leaves *leaves, struct kh_err *err)
 	SSL_CTX_set_timeout(ctx, TICKET_LIFE_S);
 	SSL_CTX_set_client_hello_cb(ctx, on_client_hello, NULL);
 	SSL_CTX_set_cert_cb(ctx, on_certificate, leaves);
+	(void)SSL_CTX_set_session_ticket_cb(ctx, NULL, on_ticket, NULL);
 	SSL_CTX_set_alpn_select_cb(ctx, on_alpn, NULL);
 	return ctx;
 }

@@ -5,6 +5,7 @@
  * handshake is driven by readiness of the descriptor, by kicks (the prefix may hold all that is
  * needed; roots are looked for again every few milliseconds) and ended by its deadline.
  */
+#include "leaves_internal.h"
 #include "roots_internal.h"
 #include "sessions_internal.h"
 #include "stream_internal.h"
@@ -25,6 +26,7 @@ void kh_stream_handshake_free(struct kh_stream *s)
 	if (s->handshake) {
 		free(s->handshake->verify_subject);
 		free(s->handshake->verify_names);
+		kh_leaves_free(s->handshake->leaves);
 	}
 	free(s->handshake);
 	s->handshake = NULL;
@@ -117,6 +119,24 @@ bool kh_stream_accept_tls(struct kh_stream *s, SSL_CTX *ctx, struct kh_slice pre
 	s->state = STREAM_HANDSHAKE;
 	kh_stream_kick(s, 0);
 	kh_stream_update(s);
+	return true;
+}
+
+/* Of the same host, but of another issuer, is another context. */
+bool kh_stream_use_leaves(struct kh_stream *s, struct kh_leaves *leaves)
+{
+	unsigned char text[sizeof(uint64_t) + KH_HOST_MAX_BYTES], digest[SHA256_DIGEST_LENGTH];
+	const uint64_t number = kh_leaves_number(leaves);
+	if (s->state != STREAM_HANDSHAKE && s->state != STREAM_LEAF)
+		return false;
+	const struct kh_host *host = &s->handshake->host;
+	memcpy(text, &number, sizeof number);
+	memcpy(text + sizeof number, host->text, host->len);
+	if (EVP_Digest(text, sizeof number + host->len, digest, NULL, EVP_sha256(), NULL) != 1 ||
+	    SSL_set_session_id_context(s->ssl, digest, sizeof digest) != 1)
+		return false;
+	kh_leaves_free(s->handshake->leaves);
+	s->handshake->leaves = kh_leaves_ref(leaves);
 	return true;
 }
 

@@ -4,10 +4,14 @@
  * All leaves share the worker's one P-256 key: making a key a host would cost more than the
  * handshake, and whoever could read one could read them all. The key of the session tickets that
  * the sandbox gets is here too, so that a client that comes back to another thread can resume.
+ *
+ * Where each tenant has a CA of its own, each has a branch: it has an issuer of its own, and finds
+ * in the trunk's cache what was put under its number. So one bound holds for all of them.
  */
 #include "leaves_internal.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <time.h>
 
 #include <openssl/err.h>
@@ -18,23 +22,44 @@
 #include <keyhole/limits.h>
 #include <keyhole/lru.h>
 
-enum { LEAST_LIFE_S = 24 * 3600 };
+/* A leaf is made anew when less than this part of its life is left. */
+enum { RENEWED_AT = 5, BACKDATED_S = 3600 };
 
-struct kh_leaves {
+/* What all branches share. */
+struct trunk {
 	EVP_PKEY *key;
 	unsigned char *spki; /* OpenSSL's memory */
 	size_t spki_len;
 	unsigned char ticket_keys[KH_TICKET_KEY_BYTES];
-	pthread_mutex_t lock; /* issuer, cache */
-	X509 *issuer;
-	uint64_t issuers;     /* how many there have been */
-	char *trusted;	      /* all that a sandbox is to trust, PEM */
-	struct kh_lru *cache; /* host → struct leaf */
+	pthread_mutex_t lock; /* cache, and each branch's issuer and what is trusted */
+	struct kh_lru *cache; /* number of the branch and host → struct leaf */
+	atomic_uint_fast64_t branches;
 };
+
+struct kh_leaves {
+	struct trunk *trunk;
+	atomic_uint refs;
+	uint64_t number; /* 0: it owns the trunk */
+	X509 *issuer;
+	uint64_t issuers; /* how many there have been */
+	char *trusted;	  /* all that a sandbox is to trust, PEM */
+};
+
+struct leaf_key {
+	char bytes[sizeof(uint64_t) + KH_HOST_MAX_BYTES];
+};
+
+static struct kh_slice key_of(struct leaf_key *key, const struct kh_leaves *leaves,
+			      const struct kh_host *host)
+{
+	memcpy(key->bytes, &leaves->number, sizeof leaves->number);
+	memcpy(key->bytes + sizeof leaves->number, host->text, host->len);
+	return kh_slice_of(key->bytes, sizeof leaves->number + host->len);
+}
 
 struct leaf {
 	X509 *cert;
-	time_t ends;
+	time_t renewed;	 /* from then on another one is asked for */
 	uint64_t issuer; /* which of them signed it; one of before is shown to nobody */
 };
 
@@ -49,54 +74,102 @@ static void drop_leaf(void *value)
 	free_leaf(value);
 }
 
+static void free_trunk(struct trunk *trunk)
+{
+	EVP_PKEY_free(trunk->key);
+	OPENSSL_free(trunk->spki);
+	OPENSSL_cleanse(trunk->ticket_keys, sizeof trunk->ticket_keys);
+	kh_lru_free(trunk->cache);
+	pthread_mutex_destroy(&trunk->lock);
+	free(trunk);
+}
+
+struct kh_leaves *kh_leaves_ref(struct kh_leaves *leaves)
+{
+	atomic_fetch_add_explicit(&leaves->refs, 1, memory_order_relaxed);
+	return leaves;
+}
+
 void kh_leaves_free(struct kh_leaves *leaves)
 {
-	if (!leaves)
+	if (!leaves || atomic_fetch_sub_explicit(&leaves->refs, 1, memory_order_acq_rel) != 1)
 		return;
-	EVP_PKEY_free(leaves->key);
-	OPENSSL_free(leaves->spki);
-	OPENSSL_cleanse(leaves->ticket_keys, sizeof leaves->ticket_keys);
 	X509_free(leaves->issuer);
 	free(leaves->trusted);
-	kh_lru_free(leaves->cache);
-	pthread_mutex_destroy(&leaves->lock);
+	if (leaves->number == 0)
+		free_trunk(leaves->trunk);
 	free(leaves);
+}
+
+static struct kh_leaves *leaves_on(struct trunk *trunk, uint64_t number)
+{
+	struct kh_leaves *leaves = calloc(1, sizeof *leaves);
+	if (!leaves)
+		return NULL;
+	leaves->trunk = trunk;
+	leaves->number = number;
+	atomic_init(&leaves->refs, 1);
+	return leaves;
+}
+
+struct kh_leaves *kh_leaves_branch(struct kh_leaves *of)
+{
+	return leaves_on(of->trunk, atomic_fetch_add(&of->trunk->branches, 1) + 1);
+}
+
+static bool make_key(struct trunk *trunk)
+{
+	trunk->key = EVP_EC_gen("P-256");
+	int len = trunk->key ? i2d_PUBKEY(trunk->key, &trunk->spki) : -1;
+	trunk->spki_len = len > 0 ? (size_t)len : 0;
+	return len > 0 && RAND_bytes(trunk->ticket_keys, sizeof trunk->ticket_keys) == 1;
 }
 
 struct kh_leaves *kh_leaves_new(struct kh_err *err)
 {
-	struct kh_leaves *leaves = calloc(1, sizeof *leaves);
+	struct trunk *trunk = calloc(1, sizeof *trunk);
+	struct kh_leaves *leaves = trunk ? leaves_on(trunk, 0) : NULL;
 	if (!leaves) {
+		free(trunk);
 		kh_err_set(err, KH_ERR_NO_MEMORY, "leaves: no memory");
 		return NULL;
 	}
-	pthread_mutex_init(&leaves->lock, NULL);
-	leaves->cache = kh_lru_new(KH_LIMIT_LEAF_CACHE, drop_leaf);
-	leaves->key = EVP_EC_gen("P-256");
-	int len = leaves->key ? i2d_PUBKEY(leaves->key, &leaves->spki) : -1;
-	if (!leaves->cache || len <= 0 ||
-	    RAND_bytes(leaves->ticket_keys, sizeof leaves->ticket_keys) != 1) {
+	pthread_mutex_init(&trunk->lock, NULL);
+	trunk->cache = kh_lru_new(KH_LIMIT_LEAF_CACHE, drop_leaf);
+	if (!trunk->cache || !make_key(trunk)) {
 		kh_err_openssl(err, KH_ERR_INTERNAL, "leaves: no key can be made");
 		kh_leaves_free(leaves);
 		return NULL;
 	}
-	leaves->spki_len = (size_t)len;
 	return leaves;
 }
 
 struct kh_slice kh_leaves_spki(const struct kh_leaves *leaves)
 {
-	return kh_slice_of(leaves->spki, leaves->spki_len);
+	return kh_slice_of(leaves->trunk->spki, leaves->trunk->spki_len);
 }
 
 EVP_PKEY *kh_leaves_key(const struct kh_leaves *leaves)
 {
-	return leaves->key;
+	return leaves->trunk->key;
 }
 
 const unsigned char *kh_leaves_ticket_keys(const struct kh_leaves *leaves)
 {
-	return leaves->ticket_keys;
+	return leaves->trunk->ticket_keys;
+}
+
+uint64_t kh_leaves_number(const struct kh_leaves *leaves)
+{
+	return leaves->number;
+}
+
+bool kh_leaves_has_issuer(struct kh_leaves *leaves)
+{
+	pthread_mutex_lock(&leaves->trunk->lock);
+	bool has = leaves->issuer != NULL;
+	pthread_mutex_unlock(&leaves->trunk->lock);
+	return has;
 }
 
 bool kh_leaves_set_issuer(struct kh_leaves *leaves, struct kh_slice ca_der, struct kh_err *err)
@@ -104,13 +177,13 @@ bool kh_leaves_set_issuer(struct kh_leaves *leaves, struct kh_slice ca_der, stru
 	X509 *issuer = kh_x509_from_der(ca_der);
 	if (!issuer)
 		return kh_err_openssl(err, KH_ERR_INTERNAL, "leaves: the issuer is no certificate");
-	pthread_mutex_lock(&leaves->lock);
+	pthread_mutex_lock(&leaves->trunk->lock);
 	X509 *old = leaves->issuer;
 	bool other = old && X509_cmp(old, issuer) != 0;
 	leaves->issuer = issuer;
 	if (other) /* what another CA signed fits no longer */
 		leaves->issuers++;
-	pthread_mutex_unlock(&leaves->lock);
+	pthread_mutex_unlock(&leaves->trunk->lock);
 	X509_free(old);
 	return true;
 }
@@ -120,31 +193,33 @@ bool kh_leaves_set_trusted(struct kh_leaves *leaves, struct kh_slice pem, struct
 	char *text = kh_slice_dup(pem);
 	if (!text)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "leaves: no memory");
-	pthread_mutex_lock(&leaves->lock);
+	pthread_mutex_lock(&leaves->trunk->lock);
 	char *old = leaves->trusted;
 	leaves->trusted = text;
-	pthread_mutex_unlock(&leaves->lock);
+	pthread_mutex_unlock(&leaves->trunk->lock);
 	free(old);
 	return true;
 }
 
 bool kh_leaves_put_trusted(struct kh_leaves *leaves, struct kh_buf *out)
 {
-	pthread_mutex_lock(&leaves->lock);
+	pthread_mutex_lock(&leaves->trunk->lock);
 	bool ok = leaves->trusted && kh_buf_append_str(out, leaves->trusted);
-	pthread_mutex_unlock(&leaves->lock);
+	pthread_mutex_unlock(&leaves->trunk->lock);
 	return ok;
 }
 
 /* Read once: OpenSSL reads the text of the date anew each time that it compares. */
 static struct leaf *new_leaf(X509 *cert)
 {
-	struct tm end;
-	if (ASN1_TIME_to_tm(X509_get0_notAfter(cert), &end) != 1)
+	struct tm begin, end;
+	if (ASN1_TIME_to_tm(X509_get0_notBefore(cert), &begin) != 1 ||
+	    ASN1_TIME_to_tm(X509_get0_notAfter(cert), &end) != 1)
 		return NULL;
+	time_t ends = timegm(&end), life = ends - timegm(&begin) - BACKDATED_S;
 	struct leaf *leaf = malloc(sizeof *leaf);
 	if (leaf)
-		*leaf = (struct leaf){ .cert = cert, .ends = timegm(&end) };
+		*leaf = (struct leaf){ .cert = cert, .renewed = ends - life / RENEWED_AT };
 	return leaf;
 }
 
@@ -155,7 +230,7 @@ bool kh_leaves_put(struct kh_leaves *leaves, const struct kh_host *host, struct 
 	if (!cert)
 		return kh_err_openssl(err, KH_ERR_LEAF_UNAVAILABLE,
 				      "leaf for %s: not a certificate", host->text);
-	if (X509_check_private_key(cert, leaves->key) != 1) {
+	if (X509_check_private_key(cert, leaves->trunk->key) != 1) {
 		ERR_clear_error();
 		return kh_err_set(err, KH_ERR_LEAF_UNAVAILABLE,
 				  "leaf for %s: signed for another key", host->text);
@@ -164,54 +239,61 @@ bool kh_leaves_put(struct kh_leaves *leaves, const struct kh_host *host, struct 
 	if (!leaf)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "leaf for %s: no memory", host->text);
 	cert = NULL; /* the leaf's now */
-	pthread_mutex_lock(&leaves->lock);
+	struct leaf_key key;
+	pthread_mutex_lock(&leaves->trunk->lock);
 	leaf->issuer = leaves->issuers;
-	bool ok = kh_lru_put(leaves->cache, kh_host_view(host), leaf);
-	pthread_mutex_unlock(&leaves->lock);
+	bool ok = kh_lru_put(leaves->trunk->cache, key_of(&key, leaves, host), leaf);
+	pthread_mutex_unlock(&leaves->trunk->lock);
 	if (ok)
 		return true; /* the cache's now */
 	free_leaf(leaf);
 	return kh_err_set(err, KH_ERR_NO_MEMORY, "leaf for %s: no memory", host->text);
 }
 
-/* A leaf that ends within a day is taken out, so that a new one is asked for. */
-static X509 *find_locked(struct kh_leaves *leaves, const struct kh_host *host)
+/* A leaf that ends soon is taken out, so that a new one is asked for. */
+static const struct leaf *find_locked(struct kh_leaves *leaves, const struct kh_host *host)
 {
-	const struct leaf *leaf = kh_lru_get(leaves->cache, kh_host_view(host));
+	struct leaf_key key;
+	struct kh_slice named = key_of(&key, leaves, host);
+	const struct leaf *leaf = kh_lru_get(leaves->trunk->cache, named);
 	if (!leaf || leaf->issuer != leaves->issuers)
 		return NULL;
-	if (leaf->ends > time(NULL) + LEAST_LIFE_S)
-		return leaf->cert;
-	free_leaf(kh_lru_take(leaves->cache, kh_host_view(host)));
+	if (time(NULL) < leaf->renewed)
+		return leaf;
+	free_leaf(kh_lru_take(leaves->trunk->cache, named));
 	return NULL;
 }
 
 bool kh_leaves_has(struct kh_leaves *leaves, const struct kh_host *host)
 {
-	pthread_mutex_lock(&leaves->lock);
+	pthread_mutex_lock(&leaves->trunk->lock);
 	bool has = find_locked(leaves, host) != NULL;
-	pthread_mutex_unlock(&leaves->lock);
+	pthread_mutex_unlock(&leaves->trunk->lock);
 	return has;
 }
 
 bool kh_leaves_had(struct kh_leaves *leaves, const struct kh_host *host)
 {
-	pthread_mutex_lock(&leaves->lock);
-	const struct leaf *leaf = kh_lru_get(leaves->cache, kh_host_view(host));
+	struct leaf_key key;
+	pthread_mutex_lock(&leaves->trunk->lock);
+	const struct leaf *leaf = kh_lru_get(leaves->trunk->cache, key_of(&key, leaves, host));
 	bool had = leaf && leaf->issuer != leaves->issuers;
-	pthread_mutex_unlock(&leaves->lock);
+	pthread_mutex_unlock(&leaves->trunk->lock);
 	return had;
 }
 
-bool kh_leaves_get(struct kh_leaves *leaves, const struct kh_host *host, X509 **leaf, X509 **issuer)
+bool kh_leaves_get(struct kh_leaves *leaves, const struct kh_host *host, X509 **leaf, X509 **issuer,
+		   long *left_s)
 {
-	pthread_mutex_lock(&leaves->lock);
-	*leaf = find_locked(leaves, host);
+	pthread_mutex_lock(&leaves->trunk->lock);
+	const struct leaf *found = find_locked(leaves, host);
+	*leaf = found ? found->cert : NULL;
+	*left_s = found ? (long)(found->renewed - time(NULL)) : 0;
 	*issuer = *leaf ? leaves->issuer : NULL;
 	if (*leaf)
 		X509_up_ref(*leaf);
 	if (*issuer)
 		X509_up_ref(*issuer);
-	pthread_mutex_unlock(&leaves->lock);
+	pthread_mutex_unlock(&leaves->trunk->lock);
 	return *leaf != NULL;
 }

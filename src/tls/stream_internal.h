@@ -30,6 +30,7 @@ struct handshake {
 	uint32_t timeout_ms;
 	unsigned want; /* EV_READ or EV_WRITE */
 	bool leaf_refused;
+	struct kh_leaves *leaves; /* a reference; NULL: the context's */
 	struct kh_roots *roots;
 	int verify_error; /* X509_V_OK: nothing was refused */
 	int verify_depth;

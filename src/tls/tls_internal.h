@@ -60,5 +60,6 @@ bool kh_ca_files_check(const char *certificate_path, const char *key_path, struc
 /* Another process that makes or changes a CA there is waited for. Return: a descriptor to close;
  * -1. */
 int kh_ca_files_lock(const char *key_path, struct kh_err *err);
+void kh_ca_files_unlock(const char *key_path, int lock); /* -1 is fine */
 
 #endif

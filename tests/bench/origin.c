@@ -269,7 +269,7 @@ static SSL_CTX *context(struct origin *o, const struct kh_ca *ca, EVP_PKEY *key,
 
 	kh_buf_init(&leaf, READ_BYTES);
 	if (!ctx || spki_len <= 0 ||
-	    !kh_ca_sign(ca, kh_slice_of(spki, (size_t)spki_len), name, &leaf, &err) ||
+	    !kh_ca_sign(ca, kh_slice_of(spki, (size_t)spki_len), name, KH_CA_LEAF_S, &leaf, &err) ||
 	    SSL_CTX_use_certificate_ASN1(ctx, (int)kh_buf_len(&leaf),
 					 (const unsigned char *)kh_buf_view(&leaf).ptr) != 1 ||
 	    SSL_CTX_use_PrivateKey(ctx, key) != 1)

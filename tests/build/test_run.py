@@ -168,6 +168,26 @@ def test_lanes_go_side_by_side_and_are_added_up(runner, capfd):
     assert "said by sandbox" in said and "said by integration" not in said, "what failed shows what it printed"
 
 
+def test_what_measures_time_runs_when_all_else_has_ended(runner):
+    """Two lanes, each of which says for a while that it runs."""
+    busy = os.path.join(runner.ROOT, "busy")
+    os.mkdir(busy)
+    for name in ("integration", "sandbox"):
+        os.makedirs(os.path.join(runner.ROOT, "tests", name))
+        for number in range(2):
+            with open(os.path.join(runner.ROOT, f"tests/{name}/test_{number}.py"), "w", encoding="utf-8") as file:
+                file.write("import os, pytest, time\ndef test_a():\n"
+                           f"    open({busy!r} + '/{name}{number}', 'w').close()\n    time.sleep(0.3)\n"
+                           f"    os.unlink({busy!r} + '/{name}{number}')\n")  # fmt: skip
+    with open(os.path.join(runner.ROOT, "tests/integration/test_0.py"), "a", encoding="utf-8") as file:
+        file.write(f"@pytest.mark.alone\ndef test_time(): assert not os.listdir({busy!r})\n"
+                   f"@pytest.mark.alone\ndef test_fails(): open({busy!r} + '/stays', 'w').close(); assert False\n")  # fmt: skip
+    tally = runner.Tally()
+    runner.run_all(tally, ["pytest"], runner.pytest_folders(), [])
+    assert tally.line() == "5 passed, 1 failed, 0 skipped"
+    assert tally.failures == ["tests/integration: tests.integration.test_0::test_fails"]
+
+
 def test_in_the_background_too_a_test_can_send_ctrl_c(runner):
     before = runner.signal.signal(runner.signal.SIGINT, runner.signal.SIG_IGN)
     try:

@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <proxy/admin_internal.h>
-#include <proxy/loop_internal.h>
+#include <admin/admin_internal.h>
+#include <keyhole/loop/loop.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

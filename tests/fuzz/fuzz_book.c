@@ -55,7 +55,7 @@ static void use(struct kh_book *book)
 		}
 		kh_buf_fini(&out);
 	}
-	kh_book_clear(book, 0);
+	kh_book_end_worker(book, 0, true, NOW);
 	kh_config_free(config);
 }
 

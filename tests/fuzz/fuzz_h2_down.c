@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		in = kh_slice_sub(in, piece.len, in.len);
 		if ((how & 16) && in.len <= half && !kh_list_is_empty(&glue.loop->live)) {
 			how &= (uint8_t)~16u;
-			kh_session_drain(glue.session);
+			glue.session->member.ops->drain(&glue.session->member);
 		}
 	}
 	take_turns();

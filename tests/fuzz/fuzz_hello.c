@@ -33,7 +33,7 @@ static void make_world(void)
 	base = event_base_new();
 	require(base && ca && leaves && kh_host_parse(&host, KH_SLICE("api.example.com"), NULL));
 	kh_buf_init(&der, 8192);
-	require(kh_ca_sign(ca, kh_leaves_spki(leaves), &host, &der, NULL) &&
+	require(kh_ca_sign(ca, kh_leaves_spki(leaves), &host, KH_CA_LEAF_S, &der, NULL) &&
 		kh_leaves_set_issuer(leaves, kh_ca_der(ca), NULL) &&
 		kh_leaves_put(leaves, &host, kh_buf_view(&der), NULL));
 	kh_buf_fini(&der);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../src/proxy/socks.h"
+#include <downstream/socks.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

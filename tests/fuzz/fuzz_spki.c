@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		require(ca && kh_host_parse(&host, KH_SLICE("api.example.com"), NULL));
 	}
 	kh_buf_init(&out, 16384);
-	if (kh_ca_sign(ca, kh_slice_of(data, size), &host, &out, NULL))
+	if (kh_ca_sign(ca, kh_slice_of(data, size), &host, KH_CA_LEAF_S, &out, NULL))
 		check_leaf(kh_buf_view(&out));
 	else
 		require(kh_buf_len(&out) == 0);

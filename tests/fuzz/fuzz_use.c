@@ -24,8 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char text[INPUT_BYTES + 1];
 	struct kh_diagnostics diags = { 0 };
 	struct kh_config *config = kh_config_new();
-	struct kh_reader reader = { .config = config, .diags = &diags };
-	struct kh_tree tree = { 0 };
+	struct kh_reader reader = { .config = config, .diags = &diags, .options = &kh_options };
+	struct kh_yaml_tree tree = { 0 };
 	struct kh_use_text use;
 	if (size > INPUT_BYTES || !config || memchr(data, '\0', size)) {
 		kh_config_free(config);
@@ -38,8 +38,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (ok && use.arguments) {
 		require(use.arguments->kind == KH_NODE_MAP);
 		require(use.name.ptr[use.name.len] == '\0');
-		for (const struct kh_node *one = use.arguments->first; one; one = one->next)
-			for (const struct kh_node *two = one->next; two; two = two->next)
+		for (const struct kh_yaml_node *one = use.arguments->first; one; one = one->next)
+			for (const struct kh_yaml_node *two = one->next; two; two = two->next)
 				require(!kh_slice_eq(one->key->text, two->key->text));
 	}
 	kh_tree_free(&tree);

@@ -17,9 +17,11 @@
 
 #include <keyhole/clock.h>
 
-#include <proxy/asks.h>
-#include <proxy/proxy_internal.h>
-#include <proxy/values.h>
+#include <keyhole/loop/asks.h>
+#include <keyhole/log.h>
+#include <keyhole/loop/values.h>
+#include <downstream/session_internal.h>
+#include <upstream/upstream_internal.h>
 
 #define CHECK(condition) \
 	do { \
@@ -305,7 +307,7 @@ static void glue_up_event(struct kh_stream *stream, unsigned events, void *arg)
 		kh_up_mux_event(up, events);
 }
 
-static void glue_connect(struct kh_exchange *x, const struct kh_up_key *key)
+static void glue_connect(struct kh_up_user *user, const struct kh_up_key *key)
 {
 	struct glue_far *far = &glue.fars[glue.n_fars];
 	struct kh_up *up = calloc(1, sizeof(*up));
@@ -316,7 +318,7 @@ static void glue_connect(struct kh_exchange *x, const struct kh_up_key *key)
 	up->loop = glue.loop;
 	up->key = *key;
 	up->state = KH_UP_HANDSHAKE;
-	up->only = (struct kh_up_stream){ .ops = &kh_up_h1_ops, .conn = up, .exchange = x };
+	up->only = (struct kh_up_stream){ .ops = &kh_up_h1_ops, .conn = up, .user = user };
 	up->h1 = kh_h1_new(KH_H1_RESPONSES);
 	kh_leg_init(&up->leg, true);
 	kh_buf_init(&up->in, 64 * 1024);
@@ -325,40 +327,33 @@ static void glue_connect(struct kh_exchange *x, const struct kh_up_key *key)
 		kh_stream_new_over(glue.loop->base, &glue_ops, &far->end, glue_up_event, up);
 	CHECK(up->h1 && up->leg.stream);
 	far->end.stream = up->leg.stream;
-	kh_list_append(&glue.loop->made_ups, &up->link);
-	x->up = &up->only;
+	kh_list_append(&glue.loop->ups->made, &up->link);
+	user->stream = &up->only;
 }
 
-void __wrap_kh_up_acquire(struct kh_exchange *x, bool fresh);
-void __wrap_kh_up_acquire(struct kh_exchange *x, bool fresh)
+void __wrap_kh_up_acquire(struct kh_up_user *user, bool fresh);
+void __wrap_kh_up_acquire(struct kh_up_user *user, bool fresh)
 {
 	struct kh_err err = KH_ERR_INIT;
-	struct kh_up_key key = {
-		.host = x->authority.host,
-		.port = x->authority.port,
-		.scheme = x->scheme,
-		.generation = x->gen->number,
-		.tenant = x->tenant,
-		.door = -1,
-		.only_h1 = x->scheme != KH_SCHEME_HTTPS,
-	};
+	struct kh_up_wish wish;
 	bool again = true;
 
 	(void)fresh;
-	for (size_t i = 0; i < x->injection.count; i++)
-		key.credentials[key.n_credentials++] = x->injection.list[i].index;
-	if (x->websocket) { /* nothing else is spoken here */
-		x->websocket->by_h2 = true;
-		again = x->websocket->connections++ < KH_LIMIT_MOVES;
+	user->ops->wish(user, &wish);
+	wish.key.door = wish.key.session_door = -1;
+	wish.key.only_h1 = wish.key.scheme != KH_SCHEME_HTTPS;
+	if (user->upgrades) { /* nothing else is spoken here */
+		user->by_h2 = true;
+		again = user->connections++ < KH_LIMIT_MOVES;
 	}
-	if (kh_up_mux_join(x, &key) || kh_up_mux_wait(x, &key))
+	if (kh_up_mux_join(user, &wish.key) || kh_up_mux_wait(user, &wish.key))
 		return;
-	if (!key.only_h1 && again && glue.n_fars < GLUE_UPS) {
-		glue_connect(x, &key);
+	if (!wish.key.only_h1 && again && glue.n_fars < GLUE_UPS) {
+		glue_connect(user, &wish.key);
 		return;
 	}
 	kh_err_set(&err, KH_ERR_UP_CLOSED, "nobody answers");
-	kh_exchange_up_failed(x, &err);
+	user->ops->failed(user, &err);
 }
 
 /* A turn later, as a handshake takes. */
@@ -366,7 +361,7 @@ static void glue_shake_hands(void)
 {
 	struct kh_node made;
 
-	kh_list_move(&glue.loop->made_ups, &made);
+	kh_list_move(&glue.loop->ups->made, &made);
 	while (!kh_list_is_empty(&made)) {
 		struct kh_up *up = kh_container_of(made.next, struct kh_up, link);
 
@@ -415,6 +410,16 @@ static void glue_make_generation(void)
 	glue.gen = g;
 }
 
+static const struct kh_loop_ops glue_loop_ops = {
+	.accepted = kh_session_new,
+	.door_ended = kh_session_end_of_door,
+	.ups_new = kh_ups_new,
+	.ups_free = kh_ups_free,
+	.up_tick = kh_up_tick,
+	.up_close_idle = kh_up_close_idle,
+	.up_close_of_door = kh_up_close_of_door,
+};
+
 static void glue_make_world(void)
 {
 	struct kh_worker *w = &glue.worker;
@@ -431,7 +436,7 @@ static void glue_make_world(void)
 	w->roots = kh_roots_new();
 	w->n_loops = 1;
 	CHECK(w->leaves && w->roots && kh_asks_init(w, &err)); /* which nobody answers */
-	glue.loop = kh_loop_new(w, 0, KH_SLICE(""), KH_SLICE(""), &err);
+	glue.loop = kh_loop_new(w, 0, &glue_loop_ops, KH_SLICE(""), KH_SLICE(""), &err);
 	CHECK(glue.loop);
 	glue.door = (struct kh_door){ .loop = glue.loop,
 				      .gate = glue.gen->gates[0],
@@ -470,8 +475,8 @@ static void glue_enter_tunnel(const char *authority)
 	struct kh_session *session = glue.session;
 	struct kh_err err = KH_ERR_INIT;
 
-	CHECK(kh_authority_parse(&session->authority, kh_slice_str(authority), 443, &err));
-	session->opened = session->accepted = session->tunnel = session->tls = true;
+	CHECK(kh_authority_parse(&session->side.authority, kh_slice_str(authority), 443, &err));
+	session->opened = session->accepted = session->side.tunnel = session->side.tls = true;
 	session->came_by = KH_OPENING_HTTP;
 	CHECK(kh_mux_begin(session));
 }
@@ -480,7 +485,7 @@ static void glue_enter_tunnel(const char *authority)
 static bool glue_turn(void)
 {
 	size_t before = kh_buf_len(&glue.down.in) + kh_buf_len(&glue.down.out);
-	bool moved = !kh_list_is_empty(&glue.loop->made_ups);
+	bool moved = !kh_list_is_empty(&glue.loop->ups->made);
 
 	CHECK(event_base_loop(glue.loop->base, EVLOOP_ONCE | EVLOOP_NONBLOCK) >= 0);
 	glue_shake_hands();
@@ -530,12 +535,12 @@ static void glue_let_time_pass(void)
 
 	glue.loop->now_ms += 60 * 60 * 1000;
 	for (struct kh_node *node = glue.loop->live.next; node != &glue.loop->live; node = next) {
-		struct kh_session *session = kh_container_of(node, struct kh_session, link);
+		struct kh_session *session = kh_container_of(node, struct kh_session, member.link);
 
 		next = node->next;
 		if (session->state == KH_SESSION_H2) {
 			kh_mux_timed_out(session);
-			kh_loop_touch(session);
+			kh_session_touch(session);
 		}
 	}
 	kh_up_mux_tick(glue.loop, glue.loop->now_ms);
@@ -555,7 +560,7 @@ static void glue_finish(void)
 		(void)glue_turn();
 	}
 	while (!kh_list_is_empty(&loop->live))
-		kh_session_kill(kh_container_of(loop->live.next, struct kh_session, link),
+		kh_session_kill(kh_container_of(loop->live.next, struct kh_session, member.link),
 				KH_ERR_NONE, NULL);
 	for (size_t i = 0; i < glue.n_fars; i++) {
 		glue.fars[i].end.in_ended = true;
@@ -566,9 +571,10 @@ static void glue_finish(void)
 	for (int i = 0; i < TURNS; i++)
 		(void)glue_turn();
 	CHECK(loop->n_live == 0 && kh_list_is_empty(&loop->exchanges));
-	CHECK(kh_list_is_empty(&loop->made_ups) && kh_list_is_empty(&loop->shared_ups));
-	CHECK(kh_list_is_empty(&loop->dirty_ups) && kh_list_is_empty(&loop->touched));
-	CHECK(kh_list_is_empty(&loop->graves) && kh_list_is_empty(&loop->commits));
+	CHECK(kh_list_is_empty(&loop->ups->made) && kh_list_is_empty(&loop->ups->shared));
+	for (enum kh_loop_when when = KH_LOOP_DOWN; when < KH_LOOP_WHENS; when++)
+		CHECK(kh_list_is_empty(&loop->calls[when]));
+	CHECK(kh_list_is_empty(&loop->graves));
 	CHECK(atomic_load(&glue.door.gate->connections) == 0);
 	CHECK(loop->batch.count == 0 && !glue.down.stream);
 	for (size_t i = 0; i < glue.n_fars; i++) {

@@ -11,6 +11,7 @@ import os
 import socket
 import ssl
 import threading
+import urllib.parse
 
 import h2.config
 import h2.connection
@@ -82,6 +83,13 @@ class AwsOrigin:
 
         return email.utils.formatdate(time.time() + self.clock, usegmt=True)
 
+    @staticmethod
+    def more(target):
+        """What a server adds that sends everybody to a login, and from there back."""
+        if not target.startswith("/login"):
+            return []
+        return [("location", target), ("x-next", "/?next=" + urllib.parse.quote(target, safe=""))]
+
     # --- HTTP/1
 
     def serve_h1(self, tls):
@@ -99,7 +107,9 @@ class AwsOrigin:
             if body is None:
                 return
             status, content = self.judge(Seen("1.1", method, target, headers, body))
-            head = f"HTTP/1.1 {status} X\r\nDate: {self.date()}\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+            lines = [f"HTTP/1.1 {status} X", f"Date: {self.date()}", "Content-Type: application/json"]
+            lines += [f"{name}: {value}" for name, value in self.more(target)] + [f"Content-Length: {len(content)}"]
+            head = "\r\n".join(lines) + "\r\n\r\n"
             tls.sendall(head.encode() + (b"" if method == "HEAD" else content))
 
     def read_body(self, file, found):
@@ -153,7 +163,7 @@ class AwsOrigin:
         seen = Seen("2", pseudo[":method"], pseudo[":path"], plain, body)
         status, content = self.judge(seen)
         conn.send_headers(stream, [(":status", str(status)), ("date", self.date()),
-                                   ("content-type", "application/json")])  # fmt: skip
+                                   ("content-type", "application/json"), *self.more(seen.target)])  # fmt: skip
         pending[stream] = b"" if seen.method == "HEAD" else content
 
     @staticmethod

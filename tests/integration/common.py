@@ -20,6 +20,12 @@ FINGERPRINT = standin_module.fingerprint(SECRET.encode())
 PLACEHOLDER = "sk-ant-api03-PLACEHOLDER" + "x" * (len(SECRET) - 24)
 
 
+def without_values(errors):
+    """What `keyhole check` said, without the values of credentials that this machine has not."""
+    absent = (" is not set; ", " is not there (")
+    return "".join(line for line in errors.splitlines(True) if not any(text in line for text in absent))
+
+
 def until(what, condition, seconds=PATIENCE, pause=0.005):
     """Waits for a condition that has no descriptor to wait on. Return: its last value."""
     end = time.monotonic() + seconds

@@ -11,6 +11,10 @@ from handover import Upgradable, become_subreaper
 from harness import KEYHOLE, PATIENCE, SECRET, Daemon, Nginx, Relay, Upstream, free_port
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "alone: it measures time, so tests/run.py runs nothing beside it")
+
+
 def pytest_report_header():
     return f"keyhole: {KEYHOLE}, uid {os.getuid()}"
 

@@ -29,7 +29,7 @@ def base_config(standin):
         "tenants": {
             "acme": {
                 "rules": [
-                    {"allow": "https://api.test", "credential": "main"},
+                    {"allow": "https://api.test", "credential": "main", "websocket": True},
                     {"allow": "https://open.test"},
                     {"allow": "https://auth.test", "client_auth": "pass"},
                 ]

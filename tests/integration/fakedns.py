@@ -17,6 +17,7 @@ class FakeDns:
     def __init__(self):
         self.names = {}
         self.asked = []
+        self.ports = []  # that questions came from
         for _ in range(50):  # one port, free for both protocols
             self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             self.udp.bind(("127.0.0.1", 0))
@@ -35,6 +36,7 @@ class FakeDns:
                 query, peer = self.udp.recvfrom(4096)
                 if not query:
                     return  # shut down
+                self.ports.append(peer[1])
                 if answer := self.answer(query, tcp=False):
                     self.udp.sendto(answer, peer)
             except OSError:

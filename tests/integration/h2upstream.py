@@ -35,7 +35,7 @@ import socket
 import ssl
 import threading
 import time
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import h2.config
 import h2.connection
@@ -50,6 +50,7 @@ from clients import Tunnel
 from common import FINGERPRINT, SECRET, shut, standin_module
 from daemons import NAMES, Daemons, base_config, merge
 from h2client import h2_tunnel
+from upstream import SPELLED
 
 PATTERN = bytes(range(256)) * 256
 
@@ -68,6 +69,8 @@ BAD_HEADS = {
     "blank": [OK, ("x", " a")],
     "connection": [OK, ("connection", "close")],
     "transfer-encoding": [OK, ("transfer-encoding", "chunked")],
+    "disguised-coding": [OK, ("transfer_encoding", "chunked")],
+    "disguised-length": [OK, ("content_length", "3")],
     "two-lengths": [OK, ("content-length", "1"), ("content-length", "1")],
     "length-text": [OK, ("content-length", "x")],
     "length-without-content": [OK, ("content-length", "5")],
@@ -270,6 +273,12 @@ class Connection:
 
     def test_status(self, stream, request):
         self.head(stream, [(":status", request.arguments["code"])], end=True)
+
+    def test_login(self, stream, request):
+        query = request.path.partition("?")[2]
+        how, _, key = query.removeprefix("how=").partition("&key=")
+        where = "/login?next=%2Fa%3Fkey%3D" + SPELLED[how](unquote(key)) + "&b=1"
+        self.reply(stream, 302, fields=[("location", where)])
 
     def test_redirect(self, stream, request):
         where = "https://api.test" + request.path.replace("redirect", "echo")

@@ -62,6 +62,23 @@ class Heir:
         self.send_signal(signal.SIGKILL)
 
 
+def accepts(pid):
+    """Does the process wait at a Unix socket for connections? (It may hold one that it no longer waits at.)"""
+    with open("/proc/net/unix", encoding="ascii", errors="replace") as file:
+        listening = {f"socket:[{words[6]}]" for words in map(str.split, file) if words[3] == "00010000"}
+    doors, waited_at = set(), set()
+    with contextlib.suppress(FileNotFoundError):
+        for number in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(FileNotFoundError):
+                link = os.readlink(f"/proc/{pid}/fd/{number}")
+                if link in listening:
+                    doors.add(number)
+                if "eventpoll" in link:
+                    with open(f"/proc/{pid}/fdinfo/{number}", encoding="ascii") as file:
+                        waited_at.update(re.findall(r"^tfd:\s+(\d+)", file.read(), re.M))
+    return bool(doors & waited_at)
+
+
 class Upgradable(Daemon):
     """It runs a copy of the binary that tests replace."""
 
@@ -96,9 +113,13 @@ class Upgradable(Daemon):
 
     def hand_over(self):
         """Return: the process before, which may still have something to finish."""
-        since = self.mark()
+        since, worker = self.mark(), self.worker_pid()
+        assert accepts(worker)
         self.usr2()
-        return self.taken_over(since)
+        old = self.taken_over(since)
+        # For a moment both accept.
+        until("the process before accepts nothing", lambda: not accepts(worker))
+        return old
 
     def taken_over(self, since):
         pid = int(self.said(r"process (\d+) has taken over", since).group(1))

@@ -291,7 +291,7 @@ def test_the_description_of_the_api_holds_for_what_is_answered(daemon):
 
 
 def test_every_path_of_the_api_is_described(daemon):
-    with open(os.path.join(ROOT, "src", "proxy", "admin_routes.c"), encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "src", "admin", "admin_routes.c"), encoding="utf-8") as file:
         served = set(re.findall(r'\{ "(/[\w/]+)", "(?:GET|POST|DELETE)"', file.read()))
     with open(os.path.join(ROOT, "docs", "admin.openapi.yaml"), encoding="utf-8") as file:
         described = set(re.findall(r"^  (/[\w/]+)(?:\{tenant\}/\{id\})?:", file.read(), re.M))

@@ -341,3 +341,41 @@ def test_a_word_of_the_page_is_a_field_of_the_journal(tmp_path):
     with open(os.path.join(ROOT, "docs", "audit.md")) as page:
         named = set(re.findall(r"`([a-z_0-9.]+)`", page.read()))
     assert fields <= named, sorted(fields - named)
+
+
+def chained(records, torn=b""):
+    """A journal of these bodies; before the last one the bytes of `torn`, which it has to explain."""
+    before, out = "0" * 64, b""
+    for number, body in enumerate(records, 1):
+        if number == len(records):
+            body = {**body, "offset": len(out), "bytes": len(torn), "sha256": hashlib.sha256(torn).hexdigest()}
+            out += torn + b"\n"
+        text = json.dumps({**body, "seq": number, "prev": before}, separators=(",", ":"))[:-1].encode()
+        before = hashlib.sha256(text).hexdigest()
+        out += text + b',"hash":"%s"}\n' % before.encode()
+    return out
+
+
+def test_show_leaves_out_what_the_journal_declares_torn(tmp_path, journal):
+    """A cut write can leave whole lines: they are no record of anything."""
+    time_ = "2026-11-23T00:00:00.000Z"
+    deny = {"event": "deny", "time": time_, "id": "x0000000000000001", "url.scheme": "https", "server.address": "torn.test",
+            "http.request.method": "GET", "http.response.status_code": 403, "reason": "no_rule"}  # fmt: skip
+    whole = json.dumps({**deny, "seq": 9, "prev": "1" * 64, "hash": "2" * 64}, separators=(",", ":")).encode()
+    start = {"event": "start", "time": time_, "format": 1}
+    path = tmp_path / "torn.jsonl"
+    path.write_bytes(chained([start, {"event": "recovered", "time": time_}], whole + b"\n" + whole[:40]))
+    assert verdict(path)[0] == 0, verdict(path)
+    done = keyhole("show", path)
+    assert "torn.test" not in done.stdout and "1 records are left out" in done.stderr, (done.stdout, done.stderr)
+    # Without the record that explains it nothing is hidden, and a forged one hides nothing either.
+    path.write_bytes(path.read_bytes().replace(b'"seq":2', b'"seq":3'))
+    assert "torn.test" in keyhole("show", path).stdout
+
+
+def test_a_hashed_line_that_is_not_json_does_not_verify(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    text = b'{"event":"start","time":"x","format":1,"format":2,"seq":1,"prev":"%s"' % (b"0" * 64)
+    path.write_bytes(text + b',"hash":"%s"}\n' % hashlib.sha256(text).hexdigest().encode())
+    status, report = verdict(path)
+    assert status == 1 and "not JSON" in report["problem"], report

@@ -183,6 +183,16 @@ def test_bytes_that_are_neither_tls_nor_http_are_refused(shared, still_serving, 
             assert b" 200 " not in wire.rest()
 
 
+def test_ssh_in_a_tunnel_is_no_known_protocol_and_no_broken_http(shared, nothing_upstream):
+    with Wire(shared.socket_path) as wire:
+        wire.send("CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n\r\n")
+        assert wire.read_head().status == 200
+        wire.send(b"SSH-2.0-x\r\n")
+        assert wire.rest() == b""
+    records = until("said", lambda: shared.journal(event="deny", reason="protocol_unknown"))
+    assert records[-1]["server.address"] == "api.test"
+
+
 def os_random():
     return b"\x81" + bytes(range(200, 255)) * 4
 

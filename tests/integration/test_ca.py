@@ -158,7 +158,7 @@ def test_several_who_change_it_at_once_leave_a_good_one(pair):
 def test_who_waits_while_another_changes_it_makes_no_step_of_its_own(pair, now):
     """Else two who begin a change together would announce and switch in one go."""
     folder, files = pair
-    with open_folder(folder) as lock:
+    with open_lock(folder) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         two = [start("rotate", *now, *files) for _ in range(2)]
         for one in two:
@@ -174,7 +174,7 @@ def test_who_waits_while_another_changes_it_makes_no_step_of_its_own(pair, now):
 def test_who_waits_while_nothing_is_changed_goes_on(pair):
     folder, files = pair
     first = facts(files)["signing"]["sha256"]
-    with open_folder(folder) as lock:
+    with open_lock(folder) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         one = start("rotate", "--now", *files)
         until("it waits for the lock", lambda: waits(one, folder))
@@ -184,8 +184,9 @@ def test_who_waits_while_nothing_is_changed_goes_on(pair):
 
 
 @contextlib.contextmanager
-def open_folder(folder):
-    fd = os.open(folder, os.O_RDONLY)
+def open_lock(folder):
+    """The lock's file, as one makes it who comes first."""
+    fd = os.open(folder / "ca.key.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         yield fd
     finally:
@@ -193,11 +194,40 @@ def open_folder(folder):
 
 
 def waits(process, folder):
+    """It sleeps between two looks at the lock."""
     assert process.poll() is None, process.communicate()
+    with open(f"/proc/{process.pid}/wchan", encoding="ascii") as file:
+        return "nanosleep" in file.read()
+
+
+def test_nobody_who_can_open_the_folder_can_block_the_ca(pair):
+    """A lock on a folder takes no more than the right to read it."""
+    folder, files = pair
+    first = facts(files)["signing"]["sha256"]
+    holder = os.open(folder, os.O_RDONLY)
     try:
-        return any(os.readlink(entry.path) == str(folder) for entry in os.scandir(f"/proc/{process.pid}/fd"))
-    except OSError:
-        return False
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        one = start("rotate", "--now", *files)
+        assert one.communicate(timeout=30)[1] == "" and one.returncode == 0
+    finally:
+        os.close(holder)
+    assert good(folder, files) != first
+    assert "ca.key.lock" not in os.listdir(folder)
+
+
+@pytest.mark.parametrize("spoil", ["link", "open to others"])
+def test_a_lock_that_others_could_hold_is_refused(pair, spoil):
+    folder, files = pair
+    lock = folder / "ca.key.lock"
+    if spoil == "link":
+        lock.symlink_to(folder / "elsewhere")
+    else:
+        lock.touch(0o644)
+        lock.chmod(0o644)
+    one = start("rotate", "--now", *files)
+    complaint = one.communicate(timeout=30)[1]
+    assert one.returncode != 0 and "ca.key.lock" in complaint, complaint
+    assert not (folder / "elsewhere").exists()
 
 
 def test_sandboxes_trust_both_while_it_is_changed(daemon, standin):

@@ -6,6 +6,7 @@ import re
 import subprocess
 
 import pytest
+from common import without_values
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -17,19 +18,21 @@ CREDENTIAL = "{ value: { env: C }, header: { x: \"{}\" }, hosts: [ a.example ] }
 
 
 def check(folder, text, *options, env=None):
-    """Runs `keyhole check` in the file's folder. Returns (status, standard output, errors)."""
+    """Runs `keyhole check` in the file's folder. Returns (status, standard output, errors). Notes on this machine's
+    descriptors (test_shares.py looks at them) and on what a daemon needs besides are left out."""
     path = os.path.join(folder, "k.yaml")
     with open(path, "wb") as file:
         file.write(text if isinstance(text, bytes) else text.encode())
     done = subprocess.run(
         [KEYHOLE, "check", "-c", "k.yaml", *options],
         cwd=folder,
-        env={"PATH": os.environ["PATH"], **(env or {})},
+        env={"PATH": os.environ["PATH"], "C": KEY, **(env or {})},
         capture_output=True,
         timeout=20,
         check=False,
     )
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
+    said = re.sub(r"^k\.yaml: note: (limits\.connections|`keyhole proxy` does not start) .*\n", "", done.stdout.decode(), flags=re.M)
+    return done.returncode, said, done.stderr.decode()
 
 
 def with_rule(rule):
@@ -80,7 +83,7 @@ BAD = [
         "version: 1\nlimits: &l { leaves: 5 }\nworker: *l\n" + TENANT,
         [
             "2:9: error: an anchor (&) is not taken: write it out",
-            "3:9: error: an alias (*) is not taken: write it out",
+            "3:9: error: an alias (*) is not taken: write it out (a text that begins with * needs quotes)",
         ],
     ),
     (
@@ -498,10 +501,35 @@ def test_field_mistakes_each_have_their_place(tmp_path):
 
 
 def test_a_good_file_is_summed_up(tmp_path):
-    text = with_rule("{ allow: \"https://a.example\", credential: c }, { use: npm }")
+    text = with_rule("{ allow: \"POST https://a.example\", credential: c }, { use: npm }")
     status, out, errors = check(tmp_path, text)
     assert (status, errors) == (0, "")
     assert re.fullmatch(r"k\.yaml: ok: 1 tenant, \d+ rules, 1 credential, 0 listeners, 0 warnings\n", out)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("", "names no journal (audit: { file: … }), and there is nothing to listen on"),
+        ("listen: [{ unix: d/s }]\n", "names no journal"),
+        ("audit: { file: a.jsonl }\n", "there is nothing to listen on (listen: or admin.unix)"),
+        ("audit: { file: a.jsonl }\nadmin: { unix: d/s }\n", None),
+        ("audit: { file: a.jsonl }\nlisten: [{ unix: d/s }]\n", None),
+    ],
+)
+def test_what_the_daemon_would_not_start_without_is_said(tmp_path, lines, said):
+    (tmp_path / "d").mkdir(mode=0o700)
+    (tmp_path / "k.yaml").write_text("version: 1\n" + lines + TENANT)
+    for options in ([], ["--json"]):
+        done = subprocess.run([KEYHOLE, "check", "-c", "k.yaml", *options], cwd=tmp_path, capture_output=True, text=True, timeout=20, check=True)
+        assert ("`keyhole proxy` does not start with this file" in done.stdout) == bool(said), done.stdout
+        assert (said or "") in done.stdout
+
+
+def test_a_rule_that_begins_with_a_star_is_told_of_quotes(tmp_path):
+    text = "version: 1\ntenants: { t: { rules: [\n  { deny: * https://a.example/** } ] } }\n"
+    status, _, errors = check(tmp_path, text)
+    assert status == 1 and 'a text that begins with * needs quotes, as in deny: "* https://…"' in errors
 
 
 def test_a_byte_order_mark_and_other_line_ends_are_taken(tmp_path):
@@ -545,7 +573,9 @@ def test_json_says_the_same(tmp_path):
     ]
     assert result["diagnostics"][1]["text"].startswith("timeouts.header: expected a duration")
     status, out, _ = check(tmp_path, "version: 1\n" + TENANT, "--json")
-    assert (status, json.loads(out)) == (0, {"ok": True, "diagnostics": []})
+    result = json.loads(out)
+    notes = [note for note in result.pop("notes", []) if not re.search("RLIMIT_NOFILE|does not start", note["text"])]
+    assert (status, result, notes) == (0, {"ok": True, "diagnostics": []}, [])
 
 
 def test_a_file_that_is_not_there(tmp_path):
@@ -637,7 +667,7 @@ def test_every_example_of_the_documentation_passes(tmp_path, block):
         block = "version: 1\ntenants: { t: { rules: [ { use: example } ] } }\n"
         env = {"KEYHOLE_PRESETS": str(presets)}
     status, _, errors = check(tmp_path, block, env=env)
-    assert (status, errors) == (0, "")
+    assert (status, without_values(errors)) == (0, "")
 
 
 @pytest.mark.parametrize("host", ["*.co.uk", "*.github.io", "*.s3.amazonaws.com", "*.web.app"])
@@ -698,3 +728,224 @@ def test_a_rule_that_never_decides_is_warned_of(tmp_path, rules, lines):
     status, _, errors = check(tmp_path, RULED + "".join(f"      - {{ {rule} }}\n" for rule in rules))
     assert status == 0
     assert [int(n) for n in re.findall(r"k\.yaml:(\d+):\d+: warning: rule ", errors)] == lines, errors
+
+
+def test_a_rule_whose_credential_opens_no_websocket_is_named(tmp_path):
+    rules = [
+        '{ allow: "GET https://a.example/a", credential: c }',
+        '{ allow: "https://a.example/b", credential: c }',
+        '{ allow: "POST https://a.example/c", credential: c }',
+        '{ allow: "https://a.example/d", credential: c, websocket: true }',
+        '{ allow: "https://a.example/e", credential: c, websocket: false }',
+        '{ allow: "https://a.example/f" }',
+        "{ use: openai }",
+    ]
+    text = with_rule(", ".join(rules))
+    status, said, errors = check(tmp_path, text)
+    assert status == 0 and not without_values(errors)
+    notes = [line for line in said.splitlines() if ": note: rule " in line]
+    assert len(notes) == 2 and all("write websocket: true" in note for note in notes)
+    assert "GET https://a.example/a" in notes[0] and "https://a.example/b" in notes[1]
+    assert notes[0].startswith("k.yaml:3:")
+    _, said, _ = check(tmp_path, text, "--json")
+    rules = [note["rule"] for note in json.loads(said)["notes"] if "rule" in note]
+    assert rules == ["GET https://a.example/a", "https://a.example/b"]
+
+
+def with_hosts(hosts, more=""):
+    return with_credential("{ value: { env: C }, header: { x: \"{}\" }, hosts: [ %s ]%s }" % (hosts, more))
+
+
+@pytest.mark.parametrize("host", [
+    "\"*.s3.eu-west-1.amazonaws.com\"", "\"*.amazonaws.com\"", "\"*.blob.core.windows.net\"", "\"*.github.io\"",
+    "\"*.storage.googleapis.com\"", "\"*.googleapis.com\"", "\"*.core.windows.net\"",
+])  # fmt: skip
+def test_a_credential_on_a_wildcard_of_a_shared_service_is_an_error(tmp_path, host):
+    status, _, errors = check(tmp_path, with_hosts("a.example, " + host))
+    assert status == 1 and "shared_host: accept" in errors, errors
+    assert check(tmp_path, with_hosts("a.example, " + host, ", shared_host: accept"))[0] == 0
+    assert check(tmp_path, with_hosts("a.example, " + host, ", shared_host: yes"))[0] == 1
+
+
+@pytest.mark.parametrize("host", ["sqs.eu-west-1.amazonaws.com", "s3.eu-west-1.amazonaws.com", "storage.googleapis.com",
+                                  "eu-west-1.queue.amazonaws.com"])  # fmt: skip
+def test_a_credential_at_a_shared_service_names_whose_part_it_is(tmp_path, host):
+    rule = "{ allow: \"https://a.example/mine/x\", credential: c }"
+    def text(more):
+        return (f"version: 1\ncredentials: {{ c: {{ value: {{ env: C }}, header: {{ x: \"{{}}\" }}, "
+                f"hosts: [ a.example, {host} ]{more} }} }}\ntenants: {{ t: {{ rules: [ {rule} ] }} }}\n")  # fmt: skip
+
+    for more in ("", ", paths: [ /** ]", ", paths: [ /*/mine ]", ", paths: [ /mine/**, / ]", ", paths: [ \"/m*/x\" ]"):
+        status, _, errors = check(tmp_path, text(more))
+        assert status == 1 and "the first segment of the path says whose it is" in errors, (more, errors)
+    for more in (", paths: [ /mine/** ]", ", paths: [ /mine/x, /111122223333/queue ]", ", shared_host: accept"):
+        status, _, errors = check(tmp_path, text(more))
+        assert "says whose it is" not in errors, (more, errors)
+
+
+def test_hosts_of_ones_own_are_not_shared(tmp_path):
+    for host in ("my-bucket.s3.eu-west-1.amazonaws.com", "\"*.example.com\"", "bedrock.us-east-1.amazonaws.com"):
+        assert check(tmp_path, with_hosts("a.example, " + host))[0] == 0
+
+
+EXACT_SHARED = [
+    "s3-us-west-2.amazonaws.com", "s3-external-1.amazonaws.com", "s3-accelerate.amazonaws.com", "s3.amazonaws.com",
+    "s3-fips.us-east-1.amazonaws.com", "s3-fips.dualstack.us-east-1.amazonaws.com", "s3.dualstack.us-east-1.amazonaws.com",
+    "s3.us-east-1.api.aws", "s3.cn-north-1.amazonaws.com.cn", "bucket.vpce-1a2b-3c.s3.us-east-1.vpce.amazonaws.com",
+    "sqs.us-east-1.api.aws", "sqs-fips.us-east-1.amazonaws.com", "vpce-1a2b-3c.sqs.us-east-1.vpce.amazonaws.com",
+    "queue.amazonaws.com", "us-east-1.queue.amazonaws.com", "s3.wasabisys.com", "s3.eu-central-1.wasabisys.com",
+    "s3.us-west-004.backblazeb2.com", "fra1.digitaloceanspaces.com", "cos.ap-guangzhou.myqcloud.com",
+    "www.googleapis.com", "storage.mtls.googleapis.com", "storage.cloud.google.com", "github.io",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("host", EXACT_SHARED)
+def test_a_host_of_many_owners_in_any_of_its_names_wants_a_path_or_a_word(tmp_path, host):
+    status, _, errors = check(tmp_path, with_hosts("a.example, " + host))
+    assert status == 1 and "shared_host: accept" in errors, errors
+    assert check(tmp_path, with_hosts("a.example, " + host, ", shared_host: accept"))[0] == 0
+
+
+@pytest.mark.parametrize("host", ["github.io", "netlify.app"])
+def test_a_public_suffix_as_a_host_is_told_from_a_host_whose_path_names_the_owner(tmp_path, host):
+    _, _, errors = check(tmp_path, with_hosts("a.example, " + host))
+    assert f"{host} is a public suffix" in errors and f"name your own host, such as NAME.{host}" in errors, errors
+    assert "says whose it is" not in errors, errors
+    for instead in (f"a.example, own.{host}", f"a.example, {host}"):
+        more = ", shared_host: accept" if instead.endswith(" " + host) else ""
+        assert check(tmp_path, with_hosts(instead, more))[0] == 0
+
+
+@pytest.mark.parametrize("name", [
+    "s3-fips.us-east-1.amazonaws.com", "s3-accesspoint.us-east-1.amazonaws.com", "s3-us-west-2.amazonaws.com",
+    "s3express-usw2-az1.us-west-2.amazonaws.com", "s3.us-east-1.vpce.amazonaws.com", "us-east-1.amazonaws.com",
+    "blob.storage.azure.net", "z01.blob.storage.azure.net", "cognitiveservices.azure.com", "services.ai.azure.com",
+    "azurecr.io", "search.windows.net", "documents.azure.com", "database.windows.net", "aliyuncs.com",
+    "oss-cn-hangzhou.aliyuncs.com", "myqcloud.com", "backblazeb2.com", "wasabisys.com", "atlassian.net",
+])  # fmt: skip
+def test_a_wildcard_over_strangers_names_wants_a_word(tmp_path, name):
+    status, _, errors = check(tmp_path, with_hosts(f"a.example, \"*.{name}\""))
+    assert status == 1 and "shared_host: accept" in errors, errors
+    assert check(tmp_path, with_hosts(f"a.example, \"*.{name}\"", ", shared_host: accept"))[0] == 0
+
+
+@pytest.mark.parametrize("path, bound", [
+    ("/mine/**", True), ("/storages/**", True), ("/upload/storage/v1/b/mine/**", True),
+    ("/storage/v1/b/mine/o/*", True), ("/storage/v1/b/mine/o", True),
+    ("/storage/**", False), ("/upload/**", False), ("/download/**", False), ("/batch/**", False),
+    ("/resumable/**", False), ("/batch/storage/v1", False), ("/storage/v1/b", False), ("/storage/v1/b/*/o", False),
+    ("/storage/*/b/mine/o", False), ("/upload/storage/v1/b/*/o", False), ("/upload/x/v1/b/mine/o", False),
+    ("/storage/v1/b/mine/**", False), ("/storage/v1/b/mine/o/*/rewriteTo/b/*/o/*", False),
+])  # fmt: skip
+def test_a_path_of_googles_storage_names_a_bucket_and_no_part_of_the_api(tmp_path, path, bound):
+    for host in ("storage.googleapis.com", "storage.mtls.googleapis.com", "www.googleapis.com"):
+        status, _, errors = check(tmp_path, with_hosts(host, f", paths: [ {path} ]"))
+        assert ("shared_host: accept" not in errors) == bound, (host, errors)
+
+
+def test_names_of_ones_own_beside_strangers_are_not_shared(tmp_path):
+    for host in ("mine.s3-fips.us-east-1.amazonaws.com", "mine.s3-us-west-2.amazonaws.com", "mine.azurecr.io",
+                 "mine.atlassian.net", "mine.oss-cn-hangzhou.aliyuncs.com", "mine.s3.wasabisys.com",
+                 "bedrock-runtime.us-east-1.amazonaws.com", "bedrock.us-east-1.api.aws", "s3.example.com",
+                 "dashscope.aliyuncs.com", "\"*.dashscope.aliyuncs.com\"", "oauth2.googleapis.com",
+                 "vertexai.googleapis.com"):  # fmt: skip
+        status, _, errors = check(tmp_path, with_hosts("a.example, " + host))
+        assert status == 0, (host, errors)
+
+
+def test_go_modules_of_any_name_are_warned_about(tmp_path):
+    status, _, errors = check(tmp_path, "version: 1\ntenants: { t: { rules: [ { use: go } ] } }\n")
+    assert status == 0 and "allows any module" in errors
+    text = "version: 1\ntenants: { t: { rules: [ { use: { go: { modules: [ golang.org/x ] } } } ] } }\n"
+    assert check(tmp_path, text)[2] == ""
+
+
+def with_source(source, more=""):
+    return with_credential("{ value: { %s }, header: { x: \"{}\" }, hosts: [ a.example ]%s }" % (source, more))
+
+
+@pytest.mark.parametrize("file", ["symbolic link", "dangling link", "hard link", "writable by others", "folder", "FIFO"])
+def test_check_refuses_a_journal_that_the_daemon_would_refuse(tmp_path, file):
+    text, journal, other = "version: 1\naudit: { file: j.jsonl }\n" + TENANT, tmp_path / "j.jsonl", tmp_path / "other"
+    assert check(tmp_path, text)[0] == 0 and not journal.exists(), "check makes no journal"
+    other.write_text("")
+    other.chmod(0o600)
+    make = {"symbolic link": lambda: journal.symlink_to(other), "dangling link": lambda: journal.symlink_to("nowhere"),
+            "hard link": lambda: os.link(other, journal), "folder": journal.mkdir, "FIFO": lambda: os.mkfifo(journal),
+            "writable by others": lambda: (journal.touch(), journal.chmod(0o622))}  # fmt: skip
+    make[file]()
+    status, out, errors = check(tmp_path, text)
+    assert status == 1 and "error: audit.file: journal" in errors and "would not start" in errors, errors
+    assert "ok" not in out and not (tmp_path / "nowhere").exists()
+    # What the daemon says is the same.
+    text += "authority: { certificate: c.pem, key: c.key }\nlisten: [ { unix: d/s } ]\n"
+    (tmp_path / "k.yaml").write_text(text)
+    subprocess.run([KEYHOLE, "ca", "init", "--cert", "c.pem", "--key", "c.key"], cwd=tmp_path, capture_output=True,
+                   timeout=20, check=False)  # fmt: skip
+    daemon = subprocess.run([KEYHOLE, "proxy", "-c", "k.yaml"], cwd=tmp_path, capture_output=True, timeout=20, check=False)
+    why = re.search(r"audit\.file: (journal .*); the daemon", errors)[1]
+    assert daemon.returncode != 0 and (file == "folder" or why in daemon.stderr.decode()), (why, daemon.stderr.decode())
+
+
+def test_check_tells_root_of_a_journal_of_another_user(tmp_path):
+    journal = tmp_path / "j.jsonl"
+    journal.touch()
+    os.chown(journal, 65534, 65534)
+    journal.chmod(0o600)
+    status, _, errors = check(tmp_path, "version: 1\naudit: { file: j.jsonl }\n" + TENANT)
+    assert status == 0 and "warning: audit.file: journal" in errors and "belongs to uid 65534" in errors, errors
+    journal.chmod(0o602)
+    assert check(tmp_path, "version: 1\naudit: { file: j.jsonl }\n" + TENANT)[0] == 1
+
+
+def test_check_warns_of_a_value_that_cannot_be_used(tmp_path):
+    (tmp_path / "short").write_text("hunter2\n")
+    (tmp_path / "lines").write_text(KEY + "\n" + KEY + "\n")
+    for source, env, says in (
+        ("env: SHORT", {"SHORT": "hunter2"}, "the variable SHORT has fewer than 8 bytes"),
+        ("env: ABSENT", {}, "the variable ABSENT is not set"),
+        ("env: EMPTY", {"EMPTY": ""}, "the variable EMPTY is empty"),
+        ("file: short", {}, "short has fewer than 8 bytes"),
+        ("file: lines", {}, "lines has more than one line"),
+        ("file: absent", {}, "absent is not there"),
+        ("file: .", {}, "is no file"),
+    ):
+        status, out, errors = check(tmp_path, with_source(source), env=env)
+        assert status == 0 and ", 1 warning\n" in out, (source, out, errors)
+        assert errors.startswith("k.yaml:2:16: warning: credential c: "), errors
+        assert says in errors and "answered with 503" in errors and "hunter2" not in errors, errors
+        assert "easy to guess" not in errors
+    assert "easy to guess" in check(tmp_path, with_source("file: short", ", allow_short: true"))[2]
+    assert check(tmp_path, with_source("env: C"))[2] == ""
+
+
+def test_check_does_not_miss_a_value_where_another_will_do(tmp_path):
+    text = ("version: 1\ncredentials:\n"
+            "  a: { value: { env: A }, header: { x: \"{}\" }, hosts: [ a.example ] }\n"
+            "  b: { value: { env: B }, header: { x: \"{}\" }, hosts: [ a.example ] }\n"
+            "tenants: { t: { rules: [ { allow: \"https://a.example\", %s: [ a, b ] } ] } }\n")  # fmt: skip
+    text_all = text.replace("header: { x: \"{}\" }, hosts: [ a.example ] }\ntenants",
+                            "header: { y: \"{}\" }, hosts: [ a.example ] }\ntenants")  # fmt: skip
+    assert check(tmp_path, text % "credential", env={"B": KEY})[2] == ""
+    assert "the variable A is not set" in check(tmp_path, text_all % "credentials", env={"B": KEY})[2]
+    errors = check(tmp_path, text % "credential")[2]
+    assert "the variable A is not set" in errors and "the variable B is not set" in errors
+    # What is there and no good is said in any case.
+    assert "the variable A has fewer" in check(tmp_path, text % "credential", env={"A": "short", "B": KEY})[2]
+
+
+@pytest.mark.parametrize("host, listed", [("*.s3.amazonaws.com", True), ("*.github.io", True),
+                                          ("*.s3.eu-west-1.amazonaws.com", False)])  # fmt: skip
+def test_a_wildcard_of_a_shared_service_says_what_it_needs(tmp_path, host, listed):
+    def said(credential, rule):
+        return check(tmp_path, f"version: 1\ncredentials: {{ c: {{ value: {{ env: C }}, header: {{ x: \"{{}}\" }}, "
+                     f"hosts: [ \"{host}\" ]{credential} }} }}\n"
+                     f"tenants: {{ t: {{ rules: [ {{ allow: \"https://{host}\", credential: c{rule} }} ] }} }}\n")  # fmt: skip
+
+    accept, allow = ", shared_host: accept", ", public_suffix: allow"
+    assert (said(accept, "")[0], said(accept, allow)[0]) == ((1, 0) if listed else (0, 1))
+    errors = said("", "")[2]
+    assert "shared_host: accept here" in errors
+    assert ("and public_suffix: allow at a rule with that wildcard" in errors) == listed
+    if not listed:
+        assert "take it away" in said(accept, allow)[2]

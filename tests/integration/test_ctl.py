@@ -182,7 +182,9 @@ def test_a_daemon_that_is_not_there_is_an_answer_in_words(tmp_path):
         (["statsu"], "did you mean `keyhole ctl status`"),
         ([], "which command"),
         (["sandbox", "list"], "no such command"),
-        (["status", "now"], "no such command"),
+        (["status", "now"], '`status`: unexpected argument "now"'),
+        (["sandbox", "remove", "job1"], '`sandbox remove`: unexpected argument "job1" (a sandbox is named by --tenant TENANT --id ID)'),
+        (["sandbox", "add", "--id", "zz", "bob"], '`sandbox add`: unexpected argument "bob"'),
         (["--socket", "x", "-c", "y", "status"], "name one thing twice"),
     ],
 )
@@ -190,3 +192,11 @@ def test_ctl_called_wrongly_says_how(args, says):
     done = subprocess.run([KEYHOLE, "ctl", *args], capture_output=True, text=True, timeout=20, check=False)
     assert done.returncode == 2
     assert says in done.stderr
+
+
+def test_a_reload_by_a_faulty_file_says_that_the_socket_is_not_known(tmp_path):
+    (tmp_path / "k.yaml").write_text("version: 1\nadmin: { unix: s }\nnonsense: 1\n")
+    done = subprocess.run([KEYHOLE, "ctl", "-c", "k.yaml", "reload"], cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 1 and "k.yaml:3:1: error: " in done.stderr
+    assert "the admin socket is not known, since k.yaml is no sound configuration" in done.stderr
+    assert "can't be read" not in done.stderr

@@ -101,7 +101,7 @@ JSON = ("Content-Type", "application/json")
         ("/site", b"", [], 403, "denied_by_rule", "site"),
         ("/x", b"x" * 101, [], 403, "no_rule", "sandbox"),
         ("/model", b"no JSON", [JSON], 403, "model_unreadable", None),
-        ("/x", b"", [("X-HTTP-Method-Override", "TRACE")], 403, "credential_binding", None),
+        ("/x", b"", [("X-HTTP-Method-Override", "TRACE")], 403, "no_rule", "tenant"),
     ],
 )  # fmt: skip
 def test_a_request(one, path, body, fields, status, reason, by):

@@ -8,12 +8,17 @@ import subprocess
 import pytest
 from harness import KEYHOLE, ROOT
 
-PAGES = ["README.md", *sorted(os.path.relpath(p, ROOT) for p in glob.glob(ROOT + "/docs/*.md"))]
+PAGES = ["README.md", "CONTRIBUTING.md", *sorted(os.path.relpath(p, ROOT) for p in glob.glob(ROOT + "/docs/*.md"))]
 
 
 def read(page):
     with open(os.path.join(ROOT, page), encoding="utf-8") as file:
         return file.read()
+
+
+def is_there(path):
+    """NAME stands for any name, as in `policies/NAME.yaml`, and so does *."""
+    return glob.glob(os.path.join(ROOT, path.replace("NAME", "*"))) != []
 
 
 def test_there_are_pages():
@@ -24,9 +29,48 @@ def test_there_are_pages():
 def test_every_file_that_a_page_names_is_there(page):
     tops = "|".join(sorted(d for d in os.listdir(ROOT) if os.path.isdir(os.path.join(ROOT, d)) and d[0] != "."))
     named = re.findall(rf"`((?:{tops})/[\w./-]*)`", read(page))
-    named = [path for path in named if not path.startswith("build/")]
-    missing = [path for path in named if not os.path.exists(os.path.join(ROOT, path))]
+    missing = [path for path in named if not path.startswith("build/") and not is_there(path)]
     assert missing == []
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_every_path_of_the_map_is_there(page):
+    """In code, links and commands as well, and a file that is named without its folder is in one."""
+    tops = sorted(d for d in os.listdir(ROOT) if os.path.isdir(os.path.join(ROOT, d)) and d[0] != "." and d != "build")
+    text = read(page)
+    paths = re.findall(rf"(?<![\w./-])(?:{'|'.join(tops)})/[\w./*-]*", text)
+    bare = re.findall(r"`([\w-]+\.(?:c|h|py|sh|md|yaml))`", text)
+    assert len(paths) > 5
+    assert [path for path in paths if not is_there(path.rstrip("."))] == []
+    names = {name for top in tops for _, _, files in os.walk(os.path.join(ROOT, top)) for name in files} | set(os.listdir(ROOT))
+    assert [name for name in bare if name not in names] == []
+
+
+def test_every_row_of_what_to_change_names_its_files_and_its_tests():
+    section = re.search(r"^## To change X, go to Y\n(.*?)^## ", read("docs/architecture.md"), re.M | re.S)[1]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 10
+    for what, files, tests in rows:
+        assert re.search(r"`(src|include|policies|tests/fuzz)/", files), what
+        assert re.search(r"`tests/[\w/]+\.(c|py)`", tests), what
+    told = re.search(r"^## How to add something\n(.*?)^## ", read("CONTRIBUTING.md"), re.M | re.S)[1]
+    kinds = {re.split(r"[:(]| in | made ", what)[0].strip() for what, _, _ in rows}
+    assert kinds == {name.lower() for name in re.findall(r"^- \*\*(.+?)\.\*\*", told, re.M)}
+
+
+def test_every_folder_of_src_is_on_the_way_of_a_request_or_a_secret_or_has_a_process():
+    text = read("docs/architecture.md")
+    told = set(re.findall(r"`src/(\w+)/\w+\.c`", text[: text.index("## To change X, go to Y")]))
+    # Reading the configuration is before all of that.
+    assert told | {"config"} == set(os.listdir(os.path.join(ROOT, "src")))
+
+
+def test_every_file_that_makes_a_process_is_on_the_map():
+    text = read("docs/architecture.md")
+    makers = [os.path.relpath(path, ROOT) for path in glob.glob(ROOT + "/src/*/*.c")
+              if re.search(r"\bv?fork\(\)", re.sub(r"/\*.*?\*/", "", open(path, encoding="utf-8").read(), flags=re.S))]  # fmt: skip
+    assert len(makers) > 10
+    assert [path for path in makers if f"`{path}`" not in text] == []
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -48,11 +92,23 @@ def test_every_test_that_a_page_names_is_there(page):
 
 
 def test_every_mitigation_names_its_test():
-    rows = [line for line in read("docs/threat-model.md").splitlines() if line.startswith("| ")]
+    rows = [line for line in read("docs/threat-model.md").split("## What is fuzzed")[0].splitlines() if line.startswith("| ")]
     table = rows[[r.startswith("| threat |") for r in rows].index(True) + 1 :]
     assert len(table) > 20
     for row in table:
         assert re.search(r"`(tests/|test_)", row.split("|")[3]), row
+
+
+def test_the_threat_model_names_every_fuzz_target():
+    section = re.search(r"^## What is fuzzed\n(.*?)^## ", read("docs/threat-model.md"), re.M | re.S)[1]
+    named = [name for row in re.findall(r"^\| .* \| .* \| (`.*) \|$", section, re.M) for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(named) == sorted(os.path.basename(path)[5:-2] for path in glob.glob(ROOT + "/tests/fuzz/fuzz_*.c"))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_entry_of_a_list_stands_twice_in_a_page(page):
+    named = re.findall(r"^- \*\*(.+?)\*\*", re.sub(r"^```.*?^```", "", read(page), flags=re.M | re.S), re.M)
+    assert sorted(named) == sorted(set(named))
 
 
 def test_every_option_of_run_that_the_readme_shows_is_there():

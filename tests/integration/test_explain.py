@@ -102,13 +102,22 @@ def test_credentials_are_named_and_never_shown(config):
 
 def test_a_tenant_must_be_named_where_there_are_several(config):
     assert explain(config, "https://open.test/").returncode == 2
+    assert "(say --tenant NAME; there are a, b)" in explain(config, "https://open.test/").stderr
+    assert 'no tenant is called "aa" (did you mean "a"?)' in explain(config, "-t", "aa", "https://open.test/").stderr
     assert explain(config, "-t", "nobody", "https://open.test/").returncode == 2
     assert explain(config, "-t", "b", "https://open.test/").returncode == 3
 
 
-@pytest.mark.parametrize("words", [[], ["a", "b", "c"], ["/path"], ["--nonsense"], ["-H", "x", "https://open.test"]])
+@pytest.mark.parametrize("words", [[], ["a", "b", "c"], ["/path"], ["api.test/x"], ["--nonsense"], ["-H", "x", "https://open.test"]])
 def test_what_is_called_wrongly_is_said(config, words):
     assert explain(config, "-t", "a", *words).returncode == 2
+
+
+def test_why_it_is_denied_is_said(config):
+    done = explain(config, "-t", "a", "-H", "authorization: Bearer x", "https://open.test/")
+    assert "authorization carries authentication of the client's own, and the rule" in done.stdout
+    assert "methods are case-sensitive: GET is not get" in explain(config, "-t", "a", "post", "https://api.test/v1/x").stdout
+    assert "case-sensitive" not in explain(config, "-t", "a", "GET", "https://api.test/v1/x").stdout
 
 
 def test_a_bad_file_is_an_error(tmp_path):
@@ -137,3 +146,51 @@ def test_a_base_url_is_not_answered_as_if_a_rule_spoke_of_it(config):
     done = explain(config, "--tenant", "a", "GET", "http://keyhole.internal/to/own.test/x")
     assert done.returncode not in (0, 3) and "ask https://HOST/PATH" in done.stderr, done
     assert explain(config, "--tenant", "a", "GET", "https://own.test/x").returncode == 0
+
+
+WEBSOCKETS = """version: 1
+credentials: { c: { value: { env: C }, header: { x: "{}" }, hosts: [ key.test, said.test ] } }
+site: { rules: [ { allow: "https://site.test", websocket: false }, { allow: "https://**" } ] }
+tenants:
+  a:
+    rules:
+      - { allow: "https://key.test", credential: c }
+      - { allow: "https://said.test", credential: c, websocket: true }
+      - { allow: "https://no.test", websocket: false }
+      - { allow: "https://yes.test" }
+      - { allow: "https://site.test" }
+"""
+
+
+@pytest.mark.parametrize("host, refused", [
+    ("key", "sets a credential and does not say websocket: true"), ("no", "websocket: false"), ("site", "websocket: false"),
+    ("said", None), ("yes", None),
+])  # fmt: skip
+def test_a_websocket_that_the_proxy_refuses_is_denied(tmp_path, host, refused):
+    (tmp_path / "k.yaml").write_text(WEBSOCKETS)
+    path, asks = str(tmp_path / "k.yaml"), ["-H", "upgrade: websocket", "-H", "connection: keep-alive, Upgrade"]
+    done = explain(path, *asks, "--json", "GET", f"https://{host}.test/x")
+    said = json.loads(done.stdout)
+    if refused:
+        assert (done.returncode, said["decision"], said["reason"]) == (3, "deny", "upgrade_unsupported")
+        assert refused in said["detail"] and "send an ordinary request instead of a WebSocket" in said["detail"]
+        assert refused in explain(path, *asks, f"https://{host}.test/x").stdout
+    else:
+        assert (done.returncode, said["decision"]) == (0, "allow")
+    # One half of the question asks for nothing, and neither does an offer of h2c.
+    for half in (asks[:2], asks[2:], ["-H", "upgrade: h2c", "-H", "connection: upgrade"]):
+        assert explain(path, *half, f"https://{host}.test/x").returncode == 0
+
+
+def test_a_url_of_a_websocket_is_answered_with_how_to_ask(config):
+    for scheme in ("wss", "ws"):
+        done = explain(config, "-t", "a", f"{scheme}://open.test/x")
+        assert done.returncode == 2 and f"write http{scheme[2:]}://open.test/x" in done.stderr, done.stderr
+
+
+def test_a_method_that_a_rule_has_to_name_is_named(config, tmp_path):
+    (tmp_path / "k.yaml").write_text(WEBSOCKETS)
+    done = explain(str(tmp_path / "k.yaml"), "PROPFIND", "https://key.test/")
+    assert done.returncode == 3 and "name PROPFIND in the rule" in done.stdout
+    other = explain(config, "-t", "a", "PROPFIND", "https://api.test/v1/x")
+    assert "another method" in other.stdout and "name PROPFIND" not in other.stdout

@@ -291,14 +291,19 @@ def test_a_preface_that_breaks_off_or_is_another(shared):
     assert is_alive(shared)
 
 
-def test_h2c_upgrade_is_refused(shared, standin):
+def test_an_h2c_offer_is_not_passed_on(shared, standin):
     """RFC 9113 §3.1 took it out; passed on, it would carry requests that nobody has decided."""
     mark = standin.mark()
     with Tunnel(shared, "open.test") as tunnel:
         answer = tunnel.ask("GET", "/test/echo", [("Connection", "Upgrade, HTTP2-Settings"),
                                                   ("Upgrade", "h2c"), ("HTTP2-Settings", "AAMAAABk")])  # fmt: skip
-        assert answer.status == 426
-    assert not standin.requests(since=mark)
+        assert answer.status == 200
+    fields = standin.requests(since=mark)[0]["fields"]
+    assert not {"upgrade", "http2-settings", "connection"} & {name.lower() for name in fields}, fields
+    mark = standin.mark()
+    with Tunnel(shared, "open.test") as tunnel:  # without the option of Connection
+        assert tunnel.ask("GET", "/test/echo", [("HTTP2-Settings", "AAMAAABk")]).status == 200
+    assert "http2-settings" not in {name.lower() for name in standin.requests(since=mark)[0]["fields"]}
 
 
 def test_no_preface_after_tls_without_alpn(shared):

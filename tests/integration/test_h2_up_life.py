@@ -1,10 +1,14 @@
 """How connections to upstreams that speak HTTP/2 live: silence, reloads, the site's own proxy."""
 
+import concurrent.futures
+import contextlib
 import copy
 import signal
 import threading
 import time
 
+import pytest
+from clients import Closed
 from common import until
 from connect_proxy import ConnectProxy
 from daemons import NAMES
@@ -12,7 +16,7 @@ from h2client import h2_tunnel
 from h2upstream import H2Upstream, ask_h1, ask_h2, make_daemon, make_up  # noqa: F401 (daemon and up)
 from harness import Tunnel
 
-SILENT_SECONDS, PONG_SECONDS = 15, 3
+SILENT_SECONDS, PONG_SECONDS, LOST_SECONDS = 15, 3, 20
 IN_FORCE = "the new configuration is in force"
 
 
@@ -69,6 +73,40 @@ def test_a_connection_that_was_silent_is_asked_whether_it_lives(daemon, tmp_path
             assert len(ups[n].of("request")) == 2
         assert events and events[0].body.count(b"data:") == PONG_SECONDS * 20
         assert ups[-1].connections == 1 and ups[-1].of("ping")
+    finally:
+        for up in ups:
+            up.stop()
+
+
+def test_a_ping_without_an_answer_harms_nothing_that_ran_before(daemon, tmp_path):
+    """Two upstreams that say nothing after the first event of a stream, and answer no PING: one goes on after seven
+    seconds, one never does. What asks later goes to another connection at once."""
+    ups = [H2Upstream(str(tmp_path / str(n)), NAMES) for n in range(2)]
+    pauses = [SILENT_SECONDS + PONG_SECONDS + 4, 3600]
+    began = time.monotonic()
+    try:
+        daemons = [daemon(upstream=up) for up in ups]
+        with contextlib.ExitStack() as stack:
+            tunnels = [stack.enter_context(Tunnel(d, "open.test")) for d in daemons]
+            for tunnel, pause in zip(tunnels, pauses, strict=True):
+                tunnel.start("GET", f"/test/sse?n=1&ms={pause * 1000}", host="open.test")
+            heads = [tunnel.read_head() for tunnel in tunnels]
+            assert [head.status for head in heads] == [200, 200]
+            time.sleep(SILENT_SECONDS + 0.5)
+            asked = time.monotonic()
+            with concurrent.futures.ThreadPoolExecutor() as pool:
+                answers = list(pool.map(lambda one: [ask_h2(one, "/test/echo", method).json()["conn"]
+                                                     for method in ("POST", "GET")], daemons))  # fmt: skip
+            assert answers == [[2, 2], [2, 2]]
+            assert time.monotonic() - asked < PONG_SECONDS + 2
+            body = b"".join(tunnels[0].pieces(heads[0]))
+            assert body.count(b"data:") == 1 and time.monotonic() - began > pauses[0] - 1
+            with pytest.raises(Closed):
+                b"".join(tunnels[1].pieces(heads[1]))
+            assert LOST_SECONDS - 1 < time.monotonic() - asked < LOST_SECONDS + 3
+        (lost,) = until("its record", lambda: [r for r in daemons[1].journal(event="close") if not r["complete"]])
+        assert lost["reason"] == "upstream_closed"
+        assert all(r["complete"] for r in daemons[0].journal(event="close"))
     finally:
         for up in ups:
             up.stop()

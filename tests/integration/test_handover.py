@@ -10,10 +10,13 @@ import subprocess
 import threading
 import time
 
+import descriptors
 import pytest
 from daemons import base_config
 from handover import Load, Upgradable, ask, stream
 from harness import FINGERPRINT, KEYHOLE, PATIENCE, SECRET, Tunnel, Wire, finish, until
+from sandboxes import add, admin
+from test_listen import start as start_with_tcp
 
 ROOT = os.geteuid() == 0
 USER = 4711
@@ -119,6 +122,36 @@ def ask_until_the_new_one_serves(one):
 
     until("the new process serves", is_served)
     return asked
+
+
+@pytest.mark.skipif(not ROOT, reason="takes another process's descriptors")
+def test_after_a_handover_the_old_worker_stops_nobodys_sandboxes(upgradable, tmp_path):
+    """It has the same open sockets until it ends: what it does to them is put right every second, and once more at its end."""
+    one = start_with_tcp(upgradable, "127.0.0.1", tmp_path, **admin())
+    added = add(one, "sb-1")["listener"]
+    held = descriptors.listeners(one.worker_pid())
+    tunnel, head = stream(one, 80, 50)
+    old = one.hand_over()
+    for each in held:
+        each.setblocking(True)
+        if each.family == socket.AF_INET:
+            assert descriptors.LIBC.connect(each.fileno(), bytes(16), 16) == 0
+    until("none of them blocks", lambda: not any(os.get_blocking(e.fileno()) for e in held if e.family == socket.AF_UNIX), 3)
+
+    def listens():
+        with socket.socket() as client:
+            return client.connect_ex(one.tcp_address) == 0
+
+    until("the port is listened on", listens, 3)
+    assert old.poll() is None, "the old process still lives"
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(added)
+    assert b"".join(tunnel.pieces(head)).count(b"data:") == 80
+    tunnel.close()
+    for each in held:
+        each.close()
+    one.last_ended()
+    assert ask(one).status == 200
 
 
 def test_what_runs_ends_in_the_old_process(upgradable):

@@ -20,7 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 FAKE = """#!/usr/bin/python3
 import os, socket, struct, sys, time
 link = socket.socket(fileno=3)
-def say(kind, body=b"", version=3):
+def say(kind, body=b"", version=4):
     link.send(struct.pack(">II", kind, version) + body)
 def hear():
     data, _, _, _ = link.recvmsg(65536, 4096)
@@ -35,7 +35,7 @@ SAYS = {
     "exits at once": "#!/bin/sh\nexit 3\n",
     "is killed": "#!/bin/sh\nkill -SEGV $$\n",
     "is no program": "what is this\n",
-    "has another version": FAKE + "say(32, text('9.9'), 4)\ntime.sleep(60)\n",
+    "has another version": FAKE + "say(32, text('9.9'), 5)\ntime.sleep(60)\n",
     "says nonsense": FAKE + "link.send(b'xx')\ntime.sleep(60)\n",
     "says what is not due": FAKE + "say(38)\ntime.sleep(60)\n",
     "speaks a worker's words": FAKE + "say(8)\ntime.sleep(60)\n",
@@ -86,7 +86,7 @@ def test_a_new_binary_that_is_no_good_changes_nothing(upgradable, what):
     if what == "exits at once":
         assert "status 3" in said
     if what == "has another version":
-        assert "version 4" in said
+        assert "version 5" in said
     if what == "refuses":
         assert "not today" in said
     one.install()
@@ -440,7 +440,7 @@ def test_handover_by_hand_is_refused(tmp_path):
             preexec_fn=(lambda: os.dup2(theirs.fileno(), 3)) if fds else None, pass_fds=[3] if fds else [],
         )  # fmt: skip
         if fds:
-            assert struct.unpack(">II", ours.recv(4096)[:8]) == (32, 3)
+            assert struct.unpack(">II", ours.recv(4096)[:8]) == (32, 4)
             ours.send(struct.pack(">II", 33, 1) + b"nonsense")
         _, said = done.communicate(timeout=PATIENCE)
         assert done.returncode == 1

@@ -280,7 +280,12 @@ def test_a_flood_of_refusals_takes_no_record_from_anybody(daemon, standin):
         for _ in range(30):
             assert wire.response("HEAD").status == 403
         wire.close()
-    until("all is written", lambda: len(busy.journal(event="deny")) == sent, 20)
+
+    def recorded():
+        counted = sum(record["count"] for record in busy.journal(event="denials"))
+        return len(busy.journal(event="deny")) + counted
+
+    until("each is written, or counted where its sandbox is over its budget", lambda: recorded() == sent, 20)
 
 
 # --- names ----------------------------------------------------------------------------------------
@@ -307,6 +312,6 @@ def test_a_sandbox_that_asks_for_names_without_answers_leaves_others_theirs(daem
         answer = wire.response()
     assert (answer.status, b"no such name" in answer.body) == (502, True), answer
     refused = [r for r in two.journal(event="close") if r["http.response.status_code"] == 503]
-    assert 0 < len(refused) < 1000, "the sandbox itself has a limit, above what npm needs"
     for wire in wires:
         wire.close()
+    assert len(refused) < 1000, "a sandbox gets what npm needs"

@@ -159,6 +159,19 @@ def test_a_second_daemon_on_the_socket_says_who_holds_it_and_stops(daemon):
     assert ask(one).status == 200
 
 
+def test_a_sandbox_that_locks_its_sockets_folder_does_not_stop_the_next_start(daemon):
+    """To lock a folder takes no more than the right to open it, read-only mounts included."""
+    one = daemon()
+    one.stop()
+    held = os.open(os.path.dirname(one.socket_path), os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        one.start()
+    finally:
+        os.close(held)
+    assert ask(one).status == 200
+
+
 def test_a_journal_that_was_changed_is_not_continued(daemon):
     one = daemon()
     one.stop()
@@ -250,9 +263,66 @@ def test_the_worker_has_no_descriptor_but_its_own(each):
         if fd <= 1:
             assert link == "/dev/null"
         elif fd == 2:
-            assert link == each.stderr_path
+            # The user's daemon could not open a file of root's anew.
+            assert link == each.stderr_path or (isinstance(each, UserDaemon) and link.startswith("pipe:"))
         else:
             assert allowed.fullmatch(link) or link == each.journal_path, f"{fd} → {link}"
+
+
+def flags_of(pid, fd):
+    with open(f"/proc/{pid}/fdinfo/{fd}", encoding="ascii") as file:
+        return int(re.search(r"^flags:\s*(\d+)", file.read(), re.M).group(1), 8)
+
+
+@needs_root
+def test_the_worker_can_only_append_to_standard_error(daemon):
+    one = daemon(start=False)
+    for append in (True, False):  # as `2>>log` does, and `2>log`
+        if one.process:
+            one.stop()
+        with open(one.stderr_path, "ab" if append else "r+b") as stderr:
+            process = spawn_with(one, stderr)
+        flags = flags_of(one.worker_pid(), 2)
+        assert flags & os.O_ACCMODE == os.O_WRONLY
+        assert flags & os.O_APPEND
+        assert flags_of(process.pid, 2) & os.O_APPEND, "the keeper does not write over it"
+
+
+@needs_root
+def test_the_worker_has_no_part_of_the_terminal(daemon):
+    one = daemon(start=False)
+    far, near = os.openpty()
+    process = spawn_with(one, near)
+    os.close(near)
+    worker = one.worker_pid()
+    assert os.readlink(f"/proc/{process.pid}/fd/2").startswith("/dev/pts/")
+    assert os.readlink(f"/proc/{worker}/fd/2").startswith("pipe:")
+    assert flags_of(worker, 2) & os.O_ACCMODE == os.O_WRONLY
+    # What a worker says is still told, behind nothing that a terminal obeys.
+    with open(f"/proc/{worker}/fd/2", "wb", buffering=0) as theirs:
+        theirs.write(b"\x1b[6n it said this\n")
+    told = b""
+    until("it is told", lambda: select.select([far], [], [], 5)[0])
+    while b"said this" not in told:
+        assert select.select([far], [], [], 10)[0], told
+        told += os.read(far, 65536)
+    assert b"\x1b" not in told
+    assert b"keyhole: worker: ?[6n it said this" in told
+    os.close(far)
+
+
+def spawn_with(one, stderr):
+    ready, theirs = os.pipe()
+    one.process = subprocess.Popen(
+        [KEYHOLE, "proxy", "-c", one.config_path, "--ready-fd", str(theirs)],
+        pass_fds=[theirs], stdin=subprocess.DEVNULL, stderr=stderr, env={"PATH": os.environ["PATH"], **one.env},
+    )  # fmt: skip
+    os.close(theirs)
+    with os.fdopen(ready, "rb", buffering=0) as pipe:
+        assert select.select([pipe], [], [], PATIENCE)[0]
+        assert pipe.read(1) == b"\n"
+    one.baseline = one.descriptors_at_rest()
+    return one.process
 
 
 def readable_memory(pid):
@@ -271,7 +341,7 @@ def readable_memory(pid):
 
 
 @needs_root
-def test_the_ca_key_is_in_no_memory_of_the_worker(each):
+def test_the_ca_key_is_in_no_readable_memory_of_either(each):
     ask(each)
     der = subprocess.run(["openssl", "ec", "-in", os.path.join(each.folder, "ca.key"), "-text",
                           "-noout"], capture_output=True, text=True, check=True).stdout  # fmt: skip
@@ -279,10 +349,16 @@ def test_the_ca_key_is_in_no_memory_of_the_worker(each):
         {ord(c): None for c in ": \n"}))[-32:]  # fmt: skip
     with open(os.path.join(each.folder, "ca.key"), "rb") as file:
         line = file.read().splitlines()[1]
+    public = bytes.fromhex(re.search(r"pub:\s*([0-9a-f:\s]+)ASN1", der)[1].translate(
+        {ord(c): None for c in ": \n"}))  # fmt: skip
     needles = (scalar, scalar[::-1], line)
-    # The keeper has it, so the search finds what is there.
-    assert any(n in piece for piece in readable_memory(each.process.pid) for n in needles)
-    assert not any(n in piece for piece in readable_memory(each.worker_pid()) for n in needles)
+    # The keeper has the public half, so the search finds what is there.
+    assert any(public in piece for piece in readable_memory(each.process.pid))
+    pids = [each.worker_pid()]
+    if "memfd_secret" in each.stderr():
+        pids.append(each.process.pid)
+    for pid in pids:
+        assert not any(n in piece for piece in readable_memory(pid) for n in needles)
 
 
 @needs_root

@@ -149,7 +149,7 @@ def test_what_reached_the_origin_is_recorded_though_workers_die(proxy, origin, d
 
 @pytest.mark.parametrize("room", [20_000, 20_477])
 def test_a_journal_that_takes_no_more_stops_all(proxy, origin, room):
-    """The file's size is limited from outside; the line in which that happens is taken back."""
+    """The file's size is limited from outside; the line in which that happens is closed by the next start."""
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, unlimited[1]))
     try:
@@ -167,7 +167,9 @@ def test_a_journal_that_takes_no_more_stops_all(proxy, origin, room):
     assert os.path.getsize(one.journal_path) <= room
     assert one.worker_pid() == worker, "it answers; it does not die of it"
     one.stop()
-    one.verify()
+    # Nobody takes bytes away that were written, so the cut line stays until a record can explain it.
+    done = subprocess.run([KEYHOLE, "audit", "verify", one.journal_path], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 or "cut off (no newline ends it)" in done.stdout, done.stdout
     assert one.spawn()
     assert load(*through(one, "--requests", 20, "--ids", "c"))["statuses"] == {"200": 20}
     one.stop()

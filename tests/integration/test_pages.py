@@ -47,7 +47,7 @@ def test_who_am_i_and_what_may_i_reach(one, way):
     assert answer.status == 200 and answer.get("content-type").startswith("text/plain")
     assert answer.get("cache-control") == "no-store"
     text = answer.text()
-    for part in ["sandbox: sb-1", f"tenant: {one.tenant}", "deny  * https://api.test/admin/**",
+    for part in ["sandbox: sb-1", "Device or resource busy", f"tenant: {one.tenant}", "deny  * https://api.test/admin/**",
                  "allow POST https://api.test/v1/messages  (on conditions)  (with main)", "allow https://open.test",
                  "main: ready", "http://keyhole.internal/why?"]:  # fmt: skip
         assert part in text, part
@@ -167,6 +167,16 @@ def test_what_was_asked_comes_back_harmless(one):
     answer = origin_form(one, "/why?url=https://api.test/%2522%253Cscript%253E", JSON)
     assert answer.status == 200 and json.loads(answer.body)["url"] == "https://api.test/%22%3Cscript%3E"
     assert "nosniff" == answer.get("x-content-type-options")
+
+
+@pytest.mark.parametrize("rest, shown", [
+    ("/left-pad", "/left-pad"), ("", ""), ("?a=b", "?a=b"), ("/x7Kq2vWz9Rt4LmPd8Ys", "/(hidden)"), ("?k=x7Kq2vWz9Rt4LmPd8Ys", "/(hidden)"),
+])  # fmt: skip
+def test_the_host_that_was_asked_for_is_shown_and_nothing_that_is_hard_to_guess(one, rest, shown):
+    url = "https://registry.npmjs.org" + rest
+    asked = "/why?url=" + url.replace("?", "%3F")
+    assert json.loads(origin_form(one, asked, JSON).body)["url"] == "https://registry.npmjs.org" + shown
+    assert origin_form(one, asked).text().startswith(f"GET https://registry.npmjs.org{shown}\n")
 
 
 @pytest.mark.parametrize("method, body", [("POST", b""), ("POST", b"x"), ("PUT", None), ("GET", b"x"), ("OPTIONS", None)])

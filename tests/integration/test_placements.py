@@ -196,6 +196,14 @@ def test_a_redirect_does_not_bring_the_key_back(start, ask, value):
 
 
 @both
+@pytest.mark.parametrize("how", ["once", "small", "slashes-left", "form", "all", "twice", "three-times", "as-it-is"])
+def test_a_login_does_not_bring_the_key_back_in_another_spelling(start, ask, how):
+    d = start({"query": "key"}, "q7Zr/8vXo+1LkT93=~*b(x)%4aZ")
+    answer = ask(d, "/test/login?how=" + how, host="api.test")
+    assert answer.get("location") == "/login?next=%2Fa%3Fkey%3Dkeyhole&b=1"
+
+
+@both
 def test_several_credentials_go_in_together(start, ask, up):
     more = {
         "credentials": {

@@ -6,7 +6,7 @@ import subprocess
 
 import mmdb
 import pytest
-from common import KEYHOLE, ROOT
+from common import KEYHOLE, ROOT, without_values
 
 with open(os.path.join(ROOT, "docs", "policy.md"), encoding="utf-8") as file:
     PAGE = file.read()
@@ -34,7 +34,7 @@ def test_every_example_does_what_it_expects(example, tmp_path):
     assert "expect:" in example
     write(tmp_path, example)
     done = keyhole(tmp_path, "check", "-c", "keyhole.yaml")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, without_values(done.stderr)) == (0, "")
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))

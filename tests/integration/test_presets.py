@@ -8,7 +8,7 @@ import subprocess
 import types
 
 import pytest
-from common import KEYHOLE
+from common import KEYHOLE, without_values
 from harness import ROOT, SECRET
 from origins import Services
 from test_peers import needs
@@ -93,11 +93,12 @@ def test_the_page_lists_every_preset_with_its_parameters_and_variables():
 
 
 def test_all_presets_go_together(tmp_path):
-    needed = {"azure-openai": "resources: mine", "sentry": "orgs: o1", "otel-collector": "hosts: otel.example.com"}
+    needed = {"azure-openai": "resources: mine", "sentry": "orgs: o1", "otel-collector": "hosts: otel.example.com",
+              "go": "modules: [ golang.org/x ]"}  # fmt: skip
     uses = ", ".join(f"{{ use: {{ {name}: {{ {needed.get(name, '')} }} }} }}" for name in NAMES)
     (tmp_path / "k.yaml").write_text(f"version: 1\ntenants: {{ t: {{ rules: [ {uses} ] }} }}\n")
     done = run("check", "-c", str(tmp_path / "k.yaml"))
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, without_values(done.stderr)) == (0, "")
 
 
 BAD = [
@@ -152,7 +153,7 @@ def test_one_tenant_uses_a_preset_in_two_ways(tmp_path):
                     "  - { allow: \"POST https://github.com/o/app.git/git-receive-pack\" }\n"
                     "  - { allow: \"GET https://github.com/o/app/info/refs?service=git-receive-pack\" }\n")  # fmt: skip
     done = run("check", "-c", str(path))
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, without_values(done.stderr)) == (0, "")
 
 
 def test_a_case_that_fails_is_said_with_its_line(tmp_path):

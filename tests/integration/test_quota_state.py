@@ -1,9 +1,12 @@
 """What is used of limits survives a reload, a worker's death, a handover, a restart, and no damage."""
 
+import mmap
 import os
 import signal
+import struct
 import time
 
+import descriptors
 import pytest
 from harness import Tunnel, until
 from test_quota import ask, is_served, limits
@@ -213,3 +216,52 @@ def test_places_of_an_old_process_that_is_killed_are_free(upgradable):
         old.kill()
         old.wait()
         until("its place is free", lambda: is_served(one))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes another process's descriptors")
+@pytest.mark.parametrize("limit", [{"requests": "600/s"}, {"concurrency": 5}, {"connections": 5}])
+@pytest.mark.parametrize("number", [2**63 - 1, 5 << 32 | 5, 2**64 - 1])
+def test_what_a_worker_wrote_into_the_ledger_locks_nobody_out(daemon, limit, number):
+    one = daemon(limits(tenant=limit))
+    assert is_served(one)
+    # The same pages that the worker has for writing.
+    fd = descriptors.named(one.process.pid, "memfd:keyhole-ledger")
+    with mmap.mmap(fd, 4096) as ledger:
+        struct.pack_into("=504Q", ledger, 64, *[number] * 504)
+    os.close(fd)
+    os.kill(one.worker_pid(), signal.SIGKILL)
+    until("another one serves, within the limit's own second", lambda: is_served(one), 5)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a file to another user")
+@pytest.mark.parametrize("trick, why", [("owner", "it belongs to user"), ("mode", "others may write to it"), ("link", "it is a link"), ("name", "it has another name")])
+def test_what_somebody_else_says_is_used_is_not_believed(daemon, trick, why):
+    one = daemon(limits(tenant={"requests": "2/day"}))
+    assert statuses(one, 1) == [204]
+    one.stop()
+    path = state_of(one)
+    kept = path + ".kept"
+    if trick == "owner":
+        os.chown(path, 4711, -1)
+    elif trick == "mode":
+        os.chmod(path, 0o660)
+    elif trick == "link":
+        os.rename(path, kept)
+        os.symlink(kept, path)
+    else:
+        os.link(path, kept)
+    assert not one.spawn()
+    one.process.wait()
+    said = one.stderr()
+    assert "what is used of limits" in said and why in said and path in said
+    # Once it is as it was, what was used is used still.
+    if trick == "owner":
+        os.chown(path, 0, -1)
+    elif trick == "mode":
+        os.chmod(path, 0o600)
+    elif trick == "link":
+        os.rename(kept, path)
+    else:
+        os.unlink(kept)
+    one.start()
+    assert statuses(one, 2) == [204, 403]

@@ -57,6 +57,12 @@ def test_it_says_that_a_retry_is_no_use(picky):
     assert answer.get("x-should-retry") in (None, "false")
 
 
+def test_a_refusal_of_what_the_request_holds_lists_no_rule_that_allows_it(picky):
+    text = refuse(picky, "open.test", "GET", "/x", [("Authorization", "Bearer mine")]).text()
+    assert "without it the rules allow this request" in text
+    assert "Allowed:" not in text and "use what is allowed" not in text
+
+
 def test_json_for_programs(picky):
     answer = refuse(picky, "api.test", "GET", "/other", [("Accept", "application/json")])
     assert answer.get("content-type").startswith("application/json")
@@ -179,3 +185,10 @@ def test_a_connect_that_cannot_be_read_is_an_answer_too(picky):
         Tunnel(picky, "api.test", authority="api.test")
     assert refused.value.response.status == 400
     assert refused.value.response.body
+
+
+def test_a_refusal_of_a_field_names_it_and_what_to_do(picky):
+    text = refuse(picky, "open.test", "GET", "/", [("X-Forwarded-Host", "elsewhere.test")]).text()
+    assert "remove X-Forwarded-Host, or allow that host too" in text, text
+    text = refuse(picky, "open.test", "GET", "/", [("Authorization", "Bearer x")]).text().lower()
+    assert "authorization carries authentication" in text and "remove it from the request" in text, text

@@ -7,9 +7,9 @@ import socket
 import subprocess
 import sys
 
-from admin_client import read_answer
+from admin_client import TWO_TENANTS, ctl, read_answer
 import pytest
-from harness import KEYHOLE, Tunnel, until
+from harness import Tunnel, until
 from sandboxes import add, added, admin, asks, call, clear, files_below, inside, listed, refuses, remove
 
 DEV = {"dev": {"rules": [{"allow": "https://open.test"}]}}
@@ -31,9 +31,32 @@ def test_they_survive_their_workers_death(daemon):
     until("another worker is there", lambda: one.worker_pid() not in (None, before))
     assert asks(one, made) == 200
     assert asks(one, made, method="POST") == 403
+    shown = [{**s, "suspect": s["added"]} for s in shown]
     until("its connections have ended", lambda: listed(one) == shown)
     remove(one, "sb-1")
     assert refuses(made["listener"])
+
+
+def test_one_that_a_worker_added_which_ended_unexpectedly_is_marked_as_suspect(daemon):
+    one = daemon(admin())
+    made = add(one, "before")
+    remove(one, "before")
+    made = add(one, "sb-1")
+    shown = ctl(one, "sandbox", "ls").stdout
+    assert "SUSPECT" not in shown
+    before = one.worker_pid()
+    os.kill(before, signal.SIGSEGV)
+    until("another worker is there", lambda: one.worker_pid() not in (None, before))
+    assert asks(one, made) == 200, "what runs goes on"
+    add(one, "sb-2")
+    assert {s["id"]: s["suspect"] for s in listed(one) if s["added"]} == {"sb-1": True, "sb-2": False}
+    shown = ctl(one, "sandbox", "ls").stdout
+    assert [line.split()[1] for line in shown.splitlines() if line.startswith("SUSPECT")] == ["sb-1"]
+    said = one.stderr()
+    for what in ("before of tenant acme: added for user 0", "before of tenant acme: removed for user 0",
+                 "sb-1 of tenant acme: added for user 0", f"worker {before} had 1 sandbox added"):  # fmt: skip
+        assert what in said, said
+    clear(one)
 
 
 def test_a_reload_changes_their_rules_and_takes_those_whose_tenant_is_gone(daemon):
@@ -193,13 +216,20 @@ def test_a_draining_daemon_adds_none(daemon):
     assert one.process.wait(20) == 0
 
 
-def test_as_many_as_descriptors_allow_and_not_one_more(daemon):
-    one = daemon({**admin(), "listen": None}, nofile=256)
-    answers = [call(one, "POST", "/v1/sandboxes", {"tenant": "acme", "id": f"s{i}"}) for i in range(200)]
+def fill(one, tenant, most):
+    """As many of that tenant's as there may be."""
+    answers = [call(one, "POST", "/v1/sandboxes", {"tenant": tenant, "id": f"s{i}"}) for i in range(most + 20)]
     made = [answer for status, answer in answers if status == 201]
-    assert len(made) == 256 * 5 // 8 - 64
-    assert {status for status, _ in answers[len(made):]} == {503}
+    assert len(made) == most
+    assert {status for status, _ in answers[most:]} == {503}
     assert "RLIMIT_NOFILE" in answers[-1][1]["error"]
+    return made
+
+
+def test_as_many_as_descriptors_allow_and_not_one_more(daemon):
+    one = daemon({**TWO_TENANTS, **admin(), "listen": None}, nofile=256)
+    most = 256 * 5 // 8 - 64
+    made = fill(one, "acme", most // 4 * 3) + fill(one, "dev", most - most // 4 * 3)
     assert asks(one, made[0]) == 200 == asks(one, made[-1])
     clear(one)
     assert asks(one, add(one, "again")) == 200

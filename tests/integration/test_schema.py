@@ -179,3 +179,42 @@ def test_what_the_schema_refuses_check_refuses_too(validator, tmp_path, text):
 def test_it_stands_alone():
     done = subprocess.run([KEYHOLE, "check", "--schema", "--json"], capture_output=True, timeout=20, check=False)
     assert done.returncode == 2 and b"stands alone" in done.stderr
+
+
+def described():
+    """What the schema says of a key, wherever it has one of that name."""
+    done = subprocess.run([KEYHOLE, "check", "--schema"], capture_output=True, text=True, timeout=20, check=True)
+    found = {}
+
+    def walk(node):
+        if isinstance(node, dict):
+            for key, value in node.get("properties", {}).items():
+                found.setdefault(key, set()).add(value.get("description", "") if isinstance(value, dict) else "")
+            for value in node.values():
+                walk(value)
+        elif isinstance(node, list):
+            for value in node:
+                walk(value)
+
+    walk(json.loads(done.stdout))
+    return found
+
+
+def test_the_page_says_of_every_option_what_an_editor_shows():
+    with open(os.path.join(ROOT, "docs", "configuration.md"), encoding="utf-8") as page:
+        tables = re.findall(r"^\| option \| what it takes \| default \| what it is \|\n\|[-|]*\n((?:\|.*\n)+)", page.read(), re.M)
+    rows = re.findall(r"^\| `(\S+)` \| [^|]* \| [^|]* \| (.*) \|$", "".join(tables), re.M)
+    texts = described()
+    assert len(rows) > 150
+    for path, text in rows:
+        shown = texts.get(path.split(".")[-1].rstrip("[]"), set()) - {""}
+        if "." not in path or not shown:  # a key of a preset's file, or one that the schema does not describe
+            continue
+        # One of the two may go on.
+        assert any(text.startswith(one) or one.startswith(text) for one in shown), (path, shown)
+
+
+@pytest.mark.parametrize("key", ["websocket", "spelling", "placeholder", "shared_host"])
+def test_an_option_that_has_to_be_weighed_says_its_default_and_when_to_set_it(key):
+    texts = [text for text in described()[key] if len(text) > 100]
+    assert texts and all(" default" in text and re.search(r"\b[Ss]et ", text) for text in texts)

@@ -8,6 +8,7 @@ import datetime
 import json
 import os
 import subprocess
+import urllib.parse
 import uuid
 
 import pytest
@@ -46,7 +47,8 @@ def config(origin, **more):
         "upstream": {"ca_file": origin.ca, "resolve": {name: origin.address for name in NAMES}},
         "audit": {"file": "audit.jsonl"},
         "credentials": {
-            "aws": {"value": {"file": "secret"}, "aws_sigv4": {}, "hosts": [S3, SQS, BEDROCK, "iam.amazonaws.com"]},
+            "aws": {"value": {"file": "secret"}, "aws_sigv4": {}, "hosts": [S3, SQS, BEDROCK, "iam.amazonaws.com"],
+                    "shared_host": "accept"},
             "minio": {"value": {"file": "secret"}, "hosts": [MINIO],
                       "aws_sigv4": {"region": "auto", "service": "s3"}},
         },
@@ -288,6 +290,22 @@ def test_a_presigned_url_is_signed_anew(daemon):
     what = good(ask(daemon, S3, "GET", target, []))
     assert (what["form"], what["expires"], what["payload"]) == ("query", 77, "UNSIGNED-PAYLOAD")
     assert "/a%20b?versionId=1&x-id=GetObject&X-Amz-" in what["target"]
+
+
+@pytest.mark.parametrize("connect", [Tunnel, h2_tunnel])
+def test_a_presigned_url_of_ours_does_not_come_back(daemon, origin, connect):
+    """Whoever has one can use it without us until it expires: so it is short, and no field of an answer holds it."""
+    target = signer("s3", token="fake").query("GET", S3, "/login?a=1", expires=604800)
+    with connect(daemon, S3) as tunnel:
+        answer = tunnel.ask("GET", target, [])
+    assert answer.status == 200
+    sent = origin.seen[-1]
+    assert sent.signed.expires == 900
+    for name in ("location", "x-next"):
+        back = urllib.parse.unquote(urllib.parse.unquote(answer.get(name)))
+        assert back.count("keyhole") == 3 and "/login?a=1" in back
+        for secret in (sent.signed.signature, KEY_ID, TOKEN):
+            assert secret not in back, name
 
 
 def test_a_presigned_url_with_fields_and_content(daemon):

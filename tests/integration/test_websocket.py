@@ -55,6 +55,35 @@ def test_the_credential_goes_in_and_everything_else_of_the_kind_out(ours, origin
     assert record["http.request.body.size"] == 27 == record["http.response.body.size"]
 
 
+@pytest.mark.parametrize("methods", ["", "GET ", "GET,POST "])
+@pytest.mark.parametrize("named", ["credential", "credentials"])
+def test_a_rule_with_a_credential_opens_a_websocket_only_where_it_says_so(start, origin, methods, named):
+    name = "main" if named == "credential" else ["main"]
+    one = start(rules=[
+        {"allow": methods + "https://api.test/said", named: name, "websocket": True},
+        {"allow": methods + "https://api.test/**", named: name},
+        {"allow": methods + "https://open.test"},
+    ])  # fmt: skip
+    before = len(origin.seen)
+    with WsClient(one) as client:
+        answer = client.ask_for("/unsaid")
+        assert answer.status == 426 and "websocket: true" in answer.text()
+    assert len(origin.seen) == before, "nothing was asked, with or without the credential"
+    with WsClient(one) as client:
+        client.open("/said")
+        assert has_real_key(origin.last())
+    with WsClient(one, "open.test") as client:
+        client.open("/any")
+
+
+def test_a_preset_as_the_sites_ceiling_still_lets_a_websocket_through(start, origin):
+    """There its rules set no credential, and so they ask for nothing more."""
+    one = start({"site": {"rules": [{"use": "openai"}]}},
+                rules=[{"allow": "GET https://api.openai.com/v1/responses/**"}])  # fmt: skip
+    with WsClient(one, "api.openai.com") as client:
+        assert client.ask_for("/v1/responses/r").status != 426
+
+
 def test_the_answer_does_not_bring_a_key_of_the_query_back(start, origin):
     def mirror(peer):
         query = peer.path.partition("?")[2]

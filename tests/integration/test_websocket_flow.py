@@ -140,7 +140,7 @@ def test_a_flood_of_fragments_and_empty_messages_passes(start, origin):
 
 
 def test_a_rule_bounds_each_message(start, origin):
-    daemon = start(rules=[{"allow": "https://api.test", "credential": "main", "max_body": "4KiB"}])
+    daemon = start(rules=[{"allow": "https://api.test", "credential": "main", "max_body": "4KiB", "websocket": True}])
     with WsClient(daemon) as client:
         client.open("/bounded")
         for _ in range(4):

@@ -349,7 +349,11 @@ def test_nobody_finds_it_in_memory(scene, tmp_path):
         with Wire(daemon.socket_path) as wire:
             wire.send(f"GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\nX-Decoy: {decoy}\r\n")
             until("it is found", lambda: found(pids["worker"], list(forms(decoy.encode()))), 60)
-        everything = scene.needles + scene.mtls_needles
+        ca_key = os.path.join(daemon.folder, "ca.key")
+        with open(ca_key, encoding="ascii") as file:
+            ca_needles = list(key_needles("the CA", file.read(), public_half(ca_key)))
+        assert len(ca_needles) >= 4, "its text, and its private number in three forms"
+        everything = scene.needles + scene.mtls_needles + ca_needles
         assert search(pids, everything, 1) == [[]], "before it was ever used"
         with Load(daemon):
             rounds = search(pids, everything, ROUNDS)

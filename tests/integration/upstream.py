@@ -12,6 +12,7 @@ Beside the API of deploy/demo/standin.py, under /test/…, without a key:
   interim?n=&status=      n interim answers before the final one
   status?code=            that status and nothing else
   redirect                308 to echo, with the query as it came
+  login?how=              as a login's redirect: a field with the key of the query, in that spelling
   mirror                  the query in the reason phrase, its last value in a field's name
   trailers                a chunked answer with trailers
   trailed                 the same, with the request's line in one
@@ -34,9 +35,22 @@ import socket
 import struct
 import sys
 import time
+from urllib.parse import quote, quote_plus, unquote
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../deploy/demo"))
 import standin  # noqa: E402
+
+# How a framework may write a value into an address within an address.
+SPELLED = {
+    "once": lambda key: quote(key, safe=""),
+    "small": lambda key: re.sub("%..", lambda escape: escape[0].lower(), quote(key, safe="")),
+    "slashes-left": lambda key: quote(key, safe="/"),
+    "form": quote_plus,
+    "all": lambda key: "".join(f"%{ord(c):02X}" for c in key),
+    "twice": lambda key: quote(quote(key, safe=""), safe=""),
+    "three-times": lambda key: quote(quote(quote(key, safe="/"), safe="/"), safe=""),
+    "as-it-is": lambda key: key,
+}
 
 PATTERN = bytes(range(256)) * 256
 
@@ -196,6 +210,12 @@ class Upstream(standin.Standin):
         path, _, query = request.line.split(" ")[1].partition("?")
         where = f"https://api.test{path.replace('redirect', 'echo')}?{query}"
         connection.head(308, [("location", where), ("link", f"<{where}>; rel=x"), ("content-length", 0)])
+
+    def test_login(self, connection, request):
+        self.take(connection, request)
+        key = unquote(request.line.split(" ")[1].rpartition("key=")[2])
+        where = "/login?next=%2Fa%3Fkey%3D" + SPELLED[request.argument("how")](key) + "&b=1"
+        connection.head(302, [("location", where), ("content-length", 0)])
 
     def test_mirror(self, connection, request):
         self.take(connection, request)

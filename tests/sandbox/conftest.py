@@ -54,7 +54,7 @@ WHY_NOT = works()
 # Each engine, and the programs of which one must be there. One that is there has to work.
 ENGINES = {"process": ["bwrap"], "container": ["crun", "runc"], "podman": ["podman"], "docker": ["docker"], "gvisor": ["runsc"]}
 # What is promised of every engine is tried in every engine; the rest is the launcher's own.
-IN_EVERY_ENGINE = {"test_escape", "test_capture", "test_guard", "test_image", "test_limits", "test_publish", "test_layer", "test_rootfs", "test_terminal", "test_workspace", "test_ends"}
+IN_EVERY_ENGINE = {"test_escape", "test_calls", "test_capture", "test_guard", "test_image", "test_limits", "test_publish", "test_layer", "test_rootfs", "test_terminal", "test_workspace", "test_ends", "test_stdio", "test_trees", "test_set_aside_engines"}
 
 
 def docker_host():
@@ -78,7 +78,7 @@ def engines_for(module):
 
 # Podman is run as the container's program is, in the same nest over the same root: tried is what podman
 # itself has a hand in, and all but the escapes by one identity.
-IN_PODMAN = {"test_escape": ["root", "user"], "test_capture": ["user"], "test_limits": ["root"], "test_terminal": ["user"],
+IN_PODMAN = {"test_set_aside_engines": ["user"], "test_escape": ["root", "user"], "test_calls": ["root"], "test_capture": ["user"], "test_limits": ["root"], "test_terminal": ["user"],
              "test_publish": ["user"], "test_layer": ["root"], "test_ends": ["root"]}  # fmt: skip
 
 
@@ -88,11 +88,11 @@ CLIENTS_AS = {"gvisor": "root", "container": "user", "podman": "user"}
 
 
 # It is slow: by one identity what the launcher lays the same for each.
-GVISOR_AS = {"test_workspace": "root"}
+GVISOR_AS = {"test_set_aside_engines": "root", "test_workspace": "root", "test_calls": "root", "test_stdio": "root", "test_trees": "root"}
 
 
 # In docker the same, by one identity each: root's sandbox and a user's differ in who the daemon is told to make of it.
-IN_DOCKER = {"test_escape": ["root"], "test_capture": ["root"], "test_limits": ["root"], "test_terminal": ["user"],
+IN_DOCKER = {"test_escape": ["root"], "test_set_aside_engines": ["user"], "test_stdio": ["root"], "test_calls": ["root"], "test_capture": ["root"], "test_limits": ["root"], "test_terminal": ["user"],
              "test_ends": ["root"], "test_publish": ["user"], "test_rootfs": ["user"], "test_workspace": ["user"]}  # fmt: skip
 # What keyhole settles before docker hears of it, or keyhole-init by itself; each start takes a daemon most of a second.
 NOT_IN_DOCKER = {
@@ -107,6 +107,13 @@ NOT_IN_DOCKER = {
     "test_only_the_loopback_of_the_host_listens", "test_a_port_that_is_taken_is_said_before_anything_runs",
     "test_the_relay_works_in_any_root", "test_the_proxy_is_not_published",
 }  # fmt: skip
+
+
+# What is one flow from a run to what is taken over, by one identity each.
+IN_EVERY_ENGINE.add("test_review_engines")
+IN_PODMAN["test_review_engines"] = ["root"]
+IN_DOCKER["test_review_engines"] = ["user"]
+GVISOR_AS["test_review_engines"] = "user"
 
 
 # The launcher's own clock, which runs while a slow program starts.
@@ -313,7 +320,12 @@ class Sandbox:
 
     def environment(self, **more):
         return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin", "HOME": self.place,
+                "STATE_DIRECTORY": self.state(), "XDG_STATE_HOME": os.path.join(self.place, "state"),
                 "LAUNCH_CA": os.path.join(self.programs, "ca.pem"), **self.words(), **more}  # fmt: skip
+
+    def state(self):
+        """Where keyhole notes what it has set aside."""
+        return os.path.join(self.place, "state", "keyhole")
 
     def words(self):
         """What an engine's program has to be told besides."""

@@ -8,6 +8,7 @@
 #include <keyhole/file.h>
 #include <keyhole/image.h>
 #include <keyhole/sandbox.h>
+#include <keyhole/workspace.h>
 
 enum { MOST = 64 };
 
@@ -80,8 +81,8 @@ static void parse(struct kh_sandbox_spec *spec, int argc, char **argv)
 			spec->directory = value;
 		else if (strcmp(name, "--init") == 0)
 			spec->init_path = value;
-		else if (strcmp(name, "--record") == 0)
-			spec->record = value;
+		else if (strcmp(name, "--state") == 0)
+			spec->state = value;
 		else if (strcmp(name, "--git-name") == 0)
 			spec->git_name = value;
 		else if (strcmp(name, "--git-email") == 0)
@@ -115,6 +116,8 @@ int main(int argc, char **argv)
 		.tty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO),
 	};
 	parse(&spec, argc, argv);
+	if (!spec.state)
+		spec.state = kh_workspace_state();
 	struct kh_buf ca;
 	kh_buf_init(&ca, 64 * 1024);
 	struct kh_err err = KH_ERR_INIT;

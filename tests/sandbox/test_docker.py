@@ -18,7 +18,7 @@ from test_image import Layer
 WITH_VALUE = {
     "--cap-add", "--cap-drop", "--cgroupns", "--cpus", "--entrypoint", "--hostname", "--ipc", "--log-driver", "--memory",
     "--memory-swap", "--mount", "--name", "--network", "--pids-limit", "--pull", "--security-opt", "--stop-timeout",
-    "--sysctl", "--tmpfs", "--user", "--workdir",
+    "--sysctl", "--tmpfs", "--ulimit", "--user", "--workdir",
 }  # fmt: skip
 PLAIN = {"--rm", "--no-healthcheck"}
 
@@ -78,7 +78,8 @@ def test_the_command_line_is_what_docker_documents(sandbox):
     assert copy == ["cp", "-", name + ":/"] and start == ["start", "--attach", name]
     assert removed == [["rm", "--force", "--volumes", name], ["rmi", "--force", name]]
     assert {("--network", "none"), ("--cap-drop", "ALL"), ("--security-opt", "no-new-privileges"), ("--memory", "67108864b"),
-            ("--memory-swap", "67108864b"), ("--pids-limit", "66"), ("--cpus", "1.500"), ("--pull", "never")} <= set(options)  # fmt: skip
+            ("--memory-swap", "67108864b"), ("--pids-limit", "66"), ("--cpus", "1.500"), ("--pull", "never"),
+            ("--ulimit", "core=1:1")} <= set(options)  # fmt: skip
     assert {v for o, v in options if o == "--cap-add"} == {"NET_BIND_SERVICE", "NET_ADMIN", "SETUID", "SETGID"}
     quoted = work.replace('"', '""')
     assert f'type=bind,"source={quoted}","destination={quoted}"' in [v for o, v in options if o == "--mount"]

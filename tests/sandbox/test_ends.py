@@ -14,7 +14,8 @@ from leftovers import Leftovers, below
 from test_attach import Running
 from test_run import Run
 
-JOURNALS = (".jsonl", "/keyhole", "/keyhole/audit")  # stay, as they should
+# Stay, as they should. What a run notes about a workspace is in a folder of its own below, and does not.
+JOURNALS = (".jsonl", "/keyhole", "/keyhole/audit", "/keyhole/workspaces", "/keyhole/workspaces/lock")
 ASK = "curl -sS -o /dev/null -w '%{http_code}\\n' --max-time 50 http://keyhole.internal/"
 
 

@@ -18,7 +18,7 @@ from conftest import PYTHON, SANDBOX_HOST_UID, USER, Peer, below, landlock_abi
 X86 = platform.machine() == "x86_64"
 # In engines that hand no descriptors on: where keyhole-init met the launcher. It is shut
 # (test_the_launchers_socket_leads_nowhere).
-LAUNCHER = {"gvisor": ["/run/keyhole-launcher"], "docker": ["/run/keyhole-launcher"]}
+LAUNCHER = {"docker": ["/run/keyhole-launcher"]}
 
 
 # --- the network ----------------------------------------------------------------------------------
@@ -310,7 +310,8 @@ def test_what_is_roots_stays_roots(sandbox):
             tools,
             ro=tools,
         )
-    assert seen == [errno.EACCES] * 3
+    # The socket is not even there: an empty file lies over it.
+    assert seen[:2] == [errno.EACCES] * 2 and seen[2] in (errno.EACCES, errno.ECONNREFUSED), seen
 
 
 def owners_of(pid, command):
@@ -329,6 +330,11 @@ def owners_of(pid, command):
     return {tuple(re.search(name + r":\s(.*)", text)[1].split()) for name in ("Uid", "Gid")}
 
 
+def stand_for(launcher):
+    """What is below it but those who relay a standard descriptor: they are the launcher's, and hold just three."""
+    return [pid for pid in below(launcher) if len(os.listdir(f"/proc/{pid}/fd")) != 3 or os.getsid(pid) != pid]
+
+
 def test_uid_inside_and_on_the_host_are_ordinary(sandbox, workspace):
     ready = os.path.join(workspace, "ready")
     process = sandbox.start("sh", "-c", "id -u; id -g; id -G; touch ready; exec sleep 300.25",
@@ -341,7 +347,7 @@ def test_uid_inside_and_on_the_host_are_ordinary(sandbox, workspace):
         # In gVisor the command is no process of the host's: all are looked at that stand for it.
         gvisor = sandbox.engine == "gvisor"
         while not owners and time.monotonic() < end:
-            for pid in below(process.pid) if gvisor else filter(str.isdigit, os.listdir("/proc")):
+            for pid in stand_for(process.pid) if gvisor else filter(str.isdigit, os.listdir("/proc")):
                 owners |= owners_of(pid, None if gvisor else b"sleep\x00300.25\x00")
     finally:
         process.send_signal(signal.SIGTERM)

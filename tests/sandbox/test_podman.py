@@ -9,7 +9,7 @@ import tarfile
 
 import pytest
 from conftest import PATIENCE, PYTHON
-from test_engines import below, cgroups, left_over, only, settles
+from test_engines import below, cgroups, left_over, names_of, only, settles
 from test_image import Layer
 from test_layer import give, make_root
 from test_run import Run
@@ -31,7 +31,14 @@ def test_auto_does_not_take_podman(sandbox):
 
 
 @podman
-@pytest.mark.parametrize("who", [0, 2, "conmon"])
+@pytest.mark.identity("root")
+def test_it_starts_from_a_folder_that_the_sandbox_can_not_enter(sandbox):
+    closed = sandbox.folder("closed", 0o700)
+    assert sandbox.run("echo", "up", engine="podman", cwd=closed, check=0).stdout == b"up\n"
+
+
+@podman
+@pytest.mark.parametrize("who", ["", "podman", "conmon"], ids=["launcher", "podman", "conmon"])
 def test_a_podman_that_is_killed_leaves_nothing(sandbox, who):
     """The launcher, podman itself, and what podman leaves beside a container to outlive it."""
     before, seen = cgroups(), left_over()
@@ -45,13 +52,10 @@ def test_a_podman_that_is_killed_leaves_nothing(sandbox, who):
     )  # fmt: skip
     assert process.stdout.readline() == b"up\n", process.stderr.read()
     pids = below(process.pid)
-    names = []
-    for pid in pids:
-        with open(f"/proc/{pid}/comm", encoding="ascii") as file:
-            names.append(file.read().strip())
-    assert names[2] == "podman" and "conmon" in names and "keyhole-init" in names, names
+    names = names_of(pids)
+    assert "keyhole-init" in names, names
     fds = [os.pidfd_open(pid) for pid in pids]
-    signal.pidfd_send_signal(fds[names.index("conmon") if who == "conmon" else who], signal.SIGKILL)
+    signal.pidfd_send_signal(fds[names.index(who) if who else 0], signal.SIGKILL)
     for fd in fds[1:]:
         assert select.select([fd], [], [], PATIENCE)[0], "a process lives on"
     _, err = process.communicate(timeout=PATIENCE)

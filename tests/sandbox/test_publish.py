@@ -131,7 +131,8 @@ def test_what_was_written_last_is_not_lost_with_the_sandbox(sandbox):
     with published(sandbox, code=code) as (port, running), connect(port) as client:
         assert line_of(running) == b"asked\n"
         carrier = who_listens(port, below(running.pid))
-        others = 2 + (sandbox.engine == "docker")  # the launcher, who carries, and who removes the container
+        # The launcher, who carries, who relays the three descriptors, and who removes the container.
+        others = 5 + (sandbox.engine == "docker")
         os.kill(carrier, signal.SIGSTOP)
         try:
             running.stdin.write(b"!")

@@ -105,7 +105,7 @@ def test_the_sandbox_gets_a_placeholder_in_the_shape_of_the_key(run):
 def test_at_the_end_one_line_says_what_happened(run):
     done = run("--", "true", check=0)
     assert done.stdout == ""
-    line = re.fullmatch(r"keyhole: 0 calls, 0 denied; journal (\S+)\n", done.stderr)
+    line = re.fullmatch(r"keyhole: 0 requests allowed, 0 refused; journal (\S+)\n", done.stderr)
     assert line, done.stderr
     assert run.journals() == [line[1]]
     assert os.stat(line[1]).st_mode & 0o777 == 0o600
@@ -119,18 +119,29 @@ def test_at_the_end_one_line_says_what_happened(run):
 def test_calls_and_denials_are_counted(run):
     script = (
         "curl -s -o /dev/null -w '%{http_code}\n' https://example.com/; "
-        "curl -s -o /dev/null -w '%{http_code}\n' https://other.example/"
+        "curl -s -o /dev/null -w '%{http_code}\n' https://other.example/; "
+        "curl -s -o /dev/null http://keyhole.internal/; curl -s -o /dev/null http://keyhole.internal/none"
     )
     done = run("--", "sh", "-c", script, check=0)
     assert done.stdout == "403\n403\n"
-    assert re.fullmatch(r"keyhole: 0 calls, 2 denied; journal \S+\n", done.stderr), done.stderr
+    assert re.fullmatch(r"keyhole: 0 requests allowed, 2 refused; journal \S+\n", done.stderr), done.stderr
+
+
+def test_a_mistyped_way_to_see_a_workspace_is_named(run):
+    done = run("--workspace", f"{run.state}:reviw", "--", "true", check=125)
+    assert "what may follow the colon is ro, review, review=new or review=ID" in done.stderr
+
+
+def test_a_proxy_of_ones_own_is_not_dropped_in_silence(run):
+    done = run("--env", "HTTPS_PROXY=http://x", "--", "sh", "-c", "echo $HTTPS_PROXY", check=0)
+    assert "HTTPS_PROXY: warning: keyhole sets this variable itself" in done.stderr and done.stdout != "http://x\n"
 
 
 def test_the_journal_can_be_chosen_and_is_continued(run):
     journal = os.path.join(run.state, "chosen.jsonl")
     for _ in range(2):
         done = run("--audit", journal, "--", "curl", "-s", "-o", "/dev/null", "https://example.com/")
-        assert "0 calls, 1 denied" in done.stderr, done.stderr
+        assert "0 requests allowed, 1 refused" in done.stderr, done.stderr
     with open(journal, encoding="utf-8") as file:
         events = [json.loads(line)["event"] for line in file]
     assert events.count("deny") == 2 and events.count("start") == 2
@@ -259,6 +270,22 @@ def test_a_file_is_used_its_ca_is_made_and_its_journal_written(run):
     assert os.path.exists(os.path.join(folder, "audit.jsonl"))
 
 
+def test_a_run_trusts_its_own_tenants_ca_alone(run):
+    rules = {"rules": [{"allow": "https://one.test"}]}
+    folder = run.sandbox.folder("conf", 0o700)
+    path = configuration(run, folder, tenants={"one": rules, "two": rules},
+                         authority={"certificate": "ca.pem", "key": "ca.key", "per_tenant": True})  # fmt: skip
+    for tenant in ("two", "one"):
+        done = run("-c", path, "--tenant", tenant, "--", "cat", "/etc/keyhole/ca.pem", use=None, check=0)
+        with open(os.path.join(folder, f"ca.key.tenants/{tenant}.pem"), encoding="ascii") as file:
+            assert file.read() == done.stdout
+        if tenant == "two":
+            assert sorted(os.listdir(os.path.join(folder, "ca.key.tenants"))) == ["two.key", "two.pem"]
+    mounted = os.path.join(folder, "ca.key.tenants")
+    done = run("-c", path, "--tenant", "one", "--ro", mounted, "--", "true", use=None, check=125)
+    assert "would see it" in done.stderr, done.stderr
+
+
 def test_of_several_tenants_one_must_be_named(run):
     rules = {"rules": [{"allow": "https://one.test"}]}
     path = configuration(run, run.sandbox.folder("conf", 0o700), tenants={"one": rules, "two": rules})
@@ -273,6 +300,17 @@ def test_every_error_of_a_configuration_is_shown(run):
     run.sandbox.file(path, "version: 1\nauthorty: {}\ntenants: { a: { rulez: [] } }\n")
     done = run("-c", path, "--", "true", use=None, check=125)
     assert "2:1" in done.stderr and "authority" in done.stderr and "rulez" in done.stderr
+
+
+@pytest.mark.parametrize("home", ["work", ".", "work/inner", "alias"])
+def test_a_home_and_a_workspace_may_not_overlap(run, sandbox, home):
+    """What is protected in the workspace could be written to by its name in the home."""
+    work = sandbox.folder("work")
+    sandbox.folder("work/inner")
+    os.symlink(work, os.path.join(sandbox.place, "alias"))
+    for how in ("", ":ro", ":review"):
+        done = run("-q", "--home", os.path.join(sandbox.place, home), "--workspace", work + how, "--", "true")
+        assert done.returncode == 125 and "one of it and the workspace is in the other" in done.stderr, done
 
 
 @pytest.mark.parametrize("how", ["--workspace", "--home", "--ro"])

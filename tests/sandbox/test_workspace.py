@@ -135,10 +135,11 @@ def only(snapshot_, workspace, names):
 
 
 def test_what_runs_later_can_not_be_made_where_it_is_absent(sandbox, workspace):
+    sandbox.file(os.path.join(workspace, "README"))  # in an empty folder a repository may be begun
     names = [".git", ".git/hooks/pre-commit", ".git/config", *protected_names()]
     names += [n + "/settings.json" for n in protected_names()]
     assert attack(sandbox, workspace, names) == []
-    assert without(snapshot(workspace), "evil.") == {}, "something was left in the workspace"
+    assert without(snapshot(workspace), "evil.", "README") == {}, "something was left in the workspace"
 
 
 def test_what_runs_later_can_not_be_changed_where_it_exists(sandbox, workspace):
@@ -321,13 +322,28 @@ def test_a_dotenv_is_warned_about_and_can_be_masked(sandbox, workspace):
     assert b"example" not in done.stderr
     script = (
         "cat .env app/.env.local app/.env.example; mv .env x; rm .env; echo x > .env; ln .env y; "
-        "mv app/.env.local z; cat x y z; mv app app2; cat app2/.env.local"
+        "mv app/.env.local z; cat x y z; mv app app2; cat app*/.env.local"
     )
     done = sandbox.run("sh", "-c", script, workspace=workspace, mask_env="yes", check=0)
     assert done.stdout == b"KEY=value"
     assert b"can read" not in done.stderr
     with open(os.path.join(workspace, ".env"), encoding="ascii") as file:
         assert file.read() == "KEY=value"
+
+
+def test_an_environment_file_is_masked_by_each_of_its_names(sandbox, workspace):
+    names = [".env", ".env~", ".ENV", "app/.Env.Local", "#.env#", ".env-prod", ".env_old"]
+    for name in names:
+        sandbox.file(os.path.join(workspace, name), "KEY=value")
+    sandbox.file(os.path.join(workspace, ".env.sample"), "KEY=example")
+    for name in ("app/settings", "backup"):
+        os.link(os.path.join(workspace, ".env"), os.path.join(workspace, name))
+    sandbox.give(workspace)
+    names += ["app/settings", "backup", ".env.sample"]
+    done = sandbox.run("cat", *names, workspace=workspace, mask_env="yes", check=0)
+    assert done.stdout == b"KEY=example"
+    done = sandbox.run("cat", *names, workspace=workspace, check=0)
+    assert done.stdout.count(b"KEY=value") == len(names) - 1
 
 
 @pytest.mark.parametrize("path", ["/", "/usr", "/etc", "/home", "/run", "/proc", "/dev/shm", "/tmp"])
@@ -351,8 +367,7 @@ def test_what_is_named_to_be_read_can_be_read_and_not_written(sandbox):
 
 def test_nothing_is_left_when_the_launcher_is_killed(sandbox, workspace):
     repository(sandbox, workspace)
-    record = os.path.join(sandbox.place, "record")
-    process = sandbox.start("sh", "-c", "echo up; exec sleep 300.75", workspace=workspace, record=record)
+    process = sandbox.start("sh", "-c", "echo up; exec sleep 300.75", workspace=workspace)
     assert process.stdout.readline() == b"up\n"
     assert os.path.isdir(os.path.join(workspace, ".vscode"))
     process.send_signal(signal.SIGKILL)
@@ -361,7 +376,11 @@ def test_nothing_is_left_when_the_launcher_is_killed(sandbox, workspace):
     while alive(b"sleep\x00300.75\x00") and time.monotonic() < end:
         time.sleep(0.01)
     assert not alive(b"sleep\x00300.75\x00"), "the sandbox outlived its launcher"
-    assert os.path.exists(record), "who cleans up would not know what"
+    # The next run removes what this one had put there.
+    sandbox.run("true", workspace=workspace, check=0)
+    assert sorted(os.listdir(workspace)) == [".git", "README"]
+    assert not {"commondir", "config.worktree"} & set(os.listdir(os.path.join(workspace, ".git")))
+    assert os.listdir(os.path.join(sandbox.state(), "workspaces")) == ["lock"]
 
 
 def alive(command):

@@ -45,14 +45,20 @@
 #include <unistd.h>
 
 #include <keyhole/file.h>
-#include <proxy/lockin_internal.h>
-#include <proxy/worker_internal.h>
+#include <keyhole/worker.h>
+#include <lockin/lockin_internal.h>
+#include <keyhole/lockin.h>
 
 enum { REFUSED = 40, SUCCEEDED = 41, NO_LOCKIN = 42, NOT_SET_UP = 43 };
 enum { ORDINARY_UID = 4711 };
 
 static pid_t parent;
-static int a_file = -1; /* opened before */
+/* All opened before. */
+static char a_byte[] = "x";
+static int a_file = -1;
+static int append_only = -1; /* the same file, as the keeper lends the journal */
+static int a_connection[2] = { -1, -1 };
+static int a_listener = -1; /* of the Unix family */
 static char a_path[] = "/tmp/keyhole-test-lockin-XXXXXX";
 
 static inline bool is_refusal(int code)
@@ -94,15 +100,35 @@ static inline int run_locked(int (*attempt)(void), bool ordinary)
 	return status;
 }
 
+/* The number that recvmsg is bound to, before any other descriptor gets it. */
+static inline bool set_up_channel(void)
+{
+	int pair[2];
+	return socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == 0 &&
+	       (pair[0] == KH_WORKER_CHANNEL_FD || pair[1] == KH_WORKER_CHANNEL_FD ||
+		dup2(pair[0], KH_WORKER_CHANNEL_FD) == KH_WORKER_CHANNEL_FD);
+}
+
+static inline bool set_up_sockets(void)
+{
+	struct sockaddr_un abstract = { .sun_family = AF_UNIX };
+	a_listener = socket(AF_UNIX, SOCK_STREAM, 0);
+	return socketpair(AF_UNIX, SOCK_STREAM, 0, a_connection) == 0 && a_listener >= 0 &&
+	       bind(a_listener, (struct sockaddr *)&abstract, sizeof(sa_family_t)) == 0 &&
+	       listen(a_listener, 1) == 0;
+}
+
 static inline int set_up(void **state)
 {
 	(void)state;
 	struct rlimit none = { 0, 0 };
 	parent = getpid();
+	bool ok = set_up_channel() && set_up_sockets();
 	a_file = mkstemp(a_path);
+	append_only = open(a_path, O_WRONLY | O_APPEND);
 	/* The attempts that are killed leave no core files. */
-	return a_file >= 0 && fchmod(a_file, 0666) == 0 && setrlimit(RLIMIT_CORE, &none) == 0 ? 0
-											      : -1;
+	ok = ok && a_file >= 0 && append_only >= 0 && fchmod(a_file, 0666) == 0;
+	return ok && setrlimit(RLIMIT_CORE, &none) == 0 ? 0 : -1;
 }
 
 static inline int tear_down(void **state)

@@ -90,6 +90,24 @@ static int try_statx(void)
 	return outcome(statx(AT_FDCWD, "/etc/passwd", 0, STATX_BASIC_STATS, &st));
 }
 
+/* How fstat is spelled, with a path: it tells of the file that the descriptor is, or of none. */
+static int try_stat_by_name(void)
+{
+	struct stat there, got;
+	if (fstat(a_file, &there) != 0)
+		return NOT_SET_UP;
+	memset(&got, 0, sizeof(got));
+	if (syscall(SYS_newfstatat, AT_FDCWD, "/etc/passwd", &got, AT_EMPTY_PATH) == 0)
+		return SUCCEEDED;
+	if (syscall(SYS_newfstatat, a_file, "/etc/passwd", &got, AT_EMPTY_PATH) == 0 &&
+	    (got.st_ino != there.st_ino || got.st_dev != there.st_dev))
+		return SUCCEEDED;
+	return syscall(SYS_newfstatat, a_file, "/etc/passwd", &got, 0) == 0 &&
+			       (got.st_ino != there.st_ino || got.st_dev != there.st_dev)
+		       ? SUCCEEDED
+		       : REFUSED;
+}
+
 static int try_readlink(void)
 {
 	char out[256];

@@ -39,9 +39,14 @@ static inline struct kh_decision ask(const struct fixture *f, uint16_t tenant, c
 	size_t len = kh_buf_len(&store);
 	bool differs;
 	assert_true(kh_path_slashed(kh_buf_view(&store), &store, &differs));
+	size_t both = kh_buf_len(&store);
+	bool further;
+	assert_true(kh_path_decoded(kh_slice_sub(kh_buf_view(&store), 0, len), &store, &further));
 	view.path = kh_slice_sub(kh_buf_view(&store), 0, len);
 	if (differs)
-		view.path_slashed = kh_slice_sub(kh_buf_view(&store), len, kh_buf_len(&store));
+		view.path_slashed = kh_slice_sub(kh_buf_view(&store), len, both);
+	if (further)
+		view.path_decoded = kh_slice_sub(kh_buf_view(&store), both, kh_buf_len(&store));
 	kh_policy_decide(f->policy, tenant, NULL, &view, &decision);
 	kh_buf_fini(&store);
 	return decision;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <keyhole/buf.h>
@@ -58,6 +59,25 @@ static void each_limit_has_a_slot_of_its_own_and_keeps_it(void **state)
 	assert_int_not_equal(next->site_limits->concurrency_slot, next->site_limits->rates[0].slot);
 	kh_config_free(one);
 	kh_config_free(next);
+	kh_book_free(book);
+}
+
+/* A worker that was taken over has it open for writing. */
+static void the_ledger_can_be_made_neither_larger_nor_smaller(void **state)
+{
+	struct kh_book *book = kh_book_new(NULL);
+	struct stat before, after;
+	int fd = kh_book_fd(book);
+	(void)state;
+	assert_int_equal(fstat(fd, &before), 0);
+	assert_int_not_equal(ftruncate(fd, before.st_size + 1), 0);
+	assert_int_not_equal(ftruncate(fd, before.st_size - 1), 0);
+	assert_int_not_equal(fallocate(fd, 0, before.st_size, 4096), 0);
+	assert_int_not_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
+	assert_int_equal(fstat(fd, &after), 0);
+	assert_int_equal(before.st_size, after.st_size);
+	/* It costs what is used of it. */
+	assert_true(after.st_blocks * 512 <= 64 * 1024);
 	kh_book_free(book);
 }
 
@@ -233,6 +253,89 @@ static void any_damage_is_seen_and_leaves_nothing(void **state)
 	kh_book_free(book);
 }
 
+/* ---- a worker that wrote whatever it liked ---- */
+
+static const char kinds[] = "version: 1\ntenants:\n  a: { limits: { requests: 600/min, bytes_up: "
+			    "1GiB/day, concurrency: 5, connections: 7 }, rules: [] }\n";
+
+static void write_all(struct kh_book *book, uint64_t value)
+{
+	struct kh_ledger ledger;
+	assert_true(kh_ledger_map(&ledger, kh_book_fd(book), kh_book_slots(book), 0, NULL));
+	for (uint32_t i = KH_LEDGER_FIRST_SLOT; i < ledger.n_slots; i++)
+		ledger.slots[i] = value;
+	kh_ledger_unmap(&ledger);
+}
+
+static uint64_t number_at(struct kh_book *book, uint32_t slot)
+{
+	struct kh_ledger ledger;
+	assert_true(kh_ledger_map(&ledger, kh_book_fd(book), kh_book_slots(book), 0, NULL));
+	uint64_t value = ledger.slots[slot];
+	kh_ledger_unmap(&ledger);
+	return value;
+}
+
+static void what_a_worker_wrote_uses_up_no_more_than_one_window(void **state)
+{
+	static const uint64_t written_by_it[] = { UINT64_MAX, INT64_MAX, UINT64_MAX / 3,
+						  0,	      1,	 UINT64_C(1) << 63 };
+	(void)state;
+	for (size_t i = 0; i < sizeof(written_by_it) / sizeof(written_by_it[0]); i++) {
+		struct kh_book *book = kh_book_new(NULL);
+		struct kh_config *config = assigned(book, kinds, NOW);
+		struct kh_limits *limits = config->tenants[0].limits;
+		write_all(book, written_by_it[i]);
+		kh_book_end_worker(book, 0, true, NOW);
+		assert_true(kh_book_has_changed(book));
+		for (size_t n = 0; n < limits->n_rates; n++) {
+			const struct kh_rate *rate = &limits->rates[n];
+			uint64_t value = number_at(book, rate->slot);
+			assert_true(kh_bucket_used(value, rate, NOW) <= rate->burst);
+			assert_true(kh_bucket_wait_ms(value, rate, NOW, rate->burst) <=
+				    rate->period_ms);
+			assert_int_equal(take(book, rate, NOW + rate->period_ms, rate->burst + 1),
+					 rate->burst);
+		}
+		assert_int_equal(number_at(book, limits->concurrency_slot), 0);
+		assert_int_equal(number_at(book, limits->connections_slot), 0);
+		kh_config_free(config);
+		kh_book_free(book);
+	}
+}
+
+static void what_was_used_stays_used_when_a_worker_ends(void **state)
+{
+	struct kh_book *book = kh_book_new(NULL);
+	struct kh_config *config = assigned(book, two, NOW);
+	(void)state;
+	assert_int_equal(take(book, tenants_rate(config, 0), NOW, 80), 80);
+	kh_book_end_worker(book, 0, true, NOW);
+	assert_int_equal(take(book, tenants_rate(config, 0), NOW, 100), 20);
+	kh_config_free(config);
+	kh_book_free(book);
+}
+
+static void the_other_worker_of_a_handover_keeps_its_places(void **state)
+{
+	struct kh_book *book = kh_book_new(NULL);
+	struct kh_config *config = assigned(book, kinds, NOW);
+	uint32_t slot = config->tenants[0].limits->concurrency_slot;
+	(void)state;
+	write_all(book, UINT64_C(3) << 32 | 2);
+	kh_book_end_worker(book, 0, false, NOW);
+	assert_int_equal(number_at(book, slot), UINT64_C(3) << 32);
+	/* And no more than the limit allows, whatever was written. */
+	write_all(book, UINT64_MAX);
+	kh_book_end_worker(book, 0, false, NOW);
+	assert_int_equal(number_at(book, slot), UINT64_C(5) << 32);
+	write_all(book, UINT64_MAX);
+	kh_book_end_worker(book, 1, false, NOW);
+	assert_int_equal(number_at(book, slot), 5);
+	kh_config_free(config);
+	kh_book_free(book);
+}
+
 /* ---- the other process ---- */
 
 static void another_process_counts_in_the_same_memory(void **state)
@@ -283,12 +386,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_limit_has_a_slot_of_its_own_and_keeps_it),
+		cmocka_unit_test(the_ledger_can_be_made_neither_larger_nor_smaller),
 		cmocka_unit_test(rules_of_one_text_have_limits_of_their_own),
 		cmocka_unit_test(another_amount_goes_on_from_what_is_used),
 		cmocka_unit_test(slots_are_given_out_again_when_they_have_rested),
 		cmocka_unit_test(ten_thousand_tenants_are_small),
 		cmocka_unit_test(time_fills_while_nobody_is_there_and_a_clock_set_back_does_not),
 		cmocka_unit_test(any_damage_is_seen_and_leaves_nothing),
+		cmocka_unit_test(what_a_worker_wrote_uses_up_no_more_than_one_window),
+		cmocka_unit_test(what_was_used_stays_used_when_a_worker_ends),
+		cmocka_unit_test(the_other_worker_of_a_handover_keeps_its_places),
 		cmocka_unit_test(another_process_counts_in_the_same_memory),
 		cmocka_unit_test(an_offer_that_is_cut_is_refused_wherever),
 	};

@@ -46,7 +46,7 @@ static X509 *sign(const struct kh_ca *ca, const struct kh_leaves *leaves, const 
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_buf der;
 	kh_buf_init(&der, 8192);
-	if (!kh_ca_sign(ca, kh_leaves_spki(leaves), &host, &der, &err))
+	if (!kh_ca_sign(ca, kh_leaves_spki(leaves), &host, KH_CA_LEAF_S, &der, &err))
 		fail_msg("%s", err.text);
 	X509 *leaf = x509_of(kh_buf_view(&der));
 	kh_buf_fini(&der);
@@ -111,7 +111,7 @@ static void test_a_leaf_has_the_extensions_that_the_header_promises(void **state
 	X509 *again = sign(ca, leaves, "api.example.com");
 	X509 *issuer = x509_of(kh_ca_der(ca));
 	time_t now = time(NULL), hour_back = now - 3600 + 5, bit_more = now - 3600 - 60;
-	time_t days29 = now + 29 * 86400, days31 = now + 31 * 86400;
+	time_t less = now + KH_CA_LEAF_S - 60, more = now + KH_CA_LEAF_S + 60;
 	int critical = -1;
 
 	assert_int_equal(X509_check_ca(leaf), 0);
@@ -127,8 +127,8 @@ static void test_a_leaf_has_the_extensions_that_the_header_promises(void **state
 	BASIC_CONSTRAINTS_free(bc);
 	assert_true(X509_cmp_time(X509_get0_notBefore(leaf), &hour_back) < 0);
 	assert_true(X509_cmp_time(X509_get0_notBefore(leaf), &bit_more) > 0);
-	assert_true(X509_cmp_time(X509_get0_notAfter(leaf), &days29) > 0);
-	assert_true(X509_cmp_time(X509_get0_notAfter(leaf), &days31) < 0);
+	assert_true(X509_cmp_time(X509_get0_notAfter(leaf), &less) > 0);
+	assert_true(X509_cmp_time(X509_get0_notAfter(leaf), &more) < 0);
 	assert_int_not_equal(
 		ASN1_INTEGER_cmp(X509_get0_serialNumber(leaf), X509_get0_serialNumber(again)), 0);
 	BIGNUM *serial = ASN1_INTEGER_to_BN(X509_get0_serialNumber(leaf), NULL);
@@ -167,7 +167,7 @@ static void test_a_leaf_never_outlives_the_ca(void **state)
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_leaves *leaves = kh_leaves_new(&err);
 	(void)state;
-	store_odd(key, -100, 3 * 86400, "critical,CA:TRUE", "critical,keyCertSign", true);
+	store_odd(key, -100, 3600, "critical,CA:TRUE", "critical,keyCertSign", true);
 	struct kh_ca *ca = must_open();
 	X509 *issuer = x509_of(kh_ca_der(ca)), *leaf = sign(ca, leaves, "api.example.com");
 	assert_int_equal(ASN1_TIME_compare(X509_get0_notAfter(leaf), X509_get0_notAfter(issuer)),
@@ -213,26 +213,29 @@ static void test_a_key_that_is_not_the_workers_kind_is_not_signed(void **state)
 		unsigned char *spki = NULL;
 		int len = i2d_PUBKEY(keys[i], &spki);
 		assert_true(len > 0);
-		assert_false(kh_ca_sign(ca, kh_slice_of(spki, (size_t)len), &host, &out, &err));
+		assert_false(kh_ca_sign(ca, kh_slice_of(spki, (size_t)len), &host, KH_CA_LEAF_S,
+					&out, &err));
 		assert_int_equal(err.code, KH_ERR_LEAF_UNAVAILABLE);
 		OPENSSL_free(spki);
 		EVP_PKEY_free(keys[i]);
 	}
 	struct kh_slice good = kh_leaves_spki(leaves);
-	assert_false(kh_ca_sign(ca, KH_SLICE(""), &host, &out, &err));
-	assert_false(kh_ca_sign(ca, KH_SLICE("garbage"), &host, &out, &err));
-	assert_false(kh_ca_sign(ca, kh_slice_sub(good, 0, good.len - 1), &host, &out, &err));
+	assert_false(kh_ca_sign(ca, KH_SLICE(""), &host, KH_CA_LEAF_S, &out, &err));
+	assert_false(kh_ca_sign(ca, KH_SLICE("garbage"), &host, KH_CA_LEAF_S, &out, &err));
+	assert_false(kh_ca_sign(ca, kh_slice_sub(good, 0, good.len - 1), &host, KH_CA_LEAF_S, &out,
+				&err));
 	char longer[256];
 	memcpy(longer, good.ptr, good.len);
 	longer[good.len] = 0;
-	assert_false(kh_ca_sign(ca, kh_slice_of(longer, good.len + 1), &host, &out, &err));
-	assert_false(kh_ca_sign(ca, good, &none, &out, &err));
+	assert_false(
+		kh_ca_sign(ca, kh_slice_of(longer, good.len + 1), &host, KH_CA_LEAF_S, &out, &err));
+	assert_false(kh_ca_sign(ca, good, &none, KH_CA_LEAF_S, &out, &err));
 	assert_int_equal(kh_buf_len(&out), 0);
 	assert_int_equal(ERR_peek_error(), 0);
 	/* Too small a buffer: nothing half. */
 	struct kh_buf small;
 	kh_buf_init(&small, 10);
-	assert_false(kh_ca_sign(ca, good, &host, &small, &err));
+	assert_false(kh_ca_sign(ca, good, &host, KH_CA_LEAF_S, &small, &err));
 	assert_int_equal(err.code, KH_ERR_NO_MEMORY);
 	assert_int_equal(kh_buf_len(&small), 0);
 	kh_buf_fini(&small);

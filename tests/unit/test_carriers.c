@@ -62,6 +62,8 @@ static void test_query_names(void **state)
 		"key",
 		"KEY",
 		"%6bey",
+		"%256bey",
+		"%EF%BD%8Bey",
 		"%4B%45%59",
 		"api_key",
 		"api-key",
@@ -108,7 +110,6 @@ static void test_query_names(void **state)
 		"se",
 		"sv",
 		"expires",
-		"%256bey",
 		"keykeykeykeykeykeykeykeykeykeykeykeykeykeykeykeykeykeykeykeykeykeykeykey",
 	};
 

@@ -4,12 +4,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <keyhole/channel.h>
+#include <keyhole/clock.h>
 #include <keyhole/file.h>
 #include <keyhole/limits.h>
 
@@ -334,6 +338,70 @@ static void senders_of_several_threads_do_not_mix(void **state)
 	kh_channel_fini(&there);
 }
 
+struct slow_reader {
+	int fd;
+	atomic_bool over;
+};
+
+/* Each message is read long before it would be given up by itself. */
+static void *read_slowly(void *arg)
+{
+	struct slow_reader *reader = arg;
+	while (!atomic_load(&reader->over)) {
+		char byte;
+		(void)recv(reader->fd, &byte, 1, MSG_DONTWAIT | MSG_TRUNC);
+		(void)poll(NULL, 0, 100);
+	}
+	return NULL;
+}
+
+enum { MANY = 200, SENDS_MS = 5000 };
+
+/* Return: how long it took until one could not be sent. */
+static uint64_t send_until_given_up(struct kh_channel *channel)
+{
+	static char body[32 * 1024];
+	struct kh_err err = KH_ERR_INIT;
+	uint64_t began = kh_clock_mono_ms(), took = 0;
+	for (int i = 0; i < MANY && !err.code && took < SENDS_MS; i++) {
+		(void)kh_channel_send(channel, KH_CHANNEL_ISSUER, 0,
+				      kh_slice_of(body, sizeof(body)), NULL, 0, &err);
+		took = kh_clock_mono_ms() - began;
+	}
+	assert_int_equal(err.sys, ETIMEDOUT);
+	return took;
+}
+
+static void a_peer_that_reads_slowly_has_one_budget_for_all_messages(void **state)
+{
+	struct ends *ends = *state;
+	struct slow_reader reader = { .fd = ends->raw };
+	pthread_t thread;
+	assert_true(kh_channel_patience(&ends->here, 500, NULL));
+	assert_int_equal(pthread_create(&thread, NULL, read_slowly, &reader), 0);
+	uint64_t took = send_until_given_up(&ends->here);
+	atomic_store(&reader.over, true);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_in_range(took, 400, SENDS_MS - 1);
+	/* Nothing is left of it, and little has come back. */
+	assert_in_range(ends->here.patience_ms, 0, 200);
+}
+
+static void a_process_that_is_told_to_end_waits_for_no_slow_peer(void **state)
+{
+	struct ends *ends = *state;
+	sigset_t end, before;
+	int got;
+	assert_int_equal(sigemptyset(&end) | sigaddset(&end, SIGTERM), 0);
+	assert_int_equal(sigprocmask(SIG_BLOCK, &end, &before), 0);
+	assert_int_equal(raise(SIGTERM), 0);
+	assert_true(kh_channel_patience(&ends->here, KH_LIMIT_CHANNEL_PATIENCE_MS, NULL));
+	uint64_t took = send_until_given_up(&ends->here);
+	assert_int_equal(sigwait(&end, &got), 0);
+	assert_int_equal(sigprocmask(SIG_SETMASK, &before, NULL), 0);
+	assert_in_range(took, KH_LIMIT_CHANNEL_ENDING_MS, SENDS_MS - 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -349,6 +417,8 @@ int main(void)
 		TEST(credentials_of_a_process_are_not_descriptors),
 		TEST(a_peer_that_is_gone_is_an_error_and_no_signal),
 		TEST(a_peer_that_never_reads_is_given_up),
+		TEST(a_peer_that_reads_slowly_has_one_budget_for_all_messages),
+		TEST(a_process_that_is_told_to_end_waits_for_no_slow_peer),
 		cmocka_unit_test(both_ends_close_on_exec),
 		TEST(senders_of_several_threads_do_not_mix),
 	};

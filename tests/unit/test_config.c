@@ -86,6 +86,9 @@ static void a_whole_file_is_read(void **state)
 	assert_int_equal(rules->list[0].credentials[0], 1);
 	assert_false(rules->list[0].client_auth_pass);
 	assert_true(rules->list[1].client_auth_pass);
+	/* A credential goes into a WebSocket's handshake only where the rule says so. */
+	assert_true(rules->list[0].no_websocket);
+	assert_true(rules->list[0].websocket_unsaid);
 	assert_false(rules->list[1].no_websocket);
 	assert_true(rules->list[2].no_websocket);
 	assert_false(rules->list[3].no_websocket);

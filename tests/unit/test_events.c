@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include <proxy/events.h>
+#include <keyhole/loop/events.h>
 
 static struct kh_events *events;
 static struct kh_buf room;

@@ -1,4 +1,4 @@
-/* wrap: poll */
+/* wrap: poll getpwuid */
 /* test_file.c - files are read and replaced whole or not at all */
 #include "unit.h"
 
@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -314,6 +315,114 @@ static void paths_join(void **state)
 	assert_string_equal(text, "a-7");
 }
 
+static bool is_believed(const char *path, int why)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_buf out;
+	kh_buf_init(&out, 100);
+	bool ok = kh_file_read_private(path, &out, &err);
+	if (ok)
+		assert_string_equal(kh_buf_cstr(&out), "mine");
+	else
+		assert_int_equal(kh_buf_len(&out), 0);
+	assert_int_equal(err.sys, why);
+	kh_buf_fini(&out);
+	return ok;
+}
+
+static bool is_believed_beside(const char *path, const char *of)
+{
+	struct kh_buf out;
+	kh_buf_init(&out, 100);
+	bool ok = kh_file_read_beside(path, of, &out, NULL);
+	kh_buf_fini(&out);
+	return ok;
+}
+
+static void nobody_elses_state_is_believed(void **state)
+{
+	(void)state;
+	assert_false(is_believed("a", ENOENT));
+	assert_true(kh_file_write("a", KH_SLICE("mine"), 0600, NULL));
+	assert_true(kh_file_write("of", KH_SLICE("its"), 0600, NULL));
+	assert_true(is_believed("a", 0));
+	assert_int_equal(chmod("a", 0644), 0);
+	assert_true(is_believed("a", 0));
+
+	for (mode_t mode = 0620; mode; mode = mode == 0620 ? 0602 : 0) {
+		assert_int_equal(chmod("a", mode), 0);
+		assert_false(is_believed("a", EPERM));
+		assert_false(is_believed_beside("a", "of"));
+	}
+	assert_int_equal(chmod("a", 0600), 0);
+
+	assert_int_equal(symlink("a", "link"), 0);
+	assert_false(is_believed("link", ELOOP));
+	assert_false(is_believed_beside("link", "of"));
+	assert_int_equal(unlink("link"), 0);
+
+	assert_int_equal(link("a", "twice"), 0);
+	assert_false(is_believed("a", EPERM));
+	assert_true(is_believed_beside("a", "of"));
+	assert_int_equal(unlink("twice"), 0);
+
+	assert_int_equal(mkfifo("pipe", 0600), 0);
+	assert_false(is_believed("pipe", EINVAL));
+	assert_false(is_believed(".", EINVAL));
+	assert_int_equal(unlink("pipe"), 0);
+
+	if (geteuid() == 0) {
+		assert_int_equal(chown("a", 4711, (gid_t)-1), 0);
+		assert_false(is_believed("a", EPERM));
+		assert_false(is_believed_beside("a", "of"));
+		assert_int_equal(chown("of", 4711, (gid_t)-1), 0);
+		assert_true(is_believed_beside("a", "of"));
+	}
+	assert_int_equal(unlink("a") | unlink("of"), 0);
+}
+
+/* The user's entry says where it is, or nothing does. */
+static struct passwd *entry;
+
+struct passwd *__wrap_getpwuid(uid_t uid);
+struct passwd *__wrap_getpwuid(uid_t uid)
+{
+	(void)uid;
+	return entry;
+}
+
+static void assert_state_home(const char *expected)
+{
+	struct kh_err err = KH_ERR_INIT;
+	kh_auto_free char *home = kh_file_state_home(&err);
+	assert_int_equal(err.code, expected ? 0 : KH_ERR_USAGE);
+	if (expected)
+		assert_string_equal(home, expected);
+	else
+		assert_null(home);
+}
+
+static void without_a_home_no_folder_of_anybodys_is_taken(void **state)
+{
+	(void)state;
+	char mine[] = "/of/mine";
+	struct passwd user = { .pw_dir = mine };
+	assert_int_equal(unsetenv("XDG_STATE_HOME") | unsetenv("HOME"), 0);
+	entry = NULL;
+	assert_state_home(NULL);
+	assert_int_equal(setenv("HOME", "not/absolute", 1), 0);
+	assert_state_home(NULL);
+	entry = &user;
+	assert_state_home("/of/mine/.local/state");
+	assert_int_equal(setenv("HOME", "/h", 1), 0);
+	assert_state_home("/h/.local/state");
+	assert_int_equal(setenv("XDG_STATE_HOME", "/s", 1), 0);
+	assert_state_home("/s");
+	entry = NULL;
+	assert_int_equal(unsetenv("HOME"), 0);
+	assert_state_home("/s");
+}
+
 static void flags_are_set_and_cleared(void **state)
 {
 	(void)state;
@@ -346,6 +455,8 @@ int main(void)
 		TEST(a_sealed_file_can_not_be_changed),
 		TEST(folders_are_made_with_their_parents),
 		TEST(paths_join),
+		TEST(nobody_elses_state_is_believed),
+		TEST(without_a_home_no_folder_of_anybodys_is_taken),
 		TEST(flags_are_set_and_cleared),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

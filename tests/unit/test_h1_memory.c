@@ -1,6 +1,7 @@
 /* wrap: malloc */
 /* wrap: calloc */
 /* test_h1_memory.c - a codec without memory says so, and one at rest holds next to none */
+#include "base/sanitized.h"
 #include "h1_drive.h"
 
 void *__real_malloc(size_t size);
@@ -86,10 +87,11 @@ static void test_a_codec_at_rest_is_small(void **state)
 	given = 0;
 	assert_int_equal(feed_all(h1, in), KH_H1_END);
 	assert_int_equal(given, 0);
-	/* Given back, and taken again. */
+	/* After a release the codec allocates again. Without a sanitizer the thread's store of
+	   blocks serves it, and malloc is not asked. */
 	kh_h1_release(h1);
 	assert_int_equal(feed_all(h1, in), KH_H1_END);
-	assert_true(given > 0);
+	assert_int_equal(given > 0, KH_SANITIZED);
 	kh_h1_free(h1);
 }
 

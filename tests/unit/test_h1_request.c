@@ -234,6 +234,16 @@ static void test_upgrade_counts_with_its_option(void **state)
 	      "HEAD GET / 1.0 none\n" HOST_LOG "  Connection=Upgrade\n  Upgrade=websocket\nEND\n");
 }
 
+static void test_an_offer_of_h2c_is_ignored(void **state)
+{
+	(void)state;
+	reads("GET / HTTP/1.1\r\n" H "Connection: Upgrade\r\nUpgrade: H2C\r\n\r\n",
+	      "HEAD GET / 1.1 none keep\n" HOST_LOG "  Connection=Upgrade\n  Upgrade=H2C\nEND\n");
+	reads("GET / HTTP/1.1\r\n" H "Connection: Upgrade\r\nUpgrade: h2c, websocket\r\n\r\n",
+	      "HEAD GET / 1.1 none keep upgrade\n" HOST_LOG
+	      "  Connection=Upgrade\n  Upgrade=h2c, websocket\nEND\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -255,6 +265,7 @@ int main(void)
 		cmocka_unit_test(test_hop_fields),
 		cmocka_unit_test(test_expect),
 		cmocka_unit_test(test_upgrade_counts_with_its_option),
+		cmocka_unit_test(test_an_offer_of_h2c_is_ignored),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

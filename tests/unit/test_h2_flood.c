@@ -160,20 +160,14 @@ static void test_frames_that_carry_nothing(void **state)
 static void test_frames_for_streams_that_are_over(void **state)
 {
 	(void)state;
-	for (int heads = 0; heads < 2; heads++) {
-		struct flood f;
+	struct flood f;
 
-		flood_init(&f);
-		raw_headers(&f.raw, 1, BOTH, GET);
-		assert_true(flood_feed(&f)); /* answered */
-		for (uint32_t i = 0; i < 2 * KH_LIMIT_H2_IDLE_FRAMES; i++) {
-			if (heads)
-				raw_headers(&f.raw, 1, BOTH, GET);
-			else
-				raw_frame_u32(&f.raw, RST_STREAM, 1, 8);
-		}
-		flood_refused(&f, CALM);
-	}
+	flood_init(&f);
+	raw_headers(&f.raw, 1, BOTH, GET);
+	assert_true(flood_feed(&f)); /* answered */
+	for (uint32_t i = 0; i < 2 * KH_LIMIT_H2_IDLE_FRAMES; i++)
+		raw_frame_u32(&f.raw, RST_STREAM, 1, 8);
+	flood_refused(&f, CALM);
 }
 
 /* A busy connection brings its own. */

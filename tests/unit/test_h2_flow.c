@@ -90,6 +90,78 @@ static void test_a_paused_stream_holds_no_other(void **state)
 	pair_fini(&p);
 }
 
+/* The reading side keeps its streams apart. */
+static void pair_init_apart(struct pair *p)
+{
+	const struct kh_h2_settings apart = { .role = KH_H2_SERVER,
+					      .max_streams = 100,
+					      .stream_window_bytes = 64 * 1024,
+					      .stream_window_most_bytes = 256 * 1024,
+					      .connection_window_bytes = 128 * 1024,
+					      .streams_apart = true };
+
+	pair_init(p);
+	kh_h2_free(p->down.h2);
+	p->down.h2 = kh_h2_new(&apart, drive_on_event, &p->down);
+	assert_non_null(p->down.h2);
+}
+
+/* … however much of the connection's window they take together, where they are kept apart. */
+static void test_streams_kept_apart_use_up_no_common_window(void **state)
+{
+	struct kh_h2_stream *paused[4];
+	size_t put = 0;
+	struct pair p;
+
+	(void)state;
+	taken = 0;
+	pair_init_apart(&p);
+	p.down.also = count_body;
+	p.down.pauses = true;
+	for (int i = 0; i < 4; i++) {
+		ask(&p, "POST", NULL, 0, false);
+		paused[i] = p.request;
+		put_until_full(p.request, &put);
+		talk(&p);
+	}
+	assert_int_equal(taken, 0);
+	assert_int_equal(kh_h2_kept_bytes(p.down.h2) / (64 * 1024), 4); /* a window each */
+	p.down.pauses = false;
+	ask(&p, "POST", NULL, 0, false);
+	put = 0;
+	for (int i = 0; i < 10; i++) {
+		put_until_full(p.request, &put);
+		talk(&p);
+	}
+	assert_true(put >= 10 * 64 * 1024);
+	assert_int_equal(taken, put);
+	for (int i = 0; i < 4; i++)
+		kh_h2_release(paused[i]);
+	pair_fini(&p);
+}
+
+/* So much more is taken of it, and no more. */
+static void test_a_stream_is_widened_for_itself(void **state)
+{
+	size_t put = 0;
+	struct pair p;
+
+	(void)state;
+	pair_init_apart(&p);
+	p.down.pauses = true;
+	ask(&p, "POST", NULL, 0, false);
+	put_until_full(p.request, &put);
+	talk(&p);
+	assert_false(kh_h2_widen(p.down.last, 512 * 1024));
+	assert_true(kh_h2_widen(p.down.last, 256 * 1024));
+	for (int i = 0; i < 10; i++) {
+		put_until_full(p.request, &put);
+		talk(&p);
+	}
+	assert_in_range(kh_h2_kept_bytes(p.down.h2), 256 * 1024, 256 * 1024 + 8192);
+	pair_fini(&p);
+}
+
 /* What was kept for a stream that is given up does not stay in the connection's window. */
 static void test_the_window_comes_back_from_streams_given_up(void **state)
 {
@@ -235,6 +307,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_back_pressure_end_to_end),
 		cmocka_unit_test(test_a_paused_stream_holds_no_other),
+		cmocka_unit_test(test_streams_kept_apart_use_up_no_common_window),
+		cmocka_unit_test(test_a_stream_is_widened_for_itself),
 		cmocka_unit_test(test_the_window_comes_back_from_streams_given_up),
 		cmocka_unit_test(test_a_window_that_shrinks_below_nothing),
 		cmocka_unit_test(test_who_was_told_to_stop_is_told_to_go_on),

@@ -4,6 +4,8 @@
 /* wrap: fdatasync */
 #include "journal_faults.h"
 
+#include <fcntl.h>
+
 /* How often `what` stands in the journal. */
 static int occurrences(int fd, const char *what)
 {
@@ -192,6 +194,66 @@ static void many_opens_are_told_apart(void **state)
 	close(fd);
 }
 
+/* Ids of one place, for a hash without a key: their products with its multiplier are small. */
+static void ids_that_were_chosen_to_collide_take_no_time(void **state)
+{
+	enum { MANY = 60000, AT_ONCE = 4000 };
+	int fd = new_file();
+	struct kh_journal *journal = opened(fd, NULL);
+	struct kh_journal_report report;
+	struct kh_batch batch;
+	char id[KH_EXCHANGE_ID_BYTES];
+	uint64_t inverse = 1, began;
+
+	(void)state;
+	for (int i = 0; i < 6; i++) /* of an odd number, modulo 2^64; bits double in each turn */
+		inverse *= 2 - 0x9e3779b97f4a7c15u * inverse;
+	kh_batch_init(&batch);
+	for (uint64_t i = 1; i <= MANY; i++) {
+		kh_id_format(inverse * i, id);
+		put_open(&batch, id);
+		if (i % AT_ONCE == 0)
+			committed(journal, &batch);
+	}
+	kh_batch_fini(&batch);
+	kh_journal_free(journal);
+	began = kh_clock_mono_ms();
+	journal = opened(fd, &report);
+	assert_true(kh_clock_mono_ms() - began < 3000);
+	assert_int_equal(report.aborted, MANY);
+	assert_int_equal(report.unread, 0);
+	kh_journal_close(journal);
+	close(fd);
+}
+
+/* Nothing is called aborted whose end may be in what was not read. */
+static void a_life_that_takes_too_long_to_read_counts_as_not_read(void **state)
+{
+	const struct kh_recover_bounds no_time = { 30, UINT64_MAX, 0 };
+	enum { MANY = 40000, AT_ONCE = 4000 };
+	int fd = new_file();
+	struct kh_journal *journal = opened(fd, NULL);
+	struct kh_batch batch;
+	char id[KH_EXCHANGE_ID_BYTES];
+	uint64_t aborted, unread;
+
+	(void)state;
+	kh_batch_init(&batch);
+	for (unsigned i = 1; i <= MANY; i++) {
+		kh_exchange_id(id);
+		put_open(&batch, id);
+		if (i % AT_ONCE == 0)
+			committed(journal, &batch);
+	}
+	kh_batch_fini(&batch);
+	assert_true(kh_recover_opens(journal, &no_time, &aborted, &unread, NULL));
+	assert_int_equal(aborted, 0);
+	assert_int_equal(unread, lseek(fd, 0, SEEK_END));
+	assert_int_equal(occurrences(fd, "\"event\":\"aborted\""), 0);
+	kh_journal_free(journal);
+	close(fd);
+}
+
 static void opens_above_the_bound_are_counted(void **state)
 {
 	int fd = new_file();
@@ -199,7 +261,9 @@ static void opens_above_the_bound_are_counted(void **state)
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_batch batch;
 	char id[KH_EXCHANGE_ID_BYTES];
-	uint64_t aborted;
+	const struct kh_recover_bounds thirty = { 30, UINT64_MAX, 60000 },
+				       ten = { 10, UINT64_MAX, 60000 };
+	uint64_t aborted, unread;
 
 	(void)state;
 	kh_batch_init(&batch);
@@ -209,13 +273,13 @@ static void opens_above_the_bound_are_counted(void **state)
 	}
 	committed(journal, &batch);
 	kh_batch_fini(&batch);
-	assert_true(kh_recover_opens(journal, 30, &aborted, &err));
+	assert_true(kh_recover_opens(journal, &thirty, &aborted, &unread, &err));
 	assert_int_equal(aborted, 100);
 	assert_int_equal(occurrences(fd, "\"event\":\"aborted\""), 31);
 	assert_int_equal(occurrences(fd, "\"count\":70"), 1);
 	assert_int_equal(verified(fd).unclosed, 0);
 	/* Nothing is left to be marked. */
-	assert_true(kh_recover_opens(journal, 30, &aborted, &err));
+	assert_true(kh_recover_opens(journal, &thirty, &aborted, &unread, &err));
 	assert_int_equal(aborted, 0);
 	/* A close ends one of those that have no name, too. */
 	kh_batch_init(&batch);
@@ -229,10 +293,88 @@ static void opens_above_the_bound_are_counted(void **state)
 	}
 	committed(journal, &batch);
 	kh_batch_fini(&batch);
-	assert_true(kh_recover_opens(journal, 10, &aborted, &err));
+	assert_true(kh_recover_opens(journal, &ten, &aborted, &unread, &err));
 	assert_int_equal(aborted, 20);
 	assert_int_equal(verified(fd).unclosed, 0);
 	kh_journal_close(journal);
+	close(fd);
+}
+
+/* A life that is longer than may be read: what began before that part is not known. */
+static void of_a_long_life_the_end_is_read(void **state)
+{
+	int fd = new_file();
+	struct kh_journal *journal = opened(fd, NULL);
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_batch batch;
+	uint64_t aborted, unread;
+	size_t len;
+
+	(void)state;
+	kh_batch_init(&batch);
+	put_open(&batch, "x00000000000000aa");
+	committed(journal, &batch);
+	write_exchanges(journal, 50);
+	put_open(&batch, "x00000000000000ab");
+	committed(journal, &batch);
+	kh_batch_fini(&batch);
+	free(read_back(fd, &len));
+	const struct kh_recover_bounds few = { 30, 3000, 60000 };
+	assert_true(kh_recover_opens(journal, &few, &aborted, &unread, &err));
+	assert_int_equal(aborted, 1);
+	assert_int_equal(unread, len - 3000);
+	assert_int_equal(occurrences(fd, "\"event\":\"aborted\""), 1);
+	assert_true(verified(fd).ok);
+	kh_journal_close(journal);
+	close(fd);
+}
+
+/* A worker that was taken over wrote without a newline: that much is not ours, and is not read. */
+static void a_tail_that_no_writer_leaves_is_not_continued(void **state)
+{
+	int fd = new_file();
+	struct kh_err err = KH_ERR_INIT;
+	off_t end;
+
+	(void)state;
+	kh_journal_close(opened(fd, NULL));
+	end = lseek(fd, 0, SEEK_END);
+	assert_int_equal(ftruncate(fd, end + 3 * (off_t)KH_LIMIT_TORN_BYTES), 0);
+	assert_null(kh_journal_open(fd, KH_DURABILITY_WRITTEN, NULL, &err));
+	assert_int_equal(err.code, KH_ERR_AUDIT_UNAVAILABLE);
+	/* What a death may leave is. */
+	assert_int_equal(ftruncate(fd, end), 0);
+	assert_int_equal(ftruncate(fd, end + 100), 0);
+	kh_journal_close(opened(fd, NULL));
+	close(fd);
+}
+
+/* A checkpoint holds as long as the line is where it was, and no longer. */
+static void a_checkpoint_tells_a_journal_that_was_changed(void **state)
+{
+	int fd = new_file();
+	struct kh_journal *journal = opened(fd, NULL);
+	struct kh_checkpoint at;
+	char byte;
+
+	(void)state;
+	write_exchanges(journal, 3);
+	assert_true(kh_journal_checkpoint(journal, &at));
+	assert_true(kh_checkpoint_holds(fd, &at));
+	write_exchanges(journal, 3);
+	assert_true(kh_checkpoint_holds(fd, &at));
+	assert_int_equal(fcntl(fd, F_SETFL, 0), 0); /* or pwrite would append */
+	for (off_t back = 1; back <= 67; back += 11) {
+		assert_int_equal(pread(fd, &byte, 1, (off_t)at.end - back), 1);
+		byte ^= 1;
+		assert_int_equal(pwrite(fd, &byte, 1, (off_t)at.end - back), 1);
+		assert_false(kh_checkpoint_holds(fd, &at));
+		byte ^= 1;
+		assert_int_equal(pwrite(fd, &byte, 1, (off_t)at.end - back), 1);
+	}
+	assert_int_equal(ftruncate(fd, (off_t)at.end - 1), 0);
+	assert_false(kh_checkpoint_holds(fd, &at));
+	kh_journal_free(journal);
 	close(fd);
 }
 
@@ -293,7 +435,12 @@ int main(void)
 		cmocka_unit_test(a_newline_is_never_the_last_byte_of_a_page_behind_torn_bytes),
 		cmocka_unit_test(an_open_without_an_end_is_marked_once),
 		cmocka_unit_test(many_opens_are_told_apart),
+		cmocka_unit_test(ids_that_were_chosen_to_collide_take_no_time),
+		cmocka_unit_test(a_life_that_takes_too_long_to_read_counts_as_not_read),
 		cmocka_unit_test(opens_above_the_bound_are_counted),
+		cmocka_unit_test(of_a_long_life_the_end_is_read),
+		cmocka_unit_test(a_tail_that_no_writer_leaves_is_not_continued),
+		cmocka_unit_test(a_checkpoint_tells_a_journal_that_was_changed),
 		cmocka_unit_test(a_killed_writer_loses_nothing_it_spoke_of),
 	};
 

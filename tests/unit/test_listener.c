@@ -2,6 +2,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -192,6 +193,35 @@ static void test_a_file_that_is_no_socket_is_left_alone(void **state)
 	free(link_path);
 }
 
+/* A worker shares the socket, and may have been taken over. */
+static void test_a_socket_that_was_shut_down_is_known_to_be_dead(void **state)
+{
+	static const int hows[] = { SHUT_RD, SHUT_RDWR };
+	struct sockaddr_in nowhere = { .sin_family = AF_UNSPEC };
+	(void)state;
+	for (size_t i = 0; i < sizeof hows / sizeof hows[0]; i++) {
+		char path[128];
+		snprintf(path, sizeof path, "%s/s%zu", folder, i);
+		int fd = open_at(path, 0600, NULL), theirs = dup(fd);
+		assert_true(fd >= 0 && theirs >= 0);
+		assert_false(kh_listener_is_dead(fd));
+		assert_int_equal(shutdown(theirs, hows[i]), 0);
+		assert_true(kh_listener_is_dead(fd));
+		/* The name can be taken anew. */
+		int next = open_at(path, 0600, NULL);
+		assert_true(next >= 0);
+		assert_false(kh_listener_is_dead(next));
+		close(fd), close(theirs), close(next);
+	}
+	int port = socket(AF_INET, SOCK_STREAM, 0);
+	assert_true(port >= 0 && listen(port, 1) == 0);
+	assert_false(kh_listener_is_dead(port));
+	assert_int_equal(connect(port, (struct sockaddr *)&nowhere, sizeof nowhere), 0);
+	assert_true(kh_listener_is_dead(port));
+	close(port);
+	assert_true(kh_listener_is_dead(port));
+}
+
 static void test_a_folder_longer_than_sun_path_is_no_obstacle(void **state)
 {
 	struct kh_err err = KH_ERR_INIT;
@@ -336,6 +366,7 @@ int main(void)
 		T(test_a_dead_socket_is_replaced_and_a_live_one_is_not),
 		T(test_a_live_socket_with_a_full_queue_is_alive),
 		T(test_a_file_that_is_no_socket_is_left_alone),
+		T(test_a_socket_that_was_shut_down_is_known_to_be_dead),
 		T(test_a_folder_longer_than_sun_path_is_no_obstacle),
 		T(test_bad_names_are_errors),
 		T(test_a_folder_that_may_not_be_written_is_an_error),

@@ -223,8 +223,9 @@ static void paths_of_known_forms_name_it(void **state)
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
 		struct kh_model model;
 		const char *why;
-		enum kh_model_state got = kh_model_in_path(kh_slice_str(forms[i][0]),
-							   kh_slice_of(NULL, 0), &model, &why);
+		enum kh_model_state got =
+			kh_model_in_path(kh_slice_str(forms[i][0]), kh_slice_of(NULL, 0),
+					 kh_slice_of(NULL, 0), &model, &why);
 		const char *due = forms[i][1] ? forms[i][1] : "";
 		if (got != (forms[i][1] ? KH_MODEL_NAMED : KH_MODEL_UNREAD) ||
 		    strcmp(model.name, due) != 0)
@@ -254,12 +255,26 @@ static void a_path_that_is_nearly_of_a_known_form_says_nothing_and_nothing_may(v
 		"/openai//deployments/a/chat/completions",
 		"/x/OpenAI/deployments/a/chat/completions",
 		"/openai/deployments/a;b/chat/completions",
+		"/v1beta/%256Dodels/a:generateContent",
+		"/v1beta/models./a:generateContent",
+		"/v1beta/models%20/a:generateContent",
+		"/v1beta/models/a-p%2572o:generateContent",
+		"/v1beta/models/a-%C1%B0ro:generateContent",
+		"/v1beta/%EF%BD%8Dodels/a:generateContent",
+		"/v1beta/models/%20/a:generateContent",
+		"/v1beta/models/a%253Agenerate",
+		"/model/a%2525/invoke",
+		"/model/a/invoke%20",
+		"/model/a/%2569nvoke",
+		"/%256Dodel/a/invoke.",
+		"/openai/%2564eployments/a/chat",
+		"/openai./deployments/a/chat",
 	};
 	for (size_t i = 0; i < sizeof(nearly) / sizeof(nearly[0]); i++) {
 		struct kh_model model;
 		const char *why;
-		if (kh_model_in_path(kh_slice_str(nearly[i]), kh_slice_of(NULL, 0), &model, &why) !=
-			    KH_MODEL_UNREAD ||
+		if (kh_model_in_path(kh_slice_str(nearly[i]), kh_slice_of(NULL, 0),
+				     kh_slice_of(NULL, 0), &model, &why) != KH_MODEL_UNREAD ||
 		    !why || model.len != 0)
 			fail_msg("%s", nearly[i]);
 	}
@@ -278,8 +293,8 @@ static void a_path_that_is_nearly_of_a_known_form_says_nothing_and_nothing_may(v
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		struct kh_model model;
 		const char *why;
-		if (kh_model_in_path(kh_slice_str(others[i]), kh_slice_of(NULL, 0), &model, &why) !=
-			    KH_MODEL_UNREAD ||
+		if (kh_model_in_path(kh_slice_str(others[i]), kh_slice_of(NULL, 0),
+				     kh_slice_of(NULL, 0), &model, &why) != KH_MODEL_UNREAD ||
 		    why)
 			fail_msg("%s: %s", others[i], why);
 	}
@@ -302,8 +317,9 @@ static void two_readings_of_a_path_must_not_name_two_models(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct kh_model model;
 		const char *why;
-		enum kh_model_state got = kh_model_in_path(
-			kh_slice_str(cases[i].path), kh_slice_str(cases[i].slashed), &model, &why);
+		enum kh_model_state got = kh_model_in_path(kh_slice_str(cases[i].path),
+							   kh_slice_str(cases[i].slashed),
+							   kh_slice_of(NULL, 0), &model, &why);
 		if (got != (cases[i].name ? KH_MODEL_NAMED : KH_MODEL_UNREAD) ||
 		    (why != NULL) != (cases[i].name == NULL) ||
 		    strcmp(model.name, cases[i].name ? cases[i].name : "") != 0)

@@ -90,11 +90,14 @@ static void a_parameter_that_names_a_method_is_found_in_any_spelling(void **stat
 		"_Method=DELETE",     "%5Fmethod=DELETE",      "_method=%44ELETE",
 		"_method[]=DELETE",   "_method%5B0%5D=DELETE", "+_method=DELETE",
 		".method=DELETE",     "[method=DELETE",	       "%20%20_method=DELETE+",
-		"_method%00x=DELETE", "_method=DELETE;x=1",
+		"_method%00x=DELETE", "_method=DELETE;x=1",    "method=delete",
+		"a=1&Method=Delete",  "%6Dethod=%44elete",
 	};
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
 		assert_string_equal(from_query(good[i]), "DELETE");
-	static const char *const none[] = { "method=DELETE",
+	static const char *const none[] = { "method=flickr.photos.delete",
+					    "method=deleted",
+					    "methods=DELETE",
 					    "_methods=DELETE",
 					    "x_method=DELETE",
 					    "x=_method=DELETE",
@@ -113,11 +116,26 @@ static void fields_that_name_a_path_are_found(void **state)
 {
 	(void)state;
 	static const char *const names[] = { "X-Original-URL:/admin", "x_rewrite_url:/",
-					     "X-Override-Url:" };
-	for (size_t i = 0; i < 3; i++) {
+					     "X-Override-Url:",	      "X-Forwarded-Url:/x",
+					     "Destination:/x",	      "destination:https://a/x" };
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		const char *const fields[] = { names[i], NULL };
 		assert_true(read_all(fields, "_method=GET").path);
 	}
+	const char *const queries[] = { "x-original-url:/a?b=1", "x-rewrite-url:/a", NULL };
+	struct kh_overrides named = read_all(queries, NULL);
+	assert_int_equal(named.n_queries, 2);
+	assert_true(kh_slice_eq(named.queries[0], KH_SLICE("b=1")) && !named.queries[1].ptr);
+	assert_false(named.any_query || named.any_field);
+	const char *const many[] = { "x-original-url:/a?b", "x-rewrite-url:/a", "destination:/b",
+				     NULL };
+	assert_true(read_all(many, NULL).any_query);
+	const char *const escaped[] = { "x-original-url:/a%3Fb=1", NULL };
+	assert_true(read_all(escaped, NULL).any_query);
+	const char *const method[] = { "x-original-url:/a?_method=DELETE", NULL };
+	assert_string_equal(read_all(method, NULL).methods[0], "DELETE");
+	const char *const none[] = { NULL };
+	assert_true(read_all(none, "$httpHeaders=X-Beta:on").any_field);
 	const char *const other[] = { "X-Original-Host:a", "X-Forwarded-For:1", NULL };
 	assert_false(read_all(other, "_method=GET").path);
 }

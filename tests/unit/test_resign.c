@@ -15,7 +15,7 @@ static struct request request(const char *method, const char *raw, const char *h
 	struct request r = {
 		.raw = kh_slice_str(raw),
 		.host = kh_slice_str(host),
-		.now_ms = kh_sigv4_time_parse(KH_SLICE("20130524T000000Z")),
+		.now_ms = UINT64_C(1369353600000) /* 2013-05-24 */,
 	};
 
 	r.message.method = kh_slice_str(method);
@@ -157,6 +157,33 @@ static void test_nothing_of_the_clients_signature_stays(void **state)
 	kh_secret_unref(keys);
 }
 
+static void test_a_signature_goes_in_every_spelling_of_its_name(void **state)
+{
+	static const char *const spellings[] = {
+		"x_amz_signature",
+		"X.Amz.Signature",
+		"x%2damz%2dsignature",
+		"x-amz-%2573ignature",
+		"+x-amz-signature",
+		"x-amz-signature%00x",
+		"x-amz-security-token[]",
+		"x_amz_credential",
+		"x-%EF%BD%81mz-credential",
+		/* Kept as the service's own only as it is written. */
+		"x%2damz-meta-token",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(spellings) / sizeof(*spellings); i++)
+		if (!kh_resign_drops_parameter(kh_slice_str(spellings[i])))
+			fail_msg("%s stays", spellings[i]);
+	assert_true(kh_resign_drops_parameter(KH_SLICE("X_Amz_Security_Token")));
+	assert_false(kh_resign_drops_parameter(KH_SLICE("x-amz-acl")));
+	assert_true(kh_resign_replaces(KH_SLICE("X_Amz_Security_Token")));
+	assert_true(kh_resign_replaces(KH_SLICE("x-amz_date")));
+	assert_false(kh_resign_replaces(KH_SLICE("x-amz-date-of-birth")));
+}
+
 static void expect_refused(const struct request *r, enum kh_err_code code, const char *what)
 {
 	struct kh_resign resign;
@@ -291,6 +318,7 @@ int main(void)
 		cmocka_unit_test(test_the_examples_of_the_reference_come_out_as_it_has_them),
 		cmocka_unit_test(test_a_presigned_url_comes_out_as_the_reference_has_it),
 		cmocka_unit_test(test_nothing_of_the_clients_signature_stays),
+		cmocka_unit_test(test_a_signature_goes_in_every_spelling_of_its_name),
 		cmocka_unit_test(test_a_client_chooses_only_what_its_host_serves),
 		cmocka_unit_test(test_what_stands_for_the_content_is_one_of_the_known),
 		cmocka_unit_test(test_a_presigned_url_lasts_no_longer_than_it_should),

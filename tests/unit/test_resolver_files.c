@@ -3,8 +3,8 @@
 
 static void test_literals_pins_and_the_hosts_file_ask_nobody(void **state)
 {
-	struct kh_pin pins[2] = { { .host = host_of("api.example.com") },
-				  { .host = host_of("192.0.2.200") } };
+	struct kh_pin pins[2] = { { .host = host_of("api.example.com"), .tenant = KH_NO_TENANT },
+				  { .host = host_of("192.0.2.200"), .tenant = KH_NO_TENANT } };
 	(void)state;
 	assert_true(kh_sockaddr_parse(&pins[0].addr, KH_SLICE("127.0.0.1:9443"), 0, NULL));
 	assert_true(kh_sockaddr_parse(&pins[1].addr, KH_SLICE("[::1]:9444"), 0, NULL));

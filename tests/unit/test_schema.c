@@ -45,8 +45,8 @@ static void every_option_stands_in_it_once(void **state)
 	(void)state;
 	json_t *made = schema();
 	size_t due = 0, shapeless = 0;
-	for (size_t i = 0; i < kh_options_count; i++)
-		due += (kh_options[i].flags & KH_IN_FILE) != 0;
+	for (size_t i = 0; i < kh_options.count; i++)
+		due += (kh_options.rows[i].flags & KH_IN_FILE) != 0;
 	assert_int_equal(count_described(made, &shapeless), due);
 	assert_int_equal(shapeless, 0);
 	json_decref(made);
@@ -55,13 +55,13 @@ static void every_option_stands_in_it_once(void **state)
 static void what_has_a_reader_of_its_own_has_a_shape(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < kh_options_count; i++) {
-		const struct kh_option *option = &kh_options[i];
+	for (size_t i = 0; i < kh_options.count; i++) {
+		const struct kh_option *option = &kh_options.rows[i];
 		if ((option->type == KH_OPTION_CUSTOM || option->type == KH_OPTION_NODE) &&
-		    (option->flags & KH_IN_FILE) && !kh_config_schema_shape(option->path))
-			fail_msg("src/config/schema.c: %s has no shape", option->path);
+		    (option->flags & KH_IN_FILE) && !option->shape && !option->choices &&
+		    !option->as)
+			fail_msg("%s has no shape", option->path);
 	}
-	assert_null(kh_config_schema_shape("no.such"));
 }
 
 int main(void)

@@ -13,11 +13,16 @@ static struct kh_journal_base base_of(struct kh_journal *journal)
 	return base;
 }
 
+static struct kh_journal_files by_one(int fd)
+{
+	return (struct kh_journal_files){ fd, fd };
+}
+
 static struct kh_journal *continued(int fd, const struct kh_journal_base *base)
 {
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_journal *journal =
-		kh_journal_open_segment(fd, KH_DURABILITY_WRITTEN, base, NULL, &err);
+		kh_journal_open_segment(by_one(fd), KH_DURABILITY_WRITTEN, base, NULL, &err);
 
 	if (!journal)
 		fail_msg("%s", err.text);
@@ -64,7 +69,7 @@ static void a_segment_goes_on_from_the_line_that_it_names(void **state)
 	assert_int_equal(report.last_seq, cut.seq + 1 + 4);
 	assert_true(verified_with(first, &report).ok);
 	kh_journal_close(old);
-	assert_true(kh_journal_join(new, first, cut.seq, NULL));
+	assert_true(kh_journal_join(new, by_one(first), cut.seq, NULL));
 	kh_journal_close(new);
 	assert_joined(first, second);
 	close(first);
@@ -159,9 +164,9 @@ static void what_a_dead_writer_left_is_closed_before_it_is_joined(void **state)
 			assert_int_equal(ftruncate(first, end + (off_t)torn), 0);
 		kh_journal_free(old);
 		new = continued(second, &cut);
-		assert_true(kh_journal_join(new, first, cut.seq, NULL));
+		assert_true(kh_journal_join(new, by_one(first), cut.seq, NULL));
 		/* Once more, as after a death between the record and its being told. */
-		assert_true(kh_journal_join(new, first, cut.seq, NULL));
+		assert_true(kh_journal_join(new, by_one(first), cut.seq, NULL));
 		kh_journal_close(new);
 		assert_joined(first, second);
 		report = verified(first);
@@ -189,7 +194,7 @@ static void every_line_that_is_cut_off_is_missed(void **state)
 	new = continued(second, &cut);
 	write_exchanges(old, 2);
 	kh_journal_close(old);
-	assert_true(kh_journal_join(new, first, cut.seq, NULL));
+	assert_true(kh_journal_join(new, by_one(first), cut.seq, NULL));
 	kh_journal_close(new);
 	next = verified(second);
 	bytes = read_back(first, &len);
@@ -240,11 +245,103 @@ static void a_segment_that_ends_before_its_cut_is_not_joined(void **state)
 	(void)state;
 	kh_journal_close(opened(first, NULL));
 	new = continued(second, &cut);
-	assert_false(kh_journal_join(new, first, cut.seq, NULL));
+	assert_false(kh_journal_join(new, by_one(first), cut.seq, NULL));
 	kh_journal_close(new);
 	assert_int_equal(verified(second).joined_seq, 0);
 	close(first);
 	close(second);
+}
+
+static struct kh_line last_line(int fd, char **bytes)
+{
+	struct kh_line line;
+	size_t len;
+
+	*bytes = read_back(fd, &len);
+	assert_true(len > 0 && (*bytes)[len - 1] == '\n');
+	(*bytes)[--len] = '\0';
+	char *newline = memrchr(*bytes, '\n', len);
+	char *begin = newline ? newline + 1 : *bytes;
+	assert_true(kh_line_parse(&line, kh_slice_of(begin, (size_t)(*bytes + len - begin))));
+	return line;
+}
+
+/* A sound line behind the last one, of any number. */
+static void append_line(int fd, uint64_t seq)
+{
+	struct kh_digest digest;
+	char *bytes, text[512], hex[KH_HASH_HEX + 1];
+	struct kh_line last = last_line(fd, &bytes);
+
+	int n = snprintf(text, sizeof(text),
+			 "{\"event\":\"stop\",\"time\":\"2026-01-01T00:00:00.000Z\",\"seq\":%llu,"
+			 "\"prev\":\"%.64s\"",
+			 (unsigned long long)seq, last.hash.ptr);
+	assert_true(kh_digest_init(&digest, NULL) && kh_digest_begin(&digest) &&
+		    kh_digest_add(&digest, kh_slice_of(text, (size_t)n)) &&
+		    kh_digest_end(&digest, hex));
+	assert_true(dprintf(fd, "%s,\"hash\":\"%s\"}\n", text, hex) > 0);
+	kh_digest_fini(&digest);
+	free(bytes);
+}
+
+/* With and without what the keeper knows of the file's beginning. */
+static void a_last_line_of_a_number_that_can_not_be_is_not_continued(void **state)
+{
+	static const uint64_t numbers[] = { 1,
+					    12000000,
+					    (uint64_t)1 << 62,
+					    INT64_MAX - 1,
+					    INT64_MAX,
+					    (uint64_t)INT64_MAX + 1,
+					    UINT64_MAX - 1,
+					    UINT64_MAX };
+	const struct kh_journal_base far = { .seq = 10000000, .hash = { 1 } };
+
+	(void)state;
+	for (size_t i = 0; i < 2 * sizeof(numbers) / sizeof(numbers[0]); i++) {
+		int fd = new_file();
+		struct kh_journal_report report = { 0 };
+		struct kh_err err = KH_ERR_INIT;
+		struct kh_journal *journal = continued(fd, &far);
+		off_t end;
+
+		write_exchanges(journal, 5);
+		kh_journal_close(journal);
+		/* As it was left it goes on, whether its base is known or not. */
+		kh_journal_close(opened(fd, NULL));
+		kh_journal_close(continued(fd, &far));
+		end = lseek(fd, 0, SEEK_END);
+		append_line(fd, numbers[i / 2]);
+		assert_null(kh_journal_open_segment(by_one(fd), KH_DURABILITY_WRITTEN,
+						    i % 2 ? &far : NULL, &report, &err));
+		assert_int_equal(err.code, KH_ERR_AUDIT_UNAVAILABLE);
+		assert_true(report.misnumbered);
+		assert_int_equal(ftruncate(fd, end), 0);
+		kh_journal_close(opened(fd, NULL));
+		close(fd);
+	}
+}
+
+static void a_file_begins_with_no_number_near_the_last(void **state)
+{
+	const struct kh_journal_base most = { .seq = KH_JOURNAL_BASE_MOST },
+				     none = { .seq = UINT64_MAX - 100 };
+	struct kh_journal_base first;
+	struct kh_journal_report report = { 0 };
+	int fd = new_file(), far = new_file();
+
+	(void)state;
+	kh_journal_close(continued(fd, &most));
+	assert_false(kh_journal_first_line(fd, &first));
+	kh_journal_close(continued(far, &none));
+	assert_false(kh_journal_first_line(far, &first));
+	assert_int_equal(first.seq, 0);
+	assert_null(
+		kh_journal_open_segment(by_one(far), KH_DURABILITY_WRITTEN, NULL, &report, NULL));
+	assert_true(report.misnumbered);
+	close(fd);
+	close(far);
 }
 
 int main(void)
@@ -257,6 +354,8 @@ int main(void)
 		cmocka_unit_test(what_a_dead_writer_left_is_closed_before_it_is_joined),
 		cmocka_unit_test(every_line_that_is_cut_off_is_missed),
 		cmocka_unit_test(another_journal_is_not_the_one_before),
+		cmocka_unit_test(a_last_line_of_a_number_that_can_not_be_is_not_continued),
+		cmocka_unit_test(a_file_begins_with_no_number_near_the_last),
 		cmocka_unit_test(a_segment_that_ends_before_its_cut_is_not_joined),
 	};
 

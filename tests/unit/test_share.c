@@ -19,15 +19,20 @@ static int set_up(void **state)
 	return 0;
 }
 
+static void take_of(uint32_t tenant, uint64_t whose, uint64_t used, bool fixed)
+{
+	places[count++] = (struct kh_share_place){ tenant, whose, used, fixed, NULL };
+}
+
 static void take(uint64_t whose, uint64_t used, bool fixed)
 {
-	places[count++] = (struct kh_share_place){ whose, used, fixed, NULL };
+	take_of(0, whose, used, fixed);
 }
 
 /* `whose` and `used` of the one that goes. */
 static void gives_up(uint64_t newcomer, uint64_t whose, uint64_t used)
 {
-	const struct kh_share_place *gone = kh_share_pick(places, count, newcomer);
+	const struct kh_share_place *gone = kh_share_pick(places, count, 0, newcomer);
 	assert_non_null(gone);
 	assert_int_equal(gone->whose, whose);
 	assert_int_equal(gone->used, used);
@@ -63,7 +68,7 @@ static void from_who_has_no_more_nothing_is_taken(void **state)
 	take(EVIL, 6, true);
 	take(GOOD, 1, false);
 	take(GOOD, 2, false);
-	assert_null(kh_share_pick(places, count, EVIL));
+	assert_null(kh_share_pick(places, count, 0, EVIL));
 	take(GOOD, 3, false);
 	gives_up(EVIL, GOOD, 1);
 }
@@ -76,9 +81,9 @@ static void what_is_waited_for_stays(void **state)
 	take(EVIL, 3, true);
 	gives_up(GOOD, EVIL, 2);
 	places[0].fixed = places[1].fixed = places[2].fixed = true;
-	assert_null(kh_share_pick(places, count, GOOD));
+	assert_null(kh_share_pick(places, count, 0, GOOD));
 	count = 0;
-	assert_null(kh_share_pick(places, count, GOOD));
+	assert_null(kh_share_pick(places, count, 0, GOOD));
 }
 
 static void what_is_nobodys_goes_first(void **state)
@@ -103,16 +108,67 @@ static void a_flood_leaves_the_others_theirs(void **state)
 			take(newcomer, used, false);
 			continue;
 		}
-		struct kh_share_place *gone = kh_share_pick(places, count, newcomer);
+		struct kh_share_place *gone = kh_share_pick(places, count, 0, newcomer);
 		assert_non_null(gone);
 		if (newcomer == EVIL)
 			assert_int_equal(gone->whose, EVIL);
-		*gone = (struct kh_share_place){ newcomer, used, false, NULL };
+		*gone = (struct kh_share_place){ 0, newcomer, used, false, NULL };
 	}
 	size_t of_evil = 0;
 	for (size_t i = 0; i < count; i++)
 		of_evil += places[i].whose == EVIL;
 	assert_int_equal(of_evil, MOST / 4);
+}
+
+static size_t n_of_tenant(uint32_t tenant)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < count; i++)
+		n += places[i].tenant == tenant;
+	return n;
+}
+
+static void who_has_many_sandboxes_gets_no_more_than_another_tenant(void **state)
+{
+	(void)state;
+	enum { TENANT_OF_MANY = 1, TENANT_OF_ONE = 2, SANDBOXES = 1000 };
+	for (uint64_t used = 1; used < 10000; used++) {
+		bool many = used % 8 != 0;
+		uint32_t tenant = many ? TENANT_OF_MANY : TENANT_OF_ONE;
+		uint64_t newcomer = many ? 10 + used % SANDBOXES : GOOD;
+		if (count < MOST) {
+			take_of(tenant, newcomer, used, false);
+			continue;
+		}
+		struct kh_share_place *gone = kh_share_pick(places, count, tenant, newcomer);
+		assert_non_null(gone);
+		if (many && n_of_tenant(TENANT_OF_ONE) <= MOST / 2)
+			assert_int_equal(gone->tenant, TENANT_OF_MANY);
+		*gone = (struct kh_share_place){ tenant, newcomer, used, false, NULL };
+	}
+	assert_int_equal(n_of_tenant(TENANT_OF_ONE), MOST / 2);
+}
+
+static void in_the_tenant_it_is_the_sandbox_with_the_most(void **state)
+{
+	(void)state;
+	take_of(1, GOOD, 1, false);
+	take_of(1, EVIL, 2, false);
+	take_of(1, EVIL, 3, false);
+	take_of(2, THIRD, 0, false);
+	take_of(2, THIRD, 0, false);
+	const struct kh_share_place *gone = kh_share_pick(places, count, 3, 30);
+	assert_non_null(gone);
+	assert_int_equal(gone->whose, EVIL);
+	assert_int_equal(gone->used, 2);
+	/* The tenant's own newcomer, too, takes from its neighbour that has the most. */
+	gone = kh_share_pick(places, count, 1, 30);
+	assert_non_null(gone);
+	assert_int_equal(gone->whose, EVIL);
+	/* Tenant 2 has two: with one more it has as many as tenant 1, and takes its own. */
+	gone = kh_share_pick(places, count, 2, 30);
+	assert_non_null(gone);
+	assert_int_equal(gone->whose, THIRD);
 }
 
 int main(void)
@@ -124,6 +180,9 @@ int main(void)
 		cmocka_unit_test_setup(what_is_waited_for_stays, set_up),
 		cmocka_unit_test_setup(what_is_nobodys_goes_first, set_up),
 		cmocka_unit_test_setup(a_flood_leaves_the_others_theirs, set_up),
+		cmocka_unit_test_setup(who_has_many_sandboxes_gets_no_more_than_another_tenant,
+				       set_up),
+		cmocka_unit_test_setup(in_the_tenant_it_is_the_sandbox_with_the_most, set_up),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@
 #include "unit.h"
 
 #include <keyhole/cleanup.h>
+#include <keyhole/encode.h>
 #include <keyhole/file.h>
 #include <keyhole/sigv4.h>
 
@@ -255,12 +256,12 @@ static void check_query(struct given *g)
 	kh_buf_printf(&query, "&X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Date=%s&X-Amz-Expires=%d",
 		      g->time, expires);
 	kh_buf_append_str(&query, "&X-Amz-Credential=");
-	kh_sigv4_put_encoded(&query, kh_slice_str(credential), false);
+	kh_percent_encode(&query, kh_slice_str(credential), "");
 	kh_buf_append_str(&query, "&X-Amz-SignedHeaders=");
-	kh_sigv4_put_encoded(&query, kh_buf_view(&names), false);
+	kh_percent_encode(&query, kh_buf_view(&names), "");
 	if (g->token && !omits_token(g)) {
 		kh_buf_append_str(&query, "&X-Amz-Security-Token=");
-		kh_sigv4_put_encoded(&query, kh_slice_str(g->token), false);
+		kh_percent_encode(&query, kh_slice_str(g->token), "");
 	}
 	check_steps(g, "query", kh_buf_view(&query), g->fields, g->n_fields, signature);
 	(void)snprintf(last, sizeof(last), "&X-Amz-Signature=%s", signature);

@@ -31,7 +31,7 @@ static const char full[] =
 	"    no_proxy: [ \"*.direct.example.com\", 10.0.0.0/8 ]\n"
 	"    resolve_locally: true\n"
 	"  geo: { country_db: /secret-place/countries, asn_db: /secret-place/networks }\n"
-	"audit: { file: /secret-place/audit.jsonl, durability: synced }\n"
+	"audit: { file: /secret-place/audit.jsonl, durability: synced, reserve: 7MiB }\n"
 	"credentials:\n"
 	"  k1:\n"
 	"    value: { env: SECRET_VARIABLE }\n"
@@ -50,15 +50,16 @@ static const char full[] =
 	"          geo: { deny_countries: [ XX ], unknown: deny } }\n"
 	"      - { allow: \"https://other.example.com:8443/**\", client_auth: pass }\n"
 	"      - { allow: \"https://pinned.example.com\", tls: passthrough }\n"
-	"      - { allow: \"https://plain.example.com\", websocket: false }\n"
+	"      - { allow: \"https://plain.example.com\", websocket: false,\n"
+	"          reuse_after_content: never }\n"
 	"      - { allow: \"tcp://other.example.com:22\" }\n"
 	"      - { deny: \"https://[10.0.0.0/8]/x\" }\n"
 	"  b: { rules: [ { use: npm } ], geo: { allow_asns: [ 4294967295 ], unknown: allow } }\n"
 	"timeouts: { header: 11s, handshake: 12s, connect: 13s, resolve: 14s, response: 15s,\n"
 	"  idle_down: 16s, idle_up: 17s, stall: 18s, drain: 19s, handover: 20s,\n"
 	"  websocket: 24s, total: 25s, tunnel_idle: 21s, tunnel: 22s }\n"
-	"limits: { connections: 21, exchanges: 22, leaves: 23 }\n"
-	"worker: { threads: 3, user: nobody }\n"
+	"limits: { connections: 21, exchanges: 22, leaves: 23, refusals: 24, refusals_burst: 25 }\n"
+	"worker: { memory: 99MiB, threads: 3, user: nobody }\n"
 	"log: { level: debug }\n";
 
 static struct kh_buf bytes_of(const struct kh_config *config)
@@ -79,6 +80,8 @@ static void assert_same_rules(const struct kh_rules *a, const struct kh_rules *b
 		assert_int_equal(x->client_auth_pass, y->client_auth_pass);
 		assert_int_equal(x->passthrough, y->passthrough);
 		assert_int_equal(x->no_websocket, y->no_websocket);
+		assert_int_equal(x->exact_spelling, y->exact_spelling);
+		assert_int_equal(x->closes_after_content, y->closes_after_content);
 		assert_int_equal(!x->preset, !y->preset);
 		if (x->preset)
 			assert_string_equal(x->preset, y->preset);
@@ -111,8 +114,13 @@ static void what_the_worker_needs_comes_through(void **state)
 	assert_int_equal(back->timeouts.drain, 19000);
 	assert_int_equal(back->timeouts.handover, 20000);
 	assert_int_equal(back->max_connections, 21);
+	assert_true(back->says_connections);
 	assert_int_equal(back->max_exchanges, 22);
 	assert_int_equal(back->leaves_per_second, 23);
+	assert_int_equal(back->refusals_per_second, 24);
+	assert_int_equal(back->refusals_burst, 25);
+	assert_int_equal(back->audit_reserve, 7 * 1024 * 1024);
+	assert_int_equal(back->worker_memory, 99 * 1024 * 1024);
 	assert_int_equal(back->threads, 3);
 	assert_int_equal(back->log_level, KH_LOG_DEBUG);
 	assert_int_equal(back->durability, KH_DURABILITY_SYNCED);

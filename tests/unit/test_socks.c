@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include "proxy/socks.h"
+#include <downstream/socks.h>
 
 /* What one connection says, and what it was told. */
 struct talk {

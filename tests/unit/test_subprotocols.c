@@ -1,4 +1,6 @@
 /* test_subprotocols.c - keys among the subprotocols that a WebSocket's handshake offers */
+#include <stdio.h>
+
 #include <keyhole/credential.h>
 
 #include "unit.h"
@@ -54,6 +56,28 @@ static void test_keys_go(void **state)
 	      "a, b");
 }
 
+/* What a server undoes before it looks, and what it takes for the same character. */
+static void test_keys_go_in_every_spelling_of_the_telling_word(void **state)
+{
+	static const char *const spellings[] = {
+		"my-api-key-1", "my-API_KEY-1",	      "my-api.key-1",	  "my-api%2dkey-1",
+		"x%62earer-1",	"x%2562earer-1",      "x-b%45arer-1",	  "x%EF%BD%82earer-1",
+		"session.id.1", "x-s%25%36%35cret-1", "%61uth-123456789", "x%00token",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(spellings) / sizeof(*spellings); i++) {
+		char list[128];
+
+		keeps(spellings[i], "");
+		snprintf(list, sizeof(list), "chat, %s", spellings[i]);
+		keeps(list, "chat");
+	}
+	/* An escaped word announces a key as a plain one does. */
+	keeps("chat, %74%6f%6b%65%6e, 0123456789abcdef", "chat");
+	keeps("chat, 50%25, a%2fb", "chat, 50%25, a%2fb");
+}
+
 /* "token, KEY": the key itself says nothing. */
 static void test_an_announced_key_goes(void **state)
 {
@@ -91,6 +115,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names_of_protocols_stay),
 		cmocka_unit_test(test_keys_go),
+		cmocka_unit_test(test_keys_go_in_every_spelling_of_the_telling_word),
 		cmocka_unit_test(test_an_announced_key_goes),
 		cmocka_unit_test(test_they_are_found_as_a_carrier),
 	};

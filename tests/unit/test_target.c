@@ -164,43 +164,56 @@ static void test_absolute_form(void **state)
 	kh_target_fini(&target);
 }
 
+static void test_a_query_without_a_path_is_of_the_root(void **state)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_target target;
+	(void)state;
+	assert_true(
+		kh_target_parse(&target, KH_SLICE("GET"), KH_SLICE("http://a.test?x=/1&y"), &err));
+	assert_true(kh_slice_eq(target.raw, KH_SLICE("/?x=/1&y")));
+	assert_true(kh_slice_eq(target.raw_path, KH_SLICE("/")));
+	assert_true(kh_slice_eq(target.path, KH_SLICE("/")));
+	assert_true(kh_slice_eq(target.query, KH_SLICE("x=/1&y")));
+	kh_target_fini(&target);
+}
+
+static void test_a_refusal_says_how_to_write_it(void **state)
+{
+	static const char *const cases[][2] = {
+		{ "/a{b", "'{' has no place in a path (RFC 3986): write it as %7B" },
+		{ "/a|b", "'|' has no place in a path (RFC 3986): write it as %7C" },
+		{ "/?a=\"b\"", "'\"' has no place in a query (RFC 3986): write it as %22" },
+		{ "/a/../b", "send the path that is meant, without \".\" and \"..\"" },
+		{ "/caf\xc3\xa9",
+		  "a byte that has no place in a path (RFC 3986): write it as %C3" },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct kh_err err = KH_ERR_INIT;
+		struct kh_target target;
+		assert_false(
+			kh_target_parse(&target, KH_SLICE("GET"), kh_slice_str(cases[i][0]), &err));
+		if (!strstr(err.text, cases[i][1]))
+			fail_msg("%s: %s", cases[i][0], err.text);
+		kh_target_fini(&target);
+	}
+}
+
 static void test_bad_absolute_form(void **state)
 {
 	static const char *const texts[] = {
-		"http:/a/b",
-		"http:a",
-		"http://",
-		"http:///a",
-		"http://u@a/",
-		"http://u:p@a/",
-		"http://@a/",
-		"http://a:/",
-		"http://a:0/",
-		"http://a:65536/",
-		"http://a:080/",
-		"http://a:+80/",
-		"http://a:80:80/",
-		"http://a#b",
-		"http://a/#b",
-		"http://a?b",
-		"http://a\\b/",
-		"http://a%2fb/",
-		"http://[::1/",
-		"http://::1/",
-		"http://[a]/",
-		"http://[1.2.3.4]/",
-		"ftp://a/",
-		"ws://a/",
-		"https:/a",
-		"http://a b/",
-		"http://0x7f.1/",
-		"http://127.1/",
-		"http://2130706433/",
-		"http://a./",
-		"http://[::1%25lo]/",
-		"//a.example/@",
-		"http://a,b/",
-		"http://*/",
+		"http:/a/b",	      "http:a",		"http://",
+		"http:///a",	      "http://u@a/",	"http://u:p@a/",
+		"http://@a/",	      "http://a:/",	"http://a:0/",
+		"http://a:65536/",    "http://a:080/",	"http://a:+80/",
+		"http://a:80:80/",    "http://a#b",	"http://a/#b",
+		"http://a\\b/",	      "http://a%2fb/",	"http://[::1/",
+		"http://::1/",	      "http://[a]/",	"http://[1.2.3.4]/",
+		"ftp://a/",	      "ws://a/",	"https:/a",
+		"http://a b/",	      "http://0x7f.1/", "http://127.1/",
+		"http://2130706433/", "http://a./",	"http://[::1%25lo]/",
+		"//a.example/@",      "http://a,b/",	"http://*/",
 	};
 	struct kh_target target;
 
@@ -362,6 +375,8 @@ int main(void)
 		cmocka_unit_test(test_what_no_uri_holds_is_refused),
 		cmocka_unit_test(test_what_browsers_send_raw_in_a_query_is_taken),
 		cmocka_unit_test(test_absolute_form),
+		cmocka_unit_test(test_a_query_without_a_path_is_of_the_root),
+		cmocka_unit_test(test_a_refusal_says_how_to_write_it),
 		cmocka_unit_test(test_bad_absolute_form),
 		cmocka_unit_test(test_asterisk_goes_with_options),
 		cmocka_unit_test(test_authority),

@@ -88,7 +88,7 @@ static void test_a_leaf_for_another_key_or_garbage_is_not_taken(void **state)
 	struct kh_buf der;
 	(void)state;
 	kh_buf_init(&der, 8192);
-	assert_true(kh_ca_sign(w.ca, kh_leaves_spki(others), &host, &der, &err));
+	assert_true(kh_ca_sign(w.ca, kh_leaves_spki(others), &host, KH_CA_LEAF_S, &der, &err));
 	assert_false(kh_leaves_put(w.leaves, &host, kh_buf_view(&der), &err));
 	assert_int_equal(err.code, KH_ERR_LEAF_UNAVAILABLE);
 	assert_false(kh_leaves_put(w.leaves, &host, KH_SLICE("not DER"), &err));
@@ -96,7 +96,7 @@ static void test_a_leaf_for_another_key_or_garbage_is_not_taken(void **state)
 	assert_false(kh_leaves_has(w.leaves, &host));
 	/* Bytes behind the certificate make it another thing. */
 	kh_buf_clear(&der);
-	assert_true(kh_ca_sign(w.ca, kh_leaves_spki(w.leaves), &host, &der, &err));
+	assert_true(kh_ca_sign(w.ca, kh_leaves_spki(w.leaves), &host, KH_CA_LEAF_S, &der, &err));
 	assert_true(kh_buf_append_char(&der, 'x'));
 	assert_false(kh_leaves_put(w.leaves, &host, kh_buf_view(&der), &err));
 	kh_buf_fini(&der);

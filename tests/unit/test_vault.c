@@ -97,7 +97,7 @@ static int set_up(void **state)
 		"  one: { value: { exec: [ head, -n1, %s/one ], refresh: 1h }, "
 		"header: { x-a: \"{}\" }, hosts: [ a.test ] }\n"
 		"  aws: { value: { exec: [ head, -n1, %s/aws ], refresh: 1h }, aws_sigv4: {}, "
-		"hosts: [ \"*.amazonaws.com\" ] }\n"
+		"hosts: [ \"*.amazonaws.com\" ], shared_host: accept }\n"
 		"  pipe: { value: { file: %s/pipe }, header: { x-a: \"{}\" }, hosts: [ a.test ] }\n"
 		"tenants: { acme: { rules: [] } }\n",
 		folder, folder, folder);
@@ -230,6 +230,24 @@ static void scope_today(const char *region, char out[64])
 	(void)snprintf(out, 64, "%s/%s/s3", day, region);
 }
 
+/* Whoever asks may have been taken over: without a repository's name there is no token at all. */
+static void a_credential_per_repository_is_made_for_one_and_no_less(void **state)
+{
+	static const char *const bad[] = { "",	      "acme",	     "acme/",	   "/site",
+					   "/",	      "acme/../x",   "acme/si te", "acme/site/x",
+					   "../site", "acme/site\n", "*/*" };
+	char value[128];
+	(void)state;
+	config->credentials[ONE].by_repository = true;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		const struct kh_want want = { ONE, KH_NO_TENANT, kh_slice_str(bad[i]) };
+		if (ask(want, value) != KH_VAULT_NONE)
+			fail_msg("a token for '%s'", bad[i]);
+	}
+	const struct kh_want good = { ONE, KH_NO_TENANT, KH_SLICE("acme/site.js") };
+	assert_int_equal(ask(good, value), KH_VAULT_LATER);
+}
+
 static void where_the_command_fails_a_scope_is_made_of_the_value_that_is_there(void **state)
 {
 	char first[64], second[64], key[128];
@@ -281,6 +299,7 @@ int main(void)
 		TEST(who_waits_for_another_value_gets_it),
 		TEST(who_waits_too_long_for_another_value_gets_the_one_that_is_there),
 		TEST(what_a_reload_shares_is_not_withheld),
+		TEST(a_credential_per_repository_is_made_for_one_and_no_less),
 		TEST(where_the_command_fails_a_scope_is_made_of_the_value_that_is_there),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

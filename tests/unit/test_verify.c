@@ -120,6 +120,40 @@ static void assert_verdict(const struct kh_verify_report *report, uint64_t line,
 			 (unsigned long long)line, says);
 }
 
+/* Whoever can compute the chain can write a line that says one thing to one reader. */
+static void a_hashed_line_that_is_no_json_is_no_record(void **state)
+{
+	static const char *const bodies[] = {
+		"{\"event\":\"stop\",\"time\":\"x\",note",
+		"{\"event\":\"stop\",\"time\":\"x\",\"a\":1,\"a\":2",
+		"{\"event\":\"stop\",\"time\":\"x\",\"event\":\"deny\"",
+		"{\"event\":\"stop\",\"time\":\"x\",\"ev\\u0065nt\":\"deny\"",
+		"{\"event\":\"stop\",\"time\":\"x\",\"a\":\"\xff\"",
+		"{\"event\":\"stop\",\"time\":\"x\",\"a\":\"\\ud800\"",
+		"{\"event\":\"stop\",\"time\":\"x\",\"a\":01",
+		"{\"event\":\"stop\",\"time\":\"x\",\"a\":\"\t\"",
+		"{\"event\":\"stop\",\"time\":\"x\",\"a\":[1,]",
+		"{\"event\":\"stop\",\"time\":\"x\",\"a\":{}}{\"b\":1",
+		"{\"event\":\"stop\",\"time\":\"x\", \"a\":1",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bodies) / sizeof(*bodies); i++) {
+		struct lines lines;
+		struct kh_verify_report report;
+		char line[512];
+
+		some_lines(&lines);
+		const char *prev = strstr(lines.line[11], ",\"seq\":");
+		assert_non_null(prev);
+		snprintf(line, sizeof(line), "%s%s", bodies[i], prev);
+		rehash(line);
+		put(&lines, 12, line);
+		report = verdict_on(&lines);
+		assert_verdict(&report, 12, "not JSON that every program reads alike");
+	}
+}
+
 static void an_untouched_journal_is_good(void **state)
 {
 	struct lines lines;
@@ -458,6 +492,7 @@ static void a_journal_is_read_from_a_pipe(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_hashed_line_that_is_no_json_is_no_record),
 		cmocka_unit_test(an_untouched_journal_is_good),
 		cmocka_unit_test(a_change_of_any_one_byte_is_seen),
 		cmocka_unit_test(a_changed_line_is_named),

@@ -1,13 +1,16 @@
 /* test_ward.c - what a worker may say to the keeper, and what becomes of one that says more */
 #include "ward_pair.h"
 
+#include <sys/mman.h>
+
 static void say_checkpoint(struct pair *pair, uint64_t seq, size_t head_len)
 {
 	static const char head[64];
 	struct kh_buf body;
 	kh_buf_init(&body, 256);
 	assert_true(kh_wire_put_u64(&body, seq) &&
-		    kh_wire_put_bytes(&body, kh_slice_of(head, head_len)));
+		    kh_wire_put_bytes(&body, kh_slice_of(head, head_len)) &&
+		    kh_wire_put_u64(&body, 200 * seq));
 	say(pair, KH_CHANNEL_CHECKPOINT, kh_buf_view(&body));
 	kh_buf_fini(&body);
 }
@@ -16,13 +19,13 @@ static void the_keepers_own_words_condemn(void **state)
 {
 	(void)state;
 	static const enum kh_channel_type types[] = {
-		KH_CHANNEL_SNAPSHOT, KH_CHANNEL_LISTENERS, KH_CHANNEL_JOURNAL,
-		KH_CHANNEL_ROOTS,    KH_CHANNEL_RESOLVER,  KH_CHANNEL_ISSUER,
-		KH_CHANNEL_GO,	     KH_CHANNEL_LEAF,	   KH_CHANNEL_CREDENTIAL,
-		KH_CHANNEL_DRAIN,    KH_CHANNEL_HEAD_WANT, KH_CHANNEL_RETIRE,
-		KH_CHANNEL_JOIN,     KH_CHANNEL_HELLO,	   KH_CHANNEL_OFFER,
-		KH_CHANNEL_OPEN,     KH_CHANNEL_OPENED,	   KH_CHANNEL_GONE,
-		KH_CHANNEL_PRINTS
+		KH_CHANNEL_SNAPSHOT, KH_CHANNEL_LISTENERS,    KH_CHANNEL_JOURNAL,
+		KH_CHANNEL_ROOTS,    KH_CHANNEL_RESOLVER,     KH_CHANNEL_ISSUER,
+		KH_CHANNEL_GO,	     KH_CHANNEL_LEAF,	      KH_CHANNEL_CREDENTIAL,
+		KH_CHANNEL_DRAIN,    KH_CHANNEL_HEAD_WANT,    KH_CHANNEL_RETIRE,
+		KH_CHANNEL_JOIN,     KH_CHANNEL_HELLO,	      KH_CHANNEL_OFFER,
+		KH_CHANNEL_OPEN,     KH_CHANNEL_OPENED,	      KH_CHANNEL_GONE,
+		KH_CHANNEL_PRINTS,   KH_CHANNEL_JOURNAL_HELD, KH_CHANNEL_JOURNAL_CUT
 	};
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		struct pair pair;
@@ -37,9 +40,11 @@ static void a_body_that_does_not_fit_condemns(void **state)
 {
 	(void)state;
 	static const enum kh_channel_type types[] = {
-		KH_CHANNEL_READY,      KH_CHANNEL_LEAF_WANT,	     KH_CHANNEL_CREDENTIAL_WANT,
-		KH_CHANNEL_CHECKPOINT, KH_CHANNEL_DRAINED,	     KH_CHANNEL_HEAD,
-		KH_CHANNEL_JOINED,     KH_CHANNEL_CREDENTIAL_REFUSED
+		KH_CHANNEL_READY,	    KH_CHANNEL_LEAF_WANT,
+		KH_CHANNEL_CREDENTIAL_WANT, KH_CHANNEL_CHECKPOINT,
+		KH_CHANNEL_DRAINED,	    KH_CHANNEL_HEAD,
+		KH_CHANNEL_JOINED,	    KH_CHANNEL_CREDENTIAL_REFUSED,
+		KH_CHANNEL_JOURNAL_TORN
 	};
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		struct pair pair;
@@ -87,19 +92,68 @@ static void a_closed_channel_condemns(void **state)
 	expect_condemned(&pair);
 }
 
+/* A journal of so many bytes. */
+static void lay_journal(off_t bytes)
+{
+	if (sockets.journal > 0)
+		(void)close(sockets.journal);
+	sockets.journal = memfd_create("journal", MFD_CLOEXEC);
+	assert_true(sockets.journal > 0);
+	assert_int_equal(ftruncate(sockets.journal, bytes), 0);
+}
+
+/* Nobody is killed for a number that it may have inherited; it is not taken. */
+static void expect_doubt(struct pair *pair, uint64_t seq, uint64_t last)
+{
+	pair->ward.doubted = false;
+	say_checkpoint(pair, seq, 32);
+	kh_ward_receive(&pair->ward);
+	assert_int_equal(pair->ward.state, KH_WARD_SERVING);
+	assert_int_equal(pair->ward.checkpoint.seq, last);
+	assert_true(pair->ward.doubted);
+}
+
+static void a_number_is_taken_where_the_file_has_room_for_it(void **state)
+{
+	(void)state;
+	enum { BYTES = 100 * 200, BASE = 7000000 };
+	struct pair pair;
+	lay_journal(BYTES);
+	begin(&pair);
+	serve(&pair);
+	pair.ward.base.seq = BASE;
+	assert_false(kh_ward_can_be_at(&pair.ward, BASE - 1, 0));
+	assert_true(kh_ward_can_be_at(&pair.ward, BASE + 100, 0));
+	assert_true(kh_ward_can_be_at(&pair.ward, BASE + 100, BYTES));
+	assert_false(kh_ward_can_be_at(&pair.ward, BASE + 100, BYTES / 2));
+	assert_false(kh_ward_can_be_at(&pair.ward, BASE + 100, BYTES + 1));
+	assert_false(kh_ward_can_be_at(&pair.ward, BASE + 200, 0));
+	/* Of an earlier daemon's file the beginning is not known, but for what could be one. */
+	pair.ward.base.seq = 0;
+	assert_true(kh_ward_can_be_at(&pair.ward, BASE + 200, 1));
+	assert_true(kh_ward_can_be_at(&pair.ward, KH_JOURNAL_SEQ_MOST, 1));
+	assert_false(kh_ward_can_be_at(&pair.ward, KH_JOURNAL_SEQ_MOST + 1, 1));
+	assert_false(kh_ward_can_be_at(&pair.ward, UINT64_MAX, 1));
+	end(&pair);
+}
+
 static void checkpoints_only_grow(void **state)
 {
 	(void)state;
 	struct pair pair;
+	lay_journal(1 << 20);
 	begin(&pair);
 	serve(&pair);
 	say_checkpoint(&pair, 5, 32);
 	say_checkpoint(&pair, 6, 32);
 	kh_ward_receive(&pair.ward);
 	assert_int_equal(pair.ward.state, KH_WARD_SERVING);
-	assert_int_equal(pair.ward.checkpoint_seq, 6);
-	say_checkpoint(&pair, 6, 32);
-	expect_condemned(&pair);
+	assert_int_equal(pair.ward.checkpoint.seq, 6);
+	expect_doubt(&pair, 6, 6);
+	expect_doubt(&pair, 5, 6);
+	expect_doubt(&pair, UINT64_MAX / 2, 6);
+	expect_doubt(&pair, UINT64_MAX, 6);
+	end(&pair);
 
 	begin(&pair);
 	serve(&pair);
@@ -123,6 +177,7 @@ static void the_head_is_told_when_asked_for_and_once(void **state)
 	(void)state;
 	struct pair pair;
 	struct kh_channel_message message;
+	lay_journal(1 << 20);
 	begin(&pair);
 	assert_false(kh_ward_ask_head(&pair.ward)); /* it does not serve yet */
 	serve(&pair);
@@ -143,7 +198,9 @@ static void the_head_is_told_when_asked_for_and_once(void **state)
 	static const struct {
 		uint64_t seq;
 		size_t len;
-	} lies[] = { { 0, 32 }, { 4, 32 }, { 9, 31 }, { 9, 0 }, { UINT64_MAX, 32 } };
+	} lies[] = { { 0, 32 },		{ 4, 32 },	 { 9, 31 },
+		     { 9, 0 },		{ 1 << 20, 32 }, { UINT64_MAX / 2, 32 },
+		     { UINT64_MAX, 32 } };
 	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
 		begin(&pair);
 		serve(&pair);
@@ -160,6 +217,7 @@ static void nothing_is_kept_for_signing_after_the_cut(void **state)
 {
 	(void)state;
 	struct pair pair;
+	lay_journal(1 << 20);
 	begin(&pair);
 	serve(&pair);
 	say_checkpoint(&pair, 5, 32);
@@ -168,7 +226,7 @@ static void nothing_is_kept_for_signing_after_the_cut(void **state)
 	say_checkpoint(&pair, 6, 32);
 	kh_ward_receive(&pair.ward);
 	assert_int_equal(pair.ward.state, KH_WARD_SERVING);
-	assert_int_equal(pair.ward.checkpoint_seq, 5);
+	assert_int_equal(pair.ward.checkpoint.seq, 5);
 	end(&pair);
 }
 
@@ -240,6 +298,7 @@ int main(void)
 		cmocka_unit_test(what_is_no_message_condemns),
 		cmocka_unit_test(a_descriptor_condemns),
 		cmocka_unit_test(a_closed_channel_condemns),
+		cmocka_unit_test(a_number_is_taken_where_the_file_has_room_for_it),
 		cmocka_unit_test(checkpoints_only_grow),
 		cmocka_unit_test(the_head_is_told_when_asked_for_and_once),
 		cmocka_unit_test(nothing_is_kept_for_signing_after_the_cut),

@@ -65,7 +65,7 @@ static inline void world_mint(struct world *w, const char *name)
 	struct kh_buf der;
 	struct kh_err err = KH_ERR_INIT;
 	kh_buf_init(&der, 8192);
-	if (!kh_ca_sign(w->ca, kh_leaves_spki(w->leaves), &host, &der, &err) ||
+	if (!kh_ca_sign(w->ca, kh_leaves_spki(w->leaves), &host, KH_CA_LEAF_S, &der, &err) ||
 	    !kh_leaves_put(w->leaves, &host, kh_buf_view(&der), &err))
 		fail_msg("%s", err.text);
 	kh_buf_fini(&der);

@@ -11,7 +11,7 @@
 #include <keyhole/cleanup.h>
 #include <keyhole/clock.h>
 #include <keyhole/limits.h>
-#include <proxy/values.h>
+#include <keyhole/loop/values.h>
 
 static uint64_t mono_ms, wall_ms;
 

@@ -56,7 +56,7 @@ static inline void begin(struct pair *pair)
 				       .state = KH_WARD_STARTING };
 	assert_true(kh_channel_init(&pair->ward.channel, ends[0], NULL));
 	assert_true(kh_channel_init(&pair->worker, ends[1], NULL));
-	kh_signer_init(&pair->ward.signer, ca);
+	kh_signer_init(&pair->ward.signer);
 	pair->ward.pid = fork();
 	assert_true(pair->ward.pid >= 0);
 	if (pair->ward.pid == 0) {
@@ -72,6 +72,7 @@ static inline int end(struct pair *pair)
 	assert_true(kh_ward_reap(&pair->ward, true, &status));
 	assert_int_equal(pair->ward.state, KH_WARD_NONE);
 	kh_channel_fini(&pair->worker);
+	kh_ward_forget_policy(&pair->ward);
 	kh_signer_fini(&pair->ward.signer);
 	return status;
 }
@@ -115,7 +116,8 @@ static inline void hear(struct pair *pair, enum kh_channel_type type,
 	kh_ward_receive(&pair->ward);
 	assert_int_equal(kh_channel_receive(&pair->worker, false, message), KH_CHANNEL_GOT);
 	assert_int_equal(message->type, type);
-	assert_int_equal(message->ref, type == KH_CHANNEL_CREDENTIAL ? GENERATION : 7);
+	assert_int_equal(message->ref,
+			 type == KH_CHANNEL_CREDENTIAL || type == KH_CHANNEL_LEAF ? GENERATION : 7);
 }
 
 static inline int set_up(void **state)

@@ -1,0 +1,61 @@
+/*
+ * admin_credentials.c - what metrics say of credentials' values, out of what the keeper tells
+ *
+ * The keeper tells states as the JSON that `status` shows (keeper/states.c). A family's samples
+ * stand together on the page, so the list is walked once a family. Names are the configuration's:
+ * an id needs no escape.
+ */
+#include "admin_internal.h"
+
+#include <jansson.h>
+
+#include <keyhole/timestamp.h>
+
+struct family {
+	const char *member, *name, *type, *help;
+};
+
+static const struct family families[] = {
+	{ "renewals", "keyhole_credential_renewals_total", "counter",
+	  "Values that came, the first one as well." },
+	{ "failures", "keyhole_credential_failures_total", "counter",
+	  "Tries to get a value that brought none." },
+	{ "expires", "keyhole_credential_expiry_timestamp_seconds", "gauge",
+	  "Until when the value is good, of those that end." },
+};
+
+/* Return: false: no time. */
+static bool seconds_of(const char *text, int64_t *out)
+{
+	uint64_t ms;
+	if (!kh_timestamp_read(kh_slice_str(text), KH_TIMESTAMP_RFC3339, &ms))
+		return false;
+	*out = (int64_t)(ms / 1000);
+	return true;
+}
+
+static bool put_sample(struct kh_buf *out, const struct family *family, const json_t *state)
+{
+	const char *name = json_string_value(json_object_get(state, "name"));
+	const json_t *value = json_object_get(state, family->member);
+	int64_t number = json_integer_value(value);
+	if (!name || !(json_is_integer(value) || seconds_of(json_string_value(value), &number)))
+		return true;
+	return kh_buf_printf(out, "%s{credential=\"%s\"} %lld\n", family->name, name,
+			     (long long)number);
+}
+
+bool kh_admin_put_credential_values(const char *states, struct kh_buf *out)
+{
+	json_t *list = json_loads(states ? states : "[]", 0, NULL);
+	const json_t *state;
+	size_t i;
+	bool ok = true;
+	for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
+		ok = ok && kh_buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", families[f].name,
+					 families[f].help, families[f].name, families[f].type);
+		json_array_foreach(list, i, state) ok = ok && put_sample(out, &families[f], state);
+	}
+	json_decref(list);
+	return ok;
+}

@@ -1,0 +1,160 @@
+/* admin_internal.h - the parts of the admin server: its thread, its connections, its answers */
+#ifndef KEYHOLE_ADMIN_ADMIN_INTERNAL_H
+#define KEYHOLE_ADMIN_ADMIN_INTERNAL_H
+
+#include <event2/event.h>
+
+#include <keyhole/admin.h>
+#include <keyhole/guest.h>
+#include <keyhole/h1.h>
+#include <keyhole/limits.h>
+#include <keyhole/list.h>
+#include <keyhole/listener.h>
+
+#include <keyhole/admin/admin.h>
+
+/* Who calls, by the socket and the kernel's word for the peer. */
+enum kh_admin_caller {
+	KH_CALLER_OWNER = 0, /* root, the daemon's own user */
+	KH_CALLER_GRANTED,   /* of admin.allow */
+	KH_CALLER_STRANGER,
+	KH_CALLER_TCP,
+	KH_CALLERS,
+};
+
+struct kh_admin_watch;
+/* What the keeper says of a guest that was asked for. */
+struct kh_admin_guest_done {
+	struct kh_admin_guest_done *next;
+	uint32_t ref;
+	enum kh_guest_result result;
+	char *text; /* why not */
+	bool added;
+	/* With `added` and KH_GUEST_OK: */
+	char *tenant, *id, *path;
+	uint64_t expires_ms, number;
+	/* Of one that was removed: what became of its requests. */
+	uint64_t fates[KH_FATES];
+};
+
+struct kh_admin {
+	struct kh_worker *worker;
+	pthread_t thread;
+	bool started;
+	uid_t owner;	   /* the daemon's user */
+	uint64_t began_ms; /* this process, by the wall's clock */
+	struct event_base *base;
+	struct event *wake, *tick;
+	int wake_fd;
+	int statm;    /* /proc/self/statm, opened before the lock-in; -1: it is not there */
+	int fd_count; /* /proc/self/fd, which says how many there are; likewise */
+	struct kh_admin_door {
+		int fd; /* -1: none */
+		enum kh_listener_kind kind;
+		struct event *event;
+		bool rests; /* there was no descriptor to be had */
+	} doors[2];
+	struct kh_node conns; /* struct kh_admin_conn.link */
+	unsigned n_conns[KH_CALLERS];
+	unsigned n_watching[KH_CALLERS]; /* of those, who watch decisions */
+	struct event *look;		 /* into the rings (events.h); NULL: nobody watches */
+	struct kh_buf event_room;
+	uint32_t last_ref;
+	uint32_t verb_ref; /* the keeper was asked, and answers, whoever waits for it; 0: it was not
+			    */
+
+	/* Mail from the main thread, under the lock. */
+	pthread_mutex_t lock;
+	struct kh_generation *gen; /* in force: a reference */
+	struct kh_admin_facts facts;
+	struct kh_admin_door new_doors[2];
+	bool has_new_doors, retire, stop, has_done, done_ok;
+	uint32_t done_ref;
+	char *done_text;
+	struct kh_admin_guest_done *guest_done; /* the first of them first */
+};
+
+/* A request that is whole, and the answer to it. */
+struct kh_admin_request {
+	struct kh_admin *admin;
+	enum kh_admin_caller caller;
+	uid_t uid;
+	pid_t pid;
+	struct kh_slice rest;	     /* of the path, where a route takes any */
+	struct kh_generation *gen;   /* a reference */
+	struct kh_admin_facts facts; /* a copy */
+	struct kh_slice content;     /* what it brought */
+	struct kh_slice query;	     /* behind the "?" */
+};
+
+struct kh_admin_answer {
+	uint16_t status;
+	const char *type;  /* of the content */
+	const char *allow; /* with 405 */
+	struct kh_buf content;
+	enum kh_admin_verb verb;      /* not 0: the keeper's answer is awaited */
+	struct kh_admin_watch *watch; /* not NULL: the answer goes on, line by line */
+	/* Likewise, with the message's body; 0: nothing is asked. */
+	enum kh_channel_type ask;
+	struct kh_buf ask_body;
+};
+
+/* admin_conn.c */
+void kh_admin_conn_new(struct kh_admin *admin, int fd, enum kh_admin_caller caller,
+		       const struct kh_peer *peer);
+/* admin_conns.c: all of them */
+void kh_admin_conns_tick(struct kh_admin *admin, uint64_t now_ms);
+/* The keeper has answered. */
+void kh_admin_conns_done(struct kh_admin *admin, uint32_t ref, bool ok, const char *text);
+/* Calls `show` for each that watches, with what is written to it. */
+void kh_admin_conns_show(struct kh_admin *admin,
+			 void (*show)(struct kh_admin_watch *watch, struct kh_buf *out,
+				      const void *arg),
+			 const void *arg);
+/* That was all for now: it is sent. */
+void kh_admin_conns_shown(struct kh_admin *admin);
+/* Another process answers from here on, but only whoever connects anew: a connection ends with what
+ * was asked on it, and at once where nothing was. */
+void kh_admin_conns_retire(struct kh_admin *admin);
+
+/* admin_events.c */
+bool kh_admin_events(const struct kh_admin_request *request, struct kh_admin_answer *out);
+void kh_admin_watch_free(struct kh_admin_watch *watch);
+/* The first one watches from now on; the last one has gone. */
+void kh_admin_events_watched(struct kh_admin *admin, bool watched);
+/* … about a guest. Return: nobody waits for it any more. */
+bool kh_admin_conns_guest_done(struct kh_admin *admin, const struct kh_admin_guest_done *done);
+void kh_admin_conns_end(struct kh_admin *admin);
+
+/* admin_guests.c: what may be asked about guests, and what is answered. Return: false without
+ * memory. */
+bool kh_admin_guest_add(const struct kh_admin_request *request, struct kh_admin_answer *out);
+bool kh_admin_guest_remove(const struct kh_admin_request *request, struct kh_admin_answer *out);
+/* admin_guest_done.c */
+void kh_admin_put_guest_done(struct kh_admin *admin, enum kh_admin_caller caller,
+			     const struct kh_admin_guest_done *done, struct kh_admin_answer *out);
+/* On the admin thread: the mail about guests is delivered. */
+void kh_admin_guests_wake(struct kh_admin *admin);
+void kh_admin_guests_free(struct kh_admin *admin);
+void kh_admin_wake(const struct kh_admin *admin);
+
+/* admin_routes.c */
+void kh_admin_answer(struct kh_admin_request *request, struct kh_slice method,
+		     struct kh_slice target, struct kh_admin_answer *out);
+/* {"error":"…"} */
+void kh_admin_put_error(struct kh_admin_answer *out, uint16_t status, const char *text);
+void kh_admin_put_done(struct kh_admin_answer *out, bool ok, const char *text);
+bool kh_admin_may_see_tenant(const struct kh_admin_request *request, uint16_t tenant);
+/* Is it ready for sandboxes? Else *why says why not. */
+bool kh_admin_is_ready(const struct kh_worker *worker, const char **why);
+
+/* admin_metrics.c, admin_status.c: false without memory */
+bool kh_admin_put_metrics(const struct kh_admin_request *request, struct kh_buf *out);
+bool kh_admin_put_status(const struct kh_admin_request *request, struct kh_buf *out);
+/* admin_credentials.c: families of metrics; `states` is kh_admin_facts.credentials. */
+bool kh_admin_put_credential_values(const char *states, struct kh_buf *out);
+bool kh_admin_put_sandboxes(const struct kh_admin_request *request, struct kh_buf *out);
+bool kh_admin_credential_is_ready(struct kh_generation *gen, size_t index);
+uint64_t kh_admin_sum(const struct kh_worker *worker, enum kh_count_index what);
+
+#endif

@@ -1,0 +1,137 @@
+/*
+ * continued.c - is what a dead worker left the journal's continuation?
+ *
+ * A worker that was taken over may have appended lines that are no records, that are sound by
+ * themselves and continue nothing, or that continue something else. Recovery looks at the last line
+ * alone. It would go on from there, and nobody could tell any more whether what stands behind the
+ * break is as it was written. So each start first follows the chain through all that was written
+ * since the last worker did so, which was before that worker heard anybody. What the dead worker
+ * itself told of a line is believed only where there is more than can be read.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <keyhole/encode.h>
+
+#include "audit_internal.h"
+
+/* A place from which the chain can be followed. */
+struct place {
+	uint64_t offset;
+	uint64_t seq;
+	char head[KH_HASH_HEX + 1];
+};
+
+/* A line that had no newline then has one now, or nothing behind it. */
+static bool was_ended(int fd, uint64_t at, struct kh_err *err)
+{
+	char byte = '\n';
+	ssize_t n;
+
+	do
+		n = pread(fd, &byte, 1, (off_t)at);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal: it can't be read");
+	return byte == '\n' ||
+	       kh_err_set(err, KH_ERR_AUDIT_UNAVAILABLE,
+			  "journal: the line that ended at offset %llu was written on",
+			  (unsigned long long)at);
+}
+
+/* Where the chain stood when the file was so long; torn bytes at its end are to be explained. */
+static bool stand_then(struct kh_journal *found, uint64_t since, struct place *out,
+		       struct kh_err *err)
+{
+	if (since > 0 && !kh_recover_tail_at(found, since, err))
+		return false;
+	*out = (struct place){ .offset = since - found->torn, .seq = found->seq };
+	memcpy(out->head, found->head, sizeof(out->head));
+	if (!found->unended)
+		return true;
+	out->offset = since + 1;
+	return was_ended(found->read_fd, since, err);
+}
+
+/* Would the next writer go on from the last line that holds? */
+static bool is_tail(struct kh_journal *found, const struct kh_verify_report *report,
+		    uint64_t suspect, struct kh_err *err)
+{
+	if (!kh_recover_tail(found, err))
+		return false;
+	/* A copy of that line may stand at the end, too. */
+	uint64_t torn = found->torn ? found->end - found->torn : UINT64_MAX;
+
+	if (torn == suspect && found->seq == report->last_seq &&
+	    memcmp(found->head, report->head, KH_HASH_HEX) == 0)
+		return true;
+	return kh_err_set(err, KH_ERR_AUDIT_UNAVAILABLE,
+			  "journal: what stands at offset %llu does not continue the line before "
+			  "it, and no record explains it: whoever wrote it was not keyhole, or was "
+			  "taken over",
+			  (unsigned long long)suspect);
+}
+
+static bool follow(struct kh_journal *found, const struct place *place, bool *whole,
+		   struct kh_err *err)
+{
+	struct kh_verify_report report = { .last_seq = place->seq };
+	uint64_t suspect;
+
+	memcpy(report.head, place->head, sizeof(report.head));
+	return kh_verify_behind(found->read_fd, place->offset, &kh_recover_bounds, &report,
+				&suspect, whole, err) &&
+	       (!*whole || is_tail(found, &report, suspect, err));
+}
+
+static bool too_much(const struct kh_checkpoint *told, struct kh_err *err)
+{
+	return kh_err_set(err, KH_ERR_AUDIT_UNAVAILABLE,
+			  "journal: too much was written since line %llu, the last one that the "
+			  "keeper was told of",
+			  (unsigned long long)told->seq);
+}
+
+static bool follow_told(struct kh_journal *found, const struct kh_checkpoint *told,
+			struct kh_err *err)
+{
+	struct place place = { .offset = told->end, .seq = told->seq };
+	bool whole;
+
+	if (!kh_checkpoint_holds(found->read_fd, told))
+		return kh_err_set(err, KH_ERR_AUDIT_UNAVAILABLE,
+				  "journal: line %llu is not where the keeper was told of it",
+				  (unsigned long long)told->seq);
+	kh_hex_encode(told->hash, KH_HASH_BYTES, place.head);
+	return follow(found, &place, &whole, err) && (whole || too_much(told, err));
+}
+
+static bool is_continued(struct kh_journal *found, const struct kh_journal_base *base,
+			 const struct kh_journal_past *past, bool *partly, struct kh_err *err)
+{
+	struct place place;
+	bool whole = false;
+
+	kh_journal_stand(found, base);
+	if (past->followed &&
+	    (!stand_then(found, past->since, &place, err) || !follow(found, &place, &whole, err)))
+		return false;
+	*partly = past->followed && !whole;
+	if (whole || (!past->followed && past->told.end == 0))
+		return true;
+	return past->told.end > past->since ? follow_told(found, &past->told, err)
+					    : too_much(&past->told, err);
+}
+
+bool kh_journal_is_continued(int fd, const struct kh_journal_base *base,
+			     const struct kh_journal_past *past, bool *partly, struct kh_err *err)
+{
+	struct kh_journal found = { .read_fd = fd };
+	bool ok =
+		kh_digest_init(&found.digest, err) && is_continued(&found, base, past, partly, err);
+
+	kh_digest_fini(&found.digest);
+	return ok;
+}

@@ -1,0 +1,76 @@
+/*
+ * numbers.c - can a line have this number?
+ *
+ * The writer may have been taken over, and gave its lines numbers and sound hashes as it liked. The
+ * place of a line bounds its number: so many lines fit in front of it, and no more.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/encode.h>
+
+#include "audit_internal.h"
+
+enum { FIRST_BYTES = 64 * 1024 };
+
+bool kh_journal_seq_fits(uint64_t seq, uint64_t base, uint64_t end)
+{
+	return seq >= base && seq - base <= end / KH_JOURNAL_LINE_LEAST;
+}
+
+static ssize_t read_first(int fd, char *bytes)
+{
+	ssize_t n;
+
+	do
+		n = pread(fd, bytes, FIRST_BYTES, 0);
+	while (n < 0 && errno == EINTR);
+	return n;
+}
+
+/* Torn bytes may stand in front of it: a first write that was cut off. */
+static bool find_first(struct kh_digest *digest, struct kh_slice rest, struct kh_line *line)
+{
+	while (rest.len > 0) {
+		size_t newline = kh_slice_find(rest, '\n', 0);
+
+		if (kh_line_parse(line, kh_slice_sub(rest, 0, newline)) &&
+		    kh_line_is_sound(digest, line))
+			return true;
+		rest = kh_slice_sub(rest, newline + 1, rest.len);
+	}
+	return false;
+}
+
+bool kh_journal_first_line(int fd, struct kh_journal_base *out)
+{
+	kh_auto_free char *bytes = malloc(FIRST_BYTES);
+	struct kh_digest digest = { NULL, NULL };
+	ssize_t n = bytes ? read_first(fd, bytes) : -1;
+	struct kh_line line;
+	bool found;
+
+	*out = (struct kh_journal_base){ .seq = 0 };
+	if (n <= 0 || !kh_digest_init(&digest, NULL))
+		return false;
+	found = find_first(&digest, kh_slice_of(bytes, (size_t)n), &line) && line.seq > 0 &&
+		line.seq <= KH_JOURNAL_BASE_MOST;
+	if (found) {
+		out->seq = line.seq;
+		(void)kh_hex_decode(line.hash, out->hash, KH_HASH_BYTES);
+	}
+	kh_digest_fini(&digest);
+	return found;
+}
+
+bool kh_numbers_fit(const struct kh_journal *journal)
+{
+	struct kh_journal_base first;
+	uint64_t base = journal->base;
+
+	if (base == 0 && kh_journal_first_line(journal->read_fd, &first))
+		base = first.seq - 1;
+	return kh_journal_seq_fits(journal->seq, base, journal->end);
+}

@@ -1,0 +1,240 @@
+/*
+ * spelling.c - the other texts that a server may read in a text
+ *
+ * A character is found in three steps: escapes are undone, also those of the digits of an escape;
+ * a UTF-8 sequence is put together, whether or not it is the shortest; what looks like an ASCII
+ * character to some library is that one. Names are then compared character by character.
+ */
+#include <keyhole/spelling.h>
+
+/* How deep the digits of an escape may be escapes themselves. "%2525…" is not bounded by it. */
+enum { DEEPEST = 4 };
+
+static struct kh_character byte_at(struct kh_slice text, size_t at, unsigned depth)
+{
+	struct kh_character out = { 1, at < text.len ? (unsigned char)text.ptr[at] : 0 };
+	if (at >= text.len || out.byte != '%' || depth == DEEPEST)
+		return out;
+	for (;;) {
+		/* Most are followed by two plain digits. */
+		size_t next = at + out.width;
+		if (text.len - next < 2)
+			return out;
+		struct kh_character high = byte_at(text, next, depth + 1);
+		int a = kh_hex_value((char)high.byte);
+		if (a < 0 || next + high.width >= text.len)
+			return out;
+		struct kh_character low = byte_at(text, next + high.width, depth + 1);
+		int b = kh_hex_value((char)low.byte);
+		if (b < 0)
+			return out;
+		out.width += high.width + low.width;
+		out.byte = (unsigned char)(a * 16 + b);
+		if (out.byte != '%')
+			return out;
+	}
+}
+
+/* Alphabets of one character after the other that NFKC folds (Unicode, UnicodeData.txt). */
+static unsigned char in_alphabet(uint32_t c)
+{
+	static const struct {
+		uint32_t first, last, period;
+		char ascii;
+	} alphabets[] = {
+		{ 0x2460, 0x2468, 9, '1' },    /* circled digits */
+		{ 0x24b6, 0x24e9, 26, 'a' },   /* circled letters */
+		{ 0x1d400, 0x1d6a3, 26, 'a' }, /* mathematical letters, large and small by turns */
+		{ 0x1d7ce, 0x1d7ff, 10, '0' }, /* mathematical digits */
+		{ 0x1f130, 0x1f149, 26, 'a' }, /* squared letters */
+	};
+	for (size_t i = 0; i < sizeof(alphabets) / sizeof(alphabets[0]); i++)
+		if (c >= alphabets[i].first && c <= alphabets[i].last)
+			return (unsigned char)((unsigned char)alphabets[i].ascii +
+					       (c - alphabets[i].first) % alphabets[i].period);
+	return 0;
+}
+
+/* U+2025 and U+FE30 are two dots each; one is enough for a dot segment. Blanks are those that .NET
+ * and Java trim, which NFKC folds but for U+0085, U+1680, U+2028 and U+2029. */
+unsigned char kh_spelling_ascii(uint32_t c)
+{
+	static const struct {
+		uint16_t code;
+		char ascii;
+	} others[] = { { 0x85, ' ' },	 { 0xa0, ' ' },	  { 0x1680, ' ' }, { 0x2028, ' ' },
+		       { 0x2029, ' ' },	 { 0x202f, ' ' }, { 0x205f, ' ' }, { 0xaa, 'a' },
+		       { 0xb2, '2' },	 { 0xb3, '3' },	  { 0xb9, '1' },   { 0xba, 'o' },
+		       { 0x130, 'i' },	 { 0x131, 'i' },  { 0x17f, 's' },  { 0x2024, '.' },
+		       { 0x2025, '.' },	 { 0x2044, '/' }, { 0x212a, 'k' }, { 0x2215, '/' },
+		       { 0x2216, '\\' }, { 0x3000, ' ' }, { 0xfe30, '.' }, { 0xfe52, '.' },
+		       { 0xfe68, '\\' } };
+	if (c < 0x80)
+		return (unsigned char)c;
+	if (c >= 0xff01 && c <= 0xff5e)
+		return (unsigned char)(c - 0xfee0);
+	if (c >= 0x2000 && c <= 0x200a)
+		return ' ';
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (others[i].code == c)
+			return (unsigned char)others[i].ascii;
+	return in_alphabet(c);
+}
+
+/* A sequence that `first` begins, as one ASCII character. Return: whether it is one. */
+static bool take_sequence(struct kh_slice text, size_t at, struct kh_character *first)
+{
+	unsigned char lead = first->byte;
+	unsigned more = lead >= 0xf8 ? 0 : lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : lead >= 0xc0;
+	size_t width = first->width;
+	uint32_t code = lead & (0x3fu >> more);
+	for (unsigned i = 0; i < more; i++) {
+		if (at + width >= text.len)
+			return false;
+		struct kh_character next = byte_at(text, at + width, 0);
+		if ((next.byte & 0xc0) != 0x80)
+			return false;
+		code = code << 6 | (next.byte & 0x3f);
+		width += next.width;
+	}
+	unsigned char ascii = kh_spelling_ascii(code);
+	/* U+0000 in two bytes is a NUL to Java. */
+	if (more == 0 || (ascii == 0 && code != 0))
+		return false;
+	*first = (struct kh_character){ width, ascii };
+	return true;
+}
+
+struct kh_character kh_spelling_at(struct kh_slice text, size_t at, enum kh_plus plus)
+{
+	struct kh_character out = byte_at(text, at, 0);
+	if (out.byte >= 0xc0)
+		(void)take_sequence(text, at, &out);
+	else if (text.ptr[at] == '+' && plus == KH_PLUS_IS_BLANK)
+		out.byte = ' ';
+	return out;
+}
+
+bool kh_spelling_is_plain(struct kh_slice text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if (text.ptr[i] == '%' || (unsigned char)text.ptr[i] >= 0x80)
+			return false;
+	return true;
+}
+
+char kh_name_fold(char c)
+{
+	return c == '_' || c == '.' || c == '[' || c == ' ' ? '-' : kh_lower(c);
+}
+
+static char fold_field(char c)
+{
+	return kh_is_alpha(c) || kh_is_digit(c) ? kh_lower(c) : '-';
+}
+
+bool kh_name_is_field(struct kh_slice field, struct kh_slice name)
+{
+	if (field.len != name.len)
+		return false;
+	for (size_t i = 0; i < name.len; i++)
+		if (fold_field(field.ptr[i]) != fold_field(name.ptr[i]))
+			return false;
+	return true;
+}
+
+bool kh_name_is_blank(char c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Where the text of a name is: in a query, or as it is. */
+enum where { IN_QUERY, AS_IT_IS };
+
+static struct kh_character name_at(struct kh_slice text, size_t at, enum where where)
+{
+	if (where == IN_QUERY)
+		return kh_spelling_at(text, at, KH_PLUS_IS_BLANK);
+	struct kh_character out = { 1, (unsigned char)text.ptr[at] };
+	if (out.byte >= 0xc0)
+		(void)take_sequence(text, at, &out);
+	return out;
+}
+
+static size_t skip_blanks(struct kh_slice text, size_t at, enum where where)
+{
+	while (at < text.len) {
+		struct kh_character c = name_at(text, at, where);
+		if (!kh_name_is_blank((char)c.byte))
+			break;
+		at += c.width;
+	}
+	return at;
+}
+
+static bool is_name(struct kh_slice text, struct kh_slice name, enum where where)
+{
+	size_t at = skip_blanks(text, 0, where);
+	for (size_t i = 0; i < name.len; i++) {
+		if (at == text.len)
+			return false;
+		struct kh_character c = name_at(text, at, where);
+		if (kh_name_fold((char)c.byte) != kh_name_fold(name.ptr[i]))
+			return false;
+		at += c.width;
+	}
+	at = skip_blanks(text, at, where);
+	if (at == text.len)
+		return true;
+	unsigned char end = name_at(text, at, where).byte;
+	return end == '\0' || end == '[';
+}
+
+bool kh_name_is_parameter(struct kh_slice parameter, struct kh_slice name)
+{
+	return is_name(parameter, name, IN_QUERY);
+}
+
+bool kh_name_is_member(struct kh_slice member, struct kh_slice name)
+{
+	return is_name(member, name, AS_IT_IS);
+}
+
+size_t kh_name_of_parameter(struct kh_slice parameter, char *out, size_t room)
+{
+	size_t len = 0, solid = 0;
+	for (size_t at = skip_blanks(parameter, 0, IN_QUERY); at < parameter.len && len < room;) {
+		struct kh_character c = name_at(parameter, at, IN_QUERY);
+		if (c.byte == '\0')
+			break;
+		out[len++] = kh_lower((char)c.byte);
+		if (!kh_name_is_blank((char)c.byte))
+			solid = len;
+		at += c.width;
+	}
+	return solid;
+}
+
+bool kh_name_is_decoded(struct kh_slice decoded, struct kh_slice name)
+{
+	if (decoded.len < name.len)
+		return false;
+	size_t at = name.len;
+	if (at < decoded.len && decoded.ptr[at] != '[' && !kh_name_is_blank(decoded.ptr[at]))
+		return false;
+	while (at < decoded.len && kh_name_is_blank(decoded.ptr[at]))
+		at++;
+	return (at == decoded.len || decoded.ptr[at] == '[') &&
+	       kh_name_is_field(kh_slice_sub(decoded, 0, name.len), name);
+}
+
+size_t kh_name_of_text(struct kh_slice text, char *out, size_t room)
+{
+	size_t len = 0;
+	for (size_t at = 0; at < text.len && len < room;) {
+		struct kh_character c = kh_spelling_at(text, at, KH_PLUS_IS_PLUS);
+		out[len++] = kh_name_fold((char)c.byte);
+		at += c.width;
+	}
+	return len;
+}

@@ -1,0 +1,122 @@
+/* check_values.c - `keyhole check`: can the values be used that the sources have now, and is one so
+ * easy to guess that it is not looked for? */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/config.h>
+#include <keyhole/file.h>
+#include <keyhole/keeper.h>
+#include <keyhole/limits.h>
+#include <keyhole/parts.h>
+#include <keyhole/secret.h>
+
+#include "check_values.h"
+
+/* Whoever reads a pipe takes the value away. */
+static bool is_file(const struct kh_source *source)
+{
+	struct stat st;
+
+	return source->kind == KH_SOURCE_FILE && stat(source->name, &st) == 0 &&
+	       S_ISREG(st.st_mode);
+}
+
+static struct kh_slice without_newline(struct kh_slice value)
+{
+	while (value.len > 0 &&
+	       (value.ptr[value.len - 1] == '\n' || value.ptr[value.len - 1] == '\r'))
+		value.len--;
+	return value;
+}
+
+static bool is_guessable(const struct kh_credential_config *credential,
+			 const struct kh_source *source)
+{
+	struct kh_buf content;
+	bool found = false;
+
+	kh_buf_init_wiping(&content, KH_LIMIT_SECRET_BYTES);
+	const char *variable = source->kind == KH_SOURCE_ENV ? getenv(source->name) : NULL;
+	bool read = variable ? kh_buf_append_str(&content, variable)
+			     : is_file(source) && kh_file_read(source->name, &content, NULL);
+	struct kh_slice value = without_newline(kh_buf_view(&content));
+	if (read && value.len > 0)
+		found = kh_parts_guessable(credential, value);
+	kh_buf_fini(&content);
+	return found;
+}
+
+/* Can the values of all its sources be used now? */
+static bool can_be_used(const struct kh_credential_config *credential, struct kh_err *why)
+{
+	const struct kh_source *source;
+
+	for (size_t i = 0; (source = kh_credential_source(credential, i)); i++)
+		if (!kh_source_can_be_used(credential, source, why))
+			return false;
+	return true;
+}
+
+/* Of alternatives one will do. */
+static bool rule_needs(const struct kh_rule *rule, size_t credential, const bool *usable)
+{
+	bool named = false, other = false;
+
+	for (size_t i = 0; i < rule->n_credentials; i++) {
+		named = named || rule->credentials[i] == credential;
+		other = other || usable[rule->credentials[i]];
+	}
+	return named && (rule->all_credentials || !other);
+}
+
+static bool is_needed(const struct kh_config *config, size_t credential, const bool *usable)
+{
+	const struct kh_credential_config *one = &config->credentials[credential];
+	bool needed = one->of_proxy || one->of_listener;
+
+	for (size_t t = 0; t < config->n_tenants; t++)
+		for (size_t i = 0; i < config->tenants[t].rules.count && !needed; i++)
+			needed = rule_needs(&config->tenants[t].rules.list[i], credential, usable);
+	return needed;
+}
+
+static void warn(const struct kh_credential_config *credential, const char *why,
+		 struct kh_diagnostics *diags)
+{
+	kh_diagnostics_add(diags, true, credential->where, "%s; %s", why,
+			   credential->of_listener ? "nobody can use that listener"
+						   : "requests that need it are answered with 503");
+}
+
+static void warn_if_guessable(const struct kh_credential_config *one, struct kh_diagnostics *diags)
+{
+	bool found = false;
+
+	for (size_t j = 0; j < one->n_sources && !one->of_listener; j++)
+		found = found || is_guessable(one, &one->sources[j]);
+	if (found)
+		kh_diagnostics_add(diags, true, one->where,
+				   "credentials.%s: its value is easy to guess, so it is "
+				   "not looked for in what sandboxes send (take a random "
+				   "one of 16 characters or more)",
+				   one->name);
+}
+
+void kh_check_values(const struct kh_config *config, struct kh_diagnostics *diags)
+{
+	size_t n = config->n_credentials;
+	kh_auto_free bool *usable = calloc(n + 1, sizeof(*usable));
+
+	for (size_t i = 0; usable && i < n; i++)
+		usable[i] = can_be_used(&config->credentials[i], NULL);
+	for (size_t i = 0; usable && i < n; i++) {
+		struct kh_err err = KH_ERR_INIT;
+		if (usable[i])
+			warn_if_guessable(&config->credentials[i], diags);
+		else if (!can_be_used(&config->credentials[i], &err) &&
+			 (err.code == KH_ERR_CONFIG || is_needed(config, i, usable)))
+			warn(&config->credentials[i], err.text, diags);
+	}
+}

@@ -1,0 +1,77 @@
+/* option.c - getopt_long, with what is wrong said in the form of every other message */
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <keyhole/escape.h>
+
+#include "cli_internal.h"
+
+enum { LONGS_MOST = 64 };
+
+void kh_cli_unknown_option(const char *where, const char *typed, const char *const *names, size_t n)
+{
+	char word[64];
+	const char *near = NULL;
+
+	if (strncmp(typed, "--", 2) == 0) {
+		(void)snprintf(word, sizeof(word), "%.*s", (int)strcspn(typed + 2, "="), typed + 2);
+		near = kh_cli_nearest(word, names, n);
+	}
+	if (near)
+		kh_cli_complain("%s: unknown option %s (did you mean --%s?)", where,
+				kh_esc_str(typed), near);
+	else
+		kh_cli_complain("%s: unknown option %s (`keyhole %.*s --help` lists them)", where,
+				kh_esc_str(typed), (int)strcspn(where, " "), where);
+}
+
+/* How many long options begin with what was typed after "--". */
+static size_t count_beginning(const char *const *names, size_t n, const char *typed)
+{
+	size_t len = strcspn(typed, "="), found = 0;
+
+	for (size_t i = 0; i < n; i++)
+		found += strncmp(names[i], typed, len) == 0;
+	return found;
+}
+
+/* optopt is the character, or the value of a long option that got a value; 0 for a long one that
+ * is unknown or not the only one with that beginning. The word of a long one is behind us. */
+static void complain(const char *where, char *const *argv, const char *const *names, size_t n)
+{
+	const char *typed = argv[optind - 1];
+	const char one[] = { '-', (char)optopt, '\0' };
+
+	if (optopt != 0 && (strncmp(typed, "--", 2) != 0 || !strchr(typed, '=')))
+		kh_cli_unknown_option(where, one, names, n);
+	else if (optopt != 0)
+		kh_cli_complain("%s: %.*s takes no value", where, (int)strcspn(typed, "="), typed);
+	else if (count_beginning(names, n, typed + 2) > 1)
+		kh_cli_complain("%s: %s may be more than one option (`keyhole %s --help` lists "
+				"them)",
+				where, kh_esc_str(typed), where);
+	else
+		kh_cli_unknown_option(where, typed, names, n);
+}
+
+int kh_cli_option(int argc, char **argv, const char *shorts, const struct option *longs)
+{
+	const char *names[LONGS_MOST];
+	size_t n = 0;
+	bool stops = shorts[0] == '+';
+	char with_colon[64];
+
+	for (; longs[n].name && n < LONGS_MOST; n++)
+		names[n] = longs[n].name;
+	/* A colon in front tells a value that is missing from an option that is unknown. */
+	(void)snprintf(with_colon, sizeof(with_colon), "%s:%s", stops ? "+" : "", shorts + stops);
+	opterr = 0;
+	int option = getopt_long(argc, argv, with_colon, longs, NULL);
+	if (option == ':')
+		kh_cli_complain("%s: %s needs a value (`keyhole %s --help` says which)", argv[0],
+				kh_esc_str(argv[optind - 1]), argv[0]);
+	else if (option == '?')
+		complain(argv[0], argv, names, n);
+	return option == ':' ? '?' : option;
+}

@@ -1,0 +1,80 @@
+/*
+ * form_name.c - a name in a form, decoded while its bytes come
+ *
+ * An escape is undone as soon as its last digit is there. What it stands for may be a digit or the
+ * '%' of an outer one, so the end of the text is looked at again. However long a chain of escapes
+ * is, no more of it is kept than what it stands for so far.
+ */
+#include <keyhole/body.h>
+#include <keyhole/spelling.h>
+
+void kh_form_name_begin(struct kh_form_name *name)
+{
+	name->len = 0;
+	name->full = false;
+}
+
+/* Of blanks in a row two are as good as more: no name that is looked for has two. */
+static bool is_one_too_many(const struct kh_form_name *name, char c)
+{
+	return kh_name_is_blank(c) &&
+	       (name->len == 0 || (name->len >= 2 && kh_name_is_blank(name->text[name->len - 1]) &&
+				   kh_name_is_blank(name->text[name->len - 2])));
+}
+
+/* A blank beyond ASCII at the beginning, once all of its bytes are there. */
+static void drop_wide_blank(struct kh_form_name *name)
+{
+	struct kh_slice text = kh_form_name_text(name);
+	struct kh_character c = kh_spelling_at(text, 0, KH_PLUS_IS_PLUS);
+	if (c.width == name->len && kh_name_is_blank((char)c.byte))
+		name->len = 0;
+}
+
+/* `c` is decoded. */
+static void append(struct kh_form_name *name, char c)
+{
+	enum { WIDEST = 4 }; /* a character in UTF-8 */
+	if (is_one_too_many(name, c))
+		return;
+	if (name->len == sizeof(name->text)) {
+		name->full = true;
+		return;
+	}
+	name->text[name->len++] = c;
+	if (name->len <= WIDEST && (unsigned char)name->text[0] >= 0x80)
+		drop_wide_blank(name);
+}
+
+/* "%hh" at the end of the text: takes it off. */
+static bool take_escape(struct kh_form_name *name, char *c)
+{
+	const char *end = name->text + name->len;
+	if (name->len < 3 || end[-3] != '%')
+		return false;
+	int high = kh_hex_value(end[-2]), low = kh_hex_value(end[-1]);
+	if (high < 0 || low < 0)
+		return false;
+	name->len -= 3;
+	*c = (char)(high * 16 + low);
+	return true;
+}
+
+void kh_form_name_byte(struct kh_form_name *name, char c)
+{
+	if (name->full)
+		return;
+	append(name, c == '+' ? ' ' : c);
+	while ((kh_hex_value(c) >= 0) && take_escape(name, &c))
+		append(name, c);
+}
+
+bool kh_form_name_is(const struct kh_form_name *name, struct kh_slice wanted)
+{
+	return kh_name_is_member(kh_form_name_text(name), wanted);
+}
+
+struct kh_slice kh_form_name_text(const struct kh_form_name *name)
+{
+	return kh_slice_of(name->text, name->len);
+}

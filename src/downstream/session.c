@@ -1,0 +1,129 @@
+/*
+ * session.c - a connection from a sandbox: its states, and how it ends
+ *
+ * HEAD ─▶ EXCHANGE ─▶ HEAD …            requests one after the other
+ *   │        └──────▶ DISCARD ─▶ HEAD   answered before all of its content had come
+ *   ├──▶ SOCKS, HELLO ─┐                by the connection's first byte
+ *   ├──────────────────┼▶ TUNNEL ─▶ HANDSHAKE ─▶ HEAD   CONNECT, then TLS or plain HTTP inside
+ *   │                  └▶ (HELLO) ─▶ RAW                what nobody reads
+ *   └──▶ LINGER ─▶ DEAD                 the last answer is said, the peer may read it
+ *
+ * What it does in a turn is in session_turn.c.
+ */
+
+#include "session_internal.h"
+
+void kh_session_set_state(struct kh_session *session, enum kh_session_state state)
+{
+	if (state == KH_SESSION_HEAD || state == KH_SESSION_DISCARD || state == KH_SESSION_LINGER)
+		session->deadline_ms = 0; /* a new wait */
+	session->state = state;
+}
+
+static void free_session(struct kh_grave *grave)
+{
+	struct kh_session *session = kh_container_of(grave, struct kh_session, grave);
+
+	event_del(&session->timer);
+	kh_leg_fini(&session->leg);
+	kh_buf_fini(&session->in);
+	if (session->h1)
+		kh_h1_free(session->h1);
+	free(session->socks);
+	kh_mux_free(session->mux);
+	kh_account_unref(session->side.account);
+	free(session);
+}
+
+/* Gives all that was charged back. */
+static void keep_nothing(struct kh_session *session)
+{
+	kh_account_give(session->side.account, KH_RESOURCE_MEMORY, session->kept_bytes);
+	session->kept_bytes = 0;
+	if (session->has_descriptor)
+		kh_account_give(session->side.account, KH_RESOURCE_DESCRIPTORS, 1);
+	session->has_descriptor = false;
+}
+
+void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const char *detail)
+{
+	if (session->state == KH_SESSION_DEAD)
+		return;
+	struct kh_exchange *x = kh_session_exchange(session);
+	if (x) {
+		if (x->response_begun)
+			kh_stream_spoil(session->leg.stream);
+		kh_exchange_gone(x, reason, detail);
+	}
+	if (session->mux)
+		kh_mux_end(session);
+	/* What was not written is missing there, whatever the end looks like. */
+	if (kh_buf_len(&session->leg.out))
+		kh_stream_spoil(session->leg.stream);
+	session->state = KH_SESSION_DEAD;
+	session->wants_leaf = false;
+	kh_stream_watch(session->leg.stream, 0);
+	event_del(&session->timer);
+	kh_list_remove(&session->member.link);
+	kh_list_remove(&session->side.answer.link);
+	kh_list_remove(&session->touched.link);
+	kh_list_remove(&session->door_link);
+	session->side.loop->n_live--;
+	if (session->counted)
+		kh_uncount(session->side.loop, KH_COUNT_TUNNELS_OPEN);
+	kh_down_leave_place(&session->side);
+	keep_nothing(session);
+	kh_door_left(session->side.door);
+	kh_loop_bury(session->side.loop, &session->grave, free_session);
+}
+
+void kh_session_end_of_door(struct kh_door *door, const char *why)
+{
+	/* One may take another with it that runs inside of it. */
+	while (!kh_list_is_empty(&door->sessions))
+		kh_session_kill(kh_container_of(door->sessions.next, struct kh_session, door_link),
+				KH_ERR_ABORTED, why);
+}
+
+void kh_session_linger(struct kh_session *session)
+{
+	session->closing = true;
+	kh_session_set_state(session, KH_SESSION_LINGER);
+}
+
+void kh_session_exchange_over(struct kh_session *session, bool keep)
+{
+	const struct kh_config *config = session->side.loop->gen->config;
+	bool outlived =
+		session->tunnel_ends_ms && session->side.loop->now_ms >= session->tunnel_ends_ms;
+
+	if (!keep || kh_session_has_said_all(session) || session->side.loop->draining || outlived ||
+	    session->exchanges >= config->max_exchanges)
+		session->closing = true;
+	kh_session_set_state(session, session->closing ? KH_SESSION_LINGER : KH_SESSION_HEAD);
+}
+
+void kh_session_challenge(struct kh_session *session, const struct kh_err *err)
+{
+	kh_down_deny(&session->side, err);
+	session->only.close = false;
+	if (!kh_denial_put(&session->only.stream, &session->side, NULL, err)) {
+		kh_session_kill(session, err->code, NULL);
+		return;
+	}
+	/* Behind a CONNECT the codec expects a tunnel. */
+	kh_h1_free(session->h1);
+	session->h1 = NULL;
+	kh_session_set_state(session, KH_SESSION_HEAD);
+}
+
+void kh_session_refuse(struct kh_session *session, const struct kh_err *err)
+{
+	kh_down_deny(&session->side, err);
+	session->closing = true;
+	if (!kh_denial_put(&session->only.stream, &session->side, NULL, err)) {
+		kh_session_kill(session, err->code, NULL);
+		return;
+	}
+	kh_session_set_state(session, KH_SESSION_LINGER);
+}

@@ -1,0 +1,287 @@
+/*
+ * tunnel.c - from CONNECT, or a SOCKS5 request, to the first request inside
+ *
+ * Neither opens anything towards the internet, unless a tcp rule says so: it names the authority
+ * that everything inside has to agree with. What comes first inside says what it is: a TLS record
+ * (a leaf for that name is shown), or the letters of an HTTP method; anything else is refused.
+ * Whether a host may be reached is decided for the requests inside, where the refusal can be read.
+ */
+
+#include <keyhole/hello.h>
+
+#include "session_internal.h"
+
+#include "socks.h"
+
+static struct kh_leaves *leaves_of(const struct kh_session *session)
+{
+	return kh_worker_leaves(session->side.loop->worker, session->side.loop->gen,
+				session->side.door->config->tenant);
+}
+
+/* A leaf for the tunnel's host, unless it is there: asked ahead of the ClientHello, which saves its
+ * wait. */
+static bool order_leaf(struct kh_session *session)
+{
+	struct kh_worker *worker = session->side.loop->worker;
+	struct kh_leaves *leaves = leaves_of(session);
+
+	session->asks_later = false;
+	if (kh_leaves_has(leaves, &session->side.authority.host))
+		return true;
+	if (!session->leaf_ordered && !kh_leaves_had(leaves, &session->side.authority.host) &&
+	    !kh_door_may_mint(session->side.door))
+		return false;
+	session->leaf_ordered = true;
+	enum kh_leaf_ask asked = kh_worker_want_leaf(
+		worker, session->side.loop->gen, session->side.door->config->tenant,
+		&session->side.authority, session->side.account);
+	session->asks_later = asked == KH_LEAF_LATER;
+	return asked != KH_LEAF_FAILED;
+}
+
+bool kh_tunnel_read(struct kh_session *session, const struct kh_message *connect,
+		    struct kh_authority *out, struct kh_err *err)
+{
+	struct kh_authority named;
+
+	/* In HTTP/2 the authority is all that CONNECT has, and what follows is the tunnel's. */
+	struct kh_slice target = connect->h2 ? connect->host : connect->target;
+	struct kh_slice host = connect->h2 ? KH_SLICE("") : connect->host;
+
+	if (session->side.tunnel)
+		return kh_err_set(err, KH_ERR_REQUEST_MALFORMED,
+				  "CONNECT inside a tunnel is not supported");
+	if (!connect->h2 && connect->framing != KH_FRAMING_NONE)
+		return kh_err_set(err, KH_ERR_REQUEST_MALFORMED, "CONNECT carries no content");
+	if (!kh_authority_parse(out, target, 0, err))
+		return kh_err_wrap(err, "CONNECT");
+	if (!kh_auth_check(&session->side, connect, err))
+		return false;
+	if (host.len &&
+	    (!kh_authority_parse(&named, host, out->port, err) || !kh_authority_eq(&named, out)))
+		return kh_err_set(err, KH_ERR_AUTHORITY_MISMATCH,
+				  "CONNECT names %s and its Host field names %s",
+				  kh_esc(kh_authority_shown(target)),
+				  kh_esc(kh_authority_shown(host)));
+	return true;
+}
+
+void kh_tunnel_open(struct kh_session *session, const struct kh_message *connect)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_authority authority;
+
+	if (!kh_tunnel_read(session, connect, &authority, &err)) {
+		if (err.code == KH_ERR_PROXY_AUTH && connect->keep_alive)
+			kh_session_challenge(session, &err);
+		else
+			kh_session_refuse(session, &err);
+		return;
+	}
+	/* Inside, another reading begins. */
+	kh_h1_free(session->h1);
+	session->h1 = NULL;
+	session->side.authority = authority;
+	kh_tunnel_begin(session);
+}
+
+bool kh_tunnel_accept(struct kh_session *session)
+{
+	struct kh_buf *out = &session->leg.out;
+
+	session->accepted = true;
+	if (session->carrier)
+		return kh_mux_tunnel_accept(session->carrier);
+	switch (session->came_by) {
+	case KH_OPENING_SOCKS:
+		return kh_socks_put_reply(out, KH_SOCKS_SUCCEEDED);
+	case KH_OPENING_TLS: /* it has not asked */
+		return true;
+	case KH_OPENING_HTTP:
+	case KH_OPENING_OTHER:
+		break;
+	}
+	return kh_buf_append_str(out, "HTTP/1.1 200 Connection established\r\n\r\n");
+}
+
+static enum kh_alert alert_for(enum kh_err_code code)
+{
+	if (code == KH_ERR_AUTHORITY_MISMATCH)
+		return KH_ALERT_UNRECOGNIZED_NAME;
+	if (code == KH_ERR_DOWN_TLS)
+		return KH_ALERT_DECODE_ERROR;
+	return kh_err_status(code) == 403 ? KH_ALERT_ACCESS_DENIED : KH_ALERT_INTERNAL_ERROR;
+}
+
+bool kh_tunnel_put_refusal(struct kh_session *session, enum kh_err_code code)
+{
+	unsigned char alert[KH_ALERT_BYTES];
+
+	if (session->came_by == KH_OPENING_SOCKS && !session->accepted)
+		return kh_socks_put_reply(&session->leg.out, kh_socks_reply_for(code));
+	kh_alert_format(alert_for(code), alert);
+	return kh_buf_append(&session->leg.out, alert, sizeof(alert));
+}
+
+void kh_tunnel_refuse(struct kh_session *session, const struct kh_err *err)
+{
+	if (session->came_by == KH_OPENING_HTTP && !session->accepted) {
+		kh_session_refuse(session, err);
+		return;
+	}
+	kh_down_deny(&session->side, err);
+	session->closing = true;
+	if (kh_tunnel_put_refusal(session, err->code))
+		kh_session_set_state(session, KH_SESSION_LINGER);
+	else
+		kh_session_kill(session, err->code, NULL);
+}
+
+enum kh_tunnel_kind kh_tunnel_may_open(struct kh_session *session,
+				       const struct kh_authority *authority, struct kh_err *err)
+{
+	struct kh_decision decision;
+
+	if (!kh_down_take_place(&session->side, err))
+		return KH_TUNNEL_DENIED;
+	if (kh_own_is(&authority->host))
+		return KH_TUNNEL_READ; /* there is nothing behind it */
+	enum kh_tunnel_kind kind = kh_policy_tunnel(
+		session->side.loop->gen->policy, session->side.door->config->tenant,
+		session->side.door->narrowing, &authority->host, authority->port, &decision);
+	if (kind == KH_TUNNEL_DENIED)
+		(void)kh_request_say_denied(&decision, err);
+	return kind;
+}
+
+void kh_tunnel_enter(struct kh_session *session, enum kh_tunnel_kind kind)
+{
+	session->side.tunnel = true;
+	session->counted = true;
+	kh_count(session->side.loop, KH_COUNT_TUNNELS);
+	kh_count(session->side.loop, KH_COUNT_TUNNELS_OPEN);
+	session->tunnel_ends_ms = kh_down_tunnel_ends(&session->side);
+	session->deadline_ms = 0;
+	if (kind == KH_TUNNEL_RAW) {
+		kh_raw_begin(session, kind); /* a server may speak first: nothing is waited for */
+	} else if (kind == KH_TUNNEL_PASS) {
+		session->state = KH_SESSION_HELLO;
+	} else {
+		session->state = KH_SESSION_TUNNEL;
+		(void)order_leaf(session);
+	}
+}
+
+void kh_tunnel_begin(struct kh_session *session)
+{
+	struct kh_err err = KH_ERR_INIT;
+
+	enum kh_tunnel_kind kind = kh_tunnel_may_open(session, &session->side.authority, &err);
+	session->side.tunnel = true;
+	if (kind == KH_TUNNEL_DENIED)
+		kh_tunnel_refuse(session, &err);
+	else if (kind != KH_TUNNEL_RAW && !kh_tunnel_accept(session))
+		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
+	else
+		kh_tunnel_enter(session, kind);
+}
+
+/* Where each tenant has a CA of its own; a reload may have put the listener under another. */
+static bool show_own_leaves(struct kh_session *session)
+{
+	return !session->side.loop->gen->leaves ||
+	       kh_stream_use_leaves(session->leg.stream, leaves_of(session));
+}
+
+void kh_tunnel_first_bytes(struct kh_session *session)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_slice in = kh_buf_view(&session->in);
+	enum kh_opening what = kh_opening_of(in);
+
+	session->deadline_ms = 0;
+	if (what == KH_OPENING_HTTP) {
+		session->state = KH_SESSION_HEAD;
+		return;
+	}
+	if (what != KH_OPENING_TLS) {
+		kh_err_set(&err, KH_ERR_PROTOCOL_UNKNOWN,
+			   "neither TLS nor HTTP inside the tunnel to %s (%s0x%02x)",
+			   session->side.authority.host.text,
+			   kh_slice_has_prefix(in, KH_SLICE("SSH-")) ? "SSH, first byte "
+								     : "first byte ",
+			   (unsigned char)in.ptr[0]);
+		kh_down_deny(&session->side, &err);
+		kh_session_kill(session, KH_ERR_PROTOCOL_UNKNOWN, NULL);
+		return;
+	}
+	/* The answer to CONNECT has to be out, in plain, before TLS speaks. */
+	if (!kh_leg_flush(&session->leg)) {
+		kh_session_kill(session, KH_ERR_DOWN_CLOSED, NULL);
+		return;
+	}
+	if (kh_buf_len(&session->leg.out))
+		return;
+	kh_stream_watch(session->leg.stream, 0);
+	if (!kh_stream_accept_tls(session->leg.stream, session->side.loop->down_ctx, in,
+				  &session->side.authority.host,
+				  session->side.loop->gen->config->timeouts.handshake) ||
+	    !show_own_leaves(session)) {
+		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
+		return;
+	}
+	if (!kh_door_spends_ticket(session->side.door))
+		kh_stream_send_no_ticket(session->leg.stream);
+	session->state = KH_SESSION_HANDSHAKE;
+	kh_buf_clear(&session->in);
+}
+
+void kh_tunnel_leaf(struct kh_session *session, bool found)
+{
+	session->wants_leaf = false;
+	kh_stream_leaf_ready(session->leg.stream, found);
+}
+
+void kh_tunnel_ask_again(struct kh_session *session)
+{
+	if (kh_leaves_has(leaves_of(session), &session->side.authority.host))
+		kh_tunnel_leaf(session, true);
+	else if (!order_leaf(session))
+		kh_tunnel_leaf(session, false);
+}
+
+void kh_tunnel_event(struct kh_session *session, unsigned events)
+{
+	if (session->state != KH_SESSION_HANDSHAKE)
+		return;
+	if (events & KH_STREAM_WANTS_LEAF) {
+		bool shown = show_own_leaves(session);
+		bool there =
+			shown && kh_leaves_has(leaves_of(session), &session->side.authority.host);
+
+		session->wants_leaf = shown && !there && order_leaf(session);
+		if (!session->wants_leaf)
+			kh_tunnel_leaf(session, there);
+		return;
+	}
+	if (events & KH_STREAM_HANDSHAKE_FAILED) {
+		kh_count(session->side.loop, KH_COUNT_HANDSHAKES_DOWN_FAILED);
+		struct kh_err err = *kh_stream_error(session->leg.stream);
+		kh_err_wrap(&err, "TLS with the sandbox for %s", session->side.authority.host.text);
+		kh_down_deny(&session->side, &err);
+		kh_session_kill(session, err.code, NULL);
+		return;
+	}
+	bool resumed = kh_stream_is_resumed(session->leg.stream);
+	kh_count(session->side.loop,
+		 resumed ? KH_COUNT_HANDSHAKES_DOWN_RESUMED : KH_COUNT_HANDSHAKES_DOWN);
+	if (resumed)
+		session->side.door->handshakes = 0;
+	session->side.tls = true;
+	session->side.other_name = kh_stream_sni_mismatch(session->leg.stream);
+	session->state = KH_SESSION_HEAD;
+	session->deadline_ms = 0;
+	if (kh_stream_is_h2(session->leg.stream) && !kh_mux_begin(session))
+		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
+}

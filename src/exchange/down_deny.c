@@ -1,0 +1,65 @@
+/* down_deny.c - what is refused before it is an exchange, for the journal and the log */
+
+#include "exchange_internal.h"
+
+/* As what the journal gets. */
+static void count_denial(struct kh_down_side *side, enum kh_err_code code)
+{
+	struct kh_loop *loop = side->loop;
+	struct kh_tally **tallies = loop->gen->tallies;
+	struct kh_tally_row *row =
+		tallies ? kh_tally_row(tallies[side->door->config->tenant], loop->index) : NULL;
+
+	if (row)
+		kh_counter_add(&row->requests[KH_FATE_DENY], 1);
+	atomic_fetch_add_explicit(&side->door->gate->fates[KH_FATE_DENY], 1, memory_order_relaxed);
+	kh_counter_add(&loop->counts.denials[code], 1);
+	if (code == KH_ERR_LIMIT)
+		kh_counter_add(&loop->counts.limits[KH_QUOTA_CONNECTIONS], 1);
+}
+
+void kh_down_deny_to(struct kh_down_side *side, const struct kh_authority *authority,
+		     const struct kh_err *err)
+{
+	const struct kh_config *config = side->loop->gen->config;
+	char id[KH_EXCHANGE_ID_BYTES], limit[KH_LIMIT_TEXT_BYTES];
+
+	kh_exchange_id(id);
+	struct kh_audit_open what = {
+		.id = id,
+		.tenant = config->tenants[side->door->config->tenant].name,
+		.sandbox = side->door->config->sandbox,
+		.peer_pid = (uint32_t)side->peer.pid,
+		.peer_uid = side->peer.uid,
+		.client = side->peer.address[0] ? side->peer.address : NULL,
+		.via = side->via,
+		.authority = authority,
+		.scheme = side->tls ? KH_SCHEME_HTTPS : KH_SCHEME_NONE,
+	};
+	struct kh_decision decision;
+	/* Which rule said so: it is asked once more. */
+	if (authority && (err->code == KH_ERR_DENIED_BY_RULE || err->code == KH_ERR_NO_RULE) &&
+	    kh_policy_tunnel(side->loop->gen->policy, side->door->config->tenant,
+			     side->door->narrowing, &authority->host, authority->port,
+			     &decision) == KH_TUNNEL_DENIED) {
+		kh_audit_name_rule(&what, config, decision.rule);
+		what.denied_by = kh_list_name(decision.list);
+	}
+	struct kh_audit_close how = {
+		.id = id,
+		.status = (uint16_t)kh_err_status(err->code),
+		.reason = err->code,
+		.detail = err->text,
+		.limit = err->code == KH_ERR_LIMIT ? kh_down_reached(side, limit) : NULL,
+	};
+	count_denial(side, err->code);
+	kh_refusal_record(side->door, &what, &how);
+	kh_loop_call(side->loop, KH_LOOP_ANSWER, &side->answer);
+	if (kh_door_may_log(side->door))
+		kh_log_info("%s: refused: %s", id, err->text);
+}
+
+void kh_down_deny(struct kh_down_side *side, const struct kh_err *err)
+{
+	kh_down_deny_to(side, side->tunnel ? &side->authority : NULL, err);
+}

@@ -1,0 +1,329 @@
+/*
+ * exchange.c - one request and its response
+ *
+ * begin ─▶ (HOLD) ─▶ (SECRET) ─▶ COMMIT ─▶ CONNECT ─▶ RELAY ─▶ ENDED
+ *
+ * Nothing is resolved, dialled or sent before the open record stands in the journal (COMMIT).
+ * How it ends is in exchange_end.c.
+ */
+
+#include <keyhole/block.h>
+
+#include <keyhole/loop/charge.h>
+#include "exchange_internal.h"
+#include "stand_in.h"
+#include "websocket_internal.h"
+#include "signing.h"
+#include <keyhole/loop/values.h>
+
+/* For the connection upstream, which may have to be made. */
+static bool take_descriptor(struct kh_exchange *x, struct kh_err *err)
+{
+	if (x->page || x->has_descriptor)
+		return true;
+	x->has_descriptor = kh_account_take(x->side->account, KH_RESOURCE_DESCRIPTORS, 1,
+					    x->side->loop->now_ms);
+	return x->has_descriptor ||
+	       kh_charge_refuse(err, x->side->account, KH_RESOURCE_DESCRIPTORS, 1);
+}
+
+static void go_commit(struct kh_exchange *x)
+{
+	struct kh_exchange_texts texts;
+	struct kh_audit_open record;
+	struct kh_err err = KH_ERR_INIT;
+
+	if (!take_descriptor(x, &err)) {
+		kh_exchange_fail(x, &err);
+		return;
+	}
+	kh_exchange_describe(x, &record, &texts);
+	x->state = KH_EXCHANGE_COMMIT;
+	if (!kh_loop_make_room(x->side->loop) || !kh_audit_open(&x->side->loop->batch, &record)) {
+		kh_err_set(&err, KH_ERR_AUDIT_UNAVAILABLE,
+			   "the journal does not take records, so nothing is forwarded");
+		kh_exchange_fail(x, &err);
+		return;
+	}
+	kh_loop_show(x->side->loop, record.tenant, record.sandbox, &x->side->loop->batch);
+	x->opened = true;
+	x->would_opened = x->would_reach.kind != KH_QUOTA_NONE;
+	kh_loop_call(x->side->loop, KH_LOOP_RECORDED, &x->recorded);
+}
+
+/* A credential that is made for one repository gets to know which. */
+static bool find_repository(const struct kh_exchange *x, struct kh_injected *one,
+			    struct kh_err *err)
+{
+	if (!one->credential->by_repository || one->scope)
+		return true;
+	one->scope = kh_repository_of(x->target.path);
+	return one->scope || kh_err_set(err, KH_ERR_CREDENTIAL_BINDING,
+					"the credential %s is made for one repository at a time, "
+					"and this request names none",
+					one->credential->name);
+}
+
+/* One after the other; without all of them nothing goes. */
+static void get_secrets(struct kh_exchange *x)
+{
+	struct kh_err err = KH_ERR_INIT;
+
+	for (size_t i = 0; i < x->injection.count; i++) {
+		struct kh_injected *one = &x->injection.list[i];
+		if (one->secret)
+			continue;
+		if (!find_repository(x, one, &err)) {
+			kh_exchange_fail(x, &err);
+			return;
+		}
+		const struct kh_want want = { one->index, x->tenant, kh_slice_str(one->scope) };
+		switch (kh_worker_secret(x->side->loop->worker, x->gen, &want, x->side->door->gate,
+					 &one->secret, &err)) {
+		case KH_SLOT_FULL:
+			continue;
+		case KH_SLOT_ASKED:
+			x->state = KH_EXCHANGE_SECRET;
+			kh_exchange_rest(x);
+			return;
+		case KH_SLOT_EMPTY:
+		case KH_SLOT_MISSING:
+			break;
+		}
+		kh_exchange_fail(x, &err);
+		return;
+	}
+	go_commit(x);
+}
+
+/* Is it this one's value that it waits for? */
+static bool waits_for(const struct kh_exchange *x, uint32_t generation, uint16_t index)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < x->injection.count; i++)
+		found = found ||
+			(x->injection.list[i].index == index && !x->injection.list[i].secret);
+	return found && x->state == KH_EXCHANGE_SECRET && x->gen->number == generation;
+}
+
+static void secret_came(struct kh_exchange *x)
+{
+	struct kh_down_stream *down = x->down;
+
+	kh_exchange_go_on(x);
+	get_secrets(x);
+	down->ops->turn(down);
+}
+
+void kh_exchange_decide(struct kh_exchange *x)
+{
+	struct kh_err err = KH_ERR_INIT;
+
+	if (kh_request_decide(x, &err)) {
+		if (kh_request_may_leave(x, &err))
+			get_secrets(x);
+		else
+			kh_exchange_fail(x, &err);
+		return;
+	}
+	bool waits = x->holds_for_credential ? kh_hold_begin_for_credential(x, &err)
+					     : x->decision.asks_model && kh_hold_begin(x, &err);
+	if (!waits)
+		kh_exchange_fail(x, &err);
+}
+
+static void decide_anew(struct kh_exchange *x)
+{
+	kh_generation_unref(x->gen);
+	x->gen = kh_generation_ref(x->side->loop->gen);
+	x->tenant = x->side->door->config->tenant;
+	kh_exchange_count_anew(x);
+	kh_injection_fini(&x->injection);
+	x->stripped[0] = '\0';
+	kh_exchange_decide(x);
+}
+
+/* Other rules are in force: it ends if they forbid it; one that waits for a credential is decided
+ * anew. */
+static void recheck(struct kh_exchange *x)
+{
+	static const char why[] = "the rules changed while it ran, and no longer allow it";
+	struct kh_down_stream *down = x->down;
+	struct kh_geo_levels before = x->geo;
+	struct kh_err err = KH_ERR_INIT;
+
+	if (x->page)
+		return; /* no rule speaks of it */
+	if (x->state == KH_EXCHANGE_SECRET || x->state == KH_EXCHANGE_HOLD) {
+		decide_anew(x);
+	} else if (kh_request_is_allowed(x, x->side->loop->gen)) {
+		kh_up_recheck(&x->up, &before);
+	} else if (kh_exchange_is_websocket(x)) {
+		(void)kh_websocket_leave(x, KH_ERR_NO_RULE, why);
+	} else {
+		kh_err_set(&err, KH_ERR_NO_RULE, "%s", why);
+		kh_exchange_fail(x, &err);
+	}
+	down->ops->turn(down);
+}
+
+/* What would go on for ever is ended, what comes to an end by itself is not. */
+static void drain(struct kh_exchange *x)
+{
+	struct kh_down_stream *down = x->down;
+
+	if (!kh_exchange_is_websocket(x))
+		return;
+	(void)kh_websocket_leave(x, KH_ERR_DRAINING, "the daemon ends");
+	down->ops->turn(down);
+}
+
+/* ---- what the loop says ---- */
+
+static void on_recorded(struct kh_loop_call *call)
+{
+	struct kh_exchange *x = kh_container_of(call, struct kh_exchange, recorded);
+	bool written = !x->side->loop->journal_failed;
+	struct kh_down_stream *down = x->down;
+	struct kh_err err = KH_ERR_INIT;
+
+	if (written && x->page) {
+		kh_page_answer(x);
+	} else if (written) {
+		kh_exchange_rest(x);
+		x->state = KH_EXCHANGE_CONNECT;
+		kh_up_acquire(&x->up, false);
+	} else {
+		kh_err_set(&err, KH_ERR_AUDIT_UNAVAILABLE,
+			   "the journal can't be written, so nothing is forwarded");
+		kh_exchange_fail(x, &err);
+	}
+	down->ops->turn(down);
+}
+
+static struct kh_exchange *exchange_of(struct kh_loop_member *member)
+{
+	return kh_container_of(member, struct kh_exchange, member);
+}
+
+static void on_reload(struct kh_loop_member *member)
+{
+	recheck(exchange_of(member));
+}
+
+static void on_drain(struct kh_loop_member *member)
+{
+	drain(exchange_of(member));
+}
+
+static void on_value(struct kh_loop_member *member, uint32_t generation, uint16_t index)
+{
+	struct kh_exchange *x = exchange_of(member);
+
+	if (waits_for(x, generation, index))
+		secret_came(x);
+	else
+		kh_up_value_came(&x->up, generation, index);
+}
+
+static const struct kh_loop_member_ops member_ops = {
+	.reload = on_reload,
+	.drain = on_drain,
+	.value_came = on_value,
+};
+
+/* ---- its beginning ---- */
+
+static struct kh_exchange *new_exchange(struct kh_down_stream *down, struct kh_down_side *side,
+					const struct kh_message *message)
+{
+	struct kh_exchange *x = kh_block_new(sizeof(*x));
+
+	if (!x)
+		return NULL;
+	down->exchange = x;
+	x->down = down;
+	x->member.ops = &member_ops;
+	x->recorded.fn = on_recorded;
+	x->side = side;
+	x->message = message;
+	x->gen = kh_generation_ref(side->loop->gen);
+	x->tenant = side->door->config->tenant;
+	x->started_ms = x->progress_ms = side->loop->now_ms;
+	kh_exchange_up_init(x);
+	kh_exchange_count_begin(x);
+	kh_buf_init(&x->held, KH_LIMIT_HELD_BYTES);
+	kh_buf_init(&x->content, 0);
+	kh_list_append(&side->loop->exchanges, &x->member.link);
+	kh_exchange_id(x->id);
+	return x;
+}
+
+bool kh_exchange_begin(struct kh_down_stream *down, struct kh_down_side *side,
+		       const struct kh_message *message)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_exchange *x = new_exchange(down, side, message);
+
+	if (!x)
+		return false;
+	bool resolved = kh_request_resolve(x, &err);
+	bool passes = kh_request_recognise(x, &err) && resolved;
+	if (passes && x->page && !kh_refusals_take_place(x->side->door))
+		passes = kh_err_set(&err, KH_ERR_LIMIT,
+				    "this sandbox asks keyhole.internal too often: wait a moment");
+	if (!passes)
+		kh_exchange_fail(x, &err);
+	else if (x->page)
+		go_commit(x);
+	else
+		kh_exchange_decide(x);
+	return true;
+}
+
+bool kh_exchange_begin_tunnel(struct kh_down_stream *down, struct kh_down_side *side,
+			      enum kh_tunnel_kind kind, const struct kh_decision *decision)
+{
+	/* What CONNECT would say, whatever it came by; content in both directions until the end. */
+	static const struct kh_message connect = {
+		.method = KH_SLICE_INIT("CONNECT"),
+		.minor = 1,
+		.framing = KH_FRAMING_CLOSE,
+	};
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_exchange *x = new_exchange(down, side, &connect);
+
+	if (!x)
+		return false;
+	x->tunnel = kind;
+	x->scheme = kind == KH_TUNNEL_PASS ? KH_SCHEME_HTTPS : KH_SCHEME_TCP;
+	x->authority = side->authority;
+	x->decision = *decision;
+	kh_request_settle_geo(x, x->gen, decision);
+	if (kh_exchange_take_limits(x, &err))
+		go_commit(x);
+	else
+		kh_exchange_fail(x, &err);
+	return true;
+}
+
+/* ---- the turn ---- */
+
+void kh_exchange_flush(struct kh_exchange *x)
+{
+	if (x->state != KH_EXCHANGE_RELAY)
+		return;
+	/* What was written may have made room for more. */
+	do {
+		if (kh_hold_has(x) && !kh_exchange_send_held(x))
+			return;
+		x->up.stream->ops->flush(x->up.stream);
+	} while (kh_hold_has(x) && !x->up.stream->ops->is_full(x->up.stream));
+}
+
+void kh_exchange_update(struct kh_exchange *x)
+{
+	if (x->state == KH_EXCHANGE_RELAY)
+		x->up.stream->ops->update(x->up.stream, !x->down->ops->is_full(x->down));
+}

@@ -1,0 +1,214 @@
+/*
+ * exchange_content.c - the content of a request on its way through an exchange
+ *
+ * down codec ─▶ held (hold.c), signed in chunks (signing.c), or looked at, counted and put upstream
+ *
+ * What has gone is kept as long as the upstream may still say that it has not looked at it.
+ */
+#include "exchange_internal.h"
+#include "signing.h"
+#include "stand_in.h"
+#include "websocket_internal.h"
+
+/* Of what was held, at a time. */
+enum { PIECE_BYTES = 16 * 1024 };
+
+bool kh_exchange_takes_body(const struct kh_exchange *x)
+{
+	if (kh_exchange_is_websocket(x))
+		return !x->up.stream->ops->is_full(x->up.stream);
+	if (x->request_done)
+		return false;
+	if (x->message->framing == KH_FRAMING_NONE)
+		return true;
+	if (x->state == KH_EXCHANGE_HOLD)
+		return true;
+	return x->state == KH_EXCHANGE_RELAY && !kh_hold_has(x) &&
+	       !x->up.stream->ops->is_full(x->up.stream);
+}
+
+/* What was not announced turns out larger than the max_body of a rule that allowed it. Return: that
+ * rule. */
+static const struct kh_rule *too_large_for(const struct kh_exchange *x, struct kh_slice piece)
+{
+	const struct kh_rule *rule = kh_decision_max_body(&x->decision);
+
+	return rule && x->up_bytes + piece.len > rule->more->max_body ? rule : NULL;
+}
+
+/* For another try. An upstream that speaks HTTP/1 never says that it has not looked at it. */
+static void hold(struct kh_exchange *x, struct kh_slice piece)
+{
+	if (!x->settled &&
+	    (!x->up.stream->ops->says_unread || !kh_buf_append_slice(&x->held, piece)))
+		kh_exchange_settle(x);
+}
+
+static bool is_within_max_body(const struct kh_exchange *x, struct kh_slice piece,
+			       struct kh_err *err)
+{
+	const struct kh_rule *rule = too_large_for(x, piece);
+
+	return !rule || kh_err_set(err, KH_ERR_CONTENT_TOO_LARGE,
+				   "the content is larger than the rule '%s' lets through "
+				   "(max_body: %llu bytes)",
+				   rule->text, (unsigned long long)rule->more->max_body);
+}
+
+/* One piece of content, to the upstream. Return: false: the exchange is over. */
+static bool forward(struct kh_exchange *x, struct kh_slice piece)
+{
+	struct kh_err err = KH_ERR_INIT;
+
+	/* What is signed in chunks was asked about before it was. */
+	if (!kh_signing_has_chunks(x) && !is_within_max_body(x, piece, &err)) {
+		kh_exchange_fail(x, &err);
+		return false;
+	}
+	if (!kh_content_look_at(x, piece, &err)) {
+		kh_exchange_fail(x, &err);
+		return false;
+	}
+	size_t may = kh_exchange_spend(x, KH_QUOTA_BYTES_UP, piece.len, &err);
+	struct kh_slice going = kh_slice_sub(piece, 0, may);
+
+	kh_exchange_moved_up(x, going.len);
+	bool ok = may == piece.len;
+	if (going.len > 0) {
+		hold(x, going);
+		ok = kh_content_put(x, going, &err) && ok;
+	}
+	if (!ok)
+		kh_exchange_fail(x, &err);
+	return ok;
+}
+
+bool kh_exchange_send_held(struct kh_exchange *x)
+{
+	while (kh_buf_len(&x->content) > 0 && !x->up.stream->ops->is_full(x->up.stream)) {
+		struct kh_slice piece = kh_slice_sub(kh_buf_view(&x->content), 0, PIECE_BYTES);
+		if (!forward(x, piece))
+			return false;
+		kh_buf_consume(&x->content, piece.len);
+	}
+	if (kh_buf_len(&x->content) > 0)
+		return true;
+	kh_hold_let_go(x);
+	if (!x->content_whole || x->content_ended)
+		return true;
+	x->content_ended = true;
+	struct kh_err err = KH_ERR_INIT;
+	if (x->message->framing == KH_FRAMING_NONE || kh_content_end(x, NULL, 0, &err))
+		return true;
+	kh_exchange_fail(x, &err);
+	return false;
+}
+
+void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece)
+{
+	struct kh_err err = KH_ERR_INIT;
+
+	if (kh_exchange_is_websocket(x)) {
+		(void)kh_websocket_from_down(x, piece);
+		return;
+	}
+	if (x->state == KH_EXCHANGE_HOLD) {
+		if (!kh_hold_take(x, piece, &err))
+			kh_exchange_fail(x, &err);
+		return;
+	}
+	if (!kh_signing_has_chunks(x))
+		(void)forward(x, piece);
+	else if (!is_within_max_body(x, piece, &err) || !kh_signing_take_content(x, piece, &err))
+		kh_exchange_fail(x, &err);
+	else
+		(void)kh_exchange_send_held(x);
+}
+
+/* What may not stand in the head does not come in behind the content. */
+static bool may_trail(const struct kh_exchange *x, struct kh_slice name)
+{
+	if (kh_content_drops_field(x, name))
+		return false;
+	if (x->injection.count > 0)
+		return !kh_carrier_is_field(name) && !kh_injection_sets_field(&x->injection, name);
+	return x->decision.rule->client_auth_pass || !kh_carrier_is_field(name);
+}
+
+/* A rule that looks at a field does so in the head: some servers put both together. */
+static bool is_looked_at(const struct kh_exchange *x, struct kh_slice name)
+{
+	const struct kh_request_view view = { .scheme = x->scheme,
+					      .host = &x->authority.host,
+					      .port = x->authority.port };
+
+	return kh_policy_looks_at_field(x->gen->policy, x->tenant, x->side->door->narrowing, &view,
+					name);
+}
+
+/* Those of the fields behind the content that go upstream. Return: false with `err`: one of them
+ * may not, and so nothing of the request does. */
+static bool choose_trailers(const struct kh_exchange *x, const struct kh_field *trailers, size_t n,
+			    struct kh_field kept[KH_LIMIT_FIELDS], size_t *n_kept,
+			    struct kh_err *err)
+{
+	*n_kept = 0;
+	for (size_t i = 0; i < n && *n_kept < KH_LIMIT_FIELDS; i++) {
+		if (!may_trail(x, trailers[i].name))
+			continue;
+		if (is_looked_at(x, trailers[i].name))
+			return kh_err_set(err, KH_ERR_REQUEST_MALFORMED,
+					  "the field %s is behind the content, and a rule looks at "
+					  "it: send it in the head",
+					  kh_esc(trailers[i].name));
+		if (!kh_trailer_may_go(x, &trailers[i], err))
+			return false;
+		kept[(*n_kept)++] = trailers[i];
+	}
+	return true;
+}
+
+void kh_exchange_request_end(struct kh_exchange *x, const struct kh_field *trailers, size_t n)
+{
+	struct kh_field kept[KH_LIMIT_FIELDS];
+	size_t n_kept = 0;
+	struct kh_err err = KH_ERR_INIT;
+
+	if (kh_exchange_is_websocket(x)) {
+		kh_websocket_down_ended(x);
+		return;
+	}
+	x->request_done = true;
+	if (x->state == KH_EXCHANGE_HOLD) {
+		bool good = x->holds_for_credential ? kh_hold_end_for_credential(x, n, &err)
+						    : kh_hold_read(x, n, &err);
+		if (good)
+			kh_exchange_decide(x);
+		else
+			kh_exchange_fail(x, &err);
+		return;
+	}
+	if (x->message->framing == KH_FRAMING_NONE)
+		return;
+	if (kh_signing_has_chunks(x)) {
+		if (!kh_signing_end_content(x, &err))
+			kh_exchange_fail(x, &err);
+		else
+			(void)kh_exchange_send_held(x);
+		return;
+	}
+	if (!choose_trailers(x, trailers, n, kept, &n_kept, &err)) {
+		kh_exchange_fail(x, &err);
+		return;
+	}
+	if (n_kept > 0)
+		kh_exchange_settle(x); /* they are not held */
+	if (!kh_content_end(x, kept, n_kept, &err))
+		kh_exchange_fail(x, &err);
+}
+
+size_t kh_exchange_kept_bytes(const struct kh_exchange *x)
+{
+	return KH_LIMIT_KEPT_EXCHANGE + x->held.alloc + x->content.alloc + kh_signing_share(x) +
+	       kh_up_kept_bytes(&x->up);
+}

@@ -1,0 +1,95 @@
+/*
+ * exchange_end.c - how an exchange ends, and what becomes of it
+ *
+ * Whatever fails comes to kh_exchange_fail: an answer where none was begun, else the end of the
+ * connection; a close record in any case.
+ */
+
+#include <keyhole/block.h>
+
+#include "exchange_internal.h"
+#include "stand_in.h"
+#include "websocket_internal.h"
+#include "signing.h"
+
+/* Return: the exchange is over on both sides but for its memory. */
+static void let_go(struct kh_exchange *x)
+{
+	bool clean =
+		x->response_done && x->request_done && !kh_hold_has(x) && x->reason == KH_ERR_NONE;
+
+	kh_exchange_record_end(x);
+	kh_exchange_leave_limits(x);
+	if (x->has_descriptor)
+		kh_account_give(x->side->account, KH_RESOURCE_DESCRIPTORS, 1);
+	x->has_descriptor = false;
+	if (x->up.stream)
+		x->up.stream->ops->release(x->up.stream, clean);
+	x->up.stream = NULL;
+	x->down->exchange = NULL;
+	kh_list_remove(&x->member.link);
+	kh_list_remove(&x->recorded.link);
+}
+
+static void free_exchange(struct kh_exchange *x)
+{
+	kh_exchange_count_gone(x);
+	kh_signing_free(x);
+	kh_injection_fini(&x->injection);
+	kh_content_fini(x);
+	kh_target_fini(&x->target);
+	kh_generation_unref(x->gen);
+	kh_generation_unref(x->geo_gen);
+	kh_websocket_free(x->websocket);
+	kh_content_look_free(x->content_look);
+	kh_buf_fini(&x->held);
+	kh_hold_fini(x);
+	kh_block_give(x);
+}
+
+void kh_exchange_gone(struct kh_exchange *x, enum kh_err_code reason, const char *detail)
+{
+	kh_exchange_note(x, reason, detail);
+	let_go(x);
+	free_exchange(x);
+}
+
+void kh_exchange_end(struct kh_exchange *x, enum kh_down_end end)
+{
+	struct kh_down_stream *down = x->down;
+
+	let_go(x);
+	down->ops->over(down, x, end);
+	free_exchange(x);
+}
+
+void kh_exchange_fail(struct kh_exchange *x, const struct kh_err *err)
+{
+	bool can_say = kh_err_status(err->code) != 0;
+
+	if (!x->opened)
+		kh_request_even_out(x);
+	if (kh_exchange_is_websocket(x)) {
+		kh_websocket_fail(x, err);
+		return;
+	}
+	kh_exchange_note(x, err->code, err->text);
+	/* A response that turns out to be broken in the turn in which it began has not left yet. */
+	if (x->response_begun && x->down->ops->take_back(x->down))
+		x->response_begun = false;
+	if (x->response_begun) {
+		/* The sandbox must see that this response is not whole. */
+		kh_exchange_end(x, can_say ? KH_DOWN_CUT : KH_DOWN_LOST);
+		return;
+	}
+	if (can_say)
+		x->status = (uint16_t)kh_err_status(err->code);
+	can_say = can_say && kh_denial_put(x->down, x->side, x, err);
+	kh_exchange_end(x, can_say ? KH_DOWN_WHOLE : KH_DOWN_LOST);
+}
+
+void kh_exchange_settle(struct kh_exchange *x)
+{
+	x->settled = true;
+	kh_buf_fini(&x->held);
+}

@@ -1,0 +1,298 @@
+/*
+ * exchange_up.c - an exchange as the user of an upstream connection
+ *
+ * What it asks for, what its head says, and where the answer goes: the functions of struct
+ * kh_up_user_ops.
+ */
+
+#include <stdio.h>
+
+#include "exchange_internal.h"
+#include "websocket_internal.h"
+#include "signing.h"
+
+static struct kh_exchange *exchange_of(struct kh_up_user *user)
+{
+	return kh_container_of(user, struct kh_exchange, up);
+}
+
+static const struct kh_exchange *exchange_of_const(const struct kh_up_user *user)
+{
+	return (const void *)((const char *)user - offsetof(struct kh_exchange, up));
+}
+
+/* ---- what it asks for ---- */
+
+/* The client certificate. */
+static struct kh_secret *identity_of(const struct kh_exchange *x)
+{
+	for (size_t i = 0; i < x->injection.count; i++) {
+		const struct kh_placement *placement = x->injection.list[i].credential->placement;
+
+		if (placement && placement->kind == KH_PLACEMENT_MTLS)
+			return x->injection.list[i].secret;
+	}
+	return NULL;
+}
+
+static void wish(const struct kh_up_user *user, struct kh_up_wish *out)
+{
+	const struct kh_exchange *x = exchange_of_const(user);
+	const struct kh_door *door = x->side->door;
+	struct kh_up_key *key = &out->key;
+
+	*key = (struct kh_up_key){
+		.host = x->authority.host,
+		.port = x->authority.port,
+		.scheme = x->tunnel ? KH_SCHEME_TCP : x->scheme,
+		.generation = x->gen->number,
+		.tenant = x->tenant,
+		.identity = identity_of(x),
+		.session_door = x->decision.rule->client_auth_pass ? door->number : -1,
+		.geo = x->geo,
+	};
+	for (size_t i = 0; i < x->injection.count; i++)
+		key->credentials[key->n_credentials++] = x->injection.list[i].index;
+	out->door = door->number;
+	out->whose = door->gate->number;
+	/* Without TLS nothing says what the other side speaks. */
+	out->may_be_h2 = x->scheme == KH_SCHEME_HTTPS && x->gen->config->upstream_http2;
+	out->gen = x->gen;
+	out->geo_gen = x->geo_gen;
+}
+
+static bool may_go_to(struct kh_up_user *user, const struct kh_sockaddr *addr, struct kh_err *err)
+{
+	return kh_request_may_go_to(exchange_of(user), addr, err);
+}
+
+/* ---- its head ---- */
+
+static void describe(const struct kh_up_user *user, struct kh_up_request *out)
+{
+	const struct kh_exchange *x = exchange_of_const(user);
+
+	*out = (struct kh_up_request){
+		.scheme = x->scheme,
+		.target = x->target.raw,
+		.is_secret = x->injection.count > 0,
+		.target_is_secret = kh_request_target_is_secret(x),
+		.content_is_secret = x->body != NULL,
+		.close_after_content = x->decision.rule->closes_after_content,
+		.continued = x->continued,
+		.has_more = !x->request_done || kh_hold_has(x),
+	};
+	out->framing = kh_content_framing(x, &out->length);
+}
+
+static bool put_target(const struct kh_up_user *user, struct kh_buf *out, struct kh_err *err)
+{
+	return kh_request_put_target(exchange_of_const(user), out, err);
+}
+
+static bool put_authority(const struct kh_up_user *user, struct kh_buf *out)
+{
+	return kh_request_put_authority(exchange_of_const(user), out);
+}
+
+static bool forwards(const struct kh_up_user *user, const struct kh_field *field)
+{
+	return kh_request_forwards(exchange_of_const(user), field);
+}
+
+static bool put_credentials(const struct kh_up_user *user, struct kh_buf *out, struct kh_err *err)
+{
+	return kh_request_put_credentials(exchange_of_const(user), out, err);
+}
+
+static size_t upgrade_fields(const struct kh_up_user *user, bool h2,
+			     struct kh_field fields[KH_UP_UPGRADE_FIELDS])
+{
+	return kh_websocket_request_fields(exchange_of_const(user), h2, fields);
+}
+
+/* ---- the connection ---- */
+
+/* Where a rule denied the address that the host's name resolves into, that rule decided. */
+static void fail_by_rule(struct kh_exchange *x, const struct kh_err *err)
+{
+	if (err->code == KH_ERR_DENIED_BY_RULE && x->denied_there.rule)
+		x->decision = x->denied_there;
+	kh_exchange_fail(x, err);
+}
+
+static void failed(struct kh_up_user *user, const struct kh_err *err)
+{
+	struct kh_exchange *x = exchange_of(user);
+
+	if (x->up.stream)
+		x->up.stream->ops->release(x->up.stream, false);
+	x->up.stream = NULL;
+	fail_by_rule(x, err);
+}
+
+/* What went on the connection before, once more behind the head. */
+static bool repeat_content(struct kh_exchange *x, struct kh_err *err)
+{
+	if (kh_buf_len(&x->held) > 0 && !kh_content_put(x, kh_buf_view(&x->held), err))
+		return false;
+	return !x->request_done || x->message->framing == KH_FRAMING_NONE || kh_hold_has(x) ||
+	       kh_content_end(x, NULL, 0, err);
+}
+
+static void ready(struct kh_up_user *user, const struct kh_up_facts *facts)
+{
+	struct kh_exchange *x = exchange_of(user);
+	struct kh_err err = KH_ERR_INIT;
+
+	x->state = KH_EXCHANGE_RELAY;
+	snprintf(x->peer, sizeof(x->peer), "%s", facts->peer);
+	x->place = *facts->place;
+	x->tls = facts->tls;
+	/* The connection may have been made for another request. */
+	if (!kh_request_may_go_to(x, facts->address, &err) || !kh_signing_make(x, &err) ||
+	    !kh_content_begin(x, &err) || !user->stream->ops->put_head(user->stream, &err) ||
+	    (x->heads++ > 0 && !repeat_content(x, &err)))
+		fail_by_rule(x, &err);
+}
+
+static bool may_retry(const struct kh_up_user *user)
+{
+	const struct kh_exchange *x = exchange_of_const(user);
+	static const char *const safe[] = { "GET", "HEAD", "OPTIONS" };
+
+	if (x->settled || x->up.moves > 0 || x->up_bytes > 0 || !x->request_done)
+		return false;
+	for (size_t i = 0; i < sizeof(safe) / sizeof(*safe); i++)
+		if (kh_slice_eq(x->message->method, kh_slice_str(safe[i])))
+			return true;
+	return false;
+}
+
+static bool may_repeat(const struct kh_up_user *user)
+{
+	const struct kh_exchange *x = exchange_of_const(user);
+
+	return !x->settled && x->up.moves < KH_LIMIT_MOVES;
+}
+
+static void retry(struct kh_up_user *user)
+{
+	struct kh_exchange *x = exchange_of(user);
+
+	x->up.moves++;
+	x->up.stream->ops->release(x->up.stream, false);
+	x->up.stream = NULL;
+	x->state = KH_EXCHANGE_CONNECT;
+	kh_up_acquire(user, true);
+}
+
+/* ---- the answer ---- */
+
+static bool head(struct kh_up_user *user, const struct kh_message *response)
+{
+	return kh_response_head(exchange_of(user), response);
+}
+
+static bool body(struct kh_up_user *user, struct kh_slice piece)
+{
+	return kh_response_body(exchange_of(user), piece);
+}
+
+static void end(struct kh_up_user *user, const struct kh_field *trailers, size_t n)
+{
+	struct kh_exchange *x = exchange_of(user);
+
+	if (x->tunnel)
+		x->response_done = true; /* it is over when both sides have ended */
+	else
+		kh_response_end(x, trailers, n);
+}
+
+/* A tunnel that nobody reads. */
+static bool connected(struct kh_up_user *user, struct kh_slice said, struct kh_err *err)
+{
+	static const struct kh_message established = { .status = 200 };
+	struct kh_exchange *x = exchange_of(user);
+
+	if (kh_exchange_spend(x, KH_QUOTA_BYTES_DOWN, said.len, err) < said.len)
+		return false;
+	if (!x->down->ops->put_head(x->down, &established) ||
+	    !x->down->ops->put_content(x->down, said))
+		return kh_err_set(err, KH_ERR_DOWN_CLOSED, "the sandbox closed the connection");
+	x->response_begun = true;
+	x->status = established.status;
+	x->first_byte_ms = x->side->loop->now_ms;
+	kh_exchange_moved_down(x, said.len);
+	return true;
+}
+
+static void lost(struct kh_up_user *user, const struct kh_err *err)
+{
+	kh_websocket_up_ended(exchange_of(user), err);
+}
+
+static void broken(struct kh_up_user *user, const struct kh_err *err)
+{
+	kh_exchange_fail(exchange_of(user), err);
+}
+
+/* ---- the sandbox's side ---- */
+
+static bool is_full(void *side)
+{
+	struct kh_down_stream *down = side;
+
+	return down->ops->is_full(down);
+}
+
+static void turn(void *side)
+{
+	struct kh_down_stream *down = side;
+
+	down->ops->turn(down);
+}
+
+static void touch(void *side)
+{
+	struct kh_down_stream *down = side;
+
+	down->ops->touch(down);
+}
+
+static const struct kh_up_user_ops user_ops = {
+	.wish = wish,
+	.may_go_to = may_go_to,
+	.describe = describe,
+	.put_target = put_target,
+	.put_authority = put_authority,
+	.forwards = forwards,
+	.put_credentials = put_credentials,
+	.upgrade_fields = upgrade_fields,
+	.ready = ready,
+	.failed = failed,
+	.head = head,
+	.body = body,
+	.end = end,
+	.connected = connected,
+	.lost = lost,
+	.broken = broken,
+	.may_retry = may_retry,
+	.may_repeat = may_repeat,
+	.retry = retry,
+	.is_full = is_full,
+	.turn = turn,
+	.touch = touch,
+};
+
+void kh_exchange_up_init(struct kh_exchange *x)
+{
+	x->up = (struct kh_up_user){
+		.ops = &user_ops,
+		.side = x->down,
+		.loop = x->side->loop,
+		.account = x->side->account,
+		.message = x->message,
+		.progress_ms = &x->progress_ms,
+	};
+}

@@ -1,0 +1,330 @@
+/*
+ * quota.c - the limits that exchanges and connections are under
+ *
+ * An exchange takes when all that decides about it has said yes, and before anything is written or
+ * sent; what it can't have is one more reason to refuse it. Its content is taken as it goes. What a
+ * tenant that only observes has reached is noted as what would have been refused. At a reload, what
+ * runs goes over to the limits that are in force from then on, and is not asked for again.
+ */
+
+#include "exchange_internal.h"
+
+struct kh_down_limits {
+	struct kh_quota quota; /* of the loop's generation, whose pointers it holds */
+	bool held;
+	struct kh_verdict reached, would_reach;
+};
+
+static struct kh_limits *limits_of(const struct kh_rule *rule)
+{
+	return rule && rule->more ? rule->more->limits : NULL;
+}
+
+/* The site's, the tenant's and the sandbox's. */
+static struct kh_quota quota_at(const struct kh_generation *g, const struct kh_door *door)
+{
+	struct kh_quota quota = { 0 };
+	uint16_t tenant = door->config->tenant;
+
+	kh_quota_set(&quota, KH_OF_SITE, g->config->site_limits);
+	kh_quota_set(&quota, KH_OF_TENANT, g->config->tenants[tenant].limits);
+	kh_quota_set(&quota, KH_OF_SANDBOX, door->config->limits);
+	quota.observes = g->config->tenants[tenant].mode == KH_MODE_OBSERVE;
+	return quota;
+}
+
+static struct kh_quota quota_of(const struct kh_generation *g, const struct kh_door *door,
+				const struct kh_decision *decision)
+{
+	struct kh_quota quota = quota_at(g, door);
+
+	kh_quota_set(&quota, KH_OF_SITE_RULE, limits_of(decision->site_rule));
+	kh_quota_set(&quota, KH_OF_RULE, limits_of(decision->rule));
+	return quota;
+}
+
+static const char *owner_name(const struct kh_generation *g, const struct kh_door *door,
+			      enum kh_quota_owner owner, const struct kh_decision *decision)
+{
+	switch (owner) {
+	case KH_OF_TENANT:
+		return g->config->tenants[door->config->tenant].name;
+	case KH_OF_SANDBOX:
+		return door->config->sandbox;
+	case KH_OF_SITE_RULE:
+		return decision && decision->site_rule ? decision->site_rule->text : "";
+	case KH_OF_RULE:
+		return decision && decision->rule ? decision->rule->text : "";
+	case KH_OF_SITE:
+	case KH_QUOTA_OWNERS:
+		break;
+	}
+	return "";
+}
+
+/* ---- exchanges ---- */
+
+static uint64_t announced(const struct kh_exchange *x)
+{
+	if (x->content_whole)
+		return x->content_bytes;
+	if (x->tunnel || x->message->framing == KH_FRAMING_CHUNKED)
+		return UINT64_MAX;
+	return x->message->framing == KH_FRAMING_LENGTH ? x->message->content_length : 0;
+}
+
+/* Observed, and the first that was: enforced it would have been refused for this. */
+static void note_would(struct kh_exchange *x, const struct kh_verdict *reached)
+{
+	if (x->would_reach.kind != KH_QUOTA_NONE)
+		return;
+	x->would_reach = *reached;
+	if (x->decision.would == KH_ERR_NONE)
+		x->decision.would = kh_verdict_code(reached);
+}
+
+static bool refuse(struct kh_exchange *x, const struct kh_verdict *reached, struct kh_err *err)
+{
+	x->reached = *reached;
+	kh_verdict_text(reached,
+			owner_name(x->limits_gen, x->side->door, reached->owner, &x->decision),
+			err);
+	return false;
+}
+
+/* Content of that size: does anything forbid it? Return: it may go on. */
+static bool check_size(struct kh_exchange *x, uint64_t bytes, struct kh_err *err)
+{
+	struct kh_verdict reached = { .kind = KH_QUOTA_MAX_BODY };
+	bool tunnel = x->tunnel != 0;
+
+	reached.most = kh_quota_least(&x->limits, KH_QUOTA_MAX_BODY, true, &reached.owner);
+	if (!tunnel && reached.most > 0 && bytes > reached.most)
+		return refuse(x, &reached, err);
+	reached.most = kh_quota_least(&x->limits, KH_QUOTA_MAX_BODY, false, &reached.owner);
+	if (!tunnel && reached.most > 0 && bytes > reached.most)
+		note_would(x, &reached);
+	return true;
+}
+
+/* Other limits than those that it has (at a reload). */
+static void go_over(struct kh_exchange *x, struct kh_generation *g,
+		    const struct kh_decision *decision)
+{
+	struct kh_quota next = quota_of(g, x->side->door, decision);
+
+	if (x->limits_held)
+		kh_quota_move(&x->limits, &next, &g->ledger);
+	x->limits = next;
+	kh_generation_unref(x->limits_gen);
+	x->limits_gen = kh_generation_ref(g);
+}
+
+bool kh_exchange_take_limits(struct kh_exchange *x, struct kh_err *err)
+{
+	struct kh_down_side *side = x->side;
+	struct kh_verdict reached = { .kind = KH_QUOTA_NONE };
+	uint64_t bytes = announced(x);
+
+	if (x->limits_held) { /* decided anew */
+		go_over(x, x->gen, &x->decision);
+		return true;
+	}
+	if (!kh_down_take_place(side, err)) {
+		if (side->limits)
+			x->reached = side->limits->reached;
+		return false;
+	}
+	x->limits = quota_of(x->gen, side->door, &x->decision);
+	if (!x->limits.is_any)
+		return true;
+	x->limits_gen = kh_generation_ref(x->gen);
+	if (bytes != UINT64_MAX && !check_size(x, bytes, err))
+		return false;
+	if (!kh_quota_begin(&x->limits, &x->gen->ledger, side->loop->now_ms, bytes, &reached))
+		return refuse(x, &reached, err);
+	x->limits_held = true;
+	if (side->limits && side->limits->would_reach.kind != KH_QUOTA_NONE)
+		note_would(x, &side->limits->would_reach);
+	if (reached.kind != KH_QUOTA_NONE)
+		note_would(x, &reached);
+	return true;
+}
+
+void kh_exchange_leave_limits(struct kh_exchange *x)
+{
+	if (x->limits_held)
+		kh_quota_end(&x->limits, &x->limits_gen->ledger);
+	x->limits_held = false;
+	kh_generation_unref(x->limits_gen);
+	x->limits_gen = NULL;
+}
+
+void kh_exchange_change_limits(struct kh_exchange *x, struct kh_generation *g,
+			       const struct kh_decision *decision)
+{
+	go_over(x, g, decision);
+}
+
+size_t kh_exchange_spend(struct kh_exchange *x, enum kh_quota_kind kind, size_t bytes,
+			 struct kh_err *err)
+{
+	struct kh_verdict reached = { .kind = KH_QUOTA_NONE };
+
+	if (!x->limits.is_any)
+		return bytes;
+	if (kind == KH_QUOTA_BYTES_UP && !kh_exchange_is_websocket(x) &&
+	    !check_size(x, x->up_bytes + bytes, err))
+		return 0;
+	size_t got = (size_t)kh_quota_take_bytes(&x->limits, &x->limits_gen->ledger, kind,
+						 x->side->loop->now_ms, bytes, &reached);
+	if (got < bytes)
+		(void)refuse(x, &reached, err);
+	else if (reached.kind != KH_QUOTA_NONE)
+		note_would(x, &reached);
+	return got;
+}
+
+bool kh_exchange_may_be_so_large(struct kh_exchange *x, uint64_t bytes, struct kh_err *err)
+{
+	return !x->limits.is_any || check_size(x, bytes, err);
+}
+
+/* A WebSocket, or what nobody reads. */
+uint64_t kh_exchange_lifetime_ends(const struct kh_exchange *x)
+{
+	enum kh_quota_owner owner;
+	uint64_t ms = x->limits.is_any
+			      ? kh_quota_least(&x->limits, KH_QUOTA_TUNNEL_LIFETIME, true, &owner)
+			      : 0;
+
+	return ms > 0 ? x->started_ms + ms : UINT64_MAX;
+}
+
+void kh_exchange_lifetime_over(struct kh_exchange *x, struct kh_err *err)
+{
+	struct kh_verdict reached = { .kind = KH_QUOTA_TUNNEL_LIFETIME };
+
+	reached.most = kh_quota_least(&x->limits, KH_QUOTA_TUNNEL_LIFETIME, true, &reached.owner);
+	(void)refuse(x, &reached, err);
+}
+
+static const char *limit_text(const struct kh_verdict *verdict, const char *name,
+			      char out[KH_LIMIT_TEXT_BYTES])
+{
+	char limit[KH_VERDICT_LIMIT_BYTES];
+
+	snprintf(out, KH_LIMIT_TEXT_BYTES, "%s%s%.*s: %s", kh_quota_owner_name(verdict->owner),
+		 name[0] ? " " : "", KH_LIMIT_TEXT_BYTES / 2, name,
+		 kh_verdict_limit(verdict, limit));
+	return out;
+}
+
+const char *kh_exchange_limit_text(const struct kh_exchange *x, const struct kh_verdict *verdict,
+				   char out[KH_LIMIT_TEXT_BYTES])
+{
+	const struct kh_generation *g = x->limits_gen ? x->limits_gen : x->gen;
+
+	if (verdict->kind == KH_QUOTA_NONE)
+		return NULL;
+	return limit_text(verdict, owner_name(g, x->side->door, verdict->owner, &x->decision), out);
+}
+
+const char *kh_exchange_limit_owner(const struct kh_exchange *x, const struct kh_verdict *verdict)
+{
+	const struct kh_generation *g = x->limits_gen ? x->limits_gen : x->gen;
+
+	return owner_name(g, x->side->door, verdict->owner, &x->decision);
+}
+
+/* ---- connections ---- */
+
+/* Into *slot, unless a place is held there; NULL stays where there are no limits. */
+static bool take_place(const struct kh_down_side *side, struct kh_down_limits **slot,
+		       struct kh_err *err)
+{
+	struct kh_generation *g = side->loop->gen;
+	struct kh_quota quota = quota_at(g, side->door);
+	struct kh_verdict reached = { .kind = KH_QUOTA_NONE };
+
+	if (!quota.is_any || (*slot && (*slot)->held))
+		return true;
+	if (!*slot && !(*slot = calloc(1, sizeof(**slot))))
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for a connection");
+	(*slot)->quota = quota;
+	(*slot)->held = kh_quota_connect(&quota, &g->ledger, &reached);
+	if ((*slot)->held) {
+		(*slot)->would_reach = reached;
+		return true;
+	}
+	(*slot)->reached = reached;
+	kh_verdict_text(&reached, owner_name(g, side->door, reached.owner, NULL), err);
+	return false;
+}
+
+bool kh_down_take_place(struct kh_down_side *side, struct kh_err *err)
+{
+	return take_place(side, &side->limits, err);
+}
+
+bool kh_down_take_place_within(struct kh_down_side *outer, struct kh_down_limits **out,
+			       struct kh_err *err)
+{
+	*out = NULL;
+	if (take_place(outer, out, err))
+		return true;
+	if (*out && outer->limits)
+		outer->limits->reached = (*out)->reached; /* for its refusal */
+	free(*out);
+	*out = NULL;
+	return false;
+}
+
+void kh_down_leave_place_within(struct kh_down_side *outer, struct kh_down_limits *limits)
+{
+	if (limits && limits->held)
+		kh_quota_disconnect(&limits->quota, &outer->loop->gen->ledger);
+	free(limits);
+}
+
+void kh_down_leave_place(struct kh_down_side *side)
+{
+	kh_down_leave_place_within(side, side->limits);
+	side->limits = NULL;
+}
+
+void kh_down_change_limits(struct kh_down_side *side)
+{
+	struct kh_ledger *ledger = &side->loop->gen->ledger;
+	struct kh_quota next = quota_at(side->loop->gen, side->door);
+	struct kh_down_limits *limits = side->limits;
+
+	if (limits && limits->held)
+		kh_quota_reconnect(&limits->quota, &next, ledger);
+	if (limits)
+		limits->quota = next;
+	else
+		(void)kh_down_take_place(side, NULL); /* or with its next request */
+}
+
+uint64_t kh_down_tunnel_ends(const struct kh_down_side *side)
+{
+	struct kh_quota quota = quota_at(side->loop->gen, side->door);
+	enum kh_quota_owner owner;
+	uint64_t ms =
+		quota.is_any ? kh_quota_least(&quota, KH_QUOTA_TUNNEL_LIFETIME, true, &owner) : 0;
+
+	return ms > 0 ? side->loop->now_ms + ms : 0;
+}
+
+const char *kh_down_reached(struct kh_down_side *side, char out[KH_LIMIT_TEXT_BYTES])
+{
+	struct kh_down_limits *limits = side->limits;
+
+	if (!limits || limits->reached.kind == KH_QUOTA_NONE)
+		return NULL;
+	(void)limit_text(&limits->reached,
+			 owner_name(side->loop->gen, side->door, limits->reached.owner, NULL), out);
+	limits->reached.kind = KH_QUOTA_NONE;
+	return out;
+}

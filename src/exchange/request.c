@@ -1,0 +1,395 @@
+/*
+ * request.c - the canonical request, and the decision
+ *
+ * What was checked is what is sent: policy, DNS, dialling, SNI, verification, injection and the
+ * Host field that is written all come from the one authority that kh_request_resolve has settled.
+ */
+
+#include <keyhole/question.h>
+#include <keyhole/resign.h>
+
+#include "exchange_internal.h"
+#include "stand_in.h"
+#include "websocket_internal.h"
+#include "signing.h"
+
+/* Inside a tunnel everything has to name the tunnel's authority. */
+static bool resolve_in_tunnel(struct kh_exchange *x, struct kh_err *err)
+{
+	const struct kh_down_side *side = x->side;
+
+	x->scheme = side->tls ? KH_SCHEME_HTTPS : KH_SCHEME_HTTP;
+	x->authority = side->authority;
+	if (side->other_name)
+		return kh_err_set(err, KH_ERR_AUTHORITY_MISMATCH,
+				  "the tunnel is to %s and its TLS handshake names %s",
+				  x->authority.host.text, side->other_name);
+	if (x->message->h2 &&
+	    !kh_slice_eq(x->message->scheme, kh_slice_str(kh_scheme_name(x->scheme))))
+		return kh_err_set(err, KH_ERR_AUTHORITY_MISMATCH,
+				  "the tunnel carries %s and the request's :scheme is %s",
+				  kh_scheme_name(x->scheme), kh_esc(x->message->scheme));
+	if (x->target.absolute && (x->target.scheme != x->scheme ||
+				   !kh_authority_eq(&x->target.authority, &x->authority)))
+		return kh_err_set(err, KH_ERR_AUTHORITY_MISMATCH,
+				  "the tunnel is to %s:%u and the request's target names %s:%u",
+				  x->authority.host.text, x->authority.port,
+				  x->target.authority.host.text, x->target.authority.port);
+	return true;
+}
+
+static bool check_host_field(struct kh_exchange *x, struct kh_err *err)
+{
+	struct kh_authority named;
+	const struct kh_message *message = x->message;
+
+	if (message->host.len == 0 && message->minor == 0 &&
+	    (x->target.absolute || x->side->tunnel))
+		return true; /* HTTP/1.0 may leave it out; the authority is known all the same */
+	if (!kh_authority_parse(&named, message->host, kh_scheme_port(x->scheme), err))
+		return kh_err_wrap(err, "Host field");
+	if (kh_authority_eq(&named, &x->authority))
+		return true;
+	return kh_err_set(err,
+			  x->side->tunnel ? KH_ERR_AUTHORITY_MISMATCH : KH_ERR_REQUEST_MALFORMED,
+			  "the request is for %s:%u and its Host field names %s",
+			  x->authority.host.text, x->authority.port, kh_esc(message->host));
+}
+
+/* HTTP/2 with prior knowledge: :scheme and :authority are what absolute-form is in HTTP/1. */
+static bool resolve_pseudo_fields(struct kh_exchange *x, struct kh_err *err)
+{
+	if (kh_slice_eq(x->message->scheme, KH_SLICE("http")))
+		x->scheme = KH_SCHEME_HTTP;
+	else if (kh_slice_eq(x->message->scheme, KH_SLICE("https")))
+		x->scheme = KH_SCHEME_HTTPS;
+	else
+		return kh_err_set(err, KH_ERR_REQUEST_MALFORMED, "the scheme %s is not http(s)",
+				  kh_esc(x->message->scheme));
+	return kh_authority_parse(&x->authority, x->message->host, kh_scheme_port(x->scheme),
+				  err) ||
+	       kh_err_wrap(err, ":authority");
+}
+
+/* origin-form without a tunnel is for keyhole itself, or for nobody. */
+static bool resolve_own(struct kh_exchange *x, struct kh_err *err)
+{
+	x->scheme = KH_SCHEME_HTTP;
+	if (kh_authority_parse(&x->authority, x->message->host, kh_scheme_port(x->scheme), NULL) &&
+	    kh_own_is(&x->authority.host))
+		return true;
+	x->scheme = KH_SCHEME_NONE;
+	x->authority = (struct kh_authority){ 0 };
+	return kh_err_set(err, KH_ERR_REQUEST_MALFORMED,
+			  "this is a proxy: CONNECT host:port, or a request with the whole "
+			  "URL, is expected here");
+}
+
+static bool settle_authority(struct kh_exchange *x, struct kh_err *err)
+{
+	if (x->side->tunnel) {
+		if (!resolve_in_tunnel(x, err))
+			return false;
+	} else if (x->message->h2) {
+		return resolve_pseudo_fields(x, err);
+	} else if (x->target.absolute) {
+		x->scheme = x->target.scheme;
+		x->authority = x->target.authority;
+	} else if (!resolve_own(x, err)) {
+		return false;
+	}
+	return check_host_field(x, err);
+}
+
+bool kh_request_resolve(struct kh_exchange *x, struct kh_err *err)
+{
+	if (!kh_auth_check(x->side, x->message, err) ||
+	    !kh_target_parse(&x->target, x->message->method, x->message->target, err) ||
+	    !settle_authority(x, err))
+		return false;
+	return !kh_own_is(&x->authority.host) || kh_own_resolve(x, err);
+}
+
+static void note_stripped(struct kh_exchange *x, struct kh_slice name)
+{
+	size_t used = strlen(x->stripped);
+
+	snprintf(x->stripped + used, sizeof(x->stripped) - used, "%s%s", used ? "," : "",
+		 kh_esc(name));
+}
+
+/* The authentication that the sandbox sent itself: all of it is taken out where a credential goes
+ * in (see kh_request_forwards and kh_request_put_target), refused where none does, unless the rule
+ * lets it pass. */
+static bool settle_carriers(struct kh_exchange *x, struct kh_err *err)
+{
+	struct kh_slice for_us = kh_auth_field(x->side);
+	struct kh_slice found = kh_carrier_find_but(x->message, x->target.query, for_us);
+	struct kh_slice rest = x->target.query, name, value;
+
+	bool none = x->injection.count == 0;
+
+	for (size_t i = 0; i < x->message->n_fields; i++)
+		if (kh_content_drops_field(x, x->message->fields[i].name))
+			note_stripped(x, x->message->fields[i].name);
+	if (found.len == 0 || (none && x->decision.rule->client_auth_pass))
+		return true;
+	if (none && kh_policy_observing(x->gen->policy, x->tenant)) {
+		x->decision.would = KH_ERR_CLIENT_AUTH;
+		x->decision.would_rule = x->decision.rule;
+		x->decision.would_list = KH_LIST_TENANT;
+		x->decision.rule =
+			kh_policy_observing_instead(x->gen->policy, x->tenant, x->decision.rule);
+		return true;
+	}
+	if (none)
+		return kh_err_set(err, KH_ERR_CLIENT_AUTH,
+				  "%s carries authentication, and the rule '%s' neither sets a "
+				  "credential nor has client_auth: pass (remove it from the "
+				  "request)",
+				  kh_esc(found), x->decision.rule->text);
+	for (size_t i = 0; i < x->message->n_fields; i++)
+		if (kh_carrier_is_in_path_field(&x->message->fields[i]) ||
+		    (kh_carrier_is_field(x->message->fields[i].name) &&
+		     !kh_slice_eq_nocase(x->message->fields[i].name, for_us)))
+			note_stripped(x, x->message->fields[i].name);
+	if (kh_carrier_is_among_protocols(x->message))
+		note_stripped(x, KH_SLICE("sec-websocket-protocol"));
+	while (rest.ptr && kh_query_next(&rest, &name, &value))
+		if (kh_request_drops_parameter(x, name))
+			note_stripped(x, name);
+	return true;
+}
+
+static bool choose_credentials(struct kh_exchange *x, const struct kh_request_view *view,
+			       struct kh_err *err)
+{
+	const struct kh_credential_config *credential;
+
+	kh_injection_choose(&x->injection, x->gen->config, x->decision.rule);
+	const char *fault = kh_injection_binding_fault(&x->injection, view, &credential);
+	return !fault ||
+	       kh_err_set(err, KH_ERR_CREDENTIAL_BINDING,
+			  "the credential %s may not go into %s %s://%s: its binding leaves %s out",
+			  credential->name, kh_esc(kh_text_shown(x->message->method)),
+			  kh_scheme_name(x->scheme), x->authority.host.text, fault);
+}
+
+/* `overrides` is the view's. */
+static struct kh_request_view view_of(const struct kh_exchange *x, struct kh_overrides *overrides)
+{
+	kh_overrides_read(overrides, x->message, x->target.query);
+	return (struct kh_request_view){
+		.method = x->message->method,
+		.scheme = x->scheme,
+		.host = &x->authority.host,
+		.port = x->authority.port,
+		.path = x->target.path,
+		.path_slashed = x->target.path_slashed,
+		.path_decoded = x->target.path_decoded,
+		.query = x->target.query,
+		.fields = { kh_message_next_forwarded, x->message },
+		.overrides = kh_overrides_any(overrides) ? overrides : NULL,
+		.has_length = x->message->framing == KH_FRAMING_NONE || x->content_whole ||
+			      x->message->framing == KH_FRAMING_LENGTH,
+		.length = x->message->framing == KH_FRAMING_LENGTH ? x->message->content_length
+			  : x->content_whole			   ? x->content_bytes
+								   : 0,
+		.model_state = x->model_state,
+		.model = kh_slice_str(x->model),
+	};
+}
+
+/* Where a rule asks for the model, the head is looked at, and the rules are asked again. Return:
+ * false: the head says it in no way that can be taken. */
+static bool ask(struct kh_exchange *x, const struct kh_policy *policy, struct kh_request_view *view,
+		struct kh_decision *out, struct kh_err *err)
+{
+	const struct kh_door *door = x->side->door;
+	uint16_t tenant = door->config->tenant;
+
+	kh_policy_decide(policy, tenant, door->narrowing, view, out);
+	if (!out->asks_model || x->content_whole)
+		return true;
+	if (!kh_hold_look_at_head(x, err)) {
+		out->asks_model = false; /* nothing that comes can say it */
+		return false;
+	}
+	view->model_state = x->model_state;
+	view->model = kh_slice_str(x->model);
+	if (x->model_state != KH_MODEL_UNREAD)
+		kh_policy_decide(policy, tenant, door->narrowing, view, out);
+	return true;
+}
+
+void kh_request_settle_geo(struct kh_exchange *x, struct kh_generation *g,
+			   const struct kh_decision *decision)
+{
+	struct kh_generation *before = x->geo_gen;
+
+	x->geo = kh_policy_geo(g->policy, x->side->door->config->tenant, decision);
+	x->geo_gen = kh_generation_ref(g);
+	kh_generation_unref(before);
+}
+
+/* What it is connected to already. */
+static bool may_stay(const struct kh_exchange *x, const struct kh_generation *g,
+		     const struct kh_decision *decision)
+{
+	struct kh_geo_levels geo =
+		kh_policy_geo(g->policy, x->side->door->config->tenant, decision);
+
+	const struct kh_sockaddr *addr;
+
+	if (!kh_geo_asks(&geo) || !kh_up_is_connected(&x->up, &addr))
+		return true;
+	return addr && kh_geo_allows(g->geo, &geo, addr, NULL);
+}
+
+/* Does a rule that names addresses deny it there, by that policy and its decision? */
+static bool is_denied_at(const struct kh_exchange *x, const struct kh_policy *policy,
+			 const struct kh_decision *decision, const struct kh_sockaddr *addr,
+			 struct kh_decision *out)
+{
+	const struct kh_door *door = x->side->door;
+	struct kh_overrides overrides;
+	struct kh_host host;
+
+	if (x->authority.host.kind != KH_HOST_NAME || !kh_host_of_sockaddr(&host, addr))
+		return false;
+	struct kh_request_view view = view_of(x, &overrides);
+	if (x->tunnel)
+		view.scheme = x->tunnel == KH_TUNNEL_RAW ? KH_SCHEME_TCP : KH_SCHEME_HTTPS;
+	return kh_policy_denies_address(policy, door->config->tenant, door->narrowing, &view,
+					x->tunnel != KH_TUNNEL_DENIED, decision, &host, out);
+}
+
+bool kh_request_may_go_to(struct kh_exchange *x, const struct kh_sockaddr *addr, struct kh_err *err)
+{
+	char text[KH_SOCKADDR_TEXT_BYTES];
+
+	if (!addr || !x->decision.allow ||
+	    !is_denied_at(x, x->gen->policy, &x->decision, addr, &x->denied_there))
+		return true;
+	(void)kh_request_say_denied(&x->denied_there, err);
+	kh_sockaddr_format(addr, text);
+	return kh_err_wrap(err, "%s", text);
+}
+
+bool kh_request_is_allowed(struct kh_exchange *x, struct kh_generation *g)
+{
+	struct kh_overrides overrides;
+	struct kh_request_view view = view_of(x, &overrides);
+	const struct kh_door *door = x->side->door;
+	uint16_t tenant = door->config->tenant;
+	struct kh_decision decision;
+	bool allowed;
+
+	if (x->tunnel) {
+		allowed = kh_policy_tunnel(g->policy, tenant, door->narrowing, &x->authority.host,
+					   x->authority.port, &decision) == x->tunnel;
+	} else {
+		allowed = ask(x, g->policy, &view, &decision, NULL) && decision.allow &&
+			  (!x->websocket || decision.websocket);
+	}
+	if (!allowed || !may_stay(x, g, &decision))
+		return false;
+	const struct kh_sockaddr *addr;
+	struct kh_decision denied;
+	if (kh_up_is_connected(&x->up, &addr) && addr &&
+	    is_denied_at(x, g->policy, &decision, addr, &denied))
+		return false;
+	kh_request_settle_geo(x, g, &decision);
+	kh_exchange_change_limits(x, g, &decision);
+	return true;
+}
+
+/* The first of what a rule asks for beside its text, which its text does not show: " (query
+ * service: git-receive-pack)". */
+static const char *beside(const struct kh_rule *rule, char *out, size_t size)
+{
+	static const char *const kinds[] = {
+		[KH_CONDITION_NONE] = "",	   [KH_CONDITION_QUERY] = "query ",
+		[KH_CONDITION_HEADER] = "header ", [KH_CONDITION_CONTENT_TYPE] = "content type",
+		[KH_CONDITION_MODEL] = "model",
+	};
+	out[0] = '\0';
+	if (!rule->more || rule->more->n_conditions == 0)
+		return out;
+	const struct kh_condition *first = &rule->more->conditions[0];
+	bool all = first->n_patterns == 1 && rule->more->n_conditions == 1;
+	(void)snprintf(out, size, " (%s%s: %s%s)", kinds[first->kind],
+		       first->name ? kh_esc_str(first->name) : "", kh_esc_str(first->patterns[0]),
+		       all ? "" : " ...");
+	return out;
+}
+
+bool kh_request_say_denied(const struct kh_decision *decision, struct kh_err *err)
+{
+	static const char *const none[] = {
+		[KH_LIST_TENANT] = "no rule allows it",
+		[KH_LIST_SITE] = "no rule of the site allows it",
+		[KH_LIST_SANDBOX] = "no rule in this sandbox's narrowing allows it",
+	};
+	static const char *const whose[] = {
+		[KH_LIST_TENANT] = "the rule",
+		[KH_LIST_SITE] = "the site's rule",
+		[KH_LIST_SANDBOX] = "the sandbox's own rule",
+	};
+	const struct kh_rule *rule = decision->rule;
+	const char *as = kh_reading_text(decision->reading), *with = as[0] ? " with " : "";
+
+	if (decision->reason == KH_ERR_REQUEST_TOO_COMPLEX)
+		return kh_err_set(err, decision->reason,
+				  "there are too many ways to read it: send a shorter path and "
+				  "query, and no fields that name another method, host or path");
+	if (!rule)
+		return kh_err_set(err, KH_ERR_NO_RULE, "%s%s%s", none[decision->list], with, as);
+	if (decision->reason == KH_ERR_TUNNEL_ONLY)
+		return kh_err_set(err, KH_ERR_TUNNEL_ONLY,
+				  "the rule '%s' lets TLS through undecrypted and no request that "
+				  "is read",
+				  rule->text);
+	char more[128];
+	return kh_err_set(err, KH_ERR_DENIED_BY_RULE, "%s '%s'%s %s it%s%s", whose[decision->list],
+			  rule->text, beside(rule, more, sizeof(more)),
+			  rule->allow ? "does not allow all of" : "denies", with, as);
+}
+
+/* The field that asks for more than the rules allow, and what to do about it. */
+static bool say_denied(const struct kh_decision *decision, const struct kh_overrides *overrides,
+		       struct kh_err *err)
+{
+	char field[64];
+	struct kh_err why = KH_ERR_INIT;
+
+	(void)kh_request_say_denied(decision, &why);
+	if (decision->reading != KH_READ_OTHER_HOST || overrides->host_field.len == 0) {
+		*err = why;
+		return false;
+	}
+	(void)snprintf(field, sizeof(field), "%s", kh_esc(overrides->host_field));
+	return kh_err_set(err, why.code, "%s (remove %s, or allow that host too)", why.text, field);
+}
+
+bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
+{
+	struct kh_overrides overrides;
+	struct kh_request_view view = view_of(x, &overrides);
+
+	x->holds_for_credential = false;
+	if (!ask(x, x->gen->policy, &view, &x->decision, err))
+		return false;
+	if (x->decision.asks_model)
+		return kh_hold_refuse("it was not read", err);
+	if (!x->decision.allow)
+		return say_denied(&x->decision, &overrides, err);
+	if (!x->decision.rule)
+		return kh_err_set(err, KH_ERR_NO_RULE, "no rule allows it");
+	kh_request_settle_geo(x, x->gen, &x->decision);
+	return kh_upgrade_may_be(x->message, &x->decision, err) &&
+	       choose_credentials(x, &view, err) && kh_request_settle_stand_ins(x, err) &&
+	       kh_content_decide(x, err) && kh_signing_begin(x, err) && settle_carriers(x, err) &&
+	       (!x->message->upgrade || kh_websocket_ask(x, err)) &&
+	       kh_exchange_take_limits(x, err);
+}

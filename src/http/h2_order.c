@@ -1,0 +1,110 @@
+/*
+ * h2_order.c - frames for streams that the client itself has ended, or passed over
+ *
+ * RFC 9113 §5.1 and §5.1.1 make them connection errors: HEADERS and DATA after the client's own
+ * END_STREAM or RST_STREAM, and on an identifier below one that it has used already. nghttp2
+ * ignores them, since it forgets a stream that is closed, and an endpoint has to ignore what was
+ * on its way when it reset a stream itself. To tell the two apart, the frames are looked at as
+ * they begin: which streams the client opened and which of them it ended, for the newest
+ * KH_H2_ORDER_STREAMS. Older ones are nghttp2's.
+ */
+#include "h2_internal.h"
+
+static bool bit_of(const uint64_t *bits, uint32_t id)
+{
+	uint32_t at = id / 2 % KH_H2_ORDER_STREAMS;
+
+	return bits[at / 64] >> (at % 64) & 1;
+}
+
+static void set_bit(uint64_t *bits, uint32_t id, bool value)
+{
+	uint32_t at = id / 2 % KH_H2_ORDER_STREAMS;
+	uint64_t bit = UINT64_C(1) << (at % 64);
+
+	bits[at / 64] = value ? bits[at / 64] | bit : bits[at / 64] & ~bit;
+}
+
+/* The identifiers up to this one have their place; those in between were not used. */
+static void open(struct kh_h2_order *order, uint32_t id)
+{
+	uint32_t first = order->highest ? order->highest + 2 : 1;
+
+	if (id - first > 2 * KH_H2_ORDER_STREAMS)
+		first = id - 2 * (KH_H2_ORDER_STREAMS - 1);
+	for (uint32_t i = first; i <= id; i += 2) {
+		set_bit(order->opened, i, i == id);
+		set_bit(order->ended, i, false);
+	}
+	order->highest = id;
+}
+
+static bool is_remembered(const struct kh_h2_order *order, uint32_t id)
+{
+	return id <= order->highest && (order->highest - id) / 2 < KH_H2_ORDER_STREAMS;
+}
+
+/* HEADERS or DATA on a stream that has had its turn. */
+static uint32_t judge(const struct kh_h2_order *order, uint32_t id)
+{
+	if (!is_remembered(order, id))
+		return NGHTTP2_NO_ERROR;
+	if (!bit_of(order->opened, id))
+		return NGHTTP2_PROTOCOL_ERROR;
+	return bit_of(order->ended, id) ? NGHTTP2_STREAM_CLOSED : NGHTTP2_NO_ERROR;
+}
+
+static uint32_t take_frame(struct kh_h2_order *order, uint8_t type, uint8_t flags, uint32_t id)
+{
+	bool carries = type == NGHTTP2_HEADERS || type == NGHTTP2_DATA;
+	uint32_t error = NGHTTP2_NO_ERROR;
+
+	if (type == NGHTTP2_PRIORITY && id == 0)
+		return NGHTTP2_PROTOCOL_ERROR; /* §6.3; nghttp2 leaves these frames out */
+	if (id % 2 == 0 || (!carries && type != NGHTTP2_RST_STREAM))
+		return NGHTTP2_NO_ERROR;
+	if (id > order->highest) {
+		if (type != NGHTTP2_HEADERS)
+			return NGHTTP2_NO_ERROR; /* on an idle stream: nghttp2's */
+		open(order, id);
+	} else if (carries) {
+		error = judge(order, id);
+	}
+	if (is_remembered(order, id) &&
+	    (type == NGHTTP2_RST_STREAM || (carries && (flags & NGHTTP2_FLAG_END_STREAM))))
+		set_bit(order->ended, id, true);
+	return error;
+}
+
+void kh_h2_order_init(struct kh_h2_order *order)
+{
+	memset(order, 0, sizeof(*order));
+	order->skip = NGHTTP2_CLIENT_MAGIC_LEN;
+}
+
+size_t kh_h2_order_walk(struct kh_h2_order *order, struct kh_slice in, uint32_t *error)
+{
+	size_t at = 0;
+
+	*error = NGHTTP2_NO_ERROR;
+	while (at < in.len) {
+		if (order->skip > 0) {
+			size_t n = in.len - at < order->skip ? in.len - at : order->skip;
+			order->skip -= (uint32_t)n;
+			at += n;
+			continue;
+		}
+		order->head[order->n_head++] = (uint8_t)in.ptr[at++];
+		if (order->n_head < sizeof(order->head))
+			continue;
+		const uint8_t *h = order->head;
+		order->n_head = 0;
+		order->skip = (uint32_t)h[0] << 16 | (uint32_t)h[1] << 8 | h[2];
+		uint32_t id = ((uint32_t)h[5] & 0x7f) << 24 | (uint32_t)h[6] << 16 |
+			      (uint32_t)h[7] << 8 | h[8];
+		*error = take_frame(order, h[3], h[4], id);
+		if (*error != NGHTTP2_NO_ERROR)
+			return at;
+	}
+	return at;
+}

@@ -1,0 +1,166 @@
+/*
+ * between.c - what is put right between two workers: the first may have been taken over
+ *
+ * While it serves, the worker says from time to time which line it has written, and where that ends
+ * (CHECKPOINT). Before the next worker starts, the keeper looks whether that line ends there. If it
+ * does not, if what follows it can't be continued, or if numbers are higher than they can be, the
+ * file is set aside under a name of its own and a new segment goes on from the line of the
+ * checkpoint: `keyhole audit verify` then says of the one that was set aside that this line is not
+ * in it, or what is wrong behind it.
+ *
+ * A socket that listens is shared with the worker. One that it has shut down would stay dead, so it
+ * is listened on anew. Where it was a file in a folder, that file is another one now.
+ *
+ * The worker wrote into the ledger of limits, too, whatever it liked. It has used up no more of a
+ * limit than there was.
+ */
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/clock.h>
+#include <keyhole/escape.h>
+#include <keyhole/log.h>
+#include <keyhole/worker.h>
+
+#include "daemon_internal.h"
+
+/* Workers in a row that ended before they were ready, until a new segment is begun. */
+enum { UNREADY_MOST = 3 };
+
+/* What is offered to another process, or by one, is not touched. */
+static bool is_shared(const struct kh_keeper *k)
+{
+	return kh_handover_is_under_way(&k->handover) || kh_legacy_is_pending(&k->legacy);
+}
+
+const char *kh_keeper_busy(const struct kh_keeper *k)
+{
+	if (k->drain_ms && k->handover.state == KH_HANDOVER_OVER)
+		return "another process has taken over (ask again, on a new connection)";
+	if (k->drain_ms)
+		return "the daemon drains";
+	if (is_shared(k))
+		return "a handover is under way";
+	return NULL;
+}
+
+/* Which line a new segment continues: the last one that a worker spoke of; in the file of an
+ * earlier daemon, of which nothing is known, its first one; else none. */
+static struct kh_journal_base last_known(const struct kh_keeper *k)
+{
+	struct kh_journal_base line = { .seq = k->ward.checkpoint.seq };
+	if (line.seq)
+		memcpy(line.hash, k->ward.checkpoint.hash, sizeof(line.hash));
+	else
+		(void)kh_journal_first_line(k->sockets.journal, &line);
+	return line;
+}
+
+/* A new file at the journal's name that goes on from there. */
+static bool begin_segment(struct kh_keeper *k, struct kh_err *err)
+{
+	const char *path = k->config->audit_path;
+	struct kh_journal_base base = last_known(k);
+	base.set_aside = true;
+	kh_auto_close int next = kh_segment_open(path, k->sockets.journal, err);
+	if (next < 0 || !kh_segment_set_aside(path, k->sockets.journal, base.seq, err))
+		return false;
+	(void)close(k->sockets.journal);
+	k->sockets.journal = kh_steal_fd(&next);
+	k->ward.base = base;
+	/* It stands in no file that is written. */
+	k->ward.checkpoint = (struct kh_checkpoint){ .seq = base.seq };
+	memcpy(k->ward.checkpoint.hash, base.hash, sizeof(base.hash));
+	k->ward.first_seq = 0;
+	k->ward.since = 0;
+	k->ward.doubted = false;
+	k->unready = 0;
+	kh_log_error("journal %s: it goes on in a new file from line %llu", kh_esc_str(path),
+		     (unsigned long long)base.seq);
+	return true;
+}
+
+void kh_keeper_note_journal(struct kh_keeper *k, int status)
+{
+	bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !k->late;
+	k->late = false;
+	if (k->ward.serving_ms)
+		k->unready = 0;
+	else if (!killed) /* from outside: it says nothing about the journal */
+		k->unready++;
+	k->journal_misnumbered =
+		WIFEXITED(status) && WEXITSTATUS(status) == KH_WORKER_EXIT_MISNUMBERED;
+	k->journal_bad = k->unready >= UNREADY_MOST ||
+			 (WIFEXITED(status) && WEXITSTATUS(status) == KH_WORKER_EXIT_JOURNAL);
+}
+
+/* At a handover the worker of another keeper counts in the same ledger. */
+void kh_keeper_end_counting(struct kh_keeper *k)
+{
+	bool alone = k->handover.state == KH_HANDOVER_NONE && k->legacy.state == KH_LEGACY_NONE;
+	kh_book_end_worker(k->book, k->ward.column, alone, kh_clock_mono_ms());
+}
+
+static bool check_journal(struct kh_keeper *k, struct kh_err *err)
+{
+	bool known = k->ward.checkpoint.end > 0;
+	bool holds = !known || kh_checkpoint_holds(k->sockets.journal, &k->ward.checkpoint);
+	if (!holds)
+		kh_log_error("journal %s: line %llu, which a worker wrote, is not there any more: "
+			     "the file was changed",
+			     kh_esc_str(k->config->audit_path),
+			     (unsigned long long)k->ward.checkpoint.seq);
+	/* A daemon that has just started does not judge a file of which it knows nothing, but for
+	   numbers from which no daemon could go on. */
+	bool judged = known || k->ward.checkpoint.seq > 0 || k->has_served;
+	if (holds && !(k->journal_bad && judged) && !k->journal_misnumbered && !k->ward.doubted)
+		return true;
+	if (is_shared(k))
+		return kh_err_set(err, KH_ERR_AUDIT_UNAVAILABLE,
+				  "journal: a handover is under way");
+	if (!begin_segment(k, err))
+		return false;
+	k->journal_bad = k->journal_misnumbered = false;
+	return true;
+}
+
+/* After a handover the worker of the process before has them as well until it ends, and may have
+ * been taken over: they are looked at every second. */
+static bool revive(struct kh_keeper *k)
+{
+	enum { LOOK_MS = 1000 };
+	bool any = kh_sockets_revive(&k->sockets);
+	bool another = k->legacy.state == KH_LEGACY_OURS || k->legacy.state == KH_LEGACY_ENDING;
+	if (another && !k->sockets.retry_ms)
+		k->sockets.retry_ms = kh_clock_mono_ms() + LOOK_MS;
+	return any;
+}
+
+bool kh_keeper_between_workers(struct kh_keeper *k, struct kh_err *err)
+{
+	if (!is_shared(k)) {
+		(void)revive(k);
+		kh_register_revive(&k->guests);
+	}
+	return check_journal(k, err);
+}
+
+uint64_t kh_keeper_listeners_deadline(const struct kh_keeper *k)
+{
+	return !k->drain_ms && !is_shared(k) ? k->sockets.retry_ms : 0;
+}
+
+void kh_keeper_look_at_listeners(struct kh_keeper *k)
+{
+	uint64_t due = kh_keeper_listeners_deadline(k);
+	if (due == 0 || kh_clock_mono_ms() < due)
+		return;
+	kh_register_unblock(&k->guests);
+	if (!revive(k))
+		return;
+	k->ward.generation++;
+	kh_ward_reload(&k->ward);
+}

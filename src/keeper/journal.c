@@ -1,0 +1,52 @@
+/*
+ * journal.c - what a worker gets of the journal
+ *
+ * A worker appends by a file that is opened for it alone, and reads by another one: flags and
+ * offsets of a description are shared by all who hold it, so the keeper's own is lent to nobody.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+#include <keyhole/cleanup.h>
+
+#include "keeper_internal.h"
+
+static int open_anew(int journal, int flags, struct kh_err *err)
+{
+	char path[48];
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", journal);
+	int fd = open(path, flags | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0)
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal: it can't be opened anew");
+	return fd;
+}
+
+bool kh_journal_lend(int journal, struct kh_journal_files *out, struct kh_err *err)
+{
+	struct flock writer = { .l_type = F_WRLCK,
+				.l_whence = SEEK_SET,
+				.l_start = KH_JOURNAL_WRITER_BYTE,
+				.l_len = 1 };
+	*out = (struct kh_journal_files){ -1, -1 };
+	kh_auto_close int append = open_anew(journal, O_WRONLY | O_APPEND, err);
+	kh_auto_close int read = append >= 0 ? open_anew(journal, O_RDONLY, err) : -1;
+	if (read < 0)
+		return false;
+	/* Of the open file: it lasts as long as the worker has it. */
+	(void)fcntl(append, F_OFD_SETLK, &writer);
+	*out = (struct kh_journal_files){ kh_steal_fd(&append), kh_steal_fd(&read) };
+	return true;
+}
+
+void kh_journal_lent(int journal, struct kh_journal_files *files)
+{
+	if (files->append >= 0)
+		(void)close(files->append);
+	if (files->read >= 0)
+		(void)close(files->read);
+	*files = (struct kh_journal_files){ -1, -1 };
+	/* A process's record lock ends when it closes any descriptor of the file. */
+	kh_journal_claim(journal);
+}

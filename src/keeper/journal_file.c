@@ -1,0 +1,118 @@
+/*
+ * journal_file.c - the file that is to be the journal
+ *
+ * Whoever runs the daemon may be led to another file by a link that somebody else put there, and
+ * whoever owns or shares the file can change what was recorded. So it has to be a regular file of
+ * this user, or of root, with one name, that nobody else can write to.
+ */
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/escape.h>
+#include <keyhole/keeper.h>
+
+#include "keeper_internal.h"
+
+/* A handover that was killed between two steps leaves a segment with two names of its own, PATH
+ * and PATH.N. Return: how many names PATH.* are this file's. */
+static nlink_t names_beside(const char *path, const struct stat *st)
+{
+	const char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
+	size_t len = strlen(name);
+	kh_auto_free char *folder =
+		kh_slice_dup(slash ? kh_slice_of(path, (size_t)(slash - path) + 1) : KH_SLICE("."));
+	DIR *dir = folder ? opendir(folder) : NULL;
+	nlink_t n = 0;
+	struct stat other;
+
+	for (const struct dirent *entry; dir && (entry = readdir(dir));)
+		if (strncmp(entry->d_name, name, len) == 0 && entry->d_name[len] == '.' &&
+		    fstatat(dirfd(dir), entry->d_name, &other, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    other.st_dev == st->st_dev && other.st_ino == st->st_ino)
+			n++;
+	if (dir)
+		(void)closedir(dir);
+	return n;
+}
+
+static bool refuse_link(const char *path, struct kh_err *err)
+{
+	return kh_err_set(err, KH_ERR_CONFIG,
+			  "journal %s: it is a symbolic link (name the file that it leads to)",
+			  kh_esc_str(path));
+}
+
+/* May a daemon of that user write its records to this file? */
+static bool judge(const char *path, const struct stat *st, uid_t user, struct kh_err *err)
+{
+	const char *shown = kh_esc_str(path);
+
+	if (S_ISLNK(st->st_mode))
+		return refuse_link(path, err);
+	if (!S_ISREG(st->st_mode))
+		return kh_err_set(err, KH_ERR_CONFIG, "journal %s: not a regular file", shown);
+	if (st->st_uid != user && st->st_uid != 0)
+		return kh_err_set(
+			err, KH_ERR_CONFIG,
+			"journal %s: it belongs to uid %ld, who could change it (chown it, "
+			"or choose another file)",
+			shown, (long)st->st_uid);
+	if (st->st_mode & (S_IWGRP | S_IWOTH))
+		return kh_err_set(err, KH_ERR_CONFIG,
+				  "journal %s: others may write to it (mode %04o; chmod go-w)",
+				  shown, (unsigned)(st->st_mode & 07777));
+	if (st->st_nlink > 1 && st->st_nlink != 1 + names_beside(path, st))
+		return kh_err_set(err, KH_ERR_CONFIG,
+				  "journal %s: the file has %lu names (hard links), so it can be "
+				  "changed by another one (copy it, and remove the others)",
+				  shown, (unsigned long)st->st_nlink);
+	return true;
+}
+
+int kh_journal_open_file(const char *path, struct kh_err *err)
+{
+	/* Not blocking: a FIFO of that name must not hold the start up. */
+	kh_auto_close int fd = open(
+		path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW,
+		0600);
+	struct stat st;
+
+	if (fd < 0 && errno == ELOOP) {
+		refuse_link(path, err);
+		return -1;
+	}
+	if (fd < 0 || fstat(fd, &st) != 0) {
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal %s", kh_esc_str(path));
+		return -1;
+	}
+	return judge(path, &st, geteuid(), err) ? kh_steal_fd(&fd) : -1;
+}
+
+enum kh_journal_verdict kh_journal_look(const char *path, struct kh_err *err)
+{
+	uid_t user = geteuid();
+	struct stat st;
+
+	if (lstat(path, &st) != 0) {
+		if (errno == ENOENT)
+			return KH_JOURNAL_GOOD;
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal %s", kh_esc_str(path));
+		return KH_JOURNAL_BAD;
+	}
+	if (!judge(path, &st, user, err)) {
+		bool good_for_owner = judge(path, &st, st.st_uid, NULL);
+		return user == 0 && good_for_owner ? KH_JOURNAL_OTHERS : KH_JOURNAL_BAD;
+	}
+	if (faccessat(AT_FDCWD, path, R_OK | W_OK, AT_EACCESS) == 0)
+		return KH_JOURNAL_GOOD;
+	kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal %s", kh_esc_str(path));
+	return KH_JOURNAL_BAD;
+}

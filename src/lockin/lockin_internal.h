@@ -1,0 +1,19 @@
+/* lockin_internal.h - the two kernel cages of the lock-in */
+#ifndef KEYHOLE_LOCKIN_LOCKIN_INTERNAL_H
+#define KEYHOLE_LOCKIN_LOCKIN_INTERNAL_H
+
+#include <stdbool.h>
+
+#include <keyhole/err.h>
+
+/* Both need no_new_privs (or CAP_SYS_ADMIN), and that no other thread runs yet. */
+
+/* Return: false only when the kernel has Landlock and still refused; *abi is 0 where it has none.
+ */
+bool kh_lockin_landlock(int *abi, struct kh_err *err);
+bool kh_lockin_seccomp(struct kh_err *err);
+
+/* Makes ready for open and openat to come as a signal (lockin_open.c). Return: they may. */
+bool kh_lockin_lends(void);
+
+#endif

@@ -1,0 +1,459 @@
+/*
+ * loop.c - one event thread
+ *
+ * A turn is one pass of libevent. During it, exchanges whose open record lies in the batch wait for
+ * RECORDED; at its end the batch is written in one go, and only then do they go on. What ended
+ * during the turn is freed after that. Other threads speak to the loop by mail: a locked list and
+ * an eventfd.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/clock.h>
+
+#include <keyhole/loop/guests.h>
+#include <keyhole/escape.h>
+#include <keyhole/log.h>
+#include <keyhole/loop/door.h>
+
+enum mail_kind {
+	MAIL_LEAF = 1,
+	MAIL_CREDENTIAL,
+	MAIL_DRAIN,
+	MAIL_RETIRE,
+	MAIL_RELOAD,
+	MAIL_GUEST,
+	MAIL_GUEST_GONE
+};
+
+struct kh_mail {
+	struct kh_mail *next;
+	enum mail_kind kind;
+	struct kh_host host;
+	char signer[KH_NAME_MOST_BYTES + 1]; /* LEAF: whose CA signed it */
+	bool found;
+	uint16_t index;
+	uint32_t generation;
+	struct kh_generation *gen; /* RELOAD: a reference */
+	struct kh_guest *guest;	   /* GUEST, GUEST_GONE: a reference */
+};
+
+void kh_loop_bury(struct kh_loop *loop, struct kh_grave *grave, void (*free_fn)(struct kh_grave *))
+{
+	grave->free_fn = free_fn;
+	kh_list_append(&loop->graves, &grave->link);
+}
+
+/* Those that begin meanwhile wait for the next round. */
+static void call_all(struct kh_loop *loop, enum kh_loop_when when)
+{
+	struct kh_node ready;
+
+	kh_list_move(&loop->calls[when], &ready);
+	while (!kh_list_is_empty(&ready)) {
+		struct kh_loop_call *call = kh_container_of(ready.next, struct kh_loop_call, link);
+		kh_list_remove(&call->link);
+		call->fn(call);
+	}
+}
+
+static bool has_calls(const struct kh_loop *loop, enum kh_loop_when when)
+{
+	return !kh_list_is_empty(&loop->calls[when]);
+}
+
+static void note_commit(struct kh_loop *loop, size_t records, bool ok)
+{
+	struct kh_events *events = atomic_load_explicit(&loop->events, memory_order_acquire);
+
+	if (ok && events)
+		kh_events_publish(events);
+	kh_counter_add(&loop->counts.n[KH_COUNT_JOURNAL_RECORDS], ok ? records : 0);
+	kh_counter_add(&loop->counts.n[KH_COUNT_JOURNAL_FAILURES], !ok);
+	if (ok == loop->journal_failed)
+		kh_counter_add(&loop->counts.n[KH_COUNT_JOURNAL_FAILING], ok ? UINT64_MAX : 1);
+}
+
+bool kh_loop_make_room(struct kh_loop *loop)
+{
+	if (kh_buf_len(&loop->batch.bytes) < KH_LIMIT_BATCH_BYTES / 2)
+		return true;
+	/* One that failed is tried again at the end of the turn, where it is said as well. */
+	size_t records = loop->batch.count;
+	if (loop->journal_failed || !kh_journal_commit(loop->worker->journal, &loop->batch, NULL))
+		return false;
+	note_commit(loop, records, true);
+	return true;
+}
+
+static void commit_batch(struct kh_loop *loop)
+{
+	struct kh_err err = KH_ERR_INIT;
+
+	size_t records = loop->batch.count;
+	bool ok = kh_journal_commit(loop->worker->journal, &loop->batch, &err);
+	note_commit(loop, records, ok);
+	if (!ok && !loop->journal_failed)
+		kh_log_error("the journal can't be written, so nothing is forwarded: %s", err.text);
+	if (ok && loop->journal_failed)
+		kh_log_warn("the journal can be written again");
+	loop->journal_failed = !ok;
+
+	call_all(loop, KH_LOOP_RECORDED);
+}
+
+static bool has_records(const struct kh_loop *loop)
+{
+	return loop->batch.count > 0 || has_calls(loop, KH_LOOP_RECORDED) ||
+	       has_calls(loop, KH_LOOP_ANSWER);
+}
+
+void kh_loop_turn_end(struct kh_loop *loop)
+{
+	enum { ROUNDS = 8 };
+
+	for (int i = 0; i < ROUNDS; i++) {
+		call_all(loop, KH_LOOP_DOWN);
+		call_all(loop, KH_LOOP_UP);
+		if (has_records(loop))
+			commit_batch(loop);
+		else if (!has_calls(loop, KH_LOOP_DOWN) && !has_calls(loop, KH_LOOP_UP))
+			break;
+		call_all(loop, KH_LOOP_ANSWER);
+		if (loop->journal_failed)
+			break;
+	}
+	while (!kh_list_is_empty(&loop->graves)) {
+		struct kh_grave *grave = kh_container_of(loop->graves.next, struct kh_grave, link);
+		kh_list_remove(&grave->link);
+		grave->free_fn(grave);
+	}
+	for (enum kh_loop_when when = KH_LOOP_DOWN; when < KH_LOOP_WHENS; when++) {
+		if (!has_calls(loop, when))
+			continue;
+		event_active(loop->wake, EV_READ, 0);
+		break;
+	}
+}
+
+static void post(struct kh_loop *loop, const struct kh_mail *letter)
+{
+	struct kh_mail *mail = malloc(sizeof(*mail));
+	uint64_t one = 1;
+
+	if (!mail) {
+		/* A lost answer ends in the handshake's or exchange's own timeout; rules that are
+		 * no longer in force must not stay, nor sandboxes that were removed. */
+		if (letter->kind == MAIL_RELOAD || letter->kind == MAIL_GUEST_GONE)
+			abort();
+		kh_guest_unref(letter->guest);
+		return;
+	}
+	*mail = *letter;
+	mail->next = NULL;
+	pthread_mutex_lock(&loop->mail_lock);
+	struct kh_mail **at = &loop->mail;
+	while (*at)
+		at = &(*at)->next;
+	*at = mail;
+	pthread_mutex_unlock(&loop->mail_lock);
+	(void)!write(loop->wake_fd, &one, sizeof(one));
+}
+
+void kh_loop_post_leaf(struct kh_loop *loop, const struct kh_host *host, const char *signer,
+		       bool found)
+{
+	struct kh_mail mail = { .kind = MAIL_LEAF, .host = *host, .found = found };
+
+	(void)snprintf(mail.signer, sizeof(mail.signer), "%s", signer);
+	post(loop, &mail);
+}
+
+void kh_loop_post_credential(struct kh_loop *loop, uint32_t generation, uint16_t index)
+{
+	post(loop, &(struct kh_mail){
+			   .kind = MAIL_CREDENTIAL, .generation = generation, .index = index });
+}
+
+void kh_loop_post_drain(struct kh_loop *loop)
+{
+	post(loop, &(struct kh_mail){ .kind = MAIL_DRAIN });
+}
+
+void kh_loop_post_retire(struct kh_loop *loop)
+{
+	post(loop, &(struct kh_mail){ .kind = MAIL_RETIRE });
+}
+
+void kh_loop_post_guest(struct kh_loop *loop, struct kh_guest *guest, uint16_t tenant)
+{
+	post(loop, &(struct kh_mail){
+			   .kind = MAIL_GUEST, .guest = kh_guest_ref(guest), .index = tenant });
+}
+
+void kh_loop_post_guest_gone(struct kh_loop *loop, struct kh_guest *guest)
+{
+	post(loop, &(struct kh_mail){ .kind = MAIL_GUEST_GONE, .guest = kh_guest_ref(guest) });
+}
+
+void kh_loop_post_reload(struct kh_loop *loop, struct kh_generation *g)
+{
+	post(loop, &(struct kh_mail){ .kind = MAIL_RELOAD, .gen = kh_generation_ref(g) });
+}
+
+/* Walks a list whose members may go while one of them is visited: the list was moved to `rest`, and
+ * each comes back before its visit. Return: NULL: that were all. */
+static struct kh_loop_member *next_of(struct kh_node *rest, struct kh_node *list)
+{
+	struct kh_node *node = rest->next;
+
+	if (kh_list_is_empty(rest))
+		return NULL;
+	kh_list_remove(node);
+	kh_list_append(list, node);
+	return kh_container_of(node, struct kh_loop_member, link);
+}
+
+/* One of the member's functions that take nothing else, on all of them. */
+#define TELL(list, what) \
+	do { \
+		struct kh_loop_member *member; \
+		struct kh_node rest; \
+		kh_list_move(list, &rest); \
+		while ((member = next_of(&rest, list))) \
+			if (member->ops->what) \
+				member->ops->what(member); \
+	} while (0)
+
+/* From here on the new rules hold: what runs is asked again, and what they forbid ends. */
+static void reload(struct kh_loop *loop, struct kh_generation *g)
+{
+	struct kh_generation *before = loop->gen;
+
+	loop->gen = g;
+	kh_resolver_configure(loop->resolver, g->config);
+	loop->ops->up_close_idle(loop); /* their keys name credentials of the old one */
+	if (!loop->draining && !loop->retiring &&
+	    (!kh_doors_reload(loop, before) || !kh_guest_doors_reload(loop, before)))
+		abort();
+	kh_generation_leave_doors(before);
+	TELL(&loop->live, reload);
+	TELL(&loop->exchanges, reload);
+	kh_generation_unref(before);
+}
+
+static void start_drain(struct kh_loop *loop)
+{
+	loop->draining = true;
+	kh_doors_shut(loop);
+	loop->ops->up_close_idle(loop);
+	TELL(&loop->live, drain);
+	TELL(&loop->exchanges, drain);
+}
+
+/* Another process accepts from here on. Nobody's request is cut off for that: whoever is connected
+ * is told with the next answer, and an idle connection is closed when it stays idle. */
+static void start_retire(struct kh_loop *loop)
+{
+	loop->retiring = true;
+	kh_doors_shut(loop);
+	TELL(&loop->live, retire);
+}
+
+static void deliver_leaf(struct kh_loop *loop, const struct kh_mail *mail)
+{
+	struct kh_loop_member *member;
+	struct kh_node rest;
+
+	kh_list_move(&loop->live, &rest);
+	while ((member = next_of(&rest, &loop->live)))
+		if (member->ops->leaf_came)
+			member->ops->leaf_came(member, &mail->host, mail->signer, mail->found);
+}
+
+static void deliver_credential(struct kh_loop *loop, const struct kh_mail *mail)
+{
+	struct kh_loop_member *member;
+	struct kh_node rest;
+
+	kh_list_move(&loop->exchanges, &rest);
+	while ((member = next_of(&rest, &loop->exchanges)))
+		if (member->ops->value_came)
+			member->ops->value_came(member, mail->generation, mail->index);
+}
+
+static void deliver(struct kh_loop *loop, const struct kh_mail *mail)
+{
+	switch (mail->kind) {
+	case MAIL_LEAF:
+		deliver_leaf(loop, mail);
+		break;
+	case MAIL_CREDENTIAL:
+		deliver_credential(loop, mail);
+		kh_doors_look_for_tokens(loop);
+		break;
+	case MAIL_DRAIN:
+		start_drain(loop);
+		break;
+	case MAIL_RETIRE:
+		start_retire(loop);
+		break;
+	case MAIL_RELOAD:
+		reload(loop, mail->gen);
+		break;
+	case MAIL_GUEST:
+		kh_guest_enter(loop, mail->guest, mail->index);
+		break;
+	case MAIL_GUEST_GONE:
+		kh_guest_leave(loop, mail->guest);
+		break;
+	}
+}
+
+static void on_wake(evutil_socket_t fd, short what, void *arg)
+{
+	struct kh_loop *loop = arg;
+	uint64_t count;
+
+	(void)what;
+	(void)!read(fd, &count, sizeof(count));
+	pthread_mutex_lock(&loop->mail_lock);
+	struct kh_mail *mail = loop->mail;
+	loop->mail = NULL;
+	pthread_mutex_unlock(&loop->mail_lock);
+	while (mail) {
+		struct kh_mail *next = mail->next;
+		deliver(loop, mail);
+		kh_guest_unref(mail->guest);
+		free(mail);
+		mail = next;
+	}
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	struct kh_loop *loop = arg;
+
+	(void)fd;
+	(void)what;
+	loop->ops->up_tick(loop);
+	kh_refusals_look_at_space(loop);
+	kh_doors_look_for_tokens(loop);
+	kh_doors_tick(loop);
+	TELL(&loop->live, tick);
+}
+
+static bool make_events(struct kh_loop *loop, struct kh_err *err)
+{
+	static const struct timeval second = { .tv_sec = 1 };
+
+	struct event_config *config = event_config_new();
+	if (!config)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "event loop: no memory");
+	/* Other threads write to the eventfd and never touch the base. */
+	event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+	loop->base = event_base_new_with_config(config);
+	event_config_free(config);
+	loop->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (!loop->base || loop->wake_fd < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "event loop");
+	loop->wake = event_new(loop->base, loop->wake_fd, EV_READ | EV_PERSIST, on_wake, loop);
+	loop->tick = event_new(loop->base, -1, EV_PERSIST, on_tick, loop);
+	if (!loop->wake || !loop->tick || event_add(loop->wake, NULL) < 0 ||
+	    event_add(loop->tick, &second) < 0)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "event loop: no memory");
+	return true;
+}
+
+struct kh_loop *kh_loop_new(struct kh_worker *worker, unsigned index, const struct kh_loop_ops *ops,
+			    struct kh_slice resolv_conf, struct kh_slice hosts, struct kh_err *err)
+{
+	enum { SESSIONS = 512 };
+
+	struct kh_loop *loop = aligned_alloc(_Alignof(struct kh_loop), sizeof(*loop));
+	if (!loop) {
+		kh_err_set(err, KH_ERR_NO_MEMORY, "event loop: no memory");
+		return NULL;
+	}
+	memset(loop, 0, sizeof(*loop));
+	loop->worker = worker;
+	loop->ops = ops;
+	loop->gen = kh_generation_ref(worker->current);
+	loop->index = index;
+	loop->wake_fd = -1;
+	pthread_mutex_init(&loop->mail_lock, NULL);
+	kh_list_init(&loop->live);
+	kh_list_init(&loop->exchanges);
+	kh_list_init(&loop->graves);
+	for (enum kh_loop_when when = KH_LOOP_DOWN; when < KH_LOOP_WHENS; when++)
+		kh_list_init(&loop->calls[when]);
+	kh_list_init(&loop->guests);
+	kh_batch_init(&loop->batch);
+	loop->sessions = kh_sessions_new(SESSIONS);
+	loop->ups = ops->ups_new();
+	if (!loop->sessions || !loop->ups)
+		kh_err_set(err, KH_ERR_NO_MEMORY, "event loop: no memory");
+	else if (make_events(loop, err) &&
+		 (loop->resolver = kh_resolver_new(loop->base, loop->gen->config, resolv_conf,
+						   hosts, err)) &&
+		 (loop->down_ctx = kh_tls_down_ctx(worker->leaves, err)) &&
+		 (loop->up_ctx = kh_tls_up_ctx(worker->roots, err)))
+		return loop;
+	kh_loop_free(loop);
+	return NULL;
+}
+
+void kh_loop_run(struct kh_loop *loop)
+{
+	loop->now_ms = kh_clock_mono_ms();
+	if (!kh_doors_reload(loop, loop->gen)) {
+		kh_log_error("thread %u: no memory for its listeners", loop->index);
+		abort();
+	}
+	while ((!loop->draining && !loop->retiring) || loop->n_live > 0 || loop->batch.count > 0) {
+		if (event_base_loop(loop->base, EVLOOP_ONCE) < 0) {
+			kh_log_error("thread %u: the event loop failed", loop->index);
+			abort();
+		}
+		loop->now_ms = kh_clock_mono_ms();
+		kh_loop_turn_end(loop);
+		/* A journal that can't be written must not keep a drained daemon alive. */
+		if ((loop->draining || loop->retiring) && loop->n_live == 0 && loop->journal_failed)
+			break;
+	}
+}
+
+void kh_loop_free(struct kh_loop *loop)
+{
+	if (!loop)
+		return;
+	if (loop->ups)
+		loop->ops->up_close_idle(loop);
+	kh_doors_say_counts(loop);
+	kh_loop_turn_end(loop);
+	kh_doors_free(loop);
+	if (loop->resolver)
+		kh_resolver_free(loop->resolver);
+	if (loop->wake)
+		event_free(loop->wake);
+	if (loop->tick)
+		event_free(loop->tick);
+	SSL_CTX_free(loop->down_ctx);
+	SSL_CTX_free(loop->up_ctx);
+	kh_sessions_free(loop->sessions);
+	if (loop->ups)
+		loop->ops->ups_free(loop->ups);
+	if (loop->base)
+		event_base_free(loop->base);
+	if (loop->wake_fd >= 0)
+		close(loop->wake_fd);
+	kh_batch_fini(&loop->batch);
+	free(atomic_load(&loop->events));
+	kh_generation_unref(loop->gen);
+	pthread_mutex_destroy(&loop->mail_lock);
+	free(loop);
+}

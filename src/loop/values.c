@@ -1,0 +1,485 @@
+/*
+ * values.c - credential values in the worker: asked of the keeper once, kept while they are good
+ *
+ * One list a credential, under the generation's lock: a value for each tenant and scope that was
+ * asked for. Most credentials have one. Nothing is sent with the lock held (asks.c says why). The
+ * keeper answers each question, when it knows.
+ *
+ * A sandbox chooses scopes. So their number is capped, and who gives up a place is share.h's to
+ * say; a sandbox has few questions under way at a time, and asks few a second. What has no scope is
+ * the configuration's, and none of this holds for it.
+ */
+#include <keyhole/loop/values.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/clock.h>
+#include <keyhole/escape.h>
+#include <keyhole/limits.h>
+#include <keyhole/log.h>
+#include <keyhole/share.h>
+
+enum {
+	ASK_AGAIN_MS = 1000,
+	/* So long before its end a value is asked for anew; of a short-lived one, a fifth of what
+	   is left when it comes. */
+	AHEAD_MS = 60 * 1000,
+};
+
+struct kh_credential_value {
+	struct kh_credential_value *next;
+	enum kh_slot_state state;
+	struct kh_secret *secret; /* FULL */
+	bool asked;		  /* FULL: for the next one */
+	uint64_t expires_ms;	  /* FULL: wall clock; 0: never */
+	uint64_t ahead_ms;	  /* FULL: wall clock: when it is asked for anew; 0: never */
+	uint64_t asked_ms;	  /* monotonic, of the answer that brought none */
+	uint64_t used;		  /* the list's counter */
+	uint64_t used_ms;	  /* monotonic */
+	uint64_t whose;		  /* the number of the gate that used it last */
+	uint64_t refused_ms;	  /* monotonic: when one was dropped for a 401; 0: never */
+	char *why;		  /* MISSING */
+	uint16_t tenant;
+	size_t scope_len;
+	char scope[];
+};
+
+static uint16_t tenant_of(const struct kh_generation *g, const struct kh_want *want)
+{
+	return g->config->credentials[want->index].by_tenant ? want->tenant : KH_NO_TENANT;
+}
+
+static bool is_for(const struct kh_credential_value *value, const struct kh_want *want,
+		   uint16_t tenant)
+{
+	return value->tenant == tenant &&
+	       kh_slice_eq(kh_slice_of(value->scope, value->scope_len), want->scope);
+}
+
+/* Where the pointer to it stands; the end of the list when it is not there. */
+static struct kh_credential_value **find(struct kh_credential_slot *slot,
+					 const struct kh_want *want, uint16_t tenant)
+{
+	struct kh_credential_value **at = &slot->values;
+	while (*at && !is_for(*at, want, tenant))
+		at = &(*at)->next;
+	return at;
+}
+
+static void free_value(struct kh_credential_value *value)
+{
+	kh_secret_unref(value->secret);
+	free(value->why);
+	free(value);
+}
+
+static void remove_at(struct kh_credential_slot *slot, struct kh_credential_value **at)
+{
+	struct kh_credential_value *gone = *at;
+	*at = gone->next;
+	slot->n_values--;
+	free_value(gone);
+}
+
+static bool is_asked_for(const struct kh_credential_value *value)
+{
+	return value->state == KH_SLOT_ASKED || value->asked;
+}
+
+static uint64_t number_of(const struct kh_gate *asker)
+{
+	return asker ? asker->number : KH_SHARE_NOBODY;
+}
+
+static uint64_t owner_of(const struct kh_credential_value *value)
+{
+	bool idle = kh_clock_mono_ms() - value->used_ms > KH_SHARE_IDLE_MS;
+	bool ended = value->state == KH_SLOT_FULL && value->expires_ms &&
+		     kh_clock_wall_ms() >= value->expires_ms;
+	return idle || ended ? KH_SHARE_NOBODY : value->whose;
+}
+
+/* Return: there is room for one more scope. */
+static bool make_room(struct kh_credential_slot *slot, uint64_t newcomer)
+{
+	struct kh_share_place places[KH_LIMIT_SCOPES];
+	size_t count = 0;
+	for (struct kh_credential_value **at = &slot->values; *at; at = &(*at)->next)
+		if ((*at)->scope_len > 0 && count < KH_LIMIT_SCOPES)
+			places[count++] = (struct kh_share_place){
+				.whose = owner_of(*at),
+				.used = (*at)->used,
+				.fixed = (*at)->state == KH_SLOT_ASKED,
+				.at = at,
+			};
+	if (count < KH_LIMIT_SCOPES)
+		return true;
+	struct kh_share_place *gone = kh_share_pick(places, count, 0, newcomer);
+	if (gone)
+		remove_at(slot, gone->at);
+	return gone != NULL;
+}
+
+/* Return: NULL: there is no place for it, or no memory. */
+static struct kh_credential_value *make(struct kh_credential_slot *slot, const struct kh_want *want,
+					uint16_t tenant, uint64_t whose)
+{
+	if (want->scope.len > 0 && slot->n_values >= KH_LIMIT_SCOPES && !make_room(slot, whose))
+		return NULL;
+	struct kh_credential_value *value = calloc(1, sizeof(*value) + want->scope.len);
+	if (!value)
+		return NULL;
+	value->tenant = tenant;
+	value->scope_len = want->scope.len;
+	if (want->scope.len > 0)
+		memcpy(value->scope, want->scope.ptr, want->scope.len);
+	value->next = slot->values;
+	slot->values = value;
+	slot->n_values++;
+	return value;
+}
+
+static struct kh_credential_value *use(struct kh_credential_slot *slot,
+				       struct kh_credential_value *value, uint64_t whose)
+{
+	if (!value)
+		return NULL;
+	value->used = ++slot->uses;
+	value->used_ms = kh_clock_mono_ms();
+	value->whose = whose;
+	return value;
+}
+
+static void empty(struct kh_credential_value *value)
+{
+	kh_secret_unref(value->secret);
+	value->secret = NULL;
+	value->asked = false;
+	value->expires_ms = value->ahead_ms = 0;
+	if (value->state == KH_SLOT_FULL)
+		value->state = KH_SLOT_EMPTY;
+}
+
+static void miss(struct kh_credential_value *value, const char *why)
+{
+	empty(value);
+	free(value->why);
+	value->why = why ? strdup(why) : NULL;
+	value->state = KH_SLOT_MISSING;
+	value->asked_ms = kh_clock_mono_ms();
+}
+
+static void fill(struct kh_credential_value *value, struct kh_secret *secret, uint64_t expires_ms)
+{
+	uint64_t now = kh_clock_wall_ms();
+	uint64_t left = expires_ms > now ? expires_ms - now : 0;
+	empty(value);
+	free(value->why);
+	value->why = NULL;
+	value->state = KH_SLOT_FULL;
+	value->secret = secret;
+	value->expires_ms = expires_ms;
+	value->ahead_ms = expires_ms ? expires_ms - (left / 5 < AHEAD_MS ? left / 5 : AHEAD_MS) : 0;
+}
+
+static bool is_due(const struct kh_credential_value *value)
+{
+	uint64_t pause = kh_clock_mono_ms() - value->asked_ms;
+	switch (value->state) {
+	case KH_SLOT_EMPTY:
+		return true;
+	case KH_SLOT_MISSING:
+		return pause >= ASK_AGAIN_MS;
+	case KH_SLOT_FULL:
+		return value->ahead_ms && !value->asked && pause >= ASK_AGAIN_MS &&
+		       kh_clock_wall_ms() >= value->ahead_ms;
+	case KH_SLOT_ASKED:
+		break;
+	}
+	return false;
+}
+
+static void end_if_over(struct kh_credential_value *value)
+{
+	if (value->state == KH_SLOT_FULL && value->expires_ms &&
+	    kh_clock_wall_ms() >= value->expires_ms) {
+		bool asked = value->asked;
+		empty(value);
+		if (asked)
+			value->state = KH_SLOT_ASKED;
+	}
+}
+
+/* A place behind the other in time, KH_LIMIT_SCOPE_QUESTIONS_BURST of them free at most. */
+static bool takes_its_turn(struct kh_gate *asker)
+{
+	enum { EACH_MS = 1000 / KH_LIMIT_SCOPE_QUESTIONS_PER_SECOND };
+	uint64_t now = kh_clock_mono_ms(), next;
+	uint64_t before = atomic_load(&asker->scope_questions_ms);
+	do {
+		next = (before > now ? before : now) + EACH_MS;
+		if (next > now + (uint64_t)KH_LIMIT_SCOPE_QUESTIONS_BURST * EACH_MS)
+			return false;
+	} while (!atomic_compare_exchange_weak(&asker->scope_questions_ms, &before, next));
+	return true;
+}
+
+/* May it ask for a scope now? Under the lock. */
+static bool may_ask(const struct kh_credential_slot *slot, const struct kh_want *want,
+		    struct kh_gate *asker)
+{
+	size_t waiting = 0;
+	if (want->scope.len == 0 || !asker)
+		return true;
+	for (const struct kh_credential_value *v = slot->values; v; v = v->next)
+		waiting += v->scope_len > 0 && v->whose == asker->number && is_asked_for(v);
+	return waiting < KH_LIMIT_SCOPES_ASKED && takes_its_turn(asker);
+}
+
+/* Under the lock. *due: the keeper is to be asked. Return: NULL: the asker has had its share, or
+ * there is no memory. */
+static struct kh_credential_value *look(struct kh_credential_slot *slot, const struct kh_want *want,
+					struct kh_gate *asker, bool *due)
+{
+	uint64_t whose = number_of(asker);
+	struct kh_credential_value *value = *find(slot, want, want->tenant);
+	if (value)
+		end_if_over(value);
+	*due = (!value || is_due(value)) && may_ask(slot, want, asker);
+	/* One that is there, or known not to be, serves on as it is. */
+	if (!*due && (!value || value->state == KH_SLOT_EMPTY))
+		return NULL;
+	value = use(slot, value ? value : make(slot, want, want->tenant, whose), whose);
+	if (!value || !*due)
+		return value;
+	if (value->state == KH_SLOT_FULL)
+		value->asked = true;
+	else
+		value->state = KH_SLOT_ASKED;
+	return value;
+}
+
+static enum kh_slot_state too_many(const struct kh_generation *g, const struct kh_want *want,
+				   struct kh_err *err)
+{
+	kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+		   "too many values of the credential %s are asked for at a time (wait for "
+		   "those under way)",
+		   g->config->credentials[want->index].name);
+	return KH_SLOT_MISSING;
+}
+
+static void say_missing(const struct kh_generation *g, const struct kh_want *want, const char *why,
+			struct kh_err *err)
+{
+	if (why)
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "%s", why);
+	else
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			   "the credential %s has no value on the host",
+			   g->config->credentials[want->index].name);
+}
+
+/* Return: the keeper knows of it. */
+static bool ask(struct kh_worker *worker, struct kh_generation *g, const struct kh_want *want,
+		const struct kh_gate *asker)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_buf_init(&body, sizeof(*want) + sizeof(uint64_t) + KH_LIMIT_SCOPE_BYTES);
+	struct kh_err err = KH_ERR_INIT;
+	if (kh_want_put(&body, want) && kh_wire_put_u64(&body, number_of(asker)) &&
+	    kh_channel_send(&worker->channel, KH_CHANNEL_CREDENTIAL_WANT, g->number,
+			    kh_buf_view(&body), NULL, 0, &err))
+		return true;
+	kh_log_warn("asking for a credential: %s", err.text);
+	pthread_mutex_lock(&g->lock);
+	struct kh_credential_value *value = *find(&g->slots[want->index], want, want->tenant);
+	if (value && value->state == KH_SLOT_ASKED)
+		miss(value, NULL);
+	else if (value)
+		value->asked = false;
+	pthread_mutex_unlock(&g->lock);
+	return false;
+}
+
+enum kh_slot_state kh_worker_secret(struct kh_worker *worker, struct kh_generation *g,
+				    const struct kh_want *want, struct kh_gate *asker,
+				    struct kh_secret **out, struct kh_err *err)
+{
+	bool due;
+	*out = NULL;
+	if (want->index >= g->config->n_credentials || !kh_scope_is_good(want->scope)) {
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "there is no such credential");
+		return KH_SLOT_MISSING;
+	}
+	const struct kh_want asked = { want->index, tenant_of(g, want), want->scope };
+	pthread_mutex_lock(&g->lock);
+	struct kh_credential_value *value = look(&g->slots[asked.index], &asked, asker, &due);
+	if (!value) {
+		pthread_mutex_unlock(&g->lock);
+		return too_many(g, want, err);
+	}
+	enum kh_slot_state state = value->state;
+	if (state == KH_SLOT_FULL)
+		*out = kh_secret_ref(value->secret);
+	else if (state == KH_SLOT_MISSING)
+		say_missing(g, want, value->why, err);
+	pthread_mutex_unlock(&g->lock);
+	/* The answer may be there before this returns; then its mail is on its way, and ASKED is
+	 * right all the same. */
+	if (due && !ask(worker, g, &asked, asker) && state == KH_SLOT_ASKED) {
+		say_missing(g, want, NULL, err);
+		return KH_SLOT_MISSING;
+	}
+	return state;
+}
+
+static void tell_loops(struct kh_worker *worker, const struct kh_generation *g, uint16_t index)
+{
+	for (unsigned i = 0; i < worker->n_loops; i++)
+		kh_loop_post_credential(worker->loops[i], g->number, index);
+}
+
+/* Takes the secret over. What is still good stays while no other comes. */
+static void settle(struct kh_generation *g, const struct kh_want *want, struct kh_secret *secret,
+		   uint64_t expires_ms, const char *why)
+{
+	pthread_mutex_lock(&g->lock);
+	struct kh_credential_value *value = *find(&g->slots[want->index], want, want->tenant);
+	bool stays = value && value->state == KH_SLOT_FULL;
+	if (value && secret) {
+		fill(value, kh_secret_ref(secret), expires_ms);
+	} else if (stays) {
+		value->asked = false;
+		value->asked_ms = kh_clock_mono_ms();
+	} else if (value) {
+		miss(value, why);
+	}
+	pthread_mutex_unlock(&g->lock);
+	kh_secret_unref(secret);
+}
+
+bool kh_values_came(struct kh_worker *worker, struct kh_channel_message *message)
+{
+	struct kh_wire_reader r = { .rest = message->body };
+	struct kh_want want;
+	if (!kh_want_take(&r, &want))
+		return false;
+	uint32_t len = kh_wire_u32(&r);
+	uint64_t expires_ms = kh_wire_u64(&r);
+	kh_auto_free char *why = kh_wire_str(&r);
+	struct kh_generation *g = worker->current;
+	if (!kh_wire_done(&r) || message->n_fds != (len > 0 ? 1U : 0U))
+		return false;
+	/* Asked before a reload: who waited for it has been decided anew since. */
+	if (message->ref != g->number)
+		return true;
+	if (want.index >= g->config->n_credentials)
+		return false;
+
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_secret *secret = NULL;
+	if (len > 0)
+		secret = kh_secret_from_fd(kh_steal_fd(&message->fds[0]), len, &err);
+	if (len > 0 && !secret)
+		kh_log_error("credential %s: %s", g->config->credentials[want.index].name,
+			     err.text);
+	settle(g, &want, secret, expires_ms, why);
+	tell_loops(worker, g, want.index);
+	return true;
+}
+
+/* Under the lock. Return: the keeper is to be told. */
+static bool drop_refused(struct kh_credential_value *value, const struct kh_secret *token)
+{
+	uint64_t now = kh_clock_mono_ms();
+	if (!value || value->state != KH_SLOT_FULL || value->secret != token ||
+	    (value->refused_ms && now - value->refused_ms < KH_LIMIT_REFUSED_AGAIN_MS))
+		return false;
+	bool asked = value->asked;
+	empty(value);
+	value->refused_ms = now;
+	if (asked)
+		value->state = KH_SLOT_ASKED;
+	return true;
+}
+
+void kh_values_refused(struct kh_worker *worker, struct kh_generation *g,
+		       const struct kh_want *want, const struct kh_secret *token)
+{
+	const struct kh_want whose = { want->index, tenant_of(g, want), want->scope };
+	struct kh_err err = KH_ERR_INIT;
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_buf_init(&body, sizeof(whose) + KH_LIMIT_SCOPE_BYTES);
+	pthread_mutex_lock(&g->lock);
+	bool dropped = drop_refused(*find(&g->slots[whose.index], &whose, whose.tenant), token);
+	pthread_mutex_unlock(&g->lock);
+	if (dropped && (!kh_want_put(&body, &whose) ||
+			!kh_channel_send(&worker->channel, KH_CHANNEL_CREDENTIAL_REFUSED, g->number,
+					 kh_buf_view(&body), NULL, 0, &err)))
+		kh_log_warn("telling of a token that was refused: %s", err.text);
+}
+
+bool kh_values_stale(struct kh_worker *worker, const struct kh_channel_message *message)
+{
+	struct kh_wire_reader r = { .rest = message->body };
+	uint8_t whole = kh_wire_u8(&r);
+	struct kh_want want;
+	struct kh_generation *g = worker->current;
+	if (!kh_want_take(&r, &want) || !kh_wire_done(&r) || whole > 1 || message->n_fds != 0)
+		return false;
+	if (message->ref != g->number)
+		return true;
+	if (want.index >= g->config->n_credentials)
+		return false;
+	struct kh_credential_slot *slot = &g->slots[want.index];
+	pthread_mutex_lock(&g->lock);
+	/* Those that were asked for are answered with what is new. */
+	for (struct kh_credential_value **at = &slot->values; *at;) {
+		if (is_asked_for(*at) || (!whole && !is_for(*at, &want, want.tenant)))
+			at = &(*at)->next;
+		else
+			remove_at(slot, at);
+	}
+	pthread_mutex_unlock(&g->lock);
+	tell_loops(worker, g, want.index);
+	return true;
+}
+
+bool kh_values_are_ready(struct kh_generation *g, size_t index)
+{
+	bool full = false, missing = false;
+	pthread_mutex_lock(&g->lock);
+	for (struct kh_credential_value *v = g->slots[index].values; v; v = v->next) {
+		full |= v->state == KH_SLOT_FULL;
+		missing |= v->state == KH_SLOT_MISSING;
+	}
+	pthread_mutex_unlock(&g->lock);
+	return full || (!missing && g->config->credentials[index].present);
+}
+
+bool kh_values_put(struct kh_generation *g, const struct kh_want *want, struct kh_secret *secret,
+		   uint64_t expires_ms)
+{
+	const struct kh_want whose = { want->index, tenant_of(g, want), want->scope };
+	struct kh_credential_slot *slot = &g->slots[whose.index];
+	struct kh_credential_value *value = *find(slot, &whose, whose.tenant);
+	value = use(slot, value ? value : make(slot, &whose, whose.tenant, KH_SHARE_NOBODY),
+		    KH_SHARE_NOBODY);
+	if (value)
+		fill(value, secret, expires_ms);
+	else
+		kh_secret_unref(secret);
+	return value != NULL;
+}
+
+void kh_values_free(struct kh_generation *g)
+{
+	for (size_t i = 0; g->slots && i < g->config->n_credentials; i++)
+		while (g->slots[i].values)
+			remove_at(&g->slots[i], &g->slots[i].values);
+	free(g->slots);
+	g->slots = NULL;
+}

@@ -1,0 +1,131 @@
+/*
+ * resolved.c - rules that deny by address, asked of the addresses that a name resolves into
+ *
+ * A request is decided by the name of its host, before anybody knows an address. Then each address
+ * that may be dialled for it is held against the rules by address that stand above the one that
+ * allows: as if they named every host with such an address. The first of them that matches decides,
+ * so that a range may be taken out of a wider one that is denied.
+ */
+#include "inquiry_internal.h"
+
+struct asked {
+	struct kh_inquiry *q;
+	bool unread; /* a tunnel: whatever is asked for in it */
+};
+
+static bool denies_in(const struct asked *a, const struct kh_index *index,
+		      const struct kh_matcher *m)
+{
+	if (a->unread)
+		return true;
+	kh_inquiry_begin(a->q);
+	do {
+		if (a->q->reading.nth_host > 0)
+			break;
+		enum kh_mismatch why = kh_inquiry_look(a->q, index, m);
+		/* What nobody read may name any model. */
+		if (why == KH_MATCHES || why == KH_MODEL_NOT_READ)
+			return true;
+	} while (!kh_steps_are_over(&a->q->steps) && kh_inquiry_next(a->q));
+	return false;
+}
+
+static bool allows_in(const struct asked *a, const struct kh_index *index,
+		      const struct kh_matcher *m)
+{
+	if (a->unread)
+		return kh_rule_covers_all(m->rule);
+	kh_inquiry_begin(a->q);
+	return kh_inquiry_look(a->q, index, m) == KH_MATCHES;
+}
+
+/* The first rule by address of the list, in front of the one of that number, that denies. */
+static const struct kh_rule *denial(const struct asked *a, const struct kh_index *index,
+				    size_t list, size_t before, const struct kh_host *addr)
+{
+	struct kh_host_keys keys;
+	struct kh_index_walk walk;
+	kh_index_find(index, addr, &keys);
+	kh_index_walk_begin(&walk, index, list, &keys);
+	for (const struct kh_matcher *m; (m = kh_index_walk_next(&walk)) && m->index < before;) {
+		const struct kh_rule *rule = m->rule;
+		const struct kh_request_view *request = a->q->request;
+		a->q->steps.done++;
+		if (rule->host.match != KH_MATCH_RANGE || m->scheme != request->scheme ||
+		    m->port != request->port || (m->flags & (KH_OBSERVES | KH_EXACT)))
+			continue;
+		if (rule->allow ? allows_in(a, index, m) : denies_in(a, index, m))
+			return rule->allow ? NULL : rule;
+	}
+	return NULL;
+}
+
+/* One list, for the address and for what it carries. `by`: its rule that allows. */
+static bool list_denies(const struct asked *a, const struct kh_index *index, size_t list,
+			const struct kh_rules *rules, const struct kh_rule *by,
+			const struct kh_host *addr, struct kh_decision *out)
+{
+	if (!kh_index_has_ranges(index, list))
+		return false;
+	bool inside = by >= rules->list && by < rules->list + rules->count;
+	size_t before = inside ? (size_t)(by - rules->list) : SIZE_MAX;
+	const struct kh_rule *rule = denial(a, index, list, before, addr);
+	uint8_t v4[2][4];
+	unsigned n = addr->kind == KH_HOST_IPV6 ? kh_address_carried(addr->addr, v4) : 0;
+	for (unsigned i = 0; i < n && !rule; i++) {
+		struct kh_host host;
+		kh_host_of_v4(&host, v4[i]);
+		rule = denial(a, index, list, before, &host);
+	}
+	if (rule)
+		*out = (struct kh_decision){ .reason = KH_ERR_DENIED_BY_RULE,
+					     .rule = rule,
+					     .reading = KH_READ_RESOLVED };
+	return rule != NULL;
+}
+
+static bool any_list_denies(const struct kh_policy *policy, uint16_t tenant,
+			    const struct kh_narrowing *narrowing, const struct asked *asked,
+			    const struct kh_decision *decision, const struct kh_host *addr,
+			    struct kh_decision *out)
+{
+	const struct kh_config *config = kh_policy_config(policy);
+	const struct kh_index *index = kh_policy_index(policy);
+	if (config->site.count > 0 && list_denies(asked, index, KH_SITE_LIST, &config->site,
+						  decision->site_rule, addr, out)) {
+		out->list = KH_LIST_SITE;
+		return true;
+	}
+	if (!kh_policy_observing(policy, tenant) &&
+	    list_denies(asked, index, kh_tenant_list(tenant), &config->tenants[tenant].rules,
+			decision->rule, addr, out)) {
+		out->list = KH_LIST_TENANT;
+		return true;
+	}
+	if (!narrowing || !list_denies(asked, narrowing->index, narrowing->list, narrowing->rules,
+				       decision->narrow_rule, addr, out))
+		return false;
+	out->list = KH_LIST_SANDBOX;
+	return true;
+}
+
+bool kh_policy_denies_address(const struct kh_policy *policy, uint16_t tenant,
+			      const struct kh_narrowing *narrowing,
+			      const struct kh_request_view *request, bool unread,
+			      const struct kh_decision *decision, const struct kh_host *addr,
+			      struct kh_decision *out)
+{
+	/* An address was decided as what it is. */
+	if (request->host->kind != KH_HOST_NAME || tenant >= kh_policy_config(policy)->n_tenants)
+		return false;
+	struct kh_inquiry q;
+	const struct asked asked = { &q, unread };
+	kh_inquiry_init(&q, request);
+	bool denied = any_list_denies(policy, tenant, narrowing, &asked, decision, addr, out);
+	if (kh_steps_are_over(&q.steps)) {
+		kh_decision_give_up(out);
+		denied = true;
+	}
+	kh_inquiry_fini(&q);
+	return denied;
+}

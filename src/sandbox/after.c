@@ -1,0 +1,323 @@
+/*
+ * after.c - surveys a workspace after a run, and sets aside what could run on the host
+ *
+ * All processes of the sandbox are gone by now. What is as it was before is left alone, and so is
+ * what was read-only. Of the rest, a repository stays if it is harmless: its configuration says
+ * nothing but what gitconfig.c knows to be harmless, it has no hooks, and nothing in it leads
+ * outside of the workspace. Otherwise what offends is set aside, and nothing else.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <linux/openat2.h>
+#include <unistd.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/escape.h>
+#include <keyhole/file.h>
+#include <keyhole/limits.h>
+#include <keyhole/log.h>
+
+#include "aside.h"
+#include "concern.h"
+#include "gitconfig.h"
+#include "leads.h"
+#include "runs.h"
+#include "treereads.h"
+
+struct after {
+	struct kh_aside aside;
+	const char *root;
+	int root_fd;
+	const unsigned char *before; /* sorted */
+	size_t n_before;
+	struct kh_slice reads; /* treereads.h */
+};
+
+static int compare(const void *a, const void *b)
+{
+	return memcmp(a, b, KH_CONCERN_DIGEST_BYTES);
+}
+
+static bool was_there(const struct after *after, const unsigned char *digest)
+{
+	return after->n_before > 0 && bsearch(digest, after->before, after->n_before,
+					      KH_CONCERN_DIGEST_BYTES, compare) != NULL;
+}
+
+static bool was_protected(const struct after *after, const char *path)
+{
+	unsigned char digest[KH_CONCERN_DIGEST_BYTES];
+	kh_concern_protected_digest(path, digest);
+	return was_there(after, digest);
+}
+
+/* Does `target`, read from `folder`, lead to a folder in the workspace, and there through no link?
+ * Each folder of the workspace is surveyed by itself. */
+static bool leads_inside(void *arg, const char *folder, struct kh_slice target)
+{
+	const struct after *after = arg;
+	kh_auto_free char *text = kh_slice_dup(target);
+	kh_auto_free char *joined = text && *text ? kh_path_join(folder, text) : NULL;
+	size_t len = strlen(after->root);
+	if (!joined || strncmp(joined, after->root, len) != 0 ||
+	    (joined[len] != '/' && joined[len]))
+		return false;
+	const char *rest = joined + len + strspn(joined + len, "/");
+	struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
+	kh_auto_close int fd =
+		(int)syscall(SYS_openat2, after->root_fd, *rest ? rest : ".", &how, sizeof(how));
+	return fd >= 0;
+}
+
+/* ---- what git runs in each work tree ---- */
+
+/* What git reads by that path: the first link on the way, or the thing itself. */
+static void take_read(struct after *after, const char *path)
+{
+	static const char why[] = "git would run it, by a relative path in a configuration that "
+				  "was there before";
+	kh_auto_free char *part = strdup(path);
+	struct stat st;
+	for (size_t i = strlen(after->root) + 1; part && i <= strlen(path); i++) {
+		if (path[i] != '/' && path[i])
+			continue;
+		part[i] = '\0';
+		const char *name = NULL;
+		bool found = lstat(part, &st) == 0 && (S_ISLNK(st.st_mode) || !path[i]);
+		kh_auto_close int dir = found ? kh_open_parent(part, &name) : -1;
+		if (found) {
+			kh_aside_take(&after->aside, dir, name ? name : "", part, why, NULL);
+			return;
+		}
+		part[i] = path[i];
+	}
+}
+
+static void judge_tree(struct after *after, const char *tree, const char *git_dir)
+{
+	unsigned char digest[KH_CONCERN_DIGEST_BYTES];
+	struct kh_tree_read read;
+	for (size_t at = 0; kh_tree_reads_next(after->reads, &at, &read);) {
+		kh_auto_free char *path = kh_tree_read_is_of(&read, git_dir)
+						  ? kh_tree_read_at(after->root, tree, &read)
+						  : NULL;
+		if (path && kh_tree_read_digest(after->root, path, &read, digest) &&
+		    !was_there(after, digest) && !was_protected(after, path))
+			take_read(after, path);
+	}
+}
+
+/* ---- configuration ---- */
+
+struct sifted {
+	struct after *after;
+	bool only_leads; /* it says what it said before, and may say it */
+	const char *git_dir;
+	struct kh_buf kept;
+	struct kh_buf first; /* the first key that is not harmless */
+};
+
+static bool sift(void *arg, const struct kh_gitconfig_entry *entry)
+{
+	struct sifted *s = arg;
+	bool harmless = kh_gitconfig_is_worktree(entry)
+				? leads_inside(s->after, s->git_dir, kh_slice_str(entry->value))
+				: s->only_leads || kh_gitconfig_is_harmless(entry);
+	if (harmless && kh_gitconfig_is_worktree(entry)) {
+		kh_auto_free char *tree = kh_path_join(s->git_dir, entry->value);
+		kh_auto_free char *git_dir = kh_tree_git_dir(s->git_dir);
+		if (tree)
+			judge_tree(s->after, tree, git_dir);
+	}
+	if (harmless)
+		return kh_gitconfig_write(&s->kept, entry);
+	if (kh_buf_len(&s->first) == 0)
+		(void)kh_buf_printf(&s->first, "%s%s%s.%s", entry->section,
+				    entry->subsection ? "." : "",
+				    entry->subsection ? entry->subsection : "", entry->name);
+	return true;
+}
+
+static bool judge_config(struct after *after, const struct kh_concern *c, bool only_leads)
+{
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+	struct sifted s = { .after = after, .only_leads = only_leads, .git_dir = c->folder->path };
+	kh_buf_init(&text, KH_LIMIT_SURVEY_FILE_BYTES);
+	kh_buf_init(&s.kept, 2 * KH_LIMIT_SURVEY_FILE_BYTES);
+	kh_buf_init(&s.first, 512);
+	bool readable = kh_concern_read(c->folder->fd, c->entry->name, &text) &&
+			kh_gitconfig_read(kh_buf_view(&text), sift, &s);
+	if ((!readable && !only_leads) || kh_buf_len(&s.first) > 0) {
+		struct kh_slice kept = kh_buf_view(&s.kept);
+		const char *first = kh_buf_cstr(&s.first);
+		kh_auto_free char *why = kh_strf(
+			readable
+				? "a git configuration with %s, which is not known to be harmless; "
+				  "its harmless part stays"
+				: "a git configuration that git may read otherwise than keyhole%s; "
+				  "what was read of it and is harmless stays",
+			readable && first ? kh_esc_str(first) : "");
+		kh_aside_take(&after->aside, c->folder->fd, c->entry->name, c->path,
+			      why ? why : "a git configuration", &kept);
+	}
+	kh_buf_fini(&s.kept);
+	kh_buf_fini(&s.first);
+	return true;
+}
+
+/* ---- what leads elsewhere ---- */
+
+/* git writes one in GIT/worktrees/NAME, which leads to GIT. keyhole's own says ".", as nothing
+ * would. */
+static bool is_gits_commondir(const struct kh_concern *c)
+{
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+	kh_buf_init(&text, KH_LIMIT_SURVEY_PATH_BYTES);
+	if (!kh_concern_read(c->folder->fd, c->entry->name, &text))
+		return false;
+	struct kh_slice line = kh_git_line(kh_buf_view(&text));
+	if (kh_slice_eq(line, KH_SLICE(".")))
+		return true;
+	struct kh_slice folder = kh_slice_str(c->folder->path);
+	const char *slash = strrchr(c->folder->path, '/');
+	folder.len = slash ? (size_t)(slash - c->folder->path) : 0;
+	return kh_slice_eq(line, KH_SLICE("../..")) &&
+	       kh_slice_has_suffix(folder, KH_SLICE("/worktrees"));
+}
+
+/* ---- the verdict ---- */
+
+/* Why it is to be set aside; NULL: it is harmless. */
+static const char *verdict(struct after *after, const struct kh_concern *c)
+{
+	bool leads_in = kh_leads_each(c, leads_inside, after);
+	switch (c->kind) {
+	case KH_CONCERN_LINK:
+		return "a symbolic link in a git folder, through which git may write anywhere";
+	case KH_CONCERN_SPECIAL:
+		return S_ISSOCK(c->entry->mode) ? "a socket" : "a device or named pipe";
+	case KH_CONCERN_SETID:
+		return "a file that runs with its owner's or group's rights";
+	case KH_CONCERN_HOOK:
+		return "a hook that git would run";
+	case KH_CONCERN_COMMONDIR:
+		return is_gits_commondir(c) && leads_in
+			       ? NULL
+			       : "it sends git to the configuration of another folder";
+	case KH_CONCERN_GITFILE:
+		return leads_in ? NULL : "it sends git to a folder that is not in the workspace";
+	case KH_CONCERN_ALTERNATES:
+		return leads_in ? NULL : "it sends git to objects outside of the workspace";
+	case KH_CONCERN_REBASE:
+		return "a rebase under way that would run a command";
+	case KH_CONCERN_NAME:
+		return "editors, agents or other tools run what it says";
+	case KH_CONCERN_CONFIG: /* judge_config */
+		break;
+	}
+	return NULL;
+}
+
+/* Read-only while the sandbox ran; what changed there was changed on the host. */
+static bool is_covered(const struct after *after, const struct kh_concern *c)
+{
+	return c->kind == KH_CONCERN_HOOK
+		       ? was_protected(after, c->folder->path)
+		       : (c->kind == KH_CONCERN_CONFIG || c->kind == KH_CONCERN_COMMONDIR) &&
+				 was_protected(after, c->path);
+}
+
+static bool judge(void *arg, const struct kh_concern *c, struct kh_err *err)
+{
+	struct after *after = arg;
+	(void)err;
+	bool same = was_there(after, c->digest) || is_covered(after, c);
+	/* The folders that it names may have changed meanwhile. */
+	if (same && (c->kind == KH_CONCERN_HOOK || was_there(after, c->leads)))
+		return true;
+	if (c->kind == KH_CONCERN_CONFIG)
+		return judge_config(after, c, same);
+	const char *why = verdict(after, c);
+	if (why) {
+		if (c->kind == KH_CONCERN_SPECIAL)
+			kh_aside_drop(&after->aside, c->folder->fd, c->entry->name, c->path, why);
+		else
+			kh_aside_take(&after->aside, c->folder->fd, c->entry->name, c->path, why,
+				      NULL);
+		c->entry->skip = true;
+	}
+	return true;
+}
+
+/* What is protected there another user of the host could replace. */
+static void shut(struct after *after, const struct kh_walk_folder *folder)
+{
+	unsigned char digest[KH_CONCERN_DIGEST_BYTES];
+	struct stat st;
+	if (!kh_concern_is_open_to_all(folder, digest) || was_there(after, digest))
+		return;
+	bool done = fstat(folder->fd, &st) == 0 &&
+		    fchmod(folder->fd, st.st_mode & 07777 & ~(mode_t)S_IWOTH) == 0;
+	after->aside.failed += !done;
+	if (done)
+		kh_log_warn("%s could be written to by every user of this host, who could have put "
+			    "hooks there; now it can't (chmod o-w)",
+			    kh_esc_str(folder->path));
+	else
+		kh_log_error("%s can be written to by every user of this host, who can put hooks "
+			     "there, and that could not be changed: %s (chmod o-w it)",
+			     kh_esc_str(folder->path), strerror(errno));
+}
+
+static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err *err)
+{
+	struct after *after = arg;
+	shut(after, folder);
+	if (!kh_concern_find(folder, judge, arg, err))
+		return false;
+	/* A .git that was set aside is none. */
+	if (after->reads.len > 0 && kh_concern_is_tree(folder)) {
+		kh_auto_free char *git_dir = kh_tree_git_dir(folder->path);
+		judge_tree(after, folder->path, git_dir);
+	}
+	return true;
+}
+
+bool kh_survey_after(const char *state, const char *id, const char *workspace,
+		     struct kh_slice before, struct kh_slice reads)
+{
+	struct kh_err err = KH_ERR_INIT;
+	size_t n = before.len / KH_CONCERN_DIGEST_BYTES;
+	kh_auto_free unsigned char *sorted = malloc(before.len + 1);
+	kh_auto_close int root = open(workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct after after = { .aside = { .state = state, .run = id },
+			       .root = workspace,
+			       .root_fd = root,
+			       .before = sorted,
+			       .n_before = n,
+			       .reads = reads };
+	struct kh_walk walk = { .visit = visit, .arg = &after };
+	bool ok = root >= 0 && sorted;
+	if (ok) {
+		memcpy(sorted, before.ptr, before.len);
+		qsort(sorted, n, KH_CONCERN_DIGEST_BYTES, compare);
+		ok = kh_walk_run(&walk, workspace, &err);
+	}
+	kh_aside_end(&after.aside);
+	if (!ok || walk.missed)
+		kh_log_error("%s was not surveyed completely after the sandbox (%s). Use neither "
+			     "git nor an editor there before you have put that right and `keyhole "
+			     "workspace survey` says nothing",
+			     kh_esc_str(workspace),
+			     walk.missed ? walk.missed
+			     : err.code	 ? err.text
+					 : "it can't be opened");
+	ok = ok && !walk.missed && after.aside.failed == 0;
+	free(walk.missed);
+	return ok;
+}

@@ -1,0 +1,265 @@
+/*
+ * child.c - a program, or a function, in a process of its own
+ *
+ * Nobody waits for a program without a bound: it is looked at through a pidfd and the pipes of what
+ * it says, and killed with its process group when its time is up. What it has left behind in its
+ * group, and what still holds a pipe, is not waited for.
+ */
+#include <keyhole/child.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <linux/close_range.h>
+#include <unistd.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/clock.h>
+#include <keyhole/file.h>
+
+enum { LOOK_MS = 50, READ_BYTES = 4096, ABOVE = 16, NO_PROGRAM = 127 };
+enum { OUTPUT, COMPLAINTS, SAYS };
+
+/* ---- the child ---- */
+
+static bool take_descriptors(const struct kh_child_spec *spec, const int says[SAYS])
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	/* Any of them may be one of the three. */
+	int in = fcntl(spec->input >= 0 ? spec->input : null, F_DUPFD, ABOVE);
+	int out = fcntl(says[OUTPUT], F_DUPFD, ABOVE), complaints = -1;
+	switch (spec->complaints) {
+	case KH_CHILD_DROP:
+		complaints = fcntl(null, F_DUPFD, ABOVE);
+		break;
+	case KH_CHILD_TOGETHER:
+		complaints = out;
+		break;
+	case KH_CHILD_APART:
+		complaints = fcntl(says[COMPLAINTS], F_DUPFD, ABOVE);
+		break;
+	}
+	return in >= 0 && out >= 0 && complaints >= 0 && dup2(in, STDIN_FILENO) >= 0 &&
+	       dup2(out, STDOUT_FILENO) >= 0 && dup2(complaints, STDERR_FILENO) >= 0 &&
+	       syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) == 0;
+}
+
+static _Noreturn void become(const struct kh_child_spec *spec, const int says[SAYS], pid_t parent)
+{
+	sigset_t none;
+	sigemptyset(&none);
+	(void)setpgid(0, 0);
+	/* A change of identity takes the signal of the parent's death back, so that is set last. */
+	if (take_descriptors(spec, says) && (!spec->folder || chdir(spec->folder) == 0) &&
+	    (!spec->prepare || spec->prepare(spec->arg)) &&
+	    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == parent &&
+	    sigprocmask(SIG_SETMASK, &none, NULL) == 0)
+		(void)execve(spec->program ? spec->program : spec->argv[0], spec->argv,
+			     spec->environment ? spec->environment : environ);
+	_exit(NO_PROGRAM);
+}
+
+/* ---- whoever waits for it ---- */
+
+static void close_both(int fds[2])
+{
+	for (int i = 0; i < 2; i++)
+		kh_cleanup_close(&fds[i]);
+}
+
+bool kh_child_start(struct kh_child *child, const struct kh_child_spec *spec)
+{
+	int out[2], apart[2] = { -1, -1 };
+	*child = (struct kh_child){ .spec = *spec, .ended = -1, .says = { -1, -1 } };
+	if (pipe2(out, O_CLOEXEC) != 0)
+		return false;
+	if (spec->complaints == KH_CHILD_APART && pipe2(apart, O_CLOEXEC) != 0) {
+		close_both(out);
+		return false;
+	}
+	pid_t parent = getpid();
+	child->pid = fork();
+	if (child->pid == 0)
+		become(spec, (const int[SAYS]){ out[1], apart[1] }, parent);
+	kh_cleanup_close(&out[1]);
+	kh_cleanup_close(&apart[1]);
+	child->says[OUTPUT] = out[0];
+	child->says[COMPLAINTS] = apart[0];
+	if (child->pid < 0) {
+		close_both(child->says);
+		child->pid = 0;
+		return false;
+	}
+	child->late = kh_clock_mono_ms() + spec->most_ms;
+	/* Also without this one, which only wakes us earlier. */
+	child->ended = (int)syscall(SYS_pidfd_open, child->pid, 0);
+	for (int i = 0; i < SAYS; i++)
+		if (child->says[i] >= 0)
+			(void)kh_fd_set_nonblock(child->says[i], true);
+	return true;
+}
+
+/* One read. Return: there may be more right now. */
+static bool listen_to(int *fd, struct kh_buf *into, bool *cut)
+{
+	char bytes[READ_BYTES];
+	ssize_t n = read(*fd, bytes, sizeof(bytes));
+	if (n == 0)
+		kh_cleanup_close(fd);
+	if (n <= 0)
+		return n < 0 && errno == EINTR;
+	size_t room = into ? kh_buf_room(into) : 0, fits = (size_t)n < room ? (size_t)n : room;
+	if (into && (!kh_buf_append(into, bytes, fits) || fits < (size_t)n))
+		*cut = true;
+	return true;
+}
+
+/* What lies in the pipes when it has ended, which is not more than they hold. */
+static void listen_to_the_end(struct kh_child *child, struct kh_buf *into[SAYS], bool cut[SAYS])
+{
+	const int most = 1024 * 1024 / READ_BYTES;
+	for (int i = 0; i < SAYS; i++)
+		for (int turn = 0; turn < most && child->says[i] >= 0; turn++)
+			if (!listen_to(&child->says[i], into[i], &cut[i]))
+				break;
+}
+
+static int patience(const struct kh_child *child)
+{
+	uint64_t now = kh_clock_mono_ms(), left = child->late > now ? child->late - now : 0;
+	bool looks = child->spec.is_over || child->ended < 0 || left > INT32_MAX;
+	return looks && left > LOOK_MS ? LOOK_MS : (int)left;
+}
+
+/* Return: how it came to its end; *status is waitpid's where it ended by itself. */
+static enum kh_child_end attend(struct kh_child *child, struct kh_buf *into[SAYS], int *status,
+				bool cut[SAYS])
+{
+	for (;;) {
+		struct pollfd p[] = { { .fd = child->says[OUTPUT], .events = POLLIN },
+				      { .fd = child->says[COMPLAINTS], .events = POLLIN },
+				      { .fd = child->ended, .events = POLLIN } };
+		(void)poll(p, 3, patience(child));
+		for (int i = 0; i < SAYS; i++)
+			if (p[i].revents)
+				(void)listen_to(&child->says[i], into[i], &cut[i]);
+		if (cut[OUTPUT] && child->spec.end_when_full)
+			return KH_CHILD_FULL;
+		if (waitpid(child->pid, status, WNOHANG) == child->pid) {
+			listen_to_the_end(child, into, cut);
+			return KH_CHILD_ENDED;
+		}
+		if (child->spec.is_over && child->spec.is_over(child->spec.arg))
+			return KH_CHILD_OVER;
+		if (kh_clock_mono_ms() >= child->late)
+			return KH_CHILD_LATE;
+	}
+}
+
+bool kh_child_finish(struct kh_child *child, struct kh_buf *output, struct kh_buf *complaints,
+		     struct kh_child_result *result)
+{
+	int status = -1;
+	bool cut[SAYS] = { false, false };
+	*result = (struct kh_child_result){ .end = KH_CHILD_NOT_STARTED, .status = -1 };
+	if (child->pid <= 0)
+		return false;
+	result->end = attend(child, (struct kh_buf *[]){ output, complaints }, &status, cut);
+	result->cut = cut[OUTPUT];
+	if (result->end != KH_CHILD_ENDED) {
+		(void)kill(-child->pid, SIGKILL);
+		(void)kill(child->pid, SIGKILL);
+		kh_child_wait(child->pid);
+	} else if (WIFEXITED(status)) {
+		result->status = WEXITSTATUS(status);
+	}
+	close_both(child->says);
+	kh_cleanup_close(&child->ended);
+	child->pid = 0;
+	return result->end == KH_CHILD_ENDED && result->status == 0 && !result->cut;
+}
+
+bool kh_child_run(const struct kh_child_spec *spec, struct kh_buf *output,
+		  struct kh_buf *complaints, struct kh_child_result *result)
+{
+	struct kh_child child;
+	*result = (struct kh_child_result){ .end = KH_CHILD_NOT_STARTED, .status = -1 };
+	return kh_child_start(&child, spec) && kh_child_finish(&child, output, complaints, result);
+}
+
+/* ---- functions ---- */
+
+void kh_child_wait(pid_t pid)
+{
+	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+bool kh_child_try(bool (*what)(void *arg, struct kh_err *err), void *arg, struct kh_err *err)
+{
+	int report[2], status = 1;
+	struct kh_err why = KH_ERR_INIT;
+	if (pipe2(report, O_CLOEXEC) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a pipe");
+	pid_t pid = fork();
+	if (pid == 0) {
+		if (what(arg, &why))
+			_exit(0);
+		(void)!write(report[1], &why, sizeof(why));
+		_exit(1);
+	}
+	int failed = errno;
+	close(report[1]);
+	bool told = pid > 0 && read(report[0], &why, sizeof(why)) == (ssize_t)sizeof(why);
+	close(report[0]);
+	if (pid < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, failed, "a process");
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return true;
+	if (!told)
+		return kh_err_set(err, KH_ERR_SYSTEM, "the trial was ended");
+	if (err)
+		*err = why;
+	return false;
+}
+
+static _Noreturn void watch(void (*then)(void *arg), void *arg, int ended)
+{
+	sigset_t all;
+	char byte;
+	(void)setsid();
+	sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, NULL);
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (ended != STDIN_FILENO)
+		(void)dup2(ended, STDIN_FILENO);
+	(void)dup2(null, STDOUT_FILENO);
+	(void)dup2(null, STDERR_FILENO);
+	(void)syscall(SYS_close_range, 3u, ~0u, 0u);
+	while (read(STDIN_FILENO, &byte, 1) < 0 && errno == EINTR)
+		;
+	then(arg);
+	_exit(0);
+}
+
+bool kh_child_watch(void (*then)(void *arg), void *arg, pid_t *pid, int *alive, struct kh_err *err)
+{
+	int ends[2];
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a pipe");
+	*pid = fork();
+	if (*pid == 0) {
+		close(ends[1]);
+		watch(then, arg, ends[0]);
+	}
+	int failed = errno;
+	close(ends[0]);
+	*alive = ends[1];
+	return *pid > 0 || kh_err_sys(err, KH_ERR_SYSTEM, failed, "a process");
+}

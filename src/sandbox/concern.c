@@ -1,0 +1,460 @@
+/*
+ * concern.c - what in a workspace could make something run on the host
+ *
+ * git finds repositories by their shape and not by a name: a folder with HEAD, objects and refs is
+ * one wherever it lies. So each folder of the workspace is looked at, whatever it is called. What a
+ * git folder may hold without harm is data; hooks, configuration, and what leads out of it are
+ * concerns. The same code looks before a sandbox starts and after it has ended, and a digest says
+ * whether something is as it was.
+ *
+ * Nothing here runs git, follows a link, or trusts a name's case.
+ */
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <string.h>
+#include <strings.h>
+
+#include <openssl/evp.h>
+#include <openssl/rand.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/file.h>
+#include <keyhole/limits.h>
+#include <keyhole/sandbox.h>
+
+#include "concern.h"
+#include "gitconfig.h"
+#include "leads.h"
+
+enum { LEADS_BYTES = 16 * 1024 * 1024 };
+
+/* What a folder is in, or is: handed down the walk. */
+enum {
+	IN_GIT = 1 << 0,     /* somewhere in a git folder */
+	IS_HOOKS = 1 << 1,   /* its hooks */
+	IS_OBJECTS = 1 << 2, /* its objects */
+	IS_OBJECTS_INFO = 1 << 3,
+	IS_SEQUENCE = 1 << 4, /* a rebase or cherry-pick under way */
+	IS_HG = 1 << 5,
+	IS_CARGO = 1 << 6,
+	IN_PACKAGES = 1 << 7, /* below node_modules: nobody opens an editor there */
+	IS_CONFIG = 1 << 8,   /* .config at the top */
+	IS_GITHUB = 1 << 9,   /* .github at the top */
+	IS_SL = 1 << 10,
+	IS_MISE = 1 << 11,
+	IS_CLINE = 1 << 12,
+	IS_DARCS = 1 << 13,
+	IS_DARCS_PREFS = 1 << 14,
+	IN_DOT_GIT = 1 << 15, /* below a folder that is called .git, and not only shaped so */
+	INHERITED = IN_GIT | IN_PACKAGES | IN_DOT_GIT,
+};
+
+/* Folders of which some names count, and not the whole. */
+static const struct holder {
+	const char *name;
+	unsigned mark;
+	bool top; /* only there */
+} holders[] = {
+	{ ".hg", IS_HG, false },	   { ".sl", IS_SL, false },
+	{ "_darcs", IS_DARCS, false },	   { ".cargo", IS_CARGO, true },
+	{ ".config", IS_CONFIG, true },	   { ".github", IS_GITHUB, true },
+	{ ".clinerules", IS_CLINE, true }, { "mise", IS_MISE, true },
+};
+
+/* And the names; shell patterns. */
+static const struct held {
+	unsigned mark;
+	const char *pattern;
+} held[] = {
+	{ IS_HG, "hgrc" },
+	{ IS_HG, "hgrc-not-shared" },
+	{ IS_HG, "sharedpath" },
+	{ IS_SL, "config" },
+	{ IS_SL, "hgrc" },
+	{ IS_SL, "sharedpath" },
+	{ IS_CARGO, "config" },
+	{ IS_CARGO, "config.toml" },
+	{ IS_CONFIG, "mise" },
+	{ IS_GITHUB, "hooks" },
+	{ IS_CLINE, "hooks" },
+	{ IS_MISE, "config*.toml" },
+	{ IS_DARCS_PREFS, "defaults" },
+};
+
+struct looking {
+	const struct kh_walk_folder *folder;
+	bool is_git;
+	bool (*each)(void *, const struct kh_concern *, struct kh_err *);
+	void *arg;
+	struct kh_err *err;
+};
+
+static bool is(const char *name, const char *wanted)
+{
+	return strcasecmp(name, wanted) == 0;
+}
+
+/* NTFS knows the folder by a short name too. */
+bool kh_concern_is_dot_git(const char *name)
+{
+	return is(name, ".git") || is(name, "git~1");
+}
+
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
+bool kh_concern_is_git_folder(const struct kh_walk_folder *folder, bool strong)
+{
+	bool head = kh_walk_find(folder, "HEAD"), objects = kh_walk_find(folder, "objects"),
+	     refs = kh_walk_find(folder, "refs"), common = kh_walk_find(folder, "commondir"),
+	     config = kh_walk_find(folder, "config"), hooks = kh_walk_find(folder, "hooks");
+	if (kh_concern_is_dot_git(base_of(folder->path)) || (head && (objects || common)))
+		return true;
+	if (strong)
+		return (objects && refs && (config || hooks)) || (head && refs && config);
+	return (objects && refs) || (head && refs && config);
+}
+
+bool kh_concern_is_tree(const struct kh_walk_folder *folder)
+{
+	return folder->n > 0 &&
+	       (kh_walk_find(folder, ".git") || kh_concern_is_git_folder(folder, false));
+}
+
+/* In every folder; the rest of kh_sandbox_protected and kh_sandbox_protected_files at the top. */
+static const char *const anywhere[] = {
+	".claude", ".mcp.json", ".vscode",	 ".jj",	   ".husky",	".cursor",
+	".zed",	   ".idea",	".devcontainer", ".helix", ".Rprofile",
+};
+
+bool kh_concern_is_name(const char *name, bool top)
+{
+	for (size_t i = 0; i < sizeof(anywhere) / sizeof(anywhere[0]); i++)
+		if (is(name, anywhere[i]))
+			return true;
+	for (size_t i = 0; top && kh_sandbox_protected[i]; i++)
+		if (is(name, kh_sandbox_protected[i]))
+			return true;
+	for (size_t i = 0; top && kh_sandbox_protected_files[i]; i++)
+		if (fnmatch(kh_sandbox_protected_files[i], name, FNM_CASEFOLD) == 0)
+			return true;
+	return false;
+}
+
+bool kh_concern_read(int dir, const char *name, struct kh_buf *out)
+{
+	struct stat st;
+	kh_auto_close int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	       kh_file_read_fd(fd, out, NULL);
+}
+
+/* ---- digests ---- */
+
+/* Equal to no other: what can't be compared has changed. */
+static void unlike_any(unsigned char out[])
+{
+	if (RAND_bytes(out, KH_CONCERN_DIGEST_BYTES) != 1)
+		memset(out, 0xff, KH_CONCERN_DIGEST_BYTES);
+}
+
+static void digest(unsigned kind, const char *path, struct kh_slice what, unsigned char out[])
+{
+	EVP_MD_CTX *context = EVP_MD_CTX_new();
+	unsigned char byte = (unsigned char)kind;
+	bool ok = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1 &&
+		  EVP_DigestUpdate(context, &byte, 1) == 1 &&
+		  EVP_DigestUpdate(context, path, strlen(path) + 1) == 1 &&
+		  EVP_DigestUpdate(context, what.len ? what.ptr : "", what.len) == 1 &&
+		  EVP_DigestFinal_ex(context, out, NULL) == 1;
+	EVP_MD_CTX_free(context);
+	if (!ok)
+		unlike_any(out);
+}
+
+void kh_concern_protected_digest(const char *path, unsigned char out[KH_CONCERN_DIGEST_BYTES])
+{
+	digest(0, path, KH_SLICE("protected"), out);
+}
+
+bool kh_concern_is_open_to_all(const struct kh_walk_folder *folder,
+			       unsigned char out[KH_CONCERN_DIGEST_BYTES])
+{
+	struct stat st;
+	if ((!folder->top && !kh_concern_is_tree(folder)) || fstat(folder->fd, &st) != 0 ||
+	    !(st.st_mode & S_IWOTH))
+		return false;
+	digest(0, folder->path, KH_SLICE("open to all"), out);
+	return true;
+}
+
+void kh_concern_content_digest(const char *path, const struct kh_buf *content,
+			       unsigned char out[KH_CONCERN_DIGEST_BYTES])
+{
+	enum { CONTENT = 255 };
+	if (content)
+		digest(CONTENT, path, kh_buf_view(content), out);
+	else
+		unlike_any(out);
+}
+
+/* Which file it is, and when it was last changed. */
+static bool identity(const struct kh_walk_entry *entry, struct kh_buf *out)
+{
+	return kh_buf_printf(out, "%llu:%llu:%o:%lld.%ld", (unsigned long long)entry->dev,
+			     (unsigned long long)entry->ino, (unsigned)entry->mode,
+			     (long long)entry->changed.tv_sec, entry->changed.tv_nsec);
+}
+
+static bool content(const struct looking *l, const struct kh_walk_entry *entry, struct kh_buf *out)
+{
+	if (S_ISLNK(entry->mode)) {
+		char *room = kh_buf_reserve(out, KH_LIMIT_SURVEY_PATH_BYTES);
+		ssize_t n = room ? readlinkat(l->folder->fd, entry->name, room,
+					      KH_LIMIT_SURVEY_PATH_BYTES)
+				 : -1;
+		kh_buf_commit(out, n > 0 ? (size_t)n : 0);
+		return n > 0;
+	}
+	/* A name is mounted over as a whole. */
+	if (S_ISDIR(entry->mode) ||
+	    (S_ISREG(entry->mode) && kh_concern_read(l->folder->fd, entry->name, out)))
+		return true;
+	kh_buf_clear(out);
+	return identity(entry, out);
+}
+
+/* What can't be told is equal to no other. */
+static void digest_leads(struct kh_concern *concern)
+{
+	struct kh_buf where kh_cleanup(kh_buf_fini);
+	kh_buf_init(&where, LEADS_BYTES);
+	enum { LEADS = 128 }; /* of the kinds, which share the byte */
+	if (kh_leads_where(concern, &where))
+		digest(LEADS + concern->kind, concern->path, kh_buf_view(&where), concern->leads);
+	else
+		unlike_any(concern->leads);
+}
+
+/* ---- one folder ---- */
+
+static bool give(const struct looking *l, enum kh_concern_kind kind, struct kh_walk_entry *entry)
+{
+	kh_auto_free char *path = kh_strf("%s/%s", l->folder->path, entry->name);
+	struct kh_buf what kh_cleanup(kh_buf_fini);
+	kh_buf_init(&what, KH_LIMIT_SURVEY_FILE_BYTES);
+	if (!path)
+		return kh_err_set(l->err, KH_ERR_NO_MEMORY, "no memory");
+	struct kh_concern concern = {
+		.kind = kind, .folder = l->folder, .entry = entry, .path = path
+	};
+	/* A name counts as a whole, since a mount lies over it; a link can't be mounted over. */
+	bool whole = true;
+	if (kind == KH_CONCERN_SETID || kind == KH_CONCERN_SPECIAL)
+		whole = identity(entry, &what);
+	else if (kind != KH_CONCERN_NAME || S_ISLNK(entry->mode))
+		whole = content(l, entry, &what);
+	digest(kind, path, whole ? kh_buf_view(&what) : KH_SLICE("?"), concern.digest);
+	digest_leads(&concern);
+	return l->each(l->arg, &concern, l->err);
+}
+
+/* Does the list of what a rebase will do hold a command to run? */
+static bool runs_commands(int dir, const char *name)
+{
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+	kh_buf_init(&text, KH_LIMIT_SURVEY_FILE_BYTES);
+	if (!kh_concern_read(dir, name, &text))
+		return true;
+	struct kh_slice all = kh_buf_view(&text);
+	for (size_t at = 0; at < all.len;) {
+		size_t end = kh_slice_find(all, '\n', at);
+		struct kh_slice line = kh_slice_trim(kh_slice_sub(all, at, end));
+		if (kh_slice_has_prefix(line, KH_SLICE("exec")) ||
+		    kh_slice_has_prefix(line, KH_SLICE("x ")) ||
+		    kh_slice_has_prefix(line, KH_SLICE("x\t")))
+			return true;
+		at = end + 1;
+	}
+	return false;
+}
+
+/* git runs git-merge-STRATEGY, wherever that name leads. */
+static bool is_strategy(const char *value)
+{
+	static const char *const known[] = { "ort",	"recursive", "resolve",
+					     "octopus", "ours",	     "subtree" };
+	for (size_t i = 0; value && i < sizeof(known) / sizeof(known[0]); i++)
+		if (strcmp(value, known[i]) == 0)
+			return true;
+	return false;
+}
+
+static bool is_harmless_option(void *arg, const struct kh_gitconfig_entry *e)
+{
+	static const char *const names[] = { "no-commit",
+					     "edit",
+					     "allow-empty",
+					     "allow-empty-message",
+					     "drop-redundant-commits",
+					     "keep-redundant-commits",
+					     "signoff",
+					     "record-origin",
+					     "allow-ff",
+					     "mainline",
+					     "gpg-sign",
+					     "strategy-option",
+					     "allow-rerere-auto",
+					     "commit-use-reference",
+					     "default-msg-cleanup" };
+	(void)arg;
+	if (strcmp(e->section, "options") != 0 || e->subsection)
+		return false;
+	if (strcmp(e->name, "strategy") == 0)
+		return is_strategy(e->value);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(e->name, names[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Does a file of a rebase or cherry-pick under way make git run a program? */
+static bool is_sequence_run(int dir, const char *name)
+{
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+	kh_buf_init(&text, KH_LIMIT_SURVEY_FILE_BYTES);
+	if (strncasecmp(name, "git-rebase-todo", 15) == 0 || is(name, "todo"))
+		return runs_commands(dir, name);
+	if (!is(name, "strategy") && !is(name, "opts"))
+		return false;
+	if (!kh_concern_read(dir, name, &text))
+		return true;
+	if (is(name, "opts"))
+		return !kh_gitconfig_read(kh_buf_view(&text), is_harmless_option, NULL);
+	kh_auto_free char *line = kh_slice_dup(kh_git_line(kh_buf_view(&text)));
+	return !is_strategy(line);
+}
+
+/* Of a file; 0: none. */
+static int kind_of_file(const struct looking *l, const struct kh_walk_entry *entry)
+{
+	const char *name = entry->name;
+	unsigned mark = l->folder->mark;
+	if (l->is_git && (is(name, "config") || is(name, "config.worktree")))
+		return KH_CONCERN_CONFIG;
+	if (l->is_git && is(name, "commondir"))
+		return KH_CONCERN_COMMONDIR;
+	if ((mark & IS_OBJECTS_INFO) && (is(name, "alternates") || is(name, "http-alternates")))
+		return KH_CONCERN_ALTERNATES;
+	if ((mark & IS_SEQUENCE) && is_sequence_run(l->folder->fd, name))
+		return KH_CONCERN_REBASE;
+	if (kh_concern_is_dot_git(name))
+		return KH_CONCERN_GITFILE;
+	return (entry->mode & S_ISUID) || ((entry->mode & S_ISGID) && (entry->mode & S_IXGRP))
+		       ? KH_CONCERN_SETID
+		       : 0;
+}
+
+static bool is_sample(const char *name)
+{
+	return kh_slice_has_suffix(kh_slice_str(name), KH_SLICE(".sample"));
+}
+
+/* What the folder of this name is marked as, of which some names count. */
+static unsigned holder_of(const char *name, bool top)
+{
+	for (size_t i = 0; i < sizeof(holders) / sizeof(holders[0]); i++)
+		if ((top || !holders[i].top) && is(name, holders[i].name))
+			return holders[i].mark;
+	return 0;
+}
+
+bool kh_concern_is_holder(const char *name, bool top)
+{
+	return holder_of(name, top) != 0;
+}
+
+static bool is_held(unsigned mark, const char *name)
+{
+	for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++)
+		if ((mark & held[i].mark) && fnmatch(held[i].pattern, name, FNM_CASEFOLD) == 0)
+			return true;
+	return false;
+}
+
+bool kh_concern_is_held(const char *folder, const char *name)
+{
+	return is_held(holder_of(folder, true), name);
+}
+
+/* Whatever it is that has the name: a link leads to what may say anything. */
+static bool is_run_by_name(const struct looking *l, const struct kh_walk_entry *entry)
+{
+	unsigned mark = l->folder->mark;
+	/* Only by its name is a folder git's and nobody else's. Its shape is quickly made. */
+	if (!(mark & (IN_DOT_GIT | IN_PACKAGES)) && kh_concern_is_name(entry->name, l->folder->top))
+		return true;
+	if ((mark & IS_CONFIG) && kh_concern_is_name(entry->name, true))
+		return true;
+	if (is_held(mark, entry->name))
+		return true;
+	/* A folder of another name, which this one stands for. */
+	return S_ISLNK(entry->mode) && (holder_of(entry->name, l->folder->top) ||
+					((mark & IS_DARCS) && is(entry->name, "prefs")));
+}
+
+static int kind_of(const struct looking *l, const struct kh_walk_entry *entry)
+{
+	unsigned mark = l->folder->mark;
+	bool in_git = l->is_git || (mark & IN_GIT);
+	/* A FIFO that is called .gitignore has git wait for ever. */
+	if (S_ISSOCK(entry->mode) || S_ISBLK(entry->mode) || S_ISCHR(entry->mode) ||
+	    S_ISFIFO(entry->mode))
+		return KH_CONCERN_SPECIAL;
+	if (is_run_by_name(l, entry))
+		return KH_CONCERN_NAME;
+	if (S_ISLNK(entry->mode) && (in_git || kh_concern_is_dot_git(entry->name)))
+		return KH_CONCERN_LINK;
+	if ((mark & IS_HOOKS) && !(is_sample(entry->name) && S_ISREG(entry->mode)))
+		return KH_CONCERN_HOOK;
+	return S_ISREG(entry->mode) ? kind_of_file(l, entry) : 0;
+}
+
+static unsigned mark_below(const struct looking *l, const struct kh_walk_entry *entry)
+{
+	const char *name = entry->name;
+	unsigned mark = l->folder->mark & INHERITED;
+	mark |= l->is_git ? IN_GIT : 0;
+	mark |= l->is_git && is(name, "hooks") ? IS_HOOKS : 0;
+	mark |= l->is_git && is(name, "objects") ? IS_OBJECTS : 0;
+	mark |= l->is_git && (is(name, "rebase-merge") || is(name, "sequencer")) ? IS_SEQUENCE : 0;
+	mark |= (l->folder->mark & IS_OBJECTS) && is(name, "info") ? IS_OBJECTS_INFO : 0;
+	mark |= holder_of(name, l->folder->top);
+	mark |= l->is_git && is(name, "sl") ? IS_SL : 0;
+	mark |= (l->folder->mark & IS_DARCS) && is(name, "prefs") ? IS_DARCS_PREFS : 0;
+	mark |= strcmp(name, ".git") == 0 ? IN_DOT_GIT : 0;
+	mark |= is(name, "node_modules") ? IN_PACKAGES : 0;
+	return mark;
+}
+
+bool kh_concern_find(const struct kh_walk_folder *folder,
+		     bool (*each)(void *arg, const struct kh_concern *concern, struct kh_err *err),
+		     void *arg, struct kh_err *err)
+{
+	struct looking l = { .folder = folder,
+			     .is_git = kh_concern_is_git_folder(folder, false),
+			     .each = each,
+			     .arg = arg,
+			     .err = err };
+	for (size_t i = 0; i < folder->n; i++) {
+		struct kh_walk_entry *entry = &folder->list[i];
+		entry->mark = mark_below(&l, entry);
+		int kind = kind_of(&l, entry);
+		if (kind && !give(&l, (enum kh_concern_kind)kind, entry))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,112 @@
+/*
+ * leads.c - the folders that a file of git's names, and where they are
+ *
+ * Such a file may stay as it is while a folder that it names gives place to a symbolic link. So
+ * where it leads is compared as well as what it says.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/file.h>
+#include <keyhole/limits.h>
+
+#include "gitconfig.h"
+#include "leads.h"
+
+struct giving {
+	const struct kh_concern *c;
+	bool (*each)(void *, const char *, struct kh_slice);
+	void *arg;
+};
+
+struct kh_slice kh_git_line(struct kh_slice text)
+{
+	while (text.len > 0 && (text.ptr[text.len - 1] == '\n' || text.ptr[text.len - 1] == '\r'))
+		text.len--;
+	return text;
+}
+
+static bool give_worktree(void *arg, const struct kh_gitconfig_entry *entry)
+{
+	struct giving *g = arg;
+	return !kh_gitconfig_is_worktree(entry) ||
+	       g->each(g->arg, g->c->folder->path, kh_slice_str(entry->value));
+}
+
+static bool give_line(const struct giving *g, struct kh_slice all, struct kh_slice prefix)
+{
+	return kh_slice_has_prefix(all, prefix) &&
+	       g->each(g->arg, g->c->folder->path,
+		       kh_git_line(kh_slice_sub(all, prefix.len, all.len)));
+}
+
+static bool give_alternates(const struct giving *g, struct kh_slice all)
+{
+	kh_auto_free char *objects = strdup(g->c->folder->path);
+	if (!objects)
+		return false;
+	*strrchr(objects, '/') = '\0';
+	for (size_t at = 0; at < all.len;) {
+		size_t end = kh_slice_find(all, '\n', at);
+		struct kh_slice line = kh_slice_sub(all, at, end);
+		/* A quoted one is read by other rules. */
+		if (line.len > 0 && line.ptr[0] != '#' &&
+		    (line.ptr[0] == '"' || !g->each(g->arg, objects, line)))
+			return false;
+		at = end + 1;
+	}
+	return true;
+}
+
+static bool is_kind(enum kh_concern_kind kind)
+{
+	return kind == KH_CONCERN_CONFIG || kind == KH_CONCERN_GITFILE ||
+	       kind == KH_CONCERN_COMMONDIR || kind == KH_CONCERN_ALTERNATES;
+}
+
+bool kh_leads_each(const struct kh_concern *c,
+		   bool (*each)(void *arg, const char *folder, struct kh_slice target), void *arg)
+{
+	struct giving g = { c, each, arg };
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+	kh_buf_init(&text, KH_LIMIT_SURVEY_FILE_BYTES);
+	if (!is_kind(c->kind))
+		return true;
+	if (!kh_concern_read(c->folder->fd, c->entry->name, &text))
+		return false;
+	struct kh_slice all = kh_buf_view(&text);
+	if (c->kind == KH_CONCERN_CONFIG)
+		return kh_gitconfig_read(all, give_worktree, &g);
+	if (c->kind == KH_CONCERN_ALTERNATES)
+		return give_alternates(&g, all);
+	return give_line(&g, all,
+			 c->kind == KH_CONCERN_GITFILE ? KH_SLICE("gitdir: ") : KH_SLICE(""));
+}
+
+struct where {
+	struct kh_buf *out;
+	bool failed;
+};
+
+static bool append_where(void *arg, const char *folder, struct kh_slice target)
+{
+	struct where *w = arg;
+	kh_auto_free char *text = kh_slice_dup(target);
+	kh_auto_free char *joined = text ? kh_path_join(folder, text) : NULL;
+	kh_auto_free char *there = joined ? realpath(joined, NULL) : NULL;
+	w->failed = w->failed || !joined || !kh_buf_append_str(w->out, there ? there : "nowhere") ||
+		    !kh_buf_append_char(w->out, '\0');
+	return !w->failed;
+}
+
+bool kh_leads_where(const struct kh_concern *c, struct kh_buf *out)
+{
+	struct where w = { .out = out };
+	/* What can't be read is compared by its content alone. */
+	(void)kh_leads_each(c, append_where, &w);
+	/* A link that is called .git. */
+	if (c->kind == KH_CONCERN_LINK && kh_concern_is_dot_git(c->entry->name))
+		(void)append_where(&w, c->folder->path, kh_slice_str(c->entry->name));
+	return !w.failed;
+}

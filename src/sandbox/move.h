@@ -1,0 +1,14 @@
+/* move.h - moves a tree that an agent wrote, also to another file system */
+#ifndef KEYHOLE_SANDBOX_MOVE_H
+#define KEYHOLE_SANDBOX_MOVE_H
+
+#include <stdbool.h>
+
+/* Moves an entry of one folder to another. Where a rename can't, it copies and removes; no link is
+ * followed; a socket or device becomes an empty file, and set-user-ID and set-group-ID modes are
+ * taken away. It never replaces anything. Return: false with errno; the source is still there. */
+bool kh_move(int from_dir, const char *from, int to_dir, const char *to);
+/* Removes a tree. Return: false with errno where something is left. */
+bool kh_move_remove(int dir, const char *name);
+
+#endif

@@ -1,0 +1,208 @@
+/*
+ * review_bar.c - what of an agent's changes is not taken over like the rest, by its name or text
+ *
+ * A git folder is none of the agent's to change on the host, wherever it lies. Folders of installed
+ * packages have thousands of files that nobody reads; they are one line until somebody names them.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/slice.h>
+
+#include "concern.h"
+#include "review_internal.h"
+#include "review_reads.h"
+
+static const char *const bulky[] = { "node_modules", ".venv", "venv", "__pycache__", ".tox" };
+
+static enum kh_change_bar bar_of(struct kh_slice name)
+{
+	/* On some file systems, .GIT is the same. */
+	if (kh_slice_eq_nocase(name, KH_SLICE(".git")))
+		return KH_BAR_GIT;
+	for (size_t i = 0; i < sizeof(bulky) / sizeof(bulky[0]); i++)
+		if (kh_slice_eq(name, kh_slice_str(bulky[i])))
+			return KH_BAR_BULKY;
+	return KH_BAR_NONE;
+}
+
+/* The same names as in a run, wherever they lie; case does not count on every file system. */
+static bool is_protected(const char *above, const char *name)
+{
+	/* Folders with more in them that is run than one file. */
+	static const char *const whole[] = { ".hg", ".sl", "_darcs", ".cargo" };
+	for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++)
+		if (strcasecmp(whole[i], name) == 0)
+			return true;
+	return kh_concern_is_name(name, true) || (above && kh_concern_is_held(above, name));
+}
+
+bool kh_bar_has_protected_part(const char *path)
+{
+	struct kh_slice all = kh_slice_str(path);
+	kh_auto_free char *above = NULL;
+	for (size_t at = 0; at < all.len;) {
+		size_t end = kh_slice_find(all, '/', at);
+		char *part = kh_slice_dup(kh_slice_sub(all, at, end));
+		bool found = !part || is_protected(above, part);
+		free(above);
+		above = part;
+		if (found)
+			return true;
+		at = end + 1;
+	}
+	return false;
+}
+
+size_t kh_bar_group(const char *path, enum kh_change_bar *bar)
+{
+	struct kh_slice all = kh_slice_str(path);
+	size_t found = 0;
+	*bar = KH_BAR_NONE;
+	for (size_t at = 0; at < all.len;) {
+		size_t end = kh_slice_find(all, '/', at);
+		enum kh_change_bar one = bar_of(kh_slice_sub(all, at, end));
+		/* The outermost; but git's is git's in a bulky one as well. */
+		if (one == KH_BAR_GIT || (one == KH_BAR_BULKY && *bar == KH_BAR_NONE)) {
+			*bar = one;
+			found = end;
+		}
+		if (one == KH_BAR_GIT)
+			break;
+		at = end + 1;
+	}
+	return found;
+}
+
+bool kh_bar_is_named(const char *path, char *const *names)
+{
+	for (; names && *names; names++) {
+		size_t len = strlen(*names);
+		if (strncmp(path, *names, len) == 0 && (path[len] == '/' || path[len] == '\0'))
+			return true;
+	}
+	return false;
+}
+
+/* "../" at its beginning leads up from where it lies, which is known; after that a part of it may
+ * be a link itself, so there "../" leads nobody knows where. */
+bool kh_bar_link_stays(const char *path, const char *text)
+{
+	struct kh_slice all = kh_slice_str(text);
+	size_t depth = 0;
+	bool down = false;
+	for (const char *c = path; *c; c++)
+		depth += *c == '/';
+	if (all.len == 0 || text[0] == '/')
+		return false;
+	for (size_t at = 0; at <= all.len;) {
+		size_t end = kh_slice_find(all, '/', at);
+		struct kh_slice part = kh_slice_sub(all, at, end);
+		at = end + 1;
+		if (part.len == 0 || kh_slice_eq(part, KH_SLICE(".")))
+			continue;
+		if (!kh_slice_eq(part, KH_SLICE(".."))) {
+			down = true;
+			if (bar_of(part) == KH_BAR_GIT)
+				return false;
+		} else if (down || depth == 0) {
+			return false;
+		} else {
+			depth--;
+		}
+	}
+	return true;
+}
+
+/* ---- what somebody asked for ---- */
+
+bool kh_change_is_named(const struct kh_change *change, char *const *names)
+{
+	return !names || !names[0] || kh_bar_is_named(change->path, names);
+}
+
+/* The end of the last part of it that is protected by its name, or bulky; 0: none is. */
+static size_t reach_of_names(const char *path)
+{
+	struct kh_slice all = kh_slice_str(path);
+	size_t reach = 0;
+	char names[2][256] = { { 0 } }, *name = names[0], *above = names[1];
+	for (size_t at = 0; at < all.len;) {
+		size_t end = kh_slice_find(all, '/', at);
+		struct kh_slice part = kh_slice_sub(all, at, end);
+		bool barred = part.len >= sizeof(names[0]);
+		if (!barred) {
+			memcpy(name, part.ptr, part.len);
+			name[part.len] = '\0';
+			barred = is_protected(above, name) || bar_of(part) == KH_BAR_BULKY;
+		}
+		if (barred)
+			reach = end;
+		at = end + 1;
+		char *spare = above;
+		above = name;
+		name = spare;
+	}
+	return reach;
+}
+
+bool kh_bar_reads(const struct kh_review *review, struct kh_changes *changes, struct kh_err *err)
+{
+	struct kh_review_reads reads kh_cleanup(kh_review_reads_fini) = { 0 };
+	if (changes->n > 0 && !kh_review_reads_find(&reads, review->workspace, err))
+		return false;
+	for (size_t i = 0; i < changes->n; i++) {
+		struct kh_change *c = &changes->list[i];
+		size_t reach = kh_review_reads_reach(&reads, c->path, S_ISDIR(c->is.st_mode));
+		c->reach = reach_of_names(c->path);
+		if (reach > c->reach)
+			c->reach = reach;
+		if (reach > 0 && (c->bar == KH_BAR_NONE || c->bar == KH_BAR_BULKY))
+			c->bar = KH_BAR_PROTECTED;
+	}
+	return true;
+}
+
+/* Does a name reach far enough? One of a folder above was not meant for this. */
+static bool is_reached(const struct kh_change *change, char *const *names)
+{
+	for (; names && *names; names++)
+		if (strlen(*names) >= change->reach &&
+		    kh_bar_is_named(change->path, (char *[]){ *names, NULL }))
+			return true;
+	return false;
+}
+
+bool kh_change_is_wanted(const struct kh_change *change, char *const *names)
+{
+	if (!kh_change_is_named(change, names))
+		return false;
+	return change->bar == KH_BAR_NONE ||
+	       ((change->bar == KH_BAR_PROTECTED || change->bar == KH_BAR_BULKY) &&
+		is_reached(change, names));
+}
+
+const char *kh_change_bar_text(enum kh_change_bar bar)
+{
+	switch (bar) {
+	case KH_BAR_NONE:
+		break;
+	case KH_BAR_PROTECTED:
+		return "protected: applied only where it is named";
+	case KH_BAR_BULKY:
+		return "applied only where it is named";
+	case KH_BAR_GIT:
+		return "of a git folder: never applied";
+	case KH_BAR_LINK:
+		return "a symbolic link that may lead out of the workspace: never applied";
+	case KH_BAR_SPECIAL:
+		return "no regular file: never applied";
+	case KH_BAR_UNREADABLE:
+		return "can't be looked at: never applied (its mode lets nobody read it, or it "
+		       "lies too "
+		       "deep)";
+	}
+	return "";
+}

@@ -1,0 +1,110 @@
+/*
+ * review_git.c - the host's git, on a workspace's own repository and on nothing of an agent's
+ *
+ * The folder is named to it, so it looks for none. It runs as the repository's owner, reads no
+ * configuration but the repository's own, starts no hook and no other program, and asks nobody.
+ */
+#include <errno.h>
+#include <grp.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <keyhole/child.h>
+#include <keyhole/cleanup.h>
+#include <keyhole/escape.h>
+#include <keyhole/file.h>
+#include <keyhole/limits.h>
+#include <keyhole/program.h>
+
+#include "engine.h"
+#include "review_git.h"
+
+static const char *const settings[] = {
+	"-c", "core.hooksPath=/dev/null",	"-c", "core.fsmonitor=false",
+	"-c", "core.alternateRefsCommand=true", "-c", "gc.auto=0",
+	"-c", "maintenance.auto=false",		"-c", "core.pager=cat",
+};
+enum { N_SETTINGS = sizeof(settings) / sizeof(settings[0]), WORDS_MOST = 32 };
+
+static bool become_owner(void *arg)
+{
+	const struct kh_host_git *git = arg;
+	if (geteuid() != 0 || git->uid == 0)
+		return true;
+	return setgroups(0, NULL) == 0 && setresgid(git->gid, git->gid, git->gid) == 0 &&
+	       setresuid(git->uid, git->uid, git->uid) == 0 && setuid(0) != 0;
+}
+
+bool kh_host_git(const struct kh_host_git *git, const char *const *args, int in,
+		 struct kh_buf *said, struct kh_err *err)
+{
+	char *words[WORDS_MOST] = { (char *)(uintptr_t) "git" };
+	size_t n = 1;
+	for (size_t i = 0; i < N_SETTINGS; i++)
+		words[n++] = (char *)(uintptr_t)settings[i];
+	for (; *args && n + 1 < WORDS_MOST; args++)
+		words[n++] = (char *)(uintptr_t)*args;
+	kh_auto_free char *dir = kh_strf("GIT_DIR=%s", git->dir);
+	char *const environment[] = {
+		dir,
+		(char *)(uintptr_t) "PATH=/usr/local/bin:/usr/bin:/bin",
+		(char *)(uintptr_t) "HOME=/nonexistent",
+		(char *)(uintptr_t) "GIT_CONFIG_NOSYSTEM=1",
+		(char *)(uintptr_t) "GIT_CONFIG_GLOBAL=/dev/null",
+		(char *)(uintptr_t) "GIT_ATTR_NOSYSTEM=1",
+		(char *)(uintptr_t) "GIT_NO_LAZY_FETCH=1",
+		(char *)(uintptr_t) "GIT_NO_REPLACE_OBJECTS=1",
+		(char *)(uintptr_t) "GIT_OPTIONAL_LOCKS=0",
+		(char *)(uintptr_t) "GIT_TERMINAL_PROMPT=0",
+		(char *)(uintptr_t) "LC_ALL=C",
+		NULL,
+	};
+	const struct kh_child_spec spec = {
+		.program = git->program,
+		.argv = words,
+		.environment = environment,
+		.folder = "/",
+		.input = in,
+		.complaints = KH_CHILD_TOGETHER,
+		.prepare = become_owner,
+		.arg = (void *)(uintptr_t)git,
+		.most_ms = KH_LIMIT_REVIEW_BUNDLE_MS,
+	};
+	struct kh_child_result result;
+	if (!dir)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "git: no memory");
+	(void)kh_child_run(&spec, said, NULL, &result);
+	if (result.end == KH_CHILD_NOT_STARTED)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "git: a process");
+	/* What it said beyond the room that there is has been left out. */
+	return result.status == 0 ||
+	       kh_err_set(err, KH_ERR_SYSTEM, "git %s: %s", words[1 + N_SETTINGS],
+			  result.end == KH_CHILD_LATE ? "took too long and was ended"
+						      : kh_esc(kh_buf_view(said)));
+}
+
+bool kh_host_git_open(struct kh_host_git *git, const char *workspace, int folder,
+		      struct kh_err *err)
+{
+	struct stat st;
+	*git = (struct kh_host_git){ 0 };
+	if (kh_beneath_stat(folder, ".git", &st) != 0 || !S_ISDIR(st.st_mode))
+		return true;
+	git->uid = st.st_uid;
+	git->gid = st.st_gid;
+	git->program = kh_program_find("git");
+	git->dir = kh_strf("%s/.git", workspace);
+	if (!git->dir)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "git: no memory");
+	return git->program || kh_err_set(err, KH_ERR_SYSTEM,
+					  "git is not on the PATH, which takes commits over "
+					  "(`apt install git`; --no-commits does without)");
+}
+
+void kh_host_git_fini(struct kh_host_git *git)
+{
+	free(git->program);
+	free(git->dir);
+	*git = (struct kh_host_git){ 0 };
+}

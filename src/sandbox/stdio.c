@@ -1,0 +1,221 @@
+/*
+ * stdio.c - the command's standard descriptors: which may be the caller's own, and which are
+ * relayed
+ *
+ * A descriptor is more than the bytes that go through it. A file that is open can be given another
+ * mode by its owner, a socket can be connected to somewhere else, a folder can be listed; and what
+ * is open both ways works both ways. A pipe's owner opens its other direction by /proc/self/fd, and
+ * then writes what the caller's shell reads next. So the command gets of the caller's only what has
+ * no more to it than reading or writing:
+ *
+ *   /dev/null and its kin                   as it is; its flags are restored at the end
+ *   a terminal                              opened anew for this direction alone; its modes are
+ *                                           restored at the end
+ *   a pipe, a regular file, a stream socket a pipe of our own, and a process that carries the bytes
+ *   anything else                           refused
+ *
+ * Where input and output are a terminal, the command has one of the sandbox's own (terminal.c).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <termios.h>
+#include <linux/magic.h>
+#include <unistd.h>
+
+#include <keyhole/cleanup.h>
+
+#include "build_internal.h"
+
+enum kind { REFUSED, AS_IS, TERMINAL, RELAYED };
+
+static const char *const names[] = { "standard input", "standard output", "standard error" };
+
+/* null, zero, full, random, urandom. */
+static bool is_harmless_device(dev_t device)
+{
+	static const unsigned minors[] = { 3, 5, 7, 8, 9 };
+	for (size_t i = 0; i < sizeof(minors) / sizeof(minors[0]); i++)
+		if (device == makedev(1, minors[i]))
+			return true;
+	return false;
+}
+
+static enum kind kind_of_device(int fd, const struct stat *st, const char **what)
+{
+	unsigned number;
+	if (is_harmless_device(st->st_rdev))
+		return AS_IS;
+	if (ioctl(fd, TIOCGPTN, &number) == 0) {
+		*what = "the controlling end of a terminal";
+		return REFUSED;
+	}
+	*what = "a device";
+	return isatty(fd) ? TERMINAL : REFUSED;
+}
+
+static enum kind kind_of_socket(int fd, const char **what)
+{
+	int type = 0, listens = 0;
+	socklen_t len = sizeof(int);
+	*what = "a socket that is not a stream's";
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0 || type != SOCK_STREAM)
+		return REFUSED;
+	len = sizeof(int);
+	*what = "a listening socket";
+	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) != 0 || listens ? REFUSED
+											 : RELAYED;
+}
+
+static enum kind kind_of(int fd, const struct stat *st, const char **what)
+{
+	*what = "neither a file nor a pipe";
+	if (fcntl(fd, F_GETFL) & O_PATH)
+		return REFUSED;
+	switch (st->st_mode & S_IFMT) {
+	case S_IFREG:
+	case S_IFIFO:
+		return RELAYED;
+	case S_IFSOCK:
+		return kind_of_socket(fd, what);
+	case S_IFCHR:
+		return kind_of_device(fd, st, what);
+	case S_IFDIR:
+		*what = "a folder";
+		break;
+	case S_IFBLK:
+		*what = "a device";
+		break;
+	default:
+		break;
+	}
+	return REFUSED;
+}
+
+/* One that is open both ways would let the agent read what is typed, or write to who types. */
+static int open_terminal(int fd)
+{
+	char path[32];
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	int flags = (fd == STDIN_FILENO ? O_RDONLY : O_WRONLY) | O_NOCTTY | O_CLOEXEC;
+	kh_auto_close int only = open(path, flags);
+	return only < 0 ? -1 : fcntl(only, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+}
+
+/* A pipe is its maker's: the sandbox's uid could write to it, and could not open /dev/stderr. */
+static void give_pipe(int fd, uid_t uid, gid_t gid)
+{
+	struct statfs fs;
+	if (geteuid() == 0 && fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC)
+		(void)!fchown(fd, uid, gid);
+}
+
+/* What went before the command must be there behind it. */
+static bool note(struct kh_stdio_before *before, int fd, enum kind kind, struct kh_err *err)
+{
+	before->flags = kind == AS_IS ? fcntl(fd, F_GETFL) : -1;
+	if (kind != TERMINAL)
+		return true;
+	struct termios modes;
+	if (tcgetattr(fd, &modes) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", names[fd]);
+	// NOLINTNEXTLINE(clang-analyzer-unix.MallocSizeof): opaque in the header
+	before->modes = malloc(sizeof(modes));
+	if (!before->modes)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
+	memcpy(before->modes, &modes, sizeof(modes));
+	return true;
+}
+
+/* `2>&1`: what is said in two places at once arrives in its order by one pipe alone. */
+static bool is_output_too(const struct kh_build *b, int fd, const struct stat *st)
+{
+	struct stat output;
+	return fd == STDERR_FILENO && b->pumps[STDOUT_FILENO].pid > 0 &&
+	       fstat(STDOUT_FILENO, &output) == 0 && output.st_dev == st->st_dev &&
+	       output.st_ino == st->st_ino;
+}
+
+static bool take_one(struct kh_build *b, int fd, struct kh_err *err)
+{
+	struct stat st;
+	const char *what;
+	if (fstat(fd, &st) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", names[fd]);
+	enum kind kind = kind_of(fd, &st, &what);
+	if (kind == REFUSED)
+		return kh_err_set(err, KH_ERR_USAGE,
+				  "%s is %s, which a sandbox is not given (give it a pipe, a file, "
+				  "a terminal, a connected stream socket or /dev/null)",
+				  names[fd], what);
+	if (!note(&b->before[fd], fd, kind, err))
+		return false;
+	bool shares = kind == RELAYED && is_output_too(b, fd, &st);
+	if (kind != RELAYED && kind != AS_IS)
+		b->stdio[fd] =
+			open_terminal(fd); /* fails where it is another user's, as below su */
+	else if (kind == AS_IS || shares)
+		b->stdio[fd] = fcntl(shares ? b->stdio[STDOUT_FILENO] : fd, F_DUPFD_CLOEXEC,
+				     STDERR_FILENO + 1);
+	if (b->stdio[fd] < 0 && kind != AS_IS && !shares)
+		return kh_pump_begin(&b->pumps[fd], fd, fd == STDIN_FILENO, &b->stdio[fd], err);
+	return b->stdio[fd] >= 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", names[fd]);
+}
+
+bool kh_stdio_take(struct kh_build *b, const struct kh_sandbox_spec *spec, char tty[4],
+		   struct kh_err *err)
+{
+	size_t n = 0;
+	for (int fd = 0; fd < 3; fd++) {
+		bool inner = spec->tty && isatty(fd);
+		if (inner)
+			tty[n++] = (char)('0' + fd);
+		if (inner || spec->no_stdio)
+			b->stdio[fd] = open("/dev/null", O_RDWR | O_CLOEXEC);
+		else if (!take_one(b, fd, err))
+			return false;
+		if (b->stdio[fd] < 0)
+			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", names[fd]);
+		give_pipe(b->stdio[fd], kh_build_host_uid(spec), kh_build_host_gid(spec));
+	}
+	tty[n] = '\0';
+	return true;
+}
+
+/* A background process may set the terminal while SIGTTOU is blocked. */
+static void restore(const struct kh_stdio_before *before, int fd)
+{
+	sigset_t set, was;
+	sigemptyset(&set);
+	sigaddset(&set, SIGTTOU);
+	if (before->flags >= 0 && fcntl(fd, F_GETFL) != before->flags)
+		(void)fcntl(fd, F_SETFL, before->flags);
+	struct termios modes;
+	if (!before->modes)
+		return;
+	memcpy(&modes, before->modes, sizeof(modes));
+	(void)sigprocmask(SIG_BLOCK, &set, &was);
+	(void)tcsetattr(fd, TCSANOW, &modes);
+	(void)sigprocmask(SIG_SETMASK, &was, NULL);
+}
+
+void kh_stdio_end(struct kh_build *b)
+{
+	for (int i = 0; i < 3; i++)
+		kh_cleanup_close(&b->stdio[i]);
+	for (int i = 0; i < 3; i++)
+		kh_pump_end(&b->pumps[i]);
+	for (int i = 0; i < 3; i++) {
+		restore(&b->before[i], i);
+		free(b->before[i].modes);
+		b->before[i] = (struct kh_stdio_before){ .flags = -1 };
+	}
+}

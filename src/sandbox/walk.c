@@ -1,0 +1,246 @@
+/*
+ * walk.c - one bounded walk through a folder that an agent may have written
+ *
+ * Each folder is opened by its path from the root, with a call that follows no symbolic link and
+ * does not leave the root, and is read as a whole before it is visited. So the visitor may move
+ * what it finds. The walk goes level by level: what is near the top comes first.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/syscall.h>
+#include <linux/openat2.h>
+#include <unistd.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/clock.h>
+#include <keyhole/escape.h>
+#include <keyhole/file.h>
+#include <keyhole/limits.h>
+
+#include "walk.h"
+
+struct pending {
+	char *path; /* from the root; "": the root itself */
+	unsigned mark, depth;
+};
+
+struct walking {
+	struct kh_walk *walk;
+	const char *root;
+	int root_fd;
+	struct pending *queue;
+	size_t head, n, alloc;
+	unsigned long entries;
+	uint64_t end_ms;
+	bool over; /* a bound has ended it */
+};
+
+static void folder_fini(struct kh_walk_folder *folder)
+{
+	for (size_t i = 0; i < folder->n; i++)
+		free(folder->list[i].name);
+	free(folder->list);
+	if (folder->fd >= 0)
+		close(folder->fd);
+}
+
+static void walking_fini(struct walking *w)
+{
+	for (size_t i = w->head; i < w->n; i++)
+		free(w->queue[i].path);
+	free(w->queue);
+	if (w->root_fd >= 0)
+		close(w->root_fd);
+}
+
+static bool no_memory(struct kh_err *err)
+{
+	return kh_err_set(err, KH_ERR_NO_MEMORY, "the survey of the workspace: no memory");
+}
+
+/* The first reason is kept. */
+static bool miss(struct walking *w, const char *path, const char *why, struct kh_err *err)
+{
+	if (!w->walk->missed)
+		w->walk->missed = kh_strf("%s: %s", kh_esc_str(path), why);
+	return w->walk->missed || no_memory(err);
+}
+
+/* Takes `path` over. */
+static bool push(struct walking *w, char *path, unsigned mark, unsigned depth)
+{
+	if (!path)
+		return false;
+	if (w->n == w->alloc) {
+		size_t alloc = w->alloc ? w->alloc * 2 : 256;
+		struct pending *queue = reallocarray(w->queue, alloc, sizeof(*queue));
+		if (!queue) {
+			free(path);
+			return false;
+		}
+		w->queue = queue;
+		w->alloc = alloc;
+	}
+	w->queue[w->n++] = (struct pending){ path, mark, depth };
+	return true;
+}
+
+static int open_folder(const struct walking *w, const char *path)
+{
+	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
+	if (!*path)
+		return fcntl(w->root_fd, F_DUPFD_CLOEXEC, 0);
+	return (int)syscall(SYS_openat2, w->root_fd, path, &how, sizeof(how));
+}
+
+static bool add_entry(struct walking *w, struct kh_walk_folder *folder, size_t *alloc,
+		      const char *name, struct kh_err *err)
+{
+	struct stat st;
+	/* Gone meanwhile: there is nothing to look at. Whatever else it is, it is there. */
+	if (fstatat(folder->fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return errno == ENOENT ||
+		       miss(w, folder->path, "what lies in it can't be looked at", err);
+	if (folder->n == *alloc) {
+		size_t more = *alloc ? *alloc * 2 : 32;
+		struct kh_walk_entry *list = reallocarray(folder->list, more, sizeof(*list));
+		if (!list)
+			return no_memory(err);
+		folder->list = list;
+		*alloc = more;
+	}
+	char *copy = strdup(name);
+	if (!copy)
+		return no_memory(err);
+	folder->list[folder->n++] = (struct kh_walk_entry){ .name = copy,
+							    .mode = st.st_mode,
+							    .dev = st.st_dev,
+							    .ino = st.st_ino,
+							    .uid = st.st_uid,
+							    .links = st.st_nlink,
+							    .changed = st.st_ctim,
+							    .mark = folder->mark };
+	return true;
+}
+
+static bool read_entries(struct walking *w, struct kh_walk_folder *folder, struct kh_err *err)
+{
+	int fd = fcntl(folder->fd, F_DUPFD_CLOEXEC, 0);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(folder->path));
+	}
+	size_t alloc = 0;
+	bool ok = true;
+	const struct dirent *entry;
+	while (ok && !w->over && (errno = 0, entry = readdir(dir))) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		w->over = ++w->entries > KH_LIMIT_SURVEY_ENTRIES ||
+			  ((w->entries & 1023) == 0 && kh_clock_mono_ms() > w->end_ms);
+		ok = add_entry(w, folder, &alloc, entry->d_name, err);
+	}
+	if (ok && !w->over && errno != 0)
+		ok = miss(w, folder->path, "it can't be read to its end", err);
+	closedir(dir);
+	return ok;
+}
+
+static bool push_below(struct walking *w, const struct kh_walk_folder *folder,
+		       const struct pending *at, struct kh_err *err)
+{
+	for (size_t i = 0; i < folder->n; i++) {
+		const struct kh_walk_entry *entry = &folder->list[i];
+		if (!S_ISDIR(entry->mode) || entry->skip)
+			continue;
+		kh_auto_free char *path =
+			kh_strf("%s%s%s", at->path, *at->path ? "/" : "", entry->name);
+		if (!path)
+			return no_memory(err);
+		bool deep = at->depth + 1 >= KH_LIMIT_SURVEY_DEPTH ||
+			    strlen(w->root) + strlen(path) + 2 > KH_LIMIT_SURVEY_PATH_BYTES;
+		if (deep ? !miss(w, folder->path, "folders that are nested too deep", err)
+			 : !push(w, kh_steal_ptr(&path), entry->mark, at->depth + 1))
+			return deep ? false : no_memory(err);
+	}
+	return true;
+}
+
+/* Who may read a folder and not search it sees the names in it, and nothing of what they are. */
+static bool is_searchable(int fd)
+{
+	struct stat st;
+	return fstatat(fd, ".", &st, 0) == 0;
+}
+
+/* Another user's folder that we can't read is closed to the agent too, which is who we are. */
+static bool cannot_open(struct walking *w, const char *path, const char *full, struct kh_err *err)
+{
+	int why = errno;
+	if (!*path)
+		return miss(w, full, "it can't be read (chmod u+rx it)", err);
+	struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
+	kh_auto_close int fd = (int)syscall(SYS_openat2, w->root_fd, path, &how, sizeof(how));
+	struct stat st;
+	/* Gone, or no folder any more. */
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
+		return true;
+	bool known = fd >= 0 && fstat(fd, &st) == 0;
+	if (known && (!S_ISDIR(st.st_mode) || (why == EACCES && st.st_uid != geteuid())))
+		return true;
+	return miss(w, full,
+		    why == EACCES ? "it can't be read (chmod u+rx it)" : "it can't be opened", err);
+}
+
+static bool visit_one(struct walking *w, const struct pending *at, struct kh_err *err)
+{
+	kh_auto_free char *full = kh_strf("%s%s%s", w->root, *at->path ? "/" : "", at->path);
+	struct kh_walk_folder folder kh_cleanup(
+		folder_fini) = { .path = full, .fd = -1, .mark = at->mark, .top = !*at->path };
+	if (!full)
+		return no_memory(err);
+	folder.fd = open_folder(w, at->path);
+	if (folder.fd < 0 || !is_searchable(folder.fd))
+		return cannot_open(w, at->path, full, err);
+	if (!read_entries(w, &folder, err))
+		return false;
+	if (w->over)
+		return miss(w, full, "there are too many files, or looking took too long", err);
+	return w->walk->visit(w->walk->arg, &folder, err) && push_below(w, &folder, at, err);
+}
+
+bool kh_walk_run(struct kh_walk *walk, const char *root, struct kh_err *err)
+{
+	struct walking w kh_cleanup(walking_fini) = { .walk = walk, .root = root };
+	w.end_ms = kh_clock_mono_ms() + KH_LIMIT_SURVEY_MS;
+	w.root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (w.root_fd < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(root));
+	if (!push(&w, strdup(""), 0, 0))
+		return no_memory(err);
+	while (w.head < w.n && !w.over) {
+		/* The queue may move. */
+		struct pending at = w.queue[w.head++];
+		bool ok = visit_one(&w, &at, err);
+		free(at.path);
+		if (!ok)
+			return false;
+	}
+	return true;
+}
+
+const struct kh_walk_entry *kh_walk_find(const struct kh_walk_folder *folder, const char *name)
+{
+	for (size_t i = 0; i < folder->n; i++)
+		if (strcasecmp(folder->list[i].name, name) == 0)
+			return &folder->list[i];
+	return NULL;
+}

@@ -1,0 +1,52 @@
+/* walk.h - one bounded walk through a folder that an agent may have written */
+#ifndef KEYHOLE_SANDBOX_WALK_H
+#define KEYHOLE_SANDBOX_WALK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include <keyhole/err.h>
+
+struct kh_walk_entry {
+	char *name;
+	mode_t mode;
+	dev_t dev;
+	ino_t ino;
+	uid_t uid;
+	nlink_t links;
+	struct timespec changed;
+	bool skip;     /* the visitor's: do not go into this folder */
+	unsigned mark; /* the visitor's, for a folder: what its own visit gets */
+};
+
+/* One folder, with all of its entries but "." and "..". */
+struct kh_walk_folder {
+	const char *path; /* absolute */
+	int fd;		  /* of the folder, for reading */
+	unsigned mark;	  /* as the visit of the folder above left it; 0 for the root */
+	bool top;
+	struct kh_walk_entry *list;
+	size_t n;
+};
+
+struct kh_walk {
+	/* Return: false ends the walk, and err says why. */
+	bool (*visit)(void *arg, const struct kh_walk_folder *folder, struct kh_err *err);
+	void *arg;
+	/* Afterwards: what was not looked at, and why (heap); NULL: the walk was complete. */
+	char *missed;
+};
+
+/*
+ * Visits `root` and every folder below it, level by level. No symbolic link is followed, whatever
+ * somebody swaps meanwhile. KH_LIMIT_SURVEY_* bound it. Return: false when the visitor said so, or
+ * the system failed. A walk that a bound has ended returns true and says so in `missed`.
+ */
+bool kh_walk_run(struct kh_walk *walk, const char *root, struct kh_err *err);
+/* The entry of this name, ASCII case aside: some file systems take either. NULL: there is none. */
+const struct kh_walk_entry *kh_walk_find(const struct kh_walk_folder *folder, const char *name);
+
+#endif

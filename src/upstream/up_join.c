@@ -1,0 +1,289 @@
+/*
+ * up_join.c - which HTTP/2 connection a user goes on, or which one it waits for
+ *
+ * Those that wait hang on the connection: while it is made, until it has said what it takes, or
+ * until it was looked at. A WebSocket goes onto one that offers them (RFC 8441), and asks for an
+ * HTTP/1.1 connection where none does, as browsers do.
+ */
+
+#include "upstream_internal.h"
+
+enum { SILENT_MS = 15 * 1000, MOST_WAITING = KH_LIMIT_H2_STREAMS };
+
+/* ---- what upstreams speak: a hint, by a hash ---- */
+
+static uint32_t hash_of(const struct kh_up_key *key)
+{
+	uint32_t hash = 2166136261u ^ key->port;
+
+	for (size_t i = 0; i < key->host.len; i++)
+		hash = (hash ^ (unsigned char)key->host.text[i]) * 16777619u;
+	return hash;
+}
+
+static uint32_t *slot_of(struct kh_loop *loop, const struct kh_up_key *key)
+{
+	return &loop->ups->protocols[hash_of(key) % KH_UP_PROTOCOLS];
+}
+
+void kh_up_mux_note(struct kh_loop *loop, const struct kh_up_key *key, enum kh_up_speaks what)
+{
+	uint32_t hash = hash_of(key) & ~3u, *slot = slot_of(loop, key);
+
+	/* That it speaks HTTP/2 does not say that it speaks nothing else, nor that it does. */
+	if (what != KH_UP_SPEAKS_H2 || *slot != (hash | KH_UP_SPEAKS_ONLY_H2))
+		*slot = hash | what;
+}
+
+enum kh_up_speaks kh_up_mux_known(struct kh_loop *loop, const struct kh_up_key *key)
+{
+	uint32_t slot = *slot_of(loop, key);
+
+	return (slot & ~3u) == (hash_of(key) & ~3u) ? (enum kh_up_speaks)(slot & 3u)
+						    : KH_UP_SPEAKS_UNKNOWN;
+}
+
+/* ---- who goes on it ---- */
+
+bool kh_up_mux_is_silent(const struct kh_up_mux *mux)
+{
+	return mux->up->loop->now_ms - mux->read_ms >= SILENT_MS;
+}
+
+static bool is_safe(const struct kh_up_user *user)
+{
+	struct kh_slice method = user->message->method;
+
+	return kh_slice_eq(method, KH_SLICE("GET")) || kh_slice_eq(method, KH_SLICE("HEAD")) ||
+	       kh_slice_eq(method, KH_SLICE("OPTIONS"));
+}
+
+static void ask_for_life(struct kh_up_mux *mux)
+{
+	if (mux->ping_ms == 0 && kh_h2_ping(mux->h2)) {
+		mux->ping_ms = mux->up->loop->now_ms;
+		kh_up_mux_touch(mux);
+	}
+}
+
+/* On one that nothing runs on, a goodbye may lie unread. It is read in the connection's own turn.
+ */
+static bool has_to_be_looked_at(struct kh_up_mux *mux)
+{
+	if (!kh_list_is_empty(&mux->streams) || !kh_stream_has_news(mux->up->leg.stream))
+		return false;
+	mux->look = true;
+	kh_up_mux_touch(mux);
+	return true;
+}
+
+/* How much of its content has to get through at once. */
+static size_t content_of(const struct kh_up_user *user)
+{
+	enum { ENOUGH = 65535 }; /* what a peer lets through that has said nothing of it */
+	const struct kh_message *message = user->message;
+
+	if (user->upgrades)
+		return ENOUGH;
+	if (message->framing == KH_FRAMING_LENGTH && message->content_length < ENOUGH)
+		return (size_t)message->content_length;
+	return message->framing == KH_FRAMING_NONE ? 0 : ENOUGH;
+}
+
+static bool has_others(const struct kh_up_mux *mux, const struct kh_up_user *user)
+{
+	for (struct kh_node *node = mux->streams.next; node != &mux->streams; node = node->next)
+		if (kh_container_of(node, struct kh_up_h2, link)->stream.user->account !=
+		    user->account)
+			return true;
+	return false;
+}
+
+/* Another sandbox's content lies unread at the upstream, which lets too little through then. */
+static bool is_choked_for(const struct kh_up_mux *mux, const struct kh_up_user *user)
+{
+	return kh_h2_peer_window(mux->h2) < content_of(user) && has_others(mux, user);
+}
+
+static bool has_room(struct kh_up_mux *mux)
+{
+	return kh_h2_capacity(mux->h2) > 0;
+}
+
+/* It waits for this one. */
+static bool wait_for(struct kh_up_user *user, struct kh_up *up)
+{
+	return kh_list_count(&up->waiting) < MOST_WAITING &&
+	       kh_up_h2_new(user, up, &up->waiting) != NULL;
+}
+
+/* Has the peer said what it takes, and is that so much? */
+static bool offers(const struct kh_up_mux *mux, const struct kh_up_user *user)
+{
+	return !user->upgrades || kh_h2_has_extended_connect(mux->h2);
+}
+
+static bool join(struct kh_up_user *user, struct kh_up *up)
+{
+	struct kh_up_mux *mux = up->mux;
+
+	up->reused = true;
+	/* How many it takes, and of which kind, is about to be said. */
+	if (!kh_h2_has_settings(mux->h2) && (user->upgrades || !has_room(mux)))
+		return wait_for(user, up);
+	if (!has_room(mux) || !offers(mux, user) || is_choked_for(mux, user))
+		return false;
+	if (kh_up_mux_is_silent(mux)) {
+		ask_for_life(mux);
+		/* Not on one that may be gone, what could not be said twice. */
+		if (!is_safe(user))
+			return wait_for(user, up);
+	}
+	if (has_to_be_looked_at(mux))
+		return wait_for(user, up);
+	struct kh_up_h2 *s = kh_up_h2_new(user, up, &mux->streams);
+	if (!s)
+		return false;
+	s->ping_ms = mux->ping_ms;
+	up->whose = user->whose;
+	kh_up_is_ready(user, up);
+	return true;
+}
+
+bool kh_up_mux_join(struct kh_up_user *user, const struct kh_up_key *key)
+{
+	struct kh_loop *loop = user->loop;
+
+	if (key->only_h1)
+		return false;
+	for (struct kh_node *node = loop->ups->shared.next; node != &loop->ups->shared;
+	     node = node->next) {
+		struct kh_up *up = kh_container_of(node, struct kh_up, link);
+
+		if (!up->mux->lost && kh_up_same_key(&up->key, key) && join(user, up))
+			return true;
+	}
+	return false;
+}
+
+bool kh_up_mux_has(const struct kh_loop *loop, const struct kh_up_key *key, bool extended_connect)
+{
+	for (struct kh_node *node = loop->ups->shared.next; node != &loop->ups->shared;
+	     node = node->next) {
+		const struct kh_up *up = kh_container_of(node, struct kh_up, link);
+
+		if (!up->mux->lost && kh_up_same_key(&up->key, key) &&
+		    kh_h2_has_settings(up->mux->h2) &&
+		    kh_h2_has_extended_connect(up->mux->h2) == extended_connect)
+			return true;
+	}
+	return false;
+}
+
+static struct kh_up_h2 *first_of(const struct kh_node *waiting)
+{
+	return kh_container_of(waiting->next, struct kh_up_h2, link);
+}
+
+/* Each is charged for itself: whoever takes the connection over brings its own charge along. */
+static bool wait_until_made(struct kh_up_user *user, struct kh_up *up)
+{
+	struct kh_charge making = { 0 };
+
+	if (kh_charge_holds(&up->making) &&
+	    !kh_charge_take(&making, user->account, KH_RESOURCE_LOOKUPS, 1))
+		return false;
+	if (!wait_for(user, up)) {
+		kh_charge_release(&making);
+		return false;
+	}
+	kh_charge_move(&kh_container_of(up->waiting.prev, struct kh_up_h2, link)->making, &making);
+	return true;
+}
+
+void kh_up_mux_is_resolved(struct kh_up *up)
+{
+	kh_charge_release(&up->making);
+	for (struct kh_node *node = up->waiting.next; node != &up->waiting; node = node->next)
+		kh_charge_release(&kh_container_of(node, struct kh_up_h2, link)->making);
+}
+
+bool kh_up_mux_wait(struct kh_up_user *user, const struct kh_up_key *key)
+{
+	struct kh_loop *loop = user->loop;
+
+	if (key->only_h1 || kh_up_mux_known(loop, key) == KH_UP_SPEAKS_ONLY_H1)
+		return false;
+	for (struct kh_node *node = loop->ups->made.next; node != &loop->ups->made;
+	     node = node->next) {
+		struct kh_up *up = kh_container_of(node, struct kh_up, link);
+
+		if (!up->key.only_h1 && kh_up_same_key(&up->key, key) && wait_until_made(user, up))
+			return true;
+	}
+	return false;
+}
+
+/* Takes a waiting one out. Its user has no stream then. */
+static struct kh_up_user *pop_waiting(struct kh_node *waiting)
+{
+	struct kh_up_user *user = first_of(waiting)->stream.user;
+
+	user->stream->ops->release(user->stream, false);
+	user->stream = NULL;
+	return user;
+}
+
+void kh_up_mux_acquire_anew(struct kh_node *waiting)
+{
+	while (!kh_list_is_empty(waiting)) {
+		struct kh_up_user *user = pop_waiting(waiting);
+		const struct kh_up_user_ops *ops = user->ops;
+		void *side = user->side;
+
+		kh_up_acquire(user, false);
+		ops->turn(side);
+	}
+}
+
+/* Elsewhere; an upstream that goes away each time is not asked for ever. */
+void kh_up_mux_move_waiting(struct kh_node *waiting)
+{
+	struct kh_err err = KH_ERR_INIT;
+
+	kh_err_set(&err, KH_ERR_UP_CLOSED, "the upstream closed the connection without an answer");
+	while (!kh_list_is_empty(waiting)) {
+		struct kh_up_user *user = pop_waiting(waiting);
+		const struct kh_up_user_ops *ops = user->ops;
+		void *side = user->side;
+
+		if (user->moves++ < KH_LIMIT_MOVES)
+			kh_up_acquire(user, true);
+		else
+			ops->failed(user, &err);
+		ops->turn(side);
+	}
+}
+
+void kh_up_mux_fail_waiting(struct kh_node *waiting, const struct kh_err *err)
+{
+	while (!kh_list_is_empty(waiting)) {
+		struct kh_up_user *user = pop_waiting(waiting);
+		const struct kh_up_user_ops *ops = user->ops;
+		void *side = user->side;
+
+		ops->failed(user, err);
+		ops->turn(side);
+	}
+}
+
+bool kh_up_mux_promote(struct kh_up *up)
+{
+	if (kh_list_is_empty(&up->waiting))
+		return false;
+	kh_charge_move(&up->making, &first_of(&up->waiting)->making);
+	struct kh_up_user *user = pop_waiting(&up->waiting);
+	user->stream = &up->only;
+	up->only.user = user;
+	return true;
+}

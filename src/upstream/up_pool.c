@@ -1,0 +1,173 @@
+/*
+ * up_pool.c - connections to upstreams that are kept for the next request
+ *
+ * A kept connection serves only requests of the same key: tenant, credential, scheme, host and port
+ * (and the same sandbox where its own authentication rides along). The pool is one thread's. Before
+ * a kept connection is used it is looked at: an end or a byte that nobody asked for takes it out.
+ */
+#include <keyhole/clock.h>
+#include <keyhole/share.h>
+
+#include "upstream_internal.h"
+
+/* ---- which requests may share a connection ---- */
+
+/* The very same: each was judged by all of them. */
+static bool same_lists(const struct kh_geo_levels *a, const struct kh_geo_levels *b)
+{
+	for (unsigned i = 0; i < KH_GEO_LEVELS; i++)
+		if (a->at[i] != b->at[i])
+			return false;
+	return true;
+}
+
+static bool same_credentials(const struct kh_up_key *a, const struct kh_up_key *b)
+{
+	return a->n_credentials == b->n_credentials &&
+	       memcmp(a->credentials, b->credentials, sizeof(a->credentials)) == 0;
+}
+
+bool kh_up_same_key(const struct kh_up_key *a, const struct kh_up_key *b)
+{
+	return a->port == b->port && a->scheme == b->scheme && a->generation == b->generation &&
+	       a->tenant == b->tenant && a->identity == b->identity && same_credentials(a, b) &&
+	       a->door == b->door && same_lists(&a->geo, &b->geo) && kh_host_eq(&a->host, &b->host);
+}
+
+/* ---- the pool ---- */
+
+struct kh_ups *kh_ups_new(void)
+{
+	struct kh_ups *ups = calloc(1, sizeof(*ups));
+
+	if (!ups)
+		return NULL;
+	kh_list_init(&ups->idle);
+	kh_list_init(&ups->made);
+	kh_list_init(&ups->shared);
+	return ups;
+}
+
+void kh_ups_free(struct kh_ups *ups)
+{
+	free(ups);
+}
+
+static bool has_enough_of(const struct kh_loop *loop, const struct kh_up_key *key)
+{
+	const size_t enough = KH_LIMIT_POOL_IDLE_PER_KEY;
+	size_t n = 0;
+
+	if (loop->ups->n_idle < enough)
+		return false;
+	for (struct kh_node *node = loop->ups->idle.next; node != &loop->ups->idle;
+	     node = node->next)
+		n += kh_up_same_key(&kh_container_of(node, struct kh_up, link)->key, key);
+	return n >= enough;
+}
+
+/* The pool is full. Return: false: whoever used `up` keeps as many as anybody. */
+static bool make_room(struct kh_loop *loop, const struct kh_up *up)
+{
+	struct kh_share_place places[KH_LIMIT_POOL_IDLE];
+	size_t n = 0;
+
+	for (struct kh_node *node = loop->ups->idle.next;
+	     node != &loop->ups->idle && n < KH_LIMIT_POOL_IDLE; node = node->next) {
+		struct kh_up *idle = kh_container_of(node, struct kh_up, link);
+		places[n++] = (struct kh_share_place){ .tenant = idle->key.tenant,
+						       .whose = idle->whose,
+						       .used = idle->idle_since_ms,
+						       .at = idle };
+	}
+	struct kh_share_place *place = kh_share_pick(places, n, up->key.tenant, up->whose);
+	if (place)
+		kh_up_close(place->at);
+	return place != NULL;
+}
+
+void kh_up_release(struct kh_up *up, bool keep)
+{
+	struct kh_loop *loop = up->loop;
+
+	if (kh_up_is_in_making(up) && kh_up_mux_promote(up))
+		return;
+	if (up->state != KH_UP_BUSY || !keep || !up->reusable || loop->draining ||
+	    up->key.generation != loop->gen->number || up->leg.failed || kh_buf_len(&up->leg.out) ||
+	    kh_buf_len(&up->in) || !kh_h1_is_idle(up->h1) || has_enough_of(loop, &up->key) ||
+	    (loop->ups->n_idle >= KH_LIMIT_POOL_IDLE && !make_room(loop, up))) {
+		kh_up_close(up);
+		return;
+	}
+	kh_buf_release(&up->in);
+	kh_buf_release(&up->leg.out);
+	kh_h1_release(up->h1);
+	up->state = KH_UP_IDLE;
+	up->idle_since_ms = loop->now_ms;
+	kh_list_append(&loop->ups->idle, &up->link);
+	loop->ups->n_idle++;
+	kh_stream_watch(up->leg.stream,
+			KH_STREAM_READABLE); /* an idle one that speaks is done with */
+}
+
+static bool is_stale(const struct kh_up *up, uint64_t now_ms)
+{
+	uint64_t idle = now_ms - up->idle_since_ms;
+
+	return idle >= up->loop->gen->config->timeouts.idle_up || idle >= up->kept_ms;
+}
+
+void kh_up_tick(struct kh_loop *loop)
+{
+	uint64_t now = kh_clock_mono_ms();
+	struct kh_node *next;
+
+	for (struct kh_node *node = loop->ups->idle.next; node != &loop->ups->idle; node = next) {
+		struct kh_up *up = kh_container_of(node, struct kh_up, link);
+		next = node->next;
+		if (is_stale(up, now))
+			kh_up_close(up);
+	}
+	kh_up_mux_tick(loop, now);
+}
+
+void kh_up_close_idle(struct kh_loop *loop)
+{
+	while (!kh_list_is_empty(&loop->ups->idle))
+		kh_up_close(kh_container_of(loop->ups->idle.next, struct kh_up, link));
+	kh_up_mux_close_idle(loop);
+}
+
+void kh_up_close_of_door(struct kh_loop *loop, int64_t door)
+{
+	struct kh_node *next;
+
+	for (struct kh_node *node = loop->ups->idle.next; node != &loop->ups->idle; node = next) {
+		struct kh_up *up = kh_container_of(node, struct kh_up, link);
+		next = node->next;
+		if (up->key.door == door)
+			kh_up_close(up);
+	}
+	kh_up_mux_close_of_door(loop, door);
+}
+
+struct kh_up *kh_up_take_idle(struct kh_loop *loop, const struct kh_up_key *key)
+{
+	struct kh_node *prev;
+
+	/* The latest one first: it is the likeliest to live. */
+	for (struct kh_node *node = loop->ups->idle.prev; node != &loop->ups->idle; node = prev) {
+		struct kh_up *up = kh_container_of(node, struct kh_up, link);
+		prev = node->prev;
+		if (!kh_up_same_key(&up->key, key))
+			continue;
+		if (is_stale(up, loop->now_ms) || !kh_stream_is_alive(up->leg.stream)) {
+			kh_up_close(up);
+			continue;
+		}
+		kh_list_remove(&up->link);
+		loop->ups->n_idle--;
+		return up;
+	}
+	return NULL;
+}

@@ -1,0 +1,440 @@
+/* worker.c - the process that faces hostile bytes: its start, its end, the keeper's messages */
+
+/*
+ * The main thread only talks with the keeper; each event thread runs one loop. Messages of the
+ * start come in a fixed order (channel.h), and everything that opens, reads or loads by name
+ * happens while they come. With GO the worker locks itself in, then starts its threads, then says
+ * READY. From there it waits for two things: the keeper's messages, and, while draining, its
+ * threads.
+ *
+ * The channel's end is the keeper's end: the worker stops at that moment, since nobody would own
+ * the journal any more. It ends with _exit: what runs at a normal exit (libraries' clean-up) has
+ * nothing to do here, and is not made for a process that may open nothing.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <openssl/ssl.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/clock.h>
+#include <keyhole/limits.h>
+#include <keyhole/log.h>
+#include <keyhole/secret.h>
+#include <keyhole/wire.h>
+#include <keyhole/worker.h>
+
+#include <keyhole/admin/admin.h>
+#include <keyhole/downstream/session.h>
+#include <keyhole/lockin.h>
+#include <keyhole/loop/asks.h>
+#include "begin.h"
+#include <keyhole/loop/guests.h>
+#include <keyhole/loop/loop.h>
+#include <keyhole/loop/values.h>
+#include <keyhole/upstream/upstream.h>
+
+enum {
+	ARENAS_MOST = 8,	  /* of malloc: each keeps pages of its own */
+	SPARE_BYTES = 512 * 1024, /* of malloc that a thread does not give back at once */
+#ifdef __SANITIZE_ADDRESS__
+	STACK_BYTES = 4 * 1024 * 1024, /* its frames are several times larger */
+#else
+	STACK_BYTES = 256 * 1024,
+#endif
+};
+
+/* --- before and after the lock-in ------------------------------------------------------------- */
+
+static bool send_leaf_key(struct kh_worker *w, struct kh_err *err)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
+	w->leaves = kh_leaves_new(err);
+	return w->leaves && kh_wire_put_bytes(&body, kh_leaves_spki(w->leaves)) &&
+	       kh_channel_send(&w->channel, KH_CHANNEL_LEAF_KEY, 0, kh_buf_view(&body), NULL, 0,
+			       err);
+}
+
+/* Who stands on an event thread. */
+static const struct kh_loop_ops loop_ops = {
+	.accepted = kh_session_new,
+	.door_ended = kh_session_end_of_door,
+	.ups_new = kh_ups_new,
+	.ups_free = kh_ups_free,
+	.up_tick = kh_up_tick,
+	.up_close_idle = kh_up_close_idle,
+	.up_close_of_door = kh_up_close_of_door,
+};
+
+static bool make_loops(struct kh_beginning *b, struct kh_err *err)
+{
+	struct kh_worker *w = b->worker;
+	unsigned n = kh_generation_threads(w->current->config);
+	(void)mallopt(M_ARENA_MAX, (int)(n < ARENAS_MOST ? n + 1 : ARENAS_MOST));
+	/* What 32 requests at a time take and give back in each turn stays with the thread. */
+	(void)mallopt(M_TRIM_THRESHOLD, SPARE_BYTES);
+	w->loops = calloc(n, sizeof(struct kh_loop *));
+	b->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	b->written = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (!w->loops || b->done < 0 || b->written < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "event threads");
+	for (; w->n_loops < n; w->n_loops++) {
+		w->loops[w->n_loops] =
+			kh_loop_new(w, w->n_loops, &loop_ops, kh_buf_view(&b->resolv_conf),
+				    kh_buf_view(&b->hosts), err);
+		if (!w->loops[w->n_loops])
+			return false;
+	}
+	atomic_store(&w->current->at_doors, w->n_loops);
+	kh_buf_fini(&b->resolv_conf);
+	kh_buf_fini(&b->hosts);
+	return true;
+}
+
+/* As many as there may be. A connection costs up to two, so a quarter is kept for what leads
+ * upstream: who was let in gets an answer. */
+static void raise_descriptor_limit(struct kh_worker *w)
+{
+	enum { NOBODY_HAS_MORE = 1 << 30 };
+	struct rlimit limit = { .rlim_cur = 1024 };
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		rlim_t before = limit.rlim_cur;
+		limit.rlim_cur = limit.rlim_max;
+		if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+			limit.rlim_cur = before;
+	}
+	w->fd_limit = limit.rlim_cur < NOBODY_HAS_MORE ? (unsigned)limit.rlim_cur : NOBODY_HAS_MORE;
+	w->fd_door = (unsigned)kh_account_descriptors(w->fd_limit);
+}
+
+/* What there is to be shared out, as the configuration in force says. */
+static void bound(struct kh_worker *w, const struct kh_generation *g)
+{
+	uint64_t memory = g->config->worker_memory;
+	struct kh_err err = KH_ERR_INIT;
+
+	if (w->memory_most > 0 && memory > w->memory_most)
+		memory = w->memory_most;
+	kh_account_bound(g->whole, KH_RESOURCE_MEMORY, memory);
+	kh_account_bound(g->whole, KH_RESOURCE_DESCRIPTORS, w->fd_door - w->fd_begun);
+	/* The default is meant for any host: a sandbox has its share of what there is. */
+	if (g->config->says_connections &&
+	    !kh_account_has_room_for(g->config->max_connections, w->fd_limit, w->fd_begun, &err))
+		kh_log_info("%s", err.text);
+}
+
+/* Before the lock-in. */
+static void look_at_machine(struct kh_worker *w)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+	int next = fcntl(w->channel.fd, F_DUPFD_CLOEXEC, 0);
+
+	w->memory_most = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size / 2 : 0;
+	/* The lowest that is free: below it they are taken for good. */
+	w->fd_begun = next > 0 && (unsigned)next < w->fd_door / 2 ? (unsigned)next : 0;
+	if (next >= 0)
+		(void)close(next);
+}
+
+static void *load_roots(void *arg)
+{
+	struct kh_beginning *b = arg;
+	struct kh_err err = KH_ERR_INIT;
+	(void)pthread_detach(pthread_self());
+	(void)prctl(PR_SET_NAME, "roots", 0, 0, 0);
+	if (!kh_roots_load(b->worker->roots, b->roots, b->n_roots, &err))
+		kh_log_error("trust roots: %s; no upstream can be verified", err.text);
+	for (unsigned i = 0; i < b->n_roots; i++)
+		(void)close(b->roots[i]);
+	/* Parsing leaves as much behind as it keeps. */
+	(void)malloc_trim(0);
+	return NULL;
+}
+
+struct runner {
+	struct kh_loop *loop;
+	unsigned index;
+	int done;
+};
+
+static void *run_loop(void *arg)
+{
+	struct runner runner = *(struct runner *)arg;
+	uint64_t one = 1;
+	char name[16];
+	free(arg);
+	/* From inside: by another thread it would be a write to a file of /proc. */
+	(void)snprintf(name, sizeof(name), "loop %u", runner.index);
+	(void)prctl(PR_SET_NAME, name, 0, 0, 0);
+	kh_loop_run(runner.loop);
+	(void)!write(runner.done, &one, sizeof(one));
+	return NULL;
+}
+
+static bool start_thread(pthread_t *out, void *(*body)(void *), void *arg, struct kh_err *err)
+{
+	pthread_attr_t attr;
+	if (pthread_attr_init(&attr) != 0)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "threads: no memory");
+	int rc = pthread_attr_setstacksize(&attr, STACK_BYTES);
+	if (rc == 0)
+		rc = pthread_create(out, &attr, body, arg);
+	(void)pthread_attr_destroy(&attr);
+	if (rc != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, rc, "starting a thread");
+	return true;
+}
+
+static bool start_threads(struct kh_beginning *b, struct kh_err *err)
+{
+	struct kh_worker *w = b->worker;
+	pthread_t loader;
+	for (unsigned i = 0; i < w->n_loops; i++) {
+		struct runner *runner = malloc(sizeof(*runner));
+		if (!runner)
+			return kh_err_set(err, KH_ERR_NO_MEMORY, "threads: no memory");
+		*runner = (struct runner){ w->loops[i], i, b->done };
+		if (!start_thread(&b->threads[i], run_loop, runner, err)) {
+			free(runner);
+			return false;
+		}
+	}
+	return start_thread(&loader, load_roots, b, err) && kh_admin_start(w, err);
+}
+
+/* The keeper has something to do about one that can't be continued. */
+static bool open_journal(struct kh_beginning *b, struct kh_err *err)
+{
+	if (kh_begin_journal(b, err)) {
+		kh_journal_wake(b->worker->journal, b->written);
+		return true;
+	}
+	kh_log_error("%s", err->text);
+	_exit(b->misnumbered ? KH_WORKER_EXIT_MISNUMBERED : KH_WORKER_EXIT_JOURNAL);
+}
+
+static bool lock_in_and_serve(struct kh_beginning *b, struct kh_err *err)
+{
+	struct kh_worker *w = b->worker;
+	raise_descriptor_limit(w);
+	kh_secret_prepare();
+	if (!make_loops(b, err) || !kh_guests_init(w, kh_admin_guest_is_gone, err))
+		return false;
+	look_at_machine(w);
+	bound(w, w->current);
+	return kh_lockin(w->current->config->worker_user, err) && open_journal(b, err) &&
+	       start_threads(b, err) &&
+	       kh_channel_send(&w->channel, KH_CHANNEL_READY, 0, (struct kh_slice){ "", 0 }, NULL,
+			       0, err);
+}
+
+/* --- serving ---------------------------------------------------------------------------------- */
+
+static void drain(struct kh_worker *w)
+{
+	if (atomic_exchange(&w->draining, true))
+		return;
+	for (unsigned i = 0; i < w->n_loops; i++)
+		kh_loop_post_drain(w->loops[i]);
+}
+
+static void retire(struct kh_worker *w)
+{
+	kh_admin_retire(w);
+	for (unsigned i = 0; i < w->n_loops; i++)
+		kh_loop_post_retire(w->loops[i]);
+}
+
+static bool is_reload(enum kh_channel_type type)
+{
+	return type == KH_CHANNEL_SNAPSHOT || type == KH_CHANNEL_LISTENERS ||
+	       type == KH_CHANNEL_GEO || type == KH_CHANNEL_ADMIN || type == KH_CHANNEL_ISSUER ||
+	       type == KH_CHANNEL_GO;
+}
+
+/* SNAPSHOT, LISTENERS, GEO, ADMIN, ISSUER and GO once more. What the keeper has checked the worker
+ * can read; when it can't (no memory), it must not go on under rules that are no longer in force.
+ */
+static bool take_reload(struct kh_worker *w, struct kh_channel_message *message, struct kh_err *err)
+{
+	if (message->type == KH_CHANNEL_SNAPSHOT) {
+		kh_generation_unref(w->next);
+		w->next = kh_generation_take_snapshot(message, w->current, err);
+		return w->next != NULL;
+	}
+	if (!w->next)
+		return kh_err_set(err, KH_ERR_INTERNAL, "it does not begin with a snapshot");
+	if (message->type == KH_CHANNEL_LISTENERS)
+		return kh_generation_take_listeners(w->next, message, err);
+	if (message->type == KH_CHANNEL_GEO)
+		return kh_generation_take_geo(w->next, message, err);
+	if (message->type == KH_CHANNEL_ADMIN)
+		return kh_admin_take_doors(w, message, err) && kh_admin_start(w, err);
+	if (message->type == KH_CHANNEL_ISSUER)
+		return kh_asks_issuer_came(w, w->next, w->current, message->body, err);
+	if (!kh_asks_issuers_known(w, w->next, err))
+		return false;
+	if (!kh_generation_is_whole(w->next) || !w->next->has_geo)
+		return kh_err_set(err, KH_ERR_INTERNAL, "listeners or databases are missing");
+	bound(w, w->next);
+	atomic_store(&w->next->at_doors, w->n_loops);
+	for (unsigned i = 0; i < w->n_loops; i++)
+		kh_loop_post_reload(w->loops[i], w->next);
+	kh_log_set_level(w->next->config->log_level);
+	kh_generation_unref(w->current);
+	w->current = w->next;
+	w->next = NULL;
+	kh_admin_reload(w);
+	return true;
+}
+
+/* Return: the keeper is still there and understood. */
+static bool take_message(struct kh_worker *w)
+{
+	struct kh_channel_message message;
+	enum kh_channel_status got = kh_channel_receive(&w->channel, false, &message);
+	if (got == KH_CHANNEL_AGAIN)
+		return true;
+	if (got != KH_CHANNEL_GOT)
+		return false;
+	bool ok = false;
+	struct kh_err err = KH_ERR_INIT;
+	if (is_reload(message.type)) {
+		ok = take_reload(w, &message, &err);
+		if (!ok)
+			kh_log_error("reload: %s", err.text);
+	} else if (message.type == KH_CHANNEL_LEAF)
+		ok = kh_asks_leaf_came(w, message.body);
+	else if (message.type == KH_CHANNEL_CREDENTIAL)
+		ok = kh_values_came(w, &message);
+	else if (message.type == KH_CHANNEL_CREDENTIAL_STALE)
+		ok = kh_values_stale(w, &message);
+	else if (message.type == KH_CHANNEL_JOURNAL_HELD)
+		ok = kh_journal_talk_held(w, message.body);
+	else if (message.type == KH_CHANNEL_JOURNAL_CUT)
+		ok = kh_journal_talk_cut(w, message.body);
+	else if (message.type == KH_CHANNEL_PRINTS)
+		ok = kh_worker_take_prints(w, &message, &err);
+	else if (message.type == KH_CHANNEL_FACTS)
+		ok = kh_admin_take_facts(w, &message);
+	else if (message.type == KH_CHANNEL_VERB_DONE)
+		ok = kh_admin_take_done(w, &message);
+	else if (message.type == KH_CHANNEL_GUEST || message.type == KH_CHANNEL_GUEST_GONE)
+		ok = kh_guests_take(w, &message);
+	else if (message.type == KH_CHANNEL_GUEST_DONE)
+		ok = kh_admin_take_guest_done(w, &message);
+	else if (message.type == KH_CHANNEL_HEAD_WANT)
+		ok = kh_journal_talk_head(w, &err);
+	else if (message.type == KH_CHANNEL_JOIN)
+		ok = kh_journal_talk_join(w, &message, &err);
+	else if (message.type == KH_CHANNEL_DRAIN || message.type == KH_CHANNEL_RETIRE)
+		ok = true;
+	if (message.type == KH_CHANNEL_DRAIN)
+		drain(w);
+	else if (message.type == KH_CHANNEL_RETIRE)
+		retire(w);
+	kh_channel_message_close(&message);
+	return ok;
+}
+
+/* Return: every event thread has drained; false when the keeper is gone. */
+static bool serve(struct kh_beginning *b)
+{
+	struct kh_worker *w = b->worker;
+	uint64_t returned = 0;
+	int wait = -1;
+	(void)kh_journal_talk_checkpoint(w);
+	while (returned < w->n_loops) {
+		struct pollfd fds[3] = { { .fd = w->channel.fd, .events = POLLIN },
+					 { .fd = b->done, .events = POLLIN },
+					 { .fd = b->written, .events = POLLIN } };
+		if (poll(fds, 3, wait) < 0 && errno != EINTR)
+			return false;
+		if (fds[0].revents && !take_message(w))
+			return false;
+		wait = kh_journal_talk_turn(b, fds[2].revents != 0);
+		uint64_t more;
+		if (fds[1].revents && read(b->done, &more, sizeof(more)) == (ssize_t)sizeof(more))
+			returned += more;
+	}
+	return true;
+}
+
+static void finish(struct kh_beginning *b)
+{
+	struct kh_worker *w = b->worker;
+	kh_admin_stop(w);
+	for (unsigned i = 0; i < w->n_loops; i++) {
+		(void)pthread_join(b->threads[i], NULL);
+		kh_loop_free(w->loops[i]);
+	}
+	kh_journal_close(w->journal);
+	kh_asks_fini(w);
+	(void)kh_channel_send(&w->channel, KH_CHANNEL_DRAINED, 0, (struct kh_slice){ "", 0 }, NULL,
+			      0, NULL);
+}
+
+static bool started_by_keeper(void)
+{
+	int type = 0;
+	socklen_t len = sizeof(type);
+	return getsockopt(KH_WORKER_CHANNEL_FD, SOL_SOCKET, SO_TYPE, &type, &len) == 0 &&
+	       type == SOCK_SEQPACKET;
+}
+
+/* The keeper decides about the end; a ^C in the terminal must not. A limit on the size of files
+ * makes the journal's write fail, which is an answer, where its signal would be a death a request.
+ */
+static void ignore_signals(void)
+{
+	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR2, SIGPIPE, SIGXFSZ };
+	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
+		(void)signal(ignored[i], SIG_IGN);
+}
+
+int kh_worker_main(void)
+{
+	static struct kh_worker worker = { .channel = { .fd = -1 },
+					   .journal_fd = -1,
+					   .prints_lock = PTHREAD_MUTEX_INITIALIZER };
+	static struct kh_beginning b;
+	struct kh_err err = KH_ERR_INIT;
+	int status = KH_WORKER_EXIT_START;
+
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	(void)prctl(PR_SET_NAME, "keyhole worker", 0, 0, 0);
+	kh_log_set_role("worker");
+	if (!started_by_keeper()) {
+		kh_log_error("this is started by `keyhole proxy` and `keyhole run` alone");
+		return KH_WORKER_EXIT_USAGE;
+	}
+	ignore_signals();
+	(void)OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
+	kh_begin_init(&b, &worker);
+	if (!kh_channel_init(&worker.channel, KH_WORKER_CHANNEL_FD, &err) ||
+	    !send_leaf_key(&worker, &err)) {
+		kh_log_error("%s", err.text);
+		_exit(status);
+	}
+	if (!kh_begin_take(&b, &status))
+		_exit(status);
+	if (!lock_in_and_serve(&b, &err)) {
+		kh_log_error("%s", err.text);
+		_exit(status);
+	}
+	if (!serve(&b))
+		_exit(KH_WORKER_EXIT_ORPHAN);
+	finish(&b);
+	_exit(KH_WORKER_EXIT_DRAINED);
+}

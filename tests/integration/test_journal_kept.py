@@ -1,0 +1,411 @@
+"""The journal's past, with a worker that writes it and is not trusted: what the keeper lends, remembers and does."""
+
+import contextlib
+import ctypes
+import fcntl
+import hashlib
+import json
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import time
+
+from common import KEYHOLE
+from harness import PATIENCE, Tunnel, until
+
+RULES = {"acme": {"rules": [{"allow": "https://open.test"}]}}
+
+
+def ask(one, path="/test/echo"):
+    with Tunnel(one, "open.test") as tunnel:
+        return tunnel.ask("GET", path).status
+
+
+def verify(path):
+    done = subprocess.run([KEYHOLE, "audit", "verify", path], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def kill_worker(one):
+    """With another one serving when it returns."""
+    old = one.worker_pid()
+    os.kill(old, 9)
+    until("another worker serves", lambda: one.worker_pid() not in (None, old) and ask(one) == 200)
+
+
+def journal_descriptors(one):
+    """Flags of each descriptor of the worker that leads to the journal."""
+    folder = f"/proc/{one.worker_pid()}"
+    out = []
+    for fd in os.listdir(folder + "/fd"):
+        with contextlib.suppress(FileNotFoundError):  # a connection that ends meanwhile
+            if os.readlink(f"{folder}/fd/{fd}") == one.journal_path:
+                with open(f"{folder}/fdinfo/{fd}", encoding="ascii") as file:
+                    out.append(int(re.search(r"^flags:\s*(\d+)", file.read(), re.M).group(1), 8))
+    return out
+
+
+def test_the_worker_holds_the_journal_for_appending_and_for_reading_apart(daemon):
+    one = daemon()
+    assert ask(one) == 200
+    flags = sorted(f & (os.O_ACCMODE | os.O_APPEND) for f in journal_descriptors(one))
+    assert flags == sorted([os.O_RDONLY, os.O_WRONLY | os.O_APPEND])
+
+
+def checkpointed(one):
+    """Long enough that the keeper was told of every record that is there."""
+    size = os.path.getsize(one.journal_path)
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        time.sleep(1.2)  # a checkpoint follows within a second; there is nothing else to see of it
+        if os.path.getsize(one.journal_path) == size:
+            return
+        size = os.path.getsize(one.journal_path)
+
+
+def segments(one):
+    folder, name = os.path.split(one.journal_path)
+    return sorted(f for f in os.listdir(folder) if re.fullmatch(re.escape(name) + r"\.\d{12,}", f))
+
+
+def changed_behind_the_keepers_back(one, change):
+    """The journal changed between two workers. Return: the segment that was set aside, and the new one's first record."""
+    for n in range(5):
+        assert ask(one, f"/test/echo/{n}") == 200
+    checkpointed(one)
+    change(one.journal_path)
+    kill_worker(one)
+    (old,) = segments(one)
+    with open(one.journal_path, encoding="utf-8") as file:
+        first = json.loads(file.readline())
+    one.checked = False
+    return os.path.join(os.path.dirname(one.journal_path), old), first
+
+
+def test_a_journal_that_was_rewritten_is_set_aside_and_the_next_segment_tells(daemon):
+    """All hashes made anew: the file alone would verify."""
+    def rewrite(path):
+        with open(path, encoding="utf-8") as file:
+            lines, prev = file.read().splitlines(), "0" * 64
+        with open(path, "r+", encoding="utf-8") as file:
+            for line in lines:
+                body = re.sub(r',"prev":"\w{64}","hash":"\w{64}"\}$', "", line).replace("/test/echo", "/nice/echo")
+                body += f',"prev":"{prev}"'
+                prev = hashlib.sha256(body.encode()).hexdigest()
+                file.write(body + f',"hash":"{prev}"}}\n')
+        assert verify(path)[0] == 0
+
+    one = daemon()
+    old, first = changed_behind_the_keepers_back(one, rewrite)
+    assert first["event"] == "start" and first["continues"] == first["seq"] - 1
+    assert "is not there any more: the file was changed" in one.stderr()
+    status, said = verify(one.journal_path)
+    assert status != 0, said
+    assert os.path.basename(old).endswith(f"{first['continues']:012}")
+
+
+def test_lines_that_do_not_continue_what_the_keeper_knows_of_are_set_aside(daemon):
+    """Each of them is sound by itself: a worker that was taken over has appended them."""
+    def append(path):
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        body = re.sub(r',"seq":\d+,"prev":"\w{64}","hash":"\w{64}"\}$', "", lines[-1])
+        body += f',"seq":{len(lines)},"prev":"{"a" * 64}"'
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(body + f',"hash":"{hashlib.sha256(body.encode()).hexdigest()}"}}\n')
+
+    one = daemon()
+    old, first = changed_behind_the_keepers_back(one, append)
+    assert "does not continue the line before it" in one.stderr()
+    assert first["event"] == "start" and first["continues"] == first["seq"] - 1
+    assert os.path.basename(old).endswith(f"{first['continues']:012}")
+
+
+def test_a_journal_that_was_cut_is_set_aside_and_the_next_segment_tells(daemon):
+    def cut(path):
+        with open(path, "rb") as file:
+            lines = file.read().splitlines(keepends=True)
+        os.truncate(path, sum(map(len, lines[:-3])))
+
+    one = daemon()
+    _, first = changed_behind_the_keepers_back(one, cut)
+    assert first["event"] == "start" and first["continues"] == first["seq"] - 1
+    status, said = verify(one.journal_path)
+    assert status != 0, said
+
+
+def test_a_worker_that_leaves_what_can_not_be_continued_does_not_end_the_service(daemon):
+    """A tail of 48 GB without a newline: nobody reads it, and the chain goes on beside it."""
+    one = daemon()
+    assert ask(one) == 200
+    checkpointed(one)
+    os.truncate(one.journal_path, os.path.getsize(one.journal_path) + 48 * 10**9)
+    began = time.monotonic()
+    kill_worker(one)
+    assert time.monotonic() - began < PATIENCE
+    (old,) = segments(one)
+    assert os.path.getsize(one.journal_path) < 10**6
+    with open(one.journal_path, encoding="utf-8") as file:
+        first = json.loads(file.readline())
+    assert (first["event"], first["continues"]) == ("start", int(old.rsplit(".", 1)[1]))
+    kill_worker(one)
+    assert len(segments(one)) == 1
+    one.checked = False
+
+
+def test_a_death_of_the_worker_alone_makes_no_segment(daemon):
+    one = daemon()
+    for _ in range(3):
+        assert ask(one) == 200
+        kill_worker(one)
+    assert segments(one) == []
+    assert verify(one.journal_path)[0] == 0
+
+
+def test_a_worker_that_outlives_its_keeper_keeps_the_journal(daemon):
+    """Its lock stands on a byte of its own, as an open file's."""
+    one = daemon(start=False)
+    with open(one.journal_path, "ab") as journal:
+        lock = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 1, 1, 0)
+        fcntl.fcntl(journal, fcntl.F_OFD_SETLK, lock)
+        began = time.monotonic()
+        assert not one.spawn() and time.monotonic() - began > 1.9
+        assert "another process writes it already" in one.stderr()
+        one.process.wait()
+    one.start()
+    assert ask(one) == 200
+
+
+def stolen(pid, fd):
+    """A descriptor of another process (pidfd_open, pidfd_getfd), as code in it would have it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    process = libc.syscall(434, pid, 0)
+    assert process >= 0, os.strerror(ctypes.get_errno())
+    try:
+        copy = libc.syscall(438, process, fd, 0)
+        assert copy >= 0, os.strerror(ctypes.get_errno())
+        return copy
+    finally:
+        os.close(process)
+
+
+def say_checkpoint(one, seq, end, head=b"\x11" * 32):
+    with socket.socket(fileno=stolen(one.worker_pid(), 3)) as channel:
+        channel.send(struct.pack("!IIQI", 16, 0, seq, len(head)) + head + struct.pack("!Q", end))
+
+
+def append(one, data):
+    pid = one.worker_pid()
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            with open(f"/proc/{pid}/fdinfo/{fd}", encoding="ascii") as file:
+                flags = int(re.search(r"^flags:\s*(\d+)", file.read(), re.M).group(1), 8)
+            if os.readlink(f"/proc/{pid}/fd/{fd}") == one.journal_path and flags & os.O_APPEND:
+                copy = stolen(pid, int(fd))
+                assert os.write(copy, data) == len(data)
+                os.close(copy)
+                return
+    raise AssertionError("no descriptor of the worker appends to the journal")
+
+
+def records(path):
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file if line.startswith('{"event":')]
+
+
+def sealed(event, seq, prev):
+    body = f'{{"event":"{event}","time":"2026-01-01T00:00:00.000Z","seq":{seq},"prev":"{prev}"'
+    return f'{body},"hash":"{hashlib.sha256(body.encode()).hexdigest()}"}}\n'.encode()
+
+
+def restart(one):
+    one.process.terminate()
+    one.process.wait(PATIENCE)
+    one.start()
+    until("it serves", lambda: ask(one) == 200)
+
+
+def served_with_honest_numbers(one):
+    """Now, after the worker's death and after the daemon's restart."""
+    kill_worker(one)
+    restart(one)
+    kill_worker(one)
+    assert records(one.journal_path)[-1]["seq"] < 100000
+    assert "a message that it may not send" not in one.stderr()
+
+
+def test_a_checkpoint_with_any_number_ends_no_service(daemon):
+    """Also one that many honest lines would follow: 2^63-1 was taken, and nobody could go on behind it."""
+    one = daemon()
+    one.checked = False
+    assert ask(one) == 200
+    for seq, end in ((2**63 - 1, 2**62), (2**64 - 1, 2**64 - 1), (2**62, 1), (10**6, os.path.getsize(one.journal_path))):
+        say_checkpoint(one, seq, end)
+        kill_worker(one)
+    served_with_honest_numbers(one)
+
+
+def test_a_checkpoint_of_a_line_that_is_there_with_another_number_ends_no_service(daemon):
+    """Its hash and its end are right, so that it holds: the next worker's honest number is lower."""
+    one = daemon()
+    one.checked = False
+    for _ in range(5):
+        assert ask(one) == 200
+    checkpointed(one)
+    assert ask(one, "/test/echo/more") == 200
+    until("both its records", lambda: records(one.journal_path)[-1]["event"] == "close")
+    last = records(one.journal_path)[-1]
+    end = os.path.getsize(one.journal_path)
+    say_checkpoint(one, last["seq"] + 3, end, bytes.fromhex(last["hash"]))
+    for _ in range(3):
+        kill_worker(one)
+    served_with_honest_numbers(one)
+
+
+def test_a_last_line_with_any_number_ends_no_service(daemon):
+    one = daemon()
+    one.checked = False
+    assert ask(one) == 200
+    checkpointed(one)
+    for seq in (2**63 - 1, 2**64 - 1, 2**62, 10**6):
+        append(one, sealed("stop", seq, records(one.journal_path)[-1]["hash"]))
+        kill_worker(one)
+    served_with_honest_numbers(one)
+
+
+def test_a_daemon_that_finds_an_impossible_number_comes_up_and_tells(daemon):
+    """Nothing is known of the file but what is in it: the new segment names its first line."""
+    one = daemon()
+    one.checked = False
+    assert ask(one) == 200
+    one.process.terminate()
+    one.process.wait(PATIENCE)
+    first, last = records(one.journal_path)[0], records(one.journal_path)[-1]
+    with open(one.journal_path, "ab") as file:
+        file.write(sealed("stop", 2**63 - 1, last["hash"]))
+    one.start()
+    assert ask(one) == 200
+    begun = records(one.journal_path)[0]
+    assert (begun["event"], begun["continues"], begun["prev"]) == ("start", first["seq"], first["hash"])
+    assert segments(one) == ["audit.jsonl.000000000001"]
+    status, said = verify(one.journal_path)
+    assert status != 0 and f"{2**63 - 1}" in said, said
+    served_with_honest_numbers(one)
+
+
+def test_a_segment_that_is_spoiled_at_once_is_set_aside_as_well(daemon):
+    """Twice behind the same line, for the keeper has been told of no other: the second gets a name of its own."""
+    one = daemon()
+    one.checked = False
+    assert ask(one) == 200
+    checkpointed(one)
+    line = records(one.journal_path)[-1]
+    folder = os.path.dirname(one.journal_path)
+    taken = f"{one.journal_path}.{line['seq']:012}"
+    with open(taken, "w", encoding="utf-8"):
+        pass
+    append(one, b'{"event":"x"}\n')
+    kill_worker(one)
+    assert os.path.basename(taken) + ".2" in os.listdir(folder)
+    served_with_honest_numbers(one)
+
+
+def audit(verb, *files, data=None):
+    done = subprocess.run([KEYHOLE, "audit", verb, *files], input=data, capture_output=True, timeout=20, check=False)
+    return done.returncode, (done.stdout + done.stderr).decode()
+
+
+def test_a_fifo_in_a_journals_place_holds_nobody_up(daemon, tmp_path):
+    one = daemon()
+    one.checked = False  # it is ended here
+    assert ask(one) == 200
+    fifo = str(tmp_path / "audit.jsonl")
+    os.mkfifo(fifo)
+    for verb in ("verify", "show"):
+        status, said = audit(verb, fifo)
+        assert status == 2 and "not a regular file" in said, said
+    one.process.terminate()
+    one.process.wait(PATIENCE)
+    with open(one.journal_path, "rb") as file:
+        journal = file.read()
+    # What is meant to be a stream is read as one.
+    for verb in ("verify", "show"):
+        assert audit(verb, "-", data=journal)[0] == 0
+        assert audit(verb, "/dev/stdin", data=journal)[0] == 0
+
+
+def test_a_fifo_in_the_place_of_the_segment_before_holds_nobody_up(daemon):
+    one = daemon()
+    one.checked = False
+    assert ask(one) == 200
+    checkpointed(one)
+    append(one, b'{"event":"x"}\n')
+    kill_worker(one)
+    (old,) = segments(one)
+    before = os.path.join(os.path.dirname(one.journal_path), old)
+    os.unlink(before)
+    os.mkfifo(before)
+    status, said = audit("verify", one.journal_path)
+    assert status == 2 and f"{before}: not a regular file" in said, said
+
+
+def test_a_line_that_is_no_record_is_set_aside_though_the_worker_went_on_behind_it(daemon):
+    """The worker told of later lines, and ended them well: what it told is not what the file is judged by."""
+    one = daemon()
+    one.checked = False
+    assert ask(one) == 200
+    kill_worker(one)
+    checkpointed(one)
+    os.kill(one.worker_pid(), signal.SIGSTOP)  # from here on the test is the worker
+    last = records(one.journal_path)[-1]
+    append(one, b'{"event":"open","time":"2026-11-23T06:00:00.000Z","id":"x00000000000000ff","no":"record"}\n')
+    goes_on = sealed("stop", last["seq"] + 1, last["hash"])
+    append(one, goes_on)
+    head = bytes.fromhex(json.loads(goes_on)["hash"])
+    say_checkpoint(one, last["seq"] + 1, os.path.getsize(one.journal_path), head)
+    kill_worker(one)
+    (old,) = segments(one)
+    first = records(one.journal_path)[0]
+    assert (first["event"], first["set_aside"]) == ("start", True)
+    assert os.path.basename(old).endswith(f"{first['continues']:012}")
+    assert "does not continue the line before it, and no record explains it" in one.stderr()
+    # What clean workers write from now on can be checked, and is continued.
+    kill_worker(one)
+    assert segments(one) == [old]
+    done = subprocess.run([KEYHOLE, "audit", "verify", "--json", one.journal_path], capture_output=True, text=True, check=False)
+    now, before = map(json.loads, done.stdout.splitlines())
+    assert done.returncode == 1 and now["ok"] and not before["ok"]
+    assert before["parts"][-1]["last_seq"] >= first["continues"]
+
+
+def opened_twice(tmp_path):
+    path, prev, seq = str(tmp_path / "twice.jsonl"), "0" * 64, 0
+    with open(path, "w", encoding="utf-8") as file:
+        for event, rest in (
+            ("start", '"format":1'),
+            ("open", '"id":"x00000000000000aa","http.request.method":"POST","url.scheme":"https","server.address":"first.test","server.port":443,"url.path":"/"'),
+            ("open", '"id":"x00000000000000aa","http.request.method":"GET","url.scheme":"https","server.address":"second.test","server.port":443,"url.path":"/"'),
+            ("close", '"id":"x00000000000000aa","http.response.status_code":200,"complete":true'),
+            ("aborted", '"count":1'),
+        ):
+            seq += 1
+            body = f'{{"event":"{event}","time":"2026-01-01T00:00:00.000Z",{rest},"seq":{seq},"prev":"{prev}"'
+            prev = hashlib.sha256(body.encode()).hexdigest()
+            file.write(f'{body},"hash":"{prev}"}}\n')
+    return path
+
+
+def test_no_record_hides_an_exchange_that_was_opened_before_it(tmp_path):
+    path = opened_twice(tmp_path)
+    status, said = audit("show", path)
+    assert status == 0 and "second.test" in said
+    (line,) = [line for line in said.splitlines() if "first.test" in line]
+    assert "OPENED AGAIN" in line
+    status, said = audit("show", "--json", path)
+    (first,) = [json.loads(line) for line in said.splitlines() if "first.test" in line]
+    assert first["opened_again"] is True
+    status, said = audit("verify", path)
+    assert status == 1 and "line 3: opens an exchange under an id that is open already" in said

@@ -1,0 +1,198 @@
+"""The journal's file: whose it is, and whether it is still where its name leads."""
+
+import contextlib
+import os
+import signal
+import time
+
+import pytest
+from harness import Tunnel, finish, until
+
+
+def status(daemon):
+    with Tunnel(daemon, "open.test") as tunnel:
+        return tunnel.ask("GET", "/test/echo").status
+
+
+def refused(daemon):
+    """What it says instead of starting."""
+    assert not daemon.spawn()
+    daemon.process.wait(timeout=30)
+    daemon.checked = False  # it has no journal
+    return daemon.stderr()
+
+
+@pytest.mark.parametrize("how", ["moved", "deleted", "replaced"])
+def test_a_journal_that_is_no_longer_in_its_place_stops_all_forwarding(daemon, standin, how):
+    one = daemon()
+    assert status(one) == 200
+    aside = one.journal_path + ".aside"
+    os.rename(one.journal_path, aside)
+    if how == "deleted":
+        os.unlink(aside)
+    if how == "replaced":
+        with open(one.journal_path, "w", encoding="ascii"):
+            pass
+    began = time.monotonic()
+    until("nothing is forwarded", lambda: status(one) == 503, 5)
+    assert time.monotonic() - began < 2.5, "it looks twice a second"
+    mark = standin.mark()
+    assert status(one) == 503
+    assert standin.requests(since=mark) == []
+    assert "was moved, deleted or replaced" in one.stderr()
+    one.checked = False
+    if how == "deleted":
+        return
+    os.rename(aside, one.journal_path)
+    until("it is forwarded again", lambda: status(one) == 200, 5)
+    assert "it is back in its place" in one.stderr()
+
+
+def test_a_worker_that_starts_while_the_journal_is_gone_forwards_nothing(daemon, standin):
+    one = daemon()
+    assert status(one) == 200
+    os.rename(one.journal_path, one.journal_path + ".aside")
+    until("nothing is forwarded", lambda: status(one) == 503, 5)
+    one.checked = False
+    mark = standin.mark()
+    for _ in range(3):
+        before = one.worker_pid()
+        os.kill(before, signal.SIGKILL)
+        until("another worker", lambda before=before: one.worker_pid() not in (None, before))
+        for _ in range(5):
+            assert status(one) == 503
+    assert standin.requests(since=mark) == []
+
+
+def test_a_journal_that_was_cut_stops_all_forwarding(daemon):
+    one = daemon()
+    assert status(one) == 200
+    time.sleep(1.2)  # the worker tells within a second what it has written
+    os.truncate(one.journal_path, 100)
+    one.checked = False
+    until("nothing is forwarded", lambda: status(one) == 503, 5)
+
+
+# Its record is written when its content was looked into, which may be long after the drain has begun.
+RULES = {"tenants": {"acme": {"rules": [{"allow": "GET https://open.test/**"},
+                                        {"allow": "POST https://open.test/test/echo", "models": ["m-*"]}]}}}  # fmt: skip
+
+
+class Begun:
+    """Requests that have begun. The worker may hear a moment after the log that the journal is gone: so there are
+    several, and the last one counts."""
+
+    def __init__(self, stack, daemon):
+        self.tunnels = [stack.enter_context(Tunnel(daemon, "open.test")) for _ in range(4)]
+        for tunnel in self.tunnels:
+            tunnel.send(b"POST /test/echo HTTP/1.1\r\nHost: open.test\r\nContent-Type: application/json\r\n"
+                        b"Content-Length: 15\r\n\r\n{\"model")
+
+    def end(self, standin):
+        """The status of the last one. What was not answered 200 did not get to the upstream."""
+        mark, statuses = standin.mark(), []
+        for tunnel in self.tunnels:
+            tunnel.send(b'":"m-1"}')
+            statuses.append(tunnel.response("POST").status)
+        assert len(standin.requests(since=mark)) == statuses.count(200)
+        return statuses[-1]
+
+
+def drain(daemon):
+    daemon.process.send_signal(signal.SIGTERM)
+    until("it drains", lambda: not os.path.exists(daemon.socket_path))
+
+
+@pytest.mark.parametrize("how", ["moved", "cut"])
+def test_a_journal_that_leaves_its_place_in_a_drain_stops_all_forwarding(daemon, standin, how):
+    one = daemon(RULES)
+    assert status(one) == 200
+    one.checked = False
+    with contextlib.ExitStack() as stack:
+        begun = Begun(stack, one)
+        if how == "cut":
+            time.sleep(1.2)  # the worker tells within a second what it has written
+        drain(one)
+        if how == "moved":
+            os.rename(one.journal_path, one.journal_path + ".aside")
+        else:
+            os.truncate(one.journal_path, 100)
+        until("it is noticed", lambda: "moved, deleted, replaced or cut" in one.stderr(), 5)
+        assert begun.end(standin) == 503
+    assert finish(one.process) == 0, "it ends all the same"
+
+
+def test_a_journal_that_comes_back_in_a_drain_is_forwarded_by_again(daemon, standin):
+    one = daemon(RULES)
+    one.checked = False  # it ends
+    with contextlib.ExitStack() as stack:
+        begun = Begun(stack, one)
+        drain(one)
+        os.rename(one.journal_path, one.journal_path + ".aside")
+        until("it is noticed", lambda: "moved, deleted, replaced or cut" in one.stderr(), 5)
+        os.rename(one.journal_path + ".aside", one.journal_path)
+        until("it is back", lambda: "it is back in its place" in one.stderr(), 5)
+        assert begun.end(standin) == 200
+    assert finish(one.process) == 0
+
+
+@pytest.mark.parametrize("how", ["stays", "moved"])
+def test_the_process_before_looks_after_its_journal_until_it_ends(upgradable, standin, how):
+    one = upgradable(RULES)
+    with Tunnel(one, "open.test") as held, contextlib.ExitStack() as stack:
+        held.start("GET", "/test/sse?n=60&ms=50", host="open.test")  # it keeps the old process
+        assert held.read_head().status == 200
+        begun = Begun(stack, one)
+        old = one.hand_over()
+        (segment,) = set(one.segment_paths()) - {one.journal_path}
+        aside = os.path.join(one.folder, "aside")
+        if how == "moved":
+            os.rename(segment, aside)
+            until("it is noticed", lambda: f"{segment}: it was moved, deleted" in one.stderr(), 5)
+        else:
+            time.sleep(0.7)  # it has looked in this time
+            assert "moved, deleted" not in one.stderr()
+        assert begun.end(standin) == (503 if how == "moved" else 200)
+        assert status(one) == 200, "the new process has a journal of its own"
+        if how == "moved":
+            os.rename(aside, segment)
+            until("it is back", lambda: "it is back in its place" in one.stderr(), 5)
+    assert finish(old) == 0
+    one.last_ended()
+
+
+def test_a_journal_that_is_a_symbolic_link_is_refused(daemon):
+    one = daemon(start=False)
+    target = os.path.join(one.folder, "elsewhere")
+    os.symlink(target, one.journal_path)
+    assert "it is a symbolic link" in refused(one)
+    assert not os.path.exists(target)
+
+
+def test_a_journal_with_another_name_is_refused(daemon):
+    one = daemon(start=False)
+    with open(one.journal_path, "w", encoding="ascii"):
+        os.chmod(one.journal_path, 0o600)
+    os.link(one.journal_path, os.path.join(one.folder, "other"))
+    assert "2 names (hard links)" in refused(one)
+    # What a handover leaves behind that was killed is no reason.
+    os.rename(os.path.join(one.folder, "other"), one.journal_path + ".000000000007")
+    one.start()
+    one.checked = True
+    assert status(one) == 200
+
+
+def test_a_journal_that_others_may_write_to_is_refused(daemon):
+    one = daemon(start=False)
+    with open(one.journal_path, "w", encoding="ascii"):
+        os.chmod(one.journal_path, 0o620)
+    assert "others may write to it" in refused(one)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_journal_of_another_user_is_refused(daemon):
+    one = daemon(start=False)
+    with open(one.journal_path, "w", encoding="ascii"):
+        os.chmod(one.journal_path, 0o600)
+    os.chown(one.journal_path, 12345, 12345)
+    assert "belongs to uid 12345" in refused(one)

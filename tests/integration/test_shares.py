@@ -1,0 +1,255 @@
+"""What sandboxes share of one worker: memory, descriptors, lookups. One of them, or one tenant, can't use it up."""
+
+import contextlib
+import copy
+import json
+import os
+import resource
+import select
+import socket
+import subprocess
+
+import pytest
+from common import KEYHOLE, until
+from fakedns import SILENCE
+from h2client import h2_plain
+from harness import Closed, Tunnel, Wire
+
+
+def door(one, folder):
+    other = copy.copy(one)
+    other.socket_path = os.path.join(one.folder, folder, "s")
+    return other
+
+
+def connect(path):
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(5)
+    sock.connect(path)
+    return sock
+
+
+@contextlib.contextmanager
+def many():
+    """A list of sockets that are closed at the end."""
+    socks = []
+    try:
+        yield socks
+    finally:
+        for sock in socks:
+            sock.close()
+
+
+def ended(socks):
+    poll = select.poll()
+    for sock in socks:
+        poll.register(sock, select.POLLIN)
+    return len(poll.poll(0))
+
+
+def serves(one, host="open.test"):
+    with Tunnel(one, host) as tunnel:
+        return tunnel.ask("GET", "/test/echo").status == 200
+
+
+TWO = {
+    "listen": [{"unix": "d/s", "tenant": "acme"}, {"unix": "e/s", "tenant": "dev", "sandbox": "two"}],
+    "tenants": {"dev": {"rules": [{"allow": "https://open.test"}, {"allow": "https://other.test"}]}},
+}
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+HALF = b"GET http://open.test/ HTTP/1.1\r\nHost: open.test\r\nA: " + b"x" * 30000 + b"\r\nB: " + b"x" * 30000 + b"\r\nC: "
+
+
+def test_half_heads_of_one_sandbox_keep_no_more_than_its_share(daemon):
+    one = daemon({**TWO, "worker": {"threads": 1, "memory": "48MiB"}})
+    two = door(one, "e")
+    assert serves(two)
+    pid = one.worker_pid()
+    before = one.resident_kib(pid)
+    with many() as socks:
+        for _ in range(800):
+            socks.append(connect(one.socket_path))
+            with contextlib.suppress(OSError):
+                socks[-1].sendall(HALF)
+        until("some are refused", lambda: ended(socks) > 400)
+        # A third of 48 MiB, with what malloc and the kernel add.
+        assert one.resident_kib(pid) - before < 32 * 1024
+        assert serves(two)
+        refused = next(sock for sock in socks if select.select([sock], [], [], 0)[0])
+        assert refused.recv(100).startswith(b"HTTP/1.1 429 ")
+    until("it may have connections again", lambda: serves(one))
+
+
+def test_answers_that_nobody_reads_keep_no_more_than_their_sandboxs_share(daemon, plain_standin):
+    one = daemon({**TWO, "worker": {"threads": 1, "memory": "48MiB"},
+                  "upstream": {"resolve": {"plain.test": plain_standin.address}}},
+                 rules=[{"allow": "http://plain.test"}])  # fmt: skip
+    two = door(one, "e")
+    pid = one.worker_pid()
+    assert serves(two)
+    before = one.resident_kib(pid)
+    ask = b"GET http://plain.test/test/bytes?n=5000000 HTTP/1.1\r\nHost: plain.test\r\n\r\n"
+    with many() as socks:
+        for _ in range(300):
+            socks.append(connect(one.socket_path))
+            socks[-1].setblocking(False)
+            with contextlib.suppress(OSError):
+                socks[-1].send(ask + b"G" * 150000)
+        until("some are refused", lambda: one.journal(reason="limit"))
+        assert one.resident_kib(pid) - before < 40 * 1024
+        assert serves(two)
+    until("all is given back", lambda: serves(one, "open.test") or True)
+
+
+def test_a_kept_alive_connection_is_charged_for_what_it_keeps_and_no_more(daemon):
+    one = daemon({**TWO, "worker": {"threads": 1, "memory": "16MiB"}})
+    # Far more bytes than there is memory, one after the other and on many connections.
+    with Tunnel(one, "open.test") as tunnel:
+        for _ in range(20):
+            assert len(tunnel.ask("GET", "/test/bytes?n=2000000").body) == 2000000
+    for _ in range(60):
+        assert serves(one)
+
+
+# --- descriptors ----------------------------------------------------------------------------------
+
+
+def test_one_sandbox_leaves_descriptors_to_another_tenant(daemon):
+    one = daemon({**TWO, "worker": {"threads": 1}}, nofile=1024)
+    two = door(one, "e")
+    assert serves(two)
+    with many() as socks:
+        for _ in range(900):
+            sock = socket.socket(socket.AF_UNIX)
+            sock.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                sock.connect(one.socket_path)
+            socks.append(sock)
+        until("some are refused", lambda: ended(socks) > 2)
+        for _ in range(3):
+            assert serves(two)
+        assert "of the 1024 descriptors (RLIMIT_NOFILE)" in one.stderr()
+        # Half of the three quarters that are shared out.
+        assert one.descriptors() < 1024 / 2
+    until("it may have connections again", lambda: not refuses(one))
+
+
+def refuses(one):
+    try:
+        return not serves(one)
+    except (Closed, OSError):
+        return True
+
+
+def test_requests_to_upstreams_that_do_not_answer_leave_descriptors_to_another_tenant(daemon):
+    with contextlib.ExitStack() as stack:
+        full = stack.enter_context(socket.socket())
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(2):
+            sock = stack.enter_context(socket.socket())
+            sock.setblocking(False)
+            sock.connect_ex(full.getsockname())
+        address = "127.0.0.1:%d" % full.getsockname()[1]
+        one = daemon({**TWO, "worker": {"threads": 1}, "upstream": {"resolve": {"full.test": address}}},
+                     rules=[{"allow": "http://full.test"}, {"allow": "https://open.test"}], nofile=512)  # fmt: skip
+        two = door(one, "e")
+        socks = stack.enter_context(many())
+        for _ in range(300):
+            socks.append(connect(one.socket_path))
+            with contextlib.suppress(OSError):
+                socks[-1].sendall(b"GET http://full.test/ HTTP/1.1\r\nHost: full.test\r\n\r\n")
+        until("some are refused", lambda: ended(socks) > 2)
+        for _ in range(3):
+            assert serves(two)
+
+
+def test_check_and_doctor_say_where_connections_are_out_of_reach(tmp_path):
+    def said(descriptors, *args):
+        done = subprocess.run([KEYHOLE, *args], capture_output=True, text=True, timeout=60, check=False,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors,) * 2))  # fmt: skip
+        return done.stdout
+
+    def written(limits):
+        path = tmp_path / "k.yaml"
+        path.write_text("version: 1\ntenants: { t: { rules: [ { allow: \"http://a.example\" } ] } }\n"
+                        "listen: [ { unix: /nowhere/s, tenant: t } ]\n" + limits)  # fmt: skip
+        return str(path)
+
+    short = ("limits.connections is 16384, and 4096 descriptors (RLIMIT_NOFILE) leave room for 3072, of which each sandbox has "
+             "a share (LimitNOFILE= of the unit, or `ulimit -n`, gives more)")  # fmt: skip
+    same = written("limits: { connections: 16384 }\n")
+    assert f"note: {short}\n" in said(4096, "check", "-c", same)
+    assert short in [note["text"] for note in json.loads(said(4096, "check", "--json", "-c", same))["notes"]]
+    checks = json.loads(said(4096, "doctor", "--json"))["checks"]
+    assert [(row["state"], row["text"]) for row in checks if row["name"] == "descriptors"] == [("warning", short)]
+    within = written("limits: { connections: 3072 }\n")
+    assert "RLIMIT_NOFILE" not in said(4096, "check", "-c", within)
+    assert "RLIMIT_NOFILE" in said(4094, "check", "-c", within)
+    assert "RLIMIT_NOFILE" not in said(4096, "check", "-c", written("")), "the default is nobody's wish"
+
+
+@pytest.mark.parametrize("limits, says", [(None, False), ({"exchanges": 5000}, False), ({"connections": 16384}, True)])
+def test_the_daemon_names_a_limit_out_of_reach_only_where_it_was_written(daemon, limits, says):
+    one = daemon({**TWO, **({"limits": limits} if limits else {})}, nofile=1024)
+    assert serves(one)
+    assert ("limits.connections is 16384, and 1024 descriptors" in one.stderr()) == says
+
+
+# --- lookups --------------------------------------------------------------------------------------
+
+
+def test_four_sandboxes_of_a_tenant_do_not_fill_the_resolver_for_another(daemon, fake_dns, standin):
+    class Names(dict):
+        def get(self, key, default=None):
+            return SILENCE if key.endswith(".evil.test") else dict.get(self, key, default)
+
+    fake_dns.names = Names({"open.test": ["127.0.0.1"], "other.test": ["127.0.0.1"]})
+    port = int(standin.address.split(":")[1])
+    listen = [{"unix": f"d{n}/s", "tenant": "acme", "sandbox": f"a{n}"} for n in range(4)]
+    one = daemon({
+        "listen": [*listen, {"unix": "e/s", "tenant": "dev", "sandbox": "two"}],
+        "worker": {"threads": 1},
+        "upstream": {"nameservers": [fake_dns.address], "resolve": None, "allow_addresses": ["127.0.0.0/8"]},
+        "tenants": {"acme": {"rules": [{"allow": "http://*.evil.test"}]},
+                    "dev": {"rules": [{"allow": f"https://open.test:{port}"}, {"allow": f"https://other.test:{port}"}]}},
+    })  # fmt: skip
+    two = door(one, "e")
+
+    def asks(host):
+        with Tunnel(two, host, port=port) as tunnel:
+            tunnel.host = f"{host}:{port}"
+            return tunnel.ask("GET", "/test/echo").status
+
+    assert asks("open.test") == 200
+    with many() as socks:
+        for box in range(4):
+            for n in range(2560):
+                socks.append(connect(os.path.join(one.folder, f"d{box}", "s")))
+                host = f"n{box}-{n}.evil.test"
+                socks[-1].sendall(f"GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        until("some are refused", lambda: ended(socks) > 1000)
+        assert asks("other.test") == 200
+
+
+def test_a_full_share_of_lookups_is_refused_as_every_other_share_is(daemon, fake_dns):
+    class Silent(dict):
+        def get(self, key, default=None):
+            return SILENCE
+
+    fake_dns.names = Silent()
+    one = daemon({**TWO, "worker": {"threads": 1}, "timeouts": {"resolve": "60s"},
+                  "upstream": {"nameservers": [fake_dns.address], "resolve": None}},
+                 rules=[{"allow": "http://*.evil.test"}])  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        # Half of 8,192 is the most that a tenant has which is not alone.
+        for box in range(18):
+            client = stack.enter_context(h2_plain(one))
+            for n in range(250):
+                last = client.start("GET", "/", authority=f"n{box}-{n}.evil.test")
+        answer = client.wait(last)
+    assert answer.status == 429
+    assert b"has its share of the proxy's lookups of names: ask for fewer new hosts" in answer.body

@@ -1,0 +1,43 @@
+"""What a subcommand says of an option that it does not take: its name, what is wrong, and what to do."""
+
+import subprocess
+
+import pytest
+from common import KEYHOLE
+
+COMMANDS = ["run", "proxy", "check", "explain", "audit show", "audit verify", "ctl", "ca", "doctor", "image", "workspace"]
+
+
+def said(*words):
+    done = subprocess.run([KEYHOLE, *words], capture_output=True, text=True, timeout=20, check=False)
+    assert done.stdout == "" and done.returncode not in (0, 1), done
+    return done.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_subcommand_names_the_option_that_was_meant(command):
+    assert said(*command.split(), "--hlep") == f"keyhole: {command}: unknown option --hlep (did you mean --help?)\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("option", ["--no-such-thing", "--no-such-thing=x", "-Z", "-\x1b"])
+def test_every_subcommand_says_where_its_options_are_listed(command, option):
+    shown = option.replace("\x1b", "\\x1b")
+    main = command.split()[0]
+    assert said(*command.split(), option) == f"keyhole: {command}: unknown option {shown} (`keyhole {main} --help` lists them)\n"
+
+
+@pytest.mark.parametrize("words, text", [
+    ("run --worspace . -- true", "run: unknown option --worspace (did you mean --workspace?)"),
+    ("run --worspace=. -- true", "run: unknown option --worspace=. (did you mean --workspace?)"),
+    ("run --use", "run: --use needs a value (`keyhole run --help` says which)"),
+    ("proxy -c", "proxy: -c needs a value (`keyhole proxy --help` says which)"),
+    ("run --m x", "run: --m may be more than one option (`keyhole run --help` lists them)"),
+    ("run --quiet=yes -- true", "run: --quiet takes no value"),
+    ("doctor --json=yes", "doctor: --json takes no value"),
+    ("doctor -j", "doctor: unknown option -j (`keyhole doctor --help` lists them)"),
+    ("workspace ls --jsno", "workspace: unknown option --jsno (did you mean --json?)"),
+    ("run -qZ -- true", "run: unknown option -Z (`keyhole run --help` lists them)"),
+])  # fmt: skip
+def test_what_is_wrong_with_an_option_is_said(words, text):
+    assert said(*words.split()) == f"keyhole: {text}\n"

@@ -1,0 +1,280 @@
+"""Which system calls a sandbox has: the table as a whole, and what a crash inside can start outside."""
+
+import errno
+import functools
+import json
+import os
+import platform
+import re
+import resource
+import shutil
+import struct
+
+import pytest
+
+X86 = platform.machine() == "x86_64"
+NUMBERS = "/usr/include/x86_64-linux-gnu/asm/unistd_64.h"
+SHIPPED = "/usr/share/containers/seccomp.json"
+ARCH = 0xC000003E
+ALLOW, ERRNO, KILL = 0x7FFF0000, 0x00050000, 0x80000000
+
+
+@functools.cache
+def names():
+    if not X86 or not os.path.exists(NUMBERS):
+        pytest.skip("needs the numbers of x86-64 (linux-libc-dev)")
+    with open(NUMBERS, encoding="ascii") as file:
+        return {name: int(number) for name, number in re.findall(r"#define __NR_(\w+) (\d+)", file.read())}
+
+
+class Filter:
+    """A classic BPF program, asked as the kernel asks it."""
+
+    def __init__(self, program):
+        assert program and len(program) % 8 == 0
+        self.lines = [struct.unpack("<HBBI", program[i : i + 8]) for i in range(0, len(program), 8)]
+
+    def answer(self, number, *args):
+        data = struct.pack("<iIQ6Q", number, ARCH, 0, *[a & (2**64 - 1) for a in (*args, *[0] * 6)][:6])
+        at = accumulator = 0
+        while True:
+            code, true, false, k = self.lines[at]
+            at += 1
+            if code == 0x20:
+                accumulator = struct.unpack_from("<I", data, k)[0]
+            elif code == 0x54:
+                accumulator &= k
+            elif code == 0x06:
+                return k
+            elif code == 0x05:
+                at += k
+            else:
+                met = {0x15: accumulator == k, 0x25: accumulator > k, 0x35: accumulator >= k, 0x45: accumulator & k}[code]
+                at += true if met else false
+
+
+@pytest.fixture
+def filters(sandbox):
+    """Both programs, in the order in which they are loaded."""
+    return [Filter(sandbox.run("cat", f"/run/keyhole-{name}", check=0).stdout) for name in ("calls", "filter")]
+
+
+@pytest.mark.before_the_engine
+@pytest.mark.identity("root")
+def test_a_call_that_is_not_in_the_table_does_not_exist(filters):
+    """Whatever a later kernel has: the answer is ENOSYS, which libraries know how to go on from."""
+    known, (table, refused) = names(), filters
+    allowed = {number for number in range(2048) if table.answer(number) == ALLOW}
+    for number in set(range(2048)) - allowed:
+        assert table.answer(number) == ERRNO | errno.ENOSYS, number
+    newer = {"fchmodat2": 452, "map_shadow_stack": 453, "mseal": 462}
+    assert {n for n in allowed if n > max(known.values())} <= set(newer.values())
+    assert len(allowed) < 300
+    absent = ["process_madvise", "pidfd_getfd", "process_mrelease", "kcmp", "name_to_handle_at", "openat2", "clone3",
+              "io_setup", "io_uring_setup", "io_uring_enter", "io_uring_register", "vmsplice", "modify_ldt", "mount", "setns",
+              "bpf", "userfaultfd", "open_tree", "fsopen", "mount_setattr", "keyctl"]  # fmt: skip
+    assert not {known[name] for name in absent if name in known} & allowed
+    # statmount, listmount, open_tree_attr, and the attributes of files of 6.17
+    assert not {457, 458, 467, 468, 469} & allowed
+    assert all(refused.answer(known[name]) == ERRNO | errno.EPERM for name in ("mount", "bpf", "keyctl", "setns"))
+    assert table.answer(0x40000000 + 1) == KILL and refused.answer(0x40000000 + 1) == KILL
+
+
+@pytest.mark.before_the_engine
+@pytest.mark.identity("root")
+def test_the_table_has_no_more_than_the_distributions_container_tools_allow(filters):
+    if not os.path.exists(SHIPPED):
+        pytest.skip("needs the list of the container tools (golang-github-containers-common)")
+    with open(SHIPPED, encoding="utf-8") as file:
+        rules = json.load(file)["syscalls"]
+    shipped = {name for rule in rules if rule["action"] == "SCMP_ACT_ALLOW" and not rule.get("includes", {}).get("caps")
+               for name in rule["names"]}  # fmt: skip
+    allowed = {name for name, number in names().items() if filters[0].answer(number) == ALLOW}
+    assert allowed - shipped <= {"fchmodat2", "map_shadow_stack", "mseal"}
+    assert len(shipped & set(names())) - len(allowed) >= 20, "nothing was taken away"
+
+
+@pytest.mark.before_the_engine
+@pytest.mark.identity("root")
+def test_an_argument_hidden_in_the_upper_half_of_a_register_is_seen(filters):
+    """The kernel looks at 32 bits of these, so a filter that compared 64 would be passed by."""
+    known, refused = names(), filters[1]
+    high = 7 << 32
+    for request in (0x5412, 0x541C, 0x5423, 0x540C, 0x541D, 0x4B3A, 0x5606):
+        assert refused.answer(known["ioctl"], 0, request) == ERRNO | errno.EPERM, hex(request)
+        assert refused.answer(known["ioctl"], 0, high | request) == ERRNO | errno.EPERM, hex(request)
+    for request in (0x5401, 0x5402, 0x5413, 0x5414, 0x540F, 0x5410):  # TCGETS, TCSETS, window size, job control
+        assert refused.answer(known["ioctl"], 0, request) == ALLOW, hex(request)
+    assert refused.answer(known["setrlimit"], high | 4) == ERRNO
+    assert refused.answer(known["setrlimit"], 7) == ALLOW
+    assert refused.answer(known["prlimit64"], high | 1, 7, 1, 0) == ERRNO | errno.EPERM
+    assert refused.answer(known["prlimit64"], 0, high | 4, 1, 0) == ERRNO
+    assert refused.answer(known["prlimit64"], 0, high | 4, 1, 1) == ERRNO | errno.EPERM
+    assert refused.answer(known["prlimit64"], 0, 4, 0, 1) == ALLOW
+
+
+def test_a_crash_inside_starts_no_handler_of_the_hosts(sandbox):
+    """A limit of 1 is the one at which the kernel starts no program that core_pattern names; it stays."""
+    if resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
+        pytest.skip("the hard limit of core files is 0 here, which only root with all capabilities can raise")
+    seen = sandbox.python(
+        """
+        import ctypes, os, resource, signal
+        libc = ctypes.CDLL(None, use_errno=True)
+        def limit(who='self'):
+            line = next(l for l in open(f'/proc/{who}/limits') if l.startswith('Max core file size'))
+            return line.split()[4:6]
+        out = [limit() if sys.argv[1] != 'gvisor' else [str(n) for n in resource.getrlimit(resource.RLIMIT_CORE)]]
+        pair = (ctypes.c_uint64 * 2)
+        for soft, hard in ((0, 0), (0, 1), (1, 1), (2**64 - 1, 2**64 - 1)):
+            libc.setrlimit(4, pair(soft, hard))
+            libc.prlimit(0, 4, pair(soft, hard), None)
+            libc.prlimit(0, 4, pair(soft, hard), pair())
+            libc.prlimit(os.getpid(), 4, pair(soft, hard), None)
+            if sys.argv[2] == 'yes':
+                libc.syscall(160, 4, pair(soft, hard))
+                libc.syscall(302, 0, (9 << 32) | 4, pair(soft, hard), None)
+        out.append([str(n) for n in resource.getrlimit(resource.RLIMIT_CORE)])
+        # A child has the same, and so has a program that is started.
+        out.append([str(n) for n in map(int, os.popen('ulimit -Sc; ulimit -Hc').read().split())])
+        pid = os.fork()
+        if pid == 0:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        out.append(os.WCOREDUMP(os.waitpid(pid, 0)[1]))
+        say(out)
+        """,
+        sandbox.engine,
+        "yes" if X86 else "no",
+    )
+    # dash counts core files in blocks of 512 bytes.
+    assert seen == [["1", "1"], ["1", "1"], ["0", "0"], False]
+
+
+def test_who_wishes_for_no_core_file_is_not_refused(sandbox):
+    """GnuPG and ssh-agent end where they are."""
+    assert sandbox.sh("ulimit -c 0 && echo done") == "done\n"
+
+
+def test_keyhole_init_is_not_strangled(sandbox):
+    """It has the command's uid: its limits, its CPUs and its turn are not the command's to set."""
+    seen = sandbox.python(
+        """
+        import os, resource
+        out = {}
+        def attempt(name, f):
+            try:
+                f()
+                out[name] = 'done'
+            except OSError as e:
+                out[name] = e.errno
+        for what in (resource.RLIMIT_NOFILE, resource.RLIMIT_CPU, resource.RLIMIT_AS, resource.RLIMIT_NPROC):
+            attempt(what, lambda: resource.prlimit(1, what, (0, 0)))
+        attempt('affinity', lambda: os.sched_setaffinity(1, {0}))
+        attempt('scheduler', lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)))
+        attempt('nice', lambda: os.setpriority(os.PRIO_PROCESS, 1, 19))
+        attempt('nice group', lambda: os.setpriority(os.PRIO_PGRP, 1, 19))
+        attempt('nice user', lambda: os.setpriority(os.PRIO_USER, os.getuid(), 19))
+        # One's own are as ever.
+        own = {}
+        out, first = own, out
+        attempt('limit', lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100)))
+        attempt('of a pid', lambda: resource.prlimit(os.getpid(), resource.RLIMIT_NOFILE, (90, 90)))
+        attempt('nice', lambda: os.setpriority(os.PRIO_PROCESS, 0, 5))
+        attempt('affinity', lambda: os.sched_setaffinity(0, os.sched_getaffinity(0)))
+        import socket
+        s = socket.create_connection(('127.0.0.1', 3128))
+        s.sendall(b'still here')
+        s.shutdown(socket.SHUT_WR)
+        say([first, own, s.recv(100).decode()])
+        """
+    )
+    assert set(seen[0].values()) <= {errno.EPERM, errno.ESRCH}, seen
+    assert set(seen[1].values()) == {"done"}, seen
+    assert seen[2] == "10:still here"
+
+
+def test_of_proc_is_masked_what_speaks_of_the_host(sandbox):
+    """Keys, symbols, modules and interrupts read as nothing, and nothing below /proc/sys can be set."""
+    if sandbox.engine in ("docker", "gvisor"):
+        pytest.skip("docker's list is the daemon's; in gvisor /proc is of a kernel that knows nothing of the host")
+    seen = sandbox.python(
+        """
+        import os
+        out = {}
+        for name in ('interrupts', 'kcore', 'keys', 'key-users', 'kallsyms', 'kmsg', 'modules', 'timer_list',
+                     'sched_debug', 'latency_stats', 'sysrq-trigger'):
+            try:
+                out[name] = len(open('/proc/' + name, 'rb').read(4096))
+            except OSError:
+                out[name] = 0
+        for name in ('acpi', 'asound', 'scsi'):
+            try:
+                out[name] = len(os.listdir('/proc/' + name))
+            except OSError:
+                out[name] = 0
+        for top, _, files in os.walk('/proc/sys'):
+            for name in files:
+                if os.access(os.path.join(top, name), os.W_OK):
+                    out[os.path.join(top, name)] = 'can be written'
+        say(out)
+        """
+    )
+    assert not any(seen.values()), {name: what for name, what in seen.items() if what}
+
+
+PROGRAMS = {
+    "python3": """python3 -c 'import asyncio, multiprocessing, subprocess, threading
+t = threading.Thread(target=print); t.start(); t.join()
+with multiprocessing.Pool(2) as p: assert p.map(abs, [-1]) == [1]
+async def f(): return await (await asyncio.create_subprocess_exec("true")).wait()
+assert asyncio.run(f()) == 0'""",
+    "node": """node -e 'const {Worker} = require("worker_threads"); new Worker("0", {eval: true});
+require("child_process").execSync("true"); require("fs").watch("/tmp").close();
+require("net").createServer().listen(0, function () { this.close() })'""",
+    "npm": "npm --version",
+    "git": "git init -q r && cd r && git -c user.name=a -c user.email=a@b commit -qm x --allow-empty && git gc -q && git status",
+    "java": """printf 'class A { public static void main(String[] a) throws Exception {
+System.exit(new ProcessBuilder("true").start().waitFor()); } }' >A.java && java A.java""",
+    "strace": "strace -f -o log sh -c 'true; true' && grep -q execve log",
+    "gdb": "gdb -batch -ex run --args true 2>&1 | grep -q 'exited normally'",
+    "gpg": "mkdir -m 700 g && gpg --homedir /tmp/g --batch --passphrase '' --quick-gen-key a@b ed25519 && gpgconf --homedir /tmp/g --kill all",
+    "ssh-agent": "ssh-agent true",
+    "tmux": "tmux -L x new-session -d true",
+}
+
+
+@pytest.mark.before_the_engine
+@pytest.mark.identity("user")
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs_that_people_use_run_with_these_calls(sandbox, program):
+    if not shutil.which(program, path="/usr/bin:/bin"):
+        pytest.skip(f"{program} is not installed")
+    done = sandbox.run("sh", "-c", "cd /tmp && " + PROGRAMS[program])
+    assert done.returncode == 0, (done.stdout[-500:], done.stderr[-500:])
+
+
+def test_what_changes_a_terminal_for_others_is_refused(sandbox):
+    """Its modes are the command's to set; its line discipline, and who else may open it, are not."""
+    seen = sandbox.python(
+        """
+        import fcntl, os, struct, termios
+        master, slave = os.openpty()
+        out = {}
+        def attempt(name, f):
+            try:
+                f()
+                out[name] = 'done'
+            except OSError as e:
+                out[name] = e.errno
+        for request in (termios.TIOCSTI, 0x541C, termios.TIOCSETD, termios.TIOCEXCL, 0x541D, 0x4B3A, 0x5606):
+            attempt(hex(request), lambda: fcntl.ioctl(slave, request, struct.pack('i', 3)))
+        assert set(out.values()) == {1}, out
+        out = {}
+        attempt('modes', lambda: termios.tcsetattr(slave, termios.TCSANOW, termios.tcgetattr(slave)))
+        attempt('size', lambda: fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack('HHHH', 9, 9, 0, 0)))
+        say(out)
+        """
+    )
+    assert set(seen.values()) == {"done"}, seen
+
+

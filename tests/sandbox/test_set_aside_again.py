@@ -1,0 +1,187 @@
+"""What an agent prepares in one run and uses in the next: each run's survey judges where things lead by then."""
+
+import os
+
+import pytest
+from test_set_aside import AS_BOTH, host, hook, run, said, write  # noqa: F401 (host is a fixture)
+from test_workspace import git, repository
+
+pytestmark = pytest.mark.identity("user")
+
+
+@pytest.mark.parametrize("common", ["../.git", ".", "./", "../link"])
+def test_a_commondir_that_leads_to_its_own_folder_takes_no_protection_away(host, common):
+    link = "ln -s .git dep/link; " if "link" in common else ""
+    done = run(host, f"git init -q dep; {link} printf '{common}\\n' > dep/.git/commondir")
+    assert common == "." or said(done), done.stderr
+    # As a user may have it, or an earlier version may have left it.
+    if not os.path.exists(host.path("dep/.git/commondir")):
+        host.sandbox.file(host.path("dep/.git/commondir"), common + "\n")
+        host.sandbox.give(host.path("dep"))
+    host.sandbox.run("sh", "-c", f"git -C dep config core.fsmonitor 'touch {host.canary}; false'; " + hook(host, "dep/.git/hooks/post-index-change"),
+                     workspace=host.workspace)  # fmt: skip
+    host.works("dep")
+    assert "fsmonitor" not in host.read("dep/.git/config")
+
+
+def test_what_has_no_mount_in_a_linked_folder_is_judged_after_the_run(host):
+    """The commondir leads to a folder of its own at first, and to the git folder itself later."""
+    host.sandbox.file(host.path("dep/x/HEAD"), "ref: refs/heads/main\n")
+    git(host.workspace, "init", "-q", "dep")
+    host.sandbox.file(host.path("dep/.git/commondir"), "../x\n")
+    os.unlink(host.path("dep/.git/config"))
+    host.sandbox.give(host.workspace)
+    done = run(host, "rm -r dep/x && ln -s .git dep/x && " + write("dep/.git/config", host.config))
+    assert len(said(done)) == 2, done.stderr
+    host.works("dep")
+
+
+def outside(host, name="outside"):
+    folder = os.path.join(host.sandbox.place, name)
+    os.makedirs(folder, exist_ok=True)
+    return folder
+
+
+@AS_BOTH
+def test_a_worktree_that_became_a_link_out_is_set_aside(host):
+    victim = outside(host)
+    with open(victim + "/.bashrc", "w", encoding="ascii") as file:
+        file.write("mine\n")
+    done = run(host, "git init -q dep && mkdir x && cd dep && git config core.worktree ../../x && echo evil > ../x/.bashrc && git add -A && git commit -qm x")
+    assert said(done) == [] and "worktree" in host.read("dep/.git/config"), done.stderr
+    done = run(host, f"rm -rf x && ln -s {victim} x")
+    assert len(said(done)) == 1 and "worktree" not in host.read("dep/.git/config"), done.stderr
+    host.git("checkout", "-f", ".", at="dep")
+    with open(victim + "/.bashrc", encoding="ascii") as file:
+        assert file.read() == "mine\n"
+
+
+def test_a_git_file_whose_folder_became_a_link_out_is_set_aside(host):
+    other = repository(host.sandbox, outside(host, "other"))
+    head = host.git("rev-parse", "HEAD", at=other).stdout
+    done = run(host, "mkdir evil real && echo 'gitdir: ../real' > evil/.git")
+    assert said(done) == [], done.stderr
+    done = run(host, f"rmdir real && ln -s {other}/.git real && echo evil > evil/README")
+    assert len(said(done)) == 1, done.stderr
+    host.git("commit", "-qam", "x", at="evil")
+    assert host.git("rev-parse", "HEAD", at=other).stdout == head
+
+
+def test_alternates_that_became_a_link_out_are_set_aside(host):
+    other = repository(host.sandbox, outside(host, "other"))
+    done = run(host, "git init -q dep && mkdir o && echo ../../../o > dep/.git/objects/info/alternates")
+    assert said(done) == [], done.stderr
+    done = run(host, f"rmdir o && ln -s {other}/.git/objects o")
+    assert len(said(done)) == 1, done.stderr
+    assert not os.path.exists(host.path("dep/.git/objects/info/alternates"))
+
+
+def test_what_led_out_before_is_the_users_and_stays(host):
+    other = repository(host.sandbox, outside(host, "other"))
+    host.sandbox.file(host.path("w/.git"), f"gitdir: {other}/.git\n")
+    git(host.workspace, "init", "-q", "dep")
+    git(host.path("dep"), "config", "core.worktree", other)
+    host.sandbox.give(host.workspace)
+    done = run(host, "true")
+    assert said(done) == [], done.stderr
+    assert other in host.read("w/.git") and other in host.read("dep/.git/config")
+
+
+STATES = {
+    "a strategy that is a path": (".git/rebase-merge/strategy", "x/../evil.sh"),
+    "a strategy that is any program git-merge-X": (".git/rebase-merge/strategy", "evil"),
+    "a cherry-pick's strategy": (".git/sequencer/opts", "[options]\n\tstrategy = x/../evil.sh"),
+    "a cherry-pick's unknown option": (".git/sequencer/opts", "[options]\n\tprogram = evil.sh"),
+    "a linked worktree's": (".git/worktrees/wt/rebase-merge/strategy", "x/../evil.sh"),
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_rebase_or_cherry_pick_that_would_run_a_program_is_set_aside(host, state):
+    repository(host.sandbox, host.workspace)
+    git(host.workspace, "worktree", "add", "-q", "wt")
+    host.sandbox.give(host.workspace)
+    name, text = STATES[state]
+    done = run(host, write(name, text))
+    assert len(said(done)) == 1 and not os.path.exists(host.path(name)), done.stderr
+
+
+def test_a_rebase_and_a_cherry_pick_under_way_that_run_nothing_stay(host):
+    repository(host.sandbox, host.workspace)
+    done = run(host, write(".git/rebase-merge/strategy", "ort") + write(".git/sequencer/opts", "[options]\n\tedit = true\n\tstrategy = ort"))
+    assert said(done) == [], done.stderr
+    assert host.read(".git/rebase-merge/strategy") == "ort\n"
+
+
+def test_named_pipes_that_the_hosts_git_would_wait_for_are_set_aside(host):
+    repository(host.sandbox, host.workspace)
+    done = run(host, "mkdir d && mkfifo .gitattributes .gitignore d/.gitignore")
+    assert len(said(done)) == 3, done.stderr
+    assert host.git("status", "--short").returncode == 0
+
+
+def test_no_folder_of_the_agents_keeps_the_harmless_part_from_its_place(host):
+    done = run(host, f"git init -q dep && git -C dep config core.pager 'touch {host.canary}' && mkdir -p dep/.git/.keyhole-harmless/x")
+    assert len(said(done)) == 1, done.stderr
+    assert "repositoryformatversion" in host.read("dep/.git/config") and "pager" not in host.read("dep/.git/config")
+
+
+GLOBAL = "[core]\n\thooksPath = .githooks\n"
+
+
+def tree_of(host, there):
+    """The project has hooks and a script that its configuration names by a relative path."""
+    repository(host.sandbox, host.workspace)
+    git(host.workspace, "config", "core.hooksPath", ".githooks")
+    git(host.workspace, "config", "filter.mine.clean", "./scripts/clean.sh")
+    host.sandbox.file(host.path("scripts/clean.sh"), "#!/bin/sh\nexec cat\n", 0o755)
+    host.sandbox.file(host.path(".githooks/pre-commit"), "#!/bin/sh\nexit 0\n", 0o755)
+    host.sandbox.file(host.path(".gitattributes"), "*.c filter=mine\n")
+    git(host.workspace, "add", "-A")
+    git(host.workspace, "commit", "-qm", "hooks")
+    if there:
+        git(host.workspace, "worktree", "add", "-q", "wt")
+    host.sandbox.give(host.workspace)
+
+
+TREES = {
+    "a worktree that was there": (True, "", "wt"),
+    "a worktree of the agent's": (False, "git worktree add -q wt; ", "wt"),
+    "a .git file of the agent's": (False, "mkdir wt; echo 'gitdir: ../.git' > wt/.git; ", "wt"),
+    "a link on the way": (False, "mkdir wt evil; echo 'gitdir: ../.git' > wt/.git; ln -s ../evil wt/scripts; ln -s ../evil wt/.githooks; ", "wt"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_hooks_and_scripts_by_a_relative_path_are_the_agents_in_no_worktree(host, tree):
+    there, script, at = TREES[tree]
+    tree_of(host, there)
+    attack = hook(host, f"{at}/.githooks/post-index-change") + hook(host, f"{at}/scripts/clean.sh")
+    done = host.sandbox.run("sh", "-c", script + attack + f"echo '* filter=mine' > {at}/.gitattributes; echo > {at}/f.c",
+                            workspace=host.workspace)  # fmt: skip
+    assert there or said(done), done.stderr
+    assert not os.path.exists(host.path(at + "/.githooks/post-index-change"))
+    host.works(at)
+
+
+@pytest.mark.parametrize("where", ["a nested repository", "a bare one", "a worktree elsewhere"])
+def test_the_users_own_relative_hooks_path_is_the_agents_in_no_repository(host, where):
+    for folder in (host.sandbox.place, host.env["HOME"]):
+        host.sandbox.file(os.path.join(folder, ".gitconfig"), GLOBAL)
+    repository(host.sandbox, host.workspace)
+    script, at, stand = {
+        "a nested repository": ("git init -q dep; ", "dep", "dep"),
+        "a bare one": ("git init -q --bare dep; ", "dep", "dep"),
+        "a worktree elsewhere": ("git init -q dep; mkdir x; git -C dep config core.worktree ../../x; ", "x", "dep"),
+    }[where]
+    done = run(host, script + hook(host, f"{at}/.githooks/post-index-change") + hook(host, f"{at}/.githooks/reference-transaction"))
+    assert len(said(done)) == 1, done.stderr
+    host.works(stand)
+    host.keyhole("restore", *said(done))
+
+
+def test_a_worktree_with_the_projects_own_hooks_stays(host):
+    tree_of(host, False)
+    done = run(host, "git worktree add -q wt && cd wt && echo x > x && git add x && git commit -qm x")
+    assert said(done) == [], done.stderr
+    assert os.path.exists(host.path("wt/.githooks/pre-commit")) and os.path.exists(host.path("wt/scripts/clean.sh"))

@@ -1,0 +1,218 @@
+"""The survey of a workspace: what an agent makes of folders, shapes and links hides nothing from it."""
+
+import os
+import shutil
+import socket
+
+import pytest
+from test_set_aside import AS_BOTH, MADE, host, hook, run, said, verb, write  # noqa: F401 (host is a fixture)
+from test_workspace import git, repository
+
+pytestmark = [pytest.mark.identity("user"), pytest.mark.before_the_engine]
+
+
+# ---- folders that can be listed and not entered ----
+
+
+@pytest.mark.parametrize("mode", [0o444, 0o455, 0o644])
+def test_a_folder_that_can_be_listed_and_not_entered_hides_no_file_of_secrets(host, mode):
+    host.sandbox.file(host.path("api/.env"), "KEY=value")
+    host.sandbox.give(host.workspace)
+    done = run(host, f"chmod {mode:o} api", mask_env="yes")
+    assert b"was not surveyed completely" in done.stderr and b"/api: it can't be read" in done.stderr
+    done = host.sandbox.run("sh", "-c", "chmod 0755 api; cat api/.env", workspace=host.workspace, mask_env="yes", check=125)
+    assert done.stdout == b"" and b"/api: it can't be read" in done.stderr
+    os.chmod(host.path("api"), 0o755)
+    assert run(host, "cat api/.env", mask_env="yes").stdout == b""
+
+
+@pytest.mark.parametrize("mode", [0o444, 0o455])
+def test_a_repository_in_such_a_folder_is_set_aside_once_it_can_be_entered(host, mode):
+    made = "git init -q shut/sub && " + write("shut/sub/.git/config", host.config) + hook(host, "shut/sub/.git/hooks/post-index-change")
+    done = run(host, made + f"chmod {mode:o} shut")
+    assert b"was not surveyed completely" in done.stderr
+    host.keyhole("survey", check=1)
+    os.chmod(host.path("shut"), 0o755)
+    assert verb(host, "survey").stderr.count("was set aside") == 2
+    host.works("shut/sub")
+
+
+@pytest.mark.parametrize("option", ["ro", "home"])
+def test_a_socket_of_the_host_in_such_a_folder_is_not_passed_over(host, option):
+    """In the other trees that are mounted, whose walk is another."""
+    tree = host.sandbox.folder("tree")
+    os.mkdir(os.path.join(tree, "shut"))
+    os.mkdir(os.path.join(tree, "shut/deep"))
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.join(tree, "shut/deep/s"))
+    host.sandbox.give(tree)
+    os.chmod(os.path.join(tree, "shut"), 0o444)
+    done = host.sandbox.run("true", check=125, **{option: tree})
+    assert b"looking for sockets and set-ID files in" in done.stderr and b"/shut" in done.stderr
+    os.chmod(os.path.join(tree, "shut"), 0o755)
+    assert b"shut/deep/s is a socket of the host" in host.sandbox.run("true", check=0, **{option: tree}).stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's folder")
+def test_a_folder_of_another_user_that_the_agent_could_not_enter_either_stops_nothing(host):
+    os.mkdir(host.path("theirs"))
+    host.sandbox.file(host.path("theirs/f"))
+    os.chown(host.path("theirs"), 0, 0)
+    os.chmod(host.path("theirs"), 0o744)
+    run(host, "true")
+
+
+# ---- shapes of repositories ----
+
+
+@pytest.mark.parametrize("shape", ["mkdir objects refs", "mkdir objects refs hooks && echo 'ref: refs/heads/main' > HEAD"])
+def test_no_shape_of_a_repository_takes_a_name_out_of_the_survey(host, shape):
+    made = [name for name in MADE if not name.startswith((".git", ".hg"))]
+    done = run(host, shape + "\n" + "".join(write(name, "evil") for name in made))
+    assert len(said(done)) == len(made), done.stderr
+    assert not any(os.path.exists(host.path(name)) for name in made)
+
+
+def test_no_shape_of_a_repository_opens_what_was_protected_in_the_next_run(host):
+    names = ["sub/.vscode/tasks.json", "sub/.claude/settings.json", "sub/.mcp.json"]
+    for name in names:
+        host.sandbox.file(host.path(name), "mine\n")
+    host.sandbox.give(host.workspace)
+    run(host, "mkdir objects refs sub/objects sub/refs")
+    host.sandbox.run("sh", "-c", "".join(f"echo evil > {name}; " for name in names), workspace=host.workspace)
+    assert [host.read(name) for name in names] == ["mine\n"] * 3
+
+
+SHAPE = "mkdir -p $d/objects $d/refs && echo 'ref: refs/heads/main' > $d/HEAD; printf '[core]\\n\\tbare = true\\n' > $d/config"
+
+
+def test_repositories_that_the_agent_made_crowd_out_none(host):
+    """As many as can be protected besides the one at the top, and all of them found before it in a walk."""
+    repository(host.sandbox, host.workspace)
+    host.sandbox.give(host.workspace)
+    run(host, f"for i in $(seq 1 62); do d=r$i; {SHAPE}; done")
+    done = host.sandbox.run("sh", "-c", "echo ../r1 > .git/commondir; " + hook(host, ".git/hooks/post-index-change")
+                            + write(".git/config", host.config), workspace=host.workspace)  # fmt: skip
+    assert b"Read-only file system" in done.stderr
+    host.works()
+    assert not os.path.exists(host.path(".git/hooks/post-index-change"))
+
+
+def test_more_repositories_than_can_be_protected_are_refused_with_what_to_do(host):
+    repository(host.sandbox, host.workspace)
+    host.sandbox.give(host.workspace)
+    run(host, f"for i in $(seq 1 70); do d=r$i; {SHAPE}; done")
+    done = host.sandbox.run("sh", "-c", "echo ../r1 > .git/commondir", workspace=host.workspace, check=125)
+    assert b"more than 64 repositories" in done.stderr and b"remove what an agent made" in done.stderr
+    for i in range(1, 71):
+        shutil.rmtree(host.path(f"r{i}"))
+    run(host, "true")
+
+
+# ---- links ----
+
+INNER = [".cargo/config.toml", ".hg/hgrc", "sub/.hg/hgrc", ".config/lefthook.yml", ".config/mise", ".github/hooks", "mise/config.toml",
+         ".sl/config", "sub/_darcs/prefs/defaults", ".clinerules/hooks"]  # fmt: skip
+
+
+def test_a_link_in_the_place_of_a_name_that_tools_run_is_set_aside(host):
+    done = run(host, "echo evil > evil; " + "".join(f"mkdir -p $(dirname {name}); ln -s $PWD/evil {name}; " for name in INNER))
+    assert len(said(done)) == len(INNER), done.stderr
+    assert not any(os.path.lexists(host.path(name)) for name in INNER)
+
+
+FOLDERS = [".cargo", ".hg", ".github", ".config", ".sl", "sub/.hg", "_darcs", ".clinerules"]
+
+
+def test_a_link_in_the_place_of_a_folder_with_such_names_is_set_aside(host):
+    done = run(host, "mkdir sub; " + "".join(f"mkdir t{i}; echo evil > t{i}/config.toml; ln -s $PWD/t{i} {name}; " for i, name in enumerate(FOLDERS)))
+    assert len(said(done)) == len(FOLDERS), done.stderr
+    assert not any(os.path.lexists(host.path(name)) for name in FOLDERS)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_where_such_a_link_of_the_users_leads_nothing_can_be_put(host, there):
+    os.symlink("conf", host.path(".cargo"))
+    if there:
+        host.sandbox.file(host.path("conf/x"))
+        host.sandbox.give(host.workspace)
+    done = host.sandbox.run("sh", "-c", "mkdir -p conf; echo evil > conf/config.toml", workspace=host.workspace)
+    assert b"the protected" in done.stderr and b".cargo leads there" in done.stderr
+    assert not os.path.exists(host.path("conf/config.toml")) and os.path.islink(host.path(".cargo"))
+
+
+# ---- names ----
+
+MORE = [".yarnrc", "rust-toolchain.toml", "rust-toolchain", ".helix/languages.toml", "sub/.helix/languages.toml", ".sl/config", "sub/.sl/config",
+        "_darcs/prefs/defaults", ".clinerules/hooks/PreToolUse", ".factory/settings.json", ".Rprofile", "sub/.Rprofile", "mise/config.local.toml"]  # fmt: skip
+
+
+def test_more_names_that_tools_run_things_from_are_set_aside_and_stay_as_the_user_has_them(host):
+    done = run(host, "".join(write(name, "evil") for name in MORE))
+    assert len(said(done)) == len(MORE), done.stderr
+    host.keyhole("restore", *said(done))
+    host.sandbox.run("sh", "-c", "".join(write(name, "worse") for name in MORE), workspace=host.workspace)
+    assert [host.read(name) for name in MORE] == ["evil\n"] * len(MORE)
+
+
+def test_the_configuration_of_sapling_in_a_git_folder_is_set_aside(host):
+    repository(host.sandbox, host.workspace)
+    done = run(host, write(".git/sl/config", "[hooks]\npre-status = touch x"))
+    assert len(said(done)) == 1 and not os.path.exists(host.path(".git/sl/config")), done.stderr
+
+
+def test_branches_and_modules_of_a_repository_are_no_such_names(host):
+    repository(host.sandbox, host.workspace)
+    done = run(host, "git branch mise.toml && git branch x/rust-toolchain && mkdir -p .git/modules/.vscode && git init -q --bare .git/modules/.vscode/m")
+    assert said(done) == [], done.stderr
+    assert "mise.toml" in git(host.workspace, "branch")
+
+
+# ---- many, and what git runs by other names ----
+
+
+def test_of_many_things_that_are_set_aside_a_hundred_have_a_line_and_the_rest_are_counted(host):
+    done = run(host, "for i in $(seq 1 250); do mkdir $i && echo x > $i/.mcp.json; done")
+    assert len(said(done)) == 100 and b"150 more were set aside" in done.stderr
+    assert len(host.keyhole("set-aside").splitlines()) == 250
+
+
+def test_of_many_pipes_and_sockets_a_hundred_are_kept_and_the_rest_are_removed(host):
+    """Nothing is in them; each that is kept costs time and 12 KiB of keyhole's state."""
+    done = run(host, "seq 1 2500 | xargs mkfifo")
+    assert len(said(done)) == 100 and b"2400 more sockets, named pipes and devices were removed" in done.stderr
+    assert os.listdir(host.workspace) == [] and len(host.keyhole("set-aside").splitlines()) == 100
+
+
+@pytest.mark.parametrize("alias", ["!./al.sh", "!sh al.sh", "!f() { tools/al.sh; }; f"])
+def test_a_script_that_an_alias_of_gits_runs_can_not_be_changed(host, alias):
+    repository(host.sandbox, host.workspace)
+    for name in ("al.sh", "tools/al.sh"):
+        host.sandbox.file(host.path(name), "#!/bin/sh\ntrue\n", 0o755)
+    git(host.workspace, "config", "alias.zz", alias)
+    host.sandbox.give(host.workspace)
+    host.sandbox.run("sh", "-c", hook(host, "al.sh") + hook(host, "tools/al.sh"), workspace=host.workspace)
+    host.git("zz")
+    assert not os.path.exists(host.canary), "the host's git ran the agent's command"
+
+
+def test_what_an_alias_for_git_itself_names_can_be_changed(host):
+    repository(host.sandbox, host.workspace)
+    git(host.workspace, "config", "alias.zz", "log -- README")
+    host.sandbox.give(host.workspace)
+    run(host, "echo more >> README")
+
+
+@AS_BOTH
+def test_no_mode_that_the_agent_set_lets_other_users_replace_what_is_protected(host):
+    repository(host.sandbox, host.workspace)
+    repository(host.sandbox, host.sandbox.folder("work/sub"))
+    os.mkdir(host.path("shared"))
+    git(host.path("shared"), "init", "-q")
+    host.sandbox.give(host.workspace)
+    os.chmod(host.path("shared"), 0o777)
+    done = run(host, "chmod 0777 . .git sub sub/.git; git init -q new; chmod 0777 new/.git")
+    assert done.stderr.count(b"could be written to by every user") == 5, done.stderr
+    modes = {name: os.stat(host.path(name)).st_mode & 0o777 for name in (".", ".git", "sub", "sub/.git", "new/.git", "shared")}
+    assert modes.pop("shared") == 0o777, "which was so before"
+    assert set(modes.values()) == {0o775}, modes

@@ -1,0 +1,156 @@
+/* test_decision_work.c - what one decision may cost, in steps, however the request is made */
+#include "config_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <keyhole/limits.h>
+#include <keyhole/question.h>
+
+/* `n` denials, each with a number behind `text` and `more` behind its URL, and what is allowed. */
+static struct fixture policy_with(const char *text, const char *more, unsigned n)
+{
+	struct kh_buf out;
+	kh_buf_init(&out, 1024 * 1024);
+	assert_true(kh_buf_append_str(&out, "version: 1\ntenants:\n  a:\n    rules:\n"));
+	for (unsigned i = 0; i < n; i++)
+		assert_true(
+			kh_buf_printf(&out, "      - { deny: \"%s%u/**\"%s }\n", text, i, more));
+	assert_true(kh_buf_append_str(&out, "      - { allow: \"https://api.example\" }\n") &&
+		    kh_buf_append_char(&out, '\0'));
+	struct fixture f = policy_of(kh_buf_view(&out).ptr);
+	kh_buf_fini(&out);
+	return f;
+}
+
+/* All that multiplies the readings of a request, beside its path. */
+static const char *const multipliers[][2] = {
+	{ "X-HTTP-Method-Override", "GET" },	{ "X-HTTP-Method-Override", "PUT" },
+	{ "X-HTTP-Method-Override", "PURGE" },	{ "X-HTTP-Method-Override", "HEAD" },
+	{ "X-Forwarded-Host", "api.example" },	{ "X-Host", "api.example:443" },
+	{ "X-Original-URL", "/secret/secret" },
+};
+enum { NONE = 0, BUT_A_PATH = 6, ALL = 7 };
+
+static struct kh_decision ask(const struct fixture *f, const char *url, size_t n_multipliers)
+{
+	struct kh_question *q = calloc(1, sizeof(*q));
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_decision decision, explained;
+	assert_non_null(q);
+	kh_question_init(q);
+	for (size_t i = 0; i < n_multipliers; i++)
+		assert_true(kh_question_field(q, kh_slice_str(multipliers[i][0]),
+					      kh_slice_str(multipliers[i][1])));
+	if (!kh_question_ask(q, KH_SLICE("POST"), kh_slice_str(url), &err))
+		fail_msg("%s", err.text);
+	kh_policy_decide(f->policy, 0, NULL, &q->view, &decision);
+	kh_policy_explain(f->policy, 0, NULL, &q->view, NULL, NULL, &explained);
+	assert_int_equal(decision.allow, explained.allow);
+	assert_ptr_equal(decision.rule, explained.rule);
+	assert_int_equal(decision.reason, explained.reason);
+	/* The step that was one too many is a path or a parameter. */
+	assert_true(decision.steps <= KH_LIMIT_DECISION_STEPS + 8 * KH_LIMIT_LINE_BYTES);
+	kh_question_fini(q);
+	free(q);
+	return decision;
+}
+
+/* `begin`, `what` over and over up to a length that a request line may have, and `end`. */
+static char *long_url(const char *begin, const char *what, const char *end)
+{
+	enum { BYTES = 15 * 1024 };
+	char *url = malloc(BYTES + 64);
+	assert_non_null(url);
+	size_t len = (size_t)snprintf(url, 64, "https://api.example/%s", begin);
+	while (len + strlen(what) + strlen(end) < BYTES)
+		len += (size_t)snprintf(url + len, 32, "%s", what);
+	(void)snprintf(url + len, 64, "%s", end);
+	return url;
+}
+
+static const char *const repeated[] = { "secret/", "s%2F",   "s;/", "a.%2Eb", "s/",  "secrets",
+					"%2561/",  "%25%37", "a. ", ":",      "a:$", "/secret/" };
+
+static void many_methods_hosts_and_spellings_cost_no_more_than_one(void **state)
+{
+	(void)state;
+	enum { RULES = 30, READINGS = 64 };
+	struct fixture f = policy_with("https://api.example/**/secrets", "", RULES);
+	for (size_t i = 0; i < sizeof(repeated) / sizeof(repeated[0]); i++) {
+		bool blank = strchr(repeated[i], ' ') != NULL;
+		char *url = long_url("", blank ? "a.%20" : repeated[i], "%2F%2561");
+		struct kh_decision one = ask(&f, url, NONE);
+		struct kh_decision many = ask(&f, url, BUT_A_PATH);
+		if (!one.allow || !many.allow)
+			fail_msg("%s: should be allowed, in all readings", repeated[i]);
+		/* Only what the rules look at beside the path is looked at again. */
+		if (many.steps > one.steps + RULES * READINGS)
+			fail_msg("%s: %llu steps, and %llu with more methods and hosts",
+				 repeated[i], (unsigned long long)one.steps,
+				 (unsigned long long)many.steps);
+		assert_false(ask(&f, url, ALL).allow);
+		free(url);
+	}
+	fini(&f);
+}
+
+static void what_would_take_too_many_steps_is_denied(void **state)
+{
+	(void)state;
+	static const char *const texts[] = { "https://api.example/**/secrets",
+					     "https://api.example/**/s*/*t/x",
+					     "https://api.example/**s*c*e*t*x" };
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct fixture f = policy_with(texts[i], "", 2000);
+		char *url = long_url("", "/secrets/t/x", "%2F%2561");
+		struct kh_decision d = ask(&f, url, BUT_A_PATH);
+		free(url);
+		assert_false(d.allow);
+		assert_null(d.rule);
+		assert_int_equal(d.reason, KH_ERR_REQUEST_TOO_COMPLEX);
+		assert_true(ask(&f, "https://api.example/v1/models?a=1", BUT_A_PATH).allow);
+		fini(&f);
+	}
+}
+
+static void a_long_query_is_held_against_conditions_in_bounded_steps(void **state)
+{
+	(void)state;
+	struct fixture f =
+		policy_with("https://api.example/**", ", query: { action: \"*delete*all*\" }", 300);
+	static const char *const values[] = { "delet", "%2564elete", "+delete",
+					      "delete;action=", "&action=delete&a[]=" };
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		char *url = long_url("a0/x?action=", values[i], "");
+		struct kh_decision d = ask(&f, url, BUT_A_PATH);
+		assert_true(d.allow || d.reason == KH_ERR_REQUEST_TOO_COMPLEX);
+		free(url);
+	}
+	assert_true(ask(&f, "https://api.example/a0/x?action=get", BUT_A_PATH).allow);
+	fini(&f);
+}
+
+static void an_ordinary_request_takes_a_few_steps_a_rule(void **state)
+{
+	(void)state;
+	enum { RULES = 100, STEPS_A_RULE = 128 };
+	struct fixture f = policy_with("https://api.example/**/secrets", "", RULES);
+	static const char *const urls[] = { "https://api.example/v1/chat/completions",
+					    "https://api.example/Org/App.git/info/refs?x=1",
+					    "https://api.example/a%20file/of%20mine" };
+	for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++)
+		assert_true(ask(&f, urls[i], NONE).steps < (uint64_t)RULES * STEPS_A_RULE);
+	fini(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(many_methods_hosts_and_spellings_cost_no_more_than_one),
+		cmocka_unit_test(what_would_take_too_many_steps_is_denied),
+		cmocka_unit_test(a_long_query_is_held_against_conditions_in_bounded_steps),
+		cmocka_unit_test(an_ordinary_request_takes_a_few_steps_a_rule),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
