@@ -130,6 +130,8 @@ def run(command, seconds, env=None, capture=False):
     except OSError as error:
         return 127, f"{command[0]}: {error.strerror}"
     RUNNING.add(process.pid)
+    if STOPPED.is_set():  # between the look above and now: who ended all that was running did not see this one
+        end_group(process.pid)
     try:
         output, _ = process.communicate(timeout=seconds)
         status = process.returncode

@@ -10,7 +10,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tests", "bench"))
 import instructions  # noqa: E402
 
-# Instructions repeat beside anything; where others take the processor, an answer comes in more pieces, each a call.
+# Instructions repeat beside anything; where others take the processor, an answer comes in more pieces, each a read.
 pytestmark = pytest.mark.alone
 
 
@@ -24,6 +24,6 @@ def test_a_request_stays_within_its_budget(work):
     row = instructions.measure(["keyhole"], [work])[work]["keyhole"]
     budget = instructions.BUDGET[work]
     assert 0 < row["instructions"] <= budget["instructions"], row
-    assert 0 < row["calls"] <= budget["calls"], row
+    assert 0 < row["works"] <= budget["works"], row
     # What is far below its budget has a budget that holds nothing.
     assert row["instructions"] >= 0.9 * budget["instructions"], row

@@ -7,7 +7,7 @@
 
 static struct kh_journal_base base_of(struct kh_journal *journal)
 {
-	struct kh_journal_base base;
+	struct kh_journal_base base = { 0 };
 
 	kh_journal_head(journal, &base.seq, base.hash);
 	return base;
