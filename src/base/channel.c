@@ -174,9 +174,8 @@ bool kh_channel_send(struct kh_channel *channel, enum kh_channel_type type, uint
 		sent = n_fds || channel->patience_most_ms
 			       ? sendmsg(channel->fd, &msg, flags)
 			       : writev(channel->fd, iov, body.len ? 2 : 1);
-	while (sent < 0 &&
-	       (errno == EINTR ||
-		(errno == EAGAIN && waits && goes_on_waiting(channel, began_ms))));
+	while (sent < 0 && (errno == EINTR ||
+			    (errno == EAGAIN && waits && goes_on_waiting(channel, began_ms))));
 	int why = errno;
 	take_patience(channel, began_ms);
 	(void)pthread_mutex_unlock(&channel->send_lock);
