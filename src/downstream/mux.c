@@ -323,7 +323,8 @@ uint64_t kh_mux_deadline(const struct kh_mux *mux)
 	return mux->idle_since_ms + mux->session->side.loop->gen->config->timeouts.idle_down;
 }
 
-/* A reader that is slow and does read is no stall. */
+/* A reader that is slow and does read is no stall. It has no more than any other of the times that
+ * end what is busy. */
 static bool has_moved(struct kh_down_h2 *s)
 {
 	size_t waiting = kh_h2_waiting_bytes(s->h2);
@@ -347,7 +348,9 @@ static uint64_t look_at_time(struct kh_down_h2 *s, uint64_t now)
 	}
 	if (x->response_begun && has_moved(s)) {
 		x->progress_ms = now;
-		return kh_exchange_deadline(x);
+		deadline = kh_exchange_deadline(x);
+		if (now < deadline)
+			return deadline;
 	}
 	kh_exchange_timed_out(x);
 	return s->discard_until_ms;

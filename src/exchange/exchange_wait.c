@@ -12,25 +12,43 @@ uint64_t kh_exchange_last_ms(const struct kh_exchange *x)
 	return x->started_ms + x->side->loop->gen->config->timeouts.total;
 }
 
+static uint64_t min_ms(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* When it ends, however busy it is and whatever it waits for. */
+static uint64_t end_ms(const struct kh_exchange *x)
+{
+	if (!x->tunnel)
+		return kh_exchange_last_ms(x);
+	return min_ms(x->started_ms + x->side->loop->gen->config->timeouts.tunnel,
+		      kh_exchange_lifetime_ends(x));
+}
+
 uint64_t kh_exchange_deadline(const struct kh_exchange *x)
 {
 	const struct kh_timeouts *t = &x->side->loop->gen->config->timeouts;
 
-	if (x->state == KH_EXCHANGE_SECRET)
-		return x->progress_ms + SECRET_MS;
-	if (x->state != KH_EXCHANGE_RELAY && x->state != KH_EXCHANGE_HOLD)
+	switch (x->state) {
+	case KH_EXCHANGE_SECRET:
+		return min_ms(x->progress_ms + SECRET_MS, end_ms(x));
+	case KH_EXCHANGE_CONNECT: /* each step has a time of its own, and there may be many */
+		return end_ms(x);
+	case KH_EXCHANGE_HOLD:
+	case KH_EXCHANGE_RELAY:
+		break;
+	case KH_EXCHANGE_COMMIT:
+	case KH_EXCHANGE_ENDED:
+	default:
 		return 0;
+	}
 	if (kh_exchange_is_websocket(x))
 		return kh_websocket_deadline(x);
-	if (x->tunnel) {
-		uint64_t idle = x->progress_ms + t->tunnel_idle, end = x->started_ms + t->tunnel;
-		uint64_t life = kh_exchange_lifetime_ends(x);
-		end = life < end ? life : end;
-		return idle < end ? idle : end;
-	}
+	if (x->tunnel)
+		return min_ms(x->progress_ms + t->tunnel_idle, end_ms(x));
 	bool thinks = x->request_done && !kh_hold_has(x) && !x->response_begun;
-	uint64_t rest = x->progress_ms + (thinks ? t->response : t->stall);
-	return rest < kh_exchange_last_ms(x) ? rest : kh_exchange_last_ms(x);
+	return min_ms(x->progress_ms + (thinks ? t->response : t->stall), end_ms(x));
 }
 
 void kh_exchange_timed_out(struct kh_exchange *x)
@@ -41,16 +59,16 @@ void kh_exchange_timed_out(struct kh_exchange *x)
 		kh_websocket_timed_out(x);
 		return;
 	}
-	if (x->state == KH_EXCHANGE_SECRET)
-		kh_err_set(&err, KH_ERR_CREDENTIAL_UNAVAILABLE,
-			   "the credential was not handed out in time");
-	else if (x->tunnel && x->side->loop->now_ms >= kh_exchange_lifetime_ends(x))
+	if (x->tunnel && x->side->loop->now_ms >= kh_exchange_lifetime_ends(x))
 		kh_exchange_lifetime_over(x, &err);
 	else if (x->tunnel)
 		kh_err_set(&err, KH_ERR_RESPONSE_TIMEOUT,
 			   "the tunnel was silent, or lasted, for too long");
 	else if (x->side->loop->now_ms >= kh_exchange_last_ms(x))
 		kh_err_set(&err, KH_ERR_RESPONSE_TIMEOUT, "it lasted longer than timeouts.total");
+	else if (x->state == KH_EXCHANGE_SECRET)
+		kh_err_set(&err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			   "the credential was not handed out in time");
 	else if (x->response_begun)
 		kh_err_set(&err, KH_ERR_RESPONSE_TIMEOUT, "the response stalled");
 	else if (x->request_done)

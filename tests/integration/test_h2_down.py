@@ -1,7 +1,9 @@
 """HTTP/2 towards the sandbox: each stream is an exchange that is decided by itself."""
 
+import contextlib
 import json
 import os
+import socket
 import ssl
 import subprocess
 import time
@@ -11,6 +13,7 @@ import pytest
 from clients import client_context
 from h2client import H2Client, Reset, h2_plain, h2_tunnel
 from harness import FINGERPRINT, PATIENCE, SECRET, Tunnel, until
+from hyperframe.frame import RstStreamFrame, WindowUpdateFrame
 
 
 def test_a_request_goes_up_with_the_credential_and_its_answer_comes_back(shared, standin):
@@ -328,6 +331,50 @@ def test_each_stream_has_its_own_timeout(daemon):
             time.sleep(0.05)
         assert client.wait(held).status == 504
         assert client.ask("GET", "/test/echo").status == 200
+
+
+def until_reset(client, stream, seconds):
+    """Opens the stream's window by a little as fast as it can. Return: was the stream reset meanwhile?"""
+    more = WindowUpdateFrame(stream, window_increment=512).serialize()
+    client.raw(WindowUpdateFrame(0, window_increment=2**30))
+    client.wire.sock.setblocking(False)
+    last = time.monotonic() + seconds
+    tail = b""
+    while time.monotonic() < last:
+        with contextlib.suppress(ssl.SSLWantWriteError):
+            client.wire.sock.send(more)
+        with contextlib.suppress(ssl.SSLWantReadError):
+            piece = client.wire.sock.recv(262144)
+            tail = tail[-64:] + piece
+            if RstStreamFrame(stream, error_code=2).serialize() in tail:
+                return True
+    return False
+
+
+def test_a_stream_that_moves_all_the_time_does_not_outlast_timeouts_total(daemon):
+    """Whenever it is looked at, something has moved: that helps against timeouts.stall alone."""
+    d = daemon({"timeouts": {"total": "1s"}}, rules=[{"allow": "https://open.test"}])
+    with h2_tunnel(d, "open.test", window=65535) as client:
+        stream = client.start("GET", f"/test/bytes?n={64 * 2**30}")
+        client.wait_head(stream)
+        assert until_reset(client, stream, 8), "it went on beyond timeouts.total"
+    until("its close", lambda: "timeouts.total" in str(d.records_of("/test/bytes")))
+
+
+def test_what_waits_for_a_connection_does_not_outlast_timeouts_total(daemon, standin):
+    """However long each step may take by its own timeout."""
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as mute:
+        d = daemon({"upstream": {"resolve": {"mute.test": "127.0.0.1:%d" % mute.getsockname()[1]}},
+                    "timeouts": {"total": "500ms", "handshake": "30s"}},
+                   rules=[{"allow": "https://mute.test"}])  # fmt: skip
+        with h2_tunnel(d, "mute.test") as client:
+            began = time.monotonic()
+            answer = client.ask("GET", "/")
+            assert answer.status == 504 and "timeouts.total" in answer.text(), answer
+        with Tunnel(d, "mute.test") as tunnel:
+            answer = tunnel.ask("GET", "/")
+            assert answer.status == 504 and "timeouts.total" in answer.text(), answer
+        assert time.monotonic() - began < 8
 
 
 def test_what_new_rules_forbid_ends_and_the_rest_goes_on(daemon, standin):
