@@ -79,8 +79,8 @@ uint64_t kh_jobs_deadline(const struct kh_jobs *jobs); /* monotonic; 0: none */
 
 /* rotation.c: a refresh token that may be replaced by the answer; NULL is none. */
 void kh_rotation_free(struct kh_rotation *rotation);
-/* Not while another process asks with the same token. */
-bool kh_rotation_may_begin(struct kh_rotation *rotation);
+/* Not while another process asks with the same token; with `err`: never, as things are. */
+bool kh_rotation_may_begin(struct kh_rotation *rotation, struct kh_err *err);
 
 /* exec.c: the child's side of a command. Return: false when it can't be started. */
 bool kh_exec_start(const struct kh_vault *vault, struct kh_job *job, struct kh_err *err);

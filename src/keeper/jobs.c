@@ -128,16 +128,26 @@ static void watch(const struct kh_jobs *jobs, int fd)
 		(void)epoll_ctl(jobs->epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
+static void give_up(struct kh_job *job, const struct kh_err *why)
+{
+	(void)snprintf(job->trouble, sizeof(job->trouble), "%s", why->text);
+	close_all(job);
+	job->state = KH_JOB_ENDED;
+}
+
 static void start(const struct kh_jobs *jobs, const struct kh_vault *vault, struct kh_job *job)
 {
 	struct kh_err err = KH_ERR_INIT;
+	if (!kh_rotation_may_begin(job->rotation, &err)) {
+		if (err.code)
+			give_up(job, &err);
+		return;
+	}
 	/* The fetcher has a clock of its own, and says so when it is over. */
 	job->deadline_ms = kh_clock_mono_ms() + job->timeout_ms + (job->exec ? 0 : GRACE_MS);
 	job->began_ms = kh_clock_wall_ms();
 	if (!(job->exec ? kh_exec_start(vault, job, &err) : kh_fetch_start(vault, job, &err))) {
-		(void)snprintf(job->trouble, sizeof(job->trouble), "%s", err.text);
-		close_all(job);
-		job->state = KH_JOB_ENDED;
+		give_up(job, &err);
 		return;
 	}
 	job->state = KH_JOB_RUNNING;
@@ -277,8 +287,7 @@ struct kh_job *kh_jobs_turn(struct kh_jobs *jobs, const struct kh_vault *vault)
 	for (struct kh_node *node = jobs->list.next; node != &jobs->list; node = next) {
 		struct kh_job *job = kh_container_of(node, struct kh_job, link);
 		next = node->next;
-		if (job->state == KH_JOB_WAITING && may_start(jobs, job) &&
-		    kh_rotation_may_begin(job->rotation))
+		if (job->state == KH_JOB_WAITING && may_start(jobs, job))
 			start(jobs, vault, job);
 		if (job->state == KH_JOB_RUNNING)
 			look_at(job);

@@ -13,7 +13,6 @@
 #include "mint_internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -24,6 +23,7 @@
 #include <keyhole/encode.h>
 #include <keyhole/file.h>
 #include <keyhole/limits.h>
+#include <keyhole/lock_file.h>
 
 static bool digest(struct kh_slice value, void *arg)
 {
@@ -58,12 +58,15 @@ void kh_rotation_free(struct kh_rotation *rotation)
 	free(rotation);
 }
 
-bool kh_rotation_may_begin(struct kh_rotation *rotation)
+bool kh_rotation_may_begin(struct kh_rotation *rotation, struct kh_err *err)
 {
+	struct kh_err why = KH_ERR_INIT;
 	if (!rotation || rotation->lock >= 0)
 		return true;
 	kh_auto_free char *path = kh_strf("%s.lock", rotation->path);
-	int fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
+	int fd = path ? kh_lock_file_open(path, &why) : -1;
+	if (fd < 0 && why.code == KH_ERR_CONFIG)
+		return kh_err_set(err, KH_ERR_CONFIG, "its state: %s", why.text);
 	/* Where it can't be locked, it can't be written either, which is said then. */
 	if (fd < 0)
 		return true;

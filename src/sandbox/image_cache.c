@@ -25,6 +25,7 @@
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/limits.h>
+#include <keyhole/lock_file.h>
 
 #include "image_internal.h"
 
@@ -193,8 +194,7 @@ int kh_cache_lock(const char *cache, const struct kh_image_options *options, str
 {
 	const struct timespec pause = { .tv_nsec = 50 * 1000 * 1000 };
 	kh_auto_free char *path = kh_strf("%s/making", cache);
-	kh_auto_close int fd =
-		path ? open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
+	kh_auto_close int fd = path ? kh_lock_file_open(path, err) : -1;
 	bool told = false;
 	while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
 		if (errno != EWOULDBLOCK && errno != EINTR) {
@@ -210,8 +210,8 @@ int kh_cache_lock(const char *cache, const struct kh_image_options *options, str
 		told = true;
 		(void)nanosleep(&pause, NULL);
 	}
-	if (fd < 0)
-		kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s/making", kh_esc_str(cache));
+	if (!path)
+		kh_err_set(err, KH_ERR_NO_MEMORY, "--image: no memory");
 	return kh_steal_fd(&fd);
 }
 

@@ -14,6 +14,7 @@
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/limits.h>
+#include <keyhole/lock_file.h>
 #include <keyhole/log.h>
 #include <keyhole/workspace.h>
 
@@ -59,12 +60,11 @@ static void record_fini(struct kh_run_record *record)
 static int take_lock(const char *state, uint64_t wait_ms, struct kh_err *err)
 {
 	kh_auto_free char *path = kh_strf("%s/workspaces/lock", state);
-	kh_auto_close int fd =
-		path ? open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
-	if (fd < 0) {
-		kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", path ? path : state);
+	kh_auto_close int fd = path ? kh_lock_file_open(path, err) : -1;
+	if (!path)
+		kh_err_set(err, KH_ERR_NO_MEMORY, "a run's record: no memory");
+	if (fd < 0)
 		return -1;
-	}
 	uint64_t end = kh_clock_mono_ms() + wait_ms;
 	while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
 		struct timespec pause = { .tv_nsec = 5 * 1000 * 1000 };

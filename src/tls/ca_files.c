@@ -24,6 +24,7 @@
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/hidden.h>
+#include <keyhole/lock_file.h>
 
 enum { FILE_BYTES = 256 * 1024, LOCK_TRIES = 500, LOCK_PAUSE_US = 20 * 1000 };
 
@@ -52,22 +53,6 @@ static char *lock_path_of(const char *key_path)
 	return kh_strf("%s.lock", key_path);
 }
 
-/* Return: it is ours alone to lock. */
-static bool check_lock_file(int fd, const char *path, struct kh_err *err)
-{
-	struct stat st;
-	if (fstat(fd, &st) < 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "CA: %s", kh_esc_str(path));
-	if (S_ISREG(st.st_mode) && (st.st_uid == geteuid() || st.st_uid == 0) &&
-	    (st.st_mode & (S_IRWXG | S_IRWXO)) == 0)
-		return true;
-	return kh_err_set(
-		err, KH_ERR_CONFIG,
-		"CA: %s is not a private file of this user, so others could hold its lock "
-		"(remove it)",
-		kh_esc_str(path));
-}
-
 static bool still_has_its_name(int fd, const char *path)
 {
 	struct stat ours, there;
@@ -79,18 +64,18 @@ static bool still_has_its_name(int fd, const char *path)
  * with `err` where there is no use in trying again. */
 static int try_lock(const char *path, struct kh_err *err)
 {
-	kh_auto_close int fd =
-		open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
-	if (fd < 0 && errno == EACCES && access(path, F_OK) == 0) {
+	struct kh_err why = KH_ERR_INIT;
+	kh_auto_close int fd = kh_lock_file_open(path, &why);
+	if (fd < 0 && why.sys == EACCES && access(path, F_OK) == 0) {
 		errno = EWOULDBLOCK; /* root's, who is about to end */
 		return -1;
 	}
 	if (fd < 0) {
-		kh_err_sys(err, KH_ERR_SYSTEM, errno, "CA: %s can't be made", kh_esc_str(path));
+		if (err)
+			*err = why;
+		kh_err_wrap(err, "CA");
 		return -1;
 	}
-	if (!check_lock_file(fd, path, err))
-		return -1;
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			kh_err_sys(err, KH_ERR_SYSTEM, errno, "CA: %s can't be locked",
