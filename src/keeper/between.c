@@ -65,11 +65,14 @@ static bool begin_segment(struct kh_keeper *k, struct kh_err *err)
 	const char *path = k->config->audit_path;
 	struct kh_journal_base base = last_known(k);
 	base.set_aside = true;
-	kh_auto_close int next = kh_segment_open(path, k->sockets.journal, err);
+	kh_auto_close int lock = -1;
+	kh_auto_close int next = kh_segment_open(path, k->sockets.journal, &lock, err);
 	if (next < 0 || !kh_segment_set_aside(path, k->sockets.journal, base.seq, err))
 		return false;
 	(void)close(k->sockets.journal);
+	kh_journal_unlock(path, &k->sockets.journal_lock);
 	k->sockets.journal = kh_steal_fd(&next);
+	k->sockets.journal_lock = kh_steal_fd(&lock);
 	k->ward.base = base;
 	/* It stands in no file that is written. */
 	k->ward.checkpoint = (struct kh_checkpoint){ .seq = base.seq };

@@ -137,8 +137,8 @@ void kh_legacy_fini(struct kh_legacy *legacy);
 
 /* segment.c: the journal's names */
 /* PATH.handover, empty, locked, with the mode and owner of the journal `before`, which must be the
- * one at `path`. Return: -1 on error. */
-int kh_segment_open(const char *path, int before, struct kh_err *err);
+ * one at `path`. *lock: as kh_journal_lock's. Return: -1 on error. */
+int kh_segment_open(const char *path, int before, int *lock, struct kh_err *err);
 /* PATH.<cut>, the caller's. Return: NULL without memory. */
 char *kh_segment_name(const char *path, uint64_t cut);
 /* PATH becomes PATH.<cut> (12 digits at least), PATH.handover becomes PATH; at every moment there

@@ -8,8 +8,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <keyhole/cleanup.h>
+#include <keyhole/log.h>
 
 #include "keeper_internal.h"
 
@@ -35,7 +37,11 @@ bool kh_journal_lend(int journal, struct kh_journal_files *out, struct kh_err *e
 	if (read < 0)
 		return false;
 	/* Of the open file: it lasts as long as the worker has it. */
-	(void)fcntl(append, F_OFD_SETLK, &writer);
+	if (fcntl(append, F_OFD_SETLK, &writer) != 0)
+		kh_log_warn("journal: who may read it holds a lock on it (%s), so a worker that "
+			    "outlives the daemon would not be noticed by the next one (find "
+			    "who: lslocks)",
+			    strerror(errno));
 	*out = (struct kh_journal_files){ kh_steal_fd(&append), kh_steal_fd(&read) };
 	return true;
 }

@@ -478,12 +478,12 @@ int kh_keeper_run(struct kh_keeper_options *options)
 					   .pid = -1,
 					   .channel = { .fd = -1 } };
 	k.legacy = (struct kh_legacy){ .channel = { .fd = -1 },
-				       .sockets = { .journal = -1 },
+				       .sockets = { KH_NO_JOURNAL },
 				       .guests = &k.guests,
 				       .segment = -1 };
 	k.vault.config = k.config;
 	kh_geo_files_init(&k.geo);
-	k.sockets = (struct kh_sockets){ .config = k.config, .journal = -1 };
+	k.sockets = (struct kh_sockets){ .config = k.config, KH_NO_JOURNAL };
 	kh_keeper_begin_facts(&k);
 	if (!start(&k, &err) || !tell_ready(&k, &err)) {
 		tell_failure(&k, &err);

@@ -31,9 +31,11 @@ struct kh_sockets {
 		bool down;     /* nobody can connect, and that was said */
 	} * listening;
 	size_t count;
-	int journal;	   /* locked */
+	int journal;
+	int journal_lock;  /* of the file that keeps others from it; -1: there is none */
 	uint64_t retry_ms; /* when to revive again; 0: all of them listen */
 };
+#define KH_NO_JOURNAL .journal = -1, .journal_lock = -1
 bool kh_sockets_open(struct kh_sockets *sockets, const struct kh_config *config,
 		     struct kh_err *err);
 /* One of them. */
@@ -56,9 +58,14 @@ void kh_sockets_forget(struct kh_sockets *sockets);
 /* Stops listening to sandboxes and takes those names away, where they are still ours. */
 void kh_sockets_shut(struct kh_sockets *sockets);
 void kh_sockets_close(struct kh_sockets *sockets);
-/* Opens, makes (0600) and locks. Return: -1; where another process holds it, the error says which.
- */
-int kh_journal_lock(const char *path, struct kh_err *err);
+/* journal_lock.c */
+/* Opens, makes (0600) and locks. `name`: the file's own where it is to be the journal at `path`
+ * later; NULL: it is. *lock: to be kept as long as the journal; -1: none. Return: -1; where another
+ * process holds it, the error says which. */
+int kh_journal_lock(const char *path, const char *name, int *lock, struct kh_err *err);
+/* Gives *lock of the journal at `path` up (-1: nothing), after the journal was closed; takes its
+ * file away where no other daemon uses it. */
+void kh_journal_unlock(const char *path, int *lock);
 /* Bytes that record locks stand on. */
 enum { KH_JOURNAL_KEEPER_BYTE = 0, KH_JOURNAL_WRITER_BYTE = 1 };
 /* Says that this process has it, to whom it may concern. */

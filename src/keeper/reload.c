@@ -65,7 +65,7 @@ static void drop(struct opened *o)
 static bool open_next(struct opened *o, struct kh_keeper *k, struct kh_config *next,
 		      struct kh_err *err)
 {
-	*o = (struct opened){ .sockets = { .journal = -1 } };
+	*o = (struct opened){ .sockets = { KH_NO_JOURNAL } };
 	kh_geo_files_init(&o->databases);
 	return check_fixed(k->config, next, err) &&
 	       kh_authority_next(k->config, next, &o->ca, &o->tenant_cas, err) &&

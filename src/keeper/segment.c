@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <keyhole/cleanup.h>
@@ -44,17 +43,19 @@ static bool failed(const char *path, struct kh_err *err)
 }
 
 /* A process that was killed in a handover left it; no exchange is in it. */
-static bool remove_leftover(const char *name, struct kh_err *err)
+static bool remove_leftover(const char *path, const char *name, struct kh_err *err)
 {
-	kh_auto_close int fd = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0 && errno == ENOENT)
+	struct stat st;
+	if (lstat(name, &st) != 0 && errno == ENOENT)
 		return true;
-	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0 || unlink(name) != 0)
-		return failed(name, err);
-	return true;
+	kh_auto_close int lock = -1;
+	kh_auto_close int fd = kh_journal_lock(path, name, &lock, err);
+	if (fd < 0)
+		return false;
+	return unlink(name) == 0 || failed(name, err);
 }
 
-int kh_segment_open(const char *path, int before, struct kh_err *err)
+int kh_segment_open(const char *path, int before, int *lock, struct kh_err *err)
 {
 	kh_auto_free char *name = new_name(path);
 	struct stat like;
@@ -69,9 +70,9 @@ int kh_segment_open(const char *path, int before, struct kh_err *err)
 			   kh_esc_str(path));
 		return -1;
 	}
-	if (!remove_leftover(name, err))
+	if (!remove_leftover(path, name, err))
 		return -1;
-	kh_auto_close int fd = kh_journal_lock(name, err);
+	kh_auto_close int fd = kh_journal_lock(path, name, lock, err);
 	if (fd < 0)
 		return -1;
 	/* Whoever could read the one before can read this one; owner first, it clears bits. */

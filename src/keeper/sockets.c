@@ -1,14 +1,12 @@
-/* sockets.c - what stays open in the keeper while workers come and go: listeners and journal */
+/* sockets.c - what stays open in the keeper while workers come and go: listeners; and the journal
+ */
 
 #include "keeper_internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <keyhole/cleanup.h>
@@ -18,101 +16,7 @@
 #include <keyhole/listener.h>
 #include <keyhole/log.h>
 
-/*
- * Three locks on the journal. flock() belongs to the open file, which is the keeper's. It does not
- * say who holds it, so a record lock of the keeper's own stands beside it, whose only use is to be
- * asked about. A worker that outlives its keeper for a moment holds a record lock of its open file
- * on another byte (kh_journal_lend): the journal is nobody's until that is gone.
- */
-enum { ENDING_MS = 2000, LOOK_MS = 10, RETRY_MS = 1000 };
-
-static bool is_locked_at(int fd, off_t byte, struct flock *out)
-{
-	*out = (struct flock){
-		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1
-	};
-	return fcntl(fd, F_GETLK, out) == 0 && out->l_type != F_UNLCK;
-}
-
-/* Return: who has it, 0: the keeper that had it has ended, and its worker is about to. */
-static long keeper_of(int fd)
-{
-	struct flock lock;
-	return is_locked_at(fd, KH_JOURNAL_KEEPER_BYTE, &lock) ? (long)lock.l_pid : 0;
-}
-
-/* A daemon that was killed and is started again finds the worker of before for a moment. Return: 0,
- * or errno. */
-static int take_lock(int fd)
-{
-	struct flock writer;
-	uint64_t end = kh_clock_mono_ms() + ENDING_MS;
-	for (;;) {
-		int why = flock(fd, LOCK_EX | LOCK_NB) != 0 ? errno : 0;
-		if (why == 0 && !is_locked_at(fd, KH_JOURNAL_WRITER_BYTE, &writer))
-			return 0;
-		why = why ? why : EWOULDBLOCK;
-		if (why != EWOULDBLOCK || keeper_of(fd) != 0 || kh_clock_mono_ms() >= end)
-			return why;
-		(void)poll(NULL, 0, LOOK_MS);
-	}
-}
-
-void kh_journal_claim(int journal)
-{
-	struct flock mine = { .l_type = F_WRLCK,
-			      .l_whence = SEEK_SET,
-			      .l_start = KH_JOURNAL_KEEPER_BYTE,
-			      .l_len = 1 };
-	(void)fcntl(journal, F_SETLK, &mine);
-}
-
-static bool lock_journal(int fd, const char *path, struct kh_err *err)
-{
-	int why = take_lock(fd);
-	if (why == 0) {
-		kh_journal_claim(fd);
-		return true;
-	}
-	if (why != EWOULDBLOCK)
-		return kh_err_sys(err, KH_ERR_SYSTEM, why, "journal %s: can't be locked",
-				  kh_esc_str(path));
-	char holder[48] = "another process";
-	long keeper = keeper_of(fd);
-	if (keeper > 0)
-		(void)snprintf(holder, sizeof(holder), "process %ld", keeper);
-	return kh_err_set(
-		err, KH_ERR_CONFIG,
-		"journal %s: %s writes it already (stop that one, or choose another file)",
-		kh_esc_str(path), holder);
-}
-
-static bool make_folder_of(const char *path, struct kh_err *err)
-{
-	const char *slash = strrchr(path, '/');
-	if (!slash || slash == path)
-		return true;
-	kh_auto_free char *folder = kh_slice_dup(kh_slice_of(path, (size_t)(slash - path)));
-	if (!folder)
-		return kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
-	return kh_file_mkdirs(folder, 0700, err);
-}
-
-int kh_journal_lock(const char *path, struct kh_err *err)
-{
-	if (!make_folder_of(path, err)) {
-		kh_err_wrap(err, "journal %s", kh_esc_str(path));
-		return -1;
-	}
-	kh_auto_close int fd = kh_journal_open_file(path, err);
-	if (fd < 0)
-		return -1;
-	if (!kh_fd_set_nonblock(fd, false)) {
-		kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal %s", kh_esc_str(path));
-		return -1;
-	}
-	return lock_journal(fd, path, err) ? kh_steal_fd(&fd) : -1;
-}
+enum { RETRY_MS = 1000 };
 
 bool kh_sockets_listen(struct kh_listening *l, const struct kh_listener_config *config,
 		       struct kh_err *err)
@@ -147,14 +51,14 @@ static bool nothing_to_listen_on(struct kh_err *err)
 
 bool kh_sockets_open(struct kh_sockets *sockets, const struct kh_config *config, struct kh_err *err)
 {
-	*sockets = (struct kh_sockets){ .config = config, .journal = -1 };
+	*sockets = (struct kh_sockets){ .config = config, KH_NO_JOURNAL };
 	if (config->n_listeners == 0 && !config->admin.unix_path)
 		return nothing_to_listen_on(err);
 	if (!config->audit_path)
 		return kh_err_set(
 			err, KH_ERR_CONFIG,
 			"no journal (set `audit: { file: … }`; nothing is forwarded without)");
-	sockets->journal = kh_journal_lock(config->audit_path, err);
+	sockets->journal = kh_journal_lock(config->audit_path, NULL, &sockets->journal_lock, err);
 	if (sockets->journal < 0)
 		return false;
 	size_t doors = kh_config_doors(config);
@@ -281,6 +185,8 @@ void kh_sockets_close(struct kh_sockets *sockets)
 	if (sockets->journal >= 0)
 		(void)close(sockets->journal);
 	sockets->journal = -1;
+	if (sockets->journal_lock >= 0)
+		kh_journal_unlock(sockets->config->audit_path, &sockets->journal_lock);
 }
 
 void kh_sockets_forget(struct kh_sockets *sockets)
@@ -307,7 +213,7 @@ static size_t find_door(const struct kh_config *config, const char *name)
 bool kh_sockets_next(struct kh_sockets *next, const struct kh_sockets *now,
 		     const struct kh_config *config, struct kh_err *err)
 {
-	*next = (struct kh_sockets){ .config = config, .journal = -1 };
+	*next = (struct kh_sockets){ .config = config, KH_NO_JOURNAL };
 	if (config->n_listeners == 0 && !config->admin.unix_path)
 		return nothing_to_listen_on(err);
 	size_t doors = kh_config_doors(config);
@@ -355,8 +261,10 @@ void kh_sockets_adopt(struct kh_sockets *next, struct kh_sockets *now)
 	}
 	/* What was down stays so, and another keeper's may be: a look soon. */
 	next->retry_ms = kh_clock_mono_ms();
-	if (now->journal >= 0)
+	if (now->journal >= 0) {
 		next->journal = now->journal;
-	now->journal = -1;
+		next->journal_lock = now->journal_lock;
+		now->journal = now->journal_lock = -1;
+	}
 	kh_sockets_close(now);
 }

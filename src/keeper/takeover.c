@@ -102,7 +102,8 @@ bool kh_keeper_open_legacy(struct kh_keeper *k, struct kh_err *err)
 	legacy->book = NULL;
 	if (!kh_book_assign(k->book, k->config, kh_clock_mono_ms(), err))
 		return false;
-	k->sockets.journal = kh_segment_open(k->config->audit_path, legacy->segment, err);
+	k->sockets.journal = kh_segment_open(k->config->audit_path, legacy->segment,
+					     &k->sockets.journal_lock, err);
 	k->ward.doors_shut = true;
 	k->ward.base = legacy->cut;
 	/* What was signed was signed up to there. */

@@ -1,5 +1,6 @@
 """test_handover.py - SIGUSR2: another binary takes over, and nobody notices"""
 
+import fcntl
 import json
 import os
 import re
@@ -41,6 +42,24 @@ def uids(pid):
 
 
 # --- it goes on -----------------------------------------------------------------------------------
+
+
+def test_who_may_read_the_journal_does_not_hinder_a_handover(upgradable):
+    """Nor does a killed handover's file, which has the journal's mode."""
+    one = upgradable()
+    with open(one.journal_path + ".handover", "wb") as left, open(one.journal_path, "rb") as journal:
+        os.fchmod(left.fileno(), 0o640)
+        with open(left.name, "rb") as reader:
+            for file in (reader, journal):
+                fcntl.flock(file, fcntl.LOCK_SH)
+            assert ask(one) == 200
+            one.install()
+            one.hand_over()
+            one.last_ended()
+    assert ask(one) == 200
+    assert os.path.exists(one.journal_path + ".lock")
+    one.stop()
+    assert not os.path.exists(one.journal_path + ".lock")
 
 
 def test_no_request_fails_over_several_handovers(upgradable):

@@ -15,6 +15,7 @@ import shutil
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import tempfile
 import threading
@@ -130,14 +131,62 @@ def test_a_second_daemon_on_the_journal_says_who_holds_it_and_stops(daemon):
     assert ask(one).status == 200
 
 
+def lock_bytes(file, kind, start=0, count=0):
+    """A record lock of the open file; a count of 0 is all of it."""
+    fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi", kind, os.SEEK_SET, start, count, 0))
+
+
+@contextlib.contextmanager
+def held_by_a_reader(path):
+    """Every lock that the right to read allows, in a descriptor that can't write."""
+    with open(path, "rb") as journal:
+        fcntl.flock(journal, fcntl.LOCK_EX)
+        lock_bytes(journal, fcntl.F_RDLCK)
+        yield
+
+
+def test_who_may_read_the_journal_does_not_keep_the_daemon_from_starting(daemon):
+    one = daemon()
+    one.stop()
+    with held_by_a_reader(one.journal_path):
+        one.start()
+        assert ask(one).status == 200
+        second = run_second(one, audit={"file": one.journal_path},
+                            credentials={}, tenants={"acme": {"rules": []}})  # fmt: skip
+        assert second.returncode == 1 and "writes it already" in second.stderr, second.stderr
+        assert "holds a lock on it" in one.stderr()
+        one.stop()
+    assert not os.path.exists(one.journal_path + ".lock")
+    one.start()
+
+
+def test_a_lock_of_the_journal_that_another_could_hold_is_refused(daemon):
+    one = daemon(start=False)
+    with open(one.journal_path + ".lock", "wb") as lock:
+        os.fchmod(lock.fileno(), 0o644)
+    assert not one.spawn() and finish(one.process) == 1
+    assert "is not a private file of this user" in one.stderr()
+    os.unlink(one.journal_path + ".lock")
+    one.start()
+
+
+def test_daemons_exclude_each_other_where_the_locks_file_was_taken_away(daemon):
+    one = daemon()
+    os.unlink(one.journal_path + ".lock")
+    second = run_second(one, audit={"file": one.journal_path},
+                        credentials={}, tenants={"acme": {"rules": []}})  # fmt: skip
+    assert second.returncode == 1
+    assert re.search(rf"journal .*process {one.process.pid}\b", second.stderr), second.stderr
+
+
 @pytest.mark.parametrize("seconds", [0.3, None])
 def test_a_worker_that_outlives_its_keeper_is_waited_for_and_not_for_long(daemon, seconds):
     """Its lock is on the journal, and no keeper's beside it."""
     one = daemon(start=False)
     with open(one.journal_path, "ab") as journal:
-        fcntl.flock(journal, fcntl.LOCK_EX)
+        lock_bytes(journal, fcntl.F_WRLCK, 1, 1)
         if seconds:
-            threading.Timer(seconds, fcntl.flock, [journal, fcntl.LOCK_UN]).start()
+            threading.Timer(seconds, lock_bytes, [journal, fcntl.F_UNLCK]).start()
             one.start()
             with Tunnel(one, "open.test") as tunnel:
                 assert tunnel.ask("GET", "/test/echo").status == 200
