@@ -5,7 +5,7 @@
 #include <keyhole/buf.h>
 #include <keyhole/err.h>
 #include <keyhole/host.h>
-#include <keyhole/stand_in.h>
+#include <keyhole/shape.h>
 
 struct kh_ca;
 

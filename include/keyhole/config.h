@@ -13,7 +13,7 @@
 #include <keyhole/placement.h>
 #include <keyhole/slice.h>
 #include <keyhole/source.h>
-#include <keyhole/stand_in.h>
+#include <keyhole/shape.h>
 
 /* Where something stands; lines and columns from 1. `file` is an index into kh_config.files, or
  * KH_NO_FILE: in none of them. */

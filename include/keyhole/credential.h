@@ -6,6 +6,7 @@
 #include <keyhole/message.h>
 #include <keyhole/policy.h>
 #include <keyhole/secret.h>
+#include <keyhole/stand_in.h>
 
 /*
  * A field that carries authentication whatever its value: Authorization, Proxy-Authorization,

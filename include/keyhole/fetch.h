@@ -3,17 +3,9 @@
 #define KEYHOLE_FETCH_H
 
 #include <keyhole/config.h>
+#include <keyhole/fetch_url.h>
 #include <keyhole/message.h>
 #include <keyhole/wire.h>
-
-/* "https://host[:port][/path]", nothing else: no user, no query, no fragment. An IPv6 address in
- * brackets. */
-struct kh_fetch_url {
-	struct kh_host host;
-	uint16_t port;
-	struct kh_slice path; /* a view; "/" where there is none */
-};
-bool kh_fetch_url_parse(struct kh_fetch_url *out, struct kh_slice text, struct kh_err *err);
 
 /*
  * What the fetcher is told (FETCH): one request to one host, over verified TLS, and nothing else.

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <keyhole/err.h>
+#include <keyhole/shape.h>
 #include <keyhole/slice.h>
 
 /*
@@ -27,65 +28,10 @@
  * from the search by cutting it up.
  */
 
-/* X(NAME, the word in the configuration). credential/shapes.c says what each looks like. */
-#define KH_SHAPE_TABLE(X) \
-	X(GENERIC, "generic") /* `prefix`, then characters of `alphabet` */ \
-	X(ANTHROPIC, "anthropic") \
-	X(ANTHROPIC_OAUTH, "anthropic-oauth") \
-	X(OPENAI, "openai") \
-	X(OPENAI_PROJECT, "openai-project") \
-	X(GOOGLE, "google") \
-	X(GITHUB, "github") \
-	X(GITHUB_OAUTH, "github-oauth") \
-	X(GITHUB_APP, "github-app") \
-	X(GITHUB_FINE_GRAINED, "github-fine-grained") \
-	X(GITLAB, "gitlab") \
-	X(NPM, "npm") \
-	X(AWS_KEY_ID, "aws-key-id") \
-	X(AWS_SECRET, "aws-secret") \
-	X(SLACK_BOT, "slack-bot") \
-	X(SLACK_USER, "slack-user") \
-	X(HUGGINGFACE, "huggingface") \
-	X(JWT, "jwt")
-
-enum kh_shape {
-	KH_SHAPE_NONE = 0, /* as the real value begins, else GENERIC */
-#define KH_SHAPE_ENUM(name, word) KH_SHAPE_##name,
-	KH_SHAPE_TABLE(KH_SHAPE_ENUM)
-#undef KH_SHAPE_ENUM
-		KH_SHAPE_COUNT
-};
-
-/* Of a credential's configuration. */
-struct kh_stand_in {
-	enum kh_shape shape;
-	/* A request that doesn't carry the sandbox's placeholder, there where the value goes, is
-	   refused. */
-	bool required;
-	/* Set by the keeper when it has the value, and carried in the snapshot: what its beginning
-	   says (GENERIC: nothing), and its length (0: not known). */
-	enum kh_shape seen;
-	uint32_t seen_len;
-};
-
 /* The word. */
 const char *kh_shape_name(enum kh_shape shape);
 /* By the public beginning of a real value; GENERIC: it has none that is known. */
 enum kh_shape kh_shape_of(struct kh_slice value);
-
-/* What placeholders of a daemon are drawn from; not a credential, and not for the sandbox. Zeros:
- * none. */
-struct kh_stand_in_key {
-	uint8_t bytes[32];
-};
-static inline bool kh_stand_in_key_is_set(const struct kh_stand_in_key *key)
-{
-	uint8_t any = 0;
-
-	for (size_t i = 0; i < sizeof(key->bytes); i++)
-		any |= key->bytes[i];
-	return any != 0;
-}
 
 /* What one is to look like. */
 struct kh_placeholder_spec {
@@ -117,7 +63,6 @@ enum {
 	KH_MARK_OWNER_BYTES = 10, /* of the sandbox's part: 7 letters, or 10 digits */
 	KH_MARK_NAME_BYTES = 4,	  /* of the credential's: 3 letters, or 4 digits; none in
 				     aws-key-id */
-	KH_MARK_KEYS = 2,	  /* keys that are known at a time: while the CA is changed */
 };
 
 /* The two parts behind a mark, for each class. Not terminated. */

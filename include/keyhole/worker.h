@@ -2,21 +2,10 @@
 #ifndef KEYHOLE_WORKER_H
 #define KEYHOLE_WORKER_H
 
-/* `keyhole worker`, exec'd by the keeper with the channel on this descriptor and nothing else but
- * stderr (and /dev/null on 0 and 1). Return: exit status. */
-enum { KH_WORKER_CHANNEL_FD = 3 };
+#include <keyhole/worker_exit.h>
 
-enum kh_worker_exit {
-	KH_WORKER_EXIT_DRAINED = 0,
-	KH_WORKER_EXIT_USAGE = 2,   /* not started by a keeper */
-	KH_WORKER_EXIT_START = 3,   /* it can't start; another try would most likely end the same
-				       way */
-	KH_WORKER_EXIT_ORPHAN = 4,  /* the keeper is gone, or not to be understood */
-	KH_WORKER_EXIT_JOURNAL = 6, /* the journal can't be continued */
-	KH_WORKER_EXIT_MISNUMBERED = 7, /* nor by anybody: its last number is too high */
-	KH_WORKER_EXIT_NO_EXEC = 5,	/* the binary could not be executed */
-};
-
+/* `keyhole worker`, executed by the keeper with the channel on KH_WORKER_CHANNEL_FD and nothing
+ * else but stderr (and /dev/null on 0 and 1). Return: exit status, an enum kh_worker_exit. */
 int kh_worker_main(void);
 
 #endif

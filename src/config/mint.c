@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/fetch.h>
+#include <keyhole/fetch_url.h>
 #include <keyhole/file.h>
 #include <keyhole/limits.h>
 

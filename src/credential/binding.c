@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include <keyhole/credential.h>
-#include <keyhole/question.h>
 
 bool kh_credential_may_go_to(const struct kh_credential_config *credential,
 			     const struct kh_host *host)

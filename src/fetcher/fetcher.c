@@ -30,7 +30,7 @@
 #include <keyhole/log.h>
 #include <keyhole/timestamp.h>
 #include <keyhole/tls.h>
-#include <keyhole/worker.h>
+#include <keyhole/worker_exit.h>
 
 #include "fetcher_internal.h"
 #include <keyhole/lockin.h>

@@ -43,7 +43,7 @@
 
 #include <keyhole/cleanup.h>
 #include <keyhole/socket_options.h>
-#include <keyhole/worker.h>
+#include <keyhole/worker_exit.h>
 
 /* The pseudo numbers of calls that an architecture lacks are negative; libseccomp leaves them out.
  */
