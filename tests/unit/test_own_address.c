@@ -1,6 +1,7 @@
 /* test_own_address.c - the host's own addresses are recognised, and nobody else's */
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/if_addr.h>
 #include <linux/ipv6.h>
 #include <net/if.h>
 #include <sched.h>
@@ -73,6 +74,27 @@ static bool write_to(const char *path, const char *text)
 	return ok;
 }
 
+/* An address that the kernel still examines is nobody's yet: it does so in the background. */
+static bool settles_v6(void)
+{
+	for (int i = 0; i < 500; i++) {
+		char line[128];
+		unsigned flags;
+		bool settled = false;
+		FILE *addresses = fopen("/proc/self/net/if_inet6", "re");
+		while (addresses && fgets(line, sizeof(line), addresses))
+			if (strncmp(line, "2a001234", 8) == 0 &&
+			    sscanf(line, "%*s %*s %*s %*s %x", &flags) == 1)
+				settled = (flags & IFA_F_TENTATIVE) == 0;
+		if (addresses)
+			(void)fclose(addresses);
+		if (settled)
+			return true;
+		(void)usleep(10000);
+	}
+	return false;
+}
+
 /* A network namespace with 11.22.33.44, its secondary 11.22.33.45, and 2a00:1234::1. */
 static bool make_addresses(void)
 {
@@ -81,7 +103,8 @@ static bool make_addresses(void)
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
 	bool ok = fd >= 0 && add_v4(fd, "lo", "127.0.0.1", "255.0.0.0") &&
 		  add_v4(fd, "lo:1", "11.22.33.44", "255.255.255.0") &&
-		  add_v4(fd, "lo:2", "11.22.33.45", "255.255.255.0") && add_v6("2a00:1234::1");
+		  add_v4(fd, "lo:2", "11.22.33.45", "255.255.255.0") && add_v6("2a00:1234::1") &&
+		  settles_v6();
 	(void)close(fd);
 	return ok;
 }
