@@ -3,8 +3,9 @@
  *
  * A request is decided by the name of its host, before anybody knows an address. Then each address
  * that may be dialled for it is held against the rules by address that stand above the one that
- * allows: as if they named every host with such an address. The first of them that matches decides,
- * so that a range may be taken out of a wider one that is denied.
+ * allows: as if they named every host with such an address. For each reading of the request, the
+ * first of them that matches decides, so that a range may be taken out of a wider one that is
+ * denied.
  */
 #include "inquiry_internal.h"
 
@@ -13,50 +14,49 @@ struct asked {
 	bool unread; /* a tunnel: whatever is asked for in it */
 };
 
-static bool denies_in(const struct asked *a, const struct kh_index *index,
-		      const struct kh_matcher *m)
+/* Does that rule decide, in the reading that is looked at? */
+static bool decides(const struct asked *a, const struct kh_index *index, const struct kh_matcher *m)
 {
+	bool allow = m->rule->allow;
 	if (a->unread)
-		return true;
-	kh_inquiry_begin(a->q);
-	do {
-		if (a->q->reading.nth_host > 0)
-			break;
-		enum kh_mismatch why = kh_inquiry_look(a->q, index, m);
-		/* What nobody read may name any model. */
-		if (why == KH_MATCHES || why == KH_MODEL_NOT_READ)
-			return true;
-	} while (!kh_steps_are_over(&a->q->steps) && kh_inquiry_next(a->q));
-	return false;
+		return !allow || kh_rule_covers_all(m->rule);
+	enum kh_mismatch why = kh_inquiry_look(a->q, index, m);
+	/* What nobody read may name any model. */
+	return why == KH_MATCHES || (!allow && why == KH_MODEL_NOT_READ);
 }
 
-static bool allows_in(const struct asked *a, const struct kh_index *index,
-		      const struct kh_matcher *m)
+/* In that reading: the first rule by address of the list, in front of the one of that number. */
+static const struct kh_rule *first_of(const struct asked *a, const struct kh_index *index,
+				      size_t list, size_t before, const struct kh_host_keys *keys)
 {
-	if (a->unread)
-		return kh_rule_covers_all(m->rule);
-	kh_inquiry_begin(a->q);
-	return kh_inquiry_look(a->q, index, m) == KH_MATCHES;
+	struct kh_index_walk walk;
+	kh_index_walk_begin(&walk, index, list, keys);
+	for (const struct kh_matcher *m; (m = kh_index_walk_next(&walk)) && m->index < before;) {
+		const struct kh_request_view *request = a->q->request;
+		a->q->steps.done++;
+		if (m->rule->host.match != KH_MATCH_RANGE || m->scheme != request->scheme ||
+		    m->port != request->port || (m->flags & (KH_OBSERVES | KH_EXACT)))
+			continue;
+		if (decides(a, index, m))
+			return m->rule;
+	}
+	return NULL;
 }
 
-/* The first rule by address of the list, in front of the one of that number, that denies. */
+/* What lets one reading through says nothing of the others. Return: NULL: no reading is denied. */
 static const struct kh_rule *denial(const struct asked *a, const struct kh_index *index,
 				    size_t list, size_t before, const struct kh_host *addr)
 {
 	struct kh_host_keys keys;
-	struct kh_index_walk walk;
 	kh_index_find(index, addr, &keys);
-	kh_index_walk_begin(&walk, index, list, &keys);
-	for (const struct kh_matcher *m; (m = kh_index_walk_next(&walk)) && m->index < before;) {
-		const struct kh_rule *rule = m->rule;
-		const struct kh_request_view *request = a->q->request;
-		a->q->steps.done++;
-		if (rule->host.match != KH_MATCH_RANGE || m->scheme != request->scheme ||
-		    m->port != request->port || (m->flags & (KH_OBSERVES | KH_EXACT)))
-			continue;
-		if (rule->allow ? allows_in(a, index, m) : denies_in(a, index, m))
-			return rule->allow ? NULL : rule;
-	}
+	kh_inquiry_begin(a->q);
+	do {
+		if (a->q->reading.nth_host > 0)
+			break;
+		const struct kh_rule *rule = first_of(a, index, list, before, &keys);
+		if (rule && !rule->allow)
+			return rule;
+	} while (!a->unread && !kh_steps_are_over(&a->q->steps) && kh_inquiry_next(a->q));
 	return NULL;
 }
 

@@ -450,6 +450,7 @@ class Load:
             thread.join(30)
 
 
+@pytest.mark.alone
 def test_a_worker_killed_ten_times_under_load_loses_no_record(daemon, standin):
     one = daemon()
     mark = standin.mark()

@@ -179,6 +179,29 @@ def test_a_rule_by_address_denies_names_that_resolve_into_it(daemon, standin, as
     assert ask(one, "open.test", "GET", "/test/echo", []).status == 200
 
 
+CARVED_OUT = [
+    {"allow": "GET https://[127.0.0.0/8]/test/echo"},
+    {"deny": "https://[127.0.0.0/8]/**"},
+    {"allow": "https://open.test"},
+]
+
+
+@both
+@pytest.mark.parametrize(
+    "method, target, fields, status",
+    [
+        ("GET", "/test/echo", [], 200),
+        ("DELETE", "/test/echo", [], 403),
+        ("GET", "/test/bytes", [], 403),
+        ("GET", "/test/echo", [("X-HTTP-Method-Override", "DELETE")], 403),
+        ("GET", "/test/echo", [("X-Original-URL", "/admin")], 403),
+        ("GET", "/test/echo?_method=DELETE", [], 403),
+    ],
+)
+def test_what_is_taken_out_of_a_denied_range_is_so_in_every_reading(daemon, ask, method, target, fields, status):
+    assert ask(daemon(rules=CARVED_OUT), "open.test", method, target, fields).status == status
+
+
 @pytest.mark.parametrize("addresses", [["8.8.8.8"], ["::ffff:8.8.8.8"], ["64:ff9b::8.8.8.8"], ["8.8.8.9", "8.8.8.10"]])
 def test_every_address_of_a_name_is_held_against_the_rules(daemon, fake_dns, addresses):
     one = daemon({"upstream": {"nameservers": [fake_dns.address], "resolve": None}}, rules=RESOLVED)
