@@ -67,6 +67,7 @@ static void udp_ready(struct init_watch *watch, uint32_t events)
 
 static void dismiss(struct asker *asker)
 {
+	init_watch_end(asker->fd);
 	close(asker->fd);
 	asker->fd = 0;
 }

@@ -18,6 +18,9 @@ struct init_watch {
 bool init_watch_add(int fd, struct init_watch *watch, uint32_t events);
 /* Of one that was added: other events. Return: false with errno. */
 bool init_watch_change(int fd, struct init_watch *watch, uint32_t events);
+/* Before its descriptor is closed, which alone ends nothing while somebody else has the same
+ * socket: the command before its exec, and whoever handed it in. */
+void init_watch_end(int fd);
 
 /* One line to standard error: "keyhole-init: …". */
 void init_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

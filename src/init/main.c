@@ -75,6 +75,11 @@ bool init_watch_change(int fd, struct init_watch *watch, uint32_t events)
 	return tell_epoll(EPOLL_CTL_MOD, fd, watch, events);
 }
 
+void init_watch_end(int fd)
+{
+	(void)epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
 static int number(const char *option, const char *text, long least, long most)
 {
 	char *end = NULL;

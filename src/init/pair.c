@@ -256,6 +256,8 @@ void init_pair_close(struct init_pair *pair)
 {
 	for (int which = DOWN; which <= UP; which++) {
 		struct init_side *side = &pair->side[which];
+		if (side->fd >= 0 && side->watch.ready)
+			init_watch_end(side->fd);
 		if (side->fd >= 0)
 			close(side->fd);
 		side->fd = -1;

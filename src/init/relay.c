@@ -189,6 +189,7 @@ static void await_server(struct connection *c)
 			bury(c);
 		return;
 	}
+	init_watch_end(down->fd);
 	close(down->fd);
 	down->fd = -1;
 	if (c->target.is_v6 || !dial(c, true))

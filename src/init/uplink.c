@@ -117,6 +117,7 @@ int init_uplink_listen(const char *path, unsigned uid)
 static enum init_linked lose(void)
 {
 	init_complain("what connects to the proxy has ended: nothing can be reached any more");
+	init_watch_end(uplink_fd);
 	close(uplink_fd);
 	uplink_fd = -1;
 	return INIT_LINK_REFUSED;

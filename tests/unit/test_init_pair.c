@@ -26,6 +26,11 @@ bool init_watch_change(int fd, struct init_watch *watch, uint32_t events)
 	return epoll_ctl(epoll_fd, EPOLL_CTL_MOD, fd, &event) == 0;
 }
 
+void init_watch_end(int fd)
+{
+	assert_int_equal(epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL), 0);
+}
+
 struct line {
 	struct init_pair pair;
 	int agent, proxy; /* the far ends */
@@ -336,6 +341,23 @@ static void what_is_held_waits(void **state)
 	part(&line);
 }
 
+static void what_is_closed_is_told_of_no_more_where_another_has_the_same_sockets(void **state)
+{
+	(void)state;
+	struct line line;
+	struct epoll_event event;
+	join(&line);
+	/* As the command has them before its exec, and the launcher what it handed in. */
+	int others[2] = { dup(line.pair.side[DOWN].fd), dup(line.pair.side[UP].fd) };
+	init_pair_close(&line.pair);
+	say(line.agent, "x");
+	say(line.proxy, "x");
+	assert_int_equal(epoll_wait(epoll_fd, &event, 1, 0), 0);
+	for (int i = 0; i < 2; i++)
+		close(others[i]);
+	part(&line);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -358,6 +380,9 @@ int main(void)
 						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(who_broke_is_told, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(what_is_held_waits, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			what_is_closed_is_told_of_no_more_where_another_has_the_same_sockets,
+			set_up, tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
