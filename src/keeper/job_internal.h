@@ -40,6 +40,7 @@ struct kh_job {
 	pid_t pid;
 	int out, complaint;	   /* pipes; -1: at their end */
 	struct kh_channel channel; /* the fetcher's; fd -1: none */
+	int epoll;		   /* that of the jobs, which waits for those three; -1: none */
 	uint64_t deadline_ms;
 	uint64_t began_ms;   /* wall clock */
 	struct kh_buf said;  /* wiping */

@@ -43,7 +43,7 @@ struct kh_job *kh_job_new(uint32_t timeout_ms)
 	job->state = KH_JOB_WAITING;
 	job->timeout_ms = timeout_ms;
 	job->pid = -1;
-	job->out = job->complaint = job->channel.fd = -1;
+	job->out = job->complaint = job->channel.fd = job->epoll = -1;
 	kh_buf_init_wiping(&job->said, SAID_BYTES);
 	kh_buf_init_wiping(&job->order, ORDER_BYTES);
 	kh_buf_init_wiping(&job->environment, 0);
@@ -57,11 +57,30 @@ static void close_pipe(int *fd)
 	*fd = -1;
 }
 
+/* What is closed alone is waited for on: a child that was just forked has it as well. */
+static void unwatch(const struct kh_job *job, int fd)
+{
+	if (fd >= 0 && job->epoll >= 0)
+		(void)epoll_ctl(job->epoll, EPOLL_CTL_DEL, fd, NULL);
+}
+
+static void end_pipe(const struct kh_job *job, int *fd)
+{
+	unwatch(job, *fd);
+	close_pipe(fd);
+}
+
+static void end_channel(struct kh_job *job)
+{
+	unwatch(job, job->channel.fd);
+	kh_channel_fini(&job->channel);
+}
+
 static void close_all(struct kh_job *job)
 {
-	close_pipe(&job->out);
-	close_pipe(&job->complaint);
-	kh_channel_fini(&job->channel);
+	end_pipe(job, &job->out);
+	end_pipe(job, &job->complaint);
+	end_channel(job);
 }
 
 /* Whatever it started, unless that has gone its own way. */
@@ -151,6 +170,7 @@ static void start(const struct kh_jobs *jobs, const struct kh_vault *vault, stru
 		return;
 	}
 	job->state = KH_JOB_RUNNING;
+	job->epoll = jobs->epoll;
 	watch(jobs, job->out);
 	watch(jobs, job->complaint);
 	watch(jobs, job->channel.fd);
@@ -164,14 +184,14 @@ static void read_out(struct kh_job *job)
 		char *into = kh_buf_reserve(&job->said, room < READ_BYTES ? room : READ_BYTES);
 		if (room == 0 || !into) {
 			job->too_long = true;
-			close_pipe(&job->out);
+			end_pipe(job, &job->out);
 			return;
 		}
 		ssize_t n = read(job->out, into, room < READ_BYTES ? room : READ_BYTES);
 		if (n > 0)
 			kh_buf_commit(&job->said, (size_t)n);
 		else if (n == 0)
-			close_pipe(&job->out);
+			end_pipe(job, &job->out);
 		else if (errno != EINTR)
 			return;
 	}
@@ -188,7 +208,7 @@ static void read_complaint(struct kh_job *job)
 		if (n > 0)
 			job->complained += (uint64_t)n;
 		else if (n == 0)
-			close_pipe(&job->complaint);
+			end_pipe(job, &job->complaint);
 		else if (errno != EINTR)
 			break;
 	}
@@ -212,7 +232,7 @@ static void read_answer(struct kh_job *job)
 	case KH_CHANNEL_BAD:
 		break;
 	}
-	kh_channel_fini(&job->channel);
+	end_channel(job);
 }
 
 /* Return: the child has ended; its group is gone with it. */

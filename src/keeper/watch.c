@@ -33,6 +33,7 @@ enum {
 
 struct kh_watch {
 	int fd;
+	int epoll; /* the jobs', which waits for it; -1: none */
 	bool said;
 };
 
@@ -127,6 +128,7 @@ void kh_watch_begin(struct kh_vault *vault)
 		vault->watch = calloc(1, sizeof(*vault->watch));
 		if (!vault->watch)
 			return;
+		vault->watch->epoll = -1;
 		vault->watch->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 		if (vault->watch->fd < 0) {
 			kh_log_warn("credentials' files are not watched (%s); a reload reads them",
@@ -137,6 +139,7 @@ void kh_watch_begin(struct kh_vault *vault)
 		struct epoll_event event = { .events = EPOLLIN };
 		if (vault->jobs.epoll < 0)
 			vault->jobs.epoll = epoll_create1(EPOLL_CLOEXEC);
+		vault->watch->epoll = vault->jobs.epoll;
 		(void)epoll_ctl(vault->jobs.epoll, EPOLL_CTL_ADD, vault->watch->fd, &event);
 	}
 	(void)each_file(vault, watch_file);
@@ -146,6 +149,9 @@ void kh_watch_end(struct kh_vault *vault)
 {
 	if (!vault->watch)
 		return;
+	/* A child that was just forked may still have it. */
+	if (vault->watch->epoll >= 0)
+		(void)epoll_ctl(vault->watch->epoll, EPOLL_CTL_DEL, vault->watch->fd, NULL);
 	if (vault->watch->fd >= 0)
 		(void)close(vault->watch->fd);
 	free(vault->watch);

@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <keeper/keeper_internal.h>
@@ -12,9 +14,13 @@
 #include <keyhole/share.h>
 
 /* wrap: kh_exec_start kh_fetch_start */
+static int prints[2] = { -1, -1 }; /* the next child's pipe, if there is one */
+
 /* Children that wait until they are killed, as one does whose endpoint or command hangs. */
 static bool hang(struct kh_job *job)
 {
+	job->out = prints[0];
+	prints[0] = -1;
 	job->pid = fork();
 	if (job->pid == 0)
 		for (;;)
@@ -114,6 +120,28 @@ static void commands_and_fetchers_do_not_wait_for_each_other(void **state)
 	assert_int_equal(running(), KH_LIMIT_FETCHERS + KH_LIMIT_COMMANDS);
 }
 
+static void a_pipe_that_was_closed_wakes_nobody_where_a_child_has_it_too(void **state)
+{
+	(void)state;
+	static const struct kh_exec exec;
+	assert_int_equal(pipe2(prints, O_CLOEXEC | O_NONBLOCK), 0);
+	const struct kh_job *job = add(&exec, 0, KH_SHARE_NOBODY);
+	int shared = dup(prints[0]); /* as a child has it before its exec */
+	assert_int_equal(running(), 1);
+	/* The job's own child has the other end as well: what it prints is too much. */
+	static const char much[4096];
+	while (job->out >= 0) {
+		(void)!write(prints[1], much, sizeof(much));
+		(void)kh_jobs_turn(&jobs, NULL);
+	}
+	assert_true(write(prints[1], much, 1) == 1);
+	struct pollfd p = { .fd = jobs.epoll, .events = POLLIN };
+	assert_int_equal(poll(&p, 1, 0), 0);
+	(void)close(shared);
+	(void)close(prints[1]);
+	prints[1] = -1;
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -121,6 +149,7 @@ int main(void)
 		TEST(one_sandboxs_scopes_leave_the_others_their_turn),
 		TEST(one_credentials_endpoint_leaves_the_others_their_turn),
 		TEST(commands_and_fetchers_do_not_wait_for_each_other),
+		TEST(a_pipe_that_was_closed_wakes_nobody_where_a_child_has_it_too),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
