@@ -130,11 +130,12 @@ static void open_doors(struct kh_keeper *k)
 	k->legacy.state = KH_LEGACY_OURS;
 	kh_sockets_adopt(&k->sockets, &k->legacy.sockets);
 	k->ward.doors_shut = false;
-	k->guests.before = &k->legacy.channel;
-	kh_register_prune(&k->guests, &k->ward, k->config);
 	k->ward.generation++;
 	kh_ward_reload(&k->ward);
 	(void)kh_legacy_say(&k->legacy, KH_CHANNEL_OPENED, NULL);
+	/* Behind that: the process before takes nothing else of us until then. */
+	k->guests.before = &k->legacy.channel;
+	kh_register_prune(&k->guests, &k->ward, k->config);
 	kh_log_info("serving (worker %ld, secrets in %s), after a handover", (long)k->ward.pid,
 		    kh_secret_backing());
 	if (k->reload_later)
