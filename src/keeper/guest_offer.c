@@ -38,7 +38,7 @@ bool kh_register_take_offer(struct kh_register *reg, struct kh_channel_message *
 	struct kh_entry *entry = calloc(1, sizeof(*entry));
 	if (!entry)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "sandboxes: no memory");
-	*entry = (struct kh_entry){ .fd = -1, .pidfd = -1, .number = kh_wire_u64(&r) };
+	*entry = (struct kh_entry){ .fd = -1, .pidfd = -1, .watch = -1, .number = kh_wire_u64(&r) };
 	entry->path = kh_wire_str(&r);
 	entry->dev = (dev_t)kh_wire_u64(&r);
 	ino_t ino = (ino_t)kh_wire_u64(&r);

@@ -14,8 +14,6 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <keyhole/cleanup.h>
@@ -35,8 +33,7 @@ void kh_entry_free(struct kh_entry *entry)
 {
 	kh_list_remove(&entry->link);
 	kh_guest_folder_remove(entry);
-	if (entry->pidfd >= 0)
-		(void)close(entry->pidfd);
+	kh_guest_hold_end(entry);
 	kh_guest_wish_fini(&entry->wish);
 	free(entry->path);
 	free(entry);
@@ -53,14 +50,21 @@ bool kh_register_open(struct kh_register *reg, struct kh_err *err)
 	kh_list_init(&reg->list);
 	reg->by_name = kh_lru_new(KH_LIMIT_GUESTS, free_entry);
 	reg->by_tenant = kh_lru_new(KH_LIMIT_GUESTS, free);
-	return (reg->by_name && reg->by_tenant) ||
-	       kh_err_set(err, KH_ERR_NO_MEMORY, "sandboxes: no memory");
+	if (kh_guest_holds_open(reg) && reg->by_name && reg->by_tenant)
+		return true;
+	kh_lru_free(reg->by_number);
+	kh_lru_free(reg->by_name);
+	kh_lru_free(reg->by_tenant);
+	*reg = (struct kh_register){ .watch = -1 };
+	kh_list_init(&reg->list);
+	return kh_err_set(err, KH_ERR_NO_MEMORY, "sandboxes: no memory");
 }
 
 void kh_register_shut(struct kh_register *reg)
 {
 	if (!reg->by_name)
 		return;
+	kh_lru_clear(reg->by_number);
 	kh_lru_clear(reg->by_name);
 	kh_lru_clear(reg->by_tenant);
 	reg->count = reg->held = reg->narrow_bytes = 0;
@@ -91,6 +95,7 @@ void kh_register_unblock(struct kh_register *reg)
 void kh_register_close(struct kh_register *reg)
 {
 	kh_register_shut(reg);
+	kh_lru_free(reg->by_number);
 	kh_lru_free(reg->by_name);
 	kh_lru_free(reg->by_tenant);
 	if (reg->watch >= 0)
@@ -142,6 +147,7 @@ static void drop(struct kh_register *reg, struct kh_entry *entry)
 	reg->count--;
 	reg->narrow_bytes -= entry->wish.narrow_len;
 	reg->held -= entry->pidfd >= 0;
+	kh_guest_hold_forget(reg, entry);
 	free_entry(
 		kh_lru_take(reg->by_name, kh_guest_name(entry->wish.tenant, entry->wish.id, room)));
 	give_back(reg);
@@ -224,33 +230,17 @@ bool kh_register_feed(struct kh_register *reg, struct kh_ward *ward, struct kh_e
 /* --- adding and removing ------------------------------------------------------------------------
  */
 
-/* It ends with that process. */
-static bool watch(struct kh_register *reg, struct kh_entry *entry, struct kh_err *err)
-{
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = entry };
-	if (reg->watch < 0)
-		reg->watch = epoll_create1(EPOLL_CLOEXEC);
-	return (reg->watch >= 0 &&
-		epoll_ctl(reg->watch, EPOLL_CTL_ADD, entry->pidfd, &event) == 0) ||
-	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "process %u", entry->wish.pid);
-}
-
-static bool hold(struct kh_entry *entry, struct kh_err *err)
-{
-	entry->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)entry->wish.pid, 0);
-	return entry->pidfd >= 0 ||
-	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "process %u", entry->wish.pid);
-}
-
 bool kh_register_adopt(struct kh_register *reg, struct kh_entry *entry, struct kh_err *err)
 {
 	char room[KH_GUEST_NAME_BYTES];
 	struct kh_slice name = kh_guest_name(entry->wish.tenant, entry->wish.id, room);
 	struct kh_register_share *share = share_of(reg, entry->wish.tenant);
-	bool ok = share && !kh_lru_get(reg->by_name, name) &&
-		  (entry->pidfd < 0 || watch(reg, entry, err)) &&
+	/* What is put beyond its most would take the oldest out, which others still have. */
+	bool ok = share && reg->count < KH_LIMIT_GUESTS && !kh_lru_get(reg->by_name, name) &&
+		  (entry->pidfd < 0 || kh_guest_hold_watch(reg, entry, err)) &&
 		  kh_lru_put(reg->by_name, name, entry);
 	if (!ok) {
+		kh_guest_hold_forget(reg, entry);
 		if (share && share->count == 0)
 			free(kh_lru_take(reg->by_tenant, kh_slice_str(entry->wish.tenant)));
 		kh_entry_free(entry);
@@ -280,9 +270,10 @@ static struct kh_entry *make(struct kh_register *reg, const char *base, struct k
 		kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 		return NULL;
 	}
-	*entry = (struct kh_entry){ .wish = *wish, .fd = -1, .pidfd = -1 };
+	*entry = (struct kh_entry){ .wish = *wish, .fd = -1, .pidfd = -1, .watch = -1 };
 	*wish = (struct kh_guest_wish){ 0 };
-	if ((entry->wish.pid && !hold(entry, err)) || !kh_guest_folder_make(entry, base, err)) {
+	if ((entry->wish.pid && !kh_guest_hold(entry, err)) ||
+	    !kh_guest_folder_make(entry, base, err)) {
 		kh_entry_free(entry);
 		return NULL;
 	}
@@ -460,16 +451,17 @@ static void expire(struct kh_register *reg, struct kh_ward *ward, uint64_t now)
 void kh_register_turn(struct kh_register *reg, struct kh_ward *ward)
 {
 	enum { AT_ONCE = 64 };
-	struct epoll_event event;
 	if (reg->busy)
 		return;
 	uint64_t now = reg->next_end_ms ? kh_clock_mono_ms() : 0;
 	if (reg->next_end_ms && reg->next_end_ms <= now)
 		expire(reg, ward, now);
-	for (int i = 0; i < AT_ONCE && reg->held && epoll_wait(reg->watch, &event, 1, 0) == 1;
-	     i++) {
-		kh_guest_say_ended(event.data.ptr, "removed, the process that held it has ended");
-		end(reg, ward, event.data.ptr, 0);
+	for (int i = 0; i < AT_ONCE && (reg->held || reg->watch >= 0); i++) {
+		struct kh_entry *entry = kh_guest_hold_ended(reg);
+		if (!entry)
+			break;
+		kh_guest_say_ended(entry, "removed, the process that held it has ended");
+		end(reg, ward, entry, 0);
 	}
 }
 

@@ -25,6 +25,7 @@ struct kh_entry {
 	dev_t dev; /* of the socket's name; ino 0: it is not ours to take away */
 	ino_t ino;
 	int pidfd;	     /* of the process that holds it; -1: none */
+	int watch;	     /* the register's epoll, where it has pidfd; -1: it has not */
 	uint64_t ends_ms;    /* by the clock that only goes on; 0: never */
 	uint64_t expires_ms; /* the same by the wall's */
 	bool of_this_worker; /* the worker that runs had it added */
@@ -40,6 +41,7 @@ struct kh_register_share {
 struct kh_register {
 	struct kh_lru *by_name;	  /* owns the entries */
 	struct kh_lru *by_tenant; /* struct kh_register_share of each */
+	struct kh_lru *by_number; /* of by_name's, those with a pidfd */
 	struct kh_node list;
 	size_t count, held; /* held: those with a pidfd */
 	size_t narrow_bytes;
@@ -47,7 +49,7 @@ struct kh_register {
 	size_t most; /* by RLIMIT_NOFILE */
 	uint64_t last_number;
 	uint64_t next_end_ms;	   /* no entry ends before; 0: none ends */
-	int watch;		   /* epoll of pidfds; -1: there are none */
+	int watch;		   /* epoll of pidfds, by number; -1: there are none */
 	struct kh_channel *before; /* to the keeper that handed over, whose worker may still have
 				      their connections; NULL: there is none */
 	const char *busy;	   /* why nothing can be added or removed just now; NULL: it can */
@@ -94,6 +96,19 @@ bool kh_guest_is_configured(const struct kh_config *config, size_t tenant, const
 void kh_guest_say_added(const struct kh_entry *entry, pid_t worker);
 void kh_guest_say_removed(const struct kh_entry *entry, uid_t uid, uint32_t pid, pid_t worker);
 void kh_guest_say_ended(const struct kh_entry *entry, const char *why);
+
+/* guest_hold.c: those that end with a process */
+bool kh_guest_holds_open(struct kh_register *reg);
+/* Opens the pidfd of wish.pid. */
+bool kh_guest_hold(struct kh_entry *entry, struct kh_err *err);
+/* An entry with a pidfd. On error it is not watched; kh_guest_hold_forget is due all the same. */
+bool kh_guest_hold_watch(struct kh_register *reg, struct kh_entry *entry, struct kh_err *err);
+/* It is found by its number no more. */
+void kh_guest_hold_forget(struct kh_register *reg, const struct kh_entry *entry);
+/* Ends the watching, whoever else has the process's descriptor, and closes it. */
+void kh_guest_hold_end(struct kh_entry *entry);
+/* One whose process has ended; NULL: none. */
+struct kh_entry *kh_guest_hold_ended(struct kh_register *reg);
 
 /* guest_offer.c: at a handover. */
 bool kh_register_offer(const struct kh_register *reg, struct kh_channel *to, uint32_t version,

@@ -1,7 +1,9 @@
 """test_sandboxes_survive.py - added sandboxes, and what happens to the daemon around them."""
 
+import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -177,19 +179,31 @@ def test_who_keeps_a_connection_to_the_old_process_is_sent_to_the_new_one(upgrad
         clear(one)
 
 
-def test_one_that_is_held_ends_with_the_process_that_asked(daemon):
-    one = daemon(admin())
-    script = (
-        "import json,socket,sys\ns=socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n"
-        "b=json.dumps({'tenant':'acme','id':'held','hold':True}).encode()\n"
-        "s.sendall(b'POST /v1/sandboxes HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: %d\\r\\n\\r\\n'%len(b)+b)\n"
-        "print(s.recv(65536).decode().split()[1],flush=True)\ns.close()\nsys.stdin.read()\n"
-    )
+HOLDER = (
+    "import json,socket,sys\ns=socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n"
+    "b=json.dumps({'tenant':'acme','id':sys.argv[2],'hold':True}).encode()\n"
+    "s.sendall(b'POST /v1/sandboxes HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: %d\\r\\n\\r\\n'%len(b)+b)\n"
+    "print(s.recv(65536).decode().split()[1],flush=True)\ns.close()\nsys.stdin.read()\n"
+)
+
+
+@contextlib.contextmanager
+def held(one, id="held"):
+    """A process that holds a sandbox."""
     with subprocess.Popen(
-        ["/usr/bin/python3", "-I", "-c", script, os.path.join(one.folder, "adm", "s")],
+        ["/usr/bin/python3", "-I", "-c", HOLDER, os.path.join(one.folder, "adm", "s"), id],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as holder:  # fmt: skip
-        assert holder.stdout.readline() == "201\n"
+        try:
+            assert holder.stdout.readline() == "201\n"
+            yield holder
+        finally:
+            holder.kill()
+
+
+def test_one_that_is_held_ends_with_the_process_that_asked(daemon):
+    one = daemon(admin())
+    with held(one) as holder:
         before = one.worker_pid()
         os.kill(before, signal.SIGKILL)
         until("another worker is there", lambda: one.worker_pid() not in (None, before))
@@ -197,6 +211,48 @@ def test_one_that_is_held_ends_with_the_process_that_asked(daemon):
         holder.kill()
     until("it is gone", lambda: added(one) == [])
     assert files_below(base(one)) == []
+
+
+def test_a_holder_that_dies_in_a_handover_takes_its_sandbox_once_and_no_other(upgradable):
+    one = upgradable(admin())
+    with held(one, "stays"), held(one, "goes") as goes, held(one, "later") as later:
+        since = one.mark()
+        one.usr2()
+        one.said(r"process \d+ is started", since)
+        goes.kill()
+        goes.wait()
+        old = one.taken_over(since)
+        until("it is gone", lambda: added(one) == ["stays", "later"])
+        later.kill()
+        until("the other is gone", lambda: added(one) == ["stays"])
+        assert old.wait(20) == 0
+        # Nor does what the process before still had bring one back.
+        one.usr2()
+        one.said(r"process \d+ has taken over[\s\S]*process \d+ has taken over", since)
+        one.taken_over(one.stderr().rindex("handover: process"))
+        until("the next one answers", lambda: added(one) == ["stays"])
+        said = re.findall(r"sandbox (\S+) of tenant acme: removed, the process that held it", one.stderr())
+        assert said == ["goes", "later"], one.stderr()
+        assert files_below(base(one)) == ["acme", "acme/stays", "acme/stays/s"]
+    until("all are gone", lambda: added(one) == [])
+
+
+def test_a_tenant_that_goes_with_a_handover_takes_its_sandboxes(upgradable):
+    one = upgradable({**admin(), "tenants": DEV})
+    stays, goes = add(one, "stays"), add(one, "goes", "dev")
+    with Tunnel(inside(one, goes), "open.test") as tunnel:
+        assert tunnel.ask("GET", "/test/echo").status == 200
+        del one.config["tenants"]["dev"]
+        one.write(one.config)
+        one.hand_over()
+        until("the next one answers", lambda: added(one) == ["stays"])
+        with pytest.raises(Exception, match="."):
+            for _ in range(500):
+                tunnel.ask("GET", "/test/echo")
+    assert asks(one, stays) == 200
+    assert refuses(goes["listener"])
+    assert files_below(base(one)) == ["acme", "acme/stays", "acme/stays/s"]
+    clear(one)
 
 
 def test_a_draining_daemon_adds_none(daemon):

@@ -1,7 +1,10 @@
 /* test_guests.c - what a worker that was taken over can have of the keeper's register of guests */
 #include "ward_pair.h"
 
+#include <poll.h>
 #include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -223,6 +226,115 @@ static void what_a_worker_added_that_ended_unexpectedly_goes_on_and_is_marked(vo
 	close_pair(&pair, of);
 }
 
+/* A process that holds a sandbox. */
+static pid_t holder(void)
+{
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		(void)sleep(60);
+		_exit(0);
+	}
+	return pid;
+}
+
+static void end_holder(pid_t pid)
+{
+	assert_true(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
+}
+
+static pid_t add_held(struct pair *pair, char *id)
+{
+	char acme[] = "acme";
+	struct kh_guest_wish wish = wish_for(acme, id, 0);
+	pid_t pid = holder();
+	wish.pid = (uint32_t)pid;
+	assert_int_equal(add(pair, &wish), KH_GUEST_OK);
+	return pid;
+}
+
+static bool is_told(void)
+{
+	struct pollfd p = { .fd = reg.watch, .events = POLLIN };
+	return poll(&p, 1, 0) == 1;
+}
+
+/* As the other keeper of a handover, or a child before its exec. */
+static int share_of_last(void)
+{
+	return dup(kh_container_of(reg.list.prev, struct kh_entry, link)->pidfd);
+}
+
+static void a_hold_ends_with_its_sandbox_also_where_its_pidfd_is_shared(void **state)
+{
+	(void)state;
+	char one[] = "one", two[] = "two";
+	struct pair pair;
+	struct kh_config *of = configure("");
+	open_pair(&pair, of);
+	pid_t first = add_held(&pair, one);
+	int shared = share_of_last();
+	pid_t second = add_held(&pair, two);
+	assert_int_equal(take_away(&pair, "acme", "one", 0), KH_GUEST_OK);
+	end_holder(first);
+	assert_false(is_told());
+	kh_register_turn(&reg, &pair.ward);
+	assert_int_equal(reg.count, 1);
+	(void)close(shared);
+	shared = share_of_last();
+	end_holder(second);
+	assert_true(is_told());
+	/* Once: what has gone is not looked up again. */
+	for (int i = 0; i < 3; i++)
+		kh_register_turn(&reg, &pair.ward);
+	assert_true(reg.count == 0 && reg.held == 0);
+	assert_false(is_told());
+	assert_int_equal(answer_of(&pair), KH_GUEST_OK);
+	(void)close(shared);
+	close_pair(&pair, of);
+}
+
+static void a_hold_that_was_handed_over_wakes_the_old_keeper_no_more(void **state)
+{
+	(void)state;
+	char one[] = "one";
+	struct pair pair;
+	struct kh_config *of = configure("");
+	open_pair(&pair, of);
+	pid_t pid = add_held(&pair, one);
+	int theirs = share_of_last();
+	kh_register_forget(&reg);
+	end_holder(pid);
+	assert_false(is_told());
+	(void)close(theirs);
+	kh_auto_free char *socket_path = kh_strf("%s/acme/one/s", base);
+	kh_auto_free char *folder = kh_strf("%s/acme/one", base);
+	kh_auto_free char *tenant = kh_strf("%s/acme", base);
+	assert_true(unlink(socket_path) == 0 && rmdir(folder) == 0 && rmdir(tenant) == 0);
+	close_pair(&pair, of);
+}
+
+static void an_event_of_nobodys_ends_no_sandbox_and_does_not_come_again(void **state)
+{
+	(void)state;
+	char one[] = "one";
+	struct pair pair;
+	struct kh_config *of = configure("");
+	open_pair(&pair, of);
+	pid_t pid = add_held(&pair, one);
+	int nobodys = eventfd(1, EFD_CLOEXEC);
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = 4711 };
+	assert_int_equal(epoll_ctl(reg.watch, EPOLL_CTL_ADD, nobodys, &event), 0);
+	kh_register_turn(&reg, &pair.ward);
+	assert_int_equal(reg.count, 1);
+	assert_false(is_told());
+	end_holder(pid);
+	kh_register_turn(&reg, &pair.ward);
+	assert_int_equal(reg.count, 0);
+	(void)close(nobodys);
+	close_pair(&pair, of);
+}
+
 static int begin_all(void **state)
 {
 	(void)snprintf(base, sizeof(base), "/tmp/kh-guests-%ld", (long)getpid());
@@ -236,6 +348,9 @@ int main(void)
 		cmocka_unit_test(a_folder_that_others_lead_elsewhere_is_not_followed),
 		cmocka_unit_test(narrowings_fill_no_more_than_a_tenants_share),
 		cmocka_unit_test(what_a_worker_added_that_ended_unexpectedly_goes_on_and_is_marked),
+		cmocka_unit_test(a_hold_ends_with_its_sandbox_also_where_its_pidfd_is_shared),
+		cmocka_unit_test(a_hold_that_was_handed_over_wakes_the_old_keeper_no_more),
+		cmocka_unit_test(an_event_of_nobodys_ends_no_sandbox_and_does_not_come_again),
 	};
 	return cmocka_run_group_tests(tests, begin_all, tear_down);
 }
