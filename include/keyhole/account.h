@@ -33,13 +33,15 @@
  * may both be refused where one of them would have fitted. A NULL account has no bounds.
  */
 enum kh_resource {
-	KH_RESOURCE_MEMORY = 0,	 /* bytes of buffers of connections and exchanges */
-	KH_RESOURCE_DESCRIPTORS, /* of the worker; one for each connection, one for each exchange */
-	KH_RESOURCE_LOOKUPS,	 /* names that are being resolved */
-	KH_RESOURCE_UP_WINDOW,	 /* bytes of a shared upstream connection's window, unread */
-	KH_RESOURCE_LEAVES,	 /* that the keeper was asked for and has not signed yet */
-	KH_RESOURCE_SIGNATURES,	 /* leaves, which the keeper signs; spent */
-	KH_RESOURCE_JOURNAL,	 /* bytes of records of refusals; spent */
+	KH_RESOURCE_MEMORY = 0, /* bytes of buffers of connections and exchanges */
+	/* Of the worker; one for each connection, one for each exchange, one for each attempt to
+	 * reach its upstream that is under way beside the first. */
+	KH_RESOURCE_DESCRIPTORS,
+	KH_RESOURCE_LOOKUPS,	/* names that are being resolved, until no nameserver is asked */
+	KH_RESOURCE_UP_WINDOW,	/* bytes of a shared upstream connection's window, unread */
+	KH_RESOURCE_LEAVES,	/* that the keeper was asked for and has not signed yet */
+	KH_RESOURCE_SIGNATURES, /* leaves, which the keeper signs; spent */
+	KH_RESOURCE_JOURNAL,	/* bytes of records of refusals; spent */
 	KH_RESOURCES
 };
 
@@ -61,8 +63,8 @@ void kh_account_unref(struct kh_account *account);
 struct kh_account *kh_account_parent(const struct kh_account *account);
 
 /* Of so many descriptors that a process may have (RLIMIT_NOFILE): those that are shared out. The
- * rest is for what belongs to no sandbox: kept connections to upstreams, further attempts to reach
- * one, the admin socket. */
+ * rest is for what belongs to no sandbox: kept connections to upstreams, sockets to nameservers,
+ * the admin socket. */
 static inline size_t kh_account_descriptors(size_t limit)
 {
 	return limit - limit / 4;

@@ -2,6 +2,7 @@
 #ifndef KEYHOLE_DIALER_H
 #define KEYHOLE_DIALER_H
 
+#include <keyhole/charge.h>
 #include <keyhole/geo.h>
 #include <keyhole/resolver.h>
 
@@ -31,6 +32,14 @@ struct kh_dial *kh_dial_start(struct event_base *base, const struct kh_addresses
 			      const struct kh_cidr *allow, size_t n_allow,
 			      const struct kh_dial_geo *geo, uint32_t timeout_ms, kh_dial_cb *cb,
 			      void *arg);
+/*
+ * From now on `account` is charged for the sockets of the dial: one descriptor for each attempt
+ * under way but one, which whoever began the dial has paid for. A further attempt that the account
+ * has no room for is not made: those under way are waited for, and the oldest gives way once it
+ * has had its time. Where another account was charged, and this one has no room for as many, the
+ * oldest end. NULL: nobody is charged, as from the beginning.
+ */
+void kh_dial_charge(struct kh_dial *dial, struct kh_account *account);
 void kh_dial_cancel(struct kh_dial *dial);
 
 #endif

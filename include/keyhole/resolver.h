@@ -2,6 +2,7 @@
 #ifndef KEYHOLE_RESOLVER_H
 #define KEYHOLE_RESOLVER_H
 
+#include <keyhole/charge.h>
 #include <keyhole/config.h>
 #include <keyhole/limits.h>
 
@@ -39,6 +40,14 @@ typedef void kh_lookup_cb(const struct kh_addresses *addresses, const struct kh_
 struct kh_lookup *kh_resolver_lookup(struct kh_resolver *resolver, const struct kh_host *host,
 				     uint16_t port, uint32_t timeout_ms, kh_lookup_cb *cb,
 				     void *arg);
+/*
+ * A question to nameservers may outlive the lookups that waited for its answer: they were
+ * cancelled, came to their deadline, or made do with one family. So `charge`, which the caller
+ * holds for the lookup and which outlives it, goes over to the question then where nobody else
+ * waits for it, and is given back when the question ends: the caller's is zeroed. NULL: nobody is
+ * charged, as from the beginning.
+ */
+void kh_lookup_charge(struct kh_lookup *lookup, struct kh_charge *charge);
 void kh_lookup_cancel(struct kh_lookup *lookup); /* the callback will not come */
 
 #endif

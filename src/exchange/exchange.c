@@ -9,7 +9,7 @@
 
 #include <keyhole/block.h>
 
-#include <keyhole/loop/charge.h>
+#include <keyhole/charge.h>
 #include "exchange_internal.h"
 #include "stand_in.h"
 #include "websocket_internal.h"

@@ -3,9 +3,10 @@
  *
  * Happy Eyeballs (RFC 8305 §5): the addresses are tried in their order, the next one 250 ms after
  * the last, or at once when the last has failed; the first connection that stands wins and the
- * others are closed. At most KH_LIMIT_DIAL_ATTEMPTS are under way: with that many the pace is
- * slower, and the oldest, which by then has had the time of a SYN sent twice, gives way to the
- * next.
+ * others are closed. At most KH_LIMIT_DIAL_ATTEMPTS are under way, and no more than are paid for:
+ * the first by whoever began the dial, each further one by an account. Where no more may be, the
+ * pace is slower, and the oldest gives way to the next once it has had the time of a SYN sent
+ * twice.
  *
  * The guard is asked here, with the very bytes that go to connect(2), and again with what the
  * kernel says it is connected to.
@@ -21,15 +22,17 @@
 #include <event2/event_struct.h>
 
 #include <keyhole/cleanup.h>
+#include <keyhole/clock.h>
 #include <keyhole/guard.h>
 
-enum { NEXT_AFTER_MS = 250, GIVE_WAY_AFTER_MS = 500 };
+enum { NEXT_AFTER_MS = 250, FULL_NEXT_AFTER_MS = 500, GIVE_WAY_AFTER_MS = 1200 };
 
 struct attempt {
 	struct kh_dial *dial;
 	struct event *event; /* NULL: not under way */
 	int fd;
 	size_t index;
+	uint64_t begun_ms;
 };
 
 /* How much a failure says, in rising order: the most telling one is reported. */
@@ -51,6 +54,7 @@ struct kh_dial {
 	struct kh_dial_geo geo;
 	size_t next; /* the first address that was not tried yet */
 	unsigned under_way;
+	struct kh_charge further; /* descriptors: of all that are under way but one */
 	struct attempt attempts[KH_LIMIT_ADDRESSES];
 	struct event pace, deadline;
 	uint32_t timeout_ms;
@@ -60,7 +64,13 @@ struct kh_dial {
 	struct kh_err err;
 };
 
-static void attempt_end(struct attempt *attempt)
+/* What is under way is what the account is charged for. Return: false: it may not be so many. */
+static bool charge_for(struct kh_dial *dial, unsigned under_way)
+{
+	return kh_charge_resize(&dial->further, under_way > 1 ? under_way - 1 : 0);
+}
+
+static void attempt_close(struct attempt *attempt)
 {
 	if (attempt->event) {
 		event_free(attempt->event);
@@ -72,10 +82,17 @@ static void attempt_end(struct attempt *attempt)
 	attempt->fd = -1;
 }
 
+static void attempt_end(struct attempt *attempt)
+{
+	attempt_close(attempt);
+	(void)charge_for(attempt->dial, attempt->dial->under_way);
+}
+
 static void dial_free(struct kh_dial *dial)
 {
 	for (size_t i = 0; i < KH_LIMIT_ADDRESSES; i++)
-		attempt_end(&dial->attempts[i]);
+		attempt_close(&dial->attempts[i]);
+	kh_charge_release(&dial->further);
 	event_del(&dial->pace);
 	event_del(&dial->deadline);
 	kh_geo_unref(dial->geo.db);
@@ -287,46 +304,83 @@ static bool attempt_begin(struct attempt *attempt)
 		return false;
 	}
 	dial->under_way++;
+	attempt->begun_ms = kh_clock_mono_ms();
 	attempt->fd = kh_steal_fd(&fd);
 	return true;
 }
 
-/* The oldest attempt's place is wanted for an address that was not tried yet. */
-static void give_way(struct kh_dial *dial)
+static struct attempt *oldest_of(struct kh_dial *dial)
 {
-	size_t i = 0;
+	struct attempt *attempt = dial->attempts;
+
+	while (!attempt->event)
+		attempt++;
+	return attempt;
+}
+
+/* The oldest attempt's place is wanted for an address that was not tried yet. */
+static void give_way(struct kh_dial *dial, struct attempt *oldest)
+{
 	struct kh_err err = KH_ERR_INIT;
 	char text[KH_SOCKADDR_TEXT_BYTES];
-	while (!dial->attempts[i].event)
-		i++;
-	kh_sockaddr_format(&dial->addresses.list[i], text);
+	kh_sockaddr_format(&dial->addresses.list[oldest->index], text);
 	kh_err_set(&err, KH_ERR_CONNECT_TIMEOUT,
 		   "connect to %s: no answer before other addresses were tried", text);
 	note(dial, TELLS_GAVE_WAY, &err);
-	attempt_end(&dial->attempts[i]);
+	attempt_end(oldest);
+}
+
+static void set_pace(struct kh_dial *dial, bool full)
+{
+	struct timeval pace = { .tv_usec = (full ? FULL_NEXT_AFTER_MS : NEXT_AFTER_MS) * 1000 };
+
+	if (dial->next < dial->addresses.count)
+		event_add(&dial->pace, &pace);
+}
+
+/* A place for one more, which is charged for. Return: false: it has to wait for one. */
+static bool make_place(struct kh_dial *dial)
+{
+	if (dial->under_way < KH_LIMIT_DIAL_ATTEMPTS && charge_for(dial, dial->under_way + 1))
+		return true;
+	struct attempt *oldest = oldest_of(dial);
+	if (kh_clock_mono_ms() - oldest->begun_ms < GIVE_WAY_AFTER_MS)
+		return false;
+	give_way(dial, oldest);
+	return charge_for(dial, dial->under_way + 1);
 }
 
 /* Begins the next attempt; with none left and none under way it is over. */
 static void go_on(struct kh_dial *dial)
 {
 	event_del(&dial->pace);
-	if (dial->under_way == KH_LIMIT_DIAL_ATTEMPTS && dial->next < dial->addresses.count)
-		give_way(dial);
 	while (dial->next < dial->addresses.count) {
+		if (!make_place(dial)) {
+			set_pace(dial, true);
+			return;
+		}
 		struct attempt *attempt = &dial->attempts[dial->next];
 		attempt->index = dial->next++;
 		if (attempt_begin(attempt)) {
-			bool full = dial->under_way == KH_LIMIT_DIAL_ATTEMPTS;
-			struct timeval pace = {
-				.tv_usec = (full ? GIVE_WAY_AFTER_MS : NEXT_AFTER_MS) * 1000,
-			};
-			if (dial->next < dial->addresses.count)
-				event_add(&dial->pace, &pace);
+			set_pace(dial, dial->under_way == KH_LIMIT_DIAL_ATTEMPTS);
 			return;
 		}
 	}
+	(void)charge_for(dial, dial->under_way);
 	if (dial->under_way == 0)
 		fail(dial);
+}
+
+void kh_dial_charge(struct kh_dial *dial, struct kh_account *account)
+{
+	struct kh_charge charge = { 0 };
+
+	if (dial->further.account == account)
+		return;
+	(void)kh_charge_take(&charge, account, KH_RESOURCE_DESCRIPTORS, 0);
+	while (dial->under_way > 1 && !kh_charge_resize(&charge, dial->under_way - 1))
+		attempt_end(oldest_of(dial));
+	kh_charge_move(&dial->further, &charge);
 }
 
 static void on_pace(evutil_socket_t fd, short what, void *arg)

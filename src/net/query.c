@@ -2,8 +2,10 @@
  * query.c - one name that nameservers are being asked for
  *
  * Whoever wants the name meanwhile joins. A query outlives the lookups that wait for it: what comes
- * late still fills the cache. When one family has answered with addresses, the other has 50 ms
- * more (RFC 8305 §3): many a nameserver that is broken is broken for AAAA only.
+ * late still fills the cache, and c-ares ends no single question early. So somebody is charged for
+ * each query as long as it is open: those that wait for it, and then who was the last of them. When
+ * one family has answered with addresses, the other has 50 ms more (RFC 8305 §3): many a nameserver
+ * that is broken is broken for AAAA only.
  */
 #include "resolver_internal.h"
 
@@ -16,7 +18,8 @@
 enum {
 	TTL_MOST_S = 60,
 	FAILURE_MS = 1000,
-	/* They outlive who waits for them. Each is two query numbers of 16 bits. */
+	/* Those of sandboxes are charged for, KH_LIMIT_RESOLVES of all threads together; this
+	 * bounds the others too. Each is two query numbers of 16 bits. */
 	QUERIES_MOST = KH_LIMIT_RESOLVES + KH_LIMIT_RESOLVES / 4,
 	SECOND_FAMILY_MS = 50,
 };
@@ -29,10 +32,12 @@ struct family {
 	struct kh_ip list[KH_LIMIT_ADDRESSES];
 };
 
-struct query {
+struct kh_query {
 	struct kh_node link; /* of the resolver's open ones */
 	struct kh_resolver *resolver;
 	struct kh_node waiting; /* lookups */
+	/* Of the last that waited, since it went. It refers to the account and to nothing else. */
+	struct kh_charge charge;
 	struct event *patience; /* for the second family */
 	bool asking;
 	uint32_t ttl_s;
@@ -110,7 +115,7 @@ static int telling(int status)
 }
 
 /* The more telling of the two families' failures. */
-static struct kh_resolver_answer *explain(const struct query *query)
+static struct kh_resolver_answer *explain(const struct kh_query *query)
 {
 	int status4 = query->v4.status, status6 = query->v6.status;
 	int status = telling(status4) >= telling(status6) ? status4 : status6;
@@ -129,12 +134,12 @@ static struct kh_resolver_answer *explain(const struct query *query)
 	}
 }
 
-static size_t count_of(const struct query *query)
+static size_t count_of(const struct kh_query *query)
 {
 	return query->v4.count + query->v6.count;
 }
 
-static struct kh_resolver_answer *conclude(const struct query *query)
+static struct kh_resolver_answer *conclude(const struct kh_query *query)
 {
 	struct kh_ip both[2 * KH_LIMIT_ADDRESSES];
 	if (count_of(query) == 0)
@@ -150,24 +155,37 @@ static struct kh_resolver_answer *conclude(const struct query *query)
 
 /* ---- queries ---- */
 
-static void answer_waiting(struct query *query, struct kh_resolver_answer *answer)
+static void answer_waiting(struct kh_query *query, struct kh_resolver_answer *answer)
 {
 	while (!kh_list_is_empty(&query->waiting))
 		kh_lookup_make_ready(kh_container_of(query->waiting.next, struct kh_lookup, link),
 				     answer);
 }
 
+void kh_query_leave(struct kh_lookup *lookup)
+{
+	struct kh_query *query = lookup->query;
+
+	if (!query)
+		return;
+	lookup->query = NULL;
+	kh_list_remove(&lookup->link);
+	if (lookup->charge && kh_list_is_empty(&query->waiting) && !kh_charge_holds(&query->charge))
+		kh_charge_move(&query->charge, lookup->charge);
+}
+
 void kh_query_drop(void *dropped)
 {
-	struct query *query = dropped;
+	struct kh_query *query = dropped;
 	while (!kh_list_is_empty(&query->waiting))
 		kh_lookup_free(kh_container_of(query->waiting.next, struct kh_lookup, link));
+	kh_charge_release(&query->charge);
 	kh_list_remove(&query->link);
 	event_free(query->patience);
 	free(query);
 }
 
-static void finish(struct query *query)
+static void finish(struct kh_query *query)
 {
 	struct kh_resolver *resolver = query->resolver;
 	struct kh_slice name = kh_slice_str(query->name);
@@ -186,7 +204,7 @@ static void finish(struct query *query)
 
 static void on_patience(evutil_socket_t fd, short what, void *arg)
 {
-	struct query *query = arg;
+	struct kh_query *query = arg;
 	(void)fd;
 	(void)what;
 	struct kh_resolver_answer *answer = conclude(query);
@@ -197,7 +215,7 @@ static void on_patience(evutil_socket_t fd, short what, void *arg)
 static void on_dns(void *arg, uint8_t family, int status, const struct kh_ip *list, size_t n,
 		   uint32_t ttl_s)
 {
-	struct query *query = arg;
+	struct kh_query *query = arg;
 	struct timeval patience = { .tv_usec = SECOND_FAMILY_MS * 1000 };
 	/* The resolver goes, and its queries with it; or other nameservers are asked instead. */
 	if (status == ARES_EDESTRUCTION || (status == ARES_ECANCELLED && query->resolver->changing))
@@ -218,11 +236,11 @@ static void on_dns(void *arg, uint8_t family, int status, const struct kh_ip *li
 	}
 }
 
-static struct query *query_new(struct kh_resolver *resolver, const struct kh_host *host)
+static struct kh_query *query_new(struct kh_resolver *resolver, const struct kh_host *host)
 {
 	if (kh_lru_count(resolver->queries) >= QUERIES_MOST)
 		return NULL;
-	struct query *query = calloc(1, sizeof *query);
+	struct kh_query *query = calloc(1, sizeof *query);
 	if (!query)
 		return NULL;
 	query->resolver = resolver;
@@ -240,7 +258,7 @@ static struct query *query_new(struct kh_resolver *resolver, const struct kh_hos
 }
 
 /* The query may be over when this returns: c-ares fails at once where there is no nameserver. */
-static void send_questions(struct query *query)
+static void send_questions(struct kh_query *query)
 {
 	query->v4 = query->v6 = (struct family){ .open = true };
 	query->ttl_s = UINT32_MAX;
@@ -251,11 +269,17 @@ static void send_questions(struct query *query)
 		finish(query);
 }
 
+static void wait_for(struct kh_query *query, struct kh_lookup *lookup)
+{
+	lookup->query = query;
+	kh_list_append(&query->waiting, &lookup->link);
+}
+
 bool kh_query_join(struct kh_resolver *resolver, struct kh_lookup *lookup)
 {
-	struct query *query = kh_lru_get(resolver->queries, kh_host_view(&lookup->host));
+	struct kh_query *query = kh_lru_get(resolver->queries, kh_host_view(&lookup->host));
 	if (query) {
-		kh_list_append(&query->waiting, &lookup->link);
+		wait_for(query, lookup);
 		/* Half an answer that was waited for long enough will do for this one too. */
 		if (count_of(query) > 0 && !event_pending(query->patience, EV_TIMEOUT, NULL))
 			event_active(query->patience, EV_TIMEOUT, 1);
@@ -264,7 +288,7 @@ bool kh_query_join(struct kh_resolver *resolver, struct kh_lookup *lookup)
 	query = query_new(resolver, &lookup->host);
 	if (!query)
 		return false;
-	kh_list_append(&query->waiting, &lookup->link);
+	wait_for(query, lookup);
 	send_questions(query);
 	return true;
 }
@@ -274,6 +298,6 @@ void kh_query_repeat_all(struct kh_resolver *resolver)
 	struct kh_node *next;
 	for (struct kh_node *n = resolver->open.next; n != &resolver->open; n = next) {
 		next = n->next;
-		send_questions(kh_container_of(n, struct query, link));
+		send_questions(kh_container_of(n, struct kh_query, link));
 	}
 }

@@ -15,11 +15,17 @@ enum { CACHE_NAMES = 2048 };
 
 void kh_lookup_free(struct kh_lookup *lookup)
 {
+	kh_query_leave(lookup);
 	kh_list_remove(&lookup->link);
 	event_del(&lookup->deadline);
 	kh_answer_unref(lookup->answer);
 	lookup->resolver->n_lookups--;
 	free(lookup);
+}
+
+void kh_lookup_charge(struct kh_lookup *lookup, struct kh_charge *charge)
+{
+	lookup->charge = charge;
 }
 
 void kh_lookup_cancel(struct kh_lookup *lookup)
@@ -97,7 +103,7 @@ void kh_lookup_make_ready(struct kh_lookup *lookup, struct kh_resolver_answer *a
 	if (answer)
 		answer->refs++;
 	lookup->answer = answer;
-	kh_list_remove(&lookup->link);
+	kh_query_leave(lookup);
 	kh_list_append(&resolver->ready, &lookup->link);
 	event_active(resolver->flush, EV_TIMEOUT, 1);
 }

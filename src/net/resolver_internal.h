@@ -36,8 +36,12 @@ struct kh_resolver {
 	bool *freed;   /* of the flush that is running */
 };
 
+struct kh_query;
+
 struct kh_lookup {
-	struct kh_node link; /* of a query's waiting ones, or of the resolver's ready ones */
+	struct kh_node link;	/* of a query's waiting ones, or of the resolver's ready ones */
+	struct kh_query *query; /* that it waits for; NULL: none, or no more */
+	struct kh_charge *charge;
 	struct kh_resolver *resolver;
 	struct event deadline;
 	struct kh_host host;
@@ -64,6 +68,9 @@ struct kh_resolver_answer *kh_answer_find(struct kh_resolver *resolver, const st
 
 /* Joins the query for the lookup's name, or begins it. Return: false: no memory, or too many. */
 bool kh_query_join(struct kh_resolver *resolver, struct kh_lookup *lookup);
+/* It waits no more, whether it has its answer or not; the question may go on, and is charged for.
+ * Where it waits for none: nothing. */
+void kh_query_leave(struct kh_lookup *lookup);
 /* All that are open, to nameservers that are new. */
 void kh_query_repeat_all(struct kh_resolver *resolver);
 /* For the table of queries. */

@@ -304,17 +304,27 @@ static void dial(struct kh_connector *c, const struct kh_addresses *addresses)
 	if (!c->dial) {
 		kh_err_set(&err, KH_ERR_NO_MEMORY, "no memory for a connection");
 		fail(c, &err);
+		return;
 	}
+	kh_connector_charge_anew(c);
 }
 
 /* ---- names ---- */
 
 static bool look_up(struct kh_connector *c, const struct kh_host *host, uint16_t port,
-		    kh_lookup_cb *cb)
+		    kh_lookup_cb *cb, struct kh_err *err)
 {
+	const struct kh_connector_ops *ops = c->way.ops;
+	struct kh_charge *charge = ops->lookup_charge ? ops->lookup_charge(c->way.arg, err) : NULL;
+
+	if (ops->lookup_charge && !charge)
+		return false;
 	c->state = LOOKING_UP;
 	c->lookup = kh_resolver_lookup(c->way.resolver, host, port, c->way.resolve_ms, cb, c);
-	return c->lookup != NULL;
+	if (!c->lookup)
+		return no_memory(err);
+	kh_lookup_charge(c->lookup, charge);
+	return true;
 }
 
 static void on_resolved(const struct kh_addresses *addresses, const struct kh_err *err, void *arg)
@@ -350,9 +360,7 @@ static void on_proxy_resolved(const struct kh_addresses *addresses, const struct
 
 static bool find_proxy(struct kh_connector *c, struct kh_err *err)
 {
-	const struct kh_proxy_config *proxy = c->way.proxy;
-
-	return look_up(c, &proxy->host, proxy->port, on_proxy_resolved) || no_memory(err);
+	return look_up(c, &c->way.proxy->host, c->way.proxy->port, on_proxy_resolved, err);
 }
 
 /* Return: false with `err` where nobody is to be connected there; else the place is noted. */
@@ -406,7 +414,7 @@ static bool find_target(struct kh_connector *c, struct kh_err *err)
 
 	if (!c->way.proxy->resolve_locally || target->host.kind != KH_HOST_NAME)
 		return find_proxy(c, err);
-	return look_up(c, &target->host, target->port, on_target_resolved) || no_memory(err);
+	return look_up(c, &target->host, target->port, on_target_resolved, err);
 }
 
 /* What the proxy looks up lies nobody here knows where. */
@@ -464,6 +472,12 @@ bool kh_connector_waits_for_password(const struct kh_connector *c)
 	return c->state == PASSWORD;
 }
 
+void kh_connector_charge_anew(struct kh_connector *c)
+{
+	if (c->dial && c->way.ops->account)
+		kh_dial_charge(c->dial, c->way.ops->account(c->way.arg));
+}
+
 /* ---- its life ---- */
 
 struct kh_connector *kh_connector_new(const struct kh_connector_way *way)
@@ -486,7 +500,7 @@ bool kh_connector_begin(struct kh_connector *c, const struct kh_addresses *pinne
 	}
 	if (c->way.proxy)
 		return judge_target(c, err) && get_password(c, err);
-	return look_up(c, &c->way.target.host, c->way.target.port, on_resolved);
+	return look_up(c, &c->way.target.host, c->way.target.port, on_resolved, err);
 }
 
 void kh_connector_free(struct kh_connector *c)

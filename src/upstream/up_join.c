@@ -190,8 +190,7 @@ static bool wait_until_made(struct kh_up_user *user, struct kh_up *up)
 {
 	struct kh_charge making = { 0 };
 
-	if (kh_charge_holds(&up->making) &&
-	    !kh_charge_take(&making, user->account, KH_RESOURCE_LOOKUPS, 1))
+	if (up->looks_up && !kh_charge_take(&making, user->account, KH_RESOURCE_LOOKUPS, 1))
 		return false;
 	if (!wait_for(user, up)) {
 		kh_charge_release(&making);
@@ -203,6 +202,7 @@ static bool wait_until_made(struct kh_up_user *user, struct kh_up *up)
 
 void kh_up_mux_is_resolved(struct kh_up *up)
 {
+	up->looks_up = false;
 	kh_charge_release(&up->making);
 	for (struct kh_node *node = up->waiting.next; node != &up->waiting; node = node->next)
 		kh_charge_release(&kh_container_of(node, struct kh_up_h2, link)->making);
@@ -285,5 +285,7 @@ bool kh_up_mux_promote(struct kh_up *up)
 	struct kh_up_user *user = pop_waiting(&up->waiting);
 	user->stream = &up->only;
 	up->only.user = user;
+	if (up->connector)
+		kh_connector_charge_anew(up->connector);
 	return true;
 }

@@ -66,6 +66,25 @@ static void resolved(void *arg)
 	kh_up_mux_is_resolved(arg);
 }
 
+static struct kh_charge *lookup_charge(void *arg, struct kh_err *err)
+{
+	struct kh_up *up = arg;
+	struct kh_account *account = up->only.user->account;
+
+	if (kh_charge_holds(&up->making) ||
+	    kh_charge_take(&up->making, account, KH_RESOURCE_LOOKUPS, 1))
+		return &up->making;
+	kh_charge_refuse(err, account, KH_RESOURCE_LOOKUPS, 1);
+	return NULL;
+}
+
+static struct kh_account *account(void *arg)
+{
+	const struct kh_up *up = arg;
+
+	return up->only.user->account;
+}
+
 static enum kh_connector_password password(void *arg, struct kh_err *err)
 {
 	return kh_up_proxy_password(arg, err);
@@ -107,6 +126,8 @@ static const struct kh_connector_ops connector_ops = {
 	.settled = settled,
 	.dialled = dialled,
 	.resolved = resolved,
+	.lookup_charge = lookup_charge,
+	.account = account,
 	.password = password,
 	.put_authorization = put_authorization,
 	.reflects = reflects,
@@ -148,7 +169,6 @@ static bool begin(struct kh_up *up, const struct kh_addresses *pinned, struct kh
 bool kh_up_set_out(struct kh_up *up, const struct kh_up_wish *wish, struct kh_err *err)
 {
 	const struct kh_host *host = &up->key.host;
-	struct kh_account *account = up->only.user->account;
 	const struct kh_pin *pin = kh_config_pin(wish->gen->config, up->key.tenant, host);
 
 	if (pin) {
@@ -157,8 +177,9 @@ bool kh_up_set_out(struct kh_up *up, const struct kh_up_wish *wish, struct kh_er
 							.pinned = true };
 		return begin(up, &addresses, err);
 	}
-	if (!kh_charge_take(&up->making, account, KH_RESOURCE_LOOKUPS, 1))
-		return kh_charge_refuse(err, account, KH_RESOURCE_LOOKUPS, 1);
+	up->looks_up = true;
+	if (!lookup_charge(up, err))
+		return false;
 	if (kh_config_goes_by_proxy(up->loop->gen->config, KH_NO_TENANT, host) &&
 	    !kh_up_proxy_begin(up))
 		return false;

@@ -64,8 +64,8 @@ void kh_up_close(struct kh_up *up)
 	if (up->state == KH_UP_IDLE)
 		up->loop->ups->n_idle--;
 	up->state = KH_UP_DEAD;
+	kh_up_made(up); /* a question that goes on takes the charge along */
 	kh_charge_release(&up->making);
-	kh_up_made(up);
 	if (up->leg.stream)
 		kh_stream_watch(up->leg.stream, 0);
 	kh_loop_bury(up->loop, &up->grave, free_up);

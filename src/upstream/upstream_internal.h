@@ -11,7 +11,7 @@
 #include <keyhole/h2.h>
 #include <keyhole/log.h>
 
-#include <keyhole/loop/charge.h>
+#include <keyhole/charge.h>
 #include <keyhole/upstream/connector.h>
 #include <keyhole/upstream/upstream.h>
 
@@ -48,7 +48,8 @@ struct kh_up {
 	struct kh_up_key key;
 	struct kh_up_stream only;	/* HTTP/1: the one stream of a connection */
 	struct kh_connector *connector; /* CONNECTING; else NULL */
-	struct kh_charge making;	/* a lookup, from its beginning until it is dialled */
+	bool looks_up;		   /* a name, or is about to: whoever waits is charged for it too */
+	struct kh_charge making;   /* a lookup, until it is dialled, or a question goes on alone */
 	struct kh_up_proxy *proxy; /* on the way through upstream.proxy; NULL: direct, or there */
 	struct kh_leg leg;
 	struct kh_buf in;

@@ -8,6 +8,7 @@ import resource
 import select
 import socket
 import subprocess
+import time
 
 import pytest
 from common import KEYHOLE, until
@@ -167,6 +168,41 @@ def test_requests_to_upstreams_that_do_not_answer_leave_descriptors_to_another_t
             assert serves(two)
 
 
+def test_attempts_to_reach_many_mute_addresses_leave_descriptors_to_another_tenant(daemon, fake_dns):
+    """One dial has up to four sockets under way; each is charged to whoever asked."""
+    with contextlib.ExitStack() as stack:
+        addresses = [f"127.0.0.{n}" for n in range(2, 10)]
+        first = stack.enter_context(socket.socket())
+        first.bind((addresses[0], 0))
+        port = first.getsockname()[1]
+        first.listen(0)
+        for address in addresses[1:]:
+            full = stack.enter_context(socket.socket())
+            full.bind((address, port))
+            full.listen(0)
+        for address in addresses * 2:
+            sock = stack.enter_context(socket.socket())
+            sock.setblocking(False)
+            sock.connect_ex((address, port))
+        fake_dns.names = {"loot.test": addresses}
+        one = daemon({**TWO, "worker": {"threads": 1}, "timeouts": {"connect": "30s"},
+                      "upstream": {"nameservers": [fake_dns.address], "allow_addresses": ["127.0.0.0/8"]}},
+                     rules=[{"allow": f"http://loot.test:{port}"}], nofile=1024)  # fmt: skip
+        two = door(one, "e")
+        assert serves(two)
+        client = stack.enter_context(h2_plain(one))
+        for n in range(300):
+            client.start("GET", f"/{n}", authority=f"loot.test:{port}")
+        most = 0
+        until("it dials", lambda: one.descriptors() > 300)
+        for _ in range(12):
+            assert serves(two)
+            most = max(most, one.descriptors())
+            time.sleep(0.25)
+        # Half of the three quarters that are shared out, and what the daemon has for itself.
+        assert most < 1024 / 2
+
+
 def test_check_and_doctor_say_where_connections_are_out_of_reach(tmp_path):
     def said(descriptors, *args):
         done = subprocess.run([KEYHOLE, *args], capture_output=True, text=True, timeout=60, check=False,
@@ -253,3 +289,36 @@ def test_a_full_share_of_lookups_is_refused_as_every_other_share_is(daemon, fake
         answer = client.wait(last)
     assert answer.status == 429
     assert b"has its share of the proxy's lookups of names: ask for fewer new hosts" in answer.body
+
+
+def test_lookups_that_a_sandbox_gives_up_are_its_own_until_nobody_is_asked_any_more(daemon, fake_dns, standin):
+    """Nameservers go on being asked for a name that nobody waits for; that is charged to whoever wanted it."""
+
+    class Names(dict):
+        def get(self, key, default=None):
+            return SILENCE if key.endswith(".evil.test") else dict.get(self, key, default)
+
+    fake_dns.names = Names({"open.test": ["127.0.0.1"]})
+    port = int(standin.address.split(":")[1])
+    one = daemon({
+        "listen": [{"unix": "d/s", "tenant": "acme"}, {"unix": "e/s", "tenant": "dev", "sandbox": "two"}],
+        "worker": {"threads": 1},
+        "upstream": {"nameservers": [fake_dns.address], "resolve": None, "allow_addresses": ["127.0.0.0/8"]},
+        "tenants": {"acme": {"rules": [{"allow": "http://*.evil.test"}]},
+                    "dev": {"rules": [{"allow": f"https://open.test:{port}"}]}},
+    })  # fmt: skip
+    two = door(one, "e")
+
+    # Half of 8,192 is the most that a tenant has which is not alone.
+    for box in range(17):
+        with h2_plain(one) as client:
+            for n in range(250):
+                client.start("GET", "/", authority=f"n{box}-{n}.evil.test")
+            assert client.ask("GET", "/", authority="denied.test").status == 403  # the others have begun
+    with h2_plain(one) as client:
+        answer = client.wait(client.start("GET", "/", authority="more.evil.test"))
+    assert answer.status == 429
+    assert b"has its share of the proxy's lookups of names" in answer.body
+    with Tunnel(two, "open.test", port=port) as tunnel:
+        tunnel.host = f"open.test:{port}"
+        assert tunnel.ask("GET", "/test/echo").status == 200

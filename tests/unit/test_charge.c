@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include <keyhole/loop/charge.h>
+#include <keyhole/charge.h>
 
 enum { MOST = 100 };
 

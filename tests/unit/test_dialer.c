@@ -453,6 +453,137 @@ static void test_a_cancelled_dial_calls_nobody_and_leaves_no_descriptor(void **s
 		close(stuffing[i]);
 }
 
+/* ---- who pays ---- */
+
+/* Two sandboxes of one tenant, and a tenant beside it. */
+struct payers {
+	struct kh_account *whole, *tenant, *other, *a, *b;
+};
+
+static struct payers make_payers(size_t most)
+{
+	struct payers p = { .whole = kh_account_new_whole() };
+	kh_account_bound(p.whole, KH_RESOURCE_DESCRIPTORS, most);
+	p.tenant = kh_account_new(p.whole);
+	p.other = kh_account_new(p.whole);
+	p.a = kh_account_new(p.tenant);
+	p.b = kh_account_new(p.tenant);
+	return p;
+}
+
+static void drop_payers(struct payers *p)
+{
+	assert_int_equal(kh_account_held(p->whole, KH_RESOURCE_DESCRIPTORS, 0), 0);
+	kh_account_unref(p->a);
+	kh_account_unref(p->b);
+	kh_account_unref(p->other);
+	kh_account_unref(p->tenant);
+	kh_account_unref(p->whole);
+}
+
+static size_t paid(const struct kh_account *account)
+{
+	return kh_account_held(account, KH_RESOURCE_DESCRIPTORS, 0);
+}
+
+static void test_each_further_attempt_is_paid_for_and_given_back(void **state)
+{
+	uint16_t mute = 0;
+	struct kh_addresses list = { 0 };
+	struct result r = { .fd = -1 };
+	int stuffing[4];
+	struct payers p = make_payers(1000);
+	size_t most = 0;
+	(void)state;
+	int silent = mute_listener(&mute, stuffing, 4);
+	while (list.count < KH_LIMIT_ADDRESSES)
+		add_loopback(&list, "127.0.0.1", mute);
+	unsigned before = count_descriptors();
+	struct kh_dial *d = kh_dial_start(base, &list, loopback, 1, NULL, 10000, on_dial, &r);
+	kh_dial_charge(d, p.a);
+	for (int i = 0; i < 80; i++) {
+		turn_until(&r.calls, 25);
+		unsigned now = count_descriptors() - before;
+		assert_int_equal(paid(p.a), now > 0 ? now - 1 : 0);
+		most = paid(p.a) > most ? paid(p.a) : most;
+	}
+	assert_int_equal(most, KH_LIMIT_DIAL_ATTEMPTS - 1);
+	kh_dial_charge(d, p.b); /* whoever it is made for now */
+	assert_int_equal(paid(p.a), 0);
+	assert_int_equal(paid(p.b), count_descriptors() - before - 1);
+	kh_dial_cancel(d);
+	assert_int_equal(paid(p.b), 0);
+	drop_payers(&p);
+	close(silent);
+	for (int i = 0; i < 4; i++)
+		close(stuffing[i]);
+}
+
+/* Without room for a second one, the addresses get their turn one after the other. */
+static void test_a_dial_that_gets_no_further_descriptor_still_tries_all_addresses(void **state)
+{
+	uint16_t port = 0, mute = 0;
+	struct kh_addresses list = { 0 };
+	struct result r = { .fd = -1 };
+	int stuffing[4];
+	struct payers p = make_payers(100);
+	(void)state;
+	int silent = mute_listener(&mute, stuffing, 4);
+	int listener = listen_on("127.0.0.1", &port, 8);
+	add_loopback(&list, "127.0.0.1", mute);
+	add_loopback(&list, "127.0.0.1", mute);
+	add_loopback(&list, "127.0.0.1", port);
+	kh_account_put(p.a, KH_RESOURCE_DESCRIPTORS, 60);
+	unsigned before = count_descriptors();
+	struct kh_dial *d = kh_dial_start(base, &list, loopback, 1, NULL, 10000, on_dial, &r);
+	kh_dial_charge(d, p.a);
+	for (int i = 0; i < 400 && !r.calls; i++) {
+		turn_until(&r.calls, 25);
+		assert_in_range(count_descriptors() - before, 0, 1);
+		assert_int_equal(paid(p.a), 60);
+	}
+	assert_int_equal(r.calls, 1);
+	if (r.fd < 0)
+		fail_msg("%s", r.err.text);
+	assert_int_equal(ntohs(r.peer.v4.sin_port), port);
+	close(r.fd);
+	kh_account_give(p.a, KH_RESOURCE_DESCRIPTORS, 60);
+	drop_payers(&p);
+	close(silent);
+	close(listener);
+	for (int i = 0; i < 4; i++)
+		close(stuffing[i]);
+}
+
+static void test_attempts_end_that_the_next_payer_has_no_room_for(void **state)
+{
+	uint16_t mute = 0;
+	struct kh_addresses list = { 0 };
+	struct result r = { .fd = -1 };
+	int stuffing[4];
+	struct payers p = make_payers(100);
+	(void)state;
+	int silent = mute_listener(&mute, stuffing, 4);
+	while (list.count < KH_LIMIT_ADDRESSES)
+		add_loopback(&list, "127.0.0.1", mute);
+	unsigned before = count_descriptors();
+	struct kh_dial *d = kh_dial_start(base, &list, loopback, 1, NULL, 10000, on_dial, &r);
+	kh_dial_charge(d, p.a);
+	turn_until(&r.calls, 1000);
+	assert_int_equal(paid(p.a), KH_LIMIT_DIAL_ATTEMPTS - 1);
+	kh_account_put(p.b, KH_RESOURCE_DESCRIPTORS, 60);
+	kh_dial_charge(d, p.b);
+	assert_int_equal(paid(p.a), 0);
+	assert_int_equal(paid(p.b), 60);
+	assert_int_equal(count_descriptors() - before, 1);
+	kh_dial_cancel(d);
+	kh_account_give(p.b, KH_RESOURCE_DESCRIPTORS, 60);
+	drop_payers(&p);
+	close(silent);
+	for (int i = 0; i < 4; i++)
+		close(stuffing[i]);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -471,6 +602,9 @@ int main(void)
 		T(test_an_attempt_outlives_a_lost_packet_before_it_gives_way),
 		T(test_failures_are_told_apart),
 		T(test_a_cancelled_dial_calls_nobody_and_leaves_no_descriptor),
+		T(test_each_further_attempt_is_paid_for_and_given_back),
+		T(test_a_dial_that_gets_no_further_descriptor_still_tries_all_addresses),
+		T(test_attempts_end_that_the_next_payer_has_no_room_for),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -168,6 +168,78 @@ static void test_a_cancelled_lookup_is_never_answered(void **state)
 	assert_int_equal(stays.calls, 1);
 }
 
+/* ---- who pays ---- */
+
+/* A lookup that `account` pays for. */
+static struct kh_lookup *look_up_paid(const char *name, uint32_t ms, struct kh_account *account,
+				      struct kh_charge *charge, struct result *r)
+{
+	struct kh_host host = host_of(name);
+	assert_true(kh_charge_take(charge, account, KH_RESOURCE_LOOKUPS, 1));
+	struct kh_lookup *lookup = kh_resolver_lookup(resolver, &host, 443, ms, on_result, r);
+	assert_non_null(lookup);
+	kh_lookup_charge(lookup, charge);
+	return lookup;
+}
+
+static size_t paid(const struct kh_account *account)
+{
+	return kh_account_held(account, KH_RESOURCE_LOOKUPS, 0);
+}
+
+static void test_a_question_that_nobody_waits_for_is_paid_for_until_it_ends(void **state)
+{
+	struct kh_account *whole = kh_account_new_whole(), *tenant = kh_account_new(whole),
+			  *box = kh_account_new(tenant);
+	struct kh_charge charges[4] = { 0 };
+	struct result r = { 0 };
+	(void)state;
+	kh_lookup_cancel(look_up_paid("mute.test", 3000, box, &charges[0], &r));
+	assert_false(kh_charge_holds(&charges[0]));
+	assert_int_equal(paid(box), 1);
+	/* One question, and two that waited for it: one of them pays for it. */
+	struct kh_lookup *first = look_up_paid("mute2.test", 3000, box, &charges[1], &r);
+	struct kh_lookup *second = look_up_paid("mute2.test", 3000, box, &charges[2], &r);
+	kh_lookup_cancel(second);
+	assert_true(kh_charge_holds(&charges[2]));
+	kh_charge_release(&charges[2]);
+	kh_lookup_cancel(first);
+	assert_false(kh_charge_holds(&charges[1]));
+	assert_int_equal(paid(box), 2);
+	/* Its deadline was sooner than the nameserver's. */
+	unsigned calls = r.calls;
+	look_up_paid("mute3.test", 30, box, &charges[3], &r);
+	turn_until(&r.calls, calls + 1, 3000);
+	assert_false(kh_charge_holds(&charges[3]));
+	assert_int_equal(paid(box), 3);
+	for (int i = 0; i < 40 && paid(box) > 0; i++)
+		turn_until(NULL, 0, 100);
+	assert_int_equal(paid(box), 0); /* nameservers are asked once, for a second */
+	kh_account_unref(box);
+	kh_account_unref(tenant);
+	kh_account_unref(whole);
+}
+
+static void test_a_question_is_paid_for_after_half_an_answer_was_enough(void **state)
+{
+	struct kh_account *whole = kh_account_new_whole(), *tenant = kh_account_new(whole),
+			  *box = kh_account_new(tenant);
+	struct kh_charge charge = { 0 };
+	struct result r = { 0 };
+	(void)state;
+	look_up_paid("mute6.test", 3000, box, &charge, &r);
+	turn_until(&r.calls, 1, 3000);
+	expect(&r, "192.0.2.7:443");
+	assert_false(kh_charge_holds(&charge));
+	assert_int_equal(paid(box), 1);
+	kh_account_unref(box); /* the sandbox goes, and the question does not point to it */
+	kh_resolver_free(resolver);
+	resolver = NULL;
+	assert_int_equal(paid(tenant), 0);
+	kh_account_unref(tenant);
+	kh_account_unref(whole);
+}
+
 static void test_an_answer_to_another_question_is_not_taken(void **state)
 {
 	(void)state;
@@ -216,6 +288,8 @@ int main(void)
 		T(test_lookups_of_one_name_share_one_question),
 		T(test_the_number_of_lookups_is_bounded),
 		T(test_a_cancelled_lookup_is_never_answered),
+		T(test_a_question_that_nobody_waits_for_is_paid_for_until_it_ends),
+		T(test_a_question_is_paid_for_after_half_an_answer_was_enough),
 		T(test_an_answer_to_another_question_is_not_taken),
 		T(test_the_resolver_may_be_freed_under_its_lookups),
 	};

@@ -45,6 +45,11 @@ struct kh_connector_ops {
 	void (*dialled)(void *arg, const struct kh_sockaddr *peer);
 	/* No name is looked up any more; or NULL. */
 	void (*resolved)(void *arg);
+	/* What a lookup that is about to begin is charged to (resolver.h). Return: NULL with `err`:
+	 * its account has no room for it. Or NULL: nobody is charged. */
+	struct kh_charge *(*lookup_charge)(void *arg, struct kh_err *err);
+	/* What further attempts to dial are charged to (dialer.h); or NULL: nobody is charged. */
+	struct kh_account *(*account)(void *arg);
 
 	/* Of the proxy: its password is fetched; or NULL: there is none, or it is in hand. */
 	enum kh_connector_password (*password)(void *arg, struct kh_err *err);
@@ -77,14 +82,15 @@ struct kh_connector_way {
 
 /* Return: NULL without memory. */
 struct kh_connector *kh_connector_new(const struct kh_connector_way *way);
-/* `pinned`: the addresses to go straight to, without a lookup; or NULL. Return: false with `err`,
- * which is unset where memory or lookups have run out: it has not begun, and is the owner's to
- * free. Else it may be over, and freed. */
+/* `pinned`: the addresses to go straight to, without a lookup; or NULL. Return: false with `err`:
+ * it has not begun, and is the owner's to free. Else it may be over, and freed. */
 bool kh_connector_begin(struct kh_connector *c, const struct kh_addresses *pinned,
 			struct kh_err *err);
 /* The password may have come. */
 void kh_connector_go_on(struct kh_connector *c);
 bool kh_connector_waits_for_password(const struct kh_connector *c);
+/* The account that the owner would name has changed. */
+void kh_connector_charge_anew(struct kh_connector *c);
 /* Ends what is under way; the leg stays as it is, and its stream is the owner's. NULL is fine. */
 void kh_connector_free(struct kh_connector *c);
 

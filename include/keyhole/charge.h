@@ -1,7 +1,7 @@
 /* charge.h - what is held of a sandbox's account, as a thing that can be handed on and given back
  */
-#ifndef KEYHOLE_LOOP_CHARGE_H
-#define KEYHOLE_LOOP_CHARGE_H
+#ifndef KEYHOLE_CHARGE_H
+#define KEYHOLE_CHARGE_H
 
 #include <keyhole/account.h>
 #include <keyhole/err.h>
