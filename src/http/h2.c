@@ -113,9 +113,10 @@ void kh_h2_free(struct kh_h2 *h2)
 	while (!kh_list_is_empty(&h2->streams)) {
 		struct kh_h2_stream *stream =
 			kh_container_of(h2->streams.next, struct kh_h2_stream, link);
-		bool open = stream->open;
+		bool open = stream->life != KH_H2_LIFE_CLOSED;
 
-		stream->open = false;
+		if (open)
+			(void)kh_h2_set_life(stream, KH_H2_LIFE_CLOSED);
 		kh_h2_stream_leave(stream);
 		if (open)
 			kh_h2_stream_unref(stream);
@@ -131,8 +132,8 @@ static struct kh_h2_stream *find_cut(struct kh_h2 *h2)
 	for (struct kh_node *node = h2->streams.next; node != &h2->streams; node = node->next) {
 		struct kh_h2_stream *stream = kh_container_of(node, struct kh_h2_stream, link);
 
-		if (stream->open && !stream->told &&
-		    (h2->settings.role == KH_H2_SERVER || !stream->got_end))
+		if (stream->life == KH_H2_LIFE_LIVE &&
+		    (h2->settings.role == KH_H2_SERVER || !kh_h2_got_end(stream)))
 			return stream;
 	}
 	return NULL;
@@ -151,28 +152,41 @@ void kh_h2_fail(struct kh_h2 *h2, uint32_t code, enum kh_err_code reason, const 
 {
 	struct kh_h2_event event = { .kind = KH_H2_ERROR, .err = &h2->err, .code = code };
 
-	if (h2->failed)
+	if (h2->state == KH_H2_STATE_FAILED)
 		return;
 	/* Who misbehaves is the upstream then, and no limit of the sandbox's. */
 	if (h2->settings.role == KH_H2_CLIENT && reason == KH_ERR_LIMIT)
 		reason = KH_ERR_RESPONSE_MALFORMED;
-	h2->failed = true;
-	kh_err_set(&h2->err, reason, "HTTP/2: %s", what);
+	/* A fault of ours came first, and says what it is. */
+	if (h2->state == KH_H2_STATE_BROKEN)
+		event.code = code = NGHTTP2_INTERNAL_ERROR;
+	else
+		kh_err_set(&h2->err, reason, "HTTP/2: %s", what);
+	(void)kh_h2_set_state(h2, KH_H2_STATE_FAILED);
 	(void)nghttp2_session_terminate_session(h2->session, code);
 	reset_all(h2, &h2->err, code);
 	kh_h2_tell(h2, NULL, &event);
 }
 
+static void fail_for_fault(struct kh_h2 *h2)
+{
+	kh_h2_fail(h2, NGHTTP2_INTERNAL_ERROR, KH_ERR_INTERNAL, "a fault in keyhole");
+}
+
 bool kh_h2_feed(struct kh_h2 *h2, struct kh_slice in, uint64_t now_ms)
 {
-	if (h2->failed)
+	if (h2->state == KH_H2_STATE_BROKEN)
+		fail_for_fault(h2);
+	if (h2->state == KH_H2_STATE_FAILED)
 		return false;
 	h2->now_ms = now_ms;
 	uint32_t out_of_order = NGHTTP2_NO_ERROR;
 	if (h2->settings.role == KH_H2_SERVER)
 		in.len = kh_h2_order_walk(&h2->order, in, &out_of_order);
 	ssize_t rv = nghttp2_session_mem_recv(h2->session, (const uint8_t *)in.ptr, in.len);
-	if (rv == NGHTTP2_ERR_NOMEM || rv == NGHTTP2_ERR_CALLBACK_FAILURE)
+	if (h2->state == KH_H2_STATE_BROKEN)
+		fail_for_fault(h2);
+	else if (rv == NGHTTP2_ERR_NOMEM || rv == NGHTTP2_ERR_CALLBACK_FAILURE)
 		kh_h2_fail(h2, NGHTTP2_INTERNAL_ERROR, KH_ERR_NO_MEMORY, "no memory");
 	else if (rv == NGHTTP2_ERR_FLOODED)
 		kh_h2_fail(h2, NGHTTP2_ENHANCE_YOUR_CALM, KH_ERR_LIMIT,
@@ -180,8 +194,7 @@ bool kh_h2_feed(struct kh_h2 *h2, struct kh_slice in, uint64_t now_ms)
 	else if (rv < 0)
 		kh_h2_fail(h2, NGHTTP2_PROTOCOL_ERROR, kh_h2_malformed_code(h2),
 			   nghttp2_strerror((int)rv));
-	else if (nghttp2_session_want_read(h2->session) == 0 && !h2->said_notice &&
-		 !h2->told_goaway)
+	else if (nghttp2_session_want_read(h2->session) == 0 && h2->state == KH_H2_STATE_OPEN)
 		kh_h2_fail(h2, NGHTTP2_PROTOCOL_ERROR, kh_h2_malformed_code(h2),
 			   "the peer broke the protocol");
 	else if (out_of_order != NGHTTP2_NO_ERROR)
@@ -190,7 +203,7 @@ bool kh_h2_feed(struct kh_h2 *h2, struct kh_slice in, uint64_t now_ms)
 	else if (!kh_h2_guard_queue(h2))
 		kh_h2_fail(h2, NGHTTP2_ENHANCE_YOUR_CALM, KH_ERR_LIMIT,
 			   "more to be said than is read");
-	return !h2->failed;
+	return h2->state != KH_H2_STATE_FAILED;
 }
 
 void kh_h2_feed_eof(struct kh_h2 *h2, const struct kh_err *err)
@@ -206,7 +219,7 @@ static void tell_writable(struct kh_h2 *h2)
 		struct kh_h2_event event = { .kind = KH_H2_WRITABLE };
 
 		kh_list_remove(&stream->writable_link);
-		if (stream->owned && !stream->told)
+		if (stream->hold == KH_H2_HOLD_HELD && stream->life == KH_H2_LIFE_LIVE)
 			kh_h2_tell(h2, stream, &event);
 	}
 }
@@ -246,7 +259,7 @@ bool kh_h2_is_over(const struct kh_h2 *h2)
 
 const struct kh_err *kh_h2_error(const struct kh_h2 *h2)
 {
-	return h2->failed ? &h2->err : NULL;
+	return h2->state == KH_H2_STATE_FAILED ? &h2->err : NULL;
 }
 
 size_t kh_h2_streams(const struct kh_h2 *h2)
@@ -259,11 +272,11 @@ size_t kh_h2_capacity(const struct kh_h2 *h2)
 	uint32_t most = nghttp2_session_get_remote_settings(
 		h2->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
 
-	if (h2->failed || h2->told_goaway || h2->said_notice ||
+	if (h2->state != KH_H2_STATE_OPEN ||
 	    nghttp2_session_check_request_allowed(h2->session) == 0)
 		return 0;
 	/* One goes ahead of what the peer allows; it would allow none only to be odd. */
-	if (!h2->got_settings)
+	if (h2->peer == KH_H2_PEER_UNKNOWN)
 		most = 1;
 	else if (most > KH_LIMIT_H2_STREAMS)
 		most = KH_LIMIT_H2_STREAMS;
@@ -277,29 +290,32 @@ size_t kh_h2_kept_bytes(const struct kh_h2 *h2)
 
 bool kh_h2_has_settings(const struct kh_h2 *h2)
 {
-	return h2->got_settings;
+	return h2->peer != KH_H2_PEER_UNKNOWN;
 }
 
 bool kh_h2_has_extended_connect(const struct kh_h2 *h2)
 {
-	return h2->peer_connect;
+	return h2->peer == KH_H2_PEER_EXTENDED;
 }
 
 bool kh_h2_ping(struct kh_h2 *h2)
 {
-	return !h2->failed && nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE, NULL) == 0;
+	return !kh_h2_is_failed(h2) &&
+	       nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE, NULL) == 0;
 }
 
 void kh_h2_goaway(struct kh_h2 *h2)
 {
-	if (h2->failed)
+	bool first = h2->state == KH_H2_STATE_OPEN || h2->state == KH_H2_STATE_PEER_LEAVES;
+
+	if (kh_h2_is_failed(h2) ||
+	    (first && !kh_h2_set_state(h2, h2->state == KH_H2_STATE_OPEN ? KH_H2_STATE_WE_LEAVE
+									 : KH_H2_STATE_BOTH_LEAVE)))
 		return;
-	if (h2->settings.role == KH_H2_SERVER && !h2->said_notice) {
-		h2->said_notice = true;
+	if (h2->settings.role == KH_H2_SERVER && first) {
 		(void)nghttp2_submit_shutdown_notice(h2->session);
 		return;
 	}
-	h2->said_notice = true;
 	(void)nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE,
 				    nghttp2_session_get_last_proc_stream_id(h2->session),
 				    NGHTTP2_NO_ERROR, NULL, 0);
@@ -308,27 +324,28 @@ void kh_h2_goaway(struct kh_h2 *h2)
 void kh_h2_reset(struct kh_h2_stream *stream, uint32_t code)
 {
 	/* After RESET its end is on its way already, and counted as the peer's doing. */
-	if (!stream->h2 || !stream->open || stream->told)
+	if (!stream->h2 || stream->life != KH_H2_LIFE_LIVE)
 		return;
 	kh_h2_drop_head(stream);
-	stream->reset_by_us = true;
-	stream->told = true;
+	(void)kh_h2_set_life(stream, KH_H2_LIFE_DROPPED);
 	(void)nghttp2_submit_rst_stream(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id, code);
 }
 
 void kh_h2_release(struct kh_h2_stream *stream)
 {
-	stream->owned = false;
-	stream->released = true;
+	/* Released before, it may not be let go of again. */
+	if (!kh_h2_set_hold(stream, KH_H2_HOLD_RELEASED))
+		return;
 	stream->user = NULL;
-	if (stream->h2 && stream->open) {
+	if (stream->h2 && stream->life != KH_H2_LIFE_CLOSED) {
 		bool server = stream->h2->settings.role == KH_H2_SERVER;
 
 		/* An answer that is all in line goes out first, and so does what a tunnel's client
 		   has said. */
-		if (!stream->put_end || !(server || stream->connect || stream->got_end))
+		if (!kh_h2_has_put_end(stream) ||
+		    !(server || stream->asked == KH_H2_ASKED_CONNECT || kh_h2_got_end(stream)))
 			kh_h2_reset(stream, NGHTTP2_CANCEL);
-		else if (stream->sent_end && !stream->got_end)
+		else if (stream->sent == KH_H2_SENT_END && !kh_h2_got_end(stream))
 			kh_h2_reset(stream, server ? NGHTTP2_NO_ERROR : NGHTTP2_CANCEL);
 	} else if (stream->h2) {
 		kh_h2_stream_leave(stream);

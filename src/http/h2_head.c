@@ -313,9 +313,9 @@ static bool decide_response(struct reading *r, const struct kh_h2_stream *stream
 	}
 	if (status == 204 && message->content_length > 0)
 		return refuse(r, "a status that has no content announces some");
-	if (status == 204 || status == 304 || stream->head_request)
+	if (status == 204 || status == 304 || stream->asked == KH_H2_ASKED_HEAD)
 		return true;
-	if (stream->connect && status < 300) {
+	if (stream->asked == KH_H2_ASKED_CONNECT && status < 300) {
 		message->framing = end ? KH_FRAMING_NONE : KH_FRAMING_CHUNKED;
 		return true;
 	}

@@ -7,6 +7,8 @@
 
 #include <nghttp2/nghttp2.h>
 
+#include "h2_state.h"
+
 /* Tokens that come back with time. */
 struct kh_h2_bucket {
 	uint32_t tokens;
@@ -23,27 +25,18 @@ struct kh_h2_stream {
 	struct kh_h2 *h2;	      /* NULL: the connection is gone */
 	void *user;
 	int32_t id;
-	unsigned refs;	   /* nghttp2's stream, the caller, a callback that runs */
-	bool open;	   /* nghttp2 knows it */
-	bool owned;	   /* the caller has it */
-	bool released;	   /* … and has no more */
-	bool told;	   /* RESET was given */
-	bool got_final;	   /* a request's head, or the final one of a response */
-	bool got_end;	   /* all of it has come */
-	bool gave_end;	   /* … and was handed on */
-	bool head_request; /* what is answered is a HEAD */
-	bool connect;
-	bool paused;
-	bool resuming;
-	bool hidden_head; /* a credential is in it, and it has not gone */
-	bool sent_head;	  /* a client's request went */
-	bool put_final;	  /* our final head is in line */
-	bool whole_head;  /* … and ends the stream */
-	bool put_end;	  /* all of ours is in line */
-	bool sent_end;	  /* … and went */
-	bool deferred;	  /* nghttp2 waits for kh_h2_put_data */
-	bool was_full;	  /* and somebody was told so */
-	bool reset_by_us; /* kh_h2_reset, kh_h2_release: no fault of the peer's */
+	unsigned refs; /* nghttp2's stream, the caller, a callback that runs */
+	enum kh_h2_life life;
+	enum kh_h2_hold hold;
+	enum kh_h2_recv recv;
+	enum kh_h2_delivery delivery;
+	enum kh_h2_put put;
+	enum kh_h2_sent sent;
+	enum kh_h2_flow flow;
+	enum kh_h2_asked asked;
+	/* A credential is in our head, and it has neither gone nor been given up: it counts in
+	   h2->n_hidden. The caller says so of a head; no machine decides it. */
+	bool hidden_head;
 	uint8_t interims;
 	struct kh_h2_head *head;
 	struct kh_h2_head *tail; /* trailers that came */
@@ -109,21 +102,69 @@ struct kh_h2 {
 	size_t head_bytes; /* … and their heads */
 	size_t n_hidden;   /* streams with hidden_head */
 	struct kh_h2_section *section;
+	enum kh_h2_state state;
+	enum kh_h2_peer peer;
 	struct kh_h2_bucket resets, idle_frames;
 	struct kh_h2_order order; /* SERVER */
 	unsigned continuations;
 	size_t sent_bytes; /* of content, that brought no idle frame yet */
 	uint64_t now_ms;
 	struct kh_buf *drain; /* while kh_h2_drain runs */
-	bool drain_failed;
-	bool greeted; /* the first bytes have gone */
-	bool got_settings;
-	bool told_goaway; /* the peer has said it */
-	bool said_notice; /* we have */
-	bool failed;
-	bool peer_connect; /* ENABLE_CONNECT_PROTOCOL */
+	/* The first bytes have gone; those of a client lie in constant memory, which is not wiped.
+	   Whatever else happens to a connection, this happens once. */
+	bool greeted;
 	struct kh_err err;
 };
+
+/* Each makes one step. Return: false: there is no such step: the state stays, and the connection is
+ * BROKEN (h2_state.c; of a stream that has left its connection, that is all). */
+#define KH_H2_SETTER(x) \
+	static inline bool kh_h2_set_##x(struct kh_h2_stream *stream, enum kh_h2_##x to) \
+	{ \
+		if (!kh_h2_may(kh_h2_##x##_next, stream->x, to)) \
+			return kh_h2_refuse_step(stream->h2, &kh_h2_##x##_machine, stream->x, to); \
+		stream->x = to; \
+		return true; \
+	}
+KH_H2_SETTER(life)
+KH_H2_SETTER(hold)
+KH_H2_SETTER(recv)
+KH_H2_SETTER(delivery)
+KH_H2_SETTER(put)
+KH_H2_SETTER(sent)
+KH_H2_SETTER(flow)
+#undef KH_H2_SETTER
+/* h2_state.c: as above, of a connection. */
+bool kh_h2_set_state(struct kh_h2 *h2, enum kh_h2_state to);
+bool kh_h2_set_peer(struct kh_h2 *h2, enum kh_h2_peer to);
+
+/* Nothing that comes is looked at any more, and nothing is put in line. */
+static inline bool kh_h2_is_failed(const struct kh_h2 *h2)
+{
+	return h2->state >= KH_H2_STATE_BROKEN;
+}
+
+static inline bool kh_h2_got_head(const struct kh_h2_stream *stream)
+{
+	return stream->recv >= KH_H2_RECV_CONTENT;
+}
+
+static inline bool kh_h2_got_end(const struct kh_h2_stream *stream)
+{
+	return stream->recv >= KH_H2_RECV_END;
+}
+
+/* All of ours is in line. */
+static inline bool kh_h2_has_put_end(const struct kh_h2_stream *stream)
+{
+	return stream->put >= KH_H2_PUT_WHOLE;
+}
+
+static inline bool kh_h2_is_paused(const struct kh_h2_stream *stream)
+{
+	return stream->delivery == KH_H2_DELIVERY_PAUSED ||
+	       stream->delivery == KH_H2_DELIVERY_STOPPING;
+}
 
 /* h2_mem.c */
 extern nghttp2_mem kh_h2_mem, kh_h2_mem_client;
@@ -143,6 +184,7 @@ void kh_h2_tell_reset(struct kh_h2_stream *stream, const struct kh_err *err, uin
 bool kh_h2_take_body(struct kh_h2_stream *stream, struct kh_slice body);
 void kh_h2_take_end(struct kh_h2_stream *stream);
 enum kh_err_code kh_h2_malformed_code(const struct kh_h2 *h2);
+enum kh_h2_asked kh_h2_asked_of(struct kh_slice method);
 
 /* h2.c: GOAWAY, RESETs and KH_H2_ERROR; the first cause counts. */
 void kh_h2_fail(struct kh_h2 *h2, uint32_t code, enum kh_err_code reason, const char *what);

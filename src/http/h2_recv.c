@@ -18,7 +18,7 @@ static void calm_down(struct kh_h2 *h2, const char *what)
 
 static void idle(struct kh_h2 *h2)
 {
-	if (!h2->failed && !kh_h2_guard_idle(h2))
+	if (!kh_h2_is_failed(h2) && !kh_h2_guard_idle(h2))
 		calm_down(h2, "too many frames that carry nothing");
 }
 
@@ -27,7 +27,7 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
 	struct kh_h2 *h2 = arg;
 
 	(void)session;
-	if (!h2->failed && !kh_h2_guard_frame(h2, hd))
+	if (!kh_h2_is_failed(h2) && !kh_h2_guard_frame(h2, hd))
 		calm_down(h2, hd->type == NGHTTP2_CONTINUATION
 				      ? "a field section in too many frames"
 				      : "too many frames that carry nothing");
@@ -38,7 +38,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 {
 	struct kh_h2 *h2 = arg;
 
-	if (h2->failed)
+	if (kh_h2_is_failed(h2))
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	if (!kh_h2_section_begin(h2, h2->settings.role == KH_H2_SERVER))
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
@@ -71,7 +71,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, nghtt
 	(void)session;
 	(void)frame;
 	(void)flags;
-	if (h2->failed)
+	if (kh_h2_is_failed(h2))
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	if (!kh_h2_section_add(h2->section, rcbuf_view(name), rcbuf_view(value))) {
 		calm_down(h2, "a field section that is far too large");
@@ -107,8 +107,8 @@ static void refuse(struct kh_h2_stream *stream, const struct kh_err *err)
 {
 	struct kh_h2_event event = { .kind = KH_H2_REFUSED, .err = err };
 
-	stream->got_final = true;
-	stream->owned = true;
+	if (!kh_h2_set_recv(stream, KH_H2_RECV_CONTENT) || !kh_h2_set_hold(stream, KH_H2_HOLD_HELD))
+		return;
 	stream->refs++;
 	kh_h2_tell(stream->h2, stream, &event);
 }
@@ -146,11 +146,12 @@ static void take_head(struct kh_h2_stream *stream, bool end)
 	}
 	stream->head = head;
 	h2->head_bytes += kh_h2_head_bytes(head);
-	stream->got_final = true;
+	if (!kh_h2_set_recv(stream, KH_H2_RECV_CONTENT))
+		return;
 	if (h2->settings.role == KH_H2_SERVER) {
-		stream->head_request = kh_slice_eq(event.message->method, KH_SLICE("HEAD"));
-		stream->connect = kh_slice_eq(event.message->method, KH_SLICE("CONNECT"));
-		stream->owned = true;
+		stream->asked = kh_h2_asked_of(event.message->method);
+		if (!kh_h2_set_hold(stream, KH_H2_HOLD_HELD))
+			return;
 		stream->refs++;
 	}
 	kh_h2_tell(h2, stream, &event);
@@ -159,8 +160,9 @@ static void take_head(struct kh_h2_stream *stream, bool end)
 /* §8.5: nothing but DATA follows. */
 static bool is_connected(const struct kh_h2_stream *stream)
 {
-	return stream->connect && (stream->h2->settings.role == KH_H2_SERVER ||
-				   kh_h2_head_message(stream->head)->status / 100 == 2);
+	return stream->asked == KH_H2_ASKED_CONNECT &&
+	       (stream->h2->settings.role == KH_H2_SERVER ||
+		kh_h2_head_message(stream->head)->status / 100 == 2);
 }
 
 static bool take_trailers(struct kh_h2_stream *stream)
@@ -194,13 +196,13 @@ static void on_headers(struct kh_h2_stream *stream, const nghttp2_frame *frame)
 	bool end = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
 
 	kh_h2_stream_ref(stream);
-	if (stream->got_final) {
+	if (kh_h2_got_head(stream)) {
 		if (!take_trailers(stream))
 			end = false;
-	} else if (!stream->told) {
+	} else if (stream->life == KH_H2_LIFE_LIVE) {
 		take_head(stream, end);
 	}
-	if (end && !stream->told && stream->got_final && stream->h2)
+	if (end && stream->life == KH_H2_LIFE_LIVE && kh_h2_got_head(stream) && stream->h2)
 		kh_h2_take_end(stream);
 	kh_h2_section_rest(h2);
 	kh_h2_stream_unref(stream);
@@ -212,17 +214,20 @@ static void on_settings(struct kh_h2 *h2, const nghttp2_frame *frame)
 
 	if (frame->hd.flags & NGHTTP2_FLAG_ACK)
 		return;
-	h2->got_settings = true;
-	h2->peer_connect = nghttp2_session_get_remote_settings(
-				   h2->session, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL) == 1;
-	kh_h2_tell(h2, NULL, &event);
+	bool extended = nghttp2_session_get_remote_settings(
+				h2->session, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL) == 1;
+	if (kh_h2_set_peer(h2, extended ? KH_H2_PEER_EXTENDED : KH_H2_PEER_PLAIN))
+		kh_h2_tell(h2, NULL, &event);
 }
 
 static void on_goaway(struct kh_h2 *h2, const nghttp2_frame *frame)
 {
 	struct kh_h2_event event = { .kind = KH_H2_GOAWAY, .code = frame->goaway.error_code };
 
-	h2->told_goaway = true;
+	if (h2->state == KH_H2_STATE_OPEN)
+		(void)kh_h2_set_state(h2, KH_H2_STATE_PEER_LEAVES);
+	else if (h2->state == KH_H2_STATE_WE_LEAVE)
+		(void)kh_h2_set_state(h2, KH_H2_STATE_BOTH_LEAVE);
 	kh_h2_tell(h2, NULL, &event);
 }
 
@@ -242,7 +247,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 	struct kh_h2_stream *stream;
 
 	(void)session;
-	if (h2->failed)
+	if (kh_h2_is_failed(h2))
 		return 0;
 	switch (frame->hd.type) {
 	case NGHTTP2_HEADERS:
@@ -254,7 +259,8 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 	case NGHTTP2_DATA:
 		on_data_frame(h2, frame);
 		stream = kh_h2_stream_find(h2, to_stream(frame));
-		if (stream && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) && !stream->told)
+		if (stream && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) &&
+		    stream->life == KH_H2_LIFE_LIVE)
 			kh_h2_take_end(stream);
 		break;
 	case NGHTTP2_RST_STREAM:
@@ -262,7 +268,8 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 		/* What is complete on both sides costs nothing to give up. */
 		if (!stream)
 			idle(h2);
-		else if (!(stream->got_end && stream->sent_end) && !kh_h2_guard_reset(h2))
+		else if (!(kh_h2_got_end(stream) && stream->sent == KH_H2_SENT_END) &&
+			 !kh_h2_guard_reset(h2))
 			calm_down(h2, "too many streams given up");
 		break;
 	case NGHTTP2_SETTINGS:
@@ -288,7 +295,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, c
 	struct kh_h2_stream *stream = kh_h2_stream_find(h2, stream_id);
 
 	(void)flags;
-	if (!stream || h2->failed)
+	if (!stream || kh_h2_is_failed(h2))
 		return nghttp2_session_consume(session, stream_id, len) == NGHTTP2_ERR_NOMEM
 			       ? NGHTTP2_ERR_CALLBACK_FAILURE
 			       : 0;
@@ -303,7 +310,8 @@ static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame
 			    void *arg)
 {
 	struct kh_h2 *h2 = arg;
-	struct kh_h2_stream *stream = h2->failed ? NULL : kh_h2_stream_find(h2, to_stream(frame));
+	struct kh_h2_stream *stream =
+		kh_h2_is_failed(h2) ? NULL : kh_h2_stream_find(h2, to_stream(frame));
 	struct kh_err err = KH_ERR_INIT;
 
 	(void)session;

@@ -39,10 +39,8 @@ static ssize_t on_send(nghttp2_session *session, const uint8_t *data, size_t len
 	(void)flags;
 	if (drain_is_full(h2))
 		return NGHTTP2_ERR_WOULDBLOCK;
-	if (!kh_buf_append(h2->drain, data, len)) {
-		h2->drain_failed = true;
+	if (!kh_buf_append(h2->drain, data, len))
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
-	}
 	/* nghttp2's own memory, which it does not look at again; but for the preface, a constant.
 	 */
 	if (h2->greeted || h2->settings.role == KH_H2_SERVER)
@@ -63,18 +61,16 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const ui
 		return NGHTTP2_ERR_WOULDBLOCK;
 	if ((stream->out.hide && !kh_buf_hide(h2->drain)) ||
 	    !kh_buf_append(h2->drain, framehd, FRAME_HEAD_BYTES) ||
-	    !kh_buf_append(h2->drain, kh_buf_view(&stream->out).ptr, len)) {
-		h2->drain_failed = true;
+	    !kh_buf_append(h2->drain, kh_buf_view(&stream->out).ptr, len))
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
-	}
 	kh_buf_consume(&stream->out, len);
 	h2->out_bytes -= len;
 	/* Not where the peer's window cut it short. */
 	if (kh_buf_len(&stream->out) == 0 || len >= 1024)
 		kh_h2_guard_work(h2);
 	kh_h2_guard_sent(h2, len);
-	if (stream->was_full && !is_full(stream)) {
-		stream->was_full = false;
+	if (stream->flow == KH_H2_FLOW_FULL && !is_full(stream)) {
+		(void)kh_h2_set_flow(stream, KH_H2_FLOW_ON);
 		kh_list_append(&h2->writable, &stream->writable_link);
 	}
 	return 0;
@@ -88,14 +84,14 @@ static ssize_t on_read_data(nghttp2_session *session, int32_t stream_id, uint8_t
 
 	(void)buf;
 	(void)arg;
-	if (len == 0 && !stream->put_end) {
-		stream->deferred = true;
+	if (len == 0 && !kh_h2_has_put_end(stream)) {
+		(void)kh_h2_set_flow(stream, KH_H2_FLOW_DRY);
 		return NGHTTP2_ERR_DEFERRED;
 	}
 	*data_flags |= NGHTTP2_DATA_FLAG_NO_COPY;
 	if (len > room)
 		return (ssize_t)room;
-	if (stream->put_end) {
+	if (kh_h2_has_put_end(stream)) {
 		*data_flags |= NGHTTP2_DATA_FLAG_EOF;
 		if (stream->n_put_tail > 0) {
 			*data_flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
@@ -116,7 +112,7 @@ static void on_reset_sent(struct kh_h2_stream *stream, uint32_t code)
 	struct kh_h2 *h2 = stream->h2;
 	struct kh_err err = KH_ERR_INIT;
 
-	if (stream->reset_by_us)
+	if (stream->life == KH_H2_LIFE_DROPPED)
 		return;
 	if (!kh_h2_guard_reset(h2))
 		kh_h2_fail(h2, NGHTTP2_ENHANCE_YOUR_CALM, KH_ERR_LIMIT,
@@ -149,16 +145,18 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 		return 0;
 	}
 	if (frame->hd.type == NGHTTP2_HEADERS) {
-		stream->sent_head = true;
+		if (stream->sent == KH_H2_SENT_NONE)
+			(void)kh_h2_set_sent(stream, KH_H2_SENT_HEAD);
 		kh_h2_show_head(stream);
 	}
 	if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
 	    (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
-		stream->sent_end = true;
+		(void)kh_h2_set_sent(stream, KH_H2_SENT_END);
 		/* RFC 9113 §8.1: answered before all of the request was here. Or a tunnel that its
 		   client has left. */
-		if (stream->released && !stream->got_end) {
-			stream->reset_by_us = true;
+		if (stream->hold == KH_H2_HOLD_RELEASED && !kh_h2_got_end(stream)) {
+			if (stream->life != KH_H2_LIFE_DROPPED)
+				(void)kh_h2_set_life(stream, KH_H2_LIFE_DROPPED);
 			(void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream->id,
 							h2->settings.role == KH_H2_SERVER
 								? NGHTTP2_NO_ERROR
@@ -283,7 +281,7 @@ struct kh_h2_stream *kh_h2_put_request(struct kh_h2 *h2, const struct kh_h2_requ
 	enum { PSEUDO = 5 };
 	struct pairs pairs;
 
-	if (h2->failed || h2->settings.role != KH_H2_CLIENT || kh_h2_capacity(h2) == 0 ||
+	if (h2->settings.role != KH_H2_CLIENT || kh_h2_capacity(h2) == 0 ||
 	    !is_request_sendable(request) || !pairs_new(&pairs, PSEUDO, fields, n_fields, false))
 		return NULL;
 	struct kh_h2_stream *stream = kh_h2_stream_new(h2, 0);
@@ -304,35 +302,35 @@ struct kh_h2_stream *kh_h2_put_request(struct kh_h2 *h2, const struct kh_h2_requ
 	stream->hidden_head = hides;
 	h2->n_hidden += hides;
 	kh_block_give(pairs.nv);
-	stream->put_final = true;
-	stream->put_end = end;
-	stream->head_request = kh_slice_eq(request->method, KH_SLICE("HEAD"));
-	stream->connect = kh_slice_eq(request->method, KH_SLICE("CONNECT"));
-	stream->owned = true;
-	stream->refs++;
-	if (stream->id > 0)
+	stream->asked = kh_h2_asked_of(request->method);
+	if (stream->id > 0) {
+		(void)kh_h2_set_put(stream, end ? KH_H2_PUT_WHOLE : KH_H2_PUT_HEAD);
+		(void)kh_h2_set_hold(stream, KH_H2_HOLD_HELD);
+		stream->refs++;
 		return stream;
-	stream->owned = false;
+	}
 	h2->n_streams--;
 	kh_h2_stream_leave(stream);
-	kh_h2_stream_unref(stream);
 	kh_h2_stream_unref(stream);
 	return NULL;
 }
 
 static bool is_open(const struct kh_h2_stream *stream)
 {
-	return stream->h2 && stream->open && !stream->told && !stream->h2->failed;
+	return stream->h2 && stream->life == KH_H2_LIFE_LIVE && !kh_h2_is_failed(stream->h2);
 }
 
 /* A head may be taken back until the connection is drained. */
-static void keep_head(struct kh_h2_stream *stream, const struct pairs *pairs, bool end)
+static bool keep_head(struct kh_h2_stream *stream, const struct pairs *pairs, bool end)
 {
+	if (!kh_h2_set_put(stream, end ? KH_H2_PUT_WHOLE : KH_H2_PUT_HEAD)) {
+		kh_block_give(pairs->nv);
+		return false;
+	}
 	stream->put_head = pairs->nv;
 	stream->n_put_head = pairs->n;
-	stream->put_final = true;
-	stream->put_end = stream->whole_head = end;
 	kh_list_append(&stream->h2->heads, &stream->head_link);
+	return true;
 }
 
 static bool put_interim(struct kh_h2_stream *stream, const struct pairs *pairs)
@@ -352,7 +350,7 @@ bool kh_h2_put_response(struct kh_h2_stream *stream, uint16_t status, const stru
 	bool interim = status < 200;
 	struct pairs pairs;
 
-	if (!is_open(stream) || stream->put_final || status < 100 || status > 599 ||
+	if (!is_open(stream) || stream->put != KH_H2_PUT_NONE || status < 100 || status > 599 ||
 	    status == 101 || (interim && end) || !pairs_new(&pairs, 1, fields, n_fields, !interim))
 		return false;
 	memcpy(stream->status, code, sizeof(code));
@@ -361,8 +359,7 @@ bool kh_h2_put_response(struct kh_h2_stream *stream, uint16_t status, const stru
 	pairs_add(&pairs, 1, fields, n_fields, 0);
 	if (interim)
 		return put_interim(stream, &pairs);
-	keep_head(stream, &pairs, end);
-	return true;
+	return keep_head(stream, &pairs, end);
 }
 
 void kh_h2_drop_head(struct kh_h2_stream *stream)
@@ -384,7 +381,7 @@ void kh_h2_submit_heads(struct kh_h2 *h2)
 		/* It fails without memory only; then the stream does. */
 		if (nghttp2_submit_response(h2->session, stream->id, stream->put_head,
 					    stream->n_put_head,
-					    stream->whole_head ? NULL : &provider) != 0)
+					    stream->put == KH_H2_PUT_WHOLE ? NULL : &provider) != 0)
 			(void)nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, stream->id,
 							NGHTTP2_INTERNAL_ERROR);
 		kh_h2_drop_head(stream);
@@ -393,7 +390,7 @@ void kh_h2_submit_heads(struct kh_h2 *h2)
 
 bool kh_h2_take_back(struct kh_h2_stream *stream)
 {
-	if (!stream->put_head || !is_open(stream))
+	if (!stream->put_head || !is_open(stream) || !kh_h2_set_put(stream, KH_H2_PUT_NONE))
 		return false;
 	kh_h2_drop_head(stream);
 	stream->h2->out_bytes -= kh_buf_len(&stream->out);
@@ -401,15 +398,16 @@ bool kh_h2_take_back(struct kh_h2_stream *stream)
 	kh_block_give(stream->put_tail);
 	stream->put_tail = NULL;
 	stream->n_put_tail = 0;
-	stream->put_final = stream->put_end = stream->was_full = false;
+	if (stream->flow == KH_H2_FLOW_FULL)
+		(void)kh_h2_set_flow(stream, KH_H2_FLOW_ON);
 	return true;
 }
 
 static void wake(struct kh_h2_stream *stream)
 {
-	if (!stream->deferred)
+	if (stream->flow != KH_H2_FLOW_DRY)
 		return;
-	stream->deferred = false;
+	(void)kh_h2_set_flow(stream, KH_H2_FLOW_ON);
 	(void)nghttp2_session_resume_data(stream->h2->session, stream->id);
 }
 
@@ -420,7 +418,7 @@ void kh_h2_wipe_content(struct kh_h2_stream *stream)
 
 bool kh_h2_put_data(struct kh_h2_stream *stream, struct kh_slice bytes)
 {
-	if (!is_open(stream) || !stream->put_final || stream->put_end ||
+	if (!is_open(stream) || stream->put != KH_H2_PUT_HEAD ||
 	    !kh_buf_append_slice(&stream->out, bytes))
 		return false;
 	stream->h2->out_bytes += bytes.len;
@@ -433,7 +431,8 @@ bool kh_h2_is_full(struct kh_h2_stream *stream)
 {
 	if (!is_full(stream))
 		return false;
-	stream->was_full = true;
+	if (stream->flow != KH_H2_FLOW_FULL)
+		(void)kh_h2_set_flow(stream, KH_H2_FLOW_FULL);
 	return true;
 }
 
@@ -464,10 +463,9 @@ static bool keep_trailers(struct kh_h2_stream *stream, const struct kh_field *tr
 
 bool kh_h2_put_end(struct kh_h2_stream *stream, const struct kh_field *trailers, size_t n)
 {
-	if (!is_open(stream) || !stream->put_final || stream->put_end ||
-	    !keep_trailers(stream, trailers, n))
+	if (!is_open(stream) || stream->put != KH_H2_PUT_HEAD ||
+	    !keep_trailers(stream, trailers, n) || !kh_h2_set_put(stream, KH_H2_PUT_END))
 		return false;
-	stream->put_end = true;
 	wake(stream);
 	return true;
 }

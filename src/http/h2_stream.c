@@ -25,7 +25,6 @@ struct kh_h2_stream *kh_h2_stream_new(struct kh_h2 *h2, int32_t id)
 	stream->h2 = h2;
 	stream->id = id;
 	stream->refs = 1;
-	stream->open = true;
 	kh_buf_init(&stream->in, h2->settings.stream_window_most_bytes
 					 ? h2->settings.stream_window_most_bytes
 					 : h2->settings.stream_window_bytes);
@@ -106,7 +105,15 @@ void kh_h2_tell(struct kh_h2 *h2, struct kh_h2_stream *stream, struct kh_h2_even
 	kh_h2_stream_unref(stream);
 }
 
-void kh_h2_tell_reset(struct kh_h2_stream *stream, const struct kh_err *err, uint32_t code)
+enum kh_h2_asked kh_h2_asked_of(struct kh_slice method)
+{
+	if (kh_slice_eq(method, KH_SLICE("HEAD")))
+		return KH_H2_ASKED_HEAD;
+	return kh_slice_eq(method, KH_SLICE("CONNECT")) ? KH_H2_ASKED_CONNECT : KH_H2_ASKED_OTHER;
+}
+
+/* One that the caller has never seen is of interest too. */
+static void give_reset(struct kh_h2_stream *stream, const struct kh_err *err, uint32_t code)
 {
 	struct kh_h2 *h2 = stream->h2;
 	struct kh_h2_event event = {
@@ -114,51 +121,54 @@ void kh_h2_tell_reset(struct kh_h2_stream *stream, const struct kh_err *err, uin
 		.err = err,
 		.code = code,
 		.unprocessed = h2->settings.role == KH_H2_CLIENT &&
-			       (code == NGHTTP2_REFUSED_STREAM || !stream->sent_head),
+			       (code == NGHTTP2_REFUSED_STREAM || stream->sent == KH_H2_SENT_NONE),
 	};
 
-	if (stream->told)
-		return;
-	stream->told = true;
-	/* One that the caller has never seen is of interest too. */
-	if (!stream->released)
+	if (stream->hold != KH_H2_HOLD_RELEASED)
 		kh_h2_tell(h2, stream, &event);
 }
 
-/* Has anything been lost by the stream's end? */
+void kh_h2_tell_reset(struct kh_h2_stream *stream, const struct kh_err *err, uint32_t code)
+{
+	if (stream->life == KH_H2_LIFE_LIVE && kh_h2_set_life(stream, KH_H2_LIFE_LOST))
+		give_reset(stream, err, code);
+}
+
+/* Is anything lost by the stream's end, of which nobody has heard yet? */
 static bool is_cut(const struct kh_h2_stream *stream)
 {
-	if (stream->reset_by_us)
+	if (stream->life != KH_H2_LIFE_LIVE)
 		return false;
 	if (stream->h2->settings.role == KH_H2_CLIENT)
-		return !stream->got_end;
-	return !stream->got_end || !stream->sent_end;
+		return !kh_h2_got_end(stream);
+	return !kh_h2_got_end(stream) || stream->sent != KH_H2_SENT_END;
 }
 
 void kh_h2_stream_closed(struct kh_h2_stream *stream, uint32_t code)
 {
 	struct kh_h2 *h2 = stream->h2;
 	bool client = h2->settings.role == KH_H2_CLIENT;
+	bool cut = is_cut(stream);
 	struct kh_err err = KH_ERR_INIT;
 
-	stream->open = false;
+	(void)kh_h2_set_life(stream, KH_H2_LIFE_CLOSED);
 	h2->n_streams--;
 	kh_h2_drop_head(stream);
 	kh_h2_show_head(stream);
 	drop_out(stream);
-	if (!stream->got_end || !stream->owned)
+	if (!kh_h2_got_end(stream) || stream->hold != KH_H2_HOLD_HELD)
 		drop_in(stream);
-	if (is_cut(stream)) {
+	if (cut) {
 		kh_err_set(&err, client ? KH_ERR_RESPONSE_INCOMPLETE : KH_ERR_DOWN_CLOSED,
 			   "%s reset the stream: %s", client ? "the upstream" : "the sandbox",
 			   nghttp2_http2_strerror(code));
-		if (client && !stream->got_final)
+		if (client && !kh_h2_got_head(stream))
 			err.code = KH_ERR_UP_CLOSED;
-		kh_h2_tell_reset(stream, &err, code);
+		give_reset(stream, &err, code);
 	}
 	/* A response that is all here stays until the caller has taken it. */
 	/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): nghttp2's reference is let go last */
-	if (!stream->owned)
+	if (stream->hold != KH_H2_HOLD_HELD)
 		kh_h2_stream_leave(stream);
 	kh_h2_stream_unref(stream);
 }
@@ -180,7 +190,8 @@ static void give_end(struct kh_h2_stream *stream)
 {
 	struct kh_h2_event event = { .kind = KH_H2_END };
 
-	stream->gave_end = true;
+	if (!kh_h2_set_recv(stream, KH_H2_RECV_TOLD))
+		return;
 	event.trailers = kh_h2_head_trailers(stream->tail, &event.n_trailers);
 	kh_h2_tell(stream->h2, stream, &event);
 }
@@ -191,7 +202,7 @@ static void give_body(struct kh_h2_stream *stream, struct kh_slice body)
 	struct kh_h2 *h2 = stream->h2;
 	struct kh_h2_event event = { .kind = KH_H2_BODY, .body = body };
 	int32_t id = stream->id;
-	bool open = stream->open;
+	bool open = stream->life != KH_H2_LIFE_CLOSED;
 
 	kh_h2_tell(h2, stream, &event);
 	if (open)
@@ -204,11 +215,11 @@ bool kh_h2_take_body(struct kh_h2_stream *stream, struct kh_slice body)
 {
 	if (stream->h2->settings.streams_apart)
 		(void)nghttp2_session_consume_connection(stream->h2->session, body.len);
-	if (!stream->owned || stream->told) {
+	if (stream->hold != KH_H2_HOLD_HELD || stream->life != KH_H2_LIFE_LIVE) {
 		open_both(stream->h2, stream->id, body.len);
 		return true;
 	}
-	if (stream->paused || kh_buf_len(&stream->in) > 0) {
+	if (kh_h2_is_paused(stream) || kh_buf_len(&stream->in) > 0) {
 		if (!kh_buf_append_slice(&stream->in, body))
 			return false;
 		stream->h2->in_bytes += body.len;
@@ -220,14 +231,15 @@ bool kh_h2_take_body(struct kh_h2_stream *stream, struct kh_slice body)
 
 void kh_h2_take_end(struct kh_h2_stream *stream)
 {
-	stream->got_end = true;
-	if (stream->owned && !stream->told && !stream->paused && kh_buf_len(&stream->in) == 0)
+	if (kh_h2_set_recv(stream, KH_H2_RECV_END) && stream->hold == KH_H2_HOLD_HELD &&
+	    stream->life == KH_H2_LIFE_LIVE && !kh_h2_is_paused(stream) &&
+	    kh_buf_len(&stream->in) == 0)
 		give_end(stream);
 }
 
 bool kh_h2_widen(struct kh_h2_stream *stream, uint32_t window_bytes)
 {
-	return stream->h2 && stream->open && !stream->told && !stream->got_end &&
+	return stream->h2 && stream->life == KH_H2_LIFE_LIVE && !kh_h2_got_end(stream) &&
 	       window_bytes <= stream->h2->settings.stream_window_most_bytes &&
 	       nghttp2_session_set_local_window_size(stream->h2->session, NGHTTP2_FLAG_NONE,
 						     stream->id, (int32_t)window_bytes) == 0;
@@ -242,7 +254,10 @@ size_t kh_h2_peer_window(const struct kh_h2 *h2)
 
 void kh_h2_pause(struct kh_h2_stream *stream)
 {
-	stream->paused = true;
+	if (stream->delivery == KH_H2_DELIVERY_ON)
+		(void)kh_h2_set_delivery(stream, KH_H2_DELIVERY_PAUSED);
+	else if (stream->delivery == KH_H2_DELIVERY_RESUMING)
+		(void)kh_h2_set_delivery(stream, KH_H2_DELIVERY_STOPPING);
 }
 
 /* What is left of the kept content goes back where it was, or to the window. */
@@ -250,7 +265,7 @@ static void keep_rest(struct kh_h2_stream *stream, struct kh_h2 *h2, struct kh_b
 {
 	size_t left = kh_buf_len(held);
 
-	if (left > 0 && stream->owned && stream->h2) {
+	if (left > 0 && stream->hold == KH_H2_HOLD_HELD && stream->h2) {
 		stream->in = *held;
 		return;
 	}
@@ -266,15 +281,22 @@ void kh_h2_resume(struct kh_h2_stream *stream)
 	struct kh_h2 *h2 = stream->h2;
 	struct kh_buf held = stream->in;
 
-	stream->paused = false;
-	if (stream->resuming || !h2)
+	/* From inside the callback: what runs already goes on. */
+	if (stream->delivery == KH_H2_DELIVERY_RESUMING)
 		return;
+	bool runs = stream->delivery == KH_H2_DELIVERY_STOPPING;
+	if (!kh_h2_set_delivery(stream, KH_H2_DELIVERY_RESUMING) || runs)
+		return;
+	if (!h2) {
+		(void)kh_h2_set_delivery(stream, KH_H2_DELIVERY_ON);
+		return;
+	}
 	/* The callback may let go of the stream: what it looks at then is not the stream's. */
-	stream->resuming = true;
 	kh_h2_stream_ref(stream);
 	kh_buf_init(&stream->in, held.cap);
 	/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): a reference is held */
-	while (stream->owned && !stream->paused && kh_buf_len(&held) > 0) {
+	while (stream->hold == KH_H2_HOLD_HELD && !kh_h2_is_paused(stream) &&
+	       kh_buf_len(&held) > 0) {
 		struct kh_slice piece = kh_slice_sub(kh_buf_view(&held), 0, PIECE);
 
 		h2->in_bytes -= piece.len;
@@ -282,10 +304,12 @@ void kh_h2_resume(struct kh_h2_stream *stream)
 		kh_buf_consume(&held, piece.len);
 	}
 	keep_rest(stream, h2, &held);
-	if (stream->owned && !stream->paused && stream->got_end && !stream->gave_end)
+	if (stream->hold == KH_H2_HOLD_HELD && !kh_h2_is_paused(stream) &&
+	    stream->recv == KH_H2_RECV_END)
 		give_end(stream);
 	/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): as above */
-	stream->resuming = false;
+	(void)kh_h2_set_delivery(stream, kh_h2_is_paused(stream) ? KH_H2_DELIVERY_PAUSED
+								 : KH_H2_DELIVERY_ON);
 	kh_h2_stream_unref(stream);
 }
 
@@ -306,5 +330,5 @@ uint32_t kh_h2_id(const struct kh_h2_stream *stream)
 
 const struct kh_message *kh_h2_message(const struct kh_h2_stream *stream)
 {
-	return stream->got_final && stream->head ? kh_h2_head_message(stream->head) : NULL;
+	return kh_h2_got_head(stream) && stream->head ? kh_h2_head_message(stream->head) : NULL;
 }

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include <keyhole/h2.h>
+#include <keyhole/machine.h>
 
 enum {
 	DATA = 0,
@@ -143,6 +144,7 @@ struct drive {
 	bool pauses;  /* each stream at its head */
 	void (*also)(struct drive *d, const struct kh_h2_event *event);
 	size_t counts[16]; /* events by kind */
+	uint64_t faults;   /* of machines, before it */
 };
 
 static inline void drive_message(struct drive *d, const struct kh_message *m)
@@ -237,7 +239,7 @@ static inline void drive_init_for(struct drive *d, enum kh_h2_role role, uint32_
 						 .stream_window_bytes = 64 * 1024,
 						 .connection_window_bytes = 128 * 1024 };
 
-	*d = (struct drive){ .role = role, .now_ms = 1000 };
+	*d = (struct drive){ .role = role, .now_ms = 1000, .faults = kh_machine_faults() };
 	kh_buf_init(&d->log, 1 << 20);
 	kh_buf_init_wiping(&d->out, 1 << 20);
 	kh_buf_init(&d->sent, 1 << 20);
@@ -250,8 +252,16 @@ static inline void drive_init(struct drive *d, enum kh_h2_role role)
 	drive_init_for(d, role, 100);
 }
 
+/* What a test breaks on purpose. */
+static inline void drive_faults_are_meant(struct drive *d)
+{
+	d->faults = kh_machine_faults();
+}
+
 static inline void drive_fini(struct drive *d)
 {
+	/* Whatever was fed, no machine was asked for a step that it does not have. */
+	assert_int_equal(kh_machine_faults(), d->faults);
 	kh_h2_free(d->h2);
 	for (size_t i = 0; i < d->n_owned; i++)
 		kh_h2_release(d->owned[i]);
