@@ -32,9 +32,9 @@ void kh_stream_handshake_free(struct kh_stream *s)
 	s->handshake = NULL;
 }
 
-static void fail(struct kh_stream *s)
+static void fail(struct kh_stream *s, enum stream_state how)
 {
-	s->state = STREAM_FAILED;
+	(void)kh_stream_set_state(s, how);
 	ERR_clear_error();
 	kh_stream_handshake_free(s);
 	(void)kh_stream_report(s, KH_STREAM_HANDSHAKE_FAILED);
@@ -46,7 +46,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	kh_stream_explain_timeout(s);
-	fail(s);
+	fail(s, STREAM_FAILED);
 }
 
 /* The stream stays as it was: plain. */
@@ -116,7 +116,8 @@ bool kh_stream_accept_tls(struct kh_stream *s, SSL_CTX *ctx, struct kh_slice pre
 	if (!bind_sessions(s->ssl, host))
 		return abandon(s);
 	SSL_set_accept_state(s->ssl);
-	s->state = STREAM_HANDSHAKE;
+	if (!kh_stream_set_state(s, STREAM_HANDSHAKE))
+		return abandon(s);
 	kh_stream_kick(s, 0);
 	kh_stream_update(s);
 	return true;
@@ -142,10 +143,9 @@ bool kh_stream_use_leaves(struct kh_stream *s, struct kh_leaves *leaves)
 
 void kh_stream_leaf_ready(struct kh_stream *s, bool found)
 {
-	if (s->state != STREAM_LEAF)
+	if (s->state != STREAM_LEAF || !kh_stream_set_state(s, STREAM_HANDSHAKE))
 		return;
 	s->handshake->leaf_refused = !found;
-	s->state = STREAM_HANDSHAKE;
 	kh_stream_kick(s, 0);
 }
 
@@ -171,10 +171,11 @@ bool kh_stream_connect_tls(struct kh_stream *s, SSL_CTX *ctx, const struct kh_ho
 		if (!s->session_key)
 			return abandon(s);
 	}
-	s->is_up = true;
+	s->side = STREAM_UP;
 	SSL_set_connect_state(s->ssl);
 	s->handshake->roots = kh_tls_ctx_roots(ctx);
-	s->state = STREAM_ROOTS;
+	if (!kh_stream_set_state(s, STREAM_ROOTS))
+		return abandon(s);
 	kh_stream_kick(s, 0);
 	return true;
 }
@@ -186,7 +187,8 @@ void kh_stream_offer_h2(struct kh_stream *s)
 	};
 
 	/* Without memory http/1.1 is offered alone, as the context has it. */
-	s->offers_h2 = SSL_set_alpn_protos(s->ssl, both, sizeof(both)) == 0;
+	if (SSL_set_alpn_protos(s->ssl, both, sizeof(both)) == 0)
+		s->side = STREAM_UP_H2;
 }
 
 /* A resumed session is not verified again, so its key names all that the verification rested on. */
@@ -219,11 +221,10 @@ static bool look_for_roots(struct kh_stream *s)
 	X509_STORE_free(store);
 	if (!ok) {
 		kh_err_set(kh_stream_err(s), KH_ERR_NO_MEMORY, "no memory for a TLS connection");
-		fail(s);
+		fail(s, STREAM_FAILED);
 		return false;
 	}
-	s->state = STREAM_HANDSHAKE;
-	return true;
+	return kh_stream_set_state(s, STREAM_HANDSHAKE);
 }
 
 /* What OpenSSL leaves to us. Return: NULL: all is well. */
@@ -231,13 +232,13 @@ static const char *find_fault(const struct kh_stream *s)
 {
 	const unsigned char *alpn = NULL;
 	unsigned len = 0;
-	if (!s->is_up)
+	if (s->side == STREAM_DOWN)
 		return NULL;
 	if (SSL_get_verify_result(s->ssl) != X509_V_OK || !SSL_get0_peer_certificate(s->ssl))
 		return "its certificate was not verified";
 	SSL_get0_alpn_selected(s->ssl, &alpn, &len);
 	if (len > 0 && !kh_slice_eq(kh_slice_of(alpn, len), KH_SLICE("http/1.1")) &&
-	    !(s->offers_h2 && kh_slice_eq(kh_slice_of(alpn, len), KH_SLICE("h2"))))
+	    !(s->side == STREAM_UP_H2 && kh_slice_eq(kh_slice_of(alpn, len), KH_SLICE("h2"))))
 		return "it chose a protocol that was not offered (ALPN)";
 	return NULL;
 }
@@ -248,23 +249,28 @@ static void finish(struct kh_stream *s)
 	if (fault) {
 		kh_err_set(kh_stream_err(s), KH_ERR_TLS_PROTOCOL, "%s: %s", s->handshake->host.text,
 			   fault);
-		fail(s);
+		fail(s, STREAM_FAILED);
 		return;
 	}
 	/* Nothing is signed any more. */
-	if (s->has_identity) {
+	if (s->identity == IDENTITY_HELD) {
 		SSL_certs_clear(s->ssl);
 		SSL_set_info_callback(s->ssl, NULL);
+		(void)kh_stream_set_identity(s, IDENTITY_NONE);
 	}
-	s->has_identity = false;
-	s->state = STREAM_TLS;
-	s->read_blocked = false;
+	/* Refused, it is BROKEN, and comes to kh_stream_drive once more. */
+	if (!kh_stream_set_state(s, STREAM_TLS))
+		return;
 	kh_stream_handshake_free(s);
 	(void)kh_stream_report(s, KH_STREAM_HANDSHAKE_DONE);
 }
 
 void kh_stream_drive(struct kh_stream *s)
 {
+	if (s->state == STREAM_BROKEN) {
+		fail(s, STREAM_FAILED);
+		return;
+	}
 	if (s->state == STREAM_ROOTS && !look_for_roots(s))
 		return;
 	ERR_clear_error();
@@ -284,13 +290,13 @@ void kh_stream_drive(struct kh_stream *s)
 		kh_stream_update(s);
 		return;
 	case SSL_ERROR_WANT_X509_LOOKUP:
-		s->state = STREAM_LEAF;
+		if (!kh_stream_set_state(s, STREAM_LEAF))
+			return;
 		kh_stream_update(s);
 		(void)kh_stream_report(s, KH_STREAM_WANTS_LEAF);
 		return;
 	default:
-		kh_stream_explain_failure(s);
-		fail(s);
+		fail(s, kh_stream_explain_failure(s));
 	}
 }
 
@@ -314,7 +320,7 @@ bool kh_stream_lacks_protocol(const struct kh_stream *s)
 	const unsigned char *alpn = NULL;
 	unsigned len = 0;
 	if (s->state != STREAM_TLS)
-		return s->no_protocol;
+		return s->state == STREAM_NO_PROTOCOL;
 	SSL_get0_alpn_selected(s->ssl, &alpn, &len);
 	return len == 0;
 }

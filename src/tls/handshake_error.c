@@ -99,7 +99,6 @@ static void explain_up(struct kh_stream *s, int reason)
 {
 	struct kh_err *err = kh_stream_err(s);
 	const char *host = s->handshake->host.text;
-	s->no_protocol = reason == SSL_AD_REASON_OFFSET + SSL_AD_NO_APPLICATION_PROTOCOL;
 	if (s->handshake->verify_error != X509_V_OK)
 		explain_certificate(s);
 	else if (is_not_tls(reason))
@@ -115,15 +114,20 @@ static void explain_up(struct kh_stream *s, int reason)
 			   "%s closed the connection in the middle of the TLS handshake", host);
 }
 
-void kh_stream_explain_failure(struct kh_stream *s)
+enum stream_state kh_stream_explain_failure(struct kh_stream *s)
 {
 	unsigned long code = ERR_peek_error();
 	int reason = ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : code != 0;
-	if (s->is_up)
-		explain_up(s, reason);
-	else
+	enum stream_state how = STREAM_FAILED;
+	if (s->side == STREAM_DOWN)
 		explain_down(s, reason);
+	else
+		explain_up(s, reason);
+	if (s->side != STREAM_DOWN &&
+	    reason == SSL_AD_REASON_OFFSET + SSL_AD_NO_APPLICATION_PROTOCOL)
+		how = STREAM_NO_PROTOCOL;
 	ERR_clear_error();
+	return how;
 }
 
 void kh_stream_explain_timeout(struct kh_stream *s)
@@ -137,7 +141,7 @@ void kh_stream_explain_timeout(struct kh_stream *s)
 	else if (s->state == STREAM_ROOTS)
 		kh_err_set(err, KH_ERR_TLS_TIMEOUT, "the trust roots were not loaded within %u ms",
 			   h->timeout_ms);
-	else if (s->is_up)
+	else if (s->side != STREAM_DOWN)
 		kh_err_set(err, KH_ERR_TLS_TIMEOUT,
 			   "TLS handshake with %s was not finished within %u ms", h->host.text,
 			   h->timeout_ms);

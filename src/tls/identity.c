@@ -171,23 +171,25 @@ static void on_step(const SSL *ssl, int where, int ret)
 		return;
 	kh_stream_signs_no_more(s);
 	OSSL_HANDSHAKE_STATE state = SSL_get_state(ssl);
-	s->signs = state == TLS_ST_CW_CERT || state == TLS_ST_CW_KEY_EXCH;
-	if (s->signs)
+	if ((state == TLS_ST_CW_CERT || state == TLS_ST_CW_KEY_EXCH) &&
+	    kh_stream_set_identity(s, IDENTITY_SIGNS))
 		kh_hidden_begin();
 }
 
 void kh_stream_signs_no_more(struct kh_stream *s)
 {
-	if (s->signs)
-		kh_hidden_end();
-	s->signs = false;
+	if (s->identity != IDENTITY_SIGNS)
+		return;
+	kh_hidden_end();
+	(void)kh_stream_set_identity(s, IDENTITY_HELD);
 }
 
 bool kh_stream_use_identity(struct kh_stream *stream, const struct kh_secret *packed,
 			    struct kh_err *err)
 {
 	if (kh_secret_expose(packed, use, stream->ssl)) {
-		stream->has_identity = true;
+		if (stream->identity == IDENTITY_NONE)
+			(void)kh_stream_set_identity(stream, IDENTITY_HELD);
 		SSL_set_info_callback(stream->ssl, on_step);
 		return true;
 	}

@@ -35,8 +35,10 @@ const struct kh_err *kh_stream_error(const struct kh_stream *s)
 	static const struct kh_err no_memory = { .code = KH_ERR_NO_MEMORY, .text = "no memory" };
 	if (s->err)
 		return s->err;
-	return s->state == STREAM_FAILED || s->ended == KH_IO_ERROR || s->write_failed ? &no_memory
-										       : &none;
+	return s->state >= STREAM_FAILED || s->reading == READ_ERROR ||
+			       s->writing == WRITE_FAILED || s->writing == WRITE_FAILED_CLOSED
+		       ? &no_memory
+		       : &none;
 }
 
 /* ---- what is waited for ---- */
@@ -51,16 +53,18 @@ static unsigned interest(const struct kh_stream *s)
 	case STREAM_ROOTS:
 	case STREAM_LEAF:
 	case STREAM_FAILED:
+	case STREAM_NO_PROTOCOL:
+	case STREAM_BROKEN:
 		return 0;
 	case STREAM_PLAIN:
 	case STREAM_TLS:
 		break;
 	}
-	if ((s->watch & KH_STREAM_READABLE) && !s->ended)
-		want |= s->read_needs_write ? EV_WRITE : EV_READ;
+	if ((s->watch & KH_STREAM_READABLE) && !stream_has_ended(s))
+		want |= stream_reads_by_write(s) ? EV_WRITE : EV_READ;
 	if (s->watch & KH_STREAM_WRITABLE)
-		want |= s->write_needs_read ? EV_READ : EV_WRITE;
-	if (s->shut == SHUT_WANTED)
+		want |= s->writing == WRITE_NEEDS_READ ? EV_READ : EV_WRITE;
+	if (s->writing == WRITE_CLOSING)
 		want |= EV_WRITE;
 	return want;
 }
@@ -68,12 +72,14 @@ static unsigned interest(const struct kh_stream *s)
 /* Events that hold although the descriptor may be silent. */
 static unsigned holds_now(const struct kh_stream *s)
 {
-	if (!(s->watch & KH_STREAM_READABLE) ||
-	    (s->state != STREAM_TLS && s->state != STREAM_PLAIN))
+	if (!stream_is_ready(s))
+		return s->state == STREAM_BROKEN ? s->watch : 0;
+	if (!(s->watch & KH_STREAM_READABLE))
 		return 0;
-	if (s->ended)
+	if (stream_has_ended(s))
 		return KH_STREAM_READABLE;
-	if (s->state == STREAM_TLS && !s->read_blocked && (SSL_has_pending(s->ssl) || s->prefix))
+	if (s->state == STREAM_TLS && (s->reading == READ_OPEN || s->reading == READ_RETRY) &&
+	    (SSL_has_pending(s->ssl) || s->prefix))
 		return KH_STREAM_READABLE;
 	return 0;
 }
@@ -94,7 +100,7 @@ static unsigned pipe_ready(const struct kh_stream *s)
 
 void kh_stream_update(struct kh_stream *s)
 {
-	if (s->dead || s->in_callback)
+	if (s->life != LIFE_IDLE)
 		return;
 	unsigned want = interest(s);
 	if (s->pipe) {
@@ -148,28 +154,38 @@ void kh_stream_rest(struct kh_stream *s)
 
 bool kh_stream_report(struct kh_stream *s, unsigned events)
 {
-	s->in_callback = true;
+	if (!kh_stream_set_life(s, LIFE_REPORTS))
+		return true;
 	s->cb(s, events, s->arg);
-	s->in_callback = false;
-	if (s->dead) {
+	if (s->life == LIFE_FREED) {
 		destroy(s);
 		return false;
 	}
+	(void)kh_stream_set_life(s, LIFE_IDLE);
 	kh_stream_rest(s);
 	kh_stream_update(s);
 	return true;
+}
+
+/* What reading waits for is there. */
+static void unblock(struct kh_stream *s)
+{
+	if (s->reading == READ_BLOCKED)
+		(void)kh_stream_set_reading(s, READ_OPEN);
+	else if (s->reading == READ_BLOCKED_BY_WRITE)
+		(void)kh_stream_set_reading(s, READ_RETRY);
 }
 
 /* `ready`: what the descriptor is ready for. */
 static void serve(struct kh_stream *s, unsigned ready)
 {
 	unsigned events = 0;
-	if (s->shut == SHUT_WANTED && (ready & EV_WRITE))
+	if (s->writing == WRITE_CLOSING && (ready & EV_WRITE))
 		kh_stream_try_shutdown(s);
-	unsigned for_read = s->read_needs_write ? EV_WRITE : EV_READ;
-	unsigned for_write = s->write_needs_read ? EV_READ : EV_WRITE;
+	unsigned for_read = stream_reads_by_write(s) ? EV_WRITE : EV_READ;
+	unsigned for_write = s->writing == WRITE_NEEDS_READ ? EV_READ : EV_WRITE;
 	if (ready & for_read)
-		s->read_blocked = false;
+		unblock(s);
 	if ((s->watch & KH_STREAM_READABLE) && ((ready & for_read) || holds_now(s)) &&
 	    kh_stream_probe(s))
 		events |= KH_STREAM_READABLE;
@@ -190,8 +206,15 @@ static void wake(struct kh_stream *s, unsigned ready)
 	case STREAM_HANDSHAKE:
 		kh_stream_drive(s);
 		return;
+	case STREAM_BROKEN:
+		if (s->handshake)
+			kh_stream_drive(s);
+		else if (s->watch)
+			(void)kh_stream_report(s, s->watch);
+		return;
 	case STREAM_LEAF:
 	case STREAM_FAILED:
+	case STREAM_NO_PROTOCOL:
 		return;
 	case STREAM_PLAIN:
 	case STREAM_TLS:
@@ -204,7 +227,7 @@ static void on_read(evutil_socket_t fd, short what, void *arg)
 	struct kh_stream *s = arg;
 	(void)fd;
 	(void)what;
-	s->drained = false;
+	stream_refill(s);
 	if (interest(s) & EV_READ) {
 		wake(s, EV_READ);
 		return;
@@ -227,7 +250,7 @@ static void on_kick(evutil_socket_t fd, short what, void *arg)
 	s->kicked = false;
 	unsigned ready = pipe_ready(s);
 	if (ready & EV_READ)
-		s->drained = false;
+		stream_refill(s);
 	wake(s, ready);
 }
 
@@ -242,7 +265,6 @@ static struct kh_stream *new_stream(struct event_base *base, int fd, kh_stream_c
 	s->fd = fd;
 	s->cb = cb;
 	s->arg = arg;
-	s->state = STREAM_PLAIN;
 	if (event_assign(&s->on_read, base, fd, EV_READ | EV_PERSIST, on_read, s) < 0 ||
 	    event_assign(&s->on_write, base, fd, EV_WRITE | EV_PERSIST, on_write, s) < 0 ||
 	    event_assign(&s->on_kick, base, -1, 0, on_kick, s) < 0) {
@@ -284,12 +306,12 @@ static void say_goodbye(struct kh_stream *s)
 {
 	char nowhere[DISCARD_BYTES];
 	if (s->ssl) {
-		if (s->state == STREAM_TLS && s->shut == SHUT_NO && !s->write_failed && !s->spoilt)
+		if (s->state == STREAM_TLS && stream_is_writable(s) && !s->spoilt)
 			(void)SSL_shutdown(s->ssl);
 		ERR_clear_error();
 		/* Freed while it counts as open, a session is taken for broken and never resumed.
 		 */
-		if (s->state == STREAM_TLS && s->ended != KH_IO_ERROR)
+		if (s->state == STREAM_TLS && s->reading != READ_ERROR)
 			SSL_set_shutdown(s->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
 	}
 	if (s->pipe)
@@ -304,9 +326,10 @@ static void say_goodbye(struct kh_stream *s)
 
 void kh_stream_free(struct kh_stream *s)
 {
-	if (!s || s->dead)
+	if (!s || s->life == LIFE_FREED)
 		return;
-	s->dead = true;
+	bool reports = s->life == LIFE_REPORTS;
+	(void)kh_stream_set_life(s, LIFE_FREED);
 	event_del(&s->on_read);
 	event_del(&s->on_write);
 	event_del(&s->on_kick);
@@ -318,7 +341,7 @@ void kh_stream_free(struct kh_stream *s)
 		(void)close(s->fd);
 	s->pipe = NULL;
 	s->fd = -1;
-	if (!s->in_callback)
+	if (!reports)
 		destroy(s);
 }
 

@@ -28,7 +28,7 @@ ssize_t kh_stream_raw_read(struct kh_stream *s, void *bytes, size_t room)
 {
 	if (s->prefix)
 		return read_prefix(s, bytes, room);
-	if (s->drained) {
+	if (s->socket == SOCKET_DRAINED) {
 		errno = EAGAIN;
 		return -1;
 	}
@@ -37,11 +37,10 @@ ssize_t kh_stream_raw_read(struct kh_stream *s, void *bytes, size_t room)
 		n = s->pipe ? s->pipe_ops->read(s->pipe, bytes, room)
 			    : recv(s->fd, bytes, room, MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
-	if (n == 0)
-		s->raw_eof = true;
-	else if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+	if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
 		s->raw_error = errno;
-	s->drained = n < 0 ? errno == EAGAIN || errno == EWOULDBLOCK : n > 0 && (size_t)n < room;
+	else if ((size_t)n != room && s->socket == SOCKET_MORE)
+		(void)kh_stream_set_socket(s, n == 0 ? SOCKET_ENDED : SOCKET_DRAINED);
 	return n;
 }
 

@@ -5,23 +5,14 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 
+#include "stream_state.h"
 #include "tls_internal.h"
 
-/*
- *            accept_tls, connect_tls
- *   PLAIN ───────────────┬──────────────▶ ROOTS (up, while they are loaded)
- *                        ▼                  │
- *   LEAF ◀────────── HANDSHAKE ◀────────────┘
- *   (down, rests) ──▶    │ ╲
- *                       TLS  FAILED
- */
-enum stream_state {
-	STREAM_PLAIN = 1,
-	STREAM_ROOTS,
-	STREAM_HANDSHAKE,
-	STREAM_LEAF,
-	STREAM_TLS,
-	STREAM_FAILED,
+/* Which side of keyhole's a stream is on; set when TLS begins. */
+enum stream_side {
+	STREAM_DOWN = 0, /* a plain one does not know its side */
+	STREAM_UP,
+	STREAM_UP_H2, /* … and h2 is offered */
 };
 
 /* What is needed until the handshake is over, and freed then. */
@@ -48,25 +39,17 @@ struct kh_stream {
 	const struct kh_pipe_ops *pipe_ops;
 	void *pipe;
 	enum stream_state state;
+	enum stream_life life;
+	enum stream_reading reading;
+	enum stream_socket socket;
+	enum stream_writing writing;
+	enum stream_identity identity;
+	enum stream_side side;
 	unsigned watch;
+	/* What libevent was asked for, each by itself. They follow the states: kh_stream_update. */
 	bool read_armed, write_armed, kicked;
-	bool in_callback, dead;
-	bool offers_h2;
-	bool no_protocol; /* the handshake failed for want of one */
-	bool is_up;
-	bool has_identity; /* a certificate of our own, until the handshake is over */
-	bool signs;	   /* … with its key, just now */
-	/* The socket gave less than there was room for: until the loop says otherwise there is
-	 * nothing more. */
-	bool drained;
-	bool read_blocked; /* nothing can be decrypted before bytes come */
-	bool read_needs_write, write_needs_read;
-	bool raw_eof;
-	int raw_error;	  /* errno of the socket's last failure */
-	enum kh_io ended; /* 0: not yet; what reading has come to */
-	bool spoilt;	  /* ends without close_notify */
-	bool write_failed;
-	enum { SHUT_NO = 0, SHUT_WANTED, SHUT_DONE } shut;
+	bool spoilt;   /* ends without close_notify: the user says so, in any state */
+	int raw_error; /* errno of the socket's last failure */
 	SSL *ssl;
 	char *prefix; /* read before the descriptor */
 	size_t prefix_len, prefix_at;
@@ -77,6 +60,53 @@ struct kh_stream {
 	struct kh_sessions *sessions;
 	char *session_key;
 };
+
+/* Each makes one step. Return: false: there is no such step: the state stays, and the stream is
+ * BROKEN (stream_state.c). */
+#define STREAM_SETTER(x) \
+	static inline bool kh_stream_set_##x(struct kh_stream *s, enum stream_##x to) \
+	{ \
+		if (!stream_may(stream_##x##_next, s->x, to)) \
+			return kh_stream_refuse_step(s, &kh_stream_##x##_machine, s->x, to); \
+		s->x = to; \
+		return true; \
+	}
+STREAM_SETTER(state)
+STREAM_SETTER(life)
+STREAM_SETTER(reading)
+STREAM_SETTER(socket)
+STREAM_SETTER(writing)
+STREAM_SETTER(identity)
+#undef STREAM_SETTER
+
+/* Bytes of the user's go to and fro. */
+static inline bool stream_is_ready(const struct kh_stream *s)
+{
+	return s->state == STREAM_PLAIN || s->state == STREAM_TLS;
+}
+
+static inline bool stream_has_ended(const struct kh_stream *s)
+{
+	return s->reading >= READ_EOF;
+}
+
+static inline bool stream_is_writable(const struct kh_stream *s)
+{
+	return s->writing <= WRITE_NEEDS_READ;
+}
+
+/* To read, TLS waits until bytes can go. */
+static inline bool stream_reads_by_write(const struct kh_stream *s)
+{
+	return s->reading == READ_BLOCKED_BY_WRITE || s->reading == READ_RETRY;
+}
+
+/* The loop says that bytes may have come. */
+static inline void stream_refill(struct kh_stream *s)
+{
+	if (s->socket == SOCKET_DRAINED)
+		(void)kh_stream_set_socket(s, SOCKET_MORE);
+}
 
 /* stream.c */
 /* After a change of state or interest: arms what is waited for. */
@@ -112,7 +142,8 @@ void kh_stream_drive(struct kh_stream *s);
 void kh_stream_handshake_free(struct kh_stream *s);
 
 /* handshake_error.c */
-void kh_stream_explain_failure(struct kh_stream *s);
+/* Return: FAILED, or NO_PROTOCOL. */
+enum stream_state kh_stream_explain_failure(struct kh_stream *s);
 void kh_stream_explain_timeout(struct kh_stream *s);
 
 /* contexts.c */

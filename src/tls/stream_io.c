@@ -18,7 +18,8 @@ void kh_stream_try_shutdown(struct kh_stream *s)
 		ERR_clear_error();
 		int rc = SSL_shutdown(s->ssl);
 		if (rc < 0 && SSL_get_error(s->ssl, rc) == SSL_ERROR_WANT_WRITE) {
-			s->shut = SHUT_WANTED;
+			if (s->writing != WRITE_CLOSING)
+				(void)kh_stream_set_writing(s, WRITE_CLOSING);
 			return;
 		}
 		ERR_clear_error();
@@ -27,21 +28,47 @@ void kh_stream_try_shutdown(struct kh_stream *s)
 		s->pipe_ops->shutdown(s->pipe);
 	else
 		(void)shutdown(s->fd, SHUT_WR);
-	s->shut = SHUT_DONE;
+	(void)kh_stream_set_writing(s, s->writing == WRITE_FAILED ? WRITE_FAILED_CLOSED
+								  : WRITE_CLOSED);
 }
 
-static void end_reading(struct kh_stream *s, enum kh_io how)
+/* What reading has come to. */
+static enum kh_io end_of_reading(const struct kh_stream *s)
 {
-	s->ended = how;
-	s->read_needs_write = false;
+	switch (s->reading) {
+	case READ_EOF:
+		return KH_IO_EOF;
+	case READ_TRUNCATED:
+		return KH_IO_TRUNCATED;
+	case READ_ERROR:
+		return KH_IO_ERROR;
+	case READ_OPEN:
+	case READ_BLOCKED:
+	case READ_BLOCKED_BY_WRITE:
+	case READ_RETRY:
+		break;
+	}
+	return KH_IO_AGAIN;
+}
+
+/* A fault of ours is an end too. */
+static enum kh_io end_reading(struct kh_stream *s, enum stream_reading how)
+{
+	return kh_stream_set_reading(s, how) ? end_of_reading(s) : KH_IO_ERROR;
+}
+
+static enum kh_io block_reading(struct kh_stream *s, enum stream_reading how)
+{
+	return s->reading == how || kh_stream_set_reading(s, how) ? KH_IO_AGAIN : KH_IO_ERROR;
 }
 
 /* The failure of SSL_read or SSL_write, in words. */
 static void explain(struct kh_stream *s, const char *doing)
 {
-	enum kh_err_code protocol = s->is_up ? KH_ERR_TLS_PROTOCOL : KH_ERR_DOWN_TLS;
-	enum kh_err_code closed =
-		s->is_up || s->state == STREAM_PLAIN ? KH_ERR_UP_CLOSED : KH_ERR_DOWN_CLOSED;
+	enum kh_err_code protocol = s->side != STREAM_DOWN ? KH_ERR_TLS_PROTOCOL : KH_ERR_DOWN_TLS;
+	enum kh_err_code closed = s->side != STREAM_DOWN || s->state == STREAM_PLAIN
+					  ? KH_ERR_UP_CLOSED
+					  : KH_ERR_DOWN_CLOSED;
 	if (ERR_peek_error() != 0)
 		kh_err_openssl(kh_stream_err(s), protocol, "%s", doing);
 	else
@@ -60,34 +87,26 @@ static void forget_errors(void)
 /* Maps what SSL_read or SSL_peek did not give. */
 static enum kh_io read_stopped(struct kh_stream *s, int rc)
 {
-	s->read_needs_write = false;
 	switch (SSL_get_error(s->ssl, rc)) {
 	case SSL_ERROR_WANT_READ:
-		s->read_blocked = true;
-		return KH_IO_AGAIN;
+		return block_reading(s, READ_BLOCKED);
 	case SSL_ERROR_WANT_WRITE:
-		s->read_blocked = true;
-		s->read_needs_write = true;
-		return KH_IO_AGAIN;
+		return block_reading(s, READ_BLOCKED_BY_WRITE);
 	case SSL_ERROR_ZERO_RETURN:
-		end_reading(s, KH_IO_EOF);
-		return KH_IO_EOF;
+		return end_reading(s, READ_EOF);
 	default:
-		if (s->raw_eof && ERR_peek_error() == 0) {
-			end_reading(s, KH_IO_TRUNCATED);
-			return KH_IO_TRUNCATED;
-		}
+		if (s->socket == SOCKET_ENDED && ERR_peek_error() == 0)
+			return end_reading(s, READ_TRUNCATED);
 		explain(s, "read");
-		end_reading(s, KH_IO_ERROR);
 		ERR_clear_error();
-		return KH_IO_ERROR;
+		return end_reading(s, READ_ERROR);
 	}
 }
 
 bool kh_stream_probe(struct kh_stream *s)
 {
 	char byte;
-	if (s->state != STREAM_TLS || s->ended || SSL_pending(s->ssl) > 0)
+	if (s->state != STREAM_TLS || stream_has_ended(s) || SSL_pending(s->ssl) > 0)
 		return true;
 	forget_errors();
 	int rc = SSL_peek(s->ssl, &byte, 1);
@@ -105,8 +124,7 @@ static enum kh_io read_plain(struct kh_stream *s, void *bytes, size_t room, size
 		return KH_IO_AGAIN;
 	if (n < 0)
 		explain(s, "read");
-	end_reading(s, n == 0 ? KH_IO_EOF : KH_IO_ERROR);
-	return s->ended;
+	return end_reading(s, n == 0 ? READ_EOF : READ_ERROR);
 }
 
 static enum kh_io read_tls(struct kh_stream *s, void *bytes, size_t room, size_t *got)
@@ -114,8 +132,8 @@ static enum kh_io read_tls(struct kh_stream *s, void *bytes, size_t room, size_t
 	forget_errors();
 	int rc = SSL_read_ex(s->ssl, bytes, room, got);
 	if (rc == 1) {
-		s->read_blocked = false;
-		s->read_needs_write = false;
+		if (s->reading != READ_OPEN)
+			(void)kh_stream_set_reading(s, READ_OPEN);
 		return KH_IO_OK;
 	}
 	*got = 0;
@@ -124,18 +142,18 @@ static enum kh_io read_tls(struct kh_stream *s, void *bytes, size_t room, size_t
 
 static enum kh_io not_open(struct kh_stream *s)
 {
-	return s->state == STREAM_FAILED ? KH_IO_ERROR : KH_IO_AGAIN;
+	return s->state >= STREAM_FAILED ? KH_IO_ERROR : KH_IO_AGAIN;
 }
 
 enum kh_io kh_stream_read(struct kh_stream *s, void *bytes, size_t room, size_t *got)
 {
 	*got = 0;
-	if (s->dead || room == 0)
+	if (s->life == LIFE_FREED || room == 0)
 		return KH_IO_AGAIN;
-	if (s->state != STREAM_PLAIN && s->state != STREAM_TLS)
+	if (!stream_is_ready(s))
 		return not_open(s);
-	if (s->ended)
-		return s->ended;
+	if (stream_has_ended(s))
+		return end_of_reading(s);
 	enum kh_io io = s->state == STREAM_PLAIN ? read_plain(s, bytes, room, got)
 						 : read_tls(s, bytes, room, got);
 	kh_stream_update(s);
@@ -151,7 +169,7 @@ static enum kh_io write_plain(struct kh_stream *s, const void *bytes, size_t len
 	}
 	if (errno == EAGAIN || errno == EWOULDBLOCK)
 		return KH_IO_AGAIN;
-	s->write_failed = true;
+	(void)kh_stream_set_writing(s, WRITE_FAILED);
 	explain(s, "write");
 	return KH_IO_ERROR;
 }
@@ -159,7 +177,8 @@ static enum kh_io write_plain(struct kh_stream *s, const void *bytes, size_t len
 /* One record at a time, as many as go. */
 static enum kh_io write_tls(struct kh_stream *s, const char *bytes, size_t len, size_t *put)
 {
-	s->write_needs_read = false;
+	if (s->writing == WRITE_NEEDS_READ)
+		(void)kh_stream_set_writing(s, WRITE_OPEN);
 	while (*put < len) {
 		size_t n = 0;
 		forget_errors();
@@ -170,12 +189,12 @@ static enum kh_io write_tls(struct kh_stream *s, const char *bytes, size_t len, 
 		}
 		switch (SSL_get_error(s->ssl, rc)) {
 		case SSL_ERROR_WANT_READ:
-			s->write_needs_read = true;
+			(void)kh_stream_set_writing(s, WRITE_NEEDS_READ);
 			break;
 		case SSL_ERROR_WANT_WRITE:
 			break;
 		default:
-			s->write_failed = true;
+			(void)kh_stream_set_writing(s, WRITE_FAILED);
 			explain(s, "write");
 			ERR_clear_error();
 			return *put > 0 ? KH_IO_OK : KH_IO_ERROR;
@@ -199,9 +218,9 @@ static enum kh_io write_hidden(struct kh_stream *s, const char *bytes, size_t le
 enum kh_io kh_stream_write(struct kh_stream *s, const void *bytes, size_t len, size_t *put)
 {
 	*put = 0;
-	if (s->dead || s->write_failed || s->shut != SHUT_NO)
+	if (s->life == LIFE_FREED || !stream_is_writable(s))
 		return KH_IO_ERROR;
-	if (s->state != STREAM_PLAIN && s->state != STREAM_TLS)
+	if (!stream_is_ready(s))
 		return not_open(s);
 	if (len == 0)
 		return KH_IO_OK;
@@ -214,7 +233,7 @@ enum kh_io kh_stream_write(struct kh_stream *s, const void *bytes, size_t len, s
 
 void kh_stream_shutdown_write(struct kh_stream *s)
 {
-	if (s->dead || s->shut != SHUT_NO || (s->state != STREAM_PLAIN && s->state != STREAM_TLS))
+	if (s->life == LIFE_FREED || s->writing > WRITE_FAILED || !stream_is_ready(s))
 		return;
 	kh_stream_try_shutdown(s);
 	kh_stream_update(s);
@@ -222,8 +241,14 @@ void kh_stream_shutdown_write(struct kh_stream *s)
 
 static bool is_open(const struct kh_stream *s)
 {
-	return !s->dead && !s->ended && !s->write_failed && s->shut == SHUT_NO &&
-	       (s->state == STREAM_PLAIN || s->state == STREAM_TLS);
+	return s->life != LIFE_FREED && !stream_has_ended(s) && stream_is_writable(s) &&
+	       stream_is_ready(s);
+}
+
+/* Of a stream that has not ended. */
+static bool is_blocked(const struct kh_stream *s)
+{
+	return s->reading == READ_BLOCKED || s->reading == READ_BLOCKED_BY_WRITE;
 }
 
 /* Bytes that OpenSSL has and that make no whole record yet, or one that was not looked at. */
@@ -235,19 +260,19 @@ static bool is_in_a_record(const struct kh_stream *s)
 bool kh_stream_has_news(struct kh_stream *s)
 {
 	char byte;
-	if (!is_open(s) || s->prefix || (!s->read_blocked && is_in_a_record(s)))
+	if (!is_open(s) || s->prefix || (!is_blocked(s) && is_in_a_record(s)))
 		return true;
 	if (recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
 	    (errno == EAGAIN || errno == EWOULDBLOCK))
 		return false;
-	s->drained = false;
+	stream_refill(s);
 	return true;
 }
 
 bool kh_stream_has_more(const struct kh_stream *s)
 {
-	return s->state == STREAM_TLS && !s->dead && !s->ended && !s->read_blocked &&
-	       SSL_has_pending(s->ssl);
+	return s->state == STREAM_TLS && s->life != LIFE_FREED && !stream_has_ended(s) &&
+	       !is_blocked(s) && SSL_has_pending(s->ssl);
 }
 
 bool kh_stream_is_alive(struct kh_stream *s)
