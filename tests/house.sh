@@ -35,6 +35,13 @@ if grep -nE '(^|[^a-z_])(strptime|mktime)\(' -r src include --include='*.[ch]'; 
 	complain "a time is read (above): include/keyhole/timestamp.h does that"
 fi
 
+# The states of HTTP/2 and of streams are assigned by their setters, which ask a table first.
+if grep -nE '(->|\.)(life|hold|recv|delivery|put|sent|flow|state|peer) = ' src/http/h2*.[ch] |
+	grep -v '^src/http/h2_state\.c:' ||
+	grep -nE '(->|\.)(life|state|reading|writing|socket|identity) = ' src/tls/*.[ch] | grep -v '^src/tls/stream_state\.c:'; then
+	complain "a state is assigned outside of its machine's setter (above)"
+fi
+
 # Every file says what it is for, and a long one tells about a missing module.
 sources=$(git ls-files 'src/*.[ch]' 'include/*.h' 'tests/unit/*.[ch]' 'tests/fuzz/*.[ch]' | while read -r f; do
 	[ ! -f "$f" ] || echo "$f"
