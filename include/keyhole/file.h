@@ -42,8 +42,19 @@ int kh_file_sealed_copy(const char *path, uint64_t most, struct stat *was, struc
  */
 int kh_file_lend(int fd);
 int kh_file_lent(void);
-/* Makes the folder and its parents (those with 0755, the last with `mode`). */
+/*
+ * folder.c. Makes the folder and its parents (those with 0755, the last with `mode`); those that
+ * are there stay as they are. What is made is never anything that somebody put in its place.
+ */
 bool kh_file_mkdirs(const char *path, mode_t mode, struct kh_err *err);
+/* One folder, which must not be there, and which its owner may read. Return: it, open; -1 with
+ * errno (EPERM: somebody's is in its place already). */
+int kh_file_mkdirat(int at, const char *name, mode_t mode);
+/* Others than root and this user ((uid_t)-1: whoever owns it) may take names away that stand in
+ * this folder. One that is not there is nobody's. */
+bool kh_file_others_may_rename(const char *folder, uid_t user);
+/* Of what this descriptor has open, which may be O_PATH; no link. Return: false with errno. */
+bool kh_file_set_mode(int fd, mode_t mode);
 bool kh_fd_set_cloexec(int fd, bool on);
 bool kh_fd_set_nonblock(int fd, bool on);
 /* Where what this user's programs keep lies: $XDG_STATE_HOME or ~/.local/state. Heap. Return: NULL

@@ -2,15 +2,29 @@
 #ifndef KEYHOLE_LISTENER_H
 #define KEYHOLE_LISTENER_H
 
+#include <sys/stat.h>
+
 #include <keyhole/config.h>
 
 /*
  * Binds and listens (keeper's side): the folder is made where it is absent (0755), a dead socket of
  * that name is removed (a live one is an error that says who holds it), mode and owner are set
- * before anybody can connect (bound under a temporary name, renamed). A port of vsock or TCP is
- * bound as it is. Close-on-exec, non-blocking. Return: -1 on error.
+ * before anybody can connect (bound in a folder of its own, renamed). A port of vsock or TCP is
+ * bound as it is. Close-on-exec, non-blocking. *made: the socket's inode, of a Unix socket; NULL is
+ * fine. Return: -1 on error.
  */
-int kh_listener_open(const struct kh_listener_config *config, struct kh_err *err);
+int kh_listener_open(const struct kh_listener_config *config, struct stat *made,
+		     struct kh_err *err);
+/* A Unix socket of this name in a folder that is open. */
+int kh_listener_open_in(int dir, const char *name, const struct kh_listener_config *config,
+			struct stat *made, struct kh_err *err);
+/* Mode and owner as the configuration has them, of a socket that is open: where its path does not
+ * lead to that inode (st_dev, st_ino) any more, whatever is there is left alone: an error. */
+bool kh_listener_dress(const struct kh_listener_config *config, const struct stat *socket,
+		       struct kh_err *err);
+/* Takes its name away, where it still leads to that inode. Return: the folder it was in, which the
+ * caller closes; -1: nothing was taken away. */
+int kh_listener_remove(const char *path, const struct stat *socket);
 
 /* Nobody can connect to it any more, though it is open: who held it has shut it down. */
 bool kh_listener_is_dead(int listener);

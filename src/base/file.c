@@ -336,50 +336,6 @@ int kh_file_lent(void)
 	return lent;
 }
 
-/* An existing folder is fine as it is. */
-static bool make_folder(const char *path, mode_t mode, struct kh_err *err)
-{
-	if (mkdir(path, mode) == 0) {
-		/* The mode that was asked for, whatever the umask is. */
-		if (chmod(path, mode) != 0)
-			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(path));
-		return true;
-	}
-	int why = errno;
-	struct stat st;
-	if (stat(path, &st) == 0) {
-		if (S_ISDIR(st.st_mode))
-			return true;
-		why = ENOTDIR;
-	}
-	return kh_err_sys(err, KH_ERR_SYSTEM, why, "%s: the folder can't be made",
-			  kh_esc_str(path));
-}
-
-bool kh_file_mkdirs(const char *path, mode_t mode, struct kh_err *err)
-{
-	struct stat st;
-	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-		return true;
-	kh_auto_free char *part = kh_slice_dup(kh_slice_str(path));
-	if (!part)
-		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for a path");
-	size_t len = strlen(part);
-	while (len > 1 && part[len - 1] == '/')
-		part[--len] = 0;
-	if (len == 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, ENOENT, "an empty path");
-	for (size_t i = 1; i < len; i++) {
-		if (part[i] != '/' || part[i - 1] == '/')
-			continue;
-		part[i] = 0;
-		if (!make_folder(part, 0755, err))
-			return false;
-		part[i] = '/';
-	}
-	return make_folder(part, mode, err);
-}
-
 static bool set_flag(int fd, int get, int set, int flag, bool on)
 {
 	int flags = fcntl(fd, get);

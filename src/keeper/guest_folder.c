@@ -26,68 +26,94 @@
 
 enum { PASS_ONLY = 0711, READABLE = 0755 };
 
+static const char socket_name[] = "s";
+
 /* Others who may write there could lay a trap in our way. */
-static bool check_base(const char *base, struct kh_err *err)
+static bool is_ours_alone(int folder)
 {
 	struct stat st;
-	if (lstat(base, &st) != 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "admin.sandboxes: %s",
-				  kh_esc_str(base));
-	if (!S_ISDIR(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0) ||
-	    (st.st_mode & 0022))
-		return kh_err_set(err, KH_ERR_CONFIG,
-				  "admin.sandboxes: %s is not a folder that the daemon alone may "
-				  "write to (chmod go-w, or name another one)",
-				  kh_esc_str(base));
+	return fstat(folder, &st) == 0 && (st.st_uid == geteuid() || st.st_uid == 0) &&
+	       !(st.st_mode & 0022);
+}
+
+/* Return: open; -1 on error. */
+static int open_base(const char *base, struct kh_err *err)
+{
+	kh_auto_close int fd = open(base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0 && is_ours_alone(fd))
+		return kh_steal_fd(&fd);
+	if (fd < 0 && errno != ENOTDIR && errno != ELOOP)
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "admin.sandboxes: %s", kh_esc_str(base));
+	else
+		kh_err_set(err, KH_ERR_CONFIG,
+			   "admin.sandboxes: %s is not a folder that the daemon alone may "
+			   "write to (chmod go-w, or name another one)",
+			   kh_esc_str(base));
+	return -1;
+}
+
+/* Return: open; -1 on error. */
+static int make_folder(int at, const char *name, mode_t mode, bool may_be_there, const char *path,
+		       struct kh_err *err)
+{
+	kh_auto_close int fd = kh_file_mkdirat(at, name, mode);
+	if (fd >= 0)
+		return kh_steal_fd(&fd);
+	if (errno == EEXIST && may_be_there) {
+		fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd >= 0 && is_ours_alone(fd))
+			return kh_steal_fd(&fd);
+		errno = EEXIST;
+	}
+	kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s: the folder can't be made", kh_esc_str(path));
+	return -1;
+}
+
+static struct kh_listener_config config_of(const struct kh_entry *entry)
+{
+	return (struct kh_listener_config){ .kind = KH_LISTEN_UNIX,
+					    .name = entry->path,
+					    .unix_path = entry->path,
+					    .token = -1,
+					    .mode = entry->wish.mode,
+					    .owner = entry->wish.owner,
+					    .group = (gid_t)-1 };
+}
+
+static bool listen_in(struct kh_entry *entry, int folder, struct kh_err *err)
+{
+	const struct kh_listener_config config = config_of(entry);
+	struct stat made;
+	int fd = kh_listener_open_in(folder, socket_name, &config, &made, err);
+	if (fd < 0)
+		return false;
+	entry->fd = fd;
+	entry->dev = made.st_dev;
+	entry->ino = made.st_ino;
 	return true;
 }
 
-static bool make_folder(const char *path, mode_t mode, bool may_be_there, struct kh_err *err)
+static bool make_in(struct kh_entry *entry, int base, const char *tenant_path, struct kh_err *err)
 {
-	if (mkdir(path, 0700) == 0) {
-		if (chmod(path, mode) == 0)
-			return true;
-		int why = errno;
-		(void)rmdir(path);
-		return kh_err_sys(err, KH_ERR_SYSTEM, why, "%s", kh_esc_str(path));
-	}
-	struct stat st;
-	if (errno == EEXIST && may_be_there && lstat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
-	    (st.st_uid == geteuid() || st.st_uid == 0) && !(st.st_mode & 0022))
-		return true;
-	return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s: the folder can't be made",
-			  kh_esc_str(path));
-}
-
-static bool listen_there(struct kh_entry *entry, struct kh_err *err)
-{
-	const struct kh_listener_config config = { .kind = KH_LISTEN_UNIX,
-						   .name = entry->path,
-						   .unix_path = entry->path,
-						   .token = -1,
-						   .mode = entry->wish.mode,
-						   .owner = entry->wish.owner,
-						   .group = (gid_t)-1 };
-	struct stat st;
-	entry->fd = kh_listener_open(&config, err);
-	if (entry->fd < 0)
+	const struct kh_guest_wish *wish = &entry->wish;
+	kh_auto_close int tenant =
+		make_folder(base, wish->tenant, PASS_ONLY, true, tenant_path, err);
+	if (tenant < 0)
 		return false;
-	if (lstat(entry->path, &st) != 0) {
-		kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(entry->path));
-		(void)unlink(entry->path);
-		return false;
-	}
-	entry->dev = st.st_dev;
-	entry->ino = st.st_ino;
-	return true;
+	kh_auto_close int folder = make_folder(tenant, wish->id, READABLE, false, entry->path, err);
+	bool ok = folder >= 0 && listen_in(entry, folder, err);
+	if (!ok && folder >= 0)
+		(void)unlinkat(tenant, wish->id, AT_REMOVEDIR);
+	if (!ok)
+		(void)unlinkat(base, wish->tenant, AT_REMOVEDIR); /* if it is its first */
+	return ok;
 }
 
 bool kh_guest_folder_make(struct kh_entry *entry, const char *base, struct kh_err *err)
 {
 	const size_t most = sizeof(((struct sockaddr_un *)0)->sun_path) - 1;
 	kh_auto_free char *tenant = kh_strf("%s/%s", base, entry->wish.tenant);
-	kh_auto_free char *folder = tenant ? kh_strf("%s/%s", tenant, entry->wish.id) : NULL;
-	entry->path = folder ? kh_strf("%s/s", folder) : NULL;
+	entry->path = tenant ? kh_strf("%s/%s/%s", tenant, entry->wish.id, socket_name) : NULL;
 	if (!entry->path)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 	if (strlen(entry->path) > most)
@@ -95,16 +121,22 @@ bool kh_guest_folder_make(struct kh_entry *entry, const char *base, struct kh_er
 				  "%s: %zu bytes are too long for a Unix socket's path (%zu at "
 				  "most: take a shorter id, or a shorter admin.sandboxes)",
 				  kh_esc_str(entry->path), strlen(entry->path), most);
-	if (!kh_file_mkdirs(base, PASS_ONLY, err) || !check_base(base, err) ||
-	    !make_folder(tenant, PASS_ONLY, true, err))
+	kh_auto_close int folder = kh_file_mkdirs(base, PASS_ONLY, err) ? open_base(base, err) : -1;
+	return folder >= 0 && make_in(entry, folder, tenant, err);
+}
+
+/* At its path, where the last one is dead. */
+static bool listen_again(struct kh_entry *entry, struct kh_err *err)
+{
+	const struct kh_listener_config config = config_of(entry);
+	struct stat made;
+	int fd = kh_listener_open(&config, &made, err);
+	if (fd < 0)
 		return false;
-	if (make_folder(folder, READABLE, false, err)) {
-		if (listen_there(entry, err))
-			return true;
-		(void)rmdir(folder);
-	}
-	(void)rmdir(tenant); /* if it was the first of its tenant */
-	return false;
+	entry->fd = fd;
+	entry->dev = made.st_dev;
+	entry->ino = made.st_ino;
+	return true;
 }
 
 void kh_guest_folder_revive(struct kh_entry *entry)
@@ -113,10 +145,9 @@ void kh_guest_folder_revive(struct kh_entry *entry)
 	int old = entry->fd;
 	if (old >= 0 && !kh_listener_is_dead(old) && kh_fd_set_nonblock(old, true))
 		return;
-	if (!listen_there(entry, &err)) {
+	if (!listen_again(entry, &err)) {
 		kh_log_error("%s was shut down by a worker, and: %s", kh_esc_str(entry->path),
 			     err.text);
-		entry->fd = old;
 		return;
 	}
 	kh_log_warn("%s was shut down by a worker: it is listened on anew",
@@ -125,22 +156,21 @@ void kh_guest_folder_revive(struct kh_entry *entry)
 		(void)close(old);
 }
 
+static int open_above(int folder)
+{
+	return openat(folder, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
 void kh_guest_folder_remove(struct kh_entry *entry)
 {
-	struct stat st;
-	if (entry->path && entry->ino != 0 && lstat(entry->path, &st) == 0 &&
-	    st.st_dev == entry->dev && st.st_ino == entry->ino) {
-		kh_auto_free char *folder = strdup(entry->path);
-		(void)unlink(entry->path);
-		for (int i = 0; folder && i < 2; i++) { /* its own, and its tenant's when empty */
-			char *slash = strrchr(folder, '/');
-			if (!slash)
-				break;
-			*slash = '\0';
-			if (rmdir(folder) != 0)
-				break;
-		}
-	}
+	const struct stat socket = { .st_dev = entry->dev, .st_ino = entry->ino };
+	kh_auto_close int folder =
+		entry->path && entry->ino != 0 ? kh_listener_remove(entry->path, &socket) : -1;
+	kh_auto_close int tenant = folder < 0 ? -1 : open_above(folder);
+	kh_auto_close int base = tenant < 0 ? -1 : open_above(tenant);
+	/* Its own, and its tenant's when that is empty. */
+	if (base >= 0 && unlinkat(tenant, entry->wish.id, AT_REMOVEDIR) == 0)
+		(void)unlinkat(base, entry->wish.tenant, AT_REMOVEDIR);
 	entry->ino = 0;
 	if (entry->fd >= 0)
 		(void)close(entry->fd);
@@ -180,13 +210,6 @@ static DIR *open_folder(int at, const char *name)
 	return dir;
 }
 
-/* A sandbox's folder: the socket, or one that had not got its name yet. */
-static bool sweep_socket(int folder, const char *name, void *arg)
-{
-	bool ours = strcmp(name, "s") == 0 || strncmp(name, ".keyhole-", 9) == 0;
-	return ours && is_dead(folder, name, arg) && unlinkat(folder, name, 0) == 0;
-}
-
 /* Runs `visit` on each name. Return: every one is gone now. */
 static bool sweep(DIR *dir, bool (*visit)(int folder, const char *name, void *arg), void *arg)
 {
@@ -196,6 +219,24 @@ static bool sweep(DIR *dir, bool (*visit)(int folder, const char *name, void *ar
 		if (strcmp(one->d_name, ".") != 0 && strcmp(one->d_name, "..") != 0)
 			all = visit(dirfd(dir), one->d_name, arg) && all;
 	return all;
+}
+
+static bool sweep_socket(int folder, const char *name, void *arg)
+{
+	return strcmp(name, socket_name) == 0 && is_dead(folder, name, arg) &&
+	       unlinkat(folder, name, 0) == 0;
+}
+
+/* A sandbox's folder: the socket, or one that had not got its name yet, in a folder of its own. */
+static bool sweep_made(int folder, const char *name, void *arg)
+{
+	if (strncmp(name, ".keyhole-", 9) != 0)
+		return sweep_socket(folder, name, arg);
+	DIR *dir = open_folder(folder, name);
+	bool all = dir && sweep(dir, sweep_socket, arg);
+	if (dir)
+		(void)closedir(dir);
+	return all && unlinkat(folder, name, AT_REMOVEDIR) == 0;
 }
 
 static bool sweep_folder(int at, const char *name, bool (*visit)(int, const char *, void *),
@@ -211,7 +252,7 @@ static bool sweep_folder(int at, const char *name, bool (*visit)(int, const char
 static bool sweep_sandbox(int at, const char *name, void *arg)
 {
 	struct swept *swept = arg;
-	bool gone = sweep_folder(at, name, sweep_socket, swept);
+	bool gone = sweep_folder(at, name, sweep_made, swept);
 	swept->gone += gone;
 	swept->left += !gone;
 	return gone;
@@ -226,12 +267,12 @@ static bool sweep_tenant(int at, const char *name, void *arg)
 static bool sweep_base(const char *base, struct swept *swept)
 {
 	struct kh_err err = KH_ERR_INIT;
-	struct stat st;
-	DIR *dir = lstat(base, &st) == 0 && check_base(base, &err) ? open_folder(AT_FDCWD, base)
-								   : NULL;
+	kh_auto_close int fd = open_base(base, &err);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
 	swept->left = swept->alive = 0;
 	if (!dir)
 		return false;
+	(void)kh_steal_fd(&fd); /* it is the stream's */
 	(void)sweep(dir, sweep_tenant, swept);
 	(void)closedir(dir);
 	return true;

@@ -18,6 +18,18 @@
 
 enum { RETRY_MS = 1000 };
 
+static void warn_of_folder(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	kh_auto_free char *folder =
+		slash ? kh_slice_dup(kh_slice_of(path, (size_t)(slash - path) + 1)) : NULL;
+	if (folder && kh_file_others_may_rename(folder, geteuid()))
+		kh_log_warn("others may write to the folder of %s, so they can put a socket of "
+			    "their own in its place (chmod go-w; the folder is to be root's or "
+			    "the daemon's user's)",
+			    kh_esc_str(path));
+}
+
 bool kh_sockets_listen(struct kh_listening *l, const struct kh_listener_config *config,
 		       struct kh_err *err)
 {
@@ -27,18 +39,13 @@ bool kh_sockets_listen(struct kh_listening *l, const struct kh_listener_config *
 		l->fd = kh_passed_take(config->unix_path);
 	if (l->fd >= 0)
 		return true;
-	l->fd = kh_listener_open(config, err);
-	if (l->fd < 0)
-		return false;
-	if (config->kind != KH_LISTEN_UNIX)
-		return true;
-	struct stat st;
-	if (lstat(config->unix_path, &st) != 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s",
-				  kh_esc_str(config->unix_path));
-	l->dev = st.st_dev;
-	l->ino = st.st_ino;
-	return true;
+	struct stat made = { 0 };
+	l->fd = kh_listener_open(config, &made, err);
+	l->dev = made.st_dev;
+	l->ino = made.st_ino;
+	if (l->fd >= 0 && config->kind == KH_LISTEN_UNIX)
+		warn_of_folder(config->unix_path);
+	return l->fd >= 0;
 }
 
 static bool nothing_to_listen_on(struct kh_err *err)
@@ -160,12 +167,10 @@ static void shut(struct kh_sockets *sockets, size_t n)
 	for (size_t i = 0; i < n && i < sockets->count; i++) {
 		struct kh_listening *l = &sockets->listening[i];
 		const char *path = kh_config_door(sockets->config, i)->name;
-		struct stat st;
+		const struct stat socket = { .st_dev = l->dev, .st_ino = l->ino };
 		if (l->fd < 0)
 			continue;
-		if (l->ino != 0 && lstat(path, &st) == 0 && st.st_dev == l->dev &&
-		    st.st_ino == l->ino)
-			(void)unlink(path);
+		kh_auto_close int folder = l->ino != 0 ? kh_listener_remove(path, &socket) : -1;
 		(void)close(l->fd);
 		l->fd = -1;
 	}
@@ -245,19 +250,24 @@ void kh_sockets_drop_next(struct kh_sockets *next)
 	kh_sockets_close(next);
 }
 
+/* Never by the path alone: whoever may write to the folder could lead that to any file. systemd's
+ * own (no inode is 0) are as its unit has them. */
+static void dress(const struct kh_listening *l, const struct kh_listener_config *config)
+{
+	const struct stat socket = { .st_dev = l->dev, .st_ino = l->ino };
+	struct kh_err err = KH_ERR_INIT;
+	if (config->kind == KH_LISTEN_UNIX && l->ino != 0 &&
+	    !kh_listener_dress(config, &socket, &err))
+		kh_log_warn("%s", err.text);
+}
+
 void kh_sockets_adopt(struct kh_sockets *next, struct kh_sockets *now)
 {
 	for (size_t i = 0; i < next->count; i++) {
 		const struct kh_listener_config *listener = kh_config_door(next->config, i);
 		if (next->listening[i].before != KH_LISTENER_NONE)
 			now->listening[next->listening[i].before].fd = -1;
-		if (listener->kind != KH_LISTEN_UNIX)
-			continue;
-		if (chmod(listener->unix_path, listener->mode) != 0 ||
-		    (listener->owner != (uid_t)-1 &&
-		     lchown(listener->unix_path, listener->owner, listener->group) != 0))
-			kh_log_warn("mode or owner of %s could not be set",
-				    kh_esc_str(listener->unix_path));
+		dress(&next->listening[i], listener);
 	}
 	/* What was down stays so, and another keeper's may be: a look soon. */
 	next->retry_ms = kh_clock_mono_ms();

@@ -2,10 +2,14 @@
  * listener.c - what sandboxes connect to: Unix sockets, ports of vsock and of TCP
  *
  * A name must never lead to a socket with the wrong mode or owner, nor be taken from a daemon that
- * is alive. So the socket is bound under a random name beside its own, gets mode and owner, starts
- * to listen, and takes the name by a rename that replaces nothing, or that changes places with the
- * dead socket which was found there. So of two starts one finds that the other was first. (There
- * is no lock: a sandbox can open its socket's folder, and could hold it.)
+ * is alive. So the socket is bound in a folder of a random name beside its own, gets mode and
+ * owner, starts to listen, and takes the name by a rename that replaces nothing, or that changes
+ * places with the dead socket which was found there. So of two starts one finds that the other was
+ * first. (There is no lock: a sandbox can open its socket's folder, and could hold it.)
+ *
+ * Others may be allowed to write to the folder. Nobody else can make a name in the random one, so
+ * what gets mode and owner is the socket; later it is known by its inode, which stays the socket's
+ * for as long as that is open.
  *
  * Names are handed to bind(2) and connect(2) as /proc/self/fd/N/name: sun_path holds 107 bytes, and
  * the folder of a socket may well be longer.
@@ -96,91 +100,174 @@ static bool check_free(int dir, const char *name, const char *path, ino_t *there
 		kh_esc_str(path), holder);
 }
 
+/* What this name leads to, if it is that socket. Return: by O_PATH; -1 with errno (ENXIO: it is
+ * another). */
+static int find(int dir, const char *name, const struct stat *socket)
+{
+	struct stat st;
+	kh_auto_close int fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) != 0)
+		return -1;
+	if (S_ISSOCK(st.st_mode) && st.st_dev == socket->st_dev && st.st_ino == socket->st_ino)
+		return kh_steal_fd(&fd);
+	errno = ENXIO;
+	return -1;
+}
+
+/* Only what differs. */
+static bool dress(int fd, const struct kh_listener_config *config, struct kh_err *err)
+{
+	struct stat st;
+	const char *path = config->unix_path;
+	mode_t mode = config->mode & 0777;
+	bool ok = fstat(fd, &st) == 0;
+	uid_t owner = config->owner != (uid_t)-1 ? config->owner : st.st_uid;
+	gid_t group = config->group != (gid_t)-1 ? config->group : st.st_gid;
+	if (!ok || ((st.st_uid != owner || st.st_gid != group) &&
+		    fchownat(fd, "", owner, group, AT_EMPTY_PATH) != 0))
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "owner of %s", kh_esc_str(path));
+	if ((st.st_mode & 07777) != mode && !kh_file_set_mode(fd, mode))
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "mode of %s", kh_esc_str(path));
+	return true;
+}
+
 /* Mode and owner before listen(2): until then connect(2) is refused to everybody. */
-static bool dress_and_listen(int fd, int dir, const char *name,
+static bool dress_and_listen(int fd, int dir, const char *name, struct stat *made,
 			     const struct kh_listener_config *config, struct kh_err *err)
 {
-	if ((config->owner != (uid_t)-1 || config->group != (gid_t)-1) &&
-	    fchownat(dir, name, config->owner, config->group, AT_SYMLINK_NOFOLLOW) < 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "owner of %s",
+	kh_auto_close int named = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (named < 0 || fstat(named, made) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s",
 				  kh_esc_str(config->unix_path));
-	if (fchmodat(dir, name, config->mode & 0777, 0) < 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "mode of %s",
-				  kh_esc_str(config->unix_path));
+	if (!dress(named, config, err))
+		return false;
 	if (listen(fd, SOMAXCONN) < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s",
 				  kh_esc_str(config->unix_path));
 	return true;
 }
 
-/* Return: the name leads to `temporary`'s socket now. False with errno EAGAIN: somebody else took
- * the name since it was looked at. */
-static bool take_name(int dir, const char *temporary, const char *name, ino_t dead)
+/* A name that a socket is to take: in `dir`, which others may be able to write to. */
+struct place {
+	int dir;
+	const char *name, *path;
+	int apart; /* the folder in which the socket is made */
+};
+
+static const char apart_name[] = "s";
+
+/* Return: the name leads to the socket that was made apart. False with errno EAGAIN: somebody else
+ * took the name since it was looked at. */
+static bool take_name(const struct place *p, ino_t dead)
 {
 	struct stat st;
 	unsigned how = dead ? RENAME_EXCHANGE : RENAME_NOREPLACE;
-	if (renameat2(dir, temporary, dir, name, how) < 0) {
+	if (renameat2(p->apart, apart_name, p->dir, p->name, how) < 0) {
 		if (errno == EEXIST || errno == ENOENT)
 			errno = EAGAIN;
 		/* A file system that knows only the plain one. */
 		return (errno == EINVAL || errno == ENOSYS) &&
-		       renameat(dir, temporary, dir, name) == 0;
+		       renameat(p->apart, apart_name, p->dir, p->name) == 0;
 	}
 	if (!dead)
 		return true;
-	bool same = fstatat(dir, temporary, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_ino == dead;
-	if (same) {
-		(void)unlinkat(dir, temporary, 0);
+	if (fstatat(p->apart, apart_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_ino == dead)
 		return true;
-	}
-	(void)renameat2(dir, temporary, dir, name, RENAME_EXCHANGE);
+	(void)renameat2(p->apart, apart_name, p->dir, p->name, RENAME_EXCHANGE);
 	errno = EAGAIN;
 	return false;
 }
 
 /* Looks whether the name is free, and takes it; again where another start was in between. */
-static bool place(int dir, const char *temporary, const char *name, const char *path,
-		  struct kh_err *err)
+static bool take_place(const struct place *p, struct kh_err *err)
 {
 	for (int i = 0; i < PLACE_TRIES; i++) {
 		ino_t there;
-		if (!check_free(dir, name, path, &there, err))
+		if (!check_free(p->dir, p->name, p->path, &there, err))
 			return false;
-		if (take_name(dir, temporary, name, there))
+		if (take_name(p, there))
 			return true;
 		if (errno != EAGAIN)
 			break;
 	}
-	return kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s", kh_esc_str(path));
+	return kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s", kh_esc_str(p->path));
 }
 
-static int bind_in(int dir, const char *name, const struct kh_listener_config *config,
-		   struct kh_err *err)
+static int bind_in(const struct place *p, struct stat *made,
+		   const struct kh_listener_config *config, struct kh_err *err)
 {
+	struct sockaddr_un un;
+	socklen_t len = address_of(&un, p->apart, apart_name);
+	kh_auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&un, len) < 0) {
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s", kh_esc_str(p->path));
+		return -1;
+	}
+	bool ok =
+		dress_and_listen(fd, p->apart, apart_name, made, config, err) && take_place(p, err);
+	/* What is there now is the dead one that was found, or ours, which got no name. */
+	(void)unlinkat(p->apart, apart_name, 0);
+	return ok ? kh_steal_fd(&fd) : -1;
+}
+
+int kh_listener_open_in(int dir, const char *name, const struct kh_listener_config *config,
+			struct stat *made, struct kh_err *err)
+{
+	const char *path = config->unix_path;
+	ino_t there; /* said before anything is made there */
 	char temporary[32];
 	uint64_t number;
-	kh_auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0 || getrandom(&number, sizeof number, 0) != sizeof number) {
-		kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s",
-			   kh_esc_str(config->unix_path));
+	struct stat ignored;
+	if (!check_free(dir, name, path, &there, err))
+		return -1;
+	struct place p = { .dir = dir, .name = name, .path = path, .apart = -1 };
+	if (getrandom(&number, sizeof number, 0) == sizeof number) {
+		(void)snprintf(temporary, sizeof temporary, ".keyhole-%016llx",
+			       (unsigned long long)number);
+		p.apart = kh_file_mkdirat(dir, temporary, 0700);
+	}
+	if (p.apart < 0) {
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s", kh_esc_str(path));
 		return -1;
 	}
-	(void)snprintf(temporary, sizeof temporary, ".keyhole-%016llx", (unsigned long long)number);
+	int fd = bind_in(&p, made ? made : &ignored, config, err);
+	(void)close(p.apart);
+	(void)unlinkat(dir, temporary, AT_REMOVEDIR);
+	return fd;
+}
 
-	struct sockaddr_un un;
-	socklen_t len = address_of(&un, dir, temporary);
-	if (bind(fd, (struct sockaddr *)&un, len) < 0) {
-		kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s",
-			   kh_esc_str(config->unix_path));
-		return -1;
-	}
-	bool ok = dress_and_listen(fd, dir, temporary, config, err);
-	ok = ok && place(dir, temporary, name, config->unix_path, err);
-	if (!ok) {
-		(void)unlinkat(dir, temporary, 0);
-		return -1;
-	}
-	return kh_steal_fd(&fd);
+/* The folder of a socket's path; the name in it. Return: -1 with errno. */
+static int open_folder_of(const char *path, const char **name)
+{
+	const char *slash = strrchr(path, '/');
+	kh_auto_free char *folder =
+		slash ? kh_slice_dup(kh_slice_of(path, (size_t)(slash - path) + 1)) : strdup(".");
+	*name = slash ? slash + 1 : path;
+	return folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+}
+
+bool kh_listener_dress(const struct kh_listener_config *config, const struct stat *socket,
+		       struct kh_err *err)
+{
+	const char *name;
+	kh_auto_close int dir = open_folder_of(config->unix_path, &name);
+	kh_auto_close int named = dir < 0 ? -1 : find(dir, name, socket);
+	if (named >= 0)
+		return dress(named, config, err);
+	if (errno == ENXIO || errno == ENOENT)
+		return kh_err_set(err, KH_ERR_CONFIG,
+				  "%s: somebody else took the socket's name away, so mode and "
+				  "owner are left as they are (who may write to its folder?)",
+				  kh_esc_str(config->unix_path));
+	return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(config->unix_path));
+}
+
+int kh_listener_remove(const char *path, const struct stat *socket)
+{
+	const char *name;
+	kh_auto_close int dir = open_folder_of(path, &name);
+	kh_auto_close int named = dir < 0 ? -1 : find(dir, name, socket);
+	return named >= 0 && unlinkat(dir, name, 0) == 0 ? kh_steal_fd(&dir) : -1;
 }
 
 /* A port, which has neither folder nor mode. */
@@ -203,7 +290,7 @@ static int bind_port(const struct kh_listener_config *config, const struct socka
 	return kh_steal_fd(&fd);
 }
 
-int kh_listener_open(const struct kh_listener_config *config, struct kh_err *err)
+int kh_listener_open(const struct kh_listener_config *config, struct stat *made, struct kh_err *err)
 {
 	if (config->kind == KH_LISTEN_TCP)
 		return bind_port(config, &config->tcp.any, config->tcp.len, err);
@@ -227,9 +314,7 @@ int kh_listener_open(const struct kh_listener_config *config, struct kh_err *err
 		return -1;
 	}
 	kh_auto_free char *folder =
-		!slash	       ? strdup(".")
-		: slash > path ? kh_slice_dup(kh_slice_of(path, (size_t)(slash - path)))
-			       : strdup("/");
+		slash ? kh_slice_dup(kh_slice_of(path, (size_t)(slash - path) + 1)) : strdup(".");
 	if (!folder) {
 		kh_err_set(err, KH_ERR_NO_MEMORY, "listen on %s: no memory", kh_esc_str(path));
 		return -1;
@@ -238,15 +323,12 @@ int kh_listener_open(const struct kh_listener_config *config, struct kh_err *err
 		kh_err_wrap(err, "listen on %s", kh_esc_str(path));
 		return -1;
 	}
-	kh_auto_close int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	kh_auto_close int dir = open_folder_of(path, &name);
 	if (dir < 0) {
 		kh_err_sys(err, KH_ERR_SYSTEM, errno, "listen on %s", kh_esc_str(path));
 		return -1;
 	}
-	ino_t there; /* said before anything is made there */
-	if (!check_free(dir, name, path, &there, err))
-		return -1;
-	return bind_in(dir, name, config, err);
+	return kh_listener_open_in(dir, name, config, made, err);
 }
 
 static bool listens(int fd)

@@ -49,10 +49,13 @@ static int make_item(const struct kh_aside *aside, unsigned *number)
 	kh_auto_free char *above = kh_strf("%s/set-aside", aside->state);
 	kh_auto_free char *run = above ? kh_strf("%s/%s", above, aside->run) : NULL;
 	/* Whoever made them: nobody else looks in, and no program is found there. */
-	if (!run || !kh_file_mkdirs(above, 0700, &err) || !kh_file_mkdirs(run, 0700, &err) ||
-	    chmod(above, 0700) != 0 || chmod(run, 0700) != 0)
+	if (!run || !kh_file_mkdirs(above, 0700, &err) || !kh_file_mkdirs(run, 0700, &err))
 		return -1;
-	kh_auto_close int dir = open(run, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	kh_auto_close int top = open(above, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	kh_auto_close int dir =
+		openat(top, aside->run, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (top < 0 || dir < 0 || fchmod(top, 0700) != 0 || fchmod(dir, 0700) != 0)
+		return -1;
 	char name[16];
 	int made;
 	do

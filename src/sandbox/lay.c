@@ -58,9 +58,9 @@ static bool make_dir(int root, const char *target, mode_t mode)
 		return false;
 	if (!*name)
 		return true; /* the root itself */
-	/* fchmodat: the mask of who started us is not the sandbox's. */
-	if (mkdirat(parent, name, mode) == 0)
-		return fchmodat(parent, name, mode, 0) == 0;
+	kh_auto_close int made = kh_file_mkdirat(parent, name, mode);
+	if (made >= 0)
+		return true;
 	struct stat st;
 	if (errno != EEXIST || fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return false;

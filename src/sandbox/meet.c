@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <keyhole/cleanup.h>
+#include <keyhole/file.h>
 #include <keyhole/init.h>
 #include <keyhole/rights.h>
 
@@ -30,8 +31,12 @@ bool kh_meet_bind(int listener, int folder, const char *name)
 		errno = ENAMETOOLONG;
 		return false;
 	}
-	return bind(listener, (const struct sockaddr *)&addr, sizeof(addr)) == 0 &&
-	       fchmodat(folder, name, 0666, 0) == 0 && listen(listener, 1) == 0;
+	if (bind(listener, (const struct sockaddr *)&addr, sizeof(addr)) != 0)
+		return false;
+	kh_auto_close int made = openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+	return made >= 0 && fstat(made, &st) == 0 && S_ISSOCK(st.st_mode) &&
+	       kh_file_set_mode(made, 0666) && listen(listener, 1) == 0;
 }
 
 static bool give(int to, const int fds[KH_INIT_GIVEN])

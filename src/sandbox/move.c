@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <keyhole/cleanup.h>
+#include <keyhole/file.h>
 #include <keyhole/limits.h>
 
 #include "move.h"
@@ -47,14 +48,12 @@ static void make_accessible(int dir, const char *name)
 	struct stat st;
 	/* By O_PATH, which needs no right to it, and through /proc, which follows no link of it. */
 	kh_auto_close int fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	char path[64];
 	if (fd < 0 || fstat(fd, &st) != 0 || st.st_uid != geteuid())
 		return;
 	mode_t wanted = S_ISDIR(st.st_mode) ? S_IRWXU : S_ISREG(st.st_mode) ? S_IRUSR : 0;
 	if ((st.st_mode & wanted) == wanted)
 		return;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	(void)chmod(path, (st.st_mode & 0777) | wanted);
+	(void)kh_file_set_mode(fd, (st.st_mode & 0777) | wanted);
 }
 
 static bool give_owner(int dir, const char *name, const struct stat *st)

@@ -136,7 +136,7 @@ static bool put_folder(const struct putting *p)
 	if (p->fresh && mkdirat(p->parent, p->name, 0700) != 0)
 		return false;
 	kh_auto_close int made = kh_open_made(p->parent, p->name, p->fresh);
-	return made >= 0 && own(p, made) && kh_path_chmod(made, p->mode & 0777) == 0;
+	return made >= 0 && own(p, made) && kh_file_set_mode(made, p->mode & 0777);
 }
 
 static bool put(struct putting *p)

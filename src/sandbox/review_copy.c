@@ -86,7 +86,7 @@ static bool copy_folder(const struct taking *t, int parent, const char *name, co
 	if (mkdirat(parent, name, 0700) != 0)
 		return false;
 	kh_auto_close int made = kh_open_made(parent, name, true);
-	return made >= 0 && kh_path_chmod(made, (st->st_mode & 0777) | 0700) == 0 &&
+	return made >= 0 && kh_file_set_mode(made, (st->st_mode & 0777) | 0700) &&
 	       give(t, parent, name, st);
 }
 

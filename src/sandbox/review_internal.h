@@ -20,12 +20,11 @@ int kh_beneath_stat(int folder, const char *path, struct stat *st);
 int kh_beneath_parent(int folder, const char *path, const char **name);
 /*
  * A folder under that name itself, never what a link there leads to: to be given an owner and a
- * mode by its descriptor (O_PATH; kh_path_chmod). `fresh`: one that was just made, mode 0700;
+ * mode by its descriptor (O_PATH; kh_file_set_mode). `fresh`: one that was just made, mode 0700;
  * whoever put another folder in its place gets nothing. Return: -1 with errno.
  */
 int kh_open_made(int parent, const char *name, bool fresh);
 /* chmod of what such a descriptor stands for. Return: as chmod. */
-int kh_path_chmod(int fd, mode_t mode);
 /* Heap; NULL with errno. */
 char *kh_beneath_link(int folder, const char *path);
 

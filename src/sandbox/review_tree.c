@@ -58,13 +58,6 @@ int kh_open_made(int parent, const char *name, bool fresh)
 	return kh_steal_fd(&fd);
 }
 
-int kh_path_chmod(int fd, mode_t mode)
-{
-	char path[32];
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return chmod(path, mode);
-}
-
 char *kh_beneath_link(int folder, const char *path)
 {
 	char text[KH_REVIEW_PATH_BYTES];
@@ -231,7 +224,7 @@ static int open_for_removal(int above, const char *name)
 	if (fd >= 0 || errno != EACCES)
 		return fd;
 	kh_auto_close int shut = kh_open_made(above, name, false);
-	return shut >= 0 && kh_path_chmod(shut, 0700) == 0 ? openat(above, name, flags) : -1;
+	return shut >= 0 && kh_file_set_mode(shut, 0700) ? openat(above, name, flags) : -1;
 }
 
 /* A tree may be deeper than there are descriptors: what lies deep comes up first. */

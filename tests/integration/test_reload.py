@@ -56,6 +56,35 @@ def test_new_rules_hold_for_the_next_request_of_an_open_tunnel(daemon):
     assert one.worker_pid() == pid, "the worker stays"
 
 
+def test_mode_and_owner_follow_no_link_that_took_the_sockets_name(daemon, tmp_path):
+    one = daemon()
+    folder, victim, aside = os.path.dirname(one.socket_path), tmp_path / "victim", one.socket_path + ".aside"
+    victim.write_text("not the proxy's", encoding="ascii")
+    victim.chmod(0o600)
+
+    def with_mode(mode):
+        return lambda config: config["listen"][0].update(mode=mode)
+
+    os.chmod(folder, 0o777)
+    reload(one, with_mode("0660"))
+    assert os.lstat(one.socket_path).st_mode & 0o777 == 0o660
+    os.rename(one.socket_path, aside)
+    os.symlink(victim, one.socket_path)
+    reload(one, with_mode("0666"))
+    assert victim.stat().st_mode & 0o777 == 0o600
+    assert "somebody else took the socket's name away" in one.stderr()
+    os.unlink(one.socket_path)
+    os.rename(aside, one.socket_path)
+    reload(one, with_mode("0600"))
+    assert os.lstat(one.socket_path).st_mode & 0o777 == 0o600
+    # Nor is a link removed at the end.
+    one.checked = False
+    os.rename(one.socket_path, aside)
+    os.symlink(victim, one.socket_path)
+    one.stop()
+    assert os.path.islink(one.socket_path) and victim.exists()
+
+
 def test_an_exchange_that_the_new_rules_forbid_ends(daemon):
     one = daemon()
     with Tunnel(one, "open.test") as tunnel:

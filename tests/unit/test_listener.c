@@ -58,7 +58,7 @@ static struct kh_listener_config config_at(const char *path, mode_t mode)
 static int open_at(const char *path, mode_t mode, struct kh_err *err)
 {
 	struct kh_listener_config config = config_at(path, mode);
-	return kh_listener_open(&config, err);
+	return kh_listener_open(&config, NULL, err);
 }
 
 static int connect_to(const char *path)
@@ -112,7 +112,7 @@ static void test_owner_and_group_are_set(void **state)
 	}
 	config.owner = 12345;
 	config.group = 54321;
-	int fd = kh_listener_open(&config, &err);
+	int fd = kh_listener_open(&config, NULL, &err);
 	assert_true(fd >= 0);
 	assert_int_equal(lstat(path, &st), 0);
 	assert_int_equal(st.st_uid, 12345);

@@ -1,0 +1,93 @@
+/*
+ * folder.c - folders that are made, and modes that are set, where others may make names
+ *
+ * Between two calls that are given the same path, whoever may write to a folder of it can put a
+ * link in the place of what the first one made. So each step begins at a descriptor, what was made
+ * is opened without following a link, and a mode is set by that descriptor.
+ */
+#include <keyhole/file.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/escape.h>
+
+bool kh_file_set_mode(int fd, mode_t mode)
+{
+	char path[32];
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return chmod(path, mode) == 0;
+}
+
+int kh_file_mkdirat(int at, const char *name, mode_t mode)
+{
+	enum { KEPT = S_ISGID }; /* as its parent has it */
+	struct stat st;
+	if (mkdirat(at, name, mode) != 0)
+		return -1;
+	kh_auto_close int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) != 0)
+		return -1;
+	if (st.st_uid != geteuid()) { /* somebody put another one in its place */
+		errno = EPERM;
+		return -1;
+	}
+	/* The mode that was asked for, whatever the umask is. */
+	bool has_it = (st.st_mode & 07777 & ~(mode_t)KEPT) == mode;
+	return has_it || fchmod(fd, mode | (st.st_mode & KEPT)) == 0 ? kh_steal_fd(&fd) : -1;
+}
+
+bool kh_file_others_may_rename(const char *folder, uid_t user)
+{
+	struct stat st;
+	if (stat(folder, &st) != 0)
+		return false;
+	if (user != (uid_t)-1 && st.st_uid != user && st.st_uid != 0)
+		return true;
+	/* Where it is sticky, a name is its owner's alone. */
+	bool group = (st.st_mode & S_IWGRP) && st.st_gid != 0 && st.st_gid != getegid();
+	return !(st.st_mode & S_ISVTX) && (group || (st.st_mode & S_IWOTH));
+}
+
+/* One that is there is fine as it is, also where a link leads to it. */
+static int enter(int at, const char *name, mode_t mode)
+{
+	int fd = openat(at, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0 || errno != ENOENT)
+		return fd;
+	fd = kh_file_mkdirat(at, name, mode);
+	return fd < 0 && errno == EEXIST ? openat(at, name, O_PATH | O_DIRECTORY | O_CLOEXEC) : fd;
+}
+
+bool kh_file_mkdirs(const char *path, mode_t mode, struct kh_err *err)
+{
+	struct stat st;
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		return true;
+	if (!path[0])
+		return kh_err_sys(err, KH_ERR_SYSTEM, ENOENT, "an empty path");
+	kh_auto_free char *part = kh_slice_dup(kh_slice_str(path));
+	if (!part)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for a path");
+	kh_auto_close int at = open(path[0] == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char *name = part + strspn(part, "/");
+	while (at >= 0 && *name) {
+		char *end = name + strcspn(name, "/"), *next = end + strspn(end, "/");
+		*end = '\0';
+		int below = enter(at, name, *next ? 0755 : mode);
+		int why = errno;
+		(void)close(at);
+		at = below;
+		if (at < 0)
+			return kh_err_sys(err, KH_ERR_SYSTEM, why, "%s: the folder can't be made",
+					  kh_esc_str(part));
+		if (*next)
+			*end = '/';
+		name = next;
+	}
+	return at >= 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(path));
+}

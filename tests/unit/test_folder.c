@@ -1,0 +1,204 @@
+/* test_folder.c - folders and sockets where others may make names: no link is followed, no mode led
+ * elsewhere */
+#include "unit.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <keyhole/cleanup.h>
+#include <keyhole/file.h>
+#include <keyhole/listener.h>
+
+static char folder[64], victim[80];
+static bool attacks; /* somebody who may write to `folder` acts at once */
+
+/* What stands there under this name, or one that begins so, is moved aside for a link to `victim`.
+ */
+static void swap(const char *prefix)
+{
+	DIR *dir = opendir(folder);
+	assert_non_null(dir);
+	for (const struct dirent *one; (one = readdir(dir));) {
+		char aside[300];
+		if (strncmp(one->d_name, prefix, strlen(prefix)) != 0)
+			continue;
+		(void)snprintf(aside, sizeof(aside), "aside%s", one->d_name);
+		assert_int_equal(renameat(dirfd(dir), one->d_name, dirfd(dir), aside), 0);
+		assert_int_equal(symlinkat(victim, dirfd(dir), one->d_name), 0);
+		break;
+	}
+	(void)closedir(dir);
+}
+
+/* wrap: mkdir mkdirat bind */
+int __real_mkdir(const char *path, mode_t mode);
+int __real_mkdirat(int at, const char *path, mode_t mode);
+int __real_bind(int fd, const struct sockaddr *address, socklen_t len);
+int __wrap_mkdir(const char *path, mode_t mode);
+int __wrap_mkdirat(int at, const char *path, mode_t mode);
+int __wrap_bind(int fd, const struct sockaddr *address, socklen_t len);
+
+int __wrap_mkdir(const char *path, mode_t mode)
+{
+	int rc = __real_mkdir(path, mode);
+	if (attacks && rc == 0)
+		swap("made");
+	return rc;
+}
+
+int __wrap_mkdirat(int at, const char *path, mode_t mode)
+{
+	int rc = __real_mkdirat(at, path, mode);
+	if (attacks && rc == 0)
+		swap("made");
+	return rc;
+}
+
+int __wrap_bind(int fd, const struct sockaddr *address, socklen_t len)
+{
+	int rc = __real_bind(fd, address, len);
+	if (attacks && rc == 0)
+		swap(".keyhole-");
+	return rc;
+}
+
+static mode_t mode_of(const char *path)
+{
+	struct stat st;
+	assert_int_equal(stat(path, &st), 0);
+	return st.st_mode & 07777;
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	memcpy(folder, "/tmp/kh-folder-XXXXXX", sizeof("/tmp/kh-folder-XXXXXX"));
+	if (!mkdtemp(folder))
+		return -1;
+	(void)snprintf(victim, sizeof(victim), "%s/victim", folder);
+	attacks = false;
+	return __real_mkdir(victim, 0700);
+}
+
+static int finish(void **state)
+{
+	(void)state;
+	attacks = false;
+	pid_t pid = fork();
+	if (pid == 0) {
+		(void)execlp("rm", "rm", "-rf", "--", folder, (char *)NULL);
+		_exit(127);
+	}
+	return waitpid(pid, NULL, 0) == pid ? 0 : -1;
+}
+
+static struct kh_listener_config config_at(char *path, mode_t mode)
+{
+	return (struct kh_listener_config){ .kind = KH_LISTEN_UNIX,
+					    .name = path,
+					    .unix_path = path,
+					    .mode = mode,
+					    .owner = (uid_t)-1,
+					    .group = (gid_t)-1 };
+}
+
+static void a_folder_that_is_made_gives_no_mode_to_what_took_its_name(void **state)
+{
+	(void)state;
+	kh_auto_free char *path = kh_strf("%s/made", folder);
+	mode_t before = umask(077);
+	attacks = true;
+	assert_false(kh_file_mkdirs(path, 0755, NULL));
+	attacks = false;
+	(void)umask(before);
+	assert_int_equal(mode_of(victim), 0700);
+}
+
+static void a_socket_that_is_made_gives_no_mode_to_what_took_its_name(void **state)
+{
+	(void)state;
+	kh_auto_free char *path = kh_strf("%s/s", folder);
+	const struct kh_listener_config config = config_at(path, 0666);
+	struct stat made, st;
+	attacks = true;
+	int fd = kh_listener_open(&config, &made, NULL);
+	attacks = false;
+	assert_int_equal(mode_of(victim), 0700);
+	/* It is listened on all the same: nobody else could reach what was made apart. */
+	assert_true(fd >= 0 && lstat(path, &st) == 0 && st.st_ino == made.st_ino);
+	assert_int_equal(st.st_mode & 07777, 0666);
+	(void)close(fd);
+}
+
+static void a_socket_whose_name_was_taken_gives_its_mode_to_nothing(void **state)
+{
+	(void)state;
+	kh_auto_free char *path = kh_strf("%s/s", folder);
+	kh_auto_free char *moved = kh_strf("%s/moved", folder);
+	struct kh_listener_config config = config_at(path, 0600);
+	struct kh_err err = KH_ERR_INIT;
+	struct stat made;
+	int fd = kh_listener_open(&config, &made, NULL);
+	assert_true(fd >= 0);
+	config.mode = 0660;
+	assert_true(kh_listener_dress(&config, &made, &err));
+	assert_int_equal(mode_of(path), 0660);
+	assert_true(rename(path, moved) == 0 && symlink(victim, path) == 0);
+	config.mode = 0666;
+	assert_false(kh_listener_dress(&config, &made, &err));
+	assert_non_null(strstr(err.text, "somebody else took"));
+	assert_int_equal(mode_of(victim), 0700);
+	/* Nor is what is there taken away at its end. */
+	assert_int_equal(kh_listener_remove(path, &made), -1);
+	assert_int_equal(unlink(path), 0);
+	/* A link to it is not its name either. */
+	assert_int_equal(symlink(moved, path), 0);
+	assert_false(kh_listener_dress(&config, &made, NULL));
+	assert_int_equal(mode_of(moved), 0660);
+	assert_true(unlink(path) == 0 && rename(moved, path) == 0);
+	int at = kh_listener_remove(path, &made);
+	assert_true(at >= 0 && access(path, F_OK) != 0);
+	(void)close(at);
+	(void)close(fd);
+}
+
+static void a_folder_that_others_may_write_to_is_known(void **state)
+{
+	static const struct {
+		mode_t mode;
+		bool others;
+	} rows[] = { { 0700, false }, { 0755, false }, { 0757, true }, { 01777, false } };
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		assert_int_equal(chmod(victim, rows[i].mode), 0);
+		assert_int_equal(kh_file_others_may_rename(victim, geteuid()), rows[i].others);
+	}
+	assert_int_equal(chmod(victim, 0755), 0);
+	if (geteuid() != 0)
+		return;
+	assert_int_equal(chown(victim, 4711, 4711), 0);
+	assert_true(kh_file_others_may_rename(victim, 0));
+	assert_false(kh_file_others_may_rename(victim, 4711));
+	assert_false(kh_file_others_may_rename(victim, (uid_t)-1));
+	assert_int_equal(chmod(victim, 0775), 0);
+	assert_true(kh_file_others_may_rename(victim, (uid_t)-1));
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, begin, finish)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(a_folder_that_is_made_gives_no_mode_to_what_took_its_name),
+		T(a_socket_that_is_made_gives_no_mode_to_what_took_its_name),
+		T(a_socket_whose_name_was_taken_gives_its_mode_to_nothing),
+		T(a_folder_that_others_may_write_to_is_known),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
