@@ -1,10 +1,12 @@
 /* check.c - what no single option shows: how they stand to each other, and to the host */
 #include <dirent.h>
+#include <unistd.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
 #include <keyhole/escape.h>
+#include <keyhole/file.h>
 
 #include "config_internal.h"
 
@@ -192,6 +194,12 @@ static void inspect_folder(const struct kh_listener_config *listener, const char
 	}
 	if (dir)
 		(void)closedir(dir);
+	/* Root can't know as whom the daemon is to run. */
+	if (kh_file_others_may_rename(folder, geteuid() == 0 ? (uid_t)-1 : geteuid()))
+		warn(diags, listener->where,
+		     "listen[].unix: others may write to the folder \"%s\", so they can put a "
+		     "socket of their own in this one's place (chmod go-w)",
+		     kh_esc_str(folder));
 }
 
 /* The rule by which a tenant reaches a host that no rule of its names. Return: NULL where one

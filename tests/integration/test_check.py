@@ -35,6 +35,15 @@ def check(folder, text, *options, env=None):
     return done.returncode, said, done.stderr.decode()
 
 
+def test_a_listeners_folder_that_others_may_write_to_is_warned_of(tmp_path):
+    (tmp_path / "d").mkdir()
+    for mode, warned in ((0o755, False), (0o757, True), (0o1777, False)):
+        (tmp_path / "d").chmod(mode)
+        status, _, errors = check(tmp_path, "version: 1\nlisten: [ { unix: d/s } ]\n" + TENANT)
+        assert status == 0
+        assert ("put a socket of their own in this one's place" in errors) == warned, errors
+
+
 def with_rule(rule):
     return f"version: 1\ncredentials: {{ c: {CREDENTIAL} }}\ntenants: {{ t: {{ rules: [ {rule} ] }} }}\n"
 
