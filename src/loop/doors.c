@@ -304,7 +304,7 @@ static bool place_door(struct kh_door *door, size_t index)
 	kh_account_unref(door->account);
 	door->account = g->accounts ? kh_account_ref(g->accounts[index]) : NULL;
 	door->number = (int64_t)index;
-	return kh_door_open(door, g->listeners[index]);
+	return loop->draining || loop->retiring || kh_door_open(door, g->listeners[index]);
 }
 
 bool kh_door_open(struct kh_door *door, int listener)
