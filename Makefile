@@ -132,6 +132,24 @@ $(B)/unit/%: tests/unit/%.c $(B)/libkeyhole.a
 $(B)/sandbox/launch_only: tests/sandbox/launch_only.c $(B)/libkeyhole.a
 	$(call say,TEST,$@)mkdir -p $(@D) && $(CC) $(KH_CFLAGS) $(HARDEN_LD) -o $@ $< $(B)/libkeyhole.a $(PKG_LIBS) -lpthread
 
+# The worker's core between stand-ins (tests/simulation/simulation.h). A million seeds take no sanitizer; what
+# fails is looked at under one: make VARIANT=asan build/asan/simulation, with the seed.
+SIMULATION_SRC := $(sort $(wildcard tests/simulation/*.c))
+SIMULATION_SEEDS ?= 1000000
+SIMULATION_JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+$(B)/obj/tests/simulation/%.o: KH_CFLAGS += -Isrc
+$(B)/simulation: $(call obj,$(SIMULATION_SRC)) $(B)/libkeyhole.a
+	$(call say,TEST,$@)$(CC) $(OPT) $(HARDEN_LD) $(call wraps,$(SIMULATION_SRC)) $(LDFLAGS) -o $@ $^ $(PKG_LIBS) -lpthread
+.PHONY: simulation torture
+simulation: $(B)/simulation ## the core under SIMULATION_SEEDS (a million) seeded simulations; tests/simulation
+	$(Q)seq 0 $$(($(SIMULATION_JOBS) - 1)) | xargs -P $(SIMULATION_JOBS) -I{} sh -c \
+		'n=$$(($(SIMULATION_SEEDS) / $(SIMULATION_JOBS))); $(B)/simulation --from $$((1 + {} * n)) --seeds $$n || exit 255'
+torture: ## each allocation, call and write of the journal of the core fails in turn, under ASan
+	+$(Q)$(MAKE) --no-print-directory VARIANT=asan build/asan/simulation
+	$(Q)seq 0 $$(($(SIMULATION_JOBS) - 1)) | xargs -P $(SIMULATION_JOBS) -I{} sh -c \
+		'build/asan/simulation --torture --from $$((1 + {} * 100)) --seeds $(TORTURE_SCENARIOS) || exit 255'
+TORTURE_SCENARIOS ?= 50
+
 .PHONY: unit unit-programs asan test
 unit-programs: $(UNIT)
 unit: $(UNIT) ## build and run the unit tests
@@ -228,7 +246,8 @@ bench: ## install peers, build, measure keyhole and them: one table (BENCH=quick
 	$(Q)tests/bench/bench.py
 
 # --- a closer look
-C_FILES := $(sort $(wildcard include/keyhole/*.h include/keyhole/*/*.h src/*/*.[ch] src/*/*/*.[ch] tests/unit/*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch] docs/*.c))
+C_FILES := $(sort $(wildcard include/keyhole/*.h include/keyhole/*/*.h src/*/*.[ch] src/*/*/*.[ch] tests/unit/*.[ch] tests/fuzz/*.[ch] tests/simulation/*.[ch] \
+	tests/bench/*.[ch] docs/*.c))
 SH_FILES = $(shell awk 'FNR == 1 && /^\#!(\/bin\/sh|\/bin\/bash|\/usr\/bin\/env (ba)?sh)/ { print FILENAME } { nextfile }' \
 	$$(git ls-files -co --exclude-standard '*.sh' .ci/run deploy tests))
 .PHONY: lint lint-text lint-tidy lint-cppcheck format cov compile_commands.json

@@ -12,7 +12,7 @@ complain()
 
 # Functions that can't be used safely, or that bring a shell in.
 banned='strcpy|strcat|strncpy|strncat|sprintf|vsprintf|gets|strtok|atoi|atol|atoll|atof|system|popen|alloca|mktemp|tmpnam|rand|srand'
-if grep -nE "(^|[^A-Za-z0-9_>.\"])($banned)[[:space:]]*\(" -r include src tests/unit tests/fuzz --include='*.[ch]' |
+if grep -nE "(^|[^A-Za-z0-9_>.\"])($banned)[[:space:]]*\(" -r include src tests/unit tests/fuzz tests/simulation --include='*.[ch]' |
 	grep -vE ':[0-9]+:[[:space:]]*(/\*|\*|//)'; then
 	complain "a banned function (above)"
 fi
@@ -43,7 +43,7 @@ if grep -nE '(->|\.)(life|hold|recv|delivery|put|sent|flow|state|peer) = ' src/h
 fi
 
 # Every file says what it is for, and a long one tells about a missing module.
-sources=$(git ls-files 'src/*.[ch]' 'include/*.h' 'tests/unit/*.[ch]' 'tests/fuzz/*.[ch]' | while read -r f; do
+sources=$(git ls-files 'src/*.[ch]' 'include/*.h' 'tests/unit/*.[ch]' 'tests/fuzz/*.[ch]' 'tests/simulation/*.[ch]' | while read -r f; do
 	[ ! -f "$f" ] || echo "$f"
 done)
 # shellcheck disable=SC2086 # no name has a blank

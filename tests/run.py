@@ -1,7 +1,7 @@
 """run.py - builds, runs every test, and counts
 
-Unit tests (cmocka, under ASan and UBSan), the fuzzers' corpora, and pytest in each folder of tests/
-that holds test_*.py. Most of them wait more than they work, so what is built is then run in lanes side
+Unit tests (cmocka, under ASan and UBSan), the fuzzers' corpora, the core under simulation, and pytest in each
+folder of tests/ that holds test_*.py. Most of them wait more than they work, so what is built is then run in lanes side
 by side; what a suite has to say is kept until it has ended, and is said whole. Tests that measure time
 (pytest.mark.alone) come after all of these, one at a time: they would measure the other lanes. Everything
 has a time limit. The last line is "N passed, N failed, N skipped". A suite that crashes, hangs, stops half-way or
@@ -28,6 +28,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # makes others faster.
 TOTAL_SECONDS = 1500
 UNIT_SECONDS = 120  # one program
+# Of the core under simulation: as many seeds, and faults one at a time, as fit.
+SIMULATION_SECONDS, TORTURE_SECONDS = 20, 15
 # Folders whose files don't mind each other: so many processes share them on two cores, where pytest-xdist is
 # there. Each has a lane to itself; all else is in another, one after the other.
 SHARED_OUT = {"tests/integration": 3, "tests/sandbox": 2}
@@ -229,6 +231,18 @@ def fuzz_replay(tally):
             say(output)
 
 
+def simulation(tally):
+    program = "build/asan/simulation"
+    for arguments in (["--seconds", str(SIMULATION_SECONDS)], ["--torture", "--seconds", str(TORTURE_SECONDS)]):
+        status, output = run([program, *arguments], remaining(UNIT_SECONDS), capture=True)
+        if status == 0:
+            tally.passed += 1
+            say("   " + (output.strip().splitlines() or ["simulation"])[-1])
+        else:
+            tally.fail(f"simulation {' '.join(arguments)}: {ending(status)}")
+            say(output)
+
+
 def read_junit(path, tally, suite):
     """Returns how many cases stood in the report."""
     cases = 0
@@ -312,6 +326,8 @@ def lanes(parts, folders, extra):
     rest = [(f"pytest {folder}", pytest_folder, (folder, extra)) for folder in folders if folder not in SHARED_OUT]
     if "fuzz" in parts:
         rest.insert(0, ("the fuzzers' corpora", fuzz_replay, ()))
+    if "simulation" in parts:
+        rest.insert(0, ("the core under simulation", simulation, ()))
     if "unit" in parts:
         rest.insert(0, ("unit tests, under AddressSanitizer and UBSan", unit_tests, ()))
     return [lane for lane in [*own, rest] if lane]
@@ -346,12 +362,12 @@ def run_all(tally, parts, folders, extra):
 
 def main():
     parser = argparse.ArgumentParser(description="Builds keyhole and runs its tests.")
-    parser.add_argument("--only", action="append", choices=["unit", "fuzz", "pytest"],
+    parser.add_argument("--only", action="append", choices=["unit", "fuzz", "simulation", "pytest"],
                         help="only this part (may be given twice)")  # fmt: skip
     parser.add_argument("--folder", action="append", help="only this folder of pytest's")
     parser.add_argument("pytest", nargs="*", help="arguments for pytest (behind --)")
     options = parser.parse_args()
-    parts = options.only or ["unit", "fuzz", "pytest"]
+    parts = options.only or ["unit", "fuzz", "simulation", "pytest"]
 
     raise_limits()
     heed_interrupts()
@@ -359,6 +375,8 @@ def main():
     targets = [["all", "bench-tools", "build/sandbox/launch_only"]]
     if {"unit", "fuzz"} & set(parts):
         targets.append(["VARIANT=asan", "unit-programs", "fuzz-replay-programs"])
+    if "simulation" in parts:
+        targets.append(["VARIANT=asan", "build/asan/simulation"])
     if "pytest" in parts:
         targets.append(["VARIANT=asan", "build/asan/keyhole"])  # for test_churn.py
     if build(tally, targets):

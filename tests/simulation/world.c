@@ -1,0 +1,316 @@
+/* world.c - one run: its beginning, its steps with what is checked after each, its end */
+
+#include <keyhole/secret.h>
+
+#include <keyhole/downstream/session.h>
+#include <keyhole/exchange/exchange.h>
+#include <keyhole/loop/asks.h>
+#include <keyhole/loop/guests.h>
+#include <keyhole/upstream/upstream.h>
+
+#include <upstream/upstream_internal.h>
+
+#include "simulation.h"
+
+enum {
+	STEPS_WITHOUT_TIME = 20000, /* beyond it something goes round */
+	LASTS_MS = 40 * 1000,	    /* timeouts.total, as keeper.c has it */
+	CONNECTING_MS = 30 * 1000,  /* before that: value, lookup, dial, handshake, again */
+	ALL_MS = 300 * 1000,
+};
+
+struct sim_world sim;
+
+static const struct kh_loop_ops loop_ops = {
+	.accepted = kh_session_new,
+	.door_ended = kh_session_end_of_door,
+	.ups_new = kh_ups_new,
+	.ups_free = kh_ups_free,
+	.up_tick = kh_up_tick,
+	.up_close_idle = kh_up_close_idle,
+	.up_close_of_door = kh_up_close_of_door,
+};
+
+static void guest_is_gone(struct kh_worker *worker, uint32_t ref, const struct kh_gate *gate)
+{
+	(void)worker;
+	(void)ref;
+	(void)gate;
+}
+
+void sim_world_prepare(void)
+{
+	struct kh_worker *w = &sim.worker;
+
+	kh_secret_prepare();
+	sim_time_reset();
+	sim_keeper_prepare();
+	w->channel.fd = -1;
+	w->journal_fd = -1;
+	w->n_loops = 1;
+	w->loops = &sim.loop;
+	pthread_mutex_init(&w->prints_lock, NULL);
+	w->leaves = kh_leaves_new(NULL);
+	w->roots = kh_roots_new();
+	SIM_CHECK(w->leaves && w->roots && kh_guests_init(w, guest_is_gone, NULL), "no memory");
+}
+
+void sim_world_begin(void)
+{
+	struct kh_worker *w = &sim.worker;
+	struct kh_err err = KH_ERR_INIT;
+
+	sim_faults_reset();
+	(void)sim_faults_set(false);
+	sim_time_reset();
+	sim_journal_reset();
+	sim.calm = false;
+	sim.steps = 0;
+	w->current = sim_keeper_generation(0, NULL);
+	kh_account_bound(w->current->whole, KH_RESOURCE_MEMORY,
+			 sim_one_in(4) ? 1 << 20 : (size_t)1 << 30);
+	kh_account_bound(w->current->whole, KH_RESOURCE_DESCRIPTORS, sim_one_in(4) ? 12 : 1000);
+	SIM_CHECK(kh_asks_init(w, &err), "%s", err.text);
+	sim.loop = kh_loop_new(w, 0, &loop_ops, KH_SLICE(""), KH_SLICE(""), &err);
+	SIM_CHECK(sim.loop, "%s", err.text);
+	sim.loop->now_ms = sim_now_ms();
+	SIM_CHECK(kh_doors_reload(sim.loop, sim.loop->gen), "no memory");
+}
+
+/* ---- a step ---- */
+
+static void check_exchanges(void)
+{
+	const struct kh_loop *loop = sim.loop;
+	const struct kh_node *node;
+
+	for (node = loop->exchanges.next; node != &loop->exchanges; node = node->next) {
+		const struct kh_exchange *x =
+			(const void *)((const char *)node - offsetof(struct kh_exchange, member));
+		SIM_CHECK(sim_now_ms() < x->started_ms + LASTS_MS + CONNECTING_MS + 61000,
+			  "the exchange %s does not end (state %d)", x->id, (int)x->state);
+	}
+}
+
+static void end_turn(void)
+{
+	bool before = sim_faults_set(sim.loop->gen == sim.worker.current);
+
+	sim.loop->now_ms = sim_now_ms();
+	kh_loop_turn_end(sim.loop);
+	(void)sim_faults_set(before);
+	check_exchanges();
+}
+
+static bool deliver(void)
+{
+	struct sim_pipe *ready[SIM_PIPES];
+	size_t n = 0;
+
+	for (size_t i = 0; i < SIM_PIPES; i++)
+		if (sim_pipe_can_deliver(&sim_pipes[i]))
+			ready[n++] = &sim_pipes[i];
+	if (n)
+		sim_pipe_deliver(ready[sim_below(n)]);
+	return n > 0;
+}
+
+static bool run_event(void)
+{
+	return sim_time_run_one(sim.loop);
+}
+
+static bool answer(void)
+{
+	if (!sim_keeper_has_questions() || sim_one_in(4))
+		return false;
+	sim_keeper_answer();
+	return true;
+}
+
+/* Something that nobody likes. */
+static bool disturb(void)
+{
+	if (sim.calm)
+		return false;
+	switch (sim_below(16)) {
+	case 0:
+	case 1:
+		sim_keeper_reload();
+		break;
+	case 2:
+	case 3:
+	case 4:
+		sim_keeper_remove_sandbox();
+		break;
+	case 5:
+	case 6:
+	case 7:
+	case 8:
+		sim_keeper_add_sandbox();
+		break;
+	case 9:
+		sim_keeper_stale();
+		break;
+	case 10:
+		sim_fault_arm(SIM_FAULT_JOURNAL, 1 + sim_below(3));
+		break;
+	case 11:
+		sim_fault_arm(SIM_FAULT_CALL, 1 + sim_below(20));
+		break;
+	case 12:
+	case 13:
+		sim_fault_arm(SIM_FAULT_ALLOCATION, 1 + sim_below(200));
+		break;
+	case 14:
+		if (sim_one_in(8))
+			kh_loop_post_retire(sim.loop);
+		break;
+	default:
+		if (sim_one_in(8))
+			kh_loop_post_drain(sim.loop);
+		break;
+	}
+	return true;
+}
+
+static uint64_t earliest(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static void let_time_pass(void)
+{
+	uint64_t next = earliest(sim_time_next_us(),
+				 earliest(sim_names_next_us(), sim_handshake_next_us()));
+	uint64_t now = sim_time_now_us();
+
+	if (!sim.calm && sim_one_in(2))
+		next = earliest(next, now + 1 + sim_below(100000));
+	SIM_CHECK(next != UINT64_MAX, "nothing is waited for");
+	sim_time_set_us(next);
+}
+
+/* Return: something happened without time passing. */
+static bool happen(void)
+{
+	static const struct {
+		bool (*act)(void);
+		unsigned weight;
+	} acts[] = {
+		{ run_event, 8 },
+		{ deliver, 6 },
+		{ sim_sandboxes_read, 4 },
+		{ sim_upstreams_read, 4 },
+		{ sim_names_step, 2 },
+		{ sim_handshake_step, 2 },
+		{ answer, 2 },
+		{ sim_sandboxes_act, 3 },
+		{ disturb, 1 },
+	};
+	enum { BY_ITSELF = 7, WEIGHTS = 32 }; /* what is due happens; nobody has to do the others */
+	uint64_t at = sim_below(WEIGHTS);
+	size_t first = 0;
+
+	while (at >= acts[first].weight)
+		at -= acts[first++].weight;
+	if (acts[first].act())
+		return true;
+	for (size_t i = 0; i < BY_ITSELF; i++)
+		if (acts[(first + i) % BY_ITSELF].act())
+			return true;
+	return false;
+}
+
+void sim_world_step(void)
+{
+	sim.steps++;
+	if (sim_one_in(24) || !happen())
+		let_time_pass();
+	if (!sim_one_in(8))
+		end_turn();
+}
+
+/* ---- the end ---- */
+
+/* All that has been begun goes on as far as it does. */
+static void settle(void)
+{
+	unsigned steps = 0;
+
+	while (happen()) {
+		end_turn();
+		SIM_CHECK(++steps < STEPS_WITHOUT_TIME, "it goes round without end");
+	}
+	end_turn();
+}
+
+static void check_nothing_held(void)
+{
+	const struct kh_generation *g = sim.worker.current;
+
+	for (size_t i = 0; i < g->config->n_listeners; i++) {
+		SIM_CHECK(atomic_load(&g->gates[i]->connections) == 0, "a connection is counted");
+		SIM_CHECK(atomic_load(&g->gates[i]->held_bytes) == 0, "held bytes are counted");
+		SIM_CHECK(atomic_load(&g->gates[i]->kept_bytes) == 0, "kept bytes are counted");
+	}
+	for (enum kh_resource what = 0; what < KH_RESOURCE_SIGNATURES; what++)
+		if (what != KH_RESOURCE_LEAVES) /* the keeper may never have answered */
+			SIM_CHECK(kh_account_held(g->whole, what, 0) == 0, "%s is held by nobody",
+				  kh_resource_name(what));
+}
+
+static void check_loop_is_empty(void)
+{
+	const struct kh_loop *loop = sim.loop;
+
+	SIM_CHECK(loop->n_live == 0 && kh_list_is_empty(&loop->live), "a session is left");
+	SIM_CHECK(kh_list_is_empty(&loop->exchanges), "an exchange is left");
+	SIM_CHECK(kh_list_is_empty(&loop->ups->made), "a connection is made for nobody");
+	SIM_CHECK(kh_list_is_empty(&loop->graves), "something waits to be freed");
+	for (enum kh_loop_when when = KH_LOOP_DOWN; when < KH_LOOP_WHENS; when++)
+		SIM_CHECK(kh_list_is_empty(&loop->calls[when]), "a call is left");
+	SIM_CHECK(loop->batch.count == 0, "a record is left");
+}
+
+/* Everybody is silent: each wait has an end. */
+static void outlast(void)
+{
+	uint64_t until = sim_now_ms() + ALL_MS;
+
+	while (sim.loop->n_live > 0 || !kh_list_is_empty(&sim.loop->exchanges) ||
+	       !kh_list_is_empty(&sim.loop->ups->made) || sim.loop->batch.count > 0) {
+		SIM_CHECK(sim_now_ms() < until, "%zu connections are silent and do not end",
+			  sim.loop->n_live);
+		let_time_pass();
+		settle();
+	}
+}
+
+void sim_world_end(void)
+{
+	struct kh_worker *w = &sim.worker;
+
+	sim.calm = true;
+	settle();
+	if (sim_one_in(2))
+		sim_sandboxes_leave();
+	outlast();
+	sim_keeper_reset();
+	settle();
+	check_loop_is_empty();
+	sim_names_free();
+	kh_loop_free(sim.loop);
+	sim.loop = NULL;
+	check_nothing_held();
+	sim_journal_check_end();
+	for (size_t i = 0; i < SIM_PIPES; i++)
+		SIM_CHECK(!sim_pipes[i].used || sim_pipes[i].closed, "a connection is left open");
+	SIM_CHECK(sim_time_armed() == 0, "an event is left");
+	kh_asks_fini(w);
+	kh_generation_unref(w->current);
+	w->current = NULL;
+	sim_sandboxes_reset();
+	sim_pipes_free();
+	sim_handshakes_free();
+}
