@@ -328,8 +328,10 @@ struct kh_door *sim_keeper_door(bool *globex)
 
 	for (size_t i = 0; i < loop->n_doors; i++)
 		search.doors[search.n++] = loop->doors[i];
+	size_t listeners = search.n;
 	kh_guests_each(&sim.worker, add_guest_door, &search);
-	struct kh_door *door = search.n ? search.doors[sim_below(search.n)] : NULL;
+	size_t first = sim.mood.guests && search.n > listeners && !sim_one_in(4) ? listeners : 0;
+	struct kh_door *door = search.n ? search.doors[first + sim_below(search.n - first)] : NULL;
 	if (!door || !door->event)
 		return NULL;
 	*globex = strcmp(loop->gen->config->tenants[door->config->tenant].name, "globex") == 0;

@@ -203,7 +203,7 @@ bool sim_names_step(void)
 	for (struct kh_lookup *at = pending; at && n < SIM_PIPES * 4; at = at->next)
 		if (!at->silent || sim_time_now_us() >= at->deadline_us)
 			ready[n++] = at;
-	if (n == 0)
+	if (n == 0 || (sim.mood.slow_names && !sim.calm && !sim_one_in(12)))
 		return false;
 	struct kh_lookup *one = ready[sim_below(n)];
 	bool late = sim_time_now_us() >= one->deadline_us;

@@ -303,7 +303,7 @@ static void begin(struct sim_client *client, bool globex)
 {
 	char connect[256];
 
-	if (sim_one_in(3)) {
+	if (!sim.mood.one_host && sim_one_in(3)) {
 		client->phase = PHASE_REQUESTS;
 		client->host = SIM_HOST_PLAIN;
 		return;
@@ -313,7 +313,7 @@ static void begin(struct sim_client *client, bool globex)
 		{ SIM_HOST_OTHER, SIM_HOST_OTHER, SIM_HOST_OTHER, SIM_HOST_KEY,
 		  SIM_HOST_FORBIDDEN },
 	};
-	client->host = hosts[globex][sim_below(5)];
+	client->host = hosts[globex][sim.mood.one_host ? 0 : sim_below(5)];
 	client->phase = PHASE_CONNECT;
 	client->wants_h2 = sim_one_in(2);
 	kh_h1_expect_response_to(client->h1, KH_SLICE("CONNECT"));

@@ -200,7 +200,18 @@ void sim_sandbox_has_tls(struct sim_pipe *pipe);
 
 /* ---- the world (world.c) ---- */
 
+/* A run is more likely to meet what needs several things at a time where it does some of them only,
+ * and those often. */
+struct sim_mood {
+	bool slow_names; /* lookups and dials take their time */
+	bool guests;	 /* sandboxes come and go, and most connections are theirs */
+	bool one_host;	 /* everybody wants the same */
+	bool restless;	 /* more is disturbed */
+	bool no_faults;	 /* nothing fails */
+};
+
 struct sim_world {
+	struct sim_mood mood;
 	struct kh_worker worker;
 	struct kh_loop *loop;
 	struct kh_err err;

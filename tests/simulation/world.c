@@ -66,6 +66,11 @@ void sim_world_begin(void)
 	sim_journal_reset();
 	sim.calm = false;
 	sim.steps = 0;
+	sim.mood = (struct sim_mood){ .slow_names = sim_one_in(3),
+				      .guests = sim_one_in(2),
+				      .one_host = sim_one_in(3),
+				      .restless = sim_one_in(3),
+				      .no_faults = sim_one_in(3) };
 	w->current = sim_keeper_generation(0, NULL);
 	kh_account_bound(w->current->whole, KH_RESOURCE_MEMORY,
 			 sim_one_in(4) ? 1 << 20 : (size_t)1 << 30);
@@ -75,6 +80,8 @@ void sim_world_begin(void)
 	SIM_CHECK(sim.loop, "%s", err.text);
 	sim.loop->now_ms = sim_now_ms();
 	SIM_CHECK(kh_doors_reload(sim.loop, sim.loop->gen), "no memory");
+	for (unsigned i = 0; sim.mood.guests && i < 3; i++)
+		sim_keeper_add_sandbox();
 }
 
 /* ---- a step ---- */
@@ -133,7 +140,7 @@ static bool disturb(void)
 {
 	if (sim.calm)
 		return false;
-	switch (sim_below(16)) {
+	switch (sim_below(sim.mood.no_faults ? 10 : 16)) {
 	case 0:
 	case 1:
 		sim_keeper_reload();
@@ -214,7 +221,7 @@ static bool happen(void)
 
 	while (at >= acts[first].weight)
 		at -= acts[first++].weight;
-	if (acts[first].act())
+	if ((sim.mood.restless && sim_one_in(12) && disturb()) || acts[first].act())
 		return true;
 	for (size_t i = 0; i < BY_ITSELF; i++)
 		if (acts[(first + i) % BY_ITSELF].act())
