@@ -11,6 +11,9 @@ struct record {
 	char id[KH_EXCHANGE_ID_BYTES];
 	char path[PATH_BYTES];
 	int host;
+	uint64_t whose; /* the tenant, and what goes in */
+	uint64_t sandbox;
+	int value;    /* of sim_values; -1: none goes in */
 	bool written; /* its open record */
 	bool closes;  /* its close record is in the batch, or written */
 	bool closed;
@@ -18,6 +21,13 @@ struct record {
 
 static struct record records[RECORDS];
 static size_t n_records;
+
+static uint64_t hash_on(uint64_t hash, const char *text)
+{
+	for (; text && *text; text++)
+		hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+	return hash * 31;
+}
 
 bool __real_kh_audit_open(struct kh_batch *batch, const struct kh_audit_open *what);
 bool __wrap_kh_audit_open(struct kh_batch *batch, const struct kh_audit_open *what);
@@ -27,7 +37,11 @@ bool __wrap_kh_audit_open(struct kh_batch *batch, const struct kh_audit_open *wh
 		return false;
 	SIM_CHECK(n_records < RECORDS, "too many records");
 	struct record *record = &records[n_records++];
-	*record = (struct record){ .host = -1 };
+	*record = (struct record){ .host = -1, .value = -1 };
+	record->whose = hash_on(hash_on(1, what->tenant), what->credential);
+	record->sandbox = hash_on(1, what->sandbox);
+	if (what->credential)
+		record->value = strcmp(what->credential, "key") == 0 ? 0 : 1;
 	(void)snprintf(record->id, sizeof(record->id), "%s", what->id);
 	(void)snprintf(record->path, sizeof(record->path), "%.*s", (int)what->path.len,
 		       what->path.ptr);
@@ -93,14 +107,26 @@ void sim_journal_allows(int host, const char *what)
 		 host >= 0 ? sim_host_names[host] : "nobody");
 }
 
-void sim_journal_allows_request(int host, struct kh_slice path)
+static const struct record *find_request(int host, struct kh_slice path)
 {
 	for (size_t i = 0; i < n_records; i++)
 		if (records[i].host == host && records[i].written &&
 		    kh_slice_eq(path, kh_slice_str(records[i].path)))
-			return;
+			return &records[i];
 	sim_fail("the request %.*s to %s has no record", (int)path.len, path.ptr,
 		 sim_host_names[host]);
+}
+
+const char *sim_journal_allows_request(struct sim_pipe *pipe, struct kh_slice path)
+{
+	const struct record *record = find_request(pipe->host, path);
+	uint64_t whose = record->whose ^ (pipe->h2 ? record->sandbox : 0);
+
+	SIM_CHECK(!pipe->whose || pipe->whose == whose,
+		  "%.*s goes by a connection of other credentials or sandboxes", (int)path.len,
+		  path.ptr);
+	pipe->whose = whose;
+	return record->value >= 0 ? sim_values[record->value] : NULL;
 }
 
 size_t sim_journal_open_records(void)

@@ -25,11 +25,13 @@ const char *const sim_values[2] = { "SIMVALUE-of-key", "SIMVALUE-of-other" };
 #define COMMON \
 	"version: 1\n" \
 	"timeouts: { header: 5s, handshake: 3s, connect: 2s, resolve: 2s, response: 8s,\n" \
-	"  idle_down: 10s, idle_up: 10s, stall: 6s, total: 40s, tunnel_idle: 10s, tunnel: 40s }\n" \
+	"  idle_down: 10s, idle_up: 10s, stall: 6s, total: 40s, tunnel_idle: 10s, tunnel: 40s,\n" \
+	"  websocket: 10s }\n" \
 	"credentials:\n" \
-	"  key: { value: { env: K }, header: { x-api-key: \"{}\" }, hosts: [ key.example ] }\n" \
-	"  other: { value: { env: O }, header: { x-api-key: \"{}\" }, hosts: [ other.example ] " \
-	"}\n"
+	"  key: { value: { env: K }, header: { x-api-key: \"{}\" },\n" \
+	"    hosts: [ key.example, shared.example, models.example ] }\n" \
+	"  other: { value: { env: O }, header: { x-api-key: \"{}\" },\n" \
+	"    hosts: [ other.example, shared.example ] }\n"
 
 /* The second one takes a listener and a host away. */
 static const char *const texts[CONFIGURATIONS] = {
@@ -39,18 +41,26 @@ static const char *const texts[CONFIGURATIONS] = {
 	       "  - { unix: /nowhere/c, tenant: globex, sandbox: c }\n"
 	       "tenants:\n"
 	       "  acme: { rules: [ { allow: \"https://key.example\", credential: key },\n"
+	       "    { allow: \"https://shared.example/free/**\" },\n"
+	       "    { allow: \"https://shared.example\", credential: key },\n"
+	       "    { allow: \"https://models.example\", credential: key, models: \"good-*\" },\n"
 	       "    { deny: \"* https://free.example/denied/**\" },\n"
 	       "    { allow: \"https://free.example\" }, { allow: \"http://plain.example\" },\n"
 	       "    { allow: \"tcp://raw.example:22\" } ] }\n"
 	       "  globex: { rules: [ { allow: \"https://other.example\", credential: other },\n"
+	       "    { allow: \"https://shared.example\", credential: other },\n"
 	       "    { allow: \"http://plain.example\" } ] }\n",
 	COMMON "listen:\n"
 	       "  - { unix: /nowhere/c, tenant: globex, sandbox: c }\n"
 	       "  - { unix: /nowhere/a, tenant: acme, sandbox: a }\n"
 	       "tenants:\n"
 	       "  globex: { rules: [ { allow: \"https://other.example\", credential: other },\n"
+	       "    { allow: \"https://shared.example\", credential: other },\n"
 	       "    { allow: \"http://plain.example\" } ] }\n"
 	       "  acme: { rules: [ { allow: \"https://key.example\", credential: key },\n"
+	       "    { allow: \"https://shared.example/free/**\" },\n"
+	       "    { allow: \"https://shared.example\", credential: key },\n"
+	       "    { allow: \"https://models.example\", credential: key, models: \"good-*\" },\n"
 	       "    { allow: \"http://plain.example\" } ] }\n",
 };
 

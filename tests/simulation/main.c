@@ -262,15 +262,16 @@ int main(int argc, char **argv)
 		{ "torture", no_argument, NULL, 'y' },
 		{ NULL, 0, NULL, 0 },
 	};
-	uint64_t one = 0, count = UINT64_MAX, from = 1;
+	uint64_t count = UINT64_MAX, from = 1;
 	bool tortures = false;
+	const char *one = NULL;
 	double seconds = 0;
 	int option;
 
 	program = argv[0];
 	while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0) {
 		if (option == 's')
-			one = strtoull(optarg, NULL, 10);
+			one = optarg;
 		else if (option == 'n')
 			count = strtoull(optarg, NULL, 10);
 		else if (option == 'f')
@@ -288,7 +289,7 @@ int main(int argc, char **argv)
 	sim_world_prepare();
 	warm_up();
 	if (one)
-		run_many(one, 1, 0);
+		run_many(strtoull(one, NULL, 10), 1, 0);
 	else if (tortures)
 		torture(from, count == UINT64_MAX ? TORTURE_SEEDS : count, seconds);
 	else

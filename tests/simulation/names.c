@@ -7,9 +7,10 @@
 #include "simulation.h"
 
 const char *const sim_host_names[SIM_HOSTS] = {
-	[SIM_HOST_KEY] = "key.example",	    [SIM_HOST_FREE] = "free.example",
-	[SIM_HOST_OTHER] = "other.example", [SIM_HOST_PLAIN] = "plain.example",
-	[SIM_HOST_RAW] = "raw.example",	    [SIM_HOST_FORBIDDEN] = "forbidden.example",
+	[SIM_HOST_KEY] = "key.example",	      [SIM_HOST_FREE] = "free.example",
+	[SIM_HOST_OTHER] = "other.example",   [SIM_HOST_PLAIN] = "plain.example",
+	[SIM_HOST_SHARED] = "shared.example", [SIM_HOST_MODELS] = "models.example",
+	[SIM_HOST_RAW] = "raw.example",	      [SIM_HOST_FORBIDDEN] = "forbidden.example",
 };
 
 int sim_host_of(struct kh_slice name)

@@ -58,7 +58,8 @@ static void look_for_values(struct sim_pipe *pipe, const char *bytes, size_t len
 	char seen[sizeof(pipe->tail) * 2];
 	size_t mark = strlen(sim_value_mark);
 	size_t head = len < sizeof(pipe->tail) ? len : sizeof(pipe->tail);
-	bool allowed = pipe->up && (pipe->host == SIM_HOST_KEY || pipe->host == SIM_HOST_OTHER);
+	bool allowed = pipe->up && (pipe->host == SIM_HOST_KEY || pipe->host == SIM_HOST_OTHER ||
+				    pipe->host == SIM_HOST_SHARED || pipe->host == SIM_HOST_MODELS);
 
 	memcpy(seen, pipe->tail, pipe->tail_len);
 	memcpy(seen + pipe->tail_len, bytes, head);

@@ -8,9 +8,11 @@
 enum { CLIENTS = 10, ASKED = 64, CONTENT_BYTES = 40 * 1000 };
 
 enum phase {
-	PHASE_CONNECT = 1, /* the answer to CONNECT is awaited */
-	PHASE_TLS,	   /* … and the handshake */
+	PHASE_SOCKS = 1, /* so are the two answers of SOCKS5 */
+	PHASE_CONNECT,	 /* the answer to CONNECT is awaited */
+	PHASE_TLS,	 /* … and the handshake */
 	PHASE_REQUESTS,
+	PHASE_WEBSOCKET,
 	PHASE_RAW,
 	PHASE_OVER, /* says nothing more */
 };
@@ -30,7 +32,9 @@ struct sim_client {
 	struct kh_h2 *h2;
 	struct asked asked[ASKED];
 	size_t n_asked, n_answered;
-	size_t n_open; /* streams */
+	size_t n_open;		 /* streams */
+	unsigned char socks[12]; /* what it was answered */
+	size_t n_socks;
 };
 
 static unsigned serials;
@@ -57,11 +61,45 @@ static void expect(struct sim_client *client)
 							     : KH_SLICE("GET"));
 }
 
-static void say_content(struct sim_client *client, size_t len)
+/* As much of `len` bytes as `part`: JSON that names a model, where there is room for it. */
+static void say_content(struct sim_client *client, size_t len, size_t part)
 {
-	static const char filler[CONTENT_BYTES];
+	static const char begin[] = "{\"model\":\"good-1\",\"pad\":\"", end[] = "\"}";
+	static char filler[CONTENT_BYTES];
 
-	sim_pipe_say(client->pipe, filler, len);
+	memset(filler, 'x', sizeof(filler));
+	if (len >= sizeof(begin) + sizeof(end)) {
+		memcpy(filler, begin, sizeof(begin) - 1);
+		memcpy(filler + len - 2, end, 2);
+	}
+	sim_pipe_say(client->pipe, filler, part);
+}
+
+/* Where more than one rule speaks of the host. */
+static const char *folder(const struct sim_client *client)
+{
+	if (client->host == SIM_HOST_FREE && sim_one_in(8))
+		return "/denied";
+	return client->host == SIM_HOST_SHARED && sim_one_in(2) ? "/free" : "";
+}
+
+static void ask_for_websocket(struct sim_client *client)
+{
+	struct asked *asked = &client->asked[client->n_asked++];
+	char head[512], base[64] = "";
+
+	*asked = (struct asked){ .serial = ++serials };
+	if (!client->tls)
+		(void)snprintf(base, sizeof(base), "http://%s", sim_host_names[client->host]);
+	(void)snprintf(head, sizeof(head),
+		       "GET %s%s/r%u HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\n"
+		       "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+		       "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+		       base, folder(client), asked->serial, sim_host_names[client->host]);
+	say(client, head);
+	sim_trace("down %d: asks for a WebSocket, r%u", (int)(client->pipe - sim_pipes),
+		  asked->serial);
+	expect(client);
 }
 
 static void ask_h1(struct sim_client *client)
@@ -71,17 +109,18 @@ static void ask_h1(struct sim_client *client)
 	struct asked *asked = &client->asked[client->n_asked++];
 	bool has_content = which == 2 || which == 3;
 	size_t content = has_content ? sim_below(sim_one_in(4) ? CONTENT_BYTES : 100) : 0;
-	char head[512], framing[64] = "", base[64] = "";
+	char head[512], framing[96] = "", base[64] = "";
 
 	*asked = (struct asked){ .serial = ++serials, .head = which == 4 };
 	if (has_content)
-		(void)snprintf(framing, sizeof(framing), "Content-Length: %zu\r\n", content);
+		(void)snprintf(framing, sizeof(framing),
+			       "Content-Type: application/json\r\nContent-Length: %zu\r\n",
+			       content);
 	if (!client->tls)
 		(void)snprintf(base, sizeof(base), "http://%s", sim_host_names[client->host]);
 	(void)snprintf(head, sizeof(head), "%s %s%s/r%u HTTP/1.1\r\nHost: %s\r\n%s%s%s\r\n",
-		       methods[which], base,
-		       client->host == SIM_HOST_FREE && sim_one_in(8) ? "/denied" : "",
-		       asked->serial, sim_host_names[client->host], framing,
+		       methods[which], base, folder(client), asked->serial,
+		       sim_host_names[client->host], framing,
 		       sim_one_in(4) ? "x-api-key: mine\r\n" : "",
 		       has_content && sim_one_in(4) ? "Expect: 100-continue\r\n" : "");
 	say(client, head);
@@ -89,7 +128,7 @@ static void ask_h1(struct sim_client *client)
 		  asked->serial);
 	/* Some never say it all, and nothing else. */
 	client->stuck = content > 1 && sim_one_in(12);
-	say_content(client, client->stuck ? content / 2 : content);
+	say_content(client, content, client->stuck ? content / 2 : content);
 	if (client->n_asked == client->n_answered + 1)
 		expect(client);
 }
@@ -110,7 +149,7 @@ static void ask_h2(struct sim_client *client)
 	bool post = sim_one_in(3), whole = !post;
 	char path[32];
 
-	(void)snprintf(path, sizeof(path), "/r%u", ++serials);
+	(void)snprintf(path, sizeof(path), "%s/r%u", folder(client), ++serials);
 	const struct kh_h2_request request = {
 		.method = post ? KH_SLICE("POST") : KH_SLICE("GET"),
 		.scheme = KH_SLICE("https"),
@@ -179,6 +218,10 @@ static bool take_head(struct sim_client *client)
 	}
 	if (client->phase != PHASE_REQUESTS)
 		return false;
+	if (m->status == 101) {
+		client->phase = PHASE_WEBSOCKET;
+		return true;
+	}
 	SIM_CHECK(client->n_answered < client->n_asked || m->status >= 400,
 		  "an answer to nothing, %u", m->status);
 	if (client->n_answered < client->n_asked)
@@ -206,7 +249,7 @@ static void read_h1(struct sim_client *client, struct kh_slice bytes)
 
 	sim_trace("down %d: hears \"%.*s\"", (int)(client->pipe - sim_pipes),
 		  (int)(bytes.len < 400 ? bytes.len : 400), bytes.ptr);
-	while (client->phase != PHASE_OVER && client->phase != PHASE_RAW) {
+	while (client->phase == PHASE_CONNECT || client->phase == PHASE_REQUESTS) {
 		enum kh_h1_event event = kh_h1_feed(client->h1, &bytes, &body);
 		if (event == KH_H1_NEED_MORE)
 			return;
@@ -259,6 +302,21 @@ void sim_sandbox_has_tls(struct sim_pipe *pipe)
 	flush_h2(client);
 }
 
+static void read_socks(struct sim_client *client, struct kh_slice bytes)
+{
+	while (bytes.len > 0 && client->n_socks < sizeof(client->socks)) {
+		client->socks[client->n_socks++] = (unsigned char)bytes.ptr[0];
+		bytes = kh_slice_sub(bytes, 1, bytes.len);
+	}
+	if (client->n_socks < sizeof(client->socks))
+		return;
+	SIM_CHECK(client->socks[0] == 5 && client->socks[2] == 5, "what comes down is no SOCKS5");
+	if (client->socks[3] == 0 && client->pipe->stream)
+		enter_tunnel(client);
+	else
+		over(client);
+}
+
 static void read_some(struct sim_client *client)
 {
 	struct sim_pipe *pipe = client->pipe;
@@ -266,7 +324,10 @@ static void read_some(struct sim_client *client)
 	size_t n = bytes.len > 1 && sim_one_in(3) ? 1 + sim_below(bytes.len) : bytes.len;
 
 	bytes = kh_slice_sub(bytes, 0, n);
-	if (client->phase == PHASE_CONNECT || (client->phase == PHASE_REQUESTS && !client->h2)) {
+	if (client->phase == PHASE_SOCKS) {
+		read_socks(client, bytes);
+	} else if (client->phase == PHASE_CONNECT ||
+		   (client->phase == PHASE_REQUESTS && !client->h2)) {
 		read_h1(client, bytes);
 	} else if (client->h2 && client->phase == PHASE_REQUESTS) {
 		(void)kh_h2_feed(client->h2, bytes, sim_now_ms());
@@ -299,29 +360,43 @@ bool sim_sandboxes_read(void)
 
 /* ---- their life ---- */
 
+static void ask_for_tunnel(struct sim_client *client)
+{
+	const char *name = sim_host_names[client->host];
+	unsigned port = client->host == SIM_HOST_RAW ? 22 : 443;
+	char text[256];
+
+	if (sim_one_in(6)) {
+		client->phase = PHASE_SOCKS;
+		int len = snprintf(text, sizeof(text), "\x05\x01%c\x05\x01%c\x03%c%s%c%c", 0, 0,
+				   (int)strlen(name), name, (int)(port >> 8), (int)(port & 255));
+		sim_pipe_say(client->pipe, text, (size_t)len);
+		return;
+	}
+	client->phase = PHASE_CONNECT;
+	kh_h1_expect_response_to(client->h1, KH_SLICE("CONNECT"));
+	(void)snprintf(text, sizeof(text), "CONNECT %s:%u HTTP/1.1\r\nHost: %s:%u\r\n\r\n", name,
+		       port, name, port);
+	say(client, text);
+}
+
 static void begin(struct sim_client *client, bool globex)
 {
-	char connect[256];
+	static const int hosts[2][6] = {
+		{ SIM_HOST_KEY, SIM_HOST_SHARED, SIM_HOST_MODELS, SIM_HOST_FREE, SIM_HOST_RAW,
+		  SIM_HOST_FORBIDDEN },
+		{ SIM_HOST_OTHER, SIM_HOST_SHARED, SIM_HOST_OTHER, SIM_HOST_SHARED, SIM_HOST_KEY,
+		  SIM_HOST_FORBIDDEN },
+	};
 
 	if (!sim.mood.one_host && sim_one_in(3)) {
 		client->phase = PHASE_REQUESTS;
 		client->host = SIM_HOST_PLAIN;
 		return;
 	}
-	static const int hosts[2][5] = {
-		{ SIM_HOST_KEY, SIM_HOST_KEY, SIM_HOST_FREE, SIM_HOST_RAW, SIM_HOST_FORBIDDEN },
-		{ SIM_HOST_OTHER, SIM_HOST_OTHER, SIM_HOST_OTHER, SIM_HOST_KEY,
-		  SIM_HOST_FORBIDDEN },
-	};
-	client->host = hosts[globex][sim.mood.one_host ? 0 : sim_below(5)];
-	client->phase = PHASE_CONNECT;
+	client->host = hosts[globex][sim.mood.one_host ? sim.mood.host : sim_below(6)];
 	client->wants_h2 = sim_one_in(2);
-	kh_h1_expect_response_to(client->h1, KH_SLICE("CONNECT"));
-	const char *name = sim_host_names[client->host];
-	int port = client->host == SIM_HOST_RAW ? 22 : 443;
-	(void)snprintf(connect, sizeof(connect), "CONNECT %s:%d HTTP/1.1\r\nHost: %s:%d\r\n\r\n",
-		       name, port, name, port);
-	say(client, connect);
+	ask_for_tunnel(client);
 }
 
 static bool come(void)
@@ -370,10 +445,19 @@ static void do_something(struct sim_client *client)
 	}
 	if (client->phase == PHASE_RAW)
 		say(client, "more");
+	if (client->phase == PHASE_WEBSOCKET)
+		sim_pipe_say(client->pipe,
+			     sim_one_in(4) ? "\x88\x82"
+					     "mask\x6e\x89"
+					   : "\x81\x82"
+					     "mask\x05\x08",
+			     8);
 	if (client->phase != PHASE_REQUESTS || client->n_asked == ASKED || client->stuck)
 		return;
 	if (client->h2)
 		ask_h2(client);
+	else if (client->n_asked == client->n_answered && sim_one_in(8))
+		ask_for_websocket(client);
 	else if (client->n_asked == client->n_answered || sim_one_in(4))
 		ask_h1(client);
 }

@@ -109,6 +109,7 @@ struct sim_pipe {
 	bool far_gone;		  /* nobody reads `out` */
 	uint64_t wrote;		  /* bytes that keyhole wrote */
 	bool h2;		  /* up: TLS agreed on HTTP/2 */
+	uint64_t whose;		  /* up: for whom it was used first */
 	int host;		  /* up: whose address it leads to (names.c) */
 	char tail[64];		  /* the last bytes that keyhole wrote, for the search for values */
 	size_t tail_len;
@@ -143,11 +144,13 @@ void sim_handshakes_free(void);
 
 /* Hosts of the configuration; their index is the last byte of their address. */
 enum sim_host {
-	SIM_HOST_KEY = 0,   /* https, has the credential `key`, for acme */
-	SIM_HOST_FREE,	    /* https, without a credential */
-	SIM_HOST_OTHER,	    /* https, has the credential `other`, for globex */
-	SIM_HOST_PLAIN,	    /* http */
-	SIM_HOST_RAW,	    /* tcp, nobody reads it */
+	SIM_HOST_KEY = 0, /* https, has the credential `key`, for acme */
+	SIM_HOST_FREE,	  /* https, without a credential */
+	SIM_HOST_OTHER,	  /* https, has the credential `other`, for globex */
+	SIM_HOST_PLAIN,	  /* http */
+	SIM_HOST_RAW,	  /* tcp, nobody reads it */
+	SIM_HOST_SHARED,  /* https: acme's paths have `key`, but /free; globex's have `other` */
+	SIM_HOST_MODELS, /* https, `key`; a rule asks for the model in the content, which is held */
 	SIM_HOST_FORBIDDEN, /* no rule allows it */
 	SIM_HOSTS
 };
@@ -178,8 +181,9 @@ struct kh_door *sim_keeper_door(bool *globex);
 
 /* Something goes to that host now: is there a record, written, open? */
 void sim_journal_allows(int host, const char *what);
-/* The head of a request has arrived: is it the one that was recorded? */
-void sim_journal_allows_request(int host, struct kh_slice path);
+/* The head of a request has arrived: was it recorded, and is the connection one for its tenant and
+ * credentials (HTTP/2: and its sandbox)? Return: the value that is due in it; NULL: none is. */
+const char *sim_journal_allows_request(struct sim_pipe *pipe, struct kh_slice path);
 /* After each step; and at the end, when each open has its close. */
 void sim_journal_check_end(void);
 void sim_journal_reset(void);
@@ -206,6 +210,7 @@ struct sim_mood {
 	bool slow_names; /* lookups and dials take their time */
 	bool guests;	 /* sandboxes come and go, and most connections are theirs */
 	bool one_host;	 /* everybody wants the same */
+	unsigned host;	 /* … which is that one of those in sandboxes.c */
 	bool restless;	 /* more is disturbed */
 	bool no_faults;	 /* nothing fails */
 };

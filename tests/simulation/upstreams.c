@@ -2,6 +2,7 @@
 
 #include <keyhole/h1.h>
 #include <keyhole/h2.h>
+#include <keyhole/ws.h>
 
 #include "simulation.h"
 
@@ -31,7 +32,7 @@ struct sim_server {
 	struct sim_pipe *pipe;
 	struct kh_h1 *h1;
 	struct kh_h2 *h2;
-	bool begun, broken;
+	bool begun, broken, switched;
 	enum plan plan;
 	bool answered;
 	char serial[16];
@@ -44,9 +45,6 @@ struct sim_server {
 
 static void check_request(const struct sim_server *server, const struct kh_message *m)
 {
-	static const char *const values[SIM_HOSTS] = {
-		[SIM_HOST_KEY] = "SIMVALUE-of-key", [SIM_HOST_OTHER] = "SIMVALUE-of-other"
-	};
 	int host = server->pipe->host;
 	size_t seen = 0;
 
@@ -54,7 +52,7 @@ static void check_request(const struct sim_server *server, const struct kh_messa
 		  m->method.ptr, (int)m->target.len, m->target.ptr);
 	SIM_CHECK(kh_slice_eq(m->host, kh_slice_str(sim_host_names[host])), "%.*s arrives at %s",
 		  (int)m->host.len, m->host.ptr, sim_host_names[host]);
-	sim_journal_allows_request(host, m->target);
+	const char *due = sim_journal_allows_request(server->pipe, m->target);
 	for (size_t i = 0; i < m->n_fields; i++) {
 		struct kh_slice name = m->fields[i].name, value = m->fields[i].value;
 		bool is_ours = memmem(value.ptr, value.len, sim_value_mark,
@@ -62,19 +60,21 @@ static void check_request(const struct sim_server *server, const struct kh_messa
 		SIM_CHECK(!kh_slice_eq(name, KH_SLICE("proxy-authorization")),
 			  "what was meant for keyhole goes up");
 		seen += is_ours;
-		SIM_CHECK(!is_ours ||
-				  (values[host] && kh_slice_eq(value, kh_slice_str(values[host]))),
+		SIM_CHECK(!is_ours || (due && kh_slice_eq(value, kh_slice_str(due))),
 			  "a value goes to %s, where it is not bound", sim_host_names[host]);
 	}
-	SIM_CHECK(seen == (values[host] != NULL), "%zu values go to %s", seen,
-		  sim_host_names[host]);
+	SIM_CHECK(seen == (due != NULL), "%zu values go to %s", seen, sim_host_names[host]);
 }
 
-/* "/r17" */
+/* "/free/r17" */
 static void note_serial(struct sim_server *server, const struct kh_message *m)
 {
-	(void)snprintf(server->serial, sizeof(server->serial), "%.*s",
-		       m->target.len > 1 ? (int)(m->target.len - 1) : 0, m->target.ptr + 1);
+	size_t at = m->target.len;
+
+	while (at > 0 && m->target.ptr[at - 1] != '/')
+		at--;
+	(void)snprintf(server->serial, sizeof(server->serial), "%.*s", (int)(m->target.len - at),
+		       m->target.ptr + at);
 	server->head = kh_slice_eq(m->method, KH_SLICE("HEAD"));
 }
 
@@ -187,6 +187,25 @@ static void answer(struct sim_server *server)
 	}
 }
 
+/* A WebSocket: a few frames, and perhaps a close frame. */
+static void switch_over(struct sim_server *server, const struct kh_message *m)
+{
+	const struct kh_field *key = kh_message_field(m, KH_SLICE("sec-websocket-key"));
+	char accept[KH_WS_ACCEPT_BYTES], fields[128];
+
+	SIM_CHECK(key && kh_ws_accept_for(key->value, accept), "a WebSocket without a key");
+	(void)snprintf(fields, sizeof(fields),
+		       "upgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-accept: %s\r\n",
+		       accept);
+	say_head(server, "101 Switching Protocols", fields);
+	server->switched = true;
+	sim_pipe_say(server->pipe, "\x81\x05hello\x89\x00", 9);
+	if (sim_one_in(3))
+		sim_pipe_say(server->pipe, "\x88\x02\x03\xe8", 4);
+	if (sim_one_in(6))
+		end(server);
+}
+
 static void read_h1(struct sim_server *server, struct kh_slice bytes)
 {
 	struct kh_slice body;
@@ -204,6 +223,10 @@ static void read_h1(struct sim_server *server, struct kh_slice bytes)
 			server->answered = false;
 			if (server->plan == PLAN_EARLY)
 				answer(server);
+			else if (kh_h1_message(server->h1)->upgrade && server->plan == PLAN_GOOD)
+				switch_over(server, kh_h1_message(server->h1));
+			if (server->switched)
+				return;
 		} else if (event == KH_H1_END && !server->answered) {
 			answer(server);
 		}
@@ -330,7 +353,7 @@ static void read_some(struct sim_server *server)
 	bytes = kh_slice_sub(bytes, 0, n);
 	if (!server->begun && pipe->host != SIM_HOST_RAW)
 		begin(server);
-	if (server->broken)
+	if (server->broken || server->switched)
 		n = bytes.len; /* thrown away */
 	else if (pipe->host == SIM_HOST_RAW)
 		sim_pipe_say(pipe, bytes.ptr, bytes.len);
