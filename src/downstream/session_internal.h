@@ -189,6 +189,8 @@ unsigned kh_session_down_watch(const struct kh_session *session);
 void kh_session_update(struct kh_session *session);
 /* Is the connection's other end closed, both ways? */
 bool kh_session_is_abandoned(const struct kh_session *session);
+/* Every second: a timer that could not be set is set. */
+void kh_session_tick(struct kh_session *session);
 void kh_session_on_timer(evutil_socket_t fd, short what, void *arg);
 
 /* raw.c: tunnels that nobody reads */

@@ -247,11 +247,12 @@ static void on_retire(struct kh_loop_member *member)
 	kh_session_turn(session_of(member));
 }
 
-/* For those that wait for the keeper to have signed others. */
+/* Also for those that wait for the keeper to have signed others. */
 static void on_tick(struct kh_loop_member *member)
 {
 	struct kh_session *session = session_of(member);
 
+	kh_session_tick(session);
 	if (session->wants_leaf && session->asks_later)
 		kh_tunnel_ask_again(session);
 }

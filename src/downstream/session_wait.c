@@ -29,8 +29,17 @@ static void arm(struct kh_session *session)
 	struct timeval tv = { .tv_sec = (time_t)(wait / 1000),
 			      .tv_usec = (suseconds_t)(wait % 1000 * 1000) };
 
-	session->timer_ms = session->side.loop->now_ms + wait;
-	event_add(&session->timer, &tv);
+	/* Without memory for it kh_session_tick tries again. */
+	session->timer_ms =
+		event_add(&session->timer, &tv) == 0 ? session->side.loop->now_ms + wait : 0;
+}
+
+void kh_session_tick(struct kh_session *session)
+{
+	if (session->deadline_ms == 0 || session->timer_ms != 0)
+		return;
+	session->side.loop->now_ms = kh_clock_mono_ms();
+	arm(session);
 }
 
 /* Its tunnel has no more to live. */

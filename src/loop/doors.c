@@ -132,7 +132,8 @@ static void pause_door(struct kh_door *door)
 	static const struct timeval moment = { .tv_usec = 100 * 1000 };
 
 	event_del(door->event);
-	event_add(door->resume, &moment);
+	if (event_add(door->resume, &moment) < 0)
+		event_add(door->event, NULL);
 }
 
 static void on_resume(evutil_socket_t fd, short what, void *arg)
