@@ -17,7 +17,14 @@
 
 #include "simulation.h"
 
-enum { QUESTIONS = 64, SLOTS = 64, CONFIGURATIONS = 2, SANDBOXES = 4, BODY_BYTES = 64 * 1024 };
+enum {
+	QUESTIONS = 64,
+	SLOTS = 64,
+	CONFIGURATIONS = 2,
+	SANDBOXES = 4,
+	BODY_BYTES = 64 * 1024,
+	GONE = 64
+};
 
 const char sim_value_mark[] = "SIMVALUE";
 const char *const sim_values[2] = { "SIMVALUE-of-key", "SIMVALUE-of-other" };
@@ -77,6 +84,8 @@ static struct kh_secret *secrets[2];
 static unsigned in_force;
 static uint32_t number;
 static uint64_t n_guests;
+static struct kh_account *left[GONE]; /* accounts of sandboxes that were removed; references */
+static size_t n_left;
 static char guest_ids[SANDBOXES][16];
 static bool guest_globex[SANDBOXES];
 
@@ -285,6 +294,28 @@ void sim_keeper_add_sandbox(void)
 	say_guest(KH_CHANNEL_GUEST, &body, dup(ledger));
 }
 
+struct guest_search {
+	const char *id;
+	struct kh_account *account;
+};
+
+static void find_account(void *arg, const struct kh_guest *guest)
+{
+	struct guest_search *search = arg;
+
+	if (strcmp(guest->config.sandbox, search->id) == 0)
+		search->account = guest->account;
+}
+
+void sim_keeper_check_gone(void)
+{
+	for (size_t i = 0; i < n_left && !sim.loop->mail; i++)
+		for (enum kh_resource what = 0; what < KH_RESOURCE_LEAVES; what++)
+			SIM_CHECK(kh_account_held(left[i], what, 0) == 0,
+				  "a sandbox that is gone is charged for %s",
+				  kh_resource_name(what));
+}
+
 static void remove_one(size_t at)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
@@ -293,6 +324,10 @@ static void remove_one(size_t at)
 	if (!guest_ids[at][0])
 		return;
 	sim_trace("the sandbox %s goes", guest_ids[at]);
+	struct guest_search search = { .id = guest_ids[at] };
+	kh_guests_each(&sim.worker, find_account, &search);
+	if (n_left < GONE)
+		left[n_left++] = kh_account_ref(search.account);
 	SIM_CHECK(kh_wire_put_str(&body, guest_globex[at] ? "globex" : "acme") &&
 			  kh_wire_put_str(&body, guest_ids[at]),
 		  "no memory");
@@ -313,6 +348,12 @@ void sim_keeper_reset(void)
 		kh_buf_fini(&questions[--n_questions].body);
 	number = 0;
 	n_guests = 0;
+}
+
+void sim_keeper_forget(void)
+{
+	while (n_left > 0)
+		kh_account_unref(left[--n_left]);
 }
 
 /* ---- who may come in ---- */

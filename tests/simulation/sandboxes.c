@@ -19,7 +19,8 @@ enum phase {
 
 struct asked {
 	unsigned serial;
-	bool head; /* HEAD */
+	bool head;   /* HEAD */
+	bool tunnel; /* CONNECT, by HTTP/2 */
 	struct kh_h2_stream *h2;
 };
 
@@ -152,7 +153,7 @@ static void ask_h2(struct sim_client *client)
 	(void)snprintf(path, sizeof(path), "%s/r%u", folder(client), ++serials);
 	const struct kh_h2_request request = {
 		.method = post ? KH_SLICE("POST") : KH_SLICE("GET"),
-		.scheme = KH_SLICE("https"),
+		.scheme = client->tls ? KH_SLICE("https") : KH_SLICE("http"),
 		.authority = kh_slice_str(sim_host_names[client->host]),
 		.path = kh_slice_str(path),
 	};
@@ -170,6 +171,64 @@ static void ask_h2(struct sim_client *client)
 	if (post && kh_h2_put_data(stream, kh_slice_of(filler, sim_below(sizeof(filler)))) &&
 	    !sim_one_in(6))
 		(void)kh_h2_put_end(stream, NULL, 0);
+	flush_h2(client);
+}
+
+static void ask_for_stream_tunnel(struct sim_client *client)
+{
+	static const char *const to[] = { "raw.example:22", "key.example:443",
+					  "other.example:443" };
+	const struct kh_h2_request request = { .method = KH_SLICE("CONNECT"),
+					       .authority = kh_slice_str(to[sim_below(3)]) };
+	struct kh_h2_stream *stream =
+		kh_h2_capacity(client->h2) > 0
+			? kh_h2_put_request(client->h2, &request, NULL, 0, 0, false)
+			: NULL;
+
+	if (!stream)
+		return;
+	struct asked *asked = &client->asked[client->n_asked++];
+	*asked = (struct asked){ .serial = ++serials, .h2 = stream, .tunnel = true };
+	kh_h2_set_user(stream, asked);
+	client->n_open++;
+	sim_trace("down %d: asks for a tunnel in a stream", (int)(client->pipe - sim_pipes));
+}
+
+/* In a stream's tunnel: a handshake, a request, whatever. */
+static void speak_in_tunnel(struct asked *asked)
+{
+	char request[128];
+
+	switch (sim_below(6)) {
+	case 0:
+		(void)kh_h2_put_end(asked->h2, NULL, 0);
+		break;
+	case 1:
+		kh_h2_reset(asked->h2, 8);
+		break;
+	case 2:
+	case 3:
+		(void)kh_h2_put_data(asked->h2, KH_SLICE("\x16"));
+		break;
+	default:
+		(void)snprintf(request, sizeof(request),
+			       "GET /r%u HTTP/1.1\r\nHost: %s.example\r\n\r\n", ++serials,
+			       sim_one_in(2) ? "key" : "other");
+		(void)kh_h2_put_data(asked->h2, kh_slice_str(request));
+		break;
+	}
+}
+
+static void use_streams(struct sim_client *client)
+{
+	struct asked *one = client->n_asked ? &client->asked[sim_below(client->n_asked)] : NULL;
+
+	if (one && one->tunnel && one->h2)
+		speak_in_tunnel(one);
+	else if (!client->tls && sim_one_in(3))
+		ask_for_stream_tunnel(client);
+	else
+		ask_h2(client);
 	flush_h2(client);
 }
 
@@ -284,22 +343,27 @@ static void on_event(const struct kh_h2_event *event, void *arg)
 		let_go(client, asked);
 }
 
-void sim_sandbox_has_tls(struct sim_pipe *pipe)
+static void begin_h2(struct sim_client *client)
 {
 	static const struct kh_h2_settings settings = { .role = KH_H2_CLIENT,
 							.stream_window_bytes = 65535,
 							.connection_window_bytes = 1 << 20 };
+
+	client->h2 = kh_h2_new(&settings, on_event, client);
+	SIM_CHECK(client->h2, "no memory");
+	flush_h2(client);
+}
+
+void sim_sandbox_has_tls(struct sim_pipe *pipe)
+{
 	struct sim_client *client = pipe->far;
 
 	if (!client || client->phase != PHASE_TLS)
 		return;
 	client->phase = PHASE_REQUESTS;
 	client->tls = true;
-	if (!client->wants_h2)
-		return;
-	client->h2 = kh_h2_new(&settings, on_event, client);
-	SIM_CHECK(client->h2, "no memory");
-	flush_h2(client);
+	if (client->wants_h2)
+		begin_h2(client);
 }
 
 static void read_socks(struct sim_client *client, struct kh_slice bytes)
@@ -392,6 +456,8 @@ static void begin(struct sim_client *client, bool globex)
 	if (!sim.mood.one_host && sim_one_in(3)) {
 		client->phase = PHASE_REQUESTS;
 		client->host = SIM_HOST_PLAIN;
+		if (sim_one_in(3)) /* with prior knowledge */
+			begin_h2(client);
 		return;
 	}
 	client->host = hosts[globex][sim.mood.one_host ? sim.mood.host : sim_below(6)];
@@ -455,7 +521,7 @@ static void do_something(struct sim_client *client)
 	if (client->phase != PHASE_REQUESTS || client->n_asked == ASKED || client->stuck)
 		return;
 	if (client->h2)
-		ask_h2(client);
+		use_streams(client);
 	else if (client->n_asked == client->n_answered && sim_one_in(8))
 		ask_for_websocket(client);
 	else if (client->n_asked == client->n_answered || sim_one_in(4))

@@ -174,6 +174,9 @@ void sim_keeper_reload(void);
 void sim_keeper_add_sandbox(void);
 void sim_keeper_remove_sandbox(void);
 void sim_keeper_reset(void);
+void sim_keeper_forget(void); /* the very last */
+/* A sandbox that is gone holds nothing; at the end of a turn. */
+void sim_keeper_check_gone(void);
 /* A door that takes connections, by chance; NULL: there is none. *globex: whose it is. */
 struct kh_door *sim_keeper_door(bool *globex);
 

@@ -170,6 +170,9 @@ int __wrap_event_add(struct event *event, const struct timeval *after)
 	struct armed *at = find(event);
 	uint64_t us = after ? (uint64_t)after->tv_sec * 1000000 + (uint64_t)after->tv_usec : 0;
 
+	/* It keeps a heap of its own. */
+	if (!at && after && sim_fails(SIM_FAULT_ALLOCATION))
+		return -1;
 	SIM_CHECK(at || n_armed < MOST_ARMED, "too many events are armed");
 	if (!at)
 		at = &armed[n_armed++];

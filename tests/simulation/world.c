@@ -102,6 +102,21 @@ static void check_exchanges(void)
 	}
 }
 
+/* Nobody is charged for a lookup that somebody else waits for. */
+static void check_making(void)
+{
+	const struct kh_node *made = &sim.loop->ups->made, *node;
+
+	for (node = made->next; node != made; node = node->next) {
+		const struct kh_up *up =
+			(const void *)((const char *)node - offsetof(struct kh_up, link));
+		SIM_CHECK(up->only.user, "a connection is made for nobody");
+		SIM_CHECK(!kh_charge_holds(&up->making) ||
+				  up->making.account == up->only.user->account,
+			  "a sandbox is charged for another one's lookup");
+	}
+}
+
 static void end_turn(void)
 {
 	bool before = sim_faults_set(sim.loop->gen == sim.worker.current);
@@ -110,6 +125,8 @@ static void end_turn(void)
 	kh_loop_turn_end(sim.loop);
 	(void)sim_faults_set(before);
 	check_exchanges();
+	check_making();
+	sim_keeper_check_gone();
 }
 
 static bool deliver(void)
@@ -320,6 +337,7 @@ void sim_world_end(void)
 	kh_asks_fini(w);
 	kh_generation_unref(w->current);
 	w->current = NULL;
+	sim_keeper_forget();
 	sim_sandboxes_reset();
 	sim_pipes_free();
 	sim_handshakes_free();
