@@ -1,6 +1,6 @@
 /* names.c - resolver and dialer: an answer comes late, is a failure, or comes not at all */
 /* wrap: kh_resolver_new kh_resolver_configure kh_resolver_free kh_resolver_lookup */
-/* wrap: kh_lookup_cancel kh_dial_start kh_dial_cancel */
+/* wrap: kh_lookup_cancel kh_lookup_charge kh_dial_start kh_dial_charge kh_dial_cancel */
 
 #include <keyhole/dialer.h>
 
@@ -21,7 +21,7 @@ int sim_host_of(struct kh_slice name)
 	return -1;
 }
 
-/* A lookup or a dial. */
+/* A lookup or a dial; or a question to a nameserver that outlives the lookup which asked it. */
 struct kh_lookup {
 	struct kh_lookup *next;
 	kh_lookup_cb *found;
@@ -30,7 +30,9 @@ struct kh_lookup {
 	int host;
 	struct kh_addresses addresses; /* of a lookup; of a dial, those that are tried */
 	uint64_t deadline_us;
-	bool silent; /* nobody answers: it ends with its deadline */
+	struct kh_charge *charge; /* of a lookup: its owner's */
+	struct kh_charge own;	  /* of a dial: for a further attempt; of a question */
+	bool silent;		  /* nobody answers: it ends with its deadline */
 };
 
 static struct kh_lookup *pending;
@@ -120,10 +122,38 @@ static void take_out(struct kh_lookup *lookup)
 	*at = lookup->next;
 }
 
+void __wrap_kh_lookup_charge(struct kh_lookup *lookup, struct kh_charge *charge);
+void __wrap_kh_lookup_charge(struct kh_lookup *lookup, struct kh_charge *charge)
+{
+	lookup->charge = charge;
+}
+
+/* Nobody waits for it any more: its question goes on alone, at times, and with the charge. */
+static void leave_question(struct kh_lookup *lookup)
+{
+	if (!lookup->charge || !kh_charge_holds(lookup->charge) || sim_one_in(2))
+		return;
+	bool before = sim_faults_set(false);
+	struct kh_lookup *question = begin(lookup->host, 2000, NULL);
+	SIM_CHECK(question, "no memory");
+	kh_charge_move(&question->own, lookup->charge);
+	(void)sim_faults_set(before);
+}
+
+bool sim_names_has_questions(void)
+{
+	for (struct kh_lookup *at = pending; at; at = at->next)
+		if (!at->found && !at->dialled)
+			return true;
+	return false;
+}
+
 void __wrap_kh_lookup_cancel(struct kh_lookup *lookup);
 void __wrap_kh_lookup_cancel(struct kh_lookup *lookup)
 {
 	take_out(lookup);
+	leave_question(lookup);
+	kh_charge_release(&lookup->own);
 	free(lookup);
 }
 
@@ -152,6 +182,21 @@ struct kh_dial *__wrap_kh_dial_start(struct event_base *base, const struct kh_ad
 	dial->dialled = cb;
 	dial->addresses = *addresses;
 	return (struct kh_dial *)(void *)dial;
+}
+
+/* One attempt beside the first, or none. */
+void __wrap_kh_dial_charge(struct kh_dial *dial, struct kh_account *account);
+void __wrap_kh_dial_charge(struct kh_dial *dial, struct kh_account *account)
+{
+	struct kh_lookup *one = (struct kh_lookup *)(void *)dial;
+	struct kh_charge charge = { 0 };
+
+	if (one->own.account == account)
+		return;
+	(void)kh_charge_take(&charge, account, KH_RESOURCE_DESCRIPTORS, 0);
+	if (sim_one_in(2))
+		(void)kh_charge_resize(&charge, 1);
+	kh_charge_move(&one->own, &charge);
 }
 
 void __wrap_kh_dial_cancel(struct kh_dial *dial);
@@ -209,9 +254,12 @@ bool sim_names_step(void)
 	struct kh_lookup *one = ready[sim_below(n)];
 	bool late = sim_time_now_us() >= one->deadline_us;
 	take_out(one);
+	if (late)
+		leave_question(one);
+	kh_charge_release(&one->own);
 	if (one->found)
 		answer_lookup(one, late);
-	else
+	else if (one->dialled)
 		answer_dial(one, late);
 	free(one);
 	return true;

@@ -158,6 +158,8 @@ extern const char *const sim_host_names[SIM_HOSTS];
 int sim_host_of(struct kh_slice name);
 bool sim_names_step(void);
 uint64_t sim_names_next_us(void);
+/* Questions that outlive their lookup, and are charged for. */
+bool sim_names_has_questions(void);
 void sim_names_free(void);
 
 /* ---- the keeper (keeper.c) ---- */

@@ -306,7 +306,8 @@ static void outlast(void)
 	uint64_t until = sim_now_ms() + ALL_MS;
 
 	while (sim.loop->n_live > 0 || !kh_list_is_empty(&sim.loop->exchanges) ||
-	       !kh_list_is_empty(&sim.loop->ups->made) || sim.loop->batch.count > 0) {
+	       !kh_list_is_empty(&sim.loop->ups->made) || sim.loop->batch.count > 0 ||
+	       sim_names_has_questions()) {
 		SIM_CHECK(sim_now_ms() < until, "%zu connections are silent and do not end",
 			  sim.loop->n_live);
 		let_time_pass();
