@@ -60,7 +60,7 @@ static bool begin(struct kh_stream *stream, bool up, const struct kh_host *host,
 				 .host = *host,
 				 .deadline_us = sim_time_now_us() + (uint64_t)timeout_ms * 1000 };
 	stream->state = STREAM_LEAF; /* neither read nor written until it is over */
-	stream->is_up = up;
+	stream->side = up ? STREAM_UP : STREAM_DOWN;
 	return true;
 }
 

@@ -1,5 +1,6 @@
 /* world.c - one run: its beginning, its steps with what is checked after each, its end */
 
+#include <keyhole/machine.h>
 #include <keyhole/secret.h>
 
 #include <keyhole/downstream/session.h>
@@ -66,12 +67,12 @@ void sim_world_begin(void)
 	sim_journal_reset();
 	sim.calm = false;
 	sim.steps = 0;
-	sim.mood = (struct sim_mood){ .slow_names = sim_one_in(3),
+	sim.mood = (struct sim_mood){ .slow_names = sim_one_in(2),
 				      .guests = sim_one_in(2),
-				      .one_host = sim_one_in(3),
+				      .one_host = sim_one_in(2),
 				      .host = (unsigned)sim_below(2),
-				      .restless = sim_one_in(3),
-				      .no_faults = sim_one_in(3) };
+				      .restless = sim_one_in(2),
+				      .no_faults = sim_one_in(2) };
 	w->current = sim_keeper_generation(0, NULL);
 	kh_account_bound(w->current->whole, KH_RESOURCE_MEMORY,
 			 sim_one_in(4) ? 1 << 20 : (size_t)1 << 30);
@@ -126,6 +127,7 @@ static void end_turn(void)
 	(void)sim_faults_set(before);
 	check_exchanges();
 	check_making();
+	SIM_CHECK(kh_machine_faults() == 0, "a state is left by a step that there is not");
 	sim_keeper_check_gone();
 }
 
