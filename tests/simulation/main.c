@@ -68,14 +68,25 @@ void sim_trace(const char *format, ...)
 	(void)fflush(stdout);
 }
 
+/* Made when a run begins: a signal handler formats nothing. */
+static char replay[256];
+
+static void note_replay(void)
+{
+	size_t n = (size_t)snprintf(replay, sizeof(replay),
+				    "simulation: replay it with: %s --seed %llu --trace", program,
+				    (unsigned long long)seed);
+
+	if (tortured >= 0 && n < sizeof(replay))
+		n += (size_t)snprintf(replay + n, sizeof(replay) - n, " --fail %s:%llu",
+				      fault_names[tortured], (unsigned long long)tortured_at);
+	if (n < sizeof(replay))
+		(void)snprintf(replay + n, sizeof(replay) - n, "\n");
+}
+
 static void say_replay(void)
 {
-	(void)fprintf(stderr, "simulation: replay it with: %s --seed %llu --trace", program,
-		      (unsigned long long)seed);
-	if (tortured >= 0)
-		(void)fprintf(stderr, " --fail %s:%llu", fault_names[tortured],
-			      (unsigned long long)tortured_at);
-	(void)fprintf(stderr, "\n");
+	(void)!write(STDERR_FILENO, replay, strlen(replay));
 }
 
 void sim_fail(const char *format, ...)
@@ -143,6 +154,7 @@ static void run(uint64_t which)
 {
 	seed = which;
 	state = which;
+	note_replay();
 	unsigned steps = 20 + (unsigned)sim_below(STEPS_MOST);
 	sim_world_begin();
 	if (tortured >= 0)
@@ -204,7 +216,8 @@ static void run_many(uint64_t from, uint64_t count, double seconds)
 
 /* ---- everything fails in turn ---- */
 
-static uint64_t torture_one(uint64_t which, uint64_t stride, double until)
+/* Of a scenario, every `stride`-th fault from the `first` one on. Return: how many that were. */
+static uint64_t torture_one(uint64_t which, uint64_t first, uint64_t stride, double until)
 {
 	uint64_t asked[SIM_FAULTS], done = 0;
 
@@ -213,8 +226,8 @@ static uint64_t torture_one(uint64_t which, uint64_t stride, double until)
 	for (int what = 0; what < SIM_FAULTS; what++)
 		asked[what] = sim_faults[what].asked;
 	for (int what = 0; what < SIM_FAULTS; what++) {
-		for (uint64_t at = 1; at <= asked[what] && seconds_now() < until;
-		     at += what == SIM_FAULT_JOURNAL ? 1 : stride, done++) {
+		for (uint64_t at = first; at <= asked[what] && seconds_now() < until;
+		     at += stride, done++) {
 			tortured = what;
 			tortured_at = at;
 			run(which);
@@ -227,16 +240,18 @@ static uint64_t torture_one(uint64_t which, uint64_t stride, double until)
 static void torture(uint64_t from, uint64_t count, double seconds)
 {
 	double until = seconds > 0 ? seconds_now() + seconds : 1e18;
-	/* Where time is short, some of each seed's. */
-	uint64_t stride = seconds > 0 ? 37 : 1, done = 0, which = 0;
+	/* Where time is short, some of all scenarios' first. */
+	uint64_t stride = seconds > 0 ? 37 : 1, done = 0, pass = 1;
 
-	for (; which < count && seconds_now() < until; which++) {
-		done += torture_one(from + which, stride, until);
+	for (; pass <= stride && seconds_now() < until; pass++) {
+		for (uint64_t which = 0; which < count && seconds_now() < until; which++)
+			done += torture_one(from + which, pass, stride, until);
 		if (leaks())
 			sim_fail("something leaks when something fails");
 	}
-	(void)printf("simulation: torture: %llu faults in %llu scenarios\n",
-		     (unsigned long long)done, (unsigned long long)which);
+	(void)printf("simulation: torture: %llu faults in %llu scenarios%s\n",
+		     (unsigned long long)done, (unsigned long long)count,
+		     pass <= stride ? ", as many as there was time for" : ", all there are");
 }
 
 static bool read_fault(const char *text)
