@@ -6,6 +6,7 @@
  */
 #include "credential_internal.h"
 
+#include <keyhole/encode.h>
 #include <keyhole/spelling.h>
 
 struct hiding {
@@ -14,11 +15,85 @@ struct hiding {
 	bool found;
 };
 
+/* "&#43;", "&#x2b;" and the five characters that HTML and XML have names for. width 0: none here.
+ */
+static struct kh_character reference_at(struct kh_slice rest)
+{
+	static const struct {
+		struct kh_slice text;
+		unsigned char byte;
+	} named[] = { { KH_SLICE_INIT("&amp;"), '&' },
+		      { KH_SLICE_INIT("&lt;"), '<' },
+		      { KH_SLICE_INIT("&gt;"), '>' },
+		      { KH_SLICE_INIT("&quot;"), '"' },
+		      { KH_SLICE_INIT("&apos;"), '\'' } };
+	enum { DIGITS_MOST = 8 }; /* with the zeros in front */
+	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
+		if (kh_slice_has_prefix(rest, named[i].text))
+			return (struct kh_character){ named[i].text.len, named[i].byte };
+	if (!kh_slice_has_prefix(rest, KH_SLICE("&#")))
+		return (struct kh_character){ 0 };
+	bool is_hex = rest.len > 2 && (rest.ptr[2] | 0x20) == 'x';
+	size_t begin = is_hex ? 3 : 2, end = begin;
+	unsigned code = 0;
+	for (; end < rest.len && end < begin + DIGITS_MOST; end++) {
+		int digit = kh_hex_value(rest.ptr[end]);
+		if (digit < 0 || (!is_hex && digit > 9))
+			break;
+		code = code * (is_hex ? 16 : 10) + (unsigned)digit;
+	}
+	if (end == begin || code > 0xff)
+		return (struct kh_character){ 0 };
+	end += end < rest.len && rest.ptr[end] == ';';
+	return (struct kh_character){ end, (unsigned char)code };
+}
+
+/* "\u002b" as in JSON, "\x2b" as in JavaScript, "\/". width 0: none here. */
+static struct kh_character escape_at(struct kh_slice rest)
+{
+	if (rest.len < 2 || rest.ptr[0] != '\\')
+		return (struct kh_character){ 0 };
+	size_t digits = rest.ptr[1] == 'u' ? 4 : rest.ptr[1] == 'x' ? 2 : 0;
+	if (digits == 0)
+		return (struct kh_character){ 2, (unsigned char)rest.ptr[1] };
+	if (rest.len < 2 + digits)
+		return (struct kh_character){ 0 };
+	unsigned code = 0;
+	for (size_t i = 0; i < digits; i++) {
+		int digit = kh_hex_value(rest.ptr[2 + i]);
+		if (digit < 0)
+			return (struct kh_character){ 0 };
+		code = code * 16 + (unsigned)digit;
+	}
+	return (struct kh_character){ code > 0xff ? 0 : 2 + digits, (unsigned char)code };
+}
+
+/* A form's '+' is a blank, and a server that decodes once more than it encodes makes one of it. */
+static bool is_same(unsigned char found, unsigned char wanted)
+{
+	return found == wanted || (found == '+' && wanted == ' ') ||
+	       (found == ' ' && wanted == '+');
+}
+
+/* Return: bytes of `text` at `at` that may stand for that byte; 0: they are something else. */
+static size_t width_of(struct kh_slice text, size_t at, unsigned char wanted)
+{
+	struct kh_slice rest = kh_slice_sub(text, at, text.len);
+	struct kh_character escaped = rest.ptr[0] == '\\'  ? escape_at(rest)
+				      : rest.ptr[0] == '&' ? reference_at(rest)
+							   : (struct kh_character){ 0 };
+	if (escaped.width > 0 && is_same(escaped.byte, wanted))
+		return escaped.width;
+	struct kh_character found = kh_spelling_at(text, at, KH_PLUS_IS_PLUS);
+	return is_same(found.byte, wanted) ? found.width : 0;
+}
+
 /*
  * How many bytes of `text` at `at` a server may have made of `value`; 0: they are something else.
- * Each character may stand as it is or escaped, once or several times, on its own: a framework
- * encodes '+' and leaves '/', and the address of an address is encoded twice. So both are read with
- * all escapes undone, also those that the value has of itself.
+ * Each character may stand as it is or escaped on its own: percent-encoded, once or several times,
+ * or as JSON, JavaScript and HTML escape it. A framework encodes '+' and leaves '/', and the
+ * address of an address is encoded twice. So both are read with all escapes undone, also those that
+ * the value has of itself.
  */
 static size_t stands_at(struct kh_slice text, size_t at, struct kh_slice value)
 {
@@ -27,12 +102,12 @@ static size_t stands_at(struct kh_slice text, size_t at, struct kh_slice value)
 	for (size_t i = 0; i < value.len;) {
 		if (end >= text.len)
 			return 0;
-		struct kh_character found = kh_spelling_at(text, end, KH_PLUS_IS_PLUS);
 		struct kh_character wanted = kh_spelling_at(value, i, KH_PLUS_IS_PLUS);
+		size_t width = width_of(text, end, wanted.byte);
 
-		if (found.byte != wanted.byte && (found.byte != '+' || wanted.byte != ' '))
+		if (width == 0)
 			return 0;
-		end += found.width;
+		end += width;
 		i += wanted.width;
 	}
 	return end - at;
