@@ -125,18 +125,20 @@ static void a_pipe_that_was_closed_wakes_nobody_where_a_child_has_it_too(void **
 	(void)state;
 	static const struct kh_exec exec;
 	assert_int_equal(pipe2(prints, O_CLOEXEC | O_NONBLOCK), 0);
-	const struct kh_job *job = add(&exec, 0, KH_SHARE_NOBODY);
+	struct kh_job *job = add(&exec, 0, KH_SHARE_NOBODY), *ended = NULL;
 	int shared = dup(prints[0]); /* as a child has it before its exec */
 	assert_int_equal(running(), 1);
 	/* The job's own child has the other end as well: what it prints is too much. */
 	static const char much[4096];
 	while (job->out >= 0) {
 		(void)!write(prints[1], much, sizeof(much));
-		(void)kh_jobs_turn(&jobs, NULL);
+		ended = kh_jobs_turn(&jobs, NULL);
 	}
 	assert_true(write(prints[1], much, 1) == 1);
 	struct pollfd p = { .fd = jobs.epoll, .events = POLLIN };
 	assert_int_equal(poll(&p, 1, 0), 0);
+	if (ended)
+		kh_job_free(ended); /* it was killed, and has gone already */
 	(void)close(shared);
 	(void)close(prints[1]);
 	prints[1] = -1;
