@@ -6,30 +6,19 @@
  * as always.
  */
 
-#include <keyhole/upstream/connector.h>
-
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <event2/event.h>
-#include <event2/event_struct.h>
 
 #include <keyhole/cleanup.h>
 #include <keyhole/escape.h>
 #include <keyhole/guard.h>
-#include <keyhole/h1.h>
+
+#include "connector_internal.h"
 
 enum { READS_AT_ONCE = 4, PASSWORD_MS = 10 * 1000 };
-
-struct kh_connector {
-	struct kh_connector_way way;
-	enum { LOOKING_UP = 1, PASSWORD, DIALLING, CONNECT } state;
-	struct kh_lookup *lookup;
-	struct kh_dial *dial;
-	struct kh_h1 *h1; /* reads the answer to CONNECT */
-	struct event timer;
-};
 
 static void wake(struct kh_connector *c)
 {
@@ -37,17 +26,12 @@ static void wake(struct kh_connector *c)
 		c->way.ops->woken(c->way.arg);
 }
 
-static void fail(struct kh_connector *c, const struct kh_err *err)
-{
-	c->way.ops->failed(c->way.arg, err);
-}
-
 static void fail_with(struct kh_connector *c, enum kh_err_code code, const char *text)
 {
 	struct kh_err err = KH_ERR_INIT;
 
 	kh_err_set(&err, code, "the upstream proxy %s", text);
-	fail(c, &err);
+	kh_connector_fail(c, &err);
 }
 
 static bool no_memory(struct kh_err *err)
@@ -67,14 +51,14 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	wake(c);
-	if (c->state == PASSWORD)
+	if (c->state == KH_CONNECTOR_PASSWORD)
 		kh_err_set(&err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 			   "the upstream proxy's password was not handed out in time");
 	else
 		kh_err_set(&err, KH_ERR_CONNECT_TIMEOUT,
 			   "the upstream proxy did not answer CONNECT within %u ms",
 			   c->way.connect_ms);
-	fail(c, &err);
+	kh_connector_fail(c, &err);
 }
 
 static bool set_timer(struct kh_connector *c, uint32_t ms, struct kh_err *err)
@@ -121,7 +105,7 @@ static void refused(struct kh_connector *c, const struct kh_message *answer)
 		   shown ? "\"" : "",
 		   answer->status == 407 ? " (look at upstream.proxy's username and password)"
 					 : "");
-	fail(c, &err);
+	kh_connector_fail(c, &err);
 }
 
 /* A 2xx. What else came would be taken for the server's words. */
@@ -145,7 +129,7 @@ static void tunnel_stands(struct kh_connector *c)
 	kh_buf_release(way->in);
 	kh_buf_release(&leg->out);
 	kh_stream_watch(leg->stream, 0);
-	way->ops->connected(way->arg);
+	kh_connector_succeed(c);
 }
 
 /* Return: false when the answer is there, of whatever kind: the connector may be freed. */
@@ -161,7 +145,7 @@ static bool take_answer(struct kh_connector *c)
 		if (event == KH_H1_ERROR) {
 			struct kh_err err = *kh_h1_error(c->h1);
 			kh_err_wrap(&err, "the upstream proxy's answer to CONNECT");
-			fail(c, &err);
+			kh_connector_fail(c, &err);
 			return false;
 		}
 		const struct kh_message *answer = kh_h1_message(c->h1);
@@ -211,16 +195,19 @@ static void ask_proxy(struct kh_connector *c)
 {
 	struct kh_err err = KH_ERR_INIT;
 
-	c->state = CONNECT;
+	if (!kh_connector_set_state(c, KH_CONNECTOR_CONNECT, &err)) {
+		kh_connector_fail(c, &err);
+		return;
+	}
 	c->h1 = kh_h1_new(KH_H1_RESPONSES);
 	if (!c->h1) {
 		no_memory(&err);
-		fail(c, &err);
+		kh_connector_fail(c, &err);
 		return;
 	}
 	kh_h1_expect_response_to(c->h1, KH_SLICE("CONNECT"));
 	if (!put_connect(c, &err) || !set_timer(c, c->way.connect_ms, &err)) {
-		fail(c, &err);
+		kh_connector_fail(c, &err);
 		return;
 	}
 	(void)kh_leg_flush(c->way.leg); /* a failure shows when it is read */
@@ -241,7 +228,7 @@ static void on_dialled(int fd, const struct kh_sockaddr *peer, const struct kh_e
 		why = *err;
 		if (way->proxy)
 			kh_err_wrap(&why, "upstream proxy");
-		fail(c, &why);
+		kh_connector_fail(c, &why);
 		return;
 	}
 	if (!way->proxy && way->ops->settled)
@@ -251,7 +238,7 @@ static void on_dialled(int fd, const struct kh_sockaddr *peer, const struct kh_e
 	if (!way->leg->stream) {
 		close(fd);
 		kh_err_set(&why, KH_ERR_NO_MEMORY, "no memory for a connection");
-		fail(c, &why);
+		kh_connector_fail(c, &why);
 		return;
 	}
 	if (way->ops->dialled)
@@ -259,7 +246,7 @@ static void on_dialled(int fd, const struct kh_sockaddr *peer, const struct kh_e
 	if (way->proxy)
 		ask_proxy(c);
 	else
-		way->ops->connected(way->arg);
+		kh_connector_succeed(c);
 }
 
 /* Those of a name's addresses that no rule by address denies. Return: false with `err`: none. */
@@ -286,12 +273,15 @@ static void dial(struct kh_connector *c, const struct kh_addresses *addresses)
 
 	if (judged) {
 		if (!leave_allowed(c, addresses, &left, &err)) {
-			(way->ops->refused ? way->ops->refused : way->ops->failed)(way->arg, &err);
+			kh_connector_refuse(c, &err);
 			return;
 		}
 		addresses = &left;
 	}
-	c->state = DIALLING;
+	if (!kh_connector_set_state(c, KH_CONNECTOR_DIALLING, &err)) {
+		kh_connector_fail(c, &err);
+		return;
+	}
 	if (way->ops->resolved)
 		way->ops->resolved(way->arg);
 	size_t n_allow;
@@ -303,7 +293,7 @@ static void dial(struct kh_connector *c, const struct kh_addresses *addresses)
 				way->connect_ms, on_dialled, c);
 	if (!c->dial) {
 		kh_err_set(&err, KH_ERR_NO_MEMORY, "no memory for a connection");
-		fail(c, &err);
+		kh_connector_fail(c, &err);
 		return;
 	}
 	kh_connector_charge_anew(c);
@@ -319,7 +309,8 @@ static bool look_up(struct kh_connector *c, const struct kh_host *host, uint16_t
 
 	if (ops->lookup_charge && !charge)
 		return false;
-	c->state = LOOKING_UP;
+	if (!kh_connector_set_state(c, KH_CONNECTOR_LOOKING_UP, err))
+		return false;
 	c->lookup = kh_resolver_lookup(c->way.resolver, host, port, c->way.resolve_ms, cb, c);
 	if (!c->lookup)
 		return no_memory(err);
@@ -336,7 +327,7 @@ static void on_resolved(const struct kh_addresses *addresses, const struct kh_er
 	if (addresses)
 		dial(c, addresses);
 	else
-		fail(c, err);
+		kh_connector_fail(c, err);
 }
 
 static void on_proxy_resolved(const struct kh_addresses *addresses, const struct kh_err *err,
@@ -350,7 +341,7 @@ static void on_proxy_resolved(const struct kh_addresses *addresses, const struct
 	if (!addresses) {
 		copy = *err;
 		kh_err_wrap(&copy, "upstream proxy");
-		fail(c, &copy);
+		kh_connector_fail(c, &copy);
 		return;
 	}
 	struct kh_addresses theirs = *addresses;
@@ -402,10 +393,10 @@ static void on_target_resolved(const struct kh_addresses *addresses, const struc
 	wake(c);
 	c->lookup = NULL;
 	if (!addresses)
-		fail(c, err);
+		kh_connector_fail(c, err);
 	else if (!kh_guard_choose(addresses, judge, c, &c->way.target.host, &why) ||
 		 !find_proxy(c, &why))
-		fail(c, &why);
+		kh_connector_fail(c, &why);
 }
 
 static bool find_target(struct kh_connector *c, struct kh_err *err)
@@ -448,8 +439,8 @@ static bool get_password(struct kh_connector *c, struct kh_err *err)
 	case KH_CONNECTOR_GO_ON:
 		return find_target(c, err);
 	case KH_CONNECTOR_WAIT:
-		c->state = PASSWORD;
-		return set_timer(c, PASSWORD_MS, err);
+		return kh_connector_set_state(c, KH_CONNECTOR_PASSWORD, err) &&
+		       set_timer(c, PASSWORD_MS, err);
 	case KH_CONNECTOR_FAILED:
 		break;
 	}
@@ -460,16 +451,16 @@ void kh_connector_go_on(struct kh_connector *c)
 {
 	struct kh_err err = KH_ERR_INIT;
 
-	if (c->state != PASSWORD)
+	if (c->state != KH_CONNECTOR_PASSWORD)
 		return;
 	event_del(&c->timer);
 	if (!get_password(c, &err))
-		fail(c, &err);
+		kh_connector_fail(c, &err);
 }
 
 bool kh_connector_waits_for_password(const struct kh_connector *c)
 {
-	return c->state == PASSWORD;
+	return c->state == KH_CONNECTOR_PASSWORD;
 }
 
 void kh_connector_charge_anew(struct kh_connector *c)

@@ -130,7 +130,7 @@ static bool put_head(struct kh_up_stream *stream, struct kh_err *err)
 
 	user->ops->describe(user, &request);
 	kh_h1_expect_response_to(up->h1, user->message->method);
-	up->awaited = up->final = false;
+	up->awaited = false;
 	up->chunked = request.framing == KH_FRAMING_CHUNKED;
 	if (request.is_secret && !kh_leg_hide(&up->leg))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for a request");
@@ -183,10 +183,14 @@ static bool take_head(struct kh_up *up, const struct kh_message *response)
 {
 	struct kh_up_user *user = up->only.user;
 	struct kh_up_request request;
+	struct kh_err err = KH_ERR_INIT;
 
 	if (response->status >= 200) {
+		if (!kh_up_set_answer(up, KH_UP_ANSWER_FINAL, &err)) {
+			user->ops->broken(user, &err);
+			return false;
+		}
 		user->ops->describe(user, &request);
-		up->final = true;
 		up->kept_ms = kept_ms(response);
 		up->reusable = response->keep_alive && up->kept_ms > 0 &&
 			       response->framing != KH_FRAMING_CLOSE &&
@@ -212,10 +216,16 @@ static bool process_frames(struct kh_up *up)
 {
 	struct kh_up_user *user = up->only.user;
 	struct kh_slice none = KH_SLICE(""), body;
+	struct kh_err err = KH_ERR_INIT;
 
-	while (!up->switched && kh_h1_feed(up->h1, &none, &body) != KH_H1_NEED_MORE)
-		;
-	up->switched = true;
+	if (up->answer_state != KH_UP_ANSWER_SWITCHED) {
+		while (kh_h1_feed(up->h1, &none, &body) != KH_H1_NEED_MORE)
+			;
+		if (!kh_up_set_answer(up, KH_UP_ANSWER_SWITCHED, &err)) {
+			user->ops->broken(user, &err);
+			return false;
+		}
+	}
 	kh_h1_release(up->h1);
 	bool goes_on = kh_buf_len(&up->in) == 0 || user->ops->body(user, kh_buf_view(&up->in));
 	kh_buf_clear(&up->in);
@@ -247,7 +257,8 @@ static bool process(struct kh_up *up)
 			user->ops->broken(user, kh_h1_error(up->h1));
 			return false;
 		}
-		if (event == KH_H1_END && up->final) { /* not of an interim response */
+		if (event == KH_H1_END &&
+		    up->answer_state == KH_UP_ANSWER_FINAL) { /* not of an interim response */
 			take_end(up);
 			return false;
 		}
@@ -257,22 +268,24 @@ static bool process(struct kh_up *up)
 static void on_end_of_stream(struct kh_up *up, enum kh_io how)
 {
 	struct kh_up_user *user = up->only.user;
+	bool answered = up->answer_state != KH_UP_ANSWER_NONE,
+	     final = up->answer_state == KH_UP_ANSWER_FINAL;
 	struct kh_err err = KH_ERR_INIT;
 
 	if (user->switched) {
 		user->ops->lost(user, how == KH_IO_ERROR ? kh_stream_error(up->leg.stream) : NULL);
 		return;
 	}
-	if (how == KH_IO_EOF && up->answered && kh_h1_feed_eof(up->h1) == KH_H1_END) {
+	if (how == KH_IO_EOF && answered && kh_h1_feed_eof(up->h1) == KH_H1_END) {
 		up->reusable = false;
 		take_end(up);
 		return;
 	}
-	if (up->reused && !up->answered && user->ops->may_retry(user)) {
+	if (up->reused && !answered && user->ops->may_retry(user)) {
 		user->ops->retry(user);
 		return;
 	}
-	if (!up->answered && kh_up_turn_to_h2(up))
+	if (!answered && kh_up_turn_to_h2(up))
 		return;
 	if (how == KH_IO_ERROR)
 		err = *kh_stream_error(up->leg.stream);
@@ -280,10 +293,25 @@ static void on_end_of_stream(struct kh_up *up, enum kh_io how)
 		kh_err_set(&err, KH_ERR_RESPONSE_INCOMPLETE,
 			   "the upstream cut the TLS connection off before the response was whole");
 	else
-		kh_err_set(&err, up->final ? KH_ERR_RESPONSE_INCOMPLETE : KH_ERR_UP_CLOSED,
+		kh_err_set(&err, final ? KH_ERR_RESPONSE_INCOMPLETE : KH_ERR_UP_CLOSED,
 			   "the upstream closed the connection %s",
-			   up->final ? "before the response was whole" : "without an answer");
+			   final ? "before the response was whole" : "without an answer");
 	user->ops->broken(user, &err);
+}
+
+/* The first bytes are there. Return: false: the user is done with it. */
+static bool begin_answer(struct kh_up *up)
+{
+	struct kh_up_user *user = up->only.user;
+	struct kh_err err = KH_ERR_INIT;
+
+	/* The head of a SETTINGS frame begins so, and no answer of HTTP/1. */
+	if (kh_buf_view(&up->in).ptr[0] == '\0' && kh_up_turn_to_h2(up))
+		return false;
+	if (kh_up_set_answer(up, KH_UP_ANSWER_BEGUN, &err))
+		return true;
+	user->ops->broken(user, &err);
+	return false;
 }
 
 void kh_up_h1_readable(struct kh_up *up)
@@ -308,10 +336,8 @@ void kh_up_h1_readable(struct kh_up *up)
 			return;
 		}
 		kh_buf_commit(&up->in, got);
-		/* The head of a SETTINGS frame begins so, and no answer of HTTP/1. */
-		if (!up->answered && kh_buf_view(&up->in).ptr[0] == '\0' && kh_up_turn_to_h2(up))
+		if (up->answer_state == KH_UP_ANSWER_NONE && !begin_answer(up))
 			return;
-		up->answered = true;
 		*user->progress_ms = up->loop->now_ms;
 		if (!process(up) || got < KH_LEG_READ_BYTES / 2)
 			return;
@@ -336,7 +362,7 @@ static void update(struct kh_up_stream *up, bool wanted)
 	/* One that failed is always ready to be written to. */
 	bool waits = kh_buf_len(&leg->out) && !leg->failed;
 
-	if (up->conn->switched)
+	if (up->conn->answer_state == KH_UP_ANSWER_SWITCHED)
 		kh_buf_release(&leg->out);
 	kh_stream_watch(leg->stream,
 			(waits ? KH_STREAM_WRITABLE : 0u) | (wanted ? KH_STREAM_READABLE : 0u));

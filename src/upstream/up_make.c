@@ -161,7 +161,8 @@ static bool begin(struct kh_up *up, const struct kh_addresses *pinned, struct kh
 		.may_speak_first = up->key.scheme == KH_SCHEME_TCP,
 	};
 
-	up->state = KH_UP_CONNECTING;
+	if (!kh_up_set_state(up, KH_UP_CONNECTING, err))
+		return false;
 	up->connector = kh_connector_new(&way);
 	return up->connector && kh_connector_begin(up->connector, pinned, err);
 }

@@ -140,13 +140,13 @@ void kh_up_mux_begin(struct kh_up *up)
 
 	kh_up_mux_note(up->loop, &up->key, KH_UP_SPEAKS_H2);
 	up->mux = new_mux(up);
-	if (!up->mux) {
+	if (!up->mux)
 		kh_err_set(&err, KH_ERR_NO_MEMORY, "no memory for a connection");
+	if (!up->mux || !kh_up_set_state(up, KH_UP_SHARED, &err)) {
 		kh_up_failed(up, &err);
 		return;
 	}
 	kh_list_move(&up->waiting, &waiting);
-	up->state = KH_UP_SHARED;
 	up->idle_since_ms = up->loop->now_ms;
 	kh_list_append(&up->loop->ups->shared, &up->link);
 	kh_h1_free(up->h1);

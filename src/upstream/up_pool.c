@@ -95,14 +95,14 @@ void kh_up_release(struct kh_up *up, bool keep)
 	if (up->state != KH_UP_BUSY || !keep || !up->reusable || loop->draining ||
 	    up->key.generation != loop->gen->number || up->leg.failed || kh_buf_len(&up->leg.out) ||
 	    kh_buf_len(&up->in) || !kh_h1_is_idle(up->h1) || has_enough_of(loop, &up->key) ||
-	    (loop->ups->n_idle >= KH_LIMIT_POOL_IDLE && !make_room(loop, up))) {
+	    (loop->ups->n_idle >= KH_LIMIT_POOL_IDLE && !make_room(loop, up)) ||
+	    !kh_up_set_state(up, KH_UP_IDLE, NULL)) {
 		kh_up_close(up);
 		return;
 	}
 	kh_buf_release(&up->in);
 	kh_buf_release(&up->leg.out);
 	kh_h1_release(up->h1);
-	up->state = KH_UP_IDLE;
 	up->idle_since_ms = loop->now_ms;
 	kh_list_append(&loop->ups->idle, &up->link);
 	loop->ups->n_idle++;
@@ -164,6 +164,10 @@ struct kh_up *kh_up_take_idle(struct kh_loop *loop, const struct kh_up_key *key)
 		if (is_stale(up, loop->now_ms) || !kh_stream_is_alive(up->leg.stream)) {
 			kh_up_close(up);
 			continue;
+		}
+		if (!kh_up_set_state(up, KH_UP_BUSY, NULL)) {
+			kh_up_close(up);
+			return NULL;
 		}
 		kh_list_remove(&up->link);
 		loop->ups->n_idle--;

@@ -34,18 +34,18 @@ static void flush(struct kh_up_stream *up)
 	struct kh_up *conn = up->conn;
 
 	(void)kh_leg_flush(&conn->leg);
-	if (conn->fin == KH_FIN_WANTED && (kh_buf_len(&conn->leg.out) == 0 || conn->leg.failed)) {
+	if (conn->fin_state == KH_UP_FIN_WANTED &&
+	    (kh_buf_len(&conn->leg.out) == 0 || conn->leg.failed) &&
+	    kh_up_set_fin(conn, KH_UP_FIN_SENT))
 		kh_stream_shutdown_write(conn->leg.stream);
-		conn->fin = KH_FIN_SENT;
-	}
 }
 
 static void put_end(struct kh_up_stream *up, const struct kh_field *trailers, size_t n)
 {
 	(void)trailers;
 	(void)n;
-	up->conn->fin = KH_FIN_WANTED;
-	flush(up);
+	if (kh_up_set_fin(up->conn, KH_UP_FIN_WANTED))
+		flush(up);
 }
 
 static bool is_full(const struct kh_up_stream *up)
@@ -58,7 +58,7 @@ static void update(struct kh_up_stream *up, bool wanted)
 	const struct kh_leg *leg = &up->conn->leg;
 	bool waits = kh_buf_len(&leg->out) && !leg->failed;
 
-	wanted = wanted && !up->conn->said_all;
+	wanted = wanted && up->conn->answer_state != KH_UP_ANSWER_ENDED;
 	kh_stream_watch(leg->stream,
 			(waits ? KH_STREAM_WRITABLE : 0u) | (wanted ? KH_STREAM_READABLE : 0u));
 }
@@ -72,7 +72,7 @@ static void release(struct kh_up_stream *up, bool clean)
 
 static bool is_out(const struct kh_up_stream *up)
 {
-	return up->conn->fin == KH_FIN_SENT;
+	return up->conn->fin_state == KH_UP_FIN_SENT;
 }
 
 const struct kh_up_ops kh_up_raw_ops = {
@@ -90,6 +90,7 @@ const struct kh_up_ops kh_up_raw_ops = {
 static bool take(struct kh_up *up, enum kh_io io, size_t got)
 {
 	struct kh_up_user *user = up->only.user;
+	struct kh_err err = KH_ERR_INIT;
 
 	switch (io) {
 	case KH_IO_OK:
@@ -101,8 +102,10 @@ static bool take(struct kh_up *up, enum kh_io io, size_t got)
 	case KH_IO_AGAIN:
 		return false;
 	case KH_IO_EOF:
-		up->said_all = true;
-		user->ops->end(user, NULL, 0);
+		if (kh_up_set_answer(up, KH_UP_ANSWER_ENDED, &err))
+			user->ops->end(user, NULL, 0);
+		else
+			user->ops->broken(user, &err);
 		return false;
 	case KH_IO_TRUNCATED:
 	case KH_IO_ERROR:
@@ -118,7 +121,7 @@ void kh_up_raw_readable(struct kh_up *up)
 		struct kh_up_user *user = up->only.user;
 		struct kh_err err = KH_ERR_INIT;
 		size_t got = 0;
-		if (up->said_all || user->ops->is_full(user->side))
+		if (up->answer_state == KH_UP_ANSWER_ENDED || user->ops->is_full(user->side))
 			return;
 		char *room = kh_buf_reserve(&up->in, KH_LEG_READ_BYTES);
 		if (!room) {

@@ -56,14 +56,15 @@ static void free_up(struct kh_grave *grave)
 
 void kh_up_close(struct kh_up *up)
 {
-	if (up->state == KH_UP_DEAD)
+	bool was_idle = up->state == KH_UP_IDLE;
+
+	if (up->state == KH_UP_DEAD || !kh_up_set_state(up, KH_UP_DEAD, NULL))
 		return;
 	if (up->leg.stream)
 		kh_uncount(up->loop, KH_COUNT_UP_OPEN);
 	kh_list_remove(&up->link);
-	if (up->state == KH_UP_IDLE)
+	if (was_idle)
 		up->loop->ups->n_idle--;
-	up->state = KH_UP_DEAD;
 	kh_up_made(up); /* a question that goes on takes the charge along */
 	kh_charge_release(&up->making);
 	if (up->leg.stream)
@@ -122,17 +123,22 @@ void kh_up_is_ready(struct kh_up_user *user, const struct kh_up *up)
 /* The user may use it now. */
 static void lend(struct kh_up *up)
 {
-	up->state = KH_UP_BUSY;
-	up->whose = up->only.user->whose;
-	up->answered = false;
+	struct kh_up_user *user = up->only.user;
+	struct kh_err err = KH_ERR_INIT;
+
+	up->whose = user->whose;
 	up->reusable = false;
-	kh_up_is_ready(up->only.user, up);
+	if (kh_up_set_answer(up, KH_UP_ANSWER_NONE, &err))
+		kh_up_is_ready(user, up);
+	else
+		user->ops->failed(user, &err);
 }
 
 static void ready(struct kh_up *up)
 {
 	const struct kh_up_user_ops *ops = up->only.user->ops;
 	void *side = up->only.user->side;
+	struct kh_err err = KH_ERR_INIT;
 
 	kh_list_remove(&up->link);
 	if (kh_stream_is_h2(up->leg.stream)) {
@@ -140,7 +146,10 @@ static void ready(struct kh_up *up)
 		return;
 	}
 	/* They make their own: this one is taken. */
-	up->state = KH_UP_BUSY;
+	if (!kh_up_set_state(up, KH_UP_BUSY, &err)) {
+		kh_up_failed(up, &err);
+		return;
+	}
 	kh_up_mux_not(up);
 	lend(up);
 	ops->turn(side);
@@ -202,7 +211,10 @@ void kh_up_connected(struct kh_up *up)
 	snprintf(key, sizeof(key), "%u/%u/%u:%u,%u,%u,%u/%lld/%s:%u", up->key.generation,
 		 up->key.tenant, up->key.n_credentials, of[0], of[1], of[2], of[3],
 		 (long long)up->key.session_door, up->key.host.text, up->key.port);
-	up->state = KH_UP_HANDSHAKE;
+	if (!kh_up_set_state(up, KH_UP_HANDSHAKE, &none)) {
+		kh_up_failed(up, &none);
+		return;
+	}
 	if (!kh_stream_connect_tls(up->leg.stream, up->loop->up_ctx, &up->key.host,
 				   up->key.identity ? NULL : up->loop->sessions, key,
 				   up->loop->gen->config->timeouts.handshake)) {

@@ -27,13 +27,27 @@ struct kh_ups {
 };
 
 enum kh_up_state {
-	KH_UP_CONNECTING = 1, /* up_make.c */
+	KH_UP_NEW = 0,
+	KH_UP_CONNECTING, /* up_make.c */
 	KH_UP_HANDSHAKE,
 	KH_UP_BUSY,   /* belongs to a user */
 	KH_UP_IDLE,   /* in the pool */
 	KH_UP_SHARED, /* HTTP/2: any number of users, also none (up_mux.c) */
 	KH_UP_DEAD,
 };
+
+/* What the upstream has said to the request of the user that the connection is lent to. Not with
+ * HTTP/2, whose streams have their own. */
+enum kh_up_answer {
+	KH_UP_ANSWER_NONE = 0,
+	KH_UP_ANSWER_BEGUN,    /* a byte of it has come */
+	KH_UP_ANSWER_FINAL,    /* its final head has come */
+	KH_UP_ANSWER_SWITCHED, /* to WebSocket: HTTP is over on the connection */
+	KH_UP_ANSWER_ENDED,    /* of a raw one: the upstream's end has come */
+};
+
+/* Our end, of a raw one. */
+enum kh_up_fin { KH_UP_FIN_NONE = 0, KH_UP_FIN_WANTED, KH_UP_FIN_SENT };
 
 /*
  * A connection to an upstream. It may go from one sandbox to another, in the making (it is
@@ -60,21 +74,25 @@ struct kh_up {
 	 * nobody here knows it. And where it lies. */
 	struct kh_sockaddr judged;
 	struct kh_place place;
-	bool reused;
-	bool reusable; /* the response said that the connection stays open */
-	bool awaited;  /* it said 100: it waits for this request's content */
-	bool switched; /* to WebSocket: HTTP is over on it */
-	bool final;    /* the final head of the response has come */
-	bool chunked;  /* so the content goes up */
-	bool said_all; /* of a raw one: the upstream's end has come */
-	bool answered; /* a byte of this request's response has come */
-	enum { KH_FIN_NO = 0, KH_FIN_WANTED, KH_FIN_SENT } fin; /* of a raw one: ours */
+	enum kh_up_answer answer_state;
+	enum kh_up_fin fin_state;
+	/* Facts that go with any state: */
+	bool reused;	/* others have used it before */
+	bool reusable;	/* the response said that the connection stays open */
+	bool awaited;	/* the upstream said 100: it waits for this request's content */
+	bool chunked;	/* so the content goes up */
 	uint64_t whose; /* the number of the sandbox that used it last (share.h) */
 	uint64_t idle_since_ms;
 	uint64_t kept_ms;	/* for so long the server keeps it without use, by its own word */
 	struct kh_node waiting; /* struct kh_up_h2.link: until it is made, or has shown life */
 	struct kh_up_mux *mux;	/* HTTP/2; else NULL */
 };
+
+/* up_state.c: the only ones who assign. Return: false with `err` (which may be NULL), and nothing
+ * has changed: that can't follow, which is a fault of ours (machine.h). The connection must end. */
+bool kh_up_set_state(struct kh_up *up, enum kh_up_state state, struct kh_err *err);
+bool kh_up_set_answer(struct kh_up *up, enum kh_up_answer answer, struct kh_err *err);
+bool kh_up_set_fin(struct kh_up *up, enum kh_up_fin fin);
 
 /* upstream.c: making of connections */
 void kh_up_close(struct kh_up *up);
