@@ -69,7 +69,7 @@ static bool may_send_no_content(const struct kh_down_h1 *h1)
 {
 	const struct kh_exchange *x = h1->stream.exchange;
 
-	return x && x->message->expect_continue && !h1->continued && !x->request_done &&
+	return x && x->message->expect_continue && !h1->continued && !kh_exchange_has_request(x) &&
 	       x->up_bytes == 0 && kh_buf_len(&h1->stream.session->in) == 0;
 }
 
@@ -205,7 +205,7 @@ static void over(struct kh_down_stream *down, const struct kh_exchange *x, enum 
 	struct kh_session *session = down->session;
 	struct kh_down_h1 *h1 = h1_of(down);
 
-	if (end == KH_DOWN_WHOLE && !h1->close && !x->request_done) {
+	if (end == KH_DOWN_WHOLE && !h1->close && !kh_exchange_has_request(x)) {
 		session->discarded_bytes = 0;
 		kh_session_set_state(session, KH_SESSION_DISCARD);
 	} else if (end == KH_DOWN_WHOLE) {
@@ -214,7 +214,7 @@ static void over(struct kh_down_stream *down, const struct kh_exchange *x, enum 
 		/* The end before the announced one shows that it is not all. */
 		kh_session_exchange_over(session, false);
 	} else {
-		if (x->response_begun)
+		if (kh_exchange_has_answered(x))
 			kh_stream_spoil(session->leg.stream);
 		kh_session_kill(session, x->reason, x->detail);
 	}

@@ -121,7 +121,7 @@ static void over(struct kh_down_stream *down, const struct kh_exchange *x, enum 
 {
 	struct kh_down_h2 *s = h2_of(down);
 
-	if (end == KH_DOWN_WHOLE && !x->request_done) {
+	if (end == KH_DOWN_WHOLE && !kh_exchange_has_request(x)) {
 		kh_down_h2_discard(s);
 	} else if (end == KH_DOWN_WHOLE) {
 		kh_down_h2_release(s);

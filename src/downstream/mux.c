@@ -346,7 +346,7 @@ static uint64_t look_at_time(struct kh_down_h2 *s, uint64_t now)
 		kh_down_h2_release(s);
 		return 0;
 	}
-	if (x->response_begun && has_moved(s)) {
+	if (kh_exchange_has_answered(x) && has_moved(s)) {
 		x->progress_ms = now;
 		deadline = kh_exchange_deadline(x);
 		if (now < deadline)

@@ -37,15 +37,16 @@ void kh_raw_begin(struct kh_session *session, enum kh_tunnel_kind kind)
 /* Both sides have ended, and the upstream has taken all of it. */
 static bool is_through(const struct kh_exchange *x)
 {
-	return x->request_done && x->response_done && x->up.stream->ops->is_out(x->up.stream);
+	return kh_exchange_has_request(x) && kh_exchange_has_answer(x) &&
+	       x->up.stream->ops->is_out(x->up.stream);
 }
 
 bool kh_raw_is_blocked(const struct kh_session *session)
 {
 	const struct kh_exchange *x = kh_session_exchange(session);
 
-	if (x->request_done)
-		return x->response_done && !is_through(x);
+	if (kh_exchange_has_request(x))
+		return kh_exchange_has_answer(x) && !is_through(x);
 	return (session->eof || kh_buf_len(&session->in) > 0) && !kh_exchange_takes_body(x);
 }
 

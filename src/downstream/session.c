@@ -51,7 +51,7 @@ void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const 
 		return;
 	struct kh_exchange *x = kh_session_exchange(session);
 	if (x) {
-		if (x->response_begun)
+		if (kh_exchange_has_answered(x))
 			kh_stream_spoil(session->leg.stream);
 		kh_exchange_gone(x, reason, detail);
 	}

@@ -55,7 +55,8 @@ static bool says_last(const struct kh_session *session)
 	if (kh_buf_len(&session->leg.out))
 		return false;
 	return session->state == KH_SESSION_LINGER ||
-	       (session->state == KH_SESSION_RAW && kh_session_exchange(session)->response_done);
+	       (session->state == KH_SESSION_RAW &&
+		kh_exchange_has_answer(kh_session_exchange(session)));
 }
 
 void kh_session_turn(struct kh_session *session)
@@ -128,7 +129,8 @@ static void on_eof(struct kh_session *session, enum kh_io how)
 	/* On a plain connection a half-close is a way to say "that was all"; on TLS clients end so
 	 * when they have gone. Who has shut both ways has gone in any case. */
 	if (x && session->state == KH_SESSION_EXCHANGE && how == KH_IO_EOF && !session->side.tls &&
-	    (x->request_done || kh_buf_len(&session->in)) && !kh_session_is_abandoned(session)) {
+	    (kh_exchange_has_request(x) || kh_buf_len(&session->in)) &&
+	    !kh_session_is_abandoned(session)) {
 		session->closing = kh_session_has_said_all(session);
 		return;
 	}
@@ -166,7 +168,7 @@ static void read_down(struct kh_session *session)
 		}
 		kh_buf_commit(&session->in, got);
 		struct kh_exchange *x = kh_session_exchange(session);
-		if (x && !x->request_done)
+		if (x && !kh_exchange_has_request(x))
 			x->progress_ms = session->side.loop->now_ms;
 		kh_session_process(session);
 		if (got < KH_LEG_READ_BYTES / 2 && !kh_stream_has_more(session->leg.stream))

@@ -87,7 +87,7 @@ static bool decide_form(struct kh_exchange *x, struct kh_err *err)
 				  "the form in the content is encoded (Content-Encoding), so it "
 				  "can't be looked through for a token of the client's own: send "
 				  "it as it is");
-	if (!x->content_whole) {
+	if (!kh_exchange_has_content(x)) {
 		x->holds_for_credential = is_held(x);
 		return !x->holds_for_credential;
 	}
@@ -109,7 +109,7 @@ bool kh_content_decide(struct kh_exchange *x, struct kh_err *err)
 	const char *fault = kh_body_head_fault(one->credential->placement, message);
 	if (fault)
 		return refuse(one, fault, err);
-	if (x->content_whole)
+	if (kh_exchange_has_content(x))
 		return look_through(x, one, err) && decide_form(x, err);
 	x->holds_for_credential = is_held(x);
 	return !x->holds_for_credential;
@@ -125,7 +125,7 @@ enum kh_framing kh_content_framing(const struct kh_exchange *x, uint64_t *length
 	*length = x->message->content_length;
 	if (!kh_injection_body(&x->injection) || x->message->framing == KH_FRAMING_NONE)
 		return x->message->framing;
-	if (!x->content_whole || x->message->framing != KH_FRAMING_LENGTH)
+	if (!kh_exchange_has_content(x) || x->message->framing != KH_FRAMING_LENGTH)
 		return KH_FRAMING_CHUNKED;
 	*length += x->value_bytes - x->replaced_bytes;
 	return KH_FRAMING_LENGTH;

@@ -19,11 +19,9 @@
 /* For the connection upstream, which may have to be made. */
 static bool take_descriptor(struct kh_exchange *x, struct kh_err *err)
 {
-	if (x->page || x->has_descriptor)
+	if (x->page || kh_charge_holds(&x->descriptor))
 		return true;
-	x->has_descriptor = kh_account_take(x->side->account, KH_RESOURCE_DESCRIPTORS, 1,
-					    x->side->loop->now_ms);
-	return x->has_descriptor ||
+	return kh_charge_take(&x->descriptor, x->side->account, KH_RESOURCE_DESCRIPTORS, 1) ||
 	       kh_charge_refuse(err, x->side->account, KH_RESOURCE_DESCRIPTORS, 1);
 }
 
@@ -33,12 +31,11 @@ static void go_commit(struct kh_exchange *x)
 	struct kh_audit_open record;
 	struct kh_err err = KH_ERR_INIT;
 
-	if (!take_descriptor(x, &err)) {
+	if (!take_descriptor(x, &err) || !kh_exchange_set_state(x, KH_EXCHANGE_COMMIT, &err)) {
 		kh_exchange_fail(x, &err);
 		return;
 	}
 	kh_exchange_describe(x, &record, &texts);
-	x->state = KH_EXCHANGE_COMMIT;
 	if (!kh_loop_make_room(x->side->loop) || !kh_audit_open(&x->side->loop->batch, &record)) {
 		kh_err_set(&err, KH_ERR_AUDIT_UNAVAILABLE,
 			   "the journal does not take records, so nothing is forwarded");
@@ -46,8 +43,11 @@ static void go_commit(struct kh_exchange *x)
 		return;
 	}
 	kh_loop_show(x->side->loop, record.tenant, record.sandbox, &x->side->loop->batch);
-	x->opened = true;
-	x->would_opened = x->would_reach.kind != KH_QUOTA_NONE;
+	bool would = x->would_reach.kind != KH_QUOTA_NONE;
+	if (!kh_exchange_set_record(x, would ? KH_RECORD_OPEN_WOULD : KH_RECORD_OPEN, &err)) {
+		kh_exchange_fail(x, &err);
+		return;
+	}
 	kh_loop_call(x->side->loop, KH_LOOP_RECORDED, &x->recorded);
 }
 
@@ -83,7 +83,8 @@ static void get_secrets(struct kh_exchange *x)
 		case KH_SLOT_FULL:
 			continue;
 		case KH_SLOT_ASKED:
-			x->state = KH_EXCHANGE_SECRET;
+			if (!kh_exchange_set_state(x, KH_EXCHANGE_SECRET, &err))
+				break;
 			kh_exchange_rest(x);
 			return;
 		case KH_SLOT_EMPTY:
@@ -192,8 +193,7 @@ static void on_recorded(struct kh_loop_call *call)
 		kh_page_answer(x);
 	} else if (written) {
 		kh_exchange_rest(x);
-		x->state = KH_EXCHANGE_CONNECT;
-		kh_up_acquire(&x->up, false);
+		kh_exchange_connect(x, false);
 	} else {
 		kh_err_set(&err, KH_ERR_AUDIT_UNAVAILABLE,
 			   "the journal can't be written, so nothing is forwarded");

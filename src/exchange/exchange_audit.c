@@ -112,6 +112,8 @@ void kh_exchange_record_end(struct kh_exchange *x)
 	char limit[KH_LIMIT_TEXT_BYTES], would[KH_LIMIT_TEXT_BYTES];
 	struct kh_audit_websocket websocket = { 0 };
 	struct kh_batch *batch = &x->side->loop->batch;
+	enum kh_record_state record = x->record_state;
+	bool opened = record != KH_RECORD_NONE;
 	uint64_t now = x->side->loop->now_ms;
 	struct kh_audit_close how = {
 		.id = x->id,
@@ -119,7 +121,7 @@ void kh_exchange_record_end(struct kh_exchange *x)
 		.reason = x->reason,
 		.detail = x->detail[0] ? x->detail : NULL,
 		.limit = kh_exchange_limit_text(x, &x->reached, limit),
-		.would_limit = x->opened && !x->would_opened
+		.would_limit = record == KH_RECORD_OPEN
 				       ? kh_exchange_limit_text(x, &x->would_reach, would)
 				       : NULL,
 		.up_bytes = x->up_bytes,
@@ -133,15 +135,17 @@ void kh_exchange_record_end(struct kh_exchange *x)
 		.placeholders = kh_content_found(x),
 		.reused = x->up.reused,
 		.retries = x->heads > 1 ? x->heads - 1 : 0,
-		.complete = x->response_done && x->reason == KH_ERR_NONE,
+		.complete = kh_exchange_has_answer(x) && x->reason == KH_ERR_NONE,
 	};
 
+	if (!kh_exchange_set_record(x, KH_RECORD_CLOSED, NULL))
+		return;
 	if (kh_exchange_is_websocket(x)) {
 		websocket = describe_websocket(x->websocket);
 		how.websocket = &websocket;
 	}
-	kh_exchange_count_end(x);
-	if (x->opened) {
+	kh_exchange_count_end(x, opened);
+	if (opened) {
 		(void)kh_loop_make_room(x->side->loop);
 		(void)kh_audit_close(batch, &how);
 		show_refusal(x, &how);

@@ -17,7 +17,7 @@ bool kh_exchange_takes_body(const struct kh_exchange *x)
 {
 	if (kh_exchange_is_websocket(x))
 		return !x->up.stream->ops->is_full(x->up.stream);
-	if (x->request_done)
+	if (kh_exchange_has_request(x))
 		return false;
 	if (x->message->framing == KH_FRAMING_NONE)
 		return true;
@@ -94,11 +94,11 @@ bool kh_exchange_send_held(struct kh_exchange *x)
 	if (kh_buf_len(&x->content) > 0)
 		return true;
 	kh_hold_let_go(x);
-	if (!x->content_whole || x->content_ended)
+	if (x->request_state != KH_REQUEST_HELD)
 		return true;
-	x->content_ended = true;
 	struct kh_err err = KH_ERR_INIT;
-	if (x->message->framing == KH_FRAMING_NONE || kh_content_end(x, NULL, 0, &err))
+	if (kh_exchange_set_request(x, KH_REQUEST_SENT, &err) &&
+	    (x->message->framing == KH_FRAMING_NONE || kh_content_end(x, NULL, 0, &err)))
 		return true;
 	kh_exchange_fail(x, &err);
 	return false;
@@ -178,7 +178,11 @@ void kh_exchange_request_end(struct kh_exchange *x, const struct kh_field *trail
 		kh_websocket_down_ended(x);
 		return;
 	}
-	x->request_done = true;
+	/* A CONNECT that asks for a WebSocket is whole with its head. */
+	if (!kh_exchange_has_request(x) && !kh_exchange_set_request(x, KH_REQUEST_DONE, &err)) {
+		kh_exchange_fail(x, &err);
+		return;
+	}
 	if (x->state == KH_EXCHANGE_HOLD) {
 		bool good = x->holds_for_credential ? kh_hold_end_for_credential(x, n, &err)
 						    : kh_hold_read(x, n, &err);

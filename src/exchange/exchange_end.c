@@ -12,23 +12,25 @@
 #include "websocket_internal.h"
 #include "signing.h"
 
-/* Return: the exchange is over on both sides but for its memory. */
-static void let_go(struct kh_exchange *x)
+/* The exchange is over on both sides but for its memory. Return: false: it was already, and whoever
+ * ended it frees it. */
+static bool let_go(struct kh_exchange *x)
 {
-	bool clean =
-		x->response_done && x->request_done && !kh_hold_has(x) && x->reason == KH_ERR_NONE;
+	bool clean = kh_exchange_has_answer(x) && kh_exchange_has_request(x) && !kh_hold_has(x) &&
+		     x->reason == KH_ERR_NONE;
 
+	if (!kh_exchange_set_state(x, KH_EXCHANGE_ENDED, NULL))
+		return false;
 	kh_exchange_record_end(x);
 	kh_exchange_leave_limits(x);
-	if (x->has_descriptor)
-		kh_account_give(x->side->account, KH_RESOURCE_DESCRIPTORS, 1);
-	x->has_descriptor = false;
+	kh_charge_release(&x->descriptor);
 	if (x->up.stream)
 		x->up.stream->ops->release(x->up.stream, clean);
 	x->up.stream = NULL;
 	x->down->exchange = NULL;
 	kh_list_remove(&x->member.link);
 	kh_list_remove(&x->recorded.link);
+	return true;
 }
 
 static void free_exchange(struct kh_exchange *x)
@@ -50,15 +52,16 @@ static void free_exchange(struct kh_exchange *x)
 void kh_exchange_gone(struct kh_exchange *x, enum kh_err_code reason, const char *detail)
 {
 	kh_exchange_note(x, reason, detail);
-	let_go(x);
-	free_exchange(x);
+	if (let_go(x))
+		free_exchange(x);
 }
 
 void kh_exchange_end(struct kh_exchange *x, enum kh_down_end end)
 {
 	struct kh_down_stream *down = x->down;
 
-	let_go(x);
+	if (!let_go(x))
+		return;
 	down->ops->over(down, x, end);
 	free_exchange(x);
 }
@@ -67,7 +70,7 @@ void kh_exchange_fail(struct kh_exchange *x, const struct kh_err *err)
 {
 	bool can_say = kh_err_status(err->code) != 0;
 
-	if (!x->opened)
+	if (x->record_state == KH_RECORD_NONE)
 		kh_request_even_out(x);
 	if (kh_exchange_is_websocket(x)) {
 		kh_websocket_fail(x, err);
@@ -75,9 +78,9 @@ void kh_exchange_fail(struct kh_exchange *x, const struct kh_err *err)
 	}
 	kh_exchange_note(x, err->code, err->text);
 	/* A response that turns out to be broken in the turn in which it began has not left yet. */
-	if (x->response_begun && x->down->ops->take_back(x->down))
-		x->response_begun = false;
-	if (x->response_begun) {
+	if (kh_exchange_has_answered(x) && x->down->ops->take_back(x->down))
+		(void)kh_exchange_set_answer(x, KH_ANSWER_NONE, NULL);
+	if (kh_exchange_has_answered(x)) {
 		/* The sandbox must see that this response is not whole. */
 		kh_exchange_end(x, can_say ? KH_DOWN_CUT : KH_DOWN_LOST);
 		return;

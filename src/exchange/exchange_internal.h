@@ -11,6 +11,14 @@
 
 #include <keyhole/exchange/exchange.h>
 
+/* exchange_state.c: the only ones who assign. Return: false with `err` (which may be NULL), and
+ * nothing has changed: that can't follow, which is a fault of ours (machine.h). The exchange must
+ * fail with it. */
+bool kh_exchange_set_state(struct kh_exchange *x, enum kh_exchange_state state, struct kh_err *err);
+bool kh_exchange_set_request(struct kh_exchange *x, enum kh_request_state state,
+			     struct kh_err *err);
+bool kh_exchange_set_answer(struct kh_exchange *x, enum kh_answer_state state, struct kh_err *err);
+bool kh_exchange_set_record(struct kh_exchange *x, enum kh_record_state state, struct kh_err *err);
 /* exchange.c */
 /* By the rules, or not yet: then the content is held. */
 void kh_exchange_decide(struct kh_exchange *x);
@@ -21,6 +29,9 @@ uint64_t kh_exchange_last_ms(const struct kh_exchange *x);
 bool kh_exchange_send_held(struct kh_exchange *x);
 /* exchange_up.c: `x` has its sandbox's side and its message. */
 void kh_exchange_up_init(struct kh_exchange *x);
+/* Its open record stands: goes for a connection. `fresh` as of kh_up_acquire. It may be over then.
+ */
+void kh_exchange_connect(struct kh_exchange *x, bool fresh);
 /* exchange_end.c: the upstream has said something: there is no other try. */
 void kh_exchange_settle(struct kh_exchange *x);
 
@@ -61,8 +72,8 @@ void kh_hold_fini(struct kh_exchange *x);
 
 /* exchange_count.c */
 void kh_exchange_count_begin(struct kh_exchange *x);
-/* With its record in the journal. */
-void kh_exchange_count_end(const struct kh_exchange *x);
+/* With its record in the journal; `opened`: it had an open one. */
+void kh_exchange_count_end(const struct kh_exchange *x, bool opened);
 void kh_exchange_count_gone(struct kh_exchange *x);
 /* Another generation has decided it. */
 void kh_exchange_count_anew(struct kh_exchange *x);
@@ -96,6 +107,7 @@ struct kh_exchange_texts {
 };
 void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out,
 			  struct kh_exchange_texts *texts);
+/* Its last record: of what was opened the close, else the refusal. */
 void kh_exchange_record_end(struct kh_exchange *x);
 
 /* own.c: keyhole.internal */

@@ -80,7 +80,7 @@ static void describe(const struct kh_up_user *user, struct kh_up_request *out)
 		.content_is_secret = x->body != NULL,
 		.close_after_content = x->decision.rule->closes_after_content,
 		.continued = x->continued,
-		.has_more = !x->request_done || kh_hold_has(x),
+		.has_more = !kh_exchange_has_request(x) || kh_hold_has(x),
 	};
 	out->framing = kh_content_framing(x, &out->length);
 }
@@ -136,8 +136,8 @@ static bool repeat_content(struct kh_exchange *x, struct kh_err *err)
 {
 	if (kh_buf_len(&x->held) > 0 && !kh_content_put(x, kh_buf_view(&x->held), err))
 		return false;
-	return !x->request_done || x->message->framing == KH_FRAMING_NONE || kh_hold_has(x) ||
-	       kh_content_end(x, NULL, 0, err);
+	return !kh_exchange_has_request(x) || x->message->framing == KH_FRAMING_NONE ||
+	       kh_hold_has(x) || kh_content_end(x, NULL, 0, err);
 }
 
 static void ready(struct kh_up_user *user, const struct kh_up_facts *facts)
@@ -145,7 +145,10 @@ static void ready(struct kh_up_user *user, const struct kh_up_facts *facts)
 	struct kh_exchange *x = exchange_of(user);
 	struct kh_err err = KH_ERR_INIT;
 
-	x->state = KH_EXCHANGE_RELAY;
+	if (!kh_exchange_set_state(x, KH_EXCHANGE_RELAY, &err)) {
+		kh_exchange_fail(x, &err);
+		return;
+	}
 	snprintf(x->peer, sizeof(x->peer), "%s", facts->peer);
 	x->place = *facts->place;
 	x->tls = facts->tls;
@@ -161,7 +164,7 @@ static bool may_retry(const struct kh_up_user *user)
 	const struct kh_exchange *x = exchange_of_const(user);
 	static const char *const safe[] = { "GET", "HEAD", "OPTIONS" };
 
-	if (x->settled || x->up.moves > 0 || x->up_bytes > 0 || !x->request_done)
+	if (x->settled || x->up.moves > 0 || x->up_bytes > 0 || !kh_exchange_has_request(x))
 		return false;
 	for (size_t i = 0; i < sizeof(safe) / sizeof(*safe); i++)
 		if (kh_slice_eq(x->message->method, kh_slice_str(safe[i])))
@@ -183,8 +186,7 @@ static void retry(struct kh_up_user *user)
 	x->up.moves++;
 	x->up.stream->ops->release(x->up.stream, false);
 	x->up.stream = NULL;
-	x->state = KH_EXCHANGE_CONNECT;
-	kh_up_acquire(user, true);
+	kh_exchange_connect(x, true);
 }
 
 /* ---- the answer ---- */
@@ -199,12 +201,21 @@ static bool body(struct kh_up_user *user, struct kh_slice piece)
 	return kh_response_body(exchange_of(user), piece);
 }
 
+/* The upstream's side has ended; it is over when both have. */
+static void end_tunnel(struct kh_exchange *x)
+{
+	struct kh_err err = KH_ERR_INIT;
+
+	if (!kh_exchange_set_answer(x, KH_ANSWER_DONE, &err))
+		kh_exchange_fail(x, &err);
+}
+
 static void end(struct kh_up_user *user, const struct kh_field *trailers, size_t n)
 {
 	struct kh_exchange *x = exchange_of(user);
 
 	if (x->tunnel)
-		x->response_done = true; /* it is over when both sides have ended */
+		end_tunnel(x);
 	else
 		kh_response_end(x, trailers, n);
 }
@@ -220,11 +231,10 @@ static bool connected(struct kh_up_user *user, struct kh_slice said, struct kh_e
 	if (!x->down->ops->put_head(x->down, &established) ||
 	    !x->down->ops->put_content(x->down, said))
 		return kh_err_set(err, KH_ERR_DOWN_CLOSED, "the sandbox closed the connection");
-	x->response_begun = true;
 	x->status = established.status;
 	x->first_byte_ms = x->side->loop->now_ms;
 	kh_exchange_moved_down(x, said.len);
-	return true;
+	return kh_exchange_set_answer(x, KH_ANSWER_BEGUN, err);
 }
 
 static void lost(struct kh_up_user *user, const struct kh_err *err)
@@ -284,6 +294,16 @@ static const struct kh_up_user_ops user_ops = {
 	.turn = turn,
 	.touch = touch,
 };
+
+void kh_exchange_connect(struct kh_exchange *x, bool fresh)
+{
+	struct kh_err err = KH_ERR_INIT;
+
+	if (kh_exchange_set_state(x, KH_EXCHANGE_CONNECT, &err))
+		kh_up_acquire(&x->up, fresh);
+	else
+		kh_exchange_fail(x, &err);
+}
 
 void kh_exchange_up_init(struct kh_exchange *x)
 {

@@ -38,16 +38,16 @@ uint64_t kh_exchange_deadline(const struct kh_exchange *x)
 	case KH_EXCHANGE_HOLD:
 	case KH_EXCHANGE_RELAY:
 		break;
+	case KH_EXCHANGE_BEGUN:
 	case KH_EXCHANGE_COMMIT:
 	case KH_EXCHANGE_ENDED:
-	default:
 		return 0;
 	}
 	if (kh_exchange_is_websocket(x))
 		return kh_websocket_deadline(x);
 	if (x->tunnel)
 		return min_ms(x->progress_ms + t->tunnel_idle, end_ms(x));
-	bool thinks = x->request_done && !kh_hold_has(x) && !x->response_begun;
+	bool thinks = kh_exchange_has_request(x) && !kh_hold_has(x) && !kh_exchange_has_answered(x);
 	return min_ms(x->progress_ms + (thinks ? t->response : t->stall), end_ms(x));
 }
 
@@ -69,9 +69,9 @@ void kh_exchange_timed_out(struct kh_exchange *x)
 	else if (x->state == KH_EXCHANGE_SECRET)
 		kh_err_set(&err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 			   "the credential was not handed out in time");
-	else if (x->response_begun)
+	else if (kh_exchange_has_answered(x))
 		kh_err_set(&err, KH_ERR_RESPONSE_TIMEOUT, "the response stalled");
-	else if (x->request_done)
+	else if (kh_exchange_has_request(x))
 		kh_err_set(&err, KH_ERR_RESPONSE_TIMEOUT, "the upstream did not answer in time");
 	else
 		kh_err_set(&err, KH_ERR_REQUEST_TIMEOUT, "the request's content stalled");

@@ -61,6 +61,22 @@ bool kh_hold_look_at_head(struct kh_exchange *x, struct kh_err *err)
 	return set_model(x, state, &model, err);
 }
 
+static bool wait_for_content(struct kh_exchange *x, struct kh_err *err)
+{
+	if (!kh_exchange_set_state(x, KH_EXCHANGE_HOLD, err))
+		return false;
+	kh_exchange_rest(x);
+	return say_continue(x, err);
+}
+
+/* All of it is there. */
+static bool has_come(struct kh_exchange *x, struct kh_err *err)
+{
+	kh_exchange_go_on(x);
+	x->content_bytes = kh_buf_len(&x->content);
+	return kh_exchange_set_request(x, KH_REQUEST_HELD, err);
+}
+
 bool kh_hold_begin(struct kh_exchange *x, struct kh_err *err)
 {
 	const char *fault = kh_model_content_fault(x->message);
@@ -71,9 +87,7 @@ bool kh_hold_begin(struct kh_exchange *x, struct kh_err *err)
 	    x->message->content_length > x->gen->config->held_content)
 		return over_limit(x, err);
 	x->content.cap = (size_t)x->gen->config->held_content;
-	x->state = KH_EXCHANGE_HOLD;
-	kh_exchange_rest(x);
-	return say_continue(x, err);
+	return wait_for_content(x, err);
 }
 
 bool kh_hold_begin_for_credential(struct kh_exchange *x, struct kh_err *err)
@@ -85,16 +99,13 @@ bool kh_hold_begin_for_credential(struct kh_exchange *x, struct kh_err *err)
 		return over_limit(x, err);
 	x->content.cap =
 		x->signing ? (size_t)x->gen->config->held_content : KH_LIMIT_BODY_HELD_BYTES;
-	x->state = KH_EXCHANGE_HOLD;
-	kh_exchange_rest(x);
-	return say_continue(x, err);
+	return wait_for_content(x, err);
 }
 
 bool kh_hold_end_for_credential(struct kh_exchange *x, size_t n_trailers, struct kh_err *err)
 {
-	kh_exchange_go_on(x);
-	x->content_whole = true;
-	x->content_bytes = kh_buf_len(&x->content);
+	if (!has_come(x, err))
+		return false;
 	return n_trailers == 0 ||
 	       kh_err_set(err, KH_ERR_CREDENTIAL_PLACE,
 			  "a credential goes into the content, or signs it, and there are fields "
@@ -148,9 +159,8 @@ bool kh_hold_read(struct kh_exchange *x, size_t n_trailers, struct kh_err *err)
 	struct kh_model model;
 	const char *why = NULL;
 
-	kh_exchange_go_on(x);
-	x->content_whole = true;
-	x->content_bytes = kh_buf_len(&x->content);
+	if (!has_come(x, err))
+		return false;
 	/* They would have to be held as well, and no API has any. */
 	if (n_trailers > 0)
 		return kh_hold_refuse("there are fields behind it", err);
@@ -161,7 +171,7 @@ bool kh_hold_read(struct kh_exchange *x, size_t n_trailers, struct kh_err *err)
 
 bool kh_hold_has(const struct kh_exchange *x)
 {
-	return kh_buf_len(&x->content) > 0 || (x->content_whole && !x->content_ended);
+	return kh_buf_len(&x->content) > 0 || x->request_state == KH_REQUEST_HELD;
 }
 
 void kh_hold_fini(struct kh_exchange *x)

@@ -322,8 +322,8 @@ static bool put(struct kh_exchange *x, struct kh_slice content, const char *type
 
 	x->status = 200;
 	x->down_bytes = content.len;
-	x->response_done = true;
-	return x->down->ops->put_answer(x->down, &answer);
+	return x->down->ops->put_answer(x->down, &answer) &&
+	       kh_exchange_set_answer(x, KH_ANSWER_DONE, NULL);
 }
 
 void kh_page_answer(struct kh_exchange *x)

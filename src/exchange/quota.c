@@ -66,7 +66,7 @@ static const char *owner_name(const struct kh_generation *g, const struct kh_doo
 
 static uint64_t announced(const struct kh_exchange *x)
 {
-	if (x->content_whole)
+	if (kh_exchange_has_content(x))
 		return x->content_bytes;
 	if (x->tunnel || x->message->framing == KH_FRAMING_CHUNKED)
 		return UINT64_MAX;

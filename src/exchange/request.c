@@ -190,10 +190,11 @@ static struct kh_request_view view_of(const struct kh_exchange *x, struct kh_ove
 		.query = x->target.query,
 		.fields = { kh_message_next_forwarded, x->message },
 		.overrides = kh_overrides_any(overrides) ? overrides : NULL,
-		.has_length = x->message->framing == KH_FRAMING_NONE || x->content_whole ||
+		.has_length = x->message->framing == KH_FRAMING_NONE ||
+			      kh_exchange_has_content(x) ||
 			      x->message->framing == KH_FRAMING_LENGTH,
 		.length = x->message->framing == KH_FRAMING_LENGTH ? x->message->content_length
-			  : x->content_whole			   ? x->content_bytes
+			  : kh_exchange_has_content(x)		   ? x->content_bytes
 								   : 0,
 		.model_state = x->model_state,
 		.model = kh_slice_str(x->model),
@@ -209,7 +210,7 @@ static bool ask(struct kh_exchange *x, const struct kh_policy *policy, struct kh
 	uint16_t tenant = door->config->tenant;
 
 	kh_policy_decide(policy, tenant, door->narrowing, view, out);
-	if (!out->asks_model || x->content_whole)
+	if (!out->asks_model || kh_exchange_has_content(x))
 		return true;
 	if (!kh_hold_look_at_head(x, err)) {
 		out->asks_model = false; /* nothing that comes can say it */

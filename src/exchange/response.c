@@ -54,6 +54,20 @@ static void note_refusal(struct kh_exchange *x, const struct kh_message *respons
 	}
 }
 
+/* The final head. Return: false: the exchange is over. */
+static bool begin_answer(struct kh_exchange *x, uint16_t status)
+{
+	struct kh_err err = KH_ERR_INIT;
+
+	if (!kh_exchange_set_answer(x, KH_ANSWER_BEGUN, &err)) {
+		kh_exchange_fail(x, &err);
+		return false;
+	}
+	x->status = status;
+	x->first_byte_ms = x->side->loop->now_ms;
+	return true;
+}
+
 bool kh_response_head(struct kh_exchange *x, const struct kh_message *response)
 {
 	bool ok;
@@ -72,9 +86,8 @@ bool kh_response_head(struct kh_exchange *x, const struct kh_message *response)
 		ok = put_head(x, response);
 	} else {
 		kh_signing_answered(x, response);
-		x->response_begun = true;
-		x->status = response->status;
-		x->first_byte_ms = x->side->loop->now_ms;
+		if (!begin_answer(x, response->status))
+			return false;
 		ok = put_head(x, response);
 	}
 	return ok || fail(x, KH_ERR_RESPONSE_HEAD_TOO_LARGE, "the response's head is too large");
@@ -118,16 +131,19 @@ static bool put_end(struct kh_exchange *x, const struct kh_field *trailers, size
 
 void kh_response_end(struct kh_exchange *x, const struct kh_field *trailers, size_t n)
 {
+	struct kh_err err = KH_ERR_INIT;
+
 	if (kh_exchange_is_websocket(x)) {
 		kh_websocket_up_ended(x, NULL);
 		return;
 	}
-	if (put_end(x, trailers, n)) {
-		x->response_done = true;
+	if ((put_end(x, trailers, n) ||
+	     kh_err_set(&err, KH_ERR_NO_MEMORY, "no memory for its end")) &&
+	    kh_exchange_set_answer(x, KH_ANSWER_DONE, &err)) {
 		kh_exchange_end(x, KH_DOWN_WHOLE);
 		return;
 	}
 	/* Whatever came next would be read as its content. */
-	kh_exchange_note(x, KH_ERR_NO_MEMORY, "no memory for its end");
+	kh_exchange_note(x, err.code, err.text);
 	kh_exchange_end(x, KH_DOWN_LOST);
 }

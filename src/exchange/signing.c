@@ -91,7 +91,7 @@ static bool read_request(struct kh_exchange *x, struct kh_injected *one, struct 
 		return false;
 	if (resign->expires_s > PRESIGNED_S)
 		resign->expires_s = PRESIGNED_S;
-	if (kh_resign_wants_content(resign) && x->content_whole &&
+	if (kh_resign_wants_content(resign) && kh_exchange_has_content(x) &&
 	    !kh_sigv4_digest(kh_buf_view(&x->content), resign->hash))
 		return kh_err_set(err, KH_ERR_INTERNAL, "the content can't be hashed");
 	return set_scope(one, resign, err);
@@ -117,7 +117,7 @@ bool kh_signing_begin(struct kh_exchange *x, struct kh_err *err)
 	x->signing->which = which;
 	x->signing->hmac = x->injection.list[which].credential->placement->hmac;
 	if (x->signing->hmac) {
-		x->holds_for_credential = !x->content_whole && has_content(x->message) &&
+		x->holds_for_credential = !kh_exchange_has_content(x) && has_content(x->message) &&
 					  kh_hmac_wants_content(x->signing->hmac);
 		return !x->holds_for_credential;
 	}
@@ -230,7 +230,7 @@ static bool make_chunks(struct kh_exchange *x, struct kh_err *err)
 	kh_buf_init(&x->content, 0);
 	bool ok = kh_buf_len(&before) == 0 || kh_signing_take_content(x, kh_buf_view(&before), err);
 	kh_buf_fini(&before);
-	return ok && (!x->request_done || kh_signing_end_content(x, err));
+	return ok && (!kh_exchange_has_request(x) || kh_signing_end_content(x, err));
 }
 
 bool kh_signing_make(struct kh_exchange *x, struct kh_err *err)
@@ -325,8 +325,8 @@ bool kh_signing_take_content(struct kh_exchange *x, struct kh_slice piece, struc
 
 bool kh_signing_end_content(struct kh_exchange *x, struct kh_err *err)
 {
-	x->content_whole = true;
-	return kh_chunk_signer_end(x->signing->chunks, err);
+	return kh_exchange_set_request(x, KH_REQUEST_HELD, err) &&
+	       kh_chunk_signer_end(x->signing->chunks, err);
 }
 
 /* ---- the clock ---- */

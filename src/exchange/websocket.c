@@ -76,7 +76,8 @@ static bool put_bytes(struct kh_exchange *x, const struct kh_websocket_way *way,
 static bool finish(struct kh_exchange *x, enum kh_down_end end)
 {
 	if (end == KH_DOWN_WHOLE)
-		x->response_done = x->down->ops->put_end(x->down, NULL, 0);
+		(void)(x->down->ops->put_end(x->down, NULL, 0) &&
+		       kh_exchange_set_answer(x, KH_ANSWER_DONE, NULL));
 	x->up.stream->ops->flush(x->up.stream);
 	kh_exchange_end(x, end);
 	return false;

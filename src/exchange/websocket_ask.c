@@ -53,7 +53,10 @@ bool kh_websocket_ask(struct kh_exchange *x, struct kh_err *err)
 	x->up.upgrades = true;
 	x->up.by_h2 = false;
 	x->up.connections = 0;
-	x->request_done = x->request_done || x->message->h2; /* it is all in the head */
+	/* It is all in the head. */
+	if (x->message->h2 && !kh_exchange_has_request(x) &&
+	    !kh_exchange_set_request(x, KH_REQUEST_DONE, err))
+		return false;
 	if (!kh_ws_key_new(x->websocket->key))
 		return kh_err_set(err, KH_ERR_INTERNAL, "no random bytes for a WebSocket's key");
 	if (!put_protocols(x, &x->websocket->protocols))
@@ -137,7 +140,10 @@ bool kh_websocket_answered(struct kh_exchange *x, const struct kh_message *respo
 	switching.status = 101;
 	if (response->h2)
 		switching.reason = KH_SLICE("Switching Protocols");
-	x->response_begun = true;
+	if (!kh_exchange_set_answer(x, KH_ANSWER_BEGUN, &err)) {
+		kh_exchange_fail(x, &err);
+		return false;
+	}
 	x->status = switching.status;
 	x->first_byte_ms = x->side->loop->now_ms;
 	struct kh_reflection *reflection = NULL;

@@ -52,7 +52,8 @@ static void begin(struct world *w)
 	w->x.down = &w->stream.stream;
 	w->x.side = &w->session.side;
 	w->x.state = KH_EXCHANGE_RELAY;
-	w->x.request_done = w->x.response_begun = true;
+	w->x.request_state = KH_REQUEST_DONE;
+	w->x.answer_state = KH_ANSWER_BEGUN;
 	w->x.started_ms = w->x.progress_ms = BEGAN_MS;
 	n_timed_out = 0;
 	waiting_bytes = 1000;

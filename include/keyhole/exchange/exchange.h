@@ -23,6 +23,7 @@
 #include <keyhole/ws.h>
 
 #include <keyhole/exchange/down.h>
+#include <keyhole/charge.h>
 #include <keyhole/loop/loop.h>
 #include <keyhole/upstream/upstream.h>
 
@@ -31,12 +32,37 @@ struct kh_websocket;
 struct kh_signing;
 
 enum kh_exchange_state {
-	KH_EXCHANGE_HOLD = 1, /* its content is awaited, since a rule asks for what is in it */
-	KH_EXCHANGE_SECRET,   /* the keeper was asked for the credential */
-	KH_EXCHANGE_COMMIT,   /* the open record is on its way into the journal */
-	KH_EXCHANGE_CONNECT,  /* an upstream connection is being made */
-	KH_EXCHANGE_RELAY,    /* the head has gone upstream */
+	KH_EXCHANGE_BEGUN = 0, /* its head is looked at */
+	KH_EXCHANGE_HOLD,      /* its content is awaited, since a rule asks for what is in it */
+	KH_EXCHANGE_SECRET,    /* the keeper was asked for the credential */
+	KH_EXCHANGE_COMMIT,    /* the open record is on its way into the journal */
+	KH_EXCHANGE_CONNECT,   /* an upstream connection is being made */
+	KH_EXCHANGE_RELAY,     /* the head has gone upstream */
 	KH_EXCHANGE_ENDED,
+};
+
+/* How far the sandbox's request has come. Each includes those before it. */
+enum kh_request_state {
+	KH_REQUEST_COMING = 0,
+	KH_REQUEST_DONE, /* all of it has come */
+	KH_REQUEST_HELD, /* … and its content was held, or signed, to the end: its end goes up later
+			  */
+	KH_REQUEST_SENT, /* … and has gone up, with its end */
+};
+
+/* How far the answer to it has come. */
+enum kh_answer_state {
+	KH_ANSWER_NONE = 0,
+	KH_ANSWER_BEGUN, /* the final head has gone down */
+	KH_ANSWER_DONE,	 /* it has come to its end */
+};
+
+/* What the journal has of it. */
+enum kh_record_state {
+	KH_RECORD_NONE = 0,
+	KH_RECORD_OPEN,	      /* its open record stands there, or will */
+	KH_RECORD_OPEN_WOULD, /* … and says which limit it would have reached */
+	KH_RECORD_CLOSED,     /* its close record too, or the one record of a refusal */
 };
 
 /* What keyhole.internal answers itself. */
@@ -50,12 +76,14 @@ struct kh_exchange {
 	struct kh_generation *gen; /* that it was decided under; a reference */
 	uint16_t tenant;
 	enum kh_exchange_state state;
+	enum kh_request_state request_state;
+	enum kh_answer_state answer_state;
+	enum kh_record_state record_state;
 	struct kh_loop_call recorded; /* waits for its open record */
 	char id[KH_EXCHANGE_ID_BYTES];
 	const struct kh_message *message; /* the codec holds it as long as the exchange lasts */
 	struct kh_target target;
 	enum kh_tunnel_kind tunnel; /* PASS or RAW; 0: a request */
-	bool base_url;		    /* it came as a path of keyhole.internal */
 	enum kh_page page;	    /* one of them: nothing goes out */
 	enum kh_scheme scheme;
 	struct kh_authority authority;
@@ -66,32 +94,30 @@ struct kh_exchange {
 	struct kh_geo_levels geo;
 	struct kh_generation *geo_gen; /* that has them; a reference */
 	struct kh_injection injection; /* the credentials that go in, of `gen` */
-	bool holds_for_credential;     /* HOLD: one goes into the content, or signs it */
-	struct kh_body *body;	       /* … and the filter of this try, else NULL (content.c) */
+	struct kh_body *body; /* one goes into the content: the filter of this try, else NULL */
 	struct kh_form_carriers *form; /* what is looked for in a form; NULL: nothing */
 	uint64_t replaced_bytes;       /* of a content that was held: what of it is replaced */
 	uint64_t value_bytes;	       /* by so much */
 	struct kh_signing *signing;    /* NULL: none of them signs */
 	enum kh_model_state model_state;
-	char *model;		/* with KH_MODEL_NAMED */
-	struct kh_buf content;	/* held (hold.c), and not sent yet */
-	uint64_t content_bytes; /* that were held, all in all */
-	size_t share;		/* of it, as the sandbox's gate was told */
-	bool content_whole;	/* all of the request's content was held */
-	bool content_ended;	/* and has gone up, with its end */
-	bool continued;		/* we said 100 Continue */
-	char stripped[128];	/* names of carriers that were taken out */
+	char *model;		     /* with KH_MODEL_NAMED */
+	struct kh_buf content;	     /* held (hold.c), and not sent yet */
+	uint64_t content_bytes;	     /* that were held, all in all */
+	size_t share;		     /* of it, as the sandbox's gate was told */
+	char stripped[128];	     /* names of carriers that were taken out */
+	struct kh_charge descriptor; /* for the upstream, of its session's account */
+	/* Facts, each of which may be true in any state: */
+	bool base_url;		   /* it came as a path of keyhole.internal */
+	bool holds_for_credential; /* the last decision waits for the content: a credential goes
+				      into it, or signs it */
+	bool continued;		   /* we said 100 Continue */
+	bool settled;	  /* it was answered, or content has gone that is not held: no other try */
+	bool limits_held; /* it has taken its request and its places */
 	/* It holds a real credential. The journal says so, and hides where; the sandbox sees what
 	 * it would have seen without, but that the request does not leave. */
 	bool recognised, method_hidden, target_hidden;
-	bool has_descriptor; /* one is charged to its session's account, for the upstream */
-	bool opened;	     /* its open record stands in the journal, or will */
-	bool request_done;
-	bool response_begun; /* the final head has gone down */
-	bool response_done;
-	unsigned heads; /* that went upstream: beyond the first, of other tries */
-	bool settled;	/* it was answered, or content has gone that is not held: no other try */
-	struct kh_buf held; /* all content that has gone upstream, until then */
+	unsigned heads;	    /* that went upstream: beyond the first, of other tries */
+	struct kh_buf held; /* all content that has gone upstream, until it is settled */
 	uint16_t status;
 	unsigned interim;
 	uint64_t up_bytes, down_bytes, started_ms, first_byte_ms, progress_ms;
@@ -102,8 +128,6 @@ struct kh_exchange {
 	struct kh_websocket *websocket; /* one was asked for; NULL: none */
 	struct kh_quota limits;		/* that it is under, of limits_gen (NULL: none) */
 	struct kh_generation *limits_gen;
-	bool limits_held;	       /* it has taken its request and its places */
-	bool would_opened;	       /* would_reach stands in the open record */
 	struct kh_verdict reached;     /* why it was refused or ended, where that was a limit */
 	struct kh_verdict would_reach; /* the first that was only observed */
 	struct kh_content_look *content_look; /* NULL: nothing is sought in it */
@@ -113,6 +137,28 @@ struct kh_exchange {
 	struct kh_place place;
 	const char *tls; /* OpenSSL's name for it, or NULL */
 };
+
+/* The request has come to its end; all of its content was held. */
+static inline bool kh_exchange_has_request(const struct kh_exchange *x)
+{
+	return x->request_state >= KH_REQUEST_DONE;
+}
+
+static inline bool kh_exchange_has_content(const struct kh_exchange *x)
+{
+	return x->request_state >= KH_REQUEST_HELD;
+}
+
+/* The answer's final head has gone down; all of it has, or an answer of our own. */
+static inline bool kh_exchange_has_answered(const struct kh_exchange *x)
+{
+	return x->answer_state >= KH_ANSWER_BEGUN;
+}
+
+static inline bool kh_exchange_has_answer(const struct kh_exchange *x)
+{
+	return x->answer_state == KH_ANSWER_DONE;
+}
 
 /* Called by the down codec: */
 /* exchange.c. Return: false without memory, and there is no exchange. It may be over already. */
