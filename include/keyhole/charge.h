@@ -21,6 +21,9 @@ struct kh_charge {
 /* `charge` is zeroed or released. Return: false: beyond the share, and nothing changed. */
 bool kh_charge_take(struct kh_charge *charge, struct kh_account *account, enum kh_resource resource,
 		    size_t amount);
+/* What was taken of `account` already becomes the charge. `charge` as above. */
+void kh_charge_adopt(struct kh_charge *charge, struct kh_account *account,
+		     enum kh_resource resource, size_t amount);
 /* More, or less, of the same: it comes to `amount`. Return: false as above. */
 bool kh_charge_resize(struct kh_charge *charge, size_t amount);
 /* `to` is released first, then is what `from` was, and `from` is zeroed. */

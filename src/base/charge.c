@@ -8,8 +8,14 @@ bool kh_charge_take(struct kh_charge *charge, struct kh_account *account, enum k
 {
 	if (!kh_account_take(account, resource, amount, 0))
 		return false;
-	*charge = (struct kh_charge){ kh_account_ref(account), resource, amount };
+	kh_charge_adopt(charge, account, resource, amount);
 	return true;
+}
+
+void kh_charge_adopt(struct kh_charge *charge, struct kh_account *account,
+		     enum kh_resource resource, size_t amount)
+{
+	*charge = (struct kh_charge){ kh_account_ref(account), resource, amount };
 }
 
 bool kh_charge_resize(struct kh_charge *charge, size_t amount)

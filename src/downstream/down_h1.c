@@ -207,7 +207,7 @@ static void over(struct kh_down_stream *down, const struct kh_exchange *x, enum 
 
 	if (end == KH_DOWN_WHOLE && !h1->close && !kh_exchange_has_request(x)) {
 		session->discarded_bytes = 0;
-		kh_session_set_state(session, KH_SESSION_DISCARD);
+		(void)kh_session_set_state(session, KH_SESSION_DISCARD);
 	} else if (end == KH_DOWN_WHOLE) {
 		kh_session_exchange_over(session, !h1->close);
 	} else if (end == KH_DOWN_CUT && h1->framing != KH_FRAMING_CLOSE) {

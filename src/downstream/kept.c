@@ -35,11 +35,11 @@ static void refuse(struct kh_session *session)
 
 	(void)kh_charge_refuse(&err, session->side.account, KH_RESOURCE_MEMORY, KH_LIMIT_KEPT_STEP);
 	session->over_share = session->closing = true;
-	if (session->state == KH_SESSION_HEAD && !session->opened) {
+	if (session->state == KH_SESSION_HEAD && session->came_by == KH_OPENING_UNSEEN) {
 		kh_session_kill(session, KH_ERR_LIMIT, NULL); /* it has asked for nothing */
 	} else if (session->state == KH_SESSION_EXCHANGE && x) {
 		kh_exchange_fail(x, &err);
-	} else if (session->state == KH_SESSION_HEAD) {
+	} else if (kh_session_awaits_head(session)) {
 		kh_session_refuse(session, &err);
 	} else {
 		if (!x)

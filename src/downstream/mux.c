@@ -194,8 +194,8 @@ bool kh_mux_begin(struct kh_session *session)
 		return false;
 	}
 	session->mux = mux;
-	kh_session_set_state(session, KH_SESSION_H2);
-	kh_session_touch(session);
+	if (kh_session_set_state(session, KH_SESSION_H2))
+		kh_session_touch(session);
 	return true;
 }
 

@@ -161,7 +161,6 @@ void kh_mux_tunnel_open(struct kh_down_h2 *s, const struct kh_message *connect)
 	s->is_tunnel = true;
 	outer->mux->n_tunnels++;
 	inner->carrier = s;
-	inner->opened = true;
 	inner->came_by = outer->came_by;
 	inner->side.via = outer->side.via;
 	inner->side.authority = authority;

@@ -30,7 +30,6 @@ enum kh_opening kh_opening_of(struct kh_slice first_bytes)
 
 bool kh_session_open(struct kh_session *session)
 {
-	session->opened = true;
 	session->came_by = kh_opening_of(kh_buf_view(&session->in));
 	if (session->came_by == KH_OPENING_TLS)
 		session->side.via = "tls";
@@ -44,8 +43,7 @@ bool kh_session_open(struct kh_session *session)
 		return false;
 	}
 	if (session->came_by == KH_OPENING_TLS) {
-		session->deadline_ms = 0;
-		session->state = KH_SESSION_HELLO;
+		(void)kh_session_set_state(session, KH_SESSION_HELLO);
 		return false;
 	}
 	if (session->came_by != KH_OPENING_SOCKS) {
@@ -59,8 +57,7 @@ bool kh_session_open(struct kh_session *session)
 		return false;
 	}
 	session->socks->with_password = session->side.door->config->kind == KH_LISTEN_TCP;
-	session->deadline_ms = 0;
-	session->state = KH_SESSION_SOCKS;
+	(void)kh_session_set_state(session, KH_SESSION_SOCKS);
 	return false;
 }
 
@@ -141,7 +138,7 @@ static void take_login(struct kh_session *session)
 		end_socks(session);
 		kh_down_deny(&session->side, &err);
 		session->closing = true;
-		kh_session_set_state(session, KH_SESSION_LINGER);
+		(void)kh_session_set_state(session, KH_SESSION_LINGER);
 	}
 }
 
@@ -168,7 +165,7 @@ void kh_session_socks(struct kh_session *session)
 		end_socks(session);
 		kh_down_deny(&session->side, &err);
 		session->closing = true;
-		kh_session_set_state(session, KH_SESSION_LINGER);
+		(void)kh_session_set_state(session, KH_SESSION_LINGER);
 		break;
 	}
 	kh_buf_consume(&session->in, before - in.len);

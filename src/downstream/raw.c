@@ -28,8 +28,8 @@ void kh_raw_begin(struct kh_session *session, enum kh_tunnel_kind kind)
 		return;
 	}
 	session->only.stream.ops = &kh_down_raw_ops;
-	session->state = KH_SESSION_RAW;
-	session->deadline_ms = 0;
+	if (!kh_session_set_state(session, KH_SESSION_RAW))
+		return;
 	if (!kh_exchange_begin_tunnel(&session->only.stream, &session->side, kind, &decision))
 		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
 }
@@ -72,7 +72,7 @@ void kh_raw_process(struct kh_session *session)
 static bool put_head(struct kh_down_stream *down, const struct kh_message *head)
 {
 	(void)head;
-	return down->session->accepted || kh_tunnel_accept(down->session);
+	return kh_session_is_accepted(down->session) || kh_tunnel_accept(down->session);
 }
 
 /* Nobody has others here. */
@@ -101,11 +101,11 @@ static bool put_answer(struct kh_down_stream *down, const struct kh_answer *answ
 {
 	struct kh_session *session = down->session;
 
-	if (session->carrier && !session->accepted)
+	if (session->carrier && !kh_session_is_accepted(session))
 		return kh_mux_tunnel_answer(session->carrier, answer);
-	if (session->came_by == KH_OPENING_HTTP && !session->accepted)
+	if (session->came_by == KH_OPENING_HTTP && !kh_session_is_accepted(session))
 		return kh_down_h1_ops.put_answer(down, answer);
-	if (session->accepted && down->exchange->tunnel == KH_TUNNEL_RAW)
+	if (kh_session_is_accepted(session) && down->exchange->tunnel == KH_TUNNEL_RAW)
 		return false; /* nobody knows what would be understood there */
 	return kh_tunnel_put_refusal(session, answer->code);
 }

@@ -8,17 +8,10 @@
  *   │                  └▶ (HELLO) ─▶ RAW                what nobody reads
  *   └──▶ LINGER ─▶ DEAD                 the last answer is said, the peer may read it
  *
- * What it does in a turn is in session_turn.c.
+ * The table of its steps is in session_state.c, what it does in a turn in session_turn.c.
  */
 
 #include "session_internal.h"
-
-void kh_session_set_state(struct kh_session *session, enum kh_session_state state)
-{
-	if (state == KH_SESSION_HEAD || state == KH_SESSION_DISCARD || state == KH_SESSION_LINGER)
-		session->deadline_ms = 0; /* a new wait */
-	session->state = state;
-}
 
 static void free_session(struct kh_grave *grave)
 {
@@ -40,9 +33,7 @@ static void keep_nothing(struct kh_session *session)
 {
 	kh_account_give(session->side.account, KH_RESOURCE_MEMORY, session->kept_bytes);
 	session->kept_bytes = 0;
-	if (session->has_descriptor)
-		kh_account_give(session->side.account, KH_RESOURCE_DESCRIPTORS, 1);
-	session->has_descriptor = false;
+	kh_charge_release(&session->descriptor);
 }
 
 void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const char *detail)
@@ -60,8 +51,9 @@ void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const 
 	/* What was not written is missing there, whatever the end looks like. */
 	if (kh_buf_len(&session->leg.out))
 		kh_stream_spoil(session->leg.stream);
-	session->state = KH_SESSION_DEAD;
-	session->wants_leaf = false;
+	(void)kh_session_set_state(session, KH_SESSION_DEAD);
+	if (kh_session_awaits_leaf(session))
+		(void)kh_session_set_leaf(session, KH_LEAF_STATE_ORDERED);
 	kh_stream_watch(session->leg.stream, 0);
 	event_del(&session->timer);
 	kh_list_remove(&session->member.link);
@@ -69,7 +61,7 @@ void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const 
 	kh_list_remove(&session->touched.link);
 	kh_list_remove(&session->door_link);
 	session->side.loop->n_live--;
-	if (session->counted)
+	if (session->tunnel_state >= KH_TUNNEL_ENTERED)
 		kh_uncount(session->side.loop, KH_COUNT_TUNNELS_OPEN);
 	kh_down_leave_place(&session->side);
 	keep_nothing(session);
@@ -88,7 +80,7 @@ void kh_session_end_of_door(struct kh_door *door, const char *why)
 void kh_session_linger(struct kh_session *session)
 {
 	session->closing = true;
-	kh_session_set_state(session, KH_SESSION_LINGER);
+	(void)kh_session_set_state(session, KH_SESSION_LINGER);
 }
 
 void kh_session_exchange_over(struct kh_session *session, bool keep)
@@ -100,7 +92,7 @@ void kh_session_exchange_over(struct kh_session *session, bool keep)
 	if (!keep || kh_session_has_said_all(session) || session->side.loop->draining || outlived ||
 	    session->exchanges >= config->max_exchanges)
 		session->closing = true;
-	kh_session_set_state(session, session->closing ? KH_SESSION_LINGER : KH_SESSION_HEAD);
+	(void)kh_session_set_state(session, session->closing ? KH_SESSION_LINGER : KH_SESSION_HEAD);
 }
 
 void kh_session_challenge(struct kh_session *session, const struct kh_err *err)
@@ -114,7 +106,7 @@ void kh_session_challenge(struct kh_session *session, const struct kh_err *err)
 	/* Behind a CONNECT the codec expects a tunnel. */
 	kh_h1_free(session->h1);
 	session->h1 = NULL;
-	kh_session_set_state(session, KH_SESSION_HEAD);
+	(void)kh_session_set_state(session, KH_SESSION_HEAD);
 }
 
 void kh_session_refuse(struct kh_session *session, const struct kh_err *err)
@@ -125,5 +117,5 @@ void kh_session_refuse(struct kh_session *session, const struct kh_err *err)
 		kh_session_kill(session, err->code, NULL);
 		return;
 	}
-	kh_session_set_state(session, KH_SESSION_LINGER);
+	(void)kh_session_set_state(session, KH_SESSION_LINGER);
 }

@@ -12,20 +12,23 @@
 
 #include <keyhole/downstream/session.h>
 #include <keyhole/exchange/exchange.h>
+#include <keyhole/charge.h>
 #include <keyhole/loop/leg.h>
 
 struct kh_socks;
 
 enum kh_session_state {
-	KH_SESSION_HEAD = 1,  /* a request's head is awaited */
-	KH_SESSION_SOCKS,     /* SOCKS5 is spoken, up to its request */
-	KH_SESSION_HELLO,     /* a ClientHello is read before it is known what becomes of it */
-	KH_SESSION_TUNNEL,    /* a tunnel was accepted: its first byte is awaited */
-	KH_SESSION_HANDSHAKE, /* TLS with the sandbox */
-	KH_SESSION_EXCHANGE,  /* one exchange runs */
-	KH_SESSION_H2,	      /* HTTP/2: its streams have states of their own */
-	KH_SESSION_RAW,	      /* a tunnel that nobody reads runs, as an exchange (raw.c) */
-	KH_SESSION_DISCARD,   /* answered; the rest of the request's content is thrown away */
+	KH_SESSION_NEW = 0,
+	KH_SESSION_HEAD,       /* a request's head is awaited */
+	KH_SESSION_HEAD_BEGUN, /* some bytes of it are there */
+	KH_SESSION_SOCKS,      /* SOCKS5 is spoken, up to its request */
+	KH_SESSION_HELLO,      /* a ClientHello is read before it is known what becomes of it */
+	KH_SESSION_TUNNEL,     /* a tunnel was accepted: its first byte is awaited */
+	KH_SESSION_HANDSHAKE,  /* TLS with the sandbox */
+	KH_SESSION_EXCHANGE,   /* one exchange runs */
+	KH_SESSION_H2,	       /* HTTP/2: its streams have states of their own */
+	KH_SESSION_RAW,	       /* a tunnel that nobody reads runs, as an exchange (raw.c) */
+	KH_SESSION_DISCARD,    /* answered; the rest of the request's content is thrown away */
 	KH_SESSION_LINGER, /* all is said: the peer's end is awaited, so that it can read the last
 			      answer */
 	KH_SESSION_DEAD,
@@ -33,10 +36,28 @@ enum kh_session_state {
 
 /* What a connection is, by its first byte; what a tunnel holds, by its. */
 enum kh_opening {
-	KH_OPENING_OTHER = 0,
+	KH_OPENING_UNSEEN = 0, /* it was not looked at */
+	KH_OPENING_OTHER,
 	KH_OPENING_HTTP, /* a letter: the method of a request */
 	KH_OPENING_SOCKS,
 	KH_OPENING_TLS, /* a handshake record */
+};
+
+/* The tunnel that a session is, or becomes. */
+enum kh_tunnel_state {
+	KH_TUNNEL_NONE = 0,
+	KH_TUNNEL_ACCEPTED, /* whoever asked for it was told that it stands */
+	KH_TUNNEL_ENTERED,  /* it is among the tunnels; who asked is told when the upstream is there
+			     */
+	KH_TUNNEL_STANDS,   /* both */
+};
+
+/* The leaf that the handshake inside a tunnel shows. */
+enum kh_leaf_state {
+	KH_LEAF_STATE_NONE = 0,
+	KH_LEAF_STATE_ORDERED, /* its token is spent; the handshake does not wait for it */
+	KH_LEAF_STATE_AWAITED, /* the handshake rests until it is there */
+	KH_LEAF_STATE_UNASKED, /* likewise, and the keeper was not asked yet */
 };
 
 /* HTTP/1: the one stream of a connection. */
@@ -99,26 +120,22 @@ struct kh_session {
 	struct kh_buf in;
 	struct kh_h1 *h1;
 	struct kh_down_h1 only;
-	struct kh_mux *mux;	    /* HTTP/2; else NULL */
-	bool opened;		    /* its first byte was looked at */
-	enum kh_opening came_by;    /* what that said */
-	bool accepted;		    /* whoever asked for a tunnel was told that it stands */
+	struct kh_mux *mux;	 /* HTTP/2; else NULL */
+	enum kh_opening came_by; /* what its first byte said */
+	enum kh_tunnel_state tunnel_state;
+	enum kh_leaf_state leaf_state;
 	struct kh_down_h2 *carrier; /* the stream that it runs in; NULL: on a descriptor */
 	struct kh_socks *socks;	    /* in SOCKS */
-	bool counted;		    /* among the tunnels */
-	bool eof;		    /* the sandbox has sent its last byte */
-	bool head_begun;	    /* some bytes of the next head are there */
-	bool leaf_ordered;	    /* its token is spent */
-	bool wants_leaf;	    /* the handshake rests until it is there */
-	bool asks_later;	    /* and for which the keeper was not asked yet */
-	bool closing;		    /* after what waits is written, the connection ends */
-	bool fin_sent;
+	/* Facts that go with many states: */
+	bool eof;	 /* the sandbox has sent its last byte */
+	bool closing;	 /* after what waits is written, the connection ends */
+	bool fin_sent;	 /* our last byte has left, be it in LINGER or in RAW */
+	bool over_share; /* it was refused for what it keeps */
 	uint32_t exchanges;
 	uint64_t tunnel_ends_ms; /* with `tunnel`: its lifetime; 0: it has none */
 	uint64_t discarded_bytes;
-	size_t kept_bytes;   /* of memory, as its account has it */
-	bool over_share;     /* it was refused for what it keeps */
-	bool has_descriptor; /* likewise: one is charged to its account */
+	size_t kept_bytes;	     /* of memory, as its account has it */
+	struct kh_charge descriptor; /* likewise; none where it runs in a stream */
 	struct event timer;
 	uint64_t deadline_ms; /* what the state allows; 0: none */
 	uint64_t timer_ms;    /* when the timer fires; it looks at deadline_ms then */
@@ -128,6 +145,23 @@ struct kh_session {
 static inline bool kh_session_has_said_all(const struct kh_session *session)
 {
 	return session->eof && kh_buf_len(&session->in) == 0;
+}
+
+static inline bool kh_session_awaits_head(const struct kh_session *session)
+{
+	return session->state == KH_SESSION_HEAD || session->state == KH_SESSION_HEAD_BEGUN;
+}
+
+/* It was told that its tunnel stands. */
+static inline bool kh_session_is_accepted(const struct kh_session *session)
+{
+	return session->tunnel_state == KH_TUNNEL_ACCEPTED ||
+	       session->tunnel_state == KH_TUNNEL_STANDS;
+}
+
+static inline bool kh_session_awaits_leaf(const struct kh_session *session)
+{
+	return session->leaf_state >= KH_LEAF_STATE_AWAITED;
 }
 
 /* The exchange of a connection that carries one at a time, or NULL. */
@@ -174,8 +208,12 @@ enum {
 	KH_SESSION_DISCARD_BYTES = 16 * 1024 * 1024,
 	KH_SESSION_DISCARD_MS = 30 * 1000,
 };
-/* A wait that is new begins anew. */
-void kh_session_set_state(struct kh_session *session, enum kh_session_state state);
+/* session_state.c: the only ones who assign. Return: false: that can't follow, which is a fault of
+ * ours (machine.h); the session is dead. A new state is a new wait. */
+bool kh_session_set_state(struct kh_session *session, enum kh_session_state state);
+bool kh_session_set_tunnel(struct kh_session *session, enum kh_tunnel_state state);
+bool kh_session_set_leaf(struct kh_session *session, enum kh_leaf_state state);
+/* session.c */
 /* What is left is written, then the peer's end is awaited. */
 void kh_session_linger(struct kh_session *session);
 /* session_take.c: feeds the codec. */

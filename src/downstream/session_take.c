@@ -2,6 +2,13 @@
 
 #include "session_internal.h"
 
+/* Its first bytes are there, and not all. */
+static void begin_head(struct kh_session *session)
+{
+	if (session->state == KH_SESSION_HEAD)
+		(void)kh_session_set_state(session, KH_SESSION_HEAD_BEGUN);
+}
+
 /* The first bytes of a connection, or of what a tunnel carries in plain, may say that HTTP/2
  * follows (RFC 9113 §3.3). Return: true: they do, or may yet. */
 static bool take_preface(struct kh_session *session)
@@ -12,14 +19,10 @@ static bool take_preface(struct kh_session *session)
 
 	if (session->h1 || session->side.tls || memcmp(in.ptr, preface, n) != 0)
 		return false;
-	if (n == sizeof(preface) - 1) {
-		session->head_begun = false;
-		if (!kh_mux_begin(session))
-			kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
-	} else if (!session->head_begun) {
-		session->head_begun = true;
-		session->deadline_ms = 0;
-	}
+	if (n < sizeof(preface) - 1)
+		begin_head(session);
+	else if (!kh_mux_begin(session))
+		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
 	return true;
 }
 
@@ -41,20 +44,18 @@ static void take_head(struct kh_session *session)
 		return;
 	}
 	if (event == KH_H1_NEED_MORE) {
-		if (!session->head_begun && !kh_h1_is_idle(session->h1)) {
-			session->head_begun = true;
-			session->deadline_ms = 0;
-		}
+		if (!kh_h1_is_idle(session->h1))
+			begin_head(session);
 		return;
 	}
 	const struct kh_message *message = kh_h1_message(session->h1);
-	session->head_begun = false;
 	session->exchanges++;
 	if (kh_slice_eq(message->method, KH_SLICE("CONNECT"))) {
 		kh_tunnel_open(session, message);
 		return;
 	}
-	kh_session_set_state(session, KH_SESSION_EXCHANGE);
+	if (!kh_session_set_state(session, KH_SESSION_EXCHANGE))
+		return;
 	session->only.close = !message->keep_alive;
 	session->only.continued = false;
 	if (!kh_exchange_begin(&session->only.stream, &session->side, message))
@@ -102,12 +103,12 @@ static bool take_body(struct kh_session *session)
 		const struct kh_field *trailers = kh_h1_trailers(session->h1, &n);
 		kh_exchange_request_end(x, trailers, n);
 	} else if (event == KH_H1_END) {
-		kh_session_set_state(session, KH_SESSION_HEAD);
+		(void)kh_session_set_state(session, KH_SESSION_HEAD);
 	} else if (event == KH_H1_ERROR && x) {
 		kh_exchange_fail(x, kh_h1_error(session->h1));
 	} else if (event == KH_H1_ERROR || session->discarded_bytes > KH_SESSION_DISCARD_BYTES) {
 		session->closing = true;
-		kh_session_set_state(session, KH_SESSION_LINGER);
+		(void)kh_session_set_state(session, KH_SESSION_LINGER);
 	}
 	if (event == KH_H1_NEED_MORE && session->eof)
 		kh_session_kill(session, KH_ERR_DOWN_CLOSED,
@@ -123,13 +124,15 @@ void kh_session_process(struct kh_session *session)
 
 		switch (state) {
 		case KH_SESSION_HEAD:
+		case KH_SESSION_HEAD_BEGUN:
 			if (session->closing || kh_session_has_said_all(session)) {
-				kh_session_set_state(session, KH_SESSION_LINGER);
+				(void)kh_session_set_state(session, KH_SESSION_LINGER);
 				continue;
 			}
 			if (kh_leg_is_full(&session->leg))
 				return;
-			if (!session->opened && left > 0 && !kh_session_open(session))
+			if (session->came_by == KH_OPENING_UNSEEN && left > 0 &&
+			    !kh_session_open(session))
 				continue;
 			take_head(session);
 			break;
@@ -162,6 +165,7 @@ void kh_session_process(struct kh_session *session)
 		case KH_SESSION_LINGER:
 			kh_buf_consume(&session->in, left);
 			return;
+		case KH_SESSION_NEW:
 		case KH_SESSION_HANDSHAKE:
 		case KH_SESSION_H2: /* kh_mux_turn takes it */
 		case KH_SESSION_DEAD:
@@ -169,7 +173,7 @@ void kh_session_process(struct kh_session *session)
 		}
 		if (session->state == state && kh_buf_len(&session->in) == left)
 			return; /* waits for more */
-		if (session->state == state && state == KH_SESSION_HEAD && !session->eof &&
+		if (session->state == state && kh_session_awaits_head(session) && !session->eof &&
 		    kh_buf_len(&session->in) == 0)
 			return;
 	}

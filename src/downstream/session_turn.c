@@ -46,7 +46,7 @@ static bool is_blocked(const struct kh_session *session)
 		return false;
 	if (session->state == KH_SESSION_TUNNEL)
 		return kh_buf_len(&session->leg.out) > 0;
-	return session->state == KH_SESSION_HEAD && kh_leg_is_full(&session->leg);
+	return kh_session_awaits_head(session) && kh_leg_is_full(&session->leg);
 }
 
 /* Nothing more will be said, and all of it is out. */
@@ -98,8 +98,7 @@ void kh_session_turn(struct kh_session *session)
 		kh_session_kill(session, KH_ERR_NONE, NULL);
 		return;
 	}
-	if (session->state == KH_SESSION_HEAD && kh_buf_len(&session->in) == 0 &&
-	    !session->head_begun) {
+	if (session->state == KH_SESSION_HEAD && kh_buf_len(&session->in) == 0) {
 		kh_buf_release(&session->in);
 		kh_buf_release(&session->leg.out);
 		if (session->h1)
@@ -138,7 +137,7 @@ static void on_eof(struct kh_session *session, enum kh_io how)
 		return;
 	/* The same, a moment later: the last answer is not all out yet. */
 	if (session->state == KH_SESSION_HEAD && how == KH_IO_EOF && !session->side.tls &&
-	    !session->head_begun && kh_buf_len(&session->leg.out)) {
+	    kh_buf_len(&session->leg.out)) {
 		session->closing = true;
 		return;
 	}
@@ -202,7 +201,7 @@ static void drain(struct kh_session *session)
 		kh_session_turn(session);
 		return;
 	}
-	if (session->state == KH_SESSION_HEAD || session->state == KH_SESSION_SOCKS ||
+	if (kh_session_awaits_head(session) || session->state == KH_SESSION_SOCKS ||
 	    session->state == KH_SESSION_HELLO || session->state == KH_SESSION_TUNNEL ||
 	    session->state == KH_SESSION_HANDSHAKE)
 		kh_session_kill(session, KH_ERR_DRAINING, NULL);
@@ -255,7 +254,7 @@ static void on_tick(struct kh_loop_member *member)
 	struct kh_session *session = session_of(member);
 
 	kh_session_tick(session);
-	if (session->wants_leaf && session->asks_later)
+	if (session->leaf_state == KH_LEAF_STATE_UNASKED)
 		kh_tunnel_ask_again(session);
 }
 
@@ -267,9 +266,9 @@ static void on_leaf(struct kh_loop_member *member, const struct kh_host *host, c
 	bool same = kh_host_eq(&session->side.authority.host, host) &&
 		    strcmp(kh_generation_signer(session->side.loop->gen, tenant), signer) == 0;
 
-	if (session->wants_leaf && same)
+	if (kh_session_awaits_leaf(session) && same)
 		kh_tunnel_leaf(session, found);
-	else if (session->wants_leaf && session->asks_later)
+	else if (session->leaf_state == KH_LEAF_STATE_UNASKED)
 		kh_tunnel_ask_again(session);
 }
 
@@ -328,7 +327,7 @@ static void begin_session(struct kh_session *session, struct kh_stream *stream)
 	kh_list_append(&session->side.loop->live, &session->member.link);
 	kh_list_append(&session->side.door->sessions, &session->door_link);
 	session->side.loop->n_live++;
-	kh_session_set_state(session, KH_SESSION_HEAD);
+	(void)kh_session_set_state(session, KH_SESSION_HEAD);
 }
 
 void kh_session_new(struct kh_door *door, int fd, const struct kh_peer *peer)
@@ -344,7 +343,7 @@ void kh_session_new(struct kh_door *door, int fd, const struct kh_peer *peer)
 		kh_door_left(door);
 		return;
 	}
-	session->has_descriptor = true;
+	kh_charge_adopt(&session->descriptor, session->side.account, KH_RESOURCE_DESCRIPTORS, 1);
 	begin_session(session, stream);
 	/* One too many is told so when it asks for something. */
 	(void)kh_down_take_place(&session->side, NULL);

@@ -82,8 +82,8 @@ static void timed_out(struct kh_session *session)
 
 	session->deadline_ms = 0;
 	switch (session->state) {
-	case KH_SESSION_HEAD:
-		if (!session->head_begun || is_outlived(session)) {
+	case KH_SESSION_HEAD_BEGUN:
+		if (is_outlived(session)) {
 			kh_session_kill(session, KH_ERR_REQUEST_TIMEOUT, NULL);
 			break;
 		}
@@ -114,12 +114,14 @@ static void timed_out(struct kh_session *session)
 		else
 			kh_mux_timed_out(session);
 		break;
+	case KH_SESSION_HEAD:
 	case KH_SESSION_TUNNEL:
 	case KH_SESSION_HANDSHAKE:
 	case KH_SESSION_DISCARD:
 	case KH_SESSION_LINGER:
 		kh_session_kill(session, KH_ERR_REQUEST_TIMEOUT, NULL);
 		break;
+	case KH_SESSION_NEW:
 	case KH_SESSION_DEAD:
 		break;
 	}
@@ -152,11 +154,12 @@ static uint64_t compute_deadline(const struct kh_session *session)
 	uint64_t life = session->tunnel_ends_ms ? session->tunnel_ends_ms : UINT64_MAX;
 
 	switch (session->state) {
+	case KH_SESSION_HEAD_BEGUN: /* from its first byte on, whatever still trickles in */
+		kept = kept < life ? kept : life;
+		return kept < now + t->header ? kept : now + t->header;
 	case KH_SESSION_HEAD:
 	case KH_SESSION_TUNNEL:
 		kept = kept < life ? kept : life;
-		if (session->head_begun) /* from its first byte on, whatever still trickles in */
-			return kept < now + t->header ? kept : now + t->header;
 		now += session->side.loop->retiring && t->idle_down > RETIRE_IDLE_MS
 			       ? RETIRE_IDLE_MS
 			       : t->idle_down;
@@ -183,6 +186,7 @@ static uint64_t compute_deadline(const struct kh_session *session)
 		/* First it may take what was said, at its own pace; then it may go. */
 		now += kh_buf_len(&session->leg.out) ? t->stall : LINGER_MS;
 		return kept < now ? kept : now;
+	case KH_SESSION_NEW:
 	case KH_SESSION_HANDSHAKE:
 	case KH_SESSION_DEAD:
 		break;
@@ -205,6 +209,7 @@ unsigned kh_session_down_watch(const struct kh_session *session)
 			watch |= KH_STREAM_READABLE;
 		break;
 	case KH_SESSION_HEAD:
+	case KH_SESSION_HEAD_BEGUN:
 		/* A client that pipelines without reading its answers has to wait. */
 		if (!kh_leg_is_full(&session->leg))
 			watch |= KH_STREAM_READABLE;
@@ -217,6 +222,7 @@ unsigned kh_session_down_watch(const struct kh_session *session)
 	case KH_SESSION_LINGER:
 		watch |= KH_STREAM_READABLE;
 		break;
+	case KH_SESSION_NEW:
 	case KH_SESSION_HANDSHAKE:
 	case KH_SESSION_DEAD:
 		return 0;

@@ -20,24 +20,26 @@ static struct kh_leaves *leaves_of(const struct kh_session *session)
 }
 
 /* A leaf for the tunnel's host, unless it is there: asked ahead of the ClientHello, which saves its
- * wait. */
-static bool order_leaf(struct kh_session *session)
+ * wait. `waits`: the handshake does, from here on. Return: false: it can't be had. */
+static bool order_leaf(struct kh_session *session, bool waits)
 {
 	struct kh_worker *worker = session->side.loop->worker;
 	struct kh_leaves *leaves = leaves_of(session);
 
-	session->asks_later = false;
+	/* Where another thread has got it meanwhile, its answer is on its way here. */
 	if (kh_leaves_has(leaves, &session->side.authority.host))
-		return true;
-	if (!session->leaf_ordered && !kh_leaves_had(leaves, &session->side.authority.host) &&
+		return !waits || kh_session_set_leaf(session, KH_LEAF_STATE_AWAITED);
+	if (session->leaf_state == KH_LEAF_STATE_NONE &&
+	    !kh_leaves_had(leaves, &session->side.authority.host) &&
 	    !kh_door_may_mint(session->side.door))
 		return false;
-	session->leaf_ordered = true;
 	enum kh_leaf_ask asked = kh_worker_want_leaf(
 		worker, session->side.loop->gen, session->side.door->config->tenant,
 		&session->side.authority, session->side.account);
-	session->asks_later = asked == KH_LEAF_LATER;
-	return asked != KH_LEAF_FAILED;
+	enum kh_leaf_state state = !waits || asked == KH_LEAF_FAILED ? KH_LEAF_STATE_ORDERED
+				   : asked == KH_LEAF_LATER	     ? KH_LEAF_STATE_UNASKED
+								     : KH_LEAF_STATE_AWAITED;
+	return kh_session_set_leaf(session, state) && asked != KH_LEAF_FAILED;
 }
 
 bool kh_tunnel_read(struct kh_session *session, const struct kh_message *connect,
@@ -90,7 +92,10 @@ bool kh_tunnel_accept(struct kh_session *session)
 {
 	struct kh_buf *out = &session->leg.out;
 
-	session->accepted = true;
+	bool entered = session->tunnel_state == KH_TUNNEL_ENTERED;
+
+	if (!kh_session_set_tunnel(session, entered ? KH_TUNNEL_STANDS : KH_TUNNEL_ACCEPTED))
+		return false;
 	if (session->carrier)
 		return kh_mux_tunnel_accept(session->carrier);
 	switch (session->came_by) {
@@ -100,6 +105,7 @@ bool kh_tunnel_accept(struct kh_session *session)
 		return true;
 	case KH_OPENING_HTTP:
 	case KH_OPENING_OTHER:
+	case KH_OPENING_UNSEEN:
 		break;
 	}
 	return kh_buf_append_str(out, "HTTP/1.1 200 Connection established\r\n\r\n");
@@ -118,7 +124,7 @@ bool kh_tunnel_put_refusal(struct kh_session *session, enum kh_err_code code)
 {
 	unsigned char alert[KH_ALERT_BYTES];
 
-	if (session->came_by == KH_OPENING_SOCKS && !session->accepted)
+	if (session->came_by == KH_OPENING_SOCKS && !kh_session_is_accepted(session))
 		return kh_socks_put_reply(&session->leg.out, kh_socks_reply_for(code));
 	kh_alert_format(alert_for(code), alert);
 	return kh_buf_append(&session->leg.out, alert, sizeof(alert));
@@ -126,14 +132,14 @@ bool kh_tunnel_put_refusal(struct kh_session *session, enum kh_err_code code)
 
 void kh_tunnel_refuse(struct kh_session *session, const struct kh_err *err)
 {
-	if (session->came_by == KH_OPENING_HTTP && !session->accepted) {
+	if (session->came_by == KH_OPENING_HTTP && !kh_session_is_accepted(session)) {
 		kh_session_refuse(session, err);
 		return;
 	}
 	kh_down_deny(&session->side, err);
 	session->closing = true;
 	if (kh_tunnel_put_refusal(session, err->code))
-		kh_session_set_state(session, KH_SESSION_LINGER);
+		(void)kh_session_set_state(session, KH_SESSION_LINGER);
 	else
 		kh_session_kill(session, err->code, NULL);
 }
@@ -158,18 +164,18 @@ enum kh_tunnel_kind kh_tunnel_may_open(struct kh_session *session,
 void kh_tunnel_enter(struct kh_session *session, enum kh_tunnel_kind kind)
 {
 	session->side.tunnel = true;
-	session->counted = true;
+	if (!kh_session_set_tunnel(session, kh_session_is_accepted(session) ? KH_TUNNEL_STANDS
+									    : KH_TUNNEL_ENTERED))
+		return;
 	kh_count(session->side.loop, KH_COUNT_TUNNELS);
 	kh_count(session->side.loop, KH_COUNT_TUNNELS_OPEN);
 	session->tunnel_ends_ms = kh_down_tunnel_ends(&session->side);
-	session->deadline_ms = 0;
 	if (kind == KH_TUNNEL_RAW) {
 		kh_raw_begin(session, kind); /* a server may speak first: nothing is waited for */
 	} else if (kind == KH_TUNNEL_PASS) {
-		session->state = KH_SESSION_HELLO;
-	} else {
-		session->state = KH_SESSION_TUNNEL;
-		(void)order_leaf(session);
+		(void)kh_session_set_state(session, KH_SESSION_HELLO);
+	} else if (kh_session_set_state(session, KH_SESSION_TUNNEL)) {
+		(void)order_leaf(session, false);
 	}
 }
 
@@ -202,7 +208,7 @@ void kh_tunnel_first_bytes(struct kh_session *session)
 
 	session->deadline_ms = 0;
 	if (what == KH_OPENING_HTTP) {
-		session->state = KH_SESSION_HEAD;
+		(void)kh_session_set_state(session, KH_SESSION_HEAD);
 		return;
 	}
 	if (what != KH_OPENING_TLS) {
@@ -233,21 +239,21 @@ void kh_tunnel_first_bytes(struct kh_session *session)
 	}
 	if (!kh_door_spends_ticket(session->side.door))
 		kh_stream_send_no_ticket(session->leg.stream);
-	session->state = KH_SESSION_HANDSHAKE;
-	kh_buf_clear(&session->in);
+	if (kh_session_set_state(session, KH_SESSION_HANDSHAKE))
+		kh_buf_clear(&session->in);
 }
 
 void kh_tunnel_leaf(struct kh_session *session, bool found)
 {
-	session->wants_leaf = false;
-	kh_stream_leaf_ready(session->leg.stream, found);
+	if (!kh_session_awaits_leaf(session) || kh_session_set_leaf(session, KH_LEAF_STATE_ORDERED))
+		kh_stream_leaf_ready(session->leg.stream, found);
 }
 
 void kh_tunnel_ask_again(struct kh_session *session)
 {
 	if (kh_leaves_has(leaves_of(session), &session->side.authority.host))
 		kh_tunnel_leaf(session, true);
-	else if (!order_leaf(session))
+	else if (!order_leaf(session, true))
 		kh_tunnel_leaf(session, false);
 }
 
@@ -260,8 +266,7 @@ void kh_tunnel_event(struct kh_session *session, unsigned events)
 		bool there =
 			shown && kh_leaves_has(leaves_of(session), &session->side.authority.host);
 
-		session->wants_leaf = shown && !there && order_leaf(session);
-		if (!session->wants_leaf)
+		if (!shown || there || !order_leaf(session, true))
 			kh_tunnel_leaf(session, there);
 		return;
 	}
@@ -280,8 +285,8 @@ void kh_tunnel_event(struct kh_session *session, unsigned events)
 		session->side.door->handshakes = 0;
 	session->side.tls = true;
 	session->side.other_name = kh_stream_sni_mismatch(session->leg.stream);
-	session->state = KH_SESSION_HEAD;
-	session->deadline_ms = 0;
+	if (!kh_session_set_state(session, KH_SESSION_HEAD))
+		return;
 	if (kh_stream_is_h2(session->leg.stream) && !kh_mux_begin(session))
 		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
 }

@@ -476,8 +476,9 @@ static void glue_enter_tunnel(const char *authority)
 	struct kh_err err = KH_ERR_INIT;
 
 	CHECK(kh_authority_parse(&session->side.authority, kh_slice_str(authority), 443, &err));
-	session->opened = session->accepted = session->side.tunnel = session->side.tls = true;
+	session->side.tunnel = session->side.tls = true;
 	session->came_by = KH_OPENING_HTTP;
+	CHECK(kh_session_set_tunnel(session, KH_TUNNEL_ACCEPTED));
 	CHECK(kh_mux_begin(session));
 }
 
