@@ -64,6 +64,23 @@ for tag in $(printf '%s\n' "$sources" | grep -E '^(src|include)/' | grep -v '^sr
 	complain "$tag is defined more than once (above)"
 done
 
+# A state is assigned in its machine's one setter, which asks the table first (include/keyhole/machine.h).
+machines='src/exchange/exchange_state.c:state src/exchange/exchange_state.c:request_state
+	src/exchange/exchange_state.c:answer_state src/exchange/exchange_state.c:record_state
+	src/downstream/session_state.c:state src/downstream/session_state.c:tunnel_state
+	src/downstream/session_state.c:leaf_state src/upstream/up_state.c:state src/upstream/up_state.c:answer_state
+	src/upstream/up_state.c:fin_state src/upstream/connector_state.c:state'
+assigned=$(git grep -hnoE --no-column '(->|\.)((request|answer|record|tunnel|leaf|fin)_)?state = ' -- src/exchange src/downstream src/upstream | wc -l)
+for machine in $machines; do
+	[ "$(grep -cE "(->|\.)${machine#*:} = " "${machine%:*}")" = 1 ] ||
+		complain "${machine%:*} assigns ${machine#*:} elsewhere than in its one setter"
+	assigned=$((assigned - 1))
+done
+if [ "$assigned" -ne 0 ]; then
+	git grep -nE '(->|\.)((request|answer|record|tunnel|leaf|fin)_)?state = ' -- src/exchange src/downstream src/upstream
+	complain "a state is assigned outside of its machine's setter (above)"
+fi
+
 # Nothing is left for later, and nothing of one machine gets in.
 if git ls-files -z | grep -zvE '^(LICENSE|tests/house\.sh)$' |
 	xargs -0 grep -nIE '(^|[^A-Za-z])(TODO|FIXME|XXX|HACK)([^A-Za-z]|$)' 2>/dev/null; then
