@@ -31,10 +31,12 @@ static inline bool kh_machine_allows(const struct kh_machine *m, unsigned from, 
 }
 
 /* A step that the table does not have: counts it, and says it in the log (the first, the second,
- * the fourth …). `err` may be NULL. Return: false with KH_ERR_INTERNAL. */
+ * the fourth …). `err` may be NULL, and needs no initial value: requests make many steps, and few
+ * faults. Return: false with KH_ERR_INTERNAL. */
 bool kh_machine_fault(const struct kh_machine *m, unsigned from, unsigned to, struct kh_err *err);
 
-/* For a setter: may the step be made? Return: false with `err` (which may be NULL), as above. */
+/* For a setter: may the step be made? Return: false with `err` (which may be NULL), as above. Where
+ * each request makes it, two calls cost less: kh_machine_allows, then kh_machine_fault. */
 static inline bool kh_machine_step(const struct kh_machine *m, unsigned from, unsigned to,
 				   struct kh_err *err)
 {

@@ -9,13 +9,17 @@
 
 #include "session_internal.h"
 
-static bool fail(struct kh_session *session, const struct kh_err *err)
+static bool fail(struct kh_session *session, const struct kh_machine *machine, unsigned from,
+		 unsigned to)
 {
+	struct kh_err err = KH_ERR_INIT;
+
+	(void)kh_machine_fault(machine, from, to, &err);
 	if (session->state == KH_SESSION_DEAD)
 		return false;
 	if (!kh_session_exchange(session) && !session->mux)
-		kh_down_deny(&session->side, err);
-	kh_session_kill(session, err->code, err->text);
+		kh_down_deny(&session->side, &err);
+	kh_session_kill(session, err.code, err.text);
 	return false;
 }
 
@@ -65,10 +69,9 @@ bool kh_session_set_state(struct kh_session *session, enum kh_session_state stat
 		[KH_SESSION_DEAD] = 0,
 	};
 	static const struct kh_machine machine = { "session", KH_SESSION_DEAD + 1, names, next };
-	struct kh_err err = KH_ERR_INIT;
 
-	if (!kh_machine_step(&machine, session->state, state, &err))
-		return fail(session, &err);
+	if (!kh_machine_allows(&machine, session->state, state))
+		return fail(session, &machine, session->state, state);
 	session->deadline_ms = 0; /* a new wait */
 	session->state = state;
 	return true;
@@ -89,10 +92,9 @@ bool kh_session_set_tunnel(struct kh_session *session, enum kh_tunnel_state stat
 		[KH_TUNNEL_STANDS] = 0,
 	};
 	static const struct kh_machine machine = { "tunnel", KH_TUNNEL_STANDS + 1, names, next };
-	struct kh_err err = KH_ERR_INIT;
 
-	if (!kh_machine_step(&machine, session->tunnel_state, state, &err))
-		return fail(session, &err);
+	if (!kh_machine_allows(&machine, session->tunnel_state, state))
+		return fail(session, &machine, session->tunnel_state, state);
 	session->tunnel_state = state;
 	return true;
 }
@@ -118,10 +120,9 @@ bool kh_session_set_leaf(struct kh_session *session, enum kh_leaf_state state)
 		[KH_LEAF_STATE_UNASKED] = ANY,
 	};
 	static const struct kh_machine machine = { "leaf", KH_LEAF_STATE_UNASKED + 1, names, next };
-	struct kh_err err = KH_ERR_INIT;
 
-	if (!kh_machine_step(&machine, session->leaf_state, state, &err))
-		return fail(session, &err);
+	if (!kh_machine_allows(&machine, session->leaf_state, state))
+		return fail(session, &machine, session->leaf_state, state);
 	session->leaf_state = state;
 	return true;
 }

@@ -31,8 +31,8 @@ bool kh_exchange_set_state(struct kh_exchange *x, enum kh_exchange_state state, 
 	};
 	static const struct kh_machine machine = { "exchange", KH_EXCHANGE_ENDED + 1, names, next };
 
-	if (!kh_machine_step(&machine, x->state, state, err))
-		return false;
+	if (!kh_machine_allows(&machine, x->state, state))
+		return kh_machine_fault(&machine, x->state, state, err);
 	x->state = state;
 	return true;
 }
@@ -54,8 +54,8 @@ bool kh_exchange_set_request(struct kh_exchange *x, enum kh_request_state state,
 	};
 	static const struct kh_machine machine = { "request", KH_REQUEST_SENT + 1, names, next };
 
-	if (!kh_machine_step(&machine, x->request_state, state, err))
-		return false;
+	if (!kh_machine_allows(&machine, x->request_state, state))
+		return kh_machine_fault(&machine, x->request_state, state, err);
 	x->request_state = state;
 	return true;
 }
@@ -76,8 +76,8 @@ bool kh_exchange_set_answer(struct kh_exchange *x, enum kh_answer_state state, s
 	};
 	static const struct kh_machine machine = { "answer", KH_ANSWER_DONE + 1, names, next };
 
-	if (!kh_machine_step(&machine, x->answer_state, state, err))
-		return false;
+	if (!kh_machine_allows(&machine, x->answer_state, state))
+		return kh_machine_fault(&machine, x->answer_state, state, err);
 	x->answer_state = state;
 	return true;
 }
@@ -99,8 +99,8 @@ bool kh_exchange_set_record(struct kh_exchange *x, enum kh_record_state state, s
 	};
 	static const struct kh_machine machine = { "record", KH_RECORD_CLOSED + 1, names, next };
 
-	if (!kh_machine_step(&machine, x->record_state, state, err))
-		return false;
+	if (!kh_machine_allows(&machine, x->record_state, state))
+		return kh_machine_fault(&machine, x->record_state, state, err);
 	x->record_state = state;
 	return true;
 }

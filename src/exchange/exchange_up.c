@@ -204,7 +204,7 @@ static bool body(struct kh_up_user *user, struct kh_slice piece)
 /* The upstream's side has ended; it is over when both have. */
 static void end_tunnel(struct kh_exchange *x)
 {
-	struct kh_err err = KH_ERR_INIT;
+	struct kh_err err; /* set where the step can't be made */
 
 	if (!kh_exchange_set_answer(x, KH_ANSWER_DONE, &err))
 		kh_exchange_fail(x, &err);
@@ -297,7 +297,7 @@ static const struct kh_up_user_ops user_ops = {
 
 void kh_exchange_connect(struct kh_exchange *x, bool fresh)
 {
-	struct kh_err err = KH_ERR_INIT;
+	struct kh_err err; /* set where the step can't be made */
 
 	if (kh_exchange_set_state(x, KH_EXCHANGE_CONNECT, &err))
 		kh_up_acquire(&x->up, fresh);

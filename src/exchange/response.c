@@ -57,7 +57,7 @@ static void note_refusal(struct kh_exchange *x, const struct kh_message *respons
 /* The final head. Return: false: the exchange is over. */
 static bool begin_answer(struct kh_exchange *x, uint16_t status)
 {
-	struct kh_err err = KH_ERR_INIT;
+	struct kh_err err; /* set where the step can't be made */
 
 	if (!kh_exchange_set_answer(x, KH_ANSWER_BEGUN, &err)) {
 		kh_exchange_fail(x, &err);
@@ -131,7 +131,7 @@ static bool put_end(struct kh_exchange *x, const struct kh_field *trailers, size
 
 void kh_response_end(struct kh_exchange *x, const struct kh_field *trailers, size_t n)
 {
-	struct kh_err err = KH_ERR_INIT;
+	struct kh_err err; /* set where it can't end so */
 
 	if (kh_exchange_is_websocket(x)) {
 		kh_websocket_up_ended(x, NULL);

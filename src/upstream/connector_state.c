@@ -34,8 +34,8 @@ bool kh_connector_set_state(struct kh_connector *c, enum kh_connector_state stat
 	static const struct kh_machine machine = { "connector", KH_CONNECTOR_OVER + 1, names,
 						   next };
 
-	if (!kh_machine_step(&machine, c->state, state, err))
-		return false;
+	if (!kh_machine_allows(&machine, c->state, state))
+		return kh_machine_fault(&machine, c->state, state, err);
 	c->state = state;
 	return true;
 }

@@ -183,7 +183,7 @@ static bool take_head(struct kh_up *up, const struct kh_message *response)
 {
 	struct kh_up_user *user = up->only.user;
 	struct kh_up_request request;
-	struct kh_err err = KH_ERR_INIT;
+	struct kh_err err; /* set where the step can't be made */
 
 	if (response->status >= 200) {
 		if (!kh_up_set_answer(up, KH_UP_ANSWER_FINAL, &err)) {
@@ -216,7 +216,7 @@ static bool process_frames(struct kh_up *up)
 {
 	struct kh_up_user *user = up->only.user;
 	struct kh_slice none = KH_SLICE(""), body;
-	struct kh_err err = KH_ERR_INIT;
+	struct kh_err err; /* set where the step can't be made */
 
 	if (up->answer_state != KH_UP_ANSWER_SWITCHED) {
 		while (kh_h1_feed(up->h1, &none, &body) != KH_H1_NEED_MORE)
@@ -303,7 +303,7 @@ static void on_end_of_stream(struct kh_up *up, enum kh_io how)
 static bool begin_answer(struct kh_up *up)
 {
 	struct kh_up_user *user = up->only.user;
-	struct kh_err err = KH_ERR_INIT;
+	struct kh_err err; /* set where the step can't be made */
 
 	/* The head of a SETTINGS frame begins so, and no answer of HTTP/1. */
 	if (kh_buf_view(&up->in).ptr[0] == '\0' && kh_up_turn_to_h2(up))

@@ -28,8 +28,8 @@ bool kh_up_set_state(struct kh_up *up, enum kh_up_state state, struct kh_err *er
 	static const struct kh_machine machine = { "upstream connection", KH_UP_DEAD + 1, names,
 						   next };
 
-	if (!kh_machine_step(&machine, up->state, state, err))
-		return false;
+	if (!kh_machine_allows(&machine, up->state, state))
+		return kh_machine_fault(&machine, up->state, state, err);
 	up->state = state;
 	return true;
 }
@@ -54,8 +54,8 @@ bool kh_up_set_answer(struct kh_up *up, enum kh_up_answer answer, struct kh_err 
 	static const struct kh_machine machine = { "upstream answer", KH_UP_ANSWER_ENDED + 1, names,
 						   next };
 
-	if (!kh_machine_step(&machine, up->answer_state, answer, err))
-		return false;
+	if (!kh_machine_allows(&machine, up->answer_state, answer))
+		return kh_machine_fault(&machine, up->answer_state, answer, err);
 	up->answer_state = answer;
 	return true;
 }
@@ -71,8 +71,8 @@ bool kh_up_set_fin(struct kh_up *up, enum kh_up_fin fin)
 	static const struct kh_machine machine = { "end towards an upstream", KH_UP_FIN_SENT + 1,
 						   names, next };
 
-	if (!kh_machine_step(&machine, up->fin_state, fin, NULL))
-		return false;
+	if (!kh_machine_allows(&machine, up->fin_state, fin))
+		return kh_machine_fault(&machine, up->fin_state, fin, NULL);
 	up->fin_state = fin;
 	return true;
 }

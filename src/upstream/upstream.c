@@ -124,7 +124,7 @@ void kh_up_is_ready(struct kh_up_user *user, const struct kh_up *up)
 static void lend(struct kh_up *up)
 {
 	struct kh_up_user *user = up->only.user;
-	struct kh_err err = KH_ERR_INIT;
+	struct kh_err err; /* set where the step can't be made */
 
 	up->whose = user->whose;
 	up->reusable = false;
