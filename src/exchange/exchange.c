@@ -29,7 +29,7 @@ static void go_commit(struct kh_exchange *x)
 {
 	struct kh_exchange_texts texts;
 	struct kh_audit_open record;
-	struct kh_err err = KH_ERR_INIT;
+	struct kh_err err; /* set where it can't go on */
 
 	if (!take_descriptor(x, &err) || !kh_exchange_set_state(x, KH_EXCHANGE_COMMIT, &err)) {
 		kh_exchange_fail(x, &err);
@@ -64,26 +64,24 @@ static bool find_repository(const struct kh_exchange *x, struct kh_injected *one
 					one->credential->name);
 }
 
-/* One after the other; without all of them nothing goes. */
-static void get_secrets(struct kh_exchange *x)
+/* One after the other; without all of them nothing goes. `err` is for its use, and unset. */
+static void get_secrets(struct kh_exchange *x, struct kh_err *err)
 {
-	struct kh_err err = KH_ERR_INIT;
-
 	for (size_t i = 0; i < x->injection.count; i++) {
 		struct kh_injected *one = &x->injection.list[i];
 		if (one->secret)
 			continue;
-		if (!find_repository(x, one, &err)) {
-			kh_exchange_fail(x, &err);
+		if (!find_repository(x, one, err)) {
+			kh_exchange_fail(x, err);
 			return;
 		}
 		const struct kh_want want = { one->index, x->tenant, kh_slice_str(one->scope) };
 		switch (kh_worker_secret(x->side->loop->worker, x->gen, &want, x->side->door->gate,
-					 &one->secret, &err)) {
+					 &one->secret, err)) {
 		case KH_SLOT_FULL:
 			continue;
 		case KH_SLOT_ASKED:
-			if (!kh_exchange_set_state(x, KH_EXCHANGE_SECRET, &err))
+			if (!kh_exchange_set_state(x, KH_EXCHANGE_SECRET, err))
 				break;
 			kh_exchange_rest(x);
 			return;
@@ -91,7 +89,7 @@ static void get_secrets(struct kh_exchange *x)
 		case KH_SLOT_MISSING:
 			break;
 		}
-		kh_exchange_fail(x, &err);
+		kh_exchange_fail(x, err);
 		return;
 	}
 	go_commit(x);
@@ -112,8 +110,10 @@ static void secret_came(struct kh_exchange *x)
 {
 	struct kh_down_stream *down = x->down;
 
+	struct kh_err err = KH_ERR_INIT;
+
 	kh_exchange_go_on(x);
-	get_secrets(x);
+	get_secrets(x, &err);
 	down->ops->turn(down);
 }
 
@@ -123,7 +123,7 @@ void kh_exchange_decide(struct kh_exchange *x)
 
 	if (kh_request_decide(x, &err)) {
 		if (kh_request_may_leave(x, &err))
-			get_secrets(x);
+			get_secrets(x, &err);
 		else
 			kh_exchange_fail(x, &err);
 		return;
@@ -187,7 +187,6 @@ static void on_recorded(struct kh_loop_call *call)
 	struct kh_exchange *x = kh_container_of(call, struct kh_exchange, recorded);
 	bool written = !x->side->loop->journal_failed;
 	struct kh_down_stream *down = x->down;
-	struct kh_err err = KH_ERR_INIT;
 
 	if (written && x->page) {
 		kh_page_answer(x);
@@ -195,6 +194,7 @@ static void on_recorded(struct kh_loop_call *call)
 		kh_exchange_rest(x);
 		kh_exchange_connect(x, false);
 	} else {
+		struct kh_err err = KH_ERR_INIT;
 		kh_err_set(&err, KH_ERR_AUDIT_UNAVAILABLE,
 			   "the journal can't be written, so nothing is forwarded");
 		kh_exchange_fail(x, &err);

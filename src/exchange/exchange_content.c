@@ -104,25 +104,30 @@ bool kh_exchange_send_held(struct kh_exchange *x)
 	return false;
 }
 
-void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece)
+/* In HOLD, or to be signed in chunks. */
+static void take(struct kh_exchange *x, struct kh_slice piece)
 {
 	struct kh_err err = KH_ERR_INIT;
 
-	if (kh_exchange_is_websocket(x)) {
-		(void)kh_websocket_from_down(x, piece);
-		return;
-	}
 	if (x->state == KH_EXCHANGE_HOLD) {
 		if (!kh_hold_take(x, piece, &err))
 			kh_exchange_fail(x, &err);
 		return;
 	}
-	if (!kh_signing_has_chunks(x))
-		(void)forward(x, piece);
-	else if (!is_within_max_body(x, piece, &err) || !kh_signing_take_content(x, piece, &err))
+	if (!is_within_max_body(x, piece, &err) || !kh_signing_take_content(x, piece, &err))
 		kh_exchange_fail(x, &err);
 	else
 		(void)kh_exchange_send_held(x);
+}
+
+void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece)
+{
+	if (kh_exchange_is_websocket(x))
+		(void)kh_websocket_from_down(x, piece);
+	else if (x->state == KH_EXCHANGE_HOLD || kh_signing_has_chunks(x))
+		take(x, piece);
+	else
+		(void)forward(x, piece);
 }
 
 /* What may not stand in the head does not come in behind the content. */
@@ -168,21 +173,13 @@ static bool choose_trailers(const struct kh_exchange *x, const struct kh_field *
 	return true;
 }
 
-void kh_exchange_request_end(struct kh_exchange *x, const struct kh_field *trailers, size_t n)
+/* Held, or on its way up. */
+static void end_content(struct kh_exchange *x, const struct kh_field *trailers, size_t n)
 {
 	struct kh_field kept[KH_LIMIT_FIELDS];
 	size_t n_kept = 0;
 	struct kh_err err = KH_ERR_INIT;
 
-	if (kh_exchange_is_websocket(x)) {
-		kh_websocket_down_ended(x);
-		return;
-	}
-	/* A CONNECT that asks for a WebSocket is whole with its head. */
-	if (!kh_exchange_has_request(x) && !kh_exchange_set_request(x, KH_REQUEST_DONE, &err)) {
-		kh_exchange_fail(x, &err);
-		return;
-	}
 	if (x->state == KH_EXCHANGE_HOLD) {
 		bool good = x->holds_for_credential ? kh_hold_end_for_credential(x, n, &err)
 						    : kh_hold_read(x, n, &err);
@@ -192,8 +189,6 @@ void kh_exchange_request_end(struct kh_exchange *x, const struct kh_field *trail
 			kh_exchange_fail(x, &err);
 		return;
 	}
-	if (x->message->framing == KH_FRAMING_NONE)
-		return;
 	if (kh_signing_has_chunks(x)) {
 		if (!kh_signing_end_content(x, &err))
 			kh_exchange_fail(x, &err);
@@ -209,6 +204,19 @@ void kh_exchange_request_end(struct kh_exchange *x, const struct kh_field *trail
 		kh_exchange_settle(x); /* they are not held */
 	if (!kh_content_end(x, kept, n_kept, &err))
 		kh_exchange_fail(x, &err);
+}
+
+void kh_exchange_request_end(struct kh_exchange *x, const struct kh_field *trailers, size_t n)
+{
+	struct kh_err err; /* set where the step can't be made */
+
+	if (kh_exchange_is_websocket(x))
+		kh_websocket_down_ended(x);
+	/* A CONNECT that asks for a WebSocket is whole with its head. */
+	else if (!kh_exchange_has_request(x) && !kh_exchange_set_request(x, KH_REQUEST_DONE, &err))
+		kh_exchange_fail(x, &err);
+	else if (x->state == KH_EXCHANGE_HOLD || x->message->framing != KH_FRAMING_NONE)
+		end_content(x, trailers, n);
 }
 
 size_t kh_exchange_kept_bytes(const struct kh_exchange *x)

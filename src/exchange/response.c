@@ -97,7 +97,7 @@ bool kh_response_body(struct kh_exchange *x, struct kh_slice piece)
 {
 	if (kh_exchange_is_websocket(x))
 		return kh_websocket_from_up(x, piece);
-	struct kh_err err = KH_ERR_INIT;
+	struct kh_err err; /* set where less may go than has come */
 	size_t may = kh_exchange_spend(x, KH_QUOTA_BYTES_DOWN, piece.len, &err);
 	kh_exchange_moved_down(x, may);
 	if (may > 0 && !x->down->ops->put_content(x->down, kh_slice_sub(piece, 0, may)))

@@ -309,10 +309,30 @@ static void borrow(struct kh_up_user *user, struct kh_up *up)
 	up->only.user = user;
 }
 
+/* One of its own. */
+static void make(struct kh_up_user *user, const struct kh_up_wish *wish)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_up *up = may_make_another(user, &wish->key, &err)
+				   ? new_up(user->loop, &wish->key, wish->geo_gen)
+				   : NULL;
+
+	if (up) {
+		kh_list_append(&user->loop->ups->made, &up->link);
+		borrow(user, up);
+		if (kh_up_set_out(up, wish, &err))
+			return;
+	}
+	if (!err.code)
+		kh_err_set(
+			&err, KH_ERR_NO_MEMORY,
+			"too many names are being resolved by all sandboxes, or no memory is left");
+	user->ops->failed(user, &err);
+}
+
 void kh_up_acquire(struct kh_up_user *user, bool fresh)
 {
 	struct kh_loop *loop = user->loop;
-	struct kh_err err = KH_ERR_INIT;
 	struct kh_up_wish wish;
 
 	ask(user, &wish);
@@ -325,20 +345,8 @@ void kh_up_acquire(struct kh_up_user *user, bool fresh)
 		lend(up);
 		return;
 	}
-	if (kh_up_mux_wait(user, &wish.key))
-		return;
-	up = may_make_another(user, &wish.key, &err) ? new_up(loop, &wish.key, wish.geo_gen) : NULL;
-	if (up) {
-		kh_list_append(&loop->ups->made, &up->link);
-		borrow(user, up);
-		if (kh_up_set_out(up, &wish, &err))
-			return;
-	}
-	if (!err.code)
-		kh_err_set(
-			&err, KH_ERR_NO_MEMORY,
-			"too many names are being resolved by all sandboxes, or no memory is left");
-	user->ops->failed(user, &err);
+	if (!kh_up_mux_wait(user, &wish.key))
+		make(user, &wish);
 }
 
 static bool waits_for_password(const struct kh_up *up)
