@@ -79,8 +79,8 @@ static bool leads_inside(void *arg, const char *folder, struct kh_slice target)
 /* What git reads by that path: the first link on the way, or the thing itself. */
 static void take_read(struct after *after, const char *path)
 {
-	static const char why[] = "git would run it, by a relative path in a configuration that "
-				  "was there before";
+	static const char why[] = "git would run it, by a path in a configuration that was there "
+				  "before";
 	kh_auto_free char *part = strdup(path);
 	struct stat st;
 	for (size_t i = strlen(after->root) + 1; part && i <= strlen(path); i++) {
@@ -98,6 +98,7 @@ static void take_read(struct after *after, const char *path)
 	}
 }
 
+/* `tree` NULL: what has an absolute path. */
 static void judge_tree(struct after *after, const char *tree, const char *git_dir)
 {
 	unsigned char digest[KH_CONCERN_DIGEST_BYTES];
@@ -134,8 +135,13 @@ static bool sift(void *arg, const struct kh_gitconfig_entry *entry)
 		if (tree)
 			judge_tree(s->after, tree, git_dir);
 	}
-	if (harmless)
-		return kh_gitconfig_write(&s->kept, entry);
+	if (harmless) {
+		size_t was = kh_buf_len(&s->kept);
+		if (kh_gitconfig_write(&s->kept, entry))
+			return true;
+		kh_buf_truncate(&s->kept, was);
+		return false;
+	}
 	if (kh_buf_len(&s->first) == 0)
 		(void)kh_buf_printf(&s->first, "%s%s%s.%s", entry->section,
 				    entry->subsection ? "." : "",
@@ -148,7 +154,8 @@ static bool judge_config(struct after *after, const struct kh_concern *c, bool o
 	struct kh_buf text kh_cleanup(kh_buf_fini);
 	struct sifted s = { .after = after, .only_leads = only_leads, .git_dir = c->folder->path };
 	kh_buf_init(&text, KH_LIMIT_SURVEY_FILE_BYTES);
-	kh_buf_init(&s.kept, 2 * KH_LIMIT_SURVEY_FILE_BYTES);
+	/* It is read before the next run. */
+	kh_buf_init(&s.kept, KH_LIMIT_SURVEY_FILE_BYTES);
 	kh_buf_init(&s.first, 512);
 	bool readable = kh_concern_read(c->folder->fd, c->entry->name, &text) &&
 			kh_gitconfig_read(kh_buf_view(&text), sift, &s);
@@ -307,6 +314,7 @@ bool kh_survey_after(const char *state, const char *id, const char *workspace,
 		memcpy(sorted, before.ptr, before.len);
 		qsort(sorted, n, KH_CONCERN_DIGEST_BYTES, compare);
 		ok = kh_walk_run(&walk, workspace, &err);
+		judge_tree(&after, NULL, NULL);
 	}
 	kh_aside_end(&after.aside);
 	if (!ok || walk.missed)

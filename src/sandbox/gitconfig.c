@@ -10,10 +10,11 @@
 #include <strings.h>
 
 #include <keyhole/cleanup.h>
+#include <keyhole/limits.h>
 
 #include "gitconfig.h"
 
-enum { TEXT_MOST = 64 * 1024 };
+enum { TEXT_MOST = KH_LIMIT_SURVEY_FILE_BYTES, ENTRIES_MOST = 20 * 1000 };
 
 struct reader {
 	struct kh_slice bytes;
@@ -21,6 +22,7 @@ struct reader {
 	bool ended; /* the end was given as a line end already */
 	struct kh_buf section, subsection, name, value;
 	bool has_subsection, has_value;
+	size_t entries;
 };
 
 static void reader_fini(struct reader *r)
@@ -179,7 +181,7 @@ static bool give(struct reader *r, bool (*each)(void *, const struct kh_gitconfi
 	};
 	bool whole = entry.section && entry.name && (entry.subsection || !r->has_subsection) &&
 		     (entry.value || !r->has_value);
-	return whole && each(arg, &entry);
+	return whole && ++r->entries <= ENTRIES_MOST && each(arg, &entry);
 }
 
 static bool read_all(struct reader *r, bool (*each)(void *, const struct kh_gitconfig_entry *),
@@ -222,12 +224,30 @@ bool kh_gitconfig_read(struct kh_slice bytes,
 	return kh_slice_find(bytes, '\0', 0) == bytes.len && read_all(&r, each, arg);
 }
 
+static bool count(void *arg, const struct kh_gitconfig_entry *entry)
+{
+	size_t *n = arg;
+	(void)entry;
+	return ++*n < ENTRIES_MOST;
+}
+
+bool kh_gitconfig_is_beyond(struct kh_slice bytes)
+{
+	size_t n = 0;
+	if (kh_slice_find(bytes, '\0', 0) < bytes.len)
+		return true;
+	(void)kh_gitconfig_read(bytes, count, &n);
+	return n >= ENTRIES_MOST;
+}
+
 /* ---- what is harmless ---- */
 
 enum kind {
 	ANY = 1,
 	BOOLEAN,
-	NUMBER,
+	VERSION,
+	HASH,
+	REFS,
 	URL,  /* of a repository, which names no program of its own (helper::address) */
 	WORD, /* letters, digits, dots and hyphens */
 };
@@ -270,9 +290,10 @@ static bool is_word(const char *value)
 	return value && *value && *value != '-';
 }
 
-static bool is_number(const char *value)
+/* Any other has git refuse the repository. */
+static bool is_either(const char *value, const char *one, const char *other)
 {
-	return value && *value && strspn(value, "0123456789") == strlen(value);
+	return value && (strcmp(value, one) == 0 || strcmp(value, other) == 0);
 }
 
 static const struct {
@@ -280,7 +301,7 @@ static const struct {
 	bool named; /* it has a subsection */
 	enum kind kind;
 } harmless[] = {
-	{ "core", "repositoryformatversion", false, NUMBER },
+	{ "core", "repositoryformatversion", false, VERSION },
 	{ "core", "filemode", false, BOOLEAN },
 	{ "core", "bare", false, BOOLEAN },
 	{ "core", "logallrefupdates", false, WORD },
@@ -292,8 +313,8 @@ static const struct {
 	{ "core", "sparsecheckout", false, BOOLEAN },
 	{ "core", "sparsecheckoutcone", false, BOOLEAN },
 	{ "index", "sparse", false, BOOLEAN },
-	{ "extensions", "objectformat", false, WORD },
-	{ "extensions", "refstorage", false, WORD },
+	{ "extensions", "objectformat", false, HASH },
+	{ "extensions", "refstorage", false, REFS },
 	{ "extensions", "worktreeconfig", false, BOOLEAN },
 	{ "remote", "url", true, URL },
 	{ "remote", "pushurl", true, URL },
@@ -323,8 +344,12 @@ static bool is_of(enum kind kind, const char *value)
 		return true;
 	case BOOLEAN:
 		return is_boolean(value);
-	case NUMBER:
-		return is_number(value);
+	case VERSION:
+		return is_either(value, "0", "1");
+	case HASH:
+		return is_either(value, "sha1", "sha256");
+	case REFS:
+		return is_either(value, "files", "reftable");
 	case URL:
 		return is_url(value);
 	case WORD:

@@ -17,11 +17,13 @@ struct kh_gitconfig_entry {
 
 /*
  * Reads a file in the grammar of git-config(1), which includes no other file. Return: false where
- * git would refuse the file, where it holds a NUL, or where `each` said so; what came before has
- * been given to `each`.
+ * git would refuse the file, where it holds a NUL or too many variables, or where `each` said so;
+ * what came before has been given to `each`.
  */
 bool kh_gitconfig_read(struct kh_slice bytes,
 		       bool (*each)(void *arg, const struct kh_gitconfig_entry *entry), void *arg);
+/* Does it hold a NUL, or more variables than are read? git may read it otherwise. */
+bool kh_gitconfig_is_beyond(struct kh_slice bytes);
 /* Can git run nothing and write nowhere else because of this variable? The list is one of what is
  * known to be harmless; whatever it does not name is not. core.worktree is not judged here. */
 bool kh_gitconfig_is_harmless(const struct kh_gitconfig_entry *entry);

@@ -22,6 +22,9 @@
 
 #include "concern.h"
 #include "review_reads.h"
+#include "gitreads.h"
+#include "gitpath.h"
+#include "treereads.h"
 #include "workspace_internal.h"
 
 enum { HOPS_MOST = 40 /* as the kernel */, PATH_MOST = KH_LIMIT_SURVEY_PATH_BYTES };
@@ -37,6 +40,7 @@ void kh_review_reads_fini(struct kh_review_reads *reads)
 	for (size_t i = 0; i < reads->n; i++)
 		free(reads->list[i]);
 	free(reads->list);
+	kh_buf_fini(&reads->relative);
 	*reads = (struct kh_review_reads){ 0 };
 }
 
@@ -218,14 +222,49 @@ static bool follow_read(struct finding *f, const char *path)
 	return above ? follow(f, above) && follow(f, path) : no_memory(f);
 }
 
+/* What each work tree has of its own, whether it exists or not; NULL: what has an absolute path. */
+static bool follow_tree(struct finding *f, const struct kh_survey *survey, const char *tree)
+{
+	kh_auto_free char *git_dir = tree ? kh_tree_git_dir(tree) : NULL;
+	struct kh_tree_read read;
+	bool ok = true;
+	for (size_t at = 0; ok && kh_tree_reads_next(kh_buf_view(&survey->reads), &at, &read);) {
+		kh_auto_free char *path = kh_tree_read_is_of(&read, git_dir)
+						  ? kh_tree_read_at(f->root, tree, &read)
+						  : NULL;
+		ok = !path || follow_read(f, path);
+	}
+	return ok;
+}
+
+/* A folder without a repository may get one later. */
+static bool keep_relative(struct finding *f, const struct kh_survey *survey)
+{
+	struct kh_tree_read read;
+	bool ok = true;
+	for (size_t at = 0; ok && kh_tree_reads_next(kh_buf_view(&survey->reads), &at, &read);) {
+		kh_auto_free char *path = kh_strf("/%s", read.path);
+		if (!path)
+			return no_memory(f);
+		kh_git_normalise(path);
+		bool counts = read.path[0] != '/' && !strstr(read.path, "..") && path[0] &&
+			      (read.kind == KH_TREE_HOOKS || strchr(path + 1, '/'));
+		ok = !counts || kh_buf_append(&f->out->relative, path + 1, strlen(path)) ||
+		     no_memory(f);
+	}
+	return ok;
+}
+
 static bool ask_git(struct finding *f, struct kh_survey *survey)
 {
-	struct kh_git_reads reads kh_cleanup(kh_git_reads_fini) = { .relative = &survey->reads };
-	kh_git_reads_find(&reads, f->root, &survey->git_folders, &survey->trees);
-	bool ok = !reads.failed || no_memory(f);
+	struct kh_git_reads reads kh_cleanup(kh_git_reads_fini);
+	kh_git_reads_init(&reads, &survey->reads);
+	bool ok = kh_git_reads_find(&reads, f->root, survey, f->err);
 	for (size_t i = 0; ok && i < reads.n; i++)
 		ok = follow_read(f, reads.list[i].path);
-	return ok;
+	for (size_t i = 0; ok && i < survey->trees.n; i++)
+		ok = follow_tree(f, survey, survey->trees.list[i]);
+	return ok && follow_tree(f, survey, NULL) && keep_relative(f, survey);
 }
 
 /* ---- links in all of these ---- */
@@ -269,23 +308,46 @@ bool kh_review_reads_find(struct kh_review_reads *out, const char *workspace, st
 {
 	struct kh_survey survey kh_cleanup(kh_survey_fini) = { 0 };
 	struct finding f = { .out = out, .root = workspace, .err = err };
+	kh_buf_init(&out->relative, KH_LIMIT_SURVEY_FILE_BYTES);
 	return kh_survey_take(&survey, workspace, err) && follow_names(&f, &survey) &&
 	       ask_git(&f, &survey) && follow_links(&f);
 }
 
+/* How much of the path has to be named for `read`, a path from the same folder. */
+static size_t reach_of(const char *read, const char *path, bool is_folder)
+{
+	size_t len = strlen(path);
+	size_t part = *read ? strlen(read) : strcspn(path, "/");
+	bool below = part <= len && (!*read || strncmp(path, read, part) == 0) &&
+		     (path[part] == '/' || !path[part]);
+	bool above = part > len && strncmp(path, read, len) == 0 && read[len] == '/';
+	return below ? part : above && !is_folder ? len : 0;
+}
+
+/* In whichever folder of the workspace a work tree will be. */
+static size_t reach_anywhere(const char *read, const char *path, bool is_folder)
+{
+	size_t most = 0;
+	for (const char *at = path; at; at = strchr(at, '/')) {
+		at += *at == '/';
+		size_t reach = *at ? reach_of(read, at, is_folder) : 0;
+		if (reach > 0)
+			most = reach + (size_t)(at - path);
+	}
+	return most;
+}
+
 size_t kh_review_reads_reach(const struct kh_review_reads *reads, const char *path, bool is_folder)
 {
-	size_t reach = 0, len = strlen(path);
+	size_t most = 0;
 	for (size_t i = 0; i < reads->n; i++) {
-		const char *read = reads->list[i];
-		size_t part = *read ? strlen(read) : strcspn(path, "/");
-		bool below = part <= len && (!*read || strncmp(path, read, part) == 0) &&
-			     (path[part] == '/' || !path[part]);
-		bool above = part > len && strncmp(path, read, len) == 0 && read[len] == '/';
-		if (below && part > reach)
-			reach = part;
-		if (above && !is_folder)
-			reach = len;
+		size_t reach = reach_of(reads->list[i], path, is_folder);
+		most = reach > most ? reach : most;
 	}
-	return reach;
+	struct kh_slice all = kh_buf_view(&reads->relative);
+	for (size_t at = 0; at < all.len; at += strlen(all.ptr + at) + 1) {
+		size_t reach = reach_anywhere(all.ptr + at, path, is_folder);
+		most = reach > most ? reach : most;
+	}
+	return most;
 }

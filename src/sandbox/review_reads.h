@@ -5,12 +5,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <keyhole/buf.h>
 #include <keyhole/err.h>
 
 /* Paths below the workspace; "": a protected link leads to all of it. */
 struct kh_review_reads {
 	char **list;
 	size_t n;
+	struct kh_buf relative; /* from whichever folder is a work tree, each with a NUL */
 };
 /*
  * By the workspace's own configuration of git, which the agent can't change, and by where symbolic

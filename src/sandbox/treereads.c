@@ -3,7 +3,7 @@
  *
  * core.hooksPath = .githooks, and a filter that is ./scripts/clean.sh, are read from whichever work
  * tree git is in: each linked worktree has its own, and by the user's own configuration so has each
- * repository.
+ * repository. An absolute path is on the list as well, since nothing lies over one that is absent.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -16,9 +16,10 @@
 
 #include "leads.h"
 #include "treereads.h"
+#include "gitpath.h"
 #include "workspace_internal.h"
 
-enum { ENTRIES_MOST = 1024, CONTENT_BYTES = 64 * 1024 * 1024 };
+enum { ENTRIES_MOST = 4096, DEPTH_MOST = 16, CONTENT_BYTES = 64 * 1024 * 1024 };
 
 bool kh_tree_reads_next(struct kh_slice list, size_t *at, struct kh_tree_read *read)
 {
@@ -27,7 +28,7 @@ bool kh_tree_reads_next(struct kh_slice list, size_t *at, struct kh_tree_read *r
 	if (end >= list.len || end < middle + 3)
 		return false;
 	*read = (struct kh_tree_read){ list.ptr + *at, list.ptr + middle + 2,
-				       list.ptr[middle + 1] == '/' };
+				       list.ptr[middle + 1] };
 	*at = end + 1;
 	return true;
 }
@@ -54,25 +55,36 @@ static char *follow(const char *folder, const char *name, const char *prefix)
 	return target && *target ? kh_path_join(folder, target) : NULL;
 }
 
-char *kh_tree_git_dir(const char *tree)
+char *kh_tree_own_git_dir(const char *tree)
 {
 	kh_auto_free char *git = kh_strf("%s/.git", tree);
 	struct stat st;
 	if (!git)
 		return NULL;
-	if (stat(git, &st) != 0) {
-		free(git);
-		git = strdup(tree);
-	} else if (S_ISREG(st.st_mode)) {
-		free(git);
-		git = follow(tree, ".git", "gitdir: ");
-	}
+	if (stat(git, &st) != 0)
+		return strdup(tree);
+	return S_ISREG(st.st_mode) ? follow(tree, ".git", "gitdir: ") : kh_steal_ptr(&git);
+}
+
+char *kh_tree_git_dir(const char *tree)
+{
+	kh_auto_free char *git = kh_tree_own_git_dir(tree);
 	kh_auto_free char *common = git ? follow(git, "commondir", "") : NULL;
 	return git ? realpath(common ? common : git, NULL) : NULL;
 }
 
+bool kh_tree_is_program(const char *folder)
+{
+	kh_auto_free char *path = kh_strf("%s/__main__.py", folder);
+	struct stat st;
+	return !path || lstat(path, &st) == 0;
+}
+
 char *kh_tree_read_at(const char *root, const char *tree, const struct kh_tree_read *read)
 {
+	if ((read->path[0] == '/') == (tree != NULL))
+		return NULL;
+	tree = tree ? tree : "/";
 	kh_auto_free char *path = kh_path_join(tree, read->path);
 	size_t len = strlen(root);
 	if (!path || strlen(path) >= KH_LIMIT_SURVEY_PATH_BYTES)
@@ -125,23 +137,49 @@ static int is_entry(const struct dirent *entry)
 	return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
 }
 
-static bool add_content(const char *at, struct kh_buf *out)
+/* A folder and what is below it. What is not read in full is like no other. */
+struct folder_content {
+	struct kh_buf *out;
+	int entries, depth;
+};
+
+static bool add_folder(struct folder_content *c, int above, const char *name);
+
+static bool add_entry(struct folder_content *c, int dir, const char *name)
 {
 	struct stat st;
-	if (stat(at, &st) != 0)
-		return kh_buf_append_str(out, "nowhere");
+	if (++c->entries > ENTRIES_MOST || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return false;
 	if (!S_ISDIR(st.st_mode))
-		return add_file(AT_FDCWD, at, "", out);
+		return add_file(dir, name, name, c->out);
+	return kh_buf_printf(c->out, "%s/", name) && add_folder(c, dir, name) &&
+	       kh_buf_append_char(c->out, '/');
+}
+
+static bool add_folder(struct folder_content *c, int above, const char *name)
+{
+	kh_auto_close int dir = openat(above, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct dirent **names = NULL;
-	int n = scandir(at, &names, is_entry, alphasort);
-	kh_auto_close int dir = open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	bool ok = n >= 0 && n <= ENTRIES_MOST && dir >= 0;
+	int n = dir >= 0 && ++c->depth <= DEPTH_MOST
+			? scandirat(dir, ".", &names, is_entry, alphasort)
+			: -1;
+	bool ok = n >= 0;
 	for (int i = 0; i < n; i++) {
-		ok = ok && add_file(dir, names[i]->d_name, names[i]->d_name, out);
+		ok = ok && add_entry(c, dir, names[i]->d_name);
 		free(names[i]);
 	}
 	free(names);
+	c->depth--;
 	return ok;
+}
+
+static bool add_content(const char *at, struct kh_buf *out)
+{
+	struct folder_content c = { .out = out };
+	struct stat st;
+	if (stat(at, &st) != 0)
+		return kh_buf_append_str(out, "nowhere");
+	return S_ISDIR(st.st_mode) ? add_folder(&c, AT_FDCWD, at) : add_file(AT_FDCWD, at, "", out);
 }
 
 bool kh_tree_read_digest(const char *root, const char *at, const struct kh_tree_read *read,
@@ -150,7 +188,8 @@ bool kh_tree_read_digest(const char *root, const char *at, const struct kh_tree_
 	struct stat st;
 	struct kh_buf text kh_cleanup(kh_buf_fini);
 	kh_buf_init(&text, 2u * CONTENT_BYTES);
-	if (lstat(at, &st) != 0 || (!read->is_folder && S_ISDIR(st.st_mode)))
+	if (lstat(at, &st) != 0 ||
+	    (read->kind == KH_TREE_PROGRAM && S_ISDIR(st.st_mode) && !kh_tree_is_program(at)))
 		return false;
 	kh_concern_content_digest(
 		read->path, add_links(root, at, &text) && add_content(at, &text) ? &text : NULL,

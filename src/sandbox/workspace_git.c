@@ -12,8 +12,10 @@
 
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
+#include <keyhole/log.h>
 
 #include "concern.h"
+#include "gitreads.h"
 #include "leads.h"
 #include "treereads.h"
 #include "runs.h"
@@ -143,10 +145,11 @@ static bool protect_read(struct kh_work *w, const struct kh_git_read *read)
 	return kh_work_protect(w, path);
 }
 
-/* What a work tree has of its own, to be compared after the run. */
+/* What a work tree has of its own, to be compared after the run. NULL: what has an absolute path.
+ */
 static bool note_tree(struct kh_work *w, struct kh_survey *survey, const char *tree)
 {
-	kh_auto_free char *git_dir = kh_tree_git_dir(tree);
+	kh_auto_free char *git_dir = tree ? kh_tree_git_dir(tree) : NULL;
 	unsigned char digest[KH_CONCERN_DIGEST_BYTES];
 	struct kh_tree_read read;
 	for (size_t at = 0; kh_tree_reads_next(kh_buf_view(&survey->reads), &at, &read);) {
@@ -160,20 +163,34 @@ static bool note_tree(struct kh_work *w, struct kh_survey *survey, const char *t
 	return true;
 }
 
+static void warn(const struct kh_work *w, struct kh_git_reads *reads)
+{
+	const char *unknown = kh_buf_cstr(&reads->unknown);
+	if (unknown && *unknown)
+		kh_log_warn("git runs %s with words that only a shell can expand; what they name "
+			    "is not known, and is not protected where it lies in %s",
+			    kh_esc_str(unknown), kh_esc_str(w->root));
+	if (reads->unknown_owner)
+		kh_log_warn("%s belongs to user %u, who is not known here: what git runs by that "
+			    "user's own configuration is not protected in it",
+			    kh_esc_str(w->root), (unsigned)reads->unknown_owner);
+}
+
 static bool protect_reads(struct kh_work *w, struct kh_survey *survey)
 {
 	struct stat st;
-	struct kh_git_reads reads kh_cleanup(kh_git_reads_fini) = { 0 };
-	reads.relative = &survey->reads;
-	kh_git_reads_find(&reads, w->root, &survey->git_folders, &survey->trees);
-	bool ok = !reads.failed || kh_work_no_memory(w);
+	struct kh_git_reads reads kh_cleanup(kh_git_reads_fini);
+	kh_git_reads_init(&reads, &survey->reads);
+	bool ok = kh_git_reads_find(&reads, w->root, survey, w->err);
 	for (size_t i = 0; ok && i < reads.n; i++)
 		ok = protect_read(w, &reads.list[i]) &&
 		     (lstat(reads.list[i].path, &st) != 0 ||
 		      note_protected(w, survey, reads.list[i].path));
 	for (size_t i = 0; ok && i < survey->trees.n; i++)
 		ok = note_tree(w, survey, survey->trees.list[i]);
-	return ok;
+	if (ok)
+		warn(w, &reads);
+	return ok && note_tree(w, survey, NULL);
 }
 
 static bool is_dot_git(const char *path)

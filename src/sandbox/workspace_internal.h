@@ -38,29 +38,4 @@ bool kh_work_protect_git(struct kh_work *w, struct kh_survey *survey);
  * entry of the view that counts. */
 bool kh_work_protect_leads(struct kh_work *w, const struct kh_survey *survey, size_t first);
 
-/* gitreads.c: what git on the host reads or runs that lies in the workspace. */
-struct kh_git_read {
-	char *path;
-	enum {
-		KH_GIT_READ_THERE = 1, /* a file that exists */
-		KH_GIT_READ_FILE,      /* one that may not exist yet */
-		KH_GIT_READ_FOLDER,    /* a folder that may not */
-	} kind;
-};
-struct kh_git_reads {
-	struct kh_git_read *list;
-	size_t n;
-	bool failed;		 /* without memory */
-	struct kh_buf *relative; /* what each work tree has of its own (treereads.h) */
-};
-/* By git itself (`git config`), as it is set up for whoever starts the sandbox, and by the
- * configuration files of these git folders. git runs nothing for that. */
-void kh_git_reads_find(struct kh_git_reads *out, const char *root, const struct kh_paths *folders,
-		       const struct kh_paths *trees);
-void kh_git_reads_fini(struct kh_git_reads *reads);
-/* Without "." and "..", by its letters. In place. */
-void kh_git_normalise(char *path);
-/* Of a folder that holds a configuration: core.worktree, resolved; NULL: none. Heap. */
-char *kh_git_worktree(const char *git_dir);
-
 #endif

@@ -82,6 +82,8 @@ static void test_the_list_is_one_of_what_is_harmless(void **state)
 		"[core]bare",
 		"[core]filemode=true",
 		"[core]repositoryformatversion=1",
+		"[extensions]objectformat=sha256",
+		"[extensions]refstorage=reftable",
 		"[remote \"o\"]url=https://example.com/x",
 		"[remote \"o\"]url=git@example.com:x/y.git",
 		"[remote \"o\"]url=../x",
@@ -98,6 +100,9 @@ static void test_the_list_is_one_of_what_is_harmless(void **state)
 		"[core \"x\"]bare=true",
 		"[core]bare=!x",
 		"[core]repositoryformatversion=$(x)",
+		"[core]repositoryformatversion=2",
+		"[extensions]objectformat=bogus",
+		"[extensions]refstorage=bogus",
 		"[core]worktree=..",
 		"[core]sshCommand=x",
 		"[filter \"x\"]clean=cat",
@@ -126,12 +131,39 @@ static void test_the_list_is_one_of_what_is_harmless(void **state)
 			fail_msg("%s is not harmless", bad[i]);
 }
 
+static bool count(void *arg, const struct kh_gitconfig_entry *e)
+{
+	(void)e;
+	++*(size_t *)arg;
+	return true;
+}
+
+static void test_more_variables_than_are_read_are_known_to_be_too_many(void **state)
+{
+	(void)state;
+	static const char one[] = "[user]name=x\n";
+	struct kh_buf file;
+	size_t n = 0;
+	kh_buf_init(&file, 1024 * 1024);
+	for (size_t i = 0; i < 19999; i++)
+		assert_true(kh_buf_append_str(&file, one));
+	assert_false(kh_gitconfig_is_beyond(kh_buf_view(&file)));
+	for (size_t i = 0; i < 2; i++)
+		assert_true(kh_buf_append_str(&file, one));
+	assert_true(kh_gitconfig_is_beyond(kh_buf_view(&file)));
+	assert_false(kh_gitconfig_read(kh_buf_view(&file), count, &n));
+	assert_int_equal(n, 20000);
+	assert_true(kh_gitconfig_is_beyond(kh_slice_of("[a]\0", 4)));
+	kh_buf_fini(&file);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_file_is_read_as_git_reads_it),
 		cmocka_unit_test(test_what_git_refuses_is_refused),
 		cmocka_unit_test(test_the_list_is_one_of_what_is_harmless),
+		cmocka_unit_test(test_more_variables_than_are_read_are_known_to_be_too_many),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
