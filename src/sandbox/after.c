@@ -26,6 +26,7 @@
 #include "gitconfig.h"
 #include "leads.h"
 #include "runs.h"
+#include "stores.h"
 #include "treereads.h"
 
 struct after {
@@ -35,6 +36,7 @@ struct after {
 	const unsigned char *before; /* sorted */
 	size_t n_before;
 	struct kh_slice reads; /* treereads.h */
+	struct kh_stores stores;
 };
 
 static int compare(const void *a, const void *b)
@@ -222,6 +224,8 @@ static const char *verdict(struct after *after, const struct kh_concern *c)
 		return leads_in ? NULL : "it sends git to objects outside of the workspace";
 	case KH_CONCERN_REBASE:
 		return "a rebase under way that would run a command";
+	case KH_CONCERN_REMOTE:
+		return "an address that git would fetch from, which may name a program";
 	case KH_CONCERN_NAME:
 		return "editors, agents or other tools run what it says";
 	case KH_CONCERN_CONFIG: /* judge_config */
@@ -239,17 +243,51 @@ static bool is_covered(const struct after *after, const struct kh_concern *c)
 				 was_protected(after, c->path);
 }
 
+/* By its path: it is not what is being looked at. */
+static void take_path(struct after *after, const char *path, const char *why)
+{
+	const char *name = NULL;
+	struct stat st;
+	kh_auto_close int dir = lstat(path, &st) == 0 ? kh_open_parent(path, &name) : -1;
+	if (dir >= 0)
+		kh_aside_take(&after->aside, dir, name, path, why, NULL);
+}
+
+/* In a folder that a list of alternates names: a new list is set aside for what is in there, and of
+ * one that was there before the folder's new links are. */
+static bool judge_stored(void *arg, size_t store, const struct kh_concern *c)
+{
+	static const char why[] =
+		"it sends git to objects outside of the workspace, through a link";
+	struct after *after = arg;
+	bool same = was_there(after, c->digest);
+	bool is_list = c->kind == KH_CONCERN_ALTERNATES;
+	if (same && was_there(after, c->leads)) {
+		(void)kh_stores_add(&after->stores, c, true);
+		return true;
+	}
+	bool taken = !is_list || verdict(after, c) || !kh_stores_add(&after->stores, c, same);
+	const struct kh_store *s = &after->stores.list[store];
+	if (taken)
+		take_path(after, s->is_old || is_list ? c->path : s->origin, why);
+	return true;
+}
+
 static bool judge(void *arg, const struct kh_concern *c, struct kh_err *err)
 {
 	struct after *after = arg;
 	(void)err;
 	bool same = was_there(after, c->digest) || is_covered(after, c);
 	/* The folders that it names may have changed meanwhile. */
-	if (same && (c->kind == KH_CONCERN_HOOK || was_there(after, c->leads)))
+	if (same && (c->kind == KH_CONCERN_HOOK || was_there(after, c->leads))) {
+		(void)kh_stores_add(&after->stores, c, true);
 		return true;
+	}
 	if (c->kind == KH_CONCERN_CONFIG)
 		return judge_config(after, c, same);
 	const char *why = verdict(after, c);
+	if (!why && !kh_stores_add(&after->stores, c, same))
+		why = "it sends git to more folders of objects than can be looked through";
 	if (why) {
 		if (c->kind == KH_CONCERN_SPECIAL)
 			kh_aside_drop(&after->aside, c->folder->fd, c->entry->name, c->path, why);
@@ -307,15 +345,18 @@ bool kh_survey_after(const char *state, const char *id, const char *workspace,
 			       .root_fd = root,
 			       .before = sorted,
 			       .n_before = n,
-			       .reads = reads };
+			       .reads = reads,
+			       .stores = { .root = workspace } };
 	struct kh_walk walk = { .visit = visit, .arg = &after };
 	bool ok = root >= 0 && sorted;
 	if (ok) {
 		memcpy(sorted, before.ptr, before.len);
 		qsort(sorted, n, KH_CONCERN_DIGEST_BYTES, compare);
-		ok = kh_walk_run(&walk, workspace, &err);
+		ok = kh_walk_run(&walk, workspace, &err) &&
+		     kh_stores_walk(&after.stores, judge_stored, &after, &err);
 		judge_tree(&after, NULL, NULL);
 	}
+	kh_stores_fini(&after.stores);
 	kh_aside_end(&after.aside);
 	if (!ok || walk.missed)
 		kh_log_error("%s was not surveyed completely after the sandbox (%s). Use neither "

@@ -46,6 +46,7 @@ enum {
 	IS_DARCS = 1 << 13,
 	IS_DARCS_PREFS = 1 << 14,
 	IN_DOT_GIT = 1 << 15, /* below a folder that is called .git, and not only shaped so */
+	IS_REMOTES = 1 << 16, /* addresses to fetch from, each in a file */
 	INHERITED = IN_GIT | IN_PACKAGES | IN_DOT_GIT,
 };
 
@@ -351,6 +352,8 @@ static int kind_of_file(const struct looking *l, const struct kh_walk_entry *ent
 		return KH_CONCERN_ALTERNATES;
 	if ((mark & IS_SEQUENCE) && is_sequence_run(l->folder->fd, name))
 		return KH_CONCERN_REBASE;
+	if (mark & IS_REMOTES)
+		return KH_CONCERN_REMOTE;
 	if (kh_concern_is_dot_git(name))
 		return KH_CONCERN_GITFILE;
 	return (entry->mode & S_ISUID) || ((entry->mode & S_ISGID) && (entry->mode & S_IXGRP))
@@ -430,6 +433,7 @@ static unsigned mark_below(const struct looking *l, const struct kh_walk_entry *
 	mark |= l->is_git ? IN_GIT : 0;
 	mark |= l->is_git && is(name, "hooks") ? IS_HOOKS : 0;
 	mark |= l->is_git && is(name, "objects") ? IS_OBJECTS : 0;
+	mark |= l->is_git && (is(name, "remotes") || is(name, "branches")) ? IS_REMOTES : 0;
 	mark |= l->is_git && (is(name, "rebase-merge") || is(name, "sequencer")) ? IS_SEQUENCE : 0;
 	mark |= (l->folder->mark & IS_OBJECTS) && is(name, "info") ? IS_OBJECTS_INFO : 0;
 	mark |= holder_of(name, l->folder->top);
@@ -453,6 +457,38 @@ bool kh_concern_find(const struct kh_walk_folder *folder,
 		struct kh_walk_entry *entry = &folder->list[i];
 		entry->mark = mark_below(&l, entry);
 		int kind = kind_of(&l, entry);
+		if (kind && !give(&l, (enum kh_concern_kind)kind, entry))
+			return false;
+	}
+	return true;
+}
+
+/* Where git looks for packs, loose objects and more alternates. */
+static bool is_of_objects(const char *name)
+{
+	return is(name, "pack") || is(name, "info") ||
+	       (strlen(name) == 2 && strspn(name, "0123456789abcdefABCDEF") == 2);
+}
+
+bool kh_concern_find_in_objects(const struct kh_walk_folder *folder,
+				bool (*each)(void *arg, const struct kh_concern *concern,
+					     struct kh_err *err),
+				void *arg, struct kh_err *err)
+{
+	struct kh_walk_folder own = *folder;
+	struct looking l = { .folder = &own, .each = each, .arg = arg, .err = err };
+	own.top = false;
+	own.mark = folder->top ? IS_OBJECTS : folder->mark;
+	for (size_t i = 0; i < own.n; i++) {
+		struct kh_walk_entry *entry = &own.list[i];
+		bool counts = !folder->top || is_of_objects(entry->name);
+		int kind = 0;
+		entry->skip = !counts;
+		entry->mark = folder->top && is(entry->name, "info") ? IS_OBJECTS_INFO : 0;
+		if (counts && S_ISLNK(entry->mode))
+			kind = KH_CONCERN_LINK;
+		else if (S_ISREG(entry->mode) && kind_of_file(&l, entry) == KH_CONCERN_ALTERNATES)
+			kind = KH_CONCERN_ALTERNATES;
 		if (kind && !give(&l, (enum kh_concern_kind)kind, entry))
 			return false;
 	}

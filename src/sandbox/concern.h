@@ -17,6 +17,7 @@ enum kh_concern_kind {
 	KH_CONCERN_REBASE,     /* a rebase under way that runs commands */
 	KH_CONCERN_GITFILE,    /* .git, a file that says where the git folder is */
 	KH_CONCERN_NAME,       /* a name that editors, agents and other tools run things from */
+	KH_CONCERN_REMOTE, /* in remotes/ or branches/ of a git folder: an address to fetch from */
 };
 
 enum { KH_CONCERN_DIGEST_BYTES = 32 };
@@ -38,6 +39,12 @@ struct kh_concern {
 bool kh_concern_find(const struct kh_walk_folder *folder,
 		     bool (*each)(void *arg, const struct kh_concern *concern, struct kh_err *err),
 		     void *arg, struct kh_err *err);
+/* The same in a folder that holds objects, whatever it is called (the top of the walk), and of
+ * symbolic links and lists of alternates alone, where git reads them. */
+bool kh_concern_find_in_objects(const struct kh_walk_folder *folder,
+				bool (*each)(void *arg, const struct kh_concern *concern,
+					     struct kh_err *err),
+				void *arg, struct kh_err *err);
 /*
  * Is the folder a git folder by its shape? git takes it for one if HEAD, objects and refs are in
  * it, or HEAD and commondir. Half of one counts as well: the rest may have been renamed for a

@@ -155,6 +155,7 @@ struct kh_survey {
 	} * linked;
 	size_t n_linked, alloc_linked;
 	bool too_many_linked;
+	struct kh_stores *stores; /* while it is taken (stores.h) */
 };
 /* Return: false also where the walk was not complete: what was not seen can't be protected. */
 bool kh_survey_take(struct kh_survey *survey, const char *root, struct kh_err *err);

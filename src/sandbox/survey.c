@@ -15,6 +15,7 @@
 
 #include "concern.h"
 #include "sandbox_internal.h"
+#include "stores.h"
 
 enum { BEFORE_BYTES = 256 * 1024 * 1024 };
 
@@ -76,6 +77,7 @@ static bool note(void *arg, const struct kh_concern *c, struct kh_err *err)
 	if (!kh_buf_append(&survey->before, c->digest, sizeof(c->digest)) ||
 	    !kh_buf_append(&survey->before, c->leads, sizeof(c->leads)))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "--workspace: no memory");
+	(void)kh_stores_add(survey->stores, c, true);
 	/* Named .git, and no folder: what it says, or where it leads, must not change. */
 	if (c->kind == KH_CONCERN_GITFILE ||
 	    (c->kind == KH_CONCERN_LINK && kh_concern_is_dot_git(c->entry->name)))
@@ -87,6 +89,15 @@ static bool note(void *arg, const struct kh_concern *c, struct kh_err *err)
 		return push(S_ISLNK(c->entry->mode) ? &survey->links : &survey->names, c->path,
 			    err);
 	return true;
+}
+
+static bool note_stored(void *arg, size_t store, const struct kh_concern *c)
+{
+	struct kh_survey *survey = arg;
+	(void)store;
+	(void)kh_stores_add(survey->stores, c, true);
+	return kh_buf_append(&survey->before, c->digest, sizeof(c->digest)) &&
+	       kh_buf_append(&survey->before, c->leads, sizeof(c->leads));
 }
 
 static bool add_linked(struct kh_survey *survey, const struct kh_walk_folder *folder,
@@ -152,6 +163,8 @@ static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err 
 bool kh_survey_take(struct kh_survey *survey, const char *root, struct kh_err *err)
 {
 	struct kh_walk walk = { .visit = visit, .arg = survey };
+	struct kh_stores stores kh_cleanup(kh_stores_fini) = { .root = root };
+	survey->stores = &stores;
 	kh_buf_init(&survey->before, BEFORE_BYTES);
 	kh_buf_init(&survey->reads, KH_LIMIT_SURVEY_FILE_BYTES);
 	bool ok = kh_walk_run(&walk, root, err);
@@ -162,5 +175,10 @@ bool kh_survey_take(struct kh_survey *survey, const char *root, struct kh_err *e
 				"kept safe: %s (put that right, or take a smaller folder)",
 				kh_esc_str(root), walk.missed);
 	free(walk.missed);
+	/* What is not noted has not been there before. */
+	struct kh_err ignored = KH_ERR_INIT;
+	if (ok)
+		(void)kh_stores_walk(&stores, note_stored, survey, &ignored);
+	survey->stores = NULL;
 	return ok;
 }

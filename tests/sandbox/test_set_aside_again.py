@@ -185,3 +185,55 @@ def test_a_worktree_with_the_projects_own_hooks_stays(host):
     done = run(host, "git worktree add -q wt && cd wt && echo x > x && git add x && git commit -qm x")
     assert said(done) == [], done.stderr
     assert os.path.exists(host.path("wt/.githooks/pre-commit")) and os.path.exists(host.path("wt/scripts/clean.sh"))
+
+
+# ---- folders of objects that are named by another folder of objects ----
+
+
+NESTED = {
+    "alternates in an alternate": lambda other: f"mkdir -p o/info; echo {other}/.git/objects > o/info/alternates",
+    "two deep": lambda other: f"mkdir -p o/info p/info; echo ../p > o/info/alternates; echo {other}/.git/objects > p/info/alternates",
+    "packs that are a link": lambda other: f"mkdir o; ln -s {other}/.git/objects/pack o/pack",
+    "a pack that is a link": lambda other: f"mkdir -p o/pack; ln -s {other}/.git/objects/pack/x.pack o/pack/x.pack",
+    "objects that are a link": lambda other: f"mkdir o; cd {other}/.git/objects; for d in ??; do ln -s $PWD/$d {{work}}/o/$d; done",
+    "a circle": lambda other: f"mkdir -p o/info; printf '../o\\n{other}/.git/objects\\n' > o/info/alternates",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("when", ["at once", "in the next run"])
+@pytest.mark.parametrize("how", NESTED)
+def test_objects_outside_are_reached_through_no_folder_that_alternates_name(host, how, when):
+    other = repository(host.sandbox, outside(host, "other"))
+    head = host.git("rev-parse", "HEAD", at=other).stdout.strip()
+    make = NESTED[how](other).replace("{work}", host.workspace).replace(f"cd {other}/.git/objects; for d in ??", f"for d in {head[:2]}")
+    make = make.replace("$PWD/$d", f"{other}/.git/objects/$d")
+    name = "git init -q dep; echo ../../../o > dep/.git/objects/info/alternates; "
+    done = run(host, name + make if when == "at once" else "mkdir o p; " + name + "true")
+    if when == "in the next run":
+        assert said(done) == [], done.stderr
+        done = run(host, "rmdir o p; " + make)
+    assert said(done), done.stderr
+    assert host.git("cat-file", "-e", head, at="dep").returncode != 0
+
+
+def test_alternates_in_the_workspace_stay_with_links_of_the_users_own(host):
+    repository(host.sandbox, host.workspace)
+    store = outside(host, "store")
+    os.makedirs(host.path("o"))
+    os.symlink(store, host.path("o/pack"))
+    host.sandbox.file(host.path(".git/objects/info/alternates"), "../../o\n")
+    host.sandbox.give(host.workspace)
+    done = run(host, "git init -q dep; echo $PWD/.git/objects > dep/.git/objects/info/alternates; mkdir o/ab; ln -s /etc o/other")
+    assert said(done) == [], done.stderr
+    assert os.path.islink(host.path("o/pack")) and os.path.exists(host.path(".git/objects/info/alternates"))
+
+
+@pytest.mark.parametrize("name", [".git/remotes/evil", ".git/branches/evil", "dep/.git/remotes/origin"])
+def test_an_address_to_fetch_from_in_a_file_of_its_own_is_set_aside(host, name):
+    repository(host.sandbox, host.workspace)
+    host.sandbox.file(host.path(".git/remotes/mine"), "URL: https://example.com/x\n")
+    host.sandbox.file(host.path(".git/branches/mine"), "https://example.com/x\n")
+    host.sandbox.give(host.workspace)
+    done = run(host, "git init -q dep; " + write(name, f"URL: ext::touch {host.canary}"))
+    assert len(said(done)) == 1, done.stderr
+    assert not os.path.exists(host.path(name)) and os.path.exists(host.path(".git/remotes/mine")) and os.path.exists(host.path(".git/branches/mine"))
