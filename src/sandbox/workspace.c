@@ -25,50 +25,8 @@
 #include "runs.h"
 #include "workspace_internal.h"
 
-/* Beside .git, which is more than a name. */
-const char *const kh_sandbox_protected[] = {
-	".envrc", ".vscode", ".idea",	  ".devcontainer", ".cursor",	".windsurf",
-	".zed",	  ".claude", ".codex",	  ".gemini",	   ".opencode", ".mcp.json",
-	".kiro",  ".roo",    ".continue", ".qwen",	   NULL,
-};
-
-/* The same where they exist; a project without them has no use for an empty one. One that the
- * agent makes is set aside after the run (after.c). Shell patterns. */
-const char *const kh_sandbox_protected_files[] = {
-	".husky",
-	".pre-commit-config.yaml",
-	"lefthook.[yt]*ml",
-	"lefthook.json*",
-	".lefthook.[yt]*ml",
-	".lefthook.json*",
-	"lefthook-local.[yt]*ml",
-	"lefthook-local.json*",
-	".lefthook-local.[yt]*ml",
-	".lefthook-local.json*",
-	"mise.toml",
-	".mise.toml",
-	"mise.*.toml",
-	".mise.*.toml",
-	".mise",
-	"opencode.json",
-	"opencode.jsonc",
-	"crush.json",
-	".crush.json",
-	".aider.conf.yml",
-	".yarnrc.yml",
-	".yarnrc",
-	"rust-toolchain",
-	"rust-toolchain.toml",
-	".helix",
-	".factory",
-	".Rprofile",
-	"*.code-workspace",
-	".jj",
-	NULL,
-};
-
-/* And these, which lie in folders that hold more than that: a link in their place is refused. The
- * survey finds those that are none (concern.c). */
+/* Beside those of protected.c, these, which lie in folders that hold more than that: a link in
+ * their place is refused. The survey finds those that are none (concern.c). */
 static const char *const inner_files[] = {
 	".cargo/config.toml", ".cargo/config",	   ".config/mise", "mise/config.toml",
 	".github/hooks",      ".clinerules/hooks", NULL,

@@ -106,7 +106,7 @@ def snapshot(top):
 
 def protected_names():
     """The list in the code, so that a name added there is tried here."""
-    with open(os.path.join(ROOT, "src/sandbox/workspace.c"), encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "src/sandbox/protected.c"), encoding="utf-8") as file:
         text = file.read()
     return re.findall(r'"([^"]+)"', re.search(r"kh_sandbox_protected\[\] = \{(.*?)\}", text, re.S)[1])
 
