@@ -62,11 +62,21 @@ uint32_t kh_message_kept_seconds(const struct kh_message *message);
 /*
  * Which other methods, hosts and paths does a request ask for: X-HTTP-Method-Override and its kin,
  * `_method` and `$httpMethod` of its query; X-Forwarded-Host, Forwarded and their kin;
- * X-Original-URL, X-Rewrite-URL, WebDAV's Destination and their kin. In any spelling (spelling.h).
+ * X-Original-URL, X-Rewrite-URL, WebDAV's Destination and their kin; X-Amz-Copy-Source and its kin.
+ * In any spelling (spelling.h). A source stays unread until kh_copy_source_read.
  */
 struct kh_overrides;
 void kh_overrides_read(struct kh_overrides *out, const struct kh_message *message,
 		       struct kh_slice query);
+
+/*
+ * Where `out` names a source (KH_COPY_UNREAD): is it an object of the bucket that the request
+ * itself is for? `own`, `path`: the request's authority and its path in normal form, empty where
+ * there is none. The views of `out` must still hold.
+ */
+struct kh_authority;
+void kh_copy_source_read(struct kh_overrides *out, const struct kh_authority *own,
+			 struct kh_slice path);
 
 /* Does this field name a path? *query is that path's, without '?'; ptr NULL: it has none. */
 bool kh_override_has_path(const struct kh_field *field, struct kh_slice *query);

@@ -46,9 +46,17 @@ enum {
 	KH_OVERRIDING_METHODS = 4,
 	KH_OVERRIDING_BYTES = 32,
 	KH_OVERRIDING_HOSTS = 2,
-	KH_OVERRIDING_QUERIES = 2
+	KH_OVERRIDING_QUERIES = 2,
+	/* A key of 1,024 bytes, all of them escaped, and a bucket's name. */
+	KH_OVERRIDING_SOURCE_BYTES = 3200
 };
 #define KH_OVERRIDING_ANY "*"
+/* What a server is asked to copy by itself (X-Amz-Copy-Source and its kin): kh_copy_source_read. */
+enum kh_copy {
+	KH_COPY_NONE = 0,
+	KH_COPY_UNREAD, /* what nobody can read, or elsewhere: nothing allows it */
+	KH_COPY_READ,	/* in this request's own bucket */
+};
 struct kh_overrides {
 	size_t n_methods;
 	/* In capitals. One that is empty is "": rules for any method have it. One that can't be
@@ -69,11 +77,18 @@ struct kh_overrides {
 	} hosts[KH_OVERRIDING_HOSTS];
 	struct kh_slice host_field; /* that names one, as it was written; empty: none */
 	bool any_host; /* it names one that can't be read, or too many: nothing allows that */
+	/* A source must be allowed as a GET of it, at the request's own host. */
+	enum kh_copy source;
+	uint8_t source_form;	      /* copy_source.c's */
+	struct kh_slice source_field; /* that names it, as it was written, and what it says */
+	struct kh_slice source_value;
+	size_t source_len; /* READ: of its path in normal form */
+	char source_path[KH_OVERRIDING_SOURCE_BYTES];
 };
 static inline bool kh_overrides_any(const struct kh_overrides *overrides)
 {
 	return overrides->n_methods > 0 || overrides->path || overrides->n_hosts > 0 ||
-	       overrides->any_host;
+	       overrides->any_host || overrides->source != KH_COPY_NONE;
 }
 
 /* What is known of the model that a request is for. */
@@ -112,6 +127,7 @@ enum kh_reading {
 	KH_READ_DECODED,       /* the path decoded further (kh_path_decoded) */
 	KH_READ_OTHER_ADDRESS, /* the IPv4 address that the IPv6 one carries */
 	KH_READ_OTHER_HOST,    /* the one that a field names */
+	KH_READ_SOURCE,	       /* what a field has the server copy */
 	/* In which a rule denies that names it in another spelling: */
 	KH_READ_METHOD_CASE,
 	KH_READ_PATH_SPELLING,

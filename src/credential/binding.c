@@ -59,6 +59,13 @@ static const char *override_fault(const struct kh_credential_config *credential,
 			return "the host that a field names";
 	if (overrides->any_host)
 		return "a host that a field names and nobody can read";
+	if (overrides->source == KH_COPY_UNREAD)
+		return "a source that a field names and nobody can read in this bucket";
+	if (overrides->source == KH_COPY_READ &&
+	    (!is_bound_method(credential, KH_SLICE("GET")) ||
+	     !is_bound_path(credential,
+			    kh_slice_of(overrides->source_path, overrides->source_len))))
+		return "what a field has the server copy";
 	return overrides->path && credential->n_paths > 0 ? "the path that a field asks for" : NULL;
 }
 

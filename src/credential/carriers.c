@@ -72,6 +72,8 @@ static const struct kh_slice fields[] = {
 	NAME("x-honeycomb-team"),
 	NAME("x-jfrog-art-api"),
 	NAME("x-ms-authorization-auxiliary"),
+	NAME("x-ms-copy-source-authorization"),
+	NAME("x-ms-file-rename-source-authorization"),
 	NAME("x-nomad-token"),
 	NAME("x-nuget-apikey"),
 	NAME("x-plex-token"),

@@ -129,6 +129,8 @@ bool kh_question_ask(struct kh_question *q, struct kh_slice method, struct kh_sl
 	q->message.minor = 1;
 	q->message.upgrade = asks_for_upgrade(&q->message);
 	kh_overrides_read(&q->overrides, &q->message, q->target.query);
+	if (q->overrides.source != KH_COPY_NONE)
+		kh_copy_source_read(&q->overrides, &q->authority, q->target.path);
 	q->view = (struct kh_request_view){
 		.method = method,
 		.scheme = q->scheme,

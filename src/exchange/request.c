@@ -179,6 +179,8 @@ static bool choose_credentials(struct kh_exchange *x, const struct kh_request_vi
 static struct kh_request_view view_of(const struct kh_exchange *x, struct kh_overrides *overrides)
 {
 	kh_overrides_read(overrides, x->message, x->target.query);
+	if (overrides->source != KH_COPY_NONE)
+		kh_copy_source_read(overrides, &x->authority, x->target.path);
 	return (struct kh_request_view){
 		.method = x->message->method,
 		.scheme = x->scheme,
@@ -365,6 +367,13 @@ static bool say_denied(const struct kh_decision *decision, const struct kh_overr
 	struct kh_err why = KH_ERR_INIT;
 
 	(void)kh_request_say_denied(decision, &why);
+	if (decision->reading == KH_READ_SOURCE) {
+		(void)snprintf(field, sizeof(field), "%s", kh_esc(overrides->source_field));
+		return kh_err_set(err, why.code,
+				  "%s (remove %s, or name an object of the same bucket that "
+				  "may be read)",
+				  why.text, field);
+	}
 	if (decision->reading != KH_READ_OTHER_HOST || overrides->host_field.len == 0) {
 		*err = why;
 		return false;

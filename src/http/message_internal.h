@@ -20,6 +20,13 @@ bool kh_message_is_disguised_framing(struct kh_slice name);
 #define KH_DISGUISED_FRAMING "a field that frames is named with '_' for '-', or the like"
 /* override.c: does this field name another method, host or path? */
 bool kh_override_is_field(struct kh_slice name);
+/* copy_source.c: does this field name what the server is to copy or move? */
+bool kh_copy_source_is_field(struct kh_slice name);
+/* The same, of a request's field; a copy's source goes into `out`. */
+enum kh_copy_source_found { KH_SOURCE_NOT_ONE, KH_SOURCE_COPIES, KH_SOURCE_MOVES };
+struct kh_overrides;
+enum kh_copy_source_found kh_copy_source_note(struct kh_overrides *out,
+					      const struct kh_field *field);
 /* Has a comma-separated list this token (any case)? */
 bool kh_list_has(struct kh_slice list, struct kh_slice token);
 

@@ -82,12 +82,13 @@ static bool is_one_of(struct kh_slice name, const struct kh_slice *list, size_t 
 bool kh_override_is_field(struct kh_slice name)
 {
 	return IS_FIELD(name, method_fields) || IS_FIELD(name, path_fields) ||
-	       IS_FIELD(name, host_fields) || kh_name_is_field(name, forwarded);
+	       IS_FIELD(name, host_fields) || kh_name_is_field(name, forwarded) ||
+	       kh_copy_source_is_field(name);
 }
 
 bool kh_override_has_path(const struct kh_field *field, struct kh_slice *query)
 {
-	if (!IS_FIELD(field->name, path_fields))
+	if (!IS_FIELD(field->name, path_fields) && !kh_copy_source_is_field(field->name))
 		return false;
 	size_t mark = kh_slice_find(field->value, '?', 0);
 	*query = mark < field->value.len ? kh_slice_sub(field->value, mark + 1, field->value.len)
@@ -288,12 +289,23 @@ static void take_host_field(struct kh_overrides *out, const struct kh_field *fie
 	add_hosts(out, field->value);
 }
 
+/* A copy's source, or what is moved: that goes away, so it is as if it were deleted too. */
+static void take_source(struct kh_overrides *out, const struct kh_field *field)
+{
+	if (kh_copy_source_note(out, field) != KH_SOURCE_MOVES)
+		return;
+	read_path(out, field->value);
+	add_method(out, KH_SLICE("DELETE"));
+}
+
 void kh_overrides_read(struct kh_overrides *out, const struct kh_message *message,
 		       struct kh_slice query)
 {
 	out->n_methods = out->n_hosts = out->n_queries = 0;
 	out->host_field = KH_SLICE("");
 	out->path = out->any_host = out->any_query = out->any_field = false;
+	out->source = KH_COPY_NONE;
+	out->source_len = 0;
 	for (size_t i = 0; i < message->n_fields; i++) {
 		const struct kh_field *field = &message->fields[i];
 		char first = field->name.len > 5 ? kh_lower(field->name.ptr[0]) : '\0';
@@ -308,6 +320,8 @@ void kh_overrides_read(struct kh_overrides *out, const struct kh_message *messag
 			take_host_field(out, field);
 		else if (kh_name_is_field(field->name, forwarded))
 			read_forwarded(out, field->value);
+		else if (first == 'x')
+			take_source(out, field);
 	}
 	if (query.len > 0)
 		read_query(out, query);

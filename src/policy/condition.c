@@ -301,6 +301,9 @@ static enum kh_mismatch miss(const struct kh_condition *condition, enum manner m
 			     const struct kh_reading_of *reading)
 {
 	bool good = false, allow = manner == ALLOWS;
+	/* The server's own request, of whose query and fields nobody knows. */
+	if (reading->source && condition->kind != KH_CONDITION_MODEL)
+		return allow ? KH_OTHER_HEADERS : KH_MATCHES;
 	switch (condition->kind) {
 	case KH_CONDITION_QUERY:
 		good = queries_hold(condition, manner, request, reading);

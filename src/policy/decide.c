@@ -176,6 +176,8 @@ static bool covers_method(const struct kh_inquiry *q, const struct kh_matcher *m
 
 static enum kh_mismatch conditions_miss(struct kh_inquiry *q, const struct kh_matcher *m)
 {
+	if (q->reading.source)
+		return kh_rule_conditions_miss(m->rule, q->request, &q->reading);
 	struct kh_remembered *slot = remembered(q, m->rule);
 	bool any = q->reading.any_path;
 	uint8_t bit = (uint8_t)(1u << any);

@@ -115,11 +115,12 @@ void kh_decision_narrow(const struct kh_decision *own, bool websocket, struct kh
 
 struct kh_steps;
 /* reading.c: the ways in which a request may be read, the plain one first. */
-enum { KH_READING_PATHS = 3 }; /* of `nth_path`: what follows is a path that nobody knows */
+enum { KH_READING_PATHS = 4 }; /* of `nth_path`: what follows is a path that nobody knows */
 struct kh_reading_of {
 	enum kh_reading how;
 	bool any_method, any_path; /* nobody knows which */
 	bool no_host;		   /* nor which host: no rule allows that */
+	bool source;		   /* what a field has the server copy, by a request of its own */
 	bool respelled;		   /* only the spelling differs from what was written */
 	uint16_t port;
 	struct kh_slice method;

@@ -3,17 +3,22 @@
  *
  * Its path with %2F as it is and as '/', and decoded further; the method of its line and those that
  * it asks to be taken for; its path, or one that a field names; its host, the address that this one
- * carries, or one that a field names. Nobody here knows which of them the server takes, so all must
- * be allowed, and alike.
+ * carries, or one that a field names; and a GET of what a field has it copy. Nobody here knows
+ * which of them the server takes, so all must be allowed, and alike.
  */
 #include "policy_internal.h"
 
 #include <string.h>
 
-enum { AS_IT_IS, SLASHED, DECODED, UNKNOWN, N_PATHS };
+enum { AS_IT_IS, SLASHED, DECODED, SOURCE, UNKNOWN, N_PATHS };
 
-static bool has_path(const struct kh_request_view *request, size_t nth)
+static bool has_path(const struct kh_request_view *request, const struct kh_reading_of *r)
 {
+	size_t nth = r->nth_path;
+	/* Once: it is a request of its own. */
+	if (nth == SOURCE)
+		return r->nth_method == 0 && r->nth_host == 0 && request->overrides &&
+		       request->overrides->source != KH_COPY_NONE;
 	return nth == AS_IT_IS || (nth == SLASHED && request->path_slashed.ptr) ||
 	       (nth == DECODED && request->path_decoded.ptr) ||
 	       (nth == UNKNOWN && request->overrides && request->overrides->path);
@@ -47,7 +52,8 @@ static bool take_host(const struct kh_request_view *request, struct kh_reading_o
 static void fill(const struct kh_request_view *request, struct kh_reading_of *r)
 {
 	static const enum kh_reading names[N_PATHS] = { KH_READ_PLAIN, KH_READ_SLASHED,
-							KH_READ_DECODED, KH_READ_OTHER_PATH };
+							KH_READ_DECODED, KH_READ_SOURCE,
+							KH_READ_OTHER_PATH };
 	bool carried = r->host == &r->carried;
 	r->how = r->nth_host	 ? carried ? KH_READ_OTHER_ADDRESS : KH_READ_OTHER_HOST
 		 : r->nth_method ? KH_READ_OTHER_METHOD
@@ -60,13 +66,23 @@ static void fill(const struct kh_request_view *request, struct kh_reading_of *r)
 					   : request->path;
 	r->any_path = r->nth_path == UNKNOWN;
 	r->respelled = carried || r->nth_path == SLASHED || r->nth_path == DECODED;
+	r->source = r->nth_path == SOURCE;
+	if (!r->source) {
+		r->no_host = r->no_host && r->nth_host > 0;
+		return;
+	}
+	r->method = KH_SLICE("GET");
+	r->no_host = request->overrides->source != KH_COPY_READ;
+	if (!r->no_host)
+		r->path = kh_slice_of(request->overrides->source_path,
+				      request->overrides->source_len);
 }
 
 void kh_reading_begin(const struct kh_request_view *request, struct kh_reading_of *out)
 {
 	/* `carried` stays as it is: it is large. */
 	out->how = KH_READ_PLAIN;
-	out->any_method = out->any_path = out->no_host = out->respelled = false;
+	out->any_method = out->any_path = out->no_host = out->respelled = out->source = false;
 	out->port = request->port;
 	out->method = request->method;
 	out->path = request->path;
@@ -87,7 +103,7 @@ bool kh_reading_next(const struct kh_request_view *request, struct kh_reading_of
 		reading->nth_host++;
 		if (!take_host(request, reading))
 			return false;
-	} while (!has_path(request, reading->nth_path));
+	} while (!has_path(request, reading));
 	fill(request, reading);
 	return true;
 }
@@ -109,6 +125,8 @@ const char *kh_reading_text(enum kh_reading reading)
 		return "the IPv4 address that its address carries";
 	case KH_READ_OTHER_HOST:
 		return "the host that a field of it names";
+	case KH_READ_SOURCE:
+		return "what a field of it has the server copy";
 	case KH_READ_METHOD_CASE:
 		return "its method read without case";
 	case KH_READ_PATH_SPELLING:
@@ -207,6 +225,8 @@ const struct kh_rule *kh_both_readings(const struct kh_rule *one, const struct k
 		return other;
 	if (reading->nth_host > 0 && reading->host != &reading->carried)
 		return other == one && !reading->no_host ? one : NULL;
+	if (reading->source && reading->no_host)
+		return NULL;
 	if (one->exact_spelling && reading->respelled)
 		return one;
 	return other && same_effect(one, other) ? one : NULL;

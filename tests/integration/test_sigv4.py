@@ -16,7 +16,7 @@ import readable
 import sigv4
 from aws_origin import AwsOrigin
 from clients import Tunnel
-from common import HERE, ROOT, until
+from common import HERE, KEYHOLE, ROOT, until
 from daemons import Daemons
 from h2client import h2_tunnel
 from node_packages import packages  # noqa: F401 (a fixture)
@@ -592,3 +592,33 @@ def test_the_sdk_of_aws_signs_with_placeholders(daemon, origin, packages):
     streamed = next(s for s in seen if s.target.startswith("/stream"))
     assert len(streamed.signed.content) == 200_000
     assert FAKE_ID not in repr([(s.target, s.headers) for s in seen])
+
+
+@pytest.mark.parametrize(
+    "source, passes",
+    [
+        ("/bucket/public/y", True),
+        ("bucket/public/y?versionId=1", True),
+        ("/bucket/private/key.pem", False),  # a rule denies it
+        ("/bucket/elsewhere/y", False),  # allowed without the credential
+        ("/other-bucket/public/y", False),
+        ("arn:aws:s3:eu-west-1:1:accesspoint/p/object/public/y", False),
+    ],
+)
+def test_what_a_server_is_asked_to_copy_is_decided_as_a_read_of_it(daemons, origin, source, passes):
+    one = config(origin)
+    one["credentials"]["aws"] |= {"hosts": [S3], "paths": ["/public/**", "/private/**"]}
+    one["tenants"]["acme"]["rules"] = [
+        {"deny": f"GET https://{S3}/private/**"},
+        {"allow": f"GET,PUT https://{S3}/public/**", "credential": "aws"},
+        {"allow": f"GET https://{S3}/elsewhere/**"},
+    ]
+    daemon = daemons(config=one, secret=value())
+    headers = [("x-amz-copy-source", source)]
+    signed = signer("s3").header("PUT", S3, "/public/x", headers, EMPTY)
+    before = len(origin.seen)
+    answer = ask(daemon, S3, "PUT", "/public/x", signed)
+    assert (answer.status == 200) == passes, answer.text()
+    assert len(origin.seen) == before + passes
+    words = [KEYHOLE, "explain", "-c", daemon.config_path, "-H", "x-amz-copy-source: " + source, "PUT", f"https://{S3}/public/x"]
+    assert subprocess.run(words, capture_output=True, timeout=20, check=False).returncode == (0 if passes else 3)

@@ -19,6 +19,7 @@ static void test_fields(void **state)
 		"api-key",
 		"x-goog-api-key",
 		"x-amz-security-token",
+		"x-ms-copy-source-authorization",
 		"private-token",
 		"JOB-TOKEN",
 		"x-auth-token",

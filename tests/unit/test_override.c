@@ -3,8 +3,10 @@
 
 #include <stdlib.h>
 
+#include <keyhole/credential.h>
 #include <keyhole/message.h>
 #include <keyhole/policy.h>
+#include <keyhole/target.h>
 
 static struct kh_overrides read_all(const char *const *fields, const char *query)
 {
@@ -160,6 +162,175 @@ static const char rules[] =
 	"listen:\n"
 	"  - { unix: /s/s, narrow: [ { allow: \"GET https://h.example\" } ] }\n";
 
+/* ---- what a server is asked to copy ---- */
+
+static const char copies[] =
+	"version: 1\n"
+	"credentials:\n"
+	"  c: { value: { env: C }, header: { x: \"{}\" },\n"
+	"       hosts: [ s3.eu-west-1.amazonaws.com, b.s3.eu-west-1.amazonaws.com,\n"
+	"                a.b.s3.eu-west-1.amazonaws.com, a.blob.core.windows.net,\n"
+	"                b-1.cos.ap-x.myqcloud.com, minio.example ],\n"
+	"       shared_host: accept }\n"
+	"tenants:\n"
+	"  a:\n"
+	"    rules:\n"
+	"      - deny: \"GET https://s3.eu-west-1.amazonaws.com/*/private/**\"\n"
+	"      - deny: \"GET https://b.s3.eu-west-1.amazonaws.com/private/**\"\n"
+	"      - { deny: \"GET https://s3.eu-west-1.amazonaws.com/b/secret\", query: { a: b } }\n"
+	"      - { allow: \"GET,PUT https://s3.eu-west-1.amazonaws.com\", credential: c }\n"
+	"      - { allow: \"GET,PUT https://b.s3.eu-west-1.amazonaws.com\", credential: c }\n"
+	"      - { allow: \"GET,PUT https://a.b.s3.eu-west-1.amazonaws.com\", credential: c }\n"
+	"      - { allow: \"PUT https://a.blob.core.windows.net/c/**\", credential: c }\n"
+	"      - { allow: \"GET https://a.blob.core.windows.net/c/pub/**\", credential: c }\n"
+	"      - { allow: \"GET https://a.blob.core.windows.net/c/other/**\" }\n"
+	"      - { allow: \"https://b-1.cos.ap-x.myqcloud.com/v1/**\", credential: c }\n"
+	"      - { allow: \"https://minio.example\", credential: c }\n"
+	"      - { allow: \"https://d.dfs.core.windows.net\" }\n"
+	"      - { allow: \"PUT https://e.dfs.core.windows.net\" }\n";
+
+static struct kh_decision ask_copy(const struct fixture *f, const char *name, const char *path,
+				   const char *field)
+{
+	struct kh_authority own = { .port = 443 };
+	const char *const fields[] = { field, NULL };
+	struct kh_overrides overrides = read_all(fields, NULL);
+	assert_true(kh_host_parse(&own.host, kh_slice_str(name), NULL));
+	if (overrides.source != KH_COPY_NONE)
+		kh_copy_source_read(&overrides, &own, kh_slice_str(path));
+	struct kh_request_view view = { .method = KH_SLICE("PUT"),
+					.scheme = KH_SCHEME_HTTPS,
+					.host = &own.host,
+					.port = 443,
+					.path = kh_slice_str(path),
+					.overrides = &overrides };
+	struct kh_decision decision, explained;
+	kh_policy_decide(f->policy, 0, NULL, &view, &decision);
+	kh_policy_explain(f->policy, 0, NULL, &view, NULL, NULL, &explained);
+	assert_true(decision.allow == explained.allow && decision.rule == explained.rule &&
+		    decision.reason == explained.reason && decision.reading == explained.reading);
+	return decision;
+}
+
+#define S3 "s3.eu-west-1.amazonaws.com"
+#define BLOB "a.blob.core.windows.net"
+
+static void what_a_server_is_asked_to_copy_is_decided_as_a_read_of_it(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *host, *path, *field;
+		bool allow;
+	} cases[] = {
+		{ S3, "/b/x", "x-amz-copy-source:/b/pub/k", true },
+		{ S3, "/b/x", "x-amz-copy-source:b/pub/k", true },
+		{ S3, "/b/x", "X_Amz_Copy_Source: b/pub/a%20b%C3%A9?versionId=1.a-b ", true },
+		{ S3, "/b/x", "x-amz-copy-source:/b/private/k", false },
+		{ S3, "/b/x", "x-amz-copy-source:b%2Fprivate%2Fk", false },
+		{ S3, "/b/x", "x-amz-copy-source:/b/%70rivate/k", false },
+		{ S3, "/b/x", "x-amz-copy-source:/b/%2570rivate/k", false },
+		{ S3, "/b/x", "x-amz-copy-source:/b/pub/a+b", false },
+		{ S3, "/b/x", "x-amz-copy-source:/b/pub/../private/k", false },
+		{ S3, "/b/x", "x-amz-copy-source:/b/pub/k?acl", false },
+		{ S3, "/b/x", "x-amz-copy-source:/b/pub/k?versionId=1&x=2", false },
+		{ S3, "/b/x", "x-amz-copy-source:/b/secret", false },
+		{ S3, "/b/x", "x-amz-copy-source:/other/secret.txt", false },
+		{ S3, "/b/x", "x-amz-copy-source:/b", false },
+		{ S3, "/b/x", "x-amz-copy-source:", false },
+		{ S3, "/b/x", "x-amz-copy-source:https://" S3 "/b/pub/k", false },
+		{ S3, "/b/x", "x-amz-copy-source:arn:aws:s3:eu-west-1:1:accesspoint/p/object/k",
+		  false },
+		{ S3, "/b/x", "x-amz-rename-source:/b/private/k", false },
+		{ "b." S3, "/x", "x-amz-copy-source:/b/pub/k", true },
+		{ "b." S3, "/x", "x-amz-copy-source:/b/private/k", false },
+		{ "b." S3, "/b/x", "x-amz-copy-source:/other/k", false },
+		/* The first segment is of a key, and the first label a part of the bucket's name.
+		 */
+		{ "b." S3, "/o/x", "x-amz-copy-source:/o/k", false },
+		{ "a.b." S3, "/x", "x-amz-copy-source:/a/k", false },
+		{ "a.b." S3, "/x", "x-amz-copy-source:/a.b/k", true },
+		/* Nobody knows whether a bucket of it stands in the host or in the path. */
+		{ "minio.example", "/b/x", "x-amz-copy-source:/b/k", false },
+		{ "minio.example", "/b/x", "x-goog-copy-source:/b/k", false },
+		{ "minio.example", "/b/x", "x-tos-copy-source:/b/k", false },
+		{ "minio.example", "/b/x", "x-copy-from:/b/k", false },
+		{ "minio.example", "/b/x", "x-amz-copy-source-if-match:a", true },
+		{ BLOB, "/c/x", "x-ms-copy-source:https://" BLOB "/c/pub/k?snapshot=1", true },
+		{ BLOB, "/c/x", "x-ms-copy-source:https://" BLOB "/c/k", false },
+		/* Allowed, without the credential. */
+		{ BLOB, "/c/x", "x-ms-copy-source:https://" BLOB "/c/other/k", false },
+		{ BLOB, "/c/x", "x-ms-copy-source:https://z.blob.core.windows.net/c/pub/k", false },
+		{ BLOB, "/c/x", "x-ms-copy-source:https://" BLOB ":444/c/pub/k", false },
+		{ BLOB, "/c/x", "x-ms-copy-source:http://" BLOB "/c/pub/k", false },
+		{ BLOB, "/c/x", "x-ms-copy-source:/c/pub/k", false },
+		{ BLOB, "/c/x", "x-ms-copy-source:https://" BLOB "/c/pub/k?sig=x", false },
+		{ "b-1.cos.ap-x.myqcloud.com", "/v1/x",
+		  "x-cos-copy-source:b-1.cos.ap-x.myqcloud.com/v1/k", true },
+		{ "b-1.cos.ap-x.myqcloud.com", "/v1/x",
+		  "x-cos-copy-source:b-1.cos.ap-x.myqcloud.com/v2/k", false },
+		{ "b-1.cos.ap-x.myqcloud.com", "/v1/x",
+		  "x-cos-copy-source:b-2.cos.ap-x.myqcloud.com/v1/k", false },
+		/* What is moved is gone. */
+		{ "d.dfs.core.windows.net", "/x", "x-ms-rename-source:/c/k", true },
+		{ "e.dfs.core.windows.net", "/x", "x-ms-rename-source:/c/k", false },
+		{ "d.dfs.core.windows.net", "/x", "x-ms-file-rename-source:https://z.example/k",
+		  false },
+	};
+	struct fixture f = policy_of(copies);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (ask_copy(&f, cases[i].host, cases[i].path, cases[i].field).allow !=
+		    cases[i].allow)
+			fail_msg("%s %s %s", cases[i].host, cases[i].path, cases[i].field);
+	struct kh_decision d = ask_copy(&f, S3, "/b/x", "x-amz-copy-source:/b/private/k");
+	assert_int_equal(d.reading, KH_READ_SOURCE);
+	assert_int_equal(d.reason, KH_ERR_DENIED_BY_RULE);
+	fini(&f);
+}
+
+static void a_binding_holds_for_what_a_server_is_asked_to_copy(void **state)
+{
+	(void)state;
+	struct fixture f = policy_of(copies);
+	struct kh_credential_config bound = f.config->credentials[0];
+	char pub[] = "/b/pub/**", get[] = "GET", put[] = "PUT";
+	char *paths[] = { pub }, *methods[] = { put, get };
+	struct kh_authority own = { .port = 443 };
+	assert_true(kh_host_parse(&own.host, KH_SLICE(S3), NULL));
+	bound.paths = paths;
+	bound.n_paths = 1;
+	bound.methods = methods;
+	bound.n_methods = 2;
+	static const char *const sources[] = { "x-amz-copy-source:/b/pub/k",
+					       "x-amz-copy-source:/b/k", "x-amz-copy-source:/c/k" };
+	for (size_t i = 0; i < 3; i++) {
+		const char *const fields[] = { sources[i], NULL };
+		struct kh_overrides overrides = read_all(fields, NULL);
+		kh_copy_source_read(&overrides, &own, KH_SLICE("/b/pub/x"));
+		struct kh_request_view view = { .method = KH_SLICE("PUT"),
+						.scheme = KH_SCHEME_HTTPS,
+						.host = &own.host,
+						.port = 443,
+						.path = KH_SLICE("/b/pub/x"),
+						.overrides = &overrides };
+		assert_true((kh_credential_binding_fault(&bound, &view) == NULL) == (i == 0));
+		bound.n_methods = 1; /* PUT alone: nothing may be read */
+		assert_non_null(kh_credential_binding_fault(&bound, &view));
+		bound.n_methods = 2;
+	}
+	fini(&f);
+}
+
+static void two_sources_are_none_that_can_be_read(void **state)
+{
+	(void)state;
+	struct kh_authority own = { .port = 443 };
+	const char *const fields[] = { "x-amz-copy-source:/b/k", "X-Amz-Copy-Source:/b/l", NULL };
+	struct kh_overrides overrides = read_all(fields, NULL);
+	assert_true(kh_host_parse(&own.host, KH_SLICE(S3), NULL));
+	kh_copy_source_read(&overrides, &own, KH_SLICE("/b/x"));
+	assert_int_equal(overrides.source, KH_COPY_UNREAD);
+}
+
 static struct kh_decision ask(const struct fixture *f, const struct kh_narrowing *narrowing,
 			      const char *method, const char *name, const char *field)
 {
@@ -244,6 +415,9 @@ int main(void)
 		cmocka_unit_test(fields_that_name_a_path_are_found),
 		cmocka_unit_test(a_request_must_be_allowed_as_what_it_asks_to_be_taken_for),
 		cmocka_unit_test(a_path_that_nobody_knows_must_be_allowed_whatever_it_is),
+		cmocka_unit_test(what_a_server_is_asked_to_copy_is_decided_as_a_read_of_it),
+		cmocka_unit_test(a_binding_holds_for_what_a_server_is_asked_to_copy),
+		cmocka_unit_test(two_sources_are_none_that_can_be_read),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
