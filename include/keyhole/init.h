@@ -77,8 +77,8 @@ enum kh_init_type {
 	KH_INIT_EXITED,	      /* I→L value: the wait status */
 	KH_INIT_GO,	      /* L→I the terminal is set up: start */
 	KH_INIT_SIGNAL,	      /* L→I value: for the command's process group */
-	KH_INIT_PUBLISHED, /* L→I value: a port inside, with a stream socket for a client of it */
-	KH_INIT_READY,	   /* I→L with --hold: GO is waited for */
+	KH_INIT_PUBLISHED,    /* L→I value: a port inside, with KH_INIT_CLIENT_FDS descriptors */
+	KH_INIT_READY,	      /* I→L with --hold: GO is waited for */
 	KH_INIT_TYPED, /* L→I value: a signal that the engine's terminal makes, for its foreground
 			*/
 	KH_INIT_HEARD, /* I→L value: a SIGNAL, which the command has been sent */
@@ -89,6 +89,13 @@ enum kh_init_type {
 };
 enum { KH_INIT_MARK = 6 };  /* ACK, which neither a terminal nor a program's complaint has */
 enum { KH_INIT_GIVEN = 4 }; /* descriptors with MET */
+/*
+ * With PUBLISHED: a stream socket for a client, and a socket for the notice. The init sends one
+ * byte as the notice when the server has ended its side and all of its bytes are in the stream
+ * socket, before it ends that one; and where nobody listens inside. A stream that ends without a
+ * notice was cut off.
+ */
+enum { KH_INIT_CLIENT_FDS = 2 };
 
 struct kh_init_message {
 	uint32_t type;

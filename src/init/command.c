@@ -18,7 +18,7 @@
 #include "init_internal.h"
 #include "pair.h"
 
-enum { FINISH_MS = 500, FINISH_MOST_MS = 2000, REAPED_A_TURN = 64 };
+enum { FINISH_MS = 500, FINISH_MOST_MS = 2000, OWN_END_MS = 250, REAPED_A_TURN = 64 };
 
 static struct init_command command;
 static pid_t child = -1;
@@ -26,6 +26,7 @@ static bool started;
 static bool unreaped;	     /* somebody has ended, and may be waited for */
 static int exit_status = -1; /* the command's, once it has ended */
 static struct timespec ended_at, moved_at;
+static bool others_ended; /* after the command */
 static int signal_fd = -1, terminal_fd = -1;
 static char terminal_name[64];
 static sigset_t mask_before;
@@ -177,11 +178,38 @@ void init_command_typed(int signo)
 		kill(-group, signo);
 }
 
+static long passed_ms(const struct timespec *from, const struct timespec *to)
+{
+	return (to->tv_sec - from->tv_sec) * 1000 + (to->tv_nsec - from->tv_nsec) / 1000000;
+}
+
+static bool is_alone(void)
+{
+	return kill(-1, 0) != 0 && errno == ESRCH;
+}
+
 /*
  * What the command had sent when it ended is still delivered, as a kernel would do: every other
  * process is ended, which closes its connections, and the relay may finish. What waits for an
  * answer has nobody left to give it to.
+ *
+ * The kernel closes a killed server's connections as if the server had closed them. So the others
+ * are only stopped as long as a published connection may still show the end that the command gave
+ * it; an end that comes after they were killed is not told to be one.
  */
+static void end_others(const struct timespec *now)
+{
+	bool alone = is_alone();
+	if (!alone && init_relay_serves() && passed_ms(&moved_at, now) < OWN_END_MS) {
+		kill(-1, SIGSTOP);
+		return;
+	}
+	if (!alone)
+		init_relay_cut();
+	kill(-1, SIGKILL);
+	others_ended = true;
+}
+
 static void end_with(int status)
 {
 	init_control_send(KH_INIT_EXITED, status, -1);
@@ -189,12 +217,7 @@ static void end_with(int status)
 	clock_gettime(CLOCK_MONOTONIC, &ended_at);
 	moved_at = ended_at;
 	child = -1;
-	kill(-1, SIGKILL);
-}
-
-static long passed_ms(const struct timespec *from, const struct timespec *to)
-{
-	return (to->tv_sec - from->tv_sec) * 1000 + (to->tv_nsec - from->tv_nsec) / 1000000;
+	end_others(&ended_at);
 }
 
 /* What moves is given time, and what does not move less of it. */
@@ -209,6 +232,8 @@ bool init_command_finish(void)
 		moved = init_pair_moved();
 		moved_at = now;
 	}
+	if (!others_ended)
+		end_others(&now);
 	if (!init_relay_pending() || passed_ms(&moved_at, &now) >= FINISH_MS ||
 	    passed_ms(&ended_at, &now) >= FINISH_MOST_MS)
 		_exit(exit_status);

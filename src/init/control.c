@@ -60,20 +60,21 @@ static void receive(struct init_watch *watch, uint32_t events)
 	(void)watch;
 	(void)events;
 	struct kh_init_message message = { 0 };
-	int fd;
-	ssize_t n = kh_rights_receive(control_fd, &message, sizeof(message), &fd, 1,
-				      MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	int fds[KH_INIT_CLIENT_FDS];
+	ssize_t n = kh_rights_receive(control_fd, &message, sizeof(message), fds,
+				      KH_INIT_CLIENT_FDS, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n < 0 && errno == EAGAIN)
 		return;
 	/* Without a launcher there is nobody to run for. The namespace ends with this process. */
 	if (n <= 0)
 		_exit(KH_INIT_FAILED);
-	if (fd >= 0 && n == sizeof(message) && message.type == KH_INIT_PUBLISHED) {
-		init_relay_publish(fd, (uint16_t)message.value);
+	if (fds[0] >= 0 && n == sizeof(message) && message.type == KH_INIT_PUBLISHED) {
+		init_relay_publish(fds[0], fds[1], (uint16_t)message.value);
 		return;
 	}
-	if (fd >= 0)
-		close(fd);
+	for (size_t i = 0; i < KH_INIT_CLIENT_FDS; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 	if (n != sizeof(message))
 		return;
 	if (message.type == KH_INIT_GO)

@@ -14,7 +14,13 @@
 
 #include "init_internal.h"
 
-int init_dial(uint16_t port, bool is_v6)
+static enum init_dialled why_not(int why, bool is_v6)
+{
+	bool no_address = why == EADDRNOTAVAIL || why == EAFNOSUPPORT || why == ENETUNREACH;
+	return why == ECONNREFUSED || (is_v6 && no_address) ? INIT_DIAL_NOBODY : INIT_DIAL_FAILED;
+}
+
+enum init_dialled init_dial(uint16_t port, bool is_v6, int *fd)
 {
 	union {
 		struct sockaddr any;
@@ -29,25 +35,29 @@ int init_dial(uint16_t port, bool is_v6)
 		addr.v4.sin_port = htons(port);
 		addr.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	}
-	int fd = socket(addr.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -1;
+	*fd = socket(addr.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (*fd < 0)
+		return why_not(errno, is_v6);
 	int on = 1;
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	if (connect(fd, &addr.any, len) == 0 || errno == EINPROGRESS)
-		return fd;
-	close(fd);
-	return -1;
+	setsockopt(*fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	if (connect(*fd, &addr.any, len) == 0 || errno == EINPROGRESS)
+		return INIT_DIAL_WAITS;
+	enum init_dialled now = why_not(errno, is_v6);
+	close(*fd);
+	*fd = -1;
+	return now;
 }
 
-enum init_dialled init_dial_look(int fd)
+enum init_dialled init_dial_look(int fd, bool is_v6)
 {
 	struct pollfd p = { .fd = fd, .events = POLLOUT };
 	if (poll(&p, 1, 0) <= 0)
 		return INIT_DIAL_WAITS;
 	int why = 0;
 	socklen_t len = sizeof(why);
-	bool there = !(p.revents & (POLLERR | POLLHUP | POLLNVAL)) &&
-		     getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &len) == 0 && why == 0;
-	return there ? INIT_DIAL_THERE : INIT_DIAL_NOBODY;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &len) != 0)
+		return INIT_DIAL_FAILED;
+	if (why == 0 && !(p.revents & (POLLERR | POLLHUP | POLLNVAL)))
+		return INIT_DIAL_THERE;
+	return why_not(why, is_v6);
 }

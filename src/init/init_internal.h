@@ -39,23 +39,29 @@ int init_loopback_listen(uint16_t port);
 bool init_loopback_catch(void);
 
 /* dial.c */
-/* A socket on its way to the server on this port of 127.0.0.1 or ::1. Return: -1 where nobody
- * listens there. */
-int init_dial(uint16_t port, bool is_v6);
 enum init_dialled {
-	INIT_DIAL_NOBODY,
-	INIT_DIAL_WAITS, /* the descriptor becomes writable when there is an answer */
+	INIT_DIAL_NOBODY, /* the port is refused, or there is no such address */
+	INIT_DIAL_FAILED, /* whether somebody listens there is not known */
+	INIT_DIAL_WAITS,  /* the descriptor becomes writable when there is an answer */
 	INIT_DIAL_THERE,
 };
-enum init_dialled init_dial_look(int fd);
+/* A socket on its way to the server on this port of 127.0.0.1 or ::1. Return: WAITS, with *fd the
+ * caller's; NOBODY or FAILED, with -1. */
+enum init_dialled init_dial(uint16_t port, bool is_v6, int *fd);
+enum init_dialled init_dial_look(int fd, bool is_v6);
 
 /* relay.c */
 /* `nofile`: how many descriptors this process may have. */
 void init_relay_start(const char *socket_path, unsigned long nofile);
 /* Takes the listener over. `captured`: who connects does not know of a proxy (capture.c). */
 void init_relay_listen(int listener, bool captured);
-/* Takes over a stream socket, whose bytes are for a server on this port inside. */
-void init_relay_publish(int fd, uint16_t port);
+/* Takes over a stream socket, whose bytes are for a server on this port inside, and the socket for
+ * the notice (KH_INIT_PUBLISHED). */
+void init_relay_publish(int fd, int notice, uint16_t port);
+/* Is the end of a published connection's server still to come? */
+bool init_relay_serves(void);
+/* Servers are about to be killed: from now on no notice is sent of any end. */
+void init_relay_cut(void);
 /* Goes on with what one turn of the loop left. Return: how long the loop may sleep, ms, -1: for
  * ever. */
 int init_relay_turn(void);

@@ -258,8 +258,8 @@ static void parse(int argc, char **argv, struct arguments *out)
 	out->command.argv = argv + i + 1;
 }
 
-/* Two descriptors a connection: as many as this process may have; the command gets its own limit
- * back. */
+/* Two or three descriptors per connection: as many as this process may have; the command gets its
+ * own limit back. */
 static unsigned long raise_nofile(struct init_command *command)
 {
 	struct rlimit limit;

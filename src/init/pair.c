@@ -12,7 +12,8 @@
  * an end behind the last bytes shows by itself, also on a kernel that tells of no hang-up. One that
  * is not read is watched by edge: its hang-up is told once and does not spin.
  *
- * A half that ends is ended on the other side, and the other direction goes on.
+ * A half that ends is ended on the other side, and the other direction goes on. Whoever is behind
+ * `up` can't tell that end from the end of this process, so it gets a notice before the end.
  */
 #include "pair.h"
 
@@ -131,9 +132,13 @@ static enum step give(struct init_pair *pair, int from, const char *bytes, size_
 	*taken = put > 0 ? (size_t)put : 0;
 	moved += *taken;
 	if (put < 0 && errno != EAGAIN) {
-		if (!has_heard_enough(pair, from, errno))
+		int why = errno;
+		if (!has_heard_enough(pair, from, why))
 			return broke(!from);
 		out->deaf = true;
+		/* It is told once: what is read there afterwards ends as if nothing were amiss. */
+		if (from == UP && why == ECONNRESET)
+			pair->cut = true;
 		*taken = len;
 	}
 	out->full = *taken < len;
@@ -160,6 +165,8 @@ static enum step end_half(struct init_pair *pair, int from)
 {
 	struct init_side *out = &pair->side[!from];
 	pair->side[from].ended = true;
+	if (from == DOWN && !out->deaf)
+		init_pair_notify(pair);
 	if (!out->deaf && shutdown(out->fd, SHUT_WR) != 0)
 		out->deaf = true;
 	return WAIT;
@@ -252,8 +259,24 @@ unsigned long init_pair_moved(void)
 	return moved;
 }
 
+static void close_notice(struct init_pair *pair)
+{
+	if (pair->notice >= 0)
+		close(pair->notice);
+	pair->notice = -1;
+}
+
+void init_pair_notify(struct init_pair *pair)
+{
+	/* The first byte of a socket fits. Who is gone needs none. */
+	if (pair->notice >= 0 && !pair->cut)
+		(void)send(pair->notice, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	close_notice(pair);
+}
+
 void init_pair_close(struct init_pair *pair)
 {
+	close_notice(pair);
 	for (int which = DOWN; which <= UP; which++) {
 		struct init_side *side = &pair->side[which];
 		if (side->fd >= 0 && side->watch.ready)

@@ -27,6 +27,8 @@ struct init_pair {
 	struct init_side side[2];
 	bool either_may_go; /* not only `up` may answer early and go; and who goes on sending to
 				who has gone is told so */
+	int notice;	    /* gets a byte when `down` has ended (KH_INIT_PUBLISHED); -1: none */
+	bool cut;	    /* an end of `down` is not its own: there is no notice of it */
 };
 
 enum init_pair_state {
@@ -47,7 +49,9 @@ bool init_pair_watch_anew(struct init_pair *pair);
 bool init_pair_drop(int fd, size_t len);
 /* Something else than the last time: bytes of any pair have been carried since. */
 unsigned long init_pair_moved(void);
-/* Closes both; what was not taken yet is lost. */
+/* Sends the notice, where there is a socket for it and nothing was cut off. Once. */
+void init_pair_notify(struct init_pair *pair);
+/* Closes both, and `notice`; what was not taken yet is lost. */
 void init_pair_close(struct init_pair *pair);
 
 #endif

@@ -15,6 +15,9 @@
  *
  * DIALING is a published one's: `up` is the launcher's, `down` on its way to the server inside, on
  * 127.0.0.1 first, then on ::1. The kernel's patience with a server whose queue is full bounds it.
+ * The launcher takes an end of `up` for the server's only where it got a notice
+ * (KH_INIT_PUBLISHED): whatever else buries the connection, or ends this process, resets the
+ * client.
  *
  * CALLING lasts while the proxy's backlog is full (a Unix connect then says EAGAIN), or until who
  * was asked for the connection has answered (uplink.c); nothing more is accepted meanwhile, nor at
@@ -67,6 +70,7 @@ static struct connection *free_list, *dead_list;
 static struct connection *calling;
 static bool call_again; /* after a pause, not when it is told */
 static bool short_of_descriptors;
+static bool servers_end; /* they are killed */
 static struct listener {
 	int fd;
 	bool ready, captured;
@@ -167,33 +171,30 @@ static bool ask(struct connection *c)
 
 static void side_ready(struct init_watch *watch, uint32_t events);
 
-/* Return: false where nobody listens inside. */
-static bool dial(struct connection *c, bool is_v6)
-{
-	int fd = init_dial(c->target.port, is_v6);
-	c->target.is_v6 = is_v6;
-	c->pair.side[DOWN] = (struct init_side){ .fd = fd, .held = true, .full = true };
-	if (fd >= 0)
-		return init_pair_watch(&c->pair, DOWN, side_ready, c);
-	return !is_v6 && dial(c, true);
-}
-
-static void await_server(struct connection *c)
+static enum init_dialled dial(struct connection *c, bool is_v6)
 {
 	struct init_side *down = &c->pair.side[DOWN];
-	enum init_dialled now = init_dial_look(down->fd);
-	if (now == INIT_DIAL_WAITS)
-		return;
-	if (now == INIT_DIAL_THERE) {
-		if (!open_up(c))
-			bury(c);
-		return;
+	if (down->fd >= 0) {
+		init_watch_end(down->fd);
+		close(down->fd);
 	}
-	init_watch_end(down->fd);
-	close(down->fd);
-	down->fd = -1;
-	if (c->target.is_v6 || !dial(c, true))
-		bury(c);
+	c->target.is_v6 = is_v6;
+	enum init_dialled now = init_dial(c->target.port, is_v6, &down->fd);
+	if (now == INIT_DIAL_WAITS && !init_pair_watch(&c->pair, DOWN, side_ready, c))
+		now = INIT_DIAL_FAILED;
+	return now;
+}
+
+static void dialled(struct connection *c, enum init_dialled now)
+{
+	if (now == INIT_DIAL_NOBODY && !c->target.is_v6)
+		now = dial(c, true);
+	if (now == INIT_DIAL_WAITS || (now == INIT_DIAL_THERE && open_up(c)))
+		return;
+	/* Nobody has been cut off. */
+	if (now == INIT_DIAL_NOBODY)
+		init_pair_notify(&c->pair);
+	bury(c);
 }
 
 static void side_ready(struct init_watch *watch, uint32_t events)
@@ -207,7 +208,7 @@ static void side_ready(struct init_watch *watch, uint32_t events)
 	else if (c->state == ASKING && which == UP)
 		await_answer(c);
 	else if (c->state == DIALING && which == DOWN)
-		await_server(c);
+		dialled(c, init_dial_look(c->pair.side[DOWN].fd, c->target.is_v6));
 	else if (c->state != FREE && c->state != DEAD && lost)
 		bury(c);
 }
@@ -254,7 +255,9 @@ static void admit(int fd, bool captured)
 	struct init_target target = { 0 };
 	struct connection *c = free_list;
 	free_list = c->next;
-	*c = (struct connection){ .state = CALLING, .pair.side = { { .fd = fd }, { .fd = -1 } } };
+	*c = (struct connection){
+		.state = CALLING, .pair = { .side = { { .fd = fd }, { .fd = -1 } }, .notice = -1 }
+	};
 	if (captured && !init_capture_target(fd, &target)) {
 		reset_down(c);
 		return;
@@ -282,10 +285,11 @@ static struct listener *waiting_listener(void)
 	return NULL;
 }
 
-void init_relay_publish(int fd, uint16_t port)
+void init_relay_publish(int fd, int notice, uint16_t port)
 {
 	struct connection *c = free_list;
 	if (!c) {
+		close(notice);
 		close(fd);
 		return;
 	}
@@ -293,10 +297,36 @@ void init_relay_publish(int fd, uint16_t port)
 	fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK);
 	*c = (struct connection){ .state = DIALING,
 				  .target.port = port,
-				  .pair = { .side = { { .fd = -1 }, { .fd = fd } },
-					    .either_may_go = true } };
-	if (!dial(c, false) || !init_pair_watch(&c->pair, UP, side_ready, c))
+				  .pair = { .side = { { .fd = -1, .held = true, .full = true },
+						      { .fd = fd } },
+					    .either_may_go = true,
+					    .notice = notice,
+					    .cut = servers_end } };
+	if (init_pair_watch(&c->pair, UP, side_ready, c))
+		dialled(c, dial(c, false));
+	else
 		bury(c);
+}
+
+static bool awaits_end(const struct connection *c)
+{
+	return (c->state == DIALING || c->state == OPEN) && c->pair.notice >= 0 && !c->pair.cut;
+}
+
+bool init_relay_serves(void)
+{
+	for (size_t i = 0; i < KH_LIMIT_INIT_CONNECTIONS; i++)
+		if (awaits_end(&table[i]))
+			return true;
+	return false;
+}
+
+void init_relay_cut(void)
+{
+	servers_end = true;
+	for (size_t i = 0; i < KH_LIMIT_INIT_CONNECTIONS; i++)
+		if (awaits_end(&table[i]))
+			table[i].pair.cut = true;
 }
 
 static void accept_some(void)
@@ -362,6 +392,18 @@ bool init_relay_pending(void)
 	return false;
 }
 
+/* Two descriptors each; a third for those that are published. */
+static size_t most_connections(unsigned long nofile)
+{
+	size_t left = nofile > SPARE_DESCRIPTORS ? nofile - SPARE_DESCRIPTORS : 0;
+	size_t most = left / 3;
+	if (most > KH_LIMIT_PUBLISHED_CONNECTIONS)
+		most = (left - KH_LIMIT_PUBLISHED_CONNECTIONS) / 2;
+	if (most > KH_LIMIT_INIT_CONNECTIONS)
+		return KH_LIMIT_INIT_CONNECTIONS;
+	return most > 0 ? most : 1;
+}
+
 void init_relay_start(const char *socket_path, unsigned long nofile)
 {
 	proxy.sun_family = AF_UNIX;
@@ -369,9 +411,7 @@ void init_relay_start(const char *socket_path, unsigned long nofile)
 	if (len >= sizeof(proxy.sun_path))
 		init_die("%s: too long for the path of a socket", socket_path);
 	memcpy(proxy.sun_path, socket_path, len + 1);
-	size_t most = nofile > SPARE_DESCRIPTORS + 2 ? (nofile - SPARE_DESCRIPTORS) / 2 : 1;
-	if (most > KH_LIMIT_INIT_CONNECTIONS)
-		most = KH_LIMIT_INIT_CONNECTIONS;
+	size_t most = most_connections(nofile);
 	for (size_t i = most; i > 0; i--) {
 		table[i - 1].next = free_list;
 		free_list = &table[i - 1];

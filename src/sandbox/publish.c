@@ -9,10 +9,15 @@
  * server had written is in the client's kernel before the connection is closed: closing one with
  * something unread resets it, and a reset throws away what still waits to be sent.
  *
+ * A client is reset but where its answer is known to be whole: keyhole-init has sent the notice of
+ * the server's end (KH_INIT_PUBLISHED), and the client's kernel has been given all of it. Each
+ * client's socket is reset by any close until then, also by the kernel's when this process is
+ * killed. So a connection inside that ends in any other way (keyhole-init gives up, or is killed)
+ * never looks like the end of an answer.
+ *
  * When the sandbox has ended, every connection has ended inside; the process goes when the clients
- * have what is theirs, or have not taken it for KH_LIMIT_PUBLISHED_END_MS: then they are reset.
- * That time is counted in looks, one a turn of the loop: while this process does not run, one goes
- * by at most.
+ * have what is theirs, or have not taken it for KH_LIMIT_PUBLISHED_END_MS. That time is counted in
+ * looks, one a turn of the loop: while this process does not run, one goes by at most.
  */
 #include "publish.h"
 
@@ -63,7 +68,9 @@ struct link {
 	struct server *server;
 	struct link *next, **at;
 	struct bufferevent *side[2];
+	int notice;    /* of the server's end */
 	bool ended[2]; /* it sends no more */
+	bool whole;    /* INSIDE has ended, and the server had: there was a notice */
 	bool deaf;     /* nothing is taken inside any more: what the client sends is dropped */
 	int looks;     /* that are left, where it leaves; 0: it does not */
 };
@@ -76,6 +83,7 @@ static void link_free(struct link *link)
 	for (int i = 0; i < 2; i++)
 		if (link->side[i])
 			bufferevent_free(link->side[i]);
+	close(link->notice);
 	*link->at = link->next;
 	if (link->next)
 		link->next->at = link->at;
@@ -97,6 +105,13 @@ static bool is_written(const struct link *link, int to)
 	return evbuffer_get_length(bufferevent_get_output(link->side[to])) == 0;
 }
 
+/* What closing it does: a reset, or an end behind all that was written. */
+static bool reset_on_close(int client, bool is_reset)
+{
+	const struct linger linger = { .l_onoff = is_reset, .l_linger = 0 };
+	return setsockopt(client, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) == 0;
+}
+
 /* The client's kernel has all of it. */
 static bool has_arrived(const struct link *link)
 {
@@ -113,15 +128,18 @@ static void look_again(struct server *server)
 /* Hands on an end that has come, and ends what is over: the link may be gone then. */
 static void settle(struct link *link)
 {
-	for (int to = CLIENT; to <= INSIDE; to++)
-		if (link->ended[!to] && is_written(link, to))
-			(void)shutdown(bufferevent_getfd(link->side[to]), SHUT_WR);
+	int client = bufferevent_getfd(link->side[CLIENT]);
+	if (link->whole && is_written(link, CLIENT) && reset_on_close(client, false))
+		(void)shutdown(client, SHUT_WR);
+	if (link->ended[CLIENT] && is_written(link, INSIDE))
+		(void)shutdown(bufferevent_getfd(link->side[INSIDE]), SHUT_WR);
 	bool taken = link->deaf || link->server->ending ||
 		     (link->ended[CLIENT] && is_written(link, INSIDE));
 	if (!taken || !link->ended[INSIDE] || !is_written(link, CLIENT) || link->looks)
 		return;
-	/* Of a client that has ended nothing is unread: the kernel goes on by itself. */
-	if (link->ended[CLIENT] || has_arrived(link)) {
+	/* Of a client that has ended nothing is unread: the kernel goes on by itself. A reset
+	 * throws away what has not arrived. */
+	if ((link->ended[CLIENT] && link->whole) || has_arrived(link)) {
 		link_free(link);
 		return;
 	}
@@ -185,6 +203,13 @@ static void become_deaf(struct link *link)
 		(void)bufferevent_enable(link->side[CLIENT], EV_READ);
 }
 
+/* keyhole-init sends it before it ends the stream. */
+static bool was_notified(const struct link *link)
+{
+	char byte;
+	return recv(link->notice, &byte, 1, MSG_DONTWAIT) == 1;
+}
+
 static void has_ended(struct bufferevent *side, short what, void *owner)
 {
 	struct link *link = owner;
@@ -197,33 +222,52 @@ static void has_ended(struct bufferevent *side, short what, void *owner)
 		was_read(side, link);
 		link->ended[from] = true;
 		(void)bufferevent_disable(side, EV_READ);
+		link->whole = link->whole || (from == INSIDE && was_notified(link));
 	}
-	/* Also a read that failed: it was closed with something unread. */
-	if (from == INSIDE && !(what & BEV_EVENT_EOF))
+	/* Also a read that failed: it was closed with something unread. And without a notice it was
+	 * not only shut. */
+	if (from == INSIDE && !(link->whole && (what & BEV_EVENT_EOF)))
 		become_deaf(link);
 	settle(link);
 }
 
 /* ---- a client ---- */
 
-static bool send_inside(const struct server *server, uint16_t port, int fd)
+enum { STREAM, NOTICE };
+
+/* ours: KH_INIT_CLIENT_FDS descriptors, the caller's. Return: false where there are none. */
+static bool hand_inside(const struct server *server, uint16_t port, int *ours)
 {
 	struct kh_init_message message = { .type = KH_INIT_PUBLISHED, .value = port };
-	return kh_rights_send(server->control, &message, sizeof(message), &fd, 1, MSG_DONTWAIT);
+	int theirs[KH_INIT_CLIENT_FDS];
+	size_t n = 0;
+	for (int pair[2]; n < KH_INIT_CLIENT_FDS; n++) {
+		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0)
+			break;
+		ours[n] = pair[0];
+		theirs[n] = pair[1];
+	}
+	bool sent =
+		n == KH_INIT_CLIENT_FDS &&
+		kh_rights_send(server->control, &message, sizeof(message), theirs, n, MSG_DONTWAIT);
+	while (n-- > 0) {
+		close(theirs[n]);
+		if (!sent)
+			close(ours[n]);
+	}
+	return sent;
 }
 
 static bool join(struct server *server, uint16_t port, int client)
 {
-	int pair[2];
+	int ours[KH_INIT_CLIENT_FDS];
 	struct link *link = calloc(1, sizeof(*link));
-	if (!link ||
-	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
+	if (!link || !hand_inside(server, port, ours)) {
 		free(link);
 		return false;
 	}
-	bool sent = send_inside(server, port, pair[1]);
-	close(pair[1]);
 	link->server = server;
+	link->notice = ours[NOTICE];
 	link->next = server->links;
 	link->at = &server->links;
 	if (link->next)
@@ -231,12 +275,12 @@ static bool join(struct server *server, uint16_t port, int client)
 	server->links = link;
 	server->connections++;
 	link->side[0] = bufferevent_socket_new(server->base, client, BEV_OPT_CLOSE_ON_FREE);
-	link->side[1] = bufferevent_socket_new(server->base, pair[0], BEV_OPT_CLOSE_ON_FREE);
-	if (!link->side[0] || !link->side[1] || !sent) {
+	link->side[1] = bufferevent_socket_new(server->base, ours[STREAM], BEV_OPT_CLOSE_ON_FREE);
+	if (!link->side[0] || !link->side[1]) {
 		/* The client's is the caller's as long as nobody else has it. */
 		bool taken = link->side[0] != NULL;
 		if (!link->side[1])
-			close(pair[0]);
+			close(ours[STREAM]);
 		link_free(link);
 		return taken;
 	}
@@ -260,7 +304,7 @@ static void came(struct evconnlistener *listener, evutil_socket_t fd, struct soc
 	const struct door *door = owner;
 	int on = 1;
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	if (!join(door->server, door->inside, fd))
+	if (!reset_on_close(fd, true) || !join(door->server, door->inside, fd))
 		close(fd);
 }
 
@@ -319,7 +363,7 @@ static void end(evutil_socket_t fd, short what, void *owner)
 		(void)event_base_loopbreak(server->base);
 }
 
-/* Two for each connection. Where a connection can't be accepted, libevent tries at once again. */
+/* Three for each connection. Where a connection can't be accepted, libevent tries at once again. */
 static void raise_descriptors(void)
 {
 	struct rlimit limit;
@@ -327,16 +371,6 @@ static void raise_descriptors(void)
 		return;
 	limit.rlim_cur = limit.rlim_max;
 	(void)setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-/* The time is over: what lacks something must not look whole to its client. */
-static void reset_unfinished(const struct server *server)
-{
-	const struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
-	for (const struct link *link = server->links; link; link = link->next)
-		if (!link->ended[INSIDE] || !is_written(link, CLIENT))
-			(void)setsockopt(bufferevent_getfd(link->side[CLIENT]), SOL_SOCKET,
-					 SO_LINGER, &at_once, sizeof(at_once));
 }
 
 /* `fds`: where clients come, the control socket, and what is closed at the sandbox's end. */
@@ -369,7 +403,6 @@ static _Noreturn void serve(const struct kh_sandbox_spec *spec, int *fds, pid_t 
 			_exit(1);
 	}
 	(void)event_base_dispatch(server.base);
-	reset_unfinished(&server);
 	_exit(0);
 }
 

@@ -4,9 +4,10 @@
  *   a client on the host ─▶ 127.0.0.1:8080, a process of ours ═socket pair═▶ keyhole-init ─▶
  * 127.0.0.1:3000
  *
- * The way in is the launcher's own: the control socket carries one end of a socket pair for each
- * connection (KH_INIT_PUBLISHED). The proxy's socket has no part in it. No socket of the host's
- * network gets inside: what is handed over can be connected to nothing else.
+ * The way in is the launcher's own: for each connection the control socket carries one end of a
+ * socket pair for the bytes, and one end of another for the notice that the server has ended
+ * (KH_INIT_PUBLISHED). The proxy's socket has no part in it. No socket of the host's network gets
+ * inside: what is handed over can be connected to nothing else.
  */
 #ifndef KEYHOLE_SANDBOX_PUBLISH_H
 #define KEYHOLE_SANDBOX_PUBLISH_H
@@ -26,7 +27,7 @@ struct kh_publish {
 bool kh_publish_begin(struct kh_publish *publish, const struct kh_sandbox_spec *spec, int control,
 		      struct kh_err *err);
 /* The sandbox has ended: nobody is let in any more, and what a server had written inside is given
- * to the clients that take it. */
+ * to the clients that take it. A client whose answer was cut off is reset. */
 void kh_publish_end(struct kh_publish *publish);
 
 #endif

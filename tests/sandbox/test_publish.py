@@ -125,25 +125,41 @@ def who_listens(port, among):
     return None
 
 
+@contextlib.contextmanager
+def stopped_until_the_sandbox_has_ended(sandbox, running, port):
+    """Whoever carries the bytes between the clients and the sandbox goes on when all else is gone."""
+    carrier = who_listens(port, below(running.pid))
+    # The launcher, who carries, who relays the three descriptors, and who removes the container.
+    others = 5 + (sandbox.engine == "docker")
+    os.kill(carrier, signal.SIGSTOP)
+    try:
+        yield
+        end = time.monotonic() + PATIENCE
+        while len(below(running.pid)) > others:
+            assert time.monotonic() < end, "more than these live on"
+            time.sleep(0.01)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(carrier, signal.SIGCONT)
+
+
+def read_to_the_reset(client):
+    """How much came before it. A clean end is what must not be."""
+    got = 0
+    with pytest.raises(ConnectionResetError):
+        while chunk := client.recv(65536):
+            got += len(chunk)
+    return got
+
+
 def test_what_was_written_last_is_not_lost_with_the_sandbox(sandbox):
     """Whoever carries it is late: all else has ended by the time that it goes on."""
     code = ONE + "print('asked', flush=True); sys.stdin.read(1); s.sendall(b'x' * 50_000); os._exit(7)"
     with published(sandbox, code=code) as (port, running), connect(port) as client:
         assert line_of(running) == b"asked\n"
-        carrier = who_listens(port, below(running.pid))
-        # The launcher, who carries, who relays the three descriptors, and who removes the container.
-        others = 5 + (sandbox.engine == "docker")
-        os.kill(carrier, signal.SIGSTOP)
-        try:
+        with stopped_until_the_sandbox_has_ended(sandbox, running, port):
             running.stdin.write(b"!")
             running.stdin.flush()
-            end = time.monotonic() + PATIENCE
-            while len(below(running.pid)) > others:
-                assert time.monotonic() < end, "more than these live on"
-                time.sleep(0.01)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(carrier, signal.SIGCONT)
         assert running.wait(PATIENCE) == 7
         assert read_all(client) == b"x" * 50_000
 
@@ -190,6 +206,90 @@ except BlockingIOError:
             while chunk := client.recv(65536):
                 got += len(chunk)
             assert got == sent
+
+
+def test_what_is_cut_off_inside_does_not_look_whole(sandbox):
+    """keyhole-init gives up, since nothing is taken; and then all that is left is taken at once."""
+    code = ONE + """
+print('asked', flush=True)
+sys.stdin.read(1)
+s.setblocking(False)
+sent = 0
+try:
+    while True:
+        sent += s.send(b'x' * 65536)
+except BlockingIOError:
+    print(sent, flush=True)
+    os._exit(7)
+"""
+    with published(sandbox, code=code) as (port, running), connect(port) as client:
+        assert line_of(running) == b"asked\n"
+        with stopped_until_the_sandbox_has_ended(sandbox, running, port):
+            running.stdin.write(b"!")
+            running.stdin.flush()
+            sent = int(line_of(running))
+        assert read_to_the_reset(client) < sent
+        assert running.wait(PATIENCE) == 7
+
+
+PART = ONE + "s.sendall(b'x' * 50_000); print('sent', flush=True); import time; time.sleep(1000)"
+
+
+def test_what_is_cut_off_by_the_launchers_death_does_not_look_whole(sandbox):
+    with published(sandbox, code=PART) as (port, running), connect(port) as client:
+        assert line_of(running) == b"sent\n"
+        running.kill()
+        read_to_the_reset(client)
+
+
+def test_what_is_cut_off_by_a_kill_of_all_in_the_sandbox_does_not_look_whole(sandbox):
+    """All of it that the host shows under the launcher, at once."""
+    with published(sandbox, code=PART) as (port, running), connect(port) as client:
+        assert line_of(running) == b"sent\n"
+        carrier = who_listens(port, below(running.pid))
+        for pid in below(running.pid):
+            if pid not in (running.pid, carrier):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        read_to_the_reset(client)
+
+
+def test_an_answer_of_a_server_that_ends_with_the_command_does_not_look_whole(sandbox):
+    """The kernel ends its connection as if the server itself had."""
+    code = PART.replace("server =", "end = os.pipe()\nif os.fork(): os.read(end[0], 1); os._exit(7)\nserver =", 1)
+    code = code.replace("time.sleep(1000)", "os.write(end[1], b'!'); time.sleep(1000)")
+    with published(sandbox, code=code) as (port, running), connect(port) as client:
+        assert running.wait(PATIENCE) == 7
+        assert read_to_the_reset(client) == 50_000
+
+
+def test_an_answer_that_ended_before_the_command_is_whole_whoever_else_is_killed(sandbox):
+    code = ONE.replace("server =", "import time\nif not os.fork(): time.sleep(1000)\nserver =", 1)
+    with published(sandbox, code=code + "s.sendall(b'x' * 50_000); os._exit(7)") as (port, running), connect(port) as client:
+        assert running.wait(PATIENCE) == 7
+        assert read_all(client) == b"x" * 50_000
+
+
+def fill(client):
+    """As much as goes in where nobody reads."""
+    while select.select([], [client], [], 0.5)[1]:
+        client.send(b"y" * 1000)
+
+
+@pytest.mark.parametrize("sends", ["nothing", "more"])
+def test_an_answer_that_the_server_resets_does_not_look_whole(sandbox, sends):
+    abort = "s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b'\\1\\0\\0\\0\\0\\0\\0\\0'); s.close(); "
+    code = ONE + "s.sendall(b'x' * 50_000); sys.stdin.read(1); " + abort + "print('reset', flush=True); sys.stdin.read()"
+    with published(sandbox, code=code) as (port, running), connect(port) as client:
+        got = 0
+        while got < 50_000:
+            got += len(client.recv(65536))
+        if sends == "more":
+            fill(client)
+        running.stdin.write(b"!")
+        running.stdin.flush()
+        assert line_of(running) == b"reset\n"
+        assert read_to_the_reset(client) == 0
 
 
 def test_an_answer_that_came_early_is_read_by_a_client_that_goes_on_sending(sandbox):

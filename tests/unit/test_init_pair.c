@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -70,7 +71,8 @@ static void join(struct line *line)
 	int down[2], up[2], type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
 	assert_int_equal(socketpair(AF_UNIX, type, 0, down), 0);
 	assert_int_equal(socketpair(AF_UNIX, type, 0, up), 0);
-	*line = (struct line){ .pair.side = { { .fd = down[0] }, { .fd = up[0] } },
+	*line = (struct line){ .pair = { .side = { { .fd = down[0] }, { .fd = up[0] } },
+					 .notice = -1 },
 			       .agent = down[1],
 			       .proxy = up[1] };
 	assert_true(init_pair_watch(&line->pair, DOWN, ready, line));
@@ -303,6 +305,118 @@ static void nothing_is_kept_for_a_server_that_answered_and_went(void **state)
 	part(&line);
 }
 
+/* Return: the far end of the notice. */
+static int join_with_notice(struct line *line)
+{
+	int notice[2], type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
+	join(line);
+	assert_int_equal(socketpair(AF_UNIX, type, 0, notice), 0);
+	line->pair.notice = notice[0];
+	line->pair.either_may_go = true;
+	return notice[1];
+}
+
+static bool is_notified(int far)
+{
+	char byte;
+	return recv(far, &byte, 1, 0) == 1;
+}
+
+static void a_notice_comes_when_the_last_byte_has_been_given_on_and_not_before(void **state)
+{
+	(void)state;
+	struct line line;
+	int far = join_with_notice(&line);
+	fill(&line, line.agent);
+	shutdown(line.agent, SHUT_WR);
+	settle();
+	assert_false(is_notified(far));
+	drain(&line, line.proxy);
+	settle();
+	assert_true(is_notified(far));
+	hear(line.proxy, "");
+	part(&line);
+	close(far);
+}
+
+/* Of TCP, as the server's is: two ends. */
+static void connect_tcp(int ends[2])
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(addr);
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(listener, (struct sockaddr *)&addr, len), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&addr, &len), 0);
+	ends[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(ends[0], (struct sockaddr *)&addr, len), 0);
+	ends[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(ends[1] >= 0);
+	assert_int_equal(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+	close(listener);
+}
+
+static void a_server_that_resets(bool is_written_to_before_it_is_read)
+{
+	const struct linger abort = { .l_onoff = 1, .l_linger = 0 };
+	struct line line;
+	int far = join_with_notice(&line), ends[2];
+	connect_tcp(ends);
+	close(line.pair.side[DOWN].fd);
+	close(line.agent);
+	line.agent = ends[1];
+	line.pair.side[DOWN] =
+		(struct init_side){ .fd = ends[0], .held = is_written_to_before_it_is_read };
+	assert_true(init_pair_watch(&line.pair, DOWN, ready, &line));
+	say(line.agent, "a part");
+	assert_int_equal(setsockopt(line.agent, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort)), 0);
+	close(line.agent);
+	line.agent = -1;
+	if (is_written_to_before_it_is_read) {
+		say(line.proxy, "more");
+		settle();
+		line.pair.side[DOWN].held = false;
+		assert_true(init_pair_watch_anew(&line.pair));
+	}
+	settle();
+	hear(line.proxy, "a part");
+	assert_int_equal(line.state,
+			 is_written_to_before_it_is_read ? INIT_PAIR_OVER : INIT_PAIR_DOWN_BROKE);
+	assert_false(is_notified(far));
+	part(&line);
+	close(far);
+}
+
+static void an_end_by_a_reset_has_no_notice(void **state)
+{
+	(void)state;
+	a_server_that_resets(false);
+	a_server_that_resets(true);
+}
+
+static void what_is_closed_or_in_doubt_has_no_notice(void **state)
+{
+	(void)state;
+	struct line line;
+	int far = join_with_notice(&line);
+	line.pair.cut = true;
+	say(line.agent, "a part");
+	shutdown(line.agent, SHUT_WR);
+	settle();
+	hear(line.proxy, "a part");
+	assert_false(is_notified(far));
+	part(&line);
+	close(far);
+	far = join_with_notice(&line);
+	say(line.agent, "a part");
+	settle();
+	init_pair_close(&line.pair);
+	assert_false(is_notified(far));
+	part(&line);
+	close(far);
+}
+
 /* With something unread, the kernel tells the other end of it. */
 static void who_broke_is_told(void **state)
 {
@@ -378,6 +492,12 @@ int main(void)
 			set_up, tear_down),
 		cmocka_unit_test_setup_teardown(nothing_is_kept_for_a_server_that_answered_and_went,
 						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_notice_comes_when_the_last_byte_has_been_given_on_and_not_before, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(an_end_by_a_reset_has_no_notice, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(what_is_closed_or_in_doubt_has_no_notice, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(who_broke_is_told, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(what_is_held_waits, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
