@@ -104,7 +104,8 @@ const struct kh_err *kh_h2_error(const struct kh_h2 *h2);
 
 /* Streams that the codec knows and that are not closed. */
 size_t kh_h2_streams(const struct kh_h2 *h2);
-/* What it keeps of all of them: heads, content that was not taken, content that was not written. */
+/* What it keeps of all of them: heads that came, content that was not taken, and what was not
+ * written: heads, content, trailers. */
 size_t kh_h2_kept_bytes(const struct kh_h2 *h2);
 /* Has the peer said what it allows? */
 bool kh_h2_has_settings(const struct kh_h2 *h2);
@@ -156,7 +157,8 @@ struct kh_h2_request {
 struct kh_h2_stream *kh_h2_put_request(struct kh_h2 *h2, const struct kh_h2_request *request,
 				       const struct kh_field *fields, size_t n_fields,
 				       size_t n_secret, bool end);
-/* Any number of interim ones (1xx, never `end`), then the final one. */
+/* Any number of interim ones (1xx, never `end`), then the final one. An interim one is left out,
+ * and that is no failure, where one of the stream has not gone yet; a 100, where a 100 has not. */
 bool kh_h2_put_response(struct kh_h2_stream *stream, uint16_t status, const struct kh_field *fields,
 			size_t n_fields, bool end);
 /* Takes a final head back, and all that was put behind it, as long as kh_h2_drain has not taken it.
@@ -172,6 +174,8 @@ bool kh_h2_put_data(struct kh_h2_stream *stream, struct kh_slice bytes);
 bool kh_h2_is_full(struct kh_h2_stream *stream);
 /* Behind all data. Trailers that may not be written are left out. */
 bool kh_h2_put_end(struct kh_h2_stream *stream, const struct kh_field *trailers, size_t n);
+/* Of what was put: heads and trailers that have not gone. */
+size_t kh_h2_head_bytes_in_line(const struct kh_h2_stream *stream);
 /* What kh_h2_put_data took and no frame has carried yet. */
 size_t kh_h2_waiting_bytes(const struct kh_h2_stream *stream);
 

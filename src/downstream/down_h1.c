@@ -96,6 +96,8 @@ static bool put_interim(struct kh_down_stream *down, const struct kh_message *he
 
 	if (down->exchange->message->minor == 0)
 		return true; /* HTTP/1.0 does not know them */
+	if (head->status != 100 && kh_leg_is_full(&down->session->leg))
+		return true; /* any may be left out (RFC 9110 §15.2) */
 	if (head->status == 100)
 		h1_of(down)->continued = true;
 	if (kh_h1_put_status_line(out, head->status, head->reason) && put_fields(out, head) &&

@@ -178,6 +178,8 @@ static void free_stream(struct kh_grave *grave)
 
 static void count_out(struct kh_down_h2 *s, struct kh_mux *mux)
 {
+	mux->beyond_bytes -= s->beyond_bytes;
+	s->beyond_bytes = 0;
 	if (s->is_cut)
 		return;
 	mux->n_tunnels -= s->is_tunnel;
@@ -302,6 +304,17 @@ static bool may_go_on(const struct kh_down_h2 *s)
 	return s->stream.exchange && kh_exchange_takes_body(s->stream.exchange);
 }
 
+/* What its exchange keeps beyond what each stream is counted with (mux.c). */
+static void weigh(struct kh_down_h2 *s)
+{
+	const struct kh_exchange *x = s->stream.exchange;
+	size_t now = x ? kh_exchange_kept_bytes(x) : 0;
+
+	now = now > KH_LIMIT_H2_KEPT_PER_EXCHANGE ? now - KH_LIMIT_H2_KEPT_PER_EXCHANGE : 0;
+	s->stream.session->mux->beyond_bytes += now - s->beyond_bytes;
+	s->beyond_bytes = now;
+}
+
 void kh_down_h2_serve(struct kh_down_h2 *s)
 {
 	do {
@@ -315,4 +328,6 @@ void kh_down_h2_serve(struct kh_down_h2 *s)
 	} while (may_go_on(s));
 	if (s->stream.exchange)
 		kh_exchange_update(s->stream.exchange);
+	if (s->stream.session)
+		weigh(s);
 }

@@ -286,8 +286,8 @@ static bool account(struct kh_session *session)
 
 	/* A tunnel is one of the sandbox's connections. */
 	streams -= mux->n_tunnels < streams ? mux->n_tunnels : streams;
-	mux->kept_bytes =
-		kh_h2_kept_bytes(mux->h2) + streams * (size_t)KH_LIMIT_H2_KEPT_PER_EXCHANGE;
+	mux->kept_bytes = kh_h2_kept_bytes(mux->h2) +
+			  streams * (size_t)KH_LIMIT_H2_KEPT_PER_EXCHANGE + mux->beyond_bytes;
 	if (mux->kept_bytes == before ||
 	    kh_door_may_keep(session->side.door, before, mux->kept_bytes))
 		return true;

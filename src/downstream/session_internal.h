@@ -86,6 +86,7 @@ struct kh_down_h2 {
 	uint64_t discarded_bytes;
 	bool ended;		 /* all of ours was put */
 	size_t waiting_bytes;	 /* when it was looked at last, whether it moves at all */
+	size_t beyond_bytes;	 /* that its exchange keeps, beyond what each stream counts for */
 	struct kh_stream *inner; /* of the session inside the tunnel; NULL: none, or gone */
 	struct kh_buf in;	 /* that it has not read yet */
 	bool in_ended;
@@ -103,6 +104,7 @@ struct kh_mux {
 	size_t n_streams;	/* without those that were cut */
 	size_t n_tunnels;	/* of them */
 	size_t kept_bytes;	/* as the door was told */
+	size_t beyond_bytes;	/* struct kh_down_h2.beyond_bytes of all */
 	uint64_t idle_since_ms;
 	uint64_t earliest_ms; /* no exchange's wait ends before; 0: none does */
 	bool broken;	      /* what is left to say is a goodbye */

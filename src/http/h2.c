@@ -285,7 +285,7 @@ size_t kh_h2_capacity(const struct kh_h2 *h2)
 
 size_t kh_h2_kept_bytes(const struct kh_h2 *h2)
 {
-	return h2->head_bytes + h2->in_bytes + h2->out_bytes;
+	return h2->head_bytes + h2->in_bytes + h2->out_bytes + h2->line_bytes;
 }
 
 bool kh_h2_has_settings(const struct kh_h2 *h2)

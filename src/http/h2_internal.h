@@ -38,14 +38,17 @@ struct kh_h2_stream {
 	   h2->n_hidden. The caller says so of a head; no machine decides it. */
 	bool hidden_head;
 	uint8_t interims;
+	bool line_100;	   /* a 100 is in line, and has not gone */
+	bool line_interim; /* … another interim head */
 	struct kh_h2_head *head;
 	struct kh_h2_head *tail; /* trailers that came */
 	nghttp2_nv *put_tail;	 /* … that go */
 	size_t n_put_tail;
 	nghttp2_nv *put_head; /* the final head, until the connection is drained */
 	size_t n_put_head;
-	char status[3];	  /* in it */
-	struct kh_buf in; /* while paused */
+	char status[3];	   /* in it */
+	size_t line_bytes; /* of its heads and trailers that have not gone */
+	struct kh_buf in;  /* while paused */
 	struct kh_buf out;
 };
 
@@ -97,7 +100,8 @@ struct kh_h2 {
 	struct kh_node writable;
 	struct kh_node heads; /* struct kh_h2_stream.head_link */
 	size_t n_streams;
-	size_t out_bytes;  /* of all streams */
+	size_t out_bytes; /* of all streams */
+	size_t line_bytes; /* … and of heads and trailers that have not gone, also of closed ones */
 	size_t in_bytes;   /* … content that waits for kh_h2_resume */
 	size_t head_bytes; /* … and their heads */
 	size_t n_hidden;   /* streams with hidden_head */
@@ -198,8 +202,19 @@ void kh_h2_set_send_callbacks(nghttp2_session_callbacks *callbacks);
 void kh_h2_show_head(struct kh_h2_stream *stream);
 /* Hands nghttp2 the heads that were put since it was drained last. */
 void kh_h2_submit_heads(struct kh_h2 *h2);
-/* One that was put is not sent. */
+/* One that was put is not sent; nor what comes last. */
 void kh_h2_drop_head(struct kh_h2_stream *stream);
+void kh_h2_drop_trailers(struct kh_h2_stream *stream);
+
+/* h2_line.c */
+void kh_h2_line_put(struct kh_h2_stream *stream, const nghttp2_nv *nv, size_t n);
+/* `stream` NULL: it is closed. */
+void kh_h2_line_take(struct kh_h2 *h2, struct kh_h2_stream *stream, const nghttp2_nv *nv, size_t n);
+/* A HEADERS frame has gone, or never will. `stream` likewise. */
+void kh_h2_line_left(struct kh_h2 *h2, struct kh_h2_stream *stream, const nghttp2_headers *frame);
+/* Something has gone: KH_H2_WRITABLE, where it is due. */
+void kh_h2_line_tell_if_writable(struct kh_h2_stream *stream);
+void kh_h2_line_set_callbacks(nghttp2_session_callbacks *callbacks);
 
 /* h2_section.c */
 bool kh_h2_section_begin(struct kh_h2 *h2, bool is_request);

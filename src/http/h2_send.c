@@ -14,16 +14,7 @@
 #include "chars.h"
 #include "message_internal.h"
 
-enum { FRAME_HEAD_BYTES = 9, FRAME_BYTES = 16 * 1024 };
-
-/* One that holds less than a frame is never in anybody's way. */
-static bool is_full(const struct kh_h2_stream *stream)
-{
-	size_t len = kh_buf_len(&stream->out);
-
-	return len >= KH_LIMIT_RELAY_BYTES ||
-	       (len >= FRAME_BYTES && stream->h2 && stream->h2->out_bytes >= KH_LIMIT_H2_OUT_BYTES);
-}
+enum { FRAME_HEAD_BYTES = 9 };
 
 static bool drain_is_full(const struct kh_h2 *h2)
 {
@@ -69,11 +60,15 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const ui
 	if (kh_buf_len(&stream->out) == 0 || len >= 1024)
 		kh_h2_guard_work(h2);
 	kh_h2_guard_sent(h2, len);
-	if (stream->flow == KH_H2_FLOW_FULL && !is_full(stream)) {
-		(void)kh_h2_set_flow(stream, KH_H2_FLOW_ON);
-		kh_list_append(&h2->writable, &stream->writable_link);
-	}
+	kh_h2_line_tell_if_writable(stream);
 	return 0;
+}
+
+static void free_trailers(struct kh_h2_stream *stream)
+{
+	kh_block_give(stream->put_tail);
+	stream->put_tail = NULL;
+	stream->n_put_tail = 0;
 }
 
 static ssize_t on_read_data(nghttp2_session *session, int32_t stream_id, uint8_t *buf, size_t room,
@@ -98,9 +93,7 @@ static ssize_t on_read_data(nghttp2_session *session, int32_t stream_id, uint8_t
 			if (nghttp2_submit_trailer(session, stream_id, stream->put_tail,
 						   stream->n_put_tail) != 0)
 				return NGHTTP2_ERR_CALLBACK_FAILURE;
-			kh_block_give(stream->put_tail);
-			stream->put_tail = NULL;
-			stream->n_put_tail = 0;
+			free_trailers(stream); /* nghttp2 has its own */
 		}
 	}
 	return (ssize_t)len;
@@ -138,6 +131,8 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 	if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR)
 		kh_h2_fail(h2, frame->goaway.error_code, kh_h2_malformed_code(h2),
 			   "the peer broke the protocol");
+	if (frame->hd.type == NGHTTP2_HEADERS)
+		kh_h2_line_left(h2, stream, &frame->headers);
 	if (!stream)
 		return 0;
 	if (frame->hd.type == NGHTTP2_RST_STREAM) {
@@ -171,6 +166,7 @@ void kh_h2_set_send_callbacks(nghttp2_session_callbacks *callbacks)
 	nghttp2_session_callbacks_set_send_callback(callbacks, on_send);
 	nghttp2_session_callbacks_set_send_data_callback(callbacks, on_send_data);
 	nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
+	kh_h2_line_set_callbacks(callbacks);
 }
 
 /* ---- name/value pairs for nghttp2, which copies them ---- */
@@ -301,6 +297,8 @@ struct kh_h2_stream *kh_h2_put_request(struct kh_h2 *h2, const struct kh_h2_requ
 		kh_hidden_end();
 	stream->hidden_head = hides;
 	h2->n_hidden += hides;
+	if (stream->id > 0)
+		kh_h2_line_put(stream, pairs.nv, pairs.n);
 	kh_block_give(pairs.nv);
 	stream->asked = kh_h2_asked_of(request->method);
 	if (stream->id > 0) {
@@ -329,15 +327,25 @@ static bool keep_head(struct kh_h2_stream *stream, const struct pairs *pairs, bo
 	}
 	stream->put_head = pairs->nv;
 	stream->n_put_head = pairs->n;
+	kh_h2_line_put(stream, pairs->nv, pairs->n);
 	kh_list_append(&stream->h2->heads, &stream->head_link);
 	return true;
 }
 
-static bool put_interim(struct kh_h2_stream *stream, const struct pairs *pairs)
+/* Each may be left out (RFC 9110 §15.2), and is where one of the stream has not gone yet: an
+ * upstream can send any number to a peer that reads none. A 100, which somebody waits for, has a
+ * place of its own. */
+static bool put_interim(struct kh_h2_stream *stream, uint16_t status, const struct pairs *pairs)
 {
-	int rv = nghttp2_submit_headers(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id, NULL,
-					pairs->nv, pairs->n, NULL);
+	bool *in_line = status == 100 ? &stream->line_100 : &stream->line_interim;
+	int rv = 0;
 
+	if (!*in_line)
+		rv = nghttp2_submit_headers(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id,
+					    NULL, pairs->nv, pairs->n, NULL);
+	if (!*in_line && rv == 0)
+		kh_h2_line_put(stream, pairs->nv, pairs->n);
+	*in_line = *in_line || rv == 0;
 	kh_block_give(pairs->nv);
 	return rv == 0;
 }
@@ -358,15 +366,29 @@ bool kh_h2_put_response(struct kh_h2_stream *stream, uint16_t status, const stru
 		 NGHTTP2_NV_FLAG_NONE);
 	pairs_add(&pairs, 1, fields, n_fields, 0);
 	if (interim)
-		return put_interim(stream, &pairs);
+		return put_interim(stream, status, &pairs);
 	return keep_head(stream, &pairs, end);
 }
 
-void kh_h2_drop_head(struct kh_h2_stream *stream)
+static void free_head(struct kh_h2_stream *stream)
 {
 	kh_list_remove(&stream->head_link);
 	kh_block_give(stream->put_head);
 	stream->put_head = NULL;
+}
+
+void kh_h2_drop_head(struct kh_h2_stream *stream)
+{
+	if (stream->put_head && stream->h2)
+		kh_h2_line_take(stream->h2, stream, stream->put_head, stream->n_put_head);
+	free_head(stream);
+}
+
+void kh_h2_drop_trailers(struct kh_h2_stream *stream)
+{
+	if (stream->put_tail && stream->h2)
+		kh_h2_line_take(stream->h2, stream, stream->put_tail, stream->n_put_tail);
+	free_trailers(stream);
 }
 
 void kh_h2_submit_heads(struct kh_h2 *h2)
@@ -381,10 +403,13 @@ void kh_h2_submit_heads(struct kh_h2 *h2)
 		/* It fails without memory only; then the stream does. */
 		if (nghttp2_submit_response(h2->session, stream->id, stream->put_head,
 					    stream->n_put_head,
-					    stream->put == KH_H2_PUT_WHOLE ? NULL : &provider) != 0)
-			(void)nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, stream->id,
-							NGHTTP2_INTERNAL_ERROR);
+					    stream->put == KH_H2_PUT_WHOLE ? NULL : &provider) == 0) {
+			free_head(stream); /* nghttp2 has its own */
+			continue;
+		}
 		kh_h2_drop_head(stream);
+		(void)nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, stream->id,
+						NGHTTP2_INTERNAL_ERROR);
 	}
 }
 
@@ -395,9 +420,7 @@ bool kh_h2_take_back(struct kh_h2_stream *stream)
 	kh_h2_drop_head(stream);
 	stream->h2->out_bytes -= kh_buf_len(&stream->out);
 	kh_buf_clear(&stream->out);
-	kh_block_give(stream->put_tail);
-	stream->put_tail = NULL;
-	stream->n_put_tail = 0;
+	kh_h2_drop_trailers(stream);
 	if (stream->flow == KH_H2_FLOW_FULL)
 		(void)kh_h2_set_flow(stream, KH_H2_FLOW_ON);
 	return true;
@@ -427,15 +450,6 @@ bool kh_h2_put_data(struct kh_h2_stream *stream, struct kh_slice bytes)
 	return true;
 }
 
-bool kh_h2_is_full(struct kh_h2_stream *stream)
-{
-	if (!is_full(stream))
-		return false;
-	if (stream->flow != KH_H2_FLOW_FULL)
-		(void)kh_h2_set_flow(stream, KH_H2_FLOW_FULL);
-	return true;
-}
-
 size_t kh_h2_waiting_bytes(const struct kh_h2_stream *stream)
 {
 	return kh_buf_len(&stream->out);
@@ -458,6 +472,7 @@ static bool keep_trailers(struct kh_h2_stream *stream, const struct kh_field *tr
 	pairs_add(&pairs, 0, kept, n_kept, 0);
 	stream->put_tail = pairs.nv;
 	stream->n_put_tail = pairs.n;
+	kh_h2_line_put(stream, pairs.nv, pairs.n);
 	return true;
 }
 

@@ -50,7 +50,7 @@ void kh_h2_stream_unref(struct kh_h2_stream *stream)
 		return;
 	kh_h2_head_free(stream->head);
 	kh_h2_head_free(stream->tail);
-	kh_block_give(stream->put_tail);
+	kh_h2_drop_trailers(stream);
 	kh_buf_fini(&stream->in);
 	kh_buf_fini(&stream->out);
 	kh_block_give(stream);
@@ -154,6 +154,7 @@ void kh_h2_stream_closed(struct kh_h2_stream *stream, uint32_t code)
 	(void)kh_h2_set_life(stream, KH_H2_LIFE_CLOSED);
 	h2->n_streams--;
 	kh_h2_drop_head(stream);
+	kh_h2_drop_trailers(stream);
 	kh_h2_show_head(stream);
 	drop_out(stream);
 	if (!kh_h2_got_end(stream) || stream->hold != KH_H2_HOLD_HELD)
@@ -176,6 +177,7 @@ void kh_h2_stream_closed(struct kh_h2_stream *stream, uint32_t code)
 void kh_h2_stream_leave(struct kh_h2_stream *stream)
 {
 	kh_h2_drop_head(stream);
+	kh_h2_drop_trailers(stream);
 	kh_h2_show_head(stream);
 	drop_out(stream);
 	drop_in(stream);

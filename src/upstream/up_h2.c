@@ -151,11 +151,23 @@ static void put_end(struct kh_up_stream *up, const struct kh_field *trailers, si
 
 /* ---- the turn ---- */
 
-static bool is_full(const struct kh_up_stream *up)
+static const struct kh_up_h2 *h2_of_const(const struct kh_up_stream *up)
 {
 	const char *s = (const char *)up - offsetof(struct kh_up_h2, stream);
 
-	return kh_h2_is_full(((const struct kh_up_h2 *)(const void *)s)->h2);
+	return (const struct kh_up_h2 *)(const void *)s;
+}
+
+static bool is_full(const struct kh_up_stream *up)
+{
+	return kh_h2_is_full(h2_of_const(up)->h2);
+}
+
+size_t kh_up_h2_line_bytes(const struct kh_up_stream *up)
+{
+	const struct kh_h2_stream *h2 = h2_of_const(up)->h2;
+
+	return h2 ? kh_h2_head_bytes_in_line(h2) + kh_h2_waiting_bytes(h2) : 0;
 }
 
 static void flush(struct kh_up_stream *up)

@@ -378,7 +378,7 @@ size_t kh_up_kept_bytes(const struct kh_up_user *user)
 		return 0;
 	/* Not connected yet, or one of many on a connection. */
 	if (!up || up->mux)
-		return KH_LIMIT_H2_KEPT_PER_EXCHANGE;
+		return KH_LIMIT_H2_KEPT_PER_EXCHANGE + kh_up_h2_line_bytes(user->stream);
 	return KH_LIMIT_KEPT_CONNECTION + up->in.alloc + up->leg.out.alloc +
 	       (up->key.scheme == KH_SCHEME_HTTPS ? (size_t)KH_LIMIT_KEPT_TLS : 0) +
 	       (up->h1 ? kh_h1_kept_bytes(up->h1) : 0);

@@ -195,6 +195,8 @@ void kh_up_mux_close_of_door(struct kh_loop *loop, int64_t door);
 
 /* up_h2.c: streams of such a connection */
 struct kh_up_h2 *kh_up_h2_new(struct kh_up_user *user, struct kh_up *up, struct kh_node *list);
+/* What of it is in line towards the upstream: its head, content, trailers. */
+size_t kh_up_h2_line_bytes(const struct kh_up_stream *up);
 void kh_up_h2_on_event(const struct kh_h2_event *event, void *arg);
 /* Its connection, and how much is on it, have changed. */
 void kh_up_mux_touch(struct kh_up_mux *mux);

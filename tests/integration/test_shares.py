@@ -8,12 +8,13 @@ import resource
 import select
 import socket
 import subprocess
+import threading
 import time
 
 import pytest
 from common import KEYHOLE, until
 from fakedns import SILENCE
-from h2client import h2_plain
+from h2client import h2_plain, h2_tunnel
 from harness import Closed, Tunnel, Wire
 
 
@@ -103,6 +104,81 @@ def test_answers_that_nobody_reads_keep_no_more_than_their_sandboxs_share(daemon
         assert one.resident_kib(pid) - before < 40 * 1024
         assert serves(two)
     until("all is given back", lambda: serves(one, "open.test") or True)
+
+
+EARLY = b"HTTP/1.1 103 Early Hints\r\nA: " + b"x" * 31000 + b"\r\nB: " + b"y" * 31000 + b"\r\n\r\n"
+
+
+@contextlib.contextmanager
+def upstream_of(said):
+    """A server that says it to whoever asks, and nothing more."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+    with many() as socks:
+
+        def serve():
+            with contextlib.suppress(OSError):
+                while True:
+                    socks.append(listener.accept()[0])
+                    threading.Thread(target=answer, args=(socks[-1],), daemon=True).start()
+
+        def answer(sock):
+            with contextlib.suppress(OSError):
+                sock.recv(65536)
+                sock.sendall(said)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield "127.0.0.1:%d" % listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+
+
+@pytest.mark.parametrize("said", [EARLY * 15, EARLY.replace(b"103 Early Hints", b"200 OK")], ids=["interim", "final"])
+def test_heads_that_nobody_reads_keep_no_more_than_their_sandboxs_share(daemon, said):
+    """Windows of HTTP/2 hold content back, and no head."""
+    with upstream_of(said) as address, contextlib.ExitStack() as stack:
+        one = daemon({**TWO, "worker": {"threads": 1, "memory": "48MiB"}, "upstream": {"resolve": {"loot.test": address}}},
+                     rules=[{"allow": "http://loot.test"}])  # fmt: skip
+        two = door(one, "e")
+        assert serves(two)
+        pid = one.worker_pid()
+        before = one.resident_kib(pid)
+        for _ in range(4):
+            client = stack.enter_context(h2_plain(one))
+            for n in range(100):
+                with contextlib.suppress(Closed, OSError):
+                    client.start("GET", f"/{n}", authority="loot.test")
+        until("some are refused", lambda: one.journal(reason="limit"))
+        for _ in range(4):
+            assert serves(two)
+            assert one.resident_kib(pid) - before < 40 * 1024
+            time.sleep(0.25)
+
+
+def test_an_interim_response_is_passed_on_where_somebody_reads(daemon):
+    with upstream_of(EARLY * 3 + b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok") as address:
+        one = daemon({"upstream": {"resolve": {"loot.test": address}}}, rules=[{"allow": "http://loot.test"}])
+        with h2_plain(one) as client:
+            answer = client.ask("GET", "/", authority="loot.test")
+        assert (answer.status, answer.body) == (200, b"ok")
+
+
+def test_content_held_for_a_models_name_is_charged_over_http_2(daemon):
+    one = daemon({**TWO, "worker": {"threads": 1, "memory": "32MiB"}, "tenants": {
+        **TWO["tenants"], "acme": {"rules": [{"allow": "POST https://open.test/**", "models": "mini"}]}}})  # fmt: skip
+    two = door(one, "e")
+    assert serves(two)
+    pid = one.worker_pid()
+    before = one.resident_kib(pid)
+    with contextlib.ExitStack() as stack:
+        for _ in range(4):
+            client = stack.enter_context(h2_tunnel(one, "open.test"))
+            length = ("content-length", str(15 << 20))
+            stream = client.start("POST", "/v1", [("content-type", "application/json"), length], end=False)
+            with contextlib.suppress(Closed, OSError):
+                client.put(stream, b" " * (14 << 20))
+            assert serves(two)
+        until("some are refused", lambda: one.journal(reason="limit"))
+        assert one.resident_kib(pid) - before < 24 * 1024
 
 
 def test_a_kept_alive_connection_is_charged_for_what_it_keeps_and_no_more(daemon):

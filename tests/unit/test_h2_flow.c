@@ -302,6 +302,113 @@ static void test_streams_share_the_connection(void **state)
 	pair_fini(&p);
 }
 
+static char large[30 * 1000];
+
+enum { LARGE = 2 * sizeof(large) };
+
+/* Heads need no window: what the peer does not read is counted, and stops what follows. */
+static void test_heads_that_are_not_read_are_counted_and_few(void **state)
+{
+	const struct kh_field one = { KH_SLICE("a"), kh_slice_of(large, sizeof(large)) };
+	const struct kh_field fields[] = { one, one };
+	struct pair p;
+
+	(void)state;
+	memset(large, 'x', sizeof(large));
+	pair_init(&p);
+	ask(&p, "GET", NULL, 0, true);
+	struct kh_h2_stream *s = p.down.last;
+	size_t idle = kh_h2_kept_bytes(p.down.h2);
+	assert_false(kh_h2_is_full(s));
+	for (int i = 0; i < 10; i++)
+		assert_true(kh_h2_put_response(s, 103, fields, 2, false));
+	assert_in_range(kh_h2_kept_bytes(p.down.h2) - idle, LARGE, LARGE + 1000);
+	/* Somebody may wait for a 100. */
+	for (int i = 0; i < 10; i++)
+		assert_true(kh_h2_put_response(s, 100, NULL, 0, false));
+	assert_true(kh_h2_put_response(s, 200, fields, 2, false));
+	assert_in_range(kh_h2_kept_bytes(p.down.h2) - idle, 2 * LARGE, 2 * LARGE + 2000);
+	assert_int_equal(kh_h2_head_bytes_in_line(s), kh_h2_kept_bytes(p.down.h2) - idle);
+	assert_true(kh_h2_is_full(s));
+	size_t writable = p.down.counts[KH_H2_WRITABLE], heads = p.up.counts[KH_H2_HEAD];
+	talk(&p);
+	assert_int_equal(p.up.counts[KH_H2_HEAD] - heads, 3);
+	assert_int_equal(p.down.counts[KH_H2_WRITABLE] - writable, 1);
+	assert_int_equal(kh_h2_kept_bytes(p.down.h2), idle);
+	const struct kh_field tail = { KH_SLICE("a"), KH_SLICE("b") };
+	assert_true(kh_h2_put_end(s, &tail, 1));
+	assert_in_range(kh_h2_kept_bytes(p.down.h2) - idle, 2, 100);
+	talk(&p);
+	assert_int_equal(kh_h2_kept_bytes(p.down.h2), idle);
+	kh_h2_release(s);
+	p.down.n_owned = 0;
+	pair_fini(&p);
+}
+
+/* … also those of streams that the peer has closed, for as long as they are in memory. */
+static void test_heads_of_closed_streams_are_counted_until_they_are_dropped(void **state)
+{
+	const struct kh_field one = { KH_SLICE("a"), kh_slice_of(large, sizeof(large)) };
+	const struct kh_field fields[] = { one, one };
+	struct pair p;
+
+	(void)state;
+	memset(large, 'x', sizeof(large));
+	pair_init(&p);
+	ask(&p, "GET", NULL, 0, true);
+	size_t idle = kh_h2_kept_bytes(p.down.h2);
+	assert_true(kh_h2_put_response(p.down.last, 103, fields, 2, false));
+	kh_h2_reset(p.request, 8);
+	(void)carry(&p.up, &p.down, 1000);
+	assert_true(kh_h2_kept_bytes(p.down.h2) > idle + LARGE);
+	talk(&p);
+	assert_int_equal(kh_h2_kept_bytes(p.down.h2), idle);
+	/* A head that is taken back counts no more, nor one that nobody takes any more. */
+	kh_h2_release(p.request);
+	ask(&p, "GET", NULL, 0, true);
+	idle = kh_h2_kept_bytes(p.down.h2);
+	assert_true(kh_h2_put_response(p.down.last, 200, fields, 2, false));
+	assert_true(kh_h2_put_end(p.down.last, fields, 2));
+	assert_true(kh_h2_kept_bytes(p.down.h2) > idle + 2 * LARGE);
+	assert_true(kh_h2_take_back(p.down.last));
+	assert_int_equal(kh_h2_kept_bytes(p.down.h2), idle);
+	assert_true(kh_h2_put_response(p.down.last, 200, fields, 2, false));
+	assert_true(kh_h2_put_end(p.down.last, fields, 2));
+	kh_h2_reset(p.down.last, 8);
+	talk(&p);
+	assert_true(kh_h2_kept_bytes(p.down.h2) <= idle);
+	pair_fini(&p);
+}
+
+/* A request's head, to an upstream that does not read. */
+static void test_a_requests_head_counts_until_it_has_gone(void **state)
+{
+	const struct kh_field one = { KH_SLICE("a"), kh_slice_of(large, sizeof(large)) };
+	const struct kh_field fields[] = { one, one };
+	const struct kh_h2_request request = { .method = KH_SLICE("GET"),
+					       .scheme = KH_SLICE("https"),
+					       .authority = KH_SLICE("a.example"),
+					       .path = KH_SLICE("/") };
+	struct pair p;
+
+	(void)state;
+	memset(large, 'x', sizeof(large));
+	pair_init(&p);
+	talk(&p);
+	p.request = kh_h2_put_request(p.up.h2, &request, fields, 2, 0, true);
+	assert_true(kh_h2_head_bytes_in_line(p.request) > LARGE);
+	assert_true(kh_h2_kept_bytes(p.up.h2) > LARGE);
+	talk(&p);
+	assert_int_equal(kh_h2_head_bytes_in_line(p.request), 0);
+	assert_int_equal(kh_h2_kept_bytes(p.up.h2), 0);
+	kh_h2_release(p.request);
+	p.request = kh_h2_put_request(p.up.h2, &request, fields, 2, 0, true);
+	kh_h2_reset(p.request, 8); /* it never goes */
+	talk(&p);
+	assert_int_equal(kh_h2_kept_bytes(p.up.h2), 0);
+	pair_fini(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -313,6 +420,9 @@ int main(void)
 		cmocka_unit_test(test_a_window_that_shrinks_below_nothing),
 		cmocka_unit_test(test_who_was_told_to_stop_is_told_to_go_on),
 		cmocka_unit_test(test_streams_share_the_connection),
+		cmocka_unit_test(test_heads_that_are_not_read_are_counted_and_few),
+		cmocka_unit_test(test_heads_of_closed_streams_are_counted_until_they_are_dropped),
+		cmocka_unit_test(test_a_requests_head_counts_until_it_has_gone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
