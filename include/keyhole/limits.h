@@ -216,7 +216,8 @@ enum {
 	KH_LIMIT_UP_SILENT_MS = 20 * 1000,
 	/* Connections that one exchange is moved from: an upstream that refuses each time. */
 	KH_LIMIT_MOVES = 3,
-	/* Idle upstream connections kept by one thread. */
+	/* Idle upstream connections kept by one thread, of each version of HTTP; fewer where
+	   RLIMIT_NOFILE leaves few (up_pool.c): a sandbox that asks many hosts once. */
 	KH_LIMIT_POOL_IDLE = 256,
 	KH_LIMIT_POOL_IDLE_PER_KEY = 32,
 

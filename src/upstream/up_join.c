@@ -12,35 +12,42 @@ enum { SILENT_MS = 15 * 1000, MOST_WAITING = KH_LIMIT_H2_STREAMS };
 
 /* ---- what upstreams speak: a hint, by a hash ---- */
 
-static uint32_t hash_of(const struct kh_up_key *key)
+static uint64_t mix(uint64_t hash, uint64_t word)
 {
-	uint32_t hash = 2166136261u ^ key->port;
-
-	for (size_t i = 0; i < key->host.len; i++)
-		hash = (hash ^ (unsigned char)key->host.text[i]) * 16777619u;
-	return hash;
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+	return hash ^ hash >> 32;
 }
 
-static uint32_t *slot_of(struct kh_loop *loop, const struct kh_up_key *key)
+/* Of a tenant's upstream: what one tenant's upstream did says nothing to another. The two lowest
+ * bits are those of what is noted. */
+static uint64_t hash_of(const struct kh_loop *loop, const struct kh_up_key *key)
 {
-	return &loop->ups->protocols[hash_of(key) % KH_UP_PROTOCOLS];
+	uint64_t hash = mix(loop->ups->seed, (uint64_t)key->tenant << 16 | key->port);
+
+	for (size_t i = 0; i < key->host.len; i++)
+		hash = mix(hash, (unsigned char)key->host.text[i]);
+	return hash & ~(uint64_t)3;
+}
+
+static uint64_t *slot_of(struct kh_loop *loop, uint64_t hash)
+{
+	return &loop->ups->protocols[(hash >> 2) % KH_UP_PROTOCOLS];
 }
 
 void kh_up_mux_note(struct kh_loop *loop, const struct kh_up_key *key, enum kh_up_speaks what)
 {
-	uint32_t hash = hash_of(key) & ~3u, *slot = slot_of(loop, key);
+	uint64_t hash = hash_of(loop, key), *slot = slot_of(loop, hash);
 
 	/* That it speaks HTTP/2 does not say that it speaks nothing else, nor that it does. */
-	if (what != KH_UP_SPEAKS_H2 || *slot != (hash | KH_UP_SPEAKS_ONLY_H2))
-		*slot = hash | what;
+	if (what != KH_UP_SPEAKS_H2 || *slot != (hash | (uint64_t)KH_UP_SPEAKS_ONLY_H2))
+		*slot = hash | (uint64_t)what;
 }
 
 enum kh_up_speaks kh_up_mux_known(struct kh_loop *loop, const struct kh_up_key *key)
 {
-	uint32_t slot = *slot_of(loop, key);
+	uint64_t hash = hash_of(loop, key), slot = *slot_of(loop, hash);
 
-	return (slot & ~3u) == (hash_of(key) & ~3u) ? (enum kh_up_speaks)(slot & 3u)
-						    : KH_UP_SPEAKS_UNKNOWN;
+	return (slot & ~(uint64_t)3) == hash ? (enum kh_up_speaks)(slot & 3) : KH_UP_SPEAKS_UNKNOWN;
 }
 
 /* ---- who goes on it ---- */

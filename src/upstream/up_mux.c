@@ -254,10 +254,11 @@ static bool may_stay(const struct kh_up *up)
 	struct kh_share_place places[KH_LIMIT_POOL_IDLE];
 	size_t n = 0;
 
-	if (kh_list_count(&loop->ups->shared) <= KH_LIMIT_POOL_IDLE)
+	size_t most = kh_up_most_idle(loop);
+	if (kh_list_count(&loop->ups->shared) <= most)
 		return true;
-	for (struct kh_node *node = loop->ups->shared.next;
-	     node != &loop->ups->shared && n < KH_LIMIT_POOL_IDLE; node = node->next) {
+	for (struct kh_node *node = loop->ups->shared.next; node != &loop->ups->shared && n < most;
+	     node = node->next) {
 		struct kh_up *other = kh_container_of(node, struct kh_up, link);
 		if (other != up && is_idle(other))
 			places[n++] = (struct kh_share_place){ .tenant = other->key.tenant,
@@ -265,7 +266,7 @@ static bool may_stay(const struct kh_up *up)
 							       .used = other->idle_since_ms,
 							       .at = other };
 	}
-	if (n < KH_LIMIT_POOL_IDLE)
+	if (n < most)
 		return true;
 	struct kh_share_place *place = kh_share_pick(places, n, up->key.tenant, up->whose);
 	if (place)

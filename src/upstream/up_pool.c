@@ -5,6 +5,8 @@
  * (and the same sandbox where its own authentication rides along). The pool is one thread's. Before
  * a kept connection is used it is looked at: an end or a byte that nobody asked for takes it out.
  */
+#include <sys/random.h>
+
 #include <keyhole/clock.h>
 #include <keyhole/share.h>
 
@@ -40,8 +42,10 @@ struct kh_ups *kh_ups_new(void)
 {
 	struct kh_ups *ups = calloc(1, sizeof(*ups));
 
-	if (!ups)
+	if (!ups || getrandom(&ups->seed, sizeof(ups->seed), 0) != (ssize_t)sizeof(ups->seed)) {
+		free(ups);
 		return NULL;
+	}
 	kh_list_init(&ups->idle);
 	kh_list_init(&ups->made);
 	kh_list_init(&ups->shared);
@@ -51,6 +55,17 @@ struct kh_ups *kh_ups_new(void)
 void kh_ups_free(struct kh_ups *ups)
 {
 	free(ups);
+}
+
+/* All pools of all threads take half of the descriptors that are not shared out at the most: each
+ * thread has one of HTTP/1 and one of HTTP/2. */
+size_t kh_up_most_idle(const struct kh_loop *loop)
+{
+	const struct kh_worker *worker = loop->worker;
+	size_t spare = worker->fd_limit - kh_account_descriptors(worker->fd_limit);
+	size_t each = spare / 2 / 2 / (worker->n_loops > 0 ? worker->n_loops : 1);
+
+	return each > KH_LIMIT_POOL_IDLE ? (size_t)KH_LIMIT_POOL_IDLE : each;
 }
 
 static bool has_enough_of(const struct kh_loop *loop, const struct kh_up_key *key)
@@ -95,7 +110,7 @@ void kh_up_release(struct kh_up *up, bool keep)
 	if (up->state != KH_UP_BUSY || !keep || !up->reusable || loop->draining ||
 	    up->key.generation != loop->gen->number || up->leg.failed || kh_buf_len(&up->leg.out) ||
 	    kh_buf_len(&up->in) || !kh_h1_is_idle(up->h1) || has_enough_of(loop, &up->key) ||
-	    (loop->ups->n_idle >= KH_LIMIT_POOL_IDLE && !make_room(loop, up)) ||
+	    (loop->ups->n_idle >= kh_up_most_idle(loop) && !make_room(loop, up)) ||
 	    !kh_up_set_state(up, KH_UP_IDLE, NULL)) {
 		kh_up_close(up);
 		return;

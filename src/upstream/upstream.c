@@ -282,7 +282,7 @@ bool kh_up_turn_to_h2(struct kh_up *up)
 	if (!wish.may_be_h2)
 		return false;
 	user->by_h2 = true;
-	kh_up_mux_note(up->loop, &up->key, KH_UP_SPEAKS_ONLY_H1);
+	kh_up_mux_note(up->loop, &up->key, KH_UP_SPEAKS_ONLY_H2);
 	user->ops->retry(user);
 	return true;
 }

@@ -23,7 +23,10 @@ struct kh_ups {
 	size_t n_idle;
 	struct kh_node made;   /* struct kh_up.link: from the first step to the last */
 	struct kh_node shared; /* HTTP/2 */
-	uint32_t protocols[KH_UP_PROTOCOLS]; /* what upstreams speak, by their key (up_join.c) */
+	/* What upstreams speak, by tenant, host and port (up_join.c). A sandbox chooses the names:
+	 * it must not choose the places. */
+	uint64_t protocols[KH_UP_PROTOCOLS];
+	uint64_t seed;
 };
 
 enum kh_up_state {
@@ -114,6 +117,8 @@ struct kh_up *kh_up_take_idle(struct kh_loop *loop, const struct kh_up_key *key)
  * it was already, or nothing says so. */
 bool kh_up_turn_to_h2(struct kh_up *up);
 /* up_pool.c */
+/* How many that nothing runs on are kept, of each version of HTTP. */
+size_t kh_up_most_idle(const struct kh_loop *loop);
 bool kh_up_same_key(const struct kh_up_key *a, const struct kh_up_key *b);
 /* Not yet lent to anybody. */
 static inline bool kh_up_is_in_making(const struct kh_up *up)

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import json
 import os
+import re
 import resource
 import select
 import socket
@@ -12,7 +13,7 @@ import threading
 import time
 
 import pytest
-from common import KEYHOLE, until
+from common import KEYHOLE, ROOT, until
 from fakedns import SILENCE
 from h2client import h2_plain, h2_tunnel
 from harness import Closed, Tunnel, Wire
@@ -277,6 +278,45 @@ def test_attempts_to_reach_many_mute_addresses_leave_descriptors_to_another_tena
             time.sleep(0.25)
         # Half of the three quarters that are shared out, and what the daemon has for itself.
         assert most < 1024 / 2
+
+
+def test_kept_connections_leave_descriptors_to_another_tenant(daemon, fake_dns):
+    """An upstream for each of many names: what is kept for later is a small part of RLIMIT_NOFILE."""
+
+    class Names(dict):
+        def get(self, key, default=None):
+            return ["127.0.0.1"] if key.endswith(".loot.test") else dict.get(self, key, default)
+
+    fake_dns.names = Names()
+    with upstream_of(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") as address:
+        port = int(address.split(":")[1])
+        one = daemon({**TWO, "worker": {"threads": 2}, "upstream": {
+            "nameservers": [fake_dns.address], "allow_addresses": ["127.0.0.0/8"]}},
+            rules=[{"allow": f"http://*.loot.test:{port}"}], nofile=512)  # fmt: skip
+        two = door(one, "e")
+        assert serves(two)
+        before = one.descriptors()
+        for n in range(400):
+            with Wire(one.socket_path, timeout=5) as wire:
+                host = f"n{n}.loot.test:{port}"
+                assert wire.ask("GET", f"http://{host}/", host=host).status == 200
+        # A quarter of 512 is not shared out; half of it is for these.
+        assert 8 < one.descriptors() - before <= 64 + 8
+        assert serves(two)
+
+
+def test_the_pages_name_the_limits_that_the_daemon_has():
+    with open(os.path.join(ROOT, "include", "keyhole", "limits.h"), encoding="utf-8") as file:
+        limits = dict(re.findall(r"^\t(KH_LIMIT_\w+) = (\d+),$", file.read(), re.M))
+    with open(os.path.join(ROOT, "docs", "limits.md"), encoding="utf-8") as file:
+        page = file.read()
+    with open(os.path.join(ROOT, "CHANGELOG.md"), encoding="utf-8") as file:
+        changes = file.read()
+    leaves, lookups = limits["KH_LIMIT_LEAVES_WANTED"], int(limits["KH_LIMIT_RESOLVES"])
+    assert f"| leaves that wait for the keeper's signature | {leaves} |" in page
+    assert f"At most {leaves} leaves wait for the keeper" in changes
+    assert f"| {lookups:,} | the request gets 429 |" in page
+    assert f"kept, {limits['KH_LIMIT_POOL_IDLE']} of HTTP/2 and" in page
 
 
 def test_check_and_doctor_say_where_connections_are_out_of_reach(tmp_path):
