@@ -401,9 +401,9 @@ void kh_h2_submit_heads(struct kh_h2 *h2)
 
 		kh_list_remove(&stream->head_link);
 		/* It fails without memory only; then the stream does. */
-		if (nghttp2_submit_response(h2->session, stream->id, stream->put_head,
-					    stream->n_put_head,
-					    stream->put == KH_H2_PUT_WHOLE ? NULL : &provider) == 0) {
+		if (nghttp2_submit_response(
+			    h2->session, stream->id, stream->put_head, stream->n_put_head,
+			    stream->put == KH_H2_PUT_WHOLE ? NULL : &provider) == 0) {
 			free_head(stream); /* nghttp2 has its own */
 			continue;
 		}

@@ -162,6 +162,22 @@ def test_where_only_http2_is_spoken_it_is_an_extended_connect(daemon, up, open_)
 
 
 @both
+def test_where_only_http2_is_spoken_http11_is_tried_once(daemon, up, open_):
+    d = daemon()
+    tried = []
+    for n in range(3):
+        before = up.connections
+        ws = open_(d, "/chat")
+        ws.put(CLOSE, close_payload(1000, ""))
+        ws.expect_close(1000)
+        ws.close()
+        tried.append(up.connections - before)
+        closes(d, n + 1)
+        up.close_idle()  # no connection says any more what is taken there
+    assert tried == [2, 1, 1]
+
+
+@both
 def test_it_goes_onto_a_connection_that_takes_them(daemon, up, open_):
     d = daemon()
     with Tunnel(d, "open.test") as tunnel:
