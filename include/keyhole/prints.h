@@ -11,12 +11,13 @@
 
 /*
  * The worker is given values when a request needs them. To see any of them leave, it has
- * fingerprints of all instead: of each value, and of the texts that base64, hex, base32, UTF-16,
+ * fingerprints of all instead: of each value, also in small letters (as a host has it) and without
+ * its dots then, and of the texts that base64, hex, base32, UTF-16,
  * and base64 over UTF-16 make of it, 8 bytes of the part that is hardest to guess, the length, and
  * a keyed digest (HMAC-SHA256 under a key of this list's own) of the whole. Of hex and base32
- * the case does not count. They lie in secret pages. Outside of those are two bitmaps, in which
- * keyed hashes of 16 bytes say that something of the list may be there: at most 44 bits of each
- * value, and which multipliers.
+ * and of small letters the case does not count. They lie in secret pages. Outside of those are two
+ * bitmaps, in which keyed hashes of 16 bytes say that something of the list may be there: at most
+ * 44 bits of each value, and which multipliers.
  *
  * A value that is easy to guess (guess.h) has no fingerprint: a sandbox could find it out by
  * trying, since it sees which of its requests are refused. What is left cannot be guessed, neither

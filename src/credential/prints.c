@@ -100,6 +100,8 @@ static bool add_entry(const struct job *job, struct kh_slice text, size_t at, bo
 		at = text.len - ANCHOR;
 	entry.after = (uint32_t)(text.len - ANCHOR - at);
 	memcpy(entry.anchor, text.ptr + at, ANCHOR);
+	for (size_t i = 0; folded && i < ANCHOR; i++)
+		entry.anchor[i] |= 0x20; /* as fold() has it */
 	bool ok = digest(job->maker->key, text, entry.digest) &&
 		  kh_buf_append(&job->maker->bytes, &entry, sizeof(entry));
 	kh_wipe(&entry, sizeof(entry));
@@ -173,10 +175,31 @@ static bool add_utf16(const struct job *job, char *wide, bool big_endian)
 	       (big_endian || add_encoded(job, both, 2 * job->at, &base64));
 }
 
+/* In small letters, as a host has it, and then without its dots. What is easy to guess so is left
+ * out. */
+static bool add_small(const struct job *job)
+{
+	struct kh_slice value = job->value, small = kh_slice_of(job->text, value.len);
+	size_t at, len = 0;
+	bool ok = true;
+
+	for (size_t i = 0; i < value.len; i++)
+		job->text[i] = kh_lower(value.ptr[i]);
+	if (!kh_slice_eq(small, value) && kh_guess_bits(small, &at) >= KH_GUESS_LEAST_BITS)
+		ok = add_entry(job, small, at, true);
+	for (size_t i = 0; i < value.len; i++)
+		if (small.ptr[i] != '.')
+			job->text[len++] = small.ptr[i];
+	small = kh_slice_of(job->text, len);
+	if (ok && len < value.len && kh_guess_bits(small, &at) >= KH_GUESS_LEAST_BITS)
+		ok = add_entry(job, small, at, true);
+	return ok;
+}
+
 static bool add_all(const struct job *job, char *wide, bool few)
 {
 	return add(job, job->value, job->at) && add_encoded(job, job->value, job->at, &base64) &&
-	       (few || (add_encoded(job, job->value, job->at, &hex) &&
+	       (few || (add_small(job) && add_encoded(job, job->value, job->at, &hex) &&
 			add_encoded(job, job->value, job->at, &base32) &&
 			add_utf16(job, wide, false) && add_utf16(job, wide, true)));
 }

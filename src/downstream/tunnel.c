@@ -164,6 +164,7 @@ enum kh_tunnel_kind kh_tunnel_may_open(struct kh_session *session,
 void kh_tunnel_enter(struct kh_session *session, enum kh_tunnel_kind kind)
 {
 	session->side.tunnel = true;
+	kh_down_look_at_host(&session->side);
 	if (!kh_session_set_tunnel(session, kh_session_is_accepted(session) ? KH_TUNNEL_STANDS
 									    : KH_TUNNEL_ENTERED))
 		return;

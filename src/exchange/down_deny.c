@@ -1,6 +1,7 @@
 /* down_deny.c - what is refused before it is an exchange, for the journal and the log */
 
 #include "exchange_internal.h"
+#include "stand_in.h"
 
 /* As what the journal gets. */
 static void count_denial(struct kh_down_side *side, enum kh_err_code code)
@@ -24,6 +25,15 @@ void kh_down_deny_to(struct kh_down_side *side, const struct kh_authority *autho
 	const struct kh_config *config = side->loop->gen->config;
 	char id[KH_EXCHANGE_ID_BYTES], limit[KH_LIMIT_TEXT_BYTES];
 
+	/* The sandbox was told what anybody is told of such a host. */
+	struct kh_worker *worker = side->loop->worker;
+	bool host_holds = authority && kh_text_holds_secret(worker, kh_host_view(&authority->host));
+	bool holds = host_holds || kh_text_holds_secret(worker, kh_slice_str(err->text));
+	enum kh_err_code code = holds ? KH_ERR_EXFILTRATION : err->code;
+	const char *detail =
+		holds ? "what it names holds a real credential, which stays on the host"
+		      : err->text;
+
 	kh_exchange_id(id);
 	struct kh_audit_open what = {
 		.id = id,
@@ -33,7 +43,7 @@ void kh_down_deny_to(struct kh_down_side *side, const struct kh_authority *autho
 		.peer_uid = side->peer.uid,
 		.client = side->peer.address[0] ? side->peer.address : NULL,
 		.via = side->via,
-		.authority = authority,
+		.authority = host_holds ? kh_authority_hidden() : authority,
 		.scheme = side->tls ? KH_SCHEME_HTTPS : KH_SCHEME_NONE,
 	};
 	struct kh_decision decision;
@@ -48,15 +58,15 @@ void kh_down_deny_to(struct kh_down_side *side, const struct kh_authority *autho
 	struct kh_audit_close how = {
 		.id = id,
 		.status = (uint16_t)kh_err_status(err->code),
-		.reason = err->code,
-		.detail = err->text,
+		.reason = code,
+		.detail = detail,
 		.limit = err->code == KH_ERR_LIMIT ? kh_down_reached(side, limit) : NULL,
 	};
-	count_denial(side, err->code);
+	count_denial(side, code);
 	kh_refusal_record(side->door, &what, &how);
 	kh_loop_call(side->loop, KH_LOOP_ANSWER, &side->answer);
 	if (kh_door_may_log(side->door))
-		kh_log_info("%s: refused: %s", id, err->text);
+		kh_log_info("%s: refused: %s", id, detail);
 }
 
 void kh_down_deny(struct kh_down_side *side, const struct kh_err *err)

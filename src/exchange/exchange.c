@@ -301,7 +301,8 @@ bool kh_exchange_begin_tunnel(struct kh_down_stream *down, struct kh_down_side *
 	x->authority = side->authority;
 	x->decision = *decision;
 	kh_request_settle_geo(x, x->gen, decision);
-	if (kh_exchange_take_limits(x, &err))
+	if (kh_request_recognise(x, &err) && kh_request_may_leave(x, &err) &&
+	    kh_exchange_take_limits(x, &err))
 		go_commit(x);
 	else
 		kh_exchange_fail(x, &err);

@@ -30,6 +30,15 @@ static const char *denied_by(const struct kh_exchange *x)
 	return NULL;
 }
 
+/* It may come from the content, which nothing else looks through. */
+static const char *model_shown(const struct kh_exchange *x)
+{
+	if (!x->model || x->target_hidden)
+		return NULL;
+	return kh_text_holds_secret(x->side->loop->worker, kh_slice_str(x->model)) ? "(hidden)"
+										   : x->model;
+}
+
 void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out,
 			  struct kh_exchange_texts *texts)
 {
@@ -52,10 +61,12 @@ void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out
 			   : x->message->minor == 0 ? "1.0"
 						    : NULL,
 		.scheme = x->scheme,
-		.authority = x->authority.port ? &x->authority : NULL,
+		.authority = !x->authority.port ? NULL
+			     : x->host_hidden	? kh_authority_hidden()
+						: &x->authority,
 		.path = x->target_hidden ? KH_SLICE("/(hidden)") : x->target.raw_path,
 		.query = x->target_hidden ? KH_SLICE("") : x->target.query,
-		.model = x->target_hidden ? NULL : x->model,
+		.model = model_shown(x),
 		.credential = kh_injection_names(&x->injection, texts->credentials,
 						 sizeof(texts->credentials)),
 		.stripped = x->stripped[0] ? x->stripped : NULL,

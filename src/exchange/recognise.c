@@ -83,6 +83,28 @@ static bool look_through(struct secrets *s, struct kh_slice text, const char *wh
 	return ok || kh_err_set(err, KH_ERR_NO_MEMORY, "no memory to look into the request");
 }
 
+/* A host is in small letters, in which values are known too, and may have a value's pieces in its
+ * labels. */
+static bool look_through_host(struct secrets *s, struct kh_slice host, struct kh_slice name,
+			      bool *holds, struct kh_err *err)
+{
+	char joined[KH_HOST_MAX_BYTES];
+	size_t len = 0;
+	bool split;
+
+	*holds = false;
+	if (host.len < KH_GUESS_WINDOW_BYTES || host.len > sizeof(joined))
+		return true;
+	for (size_t i = 0; i < host.len; i++)
+		if (host.ptr[i] != '.')
+			joined[len++] = host.ptr[i];
+	if (!look_through(s, host, "the", name, holds, err) ||
+	    !look_through(s, kh_slice_of(joined, len), "the", name, &split, err))
+		return false;
+	*holds = *holds || split;
+	return true;
+}
+
 static void say_found(const struct secrets *s, struct kh_err *err)
 {
 	kh_err_set(err, KH_ERR_EXFILTRATION,
@@ -154,6 +176,73 @@ static bool look_through_fields(const struct kh_exchange *x, struct secrets *s, 
 	return ok;
 }
 
+/* That of a tunnel was looked through when it began. What its handshake named instead of it is only
+ * said in the journal. */
+static bool look_through_hosts(struct kh_exchange *x, struct secrets *s, struct kh_err *err)
+{
+	const struct kh_down_side *side = x->side;
+	bool holds;
+
+	if (side->tunnel && side->other_name &&
+	    !look_through_host(s, kh_slice_str(side->other_name), KH_SLICE("name of the handshake"),
+			       &holds, err))
+		return false;
+	if (!side->tunnel || x->base_url)
+		return look_through_host(s, kh_host_view(&x->authority.host), KH_SLICE("host"),
+					 &x->host_hidden, err);
+	x->host_hidden = side->host_holds;
+	if (x->host_hidden && !s->where) {
+		s->where = "the";
+		s->name = KH_SLICE("host");
+		s->index = side->host_index;
+	}
+	return true;
+}
+
+void kh_down_look_at_host(struct kh_down_side *side)
+{
+	struct secrets s = { .prints = kh_worker_prints(side->loop->worker) };
+
+	side->host_holds = false;
+	if (!s.prints)
+		return;
+	/* Without memory nobody knows, and nothing goes there. */
+	if (!look_through_host(&s, kh_host_view(&side->authority.host), KH_SLICE("host"),
+			       &side->host_holds, NULL)) {
+		side->host_holds = true;
+		s.index = UINT16_MAX;
+	}
+	side->host_index = s.index;
+	kh_prints_unref(s.prints);
+}
+
+const struct kh_authority *kh_authority_hidden(void)
+{
+	static const struct kh_authority hidden = {
+		.host = { .kind = KH_HOST_NAME, .len = sizeof("(hidden)") - 1, .text = "(hidden)" },
+	};
+
+	return &hidden;
+}
+
+bool kh_text_holds_secret(struct kh_worker *worker, struct kh_slice text)
+{
+	struct secrets s = { .prints = kh_worker_prints(worker) };
+	char joined[sizeof(((struct kh_err *)NULL)->text)];
+	bool whole = false, split = false, ok = true;
+	size_t len = 0;
+
+	if (!s.prints)
+		return false;
+	for (size_t i = 0; i < text.len && len < sizeof(joined); i++)
+		if (text.ptr[i] != '.')
+			joined[len++] = text.ptr[i];
+	ok = look_through(&s, text, "a", KH_SLICE("text"), &whole, NULL) &&
+	     look_through(&s, kh_slice_of(joined, len), "a", KH_SLICE("text"), &split, NULL);
+	kh_prints_unref(s.prints);
+	return !ok || whole || split;
+}
+
 bool kh_request_recognise(struct kh_exchange *x, struct kh_err *err)
 {
 	struct secrets s = { .prints = kh_worker_prints(x->side->loop->worker) };
@@ -165,7 +254,7 @@ bool kh_request_recognise(struct kh_exchange *x, struct kh_err *err)
 		return true;
 	/* A method may be any token (RFC 9110 §9.1), and a key often is one. The target as it came:
 	 * also of one that could not be read. */
-	bool ok = look_through_fields(x, &s, err) &&
+	bool ok = look_through_hosts(x, &s, err) && look_through_fields(x, &s, err) &&
 		  look_through(&s, host, "the", KH_SLICE(":authority"), &in_host, err) &&
 		  look_through(&s, x->message->method, "the", KH_SLICE("method"), &x->method_hidden,
 			       err) &&

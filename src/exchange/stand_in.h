@@ -5,6 +5,7 @@
 #include <keyhole/err.h>
 #include <keyhole/limits.h>
 #include <keyhole/message.h>
+#include <keyhole/target.h>
 
 struct kh_exchange;
 
@@ -13,8 +14,8 @@ struct kh_content_look;
 void kh_content_look_free(struct kh_content_look *look);
 
 /*
- * Looks for a real credential in the method, the fields and their names, the path and the query,
- * whichever way it is written; before any rule is asked, also in a request that can't be
+ * Looks for a real credential in the host, the method, the fields and their names, the path and the
+ * query, whichever way it is written; before any rule is asked, also in a request that can't be
  * understood. One that holds one is `recognised` from then on. Return: false: no memory.
  */
 bool kh_request_recognise(struct kh_exchange *x, struct kh_err *err);
@@ -29,6 +30,11 @@ void kh_request_even_out(const struct kh_exchange *x);
 /* The same of one field behind the content, whose head has left: it is seen. */
 bool kh_trailer_holds_no_secret(const struct kh_exchange *x, const struct kh_field *field,
 				struct kh_err *err);
+/* For the journal: the same with "(hidden)" for a host that holds a real credential; does a text
+ * that may name such a host, or a model, hold one? True where there is no memory to look. */
+const struct kh_authority *kh_authority_hidden(void);
+struct kh_worker;
+bool kh_text_holds_secret(struct kh_worker *worker, struct kh_slice text);
 /* Runs `fn` on every reading of a text. Return: false: `fn` said so, or there is no memory. */
 bool kh_each_reading(struct kh_slice text, bool (*fn)(struct kh_slice text, void *arg), void *arg);
 /* The method for the journal: "(hidden)" where it holds a real credential. */

@@ -12,10 +12,12 @@ import time
 import pytest
 from common import until
 from daemons import Daemons, base_config
-from h2client import h2_tunnel
+from h2client import StreamWire, h2_plain, h2_tunnel
 from harness import SECRET, Tunnel, Wire
 
+from test_base_url import origin_form
 from test_check import KEYHOLE
+from tunnels import Direct, Socks, SocksRefused, hello_bytes
 
 WRONG = SECRET[:-30] + SECRET[-30:][::-1]  # of the same kind, and not the value
 EASY = "48151623"
@@ -221,3 +223,109 @@ def test_hex_base32_and_utf16_are_looked_into(many, how, where):
         else:
             answer = tunnel.ask("GET", "/test/echo?note=" + text.replace("\\", "%5C").replace("=", "%3D"))
         assert answer.status == 403 and "real credential" in answer.text()
+
+
+# --- in a host ------------------------------------------------------------------------------------
+
+HOSTED = "Tok-9fQ2xZ7Lk0aWm8RtQ3vB"
+OTHER = "Tok-9fQ2xZ7Lk0aWm8RtQ3vC"
+
+
+@pytest.fixture(scope="module")
+def hosted(standin):
+    """A value that a name can hold, and names of which any goes on."""
+    config = base_config(standin)
+    config["credentials"]["hosted"] = {"value": {"file": "hosted"}, "bearer": True, "hosts": ["other.test"]}
+    config["tenants"]["acme"]["rules"] = [
+        {"allow": "https://*.passed.test", "tls": "passthrough"},
+        {"allow": "tcp://*.raw.test:443"},
+        {"allow": "https://*.open.test"},
+        {"allow": "POST https://open.test", "models": ["good"]},
+    ]
+    with Daemons([standin]) as daemons:
+        daemon = daemons(config=config, start=False)
+        path = os.path.join(daemon.folder, "hosted")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(HOSTED)
+        os.chmod(path, 0o600)
+        daemon.start()
+        yield daemon
+
+
+def spelled(value, how):
+    return {"large": value.upper(), "split": f"{value[:9]}.{value[9:]}"}.get(how, value.lower())
+
+
+def reach(daemon, way, host):
+    """What the sandbox sees of it."""
+    try:
+        if way == "plain":
+            with Wire(daemon.socket_path) as wire:
+                return seen(wire.ask("GET", f"http://{host}/", host=host))
+        if way == "base url":
+            return seen(origin_form(daemon, f"/to/{host}/x"))
+        if way == "connect":
+            with Wire(daemon.socket_path) as wire:
+                wire.send(f"CONNECT {host}:443 HTTP/1.1\r\nHost: {host}:443\r\n\r\n".encode())
+                head = wire.read_head()
+                if head.status != 200:
+                    return seen(head)
+                wire.send(hello_bytes(host))
+                return head.status, wire.take(7)
+        if way == "mismatch":
+            with Wire(daemon.socket_path) as wire:
+                wire.send(f"CONNECT {host}:443 HTTP/1.1\r\nHost: b.test:443\r\n\r\n".encode())
+                return seen(wire.read_head())
+        if way == "socks":
+            with Socks(daemon, host) as wire:
+                wire.send(hello_bytes(host))
+                return wire.take(7)
+        if way == "sni":
+            with Wire(daemon.socket_path) as wire:
+                wire.send(hello_bytes(host))
+                return wire.take(7)
+        if way == "stream":
+            with h2_plain(daemon) as client:
+                wire = StreamWire(client, host + ":443").accept()
+                wire.send(hello_bytes(host))
+                return wire.take(7)
+        with (Direct if way == "inside, sni" else Tunnel)(daemon, host) as tunnel:
+            return seen(tunnel.ask("GET", "/"))
+    except (SocksRefused, OSError, AssertionError) as why:
+        return type(why).__name__
+
+
+WAYS_OF_HOSTS = [("plain", "nobody.test"), ("base url", "nobody.test"), ("connect", "nobody.test"), ("socks", "nobody.test"),
+                 ("mismatch", "nobody.test"), ("sni", "nobody.test"), ("connect", "passed.test"), ("socks", "passed.test"),
+                 ("sni", "passed.test"), ("stream", "passed.test"), ("connect", "raw.test"), ("socks", "raw.test"),
+                 ("inside", "open.test"), ("inside, sni", "open.test")]  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["small", "large", "split"])
+@pytest.mark.parametrize("way, parent", WAYS_OF_HOSTS)
+def test_a_value_in_a_host_goes_nowhere_and_is_in_no_record(hosted, way, parent, how):
+    if way == "sni" and how == "large":
+        how = "small"
+    before = len(hosted.journal())
+    answer = reach(hosted, way, spelled(HOSTED, how) + "." + parent)
+    records = until("it is in the journal", lambda: hosted.journal()[before:])
+    assert [r["event"] for r in records] == ["deny"], records
+    assert records[0]["reason"] == "exfiltration", records
+    text = json.dumps(hosted.journal()) + hosted.stderr()
+    for held in (HOSTED, spelled(HOSTED, "split")):
+        assert held.lower() not in text.lower()
+    if parent == "nobody.test":  # refused anyway: it tells nothing
+        other = reach(hosted, way, spelled(OTHER, how) + "." + parent)
+        until("its record too", lambda: len(hosted.journal()) == before + 2)
+        shown = [re.sub(f"(?i){spelled(v, how)}", "V", repr(a)) for v, a in ((HOSTED, answer), (OTHER, other))]
+        assert shown[0] == shown[1]
+
+
+def test_a_value_in_a_model_is_in_no_record(hosted):
+    for value, shown in ((OTHER, OTHER), (HOSTED, "(hidden)")):
+        body = json.dumps({"model": value}).encode()
+        before = len(hosted.journal())
+        with Tunnel(hosted, "open.test") as tunnel:
+            assert tunnel.ask("POST", "/test/echo", [("Content-Type", "application/json")], body).status == 403
+        record = until("it is in the journal", lambda since=before: hosted.journal()[since:])[0]
+        assert record["gen_ai.request.model"] == shown, record

@@ -146,10 +146,40 @@ static void hex_and_base32_are_known_in_any_case(void **state)
 			out[of.len / 2] = out[of.len / 2] == '7' ? '6' : '7';
 			assert_int_equal(find(prints, of), -1);
 		}
-	/* Of the value itself, and of base64, case counts. */
-	(void)snprintf(text, sizeof(text), "%s", values[3]);
-	set_case(text, strlen(text), 0);
-	assert_int_equal(find(prints, kh_slice_str(text)), -1);
+	/* Of base64 case counts. */
+	(void)EVP_EncodeBlock((unsigned char *)out, (const unsigned char *)values[3],
+			      (int)strlen(values[3]));
+	assert_int_equal(find(prints, kh_slice_str(out)), 3);
+	set_case(out, strlen(out), 0);
+	assert_int_equal(find(prints, kh_slice_str(out)), -1);
+	kh_prints_unref(prints);
+}
+
+static void a_value_is_known_in_small_letters_and_without_its_dots(void **state)
+{
+	static const char value[] = "Tok_9fQ2.xZ7Lk0aWm8Rt.Q3vB";
+	static const char *const good[] = { "tok_9fq2.xz7lk0awm8rt.q3vb",
+					    "TOK_9FQ2.XZ7LK0AWM8RT.Q3VB",
+					    "a-tok_9fq2xz7lk0awm8rtq3vb.test",
+					    "TOK_9fq2xz7lk0awm8rtQ3VB" };
+	static const char *const bad[] = { "tok_9fq2.xz7lk0awm8rt.q3v", "tok-9fq2xz7lk0awm8rtq3vb",
+					   "tok_9fq2xz7lk0awm9rtq3vb" };
+	/* In small letters it is easy to guess, as it is it is not. */
+	static const char mixed[] = "aAbBaAbBcCdDaAbB";
+	struct kh_print_maker maker;
+	(void)state;
+	assert_true(kh_print_maker_init(&maker, NULL));
+	assert_int_equal(add(&maker, value, 5), KH_PRINT_ADDED);
+	(void)add(&maker, mixed, 6);
+	struct kh_secret *list = kh_print_maker_take(&maker, NULL);
+	struct kh_prints *prints = kh_prints_new(&list, 1, NULL);
+	kh_print_maker_fini(&maker);
+	assert_int_equal(find(prints, kh_slice_str(value)), 5);
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
+		assert_int_equal(find(prints, kh_slice_str(good[i])), 5);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		assert_int_equal(find(prints, kh_slice_str(bad[i])), -1);
+	assert_int_equal(find(prints, KH_SLICE("aabbaabbccddaabb")), -1);
 	kh_prints_unref(prints);
 }
 
@@ -235,6 +265,7 @@ int main(void)
 		cmocka_unit_test(a_value_is_found_wherever_it_stands),
 		cmocka_unit_test(hex_base32_and_utf16_are_known_as_well),
 		cmocka_unit_test(hex_and_base32_are_known_in_any_case),
+		cmocka_unit_test(a_value_is_known_in_small_letters_and_without_its_dots),
 		cmocka_unit_test(what_is_nearly_one_is_none),
 		cmocka_unit_test(a_request_has_so_many_candidates_and_no_more),
 		cmocka_unit_test(nothing_is_found_among_none),

@@ -24,6 +24,8 @@ struct kh_down_side {
 	bool tunnel;		       /* inside a tunnel to `authority` */
 	bool tls;		       /* … which is TLS */
 	struct kh_authority authority; /* with `tunnel` */
+	bool host_holds;	       /* that host holds a real credential, */
+	uint16_t host_index;	       /* of this number (kh_prints_find) */
 	const char *other_name;	       /* the handshake named that one instead; NULL: it did not */
 	const char *
 		via; /* how the sandbox came in, for the journal; NULL: as an HTTP proxy's client */
@@ -104,6 +106,8 @@ const char *kh_down_reached(struct kh_down_side *side, char out[KH_LIMIT_TEXT_BY
 
 /* down_deny.c: a refusal without an exchange, for the journal, of what the side's tunnel leads to;
  * or of what was named (NULL: nothing was). Its answer waits for the journal. */
+/* A tunnel to side->authority begins: does its host hold a real credential? */
+void kh_down_look_at_host(struct kh_down_side *side);
 void kh_down_deny(struct kh_down_side *side, const struct kh_err *err);
 void kh_down_deny_to(struct kh_down_side *side, const struct kh_authority *authority,
 		     const struct kh_err *err);

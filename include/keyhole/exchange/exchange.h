@@ -115,7 +115,7 @@ struct kh_exchange {
 	bool limits_held; /* it has taken its request and its places */
 	/* It holds a real credential. The journal says so, and hides where; the sandbox sees what
 	 * it would have seen without, but that the request does not leave. */
-	bool recognised, method_hidden, target_hidden;
+	bool recognised, method_hidden, target_hidden, host_hidden;
 	unsigned heads;	    /* that went upstream: beyond the first, of other tries */
 	struct kh_buf held; /* all content that has gone upstream, until it is settled */
 	uint16_t status;
