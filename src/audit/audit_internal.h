@@ -48,12 +48,16 @@ struct kh_line {
 };
 /* Form only; the line is without its newline. */
 bool kh_line_parse(struct kh_line *out, struct kh_slice line);
-/* line_json.c: it is one JSON object (RFC 8259, UTF-8) without blanks, and no two of its members
- * have one name. */
+/* A line that was parsed begins as its event's do: its time, and behind that the id of its exchange
+ * (open, close, deny; aborted has one or a count). */
+bool kh_line_has_form(const struct kh_line *line, struct kh_slice text);
+/* line_json.c: it is one JSON object (RFC 8259, UTF-8) without blanks, in no object of it have two
+ * members one name, and its integers are of 64 bits. */
 bool kh_line_is_json(struct kh_slice line);
 /* The hash is that of the bytes. */
 bool kh_line_is_sound(struct kh_digest *digest, const struct kh_line *line);
-/* "x" and 16 hex digits in the third place. Return: false for any other id or none. */
+/* "x" and 16 small hex digits in the third place, not all zero. Return: false for any other id or
+ * none; *id is 0 then. */
 bool kh_line_id(struct kh_slice line, uint64_t *id);
 /* Values of records that hold no foreign text (recovered, aborted). */
 bool kh_line_number(struct kh_slice line, struct kh_slice key, uint64_t *out);

@@ -147,24 +147,57 @@ bool kh_line_is_sound(struct kh_digest *digest, const struct kh_line *line)
 	       kh_digest_end(digest, hex) && memcmp(hex, line->hash.ptr, KH_HASH_HEX) == 0;
 }
 
-bool kh_line_id(struct kh_slice line, uint64_t *id)
+/* Past the event and the time, which all records begin with: what follows the time's quote. */
+static bool skip_time(struct kh_slice *line)
 {
+	static const char form[] = "0000-00-00T00:00:00.000Z\"";
+	enum { FORM_BYTES = sizeof(form) - 1 };
 	struct kh_slice event;
 
-	*id = 0;
-	if (!take_event(&line, &event) || line.len < KH_TIME_BYTES - 1)
+	if (!take_event(line, &event) || line->len < FORM_BYTES)
 		return false;
-	line = kh_slice_of(line.ptr + (KH_TIME_BYTES - 1), line.len - (KH_TIME_BYTES - 1));
-	if (!skip(&line, KH_SLICE("\",\"id\":\"x")) || line.len < 17 || line.ptr[16] != '"')
+	for (size_t i = 0; i < FORM_BYTES; i++)
+		if (form[i] == '0' ? !kh_is_digit(line->ptr[i]) : line->ptr[i] != form[i])
+			return false;
+	*line = kh_slice_of(line->ptr + FORM_BYTES, line->len - FORM_BYTES);
+	return true;
+}
+
+bool kh_line_id(struct kh_slice line, uint64_t *id)
+{
+	uint64_t value = 0;
+
+	*id = 0;
+	if (!skip_time(&line) || !skip(&line, KH_SLICE(",\"id\":\"x")) || line.len < 17 ||
+	    line.ptr[16] != '"')
 		return false;
 	for (size_t i = 0; i < 16; i++) {
 		int digit = kh_hex_value(line.ptr[i]);
 
-		if (digit < 0)
+		if (digit < 0 || kh_lower(line.ptr[i]) != line.ptr[i])
 			return false;
-		*id = *id << 4 | (uint64_t)digit;
+		value = value << 4 | (uint64_t)digit;
 	}
-	return true;
+	*id = value;
+	return value != 0;
+}
+
+bool kh_line_has_form(const struct kh_line *line, struct kh_slice text)
+{
+	static const struct kh_slice exchanges[] = { KH_SLICE_INIT("open"), KH_SLICE_INIT("close"),
+						     KH_SLICE_INIT("deny") };
+	struct kh_slice rest = text;
+	uint64_t id, count;
+
+	if (!skip_time(&rest))
+		return false;
+	for (size_t i = 0; i < sizeof(exchanges) / sizeof(*exchanges); i++)
+		if (kh_slice_eq(line->event, exchanges[i]))
+			return kh_line_id(text, &id);
+	if (!kh_slice_eq(line->event, KH_SLICE("aborted")) || kh_line_id(text, &id))
+		return true;
+	return skip(&rest, KH_SLICE(",\"count\":")) &&
+	       kh_line_number(text, KH_SLICE(",\"count\":"), &count) && count > 0;
 }
 
 /* What follows the first `key` in the line; the empty view when there is none. */

@@ -3,8 +3,8 @@
  *
  * A hash says that a line is as it was written, not that it is a record. What jq, Python and
  * `keyhole audit show` would read differently, or not at all, is no record: bytes that are not
- * RFC 8259, invalid UTF-8, two members of one name. Verification reads journals of many gigabytes,
- * so this only looks, and allocates nothing.
+ * RFC 8259, invalid UTF-8, two members of one name in any object, numbers too large for most.
+ * Verification reads journals of many gigabytes, so this only looks, and allocates nothing.
  */
 #include <keyhole/escape.h>
 
@@ -15,9 +15,9 @@ enum { MOST_DEPTH = 8, MOST_MEMBERS = 64 };
 struct reader {
 	const unsigned char *at, *end;
 	unsigned depth;
-	size_t n_names;
-	uint64_t seen; /* a bit for each name's look, so that most need not be compared */
-	struct kh_slice names[MOST_MEMBERS]; /* of the object that the line is */
+	size_t first, n_names; /* of the innermost object: from `first` on */
+	uint64_t seen;	       /* a bit for each name's look, so that most need not be compared */
+	struct kh_slice names[MOST_MEMBERS]; /* of all objects that are open, the outermost first */
 };
 
 static bool take_value(struct reader *r);
@@ -47,19 +47,42 @@ static bool take_digits(struct reader *r)
 	return r->at > first;
 }
 
-/* RFC 8259 §6. */
-static bool take_number(struct reader *r)
+/* Of 64 bits with a sign. */
+static bool fits(struct kh_slice digits, bool negative)
 {
-	(void)take(r, '-');
-	if (!take(r, '0') && !take_digits(r))
-		return false;
+	static const char most[] = "9223372036854775807";
+	enum { MOST_DIGITS = sizeof(most) - 1 };
+
+	if (digits.len != MOST_DIGITS)
+		return digits.len < MOST_DIGITS;
+	int order = memcmp(digits.ptr, most, MOST_DIGITS - 1);
+	return order < 0 || (order == 0 && digits.ptr[MOST_DIGITS - 1] <= '7' + negative);
+}
+
+/* What stands behind the digits in front; all of it is far below what a double takes. */
+static bool take_fraction(struct reader *r)
+{
+	enum { EXPONENT_DIGITS = 2 };
+
 	if (take(r, '.') && !take_digits(r))
 		return false;
 	if (!take(r, 'e') && !take(r, 'E'))
 		return true;
 	if (!take(r, '+'))
 		(void)take(r, '-');
-	return take_digits(r);
+	const unsigned char *first = r->at;
+	return take_digits(r) && r->at - first <= EXPONENT_DIGITS;
+}
+
+/* RFC 8259 §6. */
+static bool take_number(struct reader *r)
+{
+	bool negative = take(r, '-');
+	const unsigned char *first = r->at;
+
+	if (!take(r, '0') && !take_digits(r))
+		return false;
+	return fits(kh_slice_of(first, (size_t)(r->at - first)), negative) && take_fraction(r);
 }
 
 /* Four hex digits. Return: -1 where they are none. */
@@ -146,18 +169,16 @@ static bool take_string(struct reader *r, struct kh_slice *out)
 	return take(r, '"');
 }
 
-/* A name of the record itself is plain, and there once. */
+/* A name is plain, and in its object once. */
 static bool note_name(struct reader *r, struct kh_slice name)
 {
-	if (r->depth > 1)
-		return true;
 	if (r->n_names == MOST_MEMBERS || memchr(name.ptr, '\\', name.len))
 		return false;
 	/* Most names differ from all others in length, first or last byte. */
 	unsigned char ends =
 		name.len ? (unsigned char)(name.ptr[0] * 5 ^ name.ptr[name.len - 1]) : 0;
 	uint64_t bit = UINT64_C(1) << ((ends + 11 * name.len) % 64);
-	for (size_t i = 0; r->seen & bit && i < r->n_names; i++)
+	for (size_t i = r->first; r->seen & bit && i < r->n_names; i++)
 		if (kh_slice_eq(r->names[i], name))
 			return false;
 	r->seen |= bit;
@@ -190,6 +211,22 @@ static bool take_list(struct reader *r, char close, bool (*item)(struct reader *
 }
 
 /* NOLINTNEXTLINE(misc-no-recursion): MOST_DEPTH bounds it */
+static bool take_object(struct reader *r)
+{
+	size_t first = r->first, n_names = r->n_names;
+	uint64_t seen = r->seen;
+
+	r->first = n_names;
+	r->seen = 0;
+	if (!take_list(r, '}', take_member))
+		return false;
+	r->first = first;
+	r->n_names = n_names;
+	r->seen = seen;
+	return true;
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): MOST_DEPTH bounds it */
 static bool take_value(struct reader *r)
 {
 	struct kh_slice text;
@@ -201,7 +238,7 @@ static bool take_value(struct reader *r)
 		return take_string(r, &text);
 	case '{':
 		r->at++;
-		return take_list(r, '}', take_member);
+		return take_object(r);
 	case '[':
 		r->at++;
 		return take_list(r, ']', take_value);
@@ -225,7 +262,7 @@ bool kh_line_is_json(struct kh_slice line)
 	r.at = (const unsigned char *)line.ptr;
 	r.end = r.at + line.len;
 	r.depth = 0;
-	r.n_names = 0;
+	r.first = r.n_names = 0;
 	r.seen = 0;
 	return take_value(&r) && r.at == r.end;
 }

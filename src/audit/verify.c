@@ -145,6 +145,8 @@ static const char *fault_of(struct verifier *v, const struct kh_lines_piece *pie
 		return "changed (its hash does not fit)";
 	if (!kh_line_is_json(piece->bytes))
 		return "no record (hashed, but not JSON that every program reads alike)";
+	if (!kh_line_has_form(line, piece->bytes))
+		return "no record (hashed, but its time or its id is not where and what it is due)";
 	return NULL;
 }
 

@@ -154,6 +154,54 @@ static void a_hashed_line_that_is_no_json_is_no_record(void **state)
 	}
 }
 
+/* Which exchange a record speaks of, and when, is said in one form. */
+static void a_record_has_its_time_and_its_id_in_front_in_one_form(void **state)
+{
+#define TIME "\"time\":\"2026-11-23T15:00:00.000Z\""
+#define ID "x00000000000000ab"
+	static const char *const bad[] = {
+		"{\"event\":\"stop\",\"time\":\"short\"",
+		"{\"event\":\"stop\",\"time\":\"2026-11-23 15:00:00.000Z\"",
+		"{\"event\":\"open\",\"time\":\"short\",\"id\":\"" ID "\"",
+		"{\"event\":\"open\"," TIME,
+		"{\"event\":\"open\"," TIME ",\"id\":5",
+		"{\"event\":\"open\"," TIME ",\"id\":\"x0000000000000000\"",
+		"{\"event\":\"open\"," TIME ",\"id\":\"x00000000000000AB\"",
+		"{\"event\":\"open\"," TIME ",\"id\":\"" ID "0\"",
+		"{\"event\":\"close\"," TIME ",\"x\":1,\"id\":\"" ID "\"",
+		"{\"event\":\"close\"," TIME,
+		"{\"event\":\"deny\"," TIME ",\"tenant\":\"t\"",
+		"{\"event\":\"aborted\"," TIME,
+		"{\"event\":\"aborted\"," TIME ",\"count\":0",
+		"{\"event\":\"aborted\"," TIME ",\"x\":{\"count\":1}",
+	};
+	static const char *const good[] = {
+		"{\"event\":\"open\"," TIME ",\"id\":\"" ID "\"",
+		"{\"event\":\"deny\"," TIME ",\"id\":\"" ID "\"",
+		"{\"event\":\"aborted\"," TIME ",\"id\":\"" ID "\"",
+		"{\"event\":\"aborted\"," TIME ",\"count\":7",
+	};
+	enum { BAD = sizeof(bad) / sizeof(*bad), GOOD = sizeof(good) / sizeof(*good) };
+
+	(void)state;
+	for (size_t i = 0; i < BAD + GOOD; i++) {
+		struct lines lines;
+		struct kh_verify_report report;
+		char line[512];
+
+		some_lines(&lines);
+		snprintf(line, sizeof(line), "%s%s", i < BAD ? bad[i] : good[i - BAD],
+			 strstr(lines.line[11], ",\"seq\":"));
+		rehash(line);
+		put(&lines, 12, line);
+		report = verdict_on(&lines);
+		if (i < BAD)
+			assert_verdict(&report, 12, "its time or its id");
+		else if (!report.ok)
+			fail_msg("%s: %s", good[i - BAD], report.problem);
+	}
+}
+
 static void an_untouched_journal_is_good(void **state)
 {
 	struct lines lines;
@@ -506,6 +554,7 @@ int main(void)
 		cmocka_unit_test(a_torn_line_that_is_named_is_accepted),
 		cmocka_unit_test(a_torn_line_that_is_not_exactly_what_was_named_is_not),
 		cmocka_unit_test(an_empty_file_is_no_journal),
+		cmocka_unit_test(a_record_has_its_time_and_its_id_in_front_in_one_form),
 		cmocka_unit_test(a_line_of_any_length_takes_no_more_memory),
 		cmocka_unit_test(what_can_not_be_read_is_an_error),
 		cmocka_unit_test(a_journal_is_read_from_a_pipe),
