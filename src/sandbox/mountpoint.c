@@ -116,7 +116,9 @@ void kh_mountpoint_remove(const char *path)
 	}
 	char content[8];
 	kh_auto_close int fd = openat(parent, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	ssize_t n = fd >= 0 && S_ISREG(st.st_mode) ? read(fd, content, sizeof(content)) : -1;
+	ssize_t n = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)
+			    ? read(fd, content, sizeof(content))
+			    : -1;
 	if (n == 0 || (n == 2 && memcmp(content, ".\n", 2) == 0))
 		(void)unlinkat(parent, name, 0);
 }

@@ -7,6 +7,7 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,25 @@ bool kh_tree_read_is_of(const struct kh_tree_read *read, const char *git_dir)
 	return !*read->git_dir || (git_dir && strcmp(read->git_dir, git_dir) == 0);
 }
 
+/*
+ * What a name leads to, looked at by a descriptor that opens nothing (O_PATH): what is judged is
+ * what is read, whatever the name leads to by then, and no device or pipe is ever opened. Return:
+ * -1 with errno.
+ */
+static int look_at(int dir, const char *name, struct stat *st)
+{
+	kh_auto_close int seen = openat(dir, name, O_PATH | O_CLOEXEC);
+	return seen >= 0 && fstat(seen, st) == 0 ? kh_steal_fd(&seen) : -1;
+}
+
+static bool read_seen(int seen, struct kh_buf *out)
+{
+	char path[48];
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", seen);
+	kh_auto_close int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return fd >= 0 && kh_file_read_fd(fd, out, NULL);
+}
+
 /* What a file of one line says behind `prefix`, joined to the folder. */
 static char *follow(const char *folder, const char *name, const char *prefix)
 {
@@ -45,8 +65,8 @@ static char *follow(const char *folder, const char *name, const char *prefix)
 	struct stat st;
 	struct kh_buf text kh_cleanup(kh_buf_fini);
 	kh_buf_init(&text, KH_LIMIT_SURVEY_PATH_BYTES);
-	if (!path || stat(path, &st) != 0 || !S_ISREG(st.st_mode) ||
-	    !kh_file_read(path, &text, NULL))
+	kh_auto_close int seen = path ? look_at(AT_FDCWD, path, &st) : -1;
+	if (seen < 0 || !S_ISREG(st.st_mode) || !read_seen(seen, &text))
 		return NULL;
 	struct kh_slice line = kh_git_line(kh_buf_view(&text));
 	if (!kh_slice_has_prefix(line, kh_slice_str(prefix)))
@@ -116,20 +136,22 @@ static bool add_links(const char *root, const char *at, struct kh_buf *out)
 	return part != NULL;
 }
 
-static bool add_file(int dir, const char *name, const char *label, struct kh_buf *out)
+static bool add_seen(int seen, const struct stat *st, const char *label, struct kh_buf *out)
 {
-	struct stat st;
-	if (fstatat(dir, name, &st, 0) != 0)
-		return kh_buf_printf(out, "%s:gone;", label);
-	if (!S_ISREG(st.st_mode))
-		return kh_buf_printf(out, "%s:%o:%llu;", label, (unsigned)st.st_mode,
-				     (unsigned long long)st.st_ino);
+	if (!S_ISREG(st->st_mode))
+		return kh_buf_printf(out, "%s:%o:%llu;", label, (unsigned)st->st_mode,
+				     (unsigned long long)st->st_ino);
 	struct kh_buf text kh_cleanup(kh_buf_fini);
 	kh_buf_init(&text, CONTENT_BYTES);
-	kh_auto_close int fd = openat(dir, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	return fd >= 0 && kh_file_read_fd(fd, &text, NULL) &&
-	       kh_buf_printf(out, "%s:%zu:", label, kh_buf_len(&text)) &&
+	return read_seen(seen, &text) && kh_buf_printf(out, "%s:%zu:", label, kh_buf_len(&text)) &&
 	       kh_buf_append(out, kh_buf_view(&text).ptr, kh_buf_len(&text));
+}
+
+static bool add_file(int dir, const char *name, struct kh_buf *out)
+{
+	struct stat st;
+	kh_auto_close int seen = look_at(dir, name, &st);
+	return seen < 0 ? kh_buf_printf(out, "%s:gone;", name) : add_seen(seen, &st, name, out);
 }
 
 static int is_entry(const struct dirent *entry)
@@ -143,22 +165,25 @@ struct folder_content {
 	int entries, depth;
 };
 
-static bool add_folder(struct folder_content *c, int above, const char *name);
+static bool add_folder(struct folder_content *c, int seen);
 
 static bool add_entry(struct folder_content *c, int dir, const char *name)
 {
 	struct stat st;
-	if (++c->entries > ENTRIES_MOST || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+	kh_auto_close int seen = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (++c->entries > ENTRIES_MOST || seen < 0 || fstat(seen, &st) != 0)
 		return false;
+	if (S_ISLNK(st.st_mode))
+		return add_file(dir, name, c->out);
 	if (!S_ISDIR(st.st_mode))
-		return add_file(dir, name, name, c->out);
-	return kh_buf_printf(c->out, "%s/", name) && add_folder(c, dir, name) &&
+		return add_seen(seen, &st, name, c->out);
+	return kh_buf_printf(c->out, "%s/", name) && add_folder(c, seen) &&
 	       kh_buf_append_char(c->out, '/');
 }
 
-static bool add_folder(struct folder_content *c, int above, const char *name)
+static bool add_folder(struct folder_content *c, int seen)
 {
-	kh_auto_close int dir = openat(above, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	kh_auto_close int dir = openat(seen, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct dirent **names = NULL;
 	int n = dir >= 0 && ++c->depth <= DEPTH_MOST
 			? scandirat(dir, ".", &names, is_entry, alphasort)
@@ -177,9 +202,10 @@ static bool add_content(const char *at, struct kh_buf *out)
 {
 	struct folder_content c = { .out = out };
 	struct stat st;
-	if (stat(at, &st) != 0)
+	kh_auto_close int seen = look_at(AT_FDCWD, at, &st);
+	if (seen < 0)
 		return kh_buf_append_str(out, "nowhere");
-	return S_ISDIR(st.st_mode) ? add_folder(&c, AT_FDCWD, at) : add_file(AT_FDCWD, at, "", out);
+	return S_ISDIR(st.st_mode) ? add_folder(&c, seen) : add_seen(seen, &st, "", out);
 }
 
 bool kh_tree_read_digest(const char *root, const char *at, const struct kh_tree_read *read,
