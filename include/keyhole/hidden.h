@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <keyhole/err.h>
+
 /*
  * A head with a credential in it, its copies in nghttp2 and OpenSSL, a private key that is being
  * used: all that a window (secret.h) is opened for lies in memory for a moment. That memory is one
@@ -22,6 +24,12 @@
 
 /* Once, before threads and before a lock-in; any further call does nothing. */
 void kh_hidden_prepare(void);
+/*
+ * After kh_hidden_prepare: is there as much as a busy process needs (KH_LIMIT_HIDDEN_LEAST_BYTES)?
+ * Return: false with `why`, which names the limit and what to do. Where the kernel has no
+ * memfd_secret, or a sanitizer watches, there never is any: true.
+ */
+bool kh_hidden_suffices(struct kh_err *why);
 
 /* LASTING: lives as long as a connection; has half of the region at most. */
 enum kh_hidden_life { KH_HIDDEN_BRIEF = 0, KH_HIDDEN_LASTING };

@@ -17,6 +17,9 @@ enum {
 	/* What holds credentials on their way out (hidden.h): many heads that nobody takes. It is
 	   locked into memory, a quarter of what RLIMIT_MEMLOCK allows at most. */
 	KH_LIMIT_HIDDEN_BYTES = 8 * 1024 * 1024,
+	/* Less is said at the start: a few busy connections use it up, and then what is made of a
+	   credential lies where it can be swapped out. */
+	KH_LIMIT_HIDDEN_LEAST_BYTES = 1024 * 1024,
 	/* One shorter is found in much that is none: it is refused unless `allow_short` says so. */
 	KH_SECRET_LEAST_BYTES = 8,
 	/* A value that goes into a request's content: three times as much once it is escaped,

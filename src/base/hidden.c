@@ -95,6 +95,24 @@ void kh_hidden_prepare(void)
 		(void)pthread_once(&once, prepare);
 }
 
+bool kh_hidden_suffices(struct kh_err *why)
+{
+	struct rlimit lock_limit, file_limit;
+	if (KH_SANITIZED || kh_hidden_bytes >= KH_LIMIT_HIDDEN_LEAST_BYTES ||
+	    !kh_secret_is_memfd_secret())
+		return true;
+	bool file = getrlimit(RLIMIT_FSIZE, &file_limit) == 0 &&
+		    getrlimit(RLIMIT_MEMLOCK, &lock_limit) == 0 &&
+		    file_limit.rlim_cur < lock_limit.rlim_cur / SHARE;
+	return kh_err_set(why, KH_ERR_SYSTEM,
+			  "%zu KiB of hidden pages are all that %s allows: what is made of a "
+			  "credential on its way out may lie in ordinary memory, which can be "
+			  "swapped out (raise it: %s)",
+			  (size_t)kh_hidden_bytes / 1024, file ? "RLIMIT_FSIZE" : "RLIMIT_MEMLOCK",
+			  file ? "LimitFSIZE= of the unit, or ulimit -f"
+			       : "LimitMEMLOCK=64M of the unit, or ulimit -l 65536");
+}
+
 /* ---- bits ---- */
 
 static void mark(uint32_t at, uint32_t n, bool as)

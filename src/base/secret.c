@@ -119,9 +119,14 @@ static enum backing which_backing(void)
 	return (enum backing)known;
 }
 
+bool kh_secret_is_memfd_secret(void)
+{
+	return which_backing() == MEMFD_SECRET;
+}
+
 const char *kh_secret_backing(void)
 {
-	return which_backing() == MEMFD_SECRET ? "memfd_secret" : "memfd";
+	return kh_secret_is_memfd_secret() ? "memfd_secret" : "memfd";
 }
 
 void kh_secret_prepare(void)
@@ -168,7 +173,10 @@ static void *map_pages(int fd, size_t map_len, int prot, struct kh_err *err)
 	if (map == MAP_FAILED) {
 		int why = errno;
 		kh_err_sys(err, KH_ERR_SYSTEM, why, "a secret can't be locked into memory%s",
-			   why == EAGAIN || why == EPERM ? " (raise RLIMIT_MEMLOCK)" : "");
+			   why == EAGAIN || why == EPERM
+				   ? " (raise RLIMIT_MEMLOCK: LimitMEMLOCK= of the "
+				     "unit, or ulimit -l)"
+				   : "");
 		return NULL;
 	}
 	if (madvise(map, map_len, MADV_DONTFORK) != 0 ||

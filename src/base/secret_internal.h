@@ -16,6 +16,8 @@ bool kh_secret_key_protect(int key, void *map, size_t map_len, int prot);
 void kh_secret_key_open(int key);
 void kh_secret_key_shut(int key);
 
+bool kh_secret_is_memfd_secret(void);
+
 /* Pages of memfd_secret. Return: a descriptor of that size; -1 where the kernel has none. */
 int kh_secret_open_pages(size_t len);
 

@@ -18,7 +18,9 @@
 #include <keyhole/child.h>
 #include <keyhole/cleanup.h>
 #include <keyhole/file.h>
+#include <keyhole/hidden.h>
 #include <keyhole/sandbox.h>
+#include <keyhole/secret.h>
 
 #include "doctor_internal.h"
 
@@ -126,9 +128,13 @@ static void add_pkeys(struct kh_doctor_report *report)
 static void add_memfd_secret(struct kh_doctor_report *report)
 {
 	kh_auto_close int fd = (int)syscall(CALL_MEMFD_SECRET, (unsigned)O_CLOEXEC);
-	if (fd >= 0)
+	struct kh_err err = KH_ERR_INIT;
+	kh_secret_prepare();
+	if (fd >= 0 && kh_hidden_suffices(&err))
 		kh_doctor_add(report, GROUP, "memfd_secret", KH_DOCTOR_OK,
 			      "values of credentials are out of root's reach");
+	else if (fd >= 0)
+		kh_doctor_add(report, GROUP, "memfd_secret", KH_DOCTOR_WARNING, "%s", err.text);
 	else
 		kh_doctor_add(
 			report, GROUP, "memfd_secret", KH_DOCTOR_WARNING,

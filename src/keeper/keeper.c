@@ -33,6 +33,7 @@
 
 #include <keyhole/cleanup.h>
 #include <keyhole/clock.h>
+#include <keyhole/hidden.h>
 #include <keyhole/log.h>
 #include <keyhole/worker.h>
 
@@ -464,6 +465,10 @@ int kh_keeper_run(struct kh_keeper_options *options)
 	struct kh_err err = KH_ERR_INIT;
 	kh_log_set_role("keeper");
 	kh_secret_prepare();
+	if (!kh_hidden_suffices(&err)) {
+		kh_log_warn("%s", err.text);
+		err = (struct kh_err)KH_ERR_INIT;
+	}
 	k.ward = (struct kh_ward){ .config = k.config,
 				   .vault = &k.vault,
 				   .sockets = &k.sockets,

@@ -18,9 +18,9 @@ struct lists {
 	bool say; /* which values are easy to guess */
 };
 
-static bool take_list(struct lists *lists)
+static bool take_list(struct lists *lists, struct kh_err *err)
 {
-	struct kh_secret *list = kh_print_maker_take(&lists->maker, NULL);
+	struct kh_secret *list = kh_print_maker_take(&lists->maker, err);
 
 	if (list)
 		lists->list[lists->count++] = list;
@@ -40,7 +40,8 @@ static bool add_part(struct kh_slice part, bool line, void *arg)
 	enum kh_print_result result = kh_print_maker_add(&lists->maker, part, line, one->index);
 
 	/* The last place is for what is in the maker at the end. */
-	if (result == KH_PRINT_FULL && lists->count + 1 < KH_LIMIT_CHANNEL_FDS && take_list(lists))
+	if (result == KH_PRINT_FULL && lists->count + 1 < KH_LIMIT_CHANNEL_FDS &&
+	    take_list(lists, NULL))
 		result = kh_print_maker_add(&lists->maker, part, line, one->index);
 	lists->left_out += result == KH_PRINT_FULL;
 	return true;
@@ -84,9 +85,10 @@ static bool send_lists(struct kh_ward *ward, const struct lists *lists, struct k
 		ok = fds[i] >= 0 && kh_wire_put_u32(&body, (uint32_t)kh_secret_len(lists->list[i]));
 	}
 	if (!ok)
-		return kh_err_set(err, KH_ERR_SYSTEM,
-				  "prints of credentials: no secret page is to "
-				  "be had");
+		return kh_err_set(
+			err, KH_ERR_SYSTEM,
+			"fingerprints of credentials: no secret page is to be had "
+			"(raise RLIMIT_MEMLOCK: LimitMEMLOCK= of the unit, or ulimit -l)");
 	return kh_channel_send(&ward->channel, KH_CHANNEL_PRINTS, 0, kh_buf_view(&body), fds,
 			       (unsigned)lists->count, err);
 }
@@ -98,7 +100,7 @@ bool kh_ward_feed_prints(struct kh_ward *ward, struct kh_err *err)
 	if (!kh_print_maker_init(&lists.maker, err))
 		return false;
 	kh_vault_each_value(ward->vault, add, &lists);
-	bool ok = take_list(&lists) && send_lists(ward, &lists, err);
+	bool ok = take_list(&lists, err) && send_lists(ward, &lists, err);
 	if (lists.left_out > 0)
 		kh_log_error("%zu values of credentials are too many to be known again in what "
 			     "leaves",

@@ -235,6 +235,7 @@ class Daemon:
         self.stderr_path = os.path.join(self.folder, "stderr")
         self.env = env or {}
         self.nofile = nofile  # descriptors that it may have
+        self.memlock = None  # bytes that it may lock into memory
         self.process = None
         self.watched = []
         self.secret = secret
@@ -269,7 +270,7 @@ class Daemon:
                 stderr=stderr,
                 env={"PATH": os.environ["PATH"], **self.env},
                 **self.identity,
-                preexec_fn=self.limit if self.nofile else None,
+                preexec_fn=self.limit if self.nofile or self.memlock is not None else None,
             )
         os.close(theirs)
         with os.fdopen(ready, "rb", buffering=0) as pipe:
@@ -280,7 +281,10 @@ class Daemon:
             return pipe.read(1) == b"\n"
 
     def limit(self):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (self.nofile, self.nofile))
+        if self.nofile:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (self.nofile, self.nofile))
+        if self.memlock is not None:
+            resource.setrlimit(resource.RLIMIT_MEMLOCK, (self.memlock, self.memlock))
 
     def start(self):
         if not self.spawn():

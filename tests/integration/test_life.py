@@ -48,7 +48,7 @@ class UserDaemon(Daemon):
                 [binary, "proxy", "-c", self.config_path, "--ready-fd", str(theirs)],
                 pass_fds=[theirs], stdin=subprocess.DEVNULL, stderr=stderr,
                 env={"PATH": os.environ["PATH"], **self.env},
-                user=USER, group=USER, extra_groups=[],
+                user=USER, group=USER, extra_groups=[], preexec_fn=self.limit,
             )  # fmt: skip
         os.close(theirs)
         with os.fdopen(ready, "rb", buffering=0) as pipe:
@@ -233,6 +233,33 @@ def test_a_journal_that_was_changed_is_not_continued(daemon):
     assert finish(one.process) == 1
     assert "journal" in one.stderr()
     one.checked = False
+
+
+@pytest.mark.parametrize("kib, serves, words", [
+    (0, False, ["0 KiB of hidden pages are all that RLIMIT_MEMLOCK allows", "LimitMEMLOCK",
+                "credential main: a secret can't be locked into memory", "starting the worker: a secret can't be locked"]),
+    (8, False, ["0 KiB of hidden pages are all that RLIMIT_MEMLOCK allows", "starting the worker: ", "raise RLIMIT_MEMLOCK: "]),
+    (64, True, ["16 KiB of hidden pages are all that RLIMIT_MEMLOCK allows", "can be swapped out"]),
+    (4096, True, []),
+])  # fmt: skip
+def test_what_can_not_be_locked_into_memory_is_said(standin, kib, serves, words):
+    """By a user's daemon: root may lock what it likes."""
+    config = base_config(standin)
+    one = (UserDaemon if ROOT else Daemon)(config, start=False)
+    shutil.copy(config["upstream"]["ca_file"], os.path.join(one.folder, "extra.pem"))
+    config["upstream"]["ca_file"] = "extra.pem"
+    one.write(config)
+    one.memlock = kib * 1024
+    try:
+        assert one.spawn() == serves
+        said = one.stderr()
+        if "secrets in memfd_secret" not in said and serves:
+            pytest.skip("this kernel has no memfd_secret")
+        assert all(word in said for word in words), said
+        assert bool(words) == ("KiB of hidden pages" in said)
+        (one.stop if serves else one.process.wait)()
+    finally:
+        one.remove()
 
 
 def test_a_missing_secret_is_a_warning_and_503(daemon):
