@@ -1,5 +1,7 @@
 """tls: passthrough: the client's TLS goes through as it is, to the host that it names and no other."""
 
+import contextlib
+import socket
 import ssl
 import subprocess
 import threading
@@ -230,6 +232,27 @@ def test_no_credential_is_ever_near_it(one, standin):
     until("it arrives", arrives)
     assert SECRET.encode() not in b"".join(seen)
     origin.close()
+
+
+def test_a_tunnel_waits_for_no_other_ones_connection(daemon):
+    """What is decrypted may share one of HTTP/2, so it waits for what is being made; a tunnel has its own."""
+    with contextlib.ExitStack() as stack:
+        full = stack.enter_context(socket.socket())  # nobody is ever accepted there
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(2):
+            sock = stack.enter_context(socket.socket())
+            sock.setblocking(False)
+            sock.connect_ex(full.getsockname())
+        one = daemon({"upstream": {"resolve": {"open.test": "127.0.0.1:%d" % full.getsockname()[1]}},
+                      "timeouts": {"connect": "3s"}, "worker": {"threads": 1}}, rules=[PASS])  # fmt: skip
+        first, second = (stack.enter_context(Connect(one, "open.test:443")) for _ in range(2))
+        first.send(hello_bytes("open.test"))
+        time.sleep(1.5)
+        began = time.monotonic()
+        second.send(hello_bytes("open.test"))
+        assert alert_of(second.rest()) == INTERNAL_ERROR
+        assert time.monotonic() - began > 2.5, "it failed with the first one"
 
 
 def test_many_at_a_time(one, standin):
