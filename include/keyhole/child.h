@@ -73,8 +73,14 @@ bool kh_child_finish(struct kh_child *child, struct kh_buf *output, struct kh_bu
 /* ---- a function ---- */
 
 /* Does it in a process that ends with it: what it does to itself (namespaces, identity) is gone
- * then. Return: what it returned, with its err. */
+ * then. It is killed with its process group after KH_LIMIT_TRIAL_MS, and when this process ends.
+ * Return: what it returned, with its err; false where it was ended. */
 bool kh_child_try(bool (*what)(void *arg, struct kh_err *err), void *arg, struct kh_err *err);
+bool kh_child_try_within(bool (*what)(void *arg, struct kh_err *err), void *arg, uint32_t most_ms,
+			 struct kh_err *err);
+/* For `what`, after it changed its identity or entered a namespace, which undoes that it is killed
+ * with its parent: once more. Return: false: the parent has ended already. */
+bool kh_child_ends_with_parent(void);
 
 /* A process in a session of its own, which no signal reaches and which holds nothing of ours open:
  * it waits until this process has ended or closed *alive, and does that. */

@@ -427,6 +427,9 @@ enum {
 	KH_LIMIT_SURVEY_DEPTH = 200,
 	KH_LIMIT_SURVEY_PATH_BYTES = 4000,
 	KH_LIMIT_SURVEY_MS = 60 * 1000,
+	/* Something that a process of its own tries, or does in the sandbox's namespaces: a file
+	   system that does not answer would hold the launcher for ever. */
+	KH_LIMIT_TRIAL_MS = 30 * 1000,
 	KH_LIMIT_SURVEY_MASKS = 1024,
 	KH_LIMIT_SURVEY_LINKED = 1000 * 1000,
 	KH_LIMIT_SURVEY_LINKED_MOUNTS = 64,

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <linux/close_range.h>
 #include <unistd.h>
@@ -20,8 +21,9 @@
 #include <keyhole/cleanup.h>
 #include <keyhole/clock.h>
 #include <keyhole/file.h>
+#include <keyhole/limits.h>
 
-enum { LOOK_MS = 50, READ_BYTES = 4096, ABOVE = 16, NO_PROGRAM = 127 };
+enum { LOOK_MS = 50, KILLED_MS = 1000, READ_BYTES = 4096, ABOVE = 16, NO_PROGRAM = 127 };
 enum { OUTPUT, COMPLAINTS, SAYS };
 
 /* ---- the child ---- */
@@ -199,34 +201,108 @@ void kh_child_wait(pid_t pid)
 		;
 }
 
-bool kh_child_try(bool (*what)(void *arg, struct kh_err *err), void *arg, struct kh_err *err)
+/* In the child: who it ends with. */
+static pid_t trial_parent;
+
+bool kh_child_ends_with_parent(void)
+{
+	return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == trial_parent;
+}
+
+struct trial {
+	bool (*what)(void *arg, struct kh_err *err);
+	void *arg;
+	uint64_t most_ms;
+	int report;
+};
+
+/* A clock of its own: a change of identity takes the signal of the parent's death back. */
+static void end_in_time(uint64_t most_ms)
+{
+	const struct itimerval most = { .it_value = { .tv_sec = (time_t)(most_ms / 1000) + 1 } };
+	sigset_t one;
+	sigemptyset(&one);
+	sigaddset(&one, SIGALRM);
+	(void)signal(SIGALRM, SIG_DFL);
+	(void)sigprocmask(SIG_UNBLOCK, &one, NULL);
+	(void)setitimer(ITIMER_REAL, &most, NULL);
+}
+
+static _Noreturn void do_trial(const struct trial *trial, pid_t parent)
+{
+	struct kh_err why = KH_ERR_INIT;
+	(void)setpgid(0, 0);
+	trial_parent = parent;
+	end_in_time(trial->most_ms);
+	if (!kh_child_ends_with_parent())
+		_exit(1);
+	if (trial->what(trial->arg, &why))
+		_exit(0);
+	(void)!write(trial->report, &why, sizeof(why));
+	_exit(1);
+}
+
+/* Return: it has ended, and *status is waitpid's. */
+static bool has_ended_within(pid_t pid, int process, uint64_t most_ms, int *status)
+{
+	uint64_t late = kh_clock_mono_ms() + most_ms;
+	for (;;) {
+		pid_t ended = waitpid(pid, status, WNOHANG);
+		uint64_t now = kh_clock_mono_ms();
+		if (ended == pid || (ended < 0 && errno != EINTR))
+			return ended == pid;
+		if (now >= late)
+			return false;
+		struct pollfd p = { .fd = process, .events = POLLIN };
+		uint64_t left = late - now;
+		(void)poll(&p, 1, process < 0 && left > LOOK_MS ? LOOK_MS : (int)left);
+	}
+}
+
+/* One that hangs in the kernel does not end when it is killed, and is not waited for. */
+static void end_trial(pid_t pid, int process)
+{
+	int status;
+	(void)kill(-pid, SIGKILL);
+	(void)kill(pid, SIGKILL);
+	(void)has_ended_within(pid, process, KILLED_MS, &status);
+}
+
+bool kh_child_try_within(bool (*what)(void *arg, struct kh_err *err), void *arg, uint32_t most_ms,
+			 struct kh_err *err)
 {
 	int report[2], status = 1;
 	struct kh_err why = KH_ERR_INIT;
-	if (pipe2(report, O_CLOEXEC) != 0)
+	if (pipe2(report, O_CLOEXEC | O_NONBLOCK) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a pipe");
-	pid_t pid = fork();
-	if (pid == 0) {
-		if (what(arg, &why))
-			_exit(0);
-		(void)!write(report[1], &why, sizeof(why));
-		_exit(1);
-	}
+	const struct trial trial = { what, arg, most_ms, report[1] };
+	pid_t parent = getpid(), pid = fork();
+	if (pid == 0)
+		do_trial(&trial, parent);
 	int failed = errno;
+	kh_auto_close int says = report[0];
 	close(report[1]);
-	bool told = pid > 0 && read(report[0], &why, sizeof(why)) == (ssize_t)sizeof(why);
-	close(report[0]);
 	if (pid < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, failed, "a process");
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
+	kh_auto_close int process = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (!has_ended_within(pid, process, most_ms, &status)) {
+		end_trial(pid, process);
+		return kh_err_set(err, KH_ERR_SYSTEM,
+				  "the trial took longer than %u seconds, and was ended",
+				  most_ms / 1000);
+	}
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return true;
-	if (!told)
+	if (read(says, &why, sizeof(why)) != (ssize_t)sizeof(why))
 		return kh_err_set(err, KH_ERR_SYSTEM, "the trial was ended");
 	if (err)
 		*err = why;
 	return false;
+}
+
+bool kh_child_try(bool (*what)(void *arg, struct kh_err *err), void *arg, struct kh_err *err)
+{
+	return kh_child_try_within(what, arg, KH_LIMIT_TRIAL_MS, err);
 }
 
 static _Noreturn void watch(void (*then)(void *arg), void *arg, int ended)

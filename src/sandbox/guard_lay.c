@@ -137,7 +137,8 @@ static bool lay_inside(void *arg, struct kh_err *err)
 	bool served = job->guard->served;
 	int fds = served ? open_of(job->init, "fd", O_RDONLY | O_DIRECTORY) : -1;
 	(void)err;
-	if ((served && fds < 0) || !enter(job->init) || !lay_where_lost(job->entry))
+	if ((served && fds < 0) || !enter(job->init) || !kh_child_ends_with_parent() ||
+	    !lay_where_lost(job->entry))
 		return false;
 	return !served || !is_bypassed(fds, job->entry->target);
 }

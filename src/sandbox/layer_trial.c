@@ -17,7 +17,7 @@
 static bool try_it(struct kh_err *err)
 {
 	const struct kh_engine_command none = { .args_fd = -1 };
-	if (!kh_nest_unshare(&none, err))
+	if (!kh_nest_unshare(&none, err) || !kh_child_ends_with_parent())
 		return false;
 	kh_auto_close int lower =
 		(int)syscall(SYS_open_tree, AT_FDCWD, "/usr", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
@@ -46,7 +46,7 @@ static bool become_ordinary(struct kh_err *err)
 static bool try_as_ordinary(void *arg, struct kh_err *err)
 {
 	(void)arg;
-	return become_ordinary(err) && try_it(err);
+	return become_ordinary(err) && kh_child_ends_with_parent() && try_it(err);
 }
 
 bool kh_sandbox_try_layer(struct kh_err *err)

@@ -175,7 +175,7 @@ static bool try_it(void *arg, struct kh_err *err)
 	const struct kh_engine_command none = { .args_fd = -1 };
 	struct kh_lay lay;
 	if ((stage && !kh_stage_enter(stage, err)) || !kh_nest_unshare(&none, err) ||
-	    !kh_lay_take(&lay, view, err))
+	    !kh_child_ends_with_parent() || !kh_lay_take(&lay, view, err))
 		return false;
 	kh_auto_close int memory = kh_nest_memory(KH_NEST);
 	static const char root[] = KH_NEST "/root";

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -243,6 +244,75 @@ static void a_trial_tells_why_it_failed(void **state)
 	assert_string_equal(err.text, "the trial was ended");
 }
 
+static bool hang(void *arg, struct kh_err *err)
+{
+	(void)err;
+	const int *fd = arg;
+	pid_t own = fork(); /* in its group */
+	if (own != 0 && write(*fd, &own, sizeof(own)) != (ssize_t)sizeof(own))
+		return true;
+	(void)sleep(PATIENCE_MS / 1000);
+	return true;
+}
+
+/* Within patience; the descriptor is a pipe's that it holds. */
+static void is_shut(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = 0 };
+	assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
+	assert_true(p.revents & POLLHUP);
+}
+
+static void a_trial_that_hangs_is_ended_with_its_group(void **state)
+{
+	struct kh_err err = KH_ERR_INIT;
+	int held[2];
+	pid_t of_it;
+	(void)state;
+	assert_int_equal(pipe(held), 0);
+	uint64_t began = kh_clock_mono_ms();
+	assert_false(kh_child_try_within(hang, &held[1], 1000, &err));
+	assert_in_range(kh_clock_mono_ms() - began, 1000, PATIENCE_MS);
+	assert_non_null(strstr(err.text, "took longer than 1 seconds"));
+	close(held[1]);
+	assert_int_equal(read(held[0], &of_it, sizeof(of_it)), sizeof(of_it));
+	is_shut(held[0]);
+	close(held[0]);
+}
+
+/* Another identity, which takes the signal of the parent's death back. */
+static bool hang_as_another(void *arg, struct kh_err *err)
+{
+	const int *fd = arg;
+	(void)err;
+	bool other = getuid() != 0 || setresuid(65534, 65534, 65534) == 0;
+	if (write(*fd, other && kh_child_ends_with_parent() ? "y" : "n", 1) == 1)
+		(void)sleep(PATIENCE_MS / 1000);
+	return true;
+}
+
+static void a_trial_ends_with_who_tries(void **state)
+{
+	int held[2];
+	char bound;
+	(void)state;
+	assert_int_equal(pipe(held), 0);
+	pid_t parent = fork();
+	if (parent == 0) {
+		(void)kh_child_try_within(hang_as_another, &held[1], PATIENCE_MS, NULL);
+		_exit(0);
+	}
+	close(held[1]);
+	assert_int_equal(read(held[0], &bound, 1), 1);
+	assert_int_equal(bound, 'y');
+	uint64_t began = kh_clock_mono_ms();
+	assert_int_equal(kill(parent, SIGKILL), 0);
+	kh_child_wait(parent);
+	is_shut(held[0]);
+	assert_in_range(kh_clock_mono_ms() - began, 0, PATIENCE_MS / 2);
+	close(held[0]);
+}
+
 static void leave_a_mark(void *arg)
 {
 	(void)!unlink(arg);
@@ -276,6 +346,8 @@ int main(void)
 		cmocka_unit_test(it_has_three_descriptors_and_what_is_prepared),
 		cmocka_unit_test(its_input_folder_and_environment_are_what_is_said),
 		cmocka_unit_test(a_trial_tells_why_it_failed),
+		cmocka_unit_test(a_trial_that_hangs_is_ended_with_its_group),
+		cmocka_unit_test(a_trial_ends_with_who_tries),
 		cmocka_unit_test(a_watcher_acts_when_nobody_holds_its_pipe_any_more),
 	};
 
