@@ -38,6 +38,13 @@ struct kh_rule_draft {
 #undef KH_DRAFT_LIMIT
 };
 
+/* The item of a named map ("credentials.*") that is being read, within another one or NULL. */
+struct kh_reader_item {
+	const struct kh_reader_item *above;
+	const char *path; /* of its row */
+	struct kh_slice name;
+};
+
 /* What one reading carries along. Errors are collected; nothing stops at the first. */
 struct kh_reader {
 	struct kh_config *config;
@@ -56,6 +63,7 @@ struct kh_reader {
 	size_t n_presets;
 	struct kh_preset *cases;   /* the preset whose own `expect` is being read */
 	struct kh_where authority; /* where that section stands */
+	const struct kh_reader_item *item;
 	bool no_memory;
 };
 
@@ -76,10 +84,11 @@ bool kh_node_is_empty(const struct kh_yaml_node *node);
 void kh_diagnostics_take_files(struct kh_diagnostics *d, const struct kh_config *config);
 struct kh_option;
 struct kh_where kh_reader_where(const struct kh_reader *reader, const struct kh_yaml_node *node);
-#define kh_reader_error(reader, node, ...) \
-	kh_diagnostics_add((reader)->diags, false, kh_reader_where(reader, node), __VA_ARGS__)
-#define kh_reader_warn(reader, node, ...) \
-	kh_diagnostics_add((reader)->diags, true, kh_reader_where(reader, node), __VA_ARGS__)
+/* A path of the table in the text, "credentials.*.value", is shown with the item's own name. */
+void kh_reader_say(struct kh_reader *reader, bool warning, const struct kh_yaml_node *node,
+		   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+#define kh_reader_error(reader, node, ...) kh_reader_say(reader, false, node, __VA_ARGS__)
+#define kh_reader_warn(reader, node, ...) kh_reader_say(reader, true, node, __VA_ARGS__)
 /* Memory is gone: said once. Return: NULL. */
 void *kh_reader_no_memory(struct kh_reader *reader);
 

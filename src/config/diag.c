@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <keyhole/cleanup.h>
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 
@@ -70,6 +71,51 @@ struct kh_where kh_reader_where(const struct kh_reader *reader, const struct kh_
 	return (struct kh_where){ .file = reader->file,
 				  .line = node ? node->line : 0,
 				  .column = node ? node->column : 0 };
+}
+
+/* Return: how long the row's path is that begins at `at`, a word's beginning; 0: none does. */
+static size_t path_at(const struct kh_reader_item *item, const char *text, const char *at)
+{
+	size_t len = strlen(item->path);
+	bool begins = at == text || strchr(" (\"'", at[-1]);
+	return begins && strncmp(at, item->path, len) == 0 && (!at[len] || !strchr("*[", at[len]))
+		       ? len
+		       : 0;
+}
+
+/* In the place of the star, which is the path's last character. */
+static bool put_named(const struct kh_reader *reader, const char *text, struct kh_buf *out)
+{
+	for (const char *at = text; *at; at++) {
+		size_t len = 0;
+		const struct kh_reader_item *item = reader->item;
+		for (; item && !(len = path_at(item, text, at)); item = item->above)
+			;
+		if (len == 0) {
+			if (!kh_buf_append_char(out, *at))
+				return false;
+			continue;
+		}
+		if (!kh_buf_append(out, at, len - 1) || !kh_buf_append_slice(out, item->name))
+			return false;
+		at += len - 1;
+	}
+	return true;
+}
+
+void kh_reader_say(struct kh_reader *reader, bool warning, const struct kh_yaml_node *node,
+		   const char *fmt, ...)
+{
+	char text[TEXT_BYTES];
+	struct kh_buf named kh_cleanup(kh_buf_fini);
+	va_list args;
+	va_start(args, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	kh_buf_init(&named, 2u * TEXT_BYTES);
+	const char *shown = put_named(reader, text, &named) ? kh_buf_cstr(&named) : NULL;
+	kh_diagnostics_add(reader->diags, warning, kh_reader_where(reader, node), "%s",
+			   shown ? shown : text);
 }
 
 void *kh_reader_no_memory(struct kh_reader *reader)

@@ -68,10 +68,17 @@ static void read_items(struct kh_reader *reader, const struct kh_option *option,
 		void *item = option->add(reader, parent, child);
 		if (!item)
 			continue;
+		const struct kh_reader_item named = { reader->item, option->items,
+						      is_list ? (struct kh_slice){ 0 }
+							      : child->key->text };
+		if (!is_list)
+			reader->item = &named;
 		kh_walk_defaults(reader, option->items, item);
 		read_map(reader, option->items, in, child, item);
 		if (option->done)
 			option->done(reader, parent, item, child);
+		if (!is_list)
+			reader->item = named.above;
 	}
 }
 

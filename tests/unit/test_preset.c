@@ -302,8 +302,8 @@ static void a_presets_own_mistakes_are_said(void **state)
 			   "a name is small letters");
 	assert_preset_says(WITH("{ r: { type: lable, doc: d } }", RULE),
 			   "(did you mean \"label\"?)");
-	assert_preset_says(WITH("{ r: { doc: d } }", RULE), "parameters.*.type is missing");
-	assert_preset_says(WITH("{ r: { type: label } }", RULE), "parameters.*.doc is missing");
+	assert_preset_says(WITH("{ r: { doc: d } }", RULE), "parameters.r.type is missing");
+	assert_preset_says(WITH("{ r: { type: label } }", RULE), "parameters.r.doc is missing");
 	assert_preset_says(WITH("{ r: { type: label, default: a.b, doc: d } }", RULE),
 			   "parameters.r: expected one label");
 	assert_preset_says(WITH("{ r: { type: label, default: {}, doc: d } }", RULE),
