@@ -2,6 +2,8 @@
 #ifndef KEYHOLE_KEEPER_H
 #define KEYHOLE_KEEPER_H
 
+#include <sys/stat.h>
+
 #include <keyhole/config.h>
 
 /* What a launcher needs to know of its private daemon: written once to `ready_fd` in wire.h's
@@ -74,5 +76,7 @@ enum kh_journal_verdict kh_journal_look(const char *path, struct kh_err *err);
  */
 bool kh_source_can_be_used(const struct kh_credential_config *credential,
 			   const struct kh_source *source, struct kh_err *err);
+/* Is it a file that everybody on this host may read, or write to? *st: of it. */
+bool kh_source_is_for_all(const struct kh_source *source, struct stat *st);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include <keyhole/cleanup.h>
 #include <keyhole/config.h>
+#include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/keeper.h>
 #include <keyhole/limits.h>
@@ -104,6 +105,21 @@ static void warn_if_guessable(const struct kh_credential_config *one, struct kh_
 				   one->name);
 }
 
+static void warn_if_for_all(const struct kh_credential_config *one, struct kh_diagnostics *diags)
+{
+	const struct kh_source *source;
+	struct stat st;
+
+	for (size_t i = 0; (source = kh_credential_source(one, i)); i++)
+		if (kh_source_is_for_all(source, &st))
+			kh_diagnostics_add(diags, true, one->where,
+					   "credentials.%s: everybody on this host may use the "
+					   "file %s (mode %04o; chmod 600 %s)",
+					   one->name, kh_esc_str(source->name),
+					   (unsigned)(st.st_mode & 07777),
+					   kh_esc_str(source->name));
+}
+
 void kh_check_values(const struct kh_config *config, struct kh_diagnostics *diags)
 {
 	size_t n = config->n_credentials;
@@ -113,6 +129,7 @@ void kh_check_values(const struct kh_config *config, struct kh_diagnostics *diag
 		usable[i] = can_be_used(&config->credentials[i], NULL);
 	for (size_t i = 0; usable && i < n; i++) {
 		struct kh_err err = KH_ERR_INIT;
+		warn_if_for_all(&config->credentials[i], diags);
 		if (usable[i])
 			warn_if_guessable(&config->credentials[i], diags);
 		else if (!can_be_used(&config->credentials[i], &err) &&

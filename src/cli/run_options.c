@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <strings.h>
 #include <unistd.h>
 
@@ -295,14 +296,26 @@ static bool add_read_only(struct kh_run_options *out, const char *path)
 	       add(&out->read_only, &out->n_read_only, resolved);
 }
 
+/* A folder is not made by a slip of the pen. */
 static bool set_audit(struct kh_run_options *out, const char *path)
 {
 	kh_auto_free char *here = getcwd(NULL, 0);
 	free(out->audit);
 	out->audit = here && *path ? kh_path_join(here, path) : NULL;
-	if (!out->audit)
+	if (!out->audit) {
 		kh_cli_complain("--audit %s: no such place", kh_esc_str(path));
-	return out->audit != NULL;
+		return false;
+	}
+	const char *slash = strrchr(out->audit, '/');
+	kh_auto_free char *folder =
+		kh_slice_dup(kh_slice_of(out->audit, (size_t)(slash - out->audit) + 1));
+	struct stat st;
+	if (folder && stat(folder, &st) == 0)
+		return true;
+	kh_cli_complain("--audit %s: the folder %s: %s (make it first: mkdir -p %s)",
+			kh_esc_str(path), folder ? kh_esc_str(folder) : "", strerror(errno),
+			folder ? kh_esc_str(folder) : "");
+	return false;
 }
 
 static bool take(struct kh_run_options *out, int option, const char *value)

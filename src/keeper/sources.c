@@ -158,22 +158,28 @@ static enum kh_source_result read_env(const char *credential, const struct kh_so
 	return result;
 }
 
+bool kh_source_is_for_all(const struct kh_source *source, struct stat *st)
+{
+	return source->kind == KH_SOURCE_FILE && stat(source->name, st) == 0 &&
+	       S_ISREG(st->st_mode) && (st->st_mode & 0007) != 0;
+}
+
 void kh_source_warn_of_mode(const char *credential, const struct kh_source *source,
 			    struct kh_warned *warned)
 {
 	const struct kh_warned before = *warned;
 	struct stat st;
 	*warned = (struct kh_warned){ .mode = 0 };
-	if (source->kind != KH_SOURCE_FILE || stat(source->name, &st) != 0 ||
-	    !S_ISREG(st.st_mode) || !(st.st_mode & 0007))
+	if (!kh_source_is_for_all(source, &st))
 		return;
 	*warned = (struct kh_warned){ st.st_dev, st.st_ino, st.st_mode };
 	if (warned->device == before.device && warned->inode == before.inode &&
 	    warned->mode == before.mode)
 		return;
 	kh_log_warn("credential %s: everybody on this host may use the file %s (mode %04o; "
-		    "chmod 600 it)",
-		    credential, kh_esc_str(source->name), (unsigned)(st.st_mode & 07777));
+		    "chmod 600 %s)",
+		    credential, kh_esc_str(source->name), (unsigned)(st.st_mode & 07777),
+		    kh_esc_str(source->name));
 }
 
 bool kh_source_is_pipe(const struct kh_source *source)

@@ -907,9 +907,22 @@ def test_check_tells_root_of_a_journal_of_another_user(tmp_path):
     assert check(tmp_path, "version: 1\naudit: { file: j.jsonl }\n" + TENANT)[0] == 1
 
 
+def test_check_warns_of_a_file_that_everybody_may_read(tmp_path):
+    text = with_credential("{ value: { file: key }, header: { x: \"{}\" }, hosts: [ a.example ] }")
+    key = tmp_path / "key"
+    key.write_text("Zm9vYmFyYmF6cXV4MTIzNDU2Nzg5MA")
+    for mode, warned in ((0o600, False), (0o640, False), (0o644, True), (0o602, True)):
+        key.chmod(mode)
+        status, _, errors = check(tmp_path, text)
+        words = f"warning: credentials.c: everybody on this host may use the file {key} (mode {mode:04o}; chmod 600 {key})"
+        assert status == 0 and (words in errors) == warned and bool(errors) == warned, errors
+
+
 def test_check_warns_of_a_value_that_cannot_be_used(tmp_path):
     (tmp_path / "short").write_text("hunter2\n")
     (tmp_path / "lines").write_text(KEY + "\n" + KEY + "\n")
+    for name in ("short", "lines"):
+        (tmp_path / name).chmod(0o600)
     for source, env, says in (
         ("env: SHORT", {"SHORT": "hunter2"}, "the variable SHORT has fewer than 8 bytes"),
         ("env: ABSENT", {}, "the variable ABSENT is not set"),

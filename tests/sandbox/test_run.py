@@ -145,6 +145,11 @@ def test_the_journal_can_be_chosen_and_is_continued(run):
     with open(journal, encoding="utf-8") as file:
         events = [json.loads(line)["event"] for line in file]
     assert events.count("deny") == 2 and events.count("start") == 2
+    missing = os.path.join(run.state, "nope", "deep", "x.jsonl")
+    done = run("--audit", missing, "--", "true", check=None)
+    folder = os.path.dirname(missing) + "/"
+    assert done.returncode != 0 and f"the folder {folder}: No such file or directory (make it first: mkdir -p {folder})" in done.stderr
+    assert not os.path.exists(os.path.join(run.state, "nope"))
     assert run("--audit", "relative.jsonl", "--", "true", cwd=run.state, check=0)
     assert os.path.exists(os.path.join(run.state, "relative.jsonl"))
 
