@@ -45,7 +45,8 @@ const char *kh_body_fault(const struct kh_body *body); /* a literal; NULL: none 
 uint64_t kh_body_replaced_bytes(const struct kh_body *body);
 /*
  * A name in a form, decoded while its bytes come. Escapes are undone as deep as they are nested.
- * Blanks in front are dropped, so that no number of them hides what follows.
+ * Blanks in front are dropped, and further ones shortened, so that no number of them hides what
+ * follows, or the name's end.
  */
 struct kh_form_name {
 	size_t len;

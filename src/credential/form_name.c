@@ -22,19 +22,27 @@ static bool is_one_too_many(const struct kh_form_name *name, char c)
 				   kh_name_is_blank(name->text[name->len - 2])));
 }
 
-/* A blank beyond ASCII at the beginning, once all of its bytes are there. */
-static void drop_wide_blank(struct kh_form_name *name)
+/* A blank beyond ASCII at the end, once all of its bytes are there: taken off. */
+static bool take_wide_blank(struct kh_form_name *name)
 {
+	enum { WIDEST = 4 }; /* a character in UTF-8 */
 	struct kh_slice text = kh_form_name_text(name);
-	struct kh_character c = kh_spelling_at(text, 0, KH_PLUS_IS_PLUS);
-	if (c.width == name->len && kh_name_is_blank((char)c.byte))
-		name->len = 0;
+	for (size_t width = 2; width <= WIDEST && width <= text.len; width++) {
+		size_t at = text.len - width;
+		if ((unsigned char)text.ptr[at] < 0xc0)
+			continue;
+		struct kh_character c = kh_spelling_at(text, at, KH_PLUS_IS_PLUS);
+		if (c.width != width || !kh_name_is_blank((char)c.byte))
+			continue;
+		name->len = at;
+		return true;
+	}
+	return false;
 }
 
 /* `c` is decoded. */
 static void append(struct kh_form_name *name, char c)
 {
-	enum { WIDEST = 4 }; /* a character in UTF-8 */
 	if (is_one_too_many(name, c))
 		return;
 	if (name->len == sizeof(name->text)) {
@@ -42,8 +50,9 @@ static void append(struct kh_form_name *name, char c)
 		return;
 	}
 	name->text[name->len++] = c;
-	if (name->len <= WIDEST && (unsigned char)name->text[0] >= 0x80)
-		drop_wide_blank(name);
+	/* It is as good as one in ASCII, and as many of them. */
+	if ((unsigned char)c >= 0x80 && take_wide_blank(name) && !is_one_too_many(name, ' '))
+		name->text[name->len++] = ' ';
 }
 
 /* "%hh" at the end of the text: takes it off. */

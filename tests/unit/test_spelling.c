@@ -436,6 +436,25 @@ static void most_names_in_a_form_need_no_look(void **state)
 	assert_int_equal(form.looked_at, 1);
 }
 
+static void no_number_of_blanks_hides_a_name_in_a_form(void **state)
+{
+	/* In ASCII and U+3000; as they are, and escaped. */
+	static const char *const blanks[] = {
+		"+", " ", "%20", "%0a", "\xe3\x80\x80", "%E3%80%80", "%25E3%2580%80"
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(blanks) / sizeof(blanks[0]); i++)
+		for (int in_front = 0; in_front < 2; in_front++) {
+			struct kh_form_carriers form = { .in_value = false };
+			bool found = !in_front && kh_form_carries(&form, KH_SLICE("access_token"));
+			for (int n = 0; n < 5000; n++)
+				found = kh_form_carries(&form, kh_slice_str(blanks[i])) || found;
+			if (in_front)
+				found = kh_form_carries(&form, KH_SLICE("access_token")) || found;
+			assert_true(kh_form_carries(&form, KH_SLICE("=x")) || found);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -444,6 +463,7 @@ int main(void)
 		cmocka_unit_test(a_member_in_another_spelling_is_refused),
 		cmocka_unit_test(many_escapes_are_read_in_bounded_time),
 		cmocka_unit_test(most_names_in_a_form_need_no_look),
+		cmocka_unit_test(no_number_of_blanks_hides_a_name_in_a_form),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
