@@ -56,7 +56,8 @@ static void wish(const struct kh_up_user *user, struct kh_up_wish *out)
 	out->door = door->number;
 	out->whose = door->gate->number;
 	/* Without TLS of ours nothing says what the other side speaks. */
-	out->may_be_h2 = !x->tunnel && x->scheme == KH_SCHEME_HTTPS && x->gen->config->upstream_http2;
+	out->may_be_h2 =
+		!x->tunnel && x->scheme == KH_SCHEME_HTTPS && x->gen->config->upstream_http2;
 	out->gen = x->gen;
 	out->geo_gen = x->geo_gen;
 }
