@@ -38,7 +38,7 @@ void kh_git_names_no_memory(struct kh_git_reads *out)
 }
 
 /* Takes `path` over. */
-static void add(struct kh_git_reads *out, char *path, int kind)
+static void add(struct kh_git_reads *out, char *path, enum kh_git_read_kind kind)
 {
 	for (size_t i = 0; path && i < out->n; i++)
 		if (strcmp(out->list[i].path, path) == 0) {
@@ -104,7 +104,8 @@ static void note_compared(const struct kh_git_finding *f, const char *base, cons
 
 /* A place that git will look at, whether it exists or not: by the name, and where that leads. Of
  * one that exists, the name counts where a link is on the way, which could lead elsewhere. */
-void kh_git_names_look(struct kh_git_finding *f, const char *base, const char *value, int kind)
+void kh_git_names_look(struct kh_git_finding *f, const char *base, const char *value,
+		       enum kh_git_read_kind kind)
 {
 	kh_auto_free char *path = kh_git_names_expand(f, base, value);
 	struct stat st;

@@ -21,7 +21,8 @@ void kh_git_names_no_memory(struct kh_git_reads *out);
 /* As git reads a path in its configuration. Heap. */
 char *kh_git_names_expand(const struct kh_git_finding *f, const char *base, const char *value);
 /* A place that git will look at, whether it exists or not: by the name, and where that leads. */
-void kh_git_names_look(struct kh_git_finding *f, const char *base, const char *value, int kind);
+void kh_git_names_look(struct kh_git_finding *f, const char *base, const char *value,
+		       enum kh_git_read_kind kind);
 /* core.hooksPath and the like: whatever is in that folder. */
 void kh_git_names_hooks(struct kh_git_finding *f, const char *value);
 /* Where links in a folder outside of the workspace lead in it: a hook may be one. */

@@ -6,7 +6,7 @@
 
 struct kh_git_read {
 	char *path;
-	enum {
+	enum kh_git_read_kind {
 		KH_GIT_READ_THERE = 1, /* a file that exists */
 		KH_GIT_READ_FILE,      /* one that may not exist yet */
 		KH_GIT_READ_FOLDER,    /* a folder that may not */
