@@ -13,14 +13,14 @@
 enum { KH_ESC_MAX_BYTES = 256 };
 const char *kh_esc(struct kh_slice s);
 const char *kh_esc_str(const char *str);
-/* The last gate of a finished line of our own, in place: control bytes, DEL, U+0080-U+009F, marks
- * that turn the direction of text, and bytes that are not UTF-8 become '?'. */
+/* The last gate of a finished line of our own, in place: what kh_utf8_is_unseen and bytes that are
+ * not UTF-8 become '?'. */
 void kh_esc_clean(char *text);
 
 /*
- * Appends `s` as a JSON string with its quotes. Valid UTF-8 stays as it is, but for controls,
- * quote, backslash, DEL, U+0080-U+009F, U+2028 and U+2029 (written \u00XX and the like); a byte
- * that is not part of valid UTF-8 becomes U+FFFD. Return: false as kh_buf_append.
+ * Appends `s` as a JSON string with its quotes. Valid UTF-8 stays as it is, but for quote,
+ * backslash and what kh_utf8_is_unseen (written \u00XX and the like, above U+FFFF as a surrogate
+ * pair); a byte that is not part of valid UTF-8 becomes U+FFFD. Return: false as kh_buf_append.
  */
 bool kh_json_string(struct kh_buf *buf, struct kh_slice s);
 
@@ -29,5 +29,8 @@ bool kh_json_string(struct kh_buf *buf, struct kh_slice s);
  * `len` is at least 1. Return: how many bytes it takes, 0 when s[0] does not begin one.
  */
 size_t kh_utf8_decode(const unsigned char *s, size_t len, uint32_t *out);
+/* Is it a control, a mark that turns the direction of text or ends a line, or a character that
+ * shows nothing, so that text with it does not look like what it is? */
+bool kh_utf8_is_unseen(uint32_t cp);
 
 #endif

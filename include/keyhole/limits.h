@@ -416,13 +416,18 @@ enum {
 	KH_LIMIT_SANDBOX_HEARD_MS = 5000,
 	KH_LIMIT_SANDBOX_GRACE_MS = 2000,
 	KH_LIMIT_SANDBOX_REMOVE_MS = 10 * 1000,
+	/* What a sandbox may have of the inotify instances and of the watches of the user who
+	   started it: the host's limit for one user, divided by this. */
+	KH_LIMIT_SANDBOX_INOTIFY_PART = 4,
+	KH_LIMIT_SANDBOX_WATCHES_PART = 2,
 
 	/* The survey of a workspace before and after a sandbox: entries, folders in each other,
 	   bytes of a path (PATH_MAX), milliseconds, and what is mounted over for its sake (an agent
 	   that makes more of them holds up the next start, which is refused). A file that is
 	   compared, a git configuration or a link, is read so far. LINKED: files with several names
 	   that are noted (an agent may make as many as it likes); fewer than LINKED_MOUNTS of those
-	   that have a name outside of the workspace are read-only, one mount each. */
+	   that have a name outside of the workspace are read-only, one mount each. INLETS: folders
+	   in node_modules or .git to which links elsewhere lead. */
 	KH_LIMIT_SURVEY_ENTRIES = 4 * 1000 * 1000,
 	KH_LIMIT_SURVEY_DEPTH = 200,
 	KH_LIMIT_SURVEY_PATH_BYTES = 4000,
@@ -431,6 +436,7 @@ enum {
 	   system that does not answer would hold the launcher for ever. */
 	KH_LIMIT_TRIAL_MS = 30 * 1000,
 	KH_LIMIT_SURVEY_MASKS = 1024,
+	KH_LIMIT_SURVEY_INLETS = 4096,
 	KH_LIMIT_SURVEY_LINKED = 1000 * 1000,
 	KH_LIMIT_SURVEY_LINKED_MOUNTS = 64,
 	KH_LIMIT_SURVEY_FILE_BYTES = 1024 * 1024,

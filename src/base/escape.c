@@ -89,11 +89,31 @@ size_t kh_utf8_decode(const unsigned char *s, size_t len, uint32_t *out)
 	return n;
 }
 
-/* What moves a cursor, ends a line somewhere, or turns the direction of the text round. */
-static bool is_treacherous(uint32_t cp)
+/* Unicode's Cc, Cf, Zl, Zp and Default_Ignorable_Code_Point, its noncharacters next to them, and
+ * characters with a name of their own whose glyph is blank. */
+bool kh_utf8_is_unseen(uint32_t cp)
 {
-	return cp < 0x20 || (cp >= 0x7f && cp <= 0x9f) || (cp >= 0x200e && cp <= 0x200f) ||
-	       (cp >= 0x2028 && cp <= 0x202e) || (cp >= 0x2066 && cp <= 0x2069) || cp == 0xfeff;
+	static const struct {
+		uint32_t first, last;
+	} ranges[] = {
+		{ 0x0, 0x1f },	      { 0x7f, 0x9f },	    { 0xad, 0xad },
+		{ 0x34f, 0x34f },     { 0x600, 0x605 },	    { 0x61c, 0x61c },
+		{ 0x6dd, 0x6dd },     { 0x70f, 0x70f },	    { 0x890, 0x891 },
+		{ 0x8e2, 0x8e2 },     { 0x115f, 0x1160 },   { 0x17b4, 0x17b5 },
+		{ 0x180b, 0x180f },   { 0x200b, 0x200f },   { 0x2028, 0x202e },
+		{ 0x2060, 0x206f },   { 0x2800, 0x2800 },   { 0x3164, 0x3164 },
+		{ 0xfe00, 0xfe0f },   { 0xfeff, 0xfeff },   { 0xffa0, 0xffa0 },
+		{ 0xfff0, 0xfffc },   { 0xfffe, 0xffff },   { 0x1107f, 0x1107f },
+		{ 0x110bd, 0x110bd }, { 0x110cd, 0x110cd }, { 0x13430, 0x1343f },
+		{ 0x16fe4, 0x16fe4 }, { 0x1bca0, 0x1bca3 }, { 0x1d159, 0x1d159 },
+		{ 0x1d173, 0x1d17a }, { 0xe0000, 0xe0fff },
+	};
+	if (cp >= 0x20 && cp < 0x7f)
+		return false;
+	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]) && cp >= ranges[i].first; i++)
+		if (cp <= ranges[i].last)
+			return true;
+	return false;
 }
 
 void kh_esc_clean(char *text)
@@ -102,7 +122,7 @@ void kh_esc_clean(char *text)
 	for (size_t i = 0; i < len;) {
 		uint32_t cp;
 		size_t n = kh_utf8_decode((const unsigned char *)text + i, len - i, &cp);
-		if (n && !is_treacherous(cp)) {
+		if (n && !kh_utf8_is_unseen(cp)) {
 			i += n;
 			continue;
 		}
@@ -158,8 +178,13 @@ static bool put_json_escape(struct kh_buf *buf, uint32_t cp)
 	case '\t':
 		return kh_buf_append(buf, "\\t", 2);
 	default:
-		return kh_buf_printf(buf, "\\u%04x", (unsigned)cp);
+		break;
 	}
+	if (cp < 0x10000)
+		return kh_buf_printf(buf, "\\u%04x", (unsigned)cp);
+	cp -= 0x10000;
+	return kh_buf_printf(buf, "\\u%04x\\u%04x", (unsigned)(0xd800 | cp >> 10),
+			     (unsigned)(0xdc00 | (cp & 0x3ff)));
 }
 
 static bool put_json_content(struct kh_buf *buf, struct kh_slice s)
@@ -177,7 +202,7 @@ static bool put_json_content(struct kh_buf *buf, struct kh_slice s)
 		bool ok;
 		if (n == 0)
 			ok = kh_buf_append(buf, "\xef\xbf\xbd", 3);
-		else if (cp == '"' || cp == '\\' || is_treacherous(cp))
+		else if (cp == '"' || cp == '\\' || kh_utf8_is_unseen(cp))
 			ok = put_json_escape(buf, cp);
 		else
 			ok = kh_buf_append(buf, s.ptr + i, n);

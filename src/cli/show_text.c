@@ -12,48 +12,14 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <keyhole/escape.h>
+
 /* Of the first character of `s`; its length is 0 where the bytes are not UTF-8. */
 static uint32_t decode(struct kh_slice s, size_t *len)
 {
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	const unsigned char *p = (const unsigned char *)s.ptr;
-	size_t n = p[0] < 0x80	 ? 1
-		   : p[0] < 0xc2 ? 0
-		   : p[0] < 0xe0 ? 2
-		   : p[0] < 0xf0 ? 3
-		   : p[0] < 0xf5 ? 4
-				 : 0;
-	*len = 0;
-	if (n == 0 || n > s.len)
-		return 0;
-	uint32_t c = n == 1 ? p[0] : p[0] & (0x7fU >> n);
-	for (size_t i = 1; i < n; i++) {
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-		c = c << 6 | (p[i] & 0x3fU);
-	}
-	if (c < least[n] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
-		return 0;
-	*len = n;
+	uint32_t c = 0;
+	*len = kh_utf8_decode((const unsigned char *)s.ptr, s.len, &c);
 	return c;
-}
-
-/* Controls, marks of direction, and what is not seen (Unicode's Cc, Cf and line ends). */
-static bool is_hidden(uint32_t c)
-{
-	static const struct {
-		uint32_t first, last;
-	} ranges[] = {
-		{ 0, 0x1f },	    { 0x7f, 0x9f },	  { 0xad, 0xad },	{ 0x34f, 0x34f },
-		{ 0x61c, 0x61c },   { 0x115f, 0x1160 },	  { 0x17b4, 0x17b5 },	{ 0x180b, 0x180f },
-		{ 0x200b, 0x200f }, { 0x2028, 0x202e },	  { 0x2060, 0x206f },	{ 0x3164, 0x3164 },
-		{ 0xfe00, 0xfe0f }, { 0xfeff, 0xfeff },	  { 0xffa0, 0xffa0 },	{ 0xfff0, 0xfffb },
-		{ 0xfffe, 0xffff }, { 0x1d173, 0x1d17a }, { 0xe0000, 0xe0fff },
-	};
-	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
-		if (c >= ranges[i].first && c <= ranges[i].last)
-			return true;
-	return false;
 }
 
 static void show(FILE *out, struct kh_slice text, bool is_name)
@@ -63,7 +29,7 @@ static void show(FILE *out, struct kh_slice text, bool is_name)
 		uint32_t c = decode(text, &len);
 		if (len == 0)
 			fprintf(out, "\\x%02x", (unsigned char)text.ptr[0]);
-		else if (c == '\t' ? is_name : is_hidden(c))
+		else if (c == '\t' ? is_name : kh_utf8_is_unseen(c))
 			fprintf(out, c < 0x80 ? "\\x%02x" : "\\u{%x}", c);
 		else if (is_name && c == '\\')
 			fputs("\\\\", out);

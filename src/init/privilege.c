@@ -16,11 +16,14 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <keyhole/limits.h>
 
 #include "init_internal.h"
 
@@ -40,6 +43,29 @@ static void map(const char *path, unsigned inside, unsigned outside)
 	char line[48];
 	snprintf(line, sizeof(line), "%u %u 1\n", inside, outside);
 	write_file(path, line);
+}
+
+/* Of the host's `name`, this much at most may be used below this user namespace: the rest is for
+ * whoever started it, whose own count goes up with it. Where /proc/sys can't be written to (in a
+ * container) it stays as it is. */
+static void keep_watches(const char *name, const char *host, unsigned part)
+{
+	char path[64], text[24];
+	int in = open(host, O_RDONLY | O_CLOEXEC);
+	ssize_t n = in >= 0 ? read(in, text, sizeof(text) - 1) : -1;
+	if (in >= 0)
+		close(in);
+	text[n > 0 ? n : 0] = '\0';
+	unsigned long most = strtoul(text, NULL, 10) / part;
+	if (most == 0)
+		return;
+	snprintf(path, sizeof(path), "/proc/sys/user/%s", name);
+	snprintf(text, sizeof(text), "%lu\n", most);
+	int out = open(path, O_WRONLY | O_CLOEXEC);
+	if (out < 0)
+		return;
+	(void)!write(out, text, strlen(text));
+	close(out);
 }
 
 void init_privilege_become(unsigned uid, unsigned gid)
@@ -71,6 +97,10 @@ void init_privilege_user(unsigned uid, unsigned gid, bool groups)
 	}
 	map("/proc/self/uid_map", uid, outer_uid);
 	map("/proc/self/gid_map", gid, outer_gid);
+	keep_watches("max_inotify_instances", "/proc/sys/fs/inotify/max_user_instances",
+		     KH_LIMIT_SANDBOX_INOTIFY_PART);
+	keep_watches("max_inotify_watches", "/proc/sys/fs/inotify/max_user_watches",
+		     KH_LIMIT_SANDBOX_WATCHES_PART);
 	/* The real one is another where it is --apart. */
 	if (geteuid() != uid || getgid() != gid || getegid() != gid)
 		init_die("--user: still uid %u, gid %u", geteuid(), getegid());

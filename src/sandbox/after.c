@@ -24,6 +24,7 @@
 #include "aside.h"
 #include "concern.h"
 #include "gitconfig.h"
+#include "inlets.h"
 #include "leads.h"
 #include "runs.h"
 #include "stores.h"
@@ -37,6 +38,7 @@ struct after {
 	size_t n_before;
 	struct kh_slice reads; /* treereads.h */
 	struct kh_stores stores;
+	struct kh_inlets inlets;
 };
 
 static int compare(const void *a, const void *b)
@@ -323,7 +325,8 @@ static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err 
 {
 	struct after *after = arg;
 	shut(after, folder);
-	if (!kh_concern_find(folder, judge, arg, err))
+	if (!kh_concern_find(folder, judge, arg, err) ||
+	    !kh_inlets_note(&after->inlets, after->root_fd, after->root, folder, err))
 		return false;
 	/* A .git that was set aside is none. */
 	if (after->reads.len > 0 && kh_concern_is_tree(folder)) {
@@ -353,9 +356,11 @@ bool kh_survey_after(const char *state, const char *id, const char *workspace,
 		memcpy(sorted, before.ptr, before.len);
 		qsort(sorted, n, KH_CONCERN_DIGEST_BYTES, compare);
 		ok = kh_walk_run(&walk, workspace, &err) &&
+		     kh_inlets_find(&after.inlets, workspace, judge, &after, &walk.missed, &err) &&
 		     kh_stores_walk(&after.stores, judge_stored, &after, &err);
 		judge_tree(&after, NULL, NULL);
 	}
+	kh_inlets_fini(&after.inlets);
 	kh_stores_fini(&after.stores);
 	kh_aside_end(&after.aside);
 	if (!ok || walk.missed)

@@ -47,6 +47,8 @@ enum {
 	IS_DARCS_PREFS = 1 << 14,
 	IN_DOT_GIT = 1 << 15, /* below a folder that is called .git, and not only shaped so */
 	IS_REMOTES = 1 << 16, /* addresses to fetch from, each in a file */
+	IS_PIJUL = 1 << 17,
+	IS_REPO = 1 << 18,
 	INHERITED = IN_GIT | IN_PACKAGES | IN_DOT_GIT,
 };
 
@@ -57,9 +59,10 @@ static const struct holder {
 	bool top; /* only there */
 } holders[] = {
 	{ ".hg", IS_HG, false },	   { ".sl", IS_SL, false },
-	{ "_darcs", IS_DARCS, false },	   { ".cargo", IS_CARGO, true },
+	{ "_darcs", IS_DARCS, false },	   { ".cargo", IS_CARGO, false },
 	{ ".config", IS_CONFIG, true },	   { ".github", IS_GITHUB, true },
 	{ ".clinerules", IS_CLINE, true }, { "mise", IS_MISE, true },
+	{ ".pijul", IS_PIJUL, false },	   { ".repo", IS_REPO, false },
 };
 
 /* And the names; shell patterns. */
@@ -80,6 +83,8 @@ static const struct held {
 	{ IS_CLINE, "hooks" },
 	{ IS_MISE, "config*.toml" },
 	{ IS_DARCS_PREFS, "defaults" },
+	{ IS_PIJUL, "config" },
+	{ IS_REPO, "repo" },
 };
 
 struct looking {
@@ -125,16 +130,21 @@ bool kh_concern_is_tree(const struct kh_walk_folder *folder)
 	       (kh_walk_find(folder, ".git") || kh_concern_is_git_folder(folder, false));
 }
 
-/* In every folder; the rest of kh_sandbox_protected and kh_sandbox_protected_files at the top. */
+/* In every folder, shell patterns; the rest of kh_sandbox_protected and kh_sandbox_protected_files
+ * at the top. */
 static const char *const anywhere[] = {
-	".claude", ".mcp.json", ".vscode",	 ".jj",	   ".husky",	".cursor",
-	".zed",	   ".idea",	".devcontainer", ".helix", ".Rprofile",
+	".claude",   ".mcp.json", ".vscode",	   ".jj",	 ".husky",	 ".cursor",
+	".zed",	     ".idea",	  ".devcontainer", ".helix",	 ".Rprofile",	 ".codex",
+	".gemini",   ".opencode", ".windsurf",	   ".kiro",	 ".roo",	 ".continue",
+	".qwen",     ".amazonq",  ".kilocode",	   ".trae",	 ".junie",	 ".openhands",
+	".vs",	     ".Renviron", ".irbrc",	   ".pryrc",	 ".exrc",	 ".nvimrc",
+	".nvim.lua", "mise.toml", "mise.*.toml",   ".mise.toml", ".mise.*.toml", ".mise",
 };
 
 bool kh_concern_is_name(const char *name, bool top)
 {
 	for (size_t i = 0; i < sizeof(anywhere) / sizeof(anywhere[0]); i++)
-		if (is(name, anywhere[i]))
+		if (fnmatch(anywhere[i], name, FNM_CASEFOLD) == 0)
 			return true;
 	for (size_t i = 0; top && kh_sandbox_protected[i]; i++)
 		if (is(name, kh_sandbox_protected[i]))
@@ -348,6 +358,8 @@ static int kind_of_file(const struct looking *l, const struct kh_walk_entry *ent
 		return KH_CONCERN_CONFIG;
 	if (l->is_git && is(name, "commondir"))
 		return KH_CONCERN_COMMONDIR;
+	if (l->is_git && is(name, "lazygit.yml"))
+		return KH_CONCERN_NAME;
 	if ((mark & IS_OBJECTS_INFO) && (is(name, "alternates") || is(name, "http-alternates")))
 		return KH_CONCERN_ALTERNATES;
 	if ((mark & IS_SEQUENCE) && is_sequence_run(l->folder->fd, name))

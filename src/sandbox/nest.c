@@ -21,6 +21,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -33,6 +34,7 @@
 #include <keyhole/escape.h>
 #include <keyhole/file.h>
 #include <keyhole/init.h>
+#include <keyhole/limits.h>
 
 #include "nest_internal.h"
 #include "sandbox_internal.h"
@@ -43,6 +45,22 @@ static bool write_proc(const char *path, const char *text, struct kh_err *err)
 	ssize_t len = (ssize_t)strlen(text);
 	return (fd >= 0 && write(fd, text, (size_t)len) == len) ||
 	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", path);
+}
+
+/* What is made below counts here too, and this is the most that there may be: the rest of the
+ * host's `limit` for one user is for whoever started it. Where /proc/sys can't be written to (in a
+ * container) it stays as it is. */
+static void keep_watches(const char *name, const char *limit, unsigned part)
+{
+	kh_auto_free char *path = kh_strf("/proc/sys/user/%s", name);
+	kh_auto_close int in = open(limit, O_RDONLY | O_CLOEXEC);
+	char text[24];
+	ssize_t n = in >= 0 ? read(in, text, sizeof(text) - 1) : -1;
+	text[n > 0 ? n : 0] = '\0';
+	unsigned long most = strtoul(text, NULL, 10) / part;
+	snprintf(text, sizeof(text), "%lu\n", most);
+	if (path && most > 0)
+		(void)write_proc(path, text, NULL);
 }
 
 bool kh_nest_unshare(const struct kh_engine_command *command, struct kh_err *err)
@@ -62,6 +80,10 @@ bool kh_nest_unshare(const struct kh_engine_command *command, struct kh_err *err
 	    !write_proc("/proc/self/uid_map", uid, err) ||
 	    !write_proc("/proc/self/gid_map", gid, err))
 		return kh_err_wrap(err, "%s", KH_SANDBOX_NO_USERNS);
+	keep_watches("max_inotify_instances", "/proc/sys/fs/inotify/max_user_instances",
+		     KH_LIMIT_SANDBOX_INOTIFY_PART);
+	keep_watches("max_inotify_watches", "/proc/sys/fs/inotify/max_user_watches",
+		     KH_LIMIT_SANDBOX_WATCHES_PART);
 	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 ||
 	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "making the mounts private");
 }

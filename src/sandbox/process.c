@@ -49,6 +49,8 @@ static const char *const fixed[] = {
 	"--clearenv",
 };
 
+static const char user_limits[] = "/proc/sys/user";
+
 /* One option; a NULL ends it early. */
 static bool put(struct kh_buf *args, const char *a, const char *b, const char *c)
 {
@@ -92,6 +94,9 @@ static bool put_proc(struct kh_buf *args, const char *target)
 	for (size_t i = 0; ok && kh_proc_read_only[i]; i++)
 		if (stat(kh_proc_read_only[i], &st) == 0)
 			ok = put(args, "--ro-bind", kh_proc_read_only[i], kh_proc_read_only[i]);
+	/* Limits of a user namespace, which only keyhole-init may set, and only in its own. */
+	if (ok && stat(user_limits, &st) == 0)
+		ok = put(args, "--bind", user_limits, user_limits);
 	for (size_t i = 0; ok && kh_proc_masked[i]; i++) {
 		const char *path = kh_proc_masked[i];
 		if (stat(path, &st) != 0)

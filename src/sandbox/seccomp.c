@@ -209,9 +209,26 @@ static bool spare_init(scmp_filter_ctx ctx)
 	return ok;
 }
 
+/*
+ * A default ACL says what every file may be that is made in a folder from then on, by the host too:
+ * 0666, whatever the umask. So files have no attributes that could be set here, as on a file system
+ * that knows none, and the answer is the one that programs expect of such a one.
+ */
+static bool refuse_attributes(scmp_filter_ctx ctx)
+{
+	static const int setting[] = { SCMP_SYS(setxattr),     SCMP_SYS(lsetxattr),
+				       SCMP_SYS(fsetxattr),    SCMP_SYS(removexattr),
+				       SCMP_SYS(lremovexattr), SCMP_SYS(fremovexattr) };
+	for (size_t i = 0; i < sizeof(setting) / sizeof(setting[0]); i++)
+		if (seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EOPNOTSUPP), setting[i], 0) != 0)
+			return false;
+	return true;
+}
+
 static bool refuse(scmp_filter_ctx ctx)
 {
-	return refuse_all(ctx) && refuse_families(ctx, SCMP_SYS(socket)) &&
+	return refuse_all(ctx) && refuse_attributes(ctx) &&
+	       refuse_families(ctx, SCMP_SYS(socket)) &&
 	       refuse_families(ctx, SCMP_SYS(socketpair)) && refuse_terminal_controls(ctx) &&
 	       refuse_set_id(ctx) && refuse_namespaces(ctx) && keep_core_limit(ctx) &&
 	       spare_init(ctx);

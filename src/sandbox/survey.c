@@ -5,6 +5,7 @@
  * what is masked (files of secrets, sockets of the host), and notes a digest of all that could run
  * on the host, with which the survey after the run compares (after.c).
  */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -14,6 +15,7 @@
 #include <keyhole/file.h>
 
 #include "concern.h"
+#include "inlets.h"
 #include "sandbox_internal.h"
 #include "stores.h"
 
@@ -128,9 +130,17 @@ static bool add_linked(struct kh_survey *survey, const struct kh_walk_folder *fo
 	return true;
 }
 
+struct looking {
+	struct kh_survey *survey;
+	const char *root;
+	int root_fd;
+	struct kh_inlets inlets;
+};
+
 static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err *err)
 {
-	struct kh_survey *survey = arg;
+	struct looking *l = arg;
+	struct kh_survey *survey = l->survey;
 	/* An empty one is no repository: one for a mount, or what somebody has begun. */
 	if (folder->n > 0 && kh_concern_is_git_folder(folder, true) &&
 	    !push(&survey->git_folders, folder->path, err))
@@ -157,17 +167,22 @@ static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err 
 				   : kh_err_set(err, KH_ERR_NO_MEMORY, "no memory")))
 			return false;
 	}
-	return kh_concern_find(folder, note, survey, err);
+	return kh_concern_find(folder, note, survey, err) &&
+	       kh_inlets_note(&l->inlets, l->root_fd, l->root, folder, err);
 }
 
 bool kh_survey_take(struct kh_survey *survey, const char *root, struct kh_err *err)
 {
-	struct kh_walk walk = { .visit = visit, .arg = survey };
+	kh_auto_close int root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct looking looking = { .survey = survey, .root = root, .root_fd = root_fd };
+	struct kh_walk walk = { .visit = visit, .arg = &looking };
 	struct kh_stores stores kh_cleanup(kh_stores_fini) = { .root = root };
 	survey->stores = &stores;
 	kh_buf_init(&survey->before, BEFORE_BYTES);
 	kh_buf_init(&survey->reads, KH_LIMIT_SURVEY_FILE_BYTES);
-	bool ok = kh_walk_run(&walk, root, err);
+	bool ok = kh_walk_run(&walk, root, err) &&
+		  kh_inlets_find(&looking.inlets, root, note, survey, &walk.missed, err);
+	kh_inlets_fini(&looking.inlets);
 	if (ok && walk.missed)
 		ok = kh_err_set(err, KH_ERR_CONFIG,
 				"--workspace %s: not all of it could be looked at, so that "

@@ -224,8 +224,11 @@ bool kh_walk_run(struct kh_walk *walk, const char *root, struct kh_err *err)
 	w.root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (w.root_fd < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(root));
-	if (!push(&w, strdup(""), 0, 0))
+	if (walk->n_from == 0 && !push(&w, strdup(""), 0, 0))
 		return no_memory(err);
+	for (size_t i = 0; i < walk->n_from; i++)
+		if (!push(&w, strdup(walk->from[i]), 0, 0))
+			return no_memory(err);
 	while (w.head < w.n && !w.over) {
 		/* The queue may move. */
 		struct pending at = w.queue[w.head++];

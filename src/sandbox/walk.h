@@ -36,6 +36,9 @@ struct kh_walk {
 	/* Return: false ends the walk, and err says why. */
 	bool (*visit)(void *arg, const struct kh_walk_folder *folder, struct kh_err *err);
 	void *arg;
+	/* Only these folders below the root (paths from it) and what is below them, or all. */
+	char *const *from;
+	size_t n_from;
 	/* Afterwards: what was not looked at, and why (heap); NULL: the walk was complete. */
 	char *missed;
 };

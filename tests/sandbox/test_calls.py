@@ -222,6 +222,39 @@ def test_of_proc_is_masked_what_speaks_of_the_host(sandbox):
     assert not any(seen.values()), {name: what for name, what in seen.items() if what}
 
 
+def test_no_attribute_of_a_file_can_be_set(sandbox, workspace):
+    """A default ACL would open whatever the host makes in that folder later; the answer is that of a file system without any."""
+    seen = sandbox.python(
+        """
+        import errno, os, struct
+        everyone = struct.pack('<I', 2) + b''.join(struct.pack('<HHI', tag, 7, 2**32 - 1) for tag in (1, 4, 32))
+        open('f', 'w').close()
+        fd = os.open('f', os.O_RDONLY)
+        os.symlink('f', 'l')
+        out = []
+        for what, name, options in (('.', 'system.posix_acl_default', {}), ('f', 'system.posix_acl_access', {}), (fd, 'user.x', {}),
+                                    ('l', 'user.x', {'follow_symlinks': False})):
+            for call in (lambda: os.setxattr(what, name, everyone, **options), lambda: os.removexattr(what, name, **options)):
+                try:
+                    call()
+                    out.append('done')
+                except OSError as e:
+                    out.append(errno.errorcode[e.errno])
+        say(out)
+        """,
+        workspace=workspace,
+    )
+    assert set(seen) <= {"ENOTSUP", "EOPNOTSUPP"}, seen
+    assert not {name for name in os.listxattr(workspace) if "acl" in name}
+
+
+COPIES = "mkdir -p a/b && echo x > a/b/f && cp -a a c && cp -p a/b/f g && tar -cf t a && mkdir e && tar -xf t -C e && sed -i s/x/y/ g && install -m 755 g h && mv g /tmp/"
+
+
+def test_programs_that_copy_attributes_do_without(sandbox, workspace):
+    assert sandbox.sh(COPIES + "; echo $?", workspace=workspace) == "0\n"
+
+
 PROGRAMS = {
     "python3": """python3 -c 'import asyncio, multiprocessing, subprocess, threading
 t = threading.Thread(target=print); t.start(); t.join()

@@ -1,5 +1,6 @@
 """How much of the host a sandbox may use, in every engine; and that the groups are gone afterwards."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -81,6 +82,41 @@ def test_what_lies_in_memory_files_counts_too(sandbox, with_groups):
 def test_without_a_group_memory_bounds_each_process_and_that_is_said(sandbox):
     done = sandbox.run(PYTHON, "-I", "-c", EAT, memory=128 * MIB, check=1)
     assert b"MemoryError" in done.stderr and b"bounds each process" in done.stderr
+
+
+# --- files that are watched ------------------------------------------------------------------------
+
+
+def test_of_inotify_some_is_left_to_who_started_it(sandbox):
+    """Instances and watches count for the user on the host, whose editors have none left else."""
+    if sandbox.engine in ("gvisor", "docker"):
+        pytest.skip("gvisor's are of its own kernel; in docker the daemon says what there is")
+    most = {}
+    for name in ("instances", "watches"):
+        with open(f"/proc/sys/fs/inotify/max_user_{name}", encoding="ascii") as file:
+            most[name] = int(file.read())
+    seen = sandbox.python(
+        """
+        import ctypes, os, resource
+        libc = ctypes.CDLL(None, use_errno=True)
+        fds = []
+        while len(fds) < 900:
+            fd = libc.inotify_init1(0)
+            if fd < 0:
+                break
+            fds.append(fd)
+        made = []
+        for name in os.listdir('/proc/sys/user'):
+            try:
+                open('/proc/sys/user/' + name, 'w').close()
+                made.append(name)
+            except OSError:
+                pass
+        say([len(fds), ctypes.get_errno(), int(open('/proc/sys/user/max_inotify_watches').read()), made])
+        """
+    )
+    assert seen[0] <= most["instances"] // 4 and seen[1] == errno.EMFILE and seen[3] == [], seen
+    assert sandbox.engine != "process" or seen[2] == most["watches"] // 2
 
 
 # --- processes ------------------------------------------------------------------------------------

@@ -83,6 +83,53 @@ def test_no_shape_of_a_repository_opens_what_was_protected_in_the_next_run(host)
     assert [host.read(name) for name in names] == ["mine\n"] * 3
 
 
+# Into a folder that editors are not opened in; what is found through the link is a project.
+INLETS = {
+    "relative": "ln -s ../node_modules/.x/app packages/app",
+    "absolute": "ln -s $PWD/node_modules/.x/app packages/app",
+    "a link to a link": "ln -s ../node_modules/y packages/app; ln -s .x/app node_modules/y",
+    "an absolute one within": "ln -s ../node_modules/y packages/app; ln -s $PWD/node_modules/.x/app node_modules/y",
+    "of the folder above": "rmdir packages; ln -s node_modules/.x packages",
+    "a git folder": "mv node_modules/.x .git/; ln -s ../.git/.x/app packages/app",
+}
+
+
+@pytest.mark.parametrize("way", INLETS)
+def test_a_link_into_node_modules_ends_the_exemption_where_it_leads(host, way):
+    repository(host.sandbox, host.workspace)
+    host.sandbox.file(host.path("packages/app/index.js"), "1\n")
+    host.sandbox.give(host.workspace)
+    done = run(host, "mkdir -p node_modules/.x node_modules/p/.vscode; mv packages/app node_modules/.x/; " + INLETS[way] + "\n"
+               + write("packages/app/.claude/settings.json", "evil") + write("packages/app/sub/.vscode/tasks.json", "evil"))  # fmt: skip
+    assert len(said(done)) == 2, done.stderr
+    assert os.path.isfile(host.path("packages/app/index.js"))
+    assert not os.path.exists(host.path("packages/app/.claude")) and not os.path.exists(host.path("packages/app/sub/.vscode"))
+    assert os.path.isdir(host.path("node_modules/p/.vscode"))
+
+
+def test_what_a_link_into_node_modules_showed_before_is_read_only(host):
+    host.sandbox.file(host.path("node_modules/app/.claude/settings.json"), "mine\n")
+    os.symlink("node_modules/app", host.path("app"))
+    host.sandbox.give(host.workspace)
+    done = host.sandbox.run("sh", "-c", "echo evil > app/.claude/settings.json", workspace=host.workspace)
+    assert b"Read-only file system" in done.stderr
+    assert host.read("node_modules/app/.claude/settings.json") == "mine\n" and said(done) == []
+
+
+NAMES = [".git/lazygit.yml", ".lazygit.yml", ".repo/repo/main.py", ".pijul/config", ".Renviron", ".irbrc", ".pryrc", ".exrc", ".nvimrc",
+         ".nvim.lua", "prek.toml", ".pre-commit-config.yml", ".amazonq/x", ".kilocode/x", ".trae/x", ".junie/x", ".openhands/x", ".vs/x",
+         *("sub/" + name for name in (".codex/x", ".gemini/x", ".opencode/x", ".windsurf/x", ".kiro/x", ".roo/x", ".continue/x", ".qwen/x",
+                                      ".cargo/config.toml", "mise.toml", "mise.local.toml", ".mise.toml", ".irbrc", ".exrc"))]  # fmt: skip
+
+
+def test_names_that_tools_run_something_from_are_set_aside(host):
+    repository(host.sandbox, host.workspace)
+    host.sandbox.give(host.workspace)
+    done = run(host, "".join(write(name, "evil") for name in NAMES))
+    assert len(said(done)) == len(NAMES), done.stderr
+    assert [name for name in NAMES if os.path.exists(host.path(name))] == []
+
+
 SHAPE = "mkdir -p $d/objects $d/refs && echo 'ref: refs/heads/main' > $d/HEAD; printf '[core]\\n\\tbare = true\\n' > $d/config"
 
 

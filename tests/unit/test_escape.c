@@ -150,6 +150,22 @@ static void a_cleaned_line_has_no_control_left(void **state)
 	assert_string_equal(line, "ok \xe2\x82\xac????????? end");
 }
 
+static void what_shows_nothing_is_written_out(void **state)
+{
+	(void)state;
+	static const uint32_t unseen[] = { 0x1b,    0x85,    0xad,    0x200d,  0x202e,
+					   0x2800,  0x3164,  0xfeff,  0xfffc,  0x1107f,
+					   0x13430, 0x1343f, 0x16fe4, 0x1bca0, 0x1bca3,
+					   0x1d159, 0x1d173, 0xe0001, 0xe0fff };
+	static const uint32_t seen[] = { ' ',	 'a',	 '~',	 0xa0,	  0xe9,
+					 0x20ac, 0x4e00, 0xfffd, 0x1f600, 0xe1000 };
+	for (size_t i = 0; i < sizeof(unseen) / sizeof(unseen[0]); i++)
+		assert_true(kh_utf8_is_unseen(unseen[i]));
+	for (size_t i = 0; i < sizeof(seen) / sizeof(seen[0]); i++)
+		assert_false(kh_utf8_is_unseen(seen[i]));
+	check_json(KH_SLICE("a\xe2\xa0\x80\xf0\x9b\xb2\xa0z"), "\"a\\u2800\\ud82f\\udca0z\"");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -160,6 +176,7 @@ int main(void)
 		cmocka_unit_test(what_is_not_utf8_becomes_the_replacement),
 		cmocka_unit_test(any_bytes_make_a_whole_string_or_none),
 		cmocka_unit_test(a_cleaned_line_has_no_control_left),
+		cmocka_unit_test(what_shows_nothing_is_written_out),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
