@@ -138,6 +138,10 @@ bool kh_review_commits(const struct kh_review *review, bool dry_run, struct kh_r
 		       struct kh_err *err);
 /* How many refs of its commits the workspace's repository has. */
 bool kh_review_count_refs(const struct kh_review *review, size_t *n, struct kh_err *err);
+/* What a commit that came over has otherwise than the repository's HEAD: `path`, `kind` and `bar`
+ * (PROTECTED or NONE) of each name are set. Freed with kh_changes_fini, also after an error. */
+bool kh_review_commit_names(const struct kh_review *review, const char *object,
+			    struct kh_changes *out, struct kh_err *err);
 void kh_review_refs_fini(struct kh_review_refs *refs);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <keyhole/cleanup.h>
@@ -242,6 +243,19 @@ static bool add_env(struct kh_run_options *out, const char *text)
 	return true;
 }
 
+/* Whoever may write to the folder above could have made it: an agent in an earlier run, for one. */
+static void warn_of_link(const char *option, const char *path, const char *real)
+{
+	struct stat st;
+	kh_auto_free char *name = strdup(path);
+	for (size_t len = name ? strlen(name) : 0; len > 1 && name[len - 1] == '/'; len--)
+		name[len - 1] = '\0';
+	if (name && lstat(name, &st) == 0 && S_ISLNK(st.st_mode))
+		kh_cli_complain("%s %s: warning: is a symbolic link, and the sandbox gets what it "
+				"leads to: %s",
+				option, kh_esc_str(path), kh_esc_str(real));
+}
+
 /* The path without links, so that what is checked is what is mounted. */
 static bool resolve(const char *option, const char *path, char **out)
 {
@@ -250,6 +264,8 @@ static bool resolve(const char *option, const char *path, char **out)
 	if (!*out)
 		kh_cli_complain("%s %s: %s", option, kh_esc_str(path),
 				strerror(*path ? errno : ENOENT));
+	else
+		warn_of_link(option, path, *out);
 	return *out != NULL;
 }
 

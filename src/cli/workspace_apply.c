@@ -157,18 +157,56 @@ static int apply_files(const struct kh_review *review, const struct kh_workspace
 
 /* What the agent had checked out; its other names are for nobody to paste into a shell. */
 static void show_merge(const struct kh_review *review, const struct kh_review_refs *refs,
-		       bool files)
+		       bool files, bool harmless)
 {
 	kh_auto_free char *own = kh_strf("refs/keyhole/%s/HEAD", review->id);
 	bool head = false;
 	for (size_t i = 0; i < refs->n; i++)
 		head = head || (own && strcmp(refs->list[i].name, own) == 0);
-	printf("`git merge refs/keyhole/%s/%s` merges them\n", review->id,
-	       head ? "HEAD" : "heads/BRANCH");
+	if (harmless)
+		printf("`git merge refs/keyhole/%s/%s` merges them\n", review->id,
+		       head ? "HEAD" : "heads/BRANCH");
+	else
+		printf("merging them brings files that make something run on the host, marked "
+		       "above: look at each first (`git show REF:PATH`)\n");
 	if (files)
 		printf("files wait, since git merges over none that differ: merge, then take over "
 		       "what the agent did not commit with `keyhole workspace apply --no-commits` "
 		       "(which takes all files over where you do not merge)\n");
+}
+
+/* Each object once. Return: none of the names is protected. */
+static bool show_names(const struct kh_review *review, const struct kh_review_refs *refs)
+{
+	bool harmless = true;
+	for (size_t i = 0; i < refs->n; i++) {
+		struct kh_changes names kh_cleanup(kh_changes_fini) = { 0 };
+		struct kh_err err = KH_ERR_INIT;
+		bool again = false;
+		for (size_t k = 0; k < i; k++)
+			again = again || strcmp(refs->list[k].object, refs->list[i].object) == 0;
+		if (again)
+			continue;
+		if (!kh_review_commit_names(review, refs->list[i].object, &names, &err)) {
+			(void)kh_err_wrap(&err, "workspace: what commit %.12s changes",
+					  refs->list[i].object);
+			kh_cli_complain_err(&err);
+			harmless = false;
+			continue;
+		}
+		printf("%.12s changes %zu name%s:\n", refs->list[i].object, names.n,
+		       names.n == 1 ? "" : "s");
+		for (size_t k = 0; k < names.n; k++) {
+			const struct kh_change *c = &names.list[k];
+			printf("  %c  ", c->kind == KH_CHANGE_ADDED	? 'A'
+					 : c->kind == KH_CHANGE_DELETED ? 'D'
+									: 'M');
+			kh_show_name(stdout, c->path);
+			puts(c->bar ? " [protected]" : "");
+			harmless = harmless && !c->bar;
+		}
+	}
+	return harmless;
 }
 
 /* *n: how many refs there are, or would be. Return: exit status. */
@@ -188,8 +226,10 @@ static int apply_commits(const struct kh_review *review, const struct kh_workspa
 		kh_show_name(stdout, refs.list[i].name);
 		printf(" %.12s\n", refs.list[i].object);
 	}
-	if (refs.n > 0)
-		show_merge(review, &refs, files);
+	if (refs.n > 0 && options->dry_run)
+		printf("what they change is listed as they are set, which merges nothing\n");
+	else if (refs.n > 0)
+		show_merge(review, &refs, files, show_names(review, &refs));
 	else if (options->only_commits)
 		printf("no new commits\n");
 	return fflush(stdout) == 0 ? 0 : KH_EXIT_FAILED;

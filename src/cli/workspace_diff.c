@@ -164,5 +164,9 @@ int kh_workspace_diff(const struct kh_review *review, const struct kh_workspace_
 	}
 	for (size_t i = 0; i < changes.n_groups; i++)
 		kh_workspace_group_line(&changes.groups[i]);
+	for (size_t i = 0; i < changes.n_groups; i++)
+		if (strcmp(changes.groups[i].path, ".git") == 0)
+			printf("new commits are not shown here: `keyhole workspace apply "
+			       "--only-commits` lists what they change, and merges nothing\n");
 	return fflush(stdout) == 0 ? 0 : KH_EXIT_FAILED;
 }

@@ -96,6 +96,35 @@ static bool take(int item, int dir, const char *name, const char *path, const ch
 	return !replacement || replace(dir, name, &st, *replacement);
 }
 
+/* It stays where it is, under a name of which nothing is run. Return: that name, heap; NULL: it
+ * could not be done. */
+static char *disarm(int dir, const char *name)
+{
+	uint64_t random;
+	if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
+		return NULL;
+	char *as = kh_strf(".keyhole-disarmed-%016llx", (unsigned long long)random);
+	if (as && kh_move_disarm(dir, name, as))
+		return as;
+	free(as);
+	return NULL;
+}
+
+static void say_left(const struct kh_aside *aside, const char *path, const char *reason, int sys,
+		     const char *as)
+{
+	if (aside->failed > LINES_MOST)
+		return;
+	if (as)
+		kh_log_error("%s could not be set aside (%s) and was made harmless where it is, as "
+			     "%s: %s; remove it",
+			     kh_esc_str(path), strerror(sys), as, reason);
+	else
+		kh_log_error("%s could not be set aside (%s): %s; do not use git or an editor "
+			     "there before you have removed it",
+			     kh_esc_str(path), strerror(sys), reason);
+}
+
 void kh_aside_take(struct kh_aside *aside, int dir, const char *name, const char *path,
 		   const char *reason, const struct kh_slice *replacement)
 {
@@ -109,11 +138,13 @@ void kh_aside_take(struct kh_aside *aside, int dir, const char *name, const char
 			    kh_esc_str(path), reason, aside->run, number);
 		return;
 	}
-	if (++aside->failed > LINES_MOST)
-		return;
-	kh_log_error("%s could not be set aside (%s): %s; do not use git or an editor there before "
-		     "you have removed it",
-		     kh_esc_str(path), strerror(errno), reason);
+	int sys = errno;
+	struct stat st;
+	aside->failed++;
+	/* Where only the harmless part could not be put in its place, it is gone. */
+	bool there = fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+	kh_auto_free char *as = there ? disarm(dir, name) : NULL;
+	say_left(aside, path, reason, sys, as);
 }
 
 void kh_aside_drop(struct kh_aside *aside, int dir, const char *name, const char *path,

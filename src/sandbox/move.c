@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/sendfile.h>
@@ -16,7 +17,13 @@
 
 #include "move.h"
 
-static bool copy(int from_dir, const char *from, int to_dir, const char *to, unsigned depth);
+/* Under way: how deep, and how many bytes may still be copied. */
+struct way {
+	unsigned depth;
+	uint64_t *left;
+};
+
+static bool copy(int from_dir, const char *from, int to_dir, const char *to, struct way way);
 
 /* Each entry of an open folder but "." and "..". */
 static bool each_entry(int fd, bool (*act)(int dir, const char *name, void *arg), void *arg)
@@ -62,19 +69,53 @@ static bool give_owner(int dir, const char *name, const struct stat *st)
 	       fchownat(dir, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+/* From `at` to `end`. */
+static bool copy_part(int in, int out, off_t at, off_t end)
+{
+	if (lseek(out, at, SEEK_SET) < 0)
+		return false;
+	while (at < end) {
+		size_t most = end - at < 1 << 20 ? (size_t)(end - at) : 1 << 20;
+		ssize_t n = sendfile(out, in, &at, most);
+		if (n < 0 && errno != EINTR)
+			return false;
+		if (n == 0)
+			break; /* it is shorter by now */
+	}
+	return true;
+}
+
+/* Holes stay holes: an agent makes one of terabytes as quickly as none. */
+static bool copy_data(int in, int out, off_t size, uint64_t *left)
+{
+	for (off_t at = 0; at < size;) {
+		off_t data = lseek(in, at, SEEK_DATA);
+		if (data < 0 && errno == ENXIO)
+			break;
+		off_t end = data < 0 ? -1 : lseek(in, data, SEEK_HOLE);
+		if (end < 0)
+			return false;
+		if ((uint64_t)(end - data) > *left) {
+			errno = EFBIG;
+			return false;
+		}
+		*left -= (uint64_t)(end - data);
+		if (!copy_part(in, out, data, end))
+			return false;
+		at = end;
+	}
+	return ftruncate(out, size) == 0;
+}
+
 static bool copy_file(int from_dir, const char *from, int to_dir, const char *to,
-		      const struct stat *st)
+		      const struct stat *st, uint64_t *left)
 {
 	kh_auto_close int in =
 		openat(from_dir, from, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	kh_auto_close int out =
 		openat(to_dir, to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (in < 0 || out < 0)
-		return false;
-	ssize_t n;
-	while ((n = sendfile(out, in, NULL, 1 << 20)) > 0)
-		;
-	return n == 0 && give_owner(to_dir, to, st) && fchmod(out, st->st_mode & 0777) == 0;
+	return in >= 0 && out >= 0 && copy_data(in, out, st->st_size, left) &&
+	       give_owner(to_dir, to, st) && fchmod(out, st->st_mode & 0777) == 0;
 }
 
 static bool copy_link(int from_dir, const char *from, int to_dir, const char *to,
@@ -90,19 +131,19 @@ static bool copy_link(int from_dir, const char *from, int to_dir, const char *to
 
 struct below {
 	int to;
-	unsigned depth;
+	struct way way;
 };
 
 static bool copy_entry(int dir, const char *name, void *arg)
 {
 	const struct below *below = arg;
-	return copy(dir, name, below->to, name, below->depth);
+	return copy(dir, name, below->to, name, below->way);
 }
 
 static bool copy_folder(int from_dir, const char *from, int to_dir, const char *to,
-			const struct stat *st, unsigned depth)
+			const struct stat *st, struct way way)
 {
-	if (depth >= KH_LIMIT_SURVEY_DEPTH) {
+	if (way.depth >= KH_LIMIT_SURVEY_DEPTH) {
 		errno = ELOOP;
 		return false;
 	}
@@ -111,23 +152,23 @@ static bool copy_folder(int from_dir, const char *from, int to_dir, const char *
 	if (in < 0 || mkdirat(to_dir, to, 0700) != 0)
 		return false;
 	kh_auto_close int out = openat(to_dir, to, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct below below = { out, depth + 1 };
+	struct below below = { out, { way.depth + 1, way.left } };
 	return out >= 0 && each_entry(in, copy_entry, &below) && give_owner(to_dir, to, st) &&
 	       fchmod(out, st->st_mode & 0777) == 0;
 }
 
-static bool copy(int from_dir, const char *from, int to_dir, const char *to, unsigned depth)
+static bool copy(int from_dir, const char *from, int to_dir, const char *to, struct way way)
 {
 	struct stat st;
 	if (fstatat(from_dir, from, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return false;
 	make_accessible(from_dir, from);
 	if (S_ISREG(st.st_mode))
-		return copy_file(from_dir, from, to_dir, to, &st);
+		return copy_file(from_dir, from, to_dir, to, &st, way.left);
 	if (S_ISLNK(st.st_mode))
 		return copy_link(from_dir, from, to_dir, to, &st);
 	if (S_ISDIR(st.st_mode))
-		return copy_folder(from_dir, from, to_dir, to, &st, depth);
+		return copy_folder(from_dir, from, to_dir, to, &st, way);
 	return mknodat(to_dir, to, (S_ISFIFO(st.st_mode) ? S_IFIFO : S_IFREG) | 0600, 0) == 0 &&
 	       give_owner(to_dir, to, &st);
 }
@@ -183,11 +224,22 @@ bool kh_move(int from_dir, const char *from, int to_dir, const char *to)
 		errno = EEXIST;
 		return false;
 	}
-	if (!copy(from_dir, from, to_dir, to, 0)) {
+	uint64_t left = KH_LIMIT_MOVE_BYTES;
+	if (!copy(from_dir, from, to_dir, to, (struct way){ 0, &left })) {
 		int saved = errno;
 		(void)kh_move_remove(to_dir, to);
 		errno = saved;
 		return false;
 	}
 	return kh_move_remove(from_dir, from);
+}
+
+bool kh_move_disarm(int dir, const char *name, const char *as)
+{
+	struct stat st;
+	make_writable(dir);
+	kh_auto_close int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		(void)fchmod(fd, st.st_mode & 0666);
+	return renameat2(dir, name, dir, as, RENAME_NOREPLACE) == 0;
 }

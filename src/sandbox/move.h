@@ -6,8 +6,12 @@
 
 /* Moves an entry of one folder to another. Where a rename can't, it copies and removes; no link is
  * followed; a socket or device becomes an empty file, and set-user-ID and set-group-ID modes are
- * taken away. It never replaces anything. Return: false with errno; the source is still there. */
+ * taken away, holes stay holes, and more than KH_LIMIT_MOVE_BYTES are not copied (EFBIG). It
+ * never replaces anything. Return: false with errno; the source is still there. */
 bool kh_move(int from_dir, const char *from, int to_dir, const char *to);
+/* Where it can't be moved away: it gets another name in the same folder, and a file loses the right
+ * to be run. It never replaces anything. Return: false with errno. */
+bool kh_move_disarm(int dir, const char *name, const char *as);
 /* Removes a tree. Return: false with errno where something is left. */
 bool kh_move_remove(int dir, const char *name);
 

@@ -4,11 +4,18 @@
  * A git folder is none of the agent's to change on the host, wherever it lies. Folders of installed
  * packages have thousands of files that nobody reads; they are one line until somebody names them.
  */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/syscall.h>
+#include <linux/openat2.h>
+#include <unistd.h>
 
 #include <keyhole/cleanup.h>
+#include <keyhole/file.h>
 #include <keyhole/slice.h>
 
 #include "concern.h"
@@ -114,6 +121,39 @@ bool kh_bar_link_stays(const char *path, const char *text)
 		}
 	}
 	return true;
+}
+
+/* On the way, or at the end, may be a link of the workspace's own that leads out, or into git's.
+ * `text` has "../" at its beginning alone. */
+bool kh_bar_link_stays_there(int workspace, const char *path, const char *text)
+{
+	const char *slash = strrchr(path, '/');
+	size_t above = slash ? (size_t)(slash - path) : 0;
+	for (; strncmp(text, "..", 2) == 0 && (text[2] == '/' || !text[2]); text += 2) {
+		while (above > 0 && path[above - 1] != '/')
+			above--;
+		above -= above > 0;
+		text += text[2] == '/';
+	}
+	kh_auto_free char *joined = kh_strf("%.*s/%s", (int)above, path, text);
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC,
+				.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
+	if (!joined)
+		return false;
+	const char *from = joined + strspn(joined, "/");
+	kh_auto_close int fd =
+		(int)syscall(SYS_openat2, workspace, *from ? from : ".", &how, sizeof(how));
+	if (fd < 0)
+		return errno == ENOENT || errno == ENOTDIR;
+	char name[64], real[KH_REVIEW_PATH_BYTES];
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	ssize_t n = readlink(name, real, sizeof(real) - 1);
+	if (n <= 0 || n == (ssize_t)sizeof(real) - 1)
+		return false;
+	real[n] = '\0';
+	/* A link of its own that leads there by its name is another matter (kh_bar_link_stays). */
+	return !strstr(real, "/.git/") &&
+	       !kh_slice_has_suffix(kh_slice_str(real), KH_SLICE("/.git"));
 }
 
 /* ---- what somebody asked for ---- */

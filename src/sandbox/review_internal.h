@@ -143,5 +143,7 @@ size_t kh_bar_group(const char *path, enum kh_change_bar *bar);
 bool kh_bar_is_named(const char *path, char *const *names);
 /* Does a symbolic link at `path` with this text stay in the workspace, whatever lies there? */
 bool kh_bar_link_stays(const char *path, const char *text);
+/* The same of one that passed: is it so where the workspace has links of its own? */
+bool kh_bar_link_stays_there(int workspace, const char *path, const char *text);
 
 #endif

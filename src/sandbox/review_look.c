@@ -158,12 +158,13 @@ static enum kh_change_kind kind_of(struct look *l, const struct kh_change *c)
 	return is_same_mode(was, is) ? 0 : KH_CHANGE_MODE;
 }
 
-static enum kh_change_bar bar_of(const struct kh_change *c)
+static enum kh_change_bar bar_of(const struct look *l, const struct kh_change *c)
 {
 	mode_t is = c->is.st_mode & S_IFMT;
 	if (is && is != S_IFREG && is != S_IFDIR && is != S_IFLNK)
 		return KH_BAR_SPECIAL;
-	if (is == S_IFLNK && (!c->is_link || !kh_bar_link_stays(c->path, c->is_link)))
+	if (is == S_IFLNK && (!c->is_link || !kh_bar_link_stays(c->path, c->is_link) ||
+			      !kh_bar_link_stays_there(l->workspace, c->path, c->is_link)))
 		return KH_BAR_LINK;
 	if (kh_bar_has_protected_part(c->path))
 		return KH_BAR_PROTECTED;
@@ -220,7 +221,7 @@ static bool emit(struct look *l, struct kh_change *c)
 		change_fini(c);
 		return ok;
 	}
-	c->bar = bar_of(c);
+	c->bar = bar_of(l, c);
 	c->conflict = !kh_base_is_same(kh_base_find(&l->base, c->path), &c->was);
 	return add(l, c);
 }

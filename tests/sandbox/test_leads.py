@@ -133,6 +133,29 @@ def test_a_folder_without_permissions_is_set_aside_to_another_file_system(host, 
     assert os.path.exists(host.path("sub/.vscode/in/ner/x"))
 
 
+def test_a_hook_of_holes_is_set_aside_to_another_file_system(host, small_disk):
+    small_disk(host.sandbox.folder("state"), size="1m", names=200)
+    done = run(host, "d=sub/.git/hooks; git init -q sub; printf '#!/bin/sh\\necho evil\\n' > $d/pre-commit; truncate -s 2T $d/pre-commit; chmod +x $d/pre-commit")
+    assert len(said(done)) == 1, done.stderr
+    assert not os.path.exists(host.path("sub/.git/hooks/pre-commit"))
+    host.keyhole("restore", *said(done))
+    path = host.path("sub/.git/hooks/pre-commit")
+    assert os.stat(path).st_size == 2 << 40 and os.stat(path).st_blocks < 64
+    with open(path, "rb") as file:
+        assert file.read(20).startswith(b"#!/bin/sh\necho evil\n")
+
+
+def test_what_finds_no_room_aside_is_made_harmless_where_it_is(host, small_disk):
+    small_disk(host.sandbox.folder("state"), size="1m", names=200)
+    done = run(host, "git init -q sub; head -c 4000000 /dev/zero > sub/.git/hooks/pre-commit; chmod +x sub/.git/hooks/pre-commit; "
+               "mkdir sub/.vscode; head -c 4000000 /dev/zero > sub/.vscode/tasks.json")  # fmt: skip
+    assert done.stderr.count(b"was made harmless where it is") == 2, done.stderr
+    assert not os.path.exists(host.path("sub/.vscode"))
+    left = [name for name in os.listdir(host.path("sub/.git/hooks")) if not name.endswith(".sample")]
+    assert len(left) == 1 and left[0].startswith(".keyhole-disarmed-"), left
+    assert not os.stat(host.path("sub/.git/hooks/" + left[0])).st_mode & 0o111
+
+
 @pytest.mark.parametrize("command", ["{}/link/clean.sh", "link/clean.sh", "{}/scripts/to"])
 def test_what_git_runs_through_a_link_that_could_be_replaced_is_refused(host, command):
     script(host, "scripts/clean.sh")

@@ -425,6 +425,19 @@ def test_only_regular_files_folders_and_links_that_stay_inside_are_taken_over(re
     assert all("may lead out" in left[name] for name in ("out", "up", "sub/far", "back", "git", "sub/there")), left
 
 
+def test_links_through_a_link_of_the_workspaces_own_that_leads_out_are_not_taken_over(review):
+    outside = review.sandbox.folder("outside")
+    review.sandbox.file(os.path.join(outside, "file"), "x\n")
+    review.file("d/file", "x\n")
+    review.git("init", "-q", "-b", "main")
+    for name, text in {"out": outside, "up": "../outside", "git": ".git", "fine": "d"}.items():
+        os.symlink(text, os.path.join(review.work, name))
+    review.agent("ln -s out/file a; ln -s up/file b; ln -s git/hooks c; ln -s fine/file ok; mkdir n; ln -s ../up/none n/e; ln -s ../d/new n/ok")
+    review.apply("--no-commits", check=1)
+    tree = review.tree()
+    assert {"ok", "n/ok"} <= set(tree) and not {"a", "b", "c", "n/e"} & set(tree), set(tree)
+
+
 def test_set_id_bits_and_attributes_stay_behind(review):
     """As if something had got them past the sandbox's filter."""
     review.agent("echo x > x")
@@ -725,6 +738,23 @@ def test_the_pages_way_to_merge_commits_works_and_what_stays_of_them_is_said(rev
     assert review.git("log", "--format=%s").split() == ["two", "first"]
     assert f"`git merge refs/keyhole/{id_}/HEAD` merges them" in said
     assert review.git("for-each-ref", "refs/keyhole") == "" and review.reviews() == []
+
+
+@pytest.mark.parametrize("head", [True, False])
+def test_what_commits_change_is_listed_and_no_merge_of_protected_names_is_recommended(review, head):
+    """They are in no file of the review: the agent removed them from the work tree again."""
+    review.file("a", "one\n")
+    if head:
+        review.repository()
+    else:
+        review.git("init", "-q", "-b", "main")
+    review.agent("mkdir -p sub/.vscode; echo {} > sub/.vscode/tasks.json; echo x > .envrc-not; echo two >> a; printf x > 'b\t\033[2Jc';"
+                 + commit("two") + "rm -r sub .envrc-not b*; git checkout -qb harmless; git rm -qr --cached sub;" + commit("three"))  # fmt: skip
+    assert "apply --only-commits` lists what they change" in review.diff()
+    said = review.apply("--only-commits").stdout.decode()
+    assert "  A  sub/.vscode/tasks.json [protected]\n" in said
+    assert f"  {'M' if head else 'A'}  a\n" in said and "\033" not in said and "b\\x09\\x1b[2Jc" in said
+    assert "git merge" not in said and "look at each first" in said
 
 
 def test_apply_brings_commits_first_and_touches_no_file_until_they_are_merged(review):

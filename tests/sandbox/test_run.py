@@ -127,6 +127,16 @@ def test_calls_and_denials_are_counted(run):
     assert re.fullmatch(r"keyhole: 0 requests allowed, 2 refused; journal \S+\n", done.stderr), done.stderr
 
 
+@pytest.mark.parametrize("option", ["--workspace", "--ro", "--home"])
+def test_a_link_as_the_workspace_is_named_with_where_it_leads(run, sandbox, workspace, option):
+    """An agent of an earlier run, in the folder above, could have made it."""
+    link = os.path.join(sandbox.place, "link")
+    os.symlink(workspace, link)
+    warning = f"{option} {link}/: warning: is a symbolic link, and the sandbox gets what it leads to: {workspace}"
+    assert warning in str(run(option, link + "/", "--", "true", check=0).stderr)
+    assert "symbolic link" not in str(run(option, workspace, "--", "true", check=0).stderr)
+
+
 def test_a_mistyped_way_to_see_a_workspace_is_named(run):
     done = run("--workspace", f"{run.state}:reviw", "--", "true", check=125)
     assert "what may follow the colon is ro, review, review=new or review=ID" in done.stderr
