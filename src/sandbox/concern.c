@@ -130,21 +130,10 @@ bool kh_concern_is_tree(const struct kh_walk_folder *folder)
 	       (kh_walk_find(folder, ".git") || kh_concern_is_git_folder(folder, false));
 }
 
-/* In every folder, shell patterns; the rest of kh_sandbox_protected and kh_sandbox_protected_files
- * at the top. */
-static const char *const anywhere[] = {
-	".claude",   ".mcp.json", ".vscode",	   ".jj",	 ".husky",	 ".cursor",
-	".zed",	     ".idea",	  ".devcontainer", ".helix",	 ".Rprofile",	 ".codex",
-	".gemini",   ".opencode", ".windsurf",	   ".kiro",	 ".roo",	 ".continue",
-	".qwen",     ".amazonq",  ".kilocode",	   ".trae",	 ".junie",	 ".openhands",
-	".vs",	     ".Renviron", ".irbrc",	   ".pryrc",	 ".exrc",	 ".nvimrc",
-	".nvim.lua", "mise.toml", "mise.*.toml",   ".mise.toml", ".mise.*.toml", ".mise",
-};
-
 bool kh_concern_is_name(const char *name, bool top)
 {
-	for (size_t i = 0; i < sizeof(anywhere) / sizeof(anywhere[0]); i++)
-		if (fnmatch(anywhere[i], name, FNM_CASEFOLD) == 0)
+	for (size_t i = 0; kh_concern_anywhere[i]; i++)
+		if (fnmatch(kh_concern_anywhere[i], name, FNM_CASEFOLD) == 0)
 			return true;
 	for (size_t i = 0; top && kh_sandbox_protected[i]; i++)
 		if (is(name, kh_sandbox_protected[i]))

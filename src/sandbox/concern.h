@@ -54,6 +54,8 @@ bool kh_concern_is_git_folder(const struct kh_walk_folder *folder, bool strong);
 bool kh_concern_is_dot_git(const char *name);
 /* May git be at work there: is it a git folder, or has it one named .git? */
 bool kh_concern_is_tree(const struct kh_walk_folder *folder);
+/* Shell patterns of names that count in every folder, NULL at the end (protected.c). */
+extern const char *const kh_concern_anywhere[];
 /* Does somebody run things from such a name? Below the top only some names count. */
 bool kh_concern_is_name(const char *name, bool top);
 /* Is it the name of a folder of which some names count (.cargo: config.toml)? */

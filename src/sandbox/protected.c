@@ -3,6 +3,8 @@
 
 #include <keyhole/sandbox.h>
 
+#include "concern.h"
+
 /* Beside .git, which is more than a name. */
 const char *const kh_sandbox_protected[] = {
 	".envrc", ".vscode", ".idea",	  ".devcontainer", ".cursor",	".windsurf",
@@ -57,5 +59,15 @@ const char *const kh_sandbox_protected_files[] = {
 	".openhands",
 	".vs",
 	".jj",
+	NULL,
+};
+
+const char *const kh_concern_anywhere[] = {
+	".claude",   ".mcp.json", ".vscode",	   ".jj",	 ".husky",	 ".cursor",
+	".zed",	     ".idea",	  ".devcontainer", ".helix",	 ".Rprofile",	 ".codex",
+	".gemini",   ".opencode", ".windsurf",	   ".kiro",	 ".roo",	 ".continue",
+	".qwen",     ".amazonq",  ".kilocode",	   ".trae",	 ".junie",	 ".openhands",
+	".vs",	     ".Renviron", ".irbrc",	   ".pryrc",	 ".exrc",	 ".nvimrc",
+	".nvim.lua", "mise.toml", "mise.*.toml",   ".mise.toml", ".mise.*.toml", ".mise",
 	NULL,
 };
