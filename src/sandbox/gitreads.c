@@ -153,39 +153,41 @@ static void read_configs(const struct kh_git_finding *f, const char *git_dir)
 	}
 }
 
-static void look_in(struct kh_git_finding *f, const char *git_dir)
+static void look_in(const struct kh_git_finding *in, const char *git_dir)
 {
+	struct kh_git_finding f = *in;
 	kh_auto_free char *named = worktree_of(git_dir);
 	kh_auto_free char *above = folder_of(git_dir);
 	kh_auto_free char *common = kh_tree_git_dir(git_dir);
-	f->tree = named ? named : above;
-	f->git_dir = common;
-	if (f->tree)
-		read_configs(f, git_dir);
+	f.tree = named ? named : above;
+	f.git_dir = common;
+	if (f.tree)
+		read_configs(&f, git_dir);
 }
 
 /* A work tree whose git folder lies outside: its pointer is the agent's to read, and what it points
  * to says what git runs in here. */
-static void look_around(struct kh_git_finding *f, const char *tree)
+static void look_around(const struct kh_git_finding *in, const char *tree)
 {
+	struct kh_git_finding f = *in;
 	kh_auto_free char *own = kh_tree_own_git_dir(tree);
 	kh_auto_free char *git_dir = own ? realpath(own, NULL) : NULL;
 	kh_auto_free char *common = kh_tree_git_dir(tree);
 	if (!git_dir || !common ||
-	    (kh_git_is_inside(git_dir, f->root) && kh_git_is_inside(common, f->root)))
+	    (kh_git_is_inside(git_dir, f.root) && kh_git_is_inside(common, f.root)))
 		return;
 	kh_auto_free char *named = worktree_of(git_dir);
 	const char *const trees[] = { tree, named };
 	for (size_t i = 0; i < 2 && trees[i]; i++) {
-		f->tree = trees[i];
-		f->git_dir = common;
-		read_configs(f, common);
+		f.tree = trees[i];
+		f.git_dir = common;
+		read_configs(&f, common);
 		if (strcmp(common, git_dir) != 0)
-			read_configs(f, git_dir);
+			read_configs(&f, git_dir);
 		kh_auto_free char *hooks = kh_strf("%s/hooks", common);
 		if (hooks) {
-			kh_git_names_look(f, common, "hooks", KH_GIT_READ_THERE);
-			kh_git_names_links(f, hooks);
+			kh_git_names_look(&f, common, "hooks", KH_GIT_READ_THERE);
+			kh_git_names_links(&f, hooks);
 		}
 	}
 }
@@ -204,7 +206,7 @@ static bool is_tree(const char *folder)
 	return true;
 }
 
-static void look_above(struct kh_git_finding *f)
+static void look_above(const struct kh_git_finding *f)
 {
 	kh_auto_free char *at = strdup(f->root);
 	while (at && strrchr(at, '/')) {
@@ -334,7 +336,7 @@ static bool ask(struct kh_git_finding *f, const struct kh_git_person *person, st
 	return true;
 }
 
-static void look_for(struct kh_git_finding *f, const struct kh_survey *survey)
+static void look_for(const struct kh_git_finding *f, const struct kh_survey *survey)
 {
 	for (size_t i = 0; i < survey->git_folders.n; i++)
 		look_in(f, survey->git_folders.list[i]);
