@@ -260,7 +260,7 @@ static void a_record_of_longest_values_fits(void **state)
 	evil[most] = '\0';
 	for (size_t i = 0; i < most; i++)
 		query[i] = "\1\1=&"[i & 3];
-	what = (struct kh_audit_open){ .id = evil,
+	what = (struct kh_audit_open){ .id = "x00000000000000aa", /* our own */
 				       .tenant = evil,
 				       .sandbox = evil,
 				       .peer_pid = UINT32_MAX,
@@ -395,7 +395,7 @@ static void a_full_batch_takes_no_more_and_stays_whole(void **state)
 	kh_batch_init(&batch);
 	for (;; count++) {
 		char id[24];
-		(void)snprintf(id, sizeof(id), "x%016zx", count);
+		(void)snprintf(id, sizeof(id), "x%016zx", count + 1);
 		record.id = id;
 		if (!kh_audit_open(&batch, &record))
 			break;
