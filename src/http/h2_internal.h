@@ -38,8 +38,8 @@ struct kh_h2_stream {
 	   h2->n_hidden. The caller says so of a head; no machine decides it. */
 	bool hidden_head;
 	uint8_t interims;
-	bool line_100;	   /* a 100 is in line, and has not gone */
-	bool line_interim; /* … another interim head */
+	bool line_100;		/* a 100 is in line, and has not gone */
+	uint16_t line_interims; /* so many other interim heads */
 	struct kh_h2_head *head;
 	struct kh_h2_head *tail; /* trailers that came */
 	nghttp2_nv *put_tail;	 /* … that go */
@@ -207,6 +207,7 @@ void kh_h2_drop_head(struct kh_h2_stream *stream);
 void kh_h2_drop_trailers(struct kh_h2_stream *stream);
 
 /* h2_line.c */
+bool kh_h2_line_has_room(const struct kh_h2_stream *stream, const nghttp2_nv *nv, size_t n);
 void kh_h2_line_put(struct kh_h2_stream *stream, const nghttp2_nv *nv, size_t n);
 /* `stream` NULL: it is closed. */
 void kh_h2_line_take(struct kh_h2 *h2, struct kh_h2_stream *stream, const nghttp2_nv *nv, size_t n);

@@ -38,6 +38,12 @@ static size_t line_bytes_of(const nghttp2_nv *nv, size_t n)
 	return sum;
 }
 
+bool kh_h2_line_has_room(const struct kh_h2_stream *stream, const nghttp2_nv *nv, size_t n)
+{
+	return stream->line_interims == 0 ||
+	       stream->line_bytes + line_bytes_of(nv, n) <= FRAME_BYTES;
+}
+
 void kh_h2_line_put(struct kh_h2_stream *stream, const nghttp2_nv *nv, size_t n)
 {
 	size_t bytes = line_bytes_of(nv, n);
@@ -65,7 +71,7 @@ void kh_h2_line_left(struct kh_h2 *h2, struct kh_h2_stream *stream, const nghttp
 		if (memcmp(frame->nva[0].value, "100", 3) == 0)
 			stream->line_100 = false;
 		else
-			stream->line_interim = false;
+			stream->line_interims--;
 	}
 	kh_h2_line_tell_if_writable(stream);
 }

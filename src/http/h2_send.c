@@ -332,20 +332,25 @@ static bool keep_head(struct kh_h2_stream *stream, const struct pairs *pairs, bo
 	return true;
 }
 
-/* Each may be left out (RFC 9110 §15.2), and is where one of the stream has not gone yet: an
- * upstream can send any number to a peer that reads none. A 100, which somebody waits for, has a
- * place of its own. */
+/* Each may be left out (RFC 9110 §15.2), and is where others of the stream that have not gone take
+ * the room: an upstream can send any number to a peer that reads none. A 100, which somebody waits
+ * for, has a place of its own. */
 static bool put_interim(struct kh_h2_stream *stream, uint16_t status, const struct pairs *pairs)
 {
-	bool *in_line = status == 100 ? &stream->line_100 : &stream->line_interim;
+	bool goes = status == 100 ? !stream->line_100
+				  : kh_h2_line_has_room(stream, pairs->nv, pairs->n);
 	int rv = 0;
 
-	if (!*in_line)
+	if (goes)
 		rv = nghttp2_submit_headers(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id,
 					    NULL, pairs->nv, pairs->n, NULL);
-	if (!*in_line && rv == 0)
+	if (goes && rv == 0) {
 		kh_h2_line_put(stream, pairs->nv, pairs->n);
-	*in_line = *in_line || rv == 0;
+		if (status == 100)
+			stream->line_100 = true;
+		else
+			stream->line_interims++;
+	}
 	kh_block_give(pairs->nv);
 	return rv == 0;
 }

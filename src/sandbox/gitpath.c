@@ -52,7 +52,7 @@ void kh_git_normalise(char *path)
 static bool step(char at[static PATH_MAX], char rest[static PATH_MAX], int *hops)
 {
 	char text[PATH_MAX], more[PATH_MAX];
-	struct stat st;
+	struct stat st = { 0 };
 	const char *part = rest + strspn(rest, "/");
 	size_t len = strcspn(part, "/"), was = strlen(at);
 	if (len == 0)

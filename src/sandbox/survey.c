@@ -153,18 +153,17 @@ static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err 
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "--workspace: no memory");
 	for (size_t i = 0; i < folder->n; i++) {
 		const struct kh_walk_entry *entry = &folder->list[i];
-		struct kh_paths *into = NULL;
 		if (S_ISREG(entry->mode) && entry->links > 1 &&
 		    !add_linked(survey, folder, entry, err))
 			return false;
-		if (S_ISSOCK(entry->mode))
-			into = &survey->sockets;
-		else if ((S_ISREG(entry->mode) || S_ISLNK(entry->mode)) &&
-			 kh_survey_is_env_file(entry->name))
-			into = &survey->secrets;
-		kh_auto_free char *path = into ? kh_strf("%s/%s", folder->path, entry->name) : NULL;
-		if (into && !(path ? push(into, path, err)
-				   : kh_err_set(err, KH_ERR_NO_MEMORY, "no memory")))
+		bool is_socket = S_ISSOCK(entry->mode);
+		if (!is_socket && ((!S_ISREG(entry->mode) && !S_ISLNK(entry->mode)) ||
+				   !kh_survey_is_env_file(entry->name)))
+			continue;
+		kh_auto_free char *path = kh_strf("%s/%s", folder->path, entry->name);
+		if (!path)
+			return kh_err_set(err, KH_ERR_NO_MEMORY, "--workspace: no memory");
+		if (!push(is_socket ? &survey->sockets : &survey->secrets, path, err))
 			return false;
 	}
 	return kh_concern_find(folder, note, survey, err) &&

@@ -96,6 +96,7 @@ def check(text, folder):
         here = os.path.join(folder, os.path.basename(name))
         with open(here, "w", encoding="utf-8") as out:
             out.write("sk-ant-api03-k7Vq2mXw9RtZ4bLs8PyHd3NcJf6GaEuT")
+        os.chmod(here, 0o600)
         text = text.replace(name, here)
     text = text.replace("/var/lib/keyhole", folder + "/lib").replace("/run/keyhole", folder + "/run")
     path = os.path.join(folder, "keyhole.yaml")

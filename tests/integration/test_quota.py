@@ -256,7 +256,8 @@ def test_bytes_down_end_an_answer_and_refuse_the_next(daemon):
     closes = one.journal(event="close")
     assert sum(r["http.response.body.size"] for r in closes) == 102400
     answer = ask(one, "/test/echo", fields=[("Accept", "application/json")])
-    assert answer.status == 403 and answer.json()["keyhole"]["limit"]["used"] == 102400
+    assert answer.status == 403  # one byte comes back each 0.84 seconds
+    assert 102400 - 20 <= answer.json()["keyhole"]["limit"]["used"] <= 102400
 
 
 def test_an_upload_needs_its_bytes_and_a_request_without_content_does_not(daemon):

@@ -61,7 +61,8 @@ class Review:
         return self.verb("diff", *words).stdout.decode()
 
     def stat(self, *words):
-        return self.diff("--stat", *words).splitlines()
+        """A line for each change; the hint below those of a git folder has a test of its own."""
+        return [line for line in self.diff("--stat", *words).splitlines() if not line.startswith("new commits are not shown here")]
 
     def json(self, *words):
         return json.loads(self.diff("--json", *words))
