@@ -231,7 +231,7 @@ $(B)/bench/%: tests/bench/%.c $(BENCH_FILES) $(B)/libkeyhole.a
 	$(call say,BENCH,$@)mkdir -p $(@D) && $(CC) $(filter-out -MMD -MP,$(KH_CFLAGS)) $(HARDEN_LD) $(LDFLAGS) -o $@ \
 		$< $(wildcard tests/bench/$*_*.c) $(B)/libkeyhole.a $(PKG_LIBS) -lpthread
 # keyhole without its cage, in which valgrind can't count.
-$(B)/bench/keyhole-uncaged: $(call obj,$(CLI_SRC)) tests/bench/uncaged.c $(B)/libkeyhole.a
+$(B)/bench/keyhole-uncaged: $(call obj,$(CLI_SRC)) tests/bench/no_lockin.c $(B)/libkeyhole.a
 	$(call say,BENCH,$@)mkdir -p $(@D) && $(CC) $(filter-out -MMD -MP,$(KH_CFLAGS)) $(HARDEN_LD) $(LDFLAGS) -Wl,--wrap=kh_lockin,--wrap=execve \
 		-o $@ $(filter-out %.a,$^) $(B)/libkeyhole.a $(PKG_LIBS) -lpthread
 .PHONY: bench-instructions

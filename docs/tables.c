@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <keyhole/config.h>
-#include <keyhole/file.h>
+#include <keyhole/config/config.h>
+#include <keyhole/base/file.h>
 
 enum { PAGE_BYTES = 1 << 20 };
 

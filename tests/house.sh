@@ -20,19 +20,19 @@ fi
 # Digits of hex and base64 stand in base/encode.c, and nowhere else.
 digits='0123456789abcdef"|0123456789ABCDEF"|XYZabcdefghijklmnopqrstuvwxyz0123456789[-+][/_]"|EVP_(En|De)codeBlock|%02x", *[a-z>.]*\['
 if grep -nE "$digits" -r src include --include='*.[ch]' | grep -v '^src/base/encode\.c:'; then
-	complain "digits of hex or base64 (above): include/keyhole/encode.h has them"
+	complain "digits of hex or base64 (above): include/keyhole/base/encode.h has them"
 fi
 
-# The launcher's short-lived processes are made in one place (include/keyhole/child.h); these live
+# The launcher's short-lived processes are made in one place (include/keyhole/sandbox/child.h); these live
 # as long as a sandbox, or watch more than a clock.
 long_lived='sandbox/(child|image_tool|launch|nest|publish|pump|review_commits|stage|stand)|cli/run'
 if grep -nE '(^|[^a-z_])v?fork\(\)' -r src/sandbox src/cli --include='*.c' | grep -vE "^src/($long_lived)\.c:"; then
-	complain "a process is made (above): include/keyhole/child.h does that"
+	complain "a process is made (above): include/keyhole/sandbox/child.h does that"
 fi
 
 # Times that somebody else wrote are read in base/timestamp.c.
 if grep -nE '(^|[^a-z_])(strptime|mktime)\(' -r src include --include='*.[ch]'; then
-	complain "a time is read (above): include/keyhole/timestamp.h does that"
+	complain "a time is read (above): include/keyhole/base/timestamp.h does that"
 fi
 
 # The states of HTTP/2 and of streams are assigned by their setters, which ask a table first.
@@ -64,7 +64,7 @@ for tag in $(printf '%s\n' "$sources" | grep -E '^(src|include)/' | grep -v '^sr
 	complain "$tag is defined more than once (above)"
 done
 
-# A state is assigned in its machine's one setter, which asks the table first (include/keyhole/machine.h).
+# A state is assigned in its machine's one setter, which asks the table first (include/keyhole/base/machine.h).
 machines='src/exchange/exchange_state.c:state src/exchange/exchange_state.c:request_state
 	src/exchange/exchange_state.c:answer_state src/exchange/exchange_state.c:record_state
 	src/downstream/session_state.c:state src/downstream/session_state.c:tunnel_state

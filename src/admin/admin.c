@@ -24,13 +24,13 @@
 
 #include <jansson.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/file.h>
-#include <keyhole/clock.h>
-#include <keyhole/listener.h>
-#include <keyhole/log.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/net/listener.h>
+#include <keyhole/base/log.h>
 
-#include <keyhole/loop/guests.h>
+#include <keyhole/loop/dynamic_sandboxes.h>
 #include <keyhole/loop/loop.h>
 
 #ifdef __SANITIZE_ADDRESS__

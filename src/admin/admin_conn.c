@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <keyhole/clock.h>
+#include <keyhole/base/clock.h>
 
 enum { IN_BYTES = 16 * 1024, HEAD_BYTES = 1024 };
 

@@ -7,7 +7,7 @@
 
 #include <sys/socket.h>
 
-#include <keyhole/clock.h>
+#include <keyhole/base/clock.h>
 
 void kh_admin_conns_tick(struct kh_admin *admin, uint64_t now_ms)
 {

@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-#include <keyhole/timestamp.h>
+#include <keyhole/base/timestamp.h>
 
 struct family {
 	const char *member, *name, *type, *help;

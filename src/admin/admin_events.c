@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/encode.h>
+#include <keyhole/base/encode.h>
 #include <keyhole/loop/loop.h>
 
 struct kh_admin_watch {

@@ -1,6 +1,6 @@
 /* admin_facts.c - what the keeper tells the worker about itself, as bytes and back */
 
-#include <keyhole/admin.h>
+#include <keyhole/admin/admin_facts.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,12 +4,12 @@
 
 #include <event2/event.h>
 
-#include <keyhole/admin.h>
-#include <keyhole/guest.h>
-#include <keyhole/h1.h>
-#include <keyhole/limits.h>
-#include <keyhole/list.h>
-#include <keyhole/listener.h>
+#include <keyhole/admin/admin_facts.h>
+#include <keyhole/config/dynamic_sandbox.h>
+#include <keyhole/http/h1.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/list.h>
+#include <keyhole/net/listener.h>
 
 #include <keyhole/admin/admin.h>
 

@@ -12,11 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <keyhole/clock.h>
-#include <keyhole/escape.h>
-#include <keyhole/lru.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/lru.h>
 
-#include <keyhole/loop/guests.h>
+#include <keyhole/loop/dynamic_sandboxes.h>
 #include <keyhole/loop/loop.h>
 #include <keyhole/loop/values.h>
 

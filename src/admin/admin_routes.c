@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include <keyhole/escape.h>
+#include <keyhole/base/escape.h>
 
 #include <keyhole/loop/loop.h>
 

@@ -4,10 +4,10 @@
 
 #include <string.h>
 
-#include <keyhole/clock.h>
-#include <keyhole/escape.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/escape.h>
 
-#include <keyhole/loop/guests.h>
+#include <keyhole/loop/dynamic_sandboxes.h>
 #include <keyhole/loop/loop.h>
 
 /* Limits are told from four fifths on, and so many at most. */

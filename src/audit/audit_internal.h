@@ -6,9 +6,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include <keyhole/audit.h>
-#include <keyhole/clock.h>
-#include <keyhole/limits.h>
+#include <keyhole/audit/audit.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/limits.h>
 
 /*
  * line.c. A line is

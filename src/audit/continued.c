@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <keyhole/encode.h>
+#include <keyhole/base/encode.h>
 
 #include "audit_internal.h"
 

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
+#include <keyhole/base/cleanup.h>
 
 #include "audit_internal.h"
 

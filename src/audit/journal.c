@@ -22,8 +22,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <keyhole/clock.h>
-#include <keyhole/encode.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/encode.h>
 
 #include "audit_internal.h"
 

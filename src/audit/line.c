@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include <keyhole/encode.h>
+#include <keyhole/base/encode.h>
 
 #include "audit_internal.h"
 

@@ -6,7 +6,7 @@
  * RFC 8259, invalid UTF-8, two members of one name in any object, numbers too large for most.
  * Verification reads journals of many gigabytes, so this only looks, and allocates nothing.
  */
-#include <keyhole/escape.h>
+#include <keyhole/base/escape.h>
 
 #include "audit_internal.h"
 

@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include <keyhole/cleanup.h>
+#include <keyhole/base/cleanup.h>
 
 #include "audit_internal.h"
 

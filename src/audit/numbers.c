@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/encode.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/encode.h>
 
 #include "audit_internal.h"
 

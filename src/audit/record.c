@@ -11,9 +11,9 @@
 #include <stdatomic.h>
 #include <sys/random.h>
 
-#include <keyhole/clock.h>
-#include <keyhole/encode.h>
-#include <keyhole/escape.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/base/escape.h>
 
 #include "audit_internal.h"
 

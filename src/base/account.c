@@ -8,7 +8,7 @@
  * sixteenth of the half-life. Time goes on by whole ticks only, so that many small looks forget as
  * much as one.
  */
-#include <keyhole/account.h>
+#include <keyhole/base/account.h>
 
 #include <stdlib.h>
 #include <sys/resource.h>

@@ -8,14 +8,14 @@
  * And some small ones. malloc has such a store for them itself, but of seven of a size only, and
  * the streams of an HTTP/2 connection come and go by the dozen.
  */
-#include <keyhole/block.h>
+#include <keyhole/base/block.h>
 
 #include <malloc.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/limits.h>
+#include <keyhole/base/limits.h>
 
 #include "sanitized.h"
 

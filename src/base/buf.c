@@ -6,14 +6,14 @@
  * more than the content is always kept, so that kh_buf_cstr and vsnprintf have a place for their
  * NUL even in a full buffer.
  */
-#include <keyhole/buf.h>
+#include <keyhole/base/buf.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <keyhole/block.h>
-#include <keyhole/hidden.h>
-#include <keyhole/secret.h>
+#include <keyhole/base/block.h>
+#include <keyhole/base/hidden.h>
+#include <keyhole/base/secret.h>
 
 /* A buffer is small, or it has a block of the thread's store (block.h): nothing in between, so that
  * a head that is written line by line moves once. */

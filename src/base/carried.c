@@ -4,7 +4,7 @@
  * Whoever connects to one of these IPv6 addresses may end at an IPv4 address: by the kernel, a
  * gateway or a relay. The address guard and the rules by address look at both.
  */
-#include <keyhole/host.h>
+#include <keyhole/base/host.h>
 
 #include <stdio.h>
 

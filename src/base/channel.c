@@ -5,8 +5,8 @@
  * keeper reads what a worker that may be compromised has sent. Everything that does not fit ends
  * in BAD with every descriptor closed that came along.
  */
-#include <keyhole/hidden.h>
-#include <keyhole/channel.h>
+#include <keyhole/base/hidden.h>
+#include <keyhole/base/channel.h>
 
 #include <errno.h>
 #include <signal.h>
@@ -17,13 +17,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
-#include <keyhole/rights.h>
-#include <keyhole/secret.h>
-#include <keyhole/wire.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/rights.h>
+#include <keyhole/base/secret.h>
+#include <keyhole/base/wire.h>
 
 enum {
 	HEAD_BYTES = 8,

@@ -1,7 +1,7 @@
 /* charge.c - what is held of a sandbox's account, as a thing that can be handed on and given back
  */
 
-#include <keyhole/charge.h>
+#include <keyhole/base/charge.h>
 
 bool kh_charge_take(struct kh_charge *charge, struct kh_account *account, enum kh_resource resource,
 		    size_t amount)

@@ -1,5 +1,5 @@
 /* clock.c - the two clocks, and a time stamp without a time zone */
-#include <keyhole/clock.h>
+#include <keyhole/base/clock.h>
 
 #include <string.h>
 #include <time.h>

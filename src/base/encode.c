@@ -1,5 +1,5 @@
 /* encode.c - hex, base64 and percent-encoding */
-#include <keyhole/encode.h>
+#include <keyhole/base/encode.h>
 
 #include <stdint.h>
 

@@ -1,11 +1,11 @@
 /* err.c - error texts, built in place and bounded */
-#include <keyhole/err.h>
+#include <keyhole/base/err.h>
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <keyhole/escape.h>
+#include <keyhole/base/escape.h>
 
 #ifdef KH_LINT
 #undef kh_err_set

@@ -1,9 +1,9 @@
 /* escape.c - text that somebody else wrote, made safe to show */
-#include <keyhole/escape.h>
+#include <keyhole/base/escape.h>
 
 #include <stdio.h>
 
-#include <keyhole/encode.h>
+#include <keyhole/base/encode.h>
 
 /* A `...` at the end, and never a cut escape. */
 static const char mark[] = "...";

@@ -1,6 +1,6 @@
 /* fetch_url.c - where a token endpoint is: an https URL and nothing around it */
 
-#include <keyhole/fetch_url.h>
+#include <keyhole/base/fetch_url.h>
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  * link in the place of what the first one made. So each step begins at a descriptor, what was made
  * is opened without following a link, and a mode is set by that descriptor.
  */
-#include <keyhole/file.h>
+#include <keyhole/base/file.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
 
 bool kh_file_set_mode(int fd, mode_t mode)
 {

@@ -1,11 +1,11 @@
 /* guess.c - how hard a text is to guess */
-#include <keyhole/guess.h>
+#include <keyhole/base/guess.h>
 
 #include <stdint.h>
 #include <string.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/secret.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/secret.h>
 
 enum { WINDOW = KH_GUESS_WINDOW_BYTES, DIFFERENT_LEAST = 7 };
 

@@ -6,7 +6,7 @@
  * time: each thread begins in a stripe of its own, so that what one has in its cache is not fetched
  * by another. Pages that were never given out cost nothing.
  */
-#include <keyhole/hidden.h>
+#include <keyhole/base/hidden.h>
 
 #include <malloc.h>
 #include <pthread.h>
@@ -18,9 +18,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <keyhole/block.h>
-#include <keyhole/cleanup.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/block.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/limits.h>
 
 #include "sanitized.h"
 #include "secret_internal.h"

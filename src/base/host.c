@@ -5,13 +5,13 @@
  * connection made to another. So there is one parser, it repairs nothing, and what it gives is the
  * only form in which a host travels.
  */
-#include <keyhole/host.h>
+#include <keyhole/base/host.h>
 
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <keyhole/escape.h>
+#include <keyhole/base/escape.h>
 
 enum { MAX_LABEL_BYTES = 63 };
 

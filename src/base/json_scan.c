@@ -4,7 +4,7 @@
  * What is due is a state, what is open a bit each. A number has no end of its own: the byte behind
  * it is looked at twice.
  */
-#include <keyhole/json_scan.h>
+#include <keyhole/base/json_scan.h>
 
 enum {
 	VALUE = 0,  /* a value is due */

@@ -1,5 +1,5 @@
 /* log.c - one line, one write, to standard error */
-#include <keyhole/log.h>
+#include <keyhole/base/log.h>
 
 #include <errno.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include <keyhole/escape.h>
+#include <keyhole/base/escape.h>
 
 /* Room for an error's text with context in front; what is longer is cut with a mark. */
 enum { LINE_BYTES = 1024 };

@@ -4,7 +4,7 @@
  * Chained hashing over a table that doubles as it fills; all entries also stand in one list, the
  * youngest first. The seed is drawn once a map.
  */
-#include <keyhole/lru.h>
+#include <keyhole/base/lru.h>
 
 #include <stdlib.h>
 #include <sys/random.h>

@@ -1,10 +1,10 @@
 /* machine.c - a step that no table of states has */
 
-#include <keyhole/machine.h>
+#include <keyhole/base/machine.h>
 
 #include <stdatomic.h>
 
-#include <keyhole/log.h>
+#include <keyhole/base/log.h>
 
 static atomic_uint_fast64_t faults;
 

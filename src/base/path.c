@@ -5,14 +5,14 @@
  * what was checked. The first is answered by decoding what RFC 3986 §6.2.2 says may always be
  * decoded; the second by refusing every dot segment that any reading could find.
  */
-#include <keyhole/path.h>
+#include <keyhole/base/path.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <keyhole/encode.h>
-#include <keyhole/escape.h>
-#include <keyhole/spelling.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/spelling.h>
 
 /* RFC 3986 pchar without the escape, '/', and the brackets, which many clients send as they are. */
 static bool is_path_byte(char c)

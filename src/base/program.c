@@ -1,12 +1,12 @@
 /* program.c - which of the host's programs a name means */
-#include <keyhole/program.h>
+#include <keyhole/base/program.h>
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <keyhole/file.h>
-#include <keyhole/cleanup.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/cleanup.h>
 
 static char *avoided[KH_PROGRAM_AVOIDED];
 static unsigned n_avoided;

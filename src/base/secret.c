@@ -22,7 +22,7 @@
  * kh_secret_from_fd and all that follows need mmap, mprotect, pkey_mprotect, madvise, munmap and
  * close, no more.
  */
-#include <keyhole/secret.h>
+#include <keyhole/base/secret.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,10 +35,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/hidden.h>
-#include <keyhole/limits.h>
-#include <keyhole/log.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/hidden.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
 
 #include "secret_internal.h"
 

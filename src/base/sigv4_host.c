@@ -5,7 +5,7 @@
  * `REGION.SERVICE.amazonaws.com`, or without a region. The name under which a service is signed for
  * is that label, a beginning of it up to a hyphen (bedrock-runtime: bedrock), or stands in a table.
  */
-#include <keyhole/sigv4_host.h>
+#include <keyhole/base/sigv4_host.h>
 
 static const struct kh_slice domains[] = {
 	KH_SLICE_INIT(".amazonaws.com"),

@@ -1,5 +1,5 @@
 /* slice.c - views of bytes: compare, cut, read a number */
-#include <keyhole/slice.h>
+#include <keyhole/base/slice.h>
 
 #include <stdlib.h>
 

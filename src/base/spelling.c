@@ -5,7 +5,7 @@
  * a UTF-8 sequence is put together, whether or not it is the shortest; what looks like an ASCII
  * character to some library is that one. Names are then compared character by character.
  */
-#include <keyhole/spelling.h>
+#include <keyhole/base/spelling.h>
 
 /* How deep the digits of an escape may be escapes themselves. "%2525…" is not bounded by it. */
 enum { DEEPEST = 4 };

@@ -4,7 +4,7 @@
  * Each form is a text in which letters stand for digits and everything else for itself; what it
  * says is then held against the calendar.
  */
-#include <keyhole/timestamp.h>
+#include <keyhole/base/timestamp.h>
 
 /* Indexes into fields. */
 enum { YEAR, MONTH, DAY, HOUR, MINUTE, SECOND, FIELDS };

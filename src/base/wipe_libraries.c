@@ -7,7 +7,7 @@
  * is copied, to be encrypted in it, is hidden (kh_stream_write).
  */
 
-#include <keyhole/secret.h>
+#include <keyhole/base/secret.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include <jansson.h>
 #include <openssl/crypto.h>
 
-#include <keyhole/hidden.h>
+#include <keyhole/base/hidden.h>
 
 static void wiping_free(void *block)
 {

@@ -1,5 +1,5 @@
 /* wire.c - integers in network order, strings behind a length; a reader that trusts nothing */
-#include <keyhole/wire.h>
+#include <keyhole/base/wire.h>
 
 #include <stdlib.h>
 

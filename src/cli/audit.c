@@ -9,11 +9,11 @@
 
 #include <jansson.h>
 
-#include <keyhole/audit.h>
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
+#include <keyhole/audit/audit.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
 
 #include "cli_internal.h"
 

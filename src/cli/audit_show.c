@@ -14,9 +14,9 @@
 
 #include <jansson.h>
 
-#include <keyhole/err.h>
-#include <keyhole/escape.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/err.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/limits.h>
 
 #include "cli_internal.h"
 #include "record_text.h"

@@ -9,11 +9,11 @@
 
 #include <jansson.h>
 
-#include <keyhole/authority.h>
-#include <keyhole/cleanup.h>
-#include <keyhole/config.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
+#include <keyhole/tls/ca.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/config/config.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
 
 #include "ca.h"
 #include "cli_internal.h"

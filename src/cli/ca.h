@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <keyhole/err.h>
+#include <keyhole/base/err.h>
 
 struct ca_options {
 	const char *config, *tenant, *certificate, *key, *output, *format, *which, *password;

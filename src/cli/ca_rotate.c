@@ -4,8 +4,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <keyhole/authority.h>
-#include <keyhole/escape.h>
+#include <keyhole/tls/ca.h>
+#include <keyhole/base/escape.h>
 
 #include "ca.h"
 #include "cli_internal.h"

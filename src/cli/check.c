@@ -5,16 +5,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <keyhole/config.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/geo.h>
-#include <keyhole/keeper.h>
-#include <keyhole/limits.h>
-#include <keyhole/question.h>
+#include <keyhole/config/config.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/net/geo.h>
+#include <keyhole/keeper/keeper.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/exchange/dry_run.h>
 
 #include "check_notes.h"
-#include "check_pairs.h"
+#include "check_client_certs.h"
 #include "check_values.h"
 #include "cli_internal.h"
 

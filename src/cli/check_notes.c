@@ -1,9 +1,9 @@
 /* check_notes.c - `keyhole check`: notes, which ask for nothing to be done */
 #include <string.h>
 
-#include <keyhole/account.h>
-#include <keyhole/config.h>
-#include <keyhole/escape.h>
+#include <keyhole/base/account.h>
+#include <keyhole/config/config.h>
+#include <keyhole/base/escape.h>
 
 #include "check_notes.h"
 

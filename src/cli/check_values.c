@@ -4,14 +4,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/config.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/keeper.h>
-#include <keyhole/limits.h>
-#include <keyhole/parts.h>
-#include <keyhole/secret.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/config/config.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/keeper/keeper.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/credential/parts.h>
+#include <keyhole/base/secret.h>
 
 #include "check_values.h"
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <keyhole/err.h>
+#include <keyhole/base/err.h>
 
 /* Exit statuses that are keyhole's own and not a command's. */
 enum {

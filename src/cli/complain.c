@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <keyhole/slice.h>
+#include <keyhole/base/slice.h>
 
 #include "cli_internal.h"
 

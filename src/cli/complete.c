@@ -14,12 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/config.h>
-#include <keyhole/image.h>
-#include <keyhole/review.h>
-#include <keyhole/sandbox.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/config/config.h>
+#include <keyhole/sandbox/image.h>
+#include <keyhole/sandbox/review.h>
+#include <keyhole/sandbox/sandbox.h>
+#include <keyhole/base/slice.h>
 
 #include "cli_internal.h"
 

@@ -7,11 +7,11 @@
 
 #include <jansson.h>
 
-#include <keyhole/admin.h>
-#include <keyhole/cleanup.h>
-#include <keyhole/config.h>
-#include <keyhole/escape.h>
-#include <keyhole/limits.h>
+#include <keyhole/admin/admin_facts.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/config/config.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/limits.h>
 
 #include "cli_internal.h"
 #include "ctl_client.h"

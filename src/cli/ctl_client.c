@@ -8,10 +8,10 @@
 #include <sys/time.h>
 #include <sys/un.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
-#include <keyhole/h1.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/http/h1.h>
+#include <keyhole/base/limits.h>
 
 #include "ctl_trust.h"
 

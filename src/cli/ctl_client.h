@@ -4,8 +4,8 @@
 
 #include <sys/types.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/err.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/err.h>
 
 /* What a daemon answered: its status, and its content up to the buffer's cap. */
 struct kh_ctl_answer {

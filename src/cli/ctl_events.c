@@ -16,9 +16,9 @@
 
 #include <jansson.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/encode.h>
-#include <keyhole/escape.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/base/escape.h>
 
 #include "cli_internal.h"
 #include "ctl_client.h"

@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/config.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/guest.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/config/config.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/config/dynamic_sandbox.h>
+#include <keyhole/base/limits.h>
 
 #include "cli_internal.h"
 #include "ctl_trust.h"

@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include <keyhole/buf.h>
+#include <keyhole/base/buf.h>
 
 /* NULL: not given. */
 struct kh_ctl_sandbox {

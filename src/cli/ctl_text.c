@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/config.h>
-#include <keyhole/escape.h>
+#include <keyhole/config/config.h>
+#include <keyhole/base/escape.h>
 
 enum { COLUMNS_MOST = 4, HASH_SHOWN = 12 };
 

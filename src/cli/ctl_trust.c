@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
 
 enum { LINKS_MOST = 8, OTHERS_WRITE = 0022 };
 

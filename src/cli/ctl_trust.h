@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include <keyhole/err.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/err.h>
+#include <keyhole/base/slice.h>
 
 /*
  * Whose server is at the other end of `fd`, which is connected to the socket at `path`? Root's and

@@ -21,11 +21,11 @@
 #include <seccomp.h>
 #include <yaml.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/cleanup.h>
-#include <keyhole/config.h>
-#include <keyhole/escape.h>
-#include <keyhole/sandbox.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/config/config.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/sandbox/sandbox.h>
 
 #include "cli_internal.h"
 #include "doctor_internal.h"

@@ -14,13 +14,13 @@
 #include <linux/magic.h>
 #include <linux/seccomp.h>
 
-#include <keyhole/account.h>
-#include <keyhole/child.h>
-#include <keyhole/cleanup.h>
-#include <keyhole/file.h>
-#include <keyhole/hidden.h>
-#include <keyhole/sandbox.h>
-#include <keyhole/secret.h>
+#include <keyhole/base/account.h>
+#include <keyhole/sandbox/child.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/hidden.h>
+#include <keyhole/sandbox/sandbox.h>
+#include <keyhole/base/secret.h>
 
 #include "doctor_internal.h"
 

@@ -1,12 +1,12 @@
 /* doctor_image.c - what `keyhole run --image` needs, each program run and a layer laid */
 #include <string.h>
 
-#include <keyhole/child.h>
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/program.h>
-#include <keyhole/sandbox.h>
+#include <keyhole/sandbox/child.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/program.h>
+#include <keyhole/sandbox/sandbox.h>
 
 #include "doctor_internal.h"
 

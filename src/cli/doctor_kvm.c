@@ -9,7 +9,7 @@
 
 #include <linux/kvm.h>
 
-#include <keyhole/cleanup.h>
+#include <keyhole/base/cleanup.h>
 
 #include "doctor_internal.h"
 

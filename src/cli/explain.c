@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/geo.h>
-#include <keyhole/question.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/net/geo.h>
+#include <keyhole/exchange/dry_run.h>
 
 #include "cli_internal.h"
 #include "explain_addresses.h"

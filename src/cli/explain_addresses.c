@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <keyhole/guard.h>
+#include <keyhole/net/guard.h>
 
 /* Where it lies, and whether that is allowed. Return: it is. */
 static bool put_place(const struct kh_explain_place *from, json_t *one,

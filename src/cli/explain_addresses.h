@@ -4,9 +4,9 @@
 
 #include <jansson.h>
 
-#include <keyhole/geo.h>
-#include <keyhole/target.h>
-#include <keyhole/policy.h>
+#include <keyhole/net/geo.h>
+#include <keyhole/http/target.h>
+#include <keyhole/policy/policy.h>
 
 /* By whose word an address is judged. */
 struct kh_explain_place {

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include <keyhole/question.h>
+#include <keyhole/exchange/dry_run.h>
 
 /* The rule's, into `out`: `credentials` (names), `credential_kinds`, and `credentials_all` where
  * all of them go in. Nothing where it has none. */

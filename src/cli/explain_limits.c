@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/quota.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/policy/quota.h>
 
 struct owner {
 	enum kh_quota_owner kind;

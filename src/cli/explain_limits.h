@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include <keyhole/policy.h>
+#include <keyhole/policy/policy.h>
 
 /* A list, the narrowest first; what is used of them only the daemon knows. `listener`: -1 where no
  * sandbox is named; `rules`: the decision's are meant too. */

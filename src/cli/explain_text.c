@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <keyhole/err.h>
-#include <keyhole/escape.h>
+#include <keyhole/base/err.h>
+#include <keyhole/base/escape.h>
 
 #include "explain_limits.h"
 #include "explain_text.h"

@@ -8,10 +8,10 @@
 
 #include <jansson.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/config.h>
-#include <keyhole/escape.h>
-#include <keyhole/image.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/config/config.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/sandbox/image.h>
 
 #include "cli_internal.h"
 

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <keyhole/fetch.h>
-#include <keyhole/secret.h>
-#include <keyhole/worker.h>
+#include <keyhole/fetcher/fetch.h>
+#include <keyhole/base/secret.h>
+#include <keyhole/worker/worker.h>
 
 #include "cli_internal.h"
 #include "complete.h"

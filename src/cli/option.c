@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <keyhole/escape.h>
+#include <keyhole/base/escape.h>
 
 #include "cli_internal.h"
 

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/config.h>
-#include <keyhole/file.h>
-#include <keyhole/keeper.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/config/config.h>
+#include <keyhole/base/file.h>
+#include <keyhole/keeper/keeper.h>
+#include <keyhole/base/slice.h>
 
 #include "cli_internal.h"
 

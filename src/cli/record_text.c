@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <keyhole/escape.h>
+#include <keyhole/base/escape.h>
 
 struct kh_slice kh_record_text(const json_t *record, const char *key)
 {

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include <keyhole/buf.h>
+#include <keyhole/base/buf.h>
 
 /* A field; empty and 0 when it is not there. */
 struct kh_slice kh_record_text(const json_t *record, const char *key);

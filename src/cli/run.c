@@ -21,12 +21,12 @@
 #include <linux/close_range.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/log.h>
-#include <keyhole/program.h>
-#include <keyhole/workspace.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/log.h>
+#include <keyhole/base/program.h>
+#include <keyhole/sandbox/workspace.h>
 
 #include "run_internal.h"
 

@@ -11,10 +11,10 @@
 
 #include <jansson.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/config.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/config/config.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
 
 #include "ctl_client.h"
 #include "ctl_trust.h"

@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/file.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
 
 #include "run_internal.h"
 

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/config.h>
-#include <keyhole/encode.h>
-#include <keyhole/file.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/config/config.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/base/file.h>
 
 #include "run_internal.h"
 

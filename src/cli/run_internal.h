@@ -4,13 +4,13 @@
 
 #include <sys/types.h>
 
-#include <keyhole/child.h>
-#include <keyhole/config.h>
-#include <keyhole/image.h>
-#include <keyhole/keeper.h>
-#include <keyhole/limits.h>
-#include <keyhole/review.h>
-#include <keyhole/sandbox.h>
+#include <keyhole/sandbox/child.h>
+#include <keyhole/config/config.h>
+#include <keyhole/sandbox/image.h>
+#include <keyhole/keeper/keeper.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/sandbox/review.h>
+#include <keyhole/sandbox/sandbox.h>
 
 #include "cli_internal.h"
 

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/config.h>
-#include <keyhole/escape.h>
+#include <keyhole/config/config.h>
+#include <keyhole/base/escape.h>
 
 #include "run_internal.h"
 

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
 
 #include "run_internal.h"
 

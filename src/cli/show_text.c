@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include <keyhole/escape.h>
+#include <keyhole/base/escape.h>
 
 /* Of the first character of `s`; its length is 0 where the bytes are not UTF-8. */
 static uint32_t decode(struct kh_slice s, size_t *len)

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include <keyhole/slice.h>
+#include <keyhole/base/slice.h>
 
 /* Text of a line, without its end. Printable UTF-8 stays. Controls but the tabulator, marks that
  * turn the direction of text or can't be seen, and bytes that are not UTF-8 become \xHH or

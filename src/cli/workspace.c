@@ -9,10 +9,10 @@
 
 #include <jansson.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/program.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/program.h>
 
 #include "show_text.h"
 #include "workspace_internal.h"

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
-#include <keyhole/workspace.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/sandbox/workspace.h>
 
 #include "workspace_internal.h"
 

@@ -5,9 +5,9 @@
 
 #include <jansson.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
 
 #include "show_text.h"
 #include "workspace_internal.h"

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include <keyhole/review.h>
+#include <keyhole/sandbox/review.h>
 
 #include "cli_internal.h"
 

@@ -11,9 +11,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <keyhole/child.h>
-#include <keyhole/cleanup.h>
-#include <keyhole/limits.h>
+#include <keyhole/sandbox/child.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/limits.h>
 
 #include "show_text.h"
 #include "workspace_internal.h"

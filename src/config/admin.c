@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <sys/un.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
 
 #include "config_internal.h"
 

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/limits.h>
-#include <keyhole/path.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/path.h>
 
 #include "config_internal.h"
 

@@ -7,7 +7,7 @@
 #ifndef KEYHOLE_CONFIG_CARRY_H
 #define KEYHOLE_CONFIG_CARRY_H
 
-#include <keyhole/wire.h>
+#include <keyhole/base/wire.h>
 
 #include "config_internal.h"
 

@@ -1,7 +1,7 @@
 /* carry_credential.c - the credentials, carried to the worker: names, bindings, placeholders */
 #include "carry.h"
 
-#include <keyhole/limits.h>
+#include <keyhole/base/limits.h>
 
 void kh_carry_hosts(struct kh_carrier *c, const struct kh_option *option, void *base)
 {

@@ -2,7 +2,7 @@
  */
 #include "carry.h"
 
-#include <keyhole/limits.h>
+#include <keyhole/base/limits.h>
 
 enum { RATES = 3 * 4 }; /* kinds with periods */
 

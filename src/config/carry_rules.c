@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include <keyhole/limits.h>
+#include <keyhole/base/limits.h>
 
 /* ---- rows of a rule ---- */
 

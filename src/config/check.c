@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
 
 #include "config_internal.h"
 

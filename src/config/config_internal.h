@@ -2,8 +2,8 @@
 #ifndef KEYHOLE_CONFIG_INTERNAL_H
 #define KEYHOLE_CONFIG_INTERNAL_H
 
-#include <keyhole/config.h>
-#include <keyhole/signing.h>
+#include <keyhole/config/config.h>
+#include <keyhole/config/signing.h>
 
 #include "keys.h"
 

@@ -7,9 +7,9 @@
  */
 #include <stdlib.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/limits.h>
 
 #include "config_internal.h"
 

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
 
 #include "config_internal.h"
 

@@ -1,8 +1,8 @@
 /* expect.c - `expect`: requests and what the rules must make of them */
 #include <stdlib.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/limits.h>
 
 #include "config_internal.h"
 

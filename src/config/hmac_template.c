@@ -3,7 +3,7 @@
  *
  * A template is text with words in braces.
  */
-#include <keyhole/signing.h>
+#include <keyhole/config/signing.h>
 
 static const struct {
 	struct kh_slice text;

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/fetch_url.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/fetch_url.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
 
 #include "config_internal.h"
 

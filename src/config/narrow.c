@@ -1,5 +1,5 @@
 /* narrow.c - a sandbox's narrowing in a file of its own */
-#include <keyhole/escape.h>
+#include <keyhole/base/escape.h>
 
 #include "config_internal.h"
 

@@ -18,9 +18,9 @@
 #include "options_preset.h"
 #include "options_rule.h"
 #include "options_source.h"
-#include "options_stand_in.h"
+#include "options_placeholder.h"
 
-#include <keyhole/limits.h>
+#include <keyhole/base/limits.h>
 
 static const char *const durabilities[] = { "written", "synced", NULL };
 static const char *const modes[] = { "enforce", "observe", NULL };

@@ -2,7 +2,7 @@
 #ifndef KEYHOLE_CONFIG_OPTIONS_LIMITS_H
 #define KEYHOLE_CONFIG_OPTIONS_LIMITS_H
 
-#include <keyhole/limits.h>
+#include <keyhole/base/limits.h>
 
 #include "carry.h"
 #include "config_internal.h"

@@ -8,9 +8,9 @@
  */
 #include <stdlib.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/host.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/host.h>
+#include <keyhole/base/limits.h>
 
 #include "config_internal.h"
 

@@ -1,5 +1,5 @@
 /* pattern.c - which hosts a rule or a credential means */
-#include <keyhole/escape.h>
+#include <keyhole/base/escape.h>
 
 #include "config_internal.h"
 

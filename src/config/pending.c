@@ -1,7 +1,7 @@
 /* pending.c - names of credentials in rules, looked up when everything is read */
 #include <stdlib.h>
 
-#include <keyhole/escape.h>
+#include <keyhole/base/escape.h>
 
 #include "config_internal.h"
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/limits.h>
+#include <keyhole/base/limits.h>
 
 #include "config_internal.h"
 

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
 
 #include "config_internal.h"
 
@@ -28,7 +28,7 @@ static bool in_build_tree(const char *program, char *out, size_t size)
 		if (!slash || slash == up)
 			return false;
 		*slash = '\0';
-		if (has(up, "include/keyhole/config.h") && has(up, "policies"))
+		if (has(up, "include/keyhole/config/config.h") && has(up, "policies"))
 			return snprintf(out, size, "%s/policies", up) < (int)size;
 	}
 	return false;

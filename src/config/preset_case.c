@@ -1,7 +1,7 @@
 /* preset_case.c - the tenants for which the cases of a preset are asked */
 #include <stdio.h>
 
-#include <keyhole/escape.h>
+#include <keyhole/base/escape.h>
 
 #include "config_internal.h"
 

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
 
 #include "config_internal.h"
 

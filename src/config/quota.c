@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/limits.h>
 
 #include "config_internal.h"
 

@@ -1,8 +1,8 @@
 /* rule.c - the grammar of a rule: METHODS SCHEME://HOST[:PORT][/PATH] */
 #include <stdlib.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/path.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/path.h>
 
 #include "config_internal.h"
 

@@ -12,8 +12,8 @@
  */
 #include <string.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/limits.h>
 
 #include "config_internal.h"
 #include "options_json.h"

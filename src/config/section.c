@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include <keyhole/escape.h>
+#include <keyhole/base/escape.h>
 
 #include "config_internal.h"
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/file.h>
-#include <keyhole/sigv4_host.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/sigv4_host.h>
 
 #include "config_internal.h"
 

@@ -1,6 +1,6 @@
 /* source.c - sources and what is made of their values: compared and freed */
 
-#include <keyhole/config.h>
+#include <keyhole/config/config.h>
 
 #include <stdlib.h>
 #include <string.h>

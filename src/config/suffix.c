@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include <keyhole/escape.h>
+#include <keyhole/base/escape.h>
 
 #include "config_internal.h"
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <yaml.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/limits.h>
 
 #include "config_internal.h"
 

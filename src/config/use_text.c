@@ -7,8 +7,8 @@
  */
 #include <string.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/cleanup.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/cleanup.h>
 
 #include "config_internal.h"
 

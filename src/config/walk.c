@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/escape.h>
+#include <keyhole/base/escape.h>
 
 #include "config_internal.h"
 

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include <keyhole/credential.h>
+#include <keyhole/credential/credential.h>
 
 bool kh_credential_may_go_to(const struct kh_credential_config *credential,
 			     const struct kh_host *host)

@@ -9,7 +9,7 @@
 
 #include "body_internal.h"
 
-#include <keyhole/encode.h>
+#include <keyhole/base/encode.h>
 
 struct kh_body {
 	bool json;

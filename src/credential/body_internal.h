@@ -2,9 +2,9 @@
 #ifndef KEYHOLE_BODY_INTERNAL_H
 #define KEYHOLE_BODY_INTERNAL_H
 
-#include <keyhole/body.h>
-#include <keyhole/json_scan.h>
-#include <keyhole/limits.h>
+#include <keyhole/credential/body.h>
+#include <keyhole/base/json_scan.h>
+#include <keyhole/base/limits.h>
 
 #include "credential_internal.h"
 

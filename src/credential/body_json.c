@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include <keyhole/spelling.h>
+#include <keyhole/base/spelling.h>
 
 #include "body_internal.h"
 

@@ -5,7 +5,7 @@
  * goes in, so that a key of the sandbox's own never rides along. Names are compared in every
  * spelling that some server takes for the same (spelling.h).
  */
-#include <keyhole/target.h>
+#include <keyhole/http/target.h>
 
 #include "credential_internal.h"
 

@@ -9,7 +9,7 @@
  * length of the content stays what was announced. A chunk is held until it is whole; what is not as
  * above ends the exchange before anything of that chunk has left.
  */
-#include <keyhole/resign.h>
+#include <keyhole/credential/re_sign.h>
 
 #include <stdlib.h>
 

@@ -2,8 +2,8 @@
 #ifndef KEYHOLE_CREDENTIAL_INTERNAL_H
 #define KEYHOLE_CREDENTIAL_INTERNAL_H
 
-#include <keyhole/credential.h>
-#include <keyhole/spelling.h>
+#include <keyhole/credential/credential.h>
+#include <keyhole/base/spelling.h>
 
 /* header.c: the Cookie field of all that are one; nothing where none is. */
 bool kh_credential_put_cookies(const struct kh_injection *injection, struct kh_buf *out,

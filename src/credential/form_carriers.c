@@ -6,9 +6,9 @@
  */
 #include <string.h>
 
-#include <keyhole/body.h>
-#include <keyhole/policy.h>
-#include <keyhole/spelling.h>
+#include <keyhole/credential/body.h>
+#include <keyhole/policy/policy.h>
+#include <keyhole/base/spelling.h>
 
 static const struct kh_slice carriers[] = {
 	KH_SLICE_INIT("access-token"),

@@ -5,8 +5,8 @@
  * '%' of an outer one, so the end of the text is looked at again. However long a chain of escapes
  * is, no more of it is kept than what it stands for so far.
  */
-#include <keyhole/body.h>
-#include <keyhole/spelling.h>
+#include <keyhole/credential/body.h>
+#include <keyhole/base/spelling.h>
 
 void kh_form_name_begin(struct kh_form_name *name)
 {

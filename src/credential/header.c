@@ -7,9 +7,9 @@
  */
 #include <stdint.h>
 
-#include <keyhole/encode.h>
-#include <keyhole/hmac.h>
-#include <keyhole/resign.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/credential/hmac.h>
+#include <keyhole/credential/re_sign.h>
 
 #include "credential_internal.h"
 

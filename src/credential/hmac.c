@@ -4,7 +4,7 @@
  * What is signed goes into the HMAC piece by piece (hmac_template.c), so that content is never
  * copied. The key is decoded and used while its page is open, in wiping memory.
  */
-#include <keyhole/hmac.h>
+#include <keyhole/credential/hmac.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +14,10 @@
 #include <openssl/err.h>
 #include <openssl/evp.h>
 
-#include <keyhole/clock.h>
-#include <keyhole/encode.h>
-#include <keyhole/limits.h>
-#include <keyhole/spelling.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/spelling.h>
 
 bool kh_hmac_wants_content(const struct kh_hmac_config *config)
 {

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <keyhole/encode.h>
-#include <keyhole/target.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/http/target.h>
 
 #include "credential_internal.h"
 

@@ -6,7 +6,7 @@
  * of those (%41, \u0041) are somebody's who hides something: from there on the text is also read
  * with its escapes undone, byte by byte, until none has come for a while.
  */
-#include "stand_in_internal.h"
+#include "placeholder_internal.h"
 
 enum { PLAIN_MOST = 256 };
 

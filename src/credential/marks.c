@@ -6,11 +6,11 @@
  * every eighth pair of bytes is looked at: one of them lies within whatever is sought. A bitmap
  * says which pairs those can be; only behind one of them are texts compared.
  */
-#include "stand_in_internal.h"
+#include "placeholder_internal.h"
 
 #include <stdlib.h>
 
-#include <keyhole/encode.h>
+#include <keyhole/base/encode.h>
 
 enum {
 	ALIGNMENTS = 3,

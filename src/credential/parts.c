@@ -4,12 +4,12 @@
  * A line of a private key is looked for by itself, since keys are sent line by line, or as JSON
  * with the ends of lines escaped. The first line of an OpenSSH key is the same in all of its kind.
  */
-#include <keyhole/parts.h>
+#include <keyhole/credential/parts.h>
 
-#include <keyhole/guess.h>
-#include <keyhole/hmac.h>
-#include <keyhole/limits.h>
-#include <keyhole/resign.h>
+#include <keyhole/base/guess.h>
+#include <keyhole/credential/hmac.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/credential/re_sign.h>
 
 #include "credential_internal.h"
 

@@ -4,7 +4,7 @@
  * What it looks like comes from the configuration where it says a shape; else from how the real
  * value begins; else from the configured prefix and alphabet.
  */
-#include <keyhole/credential.h>
+#include <keyhole/credential/credential.h>
 
 #include <stdlib.h>
 

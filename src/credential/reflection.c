@@ -6,8 +6,8 @@
  */
 #include "credential_internal.h"
 
-#include <keyhole/encode.h>
-#include <keyhole/spelling.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/base/spelling.h>
 
 struct hiding {
 	struct kh_slice text;

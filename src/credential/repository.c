@@ -5,11 +5,11 @@
  * over HTTPS: /OWNER/NAME.git or /OWNER/NAME. A path that is taken for another one gets a token
  * that opens what it names and nothing else, so a mistake here refuses, and opens nothing.
  */
-#include <keyhole/credential.h>
+#include <keyhole/credential/credential.h>
 
 #include <string.h>
 
-#include <keyhole/limits.h>
+#include <keyhole/base/limits.h>
 
 static struct kh_slice segment(struct kh_slice *rest)
 {

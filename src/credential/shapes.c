@@ -5,11 +5,11 @@
  * holds the core, one takes what length is left, and a checksum covers what its row says. A real
  * value is known by its public beginning alone, and nothing of it goes on but that and its length.
  */
-#include "stand_in_internal.h"
+#include "placeholder_internal.h"
 
 #include <stdlib.h>
 
-#include <keyhole/limits.h>
+#include <keyhole/base/limits.h>
 
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 #define DIGITS "0123456789"

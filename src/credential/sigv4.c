@@ -3,14 +3,14 @@
  *
  * What is sent is never changed for it: the canonical forms are made of what goes out.
  */
-#include <keyhole/sigv4.h>
+#include <keyhole/credential/sigv4.h>
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/encode.h>
-#include <keyhole/secret.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/base/secret.h>
 
 /* ---- encoding ---- */
 

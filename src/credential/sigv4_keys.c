@@ -5,18 +5,18 @@
  * The secret access key is read here, in the keeper, and ends here. jansson keeps what it has read
  * in memory of its own; that is hidden, and overwritten when it is freed.
  */
-#include <keyhole/resign.h>
+#include <keyhole/credential/re_sign.h>
 
 #include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/hidden.h>
-#include <keyhole/secret.h>
-#include <keyhole/timestamp.h>
-#include <keyhole/wire.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/hidden.h>
+#include <keyhole/base/secret.h>
+#include <keyhole/base/timestamp.h>
+#include <keyhole/base/wire.h>
 
 struct account {
 	struct kh_slice id, secret, token;

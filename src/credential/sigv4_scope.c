@@ -1,5 +1,5 @@
 /* sigv4_scope.c - the day, region and service that a signature is for */
-#include <keyhole/sigv4.h>
+#include <keyhole/credential/sigv4.h>
 
 #include <time.h>
 

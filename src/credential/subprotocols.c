@@ -7,10 +7,10 @@
  * Names of services are not listed: the words that tell are few, and what is longer than any
  * subprotocol's name is none.
  */
-#include <keyhole/credential.h>
+#include <keyhole/credential/credential.h>
 
-#include <keyhole/spelling.h>
-#include <keyhole/ws.h>
+#include <keyhole/base/spelling.h>
+#include <keyhole/http/ws.h>
 
 enum { NAME_BYTES = 64, WORD_BYTES = 20 };
 

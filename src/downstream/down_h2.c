@@ -5,7 +5,7 @@
  * yet.
  */
 
-#include <keyhole/block.h>
+#include <keyhole/base/block.h>
 
 #include "session_internal.h"
 

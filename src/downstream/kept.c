@@ -8,7 +8,7 @@
  * given, and ends.
  */
 
-#include <keyhole/charge.h>
+#include <keyhole/base/charge.h>
 #include "session_internal.h"
 
 static size_t of_session(const struct kh_session *session)

@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-#include <keyhole/block.h>
+#include <keyhole/base/block.h>
 
 #include "session_internal.h"
 

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/h1.h>
-#include <keyhole/h2.h>
-#include <keyhole/log.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/http/h1.h>
+#include <keyhole/http/h2.h>
+#include <keyhole/base/log.h>
 
 #include <keyhole/downstream/session.h>
 #include <keyhole/exchange/exchange.h>
-#include <keyhole/charge.h>
+#include <keyhole/base/charge.h>
 #include <keyhole/loop/leg.h>
 
 struct kh_socks;

@@ -5,7 +5,7 @@
  * run on it, whose close records say it.
  */
 
-#include <keyhole/machine.h>
+#include <keyhole/base/machine.h>
 
 #include "session_internal.h"
 

@@ -6,7 +6,7 @@
 
 #include <unistd.h>
 
-#include <keyhole/clock.h>
+#include <keyhole/base/clock.h>
 
 #include "session_internal.h"
 

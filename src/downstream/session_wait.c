@@ -7,7 +7,7 @@
 
 #include <poll.h>
 
-#include <keyhole/clock.h>
+#include <keyhole/base/clock.h>
 
 #include "session_internal.h"
 

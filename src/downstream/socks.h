@@ -2,7 +2,7 @@
 #ifndef KEYHOLE_DOWNSTREAM_SOCKS_H
 #define KEYHOLE_DOWNSTREAM_SOCKS_H
 
-#include <keyhole/target.h>
+#include <keyhole/http/target.h>
 
 /* The first byte of a connection that speaks it. */
 enum { KH_SOCKS_VERSION = 5 };

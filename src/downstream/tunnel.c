@@ -7,7 +7,7 @@
  * Whether a host may be reached is decided for the requests inside, where the refusal can be read.
  */
 
-#include <keyhole/hello.h>
+#include <keyhole/tls/hello.h>
 
 #include "session_internal.h"
 

@@ -6,7 +6,7 @@
  * inside a tunnel was let in with it. It is compared in constant time, in its pages.
  */
 
-#include <keyhole/encode.h>
+#include <keyhole/base/encode.h>
 #include <keyhole/exchange/down.h>
 
 enum { TOKEN_MOST_BYTES = 1024 };

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include <keyhole/body.h>
+#include <keyhole/credential/body.h>
 
 #include "exchange_internal.h"
 

@@ -8,7 +8,7 @@
  */
 
 #include "exchange_internal.h"
-#include "stand_in.h"
+#include "placeholder_check.h"
 #include "websocket_internal.h"
 
 enum { DENIAL_BYTES = 16 * 1024, NEARBY = 5, REASON_BYTES = 161 };

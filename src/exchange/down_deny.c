@@ -1,7 +1,7 @@
 /* down_deny.c - what is refused before it is an exchange, for the journal and the log */
 
 #include "exchange_internal.h"
-#include "stand_in.h"
+#include "placeholder_check.h"
 
 /* As what the journal gets. */
 static void count_denial(struct kh_down_side *side, enum kh_err_code code)

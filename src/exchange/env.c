@@ -5,7 +5,7 @@
  * Each sandbox is told its own.
  */
 
-#include <keyhole/config.h>
+#include <keyhole/config/config.h>
 
 #include "pages_internal.h"
 

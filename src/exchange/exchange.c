@@ -7,11 +7,11 @@
  * How it ends is in exchange_end.c.
  */
 
-#include <keyhole/block.h>
+#include <keyhole/base/block.h>
 
-#include <keyhole/charge.h>
+#include <keyhole/base/charge.h>
 #include "exchange_internal.h"
-#include "stand_in.h"
+#include "placeholder_check.h"
 #include "websocket_internal.h"
 #include "signing.h"
 #include <keyhole/loop/values.h>

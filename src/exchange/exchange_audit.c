@@ -1,7 +1,7 @@
 /* exchange_audit.c - what an exchange leaves in the journal and the log */
 
 #include "exchange_internal.h"
-#include "stand_in.h"
+#include "placeholder_check.h"
 #include "websocket_internal.h"
 
 void kh_audit_name_rule(struct kh_audit_open *out, const struct kh_config *config,

@@ -7,7 +7,7 @@
  */
 #include "exchange_internal.h"
 #include "signing.h"
-#include "stand_in.h"
+#include "placeholder_check.h"
 #include "websocket_internal.h"
 
 /* Of what was held, at a time. */

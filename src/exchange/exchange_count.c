@@ -1,6 +1,6 @@
 /* exchange_count.c - what an exchange adds to what is counted (metrics.h) */
 
-#include <keyhole/clock.h>
+#include <keyhole/base/clock.h>
 
 #include "exchange_internal.h"
 

@@ -5,10 +5,10 @@
  * connection; a close record in any case.
  */
 
-#include <keyhole/block.h>
+#include <keyhole/base/block.h>
 
 #include "exchange_internal.h"
-#include "stand_in.h"
+#include "placeholder_check.h"
 #include "websocket_internal.h"
 #include "signing.h"
 

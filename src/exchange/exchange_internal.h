@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/log.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/log.h>
 
 #include <keyhole/exchange/exchange.h>
 

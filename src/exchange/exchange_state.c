@@ -1,6 +1,6 @@
 /* exchange_state.c - the states of an exchange: the tables, and the only ones who assign */
 
-#include <keyhole/machine.h>
+#include <keyhole/base/machine.h>
 
 #include "exchange_internal.h"
 

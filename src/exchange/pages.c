@@ -10,7 +10,7 @@
  * its two records in the journal.
  */
 
-#include <keyhole/config.h>
+#include <keyhole/config/config.h>
 
 #include "pages_internal.h"
 

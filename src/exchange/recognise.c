@@ -13,13 +13,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
-#include <keyhole/guess.h>
-#include <keyhole/prints.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/guess.h>
+#include <keyhole/credential/fingerprints.h>
 
 #include "exchange_internal.h"
-#include "stand_in.h"
+#include "placeholder_check.h"
 
 enum { READINGS = 4 };
 

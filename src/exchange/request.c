@@ -5,11 +5,11 @@
  * Host field that is written all come from the one authority that kh_request_resolve has settled.
  */
 
-#include <keyhole/question.h>
-#include <keyhole/resign.h>
+#include <keyhole/exchange/dry_run.h>
+#include <keyhole/credential/re_sign.h>
 
 #include "exchange_internal.h"
-#include "stand_in.h"
+#include "placeholder_check.h"
 #include "websocket_internal.h"
 #include "signing.h"
 

@@ -5,7 +5,7 @@
  * down.
  */
 
-#include <keyhole/resign.h>
+#include <keyhole/credential/re_sign.h>
 
 #include "exchange_internal.h"
 #include "websocket_internal.h"

@@ -13,11 +13,11 @@
 
 #include <openssl/rand.h>
 
-#include <keyhole/clock.h>
-#include <keyhole/encode.h>
-#include <keyhole/hmac.h>
-#include <keyhole/resign.h>
-#include <keyhole/timestamp.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/credential/hmac.h>
+#include <keyhole/credential/re_sign.h>
+#include <keyhole/base/timestamp.h>
 
 #include "exchange_internal.h"
 #include "signing.h"

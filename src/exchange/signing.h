@@ -2,9 +2,9 @@
 #ifndef KEYHOLE_EXCHANGE_SIGNING_H
 #define KEYHOLE_EXCHANGE_SIGNING_H
 
-#include <keyhole/buf.h>
-#include <keyhole/err.h>
-#include <keyhole/message.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/err.h>
+#include <keyhole/http/message.h>
 
 struct kh_exchange;
 struct kh_signing;

@@ -14,7 +14,7 @@
 #include <openssl/rand.h>
 
 #include "exchange_internal.h"
-#include "stand_in.h"
+#include "placeholder_check.h"
 #include "websocket_internal.h"
 
 enum { CLOSING_MS = 5000, FRAME_SPACE_BYTES = 256 };

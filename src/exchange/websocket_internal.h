@@ -2,7 +2,7 @@
 #ifndef KEYHOLE_EXCHANGE_WEBSOCKET_INTERNAL_H
 #define KEYHOLE_EXCHANGE_WEBSOCKET_INTERNAL_H
 
-#include <keyhole/ws.h>
+#include <keyhole/http/ws.h>
 
 #include "exchange_internal.h"
 

@@ -1,13 +1,13 @@
 /* fetch_answer.c - what a token endpoint answers, read into a closed form */
 
-#include <keyhole/fetch.h>
+#include <keyhole/fetcher/fetch.h>
 
 #include <string.h>
 
 #include <jansson.h>
 
-#include <keyhole/limits.h>
-#include <keyhole/timestamp.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/timestamp.h>
 
 #define A_YEAR_S (UINT64_C(366) * 24 * 3600)
 

@@ -1,10 +1,10 @@
 /* fetch_wire.c - the fetcher's order and its answer, as bytes and back */
 
-#include <keyhole/fetch.h>
+#include <keyhole/fetcher/fetch.h>
 
 #include <string.h>
 
-#include <keyhole/limits.h>
+#include <keyhole/base/limits.h>
 
 bool kh_fetch_order_put(struct kh_buf *out, const struct kh_fetch_order *order)
 {

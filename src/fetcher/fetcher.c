@@ -8,7 +8,7 @@
  * any other, and no token.
  */
 
-#include <keyhole/fetch.h>
+#include <keyhole/fetcher/fetch.h>
 
 #include <event2/event.h>
 #include <signal.h>
@@ -20,21 +20,21 @@
 
 #include <openssl/ssl.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/channel.h>
-#include <keyhole/cleanup.h>
-#include <keyhole/dialer.h>
-#include <keyhole/file.h>
-#include <keyhole/guard.h>
-#include <keyhole/h1.h>
-#include <keyhole/log.h>
-#include <keyhole/timestamp.h>
-#include <keyhole/tls.h>
-#include <keyhole/worker_exit.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/channel.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/net/dialer.h>
+#include <keyhole/base/file.h>
+#include <keyhole/net/guard.h>
+#include <keyhole/http/h1.h>
+#include <keyhole/base/log.h>
+#include <keyhole/base/timestamp.h>
+#include <keyhole/tls/tls.h>
+#include <keyhole/base/worker_exit.h>
 
 #include "fetcher_internal.h"
-#include <keyhole/lockin.h>
-#include <keyhole/secret.h>
+#include <keyhole/lockin/lockin.h>
+#include <keyhole/base/secret.h>
 
 enum { PROXY_BYTES = 64 * 1024 };
 enum { FILES_LEAST = 3, FILE_BYTES = 8 * 1024 * 1024, SNAPSHOT_BYTES = 64 * 1024 * 1024 };

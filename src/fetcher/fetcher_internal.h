@@ -4,13 +4,13 @@
 
 #include <event2/event.h>
 
-#include <keyhole/authority.h>
-#include <keyhole/buf.h>
-#include <keyhole/channel.h>
-#include <keyhole/fetch.h>
-#include <keyhole/h1.h>
-#include <keyhole/target.h>
-#include <keyhole/tls.h>
+#include <keyhole/tls/ca.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/channel.h>
+#include <keyhole/fetcher/fetch.h>
+#include <keyhole/http/h1.h>
+#include <keyhole/http/target.h>
+#include <keyhole/tls/tls.h>
 
 #include <keyhole/upstream/connector.h>
 

@@ -1,7 +1,7 @@
 /* authority.c - host and port as one thing (RFC 3986 §3.2, RFC 9112 §3.2.3) */
-#include <keyhole/target.h>
+#include <keyhole/http/target.h>
 
-#include <keyhole/escape.h>
+#include <keyhole/base/escape.h>
 
 struct kh_slice kh_authority_shown(struct kh_slice text)
 {

@@ -2,7 +2,7 @@
 #ifndef KEYHOLE_HTTP_CHARS_H
 #define KEYHOLE_HTTP_CHARS_H
 
-#include <keyhole/slice.h>
+#include <keyhole/base/slice.h>
 
 extern const uint8_t kh_tchar[256];
 

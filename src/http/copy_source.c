@@ -8,10 +8,10 @@
  * bucket stands. All else can't be read, and nothing allows it: another bucket, another host, an
  * ARN, a host of which nobody knows whether its first label or its first segment is the bucket.
  */
-#include <keyhole/message.h>
-#include <keyhole/policy.h>
-#include <keyhole/spelling.h>
-#include <keyhole/target.h>
+#include <keyhole/http/message.h>
+#include <keyhole/policy/policy.h>
+#include <keyhole/base/spelling.h>
+#include <keyhole/http/target.h>
 
 #include <string.h>
 

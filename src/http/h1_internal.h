@@ -2,8 +2,8 @@
 #ifndef KEYHOLE_H1_INTERNAL_H
 #define KEYHOLE_H1_INTERNAL_H
 
-#include <keyhole/h1.h>
-#include <keyhole/limits.h>
+#include <keyhole/http/h1.h>
+#include <keyhole/base/limits.h>
 
 /* Where a connection's side stands. h1_parse.c holds the table of allowed transitions. */
 enum kh_h1_state {

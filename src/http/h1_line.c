@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include <keyhole/block.h>
+#include <keyhole/base/block.h>
 
 #include "chars.h"
 

@@ -4,9 +4,9 @@
  * The last gate before the wire: a part that a reader could take for more than one (a line end in
  * a value, a blank in a target, a name that is no token) is never written, wherever it came from.
  */
-#include <keyhole/h1.h>
+#include <keyhole/http/h1.h>
 
-#include <keyhole/encode.h>
+#include <keyhole/base/encode.h>
 
 #include "chars.h"
 

@@ -6,7 +6,7 @@
  */
 #include "h2_internal.h"
 
-#include <keyhole/block.h>
+#include <keyhole/base/block.h>
 
 #include "chars.h"
 #include "message_internal.h"

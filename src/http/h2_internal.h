@@ -2,8 +2,8 @@
 #ifndef KEYHOLE_HTTP_H2_INTERNAL_H
 #define KEYHOLE_HTTP_H2_INTERNAL_H
 
-#include <keyhole/h2.h>
-#include <keyhole/list.h>
+#include <keyhole/http/h2.h>
+#include <keyhole/base/list.h>
 
 #include <nghttp2/nghttp2.h>
 

@@ -17,9 +17,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <keyhole/block.h>
-#include <keyhole/hidden.h>
-#include <keyhole/secret.h>
+#include <keyhole/base/block.h>
+#include <keyhole/base/hidden.h>
+#include <keyhole/base/secret.h>
 
 /* What is as large as that lives as long as its connection, and goes back to malloc. */
 enum { LASTING_BYTES = 1024, PAGES_BYTES = 16 * 1024 };

@@ -1,7 +1,7 @@
 /* h2_section.c - a field section as nghttp2 decodes it, field by field, up to the caps */
 #include "h2_internal.h"
 
-#include <keyhole/block.h>
+#include <keyhole/base/block.h>
 
 enum { USUAL_BYTES = 1024 };
 

@@ -7,9 +7,9 @@
  */
 #include "h2_internal.h"
 
-#include <keyhole/block.h>
-#include <keyhole/hidden.h>
-#include <keyhole/secret.h>
+#include <keyhole/base/block.h>
+#include <keyhole/base/hidden.h>
+#include <keyhole/base/secret.h>
 
 #include "chars.h"
 #include "message_internal.h"

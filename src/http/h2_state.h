@@ -2,7 +2,7 @@
 #ifndef KEYHOLE_HTTP_H2_STATE_H
 #define KEYHOLE_HTTP_H2_STATE_H
 
-#include <keyhole/machine.h>
+#include <keyhole/base/machine.h>
 
 struct kh_h2;
 

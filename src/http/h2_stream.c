@@ -6,7 +6,7 @@
  */
 #include "h2_internal.h"
 
-#include <keyhole/block.h>
+#include <keyhole/base/block.h>
 
 enum { OUT_CAP_BYTES = KH_LIMIT_RELAY_BYTES + 4 * 16 * 1024 };
 

@@ -1,5 +1,5 @@
 /* message.c - questions about the fields of a message head */
-#include <keyhole/spelling.h>
+#include <keyhole/base/spelling.h>
 
 #include "message_internal.h"
 

@@ -2,7 +2,7 @@
 #ifndef KEYHOLE_MESSAGE_INTERNAL_H
 #define KEYHOLE_MESSAGE_INTERNAL_H
 
-#include <keyhole/message.h>
+#include <keyhole/http/message.h>
 
 /* Steps through a comma-separated list (RFC 9110 §5.6.1): each element without its blanks, empty
  * ones too. Commas in quoted strings are not looked for: only for lists of tokens. */

@@ -7,10 +7,10 @@
  * so it is found in any spelling that one of them takes (spelling.h). A form's `_method` stands in
  * the content, which nobody reads here.
  */
-#include <keyhole/message.h>
-#include <keyhole/policy.h>
-#include <keyhole/spelling.h>
-#include <keyhole/target.h>
+#include <keyhole/http/message.h>
+#include <keyhole/policy/policy.h>
+#include <keyhole/base/spelling.h>
+#include <keyhole/http/target.h>
 
 #include <string.h>
 

@@ -4,12 +4,12 @@
  * The path is matched in its normal form (base/path.c) and sent as it came. The query is only
  * checked byte by byte: it decides nothing but which parameters carry authentication.
  */
-#include <keyhole/target.h>
+#include <keyhole/http/target.h>
 
-#include <keyhole/encode.h>
-#include <keyhole/escape.h>
-#include <keyhole/limits.h>
-#include <keyhole/path.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/path.h>
 
 /* Errors are logged and audited: what may be a password or a value of the query is not in them. */
 static bool refuse(struct kh_err *err, struct kh_slice text, const char *why)

@@ -10,7 +10,7 @@
  * anew, and no piece depends on how the bytes were cut. What can be judged by a head's first two
  * bytes is judged before the others are there.
  */
-#include <keyhole/ws.h>
+#include <keyhole/http/ws.h>
 
 #include <stdlib.h>
 

@@ -4,13 +4,13 @@
  * Nothing of it is passed on: the sandbox's key is answered by us, the upstream is asked with a key
  * of our own, and of subprotocols only tokens go through. Extensions are never offered.
  */
-#include <keyhole/ws.h>
+#include <keyhole/http/ws.h>
 
 #include <openssl/evp.h>
 #include <openssl/rand.h>
 
-#include <keyhole/encode.h>
-#include <keyhole/spelling.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/base/spelling.h>
 
 #include "chars.h"
 #include "message_internal.h"

@@ -2,7 +2,7 @@
 #ifndef KEYHOLE_WS_INTERNAL_H
 #define KEYHOLE_WS_INTERNAL_H
 
-#include <keyhole/ws.h>
+#include <keyhole/http/ws.h>
 
 /* XOR with the key (§5.3), from the key's first byte on; masking and unmasking are the same. `to`
  * is `from` or does not overlap it. */

@@ -1,7 +1,7 @@
 /* answer.c - the head of the proxy's answer to a CONNECT, byte by byte */
 #include "answer.h"
 
-#include <keyhole/limits.h>
+#include <keyhole/base/limits.h>
 
 enum init_answered init_answer_take(struct init_answer *answer, const char *bytes, size_t len,
 				    size_t *used)

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <keyhole/init.h>
+#include <keyhole/sandbox/init.h>
 
 #include "init_internal.h"
 #include "pair.h"

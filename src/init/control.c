@@ -7,8 +7,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <keyhole/init.h>
-#include <keyhole/rights.h>
+#include <keyhole/sandbox/init.h>
+#include <keyhole/base/rights.h>
 
 #include "init_internal.h"
 

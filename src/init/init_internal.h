@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include <keyhole/limits.h>
+#include <keyhole/base/limits.h>
 
 /* One entry of the epoll set; lives as long as its descriptor is watched. */
 struct init_watch {

@@ -20,8 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <keyhole/init.h>
-#include <keyhole/limits.h>
+#include <keyhole/sandbox/init.h>
+#include <keyhole/base/limits.h>
 
 #include "init_internal.h"
 

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include <keyhole/limits.h>
+#include <keyhole/base/limits.h>
 
 enum { BUCKETS = 2 * KH_LIMIT_INIT_NAMES };
 enum { NEWEST, OLDEST };

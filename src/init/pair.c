@@ -23,7 +23,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <keyhole/limits.h>
+#include <keyhole/base/limits.h>
 
 enum { CHUNKS_A_TURN = 8 }; /* of one direction, then others have their turn */
 enum { DOWN = INIT_DOWN, UP = INIT_UP };

@@ -23,7 +23,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <keyhole/limits.h>
+#include <keyhole/base/limits.h>
 
 #include "init_internal.h"
 

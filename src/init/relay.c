@@ -38,7 +38,7 @@
 #include <linux/sockios.h>
 #include <unistd.h>
 
-#include <keyhole/limits.h>
+#include <keyhole/base/limits.h>
 
 #include "answer.h"
 #include "init_internal.h"

@@ -7,8 +7,8 @@
  */
 #include "keeper_internal.h"
 
-#include <keyhole/limits.h>
-#include <keyhole/signing.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/config/signing.h>
 
 struct text {
 	struct kh_buf *out;

@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
-#include <keyhole/limits.h>
-#include <keyhole/log.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
 
 enum { VERB_EVERY_MS = 100 };
 

@@ -19,11 +19,11 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
-#include <keyhole/escape.h>
-#include <keyhole/log.h>
-#include <keyhole/worker.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/log.h>
+#include <keyhole/worker/worker.h>
 
 #include "daemon_internal.h"
 

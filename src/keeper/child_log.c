@@ -23,11 +23,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <keyhole/clock.h>
-#include <keyhole/escape.h>
-#include <keyhole/limits.h>
-#include <keyhole/log.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
+#include <keyhole/base/slice.h>
 
 /* Of a process, as standard error is. */
 static struct {

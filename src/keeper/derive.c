@@ -8,10 +8,10 @@
  */
 #include "keeper_internal.h"
 
-#include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
-#include <keyhole/resign.h>
-#include <keyhole/timestamp.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/credential/re_sign.h>
+#include <keyhole/base/timestamp.h>
 
 #define DAY_MS UINT64_C(86400000)
 

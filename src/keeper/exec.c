@@ -19,11 +19,11 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/program.h>
-#include <keyhole/worker.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/program.h>
+#include <keyhole/worker/worker.h>
 
 static const char *const common[] = {
 	"PATH",

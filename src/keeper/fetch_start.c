@@ -7,11 +7,11 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/encode.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
-#include <keyhole/worker.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/worker/worker.h>
 
 enum { SNAPSHOT_BYTES = 64 * 1024 * 1024, FILES_MOST = 3 + KH_ROOTS_MOST };
 

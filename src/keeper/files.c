@@ -6,10 +6,10 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/log.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/log.h>
 
 /* A hosts file that blocks advertisers has a few megabytes. */
 enum { RESOLVER_FILE_BYTES = 8 * 1024 * 1024 };

@@ -11,13 +11,13 @@
 #include <errno.h>
 #include <string.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/geo.h>
-#include <keyhole/limits.h>
-#include <keyhole/log.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/net/geo.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
 
 enum { LOOK_MS = 5 * 1000 };
 

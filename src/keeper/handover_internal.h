@@ -2,7 +2,7 @@
 #ifndef KEYHOLE_KEEPER_HANDOVER_INTERNAL_H
 #define KEYHOLE_KEEPER_HANDOVER_INTERNAL_H
 
-#include <keyhole/audit.h>
+#include <keyhole/audit/audit.h>
 
 #include "keeper_internal.h"
 

@@ -4,10 +4,10 @@
 
 #include <sys/types.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/channel.h>
-#include <keyhole/list.h>
-#include <keyhole/source.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/channel.h>
+#include <keyhole/base/list.h>
+#include <keyhole/config/source.h>
 
 struct kh_holding;
 struct kh_made;

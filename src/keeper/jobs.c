@@ -16,10 +16,10 @@
 #include <sys/epoll.h>
 #include <sys/wait.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
-#include <keyhole/limits.h>
-#include <keyhole/share.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/fair_share.h>
 
 enum {
 	/* One byte more than a value may have, and a line's end. */

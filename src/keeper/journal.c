@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/log.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/log.h>
 
 #include "keeper_internal.h"
 

@@ -8,9 +8,9 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 
-#include <keyhole/encode.h>
-#include <keyhole/limits.h>
-#include <keyhole/secret.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/secret.h>
 
 enum { LEAST_BITS = 2048, SIGNATURE_BYTES = 1024 };
 

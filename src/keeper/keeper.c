@@ -31,11 +31,11 @@
 
 #include <openssl/crypto.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
-#include <keyhole/hidden.h>
-#include <keyhole/log.h>
-#include <keyhole/worker.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/hidden.h>
+#include <keyhole/base/log.h>
+#include <keyhole/worker/worker.h>
 
 enum {
 	/* Until READY: reading a long journal takes its time, hanging does not. */

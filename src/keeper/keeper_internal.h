@@ -5,18 +5,18 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-#include <keyhole/admin.h>
-#include <keyhole/audit.h>
-#include <keyhole/authority.h>
-#include <keyhole/channel.h>
-#include <keyhole/config.h>
-#include <keyhole/keeper.h>
-#include <keyhole/ledger.h>
-#include <keyhole/policy.h>
-#include <keyhole/secret.h>
-#include <keyhole/want.h>
+#include <keyhole/admin/admin_facts.h>
+#include <keyhole/audit/audit.h>
+#include <keyhole/tls/ca.h>
+#include <keyhole/base/channel.h>
+#include <keyhole/config/config.h>
+#include <keyhole/keeper/keeper.h>
+#include <keyhole/policy/quota_slots.h>
+#include <keyhole/policy/policy.h>
+#include <keyhole/base/secret.h>
+#include <keyhole/config/credential_ref.h>
 
-#include "guests.h"
+#include "dynamic_sandboxes.h"
 #include "vault_internal.h"
 
 /* sockets.c: what stays open while workers come and go */

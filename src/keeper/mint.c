@@ -12,12 +12,12 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
-#include <keyhole/log.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
 
 enum {
 	USUAL_LIFE_S = 600, /* where an endpoint does not say: RFC 6749 leaves it open */

@@ -4,7 +4,7 @@
 
 #include "keeper_internal.h"
 
-#include <keyhole/fetch.h>
+#include <keyhole/fetcher/fetch.h>
 
 /* jwt.c: appends header.claims.signature; the key is an RSA key in PEM. */
 bool kh_jwt_put(struct kh_buf *out, struct kh_slice pem, struct kh_slice claims,

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include <jansson.h>
-#include <keyhole/clock.h>
-#include <keyhole/cleanup.h>
-#include <keyhole/encode.h>
-#include <keyhole/escape.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/limits.h>
 
 enum {
 	GCP_LIFE_S = 3600,

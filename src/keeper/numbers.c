@@ -9,7 +9,7 @@
 
 #include <sys/stat.h>
 
-#include <keyhole/log.h>
+#include <keyhole/base/log.h>
 
 #include "keeper_internal.h"
 

@@ -1,6 +1,6 @@
 /* ready.c - what a launcher is told of its private daemon */
 
-#include <keyhole/keeper.h>
+#include <keyhole/keeper/keeper.h>
 
 #include <errno.h>
 #include <poll.h>
@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
-#include <keyhole/wire.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/wire.h>
 
 /* Placeholders are as long as the secrets that they stand for. */
 enum { READY_BYTES_MOST = 4 * 1024 * 1024, PLACEHOLDERS_MOST = 1024, LENGTH_BYTES = 4 };

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/clock.h>
-#include <keyhole/log.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/log.h>
 
 static bool same_text(const char *a, const char *b)
 {

@@ -19,11 +19,11 @@
 
 #include <openssl/evp.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/encode.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
-#include <keyhole/lock_file.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/lock_file.h>
 
 static bool digest(struct kh_slice value, void *arg)
 {

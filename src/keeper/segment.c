@@ -13,10 +13,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/log.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/log.h>
 
 #include "handover_internal.h"
 

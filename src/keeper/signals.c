@@ -6,9 +6,9 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <keyhole/clock.h>
-#include <keyhole/limits.h>
-#include <keyhole/log.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
 
 #include "daemon_internal.h"
 

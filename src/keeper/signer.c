@@ -2,11 +2,11 @@
 
 #include "keeper_internal.h"
 
-#include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
-#include <keyhole/limits.h>
-#include <keyhole/log.h>
-#include <keyhole/wire.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
+#include <keyhole/base/wire.h>
 
 /* A P-256 SubjectPublicKeyInfo has 91 bytes. */
 enum { SPKI_BYTES_MOST = 256 };

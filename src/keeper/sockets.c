@@ -9,12 +9,12 @@
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/listener.h>
-#include <keyhole/log.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/net/listener.h>
+#include <keyhole/base/log.h>
 
 enum { RETRY_MS = 1000 };
 

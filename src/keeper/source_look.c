@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/keeper.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/keeper/keeper.h>
+#include <keyhole/base/limits.h>
 
 /* On a copy: the variable is to be there for the next who looks. */
 static bool look_at_variable(const char *credential, const struct kh_source *source,

@@ -18,8 +18,8 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/worker.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/worker/worker.h>
 
 #include "handover_internal.h"
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <keyhole/clock.h>
-#include <keyhole/log.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/log.h>
 
 #include "daemon_internal.h"
 

@@ -13,8 +13,8 @@
 
 #include <openssl/evp.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
 
 void kh_tenant_cas_free(struct kh_tenant_cas *cas)
 {

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
-#include <keyhole/limits.h>
-#include <keyhole/log.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
 
 bool kh_variables_add(struct kh_vault *vault, char *name, struct kh_secret *secret)
 {

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/log.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/log.h>
 
 /* A file that can't be read, or is no good, leaves what is there. */
 static void read_file_again(struct kh_vault *vault, uint16_t index, struct kh_holding *holding)

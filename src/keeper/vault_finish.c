@@ -5,7 +5,7 @@
 
 #include <poll.h>
 
-#include <keyhole/log.h>
+#include <keyhole/base/log.h>
 
 enum { STEP_MS = 100 };
 

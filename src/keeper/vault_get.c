@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/clock.h>
-#include <keyhole/credential.h>
-#include <keyhole/limits.h>
-#include <keyhole/log.h>
-#include <keyhole/share.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/credential/credential.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
+#include <keyhole/base/fair_share.h>
 
 enum { LOOK_AGAIN_MS = 1000 };
 

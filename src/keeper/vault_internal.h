@@ -2,10 +2,10 @@
 #ifndef KEYHOLE_KEEPER_VAULT_INTERNAL_H
 #define KEYHOLE_KEEPER_VAULT_INTERNAL_H
 
-#include <keyhole/config.h>
-#include <keyhole/keeper.h>
-#include <keyhole/secret.h>
-#include <keyhole/want.h>
+#include <keyhole/config/config.h>
+#include <keyhole/keeper/keeper.h>
+#include <keyhole/base/secret.h>
+#include <keyhole/config/credential_ref.h>
 
 #include "job_internal.h"
 

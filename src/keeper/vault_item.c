@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include <keyhole/clock.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/limits.h>
 
 enum { FIRST_PAUSE_MS = 1000, MOST_DOUBLINGS = 6, LONGEST_PAUSE_MS = 60 * 1000 };
 

@@ -12,10 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
-#include <keyhole/log.h>
-#include <keyhole/signing.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/log.h>
+#include <keyhole/config/signing.h>
 
 static struct kh_holding *counterpart(struct kh_vault *vault, uint16_t *index, const char *name,
 				      const struct kh_holding *holding, const char *tenant)

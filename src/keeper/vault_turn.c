@@ -13,11 +13,11 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
-#include <keyhole/escape.h>
-#include <keyhole/limits.h>
-#include <keyhole/log.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
 
 static const char *name_of(const struct kh_vault *vault, uint16_t index)
 {

@@ -20,10 +20,10 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/file.h>
-#include <keyhole/log.h>
-#include <keyhole/signing.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/log.h>
+#include <keyhole/config/signing.h>
 
 enum {
 	EVENTS = IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_ATTRIB |

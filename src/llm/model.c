@@ -4,12 +4,12 @@
  * A form is held against the whole path, so that nothing but the API that has it will take it for
  * that; what has no such form is left to the content.
  */
-#include <keyhole/model.h>
+#include <keyhole/llm/model.h>
 
 #include <string.h>
 
-#include <keyhole/encode.h>
-#include <keyhole/spelling.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/base/spelling.h>
 
 enum { MOST_SEGMENTS = 16 };
 

@@ -7,12 +7,12 @@
  * one JSON value by RFC 8259 and nothing else (json_scan.h), and of the keys of the outermost
  * object any that some reader may take for `model` must be exactly that, and there may be one.
  */
-#include <keyhole/model.h>
+#include <keyhole/llm/model.h>
 
 #include <string.h>
 
-#include <keyhole/json_scan.h>
-#include <keyhole/spelling.h>
+#include <keyhole/base/json_scan.h>
+#include <keyhole/base/spelling.h>
 
 /* The first characters of a string: enough to compare it. */
 struct text {

@@ -18,7 +18,7 @@
  */
 
 #include "lockin_internal.h"
-#include <keyhole/lockin.h>
+#include <keyhole/lockin/lockin.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,8 +34,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/log.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/log.h>
 
 /* Belongs to nobody on a Debian or Fedora system (below systemd's ranges, above packages'). */
 enum { RESERVED_UID = 64951 };

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include <keyhole/err.h>
+#include <keyhole/base/err.h>
 
 /* Both need no_new_privs (or CAP_SYS_ADMIN), and that no other thread runs yet. */
 

@@ -26,7 +26,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include <keyhole/file.h>
+#include <keyhole/base/file.h>
 
 #ifndef SYS_SECCOMP
 #define SYS_SECCOMP 1

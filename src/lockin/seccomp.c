@@ -41,9 +41,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/socket_options.h>
-#include <keyhole/worker_exit.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/socket_options.h>
+#include <keyhole/base/worker_exit.h>
 
 /* The pseudo numbers of calls that an architecture lacks are negative; libseccomp leaves them out.
  */

@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/credential.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
-#include <keyhole/listener.h>
-#include <keyhole/wire.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/credential/credential.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/net/listener.h>
+#include <keyhole/base/wire.h>
 
 enum { SNAPSHOT_BYTES = 512 * 1024 * 1024 };
 

@@ -1,9 +1,9 @@
 /* leg.c - a connection with what waits to be written to it */
 
-#include <keyhole/hidden.h>
+#include <keyhole/base/hidden.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/log.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/log.h>
 #include <keyhole/loop/leg.h>
 
 /* Above the mark at which reading stops, one more read of the other side, framed anew, must still

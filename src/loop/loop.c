@@ -12,13 +12,13 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
 
-#include <keyhole/loop/guests.h>
-#include <keyhole/escape.h>
-#include <keyhole/log.h>
-#include <keyhole/loop/door.h>
+#include <keyhole/loop/dynamic_sandboxes.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/log.h>
+#include <keyhole/loop/acceptor.h>
 
 enum mail_kind {
 	MAIL_LEAF = 1,

@@ -13,11 +13,11 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-#include <keyhole/clock.h>
+#include <keyhole/base/clock.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/log.h>
-#include <keyhole/loop/door.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/log.h>
+#include <keyhole/loop/acceptor.h>
 
 /* What is counted and in no record yet, of one door. */
 struct kh_refusals {

@@ -14,12 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
-#include <keyhole/escape.h>
-#include <keyhole/limits.h>
-#include <keyhole/log.h>
-#include <keyhole/share.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
+#include <keyhole/base/fair_share.h>
 
 enum {
 	ASK_AGAIN_MS = 1000,

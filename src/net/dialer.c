@@ -11,7 +11,7 @@
  * The guard is asked here, with the very bytes that go to connect(2), and again with what the
  * kernel says it is connected to.
  */
-#include <keyhole/dialer.h>
+#include <keyhole/net/dialer.h>
 
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -21,9 +21,9 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
-#include <keyhole/guard.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/net/guard.h>
 
 enum { NEXT_AFTER_MS = 250, FULL_NEXT_AFTER_MS = 500, GIVE_WAY_AFTER_MS = 1200 };
 

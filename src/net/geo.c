@@ -10,7 +10,7 @@
  * record that holds what it is for. That finds a file of another kind, which would make every
  * address unknown.
  */
-#include <keyhole/geo.h>
+#include <keyhole/net/geo.h>
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -21,10 +21,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/file.h>
-#include <keyhole/guard.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
+#include <keyhole/net/guard.h>
+#include <keyhole/base/limits.h>
 
 enum { COUNTRY = 0, ASN, KINDS, MOST_PENDING = 512 };
 

@@ -16,7 +16,7 @@
  * Sources: IANA's IPv4 and IPv6 special-purpose address registries, the IPv4 and IPv6 address space
  * registries, and the clouds' own documentation of their metadata services.
  */
-#include <keyhole/guard.h>
+#include <keyhole/net/guard.h>
 
 #include <string.h>
 

@@ -14,7 +14,7 @@
  * Names are handed to bind(2) and connect(2) as /proc/self/fd/N/name: sun_path holds 107 bytes, and
  * the folder of a socket may well be longer.
  */
-#include <keyhole/listener.h>
+#include <keyhole/net/listener.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,10 +27,10 @@
 
 #include <linux/vm_sockets.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/socket_options.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/socket_options.h>
 
 enum { NAME_MAX_BYTES = 80, PLACE_TRIES = 8, ACCEPT_TRIES = 16 };
 

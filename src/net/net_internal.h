@@ -2,7 +2,7 @@
 #ifndef KEYHOLE_NET_INTERNAL_H
 #define KEYHOLE_NET_INTERNAL_H
 
-#include <keyhole/resolver.h>
+#include <keyhole/net/resolver.h>
 
 struct kh_ip {
 	uint8_t family; /* 4 or 6 */

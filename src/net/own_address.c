@@ -10,13 +10,13 @@
  * bound too, and the answer is worth nothing. And a packet to an address of the host has that same
  * address as its source, except for an interface's secondary addresses.
  */
-#include <keyhole/guard.h>
+#include <keyhole/net/guard.h>
 
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
+#include <keyhole/base/cleanup.h>
 
 /* The address with another port; 0 lets the kernel choose where it is bound. */
 static struct kh_sockaddr with_port(const struct kh_sockaddr *addr, uint16_t port)

@@ -13,7 +13,7 @@
 
 #include <ares.h>
 
-#include <keyhole/clock.h>
+#include <keyhole/base/clock.h>
 
 enum {
 	TTL_MOST_S = 60,

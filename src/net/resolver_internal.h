@@ -5,8 +5,8 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 
-#include <keyhole/list.h>
-#include <keyhole/lru.h>
+#include <keyhole/base/list.h>
+#include <keyhole/base/lru.h>
 
 #include "net_internal.h"
 

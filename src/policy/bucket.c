@@ -4,7 +4,7 @@
  * computed anew each time, so nothing is ever lost to rounding; all up to the number was taken.
  * What lies behind the clock is over and done with.
  */
-#include <keyhole/quota.h>
+#include <keyhole/policy/quota.h>
 
 __extension__ typedef unsigned __int128 wide;
 

@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-#include <keyhole/encode.h>
-#include <keyhole/spelling.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/base/spelling.h>
 
 /* One character of a text: the bytes that it takes there, and the byte that it stands for. */
 struct unit {

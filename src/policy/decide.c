@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/limits.h>
+#include <keyhole/base/limits.h>
 
 void kh_inquiry_init(struct kh_inquiry *q, const struct kh_request_view *request)
 {

@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/encode.h>
-#include <keyhole/spelling.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/base/spelling.h>
 
 /* Bytes that no path has: an escaped slash, and a '*' that is one. */
 enum { ESCAPED_SLASH = 1, LITERAL_STAR = 2 };

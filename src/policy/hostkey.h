@@ -2,7 +2,7 @@
 #ifndef KEYHOLE_POLICY_HOSTKEY_H
 #define KEYHOLE_POLICY_HOSTKEY_H
 
-#include <keyhole/config.h>
+#include <keyhole/config/config.h>
 
 /* Labels of the longest name. */
 enum { KH_HOST_LABELS = 127 };

@@ -4,7 +4,7 @@
  * A rule that an earlier one covers never decides; one that the site's rules leave nothing of never
  * lets anything out; one for any host is often a preset that nobody looked up.
  */
-#include <keyhole/escape.h>
+#include <keyhole/base/escape.h>
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  * from top to bottom, without the rules of other hosts: the first rule that matches decides. What
  * comes out is the rule itself; a decision that nothing filled in denies.
  */
-#include <keyhole/policy.h>
+#include <keyhole/policy/policy.h>
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include <keyhole/policy.h>
+#include <keyhole/policy/policy.h>
 
 #include "hostkey.h"
 

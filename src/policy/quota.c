@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-#include <keyhole/clock.h>
-#include <keyhole/limits.h>
-#include <keyhole/quota.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/policy/quota.h>
 
 enum { RATES_MOST = KH_QUOTA_OWNERS * 12 };
 

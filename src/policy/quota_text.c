@@ -1,9 +1,9 @@
 /* quota_text.c - a limit that was reached, in words */
 #include <stdio.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/limits.h>
-#include <keyhole/quota.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/policy/quota.h>
 
 const char *kh_quota_owner_name(enum kh_quota_owner owner)
 {

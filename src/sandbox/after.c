@@ -15,20 +15,20 @@
 #include <linux/openat2.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
-#include <keyhole/log.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
 
 #include "aside.h"
 #include "concern.h"
-#include "gitconfig.h"
+#include "git_config.h"
 #include "inlets.h"
 #include "leads.h"
 #include "runs.h"
 #include "stores.h"
-#include "treereads.h"
+#include "tree_reads.h"
 
 struct after {
 	struct kh_aside aside;

@@ -4,8 +4,8 @@
 
 #include <sys/stat.h>
 
-#include <keyhole/err.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/err.h>
+#include <keyhole/base/slice.h>
 
 /* The things of one run: STATE/set-aside/RUN/N, mode 0700, each with its path and the reason. */
 struct kh_aside {

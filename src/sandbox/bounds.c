@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include <keyhole/child.h>
-#include <keyhole/log.h>
+#include <keyhole/sandbox/child.h>
+#include <keyhole/base/log.h>
 
 enum { PERIOD_US = 100 * 1000 };
 

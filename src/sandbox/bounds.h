@@ -17,7 +17,7 @@
 
 #include <sys/types.h>
 
-#include <keyhole/sandbox.h>
+#include <keyhole/sandbox/sandbox.h>
 
 #include "cgroup.h"
 

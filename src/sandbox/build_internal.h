@@ -2,7 +2,7 @@
 #ifndef KEYHOLE_SANDBOX_BUILD_INTERNAL_H
 #define KEYHOLE_SANDBOX_BUILD_INTERNAL_H
 
-#include <keyhole/limits.h>
+#include <keyhole/base/limits.h>
 
 #include "publish.h"
 #include "runs.h"

@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/file.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/slice.h>
 
 #include "cgroup_find.h"
 

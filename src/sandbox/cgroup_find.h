@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include <keyhole/slice.h>
+#include <keyhole/base/slice.h>
 
 struct kh_cgroup_found {
 	bool v2;

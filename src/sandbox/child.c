@@ -5,7 +5,7 @@
  * it says, and killed with its process group when its time is up. What it has left behind in its
  * group, and what still holds a pipe, is not waited for.
  */
-#include <keyhole/child.h>
+#include <keyhole/sandbox/child.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,10 +18,10 @@
 #include <linux/close_range.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
 
 enum { LOOK_MS = 50, KILLED_MS = 1000, READ_BYTES = 4096, ABOVE = 16, NO_PROGRAM = 127 };
 enum { OUTPUT, COMPLAINTS, SAYS };

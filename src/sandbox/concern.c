@@ -17,13 +17,13 @@
 #include <openssl/evp.h>
 #include <openssl/rand.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
-#include <keyhole/sandbox.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/sandbox/sandbox.h>
 
 #include "concern.h"
-#include "gitconfig.h"
+#include "git_config.h"
 #include "leads.h"
 
 enum { LEADS_BYTES = 16 * 1024 * 1024 };

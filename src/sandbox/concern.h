@@ -2,7 +2,7 @@
 #ifndef KEYHOLE_SANDBOX_CONCERN_H
 #define KEYHOLE_SANDBOX_CONCERN_H
 
-#include <keyhole/buf.h>
+#include <keyhole/base/buf.h>
 
 #include "walk.h"
 

@@ -8,11 +8,11 @@
  */
 #include <string.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/program.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/program.h>
+#include <keyhole/base/slice.h>
 
-#include "nest_internal.h"
+#include "outer_namespace_internal.h"
 #include "oci_internal.h"
 #include "sandbox_internal.h"
 

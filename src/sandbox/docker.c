@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include <keyhole/program.h>
+#include <keyhole/base/program.h>
 
 #include "sandbox_internal.h"
 #include "store.h"

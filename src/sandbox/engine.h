@@ -33,7 +33,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include <keyhole/err.h>
+#include <keyhole/base/err.h>
 
 struct kh_view;
 struct kh_env;

@@ -6,9 +6,9 @@
  */
 #include <string.h>
 
-#include <keyhole/file.h>
-#include <keyhole/init.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/file.h>
+#include <keyhole/sandbox/init.h>
+#include <keyhole/base/slice.h>
 
 #include "sandbox_internal.h"
 

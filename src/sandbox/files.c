@@ -2,9 +2,9 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include <keyhole/encode.h>
-#include <keyhole/file.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/slice.h>
 
 #include "sandbox_internal.h"
 

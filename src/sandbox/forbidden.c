@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/slice.h>
 
 #include "sandbox_internal.h"
 

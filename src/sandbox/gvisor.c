@@ -11,10 +11,10 @@
  */
 #include <string.h>
 
-#include <keyhole/program.h>
+#include <keyhole/base/program.h>
 
 #include "build_internal.h"
-#include "nest_internal.h"
+#include "outer_namespace_internal.h"
 #include "oci_internal.h"
 #include "sandbox_internal.h"
 

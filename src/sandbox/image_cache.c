@@ -21,11 +21,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
-#include <keyhole/lock_file.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/lock_file.h>
 
 #include "image_internal.h"
 

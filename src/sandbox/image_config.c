@@ -10,10 +10,10 @@
 
 #include <jansson.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
-#include <keyhole/image.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/sandbox/image.h>
+#include <keyhole/base/limits.h>
 
 static void json_release(json_t **slot)
 {

@@ -7,7 +7,7 @@
 #ifndef KEYHOLE_SANDBOX_IMAGE_INTERNAL_H
 #define KEYHOLE_SANDBOX_IMAGE_INTERNAL_H
 
-#include <keyhole/image.h>
+#include <keyhole/sandbox/image.h>
 
 #include "sandbox_internal.h"
 

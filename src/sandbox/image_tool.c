@@ -24,13 +24,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
 
-#include <keyhole/config.h>
-#include <keyhole/program.h>
+#include <keyhole/config/config.h>
+#include <keyhole/base/program.h>
 
 #include "image_internal.h"
 

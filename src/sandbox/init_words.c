@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <keyhole/file.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/slice.h>
 
 #include "build_internal.h"
 #include "store.h"

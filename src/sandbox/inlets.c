@@ -15,10 +15,10 @@
 #include <linux/openat2.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/slice.h>
 
 #include "inlets.h"
 

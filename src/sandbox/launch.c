@@ -20,13 +20,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <keyhole/file.h>
-#include <keyhole/init.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/file.h>
+#include <keyhole/sandbox/init.h>
+#include <keyhole/base/limits.h>
 
 #include "launch_internal.h"
-#include "meet.h"
-#include "nest_internal.h"
+#include "rendezvous.h"
+#include "outer_namespace_internal.h"
 
 /* More than a socket holds at a time: whoever still writes to it is no keyhole-init of ours. */
 enum { LAST_MESSAGES = 1024 };

@@ -16,10 +16,10 @@
 #include <linux/keyctl.h>
 #include <unistd.h>
 
-#include <keyhole/file.h>
-#include <keyhole/init.h>
+#include <keyhole/base/file.h>
+#include <keyhole/sandbox/init.h>
 
-#include "nest_internal.h"
+#include "outer_namespace_internal.h"
 #include "sandbox_internal.h"
 
 struct child {

@@ -6,11 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <keyhole/config.h>
-#include <keyhole/escape.h>
-#include <keyhole/init.h>
-#include <keyhole/limits.h>
-#include <keyhole/slice.h>
+#include <keyhole/config/config.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/sandbox/init.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/slice.h>
 
 #include "launch_internal.h"
 #include "runs.h"

@@ -2,9 +2,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/init.h>
-#include <keyhole/rights.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/sandbox/init.h>
+#include <keyhole/base/rights.h>
 
 #include "sandbox_internal.h"
 

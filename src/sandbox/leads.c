@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
 
-#include "gitconfig.h"
+#include "git_config.h"
 #include "leads.h"
 
 struct giving {

@@ -4,10 +4,10 @@
  */
 #include <string.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/limits.h>
-#include <keyhole/log.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
+#include <keyhole/base/slice.h>
 
 #include "sandbox_internal.h"
 

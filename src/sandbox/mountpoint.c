@@ -13,9 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/slice.h>
 
 #include "aside.h"
 #include "runs.h"

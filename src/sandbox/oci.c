@@ -12,7 +12,7 @@
 
 #include <jansson.h>
 
-#include "nest_internal.h"
+#include "outer_namespace_internal.h"
 #include "oci_internal.h"
 #include "sandbox_internal.h"
 

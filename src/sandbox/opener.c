@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
+#include <keyhole/base/cleanup.h>
 
 #include "sandbox_internal.h"
 

@@ -16,10 +16,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <keyhole/program.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/program.h>
+#include <keyhole/base/slice.h>
 
-#include "nest_internal.h"
+#include "outer_namespace_internal.h"
 #include "sandbox_internal.h"
 
 #define CONF "containers.conf"

@@ -11,12 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <keyhole/file.h>
-#include <keyhole/log.h>
-#include <keyhole/program.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/log.h>
+#include <keyhole/base/program.h>
+#include <keyhole/base/slice.h>
 
-#include "nest_internal.h"
+#include "outer_namespace_internal.h"
 #include "sandbox_internal.h"
 
 enum { ARGS_MOST_BYTES = 4 * 1024 * 1024 };

@@ -1,7 +1,7 @@
 /* protected.c - names of a workspace that tools of the host run things from */
 #include <stddef.h>
 
-#include <keyhole/sandbox.h>
+#include <keyhole/sandbox/sandbox.h>
 
 #include "concern.h"
 

@@ -41,9 +41,9 @@
 #include <event2/event.h>
 #include <event2/listener.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/init.h>
-#include <keyhole/rights.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/sandbox/init.h>
+#include <keyhole/base/rights.h>
 
 enum { PILE_BYTES = 64 * 1024, LOOK_MS = 10 };
 enum { CLIENT, INSIDE };

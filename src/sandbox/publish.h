@@ -14,8 +14,8 @@
 
 #include <sys/types.h>
 
-#include <keyhole/limits.h>
-#include <keyhole/sandbox.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/sandbox/sandbox.h>
 
 struct kh_publish {
 	pid_t pid; /* of the process; 0: none */

@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
 
 #include "sandbox_internal.h"
 

@@ -24,11 +24,11 @@
 
 #include <jansson.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/encode.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/log.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/log.h>
 
 #include "review_internal.h"
 #include "sandbox_internal.h"

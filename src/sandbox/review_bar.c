@@ -14,9 +14,9 @@
 #include <linux/openat2.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/file.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/slice.h>
 
 #include "concern.h"
 #include "review_internal.h"

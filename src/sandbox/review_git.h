@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-#include <keyhole/buf.h>
+#include <keyhole/base/buf.h>
 
 #include "review_internal.h"
 

@@ -5,8 +5,8 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include <keyhole/limits.h>
-#include <keyhole/review.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/sandbox/review.h>
 
 enum { KH_REVIEW_PATH_BYTES = PATH_MAX };
 

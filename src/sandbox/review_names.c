@@ -7,9 +7,9 @@
  */
 #include <string.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
 
 #include "review_git.h"
 #include "review_internal.h"

@@ -15,16 +15,16 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/slice.h>
 
 #include "concern.h"
 #include "review_reads.h"
-#include "gitreads.h"
-#include "gitpath.h"
-#include "treereads.h"
+#include "git_reads.h"
+#include "git_path.h"
+#include "tree_reads.h"
 #include "workspace_internal.h"
 
 enum { HOPS_MOST = 40 /* as the kernel */, PATH_MOST = KH_LIMIT_SURVEY_PATH_BYTES };

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/err.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/err.h>
 
 /* Paths below the workspace; "": a protected link leads to all of it. */
 struct kh_review_reads {

@@ -14,9 +14,9 @@
 #include <linux/openat2.h>
 #include <unistd.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/slice.h>
 
 #include "sandbox_internal.h"
 

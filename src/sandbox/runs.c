@@ -9,14 +9,14 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
-#include <keyhole/lock_file.h>
-#include <keyhole/log.h>
-#include <keyhole/workspace.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/lock_file.h>
+#include <keyhole/base/log.h>
+#include <keyhole/sandbox/workspace.h>
 
 #include "runs.h"
 #include "sandbox_internal.h"

@@ -4,8 +4,8 @@
 
 #include <sys/types.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/err.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/err.h>
 
 /*
  * STATE/workspaces/ID, one folder per run:

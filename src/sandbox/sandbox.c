@@ -8,16 +8,16 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/init.h>
-#include <keyhole/limits.h>
-#include <keyhole/log.h>
-#include <keyhole/program.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/sandbox/init.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
+#include <keyhole/base/program.h>
+#include <keyhole/base/slice.h>
 
 #include "build_internal.h"
-#include "meet.h"
+#include "rendezvous.h"
 #include "store.h"
 #include "trees.h"
 #include "uplink.h"

@@ -13,9 +13,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/cleanup.h>
-#include <keyhole/sandbox.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/sandbox/sandbox.h>
 
 #include "engine.h"
 #include "bounds.h"

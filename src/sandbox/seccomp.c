@@ -22,7 +22,7 @@
 #include <sys/socket.h>
 #include <linux/netlink.h>
 
-#include <keyhole/file.h>
+#include <keyhole/base/file.h>
 
 #include "sandbox_internal.h"
 #include "seccomp_internal.h"

@@ -31,7 +31,7 @@
 #include <linux/magic.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
+#include <keyhole/base/cleanup.h>
 
 #include "build_internal.h"
 

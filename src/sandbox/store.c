@@ -16,13 +16,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <keyhole/child.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
-#include <keyhole/slice.h>
+#include <keyhole/sandbox/child.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/slice.h>
 
-#include "meet.h"
+#include "rendezvous.h"
 #include "sandbox_internal.h"
 
 static const char *const fence[] = {

@@ -22,9 +22,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/err.h>
-#include <keyhole/sandbox.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/err.h>
+#include <keyhole/sandbox/sandbox.h>
 
 #include "engine.h"
 

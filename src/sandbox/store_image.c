@@ -6,9 +6,9 @@
 
 #include <jansson.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/program.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/program.h>
+#include <keyhole/base/slice.h>
 
 #include "sandbox_internal.h"
 #include "store.h"

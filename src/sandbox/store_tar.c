@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
 
 #include "sandbox_internal.h"
 #include "store.h"

@@ -3,11 +3,11 @@
 #include <signal.h>
 #include <string.h>
 
-#include <keyhole/child.h>
-#include <keyhole/cleanup.h>
-#include <keyhole/config.h>
-#include <keyhole/escape.h>
-#include <keyhole/slice.h>
+#include <keyhole/sandbox/child.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/config/config.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/slice.h>
 
 #include "store.h"
 

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/file.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
 
-#include "gitpath.h"
+#include "git_path.h"
 #include "leads.h"
 #include "stores.h"
 

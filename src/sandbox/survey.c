@@ -10,9 +10,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/limits.h>
-#include <keyhole/file.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/file.h>
 
 #include "concern.h"
 #include "inlets.h"

@@ -14,8 +14,8 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include <keyhole/clock.h>
-#include <keyhole/file.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/file.h>
 
 #include "sandbox_internal.h"
 

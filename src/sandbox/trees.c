@@ -10,12 +10,12 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
-#include <keyhole/log.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
+#include <keyhole/base/slice.h>
 
 #include "sandbox_internal.h"
 

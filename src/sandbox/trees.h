@@ -17,7 +17,7 @@
 
 #include <stdbool.h>
 
-#include <keyhole/err.h>
+#include <keyhole/base/err.h>
 
 struct kh_view;
 

@@ -13,10 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
-#include <keyhole/log.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
+#include <keyhole/base/slice.h>
 
 #include "sandbox_internal.h"
 

@@ -10,8 +10,8 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
-#include <keyhole/authority.h>
-#include <keyhole/file.h>
+#include <keyhole/tls/ca.h>
+#include <keyhole/base/file.h>
 
 #include "sandbox_internal.h"
 

@@ -9,9 +9,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/init.h>
-#include <keyhole/rights.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/sandbox/init.h>
+#include <keyhole/base/rights.h>
 
 bool kh_uplink_make(int pair[2], int control, const int stdio[3], struct kh_err *err)
 {

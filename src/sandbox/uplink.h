@@ -18,7 +18,7 @@
 
 #include <stdbool.h>
 
-#include <keyhole/err.h>
+#include <keyhole/base/err.h>
 
 /* Makes the pair: pair[0] stays outside. What keyhole-init is to be given waits in it already; the
  * descriptors stay the caller's. */

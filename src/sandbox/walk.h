@@ -8,7 +8,7 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include <keyhole/err.h>
+#include <keyhole/base/err.h>
 
 struct kh_walk_entry {
 	char *name;

@@ -17,10 +17,10 @@
 #include <fnmatch.h>
 #include <string.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/slice.h>
 
 #include "runs.h"
 #include "workspace_internal.h"

@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/log.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/log.h>
 
 #include "concern.h"
-#include "gitreads.h"
+#include "git_reads.h"
 #include "leads.h"
-#include "treereads.h"
+#include "tree_reads.h"
 #include "runs.h"
 #include "workspace_internal.h"
 

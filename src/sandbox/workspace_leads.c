@@ -14,11 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
-#include <keyhole/log.h>
-#include <keyhole/slice.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
+#include <keyhole/base/slice.h>
 
 #include "walk.h"
 #include "workspace_internal.h"

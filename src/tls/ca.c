@@ -15,10 +15,10 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
-#include <keyhole/encode.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/hidden.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/hidden.h>
 
 enum {
 	HOUR_S = 3600,

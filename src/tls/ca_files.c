@@ -21,10 +21,10 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
-#include <keyhole/hidden.h>
-#include <keyhole/lock_file.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/hidden.h>
+#include <keyhole/base/lock_file.h>
 
 enum { FILE_BYTES = 256 * 1024, LOCK_TRIES = 500, LOCK_PAUSE_US = 20 * 1000 };
 

@@ -23,9 +23,9 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 
-#include <keyhole/encode.h>
-#include <keyhole/escape.h>
-#include <keyhole/file.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
 
 enum { CERTIFICATE_BYTES = 256 * 1024, TRIES = 100 };
 

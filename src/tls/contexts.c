@@ -16,7 +16,7 @@
 #include <openssl/tls1.h>
 #include <openssl/x509v3.h>
 
-#include <keyhole/escape.h>
+#include <keyhole/base/escape.h>
 
 #define CIPHERS_TLS12 "ECDHE+AESGCM:ECDHE+CHACHA20"
 #define CIPHERS_TLS12_UP CIPHERS_TLS12 ":DHE+AESGCM:DHE+CHACHA20"

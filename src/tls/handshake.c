@@ -14,7 +14,7 @@
 #include <openssl/err.h>
 #include <openssl/sha.h>
 
-#include <keyhole/file.h>
+#include <keyhole/base/file.h>
 
 enum { ROOTS_POLL_MS = 5 };
 

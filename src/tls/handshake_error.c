@@ -11,7 +11,7 @@
 
 #include <openssl/err.h>
 
-#include <keyhole/escape.h>
+#include <keyhole/base/escape.h>
 
 /* ---- certificates of upstreams ---- */
 

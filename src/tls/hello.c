@@ -6,12 +6,12 @@
  * another way. Hence no leniency at all.
  */
 
-#include <keyhole/hello.h>
+#include <keyhole/tls/hello.h>
 
 #include <string.h>
 
-#include <keyhole/escape.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/limits.h>
 
 enum {
 	RECORD_HANDSHAKE = 22,

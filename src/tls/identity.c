@@ -7,15 +7,15 @@
  * end. That memory is hidden: what the key is read into, since it is read in a window, and what
  * OpenSSL fetches while it signs (the factors of an RSA key stand in that too).
  */
-#include <keyhole/identity.h>
+#include <keyhole/tls/identity.h>
 
 #include <time.h>
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
 
-#include <keyhole/hidden.h>
-#include <keyhole/wire.h>
+#include <keyhole/base/hidden.h>
+#include <keyhole/base/wire.h>
 
 #include "stream_internal.h"
 

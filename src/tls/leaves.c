@@ -18,9 +18,9 @@
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/limits.h>
-#include <keyhole/lru.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/lru.h>
 
 /* A leaf is made anew when less than this part of its life is left. */
 enum { RENEWED_AT = 5, BACKDATED_S = 3600 };

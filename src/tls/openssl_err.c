@@ -1,5 +1,5 @@
 /* openssl_err.c - OpenSSL's error queue as one line of text */
-#include <keyhole/err.h>
+#include <keyhole/base/err.h>
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include <openssl/err.h>
 
-#include <keyhole/escape.h>
+#include <keyhole/base/escape.h>
 
 #ifdef KH_LINT
 #undef kh_err_openssl

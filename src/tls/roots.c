@@ -10,8 +10,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include <keyhole/file.h>
-#include <keyhole/log.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/log.h>
 
 enum { FILE_BYTES = 16 * 1024 * 1024 };
 

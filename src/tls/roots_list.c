@@ -19,7 +19,7 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 
-#include <keyhole/log.h>
+#include <keyhole/base/log.h>
 
 struct root {
 	unsigned long subject; /* X509_NAME_hash_ex: equal where the names are */

@@ -9,7 +9,7 @@
 
 #include <time.h>
 
-#include <keyhole/lru.h>
+#include <keyhole/base/lru.h>
 
 /* Servers send two tickets a connection or so; connections made at the same time want one each. */
 enum { TICKETS_PER_KEY = 4, LONGEST_S = 24 * 3600 };

@@ -10,7 +10,7 @@
 
 #include <openssl/err.h>
 
-#include <keyhole/hidden.h>
+#include <keyhole/base/hidden.h>
 
 void kh_stream_try_shutdown(struct kh_stream *s)
 {

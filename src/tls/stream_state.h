@@ -2,7 +2,7 @@
 #ifndef KEYHOLE_TLS_STREAM_STATE_H
 #define KEYHOLE_TLS_STREAM_STATE_H
 
-#include <keyhole/machine.h>
+#include <keyhole/base/machine.h>
 
 struct kh_stream;
 

@@ -5,9 +5,9 @@
 #include <openssl/evp.h>
 #include <openssl/x509.h>
 
-#include <keyhole/authority.h>
-#include <keyhole/cleanup.h>
-#include <keyhole/tls.h>
+#include <keyhole/tls/ca.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/tls/tls.h>
 
 KH_DEFINE_CLEANUP(X509, X509_free)
 KH_DEFINE_CLEANUP(EVP_PKEY, EVP_PKEY_free)

@@ -12,9 +12,9 @@
 
 #include <event2/event.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/escape.h>
-#include <keyhole/guard.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/net/guard.h>
 
 #include "connector_internal.h"
 

@@ -4,7 +4,7 @@
 
 #include <event2/event_struct.h>
 
-#include <keyhole/h1.h>
+#include <keyhole/http/h1.h>
 
 #include <keyhole/upstream/connector.h>
 

@@ -1,6 +1,6 @@
 /* connector_state.c - the states of a way to a server, and how it ends */
 
-#include <keyhole/machine.h>
+#include <keyhole/base/machine.h>
 
 #include "connector_internal.h"
 

@@ -6,7 +6,7 @@
  * that is done once for all streams, by up_mux.c.
  */
 
-#include <keyhole/block.h>
+#include <keyhole/base/block.h>
 
 #include "upstream_internal.h"
 

@@ -5,7 +5,7 @@
  * configuration is that of one generation from the beginning to the end (up_proxy.c).
  */
 
-#include <keyhole/clock.h>
+#include <keyhole/base/clock.h>
 
 #include "upstream_internal.h"
 

@@ -23,8 +23,8 @@
  * itself. Any byte shows that it lives; where none comes for much longer, all of it ends.
  */
 
-#include <keyhole/clock.h>
-#include <keyhole/share.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/fair_share.h>
 
 #include "upstream_internal.h"
 

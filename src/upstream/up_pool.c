@@ -7,8 +7,8 @@
  */
 #include <sys/random.h>
 
-#include <keyhole/clock.h>
-#include <keyhole/share.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/fair_share.h>
 
 #include "upstream_internal.h"
 

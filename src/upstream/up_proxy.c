@@ -5,9 +5,9 @@
  * to the end: a password never goes to the proxy of another one.
  */
 
-#include <keyhole/cleanup.h>
-#include <keyhole/credential.h>
-#include <keyhole/encode.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/credential/credential.h>
+#include <keyhole/base/encode.h>
 
 #include <keyhole/loop/values.h>
 

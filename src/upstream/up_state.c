@@ -1,7 +1,7 @@
 /* up_state.c - the states of a connection to an upstream: the tables, and the only ones who assign
  */
 
-#include <keyhole/machine.h>
+#include <keyhole/base/machine.h>
 
 #include "upstream_internal.h"
 

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <keyhole/clock.h>
-#include <keyhole/identity.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/tls/identity.h>
 
 #include "upstream_internal.h"
 

@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/dialer.h>
-#include <keyhole/escape.h>
-#include <keyhole/h1.h>
-#include <keyhole/h2.h>
-#include <keyhole/log.h>
+#include <keyhole/net/dialer.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/http/h1.h>
+#include <keyhole/http/h2.h>
+#include <keyhole/base/log.h>
 
-#include <keyhole/charge.h>
+#include <keyhole/base/charge.h>
 #include <keyhole/upstream/connector.h>
 #include <keyhole/upstream/upstream.h>
 

@@ -1,13 +1,13 @@
 /* journal_talk.c - what worker and keeper tell each other of the journal while the worker serves */
 
-#include "begin.h"
+#include "worker_start.h"
 
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
-#include <keyhole/limits.h>
-#include <keyhole/wire.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/wire.h>
 
 bool kh_journal_talk_head(struct kh_worker *w, struct kh_err *err)
 {

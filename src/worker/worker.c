@@ -26,20 +26,20 @@
 
 #include <openssl/ssl.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
-#include <keyhole/limits.h>
-#include <keyhole/log.h>
-#include <keyhole/secret.h>
-#include <keyhole/wire.h>
-#include <keyhole/worker.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
+#include <keyhole/base/secret.h>
+#include <keyhole/base/wire.h>
+#include <keyhole/worker/worker.h>
 
 #include <keyhole/admin/admin.h>
 #include <keyhole/downstream/session.h>
-#include <keyhole/lockin.h>
-#include <keyhole/loop/asks.h>
-#include "begin.h"
-#include <keyhole/loop/guests.h>
+#include <keyhole/lockin/lockin.h>
+#include <keyhole/loop/leaf_requests.h>
+#include "worker_start.h"
+#include <keyhole/loop/dynamic_sandboxes.h>
 #include <keyhole/loop/loop.h>
 #include <keyhole/loop/values.h>
 #include <keyhole/upstream/upstream.h>

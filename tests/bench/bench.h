@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/slice.h>
+#include <keyhole/base/slice.h>
 
 __attribute__((noreturn, format(printf, 1, 2))) static inline void bench_die(const char *fmt, ...)
 {

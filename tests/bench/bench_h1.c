@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include <keyhole/h1.h>
+#include <keyhole/http/h1.h>
 
 static const char head[] =
 	"POST /v1/messages?beta=true HTTP/1.1\r\n"

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <keyhole/audit.h>
-#include <keyhole/clock.h>
+#include <keyhole/audit/audit.h>
+#include <keyhole/base/clock.h>
 
 enum { MOST_THREADS = 64 };
 

@@ -9,10 +9,10 @@
 #include <event2/event.h>
 #include <openssl/ssl.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/clock.h>
-#include <keyhole/target.h>
-#include <keyhole/ws.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/http/target.h>
+#include <keyhole/http/ws.h>
 
 #include "bench.h"
 

@@ -30,8 +30,8 @@
 #include <openssl/err.h>
 #include <openssl/x509.h>
 
-#include <keyhole/authority.h>
-#include <keyhole/file.h>
+#include <keyhole/tls/ca.h>
+#include <keyhole/base/file.h>
 
 #include "origin.h"
 

@@ -6,11 +6,11 @@
 #include <event2/event.h>
 #include <openssl/ssl.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/clock.h>
-#include <keyhole/host.h>
-#include <keyhole/list.h>
-#include <keyhole/ws.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/host.h>
+#include <keyhole/base/list.h>
+#include <keyhole/http/ws.h>
 
 #include "bench.h"
 

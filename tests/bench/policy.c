@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include <keyhole/policy.h>
+#include <keyhole/policy/policy.h>
 
 enum { YAML_BYTES = 256 * 1024 * 1024, SNAPSHOT_BYTES = 512 * 1024 * 1024 };
 

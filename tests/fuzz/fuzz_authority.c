@@ -1,7 +1,7 @@
 /* fuzz_authority.c - host and port: one spelling, which is read as itself */
 #include <stdlib.h>
 
-#include <keyhole/target.h>
+#include <keyhole/http/target.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,8 +5,8 @@
 
 #include <jansson.h>
 
-#include <keyhole/body.h>
-#include <keyhole/limits.h>
+#include <keyhole/credential/body.h>
+#include <keyhole/base/limits.h>
 
 #define CHECK(what) \
 	do { \

@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <keyhole/channel.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/channel.h>
+#include <keyhole/base/limits.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

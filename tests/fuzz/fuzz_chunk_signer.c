@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/resign.h>
+#include <keyhole/credential/re_sign.h>
 
 #include "sigv4_keys.h"
 

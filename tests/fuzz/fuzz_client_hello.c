@@ -11,8 +11,8 @@
 #include <openssl/ssl.h>
 #include <openssl/tls1.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/hello.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/tls/hello.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include <keyhole/path.h>
-#include <keyhole/policy.h>
+#include <keyhole/base/path.h>
+#include <keyhole/policy/policy.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

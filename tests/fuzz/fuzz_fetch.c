@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/fetch.h>
-#include <keyhole/limits.h>
+#include <keyhole/fetcher/fetch.h>
+#include <keyhole/base/limits.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

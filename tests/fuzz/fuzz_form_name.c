@@ -8,8 +8,8 @@
  */
 #include <stdlib.h>
 
-#include <keyhole/body.h>
-#include <keyhole/spelling.h>
+#include <keyhole/credential/body.h>
+#include <keyhole/base/spelling.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,8 +4,8 @@
  * The library reads it; what is held here is what we make of what it says: a place is a place, no
  * place or a failure, and none of these is allowed where it may not be.
  */
-#include <keyhole/file.h>
-#include <keyhole/geo.h>
+#include <keyhole/base/file.h>
+#include <keyhole/net/geo.h>
 
 #include <stdlib.h>
 #include <string.h>

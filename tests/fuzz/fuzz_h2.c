@@ -6,7 +6,7 @@
  */
 #include "h1_trace.h"
 
-#include <keyhole/h2.h>
+#include <keyhole/http/h2.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

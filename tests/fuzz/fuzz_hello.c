@@ -10,8 +10,8 @@
 
 #include <event2/event.h>
 
-#include <keyhole/authority.h>
-#include <keyhole/tls.h>
+#include <keyhole/tls/ca.h>
+#include <keyhole/tls/tls.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,8 +4,8 @@
  * What comes out of them is put into a path, an environment and a command line: so it has the form
  * that it must have there.
  */
-#include <keyhole/image.h>
-#include <keyhole/limits.h>
+#include <keyhole/sandbox/image.h>
+#include <keyhole/base/limits.h>
 
 #include <stdlib.h>
 #include <string.h>

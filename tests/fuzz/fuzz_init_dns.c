@@ -1,7 +1,7 @@
 /* fuzz_init_dns.c - any bytes as a question: the answer is whole, and a copy of what was asked */
 #include <stdlib.h>
 
-#include <keyhole/limits.h>
+#include <keyhole/base/limits.h>
 
 /* keyhole-init is no part of the library. */
 #include "init/dns.c"	/* NOLINT(bugprone-suspicious-include) */

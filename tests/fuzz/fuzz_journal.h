@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <keyhole/audit.h>
+#include <keyhole/audit/audit.h>
 
 static inline void fuzz_must(bool so)
 {

@@ -1,7 +1,7 @@
 /* fuzz_marks.c - a placeholder in any text, cut anywhere: it is found, and nothing else is */
 #include <stdlib.h>
 
-#include <keyhole/stand_in.h>
+#include <keyhole/credential/placeholder.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

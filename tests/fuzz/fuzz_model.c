@@ -5,7 +5,7 @@
  * The other way round we may refuse more. The same bytes are a path, too.
  */
 #include <jansson.h>
-#include <keyhole/model.h>
+#include <keyhole/llm/model.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/policy.h>
+#include <keyhole/policy/policy.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,8 +1,8 @@
 /* fuzz_query.c - carriers of authentication in a query: none is left, and nothing else is lost */
 #include <stdlib.h>
 
-#include <keyhole/credential.h>
-#include <keyhole/target.h>
+#include <keyhole/credential/credential.h>
+#include <keyhole/http/target.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include <keyhole/policy.h>
+#include <keyhole/policy/policy.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,7 @@
 #include <openssl/err.h>
 #include <openssl/x509.h>
 
-#include <keyhole/authority.h>
+#include <keyhole/tls/ca.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,9 +5,9 @@
  */
 #include <stdlib.h>
 
-#include <keyhole/limits.h>
-#include <keyhole/path.h>
-#include <keyhole/target.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/path.h>
+#include <keyhole/http/target.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

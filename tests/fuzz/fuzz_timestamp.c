@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include <keyhole/timestamp.h>
+#include <keyhole/base/timestamp.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/wire.h>
+#include <keyhole/base/wire.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,9 +6,9 @@
  */
 #include <stdlib.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/limits.h>
-#include <keyhole/ws.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/http/ws.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

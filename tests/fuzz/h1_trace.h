@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include <keyhole/h1.h>
+#include <keyhole/http/h1.h>
 
 #define CHECK(condition) \
 	do { \

@@ -15,10 +15,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <keyhole/clock.h>
+#include <keyhole/base/clock.h>
 
-#include <keyhole/loop/asks.h>
-#include <keyhole/log.h>
+#include <keyhole/loop/leaf_requests.h>
+#include <keyhole/base/log.h>
 #include <keyhole/loop/values.h>
 #include <downstream/session_internal.h>
 #include <upstream/upstream_internal.h>

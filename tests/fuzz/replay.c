@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/file.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include <keyhole/resign.h>
+#include <keyhole/credential/re_sign.h>
 
 /* `given`: what stands in the credential: an identifier, a secret and perhaps a token, a line each.
  * Made once. */

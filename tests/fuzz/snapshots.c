@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/config.h>
-#include <keyhole/file.h>
+#include <keyhole/config/config.h>
+#include <keyhole/base/file.h>
 
 /* libFuzzer takes no longer ones unless it is told to. */
 enum { PAGE_BYTES = 1024 * 1024, SNAPSHOT_BYTES = 4096 };

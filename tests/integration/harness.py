@@ -368,7 +368,7 @@ class Daemon:
         """Nothing is open that it did not begin with, once no upstream keeps a connection: those named here, and
         every stand-in."""
         assert self.process.poll() is None, "the daemon ended by itself\n" + self.stderr()
-        # A state that can't follow (include/keyhole/machine.h).
+        # A state that can't follow (include/keyhole/base/machine.h).
         assert "fault in keyhole" not in self.stderr(), self.stderr()
         if self.baseline is not None:
 

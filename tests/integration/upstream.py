@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """upstream.py - the stand-in with paths that a test asks for to see how a proxy takes them.
 
-Beside the API of deploy/demo/standin.py, under /test/…, without a key:
+Beside the API of deploy/demo/mock_upstream.py, under /test/…, without a key:
 
   echo                    what came in, as JSON (the real key replaced by "sha256:<fingerprint>")
   bytes?n=&chunked=1      n bytes of a known pattern

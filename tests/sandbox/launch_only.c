@@ -4,11 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/file.h>
-#include <keyhole/image.h>
-#include <keyhole/sandbox.h>
-#include <keyhole/workspace.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/file.h>
+#include <keyhole/sandbox/image.h>
+#include <keyhole/sandbox/sandbox.h>
+#include <keyhole/sandbox/workspace.h>
 
 enum { MOST = 64 };
 

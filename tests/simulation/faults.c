@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <sys/mman.h>
 
-#include <keyhole/log.h>
+#include <keyhole/base/log.h>
 
 #include "simulation.h"
 

@@ -1,7 +1,7 @@
 /* journal.c - the journal: what it has decides what may go out */
 /* wrap: kh_audit_open kh_audit_close kh_journal_commit */
 
-#include <keyhole/audit.h>
+#include <keyhole/audit/audit.h>
 
 #include "simulation.h"
 

@@ -4,15 +4,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/file.h>
-#include <keyhole/guest.h>
-#include <keyhole/secret.h>
-#include <keyhole/want.h>
-#include <keyhole/wire.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
+#include <keyhole/config/dynamic_sandbox.h>
+#include <keyhole/base/secret.h>
+#include <keyhole/config/credential_ref.h>
+#include <keyhole/base/wire.h>
 
-#include <keyhole/loop/asks.h>
-#include <keyhole/loop/guests.h>
+#include <keyhole/loop/leaf_requests.h>
+#include <keyhole/loop/dynamic_sandboxes.h>
 #include <keyhole/loop/values.h>
 
 #include "simulation.h"

@@ -2,7 +2,7 @@
 /* wrap: kh_resolver_new kh_resolver_configure kh_resolver_free kh_resolver_lookup */
 /* wrap: kh_lookup_cancel kh_lookup_charge kh_dial_start kh_dial_charge kh_dial_cancel */
 
-#include <keyhole/dialer.h>
+#include <keyhole/net/dialer.h>
 
 #include "simulation.h"
 

@@ -1,7 +1,7 @@
 /* sandboxes.c - clients: requests by proxy, in tunnels, over HTTP/2; and those that go away */
 
-#include <keyhole/h1.h>
-#include <keyhole/h2.h>
+#include <keyhole/http/h1.h>
+#include <keyhole/http/h2.h>
 
 #include "simulation.h"
 

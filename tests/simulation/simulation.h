@@ -27,11 +27,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/config.h>
-#include <keyhole/tls.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/config/config.h>
+#include <keyhole/tls/tls.h>
 
-#include <keyhole/loop/door.h>
+#include <keyhole/loop/acceptor.h>
 #include <keyhole/loop/loop.h>
 #include <keyhole/loop/worker.h>
 

@@ -1,8 +1,8 @@
 /* upstreams.c - servers: good ones, and those that answer early, late, wrongly, or not at all */
 
-#include <keyhole/h1.h>
-#include <keyhole/h2.h>
-#include <keyhole/ws.h>
+#include <keyhole/http/h1.h>
+#include <keyhole/http/h2.h>
+#include <keyhole/http/ws.h>
 
 #include "simulation.h"
 

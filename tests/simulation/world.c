@@ -1,12 +1,12 @@
 /* world.c - one run: its beginning, its steps with what is checked after each, its end */
 
-#include <keyhole/machine.h>
-#include <keyhole/secret.h>
+#include <keyhole/base/machine.h>
+#include <keyhole/base/secret.h>
 
 #include <keyhole/downstream/session.h>
 #include <keyhole/exchange/exchange.h>
-#include <keyhole/loop/asks.h>
-#include <keyhole/loop/guests.h>
+#include <keyhole/loop/leaf_requests.h>
+#include <keyhole/loop/dynamic_sandboxes.h>
 #include <keyhole/upstream/upstream.h>
 
 #include <upstream/upstream_internal.h>

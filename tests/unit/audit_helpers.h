@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include <keyhole/audit.h>
-#include <keyhole/limits.h>
+#include <keyhole/audit/audit.h>
+#include <keyhole/base/limits.h>
 
 /* An unlinked file that takes appends, as the keeper opens it. */
 static inline int new_file(void)

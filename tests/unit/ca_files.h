@@ -19,9 +19,9 @@
 #include <openssl/pkcs12.h>
 #include <openssl/x509v3.h>
 
-#include <keyhole/authority.h>
-#include <keyhole/file.h>
-#include <keyhole/tls.h>
+#include <keyhole/tls/ca.h>
+#include <keyhole/base/file.h>
+#include <keyhole/tls/tls.h>
 
 static char folder[64];
 static char *cert_path, *key_path;

@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <keyhole/file.h>
+#include <keyhole/base/file.h>
 
 #include "unit.h"
 

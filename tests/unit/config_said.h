@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
 
 #include "config/config_internal.h"
 

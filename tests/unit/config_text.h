@@ -6,8 +6,8 @@
 
 #include <unistd.h>
 
-#include <keyhole/config.h>
-#include <keyhole/policy.h>
+#include <keyhole/config/config.h>
+#include <keyhole/policy/policy.h>
 
 /* It is sound. Files that it names lie in `folder` (NULL: they are not looked for). */
 static inline struct kh_config *config_in(const char *folder, const char *yaml)

@@ -14,12 +14,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <keyhole/clock.h>
-#include <keyhole/log.h>
-#include <keyhole/machine.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/log.h>
+#include <keyhole/base/machine.h>
 
-#include <keyhole/loop/asks.h>
-#include <keyhole/loop/door.h>
+#include <keyhole/loop/leaf_requests.h>
+#include <keyhole/loop/acceptor.h>
 #include <keyhole/loop/values.h>
 #include <upstream/upstream_internal.h>
 

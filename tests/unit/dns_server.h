@@ -18,7 +18,7 @@
 
 #include <event2/event.h>
 
-#include <keyhole/slice.h>
+#include <keyhole/base/slice.h>
 
 enum { RR_A = 1, RR_CNAME = 5, RR_AAAA = 28 };
 

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include <keyhole/h1.h>
+#include <keyhole/http/h1.h>
 
 static const char *const drive_codes[] = {
 #define DRIVE_NAME(code, status, token, reason) #code,

@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <keyhole/h2.h>
-#include <keyhole/machine.h>
+#include <keyhole/http/h2.h>
+#include <keyhole/base/machine.h>
 
 enum {
 	DATA = 0,

@@ -4,13 +4,13 @@
 
 #include <sys/ioctl.h>
 
-#include <keyhole/socket_options.h>
-#include "lockin_cage.h"
+#include <keyhole/base/socket_options.h>
+#include "lockin_process.h"
 
 #include <linux/falloc.h>
 #include <sys/sendfile.h>
 
-#include <keyhole/rights.h>
+#include <keyhole/base/rights.h>
 
 /* --- descriptors that go by a connection ------------------------------------------------------ */
 

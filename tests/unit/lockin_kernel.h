@@ -2,7 +2,7 @@
 #ifndef KEYHOLE_TESTS_LOCKIN_KERNEL_H
 #define KEYHOLE_TESTS_LOCKIN_KERNEL_H
 
-#include "lockin_cage.h"
+#include "lockin_process.h"
 
 static int socket_of(int family, int type, int protocol)
 {

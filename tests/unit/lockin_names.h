@@ -2,7 +2,7 @@
 #ifndef KEYHOLE_TESTS_LOCKIN_NAMES_H
 #define KEYHOLE_TESTS_LOCKIN_NAMES_H
 
-#include "lockin_cage.h"
+#include "lockin_process.h"
 
 static char parents_byte = 'p';
 

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include <keyhole/machine.h>
+#include <keyhole/base/machine.h>
 
 /*
  * `steps`: the steps that may be made, "0>1 0>2 …", in order. `make`: puts a machine into the state

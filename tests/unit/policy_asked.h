@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <keyhole/path.h>
-#include <keyhole/policy.h>
+#include <keyhole/base/path.h>
+#include <keyhole/policy/policy.h>
 
 #include "policy/policy_internal.h"
 

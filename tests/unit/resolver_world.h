@@ -9,8 +9,8 @@
 #include <seccomp.h>
 #include <net/net_internal.h>
 
-#include <keyhole/clock.h>
-#include <keyhole/resolver.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/net/resolver.h>
 
 static const struct record records[] = {
 	{ "both.test", RR_A, "192.0.2.1 192.0.2.2", 30, 0, 0, 0, NULL, 0, 0 },

@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <keyhole/limits.h>
-#include <keyhole/secret.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/secret.h>
 
 #include "base/secret_internal.h"
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include <keyhole/account.h>
+#include <keyhole/base/account.h>
 
 enum { MOST = 6300 };
 

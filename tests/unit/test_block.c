@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include <keyhole/block.h>
+#include <keyhole/base/block.h>
 
 static bool is_storing(void)
 {

@@ -7,8 +7,8 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include <keyhole/body.h>
-#include <keyhole/limits.h>
+#include <keyhole/credential/body.h>
+#include <keyhole/base/limits.h>
 
 static char *text(const char *literal)
 {

@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/secret.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/secret.h>
 
 /* What kh_buf asks to be wiped is noted: bytes that held a mark. */
 static size_t wiped_bytes;

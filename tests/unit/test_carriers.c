@@ -5,7 +5,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include <keyhole/credential.h>
+#include <keyhole/credential/credential.h>
 
 static void test_fields(void **state)
 {

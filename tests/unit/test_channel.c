@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <keyhole/channel.h>
-#include <keyhole/clock.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/channel.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
 
 struct ends {
 	struct kh_channel here;

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include <keyhole/charge.h>
+#include <keyhole/base/charge.h>
 
 enum { MOST = 100 };
 

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <keyhole/child.h>
-#include <keyhole/cleanup.h>
-#include <keyhole/clock.h>
+#include <keyhole/sandbox/child.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
 
 enum { PATIENCE_MS = 20 * 1000 };
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include <keeper/keeper_internal.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/limits.h>
 
 static int kept = -1; /* the test's own */
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include <keyhole/clock.h>
+#include <keyhole/base/clock.h>
 
 static void check(uint64_t s)
 {

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include <keyhole/policy.h>
+#include <keyhole/policy/policy.h>
 
 #include "config/config_internal.h"
 

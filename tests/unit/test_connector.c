@@ -9,7 +9,7 @@
 
 #include <event2/event.h>
 
-#include <keyhole/clock.h>
+#include <keyhole/base/clock.h>
 #include <keyhole/upstream/connector.h>
 
 enum { PATIENCE_MS = 5000 };

@@ -6,7 +6,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include <keyhole/credential.h>
+#include <keyhole/credential/credential.h>
 
 /* Config's structs hold char *, and none of this writes to them. */
 static char *text(const char *literal)

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <keyhole/limits.h>
-#include <keyhole/question.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/exchange/dry_run.h>
 
 /* `n` denials, each with a number behind `text` and `more` behind its URL, and what is allowed. */
 static struct fixture policy_with(const char *text, const char *more, unsigned n)

@@ -15,8 +15,8 @@
 
 #include <event2/event.h>
 
-#include <keyhole/clock.h>
-#include <keyhole/dialer.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/net/dialer.h>
 
 static struct event_base *base;
 static struct kh_cidr loopback[2];

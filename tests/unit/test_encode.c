@@ -5,7 +5,7 @@
 
 #include <openssl/evp.h>
 
-#include <keyhole/encode.h>
+#include <keyhole/base/encode.h>
 
 enum { MOST = 70 };
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <keyhole/err.h>
-#include <keyhole/log.h>
+#include <keyhole/base/err.h>
+#include <keyhole/base/log.h>
 
 static void an_error_carries_code_errno_and_text(void **state)
 {

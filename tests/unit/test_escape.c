@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <keyhole/escape.h>
+#include <keyhole/base/escape.h>
 
 static void every_byte_is_shown_as_printable_ascii(void **state)
 {

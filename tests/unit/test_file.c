@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
 
 /* What happens while one waits; NULL: time runs out. */
 static bool (*meanwhile)(void);

@@ -5,10 +5,10 @@
 
 #include "unit.h"
 
-#include <keyhole/cleanup.h>
-#include <keyhole/file.h>
-#include <keyhole/geo.h>
-#include <keyhole/guard.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
+#include <keyhole/net/geo.h>
+#include <keyhole/net/guard.h>
 
 #define CORPUS "tests/fuzz/corpus/geo/"
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include <keyhole/guard.h>
+#include <keyhole/net/guard.h>
 
 static struct kh_sockaddr addr_of(const char *text)
 {

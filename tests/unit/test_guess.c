@@ -3,7 +3,7 @@
 
 #include <openssl/rand.h>
 
-#include <keyhole/guess.h>
+#include <keyhole/base/guess.h>
 
 static void what_people_make_up_is_easy(void **state)
 {

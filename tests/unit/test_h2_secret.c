@@ -10,7 +10,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <keyhole/secret.h>
+#include <keyhole/base/secret.h>
 #include <nghttp2/nghttp2.h>
 
 enum { SECRET_BYTES = 40, MASK = 0x5a };

@@ -11,9 +11,9 @@
 
 #include <openssl/ssl.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/hello.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/tls/hello.h>
+#include <keyhole/base/limits.h>
 
 /* From memory of exactly that size, so that a byte read beyond it is seen by ASan. */
 static enum kh_hello_status read_exactly(struct kh_hello *hello, struct kh_slice bytes,

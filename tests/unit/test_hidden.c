@@ -10,9 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/hidden.h>
-#include <keyhole/secret.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/hidden.h>
+#include <keyhole/base/secret.h>
 
 static void need_region(void)
 {

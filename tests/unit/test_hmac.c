@@ -5,7 +5,7 @@
 
 #include "unit.h"
 
-#include <keyhole/hmac.h>
+#include <keyhole/credential/hmac.h>
 
 static struct kh_secret *secret(const char *text)
 {

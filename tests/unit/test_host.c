@@ -4,8 +4,8 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 
-#include <keyhole/host.h>
-#include <keyhole/target.h>
+#include <keyhole/base/host.h>
+#include <keyhole/http/target.h>
 
 #define BYTES63 "abcdefghijklmnopqrstuvwxyz0123456789abcdefghijklmnopqrstuvwxyz0"
 

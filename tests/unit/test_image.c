@@ -4,8 +4,8 @@
 
 #include "unit.h"
 
-#include <keyhole/image.h>
-#include <keyhole/limits.h>
+#include <keyhole/sandbox/image.h>
+#include <keyhole/base/limits.h>
 
 #define HEX "16de14f8725876158ae002b09898a2f0039e25d41ab5d01c629d0d7eadfada80"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <keyhole/limits.h>
+#include <keyhole/base/limits.h>
 
 /* keyhole-init is no part of the library. */
 #include "init/dns.c"	/* NOLINT(bugprone-suspicious-include) */

@@ -7,8 +7,8 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include <keyhole/credential.h>
-#include <keyhole/question.h>
+#include <keyhole/credential/credential.h>
+#include <keyhole/exchange/dry_run.h>
 
 static char *text(const char *literal)
 {

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include <keeper/keeper_internal.h>
-#include <keyhole/limits.h>
-#include <keyhole/share.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/fair_share.h>
 
 /* wrap: kh_exec_start kh_fetch_start */
 static int prints[2] = { -1, -1 }; /* the next child's pipe, if there is one */

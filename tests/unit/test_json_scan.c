@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/json_scan.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/json_scan.h>
 
 /* Writes what it is told: `{` … `}`, `[` … `]`, `T` and `O` for values, names as k(…), texts as
  * t(…), and each with the depth in which it stands. */

@@ -18,10 +18,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/file.h>
-#include <keyhole/keeper.h>
-#include <keyhole/worker.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
+#include <keyhole/keeper/keeper.h>
+#include <keyhole/worker/worker.h>
 
 enum { PATIENCE_MS = 20 * 1000, OTHER_UID = 4711 };
 

@@ -22,7 +22,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
-#include <keyhole/file.h>
+#include <keyhole/base/file.h>
 #include <tls/verify_internal.h>
 
 static const struct deviation {

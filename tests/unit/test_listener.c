@@ -19,8 +19,8 @@
 
 #include <cmocka.h>
 
-#include <keyhole/file.h>
-#include <keyhole/listener.h>
+#include <keyhole/base/file.h>
+#include <keyhole/net/listener.h>
 
 static char folder[64];
 

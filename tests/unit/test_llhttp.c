@@ -11,8 +11,8 @@
 #include <dirent.h>
 #include <errno.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/file.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
 
 #include "h1_drive.h"
 

@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
-#include <keyhole/file.h>
-#include <keyhole/lock_file.h>
-#include <keyhole/secret.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/lock_file.h>
+#include <keyhole/base/secret.h>
 
 #include "keeper/job_internal.h"
 #include "keeper/mint_internal.h"

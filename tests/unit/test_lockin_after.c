@@ -1,5 +1,5 @@
 /* test_lockin_after.c - who a worker is once it is locked in, and what it needs and still can */
-#include "lockin_cage.h"
+#include "lockin_process.h"
 
 /* --- what it is afterwards -------------------------------------------------------------------- */
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include <keyhole/lru.h>
+#include <keyhole/base/lru.h>
 
 static unsigned dropped;
 

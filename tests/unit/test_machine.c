@@ -1,8 +1,8 @@
 /* test_machine.c - a state follows another one only where the table says so */
 #include "unit.h"
 
-#include <keyhole/log.h>
-#include <keyhole/machine.h>
+#include <keyhole/base/log.h>
+#include <keyhole/base/machine.h>
 
 enum { SHUT = 0, OPEN, BROKEN };
 

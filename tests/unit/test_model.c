@@ -3,7 +3,7 @@
 
 #include "unit.h"
 
-#include <keyhole/model.h>
+#include <keyhole/llm/model.h>
 
 static void names(const char *content, const char *name)
 {

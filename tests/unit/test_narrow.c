@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <keyhole/policy.h>
+#include <keyhole/policy/policy.h>
 
 static const char both[] =
 	"version: 1\n"

@@ -12,7 +12,7 @@
 
 #include <jansson.h>
 
-#include <keyhole/file.h>
+#include <keyhole/base/file.h>
 
 #include "config/carry.h"
 

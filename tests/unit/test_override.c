@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 
-#include <keyhole/credential.h>
-#include <keyhole/message.h>
-#include <keyhole/policy.h>
-#include <keyhole/target.h>
+#include <keyhole/credential/credential.h>
+#include <keyhole/http/message.h>
+#include <keyhole/policy/policy.h>
+#include <keyhole/http/target.h>
 
 static struct kh_overrides read_all(const char *const *fields, const char *query)
 {

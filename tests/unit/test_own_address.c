@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include <keyhole/guard.h>
+#include <keyhole/net/guard.h>
 
 enum { YES = 40, NO, NOT_HERE };
 

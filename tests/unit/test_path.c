@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include <keyhole/path.h>
+#include <keyhole/base/path.h>
 
 static void assert_normal(const char *raw, const char *normal)
 {

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include <keyhole/program.h>
+#include <keyhole/base/program.h>
 
 static char folder[64];
 

@@ -6,8 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <keyhole/clock.h>
-#include <keyhole/quota.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/policy/quota.h>
 
 enum { THREADS = 8, SLOTS = 64, SECOND = 1000, MINUTE = 60 * SECOND, DAY = 24 * 3600 * SECOND };
 

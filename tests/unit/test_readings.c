@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <keyhole/message.h>
-#include <keyhole/question.h>
-#include <keyhole/spelling.h>
+#include <keyhole/http/message.h>
+#include <keyhole/exchange/dry_run.h>
+#include <keyhole/base/spelling.h>
 
 /* Asks both who decide: they agree. A field is "name: value"; NULL: none. */
 static struct kh_decision ask(const struct fixture *f, const char *method, const char *url,

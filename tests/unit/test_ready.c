@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <keyhole/clock.h>
-#include <keyhole/keeper.h>
-#include <keyhole/wire.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/keeper/keeper.h>
+#include <keyhole/base/wire.h>
 
 enum { PATIENCE_MS = 5000 };
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include <keyhole/credential.h>
+#include <keyhole/credential/credential.h>
 
 static const struct kh_slice value = KH_SLICE_INIT("Zk3+9xQ/7Lm2V&\"t==");
 

@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <keyhole/init.h>
-#include <keyhole/rights.h>
+#include <keyhole/sandbox/init.h>
+#include <keyhole/base/rights.h>
 
 #include "sandbox/sandbox_internal.h"
 

@@ -16,7 +16,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
-#include <keyhole/log.h>
+#include <keyhole/base/log.h>
 #include <tls/roots_internal.h>
 
 static void add(X509 *cert, X509V3_CTX *ctx, int nid, const char *value)

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include <keyhole/config.h>
+#include <keyhole/config/config.h>
 
 #include "config/config_internal.h"
 

@@ -14,10 +14,10 @@
 
 #include "unit.h"
 
-#include <keyhole/cleanup.h>
-#include <keyhole/encode.h>
-#include <keyhole/file.h>
-#include <keyhole/sigv4.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/encode.h>
+#include <keyhole/base/file.h>
+#include <keyhole/credential/sigv4.h>
 
 enum { MOST = 32, FILE_BYTES = 64 * 1024 };
 

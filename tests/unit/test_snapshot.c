@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <keyhole/config.h>
-#include <keyhole/file.h>
+#include <keyhole/config/config.h>
+#include <keyhole/base/file.h>
 
 enum { SNAPSHOT_BYTES = 1024 * 1024 };
 

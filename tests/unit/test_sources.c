@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include <keeper/keeper_internal.h>
-#include <keyhole/cleanup.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
-#include <keyhole/log.h>
-#include <keyhole/share.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
+#include <keyhole/base/fair_share.h>
 
 static char folder[] = "/tmp/keyhole-test-sources-XXXXXX";
 static char path[64];

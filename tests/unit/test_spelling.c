@@ -4,13 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <keyhole/body.h>
-#include <keyhole/credential.h>
-#include <keyhole/message.h>
-#include <keyhole/model.h>
-#include <keyhole/question.h>
-#include <keyhole/spelling.h>
-#include <keyhole/ws.h>
+#include <keyhole/credential/body.h>
+#include <keyhole/credential/credential.h>
+#include <keyhole/http/message.h>
+#include <keyhole/llm/model.h>
+#include <keyhole/exchange/dry_run.h>
+#include <keyhole/base/spelling.h>
+#include <keyhole/http/ws.h>
 
 #include "credential/body_internal.h"
 #include "http/message_internal.h"

@@ -1,7 +1,7 @@
 /* test_subprotocols.c - keys among the subprotocols that a WebSocket's handshake offers */
 #include <stdio.h>
 
-#include <keyhole/credential.h>
+#include <keyhole/credential/credential.h>
 
 #include "unit.h"
 

@@ -5,7 +5,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include <keyhole/target.h>
+#include <keyhole/http/target.h>
 
 static bool parse(struct kh_target *target, const char *method, const char *text)
 {

@@ -3,8 +3,8 @@
 
 #include <time.h>
 
-#include <keyhole/clock.h>
-#include <keyhole/timestamp.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/timestamp.h>
 
 #define NONE UINT64_MAX
 #define S(seconds) (UINT64_C(seconds) * 1000)

@@ -1,7 +1,7 @@
 /* test_tls_leaf.c - the side of the sandbox: its leaf, the chain, what is agreed upon */
 #include "tls_client.h"
 
-#include <keyhole/log.h>
+#include <keyhole/base/log.h>
 
 /* ---- leaves ---- */
 

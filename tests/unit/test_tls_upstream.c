@@ -3,7 +3,7 @@
 
 #include <time.h>
 
-#include <keyhole/log.h>
+#include <keyhole/base/log.h>
 #include <tls/sessions_internal.h>
 
 /* ---- upstream certificates ---- */

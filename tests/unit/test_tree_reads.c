@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <keyhole/cleanup.h>
+#include <keyhole/base/cleanup.h>
 
-#include "sandbox/treereads.h"
+#include "sandbox/tree_reads.h"
 
 /* The name that is swapped as soon as it was looked at or opened so often. */
 static const char *swapped;

@@ -10,9 +10,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <keyhole/init.h>
-#include <keyhole/limits.h>
-#include <keyhole/rights.h>
+#include <keyhole/sandbox/init.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/rights.h>
 
 #include "sandbox/uplink.h"
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include <keyhole/config.h>
+#include <keyhole/config/config.h>
 
 static struct kh_diagnostics diags;
 

@@ -11,11 +11,11 @@
 #include <time.h>
 
 #include <keeper/keeper_internal.h>
-#include <keyhole/cleanup.h>
-#include <keyhole/file.h>
-#include <keyhole/limits.h>
-#include <keyhole/log.h>
-#include <keyhole/share.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
+#include <keyhole/base/fair_share.h>
 
 enum { PATIENCE_MS = 60 * 1000, ONE = 0, AWS = 1, PIPE = 2, COUNT = 3 };
 

@@ -16,8 +16,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <keyhole/log.h>
-#include <keyhole/loop/door.h>
+#include <keyhole/base/log.h>
+#include <keyhole/loop/acceptor.h>
 
 enum { MOST = 16, OURS = 7 };
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include <keyhole/wire.h>
+#include <keyhole/base/wire.h>
 
 static void what_was_put_comes_back(void **state)
 {

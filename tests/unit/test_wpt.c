@@ -10,9 +10,9 @@
 
 #include "unit.h"
 
-#include <keyhole/cleanup.h>
-#include <keyhole/file.h>
-#include <keyhole/target.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
+#include <keyhole/http/target.h>
 
 /* --- as much of JSON as the files hold: an array of texts and of flat objects */
 

@@ -1,8 +1,8 @@
 /* test_ws_handshake.c - RFC 6455 §4: who may ask, and what counts as an answer */
 #include <stdio.h>
 
-#include <keyhole/h1.h>
-#include <keyhole/ws.h>
+#include <keyhole/http/h1.h>
+#include <keyhole/http/ws.h>
 
 #include "unit.h"
 

@@ -20,9 +20,9 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
-#include <keyhole/authority.h>
-#include <keyhole/clock.h>
-#include <keyhole/tls.h>
+#include <keyhole/tls/ca.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/tls/tls.h>
 
 static inline struct kh_host host_of(const char *text)
 {

@@ -4,7 +4,7 @@
 
 #include "tls_pair.h"
 
-#include <keyhole/machine.h>
+#include <keyhole/base/machine.h>
 
 static struct world w;
 

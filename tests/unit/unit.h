@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include <keyhole/slice.h>
+#include <keyhole/base/slice.h>
 
 /* Bytes of a view against a literal, NULs included. */
 #define assert_slice_equal(view, literal) \

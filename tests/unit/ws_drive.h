@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/limits.h>
-#include <keyhole/ws.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/http/ws.h>
 
 #include "unit.h"
 

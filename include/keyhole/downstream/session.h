@@ -2,7 +2,7 @@
 #ifndef KEYHOLE_DOWNSTREAM_SESSION_H
 #define KEYHOLE_DOWNSTREAM_SESSION_H
 
-#include <keyhole/loop/door.h>
+#include <keyhole/loop/acceptor.h>
 
 /* With a place at the door, and a descriptor, that were taken. It serves whatever comes, until it
  * ends. */

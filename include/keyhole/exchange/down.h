@@ -3,11 +3,11 @@
 #ifndef KEYHOLE_EXCHANGE_DOWN_H
 #define KEYHOLE_EXCHANGE_DOWN_H
 
-#include <keyhole/err.h>
-#include <keyhole/message.h>
-#include <keyhole/target.h>
+#include <keyhole/base/err.h>
+#include <keyhole/http/message.h>
+#include <keyhole/http/target.h>
 
-#include <keyhole/loop/door.h>
+#include <keyhole/loop/acceptor.h>
 
 struct kh_down_limits;
 struct kh_down_stream;

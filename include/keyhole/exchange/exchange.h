@@ -16,14 +16,14 @@
 #ifndef KEYHOLE_EXCHANGE_EXCHANGE_H
 #define KEYHOLE_EXCHANGE_EXCHANGE_H
 
-#include <keyhole/credential.h>
-#include <keyhole/model.h>
-#include <keyhole/quota.h>
-#include <keyhole/target.h>
-#include <keyhole/ws.h>
+#include <keyhole/credential/credential.h>
+#include <keyhole/llm/model.h>
+#include <keyhole/policy/quota.h>
+#include <keyhole/http/target.h>
+#include <keyhole/http/ws.h>
 
 #include <keyhole/exchange/down.h>
-#include <keyhole/charge.h>
+#include <keyhole/base/charge.h>
 #include <keyhole/loop/loop.h>
 #include <keyhole/upstream/upstream.h>
 

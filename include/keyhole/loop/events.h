@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/limits.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/limits.h>
 
 /*
  * One ring a thread: the thread puts in, the admin thread takes out, and neither ever waits for the

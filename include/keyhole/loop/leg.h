@@ -2,9 +2,9 @@
 #ifndef KEYHOLE_LOOP_LEG_H
 #define KEYHOLE_LOOP_LEG_H
 
-#include <keyhole/buf.h>
-#include <keyhole/limits.h>
-#include <keyhole/tls.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/tls/tls.h>
 
 struct kh_leg {
 	struct kh_stream *stream; /* NULL: not connected */

@@ -5,10 +5,10 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 
-#include <keyhole/buf.h>
-#include <keyhole/list.h>
-#include <keyhole/listener.h>
-#include <keyhole/resolver.h>
+#include <keyhole/base/buf.h>
+#include <keyhole/base/list.h>
+#include <keyhole/net/listener.h>
+#include <keyhole/net/resolver.h>
 
 #include <keyhole/loop/events.h>
 #include <keyhole/loop/worker.h>

@@ -5,8 +5,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include <keyhole/config.h>
-#include <keyhole/err.h>
+#include <keyhole/config/config.h>
+#include <keyhole/base/err.h>
 
 /*
  * Each thread has numbers of its own, which it alone changes: a plain addition, without a lock and

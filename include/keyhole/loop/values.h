@@ -2,7 +2,7 @@
 #ifndef KEYHOLE_LOOP_VALUES_H
 #define KEYHOLE_LOOP_VALUES_H
 
-#include <keyhole/want.h>
+#include <keyhole/config/credential_ref.h>
 
 #include <keyhole/loop/worker.h>
 

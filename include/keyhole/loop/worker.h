@@ -5,17 +5,17 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include <keyhole/account.h>
-#include <keyhole/audit.h>
-#include <keyhole/channel.h>
-#include <keyhole/config.h>
-#include <keyhole/geo.h>
-#include <keyhole/policy.h>
-#include <keyhole/quota.h>
-#include <keyhole/prints.h>
-#include <keyhole/secret.h>
-#include <keyhole/stand_in.h>
-#include <keyhole/tls.h>
+#include <keyhole/base/account.h>
+#include <keyhole/audit/audit.h>
+#include <keyhole/base/channel.h>
+#include <keyhole/config/config.h>
+#include <keyhole/net/geo.h>
+#include <keyhole/policy/policy.h>
+#include <keyhole/policy/quota.h>
+#include <keyhole/credential/fingerprints.h>
+#include <keyhole/base/secret.h>
+#include <keyhole/credential/placeholder.h>
+#include <keyhole/tls/tls.h>
 
 #include <keyhole/loop/metrics.h>
 

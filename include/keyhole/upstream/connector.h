@@ -14,11 +14,11 @@
 #ifndef KEYHOLE_UPSTREAM_CONNECTOR_H
 #define KEYHOLE_UPSTREAM_CONNECTOR_H
 
-#include <keyhole/config.h>
-#include <keyhole/dialer.h>
-#include <keyhole/resolver.h>
-#include <keyhole/target.h>
-#include <keyhole/tls.h>
+#include <keyhole/config/config.h>
+#include <keyhole/net/dialer.h>
+#include <keyhole/net/resolver.h>
+#include <keyhole/http/target.h>
+#include <keyhole/tls/tls.h>
 
 #include <keyhole/loop/leg.h>
 

@@ -12,12 +12,12 @@
 #ifndef KEYHOLE_UPSTREAM_UPSTREAM_H
 #define KEYHOLE_UPSTREAM_UPSTREAM_H
 
-#include <keyhole/config.h>
-#include <keyhole/err.h>
-#include <keyhole/geo.h>
-#include <keyhole/host.h>
-#include <keyhole/message.h>
-#include <keyhole/target.h>
+#include <keyhole/config/config.h>
+#include <keyhole/base/err.h>
+#include <keyhole/net/geo.h>
+#include <keyhole/base/host.h>
+#include <keyhole/http/message.h>
+#include <keyhole/http/target.h>
 
 #include <keyhole/loop/loop.h>
 

@@ -1,0 +1,99 @@
+/* buf.h - a byte queue that grows up to a cap and not one byte further */
+#ifndef KEYHOLE_BUF_H
+#define KEYHOLE_BUF_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <keyhole/base/slice.h>
+
+/*
+ * Bytes are appended at the tail and consumed at the head. Memory is allocated on first use and may
+ * move on every append, so a view of the content ends with the next append. A wiping buffer has
+ * held or may hold a credential: what it gives up (consumed, moved, freed) is overwritten first,
+ * and its memory is hidden (hidden.h) unless it is told otherwise.
+ */
+struct kh_buf {
+	char *data;
+	size_t head; /* first byte not yet consumed */
+	size_t tail; /* behind the last byte */
+	size_t alloc;
+	size_t cap; /* most bytes held at a time */
+	bool wipe;
+	bool hide;
+};
+
+void kh_buf_init(struct kh_buf *buf, size_t cap_bytes);
+void kh_buf_init_wiping(struct kh_buf *buf, size_t cap_bytes);
+void kh_buf_fini(struct kh_buf *buf);
+/*
+ * For a wiping buffer that holds a credential now and then (a connection's). From now on its memory
+ * is hidden, what it holds included (false without memory, and nothing is changed); or no longer,
+ * from when it is empty and given back.
+ */
+bool kh_buf_hide(struct kh_buf *buf);
+void kh_buf_hide_no_more(struct kh_buf *buf);
+
+static inline size_t kh_buf_len(const struct kh_buf *buf)
+{
+	return buf->tail - buf->head;
+}
+
+static inline size_t kh_buf_room(const struct kh_buf *buf)
+{
+	return buf->cap - kh_buf_len(buf);
+}
+
+static inline struct kh_slice kh_buf_view(const struct kh_buf *buf)
+{
+	return (struct kh_slice){ buf->data ? buf->data + buf->head : "", kh_buf_len(buf) };
+}
+
+bool kh_buf_append_growing(struct kh_buf *buf, const void *bytes, size_t len);
+
+/* All or nothing. Return: false over the cap or without memory, and the buffer is unchanged. */
+static inline bool kh_buf_append(struct kh_buf *buf, const void *bytes, size_t len)
+{
+	/* A byte for a NUL stays free. */
+	if (len >= buf->alloc - buf->tail || len > kh_buf_room(buf))
+		return kh_buf_append_growing(buf, bytes, len);
+	if (len)
+		memcpy(buf->data + buf->tail, bytes, len);
+	buf->tail += len;
+	return true;
+}
+
+static inline bool kh_buf_append_slice(struct kh_buf *buf, struct kh_slice s)
+{
+	return kh_buf_append(buf, s.ptr, s.len);
+}
+
+static inline bool kh_buf_append_str(struct kh_buf *buf, const char *str)
+{
+	return kh_buf_append(buf, str, str ? strlen(str) : 0);
+}
+
+static inline bool kh_buf_append_char(struct kh_buf *buf, char c)
+{
+	return kh_buf_append(buf, &c, 1);
+}
+
+bool kh_buf_append_u64(struct kh_buf *buf, unsigned long long value);
+bool kh_buf_printf(struct kh_buf *buf, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Room for `len` bytes at the tail, to be filled and then committed (fewer are allowed). Return:
+ * NULL over the cap or without memory. */
+char *kh_buf_reserve(struct kh_buf *buf, size_t len);
+void kh_buf_commit(struct kh_buf *buf, size_t len);
+/* Takes `len` (≤ length) bytes from the head; an empty buffer starts again at its beginning. */
+void kh_buf_consume(struct kh_buf *buf, size_t len);
+/* Shortens to `len` bytes, from the tail. */
+void kh_buf_truncate(struct kh_buf *buf, size_t len);
+void kh_buf_clear(struct kh_buf *buf);
+/* Gives the memory of an empty buffer back (idle connections). Does nothing when it holds bytes. */
+void kh_buf_release(struct kh_buf *buf);
+/* Terminates the content (the NUL is not counted) and gives it; also of a full buffer. Return: NULL
+ * without memory. */
+const char *kh_buf_cstr(struct kh_buf *buf);
+
+#endif

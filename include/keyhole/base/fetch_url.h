@@ -1,0 +1,20 @@
+/* fetch_url.h - where a token endpoint is */
+#ifndef KEYHOLE_FETCH_URL_H
+#define KEYHOLE_FETCH_URL_H
+
+#include <stdint.h>
+
+#include <keyhole/base/err.h>
+#include <keyhole/base/host.h>
+#include <keyhole/base/slice.h>
+
+/* "https://host[:port][/path]", nothing else: no user, no query, no fragment. An IPv6 address in
+ * brackets. */
+struct kh_fetch_url {
+	struct kh_host host;
+	uint16_t port;
+	struct kh_slice path; /* a view; "/" where there is none */
+};
+bool kh_fetch_url_parse(struct kh_fetch_url *out, struct kh_slice text, struct kh_err *err);
+
+#endif

@@ -1,0 +1,40 @@
+/* path.h - the one normal form in which request paths and rule paths meet */
+#ifndef KEYHOLE_PATH_H
+#define KEYHOLE_PATH_H
+
+#include <keyhole/base/buf.h>
+#include <keyhole/base/err.h>
+
+/*
+ * Appends the normal form of a path (without query): escapes of unreserved characters (RFC 3986
+ * §2.3) decoded, the hex of every other escape in upper case, %2F and %5C kept apart from '/'.
+ * Refused: a path that does not begin with '/'; a dot segment, plain or encoded, also one that
+ * %2F or %5C would make, that carries parameters ("..;x"), or that further decodings would bring
+ * out ("%252e%252e"; nor may a path be encoded over and over), or that is spelled in overlong or
+ * full-width dots; a backslash; a control byte, plain or encoded, also twice; an escape that is not
+ * '%' and two hex digits; any byte outside of RFC 3986's. The normal form is never longer than
+ * `raw`. A rule's path passes here as it is: '*' is a character like any other to this function.
+ * Return: false with KH_ERR_REQUEST_MALFORMED (KH_ERR_NO_MEMORY over the cap), `out` unchanged.
+ */
+bool kh_path_normalise(struct kh_slice raw, struct kh_buf *out, struct kh_err *err);
+
+/* Why a byte of a path or a query (`where`) is refused, and how to write it. Return: `out`. */
+enum { KH_MISPLACED_BYTES = 80 };
+const char *kh_path_misplaced(char out[KH_MISPLACED_BYTES], char c, const char *where);
+
+/*
+ * The other reading of a normal form: %2F (and %5C, which some servers take for one) as '/'.
+ * *differs is false, and nothing is appended, where there is neither. An append may move the
+ * buffer: take views into it afterwards.
+ * Return: false over the cap or without memory.
+ */
+bool kh_path_slashed(struct kh_slice normal, struct kh_buf *out, bool *differs);
+
+/*
+ * The reading of a server that decodes further than it should (spelling.h): every escape undone as
+ * often as it is there, overlong and full-width forms as their ASCII characters, and all that comes
+ * of it in normal form, with '/' for every slash. As above otherwise.
+ */
+bool kh_path_decoded(struct kh_slice normal, struct kh_buf *out, bool *differs);
+
+#endif

@@ -1,0 +1,134 @@
+/*
+ * rights.h - descriptors that go along with a message over a Unix socket (SCM_RIGHTS)
+ *
+ * Plain C in a header, for keyhole-init too, which has nothing of the library. Whoever receives
+ * gets the descriptors that it expects, in their order, or none: what else came along is closed, so
+ * that a hostile peer can't fill the table of descriptors.
+ */
+#ifndef KEYHOLE_RIGHTS_H
+#define KEYHOLE_RIGHTS_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <keyhole/base/limits.h>
+
+/* Aligned room for the control message of the most descriptors, and not one more. */
+union kh_rights {
+	struct cmsghdr align;
+	char bytes[CMSG_SPACE(sizeof(int) * KH_LIMIT_CHANNEL_FDS)];
+};
+
+/* Puts 1 to KH_LIMIT_CHANNEL_FDS descriptors onto a message; room lives as long as it. They stay
+ * the caller's. */
+static inline void kh_rights_attach(struct msghdr *msg, union kh_rights *room, const int *fds,
+				    size_t n)
+{
+	memset(room, 0, sizeof(*room));
+	msg->msg_control = room->bytes;
+	msg->msg_controllen = CMSG_SPACE(sizeof(int) * n);
+	struct cmsghdr *header = CMSG_FIRSTHDR(msg);
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(int) * n);
+	memcpy(CMSG_DATA(header), fds, sizeof(int) * n);
+}
+
+/*
+ * Sends a message with n descriptors (0: none), whole or not at all. flags: as sendmsg has them;
+ * MSG_NOSIGNAL is added. Return: false with errno.
+ */
+static inline bool kh_rights_send(int to, const void *message, size_t len, const int *fds, size_t n,
+				  int flags)
+{
+	/* sendmsg does not write through it; the structure is shared with recvmsg, which does. */
+	union {
+		const void *read;
+		void *write;
+	} base = { .read = message };
+	struct iovec iov = { .iov_base = base.write, .iov_len = len };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	union kh_rights room;
+	if (n > KH_LIMIT_CHANNEL_FDS) {
+		errno = EINVAL;
+		return false;
+	}
+	if (n > 0)
+		kh_rights_attach(&msg, &room, fds, n);
+	ssize_t sent;
+	do
+		sent = sendmsg(to, &msg, flags | MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	return sent == (ssize_t)len;
+}
+
+/*
+ * What came along with a received message: at most so many are taken and are the caller's, what is
+ * over is closed. Return: how many came along, which may be more than most.
+ */
+static inline size_t kh_rights_collect(struct msghdr *msg, int *fds, size_t most)
+{
+	size_t came = 0;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		const unsigned char *data = CMSG_DATA(c);
+		for (size_t i = 0; i < n; i++) {
+			int fd;
+			memcpy(&fd, data + i * sizeof(int), sizeof(int));
+			if (came++ < most)
+				fds[came - 1] = fd;
+			else
+				(void)close(fd);
+		}
+	}
+	return came;
+}
+
+/* Takes n descriptors. Return: false where there were not just so many: fds are -1 then, and what
+ * came is closed. */
+static inline bool kh_rights_take(struct msghdr *msg, int *fds, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		fds[i] = -1;
+	if (kh_rights_collect(msg, fds, n) == n)
+		return true;
+	for (size_t i = 0; i < n; i++) {
+		if (fds[i] >= 0)
+			(void)close(fds[i]);
+		fds[i] = -1;
+	}
+	return false;
+}
+
+/*
+ * One message, with n descriptors or none (fds are -1 then). flags: as recvmsg has them
+ * (MSG_CMSG_CLOEXEC, MSG_DONTWAIT). Return: as recvmsg; a signal that is caught is waited out.
+ */
+static inline ssize_t kh_rights_receive(int from, void *message, size_t len, int *fds, size_t n,
+					int flags)
+{
+	struct iovec iov = { .iov_base = message, .iov_len = len };
+	union kh_rights room;
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = room.bytes,
+			      .msg_controllen = sizeof(room.bytes) };
+	ssize_t got;
+	for (size_t i = 0; i < n; i++)
+		fds[i] = -1;
+	do
+		got = recvmsg(from, &msg, flags);
+	while (got < 0 && errno == EINTR);
+	if (got >= 0)
+		(void)kh_rights_take(&msg, fds, n);
+	return got;
+}
+
+#endif

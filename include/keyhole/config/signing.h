@@ -1,0 +1,83 @@
+/* signing.h - placements that are no copy of the value: aws_sigv4, hmac, mtls, as the configuration
+ * has them */
+#ifndef KEYHOLE_SIGNING_H
+#define KEYHOLE_SIGNING_H
+
+#include <stddef.h>
+
+#include <keyhole/base/slice.h>
+
+/* aws_sigv4 (resign.h) */
+struct kh_sigv4_config {
+	char *region;	     /* NULL: the client's, or the host's */
+	char *service;	     /* NULL: likewise */
+	char *access_key_id; /* variables, where the value is a secret access key alone: */
+	char *session_token; /* NULL: AWS_ACCESS_KEY_ID, AWS_SESSION_TOKEN */
+};
+
+/* hmac (hmac.h) */
+enum kh_hmac_algorithm {
+	KH_HMAC_SHA256 = 0,
+	KH_HMAC_SHA512,
+	KH_HMAC_SHA384,
+	KH_HMAC_SHA1,
+};
+enum kh_hmac_text { KH_HMAC_HEX = 0, KH_HMAC_BASE64, KH_HMAC_PLAIN };
+enum kh_hmac_time {
+	KH_HMAC_SECONDS = 0, /* since the epoch */
+	KH_HMAC_MILLISECONDS,
+	KH_HMAC_HTTP_DATE, /* RFC 9110: Sun, 06 Nov 1994 08:49:37 GMT */
+	KH_HMAC_ISO_8601,  /* 2026-01-02T03:04:05.678Z */
+};
+
+enum { KH_HMAC_TEMPLATE_BYTES = 1024, KH_HMAC_FIELDS_MOST = 8 };
+
+struct kh_hmac_field {
+	char *name, *text; /* a template */
+};
+
+struct kh_hmac_config {
+	enum kh_hmac_algorithm algorithm;
+	enum kh_hmac_text key;	    /* how the value stands for the key's bytes */
+	enum kh_hmac_text encoding; /* HEX, BASE64: of {signature} */
+	enum kh_hmac_time timestamp;
+	char *sign; /* a template: the bytes that are signed */
+	struct kh_hmac_field *fields;
+	size_t n_fields;
+};
+
+/* mtls: the value is the key. */
+struct kh_mtls_config {
+	char *certificate; /* a PEM file, the leaf first; NULL: it stands with the key */
+};
+
+void kh_sigv4_config_free(struct kh_sigv4_config *config);
+void kh_hmac_config_free(struct kh_hmac_config *config);
+void kh_mtls_config_free(struct kh_mtls_config *config);
+
+/* What is wrong with one, as a text that says what it lacks; NULL when nothing is. */
+const char *kh_sigv4_config_fault(const struct kh_sigv4_config *config);
+const char *kh_hmac_config_fault(const struct kh_hmac_config *config);
+/* hmac: the words of a template. */
+enum kh_hmac_word {
+	KH_HMAC_WORD_NONE = 0,
+	KH_HMAC_WORD_METHOD,
+	KH_HMAC_WORD_TARGET,
+	KH_HMAC_WORD_PATH,
+	KH_HMAC_WORD_QUERY,
+	KH_HMAC_WORD_HOST,
+	KH_HMAC_WORD_TIMESTAMP,
+	KH_HMAC_WORD_NONCE,
+	KH_HMAC_WORD_BODY,
+	KH_HMAC_WORD_BODY_SHA256,
+	KH_HMAC_WORD_BODY_SHA256_BASE64,
+	KH_HMAC_WORD_SIGNATURE,
+};
+/* The words that a template may hold; `is_field`: in a field, where {body} may not stand. */
+const char *kh_hmac_template_fault(const char *text, int is_field);
+/* Takes a piece of text (NONE), or a word, off a template. Return: false at its end. */
+bool kh_hmac_template_next(struct kh_slice *rest, struct kh_slice *piece, enum kh_hmac_word *word);
+/* Does one of these words stand in it? */
+bool kh_hmac_template_has(const char *text, enum kh_hmac_word from, enum kh_hmac_word to);
+
+#endif

@@ -1,0 +1,77 @@
+/* dynamic_sandboxes.h - sandboxes that come and go while the worker runs */
+#ifndef KEYHOLE_LOOP_GUESTS_H
+#define KEYHOLE_LOOP_GUESTS_H
+
+#include <keyhole/config/dynamic_sandbox.h>
+#include <keyhole/base/list.h>
+
+#include <keyhole/loop/worker.h>
+
+/*
+ * The main thread is told by the keeper, keeps the list, and tells each event thread by mail. Each
+ * of those opens a door of its own to the guest (guest_doors.c), as to a listener of the
+ * configuration, and shuts it when the guest goes: with it everybody who came through it. When the
+ * last thread has done so the socket's descriptor is closed, and who asked is told.
+ *
+ * A guest does not belong to a generation. What a reload may change for it is the index of its
+ * tenant; the keeper takes away the guests of tenants that are no more, before it sends the next
+ * configuration.
+ */
+struct kh_guest {
+	atomic_uint refs;
+	uint64_t number;
+	char *tenant;
+	/* What its doors begin with; `name`, `unix_path` and `sandbox` are owned, `tenant` is not
+	 * used. */
+	struct kh_listener_config config;
+	struct kh_narrowing *narrowing; /* NULL: none */
+	struct kh_gate *gate;
+	struct kh_account *account;    /* a reference */
+	uint64_t expires_ms;	       /* by the wall's clock; 0: never */
+	bool suspect;		       /* the worker that had it added ended unexpectedly */
+	int fd;			       /* listening */
+	struct kh_node link;	       /* in the worker's list, under its lock */
+	atomic_uint at_doors;	       /* threads that have not shut theirs */
+	uint32_t asked;		       /* GUEST_GONE's ref: who waits for that; 0: nobody */
+	struct kh_guest_door *doors[]; /* of each thread, which alone touches it */
+};
+
+/* What GUEST_GONE's ref asked for is done, in all threads; called from any of them. `gate`: what it
+ * has done; NULL: it was not there. */
+typedef void kh_guests_gone(struct kh_worker *worker, uint32_t ref, const struct kh_gate *gate);
+
+struct kh_guests {
+	pthread_mutex_t lock;
+	struct kh_lru *by_name; /* holds the references */
+	struct kh_node list;	/* struct kh_guest.link, in the order in which they came */
+	kh_guests_gone *gone;
+	size_t count, peak; /* peak: since memory was given back */
+};
+
+bool kh_guests_init(struct kh_worker *worker, kh_guests_gone *gone, struct kh_err *err);
+struct kh_guest *kh_guest_ref(struct kh_guest *guest);
+void kh_guest_unref(struct kh_guest *guest);
+/* GUEST, GUEST_GONE. Return: false when it is not what a keeper sends. */
+bool kh_guests_take(struct kh_worker *worker, struct kh_channel_message *message);
+/* Runs `visit` on each, under the lock: it does little, and asks nothing of guests. */
+void kh_guests_each(struct kh_worker *worker,
+		    void (*visit)(void *arg, const struct kh_guest *guest), void *arg);
+size_t kh_guests_count(struct kh_worker *worker);
+/* Every now and then: memory that many had who have gone is given back. */
+void kh_guests_tick(struct kh_worker *worker);
+
+/* guest_doors.c: one thread's side */
+struct kh_loop;
+/* Its door opens; `tenant`: its index in the configuration in force. */
+void kh_guest_enter(struct kh_loop *loop, struct kh_guest *guest, uint16_t tenant);
+/* Its door shuts, for ever. */
+void kh_guest_leave(struct kh_loop *loop, struct kh_guest *guest);
+/* The configuration in force is another one than `before`. Return: false without memory. */
+bool kh_guest_doors_reload(struct kh_loop *loop, const struct kh_generation *before);
+/* No more is accepted. */
+void kh_guest_doors_shut(struct kh_loop *loop);
+void kh_guest_doors_free(struct kh_loop *loop);
+void kh_guest_doors_say_counts(struct kh_loop *loop);
+void kh_guest_doors_tick(struct kh_loop *loop);
+
+#endif

@@ -1,0 +1,34 @@
+/* hello.h - what a ClientHello says before anybody answers it */
+#ifndef KEYHOLE_HELLO_H
+#define KEYHOLE_HELLO_H
+
+#include <keyhole/base/host.h>
+
+enum kh_hello_status { KH_HELLO_NEED_MORE = 1, KH_HELLO_GOT, KH_HELLO_BAD };
+
+struct kh_hello {
+	struct kh_host sni; /* kind NONE: there is none */
+	bool encrypted;	    /* it holds an encrypted hello (ECH, ESNI), or GREASE in its place */
+};
+
+/*
+ * Reads the TLS records (RFC 8446 §5.1) that a connection begins with, up to the end of the
+ * ClientHello (§4.1.2) in them, which may be spread over several; what comes behind in further
+ * records is not looked at. Strict: every length must fit exactly, no extension stands there twice,
+ * nothing else shares the last record, server_name (RFC 6066 §3) is one host_name in the form of
+ * host.h and no address; all within KH_LIMIT_HELLO_BYTES. No memory of its own; said of the same
+ * bytes again it says the same.
+ */
+enum kh_hello_status kh_hello_read(struct kh_hello *out, struct kh_slice bytes, struct kh_err *err);
+
+/* A fatal alert record (RFC 8446 §6) in plain, for a refusal before any key is agreed on. */
+enum { KH_ALERT_BYTES = 7 };
+enum kh_alert {
+	KH_ALERT_ACCESS_DENIED = 49,
+	KH_ALERT_DECODE_ERROR = 50,
+	KH_ALERT_INTERNAL_ERROR = 80,
+	KH_ALERT_UNRECOGNIZED_NAME = 112,
+};
+void kh_alert_format(enum kh_alert alert, unsigned char out[KH_ALERT_BYTES]);
+
+#endif

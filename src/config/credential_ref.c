@@ -1,0 +1,30 @@
+/* credential_ref.c - which value of a credential, on its way between worker and keeper */
+
+#include <keyhole/base/limits.h>
+#include <keyhole/config/credential_ref.h>
+
+bool kh_scope_is_good(struct kh_slice scope)
+{
+	if (scope.len > KH_LIMIT_SCOPE_BYTES)
+		return false;
+	for (size_t i = 0; i < scope.len; i++) {
+		char c = scope.ptr[i];
+		if (c <= ' ' || c > '~' || c == '"' || c == '\\')
+			return false;
+	}
+	return true;
+}
+
+bool kh_want_put(struct kh_buf *out, const struct kh_want *want)
+{
+	return kh_wire_put_u16(out, want->index) && kh_wire_put_u16(out, want->tenant) &&
+	       kh_wire_put_bytes(out, want->scope);
+}
+
+bool kh_want_take(struct kh_wire_reader *r, struct kh_want *out)
+{
+	out->index = kh_wire_u16(r);
+	out->tenant = kh_wire_u16(r);
+	out->scope = kh_wire_bytes(r);
+	return !r->bad && kh_scope_is_good(out->scope);
+}

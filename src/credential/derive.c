@@ -1,0 +1,102 @@
+/* derive.c - texts that are drawn from the daemon's key: marks, and the parts that say whose */
+#include "placeholder_internal.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include <keyhole/base/buf.h>
+#include <keyhole/base/wire.h>
+
+enum { LABEL_BYTES = 4096 };
+
+const struct kh_mark_form kh_mark_forms[KH_MARK_CLASSES] = {
+	/* 42, 33 and 14 bits */
+	[KH_MARK_LETTERS] = { KH_SLICE_INIT("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), 9, 7, 3 },
+	/* 40, 33 and 13 bits */
+	[KH_MARK_DIGITS] = { KH_SLICE_INIT("0123456789"), 12, 10, 4 },
+};
+
+static void hmac(const uint8_t key[32], const void *bytes, size_t len, uint8_t out[32])
+{
+	unsigned n = 0;
+
+	/* No allocation that fails without a bug in the library: then nothing is known again, and
+	   the text is of zeros, which no alphabet hides. */
+	if (!HMAC(EVP_sha256(), key, 32, bytes, len, out, &n) || n != 32)
+		memset(out, 0, 32);
+}
+
+void kh_draw_begin(struct kh_draw *draw, const struct kh_stand_in_key *key, const char *label,
+		   const char *const *words, size_t n_words)
+{
+	struct kh_buf text;
+
+	kh_buf_init(&text, LABEL_BYTES);
+	bool fits = kh_wire_put_str(&text, label);
+	for (size_t i = 0; fits && i < n_words; i++)
+		fits = kh_wire_put_str(&text, words[i]);
+	struct kh_slice view = kh_buf_view(&text);
+	hmac(key->bytes, view.ptr, view.len, draw->seed);
+	kh_buf_fini(&text);
+	draw->counter = 0;
+	draw->left = 0;
+}
+
+static uint8_t next_byte(struct kh_draw *draw)
+{
+	if (draw->left == 0) {
+		uint8_t count[4] = { (uint8_t)(draw->counter >> 24), (uint8_t)(draw->counter >> 16),
+				     (uint8_t)(draw->counter >> 8), (uint8_t)draw->counter };
+		hmac(draw->seed, count, sizeof(count), draw->block);
+		draw->counter++;
+		draw->left = sizeof(draw->block);
+	}
+	return draw->block[sizeof(draw->block) - draw->left--];
+}
+
+/* Bytes past the last whole multiple of the alphabet are drawn again. */
+void kh_draw_text(struct kh_draw *draw, char *out, size_t len, struct kh_slice alphabet)
+{
+	size_t fair = 256 - 256 % alphabet.len;
+
+	while (len > 0) {
+		uint8_t byte = next_byte(draw);
+		if (byte >= fair)
+			continue;
+		*out++ = alphabet.ptr[byte % alphabet.len];
+		len--;
+	}
+}
+
+void kh_mark_make(char *out, const struct kh_stand_in_key *key, enum kh_mark_class class)
+{
+	const struct kh_mark_form *form = &kh_mark_forms[class];
+	struct kh_draw draw;
+
+	kh_draw_begin(&draw, key, "keyhole mark", NULL, 0);
+	kh_draw_text(&draw, out, form->mark, form->alphabet);
+}
+
+void kh_owner_tag_make(struct kh_owner_tag *out, const struct kh_stand_in_key *key,
+		       const char *tenant, const char *sandbox)
+{
+	const char *words[] = { tenant, sandbox };
+	struct kh_draw draw;
+
+	memset(out, 0, sizeof(*out));
+	kh_draw_begin(&draw, key, "keyhole sandbox", words, 2);
+	for (size_t i = 0; i < KH_MARK_CLASSES; i++)
+		kh_draw_text(&draw, out->text[i], kh_mark_forms[i].owner,
+			     kh_mark_forms[i].alphabet);
+}
+
+void kh_name_tag_make(struct kh_name_tag *out, const struct kh_stand_in_key *key,
+		      const char *credential)
+{
+	struct kh_draw draw;
+
+	memset(out, 0, sizeof(*out));
+	kh_draw_begin(&draw, key, "keyhole credential", &credential, 1);
+	for (size_t i = 0; i < KH_MARK_CLASSES; i++)
+		kh_draw_text(&draw, out->text[i], kh_mark_forms[i].name, kh_mark_forms[i].alphabet);
+}

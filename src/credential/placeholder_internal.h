@@ -1,0 +1,30 @@
+/* placeholder_internal.h - drawing from a key, for placeholders and for what knows them again */
+#ifndef KEYHOLE_CREDENTIAL_STAND_IN_INTERNAL_H
+#define KEYHOLE_CREDENTIAL_STAND_IN_INTERNAL_H
+
+#include <keyhole/credential/placeholder.h>
+
+/* A stream of bytes: HMAC-SHA256 of the seed and a counter. */
+struct kh_draw {
+	uint8_t seed[32];
+	uint32_t counter;
+	uint8_t block[32];
+	size_t left;
+};
+/* `label` keeps the streams of one key apart; the words follow it, each with its length, so that no
+ * two lists are one. */
+void kh_draw_begin(struct kh_draw *draw, const struct kh_stand_in_key *key, const char *label,
+		   const char *const *words, size_t n_words);
+/* `len` characters of the alphabet, each as likely as every other. */
+void kh_draw_text(struct kh_draw *draw, char *out, size_t len, struct kh_slice alphabet);
+
+struct kh_mark_form {
+	struct kh_slice alphabet; /* of mark and parts */
+	uint8_t mark;		  /* bytes of the mark, the sandbox's part, the credential's */
+	uint8_t owner;
+	uint8_t name;
+};
+extern const struct kh_mark_form kh_mark_forms[KH_MARK_CLASSES];
+void kh_mark_make(char *out, const struct kh_stand_in_key *key, enum kh_mark_class class);
+
+#endif

@@ -1,0 +1,181 @@
+/*
+ * body_buffer.c - a request's content that has to be looked into before anything is decided
+ *
+ * A credential that goes into the content, where that is short, is one reason (content.c); the
+ * other: a rule with `models` that is reached makes the decision wait (HOLD): the content is kept,
+ * whole, within limits.held_content and the sandbox's share, then the name is read and the rules
+ * are asked again. What was held goes up byte for byte, in front of what may still come (a reload
+ * can take the question away meanwhile), as the upstream takes it. Whoever waits for a 100 before
+ * it sends is told by us: there is nobody else yet who could.
+ */
+
+#include "exchange_internal.h"
+
+static bool over_limit(const struct kh_exchange *x, struct kh_err *err)
+{
+	return kh_err_set(err, KH_ERR_CONTENT_TOO_LARGE,
+			  "the content is larger than what is held to %s "
+			  "(limits.held_content: %llu bytes)",
+			  x->decision.asks_model ? "read the model's name in it"
+						 : "be hashed for its signature: let the client "
+						   "say x-amz-content-sha256, then it streams",
+			  (unsigned long long)x->gen->config->held_content);
+}
+
+static bool say_continue(struct kh_exchange *x, struct kh_err *err)
+{
+	static const struct kh_message go_on = { .status = 100,
+						 .reason = KH_SLICE_INIT("Continue"),
+						 .minor = 1 };
+
+	if (!x->message->expect_continue || x->continued)
+		return true;
+	x->continued = true;
+	return x->down->ops->put_interim(x->down, &go_on) ||
+	       kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for an answer");
+}
+
+static bool set_model(struct kh_exchange *x, enum kh_model_state state,
+		      const struct kh_model *model, struct kh_err *err)
+{
+	free(x->model);
+	x->model = NULL;
+	x->model_state = state;
+	if (state != KH_MODEL_NAMED)
+		return true;
+	x->model = kh_slice_dup(kh_slice_of(model->name, model->len));
+	return x->model || kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for a model's name");
+}
+
+bool kh_hold_look_at_head(struct kh_exchange *x, struct kh_err *err)
+{
+	struct kh_model model;
+	const char *why;
+	enum kh_model_state state = kh_model_in_path(x->target.path, x->target.path_slashed,
+						     x->target.path_decoded, &model, &why);
+
+	if (why)
+		return kh_hold_refuse(why, err);
+	if (state == KH_MODEL_UNREAD && x->message->framing == KH_FRAMING_NONE)
+		state = KH_MODEL_NONE;
+	return set_model(x, state, &model, err);
+}
+
+static bool wait_for_content(struct kh_exchange *x, struct kh_err *err)
+{
+	if (!kh_exchange_set_state(x, KH_EXCHANGE_HOLD, err))
+		return false;
+	kh_exchange_rest(x);
+	return say_continue(x, err);
+}
+
+/* All of it is there. */
+static bool has_come(struct kh_exchange *x, struct kh_err *err)
+{
+	kh_exchange_go_on(x);
+	x->content_bytes = kh_buf_len(&x->content);
+	return kh_exchange_set_request(x, KH_REQUEST_HELD, err);
+}
+
+bool kh_hold_begin(struct kh_exchange *x, struct kh_err *err)
+{
+	const char *fault = kh_model_content_fault(x->message);
+
+	if (fault)
+		return kh_hold_refuse(fault, err);
+	if (x->message->framing == KH_FRAMING_LENGTH &&
+	    x->message->content_length > x->gen->config->held_content)
+		return over_limit(x, err);
+	x->content.cap = (size_t)x->gen->config->held_content;
+	return wait_for_content(x, err);
+}
+
+bool kh_hold_begin_for_credential(struct kh_exchange *x, struct kh_err *err)
+{
+	/* What a credential goes into is known to be short; what is signed may be as long as any.
+	 */
+	if (x->signing && x->message->framing == KH_FRAMING_LENGTH &&
+	    x->message->content_length > x->gen->config->held_content)
+		return over_limit(x, err);
+	x->content.cap =
+		x->signing ? (size_t)x->gen->config->held_content : KH_LIMIT_BODY_HELD_BYTES;
+	return wait_for_content(x, err);
+}
+
+bool kh_hold_end_for_credential(struct kh_exchange *x, size_t n_trailers, struct kh_err *err)
+{
+	if (!has_come(x, err))
+		return false;
+	return n_trailers == 0 ||
+	       kh_err_set(err, KH_ERR_CREDENTIAL_PLACE,
+			  "a credential goes into the content, or signs it, and there are fields "
+			  "behind it");
+}
+
+bool kh_hold_refuse(const char *why, struct kh_err *err)
+{
+	return kh_err_set(err, KH_ERR_MODEL_UNREADABLE,
+			  "a rule asks which model the request is for, and it does not say it "
+			  "plainly: %s",
+			  why);
+}
+
+/* The sandbox's, over all its connections and threads. */
+static bool take_share(struct kh_exchange *x, size_t bytes, struct kh_err *err)
+{
+	struct kh_gate *gate = x->side->door->gate;
+	uint64_t most = x->gen->config->held_content * KH_LIMIT_HELD_CONTENTS;
+
+	if (atomic_fetch_add(&gate->held_bytes, bytes) + bytes <= most) {
+		x->share += bytes;
+		return true;
+	}
+	atomic_fetch_sub(&gate->held_bytes, bytes);
+	return kh_err_set(err, KH_ERR_LIMIT,
+			  "%llu bytes of content are held for this sandbox already (%d times "
+			  "limits.held_content)",
+			  (unsigned long long)most, KH_LIMIT_HELD_CONTENTS);
+}
+
+void kh_hold_let_go(struct kh_exchange *x)
+{
+	if (x->share > 0)
+		atomic_fetch_sub(&x->side->door->gate->held_bytes, x->share);
+	x->share = 0;
+	kh_buf_fini(&x->content);
+}
+
+bool kh_hold_take(struct kh_exchange *x, struct kh_slice piece, struct kh_err *err)
+{
+	if (piece.len > kh_buf_room(&x->content))
+		return over_limit(x, err);
+	return take_share(x, piece.len, err) &&
+	       (kh_buf_append_slice(&x->content, piece) ||
+		kh_err_set(err, KH_ERR_NO_MEMORY, "no memory to hold the content"));
+}
+
+bool kh_hold_read(struct kh_exchange *x, size_t n_trailers, struct kh_err *err)
+{
+	struct kh_model model;
+	const char *why = NULL;
+
+	if (!has_come(x, err))
+		return false;
+	/* They would have to be held as well, and no API has any. */
+	if (n_trailers > 0)
+		return kh_hold_refuse("there are fields behind it", err);
+	enum kh_model_state state = kh_model_in_json(kh_buf_view(&x->content), &model, &why);
+	return state == KH_MODEL_UNREAD ? kh_hold_refuse(why, err)
+					: set_model(x, state, &model, err);
+}
+
+bool kh_hold_has(const struct kh_exchange *x)
+{
+	return kh_buf_len(&x->content) > 0 || x->request_state == KH_REQUEST_HELD;
+}
+
+void kh_hold_fini(struct kh_exchange *x)
+{
+	kh_hold_let_go(x);
+	free(x->model);
+}

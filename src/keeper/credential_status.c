@@ -1,0 +1,117 @@
+/*
+ * credential_status.c - what the operator is told of credentials: where each comes from, how old, until when,
+ * and why the last try failed
+ */
+
+#include "daemon_internal.h"
+
+#include <stdlib.h>
+
+#include <keyhole/base/clock.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
+
+enum { EVERY_MS = 500 };
+
+static bool put_text(struct kh_buf *out, const char *name, const char *text)
+{
+	return kh_buf_printf(out, ",\"%s\":", name) &&
+	       (text ? kh_json_string(out, kh_slice_str(text)) : kh_buf_append_str(out, "null"));
+}
+
+static bool put_time(struct kh_buf *out, const char *name, uint64_t wall_ms)
+{
+	char text[KH_TIME_BYTES];
+	kh_clock_format(wall_ms, text);
+	return put_text(out, name, wall_ms ? text : NULL);
+}
+
+static bool put_state(struct kh_buf *out, const char *name, const struct kh_vault_state *state)
+{
+	return kh_buf_append_str(out, kh_buf_len(out) > 1 ? ",{\"name\":" : "{\"name\":") &&
+	       kh_json_string(out, kh_slice_str(name)) && put_text(out, "source", state->source) &&
+	       put_text(out, "made", state->mint) && put_time(out, "since", state->got_ms) &&
+	       put_time(out, "expires", state->expires_ms) &&
+	       kh_buf_printf(out, ",\"renewals\":%llu,\"failures\":%llu",
+			     (unsigned long long)state->renewals,
+			     (unsigned long long)state->failures) &&
+	       put_time(out, "failed", state->failed_ms) &&
+	       put_text(out, "last_error", state->why) && kh_buf_append_char(out, '}');
+}
+
+char *kh_states_of(const struct kh_vault *vault, size_t most_bytes, uint32_t *left_out)
+{
+	struct kh_buf out;
+	*left_out = 0;
+	kh_buf_init(&out, most_bytes);
+	bool ok = kh_buf_append_char(&out, '[');
+	for (size_t i = 0; ok && vault->slots && i < vault->config->n_credentials; i++) {
+		struct kh_vault_state state;
+		size_t before = kh_buf_len(&out);
+		kh_vault_state(vault, (uint16_t)i, &state);
+		if (!put_state(&out, vault->config->credentials[i].name, &state) ||
+		    kh_buf_room(&out) < 2) {
+			kh_buf_truncate(&out, before);
+			*left_out = (uint32_t)(vault->config->n_credentials - i);
+			break;
+		}
+	}
+	char *text = ok && kh_buf_append_char(&out, ']') ? kh_slice_dup(kh_buf_view(&out)) : NULL;
+	kh_buf_fini(&out);
+	return text;
+}
+
+void kh_keeper_describe_credentials(struct kh_keeper *k)
+{
+	free(k->facts.credentials);
+	k->facts.credentials =
+		kh_states_of(&k->vault, KH_LIMIT_STATES_BYTES, &k->facts.states_left_out);
+	k->states_due_ms = 0;
+}
+
+void kh_keeper_credential_changed(struct kh_keeper *k)
+{
+	if (k->config->admin.n_doors > 0 && !k->states_due_ms)
+		k->states_due_ms = kh_clock_mono_ms() + EVERY_MS;
+}
+
+static void on_answer(void *arg, const struct kh_want *want, const struct kh_value *value,
+		      struct kh_err *err)
+{
+	struct kh_keeper *k = arg;
+	kh_ward_answer_want(&k->ward, want, value, err);
+}
+
+static void on_stale(void *arg, const struct kh_want *want, bool whole)
+{
+	struct kh_keeper *k = arg;
+	kh_ward_tell_stale(&k->ward, want, whole);
+}
+
+static void on_changed(void *arg, uint16_t index)
+{
+	struct kh_keeper *k = arg;
+	(void)index;
+	kh_ward_tell_prints(&k->ward);
+	kh_keeper_credential_changed(k);
+}
+
+static void on_chosen_anew(void *arg, uint16_t index)
+{
+	struct kh_keeper *k = arg;
+	const struct kh_credential_config *credential = &k->config->credentials[index];
+	kh_log_info("credential %s %s: rules that name others beside it choose anew",
+		    credential->name, credential->present ? "has a value" : "has no value");
+	k->choose_anew = true;
+	kh_keeper_choose_anew(k);
+}
+
+void kh_keeper_listen_to_vault(struct kh_keeper *k)
+{
+	k->vault.answer = on_answer;
+	k->vault.stale = on_stale;
+	k->vault.changed = on_changed;
+	k->vault.chosen_anew = on_chosen_anew;
+	k->vault.arg = k;
+}

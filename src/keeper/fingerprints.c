@@ -1,0 +1,124 @@
+/* fingerprints.c - tells the worker how to know any real value again in what leaves */
+
+#include "keeper_internal.h"
+
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
+#include <keyhole/credential/parts.h>
+#include <keyhole/credential/fingerprints.h>
+#include <keyhole/base/wire.h>
+
+struct lists {
+	const struct kh_config *config;
+	struct kh_print_maker maker;
+	struct kh_secret *list[KH_LIMIT_CHANNEL_FDS];
+	size_t count;
+	size_t left_out;
+	bool say; /* which values are easy to guess */
+};
+
+static bool take_list(struct lists *lists, struct kh_err *err)
+{
+	struct kh_secret *list = kh_print_maker_take(&lists->maker, err);
+
+	if (list)
+		lists->list[lists->count++] = list;
+	return list != NULL;
+}
+
+struct one {
+	struct lists *lists;
+	uint16_t index;
+	bool guessable;
+};
+
+static bool add_part(struct kh_slice part, bool line, void *arg)
+{
+	struct one *one = arg;
+	struct lists *lists = one->lists;
+	enum kh_print_result result = kh_print_maker_add(&lists->maker, part, line, one->index);
+
+	/* The last place is for what is in the maker at the end. */
+	if (result == KH_PRINT_FULL && lists->count + 1 < KH_LIMIT_CHANNEL_FDS &&
+	    take_list(lists, NULL))
+		result = kh_print_maker_add(&lists->maker, part, line, one->index);
+	lists->left_out += result == KH_PRINT_FULL;
+	return true;
+}
+
+static bool add_parts(struct kh_slice value, void *arg)
+{
+	struct one *one = arg;
+	const struct kh_credential_config *credential =
+		&one->lists->config->credentials[one->index];
+
+	one->guessable = kh_parts_guessable(credential, value);
+	return kh_parts_each(credential, value, add_part, one);
+}
+
+/* The token of a listener is the sandbox's own to send. */
+static void add(uint16_t index, const struct kh_secret *value, void *arg)
+{
+	struct lists *lists = arg;
+	const struct kh_credential_config *credential = &lists->config->credentials[index];
+	struct one one = { .lists = lists, .index = index };
+
+	if (credential->of_listener)
+		return;
+	lists->left_out += !kh_secret_expose(value, add_parts, &one);
+	if (one.guessable && lists->say)
+		kh_log_warn("credential %s: its value is easy to guess, so it is not looked for in "
+			    "what sandboxes send (take a random one of 16 characters or more)",
+			    credential->name);
+}
+
+static bool send_lists(struct kh_ward *ward, const struct lists *lists, struct kh_err *err)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	int fds[KH_LIMIT_CHANNEL_FDS];
+
+	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
+	bool ok = kh_wire_put_u8(&body, (uint8_t)lists->count);
+	for (size_t i = 0; ok && i < lists->count; i++) {
+		fds[i] = kh_secret_fd(lists->list[i]);
+		ok = fds[i] >= 0 && kh_wire_put_u32(&body, (uint32_t)kh_secret_len(lists->list[i]));
+	}
+	if (!ok)
+		return kh_err_set(
+			err, KH_ERR_SYSTEM,
+			"fingerprints of credentials: no secret page is to be had "
+			"(raise RLIMIT_MEMLOCK: LimitMEMLOCK= of the unit, or ulimit -l)");
+	return kh_channel_send(&ward->channel, KH_CHANNEL_PRINTS, 0, kh_buf_view(&body), fds,
+			       (unsigned)lists->count, err);
+}
+
+bool kh_ward_feed_prints(struct kh_ward *ward, struct kh_err *err)
+{
+	struct lists lists = { .config = ward->config, .say = ward->state == KH_WARD_STARTING };
+
+	if (!kh_print_maker_init(&lists.maker, err))
+		return false;
+	kh_vault_each_value(ward->vault, add, &lists);
+	bool ok = take_list(&lists, err) && send_lists(ward, &lists, err);
+	if (lists.left_out > 0)
+		kh_log_error("%zu values of credentials are too many to be known again in what "
+			     "leaves",
+			     lists.left_out);
+	for (size_t i = 0; i < lists.count; i++)
+		kh_secret_unref(lists.list[i]);
+	kh_print_maker_fini(&lists.maker);
+	return ok;
+}
+
+void kh_ward_tell_prints(struct kh_ward *ward)
+{
+	struct kh_err err = KH_ERR_INIT;
+
+	if ((ward->state != KH_WARD_STARTING && ward->state != KH_WARD_SERVING) ||
+	    kh_ward_feed_prints(ward, &err))
+		return;
+	kh_log_error("the worker can't be told about a new value, another one is started: %s",
+		     err.text);
+	kh_ward_condemn(ward);
+}

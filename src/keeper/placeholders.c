@@ -1,0 +1,67 @@
+/* placeholders.c - what a sandbox gets in the place of the values that its rules would put in */
+
+#include "keeper_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <keyhole/base/cleanup.h>
+#include <keyhole/credential/credential.h>
+
+void kh_vault_each_value(const struct kh_vault *vault,
+			 void (*fn)(uint16_t index, const struct kh_secret *value, void *arg),
+			 void *arg)
+{
+	for (size_t i = 0; vault->slots && i < vault->config->n_credentials; i++) {
+		for (size_t j = 0; j < vault->slots[i].n_holdings; j++) {
+			const struct kh_holding *holding = &vault->slots[i].holdings[j];
+			if (holding->raw.secret)
+				fn((uint16_t)i, holding->raw.secret, arg);
+			if (holding->client_secret)
+				fn((uint16_t)i, holding->client_secret, arg);
+			for (struct kh_made *made = holding->made; made; made = made->next)
+				if (made->item.secret &&
+				    !kh_derives(&vault->config->credentials[i]))
+					fn((uint16_t)i, made->item.secret, arg);
+		}
+	}
+}
+
+/* A token that is made of the value looks like itself and not like the value. */
+void kh_vault_see(const struct kh_vault *vault)
+{
+	for (size_t i = 0; vault->slots && i < vault->config->n_credentials; i++) {
+		const struct kh_vault_slot *slot = &vault->slots[i];
+		bool as_it_is = !vault->config->credentials[i].mint && slot->n_holdings > 0;
+		kh_stand_in_see(&vault->config->credentials[i].stand_in,
+				as_it_is ? slot->holdings[0].raw.secret : NULL);
+	}
+}
+
+static bool add_placeholder(const char *variable, const char *value, void *arg)
+{
+	struct kh_ready *ready = arg;
+	struct kh_ready_placeholder *p = &ready->placeholders[ready->n_placeholders];
+	p->env_name = strdup(variable);
+	p->value = strdup(value);
+	ready->n_placeholders++;
+	return p->env_name && p->value;
+}
+
+bool kh_vault_placeholders(const struct kh_vault *vault, struct kh_ready *ready, struct kh_err *err)
+{
+	const struct kh_config *config = vault->config;
+	if (config->n_credentials == 0 || config->n_listeners == 0)
+		return true;
+	kh_vault_see(vault);
+	/* One may have two. */
+	ready->placeholders = calloc(2 * config->n_credentials, sizeof(*ready->placeholders));
+	const struct kh_listener_config *sandbox = &config->listeners[0];
+	if (!ready->placeholders)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "placeholders: no memory");
+	return kh_placeholders_each(config, sandbox->tenant, sandbox->sandbox, add_placeholder,
+				    ready, err) ||
+	       (err && err->code != KH_ERR_NONE
+			? false
+			: kh_err_set(err, KH_ERR_NO_MEMORY, "placeholders: no memory"));
+}

@@ -1,0 +1,48 @@
+/* fingerprints.c - the worker's list of what no sandbox may send: replaced whenever a value is another */
+
+#include <keyhole/loop/worker.h>
+
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/wire.h>
+
+bool kh_worker_take_prints(struct kh_worker *worker, struct kh_channel_message *message,
+			   struct kh_err *err)
+{
+	struct kh_wire_reader r = { .rest = message->body };
+	struct kh_secret *lists[KH_LIMIT_CHANNEL_FDS];
+	uint8_t count = kh_wire_u8(&r), n = 0;
+	bool ok = count == message->n_fds && count <= KH_LIMIT_CHANNEL_FDS;
+
+	kh_secret_prepare();
+	for (; ok && n < count; n++) {
+		uint32_t len = kh_wire_u32(&r);
+		lists[n] =
+			r.bad ? NULL : kh_secret_from_fd(kh_steal_fd(&message->fds[n]), len, err);
+		ok = lists[n] != NULL;
+		if (!ok)
+			break;
+	}
+	if (!ok || !kh_wire_done(&r)) {
+		while (n > 0)
+			kh_secret_unref(lists[--n]);
+		return kh_err_set(err, KH_ERR_INTERNAL, "prints of credentials: not understood");
+	}
+	struct kh_prints *prints = kh_prints_new(lists, count, err);
+	if (!prints)
+		return false;
+	pthread_mutex_lock(&worker->prints_lock);
+	struct kh_prints *before = worker->prints;
+	worker->prints = prints;
+	pthread_mutex_unlock(&worker->prints_lock);
+	kh_prints_unref(before);
+	return true;
+}
+
+struct kh_prints *kh_worker_prints(struct kh_worker *worker)
+{
+	pthread_mutex_lock(&worker->prints_lock);
+	struct kh_prints *prints = worker->prints ? kh_prints_ref(worker->prints) : NULL;
+	pthread_mutex_unlock(&worker->prints_lock);
+	return prints;
+}

@@ -1,0 +1,197 @@
+/* quota_slots_file.c - what is in use of limits, as bytes: for a file, and for another process
+ *
+ * The reader trusts nothing. What it can't understand is refused as a whole.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <openssl/evp.h>
+
+#include <keyhole/base/limits.h>
+#include <keyhole/base/wire.h>
+
+#include "quota_slots_internal.h"
+
+enum {
+	MAGIC = 0x4b484c31, /* "KHL1" */
+	HASH_BYTES = 32,
+};
+
+static bool put_hash(struct kh_buf *out)
+{
+	uint8_t hash[EVP_MAX_MD_SIZE];
+	struct kh_slice bytes = kh_buf_view(out);
+	return EVP_Digest(bytes.ptr, bytes.len, hash, NULL, EVP_sha256(), NULL) == 1 &&
+	       kh_buf_append(out, hash, HASH_BYTES);
+}
+
+static bool put_entry(struct kh_buf *out, const struct kh_book_entry *entry)
+{
+	return kh_buf_append(out, entry->key, sizeof(entry->key)) &&
+	       kh_wire_put_u8(out, (uint8_t)entry->rate.kind) &&
+	       kh_wire_put_u32(out, entry->rate.period_ms) &&
+	       kh_wire_put_u64(out, entry->rate.amount) && kh_wire_put_u64(out, entry->rate.burst);
+}
+
+bool kh_book_write(struct kh_book *book, uint64_t now_ms, uint64_t wall_ms, struct kh_buf *out)
+{
+	bool ok = kh_wire_put_u32(out, MAGIC) && kh_wire_put_u64(out, wall_ms);
+	for (size_t i = 0; ok && i < book->n_entries; i++) {
+		const struct kh_book_entry *entry = &book->entries[i];
+		uint64_t used = kh_book_is_bucket(entry) ? kh_book_used(book, entry, now_ms) : 0;
+		ok = used == 0 || (put_entry(out, entry) && kh_wire_put_u64(out, used));
+	}
+	return ok && put_hash(out);
+}
+
+/* ---- in ---- */
+
+static bool take_raw(struct kh_wire_reader *r, uint8_t *out, size_t n)
+{
+	if (r->bad || r->rest.len < n) {
+		r->bad = true;
+		return false;
+	}
+	memcpy(out, r->rest.ptr, n);
+	r->rest = kh_slice_sub(r->rest, n, r->rest.len);
+	return true;
+}
+
+static void read_entry(struct kh_wire_reader *r, struct kh_book_entry *entry)
+{
+	*entry = (struct kh_book_entry){ 0 };
+	(void)take_raw(r, entry->key, sizeof(entry->key));
+	uint8_t kind = kh_wire_u8(r);
+	entry->rate.kind = kind <= KH_QUOTA_CONNECTIONS ? (enum kh_quota_kind)kind : KH_QUOTA_NONE;
+	entry->rate.period_ms = kh_wire_u32(r);
+	entry->rate.amount = kh_wire_u64(r);
+	entry->rate.burst = kh_wire_u64(r);
+}
+
+/* A rate that some configuration could have had: nothing that is computed with it runs over. */
+static bool is_sound(const struct kh_rate *rate)
+{
+	uint64_t most =
+		rate->kind == KH_QUOTA_REQUESTS ? KH_LIMIT_RATE_REQUESTS : KH_LIMIT_RATE_BYTES;
+	return rate->kind >= KH_QUOTA_REQUESTS && rate->kind <= KH_QUOTA_BYTES_DOWN &&
+	       rate->period_ms >= 1000 && rate->period_ms <= 86400000 && rate->amount > 0 &&
+	       rate->burst > 0 && rate->burst <= KH_LIMIT_QUOTA_AMOUNT &&
+	       rate->amount / (rate->period_ms / 1000) <= most;
+}
+
+static bool read_all(struct kh_book *book, struct kh_wire_reader *r, uint64_t now_ms,
+		     uint64_t wall_ms)
+{
+	if (kh_wire_u32(r) != MAGIC)
+		return false;
+	uint64_t then_ms = kh_wire_u64(r);
+	uint64_t age_ms = wall_ms > then_ms ? wall_ms - then_ms : 0;
+	while (r->rest.len > 0 && !r->bad) {
+		struct kh_book_entry entry;
+		read_entry(r, &entry);
+		uint64_t used = kh_wire_u64(r);
+		if (r->bad || used == 0 || !is_sound(&entry.rate))
+			return false;
+		/* As much of it has filled again as would have here. */
+		uint64_t value = kh_bucket_value(&entry.rate, 0, used);
+		struct kh_book_entry *made =
+			kh_book_find(book, entry.key) ? NULL : kh_book_add(book, entry.key);
+		if (!made)
+			return false;
+		made->rate = entry.rate;
+		made->used = kh_bucket_used(value, &entry.rate, age_ms);
+		made->used_ms = now_ms;
+	}
+	return kh_wire_done(r);
+}
+
+bool kh_book_read(struct kh_book *book, struct kh_slice bytes, uint64_t now_ms, uint64_t wall_ms,
+		  struct kh_err *err)
+{
+	uint8_t hash[EVP_MAX_MD_SIZE];
+	bool ok = bytes.len > HASH_BYTES;
+	if (ok) {
+		struct kh_slice body = kh_slice_sub(bytes, 0, bytes.len - HASH_BYTES);
+		struct kh_wire_reader r = { .rest = body };
+		ok = EVP_Digest(body.ptr, body.len, hash, NULL, EVP_sha256(), NULL) == 1 &&
+		     memcmp(hash, bytes.ptr + body.len, HASH_BYTES) == 0 &&
+		     read_all(book, &r, now_ms, wall_ms);
+	}
+	if (ok)
+		return true;
+	book->n_entries = 0;
+	free(book->index);
+	book->index = NULL;
+	book->n_index = 0;
+	free(book->entries);
+	book->entries = NULL;
+	book->spent = true;
+	return kh_err_set(err, KH_ERR_CONFIG, "it is damaged, or of another version");
+}
+
+/* ---- from keeper to keeper ---- */
+
+bool kh_book_offer(const struct kh_book *book, struct kh_buf *out)
+{
+	uint32_t n = 0;
+	for (size_t i = 0; i < book->n_entries; i++)
+		n += book->entries[i].rate.slot > 0;
+	bool ok = kh_wire_put_u32(out, MAGIC) && kh_wire_put_u32(out, book->next_slot) &&
+		  kh_wire_put_u32(out, n);
+	for (size_t i = 0; ok && i < book->n_entries; i++)
+		ok = book->entries[i].rate.slot == 0 ||
+		     (put_entry(out, &book->entries[i]) &&
+		      kh_wire_put_u32(out, book->entries[i].rate.slot));
+	return ok;
+}
+
+static bool take_entries(struct kh_book *book, struct kh_wire_reader *r)
+{
+	uint32_t n = kh_wire_count(r, KH_LIMIT_QUOTA_SLOTS);
+	for (uint32_t i = 0; i < n && !r->bad; i++) {
+		struct kh_book_entry entry;
+		read_entry(r, &entry);
+		entry.rate.slot = kh_wire_u32(r);
+		bool places = entry.rate.kind == KH_QUOTA_CONCURRENCY ||
+			      entry.rate.kind == KH_QUOTA_CONNECTIONS;
+		if (r->bad || (!places && !is_sound(&entry.rate)) ||
+		    entry.rate.slot < KH_LEDGER_FIRST_SLOT || entry.rate.slot >= book->next_slot ||
+		    kh_book_find(book, entry.key))
+			return false;
+		struct kh_book_entry *made = kh_book_add(book, entry.key);
+		if (!made)
+			return false;
+		made->rate = entry.rate;
+		made->live = true;
+	}
+	return kh_wire_done(r);
+}
+
+struct kh_book *kh_book_take(int fd, struct kh_slice offer, struct kh_err *err)
+{
+	struct kh_book *book = calloc(1, sizeof(*book));
+	struct kh_wire_reader r = { .rest = offer };
+	struct stat st;
+	if (!book) {
+		(void)close(fd);
+		(void)kh_err_set(err, KH_ERR_NO_MEMORY, "the limits' ledger: no memory");
+		return NULL;
+	}
+	book->fd = fd;
+	uint32_t magic = kh_wire_u32(&r);
+	book->next_slot = kh_wire_u32(&r);
+	if (magic != MAGIC || fstat(fd, &st) != 0 || st.st_size < 0 ||
+	    book->next_slot < KH_LEDGER_FIRST_SLOT || book->next_slot > KH_LIMIT_QUOTA_SLOTS ||
+	    (uint64_t)st.st_size < (uint64_t)book->next_slot * sizeof(uint64_t)) {
+		(void)kh_err_set(err, KH_ERR_INTERNAL, "the offered ledger is not understood");
+	} else if (kh_book_map(book, book->next_slot, err)) {
+		if (take_entries(book, &r))
+			return book;
+		(void)kh_err_set(err, KH_ERR_INTERNAL, "the offered ledger is not understood");
+	}
+	kh_book_free(book);
+	return NULL;
+}

@@ -1,0 +1,32 @@
+/* git_reads.h - what git on the host reads or runs that lies in the workspace */
+#ifndef KEYHOLE_SANDBOX_GITREADS_H
+#define KEYHOLE_SANDBOX_GITREADS_H
+
+#include "sandbox_internal.h"
+
+struct kh_git_read {
+	char *path;
+	enum kh_git_read_kind {
+		KH_GIT_READ_THERE = 1, /* a file that exists */
+		KH_GIT_READ_FILE,      /* one that may not exist yet */
+		KH_GIT_READ_FOLDER,    /* a folder that may not */
+	} kind;
+};
+struct kh_git_reads {
+	struct kh_git_read *list;
+	size_t n;
+	bool failed;
+	struct kh_err err;	 /* why */
+	struct kh_buf *compared; /* what is looked at after the run, too (treereads.h) */
+	struct kh_buf unknown;	 /* names of commands that only the shell knows all of */
+	uid_t unknown_owner;	 /* of the workspace, whose settings are not known; 0: none */
+};
+void kh_git_reads_init(struct kh_git_reads *reads, struct kh_buf *compared);
+void kh_git_reads_fini(struct kh_git_reads *reads);
+/* By git itself (gitask.h), and by the configuration of the repositories in the workspace, around
+ * it, and outside with a work tree in it. git runs nothing for that. Return: false where not all of
+ * it is known. */
+bool kh_git_reads_find(struct kh_git_reads *out, const char *root, const struct kh_survey *survey,
+		       struct kh_err *err);
+
+#endif

@@ -1,0 +1,213 @@
+/*
+ * outer_namespace.c - a user, a mount and a process namespace around an engine's program
+ *
+ * A program that makes containers wants a root that lies ready in a folder, and a place for its own
+ * notes; and when it is killed, what it had begun goes on. So it runs in namespaces of ours: the
+ * root and the notes lie in memory that only it sees, and it is PID 1 of a process namespace, so
+ * that the kernel ends everything below when it ends. Nothing is left behind, however it came
+ * about.
+ *
+ *   launcher --fork--> [stage.c: the sandbox's uid] --unshare--> waits (stand.c)
+ *                                                       └──fork──> PID 1: the engine's program
+ *
+ * The user namespace has one uid, 0, which is the one that started it: the program needs
+ * capabilities over its mounts, and has none over anything else. The sandbox's own user namespace
+ * lies below it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/sandbox/init.h>
+#include <keyhole/base/limits.h>
+
+#include "outer_namespace_internal.h"
+#include "sandbox_internal.h"
+
+static bool write_proc(const char *path, const char *text, struct kh_err *err)
+{
+	kh_auto_close int fd = open(path, O_WRONLY | O_CLOEXEC);
+	ssize_t len = (ssize_t)strlen(text);
+	return (fd >= 0 && write(fd, text, (size_t)len) == len) ||
+	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", path);
+}
+
+/* What is made below counts here too, and this is the most that there may be: the rest of the
+ * host's `limit` for one user is for whoever started it. Where /proc/sys can't be written to (in a
+ * container) it stays as it is. */
+static void keep_watches(const char *name, const char *limit, unsigned part)
+{
+	kh_auto_free char *path = kh_strf("/proc/sys/user/%s", name);
+	kh_auto_close int in = open(limit, O_RDONLY | O_CLOEXEC);
+	char text[24];
+	ssize_t n = in >= 0 ? read(in, text, sizeof(text) - 1) : -1;
+	text[n > 0 ? n : 0] = '\0';
+	unsigned long most = strtoul(text, NULL, 10) / part;
+	snprintf(text, sizeof(text), "%lu\n", most);
+	if (path && most > 0)
+		(void)write_proc(path, text, NULL);
+}
+
+bool kh_nest_unshare(const struct kh_engine_command *command, struct kh_err *err)
+{
+	int namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID |
+			 (command->own_network ? CLONE_NEWNET : 0);
+	char uid[48], gid[48];
+	snprintf(uid, sizeof(uid), "0 %u 1\n", (unsigned)geteuid());
+	snprintf(gid, sizeof(gid), "0 %u 1\n", (unsigned)getegid());
+	/* A change of uid (stage.c) took it away, and with it our own /proc. An exec would give it
+	 * back as well. */
+	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a process of its own");
+	if (unshare(namespaces) != 0)
+		return kh_err_set(err, KH_ERR_SYSTEM, "%s", KH_SANDBOX_NO_USERNS);
+	if (!write_proc("/proc/self/setgroups", "deny", err) ||
+	    !write_proc("/proc/self/uid_map", uid, err) ||
+	    !write_proc("/proc/self/gid_map", gid, err))
+		return kh_err_wrap(err, "%s", KH_SANDBOX_NO_USERNS);
+	keep_watches("max_inotify_instances", "/proc/sys/fs/inotify/max_user_instances",
+		     KH_LIMIT_SANDBOX_INOTIFY_PART);
+	keep_watches("max_inotify_watches", "/proc/sys/fs/inotify/max_user_watches",
+		     KH_LIMIT_SANDBOX_WATCHES_PART);
+	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 ||
+	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "making the mounts private");
+}
+
+int kh_nest_memory(const char *path)
+{
+	int fd = kh_lay_tmpfs(0755, 0);
+	if (fd >= 0 &&
+	    syscall(SYS_move_mount, fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) != 0) {
+		kh_cleanup_close(&fd);
+		return -1;
+	}
+	return fd;
+}
+
+static bool make_terminals(void)
+{
+	return mkdir(KH_NEST_TERMINALS, 0755) == 0 &&
+	       mount("devpts", KH_NEST_TERMINALS, "devpts", MS_NOSUID | MS_NOEXEC,
+		     "newinstance,ptmxmode=0666,mode=0620") == 0;
+}
+
+static bool lay(const struct kh_engine_command *command, const struct kh_view *view,
+		struct kh_err *err)
+{
+	static const char *const folders[] = { KH_NEST_BUNDLE, KH_NEST_STATE, KH_NEST "/scratch",
+					       KH_NEST_ROOT };
+	struct kh_lay lay;
+	if (!kh_lay_take(&lay, view, err))
+		return false;
+	int memory = kh_nest_memory(KH_NEST);
+	bool ok = memory >= 0;
+	lay.open_root = command->seals_root;
+	lay.own_file = command->own_file;
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
+		ok = ok && mkdir(folders[i], 0755) == 0 && chmod(folders[i], 0755) == 0;
+	uint64_t size = 0;
+	kh_auto_close int layer = kh_lay_layer(&lay, &size);
+	if (ok && layer >= 0 && (lay.root = kh_layer_mount(layer, size, KH_NEST_ROOT, err)) < 0)
+		return false;
+	if (ok && layer < 0)
+		lay.root = kh_nest_memory(KH_NEST_ROOT);
+	lay.scratch = ok ? open(KH_NEST "/scratch", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	if (lay.root < 0 || lay.scratch < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "mounting over " KH_NEST);
+	if (command->own_terminals && !make_terminals())
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a devpts of its own");
+	/* The descriptors and the list end with this process's image. */
+	return kh_lay_put(&lay, err);
+}
+
+static bool write_bundle(const struct kh_engine_command *command, struct kh_err *err)
+{
+	for (size_t i = 0; i < sizeof(command->files) / sizeof(command->files[0]); i++) {
+		const char *name = command->files[i].name, *text = command->files[i].text;
+		if (!text)
+			continue;
+		kh_auto_free char *path = kh_strf("%s/%s", KH_NEST_BUNDLE, name);
+		kh_auto_close int fd =
+			path ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+		if (fd < 0)
+			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", name);
+		if (!kh_file_write_all(fd, kh_slice_str(text), err))
+			return false;
+	}
+	return true;
+}
+
+/* Where limits are made is the launcher's matter: the program finds none (crun), or none that it
+ * may write to (runc, which looks for those that /proc tells of). */
+static bool cover_cgroups(bool hide, struct kh_err *err)
+{
+	static const char place[] = "/sys/fs/cgroup";
+	struct stat st;
+	if (stat(place, &st) != 0)
+		return true;
+	if (hide) {
+		kh_auto_close int fd = kh_nest_memory(place);
+		return fd >= 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "covering %s", place);
+	}
+	kh_auto_close int fd = open(place, O_PATH | O_CLOEXEC);
+	kh_auto_close int tree = fd < 0 ? -1
+					: (int)syscall(SYS_open_tree, fd, "",
+						       OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
+							       AT_EMPTY_PATH | AT_RECURSIVE);
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
+	return (tree >= 0 &&
+		syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr,
+			sizeof(attr)) == 0 &&
+		syscall(SYS_move_mount, tree, "", fd, "",
+			MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) == 0) ||
+	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "covering %s", place);
+}
+
+/* `above` ends when the one above has ended: in another process namespace there is no getppid. */
+static bool begin_below(int above, struct kh_err *err)
+{
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a process of its own");
+	/* What a terminal says is for the one above alone: the program's helpers would die of it.
+	 */
+	if (setsid() < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a session");
+	struct pollfd p = { .fd = above, .events = POLLIN };
+	if (poll(&p, 1, 0) != 0)
+		return kh_err_set(err, KH_ERR_SYSTEM, "the launcher is gone");
+	return mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0 ||
+	       kh_err_sys(err, KH_ERR_SYSTEM, errno,
+			  "a /proc of its own (in a container: run it with an unmasked /proc, as "
+			  "`--security-opt systempaths=unconfined` does)");
+}
+
+bool kh_nest_enter(const struct kh_engine_command *command, const struct kh_view *view,
+		   const struct kh_stand *stand, struct kh_err *err)
+{
+	if (!kh_nest_unshare(command, err) || !lay(command, view, err) ||
+	    !write_bundle(command, err) || !cover_cgroups(command->hide_cgroups, err))
+		return false;
+	kh_stand_prepare();
+	kh_auto_close int above = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	pid_t pid = above < 0 ? -1 : fork();
+	if (pid < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a process of its own");
+	if (pid > 0)
+		kh_stand_by(pid, stand);
+	return begin_below(above, err);
+}

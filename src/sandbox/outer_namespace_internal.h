@@ -1,0 +1,91 @@
+/* outer_namespace_internal.h - namespaces of the launcher's own, around an engine's program */
+#ifndef KEYHOLE_SANDBOX_NEST_INTERNAL_H
+#define KEYHOLE_SANDBOX_NEST_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <keyhole/base/err.h>
+
+struct kh_engine_command;
+struct kh_view;
+
+/* Where things lie in them: over /run, which nothing that is started here needs. */
+#define KH_NEST "/run"
+#define KH_NEST_BUNDLE KH_NEST "/bundle" /* config.json, and the root in "rootfs" */
+#define KH_NEST_ROOT KH_NEST_BUNDLE "/rootfs"
+#define KH_NEST_STATE KH_NEST "/state"	 /* for what the program notes */
+#define KH_NEST_TERMINALS KH_NEST "/pts" /* a devpts, where the command wants one */
+
+/* ---- nest.c ---- */
+
+/*
+ * In the child that will be the engine's program, when it is who it will be: new user, mount and
+ * process namespaces, the view laid in them, and the bundle's configuration. Returns in a process
+ * below, PID 1 of the new namespace, which is to exec; the one that called waits for it and ends as
+ * it ends. Every process of both ends with either.
+ */
+struct kh_stand;
+bool kh_nest_enter(const struct kh_engine_command *command, const struct kh_view *view,
+		   const struct kh_stand *stand, struct kh_err *err);
+
+/* The first step of it: the namespaces, in the calling process. */
+bool kh_nest_unshare(const struct kh_engine_command *command, struct kh_err *err);
+/* A new file system in memory at `path`. Return: its root, -1. */
+int kh_nest_memory(const char *path);
+
+/* ---- stand.c: the process that waits ---- */
+
+/* What it has to do besides; each descriptor is -1 where there is nothing of that. */
+struct kh_stand {
+	const struct kh_engine_command *command;
+	int control; /* the launcher's end: what its terminal says is told there */
+	int uplink;  /* its end of it (uplink.h) */
+	int folder;  /* of the proxy's socket */
+	/* Where the program has a terminal of which this is the other end: the sandbox's end of the
+	 * uplink, which is brought when the mark has come, and what the program complains to. */
+	int master, donated, complaints, program;
+};
+/* Blocks what it will hear of, so that nothing comes before there is somebody to pass it on. */
+void kh_stand_prepare(void);
+/* Holds no other descriptors; ends as the program ends. */
+_Noreturn void kh_stand_by(pid_t program, const struct kh_stand *given);
+
+/* ---- lay.c ---- */
+
+struct kh_lay {
+	const struct kh_view *view;
+	int *trees;	/* what of the host is mounted, by the view's index; -1 */
+	int root;	/* the folder that becomes the sandbox's root */
+	int scratch;	/* one for files that are mounted over others */
+	bool layered;	/* what lies in the way is taken away, as far as it is the root's own */
+	bool open_root; /* stays writable, for the engine's program */
+	const char *own_file; /* that the program puts there by itself; NULL */
+};
+/* Takes hold of the trees of the host. */
+bool kh_lay_take(struct kh_lay *lay, const struct kh_view *view, struct kh_err *err);
+/* Puts all in its place, but /proc and /dev, which the engine's program makes. */
+bool kh_lay_put(const struct kh_lay *lay, struct kh_err *err);
+/* Its tree of that kind, which becomes the caller's; -1: there is none. *size: its mount's. */
+int kh_lay_layer(struct kh_lay *lay, uint64_t *size);
+/* A new file system in memory, mounted nowhere yet. Return: -1 with errno. */
+int kh_lay_tmpfs(mode_t mode, uint64_t bytes);
+
+/* ---- review_lay.c ---- */
+
+/* An overlay of two trees that are mounted nowhere yet: below, `lower`; above, the folder "upper"
+ * of `layers`, which holds "work" as well. Once in a nest. Return: it, mounted nowhere; -1 with
+ * errno. */
+int kh_overlay_mount(int lower, int layers, bool read_only);
+
+/* ---- layer.c ---- */
+
+/* Mounts an overlay on the folder `root`: the tree `lower` (which is mounted nowhere yet), and
+ * above it memory of so many bytes (0: what the kernel says). Return: its root; -1. */
+int kh_layer_mount(int lower, uint64_t bytes, const char *root, struct kh_err *err);
+/* Takes away what lies at `target` in the file system of `root`, unless it is what is wanted (a
+ * folder); what was mounted stays. Return: false with errno. */
+bool kh_layer_clear(int root, const char *target, bool is_dir);
+
+#endif

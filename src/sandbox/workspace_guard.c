@@ -1,0 +1,255 @@
+/*
+ * workspace_guard.c - keeps protected names of a workspace protected while the host goes on working in it
+ *
+ * A mount lies on a file, not on a name. When somebody on the host replaces the file (`git config`
+ * writes a new one and renames it over the old), the mount is gone in the sandbox, and the new file
+ * is open to it. So the launcher watches the folders in which protected names lie, and lays the
+ * mount again (guard_lay.c).
+ *
+ * Between the host's rename and the new mount lies about a millisecond, in which an agent that
+ * waits for it can write. That can't be prevented from here, so it is said (docs/sandbox.md). Where
+ * the mount can't be laid again, or a folder above it was replaced, the sandbox is ended.
+ *
+ * The agent can change files in those folders as fast as it likes, and so can the host. A look
+ * reads so many changes and notes which entries they touch; of these it sees to one, in their
+ * order. What remains waits for the next look, so that the launcher's other work comes in between.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/log.h>
+#include <keyhole/base/slice.h>
+
+#include "sandbox_internal.h"
+
+enum {
+	ROUNDS = 3, /* replaced again meanwhile, and again: that is no accident */
+	ABSENT_MS =
+		100,   /* between an editor's removing of the old file and its making of the new */
+	EXITING = 0x4, /* PF_EXITING of the kernel, in the flags of /proc/PID/stat */
+	EVENT_BYTES = 32 * 1024, /* a thousand changes a look */
+	WATCHED = IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM | IN_ONLYDIR,
+};
+
+static struct kh_guard_watch *watch_of(struct kh_guard *guard, int wd)
+{
+	for (size_t i = 0; i < guard->n_watches; i++)
+		if (guard->watches[i].wd == wd)
+			return &guard->watches[i];
+	return NULL;
+}
+
+static bool watch_parent(struct kh_guard *guard, const char *path, struct kh_err *err)
+{
+	const char *slash = strrchr(path, '/');
+	kh_auto_free char *folder = kh_slice_dup(kh_slice_of(path, (size_t)(slash - path)));
+	if (!folder)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
+	int wd = inotify_add_watch(guard->fd, folder, WATCHED);
+	if (wd < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "watching %s", kh_esc_str(folder));
+	if (watch_of(guard, wd))
+		return true;
+	struct kh_guard_watch *list =
+		reallocarray(guard->watches, guard->n_watches + 1, sizeof(*list));
+	if (!list)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
+	guard->watches = list;
+	list[guard->n_watches++] = (struct kh_guard_watch){ wd, kh_steal_ptr(&folder) };
+	return true;
+}
+
+static bool is_below(const char *path, const char *folder)
+{
+	size_t len = strlen(folder);
+	return strncmp(path, folder, len) == 0 && path[len] == '/';
+}
+
+bool kh_guard_begin(struct kh_guard *guard, const struct kh_view *view, const char *workspace,
+		    struct kh_err *err)
+{
+	guard->view = view;
+	guard->workspace = workspace;
+	guard->touched = calloc(view->n, sizeof(*guard->touched));
+	if (!guard->touched)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
+	guard->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (guard->fd < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno,
+				  "watching the workspace (is fs.inotify.max_user_instances too "
+				  "low?)");
+	for (size_t i = 0; i < view->n; i++)
+		if (is_below(view->list[i].target, workspace) &&
+		    !watch_parent(guard, view->list[i].target, err))
+			return false;
+	return true;
+}
+
+void kh_guard_end(struct kh_guard *guard)
+{
+	for (size_t i = 0; i < guard->n_watches; i++)
+		free(guard->watches[i].folder);
+	free(guard->watches);
+	free(guard->touched);
+	if (guard->fd >= 0)
+		close(guard->fd);
+	*guard = (struct kh_guard){ .fd = -1 };
+}
+
+/* PID 1 of the sandbox is dead or dying, and with it all that could write: it has let go of its
+ * mounts before it has waited for the others. A number that was given anew counts as alive. */
+static bool has_ended(pid_t init)
+{
+	char path[64], text[512];
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)init);
+	kh_auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+	if (n < 0)
+		return errno == ENOENT || errno == ESRCH;
+	text[n] = '\0';
+	const char *name_end = strrchr(text, ')'); /* " S …" stands behind it */
+	char state = 0;
+	unsigned flags = 0;
+	if (!name_end || sscanf(name_end, ") %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2)
+		return false;
+	return state == 'Z' || state == 'X' || (flags & EXITING);
+}
+
+static bool is_named(const char *path, const char *folder, const char *name)
+{
+	return is_below(path, folder) && strcmp(path + strlen(folder) + 1, name) == 0;
+}
+
+/* What was taken away for good is made anew, empty, so that the agent can't take the name. */
+static bool make_anew(struct kh_guard *guard, const struct kh_mount *entry, struct kh_err *err)
+{
+	struct stat st, owner;
+	for (int i = 0; i < ABSENT_MS; i++) {
+		struct timespec pause = { .tv_nsec = 1000 * 1000 };
+		if (lstat(entry->target, &st) == 0)
+			return true;
+		(void)nanosleep(&pause, NULL);
+	}
+	if (stat(guard->workspace, &owner) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(guard->workspace));
+	return entry->is_file
+		       ? kh_mountpoint_make_file(guard->record, entry->target, "", &owner, err)
+		       : kh_mountpoint_make(guard->record, entry->target, &owner, err);
+}
+
+static bool restore(struct kh_guard *guard, const struct kh_mount *entry, pid_t init,
+		    struct kh_err *err)
+{
+	/* A folder above protected files: all that lay in it is open now. */
+	if (entry->kind == KH_MOUNT_WRITE)
+		return kh_err_set(err, KH_ERR_SYSTEM,
+				  "%s was replaced on the host; the sandbox was ended, since what "
+				  "is protected there was not any more",
+				  kh_esc_str(entry->target));
+	for (int i = 0; i < ROUNDS; i++) {
+		/* What is masked and was removed may be made by the agent: it is its own then. */
+		struct stat st;
+		if ((entry->kind == KH_MOUNT_EMPTY || entry->may_go) &&
+		    lstat(entry->target, &st) != 0)
+			return true;
+		if (!make_anew(guard, entry, err))
+			return false;
+		if (kh_guard_lay(guard, entry, init) || (init > 0 && has_ended(init)))
+			return true;
+	}
+	return kh_err_set(err, KH_ERR_SYSTEM,
+			  "%s was replaced on the host and could not be protected again; the "
+			  "sandbox was ended",
+			  kh_esc_str(entry->target));
+}
+
+static void note(struct kh_guard *guard, size_t i)
+{
+	guard->n_touched += !guard->touched[i];
+	guard->touched[i] = true;
+}
+
+/* The folder that was mounted still lies under its name. */
+static bool is_in_place(const struct kh_mount *entry)
+{
+	struct stat held, now;
+	return entry->fd >= 0 && fstat(entry->fd, &held) == 0 && lstat(entry->target, &now) == 0 &&
+	       held.st_dev == now.st_dev && held.st_ino == now.st_ino;
+}
+
+static bool may_be_lost(const struct kh_mount *entry)
+{
+	if (entry->kind == KH_MOUNT_WRITE)
+		return !is_in_place(entry);
+	return entry->kind == KH_MOUNT_READ || entry->kind == KH_MOUNT_BLANK ||
+	       entry->kind == KH_MOUNT_EMPTY;
+}
+
+/* Something was missed: whatever needs it is laid again. */
+static void note_all(struct kh_guard *guard)
+{
+	for (size_t i = 0; i < guard->view->n; i++) {
+		const struct kh_mount *entry = &guard->view->list[i];
+		if (is_below(entry->target, guard->workspace) && may_be_lost(entry))
+			note(guard, i);
+	}
+}
+
+/* A name that is free to the agent is no entry's. */
+static void note_event(struct kh_guard *guard, const struct inotify_event *event)
+{
+	if (event->mask & IN_Q_OVERFLOW)
+		note_all(guard);
+	const struct kh_guard_watch *watch = watch_of(guard, event->wd);
+	for (size_t i = 0; watch && event->len && i < guard->view->n; i++) {
+		if (!is_named(guard->view->list[i].target, watch->folder, event->name))
+			continue;
+		note(guard, i);
+		return;
+	}
+}
+
+static void take_events(struct kh_guard *guard)
+{
+	static union {
+		struct inotify_event event;
+		char bytes[EVENT_BYTES];
+	} buffer;
+	ssize_t n = read(guard->fd, buffer.bytes, sizeof(buffer));
+	for (ssize_t at = 0; at < n;) {
+		const struct inotify_event *event =
+			(const struct inotify_event *)(const void *)(buffer.bytes + at);
+		at += (ssize_t)(sizeof(*event) + event->len);
+		note_event(guard, event);
+	}
+}
+
+bool kh_guard_look(struct kh_guard *guard, pid_t init, struct kh_err *err)
+{
+	take_events(guard);
+	if (guard->n_touched == 0)
+		return true;
+	/* From where the last one stood, so that none that is touched again and again keeps the
+	 * others waiting. */
+	while (!guard->touched[guard->next])
+		guard->next = (guard->next + 1) % guard->view->n;
+	size_t i = guard->next;
+	guard->next = (i + 1) % guard->view->n;
+	guard->touched[i] = false;
+	guard->n_touched--;
+	return restore(guard, &guard->view->list[i], init, err);
+}
+
+bool kh_guard_waits(const struct kh_guard *guard)
+{
+	return guard->n_touched > 0;
+}

@@ -1,0 +1,251 @@
+/* worker_start.c - the messages of a worker's start, each in its turn */
+
+#include "worker_start.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/log.h>
+#include <keyhole/base/wire.h>
+#include <keyhole/worker/worker.h>
+
+#include <keyhole/admin/admin.h>
+#include <keyhole/loop/leaf_requests.h>
+
+enum { RESOLVER_FILE_BYTES = 8 * 1024 * 1024 };
+
+void kh_begin_init(struct kh_beginning *b, struct kh_worker *worker)
+{
+	*b = (struct kh_beginning){
+		.worker = worker, .done = -1, .written = -1, .journal_files = { -1, -1 }
+	};
+	kh_buf_init(&b->resolv_conf, RESOLVER_FILE_BYTES);
+	kh_buf_init(&b->hosts, RESOLVER_FILE_BYTES);
+}
+
+static bool not_understood(struct kh_err *err)
+{
+	return kh_err_set(err, KH_ERR_INTERNAL, "the keeper's message is not understood");
+}
+
+static bool take_snapshot(struct kh_beginning *b, struct kh_channel_message *message,
+			  struct kh_err *err)
+{
+	struct kh_worker *w = b->worker;
+	w->current = kh_generation_take_snapshot(message, NULL, err);
+	if (!w->current)
+		return false;
+	kh_log_set_level(w->current->config->log_level);
+	return kh_asks_init(w, err);
+}
+
+static bool take_journal(struct kh_beginning *b, struct kh_channel_message *message,
+			 struct kh_err *err)
+{
+	struct kh_wire_reader r = { .rest = message->body };
+	struct kh_journal_base base = { .seq = kh_wire_u64(&r) };
+	struct kh_slice hash = kh_wire_bytes(&r);
+	b->journal_held = kh_wire_u8(&r) != 0;
+	struct kh_journal_past *past = &b->journal_past;
+	base.set_aside = kh_wire_u8(&r) != 0;
+	past->followed = kh_wire_u8(&r) != 0;
+	past->since = kh_wire_u64(&r);
+	past->told = (struct kh_checkpoint){ .seq = kh_wire_u64(&r) };
+	struct kh_slice told = kh_wire_bytes(&r);
+	past->told.end = kh_wire_u64(&r);
+	if (message->n_fds != 2 || !kh_wire_done(&r) || hash.len != sizeof(base.hash) ||
+	    told.len != sizeof(past->told.hash))
+		return not_understood(err);
+	memcpy(base.hash, hash.ptr, sizeof(base.hash));
+	memcpy(past->told.hash, told.ptr, sizeof(past->told.hash));
+	b->journal_base = base;
+	b->journal_files.append = kh_steal_fd(&message->fds[0]);
+	b->journal_files.read = kh_steal_fd(&message->fds[1]);
+	return true;
+}
+
+bool kh_begin_journal(struct kh_beginning *b, struct kh_err *err)
+{
+	struct kh_worker *w = b->worker;
+	struct kh_journal_report report = { .seq = 0 };
+	bool partly = false;
+	w->journal_fd = b->journal_files.append;
+	if (!kh_journal_is_continued(b->journal_files.read, &b->journal_base, &b->journal_past,
+				     &partly, err))
+		return false;
+	if (partly)
+		kh_log_warn(
+			"journal: the worker before wrote more than can be followed: only what "
+			"stands behind line %llu was checked (`keyhole audit verify` checks all)",
+			(unsigned long long)b->journal_past.told.seq);
+	w->journal = kh_journal_open_segment(b->journal_files, w->current->config->durability,
+					     &b->journal_base, &report, err);
+	b->misnumbered = report.misnumbered;
+	if (!w->journal)
+		return false;
+	kh_journal_hold(w->journal, b->journal_held);
+	if (report.unread > 0)
+		kh_log_warn("journal: exchanges that began in its first %llu bytes and did not end "
+			    "are not marked (too much to read)",
+			    (unsigned long long)report.unread);
+	if (report.recovered_bytes > 0)
+		kh_log_warn("journal: a torn line of %llu bytes at offset %llu was closed",
+			    (unsigned long long)report.recovered_bytes,
+			    (unsigned long long)report.recovered_offset);
+	if (report.aborted > 0)
+		kh_log_warn("journal: %llu exchanges of an earlier life were marked aborted",
+			    (unsigned long long)report.aborted);
+	return true;
+}
+
+static bool take_roots(struct kh_beginning *b, struct kh_channel_message *message)
+{
+	b->n_roots = message->n_fds;
+	for (unsigned i = 0; i < message->n_fds; i++)
+		b->roots[i] = kh_steal_fd(&message->fds[i]);
+	b->worker->roots = kh_roots_new();
+	return b->worker->roots != NULL;
+}
+
+static bool take_resolver(struct kh_beginning *b, struct kh_channel_message *message,
+			  struct kh_err *err)
+{
+	if (message->n_fds != 2)
+		return not_understood(err);
+	return kh_file_read_fd(message->fds[0], &b->resolv_conf, err) &&
+	       kh_file_read_fd(message->fds[1], &b->hosts, err);
+}
+
+/* One message of the start: it must be of type `next`, or, where listeners are still missing, more
+ * of them, and as many ISSUERs as there are CAs. */
+static bool take(struct kh_beginning *b, enum kh_channel_type next,
+		 struct kh_channel_message *message, struct kh_err *err)
+{
+	if (message->type != next)
+		return not_understood(err);
+	switch (next) {
+	case KH_CHANNEL_SNAPSHOT:
+		return take_snapshot(b, message, err);
+	case KH_CHANNEL_LISTENERS:
+		return kh_generation_take_listeners(b->worker->current, message, err);
+	case KH_CHANNEL_GEO:
+		return kh_generation_take_geo(b->worker->current, message, err);
+	case KH_CHANNEL_ADMIN:
+		return kh_admin_take_doors(b->worker, message, err);
+	case KH_CHANNEL_FACTS:
+		return kh_admin_take_facts(b->worker, message) || not_understood(err);
+	case KH_CHANNEL_PRINTS:
+		return kh_worker_take_prints(b->worker, message, err);
+	case KH_CHANNEL_JOURNAL:
+		return take_journal(b, message, err);
+	case KH_CHANNEL_ROOTS:
+		return take_roots(b, message) ||
+		       kh_err_set(err, KH_ERR_NO_MEMORY, "trust roots: no memory");
+	case KH_CHANNEL_RESOLVER:
+		return take_resolver(b, message, err);
+	case KH_CHANNEL_ISSUER:
+		return kh_asks_issuer_came(b->worker, b->worker->current, NULL, message->body, err);
+	case KH_CHANNEL_GO:
+		return kh_asks_issuers_known(b->worker, b->worker->current, err);
+	case KH_CHANNEL_READY:
+	case KH_CHANNEL_LEAF_KEY:
+	case KH_CHANNEL_LEAF_WANT:
+	case KH_CHANNEL_LEAF:
+	case KH_CHANNEL_CREDENTIAL_WANT:
+	case KH_CHANNEL_CREDENTIAL:
+	case KH_CHANNEL_DRAIN:
+	case KH_CHANNEL_DRAINED:
+	case KH_CHANNEL_CHECKPOINT:
+	case KH_CHANNEL_HEAD_WANT:
+	case KH_CHANNEL_HEAD:
+	case KH_CHANNEL_RETIRE:
+	case KH_CHANNEL_JOIN:
+	case KH_CHANNEL_JOINED:
+	case KH_CHANNEL_VERB:
+	case KH_CHANNEL_VERB_DONE:
+	case KH_CHANNEL_GUEST_ADD:
+	case KH_CHANNEL_GUEST_REMOVE:
+	case KH_CHANNEL_GUEST:
+	case KH_CHANNEL_GUEST_GONE:
+	case KH_CHANNEL_GUEST_DONE:
+	case KH_CHANNEL_HELLO:
+	case KH_CHANNEL_OFFER:
+	case KH_CHANNEL_OFFER_SOCKET:
+	case KH_CHANNEL_OFFER_SECRET:
+	case KH_CHANNEL_PREPARED:
+	case KH_CHANNEL_MOVE:
+	case KH_CHANNEL_MOVED:
+	case KH_CHANNEL_OPEN:
+	case KH_CHANNEL_OPENED:
+	case KH_CHANNEL_FAILED:
+	case KH_CHANNEL_HURRY:
+	case KH_CHANNEL_END:
+	case KH_CHANNEL_GONE:
+	case KH_CHANNEL_OFFER_LEDGER:
+	case KH_CHANNEL_OFFER_BOOK:
+	case KH_CHANNEL_OFFER_GUEST:
+	case KH_CHANNEL_CREDENTIAL_STALE:
+	case KH_CHANNEL_CREDENTIAL_REFUSED:
+	case KH_CHANNEL_JOURNAL_HELD:
+	case KH_CHANNEL_JOURNAL_TORN:
+	case KH_CHANNEL_JOURNAL_CUT:
+	case KH_CHANNEL_FETCH:
+	case KH_CHANNEL_FETCHED:
+		break;
+	}
+	return true;
+}
+
+static enum kh_channel_type after(const struct kh_beginning *b, enum kh_channel_type type)
+{
+	static const enum kh_channel_type order[] = {
+		KH_CHANNEL_SNAPSHOT, KH_CHANNEL_LISTENERS, KH_CHANNEL_GEO,     KH_CHANNEL_ADMIN,
+		KH_CHANNEL_FACTS,    KH_CHANNEL_PRINTS,	   KH_CHANNEL_JOURNAL, KH_CHANNEL_ROOTS,
+		KH_CHANNEL_RESOLVER, KH_CHANNEL_ISSUER,	   KH_CHANNEL_GO
+	};
+	if (type == KH_CHANNEL_LISTENERS && !kh_generation_is_whole(b->worker->current))
+		return type;
+	if (type == KH_CHANNEL_ISSUER &&
+	    !kh_asks_issuers_known(b->worker, b->worker->current, NULL))
+		return type;
+	/* Without a tenant there is none. */
+	if (type == KH_CHANNEL_RESOLVER &&
+	    kh_asks_issuers_known(b->worker, b->worker->current, NULL))
+		type = KH_CHANNEL_ISSUER;
+	/* At a handover the doors stay shut until a reload opens them. */
+	if (type == KH_CHANNEL_SNAPSHOT && kh_generation_is_whole(b->worker->current))
+		type = KH_CHANNEL_LISTENERS;
+	size_t i = 0;
+	while (order[i] != type)
+		i++;
+	return order[i + 1];
+}
+
+bool kh_begin_take(struct kh_beginning *b, int *status)
+{
+	enum kh_channel_type next = KH_CHANNEL_SNAPSHOT;
+	for (;;) {
+		struct kh_channel_message message;
+		struct kh_err err = KH_ERR_INIT;
+		enum kh_channel_status got =
+			kh_channel_receive(&b->worker->channel, true, &message);
+		if (got == KH_CHANNEL_AGAIN)
+			continue;
+		if (got != KH_CHANNEL_GOT) {
+			*status = KH_WORKER_EXIT_ORPHAN;
+			return false;
+		}
+		bool ok = take(b, next, &message, &err);
+		kh_channel_message_close(&message);
+		if (!ok) {
+			kh_log_error("%s", err.text);
+			*status = KH_WORKER_EXIT_START;
+			return false;
+		}
+		if (next == KH_CHANNEL_GO)
+			return true;
+		next = after(b, next);
+	}
+}

@@ -1,0 +1,44 @@
+/* worker_start.h - a worker between its first message and its last thread's start */
+#ifndef KEYHOLE_WORKER_BEGIN_H
+#define KEYHOLE_WORKER_BEGIN_H
+
+#include <keyhole/loop/worker.h>
+
+#include <keyhole/base/buf.h>
+#include <keyhole/base/limits.h>
+
+struct kh_beginning {
+	struct kh_worker *worker;
+	int roots[KH_LIMIT_CHANNEL_FDS];
+	unsigned n_roots;
+	struct kh_buf resolv_conf, hosts;
+	struct kh_journal_files journal_files;
+	struct kh_journal_base journal_base;
+	struct kh_journal_past journal_past;
+	bool journal_held; /* nothing is forwarded until it is back in its place */
+	pthread_t threads[KH_WORKER_THREADS_MOST];
+	bool misnumbered;	/* the journal's last line has a number that can't be */
+	int written;		/* eventfd: the journal has more than at the last checkpoint */
+	uint64_t checkpoint_ms; /* when the next one is due; 0: nothing was written */
+	int done;		/* eventfd: how many event threads have returned */
+};
+
+void kh_begin_init(struct kh_beginning *b, struct kh_worker *worker);
+/* The start's messages, up to and with GO. Return: false, and the exit status in *status. */
+bool kh_begin_take(struct kh_beginning *b, int *status);
+
+/* Behind the lock-in: what stands in the journal may have been written by a worker that was taken
+ * over. */
+bool kh_begin_journal(struct kh_beginning *b, struct kh_err *err);
+
+/* journal_talk.c. Return: false: the keeper is not understood, or can't be told. */
+bool kh_journal_talk_head(struct kh_worker *w, struct kh_err *err);
+bool kh_journal_talk_join(struct kh_worker *w, struct kh_channel_message *message,
+			  struct kh_err *err);
+bool kh_journal_talk_held(struct kh_worker *w, struct kh_slice body);
+bool kh_journal_talk_cut(struct kh_worker *w, struct kh_slice body);
+bool kh_journal_talk_checkpoint(struct kh_worker *w);
+/* `written`: b->written is readable. Return: how long to wait; -1: for ever. */
+int kh_journal_talk_turn(struct kh_beginning *b, bool written);
+
+#endif

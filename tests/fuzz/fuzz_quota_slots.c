@@ -1,0 +1,96 @@
+/*
+ * fuzz_quota_slots.c - what is used of limits, as a file and as another process offers it
+ *
+ * The first byte says which of the two the rest is; a file's hash is made to fit, so that what
+ * stands behind it is read. Whatever comes of it, a configuration's limits have slots, and what is
+ * written back can be read.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <fcntl.h>
+
+#include <openssl/evp.h>
+
+#include <keyhole/policy/quota_slots.h>
+#include <keyhole/policy/quota.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { NOW = 1000 * 1000, BYTES = 1024 * 1024, HASH_BYTES = 32 };
+
+static void require(bool what)
+{
+	if (!what)
+		abort();
+}
+
+static struct kh_config *config_of(void)
+{
+	static const char yaml[] = "version: 1\ntenants: { a: { limits: { requests: [ 5/s, 600/h "
+				   "], bytes_up: 1MiB/day, "
+				   "concurrency: 4 }, rules: [] } }\n";
+	struct kh_diagnostics diags = { 0 };
+	struct kh_config *config =
+		kh_config_parse("k", kh_slice_of(yaml, sizeof(yaml) - 1), NULL, "policies", &diags);
+	kh_diagnostics_fini(&diags);
+	require(config != NULL);
+	return config;
+}
+
+static void use(struct kh_book *book)
+{
+	struct kh_config *config = config_of();
+	struct kh_buf out;
+	if (kh_book_assign(book, config, NOW, NULL)) {
+		const struct kh_limits *limits = config->tenants[0].limits;
+		for (size_t i = 0; i < limits->n_rates; i++)
+			require(limits->rates[i].slot >= KH_LEDGER_FIRST_SLOT &&
+				limits->rates[i].slot < kh_book_slots(book));
+		kh_buf_init(&out, BYTES);
+		if (kh_book_write(book, NOW, NOW, &out)) {
+			struct kh_book *again = kh_book_new(NULL);
+			require(again && kh_book_read(again, kh_buf_view(&out), NOW, NOW, NULL));
+			kh_book_free(again);
+		}
+		kh_buf_fini(&out);
+	}
+	kh_book_end_worker(book, 0, true, NOW);
+	kh_config_free(config);
+}
+
+static void as_file(const uint8_t *data, size_t size)
+{
+	struct kh_book *book = kh_book_new(NULL);
+	uint8_t *bytes = malloc(size + EVP_MAX_MD_SIZE);
+	require(book && bytes);
+	memcpy(bytes, data, size);
+	require(EVP_Digest(data, size, bytes + size, NULL, EVP_sha256(), NULL) == 1);
+	(void)kh_book_read(book, kh_slice_of(bytes, size + HASH_BYTES), NOW, NOW, NULL);
+	use(book);
+	kh_book_free(book);
+	free(bytes);
+}
+
+static void as_offer(const uint8_t *data, size_t size)
+{
+	struct kh_book *old = kh_book_new(NULL);
+	require(old != NULL);
+	int fd = fcntl(kh_book_fd(old), F_DUPFD_CLOEXEC, 3);
+	struct kh_book *book = kh_book_take(fd, kh_slice_of(data, size), NULL);
+	if (book)
+		use(book);
+	kh_book_free(book);
+	kh_book_free(old);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (size < 1)
+		return 0;
+	if (data[0] & 1)
+		as_offer(data + 1, size - 1);
+	else
+		as_file(data + 1, size - 1);
+	return 0;
+}

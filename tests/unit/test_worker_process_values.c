@@ -1,0 +1,161 @@
+/* test_worker_process_values.c - values of credentials for a worker: what is there, for who may have it */
+#include "worker_process_pair.h"
+
+/* A credential of the configuration with that number. */
+static void want_value(struct pair *pair, uint32_t generation, const struct kh_want *want)
+{
+	struct kh_buf body;
+	kh_buf_init(&body, 1024);
+	assert_true(kh_want_put(&body, want) && kh_wire_put_u64(&body, 1));
+	assert_true(kh_channel_send(&pair->worker, KH_CHANNEL_CREDENTIAL_WANT, generation,
+				    kh_buf_view(&body), NULL, 0, NULL));
+	kh_buf_fini(&body);
+}
+
+static void want_credential(struct pair *pair, uint32_t generation, uint16_t index)
+{
+	want_value(pair, generation, &(struct kh_want){ index, KH_NO_TENANT, { "", 0 } });
+}
+
+static void a_value_crosses_as_a_page_of_its_own(void **state)
+{
+	(void)state;
+	struct pair pair;
+	struct kh_channel_message message;
+	begin(&pair);
+	serve(&pair);
+	want_credential(&pair, GENERATION, 0);
+	hear(&pair, KH_CHANNEL_CREDENTIAL, &message);
+	assert_int_equal(message.n_fds, 1);
+	struct kh_wire_reader r = { .rest = message.body };
+	struct kh_want want;
+	assert_true(kh_want_take(&r, &want));
+	assert_int_equal(want.index, 0);
+	assert_int_equal(want.tenant, KH_NO_TENANT);
+	assert_int_equal(want.scope.len, 0);
+	uint32_t len = kh_wire_u32(&r);
+	assert_int_equal(kh_wire_u64(&r), 0); /* good for ever */
+	kh_auto_free char *why = kh_wire_str(&r);
+	assert_true(kh_wire_done(&r));
+	assert_null(why);
+	struct kh_secret *secret = kh_secret_from_fd(kh_steal_fd(&message.fds[0]), len, NULL);
+	assert_true(kh_secret_equals(secret, KH_SLICE("sk-real-value")));
+	/* The message itself holds no byte of it. */
+	assert_null(memmem(message.body.ptr, message.body.len, "sk-real", 7));
+	kh_secret_unref(secret);
+	end(&pair);
+}
+
+static void a_missing_value_is_said_to_be_missing(void **state)
+{
+	(void)state;
+	struct pair pair;
+	struct kh_channel_message message;
+	begin(&pair);
+	serve(&pair);
+	want_credential(&pair, GENERATION, 1);
+	hear(&pair, KH_CHANNEL_CREDENTIAL, &message);
+	assert_int_equal(message.n_fds, 0);
+	struct kh_wire_reader r = { .rest = message.body };
+	struct kh_want want;
+	assert_true(kh_want_take(&r, &want));
+	assert_int_equal(want.index, 1);
+	assert_int_equal(kh_wire_u32(&r), 0);
+	assert_int_equal(kh_wire_u64(&r), 0);
+	kh_auto_free char *why = kh_wire_str(&r);
+	assert_true(kh_wire_done(&r));
+	assert_non_null(strstr(why, "absent"));
+	end(&pair);
+}
+
+static void a_credential_that_is_not_there_cannot_be_asked_for(void **state)
+{
+	(void)state;
+	struct pair pair;
+	begin(&pair);
+	serve(&pair);
+	want_credential(&pair, GENERATION, 2);
+	expect_condemned(&pair);
+}
+
+/* An index of the configuration before means another credential now: no answer is the right one. */
+static void an_index_is_taken_for_its_own_configuration_only(void **state)
+{
+	(void)state;
+	struct pair pair;
+	struct kh_channel_message message;
+	begin(&pair);
+	serve(&pair);
+	want_credential(&pair, GENERATION - 1, 0);
+	want_credential(&pair, GENERATION - 1, 999);
+	kh_ward_receive(&pair.ward);
+	assert_int_equal(pair.ward.state, KH_WARD_SERVING);
+	assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_AGAIN);
+	/* One that the keeper has not made yet was never told to a worker. */
+	want_credential(&pair, GENERATION + 1, 0);
+	expect_condemned(&pair);
+}
+
+static void a_tenant_that_is_not_there_cannot_be_asked_for(void **state)
+{
+	(void)state;
+	struct pair pair;
+	begin(&pair);
+	serve(&pair);
+	want_value(&pair, GENERATION, &(struct kh_want){ 0, 999, { "", 0 } });
+	expect_condemned(&pair);
+}
+
+static void a_scope_that_is_none_cannot_be_asked_for(void **state)
+{
+	(void)state;
+	static char longest[KH_LIMIT_SCOPE_BYTES + 1];
+	memset(longest, 'a', sizeof(longest));
+	const struct kh_slice scopes[] = {
+		KH_SLICE("a b"),      KH_SLICE("a\"b"), KH_SLICE("a\nb"),
+		KH_SLICE("\xc3\xa4"), { "\0", 1 },	{ longest, sizeof(longest) },
+	};
+	for (size_t i = 0; i < sizeof(scopes) / sizeof(scopes[0]); i++) {
+		struct pair pair;
+		begin(&pair);
+		serve(&pair);
+		want_value(&pair, GENERATION, &(struct kh_want){ 0, KH_NO_TENANT, scopes[i] });
+		expect_condemned(&pair);
+	}
+}
+
+/* It asks in good form for what there is not. */
+static void a_value_for_a_part_is_refused_where_there_are_no_parts(void **state)
+{
+	(void)state;
+	struct pair pair;
+	struct kh_channel_message message;
+	begin(&pair);
+	serve(&pair);
+	want_value(&pair, GENERATION, &(struct kh_want){ 0, KH_NO_TENANT, KH_SLICE("owner/repo") });
+	hear(&pair, KH_CHANNEL_CREDENTIAL, &message);
+	assert_int_equal(message.n_fds, 0);
+	struct kh_wire_reader r = { .rest = message.body };
+	struct kh_want want;
+	assert_true(kh_want_take(&r, &want));
+	assert_true(kh_slice_eq(want.scope, KH_SLICE("owner/repo")));
+	assert_int_equal(kh_wire_u32(&r), 0);
+	(void)kh_wire_u64(&r);
+	kh_auto_free char *why = kh_wire_str(&r);
+	assert_non_null(strstr(why, "part"));
+	end(&pair);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_value_crosses_as_a_page_of_its_own),
+		cmocka_unit_test(a_missing_value_is_said_to_be_missing),
+		cmocka_unit_test(a_credential_that_is_not_there_cannot_be_asked_for),
+		cmocka_unit_test(a_tenant_that_is_not_there_cannot_be_asked_for),
+		cmocka_unit_test(a_scope_that_is_none_cannot_be_asked_for),
+		cmocka_unit_test(a_value_for_a_part_is_refused_where_there_are_no_parts),
+		cmocka_unit_test(an_index_is_taken_for_its_own_configuration_only),
+	};
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
