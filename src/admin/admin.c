@@ -39,7 +39,7 @@ enum { STACK_BYTES = 4 * 1024 * 1024 };
 enum { STACK_BYTES = 256 * 1024 };
 #endif
 
-static enum kh_admin_caller caller_of(struct kh_admin *admin, const struct kh_admin_door *door,
+static enum kh_admin_caller caller_of(struct kh_admin *admin, const struct kh_admin_acceptor *door,
 				      uid_t uid)
 {
 	if (door->kind == KH_LISTEN_TCP)
@@ -65,7 +65,7 @@ static void on_accept(evutil_socket_t listener, short what, void *arg)
 {
 	enum { AT_ONCE = 16 };
 	struct kh_admin *admin = arg;
-	struct kh_admin_door *door = NULL;
+	struct kh_admin_acceptor *door = NULL;
 
 	(void)what;
 	for (int i = 0; i < 2; i++)
@@ -90,16 +90,16 @@ static void on_accept(evutil_socket_t listener, short what, void *arg)
 	}
 }
 
-static void close_door(struct kh_admin_door *door)
+static void close_acceptor(struct kh_admin_acceptor *door)
 {
 	if (door->event)
 		event_free(door->event);
 	if (door->fd >= 0)
 		(void)close(door->fd);
-	*door = (struct kh_admin_door){ .fd = -1 };
+	*door = (struct kh_admin_acceptor){ .fd = -1 };
 }
 
-static void open_door(struct kh_admin *admin, struct kh_admin_door *door)
+static void open_acceptor(struct kh_admin *admin, struct kh_admin_acceptor *door)
 {
 	if (door->fd < 0)
 		return;
@@ -116,22 +116,22 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	(void)!read(fd, &count, sizeof(count));
 	pthread_mutex_lock(&admin->lock);
-	bool stop = admin->stop, retire = admin->retire, has_doors = admin->has_new_doors,
+	bool stop = admin->stop, retire = admin->retire, has_acceptors = admin->has_new_acceptors,
 	     done = admin->has_done, ok = admin->done_ok;
 	uint32_t ref = admin->done_ref;
 	kh_auto_free char *text = admin->done_text;
-	struct kh_admin_door doors[2] = { admin->new_doors[0], admin->new_doors[1] };
+	struct kh_admin_acceptor doors[2] = { admin->new_acceptors[0], admin->new_acceptors[1] };
 	admin->done_text = NULL;
-	admin->has_done = admin->has_new_doors = false;
+	admin->has_done = admin->has_new_acceptors = false;
 	pthread_mutex_unlock(&admin->lock);
-	for (int i = 0; i < 2 && (retire || has_doors); i++) {
-		close_door(&admin->doors[i]);
-		if (has_doors)
+	for (int i = 0; i < 2 && (retire || has_acceptors); i++) {
+		close_acceptor(&admin->doors[i]);
+		if (has_acceptors)
 			admin->doors[i] = doors[i];
 		if (retire)
-			close_door(&admin->doors[i]);
+			close_acceptor(&admin->doors[i]);
 		else
-			open_door(admin, &admin->doors[i]);
+			open_acceptor(admin, &admin->doors[i]);
 	}
 	if (retire)
 		kh_admin_conns_retire(admin);
@@ -140,7 +140,7 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
 			admin->verb_ref = 0;
 		kh_admin_conns_done(admin, ref, ok, text);
 	}
-	kh_admin_guests_wake(admin);
+	kh_admin_dynamic_sandboxes_wake(admin);
 	if (stop)
 		(void)event_base_loopbreak(admin->base);
 }
@@ -152,7 +152,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	kh_admin_conns_tick(admin, kh_clock_mono_ms());
-	kh_guests_tick(admin->worker);
+	kh_dynamic_sandboxes_tick(admin->worker);
 	for (int i = 0; i < 2; i++) {
 		if (admin->doors[i].rests && admin->doors[i].event)
 			(void)event_add(admin->doors[i].event, NULL);
@@ -192,9 +192,9 @@ static void free_admin(struct kh_admin *admin)
 {
 	kh_admin_conns_end(admin);
 	for (int i = 0; i < 2; i++) {
-		close_door(&admin->doors[i]);
-		if (admin->has_new_doors)
-			close_door(&admin->new_doors[i]);
+		close_acceptor(&admin->doors[i]);
+		if (admin->has_new_acceptors)
+			close_acceptor(&admin->new_acceptors[i]);
 	}
 	kh_admin_events_watched(admin, false);
 	if (admin->wake)
@@ -212,7 +212,7 @@ static void free_admin(struct kh_admin *admin)
 	kh_generation_unref(admin->gen);
 	kh_admin_facts_fini(&admin->facts);
 	free(admin->done_text);
-	kh_admin_guests_free(admin);
+	kh_admin_dynamic_sandboxes_free(admin);
 	pthread_mutex_destroy(&admin->lock);
 	free(admin);
 }
@@ -229,7 +229,7 @@ static struct kh_admin *make(struct kh_worker *worker, struct kh_err *err)
 	admin->began_ms = kh_clock_wall_ms();
 	admin->wake_fd = -1;
 	for (int i = 0; i < 2; i++)
-		admin->doors[i].fd = admin->new_doors[i].fd = -1;
+		admin->doors[i].fd = admin->new_acceptors[i].fd = -1;
 	pthread_mutex_init(&admin->lock, NULL);
 	kh_list_init(&admin->conns);
 	admin->gen = kh_generation_ref(worker->current);
@@ -256,12 +256,12 @@ void kh_admin_wake(const struct kh_admin *admin)
 	(void)!write(admin->wake_fd, &one, sizeof(one));
 }
 
-bool kh_admin_take_doors(struct kh_worker *worker, struct kh_channel_message *message,
-			 struct kh_err *err)
+bool kh_admin_take_acceptors(struct kh_worker *worker, struct kh_channel_message *message,
+			     struct kh_err *err)
 {
 	struct kh_wire_reader r = { .rest = message->body };
 	uint32_t owner = kh_wire_u32(&r);
-	struct kh_admin_door doors[2] = { { .fd = -1 }, { .fd = -1 } };
+	struct kh_admin_acceptor doors[2] = { { .fd = -1 }, { .fd = -1 } };
 
 	if (message->n_fds > 2)
 		return kh_err_set(err, KH_ERR_INTERNAL, "the keeper's message is not understood");
@@ -278,11 +278,11 @@ bool kh_admin_take_doors(struct kh_worker *worker, struct kh_channel_message *me
 	pthread_mutex_lock(&admin->lock);
 	admin->owner = owner;
 	for (int i = 0; i < 2; i++) {
-		if (admin->has_new_doors && admin->new_doors[i].fd >= 0)
-			(void)close(admin->new_doors[i].fd);
-		admin->new_doors[i] = doors[i];
+		if (admin->has_new_acceptors && admin->new_acceptors[i].fd >= 0)
+			(void)close(admin->new_acceptors[i].fd);
+		admin->new_acceptors[i] = doors[i];
 	}
-	admin->has_new_doors = true;
+	admin->has_new_acceptors = true;
 	pthread_mutex_unlock(&admin->lock);
 	kh_admin_wake(admin);
 	return true;
@@ -293,9 +293,9 @@ bool kh_admin_start(struct kh_worker *worker, struct kh_err *err)
 	struct kh_admin *admin = worker->admin;
 	pthread_attr_t attr;
 
-	bool has_doors = admin && admin->has_new_doors &&
-			 (admin->new_doors[0].fd >= 0 || admin->new_doors[1].fd >= 0);
-	if (!has_doors || admin->started)
+	bool has_acceptors = admin && admin->has_new_acceptors &&
+			     (admin->new_acceptors[0].fd >= 0 || admin->new_acceptors[1].fd >= 0);
+	if (!has_acceptors || admin->started)
 		return true;
 	if (pthread_attr_init(&attr) != 0)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "admin: no memory");

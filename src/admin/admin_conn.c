@@ -144,7 +144,8 @@ static bool ask_keeper(struct kh_admin_conn *conn, enum kh_admin_verb verb)
 }
 
 /* Of these any number may be under way: each has its own answer. */
-static bool ask_about_guest(struct kh_admin_conn *conn, const struct kh_admin_answer *answer)
+static bool ask_about_dynamic_sandbox(struct kh_admin_conn *conn,
+				      const struct kh_admin_answer *answer)
 {
 	struct kh_admin *admin = conn->admin;
 
@@ -189,7 +190,7 @@ static void dispatch(struct kh_admin_conn *conn, const struct kh_message *messag
 	}
 	if (answer.verb)
 		kh_admin_put_error(&answer, 503, "the keeper can't be asked");
-	if (answer.ask && ask_about_guest(conn, &answer)) {
+	if (answer.ask && ask_about_dynamic_sandbox(conn, &answer)) {
 		kh_buf_fini(&answer.content);
 		kh_buf_fini(&answer.ask_body);
 		kh_admin_conn_wait(conn, WAITING, KH_LIMIT_ADMIN_ANSWER_MS);

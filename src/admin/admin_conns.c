@@ -54,7 +54,8 @@ void kh_admin_conns_done(struct kh_admin *admin, uint32_t ref, bool ok, const ch
 	kh_admin_conn_turn(conn);
 }
 
-bool kh_admin_conns_guest_done(struct kh_admin *admin, const struct kh_admin_guest_done *done)
+bool kh_admin_conns_dynamic_sandbox_done(struct kh_admin *admin,
+					 const struct kh_admin_dynamic_sandbox_done *done)
 {
 	struct kh_admin_conn *conn = waits_for(admin, done->ref);
 	struct kh_admin_answer answer = { .status = 500, .type = "application/json" };
@@ -62,7 +63,7 @@ bool kh_admin_conns_guest_done(struct kh_admin *admin, const struct kh_admin_gue
 	if (!conn)
 		return false;
 	kh_buf_init(&answer.content, 8 * KH_LIMIT_CHANNEL_BYTES);
-	kh_admin_put_guest_done(admin, conn->caller, done, &answer);
+	kh_admin_put_dynamic_sandbox_done(admin, conn->caller, done, &answer);
 	kh_admin_conn_answer(conn, &answer);
 	kh_admin_conn_turn(conn);
 	return true;

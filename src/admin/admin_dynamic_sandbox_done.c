@@ -1,4 +1,5 @@
-/* admin_dynamic_sandbox_done.c - what became of a sandbox that was asked for, to who waits for it */
+/* admin_dynamic_sandbox_done.c - what became of a sandbox that was asked for, to who waits for it
+ */
 
 #include "admin_internal.h"
 
@@ -21,22 +22,22 @@ KH_DEFINE_CLEANUP(json_t, json_decref)
 /* --- what is answered ---------------------------------------------------------------------------
  */
 
-static uint16_t status_of(const struct kh_admin_guest_done *done)
+static uint16_t status_of(const struct kh_admin_dynamic_sandbox_done *done)
 {
 	switch (done->result) {
-	case KH_GUEST_OK:
+	case KH_DYNAMIC_SANDBOX_OK:
 		return done->added ? 201 : 200;
-	case KH_GUEST_UNKNOWN:
+	case KH_DYNAMIC_SANDBOX_UNKNOWN:
 		return 404;
-	case KH_GUEST_EXISTS:
+	case KH_DYNAMIC_SANDBOX_EXISTS:
 		return 409;
-	case KH_GUEST_FULL:
-	case KH_GUEST_BUSY:
+	case KH_DYNAMIC_SANDBOX_FULL:
+	case KH_DYNAMIC_SANDBOX_BUSY:
 		return 503;
-	case KH_GUEST_REFUSED:
+	case KH_DYNAMIC_SANDBOX_REFUSED:
 		return 422;
-	case KH_GUEST_FAILED:
-	case KH_GUEST_RESULTS:
+	case KH_DYNAMIC_SANDBOX_FAILED:
+	case KH_DYNAMIC_SANDBOX_RESULTS:
 		break;
 	}
 	return 500;
@@ -81,7 +82,7 @@ static bool put_issuer(struct kh_buf *out, const struct kh_worker *worker,
 }
 
 static bool put_added(struct kh_admin *admin, enum kh_admin_caller caller,
-		      const struct kh_admin_guest_done *done, struct kh_buf *content)
+		      const struct kh_admin_dynamic_sandbox_done *done, struct kh_buf *content)
 {
 	char until[KH_TIME_BYTES];
 	const char *slash = strrchr(done->path, '/');
@@ -109,10 +110,11 @@ static bool put_added(struct kh_admin *admin, enum kh_admin_caller caller,
 	return ok;
 }
 
-void kh_admin_put_guest_done(struct kh_admin *admin, enum kh_admin_caller caller,
-			     const struct kh_admin_guest_done *done, struct kh_admin_answer *out)
+void kh_admin_put_dynamic_sandbox_done(struct kh_admin *admin, enum kh_admin_caller caller,
+				       const struct kh_admin_dynamic_sandbox_done *done,
+				       struct kh_admin_answer *out)
 {
-	if (done->result != KH_GUEST_OK) {
+	if (done->result != KH_DYNAMIC_SANDBOX_OK) {
 		kh_admin_put_error(out, status_of(done), done->text ? done->text : "it failed");
 		return;
 	}
@@ -132,7 +134,7 @@ void kh_admin_put_guest_done(struct kh_admin *admin, enum kh_admin_caller caller
 /* --- what the keeper says -----------------------------------------------------------------------
  */
 
-static void free_done(struct kh_admin_guest_done *done)
+static void free_done(struct kh_admin_dynamic_sandbox_done *done)
 {
 	free(done->text);
 	free(done->tenant);
@@ -141,9 +143,9 @@ static void free_done(struct kh_admin_guest_done *done)
 	free(done);
 }
 
-static void deliver(struct kh_admin *admin, struct kh_admin_guest_done *done)
+static void deliver(struct kh_admin *admin, struct kh_admin_dynamic_sandbox_done *done)
 {
-	struct kh_admin_guest_done **at = &admin->guest_done;
+	struct kh_admin_dynamic_sandbox_done **at = &admin->dynamic_sandbox_done;
 
 	pthread_mutex_lock(&admin->lock);
 	while (*at)
@@ -153,10 +155,11 @@ static void deliver(struct kh_admin *admin, struct kh_admin_guest_done *done)
 	kh_admin_wake(admin);
 }
 
-bool kh_admin_take_guest_done(struct kh_worker *worker, const struct kh_channel_message *message)
+bool kh_admin_take_dynamic_sandbox_done(struct kh_worker *worker,
+					const struct kh_channel_message *message)
 {
 	struct kh_wire_reader r = { .rest = message->body };
-	struct kh_admin_guest_done *done = calloc(1, sizeof(*done));
+	struct kh_admin_dynamic_sandbox_done *done = calloc(1, sizeof(*done));
 
 	if (!done || !worker->admin) {
 		free(done);
@@ -164,7 +167,7 @@ bool kh_admin_take_guest_done(struct kh_worker *worker, const struct kh_channel_
 	}
 	uint8_t result = kh_wire_u8(&r);
 	done->ref = message->ref;
-	done->result = (enum kh_guest_result)result;
+	done->result = (enum kh_dynamic_sandbox_result)result;
 	done->text = kh_wire_str(&r);
 	done->tenant = kh_wire_str(&r);
 	done->id = kh_wire_str(&r);
@@ -172,8 +175,9 @@ bool kh_admin_take_guest_done(struct kh_worker *worker, const struct kh_channel_
 	done->expires_ms = kh_wire_u64(&r);
 	done->number = kh_wire_u64(&r);
 	done->added = done->path != NULL;
-	if (!kh_wire_done(&r) || result == 0 || result >= KH_GUEST_RESULTS || message->n_fds != 0 ||
-	    (result == KH_GUEST_OK && (!done->path || !done->tenant || !done->id))) {
+	if (!kh_wire_done(&r) || result == 0 || result >= KH_DYNAMIC_SANDBOX_RESULTS ||
+	    message->n_fds != 0 ||
+	    (result == KH_DYNAMIC_SANDBOX_OK && (!done->path || !done->tenant || !done->id))) {
 		free_done(done);
 		return false;
 	}
@@ -181,54 +185,55 @@ bool kh_admin_take_guest_done(struct kh_worker *worker, const struct kh_channel_
 	return true;
 }
 
-void kh_admin_guest_is_gone(struct kh_worker *worker, uint32_t ref, const struct kh_gate *gate)
+void kh_admin_dynamic_sandbox_is_gone(struct kh_worker *worker, uint32_t ref,
+				      const struct kh_listener_stats *listener_stats)
 {
-	struct kh_admin_guest_done *done = calloc(1, sizeof(*done));
+	struct kh_admin_dynamic_sandbox_done *done = calloc(1, sizeof(*done));
 
 	if (!done) /* who asked waits in vain */
 		return;
 	done->ref = ref;
-	done->result = KH_GUEST_OK;
-	for (int i = 0; gate && i < KH_FATES; i++)
-		done->fates[i] = atomic_load(&gate->fates[i]);
+	done->result = KH_DYNAMIC_SANDBOX_OK;
+	for (int i = 0; listener_stats && i < KH_FATES; i++)
+		done->fates[i] = atomic_load(&listener_stats->fates[i]);
 	deliver(worker->admin, done);
 }
 
 /* Nobody knows of it: whoever asked went away before it was answered. */
-static void take_back(struct kh_admin *admin, const struct kh_admin_guest_done *done)
+static void take_back(struct kh_admin *admin, const struct kh_admin_dynamic_sandbox_done *done)
 {
 	struct kh_buf body;
 
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 8);
 	if (kh_wire_put_str(&body, done->tenant) && kh_wire_put_str(&body, done->id) &&
-	    kh_wire_put_u64(&body, done->number) && kh_wire_put_u32(&body, KH_GUEST_NO_UID) &&
-	    kh_wire_put_u32(&body, 0))
-		(void)kh_channel_send(&admin->worker->channel, KH_CHANNEL_GUEST_REMOVE, 0,
+	    kh_wire_put_u64(&body, done->number) &&
+	    kh_wire_put_u32(&body, KH_DYNAMIC_SANDBOX_NO_UID) && kh_wire_put_u32(&body, 0))
+		(void)kh_channel_send(&admin->worker->channel, KH_CHANNEL_DYNAMIC_SANDBOX_REMOVE, 0,
 				      kh_buf_view(&body), NULL, 0, NULL);
 	kh_buf_fini(&body);
 }
 
-void kh_admin_guests_wake(struct kh_admin *admin)
+void kh_admin_dynamic_sandboxes_wake(struct kh_admin *admin)
 {
 	pthread_mutex_lock(&admin->lock);
-	struct kh_admin_guest_done *done = admin->guest_done;
-	admin->guest_done = NULL;
+	struct kh_admin_dynamic_sandbox_done *done = admin->dynamic_sandbox_done;
+	admin->dynamic_sandbox_done = NULL;
 	pthread_mutex_unlock(&admin->lock);
 	while (done) {
-		struct kh_admin_guest_done *next = done->next;
-		if (!kh_admin_conns_guest_done(admin, done) && done->added &&
-		    done->result == KH_GUEST_OK)
+		struct kh_admin_dynamic_sandbox_done *next = done->next;
+		if (!kh_admin_conns_dynamic_sandbox_done(admin, done) && done->added &&
+		    done->result == KH_DYNAMIC_SANDBOX_OK)
 			take_back(admin, done);
 		free_done(done);
 		done = next;
 	}
 }
 
-void kh_admin_guests_free(struct kh_admin *admin)
+void kh_admin_dynamic_sandboxes_free(struct kh_admin *admin)
 {
-	while (admin->guest_done) {
-		struct kh_admin_guest_done *next = admin->guest_done->next;
-		free_done(admin->guest_done);
-		admin->guest_done = next;
+	while (admin->dynamic_sandbox_done) {
+		struct kh_admin_dynamic_sandbox_done *next = admin->dynamic_sandbox_done->next;
+		free_done(admin->dynamic_sandbox_done);
+		admin->dynamic_sandbox_done = next;
 	}
 }

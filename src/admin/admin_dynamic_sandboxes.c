@@ -58,16 +58,17 @@ static bool may_use(const struct kh_admin_request *request, const char *tenant,
 
 /* Who may connect to the socket. Return: false: it is refused. */
 static bool settle_owner(const struct kh_admin_request *request, bool said,
-			 struct kh_guest_wish *wish, struct kh_admin_answer *out)
+			 struct kh_dynamic_sandbox_wish *wish, struct kh_admin_answer *out)
 {
 	uid_t daemon = request->admin->owner;
 	struct kh_err err = KH_ERR_INIT;
 
 	if (!said && daemon == 0 && request->uid != 0)
 		wish->owner = request->uid;
-	enum kh_guest_verdict verdict = kh_guest_judge(request->gen->config, daemon, wish, &err);
-	return verdict == KH_GUEST_ALLOWED ||
-	       refuse_with(out, verdict == KH_GUEST_DENIED ? 403 : 422, &err);
+	enum kh_dynamic_sandbox_verdict verdict =
+		kh_dynamic_sandbox_judge(request->gen->config, daemon, wish, &err);
+	return verdict == KH_DYNAMIC_SANDBOX_ALLOWED ||
+	       refuse_with(out, verdict == KH_DYNAMIC_SANDBOX_DENIED ? 403 : 422, &err);
 }
 
 /* --- the narrowing ------------------------------------------------------------------------------
@@ -76,14 +77,14 @@ static bool settle_owner(const struct kh_admin_request *request, bool said,
 /* Presets are files, and this process opens none. */
 static const char NO_PRESETS[] = "no folder (a daemon reads none here: write their rules out)";
 
-static bool encode_narrowing(struct kh_rules *rules, struct kh_guest_wish *wish,
+static bool encode_narrowing(struct kh_rules *rules, struct kh_dynamic_sandbox_wish *wish,
 			     struct kh_admin_answer *out)
 {
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_buf bytes;
 
 	kh_buf_init(&bytes, KH_LIMIT_NARROWING_BYTES);
-	bool fits = kh_narrow_encode(rules, &bytes);
+	bool fits = kh_snapshot_encode_narrow(rules, &bytes);
 	struct kh_narrowing *made = fits ? kh_narrowing_new(rules, &err) : NULL;
 	if (made) {
 		wish->narrow_len = kh_buf_len(&bytes);
@@ -103,7 +104,8 @@ static bool encode_narrowing(struct kh_rules *rules, struct kh_guest_wish *wish,
 	return wish->narrow || refuse(out, 500, "no memory");
 }
 
-static bool read_yaml(struct kh_slice yaml, struct kh_guest_wish *wish, struct kh_admin_answer *out)
+static bool read_yaml(struct kh_slice yaml, struct kh_dynamic_sandbox_wish *wish,
+		      struct kh_admin_answer *out)
 {
 	struct kh_diagnostics diags = { 0 };
 	struct kh_rules rules;
@@ -123,7 +125,7 @@ static bool read_yaml(struct kh_slice yaml, struct kh_guest_wish *wish, struct k
 }
 
 /* Text: a file as it stands. A list: its rules; JSON is YAML. */
-static bool read_narrow(const json_t *narrow, struct kh_guest_wish *wish,
+static bool read_narrow(const json_t *narrow, struct kh_dynamic_sandbox_wish *wish,
 			struct kh_admin_answer *out)
 {
 	if (json_is_string(narrow))
@@ -145,7 +147,7 @@ static bool read_id(const char *what, const json_t *value, char **slot, struct k
 {
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_slice text = kh_slice_of(json_string_value(value), json_string_length(value));
-	const char *why = kh_guest_check_id(text);
+	const char *why = kh_dynamic_sandbox_check_id(text);
 
 	if (!json_is_string(value)) {
 		kh_err_set(&err, KH_ERR_USAGE, "%s: %s", what,
@@ -167,7 +169,7 @@ static bool expect(bool what, const char *text, struct kh_admin_answer *out)
 }
 
 static bool read_rest(const struct kh_admin_request *request, const json_t *root,
-		      struct kh_guest_wish *wish, struct kh_admin_answer *out)
+		      struct kh_dynamic_sandbox_wish *wish, struct kh_admin_answer *out)
 {
 	const json_t *ttl = json_object_get(root, "ttl"), *mode = json_object_get(root, "mode"),
 		     *owner = json_object_get(root, "owner"), *hold = json_object_get(root, "hold"),
@@ -181,12 +183,12 @@ static bool read_rest(const struct kh_admin_request *request, const json_t *root
 			       json_integer_value(owner) < UINT32_MAX),
 		    "owner: expected a user's number", out))
 		return false;
-	if ((ttl &&
-	     !kh_guest_parse_ttl(kh_slice_of(json_string_value(ttl), json_string_length(ttl)),
-				 &wish->ttl_ms, &err)) ||
-	    (mode &&
-	     !kh_guest_parse_mode(kh_slice_of(json_string_value(mode), json_string_length(mode)),
-				  &wish->mode, &err)))
+	if ((ttl && !kh_dynamic_sandbox_parse_ttl(
+			    kh_slice_of(json_string_value(ttl), json_string_length(ttl)),
+			    &wish->ttl_ms, &err)) ||
+	    (mode && !kh_dynamic_sandbox_parse_mode(
+			     kh_slice_of(json_string_value(mode), json_string_length(mode)),
+			     &wish->mode, &err)))
 		return refuse_with(out, 422, &err);
 	if (owner)
 		wish->owner = (uid_t)json_integer_value(owner);
@@ -200,7 +202,7 @@ static bool read_rest(const struct kh_admin_request *request, const json_t *root
 }
 
 static bool read_wish(const struct kh_admin_request *request, json_t *root,
-		      struct kh_guest_wish *wish, struct kh_admin_answer *out)
+		      struct kh_dynamic_sandbox_wish *wish, struct kh_admin_answer *out)
 {
 	static const char *const known[] = { "tenant", "id",	"narrow", "ttl",
 					     "mode",   "owner", "hold" };
@@ -223,12 +225,15 @@ static bool read_wish(const struct kh_admin_request *request, json_t *root,
 	       read_rest(request, root, wish, out);
 }
 
-bool kh_admin_guest_add(const struct kh_admin_request *request, struct kh_admin_answer *out)
+bool kh_admin_dynamic_sandbox_add(const struct kh_admin_request *request,
+				  struct kh_admin_answer *out)
 {
-	struct kh_guest_wish wish = { .owner = KH_GUEST_NO_UID,
-				      .mode = 0600,
-				      .asker = request->uid,
-				      .asker_pid = request->pid > 0 ? (uint32_t)request->pid : 0 };
+	struct kh_dynamic_sandbox_wish wish = { .owner = KH_DYNAMIC_SANDBOX_NO_UID,
+						.mode = 0600,
+						.asker = request->uid,
+						.asker_pid = request->pid > 0
+								     ? (uint32_t)request->pid
+								     : 0 };
 	json_error_t why;
 	kh_auto_json json_t *root = json_loadb(request->content.ptr, request->content.len,
 					       JSON_REJECT_DUPLICATES, &why);
@@ -239,23 +244,24 @@ bool kh_admin_guest_add(const struct kh_admin_request *request, struct kh_admin_
 			   root ? "" : ": ", root ? "" : kh_esc_str(why.text));
 		(void)refuse_with(out, 400, &err);
 	} else if (read_wish(request, root, &wish, out)) {
-		if (kh_guest_wish_put(&out->ask_body, &wish))
-			out->ask = KH_CHANNEL_GUEST_ADD;
+		if (kh_dynamic_sandbox_wish_put(&out->ask_body, &wish))
+			out->ask = KH_CHANNEL_DYNAMIC_SANDBOX_ADD;
 		else
 			(void)refuse(out, 500, "no memory");
 	}
-	kh_guest_wish_fini(&wish);
+	kh_dynamic_sandbox_wish_fini(&wish);
 	return true;
 }
 
 /* /v1/sandboxes/TENANT/ID */
-bool kh_admin_guest_remove(const struct kh_admin_request *request, struct kh_admin_answer *out)
+bool kh_admin_dynamic_sandbox_remove(const struct kh_admin_request *request,
+				     struct kh_admin_answer *out)
 {
 	size_t slash = kh_slice_find(request->rest, '/', 0);
 	struct kh_slice first = kh_slice_sub(request->rest, 0, slash);
 	struct kh_slice second = kh_slice_sub(request->rest, slash + 1, request->rest.len);
 
-	if (kh_guest_check_id(first) || kh_guest_check_id(second)) {
+	if (kh_dynamic_sandbox_check_id(first) || kh_dynamic_sandbox_check_id(second)) {
 		(void)refuse(out, 422,
 			     "expected /v1/sandboxes/TENANT/ID, each 1 to 64 letters, digits, '-', "
 			     "'.' and '_'");
@@ -271,6 +277,6 @@ bool kh_admin_guest_remove(const struct kh_admin_request *request, struct kh_adm
 	    !kh_wire_put_u64(&out->ask_body, 0) || !kh_wire_put_u32(&out->ask_body, request->uid) ||
 	    !kh_wire_put_u32(&out->ask_body, request->pid > 0 ? (uint32_t)request->pid : 0))
 		return false;
-	out->ask = KH_CHANNEL_GUEST_REMOVE;
+	out->ask = KH_CHANNEL_DYNAMIC_SANDBOX_REMOVE;
 	return true;
 }

@@ -24,13 +24,13 @@ enum kh_admin_caller {
 
 struct kh_admin_watch;
 /* What the keeper says of a guest that was asked for. */
-struct kh_admin_guest_done {
-	struct kh_admin_guest_done *next;
+struct kh_admin_dynamic_sandbox_done {
+	struct kh_admin_dynamic_sandbox_done *next;
 	uint32_t ref;
-	enum kh_guest_result result;
+	enum kh_dynamic_sandbox_result result;
 	char *text; /* why not */
 	bool added;
-	/* With `added` and KH_GUEST_OK: */
+	/* With `added` and KH_DYNAMIC_SANDBOX_OK: */
 	char *tenant, *id, *path;
 	uint64_t expires_ms, number;
 	/* Of one that was removed: what became of its requests. */
@@ -48,7 +48,7 @@ struct kh_admin {
 	int wake_fd;
 	int statm;    /* /proc/self/statm, opened before the lock-in; -1: it is not there */
 	int fd_count; /* /proc/self/fd, which says how many there are; likewise */
-	struct kh_admin_door {
+	struct kh_admin_acceptor {
 		int fd; /* -1: none */
 		enum kh_listener_kind kind;
 		struct event *event;
@@ -67,11 +67,11 @@ struct kh_admin {
 	pthread_mutex_t lock;
 	struct kh_generation *gen; /* in force: a reference */
 	struct kh_admin_facts facts;
-	struct kh_admin_door new_doors[2];
-	bool has_new_doors, retire, stop, has_done, done_ok;
+	struct kh_admin_acceptor new_acceptors[2];
+	bool has_new_acceptors, retire, stop, has_done, done_ok;
 	uint32_t done_ref;
 	char *done_text;
-	struct kh_admin_guest_done *guest_done; /* the first of them first */
+	struct kh_admin_dynamic_sandbox_done *dynamic_sandbox_done; /* the first of them first */
 };
 
 /* A request that is whole, and the answer to it. */
@@ -123,19 +123,23 @@ void kh_admin_watch_free(struct kh_admin_watch *watch);
 /* The first one watches from now on; the last one has gone. */
 void kh_admin_events_watched(struct kh_admin *admin, bool watched);
 /* … about a guest. Return: nobody waits for it any more. */
-bool kh_admin_conns_guest_done(struct kh_admin *admin, const struct kh_admin_guest_done *done);
+bool kh_admin_conns_dynamic_sandbox_done(struct kh_admin *admin,
+					 const struct kh_admin_dynamic_sandbox_done *done);
 void kh_admin_conns_end(struct kh_admin *admin);
 
 /* admin_guests.c: what may be asked about guests, and what is answered. Return: false without
  * memory. */
-bool kh_admin_guest_add(const struct kh_admin_request *request, struct kh_admin_answer *out);
-bool kh_admin_guest_remove(const struct kh_admin_request *request, struct kh_admin_answer *out);
+bool kh_admin_dynamic_sandbox_add(const struct kh_admin_request *request,
+				  struct kh_admin_answer *out);
+bool kh_admin_dynamic_sandbox_remove(const struct kh_admin_request *request,
+				     struct kh_admin_answer *out);
 /* admin_guest_done.c */
-void kh_admin_put_guest_done(struct kh_admin *admin, enum kh_admin_caller caller,
-			     const struct kh_admin_guest_done *done, struct kh_admin_answer *out);
+void kh_admin_put_dynamic_sandbox_done(struct kh_admin *admin, enum kh_admin_caller caller,
+				       const struct kh_admin_dynamic_sandbox_done *done,
+				       struct kh_admin_answer *out);
 /* On the admin thread: the mail about guests is delivered. */
-void kh_admin_guests_wake(struct kh_admin *admin);
-void kh_admin_guests_free(struct kh_admin *admin);
+void kh_admin_dynamic_sandboxes_wake(struct kh_admin *admin);
+void kh_admin_dynamic_sandboxes_free(struct kh_admin *admin);
 void kh_admin_wake(const struct kh_admin *admin);
 
 /* admin_routes.c */

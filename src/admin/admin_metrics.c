@@ -243,12 +243,13 @@ struct by_tenant {
 	uint64_t *open;
 };
 
-static void add_guest(void *arg, const struct kh_guest *guest)
+static void add_dynamic_sandbox(void *arg, const struct kh_dynamic_sandbox *guest)
 {
 	const struct by_tenant *tenants = arg;
 	const void *at = kh_lru_get(tenants->index, kh_slice_str(guest->tenant));
 	if (at)
-		tenants->open[(uintptr_t)at - 1] += atomic_load(&guest->gate->connections);
+		tenants->open[(uintptr_t)at - 1] +=
+			atomic_load(&guest->listener_stats->connections);
 }
 
 static void drop_nothing(void *value)
@@ -257,11 +258,11 @@ static void drop_nothing(void *value)
 }
 
 /* The connections of guests, to those of their tenants. */
-static void add_guests(struct page *page, uint64_t *open)
+static void add_dynamic_sandboxes(struct page *page, uint64_t *open)
 {
 	const struct kh_config *config = page->gen->config;
 	struct kh_worker *worker = page->request->admin->worker;
-	if (kh_guests_count(worker) == 0)
+	if (kh_dynamic_sandboxes_count(worker) == 0)
 		return;
 	struct by_tenant tenants = { kh_lru_new(config->n_tenants, drop_nothing), open };
 	page->ok = page->ok && tenants.index;
@@ -269,11 +270,11 @@ static void add_guests(struct page *page, uint64_t *open)
 		page->ok = kh_lru_put(tenants.index, kh_slice_str(config->tenants[i].name),
 				      (void *)(uintptr_t)(i + 1));
 	if (page->ok)
-		kh_guests_each(worker, add_guest, &tenants);
+		kh_dynamic_sandboxes_each(worker, add_dynamic_sandbox, &tenants);
 	kh_lru_free(tenants.index);
 }
 
-static void put_gates(struct page *page)
+static void put_listener_stats_list(struct page *page)
 {
 	const struct kh_config *config = page->gen->config;
 	uint64_t *open = calloc(config->n_tenants + 1, sizeof(*open));
@@ -281,7 +282,7 @@ static void put_gates(struct page *page)
 	for (size_t i = 0; open && i < config->n_listeners; i++)
 		open[config->listeners[i].tenant] += atomic_load(&page->gen->gates[i]->connections);
 	if (open)
-		add_guests(page, open);
+		add_dynamic_sandboxes(page, open);
 	family(page, "keyhole_connections", "gauge",
 	       "Connections from sandboxes that are open, tunnels in HTTP/2 among them.");
 	for (size_t i = 0; open && i < config->n_tenants; i++)
@@ -314,7 +315,7 @@ static void put_handshakes(struct page *page)
 
 static void put_connections(struct page *page)
 {
-	put_gates(page);
+	put_listener_stats_list(page);
 	single(page, "keyhole_connections_opened_total", "counter", sum(page, KH_COUNT_CONNECTIONS),
 	       "Connections from sandboxes that were taken.");
 	single(page, "keyhole_connections_refused_total", "counter",
@@ -379,10 +380,11 @@ static void put_config(struct page *page)
 	single(page, "keyhole_tenants", "gauge", page->gen->config->n_tenants,
 	       "Tenants of the configuration in force.");
 	single(page, "keyhole_sandboxes", "gauge",
-	       page->gen->config->n_listeners + kh_guests_count(page->request->admin->worker),
+	       page->gen->config->n_listeners +
+		       kh_dynamic_sandboxes_count(page->request->admin->worker),
 	       "Sandboxes that are listened to.");
 	single(page, "keyhole_sandboxes_added", "gauge",
-	       kh_guests_count(page->request->admin->worker),
+	       kh_dynamic_sandboxes_count(page->request->admin->worker),
 	       "Those of them that were added while it runs.");
 }
 

@@ -122,8 +122,8 @@ static const struct route {
 	{ "/v1/status", "GET", BY_OWNER | BY_GRANTED, status },
 	{ "/v1/sandboxes", "GET", BY_OWNER | BY_GRANTED, sandboxes },
 	{ "/v1/events", "GET", BY_OWNER | BY_GRANTED, kh_admin_events },
-	{ "/v1/sandboxes", "POST", BY_OWNER | BY_GRANTED, kh_admin_guest_add },
-	{ "/v1/sandboxes/", "DELETE", BY_OWNER | BY_GRANTED, kh_admin_guest_remove },
+	{ "/v1/sandboxes", "POST", BY_OWNER | BY_GRANTED, kh_admin_dynamic_sandbox_add },
+	{ "/v1/sandboxes/", "DELETE", BY_OWNER | BY_GRANTED, kh_admin_dynamic_sandbox_remove },
 	{ "/v1/reload", "POST", BY_OWNER, reload },
 	{ "/v1/drain", "POST", BY_OWNER, drain },
 };

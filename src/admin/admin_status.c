@@ -92,7 +92,7 @@ static bool may_see(const struct kh_admin_request *request, const char *tenant)
 	return false;
 }
 
-static void put_guest(void *arg, const struct kh_guest *guest)
+static void put_dynamic_sandbox(void *arg, const struct kh_dynamic_sandbox *guest)
 {
 	struct doc *doc = arg;
 	if (!may_see(doc->request, guest->tenant))
@@ -102,7 +102,7 @@ static void put_guest(void *arg, const struct kh_guest *guest)
 	put_text(doc, "tenant", guest->tenant);
 	put_text(doc, "listener", guest->config.name);
 	put_bool(doc, "narrowed", guest->config.narrowed);
-	put_number(doc, "connections", atomic_load(&guest->gate->connections));
+	put_number(doc, "connections", atomic_load(&guest->listener_stats->connections));
 	put_bool(doc, "added", true);
 	put_time(doc, "expires", guest->expires_ms);
 	put_bool(doc, "suspect", guest->suspect);
@@ -128,7 +128,7 @@ static void put_sandboxes(struct doc *doc)
 		put_bool(doc, "suspect", false);
 		end(doc, "}");
 	}
-	kh_guests_each(doc->request->admin->worker, put_guest, doc);
+	kh_dynamic_sandboxes_each(doc->request->admin->worker, put_dynamic_sandbox, doc);
 	end(doc, "]");
 }
 
@@ -168,7 +168,7 @@ static void put_limit(struct doc *doc, const struct owner *owner, enum kh_quota_
 
 static void look_at(struct doc *doc, const struct owner *owner, const struct kh_limits *limits)
 {
-	const struct kh_ledger *ledger = &doc->gen->ledger;
+	const struct kh_quota_ledger *ledger = &doc->gen->ledger;
 	uint64_t now = kh_clock_mono_ms();
 	if (!limits || !ledger->slots)
 		return;

@@ -26,7 +26,7 @@ enum {
 };
 
 /* Hash of what stands before the first line. */
-extern const char kh_genesis_hex[KH_HASH_HEX + 1];
+extern const char kh_audit_genesis_hex[KH_HASH_HEX + 1];
 
 /* SHA-256, one context for a life: begin, add …, end. */
 struct kh_digest {

@@ -343,7 +343,7 @@ void kh_journal_free(struct kh_journal *journal)
 
 void kh_journal_stand(struct kh_journal *journal, const struct kh_journal_base *base)
 {
-	memcpy(journal->head, kh_genesis_hex, sizeof(journal->head));
+	memcpy(journal->head, kh_audit_genesis_hex, sizeof(journal->head));
 	if (!base || base->seq == 0)
 		return;
 	journal->base = journal->seq = base->seq;

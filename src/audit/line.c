@@ -6,7 +6,7 @@
 
 #include "audit_internal.h"
 
-const char kh_genesis_hex[KH_HASH_HEX + 1] =
+const char kh_audit_genesis_hex[KH_HASH_HEX + 1] =
 	"0000000000000000000000000000000000000000000000000000000000000000";
 
 bool kh_digest_init(struct kh_digest *digest, struct kh_err *err)

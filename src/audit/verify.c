@@ -375,7 +375,7 @@ static bool verify(int fd, uint32_t wait_ms, const struct kh_verify_report *next
 	bool ok;
 
 	*report = (struct kh_verify_report){ 0 };
-	memcpy(report->head, kh_genesis_hex, sizeof(report->head));
+	memcpy(report->head, kh_audit_genesis_hex, sizeof(report->head));
 	if (!kh_lines_init(&lines, fd, false, 0, err))
 		return false;
 	lines.wait_ms = wait_ms;
@@ -436,7 +436,7 @@ bool kh_journal_verify(int fd, struct kh_verify_report *report, struct kh_err *e
 	return verify(fd, WAIT_MS, NULL, report, err);
 }
 
-bool kh_segment_verify(int fd, const struct kh_verify_report *next, struct kh_verify_report *report,
+bool kh_verify_segment(int fd, const struct kh_verify_report *next, struct kh_verify_report *report,
 		       struct kh_err *err)
 {
 	return verify(fd, WAIT_MS, next, report, err);

@@ -62,7 +62,7 @@ bool kh_channel_init(struct kh_channel *channel, int fd, struct kh_err *err)
 	*channel = (struct kh_channel){ .fd = -1 };
 	/* Blocking, with an end to it; who may not block says so to kh_channel_receive. */
 	const struct timeval limit = { .tv_sec = SEND_TIMEOUT_S };
-	if (!kh_fd_set_nonblock(fd, false) || !kh_fd_set_cloexec(fd, true) ||
+	if (!kh_file_set_nonblock(fd, false) || !kh_file_set_cloexec(fd, true) ||
 	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the channel can't be set up");
 	size_t room = KH_LIMIT_CHANNEL_BYTES;

@@ -39,7 +39,7 @@ bool kh_hex_decode(struct kh_slice text, void *out, size_t len)
 	return true;
 }
 
-bool kh_is_hex(struct kh_slice text)
+bool kh_hex_is_valid(struct kh_slice text)
 {
 	for (size_t i = 0; i < text.len; i++)
 		if (kh_hex_value(text.ptr[i]) < 0 || kh_lower(text.ptr[i]) != text.ptr[i])

@@ -7,7 +7,7 @@
  * last. */
 static int compare(const void *a, const void *b)
 {
-	const struct kh_share_place *x = a, *y = b;
+	const struct kh_fair_share_place *x = a, *y = b;
 	if (x->tenant != y->tenant)
 		return x->tenant < y->tenant ? -1 : 1;
 	if (x->whose != y->whose)
@@ -19,7 +19,7 @@ static int compare(const void *a, const void *b)
 
 /* Of what somebody has: what might go, and how much it is. */
 struct choice {
-	struct kh_share_place *place; /* NULL: nothing might */
+	struct kh_fair_share_place *place; /* NULL: nothing might */
 	size_t has;
 	bool mine; /* the newcomer's own, of which it has `own` */
 };
@@ -38,7 +38,7 @@ static void weigh(struct choice *best, struct choice next, size_t own)
 }
 
 /* All of one tenant's. */
-static struct choice choose_sandbox(struct kh_share_place *places, size_t count, bool mine,
+static struct choice choose_sandbox(struct kh_fair_share_place *places, size_t count, bool mine,
 				    uint64_t newcomer)
 {
 	struct choice best = { 0 };
@@ -55,20 +55,20 @@ static struct choice choose_sandbox(struct kh_share_place *places, size_t count,
 	return (struct choice){ best.place, count, mine };
 }
 
-static struct kh_share_place *find_nobodys(struct kh_share_place *places, size_t count)
+static struct kh_fair_share_place *find_nobodys(struct kh_fair_share_place *places, size_t count)
 {
-	struct kh_share_place *oldest = NULL;
+	struct kh_fair_share_place *oldest = NULL;
 	for (size_t i = 0; i < count; i++)
-		if (places[i].whose == KH_SHARE_NOBODY && !places[i].fixed &&
+		if (places[i].whose == KH_FAIR_SHARE_NOBODY && !places[i].fixed &&
 		    (!oldest || places[i].used < oldest->used))
 			oldest = &places[i];
 	return oldest;
 }
 
-struct kh_share_place *kh_share_pick(struct kh_share_place *places, size_t count, uint32_t tenant,
-				     uint64_t newcomer)
+struct kh_fair_share_place *kh_fair_share_pick(struct kh_fair_share_place *places, size_t count,
+					       uint32_t tenant, uint64_t newcomer)
 {
-	struct kh_share_place *nobodys = find_nobodys(places, count);
+	struct kh_fair_share_place *nobodys = find_nobodys(places, count);
 	struct choice best = { 0 };
 	size_t own = 0;
 	if (nobodys)

@@ -345,12 +345,12 @@ static bool set_flag(int fd, int get, int set, int flag, bool on)
 	return want == flags || fcntl(fd, set, want) == 0;
 }
 
-bool kh_fd_set_cloexec(int fd, bool on)
+bool kh_file_set_cloexec(int fd, bool on)
 {
 	return set_flag(fd, F_GETFD, F_SETFD, FD_CLOEXEC, on);
 }
 
-bool kh_fd_set_nonblock(int fd, bool on)
+bool kh_file_set_nonblock(int fd, bool on)
 {
 	return set_flag(fd, F_GETFL, F_SETFL, O_NONBLOCK, on);
 }

@@ -123,7 +123,7 @@ bool kh_spelling_is_plain(struct kh_slice text)
 	return true;
 }
 
-char kh_name_fold(char c)
+char kh_spelling_fold(char c)
 {
 	return c == '_' || c == '.' || c == '[' || c == ' ' ? '-' : kh_lower(c);
 }
@@ -133,7 +133,7 @@ static char fold_field(char c)
 	return kh_is_alpha(c) || kh_is_digit(c) ? kh_lower(c) : '-';
 }
 
-bool kh_name_is_field(struct kh_slice field, struct kh_slice name)
+bool kh_spelling_is_field(struct kh_slice field, struct kh_slice name)
 {
 	if (field.len != name.len)
 		return false;
@@ -143,7 +143,7 @@ bool kh_name_is_field(struct kh_slice field, struct kh_slice name)
 	return true;
 }
 
-bool kh_name_is_blank(char c)
+bool kh_spelling_is_blank(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
@@ -165,7 +165,7 @@ static size_t skip_blanks(struct kh_slice text, size_t at, enum where where)
 {
 	while (at < text.len) {
 		struct kh_character c = name_at(text, at, where);
-		if (!kh_name_is_blank((char)c.byte))
+		if (!kh_spelling_is_blank((char)c.byte))
 			break;
 		at += c.width;
 	}
@@ -179,7 +179,7 @@ static bool is_name(struct kh_slice text, struct kh_slice name, enum where where
 		if (at == text.len)
 			return false;
 		struct kh_character c = name_at(text, at, where);
-		if (kh_name_fold((char)c.byte) != kh_name_fold(name.ptr[i]))
+		if (kh_spelling_fold((char)c.byte) != kh_spelling_fold(name.ptr[i]))
 			return false;
 		at += c.width;
 	}
@@ -190,17 +190,17 @@ static bool is_name(struct kh_slice text, struct kh_slice name, enum where where
 	return end == '\0' || end == '[';
 }
 
-bool kh_name_is_parameter(struct kh_slice parameter, struct kh_slice name)
+bool kh_spelling_is_parameter(struct kh_slice parameter, struct kh_slice name)
 {
 	return is_name(parameter, name, IN_QUERY);
 }
 
-bool kh_name_is_member(struct kh_slice member, struct kh_slice name)
+bool kh_spelling_is_member(struct kh_slice member, struct kh_slice name)
 {
 	return is_name(member, name, AS_IT_IS);
 }
 
-size_t kh_name_of_parameter(struct kh_slice parameter, char *out, size_t room)
+size_t kh_spelling_of_parameter(struct kh_slice parameter, char *out, size_t room)
 {
 	size_t len = 0, solid = 0;
 	for (size_t at = skip_blanks(parameter, 0, IN_QUERY); at < parameter.len && len < room;) {
@@ -208,32 +208,32 @@ size_t kh_name_of_parameter(struct kh_slice parameter, char *out, size_t room)
 		if (c.byte == '\0')
 			break;
 		out[len++] = kh_lower((char)c.byte);
-		if (!kh_name_is_blank((char)c.byte))
+		if (!kh_spelling_is_blank((char)c.byte))
 			solid = len;
 		at += c.width;
 	}
 	return solid;
 }
 
-bool kh_name_is_decoded(struct kh_slice decoded, struct kh_slice name)
+bool kh_spelling_is_decoded(struct kh_slice decoded, struct kh_slice name)
 {
 	if (decoded.len < name.len)
 		return false;
 	size_t at = name.len;
-	if (at < decoded.len && decoded.ptr[at] != '[' && !kh_name_is_blank(decoded.ptr[at]))
+	if (at < decoded.len && decoded.ptr[at] != '[' && !kh_spelling_is_blank(decoded.ptr[at]))
 		return false;
-	while (at < decoded.len && kh_name_is_blank(decoded.ptr[at]))
+	while (at < decoded.len && kh_spelling_is_blank(decoded.ptr[at]))
 		at++;
 	return (at == decoded.len || decoded.ptr[at] == '[') &&
-	       kh_name_is_field(kh_slice_sub(decoded, 0, name.len), name);
+	       kh_spelling_is_field(kh_slice_sub(decoded, 0, name.len), name);
 }
 
-size_t kh_name_of_text(struct kh_slice text, char *out, size_t room)
+size_t kh_spelling_of_text(struct kh_slice text, char *out, size_t room)
 {
 	size_t len = 0;
 	for (size_t at = 0; at < text.len && len < room;) {
 		struct kh_character c = kh_spelling_at(text, at, KH_PLUS_IS_PLUS);
-		out[len++] = kh_name_fold((char)c.byte);
+		out[len++] = kh_spelling_fold((char)c.byte);
 		at += c.width;
 	}
 	return len;

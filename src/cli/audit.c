@@ -182,7 +182,7 @@ static int verify_one(const char *name, bool json, const struct kh_verify_report
 			return EXIT_UNREADABLE;
 		fd = opened;
 	}
-	if (!kh_segment_verify(fd, next, report, &err)) {
+	if (!kh_verify_segment(fd, next, report, &err)) {
 		kh_cli_complain("audit: %s: %s", kh_esc_str(name), err.text);
 		return EXIT_UNREADABLE;
 	}

@@ -27,7 +27,7 @@ enum {
 	/* Exchanges that wait for their close at a time; above it the oldest is shown as it is. */
 	MOST_WAITING = 65536,
 	/* Records out of the chain that wait for the `recovered` record that explains them. */
-	MOST_APART = 4096,
+	APART_BYTES = 4096,
 	KH_CHAIN_HEX = 64,
 };
 
@@ -315,7 +315,7 @@ static void take_in_order(struct show *s, json_t *record)
 {
 	bool fits = s->seq == 0 || continues_chain(s, record);
 
-	if (!fits && json_array_size(s->apart) < MOST_APART) {
+	if (!fits && json_array_size(s->apart) < APART_BYTES) {
 		(void)json_array_append_new(s->apart, record);
 		return;
 	}

@@ -110,21 +110,21 @@ static bool print_json(const struct kh_config *config, const struct kh_diagnosti
 static void check_case(const struct kh_config *config, const struct kh_policy *policy,
 		       const struct kh_expectation *one, struct kh_diagnostics *diags)
 {
-	struct kh_question q;
+	struct kh_dry_run q;
 	struct kh_outcome answer = { 0 };
 	struct kh_err err = KH_ERR_INIT;
-	kh_question_init(&q);
+	kh_dry_run_init(&q);
 	for (size_t i = 0; i < one->n_fields; i++)
-		(void)kh_question_field(&q, kh_slice_str(one->fields[i].name),
-					kh_slice_str(one->fields[i].patterns[0]));
-	kh_question_model(&q, kh_slice_str(one->model));
-	bool read = kh_question_ask_text(&q, kh_slice_str(one->text), &err);
+		(void)kh_dry_run_field(&q, kh_slice_str(one->fields[i].name),
+				       kh_slice_str(one->fields[i].patterns[0]));
+	kh_dry_run_model(&q, kh_slice_str(one->model));
+	bool read = kh_dry_run_ask_text(&q, kh_slice_str(one->text), &err);
 	if (read)
-		kh_question_answer(&q, config, policy, one->tenant,
-				   one->listener >= 0
-					   ? kh_policy_narrowing(policy, (size_t)one->listener)
-					   : NULL,
-				   &answer);
+		kh_dry_run_answer(&q, config, policy, one->tenant,
+				  one->listener >= 0
+					  ? kh_policy_narrowing(policy, (size_t)one->listener)
+					  : NULL,
+				  &answer);
 	if (!read && (one->allow || err.code == KH_ERR_USAGE))
 		kh_diagnostics_add(diags, false, one->where, "expect: \"%s\": %s",
 				   kh_esc_str(one->text), err.text);
@@ -137,7 +137,7 @@ static void check_case(const struct kh_config *config, const struct kh_policy *p
 				   answer.decision.rule ? kh_esc_str(answer.decision.rule->text)
 							: "",
 				   answer.decision.rule ? "\"" : "");
-	kh_question_fini(&q);
+	kh_dry_run_fini(&q);
 }
 
 static void check_cases(const struct kh_config *config, struct kh_diagnostics *diags)

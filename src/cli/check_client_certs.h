@@ -1,6 +1,6 @@
 /* check_client_certs.h - client certificates and their keys, as far as they stand in files */
-#ifndef KEYHOLE_CLI_CHECK_PAIRS_H
-#define KEYHOLE_CLI_CHECK_PAIRS_H
+#ifndef KEYHOLE_CLI_CHECK_CLIENT_CERTS_H
+#define KEYHOLE_CLI_CHECK_CLIENT_CERTS_H
 
 struct kh_config;
 struct kh_diagnostics;

@@ -54,7 +54,7 @@ static bool can_be_used(const struct kh_credential_config *credential, struct kh
 {
 	const struct kh_source *source;
 
-	for (size_t i = 0; (source = kh_credential_source(credential, i)); i++)
+	for (size_t i = 0; (source = kh_source_of_credential(credential, i)); i++)
 		if (!kh_source_can_be_used(credential, source, why))
 			return false;
 	return true;
@@ -110,7 +110,7 @@ static void warn_if_for_all(const struct kh_credential_config *one, struct kh_di
 	const struct kh_source *source;
 	struct stat st;
 
-	for (size_t i = 0; (source = kh_credential_source(one, i)); i++)
+	for (size_t i = 0; (source = kh_source_of_credential(one, i)); i++)
 		if (kh_source_is_for_all(source, &st))
 			kh_diagnostics_add(diags, true, one->where,
 					   "credentials.%s: everybody on this host may use the "

@@ -32,7 +32,8 @@ bool kh_ctl_sandbox_check(const struct kh_ctl_sandbox *given)
 	const char *const names[] = { given->tenant, given->id };
 	static const char *const options[] = { "--tenant", "--id" };
 	for (int i = 0; i < 2; i++) {
-		const char *why = names[i] ? kh_guest_check_id(kh_slice_str(names[i])) : NULL;
+		const char *why =
+			names[i] ? kh_dynamic_sandbox_check_id(kh_slice_str(names[i])) : NULL;
 		if (!names[i])
 			kh_cli_complain("ctl: which sandbox? (--tenant TENANT --id ID)");
 		else if (why)

@@ -35,7 +35,7 @@ static void cannot(struct kh_doctor_report *report, const char *what)
 #ifdef __x86_64__
 /* The guest's one page holds zeroes and a HLT, at its address 0, in real mode. Return: the reason
  * of the exit, -1 with errno. */
-static int run_guest(int vm, size_t run_bytes)
+static int run_dynamic_sandbox(int vm, size_t run_bytes)
 {
 	unsigned char *memory =
 		mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -85,7 +85,7 @@ void kh_doctor_kvm(struct kh_doctor_report *report)
 	}
 #ifdef __x86_64__
 	int bytes = ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
-	int reason = bytes > 0 ? run_guest(vm, (size_t)bytes) : -1;
+	int reason = bytes > 0 ? run_dynamic_sandbox(vm, (size_t)bytes) : -1;
 	if (reason < 0) {
 		cannot(report, "running a virtual machine");
 		return;

@@ -70,7 +70,7 @@ static json_t *rule_json(const struct explain *e, const struct kh_rule *rule, en
 
 struct shown {
 	const struct explain *explain;
-	const struct kh_question *question;
+	const struct kh_dry_run *question;
 	json_t *list;
 };
 
@@ -114,19 +114,19 @@ static json_t *addresses(const struct explain *e, const struct kh_authority *aut
 }
 
 /* In a tunnel that is read each request has its own. */
-static bool rule_counts(const struct kh_question *q, const struct kh_outcome *a)
+static bool rule_counts(const struct kh_dry_run *q, const struct kh_outcome *a)
 {
 	return !q->tunnel || a->kind == KH_TUNNEL_PASS || a->kind == KH_TUNNEL_RAW;
 }
 
 static const char *const tunnels[] = { "denied", "read", "passthrough", "raw" };
 
-static json_t *answer(const struct explain *e, const struct kh_question *q)
+static json_t *answer(const struct explain *e, const struct kh_dry_run *q)
 {
 	struct shown shown = { e, q, json_array() };
 	struct kh_outcome a;
 	struct kh_decision same;
-	kh_question_answer(q, e->config, e->policy, e->tenant, e->narrowing, &a);
+	kh_dry_run_answer(q, e->config, e->policy, e->tenant, e->narrowing, &a);
 	if (!q->tunnel)
 		kh_policy_explain(e->policy, e->tenant, e->narrowing, &q->view, show, &shown,
 				  &same);
@@ -224,9 +224,9 @@ static bool choose_sandbox(struct explain *e, const char *name, int tenant, stru
 static json_t *answer_line(struct explain *e, const char *line, size_t len)
 {
 	json_t *in = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL), *out = NULL;
-	struct kh_question q;
+	struct kh_dry_run q;
 	struct kh_err err = KH_ERR_INIT;
-	kh_question_init(&q);
+	kh_dry_run_init(&q);
 	const char *method = json_string_value(json_object_get(in, "method"));
 	json_t *url = json_object_get(in, "url");
 	const char *model = json_string_value(json_object_get(in, "model"));
@@ -239,24 +239,23 @@ static json_t *answer_line(struct explain *e, const char *line, size_t len)
 	else if (sandbox)
 		index = e->tenant;
 	json_object_foreach(json_object_get(in, "headers"), key, value)(void)
-		kh_question_field(&q, kh_slice_str(key), kh_slice_str(json_string_value(value)));
+		kh_dry_run_field(&q, kh_slice_str(key), kh_slice_str(json_string_value(value)));
 	if (model)
-		kh_question_model(&q, kh_slice_str(model));
+		kh_dry_run_model(&q, kh_slice_str(model));
 	if (json_is_integer(bytes) && json_integer_value(bytes) >= 0)
-		kh_question_body(&q, (uint64_t)json_integer_value(bytes));
+		kh_dry_run_body(&q, (uint64_t)json_integer_value(bytes));
 	e->tenant = (uint16_t)(index < 0 ? 0 : index);
 	if ((!in || index < 0 || !json_is_string(url)) && err.code == KH_ERR_NONE)
 		(void)kh_err_set(&err, KH_ERR_USAGE,
 				 "expected {\"method\": …, \"url\": …, \"tenant\": …}");
 	else if (err.code == KH_ERR_NONE &&
-		 kh_question_ask(&q, method ? kh_slice_str(method) : KH_SLICE("GET"),
-				 kh_slice_of(json_string_value(url), json_string_length(url)),
-				 &err))
+		 kh_dry_run_ask(&q, method ? kh_slice_str(method) : KH_SLICE("GET"),
+				kh_slice_of(json_string_value(url), json_string_length(url)), &err))
 		out = answer(e, &q);
 	if (!out)
 		out = json_pack("{s:s, s:s, s:s}", "decision", "deny", "reason",
 				kh_err_reason(err.code), "error", err.text);
-	kh_question_fini(&q);
+	kh_dry_run_fini(&q);
 	json_decref(in);
 	return out;
 }
@@ -274,7 +273,7 @@ static int batch(struct explain *e)
 	return ok && fflush(stdout) == 0 ? EXIT_SUCCESS : KH_EXIT_FAILED;
 }
 
-static int explain_one(const struct explain *e, const struct kh_question *q)
+static int explain_one(const struct explain *e, const struct kh_dry_run *q)
 {
 	json_t *out = answer(e, q);
 	if (!out) {
@@ -375,15 +374,15 @@ static int finish(struct explain *e, int status)
 	return status;
 }
 
-static bool take_header(struct kh_question *q, const char *text)
+static bool take_header(struct kh_dry_run *q, const char *text)
 {
 	struct kh_slice all = kh_slice_str(text);
 	size_t colon = kh_slice_find(all, ':', 0);
-	return colon < all.len && kh_question_field(q, kh_slice_sub(all, 0, colon),
-						    kh_slice_sub(all, colon + 1, all.len));
+	return colon < all.len && kh_dry_run_field(q, kh_slice_sub(all, 0, colon),
+						   kh_slice_sub(all, colon + 1, all.len));
 }
 
-static int ask(struct explain *e, struct kh_question *q, char **words, int n)
+static int ask(struct explain *e, struct kh_dry_run *q, char **words, int n)
 {
 	struct kh_err err = KH_ERR_INIT;
 	if (e->batch && n == 0)
@@ -393,7 +392,7 @@ static int ask(struct explain *e, struct kh_question *q, char **words, int n)
 		return KH_EXIT_USAGE;
 	}
 	struct kh_slice method = n == 2 ? kh_slice_str(words[0]) : KH_SLICE("GET");
-	if (kh_question_ask(q, method, kh_slice_str(words[n - 1]), &err))
+	if (kh_dry_run_ask(q, method, kh_slice_str(words[n - 1]), &err))
 		return explain_one(e, q);
 	if (err.code == KH_ERR_USAGE) {
 		kh_cli_complain("explain: %s", err.text);
@@ -427,9 +426,9 @@ int kh_cli_explain(int argc, char **argv)
 						 { "help", no_argument, NULL, OPT_HELP },
 						 { NULL, 0, NULL, 0 } };
 	struct explain e = { 0 };
-	struct kh_question q;
+	struct kh_dry_run q;
 	uint64_t bytes;
-	kh_question_init(&q);
+	kh_dry_run_init(&q);
 	for (int opt; (opt = kh_cli_option(argc, argv, "c:t:s:H:", options)) != -1;) {
 		switch (opt) {
 		case 'c':
@@ -452,10 +451,10 @@ int kh_cli_explain(int argc, char **argv)
 				kh_cli_complain("explain: --body-bytes: expected a number");
 				return KH_EXIT_USAGE;
 			}
-			kh_question_body(&q, bytes);
+			kh_dry_run_body(&q, bytes);
 			break;
 		case OPT_MODEL:
-			kh_question_model(&q, kh_slice_str(optarg));
+			kh_dry_run_model(&q, kh_slice_str(optarg));
 			break;
 		case OPT_RESOLVE:
 			e.resolve = true;
@@ -482,6 +481,6 @@ int kh_cli_explain(int argc, char **argv)
 	int status = choose_tenant(&e);
 	if (status == 0)
 		status = ask(&e, &q, argv + optind, argc - optind);
-	kh_question_fini(&q);
+	kh_dry_run_fini(&q);
 	return finish(&e, status);
 }

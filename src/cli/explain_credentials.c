@@ -22,7 +22,7 @@ void kh_explain_fault(const struct kh_outcome *outcome, json_t *out)
 }
 
 void kh_explain_credentials(const struct kh_config *config, const struct kh_rule *rule,
-			    const struct kh_question *question, json_t *out)
+			    const struct kh_dry_run *question, json_t *out)
 {
 	if (rule->n_credentials == 0)
 		return;
@@ -37,7 +37,7 @@ void kh_explain_credentials(const struct kh_config *config, const struct kh_rule
 					  words_of(credential, kh_credential_put_kind));
 		(void)json_object_set_new(one, "binding",
 					  words_of(credential, kh_credential_put_binding));
-		const char *fault = kh_question_binding_fault(question, credential);
+		const char *fault = kh_dry_run_binding_fault(question, credential);
 		if (fault)
 			(void)json_object_set_new(one, "leaves_out", json_string(fault));
 		(void)json_array_append_new(kinds, one);

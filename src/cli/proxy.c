@@ -40,7 +40,7 @@ static bool parse_ready_fd(const char *text, int *out)
 		return false;
 	}
 	*out = (int)fd;
-	return kh_fd_set_cloexec(*out, true);
+	return kh_file_set_cloexec(*out, true);
 }
 
 /* The errors go to standard error, all of them. */

@@ -63,7 +63,7 @@ static _Noreturn void become_keeper(struct run *run, int ready_fd)
 		(void)dup2(ready_fd, STDERR_FILENO + 1);
 		ready_fd = STDERR_FILENO + 1;
 	}
-	(void)kh_fd_set_cloexec(ready_fd, true);
+	(void)kh_file_set_cloexec(ready_fd, true);
 	(void)syscall(SYS_close_range, (unsigned)ready_fd + 1, ~0u, 0u);
 	(void)sigprocmask(SIG_SETMASK, &run->mask, NULL);
 	struct kh_keeper_options options = {

@@ -44,7 +44,7 @@ static bool forbid_files_of(char ***list, const struct kh_credential_config *cre
 {
 	const struct kh_source *source;
 	bool ok = true;
-	for (size_t i = 0; ok && (source = kh_credential_source(credential, i)); i++)
+	for (size_t i = 0; ok && (source = kh_source_of_credential(credential, i)); i++)
 		ok = source->kind != KH_SOURCE_FILE || forbid(list, source->name);
 	/* It may not be there yet, and nothing may be where it will be. */
 	return ok && (!credential->mint || forbid(list, credential->mint->state_path));
@@ -253,7 +253,7 @@ bool kh_run_env_check(const struct kh_run_options *options, const struct kh_conf
 		const char *name = options->env[i].name;
 		for (size_t j = 0; j < config->n_credentials; j++) {
 			const struct kh_credential_config *c = &config->credentials[j];
-			bool source = kh_credential_is_from_variable(c, name);
+			bool source = kh_source_is_variable(c, name);
 			if (source && (c->of_proxy || c->of_listener))
 				return kh_err_set(err, KH_ERR_USAGE,
 						  "--env %s: holds the password of upstream.proxy "
@@ -276,7 +276,8 @@ void kh_run_wipe_environment(const struct kh_config *config)
 	kh_keeper_forget_sources(config);
 	for (size_t i = 0; i < config->n_credentials; i++) {
 		const struct kh_source *source;
-		for (size_t j = 0; (source = kh_credential_source(&config->credentials[i], j)); j++)
+		for (size_t j = 0; (source = kh_source_of_credential(&config->credentials[i], j));
+		     j++)
 			if (source->kind == KH_SOURCE_ENV)
 				unsetenv(source->name);
 	}

@@ -156,8 +156,8 @@ static int apply_files(const struct kh_review *review, const struct kh_workspace
 }
 
 /* What the agent had checked out; its other names are for nobody to paste into a shell. */
-static void show_merge(const struct kh_review *review, const struct kh_review_refs *refs,
-		       bool files, bool harmless)
+static void recommend_merge(const struct kh_review *review, const struct kh_review_refs *refs,
+			    bool files, bool harmless)
 {
 	kh_auto_free char *own = kh_strf("refs/keyhole/%s/HEAD", review->id);
 	bool head = false;
@@ -229,14 +229,14 @@ static int apply_commits(const struct kh_review *review, const struct kh_workspa
 	if (refs.n > 0 && options->dry_run)
 		printf("what they change is listed as they are set, which merges nothing\n");
 	else if (refs.n > 0)
-		show_merge(review, &refs, files, show_names(review, &refs));
+		recommend_merge(review, &refs, files, show_names(review, &refs));
 	else if (options->only_commits)
 		printf("no new commits\n");
 	return fflush(stdout) == 0 ? 0 : KH_EXIT_FAILED;
 }
 
 /* Only a git folder at the top is the workspace's. */
-static bool has_git(const struct kh_review *review)
+static bool may_have_commits(const struct kh_review *review)
 {
 	struct kh_changes changes kh_cleanup(kh_changes_fini) = { 0 };
 	if (!kh_review_look(review, NULL, &changes, NULL))
@@ -268,7 +268,7 @@ int kh_workspace_apply(const struct kh_review *review, const struct kh_workspace
 	size_t n = 0;
 	bool commits = options->only_commits || (!options->no_commits && !options->names[0]);
 	int status = 0;
-	if (commits && has_git(review)) {
+	if (commits && may_have_commits(review)) {
 		bool files = has_files(review, options);
 		status = apply_commits(review, options, files, &n);
 		if (n > 0 && files)

@@ -2,8 +2,8 @@
  * workspace_text.c - what became of a file's lines
  *
  * diff of the host compares two descriptors: it gets no name, no setting and no folder, and reads
- * nothing else. Its output passes the same gate as all that an agent wrote. Large files, and those
- * that are no text, are named and not compared.
+ * nothing else. Its output passes the same listener_stats as all that an agent wrote. Large files,
+ * and those that are no text, are named and not compared.
  */
 #include <errno.h>
 #include <fcntl.h>

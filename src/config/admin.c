@@ -12,8 +12,8 @@
 enum { SOCKET_PATH_BYTES = sizeof(((struct sockaddr_un *)0)->sun_path) - 1 };
 #define NO_USER ((uid_t)-1)
 
-void kh_read_admin_metrics(struct kh_reader *reader, const struct kh_option *option,
-			   const struct kh_yaml_node *node, void *base)
+void kh_config_read_admin_metrics(struct kh_reader *reader, const struct kh_option *option,
+				  const struct kh_yaml_node *node, void *base)
 {
 	(void)base;
 	struct kh_sockaddr *at = &reader->config->admin.metrics;
@@ -56,18 +56,18 @@ void kh_admin_grant_done(struct kh_reader *reader, void *parent, void *item,
 					(unsigned)grant->uid);
 }
 
-void kh_read_admin_user(struct kh_reader *reader, const struct kh_option *option,
-			const struct kh_yaml_node *node, void *base)
+void kh_config_read_admin_user(struct kh_reader *reader, const struct kh_option *option,
+			       const struct kh_yaml_node *node, void *base)
 {
 	struct kh_admin_grant *grant = base;
-	kh_user_by_name(reader, option, node, &grant->uid);
+	kh_config_user_by_name(reader, option, node, &grant->uid);
 }
 
 static void add_tenant(struct kh_reader *reader, const struct kh_option *option,
 		       const struct kh_yaml_node *node, struct kh_admin_grant *grant)
 {
 	uint16_t index = 0;
-	kh_tenant_by_name(reader, option, node, &index);
+	kh_config_tenant_by_name(reader, option, node, &index);
 	uint16_t *slot = kh_list_add(&grant->tenants, &grant->n_tenants, sizeof(*slot));
 	if (slot)
 		*slot = index;
@@ -75,8 +75,8 @@ static void add_tenant(struct kh_reader *reader, const struct kh_option *option,
 		(void)kh_reader_no_memory(reader);
 }
 
-void kh_read_admin_tenants(struct kh_reader *reader, const struct kh_option *option,
-			   const struct kh_yaml_node *node, void *base)
+void kh_config_read_admin_tenants(struct kh_reader *reader, const struct kh_option *option,
+				  const struct kh_yaml_node *node, void *base)
 {
 	if (node->kind == KH_NODE_SCALAR && !kh_node_is_empty(node)) {
 		add_tenant(reader, option, node, base);
@@ -88,11 +88,11 @@ void kh_read_admin_tenants(struct kh_reader *reader, const struct kh_option *opt
 		add_tenant(reader, option, child, base);
 }
 
-static struct kh_listener_config *add_door(struct kh_reader *reader, enum kh_listener_kind kind,
-					   const char *name)
+static struct kh_listener_config *add_acceptor(struct kh_reader *reader, enum kh_listener_kind kind,
+					       const char *name)
 {
 	struct kh_admin_config *admin = &reader->config->admin;
-	struct kh_listener_config *door = &admin->doors[admin->n_doors++];
+	struct kh_listener_config *door = &admin->doors[admin->n_acceptors++];
 	*door = (struct kh_listener_config){ .kind = kind,
 					     .token = -1,
 					     .owner = (uid_t)-1,
@@ -165,7 +165,7 @@ void kh_config_check_admin(struct kh_reader *reader)
 				   "admin.allow: goes with admin.unix only");
 	if (admin->unix_path) {
 		struct kh_listener_config *door =
-			add_door(reader, KH_LISTEN_UNIX, admin->unix_path);
+			add_acceptor(reader, KH_LISTEN_UNIX, admin->unix_path);
 		door->unix_path = kh_slice_dup(kh_slice_str(admin->unix_path));
 		/* Who connects is told by the kernel, and is held against the list. */
 		door->mode = admin->n_grants > 0 ? 0666 : 0600;
@@ -182,7 +182,7 @@ void kh_config_check_admin(struct kh_reader *reader)
 	if (admin->metrics.len == 0)
 		return;
 	kh_sockaddr_format(&admin->metrics, name + strlen(name));
-	add_door(reader, KH_LISTEN_TCP, name)->tcp = admin->metrics;
+	add_acceptor(reader, KH_LISTEN_TCP, name)->tcp = admin->metrics;
 	for (size_t i = 0; i < reader->config->n_listeners; i++)
 		if (reader->config->listeners[i].name &&
 		    strcmp(reader->config->listeners[i].name, name) == 0)
@@ -190,15 +190,15 @@ void kh_config_check_admin(struct kh_reader *reader)
 					   "admin.metrics: \"%s\" is a listener's", name + 4);
 }
 
-const struct kh_listener_config *kh_config_door(const struct kh_config *config, size_t index)
+const struct kh_listener_config *kh_config_acceptor(const struct kh_config *config, size_t index)
 {
 	return index < config->n_listeners ? &config->listeners[index]
 					   : &config->admin.doors[index - config->n_listeners];
 }
 
-size_t kh_config_doors(const struct kh_config *config)
+size_t kh_config_acceptors(const struct kh_config *config)
 {
-	return config->n_listeners + config->admin.n_doors;
+	return config->n_listeners + config->admin.n_acceptors;
 }
 
 bool kh_admin_may_see(const struct kh_admin_config *admin, uid_t uid, uint16_t tenant)

@@ -19,9 +19,8 @@ enum { MOST_PATHS = 64, MOST_METHODS = 16, PATTERN_BYTES = 4096, METHOD_BYTES = 
 
 /* ---- reading ---- */
 
-void kh_credential_add_host(struct kh_reader *reader, const struct kh_option *option,
-			    const struct kh_yaml_node *node,
-			    struct kh_credential_config *credential)
+void kh_binding_add_host(struct kh_reader *reader, const struct kh_option *option,
+			 const struct kh_yaml_node *node, struct kh_credential_config *credential)
 {
 	if (node->kind != KH_NODE_SCALAR || kh_node_is_empty(node)) {
 		kh_reader_error(reader, node, "%s: expected a host, got %s", option->path,
@@ -83,10 +82,10 @@ static void each(struct kh_reader *reader, const struct kh_option *option,
 			one(reader, option, child, base);
 }
 
-void kh_read_hosts(struct kh_reader *reader, const struct kh_option *option,
-		   const struct kh_yaml_node *node, void *base)
+void kh_config_read_hosts(struct kh_reader *reader, const struct kh_option *option,
+			  const struct kh_yaml_node *node, void *base)
 {
-	each(reader, option, node, base, kh_credential_add_host);
+	each(reader, option, node, base, kh_binding_add_host);
 }
 
 static void keep(struct kh_reader *reader, struct kh_slice text, char ***list, size_t *count)
@@ -130,8 +129,8 @@ static void add_path(struct kh_reader *reader, const struct kh_option *option,
 	kh_buf_fini(&normal);
 }
 
-void kh_read_binding_paths(struct kh_reader *reader, const struct kh_option *option,
-			   const struct kh_yaml_node *node, void *base)
+void kh_config_read_binding_paths(struct kh_reader *reader, const struct kh_option *option,
+				  const struct kh_yaml_node *node, void *base)
 {
 	each(reader, option, node, base, add_path);
 }
@@ -163,8 +162,8 @@ static void add_method(struct kh_reader *reader, const struct kh_option *option,
 		keep(reader, node->text, &credential->methods, &credential->n_methods);
 }
 
-void kh_read_binding_methods(struct kh_reader *reader, const struct kh_option *option,
-			     const struct kh_yaml_node *node, void *base)
+void kh_config_read_binding_methods(struct kh_reader *reader, const struct kh_option *option,
+				    const struct kh_yaml_node *node, void *base)
 {
 	each(reader, option, node, base, add_method);
 }

@@ -40,7 +40,7 @@ static void credential_fini(struct kh_credential_config *credential)
 
 void kh_admin_config_fini(struct kh_admin_config *admin)
 {
-	for (size_t i = 0; i < admin->n_doors; i++) {
+	for (size_t i = 0; i < admin->n_acceptors; i++) {
 		free(admin->doors[i].name);
 		free(admin->doors[i].unix_path);
 	}
@@ -211,7 +211,7 @@ struct kh_config *kh_config_load(const char *path, const char *preset_dir,
 	struct kh_config *config = NULL;
 	if (folder && kh_file_read(path, &text, &err)) {
 		config = kh_config_parse(path, kh_buf_view(&text), folder, preset_dir, diags);
-		if (config && config->admin.n_doors > 0)
+		if (config && config->admin.n_acceptors > 0)
 			note_hash(config, kh_buf_view(&text));
 	} else {
 		struct kh_where nowhere = { 0 };

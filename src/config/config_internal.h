@@ -227,54 +227,54 @@ const char *kh_value_check_alphabet(struct kh_slice text);
 const char *kh_value_check_prefix(struct kh_slice text);
 
 /* section.c, credential.c, credential_value.c, rules.c: the readers that the table names. */
-kh_option_reader kh_read_version;
-kh_option_reader kh_read_mode;
-kh_option_reader kh_read_owner;
+kh_option_reader kh_config_read_version;
+kh_option_reader kh_config_read_mode;
+kh_option_reader kh_config_read_owner;
 /* A user's name or number. */
-void kh_user_by_name(struct kh_reader *, const struct kh_option *, const struct kh_yaml_node *,
-		     uid_t *out);
-kh_option_reader kh_read_group;
-kh_option_reader kh_read_tenant;
-kh_option_reader kh_read_pins;
-kh_option_reader kh_read_tenant_pins;
-kh_option_reader kh_read_ranges;
-kh_option_reader kh_read_tenant_ranges;
-kh_option_reader kh_read_servers;
-void kh_tenant_by_name(struct kh_reader *, const struct kh_option *, const struct kh_yaml_node *,
-		       uint16_t *out);
+void kh_config_user_by_name(struct kh_reader *, const struct kh_option *,
+			    const struct kh_yaml_node *, uid_t *out);
+kh_option_reader kh_config_read_group;
+kh_option_reader kh_config_read_tenant;
+kh_option_reader kh_config_read_pins;
+kh_option_reader kh_config_read_tenant_pins;
+kh_option_reader kh_config_read_ranges;
+kh_option_reader kh_config_read_tenant_ranges;
+kh_option_reader kh_config_read_servers;
+void kh_config_tenant_by_name(struct kh_reader *, const struct kh_option *,
+			      const struct kh_yaml_node *, uint16_t *out);
 /* listener.c: what listens, and for whom. */
-kh_option_reader kh_read_tcp;
-kh_option_reader kh_read_token_env;
-kh_option_reader kh_read_token_file;
+kh_option_reader kh_config_read_tcp;
+kh_option_reader kh_config_read_token_env;
+kh_option_reader kh_config_read_token_file;
 void kh_config_check_listeners(struct kh_reader *reader);
 /* admin.c */
-kh_option_reader kh_read_admin_metrics;
+kh_option_reader kh_config_read_admin_metrics;
 void *kh_admin_grant_add(struct kh_reader *, void *parent, const struct kh_yaml_node *);
 void kh_admin_grant_done(struct kh_reader *, void *parent, void *item, const struct kh_yaml_node *);
-kh_option_reader kh_read_admin_user;
-kh_option_reader kh_read_admin_tenants;
+kh_option_reader kh_config_read_admin_user;
+kh_option_reader kh_config_read_admin_tenants;
 /* Makes the doors of what was read. */
 void kh_config_check_admin(struct kh_reader *reader);
 void *kh_listener_add(struct kh_reader *, void *parent, const struct kh_yaml_node *);
 void kh_listener_done(struct kh_reader *, void *parent, void *item, const struct kh_yaml_node *);
-void *kh_tenant_add(struct kh_reader *, void *parent, const struct kh_yaml_node *);
+void *kh_config_tenant_add(struct kh_reader *, void *parent, const struct kh_yaml_node *);
 void kh_tenant_done(struct kh_reader *, void *parent, void *item, const struct kh_yaml_node *);
 
-kh_option_reader kh_read_literal;
-kh_option_reader kh_read_source_env;
-kh_option_reader kh_read_source_file;
+kh_option_reader kh_config_read_literal;
+kh_option_reader kh_config_read_source_env;
+kh_option_reader kh_config_read_source_file;
 /* placement.c: each reads one kind. */
-kh_option_reader kh_read_fields;
-kh_option_reader kh_read_bearer;
-kh_option_reader kh_read_azure;
-kh_option_reader kh_read_basic_user;
+kh_option_reader kh_config_read_fields;
+kh_option_reader kh_config_read_bearer;
+kh_option_reader kh_config_read_azure;
+kh_option_reader kh_config_read_basic_user;
 /* `basic: {}` */
 void kh_placement_basic(struct kh_reader *, const struct kh_yaml_node *,
 			struct kh_credential_config *);
-kh_option_reader kh_read_query;
-kh_option_reader kh_read_cookie;
-kh_option_reader kh_read_body_json;
-kh_option_reader kh_read_body_form;
+kh_option_reader kh_config_read_query;
+kh_option_reader kh_config_read_cookie;
+kh_option_reader kh_config_read_body_json;
+kh_option_reader kh_config_read_body_form;
 /* What is wrong with a placement as a whole, NULL when nothing is: what the snapshot's reader asks
  * as well. */
 const char *kh_placement_fault(const struct kh_placement *placement);
@@ -289,10 +289,10 @@ const char *kh_placement_find(struct kh_slice key, enum kh_placement_kind kind);
 extern const char kh_placement_options[]; /* "header, bearer …", for messages */
 /* binding.c: hosts, paths, methods. */
 /* signing.c: those that are no copy of the value. */
-kh_option_reader kh_read_sigv4;
-kh_option_reader kh_read_mtls;
-kh_option_reader kh_read_hmac;
-kh_option_reader kh_read_hmac_header;
+kh_option_reader kh_config_read_sigv4;
+kh_option_reader kh_config_read_mtls;
+kh_option_reader kh_config_read_hmac;
+kh_option_reader kh_config_read_hmac_header;
 /* What is wrong with the name of a field that a credential sets; NULL when nothing is. */
 const char *kh_placement_name_fault(struct kh_slice name);
 /* RFC 9110 section 5.6.2, of 64 bytes at most. */
@@ -301,14 +301,14 @@ bool kh_placement_is_token(struct kh_slice name);
 void kh_signing_config_done(struct kh_reader *, const struct kh_yaml_node *,
 			    struct kh_credential_config *);
 /* For rows of theirs. */
-const char *kh_check_sigv4_name(struct kh_slice text);
-const char *kh_check_hmac_sign(struct kh_slice text);
+const char *kh_config_check_sigv4_name(struct kh_slice text);
+const char *kh_config_check_hmac_sign(struct kh_slice text);
 const char *kh_signing_config_fault(const struct kh_placement *placement);
-kh_option_reader kh_read_hosts;
-kh_option_reader kh_read_binding_paths;
-kh_option_reader kh_read_binding_methods;
-void kh_credential_add_host(struct kh_reader *, const struct kh_option *,
-			    const struct kh_yaml_node *, struct kh_credential_config *);
+kh_option_reader kh_config_read_hosts;
+kh_option_reader kh_config_read_binding_paths;
+kh_option_reader kh_config_read_binding_methods;
+void kh_binding_add_host(struct kh_reader *, const struct kh_option *, const struct kh_yaml_node *,
+			 struct kh_credential_config *);
 /* What is wrong with one, NULL when nothing is; the path's normal form is appended. */
 const char *kh_binding_path_fault(struct kh_slice text, struct kh_buf *normal);
 const char *kh_binding_method_fault(struct kh_slice text);
@@ -321,10 +321,10 @@ const char *kh_binding_clash(const struct kh_config *config, const struct kh_rul
 void kh_config_check_rules(struct kh_reader *reader, const struct kh_rules *rules);
 
 /* up_proxy.c: upstream.proxy. */
-kh_option_reader kh_read_proxy_url;
-kh_option_reader kh_read_proxy_password_env;
-kh_option_reader kh_read_proxy_password_file;
-kh_option_reader kh_read_no_proxy;
+kh_option_reader kh_config_read_proxy_url;
+kh_option_reader kh_config_read_proxy_password_env;
+kh_option_reader kh_config_read_proxy_password_file;
+kh_option_reader kh_config_read_no_proxy;
 const char *kh_value_check_username(struct kh_slice text);
 void kh_config_check_proxy(struct kh_reader *reader);
 /* The pattern of exactly this host. */
@@ -333,11 +333,11 @@ struct kh_host_pattern kh_host_pattern_of(const struct kh_host *host);
 /* expect.c */
 void *kh_expectation_add(struct kh_reader *, void *parent, const struct kh_yaml_node *);
 void kh_expectation_done(struct kh_reader *, void *parent, void *item, const struct kh_yaml_node *);
-kh_option_reader kh_read_expected_fields;
-kh_option_reader kh_read_expected_tenant;
-kh_option_reader kh_read_expected_sandbox;
-kh_option_reader kh_read_expected_model;
-kh_option_reader kh_read_expected;
+kh_option_reader kh_config_read_expected_fields;
+kh_option_reader kh_config_read_expected_tenant;
+kh_option_reader kh_config_read_expected_sandbox;
+kh_option_reader kh_config_read_expected_model;
+kh_option_reader kh_config_read_expected;
 
 void *kh_credential_add(struct kh_reader *, void *parent, const struct kh_yaml_node *);
 void kh_credential_done(struct kh_reader *, void *parent, void *item, const struct kh_yaml_node *);
@@ -358,7 +358,7 @@ bool kh_rules_append(struct kh_rules *rules, struct kh_rules *more);
 bool kh_config_is_private_suffix(const char *name);
 /* shared_host.c: an error where a host of the credential is shared with strangers. */
 void kh_shared_host_check(struct kh_reader *reader, const struct kh_credential_config *credential);
-kh_option_reader kh_read_shared_host;
+kh_option_reader kh_config_read_shared_host;
 /* suffix.c: an error where a wildcard over `name` covers what anybody can register. Return: it
  * does not. */
 bool kh_config_check_registry(struct kh_reader *reader, const struct kh_yaml_node *node,
@@ -379,8 +379,8 @@ const char *kh_condition_fault(enum kh_condition_kind kind, const char *name, co
 struct kh_rule_more *kh_rule_more(struct kh_rule *rule);
 
 /* geo.c */
-kh_option_reader kh_read_geo_file;
-kh_option_reader kh_read_geo;
+kh_option_reader kh_config_read_geo_file;
+kh_option_reader kh_config_read_geo;
 /* The key of a rule. */
 void kh_geo_take(struct kh_reader *reader, struct kh_rule *rule, const struct kh_yaml_node *node);
 /* What is wrong with one, as a text that says what it lacks; NULL when nothing is. */
@@ -389,7 +389,7 @@ const char *kh_geo_fault(const struct kh_config *config, const struct kh_geo_rul
 void kh_config_check_geo(struct kh_reader *reader);
 
 /* quota.c: `limits` */
-kh_option_reader kh_read_limit;
+kh_option_reader kh_config_read_limit;
 /* `narrowing`: why its list brings no limits along, NULL where it may. */
 void kh_limits_take_rule(struct kh_reader *reader, struct kh_rule *rule,
 			 const struct kh_rule_draft *draft, const char *narrowing);
@@ -402,7 +402,7 @@ void kh_config_check_limits(struct kh_reader *reader);
 enum kh_names_kind { KH_NAMES_TENANTS, KH_NAMES_CREDENTIALS, KH_NAMES_SANDBOXES, KH_NAMES_KINDS };
 enum { KH_NAME_NONE = KH_SANDBOX_NONE, KH_NAME_SEVERAL = KH_SANDBOX_SEVERAL };
 /* Return: the index, or one of these. Without kh_names_begin it is slow. */
-int kh_name_find(const struct kh_config *config, enum kh_names_kind kind, struct kh_slice name);
+int kh_names_find(const struct kh_config *config, enum kh_names_kind kind, struct kh_slice name);
 void kh_names_begin(struct kh_config *config);
 void kh_names_end(struct kh_config *config);
 

@@ -19,7 +19,7 @@ static void widen(struct kh_reader *reader, struct kh_credential_config *credent
 {
 	static const struct kh_option option = { .path = "credentials.*.hosts" };
 	for (const struct kh_yaml_node *one = hosts ? hosts->first : NULL; one; one = one->next)
-		kh_credential_add_host(reader, &option, one, credential);
+		kh_binding_add_host(reader, &option, one, credential);
 	kh_shared_host_check(reader, credential);
 }
 

@@ -3,7 +3,7 @@
 #include <keyhole/base/limits.h>
 #include <keyhole/config/credential_ref.h>
 
-bool kh_scope_is_good(struct kh_slice scope)
+bool kh_credential_ref_scope_is_good(struct kh_slice scope)
 {
 	if (scope.len > KH_LIMIT_SCOPE_BYTES)
 		return false;
@@ -15,16 +15,16 @@ bool kh_scope_is_good(struct kh_slice scope)
 	return true;
 }
 
-bool kh_want_put(struct kh_buf *out, const struct kh_want *want)
+bool kh_credential_ref_put(struct kh_buf *out, const struct kh_credential_ref *want)
 {
 	return kh_wire_put_u16(out, want->index) && kh_wire_put_u16(out, want->tenant) &&
 	       kh_wire_put_bytes(out, want->scope);
 }
 
-bool kh_want_take(struct kh_wire_reader *r, struct kh_want *out)
+bool kh_credential_ref_take(struct kh_wire_reader *r, struct kh_credential_ref *out)
 {
 	out->index = kh_wire_u16(r);
 	out->tenant = kh_wire_u16(r);
 	out->scope = kh_wire_bytes(r);
-	return !r->bad && kh_scope_is_good(out->scope);
+	return !r->bad && kh_credential_ref_scope_is_good(out->scope);
 }

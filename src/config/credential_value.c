@@ -21,8 +21,8 @@ enum {
 	MEMBER_BYTES = 256,
 };
 
-void kh_read_literal(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_yaml_node *node, void *base)
+void kh_config_read_literal(struct kh_reader *reader, const struct kh_option *option,
+			    const struct kh_yaml_node *node, void *base)
 {
 	(void)base;
 	if (node->kind == KH_NODE_SCALAR && !kh_node_is_empty(node))
@@ -72,8 +72,8 @@ static void set_source(struct kh_reader *reader, const struct kh_option *option,
 	}
 }
 
-void kh_read_source_env(struct kh_reader *reader, const struct kh_option *option,
-			const struct kh_yaml_node *node, void *base)
+void kh_config_read_source_env(struct kh_reader *reader, const struct kh_option *option,
+			       const struct kh_yaml_node *node, void *base)
 {
 	if (!kh_reader_scalar(reader, option, node))
 		return;
@@ -84,8 +84,8 @@ void kh_read_source_env(struct kh_reader *reader, const struct kh_option *option
 		set_source(reader, option, node, base, KH_SOURCE_ENV, kh_slice_dup(node->text));
 }
 
-void kh_read_source_file(struct kh_reader *reader, const struct kh_option *option,
-			 const struct kh_yaml_node *node, void *base)
+void kh_config_read_source_file(struct kh_reader *reader, const struct kh_option *option,
+				const struct kh_yaml_node *node, void *base)
 {
 	if (!kh_reader_scalar(reader, option, node))
 		return;
@@ -102,8 +102,8 @@ void kh_read_source_file(struct kh_reader *reader, const struct kh_option *optio
 		   kh_path_join(reader->folder, node->text.ptr));
 }
 
-void kh_read_source_systemd(struct kh_reader *reader, const struct kh_option *option,
-			    const struct kh_yaml_node *node, void *base)
+void kh_config_read_source_systemd(struct kh_reader *reader, const struct kh_option *option,
+				   const struct kh_yaml_node *node, void *base)
 {
 	if (!kh_reader_scalar(reader, option, node))
 		return;
@@ -167,8 +167,8 @@ static const char *last_part(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-void kh_read_source_exec(struct kh_reader *reader, const struct kh_option *option,
-			 const struct kh_yaml_node *node, void *base)
+void kh_config_read_source_exec(struct kh_reader *reader, const struct kh_option *option,
+				const struct kh_yaml_node *node, void *base)
 {
 	struct kh_exec *exec = exec_of(reader, base);
 	if (!exec || !read_texts(reader, option, node, &exec->argv, &exec->n_argv))
@@ -189,8 +189,8 @@ void kh_read_source_exec(struct kh_reader *reader, const struct kh_option *optio
 			   kh_slice_dup(kh_slice_str(last_part(exec->argv[0]))));
 }
 
-void kh_read_exec_environment(struct kh_reader *reader, const struct kh_option *option,
-			      const struct kh_yaml_node *node, void *base)
+void kh_config_read_exec_environment(struct kh_reader *reader, const struct kh_option *option,
+				     const struct kh_yaml_node *node, void *base)
 {
 	struct kh_exec *exec = exec_of(reader, base);
 	if (!exec || !read_texts(reader, option, node, &exec->environment, &exec->n_environment))
@@ -206,7 +206,7 @@ void kh_read_exec_environment(struct kh_reader *reader, const struct kh_option *
 	}
 }
 
-const char *kh_check_exec_member(struct kh_slice text)
+const char *kh_config_check_exec_member(struct kh_slice text)
 {
 	bool good = text.len <= MEMBER_BYTES;
 	for (size_t i = 0; i < text.len; i++)
@@ -214,8 +214,8 @@ const char *kh_check_exec_member(struct kh_slice text)
 	return good ? NULL : "";
 }
 
-void kh_read_exec(struct kh_reader *reader, const struct kh_option *option,
-		  const struct kh_yaml_node *node, void *base)
+void kh_config_read_exec(struct kh_reader *reader, const struct kh_option *option,
+			 const struct kh_yaml_node *node, void *base)
 {
 	kh_value_part(reader, option, node, exec_of(reader, base));
 }
@@ -267,8 +267,8 @@ static void read_tenants_source(struct kh_reader *reader, const struct kh_yaml_n
 	check_source(reader, node, &credential->sources[credential->n_sources - 1]);
 }
 
-void kh_read_source_tenants(struct kh_reader *reader, const struct kh_option *option,
-			    const struct kh_yaml_node *node, void *base)
+void kh_config_read_source_tenants(struct kh_reader *reader, const struct kh_option *option,
+				   const struct kh_yaml_node *node, void *base)
 {
 	struct kh_credential_config *credential = base;
 	if (credential->n_sources > 0) {
@@ -296,8 +296,8 @@ void kh_config_check_sources(struct kh_reader *reader)
 			/* What goes into no request is not sought in any either. */
 			source->allow_short = credential->allow_short || !credential->placement;
 			credential->renewable |= source->kind == KH_SOURCE_EXEC;
-			int tenant = source->tenant ? kh_name_find(config, KH_NAMES_TENANTS,
-								   kh_slice_str(source->tenant))
+			int tenant = source->tenant ? kh_names_find(config, KH_NAMES_TENANTS,
+								    kh_slice_str(source->tenant))
 						    : -1;
 			if (tenant >= 0)
 				source->whose = (uint16_t)tenant;

@@ -10,7 +10,7 @@ void *kh_expectation_add(struct kh_reader *reader, void *parent, const struct kh
 {
 	(void)parent;
 	struct kh_config *config = reader->config;
-	int tenant = reader->cases ? kh_case_tenant(reader, node) : KH_NO_TENANT;
+	int tenant = reader->cases ? kh_preset_case_tenant(reader, node) : KH_NO_TENANT;
 	if (tenant < 0 || (reader->preset && !reader->cases))
 		return NULL; /* where a preset is used, its own cases are nobody's */
 	struct kh_expectation *one =
@@ -23,15 +23,15 @@ void *kh_expectation_add(struct kh_reader *reader, void *parent, const struct kh
 	return one;
 }
 
-void kh_read_expected_tenant(struct kh_reader *reader, const struct kh_option *option,
-			     const struct kh_yaml_node *node, void *base)
+void kh_config_read_expected_tenant(struct kh_reader *reader, const struct kh_option *option,
+				    const struct kh_yaml_node *node, void *base)
 {
 	struct kh_expectation *one = base;
-	kh_tenant_by_name(reader, option, node, &one->tenant);
+	kh_config_tenant_by_name(reader, option, node, &one->tenant);
 }
 
-void kh_read_expected_sandbox(struct kh_reader *reader, const struct kh_option *option,
-			      const struct kh_yaml_node *node, void *base)
+void kh_config_read_expected_sandbox(struct kh_reader *reader, const struct kh_option *option,
+				     const struct kh_yaml_node *node, void *base)
 {
 	struct kh_expectation *one = base;
 	const struct kh_config *config = reader->config;
@@ -55,8 +55,8 @@ void kh_read_expected_sandbox(struct kh_reader *reader, const struct kh_option *
 	one->tenant = one->tenant == KH_NO_TENANT ? 0 : one->tenant; /* said once is enough */
 }
 
-void kh_read_expected_model(struct kh_reader *reader, const struct kh_option *option,
-			    const struct kh_yaml_node *node, void *base)
+void kh_config_read_expected_model(struct kh_reader *reader, const struct kh_option *option,
+				   const struct kh_yaml_node *node, void *base)
 {
 	struct kh_expectation *one = base;
 	if (!kh_reader_scalar(reader, option, node))
@@ -66,8 +66,8 @@ void kh_read_expected_model(struct kh_reader *reader, const struct kh_option *op
 		kh_reader_error(reader, node, "%s: holds a NUL", option->path);
 }
 
-void kh_read_expected(struct kh_reader *reader, const struct kh_option *option,
-		      const struct kh_yaml_node *node, void *base)
+void kh_config_read_expected(struct kh_reader *reader, const struct kh_option *option,
+			     const struct kh_yaml_node *node, void *base)
 {
 	struct kh_expectation *one = base;
 	if (!kh_reader_scalar(reader, option, node))
@@ -83,8 +83,8 @@ void kh_read_expected(struct kh_reader *reader, const struct kh_option *option,
 		kh_reader_error(reader, node, "%s: holds a NUL", option->path);
 }
 
-void kh_read_expected_fields(struct kh_reader *reader, const struct kh_option *option,
-			     const struct kh_yaml_node *node, void *base)
+void kh_config_read_expected_fields(struct kh_reader *reader, const struct kh_option *option,
+				    const struct kh_yaml_node *node, void *base)
 {
 	struct kh_expectation *one = base;
 	if (node->kind != KH_NODE_MAP || node->count > KH_LIMIT_FIELDS) {

@@ -14,17 +14,17 @@ const struct kh_cidr *kh_config_allowed_addresses(const struct kh_config *config
 
 int kh_config_tenant(const struct kh_config *config, const char *name)
 {
-	return kh_name_find(config, KH_NAMES_TENANTS, kh_slice_str(name));
+	return kh_names_find(config, KH_NAMES_TENANTS, kh_slice_str(name));
 }
 
 int kh_config_sandbox(const struct kh_config *config, const char *id)
 {
-	return kh_name_find(config, KH_NAMES_SANDBOXES, kh_slice_str(id));
+	return kh_names_find(config, KH_NAMES_SANDBOXES, kh_slice_str(id));
 }
 
 int kh_config_credential(const struct kh_config *config, struct kh_slice name)
 {
-	return kh_name_find(config, KH_NAMES_CREDENTIALS, name);
+	return kh_names_find(config, KH_NAMES_CREDENTIALS, name);
 }
 
 int kh_config_proxy_password(const struct kh_config *config)

@@ -44,8 +44,8 @@ bool kh_geo_rules_eq(const struct kh_geo_rules *a, const struct kh_geo_rules *b)
 
 /* ---- databases ---- */
 
-void kh_read_geo_file(struct kh_reader *reader, const struct kh_option *option,
-		      const struct kh_yaml_node *node, void *base)
+void kh_config_read_geo_file(struct kh_reader *reader, const struct kh_option *option,
+			     const struct kh_yaml_node *node, void *base)
 {
 	struct kh_geo_file *file = (void *)((char *)base + option->offset);
 	if (!kh_reader_scalar(reader, option, node))
@@ -251,8 +251,8 @@ static void read_geo(struct kh_reader *reader, const char *path, const struct kh
 		kh_reader_error(reader, node, "%s: %s", path, fault);
 }
 
-void kh_read_geo(struct kh_reader *reader, const struct kh_option *option,
-		 const struct kh_yaml_node *node, void *base)
+void kh_config_read_geo(struct kh_reader *reader, const struct kh_option *option,
+			const struct kh_yaml_node *node, void *base)
 {
 	read_geo(reader, option->path, node, (void *)((char *)base + option->offset));
 }

@@ -6,8 +6,8 @@
 
 #include "config_internal.h"
 
-void kh_read_tcp(struct kh_reader *reader, const struct kh_option *option,
-		 const struct kh_yaml_node *node, void *base)
+void kh_config_read_tcp(struct kh_reader *reader, const struct kh_option *option,
+			const struct kh_yaml_node *node, void *base)
 {
 	struct kh_listener_config *listener = base;
 	struct kh_err err = KH_ERR_INIT;
@@ -52,20 +52,20 @@ static struct kh_credential_config *token(struct kh_reader *reader, const struct
 	return made;
 }
 
-void kh_read_token_env(struct kh_reader *reader, const struct kh_option *option,
-		       const struct kh_yaml_node *node, void *base)
+void kh_config_read_token_env(struct kh_reader *reader, const struct kh_option *option,
+			      const struct kh_yaml_node *node, void *base)
 {
 	struct kh_credential_config *credential = token(reader, node, base);
 	if (credential)
-		kh_read_source_env(reader, option, node, credential);
+		kh_config_read_source_env(reader, option, node, credential);
 }
 
-void kh_read_token_file(struct kh_reader *reader, const struct kh_option *option,
-			const struct kh_yaml_node *node, void *base)
+void kh_config_read_token_file(struct kh_reader *reader, const struct kh_option *option,
+			       const struct kh_yaml_node *node, void *base)
 {
 	struct kh_credential_config *credential = token(reader, node, base);
 	if (credential)
-		kh_read_source_file(reader, option, node, credential);
+		kh_config_read_source_file(reader, option, node, credential);
 }
 
 /* Return: NULL without memory. */

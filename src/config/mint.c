@@ -57,8 +57,8 @@ static struct kh_mint *mint_of(struct kh_reader *reader, const struct kh_option 
 	return credential->mint;
 }
 
-void kh_read_no_mint(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_yaml_node *node, void *base)
+void kh_config_read_no_mint(struct kh_reader *reader, const struct kh_option *option,
+			    const struct kh_yaml_node *node, void *base)
 {
 	(void)base;
 	kh_reader_error(reader, node, "%s: expected a map, got %s", option->path,
@@ -73,13 +73,13 @@ static bool is_visible(struct kh_slice text)
 	return text.len > 0 && text.len <= TEXT_BYTES;
 }
 
-const char *kh_check_mint_text(struct kh_slice text)
+const char *kh_mint_check_text(struct kh_slice text)
 {
 	return is_visible(text) ? NULL : "";
 }
 
 /* Numbers and names that become a part of a path. */
-const char *kh_check_mint_segment(struct kh_slice text)
+const char *kh_mint_check_segment(struct kh_slice text)
 {
 	bool good = is_visible(text);
 	for (size_t i = 0; good && i < text.len; i++)
@@ -88,20 +88,20 @@ const char *kh_check_mint_segment(struct kh_slice text)
 	return good ? NULL : "";
 }
 
-const char *kh_check_mint_number(struct kh_slice text)
+const char *kh_mint_check_number(struct kh_slice text)
 {
 	uint64_t number;
 	return kh_slice_to_u64(text, &number) ? NULL : "";
 }
 
-void kh_read_mint(struct kh_reader *reader, const struct kh_option *option,
-		  const struct kh_yaml_node *node, void *base)
+void kh_config_read_mint(struct kh_reader *reader, const struct kh_option *option,
+			 const struct kh_yaml_node *node, void *base)
 {
 	kh_value_part(reader, option, node, mint_of(reader, option, node, base));
 }
 
-void kh_read_mint_url(struct kh_reader *reader, const struct kh_option *option,
-		      const struct kh_yaml_node *node, void *base)
+void kh_config_read_mint_url(struct kh_reader *reader, const struct kh_option *option,
+			     const struct kh_yaml_node *node, void *base)
 {
 	struct kh_mint *mint = mint_of(reader, option, node, base);
 	struct kh_fetch_url url;
@@ -114,8 +114,8 @@ void kh_read_mint_url(struct kh_reader *reader, const struct kh_option *option,
 				err.text);
 }
 
-void kh_read_mint_scopes(struct kh_reader *reader, const struct kh_option *option,
-			 const struct kh_yaml_node *node, void *base)
+void kh_config_read_mint_scopes(struct kh_reader *reader, const struct kh_option *option,
+				const struct kh_yaml_node *node, void *base)
 {
 	struct kh_mint *mint = mint_of(reader, option, node, base);
 	if (!mint)
@@ -136,8 +136,8 @@ void kh_read_mint_scopes(struct kh_reader *reader, const struct kh_option *optio
 	kh_buf_fini(&joined);
 }
 
-void kh_read_mint_grant(struct kh_reader *reader, const struct kh_option *option,
-			const struct kh_yaml_node *node, void *base)
+void kh_config_read_mint_grant(struct kh_reader *reader, const struct kh_option *option,
+			       const struct kh_yaml_node *node, void *base)
 {
 	struct kh_mint *mint = mint_of(reader, option, node, base);
 	if (!mint || !kh_reader_scalar(reader, option, node))
@@ -148,8 +148,8 @@ void kh_read_mint_grant(struct kh_reader *reader, const struct kh_option *option
 		kh_reader_error(reader, node, "%s: expected %s", option->path, option->expects);
 }
 
-void kh_read_mint_client_secret(struct kh_reader *reader, const struct kh_option *option,
-				const struct kh_yaml_node *node, void *base)
+void kh_config_read_mint_client_secret(struct kh_reader *reader, const struct kh_option *option,
+				       const struct kh_yaml_node *node, void *base)
 {
 	struct kh_mint *mint = mint_of(reader, option, node, base);
 	const struct kh_yaml_node *one = node->kind == KH_NODE_MAP ? node->first : NULL;
@@ -171,8 +171,8 @@ void kh_read_mint_client_secret(struct kh_reader *reader, const struct kh_option
 		(void)kh_reader_no_memory(reader);
 }
 
-void kh_read_mint_state(struct kh_reader *reader, const struct kh_option *option,
-			const struct kh_yaml_node *node, void *base)
+void kh_config_read_mint_state(struct kh_reader *reader, const struct kh_option *option,
+			       const struct kh_yaml_node *node, void *base)
 {
 	struct kh_mint *mint = mint_of(reader, option, node, base);
 	if (!mint || !kh_reader_scalar(reader, option, node))

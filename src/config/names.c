@@ -120,7 +120,7 @@ static int look_at_all(const struct kh_config *config, enum kh_names_kind kind,
 	return found;
 }
 
-int kh_name_find(const struct kh_config *config, enum kh_names_kind kind, struct kh_slice name)
+int kh_names_find(const struct kh_config *config, enum kh_names_kind kind, struct kh_slice name)
 {
 	struct table *table = config->names ? &config->names->tables[kind] : NULL;
 	if (table)

@@ -31,7 +31,7 @@
 		  .type = KH_OPTION_CUSTOM, \
 		  .flags = KH_IN_FILE, \
 		  .expects = "ADDRESS:PORT", \
-		  .read = kh_read_admin_metrics, \
+		  .read = kh_config_read_admin_metrics, \
 		  .shape = JSON_WITH_PORT, \
 		  .doc = "an address and port that serve /metrics, /healthz and /readyz, and " \
 			 "nothing else" }, \
@@ -48,13 +48,13 @@
 		  .type = KH_OPTION_CUSTOM, \
 		  .flags = KH_IN_FILE | KH_IS_REQUIRED, \
 		  .expects = "a user's name or number", \
-		  .read = kh_read_admin_user, \
+		  .read = kh_config_read_admin_user, \
 		  .shape = JSON_REF("text"), \
 		  .doc = "the user" }, \
 	{ \
 		.path = "admin.allow[].tenants", .type = KH_OPTION_CUSTOM, \
 		.flags = KH_IN_FILE | KH_IS_REQUIRED, .expects = "a list of tenants", \
-		.read = kh_read_admin_tenants, .shape = JSON_REF("hosts"), \
+		.read = kh_config_read_admin_tenants, .shape = JSON_REF("hosts"), \
 		.doc = "what the user gets to see, and may add sandboxes to and remove them from" \
 	}
 

@@ -11,7 +11,7 @@
 		.path = key_path, .type = KH_OPTION_CUSTOM, .flags = KH_IN_FILE, \
 		.offset = offsetof(struct kh_config, member), \
 		KH_CARRIED(kh_carry_geo_file, kh_config, member), .expects = "a path", \
-		.read = kh_read_geo_file, .shape = JSON_REF("text"), .doc = about \
+		.read = kh_config_read_geo_file, .shape = JSON_REF("text"), .doc = about \
 	}
 
 #define KH_GEO_DATABASES \
@@ -30,7 +30,7 @@
 		.path = owner ".geo", .type = KH_OPTION_CUSTOM, .flags = KH_IN_FILE, \
 		.offset = offsetof(struct struct_name, member), \
 		KH_CARRIED(kh_carry_geo, struct_name, member), .expects = "a map of lists", \
-		.read = kh_read_geo, .shape = JSON_REF("geo"), .doc = about \
+		.read = kh_config_read_geo, .shape = JSON_REF("geo"), .doc = about \
 	}
 
 #endif

@@ -15,7 +15,7 @@
 	  .flags = KH_IN_FILE | KH_IN_PART, \
 	  .offset = offsetof(struct type_name, member_name), \
 	  .expects = wants, \
-	  .read = kh_read_limit, \
+	  .read = kh_config_read_limit, \
 	  .shape = json, \
 	  carried, \
 	  .doc = about },

@@ -1,12 +1,12 @@
 /* options_placeholder.h - the rows of `placeholder`: what stands in for a credential */
-#ifndef KEYHOLE_CONFIG_OPTIONS_STAND_IN_H
-#define KEYHOLE_CONFIG_OPTIONS_STAND_IN_H
+#ifndef KEYHOLE_CONFIG_OPTIONS_PLACEHOLDER_H
+#define KEYHOLE_CONFIG_OPTIONS_PLACEHOLDER_H
 
 #include "carry.h"
 #include "config_internal.h"
 #include "options_json.h"
 
-#define KH_STAND_IN_AT(name) \
+#define KH_PLACEHOLDER_AT(name) \
 	.offset = offsetof(struct kh_credential_config, name), \
 	KH_CARRIED(kh_carry_value, kh_credential_config, name)
 
@@ -16,7 +16,7 @@ static const char *const kh_shape_words[] = { "auto", /* KH_SHAPE_NONE */
 #undef KH_SHAPE_WORD
 						      NULL };
 
-#define KH_STAND_IN_OPTIONS \
+#define KH_PLACEHOLDER_OPTIONS \
 	{ .path = "credentials.*.placeholder", \
 	  .type = KH_OPTION_SECTION, \
 	  .flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_QUIET, \
@@ -24,27 +24,27 @@ static const char *const kh_shape_words[] = { "auto", /* KH_SHAPE_NONE */
 		{ .path = "credentials.*.placeholder.env", \
 		  .type = KH_OPTION_TEXT, \
 		  .flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_QUIET, \
-		  KH_STAND_IN_AT(env_name), \
+		  KH_PLACEHOLDER_AT(env_name), \
 		  .check = kh_value_check_env, \
 		  .doc = "the variable in which clients look for it; that of value.env unless " \
 			 "said" }, \
 		{ .path = "credentials.*.placeholder.prefix", \
 		  .type = KH_OPTION_TEXT, \
 		  .flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_QUIET, \
-		  KH_STAND_IN_AT(placeholder_prefix), \
+		  KH_PLACEHOLDER_AT(placeholder_prefix), \
 		  .check = kh_value_check_prefix, \
 		  .doc = "how a real one begins, for clients that look" }, \
 		{ .path = "credentials.*.placeholder.alphabet", \
 		  .type = KH_OPTION_TEXT, \
 		  .flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_QUIET, \
-		  KH_STAND_IN_AT(placeholder_alphabet), \
+		  KH_PLACEHOLDER_AT(placeholder_alphabet), \
 		  .check = kh_value_check_alphabet, \
 		  .doc = "the characters behind the prefix, with all capital letters or all " \
 			 "digits; letters and digits unless said" }, \
 		{ .path = "credentials.*.placeholder.shape", \
 		  .type = KH_OPTION_CHOICE, \
 		  .flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_QUIET, \
-		  KH_STAND_IN_AT(stand_in.shape), \
+		  KH_PLACEHOLDER_AT(stand_in.shape), \
 		  .choices = kh_shape_words, \
 		  .fallback = "auto", \
 		  .doc = "what it looks like, by name, in place of prefix and alphabet; auto: as " \
@@ -52,7 +52,7 @@ static const char *const kh_shape_words[] = { "auto", /* KH_SHAPE_NONE */
 	{ \
 		.path = "credentials.*.require_placeholder", .type = KH_OPTION_BOOL, \
 		.flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_QUIET, \
-		KH_STAND_IN_AT(stand_in.required), .fallback = "false", \
+		KH_PLACEHOLDER_AT(stand_in.required), .fallback = "false", \
 		.doc = "refuse a request that doesn't carry the sandbox's placeholder there " \
 		       "where the value goes" \
 	}

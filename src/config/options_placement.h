@@ -17,8 +17,8 @@
 #define KH_PLACEMENT_OPTIONS \
 	KH_PLACEMENT("header", .shape = JSON_HEADER, \
 		     "a map of field names to templates such as { authorization: \"Bearer {}\" }", \
-		     kh_read_fields, "the fields that it sets; {} stands for the value"), \
-		KH_PLACEMENT("bearer", .shape = JSON_YES, "true", kh_read_bearer, \
+		     kh_config_read_fields, "the fields that it sets; {} stands for the value"), \
+		KH_PLACEMENT("bearer", .shape = JSON_YES, "true", kh_config_read_bearer, \
 			     "true: Authorization: Bearer VALUE"), \
 		{ .path = "credentials.*.basic", \
 		  .type = KH_OPTION_SECTION, \
@@ -29,15 +29,16 @@
 		KH_PLACEMENT("basic.username", \
 			     .shape = \
 				     "{\"type\":[\"string\",\"number\"],\"pattern\":\"^[^:]+$\"}", \
-			     "a user's name", kh_read_basic_user, \
+			     "a user's name", kh_config_read_basic_user, \
 			     "who it belongs to, such as x-access-token"), \
-		KH_PLACEMENT("azure", .shape = JSON_YES, "true", kh_read_azure, \
+		KH_PLACEMENT("azure", .shape = JSON_YES, "true", kh_config_read_azure, \
 			     "true: api-key: VALUE, as Azure's APIs want it"), \
 		KH_PLACEMENT("query", .shape = JSON_MEMBER, "the name of a parameter", \
-			     kh_read_query, "the query parameter that it is, percent-encoded"), \
+			     kh_config_read_query, \
+			     "the query parameter that it is, percent-encoded"), \
 		KH_PLACEMENT("cookie", \
 			     .shape = "{\"type\":\"string\",\"minLength\":1,\"maxLength\":48}", \
-			     "the name of a cookie", kh_read_cookie, \
+			     "the name of a cookie", kh_config_read_cookie, \
 			     "the cookie that it is; the request has no other"), \
 		{ .path = "credentials.*.body", \
 		  .type = KH_OPTION_SECTION, \
@@ -47,10 +48,10 @@
 		  .doc = "a text in the request's content that it replaces: one of json and " \
 			 "form" }, \
 		KH_PLACEMENT("body.json", .shape = "{\"type\":\"string\",\"pattern\":\"^/[^/]\"}", \
-			     "a pointer such as /auth/key", kh_read_body_json, \
+			     "a pointer such as /auth/key", kh_config_read_body_json, \
 			     "where it is in JSON: a pointer to a member (RFC 6901)"), \
 		KH_PLACEMENT("body.form", .shape = JSON_MEMBER, "the name of a member", \
-			     kh_read_body_form, \
+			     kh_config_read_body_form, \
 			     "the member of a form (application/x-www-form-urlencoded)")
 
 /* One or several. */
@@ -66,18 +67,19 @@
 	  .type = KH_OPTION_CUSTOM, \
 	  .flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_REQUIRED | KH_IS_QUIET, \
 	  .expects = "a list of hosts", \
-	  .read = kh_read_hosts, \
+	  .read = kh_config_read_hosts, \
 	  .shape = JSON_REF("hosts"), \
 	  .carry = kh_carry_hosts, \
 	  .doc = "where it may go, whatever a rule says" }, \
-		KH_BINDING("paths", kh_carry_paths, "a list of paths", kh_read_binding_paths, \
+		KH_BINDING("paths", kh_carry_paths, "a list of paths", \
+			   kh_config_read_binding_paths, \
 			   "the paths that it may go to, as in rules; any unless said"), \
 		KH_BINDING("methods", kh_carry_methods, "a list of methods", \
-			   kh_read_binding_methods, \
+			   kh_config_read_binding_methods, \
 			   "the methods that it may go with; GET, HEAD, POST, PUT, PATCH, " \
 			   "DELETE and OPTIONS unless said"), \
 		KH_PLACEMENT("shared_host", .shape = "{\"const\":\"accept\"}", "accept", \
-			     kh_read_shared_host, \
+			     kh_config_read_shared_host, \
 			     "accept: it may go to hosts where strangers have names " \
 			     "or paths too (buckets, queues, sites). The default is " \
 			     "that such a host is an error. Set it only where neither " \

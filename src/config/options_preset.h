@@ -18,7 +18,7 @@
 		  .type = KH_OPTION_CUSTOM, \
 		  .flags = KH_IN_PRESET, \
 		  .expects = "the address of a page (https://...), or a list of them", \
-		  .read = kh_read_sources, \
+		  .read = kh_config_read_sources, \
 		  .doc = "in a preset: the pages that name its hosts" }, \
 		{ .path = "parameters", \
 		  .type = KH_OPTION_MAP, \
@@ -56,7 +56,7 @@
 #define KH_RULE_WHEN \
 	{ \
 		.path = "rules[].when", .type = KH_OPTION_CUSTOM, .flags = KH_IN_PRESET, \
-		.read = kh_read_nothing, \
+		.read = kh_config_read_nothing, \
 		.takes = "a parameter's name, `not` and it, or a list of them", \
 		.doc = "in a preset: a boolean parameter, or `not` and it, for which the rule is " \
 		       "there; all of a list must hold" \

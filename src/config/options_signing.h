@@ -22,30 +22,30 @@
 #define KH_SIGNING_NAME(checked) .as = KH_OPTION_TEXT, .shape = JSON_REF("text"), .check = checked
 #define KH_SIGNING_TEMPLATE() \
 	.as = KH_OPTION_TEXT, .shape = "{\"type\":\"string\",\"minLength\":1,\"maxLength\":1024}", \
-	.check = kh_check_hmac_sign
+	.check = kh_config_check_hmac_sign
 #define KH_SIGNING_VARIABLE() .as = KH_OPTION_TEXT, .shape = JSON_ENV, .check = kh_value_check_env
 
 #define KH_SIGNING_OPTIONS \
 	KH_SIGNING_SECTION("aws_sigv4", NULL, \
 			   "requests are signed anew, as AWS Signature Version 4 has it"), \
 		KH_SIGNING_ROW( \
-			"aws_sigv4.region", KH_SIGNING_NAME(kh_check_sigv4_name), \
-			"a region such as eu-west-1", kh_read_sigv4, \
+			"aws_sigv4.region", KH_SIGNING_NAME(kh_config_check_sigv4_name), \
+			"a region such as eu-west-1", kh_config_read_sigv4, \
 			KH_CARRIED(kh_carry_text, kh_sigv4_config, region), \
 			"the region that is signed for; that of the client's own signature " \
 			"or the host's unless said"), \
-		KH_SIGNING_ROW("aws_sigv4.service", KH_SIGNING_NAME(kh_check_sigv4_name), \
-			       "a service's name such as s3", kh_read_sigv4, \
+		KH_SIGNING_ROW("aws_sigv4.service", KH_SIGNING_NAME(kh_config_check_sigv4_name), \
+			       "a service's name such as s3", kh_config_read_sigv4, \
 			       KH_CARRIED(kh_carry_text, kh_sigv4_config, service), \
 			       "the service that is signed for; likewise"), \
 		KH_SIGNING_ROW( \
 			"aws_sigv4.access_key_id", KH_SIGNING_VARIABLE(), \
-			"the name of a variable", kh_read_sigv4, \
+			"the name of a variable", kh_config_read_sigv4, \
 			KH_KEPT(kh_sigv4_config, access_key_id), \
 			"the variable with the key's id, where the value is a secret access " \
 			"key alone; AWS_ACCESS_KEY_ID unless said"), \
 		KH_SIGNING_ROW("aws_sigv4.session_token", KH_SIGNING_VARIABLE(), \
-			       "the name of a variable", kh_read_sigv4, \
+			       "the name of a variable", kh_config_read_sigv4, \
 			       KH_KEPT(kh_sigv4_config, session_token), \
 			       "likewise, of the session's token, which may be absent; " \
 			       "AWS_SESSION_TOKEN unless said"), \
@@ -53,37 +53,38 @@
 				   "the value is the private key (PEM) of a client " \
 				   "certificate, which the upstream gets if it asks"), \
 		KH_SIGNING_ROW( \
-			"mtls.certificate", .shape = JSON_REF("text"), "a path", kh_read_mtls, \
-			KH_KEPT(kh_mtls_config, certificate), \
+			"mtls.certificate", .shape = JSON_REF("text"), "a path", \
+			kh_config_read_mtls, KH_KEPT(kh_mtls_config, certificate), \
 			"the PEM file of the certificate and of those behind it; where it is " \
 			"not said they stand with the key"), \
 		KH_SIGNING_SECTION("hmac", "\"required\":[\"sign\",\"header\"]", \
 				   "fields with an HMAC over parts of the request"), \
 		KH_SIGNING_ROW("hmac.algorithm", \
 			       KH_SIGNING_WORDS("sha256", "sha512", "sha384", "sha1"), \
-			       "sha256, sha384, sha512 or sha1", kh_read_hmac, \
+			       "sha256, sha384, sha512 or sha1", kh_config_read_hmac, \
 			       KH_CARRIED(kh_carry_word, kh_hmac_config, algorithm), \
 			       "its hash; sha256 unless said"), \
 		KH_SIGNING_ROW("hmac.key", KH_SIGNING_WORDS("hex", "base64", "text"), \
-			       "text, base64 or hex", kh_read_hmac, \
+			       "text, base64 or hex", kh_config_read_hmac, \
 			       KH_CARRIED(kh_carry_word, kh_hmac_config, key), \
 			       "how the value stands for the key's bytes; text unless said"), \
 		KH_SIGNING_ROW("hmac.encoding", KH_SIGNING_WORDS("hex", "base64"), \
-			       "hex or base64", kh_read_hmac, \
+			       "hex or base64", kh_config_read_hmac, \
 			       KH_CARRIED(kh_carry_word, kh_hmac_config, encoding), \
 			       "of {signature}; hex unless said"), \
 		KH_SIGNING_ROW("hmac.timestamp", KH_SIGNING_WORDS("s", "ms", "http", "iso"), \
-			       "s, ms, http or iso", kh_read_hmac, \
+			       "s, ms, http or iso", kh_config_read_hmac, \
 			       KH_CARRIED(kh_carry_word, kh_hmac_config, timestamp), \
 			       "what {timestamp} is; s, seconds since 1970, unless said"), \
 		KH_SIGNING_ROW("hmac.sign", KH_SIGNING_TEMPLATE(), \
 			       "a template such as \"{timestamp}{method}{target}{body}\"", \
-			       kh_read_hmac, KH_CARRIED(kh_carry_text, kh_hmac_config, sign), \
+			       kh_config_read_hmac, \
+			       KH_CARRIED(kh_carry_text, kh_hmac_config, sign), \
 			       "the bytes that are signed"), \
 		KH_SIGNING_ROW("hmac.header", .shape = JSON_HMAC_HEADER, \
 			       "a map of field names to templates such as { x-signature: " \
 			       "\"{signature}\" }", \
-			       kh_read_hmac_header, \
+			       kh_config_read_hmac_header, \
 			       KH_CARRIED(kh_carry_hmac_fields, kh_hmac_config, fields), \
 			       "the fields that it sets")
 

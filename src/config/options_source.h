@@ -19,51 +19,53 @@
 	  .flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_REQUIRED | KH_IS_QUIET, \
 	  .expects = "{ env: NAME }, { file: PATH }, { exec: [ COMMAND, ... ] } or { systemd: " \
 		     "NAME }", \
-	  .read = kh_read_literal, \
+	  .read = kh_config_read_literal, \
 	  .between = JSON_VALUE_KEYS, \
 	  .doc = "where the secret comes from: one of env, file, exec and systemd, or tenants" }, \
 		KH_SOURCE_ROW("env", .shape = JSON_ENV, KH_IN_PRESET, "the name of a variable", \
-			      kh_read_source_env, \
+			      kh_config_read_source_env, \
 			      "the variable of keyhole's own environment that holds it"), \
 		KH_SOURCE_ROW("file", .shape = JSON_REF("text"), KH_IN_PRESET, "a path", \
-			      kh_read_source_file, "the file that holds it; it is watched"), \
+			      kh_config_read_source_file, \
+			      "the file that holds it; it is watched"), \
 		KH_SOURCE_ROW("exec", .shape = JSON_TEXTS, 0, \
-			      "a list: a program and its arguments", kh_read_source_exec, \
+			      "a list: a program and its arguments", kh_config_read_source_exec, \
 			      "the command that prints it, started without a shell"), \
 		KH_SOURCE_ROW("systemd", .shape = JSON_REF("text"), 0, "a name", \
-			      kh_read_source_systemd, \
+			      kh_config_read_source_systemd, \
 			      "the credential of the service (LoadCredential=) that it is"), \
 		KH_SOURCE_ROW("refresh", KH_PART_DURATION(kh_exec, refresh_ms, 1000, 604800000), \
-			      0, "a duration of 1s to 7d", kh_read_exec, \
+			      0, "a duration of 1s to 7d", kh_config_read_exec, \
 			      "exec: run again after that"), \
 		KH_SOURCE_ROW("timeout", KH_PART_DURATION(kh_exec, timeout_ms, 10, 600000), 0, \
-			      "a duration of 10ms to 10m", kh_read_exec, \
+			      "a duration of 10ms to 10m", kh_config_read_exec, \
 			      "exec: the command and all that it started are killed then"), \
 		KH_SOURCE_ROW("max_age", KH_PART_DURATION(kh_exec, max_age_ms, 1000, 604800000), \
-			      0, "a duration of 1s to 7d", kh_read_exec, \
+			      0, "a duration of 1s to 7d", kh_config_read_exec, \
 			      "exec: a value that could not be renewed is not used for longer"), \
 		KH_SOURCE_ROW("environment", .shape = JSON_TEXTS, 0, \
-			      "a list of NAME or NAME=VALUE", kh_read_exec_environment, \
+			      "a list of NAME or NAME=VALUE", kh_config_read_exec_environment, \
 			      "exec: variables that the command gets beside HOME, PATH and kin"), \
-		KH_SOURCE_ROW("json", KH_PART_TEXT(kh_exec, json, kh_check_exec_member), 0, \
-			      "a member such as data.key", kh_read_exec, \
+		KH_SOURCE_ROW("json", KH_PART_TEXT(kh_exec, json, kh_config_check_exec_member), 0, \
+			      "a member such as data.key", kh_config_read_exec, \
 			      "exec: the member of the printed JSON that is the value"), \
-		KH_SOURCE_ROW("expires", KH_PART_TEXT(kh_exec, expires, kh_check_exec_member), 0, \
-			      "a member such as data.expiry", kh_read_exec, \
+		KH_SOURCE_ROW("expires", \
+			      KH_PART_TEXT(kh_exec, expires, kh_config_check_exec_member), 0, \
+			      "a member such as data.expiry", kh_config_read_exec, \
 			      "exec: the member that says until when it is good"), \
 		KH_SOURCE_ROW("first_line", KH_PART(BOOL, kh_exec, first_line), 0, \
-			      "true or false", kh_read_exec, \
+			      "true or false", kh_config_read_exec, \
 			      "exec: only the first line is the value"), \
 		KH_SOURCE_ROW("format", \
 			      KH_PART_WORDS(CHOICE, kh_exec, format, "auto", "text", "json"), 0, \
-			      "auto, text or json", kh_read_exec, \
+			      "auto, text or json", kh_config_read_exec, \
 			      "exec: how what it prints is read; auto is JSON where it begins " \
 			      "like that"), \
 	{ \
 		.path = "credentials.*.value.tenants", .type = KH_OPTION_CUSTOM, \
 		.flags = KH_IN_FILE | KH_IS_QUIET, \
 		.expects = "a map of tenants to { env: NAME } and the like", \
-		.read = kh_read_source_tenants, .shape = JSON_VALUE_TENANTS, \
+		.read = kh_config_read_source_tenants, .shape = JSON_VALUE_TENANTS, \
 		.doc = "each tenant's own value under this one name" \
 	}
 

@@ -56,8 +56,8 @@ static const char *field_fault(const struct kh_placement *placement,
 	return template_fault(node->text, hole);
 }
 
-void kh_read_fields(struct kh_reader *reader, const struct kh_option *option,
-		    const struct kh_yaml_node *node, void *base)
+void kh_config_read_fields(struct kh_reader *reader, const struct kh_option *option,
+			   const struct kh_yaml_node *node, void *base)
 {
 	struct kh_placement *placement =
 		kh_placement_begin(reader, option, node, base, KH_PLACEMENT_FIELDS);
@@ -124,14 +124,14 @@ static void read_fixed(struct kh_reader *reader, const struct kh_option *option,
 		add_field(reader, placement, name, prefix, KH_FIELD_PLAIN, NULL);
 }
 
-void kh_read_bearer(struct kh_reader *reader, const struct kh_option *option,
-		    const struct kh_yaml_node *node, void *base)
+void kh_config_read_bearer(struct kh_reader *reader, const struct kh_option *option,
+			   const struct kh_yaml_node *node, void *base)
 {
 	read_fixed(reader, option, node, base, "Authorization", "Bearer ");
 }
 
-void kh_read_azure(struct kh_reader *reader, const struct kh_option *option,
-		   const struct kh_yaml_node *node, void *base)
+void kh_config_read_azure(struct kh_reader *reader, const struct kh_option *option,
+			  const struct kh_yaml_node *node, void *base)
 {
 	read_fixed(reader, option, node, base, "api-key", "");
 }
@@ -150,8 +150,8 @@ static void put_basic(struct kh_reader *reader, struct kh_placement *placement, 
 	add_field(reader, placement, "Authorization", "Basic ", KH_FIELD_BASIC, username);
 }
 
-void kh_read_basic_user(struct kh_reader *reader, const struct kh_option *option,
-			const struct kh_yaml_node *node, void *base)
+void kh_config_read_basic_user(struct kh_reader *reader, const struct kh_option *option,
+			       const struct kh_yaml_node *node, void *base)
 {
 	struct kh_placement *placement =
 		kh_placement_begin(reader, option, node, base, KH_PLACEMENT_FIELDS);
@@ -215,14 +215,14 @@ static void read_name(struct kh_reader *reader, const struct kh_option *option,
 		(void)kh_reader_no_memory(reader);
 }
 
-void kh_read_query(struct kh_reader *reader, const struct kh_option *option,
-		   const struct kh_yaml_node *node, void *base)
+void kh_config_read_query(struct kh_reader *reader, const struct kh_option *option,
+			  const struct kh_yaml_node *node, void *base)
 {
 	read_name(reader, option, node, base, KH_PLACEMENT_QUERY);
 }
 
-void kh_read_cookie(struct kh_reader *reader, const struct kh_option *option,
-		    const struct kh_yaml_node *node, void *base)
+void kh_config_read_cookie(struct kh_reader *reader, const struct kh_option *option,
+			   const struct kh_yaml_node *node, void *base)
 {
 	read_name(reader, option, node, base, KH_PLACEMENT_COOKIE);
 }
@@ -274,14 +274,14 @@ static void read_body(struct kh_reader *reader, const struct kh_option *option,
 		(void)kh_reader_no_memory(reader);
 }
 
-void kh_read_body_json(struct kh_reader *reader, const struct kh_option *option,
-		       const struct kh_yaml_node *node, void *base)
+void kh_config_read_body_json(struct kh_reader *reader, const struct kh_option *option,
+			      const struct kh_yaml_node *node, void *base)
 {
 	read_body(reader, option, node, base, true);
 }
 
-void kh_read_body_form(struct kh_reader *reader, const struct kh_option *option,
-		       const struct kh_yaml_node *node, void *base)
+void kh_config_read_body_form(struct kh_reader *reader, const struct kh_option *option,
+			      const struct kh_yaml_node *node, void *base)
 {
 	read_body(reader, option, node, base, false);
 }

@@ -123,8 +123,8 @@ static bool file_index(struct kh_config *config, const char *path, uint32_t *out
 	return kh_config_add_file(config, path, out);
 }
 
-void kh_read_nothing(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_yaml_node *node, void *base)
+void kh_config_read_nothing(struct kh_reader *reader, const struct kh_option *option,
+			    const struct kh_yaml_node *node, void *base)
 {
 	(void)reader;
 	(void)option;
@@ -141,8 +141,8 @@ static bool is_page(const struct kh_yaml_node *node)
 	return good;
 }
 
-void kh_read_sources(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_yaml_node *node, void *base)
+void kh_config_read_sources(struct kh_reader *reader, const struct kh_option *option,
+			    const struct kh_yaml_node *node, void *base)
 {
 	struct kh_preset_draft *draft = base;
 	bool list = node->kind == KH_NODE_LIST;

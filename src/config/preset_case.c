@@ -5,7 +5,7 @@
 
 #include "config_internal.h"
 
-struct kh_tenant_config *kh_case_tenant_add(struct kh_reader *reader)
+struct kh_tenant_config *kh_preset_case_tenant_add(struct kh_reader *reader)
 {
 	struct kh_config *config = reader->config;
 	char name[32];
@@ -20,7 +20,7 @@ struct kh_tenant_config *kh_case_tenant_add(struct kh_reader *reader)
 	return tenant && tenant->name ? tenant : kh_reader_no_memory(reader);
 }
 
-int kh_case_tenant(struct kh_reader *reader, const struct kh_yaml_node *node)
+int kh_preset_case_tenant(struct kh_reader *reader, const struct kh_yaml_node *node)
 {
 	const struct kh_yaml_node *with = kh_node_get(node, "with");
 	if (!with && reader->config->tenants[0].rules.count > 0)
@@ -30,7 +30,7 @@ int kh_case_tenant(struct kh_reader *reader, const struct kh_yaml_node *node)
 				kh_node_what(with));
 		return -1;
 	}
-	const struct kh_tenant_config *tenant = kh_case_tenant_add(reader);
+	const struct kh_tenant_config *tenant = kh_preset_case_tenant_add(reader);
 	size_t index = reader->config->n_tenants - 1;
 	if (!tenant)
 		return -1;

@@ -28,7 +28,7 @@ static void read_cases(struct kh_reader *reader, struct kh_preset *preset)
 	reader->file = preset->file;
 	reader->preset = preset->name;
 	reader->cases = preset;
-	if (!kh_case_tenant_add(reader))
+	if (!kh_preset_case_tenant_add(reader))
 		return;
 	if (has_defaults(&preset->parameters))
 		kh_preset_use(reader, preset, root, NULL, &config->tenants[0].rules);

@@ -91,12 +91,12 @@ const struct kh_preset *kh_preset_find(struct kh_reader *reader, struct kh_slice
 struct kh_preset *kh_preset_read(struct kh_reader *reader, const char *name, uint32_t file,
 				 struct kh_slice yaml);
 void kh_presets_fini(struct kh_reader *reader);
-kh_option_reader kh_read_sources;
+kh_option_reader kh_config_read_sources;
 /* For keys that were looked at before. */
-kh_option_reader kh_read_nothing;
+kh_option_reader kh_config_read_nothing;
 /* preset_case.c: one more tenant, NULL without memory; the tenant of one case of a preset, -1 when
  * it can't be made. */
-struct kh_tenant_config *kh_case_tenant_add(struct kh_reader *reader);
-int kh_case_tenant(struct kh_reader *reader, const struct kh_yaml_node *node);
+struct kh_tenant_config *kh_preset_case_tenant_add(struct kh_reader *reader);
+int kh_preset_case_tenant(struct kh_reader *reader, const struct kh_yaml_node *node);
 
 #endif

@@ -35,7 +35,7 @@ static const char *period_name(uint32_t ms)
 	return "?";
 }
 
-static const char *show_amount(enum kh_quota_kind kind, uint64_t amount, char out[KH_VALUE_BYTES])
+static const char *kh_quota_show(enum kh_quota_kind kind, uint64_t amount, char out[KH_VALUE_BYTES])
 {
 	if (kind != KH_QUOTA_REQUESTS)
 		return kh_value_show_size(amount, out);
@@ -48,9 +48,9 @@ const char *kh_rate_show(const struct kh_rate *rate, char out[KH_RATE_BYTES])
 	char amount[KH_VALUE_BYTES], burst[KH_VALUE_BYTES];
 	bool usual = rate->burst == rate->amount;
 	(void)snprintf(out, KH_RATE_BYTES, "%s/%s%s%s",
-		       show_amount(rate->kind, rate->amount, amount), period_name(rate->period_ms),
-		       usual ? "" : ", burst ",
-		       usual ? "" : show_amount(rate->kind, rate->burst, burst));
+		       kh_quota_show(rate->kind, rate->amount, amount),
+		       period_name(rate->period_ms), usual ? "" : ", burst ",
+		       usual ? "" : kh_quota_show(rate->kind, rate->burst, burst));
 	return out;
 }
 
@@ -261,8 +261,8 @@ static void take_limit(struct kh_reader *reader, const struct kh_option *option,
 		add_rate(reader, option->path, limits, kind, child);
 }
 
-void kh_read_limit(struct kh_reader *reader, const struct kh_option *option,
-		   const struct kh_yaml_node *node, void *base)
+void kh_config_read_limit(struct kh_reader *reader, const struct kh_option *option,
+			  const struct kh_yaml_node *node, void *base)
 {
 	struct kh_limits **slot = (void *)((char *)base + option->offset);
 	take_limit(reader, option, slot, node);

@@ -10,8 +10,8 @@
 
 #include "config_internal.h"
 
-void kh_read_version(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_yaml_node *node, void *base)
+void kh_config_read_version(struct kh_reader *reader, const struct kh_option *option,
+			    const struct kh_yaml_node *node, void *base)
 {
 	(void)base;
 	if (kh_reader_scalar(reader, option, node) && !kh_slice_eq(node->text, KH_SLICE("1")))
@@ -32,8 +32,8 @@ bool kh_value_mode(struct kh_slice text, mode_t *out)
 	return text.len >= 3 && text.len <= 4 && mode <= 0777;
 }
 
-void kh_read_mode(struct kh_reader *reader, const struct kh_option *option,
-		  const struct kh_yaml_node *node, void *base)
+void kh_config_read_mode(struct kh_reader *reader, const struct kh_option *option,
+			 const struct kh_yaml_node *node, void *base)
 {
 	struct kh_listener_config *listener = base;
 	mode_t mode;
@@ -52,8 +52,8 @@ void kh_read_mode(struct kh_reader *reader, const struct kh_option *option,
 			       option->path);
 }
 
-void kh_user_by_name(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_yaml_node *node, uid_t *out)
+void kh_config_user_by_name(struct kh_reader *reader, const struct kh_option *option,
+			    const struct kh_yaml_node *node, uid_t *out)
 {
 	uint64_t number;
 	if (!kh_reader_scalar(reader, option, node))
@@ -69,15 +69,15 @@ void kh_user_by_name(struct kh_reader *reader, const struct kh_option *option,
 				kh_esc(node->text));
 }
 
-void kh_read_owner(struct kh_reader *reader, const struct kh_option *option,
-		   const struct kh_yaml_node *node, void *base)
+void kh_config_read_owner(struct kh_reader *reader, const struct kh_option *option,
+			  const struct kh_yaml_node *node, void *base)
 {
 	struct kh_listener_config *listener = base;
-	kh_user_by_name(reader, option, node, &listener->owner);
+	kh_config_user_by_name(reader, option, node, &listener->owner);
 }
 
-void kh_read_group(struct kh_reader *reader, const struct kh_option *option,
-		   const struct kh_yaml_node *node, void *base)
+void kh_config_read_group(struct kh_reader *reader, const struct kh_option *option,
+			  const struct kh_yaml_node *node, void *base)
 {
 	struct kh_listener_config *listener = base;
 	uint64_t number;
@@ -94,8 +94,8 @@ void kh_read_group(struct kh_reader *reader, const struct kh_option *option,
 				kh_esc(node->text));
 }
 
-void kh_tenant_by_name(struct kh_reader *reader, const struct kh_option *option,
-		       const struct kh_yaml_node *node, uint16_t *out)
+void kh_config_tenant_by_name(struct kh_reader *reader, const struct kh_option *option,
+			      const struct kh_yaml_node *node, uint16_t *out)
 {
 	if (!kh_reader_scalar(reader, option, node))
 		return;
@@ -114,14 +114,14 @@ void kh_tenant_by_name(struct kh_reader *reader, const struct kh_option *option,
 	*out = 0; /* said once is enough */
 }
 
-void kh_read_tenant(struct kh_reader *reader, const struct kh_option *option,
-		    const struct kh_yaml_node *node, void *base)
+void kh_config_read_tenant(struct kh_reader *reader, const struct kh_option *option,
+			   const struct kh_yaml_node *node, void *base)
 {
 	struct kh_listener_config *listener = base;
-	kh_tenant_by_name(reader, option, node, &listener->tenant);
+	kh_config_tenant_by_name(reader, option, node, &listener->tenant);
 }
 
-void *kh_tenant_add(struct kh_reader *reader, void *parent, const struct kh_yaml_node *node)
+void *kh_config_tenant_add(struct kh_reader *reader, void *parent, const struct kh_yaml_node *node)
 {
 	(void)parent;
 	struct kh_config *config = reader->config;
@@ -189,15 +189,15 @@ static void add_pins(struct kh_reader *reader, const struct kh_option *option,
 		add_pin(reader, option, child, tenant);
 }
 
-void kh_read_pins(struct kh_reader *reader, const struct kh_option *option,
-		  const struct kh_yaml_node *node, void *base)
+void kh_config_read_pins(struct kh_reader *reader, const struct kh_option *option,
+			 const struct kh_yaml_node *node, void *base)
 {
 	(void)base;
 	add_pins(reader, option, node, KH_NO_TENANT);
 }
 
-void kh_read_tenant_pins(struct kh_reader *reader, const struct kh_option *option,
-			 const struct kh_yaml_node *node, void *base)
+void kh_config_read_tenant_pins(struct kh_reader *reader, const struct kh_option *option,
+				const struct kh_yaml_node *node, void *base)
 {
 	const struct kh_tenant_config *tenant = base;
 	add_pins(reader, option, node, (uint16_t)(tenant - reader->config->tenants));
@@ -245,23 +245,23 @@ static void read_ranges(struct kh_reader *reader, const struct kh_option *option
 	}
 }
 
-void kh_read_ranges(struct kh_reader *reader, const struct kh_option *option,
-		    const struct kh_yaml_node *node, void *base)
+void kh_config_read_ranges(struct kh_reader *reader, const struct kh_option *option,
+			   const struct kh_yaml_node *node, void *base)
 {
 	(void)base;
 	struct kh_config *config = reader->config;
 	read_ranges(reader, option, node, &config->allow_addresses, &config->n_allow_addresses);
 }
 
-void kh_read_tenant_ranges(struct kh_reader *reader, const struct kh_option *option,
-			   const struct kh_yaml_node *node, void *base)
+void kh_config_read_tenant_ranges(struct kh_reader *reader, const struct kh_option *option,
+				  const struct kh_yaml_node *node, void *base)
 {
 	struct kh_tenant_config *tenant = base;
 	read_ranges(reader, option, node, &tenant->allow_addresses, &tenant->n_allow_addresses);
 }
 
-void kh_read_servers(struct kh_reader *reader, const struct kh_option *option,
-		     const struct kh_yaml_node *node, void *base)
+void kh_config_read_servers(struct kh_reader *reader, const struct kh_option *option,
+			    const struct kh_yaml_node *node, void *base)
 {
 	(void)base;
 	struct kh_config *config = reader->config;

@@ -301,8 +301,8 @@ void kh_shared_host_check(struct kh_reader *reader, const struct kh_credential_c
 	}
 }
 
-void kh_read_shared_host(struct kh_reader *reader, const struct kh_option *option,
-			 const struct kh_yaml_node *node, void *base)
+void kh_config_read_shared_host(struct kh_reader *reader, const struct kh_option *option,
+				const struct kh_yaml_node *node, void *base)
 {
 	struct kh_credential_config *credential = base;
 

@@ -30,12 +30,12 @@ static const char *name_fault(const char *name)
 		       : "expected lower-case letters, digits and hyphens, as in us-east-1";
 }
 
-const char *kh_check_sigv4_name(struct kh_slice text)
+const char *kh_config_check_sigv4_name(struct kh_slice text)
 {
 	return name_fault(text.ptr);
 }
 
-const char *kh_check_hmac_sign(struct kh_slice text)
+const char *kh_config_check_hmac_sign(struct kh_slice text)
 {
 	return kh_hmac_template_fault(text.ptr, false);
 }
@@ -58,8 +58,8 @@ static struct kh_sigv4_config *sigv4_of(struct kh_reader *reader, const struct k
 	return placement->sigv4 ? placement->sigv4 : kh_reader_no_memory(reader);
 }
 
-void kh_read_sigv4(struct kh_reader *reader, const struct kh_option *option,
-		   const struct kh_yaml_node *node, void *base)
+void kh_config_read_sigv4(struct kh_reader *reader, const struct kh_option *option,
+			  const struct kh_yaml_node *node, void *base)
 {
 	kh_value_part(reader, option, node, sigv4_of(reader, option, node, base));
 }
@@ -100,8 +100,8 @@ static struct kh_mtls_config *mtls_of(struct kh_reader *reader, const struct kh_
 	return placement->mtls ? placement->mtls : kh_reader_no_memory(reader);
 }
 
-void kh_read_mtls(struct kh_reader *reader, const struct kh_option *option,
-		  const struct kh_yaml_node *node, void *base)
+void kh_config_read_mtls(struct kh_reader *reader, const struct kh_option *option,
+			 const struct kh_yaml_node *node, void *base)
 {
 	struct kh_mtls_config *config = mtls_of(reader, option, node, base);
 	if (!config || !kh_reader_scalar(reader, option, node))
@@ -172,14 +172,14 @@ static void read_hmac_fields(struct kh_reader *reader, const struct kh_option *o
 	}
 }
 
-void kh_read_hmac(struct kh_reader *reader, const struct kh_option *option,
-		  const struct kh_yaml_node *node, void *base)
+void kh_config_read_hmac(struct kh_reader *reader, const struct kh_option *option,
+			 const struct kh_yaml_node *node, void *base)
 {
 	kh_value_part(reader, option, node, hmac_of(reader, option, node, base));
 }
 
-void kh_read_hmac_header(struct kh_reader *reader, const struct kh_option *option,
-			 const struct kh_yaml_node *node, void *base)
+void kh_config_read_hmac_header(struct kh_reader *reader, const struct kh_option *option,
+				const struct kh_yaml_node *node, void *base)
 {
 	struct kh_hmac_config *config = hmac_of(reader, option, node, base);
 	if (config)

@@ -25,8 +25,8 @@ void kh_carry_config(struct kh_carrier *c, struct kh_config *config)
 	kh_carry_list(c, &config->files, &config->n_files, sizeof(*config->files), KH_CARRY_LISTED,
 		      kh_carry_list_name);
 	for (size_t i = 0; i < KH_MARK_KEYS; i++)
-		kh_carry_bytes(c, config->stand_in_keys[i].bytes,
-			       sizeof(config->stand_in_keys[i].bytes));
+		kh_carry_bytes(c, config->placeholder_keys[i].bytes,
+			       sizeof(config->placeholder_keys[i].bytes));
 	kh_carry_bool(c, &config->says_connections);
 	kh_carry_rows(c, "", false, config);
 }
@@ -56,7 +56,7 @@ struct kh_config *kh_config_decode(struct kh_slice bytes, struct kh_err *err)
 	return NULL;
 }
 
-bool kh_narrow_encode(const struct kh_rules *rules, struct kh_buf *out)
+bool kh_snapshot_encode_narrow(const struct kh_rules *rules, struct kh_buf *out)
 {
 	struct kh_config nothing = { 0 };
 	struct kh_rules copy = *rules;
@@ -66,7 +66,7 @@ bool kh_narrow_encode(const struct kh_rules *rules, struct kh_buf *out)
 	return !c.in.bad;
 }
 
-bool kh_narrow_decode(struct kh_slice bytes, struct kh_rules *out, struct kh_err *err)
+bool kh_snapshot_decode_narrow(struct kh_slice bytes, struct kh_rules *out, struct kh_err *err)
 {
 	/* Nothing that a rule could name. */
 	struct kh_config nothing = { 0 };

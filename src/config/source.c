@@ -79,8 +79,8 @@ bool kh_source_eq(const struct kh_source *a, const struct kh_source *b)
 	       (!a->exec || !b->exec ? a->exec == b->exec : same_exec(a->exec, b->exec));
 }
 
-const struct kh_source *kh_credential_source(const struct kh_credential_config *credential,
-					     size_t i)
+const struct kh_source *kh_source_of_credential(const struct kh_credential_config *credential,
+						size_t i)
 {
 	if (i < credential->n_sources)
 		return &credential->sources[i];
@@ -88,10 +88,10 @@ const struct kh_source *kh_credential_source(const struct kh_credential_config *
 	return more && i == credential->n_sources ? &credential->mint->client_secret : NULL;
 }
 
-bool kh_credential_is_from_variable(const struct kh_credential_config *credential, const char *name)
+bool kh_source_is_variable(const struct kh_credential_config *credential, const char *name)
 {
 	const struct kh_source *source;
-	for (size_t i = 0; (source = kh_credential_source(credential, i)); i++)
+	for (size_t i = 0; (source = kh_source_of_credential(credential, i)); i++)
 		if (source->kind == KH_SOURCE_ENV && strcmp(source->name, name) == 0)
 			return true;
 	return false;

@@ -28,8 +28,8 @@ struct kh_host_pattern kh_host_pattern_of(const struct kh_host *host)
 	return made;
 }
 
-void kh_read_proxy_url(struct kh_reader *reader, const struct kh_option *option,
-		       const struct kh_yaml_node *node, void *base)
+void kh_config_read_proxy_url(struct kh_reader *reader, const struct kh_option *option,
+			      const struct kh_yaml_node *node, void *base)
 {
 	(void)base;
 	struct kh_proxy_config *proxy = &reader->config->proxy;
@@ -92,26 +92,26 @@ static struct kh_credential_config *password(struct kh_reader *reader,
 	return made;
 }
 
-void kh_read_proxy_password_env(struct kh_reader *reader, const struct kh_option *option,
-				const struct kh_yaml_node *node, void *base)
+void kh_config_read_proxy_password_env(struct kh_reader *reader, const struct kh_option *option,
+				       const struct kh_yaml_node *node, void *base)
 {
 	(void)base;
 	struct kh_credential_config *credential = password(reader, node);
 	if (credential)
-		kh_read_source_env(reader, option, node, credential);
+		kh_config_read_source_env(reader, option, node, credential);
 }
 
-void kh_read_proxy_password_file(struct kh_reader *reader, const struct kh_option *option,
-				 const struct kh_yaml_node *node, void *base)
+void kh_config_read_proxy_password_file(struct kh_reader *reader, const struct kh_option *option,
+					const struct kh_yaml_node *node, void *base)
 {
 	(void)base;
 	struct kh_credential_config *credential = password(reader, node);
 	if (credential)
-		kh_read_source_file(reader, option, node, credential);
+		kh_config_read_source_file(reader, option, node, credential);
 }
 
-void kh_read_no_proxy(struct kh_reader *reader, const struct kh_option *option,
-		      const struct kh_yaml_node *node, void *base)
+void kh_config_read_no_proxy(struct kh_reader *reader, const struct kh_option *option,
+			     const struct kh_yaml_node *node, void *base)
 {
 	(void)base;
 	struct kh_proxy_config *proxy = &reader->config->proxy;

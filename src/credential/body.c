@@ -75,12 +75,12 @@ const char *kh_body_head_fault(const struct kh_placement *placement,
 		return "it has no content";
 	for (size_t i = 0; i < message->n_fields; i++) {
 		const struct kh_field *field = &message->fields[i];
-		if (kh_name_is_field(field->name, KH_SLICE("content-encoding")) &&
+		if (kh_spelling_is_field(field->name, KH_SLICE("content-encoding")) &&
 		    !is_type(field->value, "identity"))
 			return "its content is encoded (Content-Encoding: send it as it is)";
-		if (kh_name_is_field(field->name, KH_SLICE("content-range")))
+		if (kh_spelling_is_field(field->name, KH_SLICE("content-range")))
 			return "it is a part of a content (Content-Range)";
-		if (!kh_name_is_field(field->name, KH_SLICE("content-type")))
+		if (!kh_spelling_is_field(field->name, KH_SLICE("content-type")))
 			continue;
 		const char *fault = type_fault(placement, field->value);
 		if (fault)

@@ -69,7 +69,7 @@ static enum kh_body_step name_byte(struct kh_body_form *form, unsigned char c, c
 	else if (c == '%')
 		form->hex_left = 2;
 	/* A name needs neither escapes nor blanks. */
-	form->odd = form->odd || c == '%' || c == '+' || kh_name_is_blank((char)c);
+	form->odd = form->odd || c == '%' || c == '+' || kh_spelling_is_blank((char)c);
 	kh_form_name_byte(&form->name, (char)c);
 	return KH_BODY_KEEP;
 }

@@ -75,7 +75,7 @@ static bool is_step(const struct kh_body_json *json, bool *exactly)
 		known = sizeof(json->name.text);
 	struct kh_slice step = { text, len }, name = { json->name.text, known };
 	*exactly = !json->odd && json->name.len == known && kh_slice_eq(step, name);
-	return kh_name_is_member(name, step);
+	return kh_spelling_is_member(name, step);
 }
 
 static bool end_name(struct kh_body_json *json, const char **why)

@@ -191,7 +191,7 @@ static bool is_one_of(struct kh_slice name, const struct kh_slice *list, size_t 
 
 bool kh_carrier_is_field(struct kh_slice name)
 {
-	return is_one_of(name, fields, COUNT(fields), kh_name_is_field);
+	return is_one_of(name, fields, COUNT(fields), kh_spelling_is_field);
 }
 
 enum { NAME_BYTES = 64 }; /* more than the longest name of the tables */
@@ -200,7 +200,7 @@ enum { NAME_BYTES = 64 }; /* more than the longest name of the tables */
  * ours; its beginning is kept for the prefixes. */
 static struct kh_slice decode(struct kh_slice name, char buffer[NAME_BYTES])
 {
-	return kh_slice_of(buffer, kh_name_of_parameter(name, buffer, NAME_BYTES));
+	return kh_slice_of(buffer, kh_spelling_of_parameter(name, buffer, NAME_BYTES));
 }
 
 static bool is_parameter(struct kh_slice decoded)
@@ -208,10 +208,10 @@ static bool is_parameter(struct kh_slice decoded)
 	for (size_t i = 0; i < COUNT(parameter_prefixes); i++) {
 		struct kh_slice prefix = parameter_prefixes[i];
 
-		if (kh_name_is_field(kh_slice_sub(decoded, 0, prefix.len), prefix))
+		if (kh_spelling_is_field(kh_slice_sub(decoded, 0, prefix.len), prefix))
 			return true;
 	}
-	return is_one_of(decoded, parameters, COUNT(parameters), kh_name_is_decoded);
+	return is_one_of(decoded, parameters, COUNT(parameters), kh_spelling_is_decoded);
 }
 
 bool kh_carrier_is_query(struct kh_slice name)
@@ -260,7 +260,8 @@ bool kh_carrier_is_signature(struct kh_slice name)
 {
 	char buffer[NAME_BYTES];
 
-	return is_one_of(decode(name, buffer), signatures, COUNT(signatures), kh_name_is_decoded);
+	return is_one_of(decode(name, buffer), signatures, COUNT(signatures),
+			 kh_spelling_is_decoded);
 }
 
 static bool is_signed(struct kh_slice query)
@@ -275,7 +276,7 @@ static bool is_signed(struct kh_slice query)
 
 bool kh_carrier_is_named(struct kh_slice parameter, struct kh_slice name)
 {
-	return kh_name_is_parameter(parameter, name);
+	return kh_spelling_is_parameter(parameter, name);
 }
 
 bool kh_carrier_goes(struct kh_slice name, bool with_companions)
@@ -285,7 +286,7 @@ bool kh_carrier_goes(struct kh_slice name, bool with_companions)
 
 	return is_parameter(decoded) ||
 	       (with_companions &&
-		is_one_of(decoded, companions, COUNT(companions), kh_name_is_decoded));
+		is_one_of(decoded, companions, COUNT(companions), kh_spelling_is_decoded));
 }
 
 /*

@@ -38,7 +38,7 @@ struct kh_chunk_signer {
 	struct kh_buf trailer; /* "name:value\n" … as they are signed */
 };
 
-struct kh_chunk_signer *kh_chunk_signer_new(const struct kh_resign *resign, const char *seed,
+struct kh_chunk_signer *kh_chunk_signer_new(const struct kh_re_sign *resign, const char *seed,
 					    struct kh_secret *keys)
 {
 	struct kh_chunk_signer *s = calloc(1, sizeof(*s));
@@ -46,7 +46,7 @@ struct kh_chunk_signer *kh_chunk_signer_new(const struct kh_resign *resign, cons
 	if (!s)
 		return NULL;
 	s->state = HEAD;
-	s->with_trailer = resign->payload == KH_RESIGN_CHUNKS_TRAILER;
+	s->with_trailer = resign->payload == KH_RE_SIGN_CHUNKS_TRAILER;
 	s->scope = resign->scope;
 	memcpy(s->time, resign->time, sizeof(s->time));
 	memcpy(s->before, seed, sizeof(s->before));

@@ -27,7 +27,7 @@ enum {
 	ANCHOR = KH_GUESS_WINDOW_BYTES,
 	HALF = ANCHOR / 2,
 	KEY_BYTES = 32,
-	DIGEST_BYTES = 12,
+	KH_FINGERPRINT_DIGEST_BYTES = 12,
 	LISTS = 16,
 	/* Of one bitmap: 32 KiB, which stay in the cache, up to what 65,536 entries need. */
 	MAP_BITS_LEAST = 18,
@@ -37,7 +37,7 @@ enum {
 
 struct entry {
 	uint8_t anchor[ANCHOR];
-	uint8_t digest[DIGEST_BYTES];
+	uint8_t digest[KH_FINGERPRINT_DIGEST_BYTES];
 	uint32_t len;
 	uint32_t after; /* bytes between the anchor and the text's end */
 	uint16_t index;
@@ -45,23 +45,24 @@ struct entry {
 	uint8_t zero;
 };
 
-static bool digest(const uint8_t key[KEY_BYTES], struct kh_slice text, uint8_t out[DIGEST_BYTES])
+static bool digest(const uint8_t key[KEY_BYTES], struct kh_slice text,
+		   uint8_t out[KH_FINGERPRINT_DIGEST_BYTES])
 {
 	uint8_t whole[EVP_MAX_MD_SIZE];
 	unsigned n = 0;
 	bool ok = HMAC(EVP_sha256(), key, KEY_BYTES, (const uint8_t *)text.ptr, text.len, whole,
 		       &n) &&
-		  n >= DIGEST_BYTES;
+		  n >= KH_FINGERPRINT_DIGEST_BYTES;
 
 	if (ok)
-		memcpy(out, whole, DIGEST_BYTES);
+		memcpy(out, whole, KH_FINGERPRINT_DIGEST_BYTES);
 	kh_wipe(whole, sizeof(whole));
 	return ok;
 }
 
 /* ---- making ---- */
 
-static bool fresh_key(struct kh_print_maker *maker, struct kh_err *err)
+static bool fresh_key(struct kh_fingerprint_maker *maker, struct kh_err *err)
 {
 	if (getrandom(maker->key, sizeof(maker->key), 0) != (ssize_t)sizeof(maker->key))
 		return kh_err_set(err, KH_ERR_SYSTEM, "getrandom");
@@ -70,19 +71,19 @@ static bool fresh_key(struct kh_print_maker *maker, struct kh_err *err)
 	       kh_err_set(err, KH_ERR_NO_MEMORY, "prints: no memory");
 }
 
-bool kh_print_maker_init(struct kh_print_maker *maker, struct kh_err *err)
+bool kh_fingerprint_maker_init(struct kh_fingerprint_maker *maker, struct kh_err *err)
 {
 	return fresh_key(maker, err);
 }
 
-void kh_print_maker_fini(struct kh_print_maker *maker)
+void kh_fingerprint_maker_fini(struct kh_fingerprint_maker *maker)
 {
 	kh_buf_fini(&maker->bytes);
 	kh_wipe(maker->key, sizeof(maker->key));
 }
 
 struct job {
-	struct kh_print_maker *maker;
+	struct kh_fingerprint_maker *maker;
 	struct kh_slice value;
 	size_t at; /* where its hardest part begins */
 	uint16_t index;
@@ -177,7 +178,7 @@ static bool add_utf16(const struct job *job, char *wide, bool big_endian)
 
 /* In small letters, as a host has it, and then without its dots. What is easy to guess so is left
  * out. */
-static bool add_small(const struct job *job)
+static bool add_without_dots(const struct job *job)
 {
 	struct kh_slice value = job->value, small = kh_slice_of(job->text, value.len);
 	size_t at, len = 0;
@@ -199,7 +200,7 @@ static bool add_small(const struct job *job)
 static bool add_all(const struct job *job, char *wide, bool few)
 {
 	return add(job, job->value, job->at) && add_encoded(job, job->value, job->at, &base64) &&
-	       (few || (add_small(job) && add_encoded(job, job->value, job->at, &hex) &&
+	       (few || (add_without_dots(job) && add_encoded(job, job->value, job->at, &hex) &&
 			add_encoded(job, job->value, job->at, &base32) &&
 			add_utf16(job, wide, false) && add_utf16(job, wide, true)));
 }
@@ -216,14 +217,14 @@ static void give_room(char *room, size_t bytes)
 	kh_hidden_give(room);
 }
 
-enum kh_print_result kh_print_maker_add(struct kh_print_maker *maker, struct kh_slice value,
-					bool few, uint16_t index)
+enum kh_fingerprint_result kh_fingerprint_maker_add(struct kh_fingerprint_maker *maker,
+						    struct kh_slice value, bool few, uint16_t index)
 {
 	struct job job = { .maker = maker, .value = value, .index = index };
 	size_t before = kh_buf_len(&maker->bytes);
 
 	if (kh_guess_bits(value, &job.at) < KH_GUESS_LEAST_BITS)
-		return KH_PRINT_GUESSABLE;
+		return KH_FINGERPRINT_GUESSABLE;
 	/* The longest: base64 over UTF-16. */
 	size_t room = value.len * 2 * 4 / 3 + 8, other = room, twice = value.len * 2;
 	char *wide = get_room(&twice);
@@ -234,17 +235,17 @@ enum kh_print_result kh_print_maker_add(struct kh_print_maker *maker, struct kh_
 	give_room(job.text, room);
 	give_room(job.other, other);
 	if (ok)
-		return KH_PRINT_ADDED;
+		return KH_FINGERPRINT_ADDED;
 	kh_buf_truncate(&maker->bytes, before);
-	return KH_PRINT_FULL;
+	return KH_FINGERPRINT_FULL;
 }
 
-struct kh_secret *kh_print_maker_take(struct kh_print_maker *maker, struct kh_err *err)
+struct kh_secret *kh_fingerprint_maker_take(struct kh_fingerprint_maker *maker, struct kh_err *err)
 {
 	struct kh_slice all = kh_buf_view(&maker->bytes);
 	struct kh_secret *list = kh_secret_new(maker->bytes.data + maker->bytes.head, all.len, err);
 
-	kh_print_maker_fini(maker);
+	kh_fingerprint_maker_fini(maker);
 	if (fresh_key(maker, err))
 		return list;
 	kh_secret_unref(list);
@@ -253,7 +254,7 @@ struct kh_secret *kh_print_maker_take(struct kh_print_maker *maker, struct kh_er
 
 /* ---- finding ---- */
 
-struct kh_prints {
+struct kh_fingerprints {
 	atomic_uint refs;
 	unsigned shift;		/* 64 less the bits of a place */
 	uint64_t multiplier[3]; /* odd */
@@ -279,12 +280,12 @@ static uint64_t fold(uint64_t half)
 }
 
 /* By the last 8 bytes of an anchor. */
-static size_t first_place(const struct kh_prints *prints, uint64_t last)
+static size_t first_place(const struct kh_fingerprints *prints, uint64_t last)
 {
 	return (size_t)(last * prints->multiplier[0] >> prints->shift);
 }
 
-static size_t second_place(const struct kh_prints *prints, uint64_t first, uint64_t last)
+static size_t second_place(const struct kh_fingerprints *prints, uint64_t first, uint64_t last)
 {
 	return (size_t)((first * prints->multiplier[1] + last * prints->multiplier[2]) >>
 			prints->shift);
@@ -292,7 +293,7 @@ static size_t second_place(const struct kh_prints *prints, uint64_t first, uint6
 
 static bool map_all(struct kh_slice list, void *arg)
 {
-	struct kh_prints *prints = arg;
+	struct kh_fingerprints *prints = arg;
 
 	if (list.len < KEY_BYTES || (list.len - KEY_BYTES) % sizeof(struct entry) != 0)
 		return false;
@@ -306,7 +307,7 @@ static bool map_all(struct kh_slice list, void *arg)
 	return true;
 }
 
-static bool make_maps(struct kh_prints *prints)
+static bool make_maps(struct kh_fingerprints *prints)
 {
 	unsigned bits = MAP_BITS_LEAST;
 	size_t entries = 0;
@@ -327,9 +328,10 @@ static bool make_maps(struct kh_prints *prints)
 	return ok;
 }
 
-struct kh_prints *kh_prints_new(struct kh_secret **lists, size_t n_lists, struct kh_err *err)
+struct kh_fingerprints *kh_fingerprints_new(struct kh_secret **lists, size_t n_lists,
+					    struct kh_err *err)
 {
-	struct kh_prints *prints = n_lists <= LISTS ? calloc(1, sizeof(*prints)) : NULL;
+	struct kh_fingerprints *prints = n_lists <= LISTS ? calloc(1, sizeof(*prints)) : NULL;
 
 	for (size_t i = 0; i < n_lists; i++) {
 		if (prints)
@@ -347,13 +349,13 @@ struct kh_prints *kh_prints_new(struct kh_secret **lists, size_t n_lists, struct
 	return NULL;
 }
 
-struct kh_prints *kh_prints_ref(struct kh_prints *prints)
+struct kh_fingerprints *kh_fingerprints_ref(struct kh_fingerprints *prints)
 {
 	atomic_fetch_add_explicit(&prints->refs, 1, memory_order_relaxed);
 	return prints;
 }
 
-void kh_prints_unref(struct kh_prints *prints)
+void kh_prints_unref(struct kh_fingerprints *prints)
 {
 	if (!prints || atomic_fetch_sub_explicit(&prints->refs, 1, memory_order_acq_rel) != 1)
 		return;
@@ -371,7 +373,7 @@ struct look {
 };
 
 static bool digest_folded(const uint8_t key[KEY_BYTES], struct kh_slice text,
-			  uint8_t out[DIGEST_BYTES])
+			  uint8_t out[KH_FINGERPRINT_DIGEST_BYTES])
 {
 	char *small = malloc(text.len + 1); /* never of nothing */
 
@@ -387,7 +389,7 @@ static bool digest_folded(const uint8_t key[KEY_BYTES], struct kh_slice text,
 static bool matches(const struct look *look, const struct entry *entry, const char *key)
 {
 	size_t end = look->at + ANCHOR + entry->after;
-	uint8_t own[DIGEST_BYTES];
+	uint8_t own[KH_FINGERPRINT_DIGEST_BYTES];
 	bool fits = end <= look->text.len && entry->len <= end &&
 		    entry->len >= ANCHOR + (size_t)entry->after;
 	struct kh_slice text =
@@ -428,7 +430,7 @@ static bool is_set(const uint64_t *map, size_t place)
 }
 
 /* As it is, or in small letters. Most of what is sent has no others, and is looked up once. */
-static bool may_begin(const struct kh_prints *prints, uint64_t first, uint64_t last)
+static bool may_begin(const struct kh_fingerprints *prints, uint64_t first, uint64_t last)
 {
 	uint64_t small = fold(last);
 	bool seen = is_set(prints->maps, first_place(prints, last));
@@ -441,7 +443,7 @@ static bool may_begin(const struct kh_prints *prints, uint64_t first, uint64_t l
 	       is_set(prints->maps + prints->second, second_place(prints, fold(first), small));
 }
 
-static void take_candidate(const struct kh_prints *prints, struct kh_slice text, size_t at,
+static void take_candidate(const struct kh_fingerprints *prints, struct kh_slice text, size_t at,
 			   struct kh_print_search *search)
 {
 	struct look look = { text,
@@ -462,7 +464,7 @@ static void take_candidate(const struct kh_prints *prints, struct kh_slice text,
 	search->index = look.index;
 }
 
-void kh_prints_find(const struct kh_prints *prints, struct kh_slice text,
+void kh_prints_find(const struct kh_fingerprints *prints, struct kh_slice text,
 		    struct kh_print_search *search)
 {
 	if (prints->n_lists == 0)
@@ -474,7 +476,7 @@ void kh_prints_find(const struct kh_prints *prints, struct kh_slice text,
 
 static bool spend(struct kh_slice list, void *arg)
 {
-	uint8_t own[DIGEST_BYTES];
+	uint8_t own[KH_FINGERPRINT_DIGEST_BYTES];
 	bool *ok = arg;
 
 	*ok = list.len >= KEY_BYTES &&
@@ -483,7 +485,7 @@ static bool spend(struct kh_slice list, void *arg)
 	return *ok;
 }
 
-void kh_prints_spend(const struct kh_prints *prints)
+void kh_prints_spend(const struct kh_fingerprints *prints)
 {
 	bool ok = false;
 

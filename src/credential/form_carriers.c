@@ -30,7 +30,7 @@ static const struct kh_slice carriers[] = {
 };
 
 /* Does the type stand anywhere in it: in quotes, in a list, behind another? */
-static bool names_form(struct kh_slice value)
+static bool kh_spelling_has_word(struct kh_slice value)
 {
 	static const struct kh_slice type = KH_SLICE_INIT("x-www-form-urlencoded");
 
@@ -63,9 +63,9 @@ bool kh_form_is_one(const struct kh_message *message, struct kh_slice query)
 	for (size_t i = 0; i < message->n_fields; i++) {
 		struct kh_slice value = kh_slice_trim(message->fields[i].value);
 
-		if (!kh_name_is_field(message->fields[i].name, KH_SLICE("content-type")))
+		if (!kh_spelling_is_field(message->fields[i].name, KH_SLICE("content-type")))
 			continue;
-		if (names_form(value))
+		if (kh_spelling_has_word(value))
 			return true;
 		typed = typed || (value.len > 0 && value.ptr[0] != ';' && value.ptr[0] != ',');
 	}
@@ -78,7 +78,7 @@ bool kh_form_is_encoded(const struct kh_message *message)
 	for (size_t i = 0; i < message->n_fields; i++) {
 		struct kh_slice value = kh_slice_trim(message->fields[i].value);
 
-		if (kh_name_is_field(message->fields[i].name, KH_SLICE("content-encoding")) &&
+		if (kh_spelling_is_field(message->fields[i].name, KH_SLICE("content-encoding")) &&
 		    value.len > 0 && !kh_slice_eq_nocase(value, KH_SLICE("identity")))
 			return true;
 	}
@@ -92,7 +92,7 @@ static bool may_begin(char first)
 {
 	if (kh_is_alpha(first))
 		return strchr("abjops", kh_lower(first));
-	return first == '%' || first == '+' || kh_name_is_blank(first) ||
+	return first == '%' || first == '+' || kh_spelling_is_blank(first) ||
 	       (unsigned char)first >= 0x80;
 }
 

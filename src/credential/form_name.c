@@ -17,9 +17,10 @@ void kh_form_name_begin(struct kh_form_name *name)
 /* Of blanks in a row two are as good as more: no name that is looked for has two. */
 static bool is_one_too_many(const struct kh_form_name *name, char c)
 {
-	return kh_name_is_blank(c) &&
-	       (name->len == 0 || (name->len >= 2 && kh_name_is_blank(name->text[name->len - 1]) &&
-				   kh_name_is_blank(name->text[name->len - 2])));
+	return kh_spelling_is_blank(c) &&
+	       (name->len == 0 ||
+		(name->len >= 2 && kh_spelling_is_blank(name->text[name->len - 1]) &&
+		 kh_spelling_is_blank(name->text[name->len - 2])));
 }
 
 /* A blank beyond ASCII at the end, once all of its bytes are there: taken off. */
@@ -32,7 +33,7 @@ static bool take_wide_blank(struct kh_form_name *name)
 		if ((unsigned char)text.ptr[at] < 0xc0)
 			continue;
 		struct kh_character c = kh_spelling_at(text, at, KH_PLUS_IS_PLUS);
-		if (c.width != width || !kh_name_is_blank((char)c.byte))
+		if (c.width != width || !kh_spelling_is_blank((char)c.byte))
 			continue;
 		name->len = at;
 		return true;
@@ -80,7 +81,7 @@ void kh_form_name_byte(struct kh_form_name *name, char c)
 
 bool kh_form_name_is(const struct kh_form_name *name, struct kh_slice wanted)
 {
-	return kh_name_is_member(kh_form_name_text(name), wanted);
+	return kh_spelling_is_member(kh_form_name_text(name), wanted);
 }
 
 struct kh_slice kh_form_name_text(const struct kh_form_name *name)

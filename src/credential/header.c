@@ -24,14 +24,14 @@ bool kh_credential_sets_field(const struct kh_credential_config *credential, str
 	const struct kh_placement *placement = credential->placement;
 
 	for (size_t i = 0; placement && i < placement->n_fields; i++)
-		if (kh_name_is_field(kh_slice_str(placement->fields[i].name), name))
+		if (kh_spelling_is_field(kh_slice_str(placement->fields[i].name), name))
 			return true;
 	if (placement && placement->kind == KH_PLACEMENT_SIGV4)
-		return kh_resign_replaces(name);
+		return kh_re_sign_replaces(name);
 	if (placement && placement->kind == KH_PLACEMENT_HMAC)
 		return kh_hmac_sets_field(placement->hmac, name);
 	return placement && placement->kind == KH_PLACEMENT_COOKIE &&
-	       kh_name_is_field(KH_SLICE("cookie"), name);
+	       kh_spelling_is_field(KH_SLICE("cookie"), name);
 }
 
 /* RFC 9110 §5.5: visible bytes, and blanks only between them (a reader drops the others, and the

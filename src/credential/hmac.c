@@ -33,7 +33,7 @@ bool kh_hmac_wants_content(const struct kh_hmac_config *config)
 bool kh_hmac_sets_field(const struct kh_hmac_config *config, struct kh_slice name)
 {
 	for (size_t i = 0; i < config->n_fields; i++)
-		if (kh_name_is_field(name, kh_slice_str(config->fields[i].name)))
+		if (kh_spelling_is_field(name, kh_slice_str(config->fields[i].name)))
 			return true;
 	return false;
 }

@@ -54,7 +54,7 @@ static bool is_of_marks(char c)
 	return (c >= 'A' && c <= 'Z') || kh_is_digit(c);
 }
 
-size_t kh_text_unescape(struct kh_slice text, char *out)
+size_t kh_mark_unescape(struct kh_slice text, char *out)
 {
 	size_t len = 0;
 	bool any = false;

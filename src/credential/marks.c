@@ -53,7 +53,7 @@ static void add(struct kh_marks *marks, const struct needle *needle)
 	marks->needles[marks->n_needles++] = *needle;
 }
 
-static void add_mark(struct kh_marks *marks, const struct kh_stand_in_key *key, uint8_t index,
+static void add_mark(struct kh_marks *marks, const struct kh_placeholder_key *key, uint8_t index,
 		     enum kh_mark_class class)
 {
 	struct needle plain = { .len = kh_mark_forms[class].mark,
@@ -76,7 +76,7 @@ static void add_mark(struct kh_marks *marks, const struct kh_stand_in_key *key, 
 	}
 }
 
-struct kh_marks *kh_marks_new(const struct kh_stand_in_key *keys, size_t n_keys, bool digits,
+struct kh_marks *kh_marks_new(const struct kh_placeholder_key *keys, size_t n_keys, bool digits,
 			      struct kh_err *err)
 {
 	struct kh_marks *marks = n_keys <= KH_MARK_KEYS ? calloc(1, sizeof(*marks)) : NULL;

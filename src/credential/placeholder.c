@@ -18,7 +18,7 @@ static bool look(struct kh_slice value, void *arg)
 	return true;
 }
 
-void kh_stand_in_see(struct kh_stand_in *stand_in, const struct kh_secret *value)
+void kh_placeholder_see(struct kh_placeholder *stand_in, const struct kh_secret *value)
 {
 	struct look seen = { KH_SHAPE_GENERIC };
 
@@ -31,7 +31,7 @@ void kh_stand_in_see(struct kh_stand_in *stand_in, const struct kh_secret *value
 void kh_placeholder_spec_of(struct kh_placeholder_spec *out,
 			    const struct kh_credential_config *credential)
 {
-	const struct kh_stand_in *stand_in = &credential->stand_in;
+	const struct kh_placeholder *stand_in = &credential->stand_in;
 
 	*out = (struct kh_placeholder_spec){
 		.shape = stand_in->shape != KH_SHAPE_NONE  ? stand_in->shape
@@ -54,7 +54,7 @@ char *kh_placeholder_for(const struct kh_config *config,
 	struct kh_placeholder_spec spec;
 
 	kh_placeholder_spec_of(&spec, credential);
-	return kh_placeholder_make(&config->stand_in_keys[0], &spec, &owner, err);
+	return kh_placeholder_make(&config->placeholder_keys[0], &spec, &owner, err);
 }
 
 /* ---- a sandbox's environment ---- */
@@ -78,7 +78,7 @@ static bool give(const struct each *each, const struct kh_credential_config *cre
 	if (shape != KH_SHAPE_NONE)
 		spec = (struct kh_placeholder_spec){ .shape = shape };
 	char *value =
-		kh_placeholder_make(&each->config->stand_in_keys[0], &spec, &owner, each->err);
+		kh_placeholder_make(&each->config->placeholder_keys[0], &spec, &owner, each->err);
 	bool ok = value && each->fn(variable, value, each->arg);
 	free(value);
 	return ok;
@@ -136,7 +136,7 @@ bool kh_placeholders_each(const struct kh_config *config, uint16_t tenant, const
 	return ok;
 }
 
-bool kh_stand_in_may_have_digits(const struct kh_config *config)
+bool kh_placeholder_may_have_digits(const struct kh_config *config)
 {
 	for (size_t i = 0; i < config->n_credentials; i++) {
 		const char *alphabet = config->credentials[i].placeholder_alphabet;

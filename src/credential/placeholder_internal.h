@@ -1,6 +1,6 @@
 /* placeholder_internal.h - drawing from a key, for placeholders and for what knows them again */
-#ifndef KEYHOLE_CREDENTIAL_STAND_IN_INTERNAL_H
-#define KEYHOLE_CREDENTIAL_STAND_IN_INTERNAL_H
+#ifndef KEYHOLE_CREDENTIAL_PLACEHOLDER_INTERNAL_H
+#define KEYHOLE_CREDENTIAL_PLACEHOLDER_INTERNAL_H
 
 #include <keyhole/credential/placeholder.h>
 
@@ -13,10 +13,10 @@ struct kh_draw {
 };
 /* `label` keeps the streams of one key apart; the words follow it, each with its length, so that no
  * two lists are one. */
-void kh_draw_begin(struct kh_draw *draw, const struct kh_stand_in_key *key, const char *label,
-		   const char *const *words, size_t n_words);
+void kh_derive_begin(struct kh_draw *draw, const struct kh_placeholder_key *key, const char *label,
+		     const char *const *words, size_t n_words);
 /* `len` characters of the alphabet, each as likely as every other. */
-void kh_draw_text(struct kh_draw *draw, char *out, size_t len, struct kh_slice alphabet);
+void kh_derive_text(struct kh_draw *draw, char *out, size_t len, struct kh_slice alphabet);
 
 struct kh_mark_form {
 	struct kh_slice alphabet; /* of mark and parts */
@@ -25,6 +25,6 @@ struct kh_mark_form {
 	uint8_t name;
 };
 extern const struct kh_mark_form kh_mark_forms[KH_MARK_CLASSES];
-void kh_mark_make(char *out, const struct kh_stand_in_key *key, enum kh_mark_class class);
+void kh_mark_make(char *out, const struct kh_placeholder_key *key, enum kh_mark_class class);
 
 #endif

@@ -83,7 +83,7 @@ static bool refuse_algorithm(struct kh_err *err)
 }
 
 /* Return: false: it can't be taken. *scope stays empty where the client says none. */
-static bool read_header(struct kh_resign *out, const struct kh_message *message,
+static bool read_header(struct kh_re_sign *out, const struct kh_message *message,
 			struct kh_sigv4_scope *scope, struct kh_err *err)
 {
 	const struct kh_field *field = kh_message_field(message, KH_SLICE("authorization"));
@@ -103,7 +103,7 @@ static bool read_header(struct kh_resign *out, const struct kh_message *message,
 	return true;
 }
 
-static bool read_query(struct kh_resign *out, struct kh_slice raw, uint64_t now_ms,
+static bool read_query(struct kh_re_sign *out, struct kh_slice raw, uint64_t now_ms,
 		       struct kh_sigv4_scope *scope, struct kh_err *err)
 {
 	struct kh_slice name = parameter(raw, KH_SLICE("x-amz-algorithm"));
@@ -114,7 +114,7 @@ static bool read_query(struct kh_resign *out, struct kh_slice raw, uint64_t now_
 		return refuse_algorithm(err);
 	(void)read_credential(scope, kh_sigv4_decode(parameter(raw, KH_SLICE("x-amz-credential")),
 						     room, sizeof(room)));
-	out->form = KH_RESIGN_QUERY;
+	out->form = KH_RE_SIGN_QUERY;
 	out->signed_names = parameter(raw, KH_SLICE("x-amz-signedheaders"));
 	out->names_encoded = true;
 	if (!kh_slice_to_u64(parameter(raw, KH_SLICE("x-amz-expires")), &expires) || expires == 0 ||
@@ -183,28 +183,29 @@ static bool is_hash(struct kh_slice text)
 	return text.len == KH_SIGV4_HEX_BYTES - 1;
 }
 
-static bool read_claim(struct kh_resign *out, bool has_content, struct kh_err *err)
+static bool read_claim(struct kh_re_sign *out, bool has_content, struct kh_err *err)
 {
 	static const struct {
 		struct kh_slice word;
-		enum kh_resign_payload payload;
+		enum kh_re_sign_payload payload;
 	} words[] = {
-		{ KH_SLICE_INIT("UNSIGNED-PAYLOAD"), KH_RESIGN_UNSIGNED },
-		{ KH_SLICE_INIT("STREAMING-AWS4-HMAC-SHA256-PAYLOAD"), KH_RESIGN_CHUNKS },
+		{ KH_SLICE_INIT("UNSIGNED-PAYLOAD"), KH_RE_SIGN_UNSIGNED },
+		{ KH_SLICE_INIT("STREAMING-AWS4-HMAC-SHA256-PAYLOAD"), KH_RE_SIGN_CHUNKS },
 		{ KH_SLICE_INIT("STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"),
-		  KH_RESIGN_CHUNKS_TRAILER },
-		{ KH_SLICE_INIT("STREAMING-UNSIGNED-PAYLOAD-TRAILER"), KH_RESIGN_UNSIGNED_TRAILER },
+		  KH_RE_SIGN_CHUNKS_TRAILER },
+		{ KH_SLICE_INIT("STREAMING-UNSIGNED-PAYLOAD-TRAILER"),
+		  KH_RE_SIGN_UNSIGNED_TRAILER },
 	};
 
 	if (is_hash(out->claimed)) {
-		out->payload = KH_RESIGN_CLAIMED;
+		out->payload = KH_RE_SIGN_CLAIMED;
 		return true;
 	}
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
 		if (!kh_slice_eq(out->claimed, words[i].word))
 			continue;
 		out->payload = words[i].payload;
-		return out->payload < KH_RESIGN_CHUNKS || has_content ||
+		return out->payload < KH_RE_SIGN_CHUNKS || has_content ||
 		       kh_err_set(err, KH_ERR_REQUEST_MALFORMED,
 				  "x-amz-content-sha256 says that chunks follow, and there is no "
 				  "content");
@@ -217,7 +218,7 @@ static bool read_claim(struct kh_resign *out, bool has_content, struct kh_err *e
 		kh_esc(out->claimed));
 }
 
-static bool read_payload(struct kh_resign *out, const struct kh_message *message,
+static bool read_payload(struct kh_re_sign *out, const struct kh_message *message,
 			 struct kh_slice raw, struct kh_err *err)
 {
 	static const struct kh_slice name = KH_SLICE_INIT("x-amz-content-sha256");
@@ -239,21 +240,21 @@ static bool read_payload(struct kh_resign *out, const struct kh_message *message
 	out->claimed = said;
 	if (said.ptr)
 		return read_claim(out, has_content, err);
-	if (out->form == KH_RESIGN_QUERY &&
+	if (out->form == KH_RE_SIGN_QUERY &&
 	    kh_sigv4_path_of(kh_slice_str(out->scope.service)) == KH_SIGV4_PATH_S3)
-		out->payload = KH_RESIGN_UNSIGNED;
+		out->payload = KH_RE_SIGN_UNSIGNED;
 	else
-		out->payload = has_content ? KH_RESIGN_HASHED : KH_RESIGN_EMPTY;
+		out->payload = has_content ? KH_RE_SIGN_HASHED : KH_RE_SIGN_EMPTY;
 	return true;
 }
 
-bool kh_resign_read(struct kh_resign *out, const struct kh_sigv4_config *config,
-		    const struct kh_message *message, struct kh_slice raw, struct kh_slice host,
-		    uint64_t now_ms, struct kh_err *err)
+bool kh_re_sign_read(struct kh_re_sign *out, const struct kh_sigv4_config *config,
+		     const struct kh_message *message, struct kh_slice raw, struct kh_slice host,
+		     uint64_t now_ms, struct kh_err *err)
 {
 	struct kh_sigv4_scope scope = { .date = "" };
 
-	*out = (struct kh_resign){ .form = KH_RESIGN_HEADER };
+	*out = (struct kh_re_sign){ .form = KH_RE_SIGN_HEADER };
 	if (!read_header(out, message, &scope, err))
 		return false;
 	bool presigned =
@@ -268,12 +269,12 @@ bool kh_resign_read(struct kh_resign *out, const struct kh_sigv4_config *config,
 	return read_payload(out, message, raw, err);
 }
 
-bool kh_resign_wants_content(const struct kh_resign *resign)
+bool kh_re_sign_wants_content(const struct kh_re_sign *resign)
 {
-	return resign->payload == KH_RESIGN_HASHED && resign->hash[0] == '\0';
+	return resign->payload == KH_RE_SIGN_HASHED && resign->hash[0] == '\0';
 }
 
-bool kh_resign_put_scope(struct kh_buf *out, const struct kh_resign *resign)
+bool kh_re_sign_put_scope(struct kh_buf *out, const struct kh_re_sign *resign)
 {
 	return kh_sigv4_scope_put(out, &resign->scope);
 }

@@ -20,14 +20,14 @@ enum {
 	OUT_BYTES = KH_LIMIT_HEAD_BYTES + 4 * KH_LIMIT_SECRET_BYTES,
 };
 
-void kh_resigned_init(struct kh_resigned *out)
+void kh_re_signed_init(struct kh_re_signed *out)
 {
 	kh_buf_init_wiping(&out->target, OUT_BYTES);
 	kh_buf_init_wiping(&out->fields, OUT_BYTES);
 	out->seed[0] = '\0';
 }
 
-void kh_resigned_fini(struct kh_resigned *out)
+void kh_re_signed_fini(struct kh_re_signed *out)
 {
 	kh_buf_fini(&out->target);
 	kh_buf_fini(&out->fields);
@@ -35,12 +35,12 @@ void kh_resigned_fini(struct kh_resigned *out)
 
 /* ---- what stays of the client's ---- */
 
-bool kh_resign_replaces(struct kh_slice name)
+bool kh_re_sign_replaces(struct kh_slice name)
 {
-	return kh_name_is_field(name, KH_SLICE("authorization")) ||
-	       kh_name_is_field(name, KH_SLICE("date")) ||
-	       kh_name_is_field(name, KH_SLICE("x-amz-date")) ||
-	       kh_name_is_field(name, KH_SLICE("x-amz-security-token"));
+	return kh_spelling_is_field(name, KH_SLICE("authorization")) ||
+	       kh_spelling_is_field(name, KH_SLICE("date")) ||
+	       kh_spelling_is_field(name, KH_SLICE("x-amz-date")) ||
+	       kh_spelling_is_field(name, KH_SLICE("x-amz-security-token"));
 }
 
 static bool is_signature(struct kh_slice name)
@@ -58,14 +58,14 @@ static bool is_signature(struct kh_slice name)
 	};
 
 	for (size_t i = 0; i < sizeof(ours) / sizeof(*ours); i++)
-		if (kh_name_is_parameter(name, ours[i]))
+		if (kh_spelling_is_parameter(name, ours[i]))
 			return true;
 	/* What stays has to be the service's own in every reading: as it is written, that is. */
 	return !kh_spelling_is_plain(name) ||
 	       !kh_slice_eq_nocase(kh_slice_sub(name, 0, 6), KH_SLICE("x-amz-"));
 }
 
-bool kh_resign_drops_parameter(struct kh_slice name)
+bool kh_re_sign_drops_parameter(struct kh_slice name)
 {
 	return kh_carrier_is_query(name) && is_signature(name);
 }
@@ -81,7 +81,7 @@ static bool put_kept(struct kh_buf *out, struct kh_slice query)
 		size_t len = value.ptr == name.ptr + name.len ? name.len : name.len + 1 + value.len;
 		char behind = rest.ptr ? name.ptr[len] : '\0';
 
-		if (kh_resign_drops_parameter(name)) {
+		if (kh_re_sign_drops_parameter(name)) {
 			if (!first && separator != '&')
 				separator = behind;
 			continue;
@@ -104,7 +104,7 @@ static bool put_target(struct kh_buf *out, struct kh_slice raw)
 }
 
 /* Is it in the list that the client signed? */
-static bool was_signed(const struct kh_resign *resign, struct kh_slice name)
+static bool was_signed(const struct kh_re_sign *resign, struct kh_slice name)
 {
 	struct kh_slice rest = resign->signed_names;
 
@@ -126,7 +126,7 @@ static bool was_signed(const struct kh_resign *resign, struct kh_slice name)
 }
 
 /* What AWS asks for, and what the client wanted covered; not what others on the way may change. */
-static bool is_signed(const struct kh_resign *resign, struct kh_slice name)
+static bool is_signed(const struct kh_re_sign *resign, struct kh_slice name)
 {
 	return kh_slice_eq_nocase(name, KH_SLICE("host")) ||
 	       kh_slice_eq_nocase(name, KH_SLICE("content-type")) ||
@@ -138,9 +138,9 @@ static bool is_signed(const struct kh_resign *resign, struct kh_slice name)
 /* ---- signing ---- */
 
 struct job {
-	struct kh_resigned *out;
-	const struct kh_resign *resign;
-	const struct kh_resign_head *head;
+	struct kh_re_signed *out;
+	const struct kh_re_sign *resign;
+	const struct kh_re_sign_head *head;
 	struct kh_field fields[MOST_FIELDS];
 	size_t n;
 	struct kh_sigv4_keys keys;
@@ -157,39 +157,39 @@ static bool add(struct job *job, struct kh_slice name, struct kh_slice value)
 	return true;
 }
 
-static struct kh_slice payload_of(const struct kh_resign *resign)
+static struct kh_slice payload_of(const struct kh_re_sign *resign)
 {
 	switch (resign->payload) {
-	case KH_RESIGN_EMPTY:
+	case KH_RE_SIGN_EMPTY:
 		return no_content;
-	case KH_RESIGN_HASHED:
+	case KH_RE_SIGN_HASHED:
 		return kh_slice_str(resign->hash);
-	case KH_RESIGN_CLAIMED:
-	case KH_RESIGN_UNSIGNED:
-	case KH_RESIGN_CHUNKS:
-	case KH_RESIGN_CHUNKS_TRAILER:
-	case KH_RESIGN_UNSIGNED_TRAILER:
+	case KH_RE_SIGN_CLAIMED:
+	case KH_RE_SIGN_UNSIGNED:
+	case KH_RE_SIGN_CHUNKS:
+	case KH_RE_SIGN_CHUNKS_TRAILER:
+	case KH_RE_SIGN_UNSIGNED_TRAILER:
 		break;
 	}
 	return resign->claimed.ptr ? resign->claimed : KH_SLICE("UNSIGNED-PAYLOAD");
 }
 
 /* S3 takes nothing that does not say what stands for its content. */
-static bool says_payload_anew(const struct kh_resign *resign)
+static bool says_payload_anew(const struct kh_re_sign *resign)
 {
-	return resign->form == KH_RESIGN_HEADER && !resign->says_payload &&
+	return resign->form == KH_RE_SIGN_HEADER && !resign->says_payload &&
 	       kh_sigv4_path_of(kh_slice_str(resign->scope.service)) == KH_SIGV4_PATH_S3;
 }
 
 static bool collect(struct job *job)
 {
-	const struct kh_resign *resign = job->resign;
+	const struct kh_re_sign *resign = job->resign;
 
 	for (size_t i = 0; i < job->head->n_fields; i++)
 		if (is_signed(resign, job->head->fields[i].name) &&
 		    !add(job, job->head->fields[i].name, job->head->fields[i].value))
 			return false;
-	if (resign->form == KH_RESIGN_QUERY)
+	if (resign->form == KH_RE_SIGN_QUERY)
 		return true;
 	return add(job, KH_SLICE("x-amz-date"), kh_slice_str(resign->time)) &&
 	       (job->keys.token.len == 0 ||
@@ -210,7 +210,7 @@ static bool put_parameters(struct job *job)
 	struct kh_buf *out = &job->out->target;
 	char digits[KH_U64_DIGITS];
 
-	if (job->resign->form != KH_RESIGN_QUERY)
+	if (job->resign->form != KH_RE_SIGN_QUERY)
 		return true;
 	struct kh_slice so_far = kh_buf_view(out);
 	bool first = kh_slice_find(so_far, '?', 0) == so_far.len;
@@ -253,10 +253,10 @@ static bool put_line(struct kh_buf *out, const char *name, struct kh_slice value
 
 static bool put_fields(struct job *job)
 {
-	const struct kh_resign *resign = job->resign;
+	const struct kh_re_sign *resign = job->resign;
 	struct kh_buf *out = &job->out->fields;
 
-	if (resign->form == KH_RESIGN_QUERY)
+	if (resign->form == KH_RE_SIGN_QUERY)
 		return put_parameter(&job->out->target, "X-Amz-Signature",
 				     kh_slice_str(job->signature));
 	return put_line(out, "X-Amz-Date", kh_slice_str(resign->time)) &&
@@ -289,9 +289,9 @@ static bool make(struct kh_slice packed, void *arg)
 	       put_fields(job);
 }
 
-bool kh_resign_make(struct kh_resigned *out, const struct kh_resign *resign,
-		    const struct kh_resign_head *head, const struct kh_secret *keys,
-		    struct kh_err *err)
+bool kh_re_sign_make(struct kh_re_signed *out, const struct kh_re_sign *resign,
+		     const struct kh_re_sign_head *head, const struct kh_secret *keys,
+		     struct kh_err *err)
 {
 	struct job job = {
 		.out = out,

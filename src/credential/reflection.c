@@ -137,7 +137,8 @@ static bool hide(struct kh_slice value, void *arg)
 	return kh_buf_append_slice(h->out, kh_slice_sub(h->text, from, h->text.len));
 }
 
-bool kh_hide_value(struct kh_slice value, struct kh_slice text, struct kh_buf *out, bool *found)
+bool kh_reflection_hide_value(struct kh_slice value, struct kh_slice text, struct kh_buf *out,
+			      bool *found)
 {
 	struct hiding h = { .text = text, .out = out };
 	bool ok = hide(value, &h);

@@ -43,7 +43,7 @@ static bool is_word_byte(char c)
 /* A token in the form in which names are compared. What does not fit is left out. */
 static struct kh_slice fold(struct kh_slice token, char room[NAME_BYTES])
 {
-	return (struct kh_slice){ room, kh_name_of_text(token, room, NAME_BYTES) };
+	return (struct kh_slice){ room, kh_spelling_of_text(token, room, NAME_BYTES) };
 }
 
 static bool is_carrier(struct kh_slice token)

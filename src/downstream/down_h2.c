@@ -167,9 +167,9 @@ struct kh_down_h2 *kh_down_h2_new(struct kh_mux *mux, struct kh_h2_stream *h2)
 	return s;
 }
 
-static void free_stream(struct kh_grave *grave)
+static void free_stream(struct kh_deferred_free *deferred_free)
 {
-	struct kh_down_h2 *s = kh_container_of(grave, struct kh_down_h2, grave);
+	struct kh_down_h2 *s = kh_container_of(deferred_free, struct kh_down_h2, deferred_free);
 
 	kh_buf_fini(&s->in);
 	free(s->get);
@@ -225,7 +225,7 @@ void kh_down_h2_release(struct kh_down_h2 *s)
 	count_out(s, mux);
 	kh_session_touch(session);
 	if (!s->inner)
-		kh_loop_bury(s->loop, &s->grave, free_stream);
+		kh_loop_free_later(s->loop, &s->deferred_free, free_stream);
 }
 
 void kh_down_h2_reset(struct kh_down_h2 *s)
@@ -247,7 +247,7 @@ void kh_mux_end(struct kh_session *session)
 {
 	struct kh_mux *mux = session->mux;
 
-	(void)kh_door_may_keep(session->side.door, mux->kept_bytes, 0);
+	(void)kh_acceptor_may_keep(session->side.door, mux->kept_bytes, 0);
 	mux->kept_bytes = 0;
 
 	while (!kh_list_is_empty(&mux->streams))

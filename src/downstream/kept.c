@@ -35,7 +35,7 @@ static void refuse(struct kh_session *session)
 
 	(void)kh_charge_refuse(&err, session->side.account, KH_RESOURCE_MEMORY, KH_LIMIT_KEPT_STEP);
 	session->over_share = session->closing = true;
-	if (session->state == KH_SESSION_HEAD && session->came_by == KH_OPENING_UNSEEN) {
+	if (session->state == KH_SESSION_HEAD && session->came_by == KH_PROTOCOL_SNIFF_UNSEEN) {
 		kh_session_kill(session, KH_ERR_LIMIT, NULL); /* it has asked for nothing */
 	} else if (session->state == KH_SESSION_EXCHANGE && x) {
 		kh_exchange_fail(x, &err);

@@ -77,9 +77,9 @@ static void shut_pipe(void *pipe)
 	kh_session_touch(s->stream.session);
 }
 
-static void free_pipe(struct kh_grave *grave)
+static void free_pipe(struct kh_deferred_free *deferred_free)
 {
-	struct kh_down_h2 *s = kh_container_of(grave, struct kh_down_h2, grave);
+	struct kh_down_h2 *s = kh_container_of(deferred_free, struct kh_down_h2, deferred_free);
 
 	kh_buf_fini(&s->in);
 	kh_block_give(s);
@@ -94,7 +94,7 @@ static void close_pipe(void *pipe)
 		shut_pipe(s);
 		kh_down_h2_release(s);
 	} else {
-		kh_loop_bury(s->loop, &s->grave, free_pipe);
+		kh_loop_free_later(s->loop, &s->deferred_free, free_pipe);
 	}
 }
 
@@ -146,10 +146,10 @@ void kh_mux_tunnel_open(struct kh_down_h2 *s, const struct kh_message *connect)
 		return;
 	}
 	kh_buf_init(&s->in, IN_BYTES);
-	if (kh_door_take_place(outer->side.door)) {
+	if (kh_acceptor_take_place(outer->side.door)) {
 		inner = kh_session_new_over(outer->side.door, &pipe_ops, s, &outer->side.peer);
 		if (!inner)
-			kh_door_left(outer->side.door);
+			kh_acceptor_left(outer->side.door);
 	}
 	if (!inner) {
 		kh_down_leave_place_within(&outer->side, limits);
@@ -166,7 +166,7 @@ void kh_mux_tunnel_open(struct kh_down_h2 *s, const struct kh_message *connect)
 	inner->side.authority = authority;
 	inner->side.limits = limits;
 	if (kind == KH_TUNNEL_RAW)
-		inner->only.stream.ops = &kh_down_raw_ops; /* its answer waits for the upstream */
+		inner->only.stream.ops = &kh_raw_down_ops; /* its answer waits for the upstream */
 	else
 		(void)kh_tunnel_accept(inner);
 	kh_tunnel_enter(inner, kind);

@@ -13,27 +13,27 @@
 
 enum { TLS_HANDSHAKE_RECORD = 0x16 };
 
-enum kh_opening kh_opening_of(struct kh_slice first_bytes)
+enum kh_protocol_sniff kh_protocol_sniff_of(struct kh_slice first_bytes)
 {
 	char first = first_bytes.len > 0 ? first_bytes.ptr[0] : '\0';
 
 	if (kh_slice_has_prefix(first_bytes, KH_SLICE("SSH-"))) /* RFC 4253 §4.2 */
-		return KH_OPENING_OTHER;
+		return KH_PROTOCOL_SNIFF_OTHER;
 	if (kh_is_alpha(first))
-		return KH_OPENING_HTTP;
+		return KH_PROTOCOL_SNIFF_HTTP;
 	if (first == KH_SOCKS_VERSION)
-		return KH_OPENING_SOCKS;
+		return KH_PROTOCOL_SNIFF_SOCKS;
 	if (first == TLS_HANDSHAKE_RECORD)
-		return KH_OPENING_TLS;
-	return KH_OPENING_OTHER;
+		return KH_PROTOCOL_SNIFF_TLS;
+	return KH_PROTOCOL_SNIFF_OTHER;
 }
 
 bool kh_session_open(struct kh_session *session)
 {
-	session->came_by = kh_opening_of(kh_buf_view(&session->in));
-	if (session->came_by == KH_OPENING_TLS)
+	session->came_by = kh_protocol_sniff_of(kh_buf_view(&session->in));
+	if (session->came_by == KH_PROTOCOL_SNIFF_TLS)
 		session->side.via = "tls";
-	if (session->came_by == KH_OPENING_TLS &&
+	if (session->came_by == KH_PROTOCOL_SNIFF_TLS &&
 	    session->side.door->config->kind == KH_LISTEN_TCP) {
 		struct kh_err err = KH_ERR_INIT;
 		kh_err_set(&err, KH_ERR_PROXY_AUTH,
@@ -42,12 +42,12 @@ bool kh_session_open(struct kh_session *session)
 		kh_tunnel_refuse(session, &err);
 		return false;
 	}
-	if (session->came_by == KH_OPENING_TLS) {
+	if (session->came_by == KH_PROTOCOL_SNIFF_TLS) {
 		(void)kh_session_set_state(session, KH_SESSION_HELLO);
 		return false;
 	}
-	if (session->came_by != KH_OPENING_SOCKS) {
-		session->came_by = KH_OPENING_HTTP; /* whose codec refuses what is none */
+	if (session->came_by != KH_PROTOCOL_SNIFF_SOCKS) {
+		session->came_by = KH_PROTOCOL_SNIFF_HTTP; /* whose codec refuses what is none */
 		return true;
 	}
 	session->side.via = "socks5";

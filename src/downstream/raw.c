@@ -27,7 +27,7 @@ void kh_raw_begin(struct kh_session *session, enum kh_tunnel_kind kind)
 		kh_tunnel_refuse(session, &err);
 		return;
 	}
-	session->only.stream.ops = &kh_down_raw_ops;
+	session->only.stream.ops = &kh_raw_down_ops;
 	if (!kh_session_set_state(session, KH_SESSION_RAW))
 		return;
 	if (!kh_exchange_begin_tunnel(&session->only.stream, &session->side, kind, &decision))
@@ -103,7 +103,7 @@ static bool put_answer(struct kh_down_stream *down, const struct kh_answer *answ
 
 	if (session->carrier && !kh_session_is_accepted(session))
 		return kh_mux_tunnel_answer(session->carrier, answer);
-	if (session->came_by == KH_OPENING_HTTP && !kh_session_is_accepted(session))
+	if (session->came_by == KH_PROTOCOL_SNIFF_HTTP && !kh_session_is_accepted(session))
 		return kh_down_h1_ops.put_answer(down, answer);
 	if (kh_session_is_accepted(session) && down->exchange->tunnel == KH_TUNNEL_RAW)
 		return false; /* nobody knows what would be understood there */
@@ -134,7 +134,7 @@ static void turn(struct kh_down_stream *down)
 	kh_session_turn(down->session);
 }
 
-const struct kh_down_ops kh_down_raw_ops = {
+const struct kh_down_ops kh_raw_down_ops = {
 	.put_interim = put_no_head,
 	.put_head = put_head,
 	.put_content = put_down,

@@ -13,9 +13,10 @@
 
 #include "session_internal.h"
 
-static void free_session(struct kh_grave *grave)
+static void free_session(struct kh_deferred_free *deferred_free)
 {
-	struct kh_session *session = kh_container_of(grave, struct kh_session, grave);
+	struct kh_session *session =
+		kh_container_of(deferred_free, struct kh_session, deferred_free);
 
 	event_del(&session->timer);
 	kh_leg_fini(&session->leg);
@@ -59,22 +60,23 @@ void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const 
 	kh_list_remove(&session->member.link);
 	kh_list_remove(&session->side.answer.link);
 	kh_list_remove(&session->touched.link);
-	kh_list_remove(&session->door_link);
+	kh_list_remove(&session->acceptor_link);
 	session->side.loop->n_live--;
 	if (session->tunnel_state >= KH_TUNNEL_ENTERED)
 		kh_uncount(session->side.loop, KH_COUNT_TUNNELS_OPEN);
 	kh_down_leave_place(&session->side);
 	keep_nothing(session);
-	kh_door_left(session->side.door);
-	kh_loop_bury(session->side.loop, &session->grave, free_session);
+	kh_acceptor_left(session->side.door);
+	kh_loop_free_later(session->side.loop, &session->deferred_free, free_session);
 }
 
-void kh_session_end_of_door(struct kh_door *door, const char *why)
+void kh_session_end_of_acceptor(struct kh_acceptor *door, const char *why)
 {
 	/* One may take another with it that runs inside of it. */
 	while (!kh_list_is_empty(&door->sessions))
-		kh_session_kill(kh_container_of(door->sessions.next, struct kh_session, door_link),
-				KH_ERR_ABORTED, why);
+		kh_session_kill(
+			kh_container_of(door->sessions.next, struct kh_session, acceptor_link),
+			KH_ERR_ABORTED, why);
 }
 
 void kh_session_linger(struct kh_session *session)

@@ -35,12 +35,12 @@ enum kh_session_state {
 };
 
 /* What a connection is, by its first byte; what a tunnel holds, by its. */
-enum kh_opening {
-	KH_OPENING_UNSEEN = 0, /* it was not looked at */
-	KH_OPENING_OTHER,
-	KH_OPENING_HTTP, /* a letter: the method of a request */
-	KH_OPENING_SOCKS,
-	KH_OPENING_TLS, /* a handshake record */
+enum kh_protocol_sniff {
+	KH_PROTOCOL_SNIFF_UNSEEN = 0, /* it was not looked at */
+	KH_PROTOCOL_SNIFF_OTHER,
+	KH_PROTOCOL_SNIFF_HTTP, /* a letter: the method of a request */
+	KH_PROTOCOL_SNIFF_SOCKS,
+	KH_PROTOCOL_SNIFF_TLS, /* a handshake record */
 };
 
 /* The tunnel that a session is, or becomes. */
@@ -74,7 +74,7 @@ struct kh_down_h1 {
  * session inside the tunnel knows it any more.
  */
 struct kh_down_h2 {
-	struct kh_grave grave;
+	struct kh_deferred_free deferred_free;
 	struct kh_down_stream stream; /* its session is NULL when that is dead */
 	struct kh_loop *loop;
 	struct kh_node link;	   /* in its mux's streams, or cut */
@@ -112,18 +112,18 @@ struct kh_mux {
 
 /* A connection from a sandbox; or what a stream of one carries, being a tunnel. */
 struct kh_session {
-	struct kh_grave grave;
+	struct kh_deferred_free deferred_free;
 	struct kh_loop_member member;
 	struct kh_down_side side;
 	struct kh_loop_call touched;
-	struct kh_node door_link; /* in its door's sessions */
+	struct kh_node acceptor_link; /* in its door's sessions */
 	enum kh_session_state state;
 	struct kh_leg leg;
 	struct kh_buf in;
 	struct kh_h1 *h1;
 	struct kh_down_h1 only;
-	struct kh_mux *mux;	 /* HTTP/2; else NULL */
-	enum kh_opening came_by; /* what its first byte said */
+	struct kh_mux *mux;		/* HTTP/2; else NULL */
+	enum kh_protocol_sniff came_by; /* what its first byte said */
 	enum kh_tunnel_state tunnel_state;
 	enum kh_leaf_state leaf_state;
 	struct kh_down_h2 *carrier; /* the stream that it runs in; NULL: on a descriptor */
@@ -175,7 +175,7 @@ static inline struct kh_exchange *kh_session_exchange(const struct kh_session *s
 /* session.c, session_turn.c */
 /* On a pipe, with a place at the door that was taken. Return: NULL without memory; `pipe` and place
  * are the caller's then. */
-struct kh_session *kh_session_new_over(struct kh_door *door, const struct kh_pipe_ops *ops,
+struct kh_session *kh_session_new_over(struct kh_acceptor *door, const struct kh_pipe_ops *ops,
 				       void *pipe, const struct kh_peer *peer);
 /* Ends it now; the exchange, if any, is closed with `reason`. */
 void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const char *detail);
@@ -240,14 +240,14 @@ void kh_raw_begin(struct kh_session *session, enum kh_tunnel_kind kind);
 void kh_raw_process(struct kh_session *session);
 /* What was read, or the end, waits for the upstream to take what was before it. */
 bool kh_raw_is_blocked(const struct kh_session *session);
-extern const struct kh_down_ops kh_down_raw_ops;
+extern const struct kh_down_ops kh_raw_down_ops;
 
 /* down_h1.c */
 extern const struct kh_down_ops kh_down_h1_ops;
 
 /* opening.c: what the first bytes say, and what comes before the tunnel where that is not CONNECT
  */
-enum kh_opening kh_opening_of(struct kh_slice first_bytes);
+enum kh_protocol_sniff kh_protocol_sniff_of(struct kh_slice first_bytes);
 /* Looks at a connection's first byte. Return: false: it is no HTTP, and the state another. */
 bool kh_session_open(struct kh_session *session);
 /* In SOCKS and HELLO: takes what was read. */

@@ -131,7 +131,7 @@ void kh_session_process(struct kh_session *session)
 			}
 			if (kh_leg_is_full(&session->leg))
 				return;
-			if (session->came_by == KH_OPENING_UNSEEN && left > 0 &&
+			if (session->came_by == KH_PROTOCOL_SNIFF_UNSEEN && left > 0 &&
 			    !kh_session_open(session))
 				continue;
 			take_head(session);

@@ -292,7 +292,7 @@ static void on_held(struct kh_loop_call *call)
 
 /* ---- its beginning ---- */
 
-static struct kh_session *new_session(struct kh_door *door, const struct kh_peer *peer)
+static struct kh_session *new_session(struct kh_acceptor *door, const struct kh_peer *peer)
 {
 	struct kh_session *session = calloc(1, sizeof(*session));
 
@@ -325,12 +325,12 @@ static void begin_session(struct kh_session *session, struct kh_stream *stream)
 {
 	session->leg.stream = stream;
 	kh_list_append(&session->side.loop->live, &session->member.link);
-	kh_list_append(&session->side.door->sessions, &session->door_link);
+	kh_list_append(&session->side.door->sessions, &session->acceptor_link);
 	session->side.loop->n_live++;
 	(void)kh_session_set_state(session, KH_SESSION_HEAD);
 }
 
-void kh_session_new(struct kh_door *door, int fd, const struct kh_peer *peer)
+void kh_session_new(struct kh_acceptor *door, int fd, const struct kh_peer *peer)
 {
 	struct kh_session *session = new_session(door, peer);
 	struct kh_stream *stream =
@@ -340,7 +340,7 @@ void kh_session_new(struct kh_door *door, int fd, const struct kh_peer *peer)
 		discard_session(session);
 		close(fd);
 		kh_account_give(door->account, KH_RESOURCE_DESCRIPTORS, 1);
-		kh_door_left(door);
+		kh_acceptor_left(door);
 		return;
 	}
 	kh_charge_adopt(&session->descriptor, session->side.account, KH_RESOURCE_DESCRIPTORS, 1);
@@ -350,7 +350,7 @@ void kh_session_new(struct kh_door *door, int fd, const struct kh_peer *peer)
 	kh_session_turn(session);
 }
 
-struct kh_session *kh_session_new_over(struct kh_door *door, const struct kh_pipe_ops *ops,
+struct kh_session *kh_session_new_over(struct kh_acceptor *door, const struct kh_pipe_ops *ops,
 				       void *pipe, const struct kh_peer *peer)
 {
 	struct kh_session *session = new_session(door, peer);

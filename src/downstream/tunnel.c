@@ -31,7 +31,7 @@ static bool order_leaf(struct kh_session *session, bool waits)
 		return !waits || kh_session_set_leaf(session, KH_LEAF_STATE_AWAITED);
 	if (session->leaf_state == KH_LEAF_STATE_NONE &&
 	    !kh_leaves_had(leaves, &session->side.authority.host) &&
-	    !kh_door_may_mint(session->side.door))
+	    !kh_acceptor_may_mint(session->side.door))
 		return false;
 	enum kh_leaf_ask asked = kh_worker_want_leaf(
 		worker, session->side.loop->gen, session->side.door->config->tenant,
@@ -99,13 +99,13 @@ bool kh_tunnel_accept(struct kh_session *session)
 	if (session->carrier)
 		return kh_mux_tunnel_accept(session->carrier);
 	switch (session->came_by) {
-	case KH_OPENING_SOCKS:
+	case KH_PROTOCOL_SNIFF_SOCKS:
 		return kh_socks_put_reply(out, KH_SOCKS_SUCCEEDED);
-	case KH_OPENING_TLS: /* it has not asked */
+	case KH_PROTOCOL_SNIFF_TLS: /* it has not asked */
 		return true;
-	case KH_OPENING_HTTP:
-	case KH_OPENING_OTHER:
-	case KH_OPENING_UNSEEN:
+	case KH_PROTOCOL_SNIFF_HTTP:
+	case KH_PROTOCOL_SNIFF_OTHER:
+	case KH_PROTOCOL_SNIFF_UNSEEN:
 		break;
 	}
 	return kh_buf_append_str(out, "HTTP/1.1 200 Connection established\r\n\r\n");
@@ -124,7 +124,7 @@ bool kh_tunnel_put_refusal(struct kh_session *session, enum kh_err_code code)
 {
 	unsigned char alert[KH_ALERT_BYTES];
 
-	if (session->came_by == KH_OPENING_SOCKS && !kh_session_is_accepted(session))
+	if (session->came_by == KH_PROTOCOL_SNIFF_SOCKS && !kh_session_is_accepted(session))
 		return kh_socks_put_reply(&session->leg.out, kh_socks_reply_for(code));
 	kh_alert_format(alert_for(code), alert);
 	return kh_buf_append(&session->leg.out, alert, sizeof(alert));
@@ -132,7 +132,7 @@ bool kh_tunnel_put_refusal(struct kh_session *session, enum kh_err_code code)
 
 void kh_tunnel_refuse(struct kh_session *session, const struct kh_err *err)
 {
-	if (session->came_by == KH_OPENING_HTTP && !kh_session_is_accepted(session)) {
+	if (session->came_by == KH_PROTOCOL_SNIFF_HTTP && !kh_session_is_accepted(session)) {
 		kh_session_refuse(session, err);
 		return;
 	}
@@ -151,7 +151,7 @@ enum kh_tunnel_kind kh_tunnel_may_open(struct kh_session *session,
 
 	if (!kh_down_take_place(&session->side, err))
 		return KH_TUNNEL_DENIED;
-	if (kh_own_is(&authority->host))
+	if (kh_internal_page_is(&authority->host))
 		return KH_TUNNEL_READ; /* there is nothing behind it */
 	enum kh_tunnel_kind kind = kh_policy_tunnel(
 		session->side.loop->gen->policy, session->side.door->config->tenant,
@@ -205,14 +205,14 @@ void kh_tunnel_first_bytes(struct kh_session *session)
 {
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_slice in = kh_buf_view(&session->in);
-	enum kh_opening what = kh_opening_of(in);
+	enum kh_protocol_sniff what = kh_protocol_sniff_of(in);
 
 	session->deadline_ms = 0;
-	if (what == KH_OPENING_HTTP) {
+	if (what == KH_PROTOCOL_SNIFF_HTTP) {
 		(void)kh_session_set_state(session, KH_SESSION_HEAD);
 		return;
 	}
-	if (what != KH_OPENING_TLS) {
+	if (what != KH_PROTOCOL_SNIFF_TLS) {
 		kh_err_set(&err, KH_ERR_PROTOCOL_UNKNOWN,
 			   "neither TLS nor HTTP inside the tunnel to %s (%s0x%02x)",
 			   session->side.authority.host.text,
@@ -238,7 +238,7 @@ void kh_tunnel_first_bytes(struct kh_session *session)
 		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
 		return;
 	}
-	if (!kh_door_spends_ticket(session->side.door))
+	if (!kh_acceptor_spends_ticket(session->side.door))
 		kh_stream_send_no_ticket(session->leg.stream);
 	if (kh_session_set_state(session, KH_SESSION_HANDSHAKE))
 		kh_buf_clear(&session->in);

@@ -19,19 +19,19 @@ static bool refuse(struct kh_err *err, const char *why)
 bool kh_auth_try(struct kh_down_side *side, struct kh_slice user, struct kh_slice password,
 		 struct kh_err *err)
 {
-	struct kh_door *door = side->door;
+	struct kh_acceptor *door = side->door;
 
 	if (!door->secret)
 		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 				  "the listener's token is not there yet");
-	if (!kh_door_may_try(door))
+	if (!kh_acceptor_may_try(door))
 		return kh_err_set(err, KH_ERR_LIMIT, "too many wrong tokens were shown here");
 	/* Both are looked at, so that the time does not tell which it was. */
 	bool first = kh_secret_equals(door->secret, password);
 	bool second = kh_secret_equals(door->secret, user);
 	if (first || second)
 		return true;
-	kh_door_was_wrong(door);
+	kh_acceptor_was_wrong(door);
 	return refuse(err, "another one was shown");
 }
 

@@ -47,7 +47,7 @@ static bool set_model(struct kh_exchange *x, enum kh_model_state state,
 	return x->model || kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for a model's name");
 }
 
-bool kh_hold_look_at_head(struct kh_exchange *x, struct kh_err *err)
+bool kh_body_buffer_look_at_head(struct kh_exchange *x, struct kh_err *err)
 {
 	struct kh_model model;
 	const char *why;
@@ -55,7 +55,7 @@ bool kh_hold_look_at_head(struct kh_exchange *x, struct kh_err *err)
 						     x->target.path_decoded, &model, &why);
 
 	if (why)
-		return kh_hold_refuse(why, err);
+		return kh_body_buffer_refuse(why, err);
 	if (state == KH_MODEL_UNREAD && x->message->framing == KH_FRAMING_NONE)
 		state = KH_MODEL_NONE;
 	return set_model(x, state, &model, err);
@@ -77,12 +77,12 @@ static bool has_come(struct kh_exchange *x, struct kh_err *err)
 	return kh_exchange_set_request(x, KH_REQUEST_HELD, err);
 }
 
-bool kh_hold_begin(struct kh_exchange *x, struct kh_err *err)
+bool kh_body_buffer_begin(struct kh_exchange *x, struct kh_err *err)
 {
 	const char *fault = kh_model_content_fault(x->message);
 
 	if (fault)
-		return kh_hold_refuse(fault, err);
+		return kh_body_buffer_refuse(fault, err);
 	if (x->message->framing == KH_FRAMING_LENGTH &&
 	    x->message->content_length > x->gen->config->held_content)
 		return over_limit(x, err);
@@ -90,7 +90,7 @@ bool kh_hold_begin(struct kh_exchange *x, struct kh_err *err)
 	return wait_for_content(x, err);
 }
 
-bool kh_hold_begin_for_credential(struct kh_exchange *x, struct kh_err *err)
+bool kh_body_buffer_begin_for_credential(struct kh_exchange *x, struct kh_err *err)
 {
 	/* What a credential goes into is known to be short; what is signed may be as long as any.
 	 */
@@ -102,7 +102,7 @@ bool kh_hold_begin_for_credential(struct kh_exchange *x, struct kh_err *err)
 	return wait_for_content(x, err);
 }
 
-bool kh_hold_end_for_credential(struct kh_exchange *x, size_t n_trailers, struct kh_err *err)
+bool kh_body_buffer_end_for_credential(struct kh_exchange *x, size_t n_trailers, struct kh_err *err)
 {
 	if (!has_come(x, err))
 		return false;
@@ -112,7 +112,7 @@ bool kh_hold_end_for_credential(struct kh_exchange *x, size_t n_trailers, struct
 			  "behind it");
 }
 
-bool kh_hold_refuse(const char *why, struct kh_err *err)
+bool kh_body_buffer_refuse(const char *why, struct kh_err *err)
 {
 	return kh_err_set(err, KH_ERR_MODEL_UNREADABLE,
 			  "a rule asks which model the request is for, and it does not say it "
@@ -123,29 +123,29 @@ bool kh_hold_refuse(const char *why, struct kh_err *err)
 /* The sandbox's, over all its connections and threads. */
 static bool take_share(struct kh_exchange *x, size_t bytes, struct kh_err *err)
 {
-	struct kh_gate *gate = x->side->door->gate;
+	struct kh_listener_stats *listener_stats = x->side->door->listener_stats;
 	uint64_t most = x->gen->config->held_content * KH_LIMIT_HELD_CONTENTS;
 
-	if (atomic_fetch_add(&gate->held_bytes, bytes) + bytes <= most) {
+	if (atomic_fetch_add(&listener_stats->held_bytes, bytes) + bytes <= most) {
 		x->share += bytes;
 		return true;
 	}
-	atomic_fetch_sub(&gate->held_bytes, bytes);
+	atomic_fetch_sub(&listener_stats->held_bytes, bytes);
 	return kh_err_set(err, KH_ERR_LIMIT,
 			  "%llu bytes of content are held for this sandbox already (%d times "
 			  "limits.held_content)",
 			  (unsigned long long)most, KH_LIMIT_HELD_CONTENTS);
 }
 
-void kh_hold_let_go(struct kh_exchange *x)
+void kh_body_buffer_let_go(struct kh_exchange *x)
 {
 	if (x->share > 0)
-		atomic_fetch_sub(&x->side->door->gate->held_bytes, x->share);
+		atomic_fetch_sub(&x->side->door->listener_stats->held_bytes, x->share);
 	x->share = 0;
 	kh_buf_fini(&x->content);
 }
 
-bool kh_hold_take(struct kh_exchange *x, struct kh_slice piece, struct kh_err *err)
+bool kh_body_buffer_take(struct kh_exchange *x, struct kh_slice piece, struct kh_err *err)
 {
 	if (piece.len > kh_buf_room(&x->content))
 		return over_limit(x, err);
@@ -154,7 +154,7 @@ bool kh_hold_take(struct kh_exchange *x, struct kh_slice piece, struct kh_err *e
 		kh_err_set(err, KH_ERR_NO_MEMORY, "no memory to hold the content"));
 }
 
-bool kh_hold_read(struct kh_exchange *x, size_t n_trailers, struct kh_err *err)
+bool kh_body_buffer_read(struct kh_exchange *x, size_t n_trailers, struct kh_err *err)
 {
 	struct kh_model model;
 	const char *why = NULL;
@@ -163,19 +163,19 @@ bool kh_hold_read(struct kh_exchange *x, size_t n_trailers, struct kh_err *err)
 		return false;
 	/* They would have to be held as well, and no API has any. */
 	if (n_trailers > 0)
-		return kh_hold_refuse("there are fields behind it", err);
+		return kh_body_buffer_refuse("there are fields behind it", err);
 	enum kh_model_state state = kh_model_in_json(kh_buf_view(&x->content), &model, &why);
-	return state == KH_MODEL_UNREAD ? kh_hold_refuse(why, err)
+	return state == KH_MODEL_UNREAD ? kh_body_buffer_refuse(why, err)
 					: set_model(x, state, &model, err);
 }
 
-bool kh_hold_has(const struct kh_exchange *x)
+bool kh_body_buffer_has(const struct kh_exchange *x)
 {
 	return kh_buf_len(&x->content) > 0 || x->request_state == KH_REQUEST_HELD;
 }
 
-void kh_hold_fini(struct kh_exchange *x)
+void kh_body_buffer_fini(struct kh_exchange *x)
 {
-	kh_hold_let_go(x);
+	kh_body_buffer_let_go(x);
 	free(x->model);
 }

@@ -18,7 +18,7 @@ static bool is_limit(enum kh_err_code code)
 	return code == KH_ERR_LIMIT || code == KH_ERR_LIMIT_SPENT || code == KH_ERR_TUNNEL_LIFETIME;
 }
 
-static bool is_policy(enum kh_err_code code)
+static bool is_denial(enum kh_err_code code)
 {
 	return kh_err_status(code) == 403 && !is_limit(code);
 }
@@ -59,12 +59,12 @@ static bool wants_text(const struct kh_exchange *x)
 /* "POST https://api.example.com/v1/x", without the query: it may hold what nobody should print. */
 static void put_subject(struct kh_buf *out, const struct kh_exchange *x)
 {
-	kh_buf_append_str(out, kh_esc(kh_text_shown(x->message->method)));
+	kh_buf_append_str(out, kh_esc(kh_recognise_text_shown(x->message->method)));
 	if (!x->authority.port)
 		return;
 	kh_buf_printf(out, " %s://", kh_scheme_name(x->scheme));
 	kh_authority_format(out, &x->authority, kh_scheme_port(x->scheme));
-	struct kh_slice path = kh_text_shown(x->target.raw_path);
+	struct kh_slice path = kh_recognise_text_shown(x->target.raw_path);
 	if (path.ptr != x->target.raw_path.ptr)
 		kh_buf_append_char(out, '/');
 	kh_buf_append_str(out, kh_esc(path));
@@ -96,14 +96,14 @@ static void put_message(struct kh_buf *out, const struct kh_down_side *side,
 	kh_buf_append_str(out, "keyhole: ");
 	if (x) {
 		put_subject(out, x);
-		kh_buf_append_str(out, is_policy(err->code) ? " is not allowed: " : ": ");
+		kh_buf_append_str(out, is_denial(err->code) ? " is not allowed: " : ": ");
 	}
 	kh_buf_append_str(out, err->text);
 	kh_buf_append_char(out, '.');
 	if (err->code == KH_ERR_CLIENT_AUTH) {
 		kh_buf_append_str(out, " Trying again with it will not help; without it the rules "
 				       "allow this request.");
-	} else if (is_policy(err->code) && !is_of_the_request(err->code)) {
+	} else if (is_denial(err->code) && !is_of_the_request(err->code)) {
 		kh_buf_append_str(out, " Trying again will not help: ask the person who runs this "
 				       "sandbox, or use what is allowed.");
 		if (x)

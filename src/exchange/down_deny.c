@@ -13,7 +13,8 @@ static void count_denial(struct kh_down_side *side, enum kh_err_code code)
 
 	if (row)
 		kh_counter_add(&row->requests[KH_FATE_DENY], 1);
-	atomic_fetch_add_explicit(&side->door->gate->fates[KH_FATE_DENY], 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&side->door->listener_stats->fates[KH_FATE_DENY], 1,
+				  memory_order_relaxed);
 	kh_counter_add(&loop->counts.denials[code], 1);
 	if (code == KH_ERR_LIMIT)
 		kh_counter_add(&loop->counts.limits[KH_QUOTA_CONNECTIONS], 1);
@@ -27,8 +28,8 @@ void kh_down_deny_to(struct kh_down_side *side, const struct kh_authority *autho
 
 	/* The sandbox was told what anybody is told of such a host. */
 	struct kh_worker *worker = side->loop->worker;
-	bool host_holds = authority && kh_text_holds_secret(worker, kh_host_view(&authority->host));
-	bool holds = host_holds || kh_text_holds_secret(worker, kh_slice_str(err->text));
+	bool host_holds = authority && kh_recognise_in_text(worker, kh_host_view(&authority->host));
+	bool holds = host_holds || kh_recognise_in_text(worker, kh_slice_str(err->text));
 	enum kh_err_code code = holds ? KH_ERR_EXFILTRATION : err->code;
 	const char *detail =
 		holds ? "what it names holds a real credential, which stays on the host"
@@ -52,7 +53,7 @@ void kh_down_deny_to(struct kh_down_side *side, const struct kh_authority *autho
 	    kh_policy_tunnel(side->loop->gen->policy, side->door->config->tenant,
 			     side->door->narrowing, &authority->host, authority->port,
 			     &decision) == KH_TUNNEL_DENIED) {
-		kh_audit_name_rule(&what, config, decision.rule);
+		kh_exchange_audit_name_rule(&what, config, decision.rule);
 		what.denied_by = kh_list_name(decision.list);
 	}
 	struct kh_audit_close how = {
@@ -65,7 +66,7 @@ void kh_down_deny_to(struct kh_down_side *side, const struct kh_authority *autho
 	count_denial(side, code);
 	kh_refusal_record(side->door, &what, &how);
 	kh_loop_call(side->loop, KH_LOOP_ANSWER, &side->answer);
-	if (kh_door_may_log(side->door))
+	if (kh_acceptor_may_log(side->door))
 		kh_log_info("%s: refused: %s", id, detail);
 }
 

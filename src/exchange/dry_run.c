@@ -9,8 +9,8 @@
 
 #define ORDINARY "send an ordinary request instead of a WebSocket"
 
-bool kh_upgrade_may_be(const struct kh_message *request, const struct kh_decision *decision,
-		       struct kh_err *err)
+bool kh_exchange_upgrade_may_be(const struct kh_message *request,
+				const struct kh_decision *decision, struct kh_err *err)
 {
 	if (!request->upgrade)
 		return true;
@@ -32,13 +32,13 @@ bool kh_upgrade_may_be(const struct kh_message *request, const struct kh_decisio
 		rule ? rule->text : "");
 }
 
-void kh_question_init(struct kh_question *q)
+void kh_dry_run_init(struct kh_dry_run *q)
 {
-	*q = (struct kh_question){ .message = { .framing = KH_FRAMING_NONE } };
+	*q = (struct kh_dry_run){ .message = { .framing = KH_FRAMING_NONE } };
 	kh_buf_init(&q->target.store, 0);
 }
 
-bool kh_question_field(struct kh_question *q, struct kh_slice name, struct kh_slice value)
+bool kh_dry_run_field(struct kh_dry_run *q, struct kh_slice name, struct kh_slice value)
 {
 	if (q->message.n_fields == KH_LIMIT_FIELDS || name.len == 0)
 		return false;
@@ -46,7 +46,7 @@ bool kh_question_field(struct kh_question *q, struct kh_slice name, struct kh_sl
 	return true;
 }
 
-void kh_question_body(struct kh_question *q, uint64_t bytes)
+void kh_dry_run_body(struct kh_dry_run *q, uint64_t bytes)
 {
 	q->message.framing = KH_FRAMING_LENGTH;
 	q->message.content_length = bytes;
@@ -54,7 +54,7 @@ void kh_question_body(struct kh_question *q, uint64_t bytes)
 	q->view.length = bytes;
 }
 
-void kh_question_model(struct kh_question *q, struct kh_slice name)
+void kh_dry_run_model(struct kh_dry_run *q, struct kh_slice name)
 {
 	q->named = name;
 }
@@ -85,7 +85,7 @@ static bool asks_for_upgrade(const struct kh_message *message)
 }
 
 /* What the path names counts; else what was said of the content. */
-static void find_model(struct kh_question *q)
+static void find_model(struct kh_dry_run *q)
 {
 	q->view.model_state = kh_model_in_path(q->target.path, q->target.path_slashed,
 					       q->target.path_decoded, &q->model, &q->two_models);
@@ -96,8 +96,8 @@ static void find_model(struct kh_question *q)
 	}
 }
 
-bool kh_question_ask(struct kh_question *q, struct kh_slice method, struct kh_slice url,
-		     struct kh_err *err)
+bool kh_dry_run_ask(struct kh_dry_run *q, struct kh_slice method, struct kh_slice url,
+		    struct kh_err *err)
 {
 	q->message.method = method;
 	q->message.target = url;
@@ -149,21 +149,21 @@ bool kh_question_ask(struct kh_question *q, struct kh_slice method, struct kh_sl
 	return true;
 }
 
-bool kh_question_ask_text(struct kh_question *q, struct kh_slice text, struct kh_err *err)
+bool kh_dry_run_ask_text(struct kh_dry_run *q, struct kh_slice text, struct kh_err *err)
 {
 	size_t blank = kh_slice_find(text, ' ', 0);
 	if (blank == text.len)
-		return kh_question_ask(q, KH_SLICE("GET"), text, err);
-	return kh_question_ask(q, kh_slice_sub(text, 0, blank),
-			       kh_slice_sub(text, blank + 1, text.len), err);
+		return kh_dry_run_ask(q, KH_SLICE("GET"), text, err);
+	return kh_dry_run_ask(q, kh_slice_sub(text, 0, blank),
+			      kh_slice_sub(text, blank + 1, text.len), err);
 }
 
-void kh_question_fini(struct kh_question *q)
+void kh_dry_run_fini(struct kh_dry_run *q)
 {
 	kh_target_fini(&q->target);
 }
 
-static void answer_tunnel(const struct kh_question *q, const struct kh_policy *policy,
+static void answer_tunnel(const struct kh_dry_run *q, const struct kh_policy *policy,
 			  uint16_t tenant, const struct kh_narrowing *narrowing,
 			  struct kh_outcome *out)
 {
@@ -184,8 +184,8 @@ static void answer_tunnel(const struct kh_question *q, const struct kh_policy *p
 		out->decision.rule = NULL;
 }
 
-const char *kh_question_binding_fault(const struct kh_question *q,
-				      const struct kh_credential_config *credential)
+const char *kh_dry_run_binding_fault(const struct kh_dry_run *q,
+				     const struct kh_credential_config *credential)
 {
 	const char *fault = kh_credential_binding_fault(credential, &q->view);
 	if (fault || !credential->by_repository)
@@ -196,7 +196,7 @@ const char *kh_question_binding_fault(const struct kh_question *q,
 }
 
 /* Of alternatives the first that has a value; where that is not known of any, one will do. */
-static void look_at_bindings(const struct kh_question *q, const struct kh_config *config,
+static void look_at_bindings(const struct kh_dry_run *q, const struct kh_config *config,
 			     const struct kh_rule *rule, struct kh_outcome *out)
 {
 	bool known = false;
@@ -206,7 +206,7 @@ static void look_at_bindings(const struct kh_question *q, const struct kh_config
 		const struct kh_credential_config *one = &config->credentials[rule->credentials[i]];
 		if (!rule->all_credentials && known && !one->present)
 			continue;
-		const char *fault = kh_question_binding_fault(q, one);
+		const char *fault = kh_dry_run_binding_fault(q, one);
 		if (fault && !out->fault) {
 			out->credential = one;
 			out->fault = fault;
@@ -222,9 +222,9 @@ static void look_at_bindings(const struct kh_question *q, const struct kh_config
 	out->reason = KH_ERR_CREDENTIAL_BINDING;
 }
 
-void kh_question_answer(const struct kh_question *q, const struct kh_config *config,
-			const struct kh_policy *policy, uint16_t tenant,
-			const struct kh_narrowing *narrowing, struct kh_outcome *out)
+void kh_dry_run_answer(const struct kh_dry_run *q, const struct kh_config *config,
+		       const struct kh_policy *policy, uint16_t tenant,
+		       const struct kh_narrowing *narrowing, struct kh_outcome *out)
 {
 	*out = (struct kh_outcome){ .reason = KH_ERR_NO_RULE };
 	if (q->tunnel) {
@@ -248,7 +248,7 @@ void kh_question_answer(const struct kh_question *q, const struct kh_config *con
 			out->decision.rule = rule = instead;
 		}
 	}
-	if (out->allow && !kh_upgrade_may_be(&q->message, &out->decision, &out->upgrade)) {
+	if (out->allow && !kh_exchange_upgrade_may_be(&q->message, &out->decision, &out->upgrade)) {
 		out->allow = false;
 		out->reason = out->upgrade.code;
 		return;

@@ -75,9 +75,10 @@ static void get_secrets(struct kh_exchange *x, struct kh_err *err)
 			kh_exchange_fail(x, err);
 			return;
 		}
-		const struct kh_want want = { one->index, x->tenant, kh_slice_str(one->scope) };
-		switch (kh_worker_secret(x->side->loop->worker, x->gen, &want, x->side->door->gate,
-					 &one->secret, err)) {
+		const struct kh_credential_ref want = { one->index, x->tenant,
+							kh_slice_str(one->scope) };
+		switch (kh_worker_secret(x->side->loop->worker, x->gen, &want,
+					 x->side->door->listener_stats, &one->secret, err)) {
 		case KH_SLOT_FULL:
 			continue;
 		case KH_SLOT_ASKED:
@@ -122,14 +123,15 @@ void kh_exchange_decide(struct kh_exchange *x)
 	struct kh_err err = KH_ERR_INIT;
 
 	if (kh_request_decide(x, &err)) {
-		if (kh_request_may_leave(x, &err))
+		if (kh_recognise_may_leave(x, &err))
 			get_secrets(x, &err);
 		else
 			kh_exchange_fail(x, &err);
 		return;
 	}
-	bool waits = x->holds_for_credential ? kh_hold_begin_for_credential(x, &err)
-					     : x->decision.asks_model && kh_hold_begin(x, &err);
+	bool waits = x->holds_for_credential
+			     ? kh_body_buffer_begin_for_credential(x, &err)
+			     : x->decision.asks_model && kh_body_buffer_begin(x, &err);
 	if (!waits)
 		kh_exchange_fail(x, &err);
 }
@@ -269,7 +271,7 @@ bool kh_exchange_begin(struct kh_down_stream *down, struct kh_down_side *side,
 	if (!x)
 		return false;
 	bool resolved = kh_request_resolve(x, &err);
-	bool passes = kh_request_recognise(x, &err) && resolved;
+	bool passes = kh_recognise_request(x, &err) && resolved;
 	if (passes && x->page && !kh_refusals_take_place(x->side->door))
 		passes = kh_err_set(&err, KH_ERR_LIMIT,
 				    "this sandbox asks keyhole.internal too often: wait a moment");
@@ -301,7 +303,7 @@ bool kh_exchange_begin_tunnel(struct kh_down_stream *down, struct kh_down_side *
 	x->authority = side->authority;
 	x->decision = *decision;
 	kh_request_settle_geo(x, x->gen, decision);
-	if (kh_request_recognise(x, &err) && kh_request_may_leave(x, &err) &&
+	if (kh_recognise_request(x, &err) && kh_recognise_may_leave(x, &err) &&
 	    kh_exchange_take_limits(x, &err))
 		go_commit(x);
 	else
@@ -317,10 +319,10 @@ void kh_exchange_flush(struct kh_exchange *x)
 		return;
 	/* What was written may have made room for more. */
 	do {
-		if (kh_hold_has(x) && !kh_exchange_send_held(x))
+		if (kh_body_buffer_has(x) && !kh_exchange_send_held(x))
 			return;
 		x->up.stream->ops->flush(x->up.stream);
-	} while (kh_hold_has(x) && !x->up.stream->ops->is_full(x->up.stream));
+	} while (kh_body_buffer_has(x) && !x->up.stream->ops->is_full(x->up.stream));
 }
 
 void kh_exchange_update(struct kh_exchange *x)

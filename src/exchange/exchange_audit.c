@@ -4,8 +4,8 @@
 #include "placeholder_check.h"
 #include "websocket_internal.h"
 
-void kh_audit_name_rule(struct kh_audit_open *out, const struct kh_config *config,
-			const struct kh_rule *rule)
+void kh_exchange_audit_name_rule(struct kh_audit_open *out, const struct kh_config *config,
+				 const struct kh_rule *rule)
 {
 	if (!rule)
 		return;
@@ -35,7 +35,7 @@ static const char *model_shown(const struct kh_exchange *x)
 {
 	if (!x->model || x->target_hidden)
 		return NULL;
-	return kh_text_holds_secret(x->side->loop->worker, kh_slice_str(x->model)) ? "(hidden)"
+	return kh_recognise_in_text(x->side->loop->worker, kh_slice_str(x->model)) ? "(hidden)"
 										   : x->model;
 }
 
@@ -56,7 +56,7 @@ void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out
 		.tunnel = x->tunnel == KH_TUNNEL_PASS  ? "passthrough"
 			  : x->tunnel == KH_TUNNEL_RAW ? "tcp"
 						       : NULL,
-		.method = kh_request_method_shown(x),
+		.method = kh_recognise_method_shown(x),
 		.version = x->message->h2	    ? "2"
 			   : x->message->minor == 0 ? "1.0"
 						    : NULL,
@@ -71,7 +71,7 @@ void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out
 						 sizeof(texts->credentials)),
 		.stripped = x->stripped[0] ? x->stripped : NULL,
 	};
-	kh_audit_name_rule(out, config, x->decision.rule);
+	kh_exchange_audit_name_rule(out, config, x->decision.rule);
 	out->denied_by = denied_by(x);
 	if (x->decision.would != KH_ERR_NONE) {
 		out->would_deny = kh_err_reason(x->decision.would);
@@ -143,7 +143,7 @@ void kh_exchange_record_end(struct kh_exchange *x)
 		.country = x->place.country[0] ? x->place.country : NULL,
 		.asn = x->place.asn,
 		.tls = x->tls,
-		.placeholders = kh_content_found(x),
+		.placeholders = kh_placeholder_found_in_content(x),
 		.reused = x->up.reused,
 		.retries = x->heads > 1 ? x->heads - 1 : 0,
 		.complete = kh_exchange_has_answer(x) && x->reason == KH_ERR_NONE,
@@ -172,6 +172,6 @@ void kh_exchange_record_end(struct kh_exchange *x)
 	/* Refusals by policy are the audit's affair; what failed is the operator's as well. */
 	if (kh_err_status(x->reason) == 403 || x->reached.kind != KH_QUOTA_NONE)
 		kh_log_debug("%s: %s: %s", x->id, kh_err_reason(x->reason), x->detail);
-	else if (kh_door_may_log(x->side->door))
+	else if (kh_acceptor_may_log(x->side->door))
 		kh_log_info("%s: %s: %s", x->id, kh_err_reason(x->reason), x->detail);
 }

@@ -23,7 +23,7 @@ bool kh_exchange_takes_body(const struct kh_exchange *x)
 		return true;
 	if (x->state == KH_EXCHANGE_HOLD)
 		return true;
-	return x->state == KH_EXCHANGE_RELAY && !kh_hold_has(x) &&
+	return x->state == KH_EXCHANGE_RELAY && !kh_body_buffer_has(x) &&
 	       !x->up.stream->ops->is_full(x->up.stream);
 }
 
@@ -93,7 +93,7 @@ bool kh_exchange_send_held(struct kh_exchange *x)
 	}
 	if (kh_buf_len(&x->content) > 0)
 		return true;
-	kh_hold_let_go(x);
+	kh_body_buffer_let_go(x);
 	if (x->request_state != KH_REQUEST_HELD)
 		return true;
 	struct kh_err err = KH_ERR_INIT;
@@ -110,7 +110,7 @@ static void take(struct kh_exchange *x, struct kh_slice piece)
 	struct kh_err err = KH_ERR_INIT;
 
 	if (x->state == KH_EXCHANGE_HOLD) {
-		if (!kh_hold_take(x, piece, &err))
+		if (!kh_body_buffer_take(x, piece, &err))
 			kh_exchange_fail(x, &err);
 		return;
 	}
@@ -166,7 +166,7 @@ static bool choose_trailers(const struct kh_exchange *x, const struct kh_field *
 					  "the field %s is behind the content, and a rule looks at "
 					  "it: send it in the head",
 					  kh_esc(trailers[i].name));
-		if (!kh_trailer_may_go(x, &trailers[i], err))
+		if (!kh_placeholder_trailer_may_go(x, &trailers[i], err))
 			return false;
 		kept[(*n_kept)++] = trailers[i];
 	}
@@ -174,15 +174,16 @@ static bool choose_trailers(const struct kh_exchange *x, const struct kh_field *
 }
 
 /* Held, or on its way up. */
-static void end_content(struct kh_exchange *x, const struct kh_field *trailers, size_t n)
+static void kh_exchange_end_content(struct kh_exchange *x, const struct kh_field *trailers,
+				    size_t n)
 {
 	struct kh_field kept[KH_LIMIT_FIELDS];
 	size_t n_kept = 0;
 	struct kh_err err = KH_ERR_INIT;
 
 	if (x->state == KH_EXCHANGE_HOLD) {
-		bool good = x->holds_for_credential ? kh_hold_end_for_credential(x, n, &err)
-						    : kh_hold_read(x, n, &err);
+		bool good = x->holds_for_credential ? kh_body_buffer_end_for_credential(x, n, &err)
+						    : kh_body_buffer_read(x, n, &err);
 		if (good)
 			kh_exchange_decide(x);
 		else
@@ -216,7 +217,7 @@ void kh_exchange_request_end(struct kh_exchange *x, const struct kh_field *trail
 	else if (!kh_exchange_has_request(x) && !kh_exchange_set_request(x, KH_REQUEST_DONE, &err))
 		kh_exchange_fail(x, &err);
 	else if (x->state == KH_EXCHANGE_HOLD || x->message->framing != KH_FRAMING_NONE)
-		end_content(x, trailers, n);
+		kh_exchange_end_content(x, trailers, n);
 }
 
 size_t kh_exchange_kept_bytes(const struct kh_exchange *x)

@@ -53,7 +53,8 @@ void kh_exchange_count_end(const struct kh_exchange *x, bool opened)
 
 	if (x->tally)
 		kh_counter_add(&x->tally->requests[fate], 1);
-	atomic_fetch_add_explicit(&x->side->door->gate->fates[fate], 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&x->side->door->listener_stats->fates[fate], 1,
+				  memory_order_relaxed);
 	if (x->reason != KH_ERR_NONE)
 		kh_counter_add(&(opened ? counts->failures : counts->denials)[x->reason], 1);
 	if (x->reached.kind != KH_QUOTA_NONE)

@@ -16,8 +16,8 @@
  * ended it frees it. */
 static bool let_go(struct kh_exchange *x)
 {
-	bool clean = kh_exchange_has_answer(x) && kh_exchange_has_request(x) && !kh_hold_has(x) &&
-		     x->reason == KH_ERR_NONE;
+	bool clean = kh_exchange_has_answer(x) && kh_exchange_has_request(x) &&
+		     !kh_body_buffer_has(x) && x->reason == KH_ERR_NONE;
 
 	if (!kh_exchange_set_state(x, KH_EXCHANGE_ENDED, NULL))
 		return false;
@@ -45,7 +45,7 @@ static void free_exchange(struct kh_exchange *x)
 	kh_websocket_free(x->websocket);
 	kh_content_look_free(x->content_look);
 	kh_buf_fini(&x->held);
-	kh_hold_fini(x);
+	kh_body_buffer_fini(x);
 	kh_block_give(x);
 }
 
@@ -71,7 +71,7 @@ void kh_exchange_fail(struct kh_exchange *x, const struct kh_err *err)
 	bool can_say = kh_err_status(err->code) != 0;
 
 	if (x->record_state == KH_RECORD_NONE)
-		kh_request_even_out(x);
+		kh_recognise_even_out(x);
 	if (kh_exchange_is_websocket(x)) {
 		kh_websocket_fail(x, err);
 		return;

@@ -52,23 +52,24 @@ bool kh_content_end(struct kh_exchange *x, const struct kh_field *trailers, size
 void kh_content_fini(struct kh_exchange *x);
 
 /* hold.c: content that is looked into before anything is decided */
-/* For a credential that goes into it; likewise kh_hold_begin. */
-bool kh_hold_begin_for_credential(struct kh_exchange *x, struct kh_err *err);
-bool kh_hold_end_for_credential(struct kh_exchange *x, size_t n_trailers, struct kh_err *err);
+/* For a credential that goes into it; likewise kh_body_buffer_begin. */
+bool kh_body_buffer_begin_for_credential(struct kh_exchange *x, struct kh_err *err);
+bool kh_body_buffer_end_for_credential(struct kh_exchange *x, size_t n_trailers,
+				       struct kh_err *err);
 /* What the head says of the model. */
-bool kh_hold_look_at_head(struct kh_exchange *x, struct kh_err *err);
+bool kh_body_buffer_look_at_head(struct kh_exchange *x, struct kh_err *err);
 /* In HOLD from here on. Return: false: it can't be (head, size). */
-bool kh_hold_begin(struct kh_exchange *x, struct kh_err *err);
-bool kh_hold_take(struct kh_exchange *x, struct kh_slice piece, struct kh_err *err);
+bool kh_body_buffer_begin(struct kh_exchange *x, struct kh_err *err);
+bool kh_body_buffer_take(struct kh_exchange *x, struct kh_slice piece, struct kh_err *err);
 /* All of it is there: which model does it name? Return: false: that can't be told. */
-bool kh_hold_read(struct kh_exchange *x, size_t n_trailers, struct kh_err *err);
+bool kh_body_buffer_read(struct kh_exchange *x, size_t n_trailers, struct kh_err *err);
 /* Return: false, with MODEL_UNREADABLE. */
-bool kh_hold_refuse(const char *why, struct kh_err *err);
+bool kh_body_buffer_refuse(const char *why, struct kh_err *err);
 /* Something of it, or its end, has not gone up yet. */
-bool kh_hold_has(const struct kh_exchange *x);
+bool kh_body_buffer_has(const struct kh_exchange *x);
 /* With the memory: what has gone up of it still takes its room. */
-void kh_hold_let_go(struct kh_exchange *x);
-void kh_hold_fini(struct kh_exchange *x);
+void kh_body_buffer_let_go(struct kh_exchange *x);
+void kh_body_buffer_fini(struct kh_exchange *x);
 
 /* exchange_count.c */
 void kh_exchange_count_begin(struct kh_exchange *x);
@@ -98,8 +99,8 @@ static inline void kh_exchange_moved_down(struct kh_exchange *x, uint64_t bytes)
 /* exchange_audit.c */
 void kh_exchange_note(struct kh_exchange *x, enum kh_err_code reason, const char *detail);
 /* The rule that decided (NULL: none), and where it stands. */
-void kh_audit_name_rule(struct kh_audit_open *out, const struct kh_config *config,
-			const struct kh_rule *rule);
+void kh_exchange_audit_name_rule(struct kh_audit_open *out, const struct kh_config *config,
+				 const struct kh_rule *rule);
 /* What a record's views point into. */
 struct kh_exchange_texts {
 	char limit[KH_LIMIT_TEXT_BYTES];
@@ -113,7 +114,7 @@ void kh_exchange_record_end(struct kh_exchange *x);
 /* own.c: keyhole.internal */
 /* The request that one to keyhole.internal stands for, or the page that it asks for. Return: false
  * with `err`: neither. */
-bool kh_own_resolve(struct kh_exchange *x, struct kh_err *err);
+bool kh_internal_page_resolve(struct kh_exchange *x, struct kh_err *err);
 
 /* pages.c: answers x->page. The exchange is over. */
 void kh_page_answer(struct kh_exchange *x);

@@ -38,7 +38,7 @@ static struct kh_secret *identity_of(const struct kh_exchange *x)
 static void wish(const struct kh_up_user *user, struct kh_up_wish *out)
 {
 	const struct kh_exchange *x = exchange_of_const(user);
-	const struct kh_door *door = x->side->door;
+	const struct kh_acceptor *door = x->side->door;
 	struct kh_up_key *key = &out->key;
 
 	*key = (struct kh_up_key){
@@ -48,13 +48,13 @@ static void wish(const struct kh_up_user *user, struct kh_up_wish *out)
 		.generation = x->gen->number,
 		.tenant = x->tenant,
 		.identity = identity_of(x),
-		.session_door = x->decision.rule->client_auth_pass ? door->number : -1,
+		.session_acceptor = x->decision.rule->client_auth_pass ? door->number : -1,
 		.geo = x->geo,
 	};
 	for (size_t i = 0; i < x->injection.count; i++)
 		key->credentials[key->n_credentials++] = x->injection.list[i].index;
 	out->door = door->number;
-	out->whose = door->gate->number;
+	out->whose = door->listener_stats->number;
 	/* Without TLS of ours nothing says what the other side speaks. */
 	out->may_be_h2 =
 		!x->tunnel && x->scheme == KH_SCHEME_HTTPS && x->gen->config->upstream_http2;
@@ -81,7 +81,7 @@ static void describe(const struct kh_up_user *user, struct kh_up_request *out)
 		.content_is_secret = x->body != NULL,
 		.close_after_content = x->decision.rule->closes_after_content,
 		.continued = x->continued,
-		.has_more = !kh_exchange_has_request(x) || kh_hold_has(x),
+		.has_more = !kh_exchange_has_request(x) || kh_body_buffer_has(x),
 	};
 	out->framing = kh_content_framing(x, &out->length);
 }
@@ -138,7 +138,7 @@ static bool repeat_content(struct kh_exchange *x, struct kh_err *err)
 	if (kh_buf_len(&x->held) > 0 && !kh_content_put(x, kh_buf_view(&x->held), err))
 		return false;
 	return !kh_exchange_has_request(x) || x->message->framing == KH_FRAMING_NONE ||
-	       kh_hold_has(x) || kh_content_end(x, NULL, 0, err);
+	       kh_body_buffer_has(x) || kh_content_end(x, NULL, 0, err);
 }
 
 static void ready(struct kh_up_user *user, const struct kh_up_facts *facts)

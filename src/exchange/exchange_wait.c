@@ -47,7 +47,8 @@ uint64_t kh_exchange_deadline(const struct kh_exchange *x)
 		return kh_websocket_deadline(x);
 	if (x->tunnel)
 		return min_ms(x->progress_ms + t->tunnel_idle, end_ms(x));
-	bool thinks = kh_exchange_has_request(x) && !kh_hold_has(x) && !kh_exchange_has_answered(x);
+	bool thinks = kh_exchange_has_request(x) && !kh_body_buffer_has(x) &&
+		      !kh_exchange_has_answered(x);
 	return min_ms(x->progress_ms + (thinks ? t->response : t->stall), end_ms(x));
 }
 

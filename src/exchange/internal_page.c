@@ -1,5 +1,6 @@
 /*
- * internal_page.c - requests to keyhole.internal: pages that keyhole answers itself, and base-URL mode
+ * internal_page.c - requests to keyhole.internal: pages that keyhole answers itself, and base-URL
+ * mode
  *
  * The pages (pages.c) are `/`, `/why`, `/ca.pem` and `/env`.
  *
@@ -13,7 +14,7 @@
 static const char own_name[] = "keyhole.internal";
 static const char base[] = "/to/";
 
-bool kh_own_is(const struct kh_host *host)
+bool kh_internal_page_is(const struct kh_host *host)
 {
 	return kh_slice_eq(kh_host_view(host), KH_SLICE("keyhole.internal"));
 }
@@ -31,7 +32,7 @@ static bool read_base_url(struct kh_exchange *x, struct kh_err *err)
 	if (!kh_authority_parse(&named, kh_slice_sub(raw, 0, end), kh_scheme_port(KH_SCHEME_HTTPS),
 				err))
 		return kh_err_wrap(err, "http://%s/to/HOST[:PORT]/PATH", own_name);
-	if (kh_own_is(&named.host))
+	if (kh_internal_page_is(&named.host))
 		return kh_err_set(err, KH_ERR_REQUEST_MALFORMED, "%s leads to itself", own_name);
 	kh_target_fini(&x->target);
 	if (!kh_target_parse(&x->target, x->message->method, rest.len ? rest : KH_SLICE("/"), err))
@@ -61,7 +62,7 @@ static enum kh_page page_of(const struct kh_exchange *x)
 	return kh_slice_eq(path, KH_SLICE("/")) ? KH_PAGE_HOME : KH_PAGE_NONE;
 }
 
-bool kh_own_resolve(struct kh_exchange *x, struct kh_err *err)
+bool kh_internal_page_resolve(struct kh_exchange *x, struct kh_err *err)
 {
 	bool home = x->authority.port == kh_scheme_port(x->scheme);
 

@@ -220,7 +220,7 @@ static size_t put_limits(struct kh_buf *out, const struct kh_exchange *x,
 {
 	const struct kh_listener_config *listener = x->side->door->config;
 	const struct kh_tenant_config *tenant = &x->gen->config->tenants[x->tenant];
-	const struct kh_ledger *ledger = &x->gen->ledger;
+	const struct kh_quota_ledger *ledger = &x->gen->ledger;
 	uint64_t now_ms = x->side->loop->now_ms;
 	struct limits_page page = { .out = out, .json = json };
 

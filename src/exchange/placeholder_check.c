@@ -31,12 +31,12 @@ struct look {
 /* Drawn once for each configuration. */
 static const struct kh_owner_tag *own_tags(const struct kh_exchange *x)
 {
-	struct kh_door *door = x->side->door;
+	struct kh_acceptor *door = x->side->door;
 	const struct kh_config *config = x->gen->config;
 
 	if (door->tags_of != x->gen->number + 1U) {
 		for (size_t i = 0; i < x->gen->recogniser.n_keys; i++)
-			kh_owner_tag_make(&door->tags[i], &config->stand_in_keys[i],
+			kh_owner_tag_make(&door->tags[i], &config->placeholder_keys[i],
 					  config->tenants[x->tenant].name, door->config->sandbox);
 		door->tags_of = x->gen->number + 1U;
 	}
@@ -233,7 +233,7 @@ static bool check(struct kh_exchange *x, struct kh_err *err)
 	return true;
 }
 
-bool kh_request_settle_stand_ins(struct kh_exchange *x, struct kh_err *err)
+bool kh_placeholder_settle(struct kh_exchange *x, struct kh_err *err)
 {
 	struct kh_err why = KH_ERR_INIT;
 	const struct kh_rule *observing = kh_policy_observing(x->gen->policy, x->tenant);
@@ -250,12 +250,12 @@ bool kh_request_settle_stand_ins(struct kh_exchange *x, struct kh_err *err)
 	return true;
 }
 
-bool kh_trailer_may_go(const struct kh_exchange *x, const struct kh_field *field,
-		       struct kh_err *err)
+bool kh_placeholder_trailer_may_go(const struct kh_exchange *x, const struct kh_field *field,
+				   struct kh_err *err)
 {
 	struct look look = { .x = x };
 
-	return kh_trailer_holds_no_secret(x, field, err) &&
+	return kh_recognise_none_in_trailer(x, field, err) &&
 	       (!x->gen->recogniser.marks ||
 		(look_at(&look, field->name, true, "the name of", KH_SLICE("a field"), err) &&
 		 look_at(&look, field->value, true, "the field", field->name, err)));
@@ -350,7 +350,7 @@ bool kh_content_look_at(struct kh_exchange *x, struct kh_slice piece, struct kh_
 			  x->decision.rule->text);
 }
 
-const char *kh_content_found(struct kh_exchange *x)
+const char *kh_placeholder_found_in_content(struct kh_exchange *x)
 {
 	struct kh_content_look *look = x->content_look;
 

@@ -1,6 +1,6 @@
 /* placeholder_check.h - placeholders and real credentials in what leaves a sandbox (recognise.c) */
-#ifndef KEYHOLE_EXCHANGE_STAND_IN_H
-#define KEYHOLE_EXCHANGE_STAND_IN_H
+#ifndef KEYHOLE_EXCHANGE_PLACEHOLDER_CHECK_H
+#define KEYHOLE_EXCHANGE_PLACEHOLDER_CHECK_H
 
 #include <keyhole/base/err.h>
 #include <keyhole/base/limits.h>
@@ -18,43 +18,43 @@ void kh_content_look_free(struct kh_content_look *look);
  * query, whichever way it is written; before any rule is asked, also in a request that can't be
  * understood. One that holds one is `recognised` from then on. Return: false: no memory.
  */
-bool kh_request_recognise(struct kh_exchange *x, struct kh_err *err);
+bool kh_recognise_request(struct kh_exchange *x, struct kh_err *err);
 /*
  * The rules allow it: may it leave? The only place at which a sandbox sees whether something was
  * recognised. How often it may see that is bounded: beyond, nothing of the sandbox leaves for a
  * while, whatever it holds. Return: false with EXFILTRATION or SANDBOX_HELD.
  */
-bool kh_request_may_leave(struct kh_exchange *x, struct kh_err *err);
+bool kh_recognise_may_leave(struct kh_exchange *x, struct kh_err *err);
 /* It is refused before anything was sent: takes as long as if it had been recognised. */
-void kh_request_even_out(const struct kh_exchange *x);
+void kh_recognise_even_out(const struct kh_exchange *x);
 /* The same of one field behind the content, whose head has left: it is seen. */
-bool kh_trailer_holds_no_secret(const struct kh_exchange *x, const struct kh_field *field,
-				struct kh_err *err);
+bool kh_recognise_none_in_trailer(const struct kh_exchange *x, const struct kh_field *field,
+				  struct kh_err *err);
 /* For the journal: the same with "(hidden)" for a host that holds a real credential; does a text
  * that may name such a host, or a model, hold one? True where there is no memory to look. */
 const struct kh_authority *kh_authority_hidden(void);
 struct kh_worker;
-bool kh_text_holds_secret(struct kh_worker *worker, struct kh_slice text);
+bool kh_recognise_in_text(struct kh_worker *worker, struct kh_slice text);
 /* Runs `fn` on every reading of a text. Return: false: `fn` said so, or there is no memory. */
 bool kh_each_reading(struct kh_slice text, bool (*fn)(struct kh_slice text, void *arg), void *arg);
 /* The method for the journal: "(hidden)" where it holds a real credential. */
-struct kh_slice kh_request_method_shown(const struct kh_exchange *x);
+struct kh_slice kh_recognise_method_shown(const struct kh_exchange *x);
 /* A text of the sandbox's own for an answer to it: "(hidden)" in place of one that may hold a
  * credential, since it is hard to guess; whether it holds one makes no difference. */
-struct kh_slice kh_text_shown(struct kh_slice text);
+struct kh_slice kh_recognise_text_shown(struct kh_slice text);
 /*
  * The decision has been made, and what goes in is chosen: is there a placeholder where it would
  * leave, or another sandbox's anywhere, or none where one must be? Return: false with EXFILTRATION
  * or PLACEHOLDER_MISSING.
  */
-bool kh_request_settle_stand_ins(struct kh_exchange *x, struct kh_err *err);
+bool kh_placeholder_settle(struct kh_exchange *x, struct kh_err *err);
 /* The same of one field behind the content. */
-bool kh_trailer_may_go(const struct kh_exchange *x, const struct kh_field *field,
-		       struct kh_err *err);
+bool kh_placeholder_trailer_may_go(const struct kh_exchange *x, const struct kh_field *field,
+				   struct kh_err *err);
 /* Content as the sandbox sent it, in order. Return: false with EXFILTRATION: a placeholder is in
  * it, and the rule refuses that; nothing of this piece may go. */
 bool kh_content_look_at(struct kh_exchange *x, struct kh_slice piece, struct kh_err *err);
 /* No more comes: what was found, for the journal; NULL: nothing. */
-const char *kh_content_found(struct kh_exchange *x);
+const char *kh_placeholder_found_in_content(struct kh_exchange *x);
 
 #endif

@@ -21,7 +21,7 @@ static struct kh_limits *limits_of(const struct kh_rule *rule)
 }
 
 /* The site's, the tenant's and the sandbox's. */
-static struct kh_quota quota_at(const struct kh_generation *g, const struct kh_door *door)
+static struct kh_quota quota_at(const struct kh_generation *g, const struct kh_acceptor *door)
 {
 	struct kh_quota quota = { 0 };
 	uint16_t tenant = door->config->tenant;
@@ -33,7 +33,7 @@ static struct kh_quota quota_at(const struct kh_generation *g, const struct kh_d
 	return quota;
 }
 
-static struct kh_quota quota_of(const struct kh_generation *g, const struct kh_door *door,
+static struct kh_quota quota_of(const struct kh_generation *g, const struct kh_acceptor *door,
 				const struct kh_decision *decision)
 {
 	struct kh_quota quota = quota_at(g, door);
@@ -43,7 +43,7 @@ static struct kh_quota quota_of(const struct kh_generation *g, const struct kh_d
 	return quota;
 }
 
-static const char *owner_name(const struct kh_generation *g, const struct kh_door *door,
+static const char *owner_name(const struct kh_generation *g, const struct kh_acceptor *door,
 			      enum kh_quota_owner owner, const struct kh_decision *decision)
 {
 	switch (owner) {
@@ -295,7 +295,7 @@ void kh_down_leave_place(struct kh_down_side *side)
 
 void kh_down_change_limits(struct kh_down_side *side)
 {
-	struct kh_ledger *ledger = &side->loop->gen->ledger;
+	struct kh_quota_ledger *ledger = &side->loop->gen->ledger;
 	struct kh_quota next = quota_at(side->loop->gen, side->door);
 	struct kh_down_limits *limits = side->limits;
 

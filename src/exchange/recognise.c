@@ -36,7 +36,7 @@ bool kh_each_reading(struct kh_slice text, bool (*fn)(struct kh_slice text, void
 		char *next = malloc(text.len);
 		if (!next)
 			return false;
-		size_t len = kh_text_unescape(text, next);
+		size_t len = kh_mark_unescape(text, next);
 		free(undone);
 		undone = next;
 		text = kh_slice_of(undone, len);
@@ -48,7 +48,7 @@ bool kh_each_reading(struct kh_slice text, bool (*fn)(struct kh_slice text, void
 
 /* What is sought, and where it was found first. */
 struct secrets {
-	struct kh_prints *prints;
+	struct kh_fingerprints *prints;
 	struct kh_print_search *search; /* of the text that is looked through */
 	unsigned candidates;		/* of all texts */
 	const char *where;		/* NULL: nowhere */
@@ -56,7 +56,7 @@ struct secrets {
 	uint16_t index;
 };
 
-static bool look_for_secret(struct kh_slice text, void *arg)
+static bool add_reading(struct kh_slice text, void *arg)
 {
 	struct secrets *s = arg;
 
@@ -71,7 +71,7 @@ static bool look_through(struct secrets *s, struct kh_slice text, const char *wh
 	struct kh_print_search search = { .candidates = s->candidates };
 
 	s->search = &search;
-	bool ok = kh_each_reading(text, look_for_secret, s);
+	bool ok = kh_each_reading(text, add_reading, s);
 	s->search = NULL;
 	s->candidates = search.candidates;
 	*holds = search.found;
@@ -115,13 +115,13 @@ static void say_found(const struct secrets *s, struct kh_err *err)
 
 /* A line for the log, which is written when the answer has gone. */
 struct notice {
-	struct kh_grave grave;
+	struct kh_deferred_free deferred_free;
 	char text[256];
 };
 
-static void write_notice(struct kh_grave *grave)
+static void write_notice(struct kh_deferred_free *deferred_free)
 {
-	struct notice *notice = kh_container_of(grave, struct notice, grave);
+	struct notice *notice = kh_container_of(deferred_free, struct notice, deferred_free);
 
 	kh_log_warn("%s", notice->text);
 	free(notice);
@@ -131,7 +131,8 @@ static void log_found(const struct kh_exchange *x, const struct secrets *s)
 {
 	const struct kh_config *config = x->gen->config;
 	uint16_t index = s->index;
-	struct notice *notice = kh_door_may_log(x->side->door) ? calloc(1, sizeof(*notice)) : NULL;
+	struct notice *notice =
+		kh_acceptor_may_log(x->side->door) ? calloc(1, sizeof(*notice)) : NULL;
 
 	if (!notice)
 		return;
@@ -141,10 +142,10 @@ static void log_found(const struct kh_exchange *x, const struct secrets *s)
 						     : "what nearly is one of many credentials",
 		       index < config->n_credentials ? config->credentials[index].name : "",
 		       s->where, kh_esc(s->name));
-	kh_loop_bury(x->side->loop, &notice->grave, write_notice);
+	kh_loop_free_later(x->side->loop, &notice->deferred_free, write_notice);
 }
 
-struct kh_slice kh_request_method_shown(const struct kh_exchange *x)
+struct kh_slice kh_recognise_method_shown(const struct kh_exchange *x)
 {
 	return x->method_hidden ? KH_SLICE("(hidden)") : x->message->method;
 }
@@ -155,7 +156,7 @@ static bool is_easy(struct kh_slice text, void *arg)
 	return !kh_guess_is_hard(text);
 }
 
-struct kh_slice kh_text_shown(struct kh_slice text)
+struct kh_slice kh_recognise_text_shown(struct kh_slice text)
 {
 	return kh_each_reading(text, is_easy, NULL) ? text : KH_SLICE("(hidden)");
 }
@@ -201,7 +202,7 @@ static bool look_through_hosts(struct kh_exchange *x, struct secrets *s, struct 
 
 void kh_down_look_at_host(struct kh_down_side *side)
 {
-	struct secrets s = { .prints = kh_worker_prints(side->loop->worker) };
+	struct secrets s = { .prints = kh_worker_fingerprints(side->loop->worker) };
 
 	side->host_holds = false;
 	if (!s.prints)
@@ -225,9 +226,9 @@ const struct kh_authority *kh_authority_hidden(void)
 	return &hidden;
 }
 
-bool kh_text_holds_secret(struct kh_worker *worker, struct kh_slice text)
+bool kh_recognise_in_text(struct kh_worker *worker, struct kh_slice text)
 {
-	struct secrets s = { .prints = kh_worker_prints(worker) };
+	struct secrets s = { .prints = kh_worker_fingerprints(worker) };
 	char joined[sizeof(((struct kh_err *)NULL)->text)];
 	bool whole = false, split = false, ok = true;
 	size_t len = 0;
@@ -243,9 +244,9 @@ bool kh_text_holds_secret(struct kh_worker *worker, struct kh_slice text)
 	return !ok || whole || split;
 }
 
-bool kh_request_recognise(struct kh_exchange *x, struct kh_err *err)
+bool kh_recognise_request(struct kh_exchange *x, struct kh_err *err)
 {
-	struct secrets s = { .prints = kh_worker_prints(x->side->loop->worker) };
+	struct secrets s = { .prints = kh_worker_fingerprints(x->side->loop->worker) };
 	struct kh_slice host = x->message->h2 ? x->message->host : KH_SLICE("");
 	struct kh_err why = KH_ERR_INIT;
 	bool in_host;
@@ -270,9 +271,10 @@ bool kh_request_recognise(struct kh_exchange *x, struct kh_err *err)
 	return ok;
 }
 
-void kh_request_even_out(const struct kh_exchange *x)
+void kh_recognise_even_out(const struct kh_exchange *x)
 {
-	struct kh_prints *prints = x->recognised ? NULL : kh_worker_prints(x->side->loop->worker);
+	struct kh_fingerprints *prints =
+		x->recognised ? NULL : kh_worker_fingerprints(x->side->loop->worker);
 
 	if (prints)
 		kh_prints_spend(prints);
@@ -280,41 +282,41 @@ void kh_request_even_out(const struct kh_exchange *x)
 }
 
 /* Of the bound on recognitions one is used up. */
-static void count_recognition(struct kh_gate *gate)
+static void count_recognition(struct kh_listener_stats *listener_stats)
 {
 	uint64_t now = kh_clock_mono_ms(), next;
-	uint64_t before = atomic_load(&gate->recognitions_ms);
+	uint64_t before = atomic_load(&listener_stats->recognitions_ms);
 
 	do {
 		next = (before > now ? before : now) + KH_LIMIT_RECOGNITION_MS;
-	} while (!atomic_compare_exchange_weak(&gate->recognitions_ms, &before, next));
+	} while (!atomic_compare_exchange_weak(&listener_stats->recognitions_ms, &before, next));
 }
 
-static bool is_held(struct kh_gate *gate)
+static bool is_held(struct kh_listener_stats *listener_stats)
 {
-	return atomic_load(&gate->recognitions_ms) >
+	return atomic_load(&listener_stats->recognitions_ms) >
 	       kh_clock_mono_ms() +
 		       (uint64_t)(KH_LIMIT_RECOGNITIONS_BURST - 1) * KH_LIMIT_RECOGNITION_MS;
 }
 
-bool kh_request_may_leave(struct kh_exchange *x, struct kh_err *err)
+bool kh_recognise_may_leave(struct kh_exchange *x, struct kh_err *err)
 {
-	struct kh_gate *gate = x->side->door->gate;
+	struct kh_listener_stats *listener_stats = x->side->door->listener_stats;
 
-	if (is_held(gate))
+	if (is_held(listener_stats))
 		return kh_err_set(err, KH_ERR_SANDBOX_HELD,
 				  "this sandbox sent real credentials too often, so nothing of it "
 				  "leaves for some seconds");
 	if (!x->recognised)
 		return true;
-	count_recognition(gate);
+	count_recognition(listener_stats);
 	return kh_err_set(err, KH_ERR_EXFILTRATION, "%s", x->detail);
 }
 
-bool kh_trailer_holds_no_secret(const struct kh_exchange *x, const struct kh_field *field,
-				struct kh_err *err)
+bool kh_recognise_none_in_trailer(const struct kh_exchange *x, const struct kh_field *field,
+				  struct kh_err *err)
 {
-	struct secrets s = { .prints = kh_worker_prints(x->side->loop->worker) };
+	struct secrets s = { .prints = kh_worker_fingerprints(x->side->loop->worker) };
 	bool holds;
 
 	if (!s.prints)
@@ -325,7 +327,7 @@ bool kh_trailer_holds_no_secret(const struct kh_exchange *x, const struct kh_fie
 	if (ok && s.where) {
 		say_found(&s, err);
 		log_found(x, &s);
-		count_recognition(x->side->door->gate);
+		count_recognition(x->side->door->listener_stats);
 		ok = false;
 	}
 	kh_prints_unref(s.prints);

@@ -76,7 +76,7 @@ static bool resolve_own(struct kh_exchange *x, struct kh_err *err)
 {
 	x->scheme = KH_SCHEME_HTTP;
 	if (kh_authority_parse(&x->authority, x->message->host, kh_scheme_port(x->scheme), NULL) &&
-	    kh_own_is(&x->authority.host))
+	    kh_internal_page_is(&x->authority.host))
 		return true;
 	x->scheme = KH_SCHEME_NONE;
 	x->authority = (struct kh_authority){ 0 };
@@ -107,7 +107,7 @@ bool kh_request_resolve(struct kh_exchange *x, struct kh_err *err)
 	    !kh_target_parse(&x->target, x->message->method, x->message->target, err) ||
 	    !settle_authority(x, err))
 		return false;
-	return !kh_own_is(&x->authority.host) || kh_own_resolve(x, err);
+	return !kh_internal_page_is(&x->authority.host) || kh_internal_page_resolve(x, err);
 }
 
 static void note_stripped(struct kh_exchange *x, struct kh_slice name)
@@ -171,7 +171,7 @@ static bool choose_credentials(struct kh_exchange *x, const struct kh_request_vi
 	return !fault ||
 	       kh_err_set(err, KH_ERR_CREDENTIAL_BINDING,
 			  "the credential %s may not go into %s %s://%s: its binding leaves %s out",
-			  credential->name, kh_esc(kh_text_shown(x->message->method)),
+			  credential->name, kh_esc(kh_recognise_text_shown(x->message->method)),
 			  kh_scheme_name(x->scheme), x->authority.host.text, fault);
 }
 
@@ -208,13 +208,13 @@ static struct kh_request_view view_of(const struct kh_exchange *x, struct kh_ove
 static bool ask(struct kh_exchange *x, const struct kh_policy *policy, struct kh_request_view *view,
 		struct kh_decision *out, struct kh_err *err)
 {
-	const struct kh_door *door = x->side->door;
+	const struct kh_acceptor *door = x->side->door;
 	uint16_t tenant = door->config->tenant;
 
 	kh_policy_decide(policy, tenant, door->narrowing, view, out);
 	if (!out->asks_model || kh_exchange_has_content(x))
 		return true;
-	if (!kh_hold_look_at_head(x, err)) {
+	if (!kh_body_buffer_look_at_head(x, err)) {
 		out->asks_model = false; /* nothing that comes can say it */
 		return false;
 	}
@@ -254,7 +254,7 @@ static bool is_denied_at(const struct kh_exchange *x, const struct kh_policy *po
 			 const struct kh_decision *decision, const struct kh_sockaddr *addr,
 			 struct kh_decision *out)
 {
-	const struct kh_door *door = x->side->door;
+	const struct kh_acceptor *door = x->side->door;
 	struct kh_overrides overrides;
 	struct kh_host host;
 
@@ -283,7 +283,7 @@ bool kh_request_is_allowed(struct kh_exchange *x, struct kh_generation *g)
 {
 	struct kh_overrides overrides;
 	struct kh_request_view view = view_of(x, &overrides);
-	const struct kh_door *door = x->side->door;
+	const struct kh_acceptor *door = x->side->door;
 	uint16_t tenant = door->config->tenant;
 	struct kh_decision decision;
 	bool allowed;
@@ -391,14 +391,14 @@ bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
 	if (!ask(x, x->gen->policy, &view, &x->decision, err))
 		return false;
 	if (x->decision.asks_model)
-		return kh_hold_refuse("it was not read", err);
+		return kh_body_buffer_refuse("it was not read", err);
 	if (!x->decision.allow)
 		return say_denied(&x->decision, &overrides, err);
 	if (!x->decision.rule)
 		return kh_err_set(err, KH_ERR_NO_RULE, "no rule allows it");
 	kh_request_settle_geo(x, x->gen, &x->decision);
-	return kh_upgrade_may_be(x->message, &x->decision, err) &&
-	       choose_credentials(x, &view, err) && kh_request_settle_stand_ins(x, err) &&
+	return kh_exchange_upgrade_may_be(x->message, &x->decision, err) &&
+	       choose_credentials(x, &view, err) && kh_placeholder_settle(x, err) &&
 	       kh_content_decide(x, err) && kh_signing_begin(x, err) && settle_carriers(x, err) &&
 	       (!x->message->upgrade || kh_websocket_ask(x, err)) &&
 	       kh_exchange_take_limits(x, err);

@@ -61,6 +61,6 @@ bool kh_request_drops_parameter(const struct kh_exchange *x, struct kh_slice nam
 		const struct kh_placement *placement = x->injection.list[i].credential->placement;
 		resigned = resigned || (placement && placement->kind == KH_PLACEMENT_SIGV4);
 	}
-	return resigned ? kh_resign_drops_parameter(name)
+	return resigned ? kh_re_sign_drops_parameter(name)
 			: x->injection.count > 0 && kh_carrier_is_query(name);
 }

@@ -30,11 +30,11 @@ enum { PRESIGNED_S = 15 * 60 };
 struct kh_signing {
 	size_t which;			   /* of x->injection */
 	const struct kh_hmac_config *hmac; /* NULL: aws_sigv4, and `resign` */
-	struct kh_resign resign;
-	struct kh_resigned made;
+	struct kh_re_sign resign;
+	struct kh_re_signed made;
 	bool is_made;
 	struct kh_chunk_signer *chunks;
-	size_t share; /* of the sandbox's gate, for what the chunks take */
+	size_t share; /* of the sandbox's listener_stats, for what the chunks take */
 };
 
 size_t kh_signing_share(const struct kh_exchange *x)
@@ -49,9 +49,9 @@ void kh_signing_free(struct kh_exchange *x)
 	if (!s)
 		return;
 	if (s->share > 0)
-		atomic_fetch_sub(&x->side->door->gate->held_bytes, s->share);
+		atomic_fetch_sub(&x->side->door->listener_stats->held_bytes, s->share);
 	kh_chunk_signer_free(s->chunks);
-	kh_resigned_fini(&s->made);
+	kh_re_signed_fini(&s->made);
 	free(s);
 	x->signing = NULL;
 }
@@ -67,13 +67,13 @@ static size_t find(const struct kh_exchange *x)
 	return i;
 }
 
-static bool set_scope(struct kh_injected *one, const struct kh_resign *resign, struct kh_err *err)
+static bool set_scope(struct kh_injected *one, const struct kh_re_sign *resign, struct kh_err *err)
 {
 	struct kh_buf text;
 
 	kh_buf_init(&text, KH_SIGV4_SCOPE_BYTES);
 	free(one->scope);
-	one->scope = kh_resign_put_scope(&text, resign) ? kh_slice_dup(kh_buf_view(&text)) : NULL;
+	one->scope = kh_re_sign_put_scope(&text, resign) ? kh_slice_dup(kh_buf_view(&text)) : NULL;
 	kh_buf_fini(&text);
 	return one->scope || kh_err_set(err, KH_ERR_NO_MEMORY, "no memory to sign a request");
 }
@@ -81,17 +81,17 @@ static bool set_scope(struct kh_injected *one, const struct kh_resign *resign, s
 static bool read_request(struct kh_exchange *x, struct kh_injected *one, struct kh_signing *s,
 			 struct kh_err *err)
 {
-	struct kh_resign *resign = &s->resign;
+	struct kh_re_sign *resign = &s->resign;
 
 	if (x->target.raw.len == 0 || x->target.raw.ptr[0] != '/')
 		return kh_err_set(err, KH_ERR_CREDENTIAL_BINDING,
 				  "a request for '*' can't be signed");
-	if (!kh_resign_read(resign, one->credential->placement->sigv4, x->message, x->target.raw,
-			    kh_host_view(&x->authority.host), kh_clock_wall_ms(), err))
+	if (!kh_re_sign_read(resign, one->credential->placement->sigv4, x->message, x->target.raw,
+			     kh_host_view(&x->authority.host), kh_clock_wall_ms(), err))
 		return false;
 	if (resign->expires_s > PRESIGNED_S)
 		resign->expires_s = PRESIGNED_S;
-	if (kh_resign_wants_content(resign) && kh_exchange_has_content(x) &&
+	if (kh_re_sign_wants_content(resign) && kh_exchange_has_content(x) &&
 	    !kh_sigv4_digest(kh_buf_view(&x->content), resign->hash))
 		return kh_err_set(err, KH_ERR_INTERNAL, "the content can't be hashed");
 	return set_scope(one, resign, err);
@@ -113,7 +113,7 @@ bool kh_signing_begin(struct kh_exchange *x, struct kh_err *err)
 	x->signing = calloc(1, sizeof(*x->signing));
 	if (!x->signing)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory to sign a request");
-	kh_resigned_init(&x->signing->made);
+	kh_re_signed_init(&x->signing->made);
 	x->signing->which = which;
 	x->signing->hmac = x->injection.list[which].credential->placement->hmac;
 	if (x->signing->hmac) {
@@ -123,15 +123,15 @@ bool kh_signing_begin(struct kh_exchange *x, struct kh_err *err)
 	}
 	if (!read_request(x, &x->injection.list[which], x->signing, err))
 		return kh_err_wrap(err, "credential %s", x->injection.list[which].credential->name);
-	x->holds_for_credential = kh_resign_wants_content(&x->signing->resign);
+	x->holds_for_credential = kh_re_sign_wants_content(&x->signing->resign);
 	return !x->holds_for_credential;
 }
 
 bool kh_signing_has_chunks(const struct kh_exchange *x)
 {
 	return x->signing && !x->signing->hmac &&
-	       (x->signing->resign.payload == KH_RESIGN_CHUNKS ||
-		x->signing->resign.payload == KH_RESIGN_CHUNKS_TRAILER);
+	       (x->signing->resign.payload == KH_RE_SIGN_CHUNKS ||
+		x->signing->resign.payload == KH_RE_SIGN_CHUNKS_TRAILER);
 }
 
 /* ---- the head ---- */
@@ -171,10 +171,10 @@ static bool make_head(struct kh_exchange *x, struct kh_err *err)
 	kh_buf_init(&head.host, KH_HOST_MAX_BYTES + 16);
 	bool ok = collect(x, &head) || kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for a head");
 	if (ok) {
-		const struct kh_resign_head made = { x->message->method, x->target.raw, head.fields,
-						     head.n };
-		ok = kh_resign_make(&s->made, &s->resign, &made, x->injection.list[s->which].secret,
-				    err);
+		const struct kh_re_sign_head made = { x->message->method, x->target.raw,
+						      head.fields, head.n };
+		ok = kh_re_sign_make(&s->made, &s->resign, &made,
+				     x->injection.list[s->which].secret, err);
 	}
 	kh_buf_fini(&head.host);
 	return ok;
@@ -212,13 +212,13 @@ static bool make_hmac(struct kh_exchange *x, struct kh_err *err)
 static bool make_chunks(struct kh_exchange *x, struct kh_err *err)
 {
 	struct kh_signing *s = x->signing;
-	struct kh_gate *gate = x->side->door->gate;
+	struct kh_listener_stats *listener_stats = x->side->door->listener_stats;
 	uint64_t most = x->gen->config->held_content * KH_LIMIT_HELD_CONTENTS;
 	size_t share = 2 * (size_t)KH_LIMIT_SIGNED_CHUNK_BYTES;
 	struct kh_buf before = x->content; /* what was held of it raw */
 
-	if (atomic_fetch_add(&gate->held_bytes, share) + share > most) {
-		atomic_fetch_sub(&gate->held_bytes, share);
+	if (atomic_fetch_add(&listener_stats->held_bytes, share) + share > most) {
+		atomic_fetch_sub(&listener_stats->held_bytes, share);
 		return kh_err_set(err, KH_ERR_LIMIT,
 				  "too much content is held for this sandbox already to sign more");
 	}
@@ -249,7 +249,7 @@ bool kh_signing_make(struct kh_exchange *x, struct kh_err *err)
 
 bool kh_signing_sets_target(const struct kh_exchange *x)
 {
-	return x->signing && !x->signing->hmac && x->signing->resign.form == KH_RESIGN_QUERY;
+	return x->signing && !x->signing->hmac && x->signing->resign.form == KH_RE_SIGN_QUERY;
 }
 
 /* Is it one of those that make a presigned URL ours? All else in it is the client's, or no secret.
@@ -270,8 +270,8 @@ static bool hide_parameter(struct kh_slice value, struct kh_buf *text)
 	if (!room)
 		return false;
 	kh_buf_init_wiping(&next, text->cap);
-	bool ok = kh_hide_value(kh_sigv4_decode(value, room, value.len + 1), kh_buf_view(text),
-				&next, &found);
+	bool ok = kh_reflection_hide_value(kh_sigv4_decode(value, room, value.len + 1),
+					   kh_buf_view(text), &next, &found);
 	kh_wipe(room, value.len + 1);
 	free(room);
 	kh_buf_fini(text);

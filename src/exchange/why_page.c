@@ -52,7 +52,7 @@ static bool find(struct kh_slice query, struct kh_slice wanted, struct kh_buf *o
 }
 
 struct verdict {
-	const struct kh_question *question;
+	const struct kh_dry_run *question;
 	struct kh_outcome outcome;
 	struct kh_injection injection; /* what would go in */
 	bool known, allow;
@@ -93,12 +93,12 @@ static void put_words(struct kh_buf *out, const struct verdict *v)
 	}
 }
 
-static struct verdict judge(const struct kh_exchange *x, const struct kh_question *question)
+static struct verdict judge(const struct kh_exchange *x, const struct kh_dry_run *question)
 {
 	struct verdict v = { .question = question };
 
-	kh_question_answer(question, x->gen->config, x->gen->policy, x->tenant,
-			   x->side->door->narrowing, &v.outcome);
+	kh_dry_run_answer(question, x->gen->config, x->gen->policy, x->tenant,
+			  x->side->door->narrowing, &v.outcome);
 	v.known = !v.outcome.decision.asks_model;
 	v.allow = v.known && v.outcome.allow && v.outcome.decision.rule;
 	if (v.allow)
@@ -109,7 +109,7 @@ static struct verdict judge(const struct kh_exchange *x, const struct kh_questio
 static size_t nearby(const struct kh_exchange *x, const struct verdict *v,
 		     const char *texts[NEARBY], bool *more)
 {
-	const struct kh_door *door = x->side->door;
+	const struct kh_acceptor *door = x->side->door;
 	bool own = v->outcome.decision.list == KH_LIST_SANDBOX;
 
 	*more = false;
@@ -128,7 +128,8 @@ static void put_url(struct kh_buf *out, struct kh_slice url)
 		kh_buf_append_slice(out, url);
 		return;
 	}
-	struct kh_slice rest = kh_slice_sub(url, end, url.len), shown = kh_text_shown(rest);
+	struct kh_slice rest = kh_slice_sub(url, end, url.len),
+			shown = kh_recognise_text_shown(rest);
 	kh_buf_append_slice(out, kh_slice_sub(url, 0, end));
 	if (shown.ptr != rest.ptr)
 		kh_buf_append_char(out, '/');
@@ -213,7 +214,7 @@ static bool is_method(struct kh_slice text)
 	return text.len > 0 && text.len <= KH_OVERRIDING_BYTES;
 }
 
-static bool ask(struct kh_question *question, struct kh_slice method, struct kh_slice url,
+static bool ask(struct kh_dry_run *question, struct kh_slice method, struct kh_slice url,
 		struct kh_err *err)
 {
 	if (url.len == 0)
@@ -223,7 +224,7 @@ static bool ask(struct kh_question *question, struct kh_slice method, struct kh_
 	if (!is_method(method) || kh_slice_eq(method, KH_SLICE("CONNECT")))
 		return kh_err_set(err, KH_ERR_REQUEST_MALFORMED,
 				  "that is no method of a request inside a tunnel");
-	if (kh_question_ask(question, method, url, err))
+	if (kh_dry_run_ask(question, method, url, err))
 		return true;
 	err->code = KH_ERR_REQUEST_MALFORMED;
 	return kh_err_wrap(err, "such a request is refused");
@@ -232,17 +233,17 @@ static bool ask(struct kh_question *question, struct kh_slice method, struct kh_
 bool kh_page_put_why(struct kh_buf *out, const struct kh_exchange *x, bool json, struct kh_err *err)
 {
 	struct kh_slice query = x->target.query;
-	struct kh_question question;
+	struct kh_dry_run question;
 	struct kh_buf url, method, model;
 
 	kh_buf_init(&url, KH_PAGE_BYTES);
 	kh_buf_init(&method, KH_PAGE_BYTES);
 	kh_buf_init(&model, KH_PAGE_BYTES);
-	kh_question_init(&question);
+	kh_dry_run_init(&question);
 	bool ok = find(query, KH_SLICE("url"), &url, err) &&
 		  find(query, KH_SLICE("method"), &method, err) &&
 		  find(query, KH_SLICE("model"), &model, err);
-	kh_question_model(&question, kh_buf_view(&model));
+	kh_dry_run_model(&question, kh_buf_view(&model));
 	ok = ok && ask(&question, kh_buf_len(&method) > 0 ? kh_buf_view(&method) : KH_SLICE("GET"),
 		       kh_buf_view(&url), err);
 	if (ok) {
@@ -252,7 +253,7 @@ bool kh_page_put_why(struct kh_buf *out, const struct kh_exchange *x, bool json,
 		else
 			put_text(out, x, &v);
 	}
-	kh_question_fini(&question);
+	kh_dry_run_fini(&question);
 	kh_buf_fini(&url);
 	kh_buf_fini(&method);
 	kh_buf_fini(&model);

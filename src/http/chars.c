@@ -2,7 +2,7 @@
 #include "chars.h"
 
 /* ! # $ % & ' * + - . ^ _ ` | ~ digits letters */
-const uint8_t kh_tchar[256] = {
+const uint8_t kh_chars_tchar[256] = {
 	0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, /* 00 */
 	0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, /* 10 */
 	0, 1, 0, 1, 1, 1, 1, 1, 0, 0, 1, 1, 0, 1, 1, 0, /* 20 */
@@ -13,7 +13,7 @@ const uint8_t kh_tchar[256] = {
 	1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 0, 1, 0, /* 70 */
 };
 
-bool kh_is_token(struct kh_slice s)
+bool kh_chars_are_token(struct kh_slice s)
 {
 	for (size_t i = 0; i < s.len; i++)
 		if (!kh_is_tchar(s.ptr[i]))
@@ -33,7 +33,7 @@ static bool word_has_control(const char *bytes)
 	return ((((word - ones * 0x20) & ~word) | ((del - ones) & ~del)) & (ones * 0x80)) != 0;
 }
 
-size_t kh_clean_run(const char *bytes, size_t len)
+size_t kh_chars_clean_run(const char *bytes, size_t len)
 {
 	size_t i = 0;
 

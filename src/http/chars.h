@@ -4,11 +4,11 @@
 
 #include <keyhole/base/slice.h>
 
-extern const uint8_t kh_tchar[256];
+extern const uint8_t kh_chars_tchar[256];
 
 static inline bool kh_is_tchar(char c)
 {
-	return kh_tchar[(unsigned char)c] != 0;
+	return kh_chars_tchar[(unsigned char)c] != 0;
 }
 
 /* What a field value, a reason phrase or a quoted string may hold: HTAB, SP, visible ASCII and
@@ -21,8 +21,8 @@ static inline bool kh_is_clean(char c)
 }
 
 /* Not empty, and nothing but tchar. */
-bool kh_is_token(struct kh_slice s);
+bool kh_chars_are_token(struct kh_slice s);
 /* How many of the first `len` bytes are clean before the first that is not. */
-size_t kh_clean_run(const char *bytes, size_t len);
+size_t kh_chars_clean_run(const char *bytes, size_t len);
 
 #endif

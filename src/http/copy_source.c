@@ -22,7 +22,7 @@ enum form {
 	HOST_AND_KEY,	/* host/key[?versionId=…] */
 	URL,		/* https://host/path[?snapshot=…] */
 	MOVED,		/* a path or URL, which is gone afterwards */
-	NEVER_READ,
+	KH_OVERRIDE_UNREADABLE,
 };
 
 static const struct {
@@ -40,14 +40,14 @@ static const struct {
 	{ KH_SLICE_INIT("x-amz-rename-source"), MOVED },
 	{ KH_SLICE_INIT("x-obs-rename-source"), MOVED },
 	/* Stores of which nobody here knows where the bucket stands. */
-	{ KH_SLICE_INIT("x-tos-copy-source"), NEVER_READ },
-	{ KH_SLICE_INIT("x-bce-copy-source"), NEVER_READ },
-	{ KH_SLICE_INIT("x-kss-copy-source"), NEVER_READ },
-	{ KH_SLICE_INIT("x-nos-copy-source"), NEVER_READ },
-	{ KH_SLICE_INIT("x-upyun-copy-source"), NEVER_READ },
-	{ KH_SLICE_INIT("x-upyun-move-source"), NEVER_READ },
-	{ KH_SLICE_INIT("x-copy-from"), NEVER_READ }, /* Swift */
-	{ KH_SLICE_INIT("x-copy-from-account"), NEVER_READ },
+	{ KH_SLICE_INIT("x-tos-copy-source"), KH_OVERRIDE_UNREADABLE },
+	{ KH_SLICE_INIT("x-bce-copy-source"), KH_OVERRIDE_UNREADABLE },
+	{ KH_SLICE_INIT("x-kss-copy-source"), KH_OVERRIDE_UNREADABLE },
+	{ KH_SLICE_INIT("x-nos-copy-source"), KH_OVERRIDE_UNREADABLE },
+	{ KH_SLICE_INIT("x-upyun-copy-source"), KH_OVERRIDE_UNREADABLE },
+	{ KH_SLICE_INIT("x-upyun-move-source"), KH_OVERRIDE_UNREADABLE },
+	{ KH_SLICE_INIT("x-copy-from"), KH_OVERRIDE_UNREADABLE }, /* Swift */
+	{ KH_SLICE_INIT("x-copy-from-account"), KH_OVERRIDE_UNREADABLE },
 };
 enum { SOURCES = sizeof(sources) / sizeof(*sources) };
 
@@ -71,12 +71,12 @@ static const struct {
 static size_t find_source(struct kh_slice name)
 {
 	size_t i = 0;
-	while (i < SOURCES && !kh_name_is_field(name, sources[i].name))
+	while (i < SOURCES && !kh_spelling_is_field(name, sources[i].name))
 		i++;
 	return i;
 }
 
-bool kh_copy_source_is_field(struct kh_slice name)
+bool is_source(struct kh_slice name)
 {
 	return find_source(name) < SOURCES;
 }
@@ -92,7 +92,7 @@ enum kh_copy_source_found kh_copy_source_note(struct kh_overrides *out,
 	/* Of two, nobody knows which one the server takes. */
 	bool second = out->source != KH_COPY_NONE;
 	out->source = KH_COPY_UNREAD;
-	out->source_form = second ? NEVER_READ : (uint8_t)sources[nth].form;
+	out->source_form = second ? KH_OVERRIDE_UNREADABLE : (uint8_t)sources[nth].form;
 	out->source_field = field->name;
 	out->source_value = kh_slice_trim(field->value);
 	return KH_SOURCE_COPIES;
@@ -198,7 +198,7 @@ void kh_copy_source_read(struct kh_overrides *out, const struct kh_authority *ow
 	struct kh_slice value = out->source_value, before = KH_SLICE("");
 	struct kh_target target;
 	struct kh_err err = KH_ERR_INIT;
-	if (out->source_form == NEVER_READ || value.len == 0 ||
+	if (out->source_form == KH_OVERRIDE_UNREADABLE || value.len == 0 ||
 	    value.len > KH_OVERRIDING_SOURCE_BYTES || path.len == 0)
 		return;
 	if (out->source_form == HOST_AND_KEY)

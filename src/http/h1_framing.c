@@ -42,7 +42,7 @@ static bool read_connection(struct framing *f, struct kh_slice value)
 			return refuse(f, "too many connection options");
 		if (option.len == 0)
 			continue;
-		if (!kh_is_token(option))
+		if (!kh_chars_are_token(option))
 			return refuse(f, "a connection option is not a token");
 		if (kh_message_is_end_to_end(option))
 			return refuse(f, "Connection names a field that is not of the connection");

@@ -22,7 +22,7 @@ const char *kh_h1_head_request_line(struct kh_slice line, size_t *method_len, si
 	size_t second = kh_slice_find(line, ' ', first + 1);
 
 	*version_bad = false;
-	if (!kh_is_token(kh_slice_sub(line, 0, first)))
+	if (!kh_chars_are_token(kh_slice_sub(line, 0, first)))
 		return "the method is not a token";
 	if (first == line.len || second >= line.len)
 		return "the request line is not 'method target version', joined by single spaces";

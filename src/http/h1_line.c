@@ -55,7 +55,7 @@ enum kh_h1_line kh_h1_line_read(struct kh_h1_text *text, struct kh_slice *in, si
 			size_t most = least(room, line_cap - (text->len - text->line));
 
 			most = least(most, in->len);
-			take = kh_clean_run(in->ptr, most);
+			take = kh_chars_clean_run(in->ptr, most);
 			/* Not at the end of what was given, nor of all lines: then the next byte
 			 * ends the line, or is one too many, or should not be there. */
 			if (take < in->len && take < room) {

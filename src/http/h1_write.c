@@ -1,8 +1,9 @@
 /*
  * h1_write.c - heads and chunks, written from parts
  *
- * The last gate before the wire: a part that a reader could take for more than one (a line end in
- * a value, a blank in a target, a name that is no token) is never written, wherever it came from.
+ * The last listener_stats before the wire: a part that a reader could take for more than one (a
+ * line end in a value, a blank in a target, a name that is no token) is never written, wherever it
+ * came from.
  */
 #include <keyhole/http/h1.h>
 
@@ -42,12 +43,12 @@ static bool is_target(struct kh_slice target)
 
 static bool is_clean(struct kh_slice s)
 {
-	return kh_clean_run(s.ptr, s.len) == s.len;
+	return kh_chars_clean_run(s.ptr, s.len) == s.len;
 }
 
 bool kh_h1_put_request_line(struct kh_buf *out, struct kh_slice method, struct kh_slice target)
 {
-	if (!kh_is_token(method) || !is_target(target))
+	if (!kh_chars_are_token(method) || !is_target(target))
 		return false;
 	return PUT(out, method, KH_SLICE(" "), target, KH_SLICE(" HTTP/1.1\r\n"));
 }
@@ -65,7 +66,7 @@ bool kh_h1_put_status_line(struct kh_buf *out, uint16_t status, struct kh_slice 
 
 bool kh_h1_put_field(struct kh_buf *out, struct kh_slice name, struct kh_slice value)
 {
-	if (!kh_is_token(name) || !is_clean(value))
+	if (!kh_chars_are_token(name) || !is_clean(value))
 		return false;
 	return PUT(out, name, KH_SLICE(": "), value, KH_SLICE("\r\n"));
 }

@@ -67,7 +67,7 @@ static bool is_field_name(struct kh_slice name)
 /* §8.2.1 */
 static bool is_field_value(struct kh_slice value)
 {
-	return kh_clean_run(value.ptr, value.len) == value.len &&
+	return kh_chars_clean_run(value.ptr, value.len) == value.len &&
 	       kh_slice_trim(value).len == value.len;
 }
 
@@ -205,7 +205,7 @@ static bool read_connect(struct reading *r, const struct kh_h2 *h2)
 	if (has(r, KH_H2_PROTOCOL)) {
 		if (!h2->settings.extended_connect)
 			return refuse(r, ":protocol, and Extended CONNECT is not offered");
-		return kh_is_token(message->protocol) || refuse(r, ":protocol is no token");
+		return kh_chars_are_token(message->protocol) || refuse(r, ":protocol is no token");
 	}
 	if (has(r, KH_H2_SCHEME) || has(r, KH_H2_PATH))
 		return refuse(r, "CONNECT with :scheme or :path");
@@ -225,7 +225,7 @@ static bool read_request_pseudo(struct reading *r, const struct kh_h2 *h2)
 	message->host = pseudo(r, KH_H2_AUTHORITY);
 	message->protocol = pseudo(r, KH_H2_PROTOCOL);
 	message->target = pseudo(r, KH_H2_PATH);
-	if (!kh_is_token(message->method))
+	if (!kh_chars_are_token(message->method))
 		return refuse(r, ":method is missing, or no token");
 	if (has(r, KH_H2_AUTHORITY) && !is_authority(message->host))
 		return refuse(r, ":authority is empty, or holds what none has");

@@ -188,8 +188,9 @@ static size_t text_bytes(const struct kh_field *fields, size_t n, bool values)
 
 static bool is_sendable(const struct kh_field *field)
 {
-	return kh_is_token(field->name) && kh_slice_trim(field->value).len == field->value.len &&
-	       kh_clean_run(field->value.ptr, field->value.len) == field->value.len;
+	return kh_chars_are_token(field->name) &&
+	       kh_slice_trim(field->value).len == field->value.len &&
+	       kh_chars_clean_run(field->value.ptr, field->value.len) == field->value.len;
 }
 
 /* `own`: they outlive the fields. */
@@ -247,7 +248,7 @@ static bool is_request_sendable(const struct kh_h2_request *request)
 			if ((unsigned char)parts[i].ptr[at] < 0x21 ||
 			    (unsigned char)parts[i].ptr[at] > 0x7e)
 				return false;
-	return kh_is_token(request->method) && request->authority.len > 0;
+	return kh_chars_are_token(request->method) && request->authority.len > 0;
 }
 
 static void add_request(struct pairs *pairs, const struct kh_h2_request *request)

@@ -109,7 +109,7 @@ static const struct kh_slice no_trailer_endings[] = {
 static bool is_one_of(struct kh_slice name, const struct kh_slice *list, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (kh_name_is_field(name, list[i]))
+		if (kh_spelling_is_field(name, list[i]))
 			return true;
 	return false;
 }
@@ -131,8 +131,8 @@ bool kh_message_is_no_trailer(struct kh_slice name)
 		size_t len = no_trailer_endings[i].len;
 
 		if (name.len >= len &&
-		    kh_name_is_field(kh_slice_sub(name, name.len - len, name.len),
-				     no_trailer_endings[i]))
+		    kh_spelling_is_field(kh_slice_sub(name, name.len - len, name.len),
+					 no_trailer_endings[i]))
 			return true;
 	}
 	return IS_ONE_OF(name, no_trailers) || kh_override_is_field(name);
@@ -144,7 +144,7 @@ bool kh_message_is_disguised_framing(struct kh_slice name)
 						   NAME("Transfer-Encoding") };
 
 	for (size_t i = 0; i < sizeof(framing) / sizeof(*framing); i++)
-		if (kh_name_is_field(name, framing[i]) && !kh_slice_eq_nocase(name, framing[i]))
+		if (kh_spelling_is_field(name, framing[i]) && !kh_slice_eq_nocase(name, framing[i]))
 			return true;
 	return false;
 }

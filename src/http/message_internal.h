@@ -21,7 +21,7 @@ bool kh_message_is_disguised_framing(struct kh_slice name);
 /* override.c: does this field name another method, host or path? */
 bool kh_override_is_field(struct kh_slice name);
 /* copy_source.c: does this field name what the server is to copy or move? */
-bool kh_copy_source_is_field(struct kh_slice name);
+bool is_source(struct kh_slice name);
 /* The same, of a request's field; a copy's source goes into `out`. */
 enum kh_copy_source_found { KH_SOURCE_NOT_ONE, KH_SOURCE_COPIES, KH_SOURCE_MOVES };
 struct kh_overrides;

@@ -76,19 +76,19 @@ static bool is_one_of(struct kh_slice name, const struct kh_slice *list, size_t 
 	return false;
 }
 #define COUNT(list) (sizeof(list) / sizeof(*(list)))
-#define IS_FIELD(name, list) is_one_of(name, list, COUNT(list), kh_name_is_field)
-#define IS_PARAMETER(name, list) is_one_of(name, list, COUNT(list), kh_name_is_parameter)
+#define IS_FIELD(name, list) is_one_of(name, list, COUNT(list), kh_spelling_is_field)
+#define IS_PARAMETER(name, list) is_one_of(name, list, COUNT(list), kh_spelling_is_parameter)
 
 bool kh_override_is_field(struct kh_slice name)
 {
 	return IS_FIELD(name, method_fields) || IS_FIELD(name, path_fields) ||
-	       IS_FIELD(name, host_fields) || kh_name_is_field(name, forwarded) ||
-	       kh_copy_source_is_field(name);
+	       IS_FIELD(name, host_fields) || kh_spelling_is_field(name, forwarded) ||
+	       is_source(name);
 }
 
 bool kh_override_has_path(const struct kh_field *field, struct kh_slice *query)
 {
-	if (!IS_FIELD(field->name, path_fields) && !kh_copy_source_is_field(field->name))
+	if (!IS_FIELD(field->name, path_fields) && !is_source(field->name))
 		return false;
 	size_t mark = kh_slice_find(field->value, '?', 0);
 	*query = mark < field->value.len ? kh_slice_sub(field->value, mark + 1, field->value.len)
@@ -222,7 +222,7 @@ static void read_query(struct kh_overrides *out, struct kh_slice query)
 		if (!may_name(name))
 			continue;
 		if (IS_PARAMETER(name, method_parameters) ||
-		    (kh_name_is_parameter(name, method_word) && is_method(value))) {
+		    (kh_spelling_is_parameter(name, method_word) && is_method(value))) {
 			read_parameter(out, value);
 		} else if (IS_PARAMETER(name, any_parameters)) {
 			add_method(out, KH_SLICE(KH_OVERRIDING_ANY));
@@ -282,7 +282,7 @@ static void read_path(struct kh_overrides *out, struct kh_slice value)
 }
 
 /* Of several the first is kept, for people. */
-static void take_host_field(struct kh_overrides *out, const struct kh_field *field)
+static void take_field(struct kh_overrides *out, const struct kh_field *field)
 {
 	if (out->host_field.len == 0)
 		out->host_field = field->name;
@@ -317,8 +317,8 @@ void kh_overrides_read(struct kh_overrides *out, const struct kh_message *messag
 		else if (IS_FIELD(field->name, path_fields))
 			read_path(out, field->value);
 		else if (IS_FIELD(field->name, host_fields))
-			take_host_field(out, field);
-		else if (kh_name_is_field(field->name, forwarded))
+			take_field(out, field);
+		else if (kh_spelling_is_field(field->name, forwarded))
 			read_forwarded(out, field->value);
 		else if (first == 'x')
 			take_source(out, field);

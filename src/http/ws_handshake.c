@@ -26,7 +26,7 @@ static const struct kh_slice handshake_fields[] = {
 bool kh_ws_is_handshake_field(struct kh_slice name)
 {
 	for (size_t i = 0; i < sizeof(handshake_fields) / sizeof(*handshake_fields); i++)
-		if (kh_name_is_field(name, handshake_fields[i]))
+		if (kh_spelling_is_field(name, handshake_fields[i]))
 			return true;
 	return false;
 }
@@ -92,7 +92,7 @@ static bool check_protocols(const struct kh_message *request, struct kh_err *err
 			continue;
 		list = request->fields[i].value;
 		while (kh_ws_next_protocol(&list, &token)) {
-			if (!kh_is_token(token) || n == MOST_PROTOCOLS)
+			if (!kh_chars_are_token(token) || n == MOST_PROTOCOLS)
 				return kh_err_set(err, KH_ERR_REQUEST_MALFORMED,
 						  "WebSocket: Sec-WebSocket-Protocol is not a "
 						  "list of at most %d tokens",

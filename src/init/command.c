@@ -99,7 +99,7 @@ static bool own_place(void)
 static _Noreturn void become_command(int report)
 {
 	struct rlimit nofile = { .rlim_cur = command.nofile_soft, .rlim_max = command.nofile_hard };
-	if ((!command.apart || init_apart_no_more()) && own_place() && connect_stdio() &&
+	if ((!command.apart || init_hardening_no_more()) && own_place() && connect_stdio() &&
 	    setrlimit(RLIMIT_NOFILE, &nofile) == 0 && limit(RLIMIT_AS, command.memory_bytes) &&
 	    limit(RLIMIT_NPROC, command.pids) &&
 	    sigprocmask(SIG_SETMASK, &mask_before, NULL) == 0 && init_landlock_enter())

@@ -1,5 +1,6 @@
 /*
- * hardening.c - what keyhole-init does for itself where the kernel inside is one of the engine's own
+ * hardening.c - what keyhole-init does for itself where the kernel inside is one of the engine's
+ * own
  *
  * That kernel gives the command's uid the whole of /dev, and lets it signal PID 1, SIGKILL and
  * SIGSTOP too; who stops PID 1 keeps the launcher from ending the command. So keyhole-init keeps
@@ -94,7 +95,7 @@ static void let_go_of_host(void)
 		close(null);
 }
 
-void init_apart(unsigned uid, bool own_tty)
+void init_hardening(unsigned uid, bool own_tty)
 {
 	uid_t real, effective, saved;
 	if (own_tty)
@@ -107,7 +108,7 @@ void init_apart(unsigned uid, bool own_tty)
 		init_die("--apart %u: %s", uid, strerror(errno));
 }
 
-bool init_apart_no_more(void)
+bool init_hardening_no_more(void)
 {
 	uid_t uid = geteuid(), real, effective, saved;
 	return setresuid(uid, uid, uid) == 0 && getresuid(&real, &effective, &saved) == 0 &&

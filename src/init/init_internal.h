@@ -110,9 +110,9 @@ void init_privilege_filter(const char *path);
 /* Where the kernel inside is one of the engine's own: this uid is who it is for those who would
  * signal it, and who has /dev, where a terminal of the engine's gets a name; ends the init where it
  * can't be done. */
-void init_apart(unsigned uid, bool own_tty);
+void init_hardening(unsigned uid, bool own_tty);
 /* In the command's process: all its uids are the effective one. Return: false with errno. */
-bool init_apart_no_more(void);
+bool init_hardening_no_more(void);
 
 /* environ.c */
 /* The command's variables are those of this file, and no others. */

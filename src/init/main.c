@@ -419,7 +419,7 @@ int main(int argc, char **argv)
 			if (args.become)
 				init_privilege_become(args.host_uid, args.host_gid);
 			if (args.apart)
-				init_apart(args.apart, args.command.own_tty);
+				init_hardening(args.apart, args.command.own_tty);
 			init_privilege_user(args.uid, args.gid, args.hold);
 			init_privilege_drop();
 			if (!args.apart)

@@ -51,7 +51,7 @@ void kh_keeper_begin_facts(struct kh_keeper *k)
 	k->ward.facts = &k->facts;
 }
 
-void kh_keeper_note_reload(struct kh_keeper *k, const char *failure)
+void kh_keeper_note_failed_reload(struct kh_keeper *k, const char *failure)
 {
 	if (failure) {
 		k->facts.failed_reloads++;
@@ -63,7 +63,7 @@ void kh_keeper_note_reload(struct kh_keeper *k, const char *failure)
 		set(&k->facts.failure, NULL);
 		describe(k);
 	}
-	kh_ward_tell_facts(&k->ward);
+	kh_worker_process_tell_facts(&k->ward);
 }
 
 void kh_keeper_end_facts(struct kh_keeper *k)
@@ -76,8 +76,9 @@ static void answer(struct kh_keeper *k, uint32_t ref, bool ok, struct kh_slice t
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
 	size_t room = KH_LIMIT_CHANNEL_BYTES / 4;
-	if (k->ward.state != KH_WARD_STARTING && k->ward.state != KH_WARD_SERVING &&
-	    k->ward.state != KH_WARD_DRAINING)
+	if (k->ward.state != KH_WORKER_PROCESS_STARTING &&
+	    k->ward.state != KH_WORKER_PROCESS_SERVING &&
+	    k->ward.state != KH_WORKER_PROCESS_DRAINING)
 		return;
 	if (kh_wire_put_u8(&body, ok) &&
 	    kh_wire_put_bytes(&body, kh_slice_sub(text, 0, text.len < room ? text.len : room)))

@@ -104,7 +104,7 @@ void kh_keeper_note_journal(struct kh_keeper *k, int status)
 void kh_keeper_end_counting(struct kh_keeper *k)
 {
 	bool alone = k->handover.state == KH_HANDOVER_NONE && k->legacy.state == KH_LEGACY_NONE;
-	kh_book_end_worker(k->book, k->ward.column, alone, kh_clock_mono_ms());
+	kh_quota_slots_end_worker(k->book, k->ward.column, alone, kh_clock_mono_ms());
 }
 
 static bool check_journal(struct kh_keeper *k, struct kh_err *err)
@@ -146,7 +146,7 @@ bool kh_keeper_between_workers(struct kh_keeper *k, struct kh_err *err)
 {
 	if (!is_shared(k)) {
 		(void)revive(k);
-		kh_register_revive(&k->guests);
+		kh_registry_revive(&k->guests);
 	}
 	return check_journal(k, err);
 }
@@ -161,9 +161,9 @@ void kh_keeper_look_at_listeners(struct kh_keeper *k)
 	uint64_t due = kh_keeper_listeners_deadline(k);
 	if (due == 0 || kh_clock_mono_ms() < due)
 		return;
-	kh_register_unblock(&k->guests);
+	kh_registry_unblock(&k->guests);
 	if (!revive(k))
 		return;
 	k->ward.generation++;
-	kh_ward_reload(&k->ward);
+	kh_worker_process_reload(&k->ward);
 }

@@ -33,7 +33,7 @@ bool kh_keeper_open_authority(struct kh_keeper *k, struct kh_err *err)
 		k->ca = kh_ca_open(config->ca_certificate_path, config->ca_key_path, err);
 	if (!k->ca)
 		return false;
-	if (kh_ca_stand_in_keys(k->ca, k->config->stand_in_keys, err) == 0)
+	if (kh_ca_placeholder_keys(k->ca, k->config->placeholder_keys, err) == 0)
 		return false;
 	enum kh_tenant_cas_how how = k->options->heir ? KH_TENANT_CAS_LOAD : KH_TENANT_CAS_MAKE;
 	if (k->options->one_run && config->n_listeners > 0)
@@ -46,7 +46,8 @@ bool kh_keeper_open_authority(struct kh_keeper *k, struct kh_err *err)
 	return !k->options->heir || kh_legacy_check_ca(&k->legacy, &k->ward, err);
 }
 
-static bool has_key(const struct kh_stand_in_key *keys, size_t n, const struct kh_stand_in_key *key)
+static bool has_key(const struct kh_placeholder_key *keys, size_t n,
+		    const struct kh_placeholder_key *key)
 {
 	for (size_t i = 0; i < n; i++)
 		if (memcmp(&keys[i], key, sizeof(*key)) == 0)
@@ -54,27 +55,28 @@ static bool has_key(const struct kh_stand_in_key *keys, size_t n, const struct k
 	return false;
 }
 
-bool kh_authority_next(const struct kh_config *now, struct kh_config *next, struct kh_ca **out,
-		       struct kh_tenant_cas *of_tenants, struct kh_err *err)
+bool kh_ca_in_force_next(const struct kh_config *now, struct kh_config *next, struct kh_ca **out,
+			 struct kh_tenant_cas *of_tenants, struct kh_err *err)
 {
 	*out = NULL;
 	if (!kh_tenant_cas_open(of_tenants, next, now, KH_TENANT_CAS_MAKE, err))
 		return false;
 	if (!next->ca_certificate_path) {
-		memcpy(next->stand_in_keys, now->stand_in_keys, sizeof(next->stand_in_keys));
+		memcpy(next->placeholder_keys, now->placeholder_keys,
+		       sizeof(next->placeholder_keys));
 		return true;
 	}
 	struct kh_ca *ca = kh_ca_load(next->ca_certificate_path, next->ca_key_path, err);
-	size_t n = ca ? kh_ca_stand_in_keys(ca, next->stand_in_keys, err) : 0;
+	size_t n = ca ? kh_ca_placeholder_keys(ca, next->placeholder_keys, err) : 0;
 
 	if (n == 0) {
 		kh_ca_free(ca);
 		return false;
 	}
 	for (size_t i = 0; i < KH_MARK_KEYS && n < KH_MARK_KEYS; i++) {
-		const struct kh_stand_in_key *key = &now->stand_in_keys[i];
-		if (kh_stand_in_key_is_set(key) && !has_key(next->stand_in_keys, n, key))
-			next->stand_in_keys[n++] = *key;
+		const struct kh_placeholder_key *key = &now->placeholder_keys[i];
+		if (kh_placeholder_key_is_set(key) && !has_key(next->placeholder_keys, n, key))
+			next->placeholder_keys[n++] = *key;
 	}
 	*out = ca;
 	return true;
@@ -88,8 +90,8 @@ static bool was_trusted(const struct kh_ca *now, const struct kh_ca *next)
 	return memmem(bundle.ptr, bundle.len, one.ptr, one.len) != NULL;
 }
 
-void kh_authority_say(const char *tenant, const struct kh_ca *now, const struct kh_ca *next,
-		      struct kh_buf *said)
+void kh_ca_in_force_say(const char *tenant, const struct kh_ca *now, const struct kh_ca *next,
+			struct kh_buf *said)
 {
 	char name[KH_CA_NAME_BYTES];
 	const char *of = tenant ? " for tenant " : "", *whose = tenant ? tenant : "";
@@ -113,15 +115,15 @@ void kh_authority_say(const char *tenant, const struct kh_ca *now, const struct 
 	kh_log_warn("%s", warning);
 }
 
-void kh_authority_adopt(struct kh_keeper *k, struct kh_ca *next, struct kh_tenant_cas *of_tenants,
-			const struct kh_config *config, struct kh_buf *said)
+void kh_ca_in_force_adopt(struct kh_keeper *k, struct kh_ca *next, struct kh_tenant_cas *of_tenants,
+			  const struct kh_config *config, struct kh_buf *said)
 {
 	kh_tenant_cas_adopt(&k->tenant_cas, k->config, of_tenants, config, said);
 	k->ward.tenant_cas = k->tenant_cas;
 	if (!next)
 		return;
 	if (!k->tenant_cas.list)
-		kh_authority_say(NULL, k->ca, next, said);
+		kh_ca_in_force_say(NULL, k->ca, next, said);
 	kh_ca_free(k->ca);
 	k->ca = next;
 	k->ward.ca = next;

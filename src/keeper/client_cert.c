@@ -20,7 +20,7 @@
 #include <keyhole/base/log.h>
 #include <keyhole/config/signing.h>
 
-bool kh_pair_is(const struct kh_credential_config *credential)
+bool kh_client_cert_is(const struct kh_credential_config *credential)
 {
 	return credential->placement && credential->placement->kind == KH_PLACEMENT_MTLS;
 }
@@ -98,7 +98,7 @@ static void failed(const struct kh_credential_config *credential, struct kh_item
 static void came(struct kh_vault *vault, uint16_t index, const struct kh_holding *holding,
 		 struct kh_item *pair, struct kh_secret *secret, uint64_t expires_ms)
 {
-	const struct kh_want want = { index, holding->tenant, KH_SLICE("") };
+	const struct kh_credential_ref want = { index, holding->tenant, KH_SLICE("") };
 	const char *name = vault->config->credentials[index].name;
 	bool same = pair->secret && kh_secret_same(pair->secret, secret);
 
@@ -120,8 +120,8 @@ static void came(struct kh_vault *vault, uint16_t index, const struct kh_holding
 	pair->told = pair->told && same;
 }
 
-bool kh_pair_make(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
-		  struct kh_made *made)
+bool kh_client_cert_make(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
+			 struct kh_made *made)
 {
 	const struct kh_credential_config *credential = &vault->config->credentials[index];
 	struct kh_err err = KH_ERR_INIT;
@@ -149,13 +149,13 @@ static struct kh_made *pair_of(struct kh_holding *holding)
 	return holding->made;
 }
 
-void kh_pair_renew(struct kh_vault *vault, uint16_t index, struct kh_holding *holding)
+void kh_client_cert_renew(struct kh_vault *vault, uint16_t index, struct kh_holding *holding)
 {
 	struct kh_made *made;
 
-	if (kh_pair_is(&vault->config->credentials[index]) && holding->raw.secret &&
+	if (kh_client_cert_is(&vault->config->credentials[index]) && holding->raw.secret &&
 	    (made = pair_of(holding)))
-		(void)kh_pair_make(vault, index, holding, made);
+		(void)kh_client_cert_make(vault, index, holding, made);
 }
 
 /* A key without its certificate is no value. */
@@ -166,20 +166,20 @@ static void renew_all(struct kh_vault *vault, uint16_t index)
 
 	for (size_t i = 0; i < slot->n_holdings; i++) {
 		struct kh_holding *holding = &slot->holdings[i];
-		kh_pair_renew(vault, index, holding);
-		any |= !kh_pair_fault(holding);
+		kh_client_cert_renew(vault, index, holding);
+		any |= !kh_client_cert_fault(holding);
 	}
 	*present = *present && any;
 }
 
-void kh_pairs_renew(struct kh_vault *vault)
+void kh_client_certs_renew(struct kh_vault *vault)
 {
 	for (size_t i = 0; i < vault->config->n_credentials; i++)
-		if (kh_pair_is(&vault->config->credentials[i]))
+		if (kh_client_cert_is(&vault->config->credentials[i]))
 			renew_all(vault, (uint16_t)i);
 }
 
-const char *kh_pair_fault(const struct kh_holding *holding)
+const char *kh_client_cert_fault(const struct kh_holding *holding)
 {
 	const struct kh_made *made = holding->made;
 

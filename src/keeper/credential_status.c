@@ -1,6 +1,6 @@
 /*
- * credential_status.c - what the operator is told of credentials: where each comes from, how old, until when,
- * and why the last try failed
+ * credential_status.c - what the operator is told of credentials: where each comes from, how old,
+ * until when, and why the last try failed
  */
 
 #include "daemon_internal.h"
@@ -40,7 +40,7 @@ static bool put_state(struct kh_buf *out, const char *name, const struct kh_vaul
 	       put_text(out, "last_error", state->why) && kh_buf_append_char(out, '}');
 }
 
-char *kh_states_of(const struct kh_vault *vault, size_t most_bytes, uint32_t *left_out)
+char *kh_credential_status_of(const struct kh_vault *vault, size_t most_bytes, uint32_t *left_out)
 {
 	struct kh_buf out;
 	*left_out = 0;
@@ -65,35 +65,35 @@ char *kh_states_of(const struct kh_vault *vault, size_t most_bytes, uint32_t *le
 void kh_keeper_describe_credentials(struct kh_keeper *k)
 {
 	free(k->facts.credentials);
-	k->facts.credentials =
-		kh_states_of(&k->vault, KH_LIMIT_STATES_BYTES, &k->facts.states_left_out);
+	k->facts.credentials = kh_credential_status_of(&k->vault, KH_LIMIT_STATES_BYTES,
+						       &k->facts.states_left_out);
 	k->states_due_ms = 0;
 }
 
 void kh_keeper_credential_changed(struct kh_keeper *k)
 {
-	if (k->config->admin.n_doors > 0 && !k->states_due_ms)
+	if (k->config->admin.n_acceptors > 0 && !k->states_due_ms)
 		k->states_due_ms = kh_clock_mono_ms() + EVERY_MS;
 }
 
-static void on_answer(void *arg, const struct kh_want *want, const struct kh_value *value,
+static void on_answer(void *arg, const struct kh_credential_ref *want, const struct kh_value *value,
 		      struct kh_err *err)
 {
 	struct kh_keeper *k = arg;
-	kh_ward_answer_want(&k->ward, want, value, err);
+	kh_worker_process_answer_want(&k->ward, want, value, err);
 }
 
-static void on_stale(void *arg, const struct kh_want *want, bool whole)
+static void on_stale(void *arg, const struct kh_credential_ref *want, bool whole)
 {
 	struct kh_keeper *k = arg;
-	kh_ward_tell_stale(&k->ward, want, whole);
+	kh_worker_process_tell_stale(&k->ward, want, whole);
 }
 
 static void on_changed(void *arg, uint16_t index)
 {
 	struct kh_keeper *k = arg;
 	(void)index;
-	kh_ward_tell_prints(&k->ward);
+	kh_worker_process_tell_fingerprints(&k->ward);
 	kh_keeper_credential_changed(k);
 }
 

@@ -12,11 +12,11 @@ struct kh_keeper {
 	struct kh_vault vault;
 	struct kh_sockets sockets;
 	struct kh_geo_files geo;
-	struct kh_ward ward;
-	struct kh_register guests;
-	struct kh_book *book;  /* what is used of limits */
-	char *state_path;      /* where that is kept; NULL: nowhere */
-	uint64_t state_due_ms; /* not written again before */
+	struct kh_worker_process ward;
+	struct kh_registry guests;
+	struct kh_quota_slots *book; /* what is used of limits */
+	char *state_path;	     /* where that is kept; NULL: nowhere */
+	uint64_t state_due_ms;	     /* not written again before */
 	bool state_failed;
 	struct kh_handover handover; /* to another process */
 	struct kh_legacy legacy;     /* from another process */
@@ -76,15 +76,15 @@ uint64_t kh_keeper_journal_deadline(const struct kh_keeper *k); /* 0: never */
 bool kh_keeper_open_authority(struct kh_keeper *k, struct kh_err *err);
 /* The CAs that `next` names, read anew, and what its placeholders are drawn from. Nothing is
  * changed but `next`. *out NULL: it names none, the one in force stays. */
-bool kh_authority_next(const struct kh_config *now, struct kh_config *next, struct kh_ca **out,
-		       struct kh_tenant_cas *of_tenants, struct kh_err *err);
+bool kh_ca_in_force_next(const struct kh_config *now, struct kh_config *next, struct kh_ca **out,
+			 struct kh_tenant_cas *of_tenants, struct kh_err *err);
 /* They sign from now on (NULL: nothing changes); the worker is to be told. `config`: what they were
  * opened for. */
-void kh_authority_adopt(struct kh_keeper *k, struct kh_ca *next, struct kh_tenant_cas *of_tenants,
-			const struct kh_config *config, struct kh_buf *said);
+void kh_ca_in_force_adopt(struct kh_keeper *k, struct kh_ca *next, struct kh_tenant_cas *of_tenants,
+			  const struct kh_config *config, struct kh_buf *said);
 /* `tenant` NULL: it signs for all. */
-void kh_authority_say(const char *tenant, const struct kh_ca *now, const struct kh_ca *next,
-		      struct kh_buf *said);
+void kh_ca_in_force_say(const char *tenant, const struct kh_ca *now, const struct kh_ca *next,
+			struct kh_buf *said);
 
 /* tenant_cas.c */
 /* `before`: what they were opened for until now, or NULL: a tenant that it has too must have its CA
@@ -100,7 +100,7 @@ void kh_tenant_cas_adopt(struct kh_tenant_cas *now, const struct kh_config *befo
 			 struct kh_buf *said);
 void kh_tenant_cas_free(struct kh_tenant_cas *cas);
 /* Who signs for the first listener's sandbox. */
-const struct kh_ca *kh_authority_of_first(const struct kh_keeper *k);
+const struct kh_ca *kh_ca_in_force_of_first(const struct kh_keeper *k);
 
 /* reload.c */
 /* On success `next` is the configuration in force and the old one is freed; else nothing has
@@ -137,17 +137,17 @@ void kh_keeper_end_now(struct kh_keeper *k);
 /* admin.c: what is told to the worker, and asked by way of it */
 void kh_keeper_begin_facts(struct kh_keeper *k);
 /* `failure`: NULL: it is in force. */
-void kh_keeper_note_reload(struct kh_keeper *k, const char *failure);
+void kh_keeper_note_failed_reload(struct kh_keeper *k, const char *failure);
 void kh_keeper_on_verb(struct kh_keeper *k);
 void kh_keeper_end_facts(struct kh_keeper *k);
 
 /* state.c: what is used of limits, in a file */
-bool kh_state_open(struct kh_keeper *k, struct kh_err *err);
+bool kh_quota_state_open(struct kh_keeper *k, struct kh_err *err);
 /* Into a book that has nothing yet. A damaged file is no error: nothing is left of any limit. */
-bool kh_state_read(struct kh_keeper *k, struct kh_err *err);
-uint64_t kh_state_deadline(const struct kh_keeper *k); /* 0: none */
-void kh_state_turn(struct kh_keeper *k);
-void kh_state_end(struct kh_keeper *k);
+bool kh_quota_state_read(struct kh_keeper *k, struct kh_err *err);
+uint64_t kh_quota_state_deadline(const struct kh_keeper *k); /* 0: none */
+void kh_quota_state_turn(struct kh_keeper *k);
+void kh_quota_state_end(struct kh_keeper *k);
 
 /* takeover.c */
 /* All that a start opens, with what the process before holds in the place of what it has. */

@@ -18,7 +18,7 @@
 bool kh_derives(const struct kh_credential_config *credential)
 {
 	return (credential->placement && credential->placement->kind == KH_PLACEMENT_SIGV4) ||
-	       kh_pair_is(credential);
+	       kh_client_cert_is(credential);
 }
 
 /* Midnight at the end of the scope's day; 0: it is none of yesterday, today and tomorrow. */

@@ -1,5 +1,6 @@
 /*
- * dynamic_sandbox_check.c - may this sandbox be added? And what the log says of those that come and go
+ * dynamic_sandbox_check.c - may this sandbox be added? And what the log says of those that come and
+ * go
  *
  * A worker that was taken over names any asker. So what follows holds for any: the tenant is one of
  * the configuration, the asker may use it and give the socket to that owner with that mode, names
@@ -33,10 +34,10 @@ static size_t find_most(size_t n_listeners)
 	}
 	rlim_t share = limit.rlim_cur / 8 * 5;
 	share = share > others ? share - others : 0;
-	return share < KH_LIMIT_GUESTS ? (size_t)share : KH_LIMIT_GUESTS;
+	return share < KH_LIMIT_DYNAMIC_SANDBOXES ? (size_t)share : KH_LIMIT_DYNAMIC_SANDBOXES;
 }
 
-bool kh_guest_is_configured(const struct kh_config *config, size_t tenant, const char *id)
+bool kh_dynamic_sandbox_is_configured(const struct kh_config *config, size_t tenant, const char *id)
 {
 	for (size_t i = 0; i < config->n_listeners; i++)
 		if (config->listeners[i].tenant == tenant &&
@@ -46,18 +47,18 @@ bool kh_guest_is_configured(const struct kh_config *config, size_t tenant, const
 }
 
 /* One tenant leaves the others a quarter, however little room there is. */
-static bool is_share_full(const struct kh_register *reg, const struct kh_register_share *share,
-			  const struct kh_guest_wish *wish)
+static bool is_share_full(const struct kh_registry *reg, const struct kh_registry_share *share,
+			  const struct kh_dynamic_sandbox_wish *wish)
 {
-	return share->count >= KH_LIMIT_GUESTS_PER_TENANT ||
+	return share->count >= KH_LIMIT_DYNAMIC_SANDBOXES_PER_TENANT ||
 	       share->count + share->held + (wish->pid ? 2 : 1) > reg->most / 4 * 3;
 }
 
 /* For one more: of descriptors, and of what the keeper remembers. */
-static bool is_room(struct kh_register *reg, const struct kh_config *config,
-		    const struct kh_guest_wish *wish, struct kh_err *err)
+static bool is_room(struct kh_registry *reg, const struct kh_config *config,
+		    const struct kh_dynamic_sandbox_wish *wish, struct kh_err *err)
 {
-	const struct kh_register_share *share =
+	const struct kh_registry_share *share =
 		kh_lru_get(reg->by_tenant, kh_slice_str(wish->tenant));
 	size_t narrow = share ? share->narrow_bytes : 0;
 
@@ -68,13 +69,13 @@ static bool is_room(struct kh_register *reg, const struct kh_config *config,
 			"there are %zu sandboxes, and no more than %zu may be (%s): remove some "
 			"first",
 			reg->count, reg->most,
-			reg->most < KH_LIMIT_GUESTS ? "RLIMIT_NOFILE" : "of a daemon");
+			reg->most < KH_LIMIT_DYNAMIC_SANDBOXES ? "RLIMIT_NOFILE" : "of a daemon");
 	if (share && is_share_full(reg, share, wish))
 		return kh_err_set(
 			err, KH_ERR_LIMIT,
 			"the tenant has %zu sandboxes, and no more may be (%s): remove some first",
 			share->count,
-			share->count < KH_LIMIT_GUESTS_PER_TENANT
+			share->count < KH_LIMIT_DYNAMIC_SANDBOXES_PER_TENANT
 				? "three quarters of the room that RLIMIT_NOFILE leaves"
 				: "of a tenant");
 	if (narrow + wish->narrow_len > KH_LIMIT_NARROWINGS_PER_TENANT_BYTES ||
@@ -86,39 +87,41 @@ static bool is_room(struct kh_register *reg, const struct kh_config *config,
 	return true;
 }
 
-enum kh_guest_result kh_guest_check(struct kh_register *reg, const struct kh_config *config,
-				    const struct kh_guest_wish *wish, struct kh_err *err)
+enum kh_dynamic_sandbox_result kh_dynamic_sandbox_check(struct kh_registry *reg,
+							const struct kh_config *config,
+							const struct kh_dynamic_sandbox_wish *wish,
+							struct kh_err *err)
 {
 	int tenant = kh_config_tenant(config, wish->tenant);
 	if (reg->busy) {
 		kh_err_set(err, KH_ERR_SYSTEM, "not now: %s", reg->busy);
-		return KH_GUEST_BUSY;
+		return KH_DYNAMIC_SANDBOX_BUSY;
 	}
 	if (tenant < 0 || !config->admin.sandboxes) {
 		kh_err_set(err, KH_ERR_CONFIG, "no tenant is called \"%s\"", wish->tenant);
-		return KH_GUEST_UNKNOWN;
+		return KH_DYNAMIC_SANDBOX_UNKNOWN;
 	}
-	if (kh_guest_is_configured(config, (size_t)tenant, wish->id)) {
+	if (kh_dynamic_sandbox_is_configured(config, (size_t)tenant, wish->id)) {
 		kh_err_set(err, KH_ERR_CONFIG,
 			   "the configuration has a sandbox \"%s\" of the tenant \"%s\"", wish->id,
 			   wish->tenant);
-		return KH_GUEST_EXISTS;
+		return KH_DYNAMIC_SANDBOX_EXISTS;
 	}
-	char room[KH_GUEST_NAME_BYTES];
-	if (kh_lru_get(reg->by_name, kh_guest_name(wish->tenant, wish->id, room))) {
+	char room[KH_DYNAMIC_SANDBOX_NAME_BYTES];
+	if (kh_lru_get(reg->by_name, kh_dynamic_sandbox_name(wish->tenant, wish->id, room))) {
 		kh_err_set(err, KH_ERR_CONFIG,
 			   "there is a sandbox \"%s\" of the tenant \"%s\" already (remove it "
 			   "first, or choose another id)",
 			   wish->id, wish->tenant);
-		return KH_GUEST_EXISTS;
+		return KH_DYNAMIC_SANDBOX_EXISTS;
 	}
-	if (kh_guest_judge(config, geteuid(), wish, err) != KH_GUEST_ALLOWED)
-		return KH_GUEST_REFUSED;
-	return is_room(reg, config, wish, err) ? KH_GUEST_OK : KH_GUEST_FULL;
+	if (kh_dynamic_sandbox_judge(config, geteuid(), wish, err) != KH_DYNAMIC_SANDBOX_ALLOWED)
+		return KH_DYNAMIC_SANDBOX_REFUSED;
+	return is_room(reg, config, wish, err) ? KH_DYNAMIC_SANDBOX_OK : KH_DYNAMIC_SANDBOX_FULL;
 }
 
 /* Only the worker can say who asked. */
-static void say(const struct kh_entry *entry, const char *what, uid_t uid, uint32_t pid,
+static void say(const struct kh_registry_entry *entry, const char *what, uid_t uid, uint32_t pid,
 		pid_t worker)
 {
 	kh_log_info("sandbox %s of tenant %s: %s for user %u (process %u), as worker %ld says",
@@ -126,20 +129,22 @@ static void say(const struct kh_entry *entry, const char *what, uid_t uid, uint3
 		    (unsigned)pid, (long)worker);
 }
 
-void kh_guest_say_added(const struct kh_entry *entry, pid_t worker)
+void kh_dynamic_sandbox_say_added(const struct kh_registry_entry *entry, pid_t worker)
 {
 	say(entry, "added", entry->wish.asker, entry->wish.asker_pid, worker);
 }
 
-void kh_guest_say_removed(const struct kh_entry *entry, uid_t uid, uint32_t pid, pid_t worker)
+void kh_dynamic_sandbox_say_removed(const struct kh_registry_entry *entry, uid_t uid, uint32_t pid,
+				    pid_t worker)
 {
-	if (uid != KH_GUEST_NO_UID)
+	if (uid != KH_DYNAMIC_SANDBOX_NO_UID)
 		say(entry, "removed", uid, pid, worker);
 	else
-		kh_guest_say_ended(entry, "removed, since whoever asked for it has gone away");
+		kh_dynamic_sandbox_say_ended(entry,
+					     "removed, since whoever asked for it has gone away");
 }
 
-void kh_guest_say_ended(const struct kh_entry *entry, const char *why)
+void kh_dynamic_sandbox_say_ended(const struct kh_registry_entry *entry, const char *why)
 {
 	kh_log_info("sandbox %s of tenant %s: %s", kh_esc_str(entry->wish.id),
 		    kh_esc_str(entry->wish.tenant), why);

@@ -69,7 +69,7 @@ static int make_folder(int at, const char *name, mode_t mode, bool may_be_there,
 	return -1;
 }
 
-static struct kh_listener_config config_of(const struct kh_entry *entry)
+static struct kh_listener_config config_of(const struct kh_registry_entry *entry)
 {
 	return (struct kh_listener_config){ .kind = KH_LISTEN_UNIX,
 					    .name = entry->path,
@@ -80,7 +80,7 @@ static struct kh_listener_config config_of(const struct kh_entry *entry)
 					    .group = (gid_t)-1 };
 }
 
-static bool listen_in(struct kh_entry *entry, int folder, struct kh_err *err)
+static bool listen_in(struct kh_registry_entry *entry, int folder, struct kh_err *err)
 {
 	const struct kh_listener_config config = config_of(entry);
 	struct stat made;
@@ -93,9 +93,10 @@ static bool listen_in(struct kh_entry *entry, int folder, struct kh_err *err)
 	return true;
 }
 
-static bool make_in(struct kh_entry *entry, int base, const char *tenant_path, struct kh_err *err)
+static bool make_in(struct kh_registry_entry *entry, int base, const char *tenant_path,
+		    struct kh_err *err)
 {
-	const struct kh_guest_wish *wish = &entry->wish;
+	const struct kh_dynamic_sandbox_wish *wish = &entry->wish;
 	kh_auto_close int tenant =
 		make_folder(base, wish->tenant, PASS_ONLY, true, tenant_path, err);
 	if (tenant < 0)
@@ -109,7 +110,8 @@ static bool make_in(struct kh_entry *entry, int base, const char *tenant_path, s
 	return ok;
 }
 
-bool kh_guest_folder_make(struct kh_entry *entry, const char *base, struct kh_err *err)
+bool kh_dynamic_sandbox_folder_make(struct kh_registry_entry *entry, const char *base,
+				    struct kh_err *err)
 {
 	const size_t most = sizeof(((struct sockaddr_un *)0)->sun_path) - 1;
 	kh_auto_free char *tenant = kh_strf("%s/%s", base, entry->wish.tenant);
@@ -126,7 +128,7 @@ bool kh_guest_folder_make(struct kh_entry *entry, const char *base, struct kh_er
 }
 
 /* At its path, where the last one is dead. */
-static bool listen_again(struct kh_entry *entry, struct kh_err *err)
+static bool listen_again(struct kh_registry_entry *entry, struct kh_err *err)
 {
 	const struct kh_listener_config config = config_of(entry);
 	struct stat made;
@@ -139,11 +141,11 @@ static bool listen_again(struct kh_entry *entry, struct kh_err *err)
 	return true;
 }
 
-void kh_guest_folder_revive(struct kh_entry *entry)
+void kh_dynamic_sandbox_folder_revive(struct kh_registry_entry *entry)
 {
 	struct kh_err err = KH_ERR_INIT;
 	int old = entry->fd;
-	if (old >= 0 && !kh_listener_is_dead(old) && kh_fd_set_nonblock(old, true))
+	if (old >= 0 && !kh_listener_is_dead(old) && kh_file_set_nonblock(old, true))
 		return;
 	if (!listen_again(entry, &err)) {
 		kh_log_error("%s was shut down by a worker, and: %s", kh_esc_str(entry->path),
@@ -161,7 +163,7 @@ static int open_above(int folder)
 	return openat(folder, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-void kh_guest_folder_remove(struct kh_entry *entry)
+void kh_dynamic_sandbox_folder_remove(struct kh_registry_entry *entry)
 {
 	const struct stat socket = { .st_dev = entry->dev, .st_ino = entry->ino };
 	kh_auto_close int folder =
@@ -242,7 +244,7 @@ static bool sweep_made(int folder, const char *name, void *arg)
 static bool sweep_folder(int at, const char *name, bool (*visit)(int, const char *, void *),
 			 void *arg)
 {
-	DIR *dir = kh_guest_check_id(kh_slice_str(name)) ? NULL : open_folder(at, name);
+	DIR *dir = kh_dynamic_sandbox_check_id(kh_slice_str(name)) ? NULL : open_folder(at, name);
 	bool all = dir && sweep(dir, visit, arg);
 	if (dir)
 		(void)closedir(dir);
@@ -278,7 +280,7 @@ static bool sweep_base(const char *base, struct swept *swept)
 	return true;
 }
 
-void kh_guest_folder_sweep(const char *base)
+void kh_dynamic_sandbox_folder_sweep(const char *base)
 {
 	enum { TRIES = 10, PAUSE_US = 50 * 1000 };
 	struct swept swept = { 0, 0, 0 };

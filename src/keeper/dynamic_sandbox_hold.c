@@ -28,20 +28,20 @@ static struct kh_slice key_of(const uint64_t *number)
 	return kh_slice_of((const char *)number, sizeof(*number));
 }
 
-bool kh_guest_holds_open(struct kh_register *reg)
+bool kh_dynamic_sandbox_holds_open(struct kh_registry *reg)
 {
-	reg->by_number = kh_lru_new(KH_LIMIT_GUESTS, keep_entry);
+	reg->by_number = kh_lru_new(KH_LIMIT_DYNAMIC_SANDBOXES, keep_entry);
 	return reg->by_number != NULL;
 }
 
-bool kh_guest_hold(struct kh_entry *entry, struct kh_err *err)
+bool kh_dynamic_sandbox_hold(struct kh_registry_entry *entry, struct kh_err *err)
 {
 	entry->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)entry->wish.pid, 0);
 	return entry->pidfd >= 0 ||
 	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "process %u", entry->wish.pid);
 }
 
-static bool watch(struct kh_register *reg, struct kh_entry *entry, struct kh_err *err)
+static bool watch(struct kh_registry *reg, struct kh_registry_entry *entry, struct kh_err *err)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = entry->number };
 	if (reg->watch < 0)
@@ -52,7 +52,8 @@ static bool watch(struct kh_register *reg, struct kh_entry *entry, struct kh_err
 	return true;
 }
 
-bool kh_guest_hold_watch(struct kh_register *reg, struct kh_entry *entry, struct kh_err *err)
+bool kh_dynamic_sandbox_hold_watch(struct kh_registry *reg, struct kh_registry_entry *entry,
+				   struct kh_err *err)
 {
 	struct kh_slice key = key_of(&entry->number);
 	if (kh_lru_get(reg->by_number, key))
@@ -63,14 +64,14 @@ bool kh_guest_hold_watch(struct kh_register *reg, struct kh_entry *entry, struct
 	       watch(reg, entry, err);
 }
 
-void kh_guest_hold_forget(struct kh_register *reg, const struct kh_entry *entry)
+void kh_dynamic_sandbox_hold_forget(struct kh_registry *reg, const struct kh_registry_entry *entry)
 {
 	struct kh_slice key = key_of(&entry->number);
 	if (kh_lru_get(reg->by_number, key) == entry)
 		(void)kh_lru_take(reg->by_number, key);
 }
 
-void kh_guest_hold_end(struct kh_entry *entry)
+void kh_dynamic_sandbox_hold_end(struct kh_registry_entry *entry)
 {
 	if (entry->watch >= 0)
 		(void)epoll_ctl(entry->watch, EPOLL_CTL_DEL, entry->pidfd, NULL);
@@ -80,22 +81,23 @@ void kh_guest_hold_end(struct kh_entry *entry)
 	entry->pidfd = -1;
 }
 
-static void drop_watch(struct kh_register *reg)
+static void drop_watch(struct kh_registry *reg)
 {
 	for (struct kh_node *node = reg->list.next; node != &reg->list; node = node->next)
-		kh_container_of(node, struct kh_entry, link)->watch = -1;
+		kh_container_of(node, struct kh_registry_entry, link)->watch = -1;
 	if (reg->watch >= 0)
 		(void)close(reg->watch);
 	reg->watch = -1;
 }
 
 /* Return: all that are held are watched, by another epoll; else none is. */
-static bool watch_anew(struct kh_register *reg)
+static bool watch_anew(struct kh_registry *reg)
 {
 	struct kh_err err = KH_ERR_INIT;
 	drop_watch(reg);
 	for (struct kh_node *node = reg->list.next; node != &reg->list; node = node->next) {
-		struct kh_entry *entry = kh_container_of(node, struct kh_entry, link);
+		struct kh_registry_entry *entry =
+			kh_container_of(node, struct kh_registry_entry, link);
 		if (entry->pidfd < 0 || watch(reg, entry, &err))
 			continue;
 		kh_log_error("sandboxes that are held are not watched: %s (it is tried again)",
@@ -106,13 +108,13 @@ static bool watch_anew(struct kh_register *reg)
 	return true;
 }
 
-struct kh_entry *kh_guest_hold_ended(struct kh_register *reg)
+struct kh_registry_entry *kh_dynamic_sandbox_hold_ended(struct kh_registry *reg)
 {
 	struct epoll_event event;
 	while ((reg->watch >= 0 || (reg->held && watch_anew(reg))) &&
 	       epoll_wait(reg->watch, &event, 1, 0) == 1) {
 		uint64_t number = event.data.u64;
-		struct kh_entry *entry = kh_lru_get(reg->by_number, key_of(&number));
+		struct kh_registry_entry *entry = kh_lru_get(reg->by_number, key_of(&number));
 		if (entry)
 			return entry;
 		/* It can't be taken out by itself: its descriptor is closed. */

@@ -29,38 +29,38 @@
 /* --- the register -------------------------------------------------------------------------------
  */
 
-void kh_entry_free(struct kh_entry *entry)
+void kh_registry_entry_free(struct kh_registry_entry *entry)
 {
 	kh_list_remove(&entry->link);
-	kh_guest_folder_remove(entry);
-	kh_guest_hold_end(entry);
-	kh_guest_wish_fini(&entry->wish);
+	kh_dynamic_sandbox_folder_remove(entry);
+	kh_dynamic_sandbox_hold_end(entry);
+	kh_dynamic_sandbox_wish_fini(&entry->wish);
 	free(entry->path);
 	free(entry);
 }
 
 static void free_entry(void *value)
 {
-	kh_entry_free(value);
+	kh_registry_entry_free(value);
 }
 
-bool kh_register_open(struct kh_register *reg, struct kh_err *err)
+bool kh_registry_open(struct kh_registry *reg, struct kh_err *err)
 {
-	*reg = (struct kh_register){ .watch = -1 };
+	*reg = (struct kh_registry){ .watch = -1 };
 	kh_list_init(&reg->list);
-	reg->by_name = kh_lru_new(KH_LIMIT_GUESTS, free_entry);
-	reg->by_tenant = kh_lru_new(KH_LIMIT_GUESTS, free);
-	if (kh_guest_holds_open(reg) && reg->by_name && reg->by_tenant)
+	reg->by_name = kh_lru_new(KH_LIMIT_DYNAMIC_SANDBOXES, free_entry);
+	reg->by_tenant = kh_lru_new(KH_LIMIT_DYNAMIC_SANDBOXES, free);
+	if (kh_dynamic_sandbox_holds_open(reg) && reg->by_name && reg->by_tenant)
 		return true;
 	kh_lru_free(reg->by_number);
 	kh_lru_free(reg->by_name);
 	kh_lru_free(reg->by_tenant);
-	*reg = (struct kh_register){ .watch = -1 };
+	*reg = (struct kh_registry){ .watch = -1 };
 	kh_list_init(&reg->list);
 	return kh_err_set(err, KH_ERR_NO_MEMORY, "sandboxes: no memory");
 }
 
-void kh_register_shut(struct kh_register *reg)
+void kh_registry_shut(struct kh_registry *reg)
 {
 	if (!reg->by_name)
 		return;
@@ -71,49 +71,52 @@ void kh_register_shut(struct kh_register *reg)
 	reg->next_end_ms = 0;
 }
 
-void kh_register_forget(struct kh_register *reg)
+void kh_registry_forget(struct kh_registry *reg)
 {
 	if (!reg->by_name)
 		return;
 	for (struct kh_node *node = reg->list.next; node != &reg->list; node = node->next)
-		kh_container_of(node, struct kh_entry, link)->ino = 0; /* no file has that one */
-	kh_register_shut(reg);
+		kh_container_of(node, struct kh_registry_entry, link)->ino =
+			0; /* no file has that one */
+	kh_registry_shut(reg);
 }
 
-void kh_register_revive(struct kh_register *reg)
+void kh_registry_revive(struct kh_registry *reg)
 {
 	for (struct kh_node *node = reg->list.next; node != &reg->list; node = node->next)
-		kh_guest_folder_revive(kh_container_of(node, struct kh_entry, link));
+		kh_dynamic_sandbox_folder_revive(
+			kh_container_of(node, struct kh_registry_entry, link));
 }
 
-void kh_register_unblock(struct kh_register *reg)
+void kh_registry_unblock(struct kh_registry *reg)
 {
 	for (struct kh_node *node = reg->list.next; node != &reg->list; node = node->next)
-		(void)kh_fd_set_nonblock(kh_container_of(node, struct kh_entry, link)->fd, true);
+		(void)kh_file_set_nonblock(
+			kh_container_of(node, struct kh_registry_entry, link)->fd, true);
 }
 
-void kh_register_close(struct kh_register *reg)
+void kh_registry_close(struct kh_registry *reg)
 {
-	kh_register_shut(reg);
+	kh_registry_shut(reg);
 	kh_lru_free(reg->by_number);
 	kh_lru_free(reg->by_name);
 	kh_lru_free(reg->by_tenant);
 	if (reg->watch >= 0)
 		(void)close(reg->watch);
-	*reg = (struct kh_register){ .watch = -1 };
+	*reg = (struct kh_registry){ .watch = -1 };
 }
 
-static struct kh_entry *find(struct kh_register *reg, const char *tenant, const char *id)
+static struct kh_registry_entry *find(struct kh_registry *reg, const char *tenant, const char *id)
 {
-	char room[KH_GUEST_NAME_BYTES];
-	return kh_lru_get(reg->by_name, kh_guest_name(tenant, id, room));
+	char room[KH_DYNAMIC_SANDBOX_NAME_BYTES];
+	return kh_lru_get(reg->by_name, kh_dynamic_sandbox_name(tenant, id, room));
 }
 
 /* Of that tenant; NULL without memory. */
-static struct kh_register_share *share_of(struct kh_register *reg, const char *tenant)
+static struct kh_registry_share *share_of(struct kh_registry *reg, const char *tenant)
 {
 	struct kh_slice name = kh_slice_str(tenant);
-	struct kh_register_share *share = kh_lru_get(reg->by_tenant, name);
+	struct kh_registry_share *share = kh_lru_get(reg->by_tenant, name);
 	if (share)
 		return share;
 	share = calloc(1, sizeof(*share));
@@ -125,7 +128,7 @@ static struct kh_register_share *share_of(struct kh_register *reg, const char *t
 }
 
 /* What many that have gone had between those that stay, malloc keeps by itself. */
-static void give_back(struct kh_register *reg)
+static void give_back(struct kh_registry *reg)
 {
 	enum { WORTH_IT = 512 };
 	if (reg->peak < WORTH_IT || reg->count > reg->peak / 2)
@@ -134,10 +137,10 @@ static void give_back(struct kh_register *reg)
 	reg->peak = reg->count;
 }
 
-static void drop(struct kh_register *reg, struct kh_entry *entry)
+static void drop(struct kh_registry *reg, struct kh_registry_entry *entry)
 {
-	char room[KH_GUEST_NAME_BYTES];
-	struct kh_register_share *share = share_of(reg, entry->wish.tenant);
+	char room[KH_DYNAMIC_SANDBOX_NAME_BYTES];
+	struct kh_registry_share *share = share_of(reg, entry->wish.tenant);
 	if (share) {
 		share->narrow_bytes -= entry->wish.narrow_len;
 		share->held -= entry->pidfd >= 0;
@@ -147,13 +150,13 @@ static void drop(struct kh_register *reg, struct kh_entry *entry)
 	reg->count--;
 	reg->narrow_bytes -= entry->wish.narrow_len;
 	reg->held -= entry->pidfd >= 0;
-	kh_guest_hold_forget(reg, entry);
-	free_entry(
-		kh_lru_take(reg->by_name, kh_guest_name(entry->wish.tenant, entry->wish.id, room)));
+	kh_dynamic_sandbox_hold_forget(reg, entry);
+	free_entry(kh_lru_take(reg->by_name,
+			       kh_dynamic_sandbox_name(entry->wish.tenant, entry->wish.id, room)));
 	give_back(reg);
 }
 
-static void note_end(struct kh_register *reg, uint64_t ends_ms)
+static void note_end(struct kh_registry *reg, uint64_t ends_ms)
 {
 	if (ends_ms && (!reg->next_end_ms || ends_ms < reg->next_end_ms))
 		reg->next_end_ms = ends_ms;
@@ -162,22 +165,23 @@ static void note_end(struct kh_register *reg, uint64_t ends_ms)
 /* --- the worker ---------------------------------------------------------------------------------
  */
 
-static bool hears(const struct kh_ward *ward)
+static bool hears(const struct kh_worker_process *ward)
 {
-	return ward->guests_fed &&
-	       (ward->state == KH_WARD_STARTING || ward->state == KH_WARD_SERVING);
+	return ward->dynamic_sandboxes_fed && (ward->state == KH_WORKER_PROCESS_STARTING ||
+					       ward->state == KH_WORKER_PROCESS_SERVING);
 }
 
-static void lost(struct kh_ward *ward, const struct kh_err *err)
+static void lost(struct kh_worker_process *ward, const struct kh_err *err)
 {
 	kh_log_error("the worker can't be told about sandboxes, a new one is started: %s",
 		     err->text);
-	kh_ward_condemn(ward);
+	kh_worker_process_condemn(ward);
 }
 
-static bool show(struct kh_ward *ward, const struct kh_entry *entry, struct kh_err *err)
+static bool show(struct kh_worker_process *ward, const struct kh_registry_entry *entry,
+		 struct kh_err *err)
 {
-	const struct kh_guest_card card = {
+	const struct kh_dynamic_sandbox_card card = {
 		.number = entry->number,
 		.tenant = entry->wish.tenant,
 		.id = entry->wish.id,
@@ -189,13 +193,13 @@ static bool show(struct kh_ward *ward, const struct kh_entry *entry, struct kh_e
 	};
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 8 * 7);
-	return kh_guest_card_put(&body, &card) &&
-	       kh_channel_send(&ward->channel, KH_CHANNEL_GUEST, 0, kh_buf_view(&body), &entry->fd,
-			       1, err);
+	return kh_dynamic_sandbox_card_put(&body, &card) &&
+	       kh_channel_send(&ward->channel, KH_CHANNEL_DYNAMIC_SANDBOX, 0, kh_buf_view(&body),
+			       &entry->fd, 1, err);
 }
 
-static void tell_gone(const struct kh_register *reg, struct kh_ward *ward,
-		      const struct kh_entry *entry, uint32_t ref)
+static void tell_gone(const struct kh_registry *reg, struct kh_worker_process *ward,
+		      const struct kh_registry_entry *entry, uint32_t ref)
 {
 	struct kh_err err = KH_ERR_INIT;
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
@@ -203,26 +207,27 @@ static void tell_gone(const struct kh_register *reg, struct kh_ward *ward,
 	bool ok = kh_wire_put_str(&body, entry->wish.tenant) &&
 		  kh_wire_put_str(&body, entry->wish.id);
 	if (ok && reg->before && reg->before->fd >= 0)
-		(void)kh_channel_send(reg->before, KH_CHANNEL_GUEST_GONE, 0, kh_buf_view(&body),
-				      NULL, 0, NULL);
-	ok = ok && (!hears(ward) || kh_channel_send(&ward->channel, KH_CHANNEL_GUEST_GONE, ref,
-						    kh_buf_view(&body), NULL, 0, &err));
+		(void)kh_channel_send(reg->before, KH_CHANNEL_DYNAMIC_SANDBOX_GONE, 0,
+				      kh_buf_view(&body), NULL, 0, NULL);
+	ok = ok && (!hears(ward) || kh_channel_send(&ward->channel, KH_CHANNEL_DYNAMIC_SANDBOX_GONE,
+						    ref, kh_buf_view(&body), NULL, 0, &err));
 	if (!ok)
 		lost(ward, &err);
 }
 
-static void end(struct kh_register *reg, struct kh_ward *ward, struct kh_entry *entry, uint32_t ref)
+static void end(struct kh_registry *reg, struct kh_worker_process *ward,
+		struct kh_registry_entry *entry, uint32_t ref)
 {
-	kh_guest_folder_remove(entry); /* first: what is told may be answered at once */
+	kh_dynamic_sandbox_folder_remove(entry); /* first: what is told may be answered at once */
 	tell_gone(reg, ward, entry, ref);
 	drop(reg, entry);
 }
 
-bool kh_register_feed(struct kh_register *reg, struct kh_ward *ward, struct kh_err *err)
+bool kh_registry_feed(struct kh_registry *reg, struct kh_worker_process *ward, struct kh_err *err)
 {
-	ward->guests_fed = true;
+	ward->dynamic_sandboxes_fed = true;
 	for (struct kh_node *node = reg->list.next; node != &reg->list; node = node->next)
-		if (!show(ward, kh_container_of(node, struct kh_entry, link), err))
+		if (!show(ward, kh_container_of(node, struct kh_registry_entry, link), err))
 			return false;
 	return true;
 }
@@ -230,20 +235,21 @@ bool kh_register_feed(struct kh_register *reg, struct kh_ward *ward, struct kh_e
 /* --- adding and removing ------------------------------------------------------------------------
  */
 
-bool kh_register_adopt(struct kh_register *reg, struct kh_entry *entry, struct kh_err *err)
+bool kh_registry_adopt(struct kh_registry *reg, struct kh_registry_entry *entry, struct kh_err *err)
 {
-	char room[KH_GUEST_NAME_BYTES];
-	struct kh_slice name = kh_guest_name(entry->wish.tenant, entry->wish.id, room);
-	struct kh_register_share *share = share_of(reg, entry->wish.tenant);
+	char room[KH_DYNAMIC_SANDBOX_NAME_BYTES];
+	struct kh_slice name = kh_dynamic_sandbox_name(entry->wish.tenant, entry->wish.id, room);
+	struct kh_registry_share *share = share_of(reg, entry->wish.tenant);
 	/* What is put beyond its most would take the oldest out, which others still have. */
-	bool ok = share && reg->count < KH_LIMIT_GUESTS && !kh_lru_get(reg->by_name, name) &&
-		  (entry->pidfd < 0 || kh_guest_hold_watch(reg, entry, err)) &&
+	bool ok = share && reg->count < KH_LIMIT_DYNAMIC_SANDBOXES &&
+		  !kh_lru_get(reg->by_name, name) &&
+		  (entry->pidfd < 0 || kh_dynamic_sandbox_hold_watch(reg, entry, err)) &&
 		  kh_lru_put(reg->by_name, name, entry);
 	if (!ok) {
-		kh_guest_hold_forget(reg, entry);
+		kh_dynamic_sandbox_hold_forget(reg, entry);
 		if (share && share->count == 0)
 			free(kh_lru_take(reg->by_tenant, kh_slice_str(entry->wish.tenant)));
-		kh_entry_free(entry);
+		kh_registry_entry_free(entry);
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "sandboxes: no memory");
 	}
 	share->count++;
@@ -262,19 +268,19 @@ bool kh_register_adopt(struct kh_register *reg, struct kh_entry *entry, struct k
 }
 
 /* All of it or nothing. `wish` is taken over. */
-static struct kh_entry *make(struct kh_register *reg, const char *base, struct kh_guest_wish *wish,
-			     struct kh_err *err)
+static struct kh_registry_entry *make(struct kh_registry *reg, const char *base,
+				      struct kh_dynamic_sandbox_wish *wish, struct kh_err *err)
 {
-	struct kh_entry *entry = calloc(1, sizeof(*entry));
+	struct kh_registry_entry *entry = calloc(1, sizeof(*entry));
 	if (!entry) {
 		kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 		return NULL;
 	}
-	*entry = (struct kh_entry){ .wish = *wish, .fd = -1, .pidfd = -1, .watch = -1 };
-	*wish = (struct kh_guest_wish){ 0 };
-	if ((entry->wish.pid && !kh_guest_hold(entry, err)) ||
-	    !kh_guest_folder_make(entry, base, err)) {
-		kh_entry_free(entry);
+	*entry = (struct kh_registry_entry){ .wish = *wish, .fd = -1, .pidfd = -1, .watch = -1 };
+	*wish = (struct kh_dynamic_sandbox_wish){ 0 };
+	if ((entry->wish.pid && !kh_dynamic_sandbox_hold(entry, err)) ||
+	    !kh_dynamic_sandbox_folder_make(entry, base, err)) {
+		kh_registry_entry_free(entry);
 		return NULL;
 	}
 	entry->number = reg->last_number + 1;
@@ -282,13 +288,14 @@ static struct kh_entry *make(struct kh_register *reg, const char *base, struct k
 		entry->ends_ms = kh_clock_mono_ms() + entry->wish.ttl_ms;
 		entry->expires_ms = kh_clock_wall_ms() + entry->wish.ttl_ms;
 	}
-	if (!kh_register_adopt(reg, entry, err))
+	if (!kh_registry_adopt(reg, entry, err))
 		return NULL;
 	return entry;
 }
 
-static void answer(struct kh_ward *ward, uint32_t ref, enum kh_guest_result result,
-		   const char *text, const struct kh_entry *entry)
+static void answer(struct kh_worker_process *ward, uint32_t ref,
+		   enum kh_dynamic_sandbox_result result, const char *text,
+		   const struct kh_registry_entry *entry)
 {
 	struct kh_err err = KH_ERR_INIT;
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
@@ -299,31 +306,33 @@ static void answer(struct kh_ward *ward, uint32_t ref, enum kh_guest_result resu
 	      kh_wire_put_str(&body, entry ? entry->path : NULL) &&
 	      kh_wire_put_u64(&body, entry ? entry->expires_ms : 0) &&
 	      kh_wire_put_u64(&body, entry ? entry->number : 0) &&
-	      kh_channel_send(&ward->channel, KH_CHANNEL_GUEST_DONE, ref, kh_buf_view(&body), NULL,
-			      0, &err)))
+	      kh_channel_send(&ward->channel, KH_CHANNEL_DYNAMIC_SANDBOX_DONE, ref,
+			      kh_buf_view(&body), NULL, 0, &err)))
 		lost(ward, &err);
 }
 
-static bool on_add(struct kh_register *reg, struct kh_ward *ward,
+static bool on_add(struct kh_registry *reg, struct kh_worker_process *ward,
 		   const struct kh_channel_message *message)
 {
-	struct kh_guest_wish wish;
+	struct kh_dynamic_sandbox_wish wish;
 	struct kh_err err = KH_ERR_INIT;
-	if (!kh_guest_wish_take(message->body, &wish)) {
-		kh_guest_wish_fini(&wish);
+	if (!kh_dynamic_sandbox_wish_take(message->body, &wish)) {
+		kh_dynamic_sandbox_wish_fini(&wish);
 		return false;
 	}
-	enum kh_guest_result result = kh_guest_check(reg, ward->config, &wish, &err);
-	struct kh_entry *entry = NULL;
-	if (result == KH_GUEST_OK) {
+	enum kh_dynamic_sandbox_result result =
+		kh_dynamic_sandbox_check(reg, ward->config, &wish, &err);
+	struct kh_registry_entry *entry = NULL;
+	if (result == KH_DYNAMIC_SANDBOX_OK) {
 		entry = make(reg, ward->config->admin.sandboxes, &wish, &err);
 		if (!entry)
-			result = err.code == KH_ERR_USAGE ? KH_GUEST_REFUSED : KH_GUEST_FAILED;
+			result = err.code == KH_ERR_USAGE ? KH_DYNAMIC_SANDBOX_REFUSED
+							  : KH_DYNAMIC_SANDBOX_FAILED;
 	}
-	kh_guest_wish_fini(&wish);
+	kh_dynamic_sandbox_wish_fini(&wish);
 	if (entry) {
 		entry->of_this_worker = true;
-		kh_guest_say_added(entry, ward->pid);
+		kh_dynamic_sandbox_say_added(entry, ward->pid);
 	}
 	if (entry && !show(ward, entry, &err))
 		lost(ward, &err); /* the next one is told of it */
@@ -332,7 +341,7 @@ static bool on_add(struct kh_register *reg, struct kh_ward *ward,
 	return true;
 }
 
-static bool on_remove(struct kh_register *reg, struct kh_ward *ward,
+static bool on_remove(struct kh_registry *reg, struct kh_worker_process *ward,
 		      const struct kh_channel_message *message)
 {
 	struct kh_wire_reader r = { .rest = message->body };
@@ -342,37 +351,39 @@ static bool on_remove(struct kh_register *reg, struct kh_ward *ward,
 	uid_t asker = kh_wire_u32(&r);
 	uint32_t pid = kh_wire_u32(&r);
 	struct kh_err err = KH_ERR_INIT;
-	enum kh_guest_result result = KH_GUEST_UNKNOWN;
-	if (!kh_wire_done(&r) || !tenant || !id || kh_guest_check_id(kh_slice_str(tenant)) ||
-	    kh_guest_check_id(kh_slice_str(id)))
+	enum kh_dynamic_sandbox_result result = KH_DYNAMIC_SANDBOX_UNKNOWN;
+	if (!kh_wire_done(&r) || !tenant || !id ||
+	    kh_dynamic_sandbox_check_id(kh_slice_str(tenant)) ||
+	    kh_dynamic_sandbox_check_id(kh_slice_str(id)))
 		return false;
-	struct kh_entry *entry = find(reg, tenant, id);
+	struct kh_registry_entry *entry = find(reg, tenant, id);
 	if (entry && number && entry->number != number)
 		entry = NULL; /* another one, which nobody meant */
 	/* A worker takes back by itself what it has just had added, and nothing else. */
-	bool may = asker == KH_GUEST_NO_UID
+	bool may = asker == KH_DYNAMIC_SANDBOX_NO_UID
 			   ? entry && entry->of_this_worker
-			   : kh_guest_may_use(ward->config, geteuid(), asker, tenant);
+			   : kh_dynamic_sandbox_may_use(ward->config, geteuid(), asker, tenant);
 	if (entry && may && !reg->busy) {
-		kh_guest_say_removed(entry, asker, pid, ward->pid);
+		kh_dynamic_sandbox_say_removed(entry, asker, pid, ward->pid);
 		end(reg, ward, entry, message->ref);
 		return true;
 	}
 	int index = kh_config_tenant(ward->config, tenant);
 	if (reg->busy) {
 		kh_err_set(&err, KH_ERR_SYSTEM, "not now: %s", reg->busy);
-		result = KH_GUEST_BUSY;
+		result = KH_DYNAMIC_SANDBOX_BUSY;
 	} else if (!may) {
 		kh_err_set(&err, KH_ERR_CONFIG,
 			   "user %u may not do this for that tenant (admin.allow)",
 			   (unsigned)asker);
-		result = KH_GUEST_REFUSED;
-	} else if (index >= 0 && kh_guest_is_configured(ward->config, (size_t)index, id)) {
+		result = KH_DYNAMIC_SANDBOX_REFUSED;
+	} else if (index >= 0 &&
+		   kh_dynamic_sandbox_is_configured(ward->config, (size_t)index, id)) {
 		kh_err_set(&err, KH_ERR_CONFIG,
 			   "the sandbox \"%s\" stands in the configuration (take it out there, and "
 			   "reload)",
 			   id);
-		result = KH_GUEST_EXISTS;
+		result = KH_DYNAMIC_SANDBOX_EXISTS;
 	} else {
 		kh_err_set(&err, KH_ERR_CONFIG, "there is no sandbox \"%s\" of the tenant \"%s\"",
 			   id, tenant);
@@ -382,22 +393,23 @@ static bool on_remove(struct kh_register *reg, struct kh_ward *ward,
 	return true;
 }
 
-bool kh_register_take(struct kh_register *reg, struct kh_ward *ward,
+bool kh_registry_take(struct kh_registry *reg, struct kh_worker_process *ward,
 		      const struct kh_channel_message *message)
 {
 	/* Without an admin socket nobody can have asked. */
-	if (ward->config->admin.n_doors == 0 || !ward->guests_fed)
+	if (ward->config->admin.n_acceptors == 0 || !ward->dynamic_sandboxes_fed)
 		return false;
-	return message->type == KH_CHANNEL_GUEST_ADD ? on_add(reg, ward, message)
-						     : on_remove(reg, ward, message);
+	return message->type == KH_CHANNEL_DYNAMIC_SANDBOX_ADD ? on_add(reg, ward, message)
+							       : on_remove(reg, ward, message);
 }
 
-size_t kh_register_distrust(struct kh_register *reg, pid_t worker)
+size_t kh_registry_distrust(struct kh_registry *reg, pid_t worker)
 {
-	const struct kh_entry *first = NULL;
+	const struct kh_registry_entry *first = NULL;
 	size_t n = 0;
 	for (struct kh_node *node = reg->list.next; node != &reg->list; node = node->next) {
-		struct kh_entry *entry = kh_container_of(node, struct kh_entry, link);
+		struct kh_registry_entry *entry =
+			kh_container_of(node, struct kh_registry_entry, link);
 		if (!entry->of_this_worker)
 			continue;
 		entry->of_this_worker = false;
@@ -418,37 +430,39 @@ size_t kh_register_distrust(struct kh_register *reg, pid_t worker)
 /* --- those that end by themselves ---------------------------------------------------------------
  */
 
-void kh_register_prune(struct kh_register *reg, struct kh_ward *ward,
+void kh_registry_prune(struct kh_registry *reg, struct kh_worker_process *ward,
 		       const struct kh_config *config)
 {
 	struct kh_node *next;
 	for (struct kh_node *node = reg->list.next; node != &reg->list; node = next) {
-		struct kh_entry *entry = kh_container_of(node, struct kh_entry, link);
+		struct kh_registry_entry *entry =
+			kh_container_of(node, struct kh_registry_entry, link);
 		next = node->next;
 		if (kh_config_tenant(config, entry->wish.tenant) < 0) {
-			kh_guest_say_ended(entry, "removed with its tenant");
+			kh_dynamic_sandbox_say_ended(entry, "removed with its tenant");
 			end(reg, ward, entry, 0);
 		}
 	}
 }
 
-static void expire(struct kh_register *reg, struct kh_ward *ward, uint64_t now)
+static void expire(struct kh_registry *reg, struct kh_worker_process *ward, uint64_t now)
 {
 	struct kh_node *next;
 	reg->next_end_ms = 0;
 	for (struct kh_node *node = reg->list.next; node != &reg->list; node = next) {
-		struct kh_entry *entry = kh_container_of(node, struct kh_entry, link);
+		struct kh_registry_entry *entry =
+			kh_container_of(node, struct kh_registry_entry, link);
 		next = node->next;
 		if (!entry->ends_ms || entry->ends_ms > now) {
 			note_end(reg, entry->ends_ms);
 			continue;
 		}
-		kh_guest_say_ended(entry, "removed, its time is over");
+		kh_dynamic_sandbox_say_ended(entry, "removed, its time is over");
 		end(reg, ward, entry, 0);
 	}
 }
 
-void kh_register_turn(struct kh_register *reg, struct kh_ward *ward)
+void kh_registry_turn(struct kh_registry *reg, struct kh_worker_process *ward)
 {
 	enum { AT_ONCE = 64 };
 	if (reg->busy)
@@ -457,15 +471,15 @@ void kh_register_turn(struct kh_register *reg, struct kh_ward *ward)
 	if (reg->next_end_ms && reg->next_end_ms <= now)
 		expire(reg, ward, now);
 	for (int i = 0; i < AT_ONCE && (reg->held || reg->watch >= 0); i++) {
-		struct kh_entry *entry = kh_guest_hold_ended(reg);
+		struct kh_registry_entry *entry = kh_dynamic_sandbox_hold_ended(reg);
 		if (!entry)
 			break;
-		kh_guest_say_ended(entry, "removed, the process that held it has ended");
+		kh_dynamic_sandbox_say_ended(entry, "removed, the process that held it has ended");
 		end(reg, ward, entry, 0);
 	}
 }
 
-uint64_t kh_register_deadline(const struct kh_register *reg)
+uint64_t kh_registry_deadline(const struct kh_registry *reg)
 {
 	return reg->busy ? 0 : reg->next_end_ms;
 }

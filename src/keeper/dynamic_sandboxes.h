@@ -1,13 +1,14 @@
-/* dynamic_sandboxes.h - the keeper's register of guests: sandboxes that come and go while the daemon runs */
-#ifndef KEYHOLE_KEEPER_GUESTS_H
-#define KEYHOLE_KEEPER_GUESTS_H
+/* dynamic_sandboxes.h - the keeper's register of guests: sandboxes that come and go while the
+ * daemon runs */
+#ifndef KEYHOLE_KEEPER_DYNAMIC_SANDBOXES_H
+#define KEYHOLE_KEEPER_DYNAMIC_SANDBOXES_H
 
 #include <keyhole/base/channel.h>
 #include <keyhole/config/config.h>
 #include <keyhole/config/dynamic_sandbox.h>
 #include <keyhole/base/list.h>
 
-struct kh_ward;
+struct kh_worker_process;
 
 /*
  * Who is registered has a folder BASE/TENANT/ID with the socket `s` in it, which the keeper holds
@@ -16,9 +17,9 @@ struct kh_ward;
  * daemon drains. A daemon that was killed leaves folders behind; the next one clears them away.
  * A guest outlives its worker; one that was added by a worker that ended unexpectedly is marked.
  */
-struct kh_entry {
+struct kh_registry_entry {
 	struct kh_node link; /* in the register's list */
-	struct kh_guest_wish wish;
+	struct kh_dynamic_sandbox_wish wish;
 	uint64_t number;
 	char *path;
 	int fd;	   /* listening */
@@ -33,14 +34,14 @@ struct kh_entry {
 };
 
 /* What one tenant has. */
-struct kh_register_share {
+struct kh_registry_share {
 	size_t count, narrow_bytes;
 	size_t held; /* those with a pidfd */
 };
 
-struct kh_register {
+struct kh_registry {
 	struct kh_lru *by_name;	  /* owns the entries */
-	struct kh_lru *by_tenant; /* struct kh_register_share of each */
+	struct kh_lru *by_tenant; /* struct kh_registry_share of each */
 	struct kh_lru *by_number; /* of by_name's, those with a pidfd */
 	struct kh_node list;
 	size_t count, held; /* held: those with a pidfd */
@@ -55,76 +56,84 @@ struct kh_register {
 	const char *busy;	   /* why nothing can be added or removed just now; NULL: it can */
 };
 
-bool kh_register_open(struct kh_register *reg, struct kh_err *err);
+bool kh_registry_open(struct kh_registry *reg, struct kh_err *err);
 /* All of them go, with their folders; nobody is told. */
-void kh_register_shut(struct kh_register *reg);
+void kh_registry_shut(struct kh_registry *reg);
 /* They are another process's: names stay. */
-void kh_register_forget(struct kh_register *reg);
-void kh_register_close(struct kh_register *reg);
+void kh_registry_forget(struct kh_registry *reg);
+void kh_registry_close(struct kh_registry *reg);
 
-/* GUEST_ADD, GUEST_REMOVE. Return: false when it is not what a worker sends. */
-bool kh_register_take(struct kh_register *reg, struct kh_ward *ward,
+/* DYNAMIC_SANDBOX_ADD, DYNAMIC_SANDBOX_REMOVE. Return: false when it is not what a worker sends. */
+bool kh_registry_take(struct kh_registry *reg, struct kh_worker_process *ward,
 		      const struct kh_channel_message *message);
 /* Between two workers: sockets that the last one has shut down. */
-void kh_register_revive(struct kh_register *reg);
+void kh_registry_revive(struct kh_registry *reg);
 /* While another process still has them: a flag of the open file, which it shares. It can't shut
  * them down. */
-void kh_register_unblock(struct kh_register *reg);
+void kh_registry_unblock(struct kh_registry *reg);
 /* The worker has ended, and nobody had asked it to. Return: how many are marked for that. */
-size_t kh_register_distrust(struct kh_register *reg, pid_t worker);
+size_t kh_registry_distrust(struct kh_registry *reg, pid_t worker);
 /* A worker is told of all. */
-bool kh_register_feed(struct kh_register *reg, struct kh_ward *ward, struct kh_err *err);
+bool kh_registry_feed(struct kh_registry *reg, struct kh_worker_process *ward, struct kh_err *err);
 /* Those whose tenant this configuration does not have go. */
-void kh_register_prune(struct kh_register *reg, struct kh_ward *ward,
+void kh_registry_prune(struct kh_registry *reg, struct kh_worker_process *ward,
 		       const struct kh_config *config);
 /* Those whose time is over, or whose holder has ended, go. */
-void kh_register_turn(struct kh_register *reg, struct kh_ward *ward);
+void kh_registry_turn(struct kh_registry *reg, struct kh_worker_process *ward);
 /* When the next one's time is over; 0: never. */
-uint64_t kh_register_deadline(const struct kh_register *reg);
+uint64_t kh_registry_deadline(const struct kh_registry *reg);
 
 /* What another keeper has made: taken over, or freed when there is no memory. */
-bool kh_register_adopt(struct kh_register *reg, struct kh_entry *entry, struct kh_err *err);
-void kh_entry_free(struct kh_entry *entry);
+bool kh_registry_adopt(struct kh_registry *reg, struct kh_registry_entry *entry,
+		       struct kh_err *err);
+void kh_registry_entry_free(struct kh_registry_entry *entry);
 
 /* guest_check.c */
 /* Return: OK: there is room for it, and it may be. */
-enum kh_guest_result kh_guest_check(struct kh_register *reg, const struct kh_config *config,
-				    const struct kh_guest_wish *wish, struct kh_err *err);
+enum kh_dynamic_sandbox_result kh_dynamic_sandbox_check(struct kh_registry *reg,
+							const struct kh_config *config,
+							const struct kh_dynamic_sandbox_wish *wish,
+							struct kh_err *err);
 /* The configuration has a sandbox of that name. */
-bool kh_guest_is_configured(const struct kh_config *config, size_t tenant, const char *id);
+bool kh_dynamic_sandbox_is_configured(const struct kh_config *config, size_t tenant,
+				      const char *id);
 /* To the log. */
-void kh_guest_say_added(const struct kh_entry *entry, pid_t worker);
-void kh_guest_say_removed(const struct kh_entry *entry, uid_t uid, uint32_t pid, pid_t worker);
-void kh_guest_say_ended(const struct kh_entry *entry, const char *why);
+void kh_dynamic_sandbox_say_added(const struct kh_registry_entry *entry, pid_t worker);
+void kh_dynamic_sandbox_say_removed(const struct kh_registry_entry *entry, uid_t uid, uint32_t pid,
+				    pid_t worker);
+void kh_dynamic_sandbox_say_ended(const struct kh_registry_entry *entry, const char *why);
 
 /* guest_hold.c: those that end with a process */
-bool kh_guest_holds_open(struct kh_register *reg);
+bool kh_dynamic_sandbox_holds_open(struct kh_registry *reg);
 /* Opens the pidfd of wish.pid. */
-bool kh_guest_hold(struct kh_entry *entry, struct kh_err *err);
-/* An entry with a pidfd. On error it is not watched; kh_guest_hold_forget is due all the same. */
-bool kh_guest_hold_watch(struct kh_register *reg, struct kh_entry *entry, struct kh_err *err);
+bool kh_dynamic_sandbox_hold(struct kh_registry_entry *entry, struct kh_err *err);
+/* An entry with a pidfd. On error it is not watched; kh_dynamic_sandbox_hold_forget is due all the
+ * same. */
+bool kh_dynamic_sandbox_hold_watch(struct kh_registry *reg, struct kh_registry_entry *entry,
+				   struct kh_err *err);
 /* It is found by its number no more. */
-void kh_guest_hold_forget(struct kh_register *reg, const struct kh_entry *entry);
+void kh_dynamic_sandbox_hold_forget(struct kh_registry *reg, const struct kh_registry_entry *entry);
 /* Ends the watching, whoever else has the process's descriptor, and closes it. */
-void kh_guest_hold_end(struct kh_entry *entry);
+void kh_dynamic_sandbox_hold_end(struct kh_registry_entry *entry);
 /* One whose process has ended; NULL: none. */
-struct kh_entry *kh_guest_hold_ended(struct kh_register *reg);
+struct kh_registry_entry *kh_dynamic_sandbox_hold_ended(struct kh_registry *reg);
 
 /* guest_offer.c: at a handover. */
-bool kh_register_offer(const struct kh_register *reg, struct kh_channel *to, uint32_t version,
+bool kh_registry_offer(const struct kh_registry *reg, struct kh_channel *to, uint32_t version,
 		       struct kh_err *err);
-/* An OFFER_GUEST. Its descriptors are taken. */
-bool kh_register_take_offer(struct kh_register *reg, struct kh_channel_message *message,
+/* An OFFER_DYNAMIC_SANDBOX. Its descriptors are taken. */
+bool kh_registry_take_offer(struct kh_registry *reg, struct kh_channel_message *message,
 			    struct kh_err *err);
 
 /* guest_folder.c */
 /* Makes BASE/TENANT/ID/s and listens; sets path, fd, dev, ino. On error nothing is left. */
-bool kh_guest_folder_make(struct kh_entry *entry, const char *base, struct kh_err *err);
+bool kh_dynamic_sandbox_folder_make(struct kh_registry_entry *entry, const char *base,
+				    struct kh_err *err);
 /* Closes, and takes away what is ours. */
-void kh_guest_folder_remove(struct kh_entry *entry);
+void kh_dynamic_sandbox_folder_remove(struct kh_registry_entry *entry);
 /* Between two workers: where the last one has shut it down it is listened on anew. */
-void kh_guest_folder_revive(struct kh_entry *entry);
+void kh_dynamic_sandbox_folder_revive(struct kh_registry_entry *entry);
 /* What a daemon that was killed has left there. Anything else stays, and is said. */
-void kh_guest_folder_sweep(const char *base);
+void kh_dynamic_sandbox_folder_sweep(const char *base);
 
 #endif

@@ -103,7 +103,7 @@ static const struct kh_secret *kept(const struct kh_vault *vault, const char *te
 	if (strchr(text, '='))
 		return NULL;
 	for (size_t i = 0; i < vault->config->n_credentials; i++)
-		if (kh_credential_is_from_variable(&vault->config->credentials[i], text))
+		if (kh_source_is_variable(&vault->config->credentials[i], text))
 			return NULL;
 	return kh_variables_find(vault, text);
 }
@@ -193,7 +193,7 @@ bool kh_exec_start(const struct kh_vault *vault, struct kh_job *job, struct kh_e
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a pipe");
 	kh_auto_close int complaint_end = complaint[1];
 	job->complaint = complaint[0];
-	if (!kh_fd_set_nonblock(job->out, true) || !kh_fd_set_nonblock(job->complaint, true))
+	if (!kh_file_set_nonblock(job->out, true) || !kh_file_set_nonblock(job->complaint, true))
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a pipe");
 	/* argv ends in NULL. */
 	char **argv = calloc(job->exec->n_argv + 1, sizeof(*argv));

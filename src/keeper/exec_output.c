@@ -82,7 +82,7 @@ static json_t *walk(json_t *from, const char *path)
 	return NULL;
 }
 
-static bool put(struct kh_printed *out, const json_t *value)
+static bool put(struct kh_exec_output *out, const json_t *value)
 {
 	if (json_is_string(value))
 		return kh_buf_append(&out->value, json_string_value(value),
@@ -133,7 +133,7 @@ static bool is_aws(json_t *root)
 	       json_is_string(json_object_get(root, "SecretAccessKey"));
 }
 
-static bool take_end(struct kh_printed *out, const json_t *expires, uint64_t now_ms,
+static bool take_end(struct kh_exec_output *out, const json_t *expires, uint64_t now_ms,
 		     struct kh_err *err)
 {
 	if (!expires || json_is_null(expires))
@@ -148,7 +148,7 @@ static bool take_end(struct kh_printed *out, const json_t *expires, uint64_t now
 			  "gives a value that has ended already (is this host's clock right?)");
 }
 
-static bool read_json(struct kh_printed *out, json_t *root, struct kh_slice said,
+static bool read_json(struct kh_exec_output *out, json_t *root, struct kh_slice said,
 		      const struct kh_exec *exec, bool form_text, uint64_t now_ms,
 		      struct kh_err *err)
 {
@@ -214,10 +214,11 @@ static bool refuse_json(const struct kh_exec *exec, struct kh_err *err)
 				    "write format: text)");
 }
 
-bool kh_printed_read(struct kh_printed *out, struct kh_slice said, const struct kh_exec *exec,
-		     bool form_text, uint64_t now_ms, struct kh_err *err)
+bool kh_exec_output_read(struct kh_exec_output *out, struct kh_slice said,
+			 const struct kh_exec *exec, bool form_text, uint64_t now_ms,
+			 struct kh_err *err)
 {
-	*out = (struct kh_printed){ .expires_ms = 0 };
+	*out = (struct kh_exec_output){ .expires_ms = 0 };
 	kh_buf_init_wiping(&out->value, KH_LIMIT_SECRET_BYTES);
 	said = without_end(kh_source_without_mark(said));
 	if (said.len == 0)
@@ -240,7 +241,7 @@ bool kh_printed_read(struct kh_printed *out, struct kh_slice said, const struct 
 	       kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 }
 
-void kh_printed_fini(struct kh_printed *printed)
+void kh_exec_output_fini(struct kh_exec_output *printed)
 {
 	kh_buf_fini(&printed->value);
 }

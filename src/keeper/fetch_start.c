@@ -21,7 +21,7 @@ static int snapshot(const struct kh_config *config, struct kh_err *err)
 	kh_cleanup(kh_buf_fini) struct kh_buf bytes;
 	struct kh_config seen = *config;
 	kh_buf_init(&bytes, SNAPSHOT_BYTES);
-	memset(&seen.stand_in_keys, 0, sizeof(seen.stand_in_keys));
+	memset(&seen.placeholder_keys, 0, sizeof(seen.placeholder_keys));
 	seen.n_listeners = seen.n_credentials = seen.n_tenants = 0;
 	seen.site = (struct kh_rules){ 0 };
 	seen.site_geo = NULL;

@@ -11,7 +11,7 @@
 
 struct lists {
 	const struct kh_config *config;
-	struct kh_print_maker maker;
+	struct kh_fingerprint_maker maker;
 	struct kh_secret *list[KH_LIMIT_CHANNEL_FDS];
 	size_t count;
 	size_t left_out;
@@ -20,7 +20,7 @@ struct lists {
 
 static bool take_list(struct lists *lists, struct kh_err *err)
 {
-	struct kh_secret *list = kh_print_maker_take(&lists->maker, err);
+	struct kh_secret *list = kh_fingerprint_maker_take(&lists->maker, err);
 
 	if (list)
 		lists->list[lists->count++] = list;
@@ -37,13 +37,14 @@ static bool add_part(struct kh_slice part, bool line, void *arg)
 {
 	struct one *one = arg;
 	struct lists *lists = one->lists;
-	enum kh_print_result result = kh_print_maker_add(&lists->maker, part, line, one->index);
+	enum kh_fingerprint_result result =
+		kh_fingerprint_maker_add(&lists->maker, part, line, one->index);
 
 	/* The last place is for what is in the maker at the end. */
-	if (result == KH_PRINT_FULL && lists->count + 1 < KH_LIMIT_CHANNEL_FDS &&
+	if (result == KH_FINGERPRINT_FULL && lists->count + 1 < KH_LIMIT_CHANNEL_FDS &&
 	    take_list(lists, NULL))
-		result = kh_print_maker_add(&lists->maker, part, line, one->index);
-	lists->left_out += result == KH_PRINT_FULL;
+		result = kh_fingerprint_maker_add(&lists->maker, part, line, one->index);
+	lists->left_out += result == KH_FINGERPRINT_FULL;
 	return true;
 }
 
@@ -73,7 +74,8 @@ static void add(uint16_t index, const struct kh_secret *value, void *arg)
 			    credential->name);
 }
 
-static bool send_lists(struct kh_ward *ward, const struct lists *lists, struct kh_err *err)
+static bool send_lists(struct kh_worker_process *ward, const struct lists *lists,
+		       struct kh_err *err)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	int fds[KH_LIMIT_CHANNEL_FDS];
@@ -93,13 +95,14 @@ static bool send_lists(struct kh_ward *ward, const struct lists *lists, struct k
 			       (unsigned)lists->count, err);
 }
 
-bool kh_ward_feed_prints(struct kh_ward *ward, struct kh_err *err)
+bool kh_worker_process_feed_fingerprints(struct kh_worker_process *ward, struct kh_err *err)
 {
-	struct lists lists = { .config = ward->config, .say = ward->state == KH_WARD_STARTING };
+	struct lists lists = { .config = ward->config,
+			       .say = ward->state == KH_WORKER_PROCESS_STARTING };
 
-	if (!kh_print_maker_init(&lists.maker, err))
+	if (!kh_fingerprint_maker_init(&lists.maker, err))
 		return false;
-	kh_vault_each_value(ward->vault, add, &lists);
+	kh_known_secrets_each(ward->vault, add, &lists);
 	bool ok = take_list(&lists, err) && send_lists(ward, &lists, err);
 	if (lists.left_out > 0)
 		kh_log_error("%zu values of credentials are too many to be known again in what "
@@ -107,18 +110,19 @@ bool kh_ward_feed_prints(struct kh_ward *ward, struct kh_err *err)
 			     lists.left_out);
 	for (size_t i = 0; i < lists.count; i++)
 		kh_secret_unref(lists.list[i]);
-	kh_print_maker_fini(&lists.maker);
+	kh_fingerprint_maker_fini(&lists.maker);
 	return ok;
 }
 
-void kh_ward_tell_prints(struct kh_ward *ward)
+void kh_worker_process_tell_fingerprints(struct kh_worker_process *ward)
 {
 	struct kh_err err = KH_ERR_INIT;
 
-	if ((ward->state != KH_WARD_STARTING && ward->state != KH_WARD_SERVING) ||
-	    kh_ward_feed_prints(ward, &err))
+	if ((ward->state != KH_WORKER_PROCESS_STARTING &&
+	     ward->state != KH_WORKER_PROCESS_SERVING) ||
+	    kh_worker_process_feed_fingerprints(ward, &err))
 		return;
 	kh_log_error("the worker can't be told about a new value, another one is started: %s",
 		     err.text);
-	kh_ward_condemn(ward);
+	kh_worker_process_condemn(ward);
 }

@@ -16,12 +16,12 @@
  *	forks, execs                     ───────▶ reads its configuration
  *	                                 ◀─HELLO─ hardened, ready to hold secrets
  *	OFFER, OFFER_SOCKET…, OFFER_SECRET…
- *	OFFER_LEDGER, OFFER_BOOK, OFFER_GUEST… ───▶ opens all else; begins the new segment beside
- *the old one, behind line N; starts its worker, doors shut ◀─PREPARED─ that one is locked in and
- *its threads run MOVE ───────▶ JOURNAL gets the name JOURNAL.N, the segment's is JOURNAL ◀─MOVED─
- *OPEN                             ───────▶ opens the doors ◀─OPENED─ serves MAINPID= to systemd;
- *RETIRE to its worker, which ends as its connections end GONE                             ───────▶
- *its worker writes how the old segment ended (joined)
+ *	OFFER_QUOTA_LEDGER, OFFER_QUOTA_SLOTS, OFFER_DYNAMIC_SANDBOX… ───▶ opens all else; begins
+ *the new segment beside the old one, behind line N; starts its worker, doors shut ◀─PREPARED─ that
+ *one is locked in and its threads run MOVE ───────▶ JOURNAL gets the name JOURNAL.N, the segment's
+ *is JOURNAL ◀─MOVED─ OPEN                             ───────▶ opens the doors ◀─OPENED─ serves
+ *MAINPID= to systemd; RETIRE to its worker, which ends as its connections end GONE ───────▶ its
+ *worker writes how the old segment ended (joined)
  *
  * Whatever goes wrong before OPEN (it exits, hangs, refuses, has another protocol) leaves the old
  * one as it was: its worker never stopped accepting, and the names are put back. From OPEN on the
@@ -57,7 +57,7 @@ struct kh_handover {
 	enum kh_handover_state state;
 	char **argv; /* of main; NULL: this daemon is not one that can be handed over */
 	/* borrowed */
-	struct kh_ward *ward;
+	struct kh_worker_process *ward;
 	const struct kh_vault *vault;
 	const struct kh_sockets *sockets;
 	pid_t pid; /* -1: none */
@@ -107,11 +107,11 @@ struct kh_legacy {
 	struct kh_sockets sockets; /* its `journal` is -1 */
 	struct kh_journal_base cut;
 	struct kh_buf ca_mark;
-	struct kh_book *book;	    /* until it is taken */
-	struct kh_register *guests; /* borrowed: what is offered goes there */
-	unsigned column;	    /* of our workers */
-	int segment;		    /* the segment before, locked; -1: joined, or never there */
-	uint64_t join_ms;	    /* when to ask for that; 0: not yet */
+	struct kh_quota_slots *book; /* until it is taken */
+	struct kh_registry *guests;  /* borrowed: what is offered goes there */
+	unsigned column;	     /* of our workers */
+	int segment;		     /* the segment before, locked; -1: joined, or never there */
+	uint64_t join_ms;	     /* when to ask for that; 0: not yet */
 	unsigned join_tries;
 };
 
@@ -125,7 +125,7 @@ enum kh_legacy_news {
 /* HELLO, and all that is offered. */
 bool kh_legacy_take(struct kh_legacy *legacy, struct kh_err *err);
 /* The CA is the one that sandboxes trust already. */
-bool kh_legacy_check_ca(const struct kh_legacy *legacy, const struct kh_ward *ward,
+bool kh_legacy_check_ca(const struct kh_legacy *legacy, const struct kh_worker_process *ward,
 			struct kh_err *err);
 bool kh_legacy_is_pending(const struct kh_legacy *legacy);
 bool kh_legacy_say(struct kh_legacy *legacy, enum kh_channel_type type, struct kh_err *err);

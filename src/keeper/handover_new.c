@@ -97,7 +97,8 @@ static bool take_offer(struct kh_legacy *legacy, uint32_t *sockets, uint32_t *se
 	legacy->cut.seq = kh_wire_u64(&r);
 	struct kh_slice hash = kh_wire_bytes(&r), mark = kh_wire_bytes(&r);
 	if (!kh_wire_done(&r) || hash.len != sizeof(legacy->cut.hash) || legacy->cut.seq == 0 ||
-	    *sockets > LISTENERS_MOST || *secrets > SECRETS_MOST || *guests > KH_LIMIT_GUESTS)
+	    *sockets > LISTENERS_MOST || *secrets > SECRETS_MOST ||
+	    *guests > KH_LIMIT_DYNAMIC_SANDBOXES)
 		return not_understood(err);
 	memcpy(legacy->cut.hash, hash.ptr, hash.len);
 	return kh_buf_append_slice(&legacy->ca_mark, mark) ||
@@ -154,11 +155,11 @@ static bool take_secret(struct kh_legacy *legacy, struct kh_err *err)
 	return kh_err_set(err, KH_ERR_NO_MEMORY, "handover: no memory");
 }
 
-static bool take_ledger(struct kh_legacy *legacy, struct kh_err *err)
+static bool take_quota_ledger(struct kh_legacy *legacy, struct kh_err *err)
 {
 	enum { OFFER_BYTES = 64 * 1024 * 1024 };
 	struct kh_channel_message message;
-	if (!hear(legacy, KH_CHANNEL_OFFER_LEDGER, &message, err))
+	if (!hear(legacy, KH_CHANNEL_OFFER_QUOTA_LEDGER, &message, err))
 		return false;
 	kh_auto_close int ledger = kh_steal_fd(&message.fds[0]);
 	struct kh_wire_reader r = { .rest = message.body };
@@ -166,23 +167,23 @@ static bool take_ledger(struct kh_legacy *legacy, struct kh_err *err)
 	if (!kh_wire_done(&r) || column > 1)
 		return not_understood(err);
 	legacy->column = column;
-	if (!hear(legacy, KH_CHANNEL_OFFER_BOOK, &message, err))
+	if (!hear(legacy, KH_CHANNEL_OFFER_QUOTA_SLOTS, &message, err))
 		return false;
 	kh_cleanup(kh_buf_fini) struct kh_buf bytes;
 	kh_buf_init(&bytes, OFFER_BYTES);
 	bool read = kh_file_read_fd(message.fds[0], &bytes, err);
 	kh_channel_message_close(&message);
 	if (read)
-		legacy->book = kh_book_take(kh_steal_fd(&ledger), kh_buf_view(&bytes), err);
+		legacy->book = kh_quota_slots_take(kh_steal_fd(&ledger), kh_buf_view(&bytes), err);
 	return legacy->book != NULL;
 }
 
-static bool take_guest(struct kh_legacy *legacy, struct kh_err *err)
+static bool take_dynamic_sandbox(struct kh_legacy *legacy, struct kh_err *err)
 {
 	struct kh_channel_message message;
-	if (!hear_any(legacy, KH_CHANNEL_OFFER_GUEST, &message, err))
+	if (!hear_any(legacy, KH_CHANNEL_OFFER_DYNAMIC_SANDBOX, &message, err))
 		return false;
-	bool ok = kh_register_take_offer(legacy->guests, &message, err);
+	bool ok = kh_registry_take_offer(legacy->guests, &message, err);
 	kh_channel_message_close(&message);
 	return ok;
 }
@@ -215,20 +216,20 @@ bool kh_legacy_take(struct kh_legacy *legacy, struct kh_err *err)
 	for (uint32_t i = 0; i < secrets; i++)
 		if (!take_secret(legacy, err))
 			return false;
-	if (!take_ledger(legacy, err))
+	if (!take_quota_ledger(legacy, err))
 		return false;
 	for (uint32_t i = 0; i < guests; i++)
-		if (!take_guest(legacy, err))
+		if (!take_dynamic_sandbox(legacy, err))
 			return false;
 	return true;
 }
 
-bool kh_legacy_check_ca(const struct kh_legacy *legacy, const struct kh_ward *ward,
+bool kh_legacy_check_ca(const struct kh_legacy *legacy, const struct kh_worker_process *ward,
 			struct kh_err *err)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf mark;
 	kh_buf_init(&mark, KH_LIMIT_CHANNEL_BYTES);
-	if (!kh_authority_mark(&mark, ward->config, ward->ca, &ward->tenant_cas))
+	if (!kh_ca_in_force_mark(&mark, ward->config, ward->ca, &ward->tenant_cas))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "handover: no memory");
 	return kh_slice_eq(kh_buf_view(&mark), kh_buf_view(&legacy->ca_mark)) ||
 	       kh_err_set(err, KH_ERR_CONFIG,
@@ -275,7 +276,7 @@ void kh_legacy_fini(struct kh_legacy *legacy)
 	}
 	kh_config_free(legacy->config);
 	legacy->config = NULL;
-	kh_book_free(legacy->book);
+	kh_quota_slots_free(legacy->book);
 	legacy->book = NULL;
 	kh_buf_fini(&legacy->ca_mark);
 	if (legacy->segment >= 0)

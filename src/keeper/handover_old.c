@@ -52,7 +52,7 @@ bool kh_handover_begin(struct kh_handover *h, struct kh_err *err)
 	if (h->state == KH_HANDOVER_OVER)
 		return kh_err_set(err, KH_ERR_CONFIG, "process %ld has taken over: ask that one",
 				  (long)h->pid);
-	if (!kh_ward_ask_head(h->ward))
+	if (!kh_worker_process_ask_head(h->ward))
 		return kh_err_set(err, KH_ERR_CONFIG, "no worker serves at the moment");
 	enter(h, KH_HANDOVER_ASKED, HEAD_MS);
 	return true;
@@ -73,7 +73,7 @@ static bool offer(struct kh_handover *h, struct kh_err *err)
 	kh_cleanup(kh_buf_fini) struct kh_buf body, mark;
 	kh_buf_init(&mark, KH_LIMIT_CHANNEL_BYTES / 4);
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
-	if (!kh_authority_mark(&mark, h->ward->config, h->ward->ca, &h->ward->tenant_cas) ||
+	if (!kh_ca_in_force_mark(&mark, h->ward->config, h->ward->ca, &h->ward->tenant_cas) ||
 	    !kh_wire_put_u32(&body, (uint32_t)h->sockets->count) ||
 	    !kh_wire_put_u32(&body, secrets) ||
 	    !kh_wire_put_u32(&body, (uint32_t)h->ward->guests->count) ||
@@ -91,7 +91,7 @@ static bool offer_sockets(struct kh_handover *h, struct kh_err *err)
 		const struct kh_listening *l = &h->sockets->listening[i];
 		kh_cleanup(kh_buf_fini) struct kh_buf body;
 		kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
-		if (!kh_wire_put_str(&body, kh_config_door(h->ward->config, i)->name) ||
+		if (!kh_wire_put_str(&body, kh_config_acceptor(h->ward->config, i)->name) ||
 		    !kh_wire_put_u64(&body, l->dev) || !kh_wire_put_u64(&body, l->ino))
 			return kh_err_set(err, KH_ERR_INTERNAL, "a socket's path is too long");
 		if (!say(h, KH_CHANNEL_OFFER_SOCKET, &body, l->fd, err))
@@ -118,7 +118,7 @@ static bool offer_secrets(struct kh_handover *h, struct kh_err *err)
 	return true;
 }
 
-static bool offer_ledger(struct kh_handover *h, struct kh_err *err)
+static bool offer_quota_ledger(struct kh_handover *h, struct kh_err *err)
 {
 	enum { OFFER_BYTES = 64 * 1024 * 1024 };
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
@@ -126,11 +126,13 @@ static bool offer_ledger(struct kh_handover *h, struct kh_err *err)
 	kh_buf_init(&body, sizeof(uint32_t));
 	kh_buf_init(&book, OFFER_BYTES);
 	if (!kh_wire_put_u8(&body, (uint8_t)(1 - h->ward->column)) ||
-	    !kh_book_offer(h->ward->book, &book))
+	    !kh_quota_slots_offer(h->ward->book, &book))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "limits: no memory");
 	kh_auto_close int fd = kh_file_sealed("keyhole-book", kh_buf_view(&book), err);
-	return fd >= 0 && say(h, KH_CHANNEL_OFFER_LEDGER, &body, kh_book_fd(h->ward->book), err) &&
-	       say(h, KH_CHANNEL_OFFER_BOOK, NULL, fd, err);
+	return fd >= 0 &&
+	       say(h, KH_CHANNEL_OFFER_QUOTA_LEDGER, &body, kh_quota_slots_fd(h->ward->book),
+		   err) &&
+	       say(h, KH_CHANNEL_OFFER_QUOTA_SLOTS, NULL, fd, err);
 }
 
 /* --- the other process ------------------------------------------------------------------------ */
@@ -216,8 +218,8 @@ static bool on_hello(struct kh_handover *h, const struct kh_channel_message *mes
 				  (unsigned)message->ref, KH_HANDOVER_VERSION);
 	kh_log_info("handover: process %ld is keyhole %s", (long)h->pid, kh_esc_str(version));
 	if (!offer(h, err) || !offer_sockets(h, err) || !offer_secrets(h, err) ||
-	    !offer_ledger(h, err) ||
-	    !kh_register_offer(h->ward->guests, &h->channel, KH_HANDOVER_VERSION, err))
+	    !offer_quota_ledger(h, err) ||
+	    !kh_registry_offer(h->ward->guests, &h->channel, KH_HANDOVER_VERSION, err))
 		return false;
 	h->state = KH_HANDOVER_OFFERED; /* the deadline stays */
 	return true;
@@ -270,10 +272,11 @@ static enum kh_handover_news take_after(struct kh_handover *h,
 					const struct kh_channel_message *message)
 {
 	/* Whoever is connected there by us is to go as well. */
-	if (message->type == KH_CHANNEL_GUEST_GONE && h->ward->state == KH_WARD_DRAINING &&
-	    !kh_channel_send(&h->ward->channel, KH_CHANNEL_GUEST_GONE, 0, message->body, NULL, 0,
-			     NULL))
-		kh_ward_condemn(h->ward);
+	if (message->type == KH_CHANNEL_DYNAMIC_SANDBOX_GONE &&
+	    h->ward->state == KH_WORKER_PROCESS_DRAINING &&
+	    !kh_channel_send(&h->ward->channel, KH_CHANNEL_DYNAMIC_SANDBOX_GONE, 0, message->body,
+			     NULL, 0, NULL))
+		kh_worker_process_condemn(h->ward);
 	if (message->type == KH_CHANNEL_HURRY)
 		return KH_HANDOVER_HURRY;
 	return message->type == KH_CHANNEL_END ? KH_HANDOVER_END : KH_HANDOVER_NO_NEWS;

@@ -95,12 +95,13 @@ bool kh_spawn_bare(int keep);
  * printed.c: what a command printed, as a value and its end. `form_text`: the value may be a whole
  * document. Return: false: `err` says what is wrong and holds no byte of it.
  */
-struct kh_printed {
+struct kh_exec_output {
 	struct kh_buf value; /* wiping */
 	uint64_t expires_ms; /* wall clock; 0: it does not say */
 };
-bool kh_printed_read(struct kh_printed *out, struct kh_slice said, const struct kh_exec *exec,
-		     bool form_text, uint64_t now_ms, struct kh_err *err);
-void kh_printed_fini(struct kh_printed *printed);
+bool kh_exec_output_read(struct kh_exec_output *out, struct kh_slice said,
+			 const struct kh_exec *exec, bool form_text, uint64_t now_ms,
+			 struct kh_err *err);
+void kh_exec_output_fini(struct kh_exec_output *printed);
 
 #endif

@@ -296,7 +296,7 @@ static bool may_start(const struct kh_jobs *jobs, const struct kh_job *job)
 	if (job->exec)
 		return n.commands < KH_LIMIT_COMMANDS;
 	return n.fetchers < KH_LIMIT_FETCHERS && n.of_credential < KH_LIMIT_FETCHERS - n.fetchers &&
-	       (job->asker == KH_SHARE_NOBODY || n.of_asker < KH_LIMIT_FETCHERS_PER_SANDBOX);
+	       (job->asker == KH_FAIR_SHARE_NOBODY || n.of_asker < KH_LIMIT_FETCHERS_PER_SANDBOX);
 }
 
 struct kh_job *kh_jobs_turn(struct kh_jobs *jobs, const struct kh_vault *vault)

@@ -179,7 +179,7 @@ int kh_journal_lock(const char *path, const char *name, int *lock, struct kh_err
 	kh_auto_close int fd = kh_journal_open_file(name, err);
 	if (fd < 0)
 		return -1;
-	if (!kh_fd_set_nonblock(fd, false)) {
+	if (!kh_file_set_nonblock(fd, false)) {
 		kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal %s", kh_esc_str(name));
 		return -1;
 	}

@@ -99,7 +99,7 @@ void kh_keeper_look_at_journal(struct kh_keeper *k)
 	k->journal_look_ms = now + LOOK_MS;
 	bool gone = !is_in_place(k);
 	/* A worker that has just started knows nothing of it. */
-	kh_ward_hold_journal(&k->ward, gone);
+	kh_worker_process_hold_journal(&k->ward, gone);
 	if (gone != k->journal_gone)
 		say(k, gone);
 	k->journal_gone = gone;
@@ -117,7 +117,8 @@ void kh_keeper_cut_journal(struct kh_keeper *k)
 	uint64_t cut = 0, end = 0;
 	struct kh_err err = KH_ERR_INIT;
 
-	if (!k->ward.torn || k->ward.state == KH_WARD_NONE || k->ward.state == KH_WARD_CONDEMNED)
+	if (!k->ward.torn || k->ward.state == KH_WORKER_PROCESS_NONE ||
+	    k->ward.state == KH_WORKER_PROCESS_CONDEMNED)
 		return;
 	/* The file of another process is not ours to cut: its end is as it is. */
 	bool ours = !k->drain_ms && is_looked_at(k) && !kh_handover_is_under_way(&k->handover) &&
@@ -131,5 +132,5 @@ void kh_keeper_cut_journal(struct kh_keeper *k)
 	else if (cut > 0)
 		kh_log_warn("journal %s: %llu bytes of a record that found no room were cut off",
 			    kh_esc_str(k->config->audit_path), (unsigned long long)cut);
-	kh_ward_tell_journal_cut(&k->ward, end);
+	kh_worker_process_tell_journal_cut(&k->ward, end);
 }

@@ -55,7 +55,7 @@ static bool harden(const struct kh_keeper_options *options, struct kh_err *err)
 {
 	struct rlimit none = { 0, 0 };
 	(void)umask(077);
-	kh_passed_seal();
+	kh_notify_passed_seal();
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0 || setrlimit(RLIMIT_CORE, &none) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "hardening the keeper");
 	if (!options->one_run)
@@ -96,16 +96,16 @@ static void own_sockets(struct kh_keeper *k)
 
 static bool open_limits(struct kh_keeper *k, struct kh_err *err)
 {
-	k->book = kh_book_new(err);
+	k->book = kh_quota_slots_new(err);
 	k->ward.book = k->book;
-	return k->book && kh_state_open(k, err) && kh_state_read(k, err) &&
-	       kh_book_assign(k->book, k->config, kh_clock_mono_ms(), err);
+	return k->book && kh_quota_state_open(k, err) && kh_quota_state_read(k, err) &&
+	       kh_quota_slots_assign(k->book, k->config, kh_clock_mono_ms(), err);
 }
 
 static bool open_all(struct kh_keeper *k, struct kh_err *err)
 {
 	if (k->options->heir)
-		return kh_state_open(k, err) && kh_keeper_open_legacy(k, err);
+		return kh_quota_state_open(k, err) && kh_keeper_open_legacy(k, err);
 	if (!open_limits(k, err) || !kh_vault_open(&k->vault, k->config, k->options->one_run, err))
 		return false;
 	/* Those that its rules do not name were not read. */
@@ -115,7 +115,7 @@ static bool open_all(struct kh_keeper *k, struct kh_err *err)
 		return false;
 	/* Behind the journal's lock: there is no other daemon of this configuration. */
 	if (k->config->admin.sandboxes)
-		kh_guest_folder_sweep(k->config->admin.sandboxes);
+		kh_dynamic_sandbox_folder_sweep(k->config->admin.sandboxes);
 	return true;
 }
 
@@ -127,8 +127,9 @@ static bool start(struct kh_keeper *k, struct kh_err *err)
 	kh_log_set_level(config->log_level);
 	own_sockets(k);
 	if (!harden(k->options, err) || !open_signals(k, err) ||
-	    !kh_register_open(&k->guests, err) ||
-	    (k->options->heir && !kh_legacy_take(&k->legacy, err)) || !kh_ward_spawn(&k->ward, err))
+	    !kh_registry_open(&k->guests, err) ||
+	    (k->options->heir && !kh_legacy_take(&k->legacy, err)) ||
+	    !kh_worker_process_spawn(&k->ward, err))
 		return false;
 	/* No openssl.cnf: what this program does is not for a file to change, and it costs time. */
 	(void)OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
@@ -136,7 +137,7 @@ static bool start(struct kh_keeper *k, struct kh_err *err)
 		return false;
 	kh_keeper_listen_to_vault(k);
 	kh_keeper_describe_credentials(k);
-	return kh_ward_feed(&k->ward, err);
+	return kh_worker_process_feed(&k->ward, err);
 }
 
 static bool tell_ready(struct kh_keeper *k, struct kh_err *err)
@@ -145,7 +146,7 @@ static bool tell_ready(struct kh_keeper *k, struct kh_err *err)
 		return true;
 	kh_cleanup(kh_ready_fini) struct kh_ready ready = { .ok = true };
 	/* Of the launcher's sandbox; a daemon has nobody to tell. */
-	const struct kh_ca *ca = kh_authority_of_first(k);
+	const struct kh_ca *ca = kh_ca_in_force_of_first(k);
 	ready.ca_pem = kh_slice_dup(kh_ca_trusted_pem(ca));
 	ready.audit_path = strdup(k->config->audit_path);
 	if (!ready.ca_pem || !ready.audit_path)
@@ -236,7 +237,7 @@ static void on_worker_end(struct kh_keeper *k, pid_t pid, int status)
 		return;
 	}
 	say_how_it_ended(k, pid, status);
-	(void)kh_register_distrust(&k->guests, pid);
+	(void)kh_registry_distrust(&k->guests, pid);
 	/* SIGKILL comes from outside: it says nothing about the worker. */
 	bool proven = k->ward.serving_ms && (now - k->ward.serving_ms >= PROVEN_MS ||
 					     (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
@@ -255,10 +256,10 @@ static void start_next(struct kh_keeper *k)
 		return;
 	}
 	kh_keeper_look_before_start(k);
-	if (kh_ward_spawn(&k->ward, &err)) {
-		if (kh_ward_feed(&k->ward, &err))
+	if (kh_worker_process_spawn(&k->ward, &err)) {
+		if (kh_worker_process_feed(&k->ward, &err))
 			return;
-		kh_ward_condemn(&k->ward); /* its end brings the next try */
+		kh_worker_process_condemn(&k->ward); /* its end brings the next try */
 		kh_log_error("%s", err.text);
 		return;
 	}
@@ -271,7 +272,7 @@ static void reap(struct kh_keeper *k)
 {
 	int status;
 	pid_t pid = k->ward.pid;
-	if (!kh_ward_reap(&k->ward, false, &status))
+	if (!kh_worker_process_reap(&k->ward, false, &status))
 		return;
 	kh_keeper_end_counting(k);
 	on_worker_end(k, pid, status);
@@ -306,33 +307,33 @@ static void read_signals(struct kh_keeper *k)
 /* When time alone makes something happen to the worker; 0: never. */
 static uint64_t next_deadline(const struct kh_keeper *k)
 {
-	if (k->ward.state == KH_WARD_NONE)
+	if (k->ward.state == KH_WORKER_PROCESS_NONE)
 		return k->drain_ms ? k->drain_ms : k->restart_ms;
-	if (k->ward.state == KH_WARD_STARTING && !k->drain_ms)
+	if (k->ward.state == KH_WORKER_PROCESS_STARTING && !k->drain_ms)
 		return k->ward.started_ms + START_MS;
 	/* A condemned worker has none: its SIGCHLD comes. */
-	return k->ward.state == KH_WARD_CONDEMNED ? 0 : k->drain_ms;
+	return k->ward.state == KH_WORKER_PROCESS_CONDEMNED ? 0 : k->drain_ms;
 }
 
 static void on_deadline(struct kh_keeper *k)
 {
-	if (k->ward.state == KH_WARD_NONE && k->drain_ms) {
+	if (k->ward.state == KH_WORKER_PROCESS_NONE && k->drain_ms) {
 		kh_keeper_end_now(k);
 		return;
 	}
-	if (k->ward.state == KH_WARD_NONE) {
+	if (k->ward.state == KH_WORKER_PROCESS_NONE) {
 		start_next(k);
 		return;
 	}
-	k->late = k->ward.state == KH_WARD_STARTING;
+	k->late = k->ward.state == KH_WORKER_PROCESS_STARTING;
 	if (k->late)
 		kh_log_error("worker %ld does not get ready: it is killed", (long)k->ward.pid);
-	else if (k->ward.state == KH_WARD_DRAINING)
+	else if (k->ward.state == KH_WORKER_PROCESS_DRAINING)
 		kh_log_warn("what still ran at the end of %s is cut off",
 			    k->handover.state == KH_HANDOVER_OVER && !k->asked_ms
 				    ? "timeouts.handover"
 				    : "timeouts.drain");
-	kh_ward_condemn(&k->ward);
+	kh_worker_process_condemn(&k->ward);
 }
 
 static int poll_timeout(uint64_t deadline)
@@ -350,25 +351,27 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 
 static uint64_t first_deadline(const struct kh_keeper *k)
 {
-	bool joins = k->legacy.state == KH_LEGACY_ENDING && k->ward.state == KH_WARD_SERVING &&
-		     k->ward.join == KH_WARD_JOIN_NONE;
+	bool joins = k->legacy.state == KH_LEGACY_ENDING &&
+		     k->ward.state == KH_WORKER_PROCESS_SERVING &&
+		     k->ward.join == KH_WORKER_PROCESS_JOIN_NONE;
 	uint64_t first = sooner(sooner(next_deadline(k), k->handover.deadline_ms),
 				joins ? k->legacy.join_ms : 0);
 	bool looks = !k->drain_ms && !kh_handover_is_under_way(&k->handover) &&
 		     !kh_legacy_is_pending(&k->legacy);
 	first = sooner(first, k->ward.verb ? k->verb_ms : 0);
-	first = sooner(first, kh_register_deadline(&k->guests));
+	first = sooner(first, kh_registry_deadline(&k->guests));
 	first = sooner(first, kh_vault_deadline(&k->vault));
 	first = sooner(first, k->states_due_ms);
 	first = sooner(first, kh_keeper_journal_deadline(k));
 	first = sooner(first, kh_keeper_listeners_deadline(k));
-	return sooner(sooner(first, looks ? k->geo.look_ms : 0), kh_state_deadline(k));
+	return sooner(sooner(first, looks ? k->geo.look_ms : 0), kh_quota_state_deadline(k));
 }
 
 static void turn(struct kh_keeper *k)
 {
 	k->guests.busy = kh_keeper_busy(k);
-	bool listening = k->ward.state != KH_WARD_NONE && k->ward.state != KH_WARD_CONDEMNED;
+	bool listening = k->ward.state != KH_WORKER_PROCESS_NONE &&
+			 k->ward.state != KH_WORKER_PROCESS_CONDEMNED;
 	struct pollfd fds[7] = {
 		{ .fd = k->signals, .events = POLLIN },
 		{ .fd = listening ? k->ward.channel.fd : -1, .events = POLLIN },
@@ -387,13 +390,13 @@ static void turn(struct kh_keeper *k)
 	}
 	kh_child_log_take();
 	if (n > 0 && fds[1].revents)
-		kh_ward_receive(&k->ward);
+		kh_worker_process_receive(&k->ward);
 	note_serving(k);
-	kh_register_turn(&k->guests, &k->ward);
+	kh_registry_turn(&k->guests, &k->ward);
 	kh_vault_turn(&k->vault);
 	if (k->states_due_ms && kh_clock_mono_ms() >= k->states_due_ms) {
 		kh_keeper_describe_credentials(k);
-		kh_ward_tell_facts(&k->ward);
+		kh_worker_process_tell_facts(&k->ward);
 	}
 	kh_keeper_on_verb(k);
 	if (n > 0 && fds[0].revents)
@@ -406,7 +409,7 @@ static void turn(struct kh_keeper *k)
 	kh_keeper_look_at_listeners(k);
 	kh_keeper_choose_anew(k);
 	reap(k);
-	kh_state_turn(k);
+	kh_quota_state_turn(k);
 	if (!k->over && deadline && kh_clock_mono_ms() >= deadline && deadline == next_deadline(k))
 		on_deadline(k);
 }
@@ -424,33 +427,33 @@ static void close_sockets(struct kh_keeper *k)
 		kh_sockets_drop_next(&k->sockets);
 }
 
-static void close_guests(struct kh_keeper *k)
+static void close_dynamic_sandboxes(struct kh_keeper *k)
 {
 	/* Likewise. */
 	if (k->handover.state >= KH_HANDOVER_OPENING || kh_legacy_is_pending(&k->legacy))
-		kh_register_forget(&k->guests);
-	kh_register_close(&k->guests);
+		kh_registry_forget(&k->guests);
+	kh_registry_close(&k->guests);
 }
 
 static void finish(struct kh_keeper *k)
 {
 	int status;
-	kh_ward_condemn(&k->ward);
-	if (kh_ward_reap(&k->ward, true, &status) && k->book)
+	kh_worker_process_condemn(&k->ward);
+	if (kh_worker_process_reap(&k->ward, true, &status) && k->book)
 		kh_keeper_end_counting(k);
-	kh_state_end(k);
+	kh_quota_state_end(k);
 	kh_handover_fini(&k->handover);
-	close_guests(k);
+	close_dynamic_sandboxes(k);
 	close_sockets(k);
 	kh_legacy_fini(&k->legacy);
 	kh_vault_finish(&k->vault, k->signals, kh_keeper_hurries, k);
 	kh_vault_close(&k->vault);
 	kh_geo_files_close(&k->geo);
 	kh_signer_fini(&k->ward.signer);
-	kh_ward_forget_policy(&k->ward);
+	kh_worker_process_forget_policy(&k->ward);
 	kh_ca_free(k->ca);
 	kh_tenant_cas_free(&k->tenant_cas);
-	kh_book_free(k->book);
+	kh_quota_slots_free(k->book);
 	kh_child_log_close();
 	close_option(&k->signals);
 	close_option(&k->options->serving_fd);
@@ -469,13 +472,13 @@ int kh_keeper_run(struct kh_keeper_options *options)
 		kh_log_warn("%s", err.text);
 		err = (struct kh_err)KH_ERR_INIT;
 	}
-	k.ward = (struct kh_ward){ .config = k.config,
-				   .vault = &k.vault,
-				   .sockets = &k.sockets,
-				   .geo = &k.geo,
-				   .guests = &k.guests,
-				   .pid = -1,
-				   .channel = { .fd = -1 } };
+	k.ward = (struct kh_worker_process){ .config = k.config,
+					     .vault = &k.vault,
+					     .sockets = &k.sockets,
+					     .geo = &k.geo,
+					     .guests = &k.guests,
+					     .pid = -1,
+					     .channel = { .fd = -1 } };
 	k.handover = (struct kh_handover){ .argv = options->one_run ? NULL : options->argv,
 					   .ward = &k.ward,
 					   .vault = &k.vault,

@@ -22,7 +22,7 @@
 /* sockets.c: what stays open while workers come and go */
 struct kh_sockets {
 	const struct kh_config *config;
-	/* Of the listeners, then of the doors of `admin` (kh_config_door). */
+	/* Of the listeners, then of the doors of `admin` (kh_config_acceptor). */
 	struct kh_listening {
 		int fd;
 		dev_t dev; /* of the name that leads to it */
@@ -134,8 +134,8 @@ struct kh_tenant_cas {
 	size_t n;
 };
 /* What tells one set of CAs from another, appended. */
-bool kh_authority_mark(struct kh_buf *out, const struct kh_config *config, const struct kh_ca *ca,
-		       const struct kh_tenant_cas *cas);
+bool kh_ca_in_force_mark(struct kh_buf *out, const struct kh_config *config, const struct kh_ca *ca,
+			 const struct kh_tenant_cas *cas);
 
 /* signer.c: leaves */
 struct kh_signer {
@@ -170,33 +170,34 @@ bool kh_signer_answer(struct kh_signer *signer, struct kh_slice body,
 		      const struct kh_signer_asks *asks, struct kh_buf *reply);
 
 /* ward.c: the worker that runs, as the keeper sees it */
-enum kh_ward_state {
-	KH_WARD_NONE = 0, /* no process */
-	KH_WARD_STARTING, /* the process runs, READY has not come */
-	KH_WARD_SERVING,
-	KH_WARD_DRAINING,  /* DRAIN was sent */
-	KH_WARD_CONDEMNED, /* SIGKILL was sent; its end is awaited */
+enum kh_worker_process_state {
+	KH_WORKER_PROCESS_NONE = 0, /* no process */
+	KH_WORKER_PROCESS_STARTING, /* the process runs, READY has not come */
+	KH_WORKER_PROCESS_SERVING,
+	KH_WORKER_PROCESS_DRAINING,  /* DRAIN was sent */
+	KH_WORKER_PROCESS_CONDEMNED, /* SIGKILL was sent; its end is awaited */
 };
 
-struct kh_ward {
+struct kh_worker_process {
 	struct kh_config *config; /* borrowed, like the next five */
 	uint32_t generation;	  /* of the configuration */
-	struct kh_policy *policy; /* its rules, once a leaf was asked for; kh_ward_forget_policy */
+	struct kh_policy
+		*policy; /* its rules, once a leaf was asked for; kh_worker_process_forget_policy */
 	const struct kh_ca *ca;
 	struct kh_tenant_cas tenant_cas; /* borrowed too */
 	struct kh_vault *vault;
 	const struct kh_sockets *sockets;
 	const struct kh_geo_files *geo;
-	struct kh_book *book;	      /* borrowed too */
+	struct kh_quota_slots *book;  /* borrowed too */
 	unsigned column;	      /* of its places in the ledger (quota.h) */
 	struct kh_admin_facts *facts; /* and this; NULL: there are none */
-	struct kh_register *guests;   /* borrowed too */
-	bool guests_fed;	      /* this worker was told of all that are there */
+	struct kh_registry *guests;   /* borrowed too */
+	bool dynamic_sandboxes_fed;   /* this worker was told of all that are there */
 	/* What somebody asked of the keeper, and it has not done yet; 0: nothing. */
 	enum kh_admin_verb verb;
 	uint32_t verb_ref;
 	struct kh_signer signer;
-	enum kh_ward_state state;
+	enum kh_worker_process_state state;
 	pid_t pid;
 	struct kh_channel channel;
 	uint64_t started_ms, serving_ms; /* of this worker; serving_ms 0: not yet */
@@ -205,13 +206,17 @@ struct kh_ward {
 	bool journal_held; /* it was told so; before it is spawned: it is to be */
 	bool retired;	   /* RETIRE was sent, DRAIN may follow */
 	/* At a handover: the doors are not opened yet; what the journal continues. */
-	bool doors_shut;
+	bool acceptors_shut;
 	struct kh_journal_base base;
 	/* HEAD: asked for, and the answer. */
 	bool head_asked, head_known;
 	struct kh_journal_base head;
 	/* JOIN: asked for, and the answer. */
-	enum kh_ward_join { KH_WARD_JOIN_NONE = 0, KH_WARD_JOIN_ASKED, KH_WARD_JOINED } join;
+	enum kh_worker_process_join {
+		KH_WORKER_PROCESS_JOIN_NONE = 0,
+		KH_WORKER_PROCESS_JOIN_ASKED,
+		KH_WORKER_PROCESS_JOINED
+	} join;
 	/* The last one that was told. Its end is 0 where it stands in a segment before. */
 	struct kh_checkpoint checkpoint;
 	uint64_t first_seq; /* of the first one that was told, ever; 0: none was */
@@ -227,52 +232,54 @@ struct kh_ward {
 
 /* numbers.c */
 /* Can the journal's line `seq` be there, and end at `end` (0: anywhere in the file)? */
-bool kh_ward_can_be_at(const struct kh_ward *ward, uint64_t seq, uint64_t end);
+bool kh_worker_process_can_be_at(const struct kh_worker_process *ward, uint64_t seq, uint64_t end);
 /* The worker has said of the journal what can't be. */
-void kh_ward_doubt(struct kh_ward *ward, uint64_t seq);
+void kh_worker_process_doubt(struct kh_worker_process *ward, uint64_t seq);
 
 /* The process alone, so that it can start while the keeper prepares what it needs. */
-bool kh_ward_spawn(struct kh_ward *ward, struct kh_err *err);
+bool kh_worker_process_spawn(struct kh_worker_process *ward, struct kh_err *err);
 /* The start messages, SNAPSHOT to GO; all borrowed members are set. */
-bool kh_ward_feed(struct kh_ward *ward, struct kh_err *err);
+bool kh_worker_process_feed(struct kh_worker_process *ward, struct kh_err *err);
 /* Before its configuration is freed. */
-void kh_ward_forget_policy(struct kh_ward *ward);
+void kh_worker_process_forget_policy(struct kh_worker_process *ward);
 /* Takes and answers what the worker sent. One that says what it may not is condemned. */
-void kh_ward_receive(struct kh_ward *ward);
+void kh_worker_process_receive(struct kh_worker_process *ward);
 /* The configuration is another one now. A worker that can't be told is condemned. */
-void kh_ward_reload(struct kh_ward *ward);
-void kh_ward_tell_facts(struct kh_ward *ward);
+void kh_worker_process_reload(struct kh_worker_process *ward);
+void kh_worker_process_tell_facts(struct kh_worker_process *ward);
 /* Nothing is forwarded while it holds; a worker that does not serve yet is told later. */
-void kh_ward_hold_journal(struct kh_ward *ward, bool hold);
+void kh_worker_process_hold_journal(struct kh_worker_process *ward, bool hold);
 /* The answer to JOURNAL_TORN. */
-void kh_ward_tell_journal_cut(struct kh_ward *ward, uint64_t end);
+void kh_worker_process_tell_journal_cut(struct kh_worker_process *ward, uint64_t end);
 /* An answer to CREDENTIAL_WANT; `value` NULL: there is none, as the error says to a sandbox. */
-void kh_ward_answer_want(struct kh_ward *ward, const struct kh_want *want,
-			 const struct kh_value *value, struct kh_err *err);
-void kh_ward_tell_stale(struct kh_ward *ward, const struct kh_want *want, bool whole);
+void kh_worker_process_answer_want(struct kh_worker_process *ward,
+				   const struct kh_credential_ref *want,
+				   const struct kh_value *value, struct kh_err *err);
+void kh_worker_process_tell_stale(struct kh_worker_process *ward,
+				  const struct kh_credential_ref *want, bool whole);
 /* prints.c: PRINTS, at a start or reload; and when a value has become another one. */
-bool kh_ward_feed_prints(struct kh_ward *ward, struct kh_err *err);
-void kh_ward_tell_prints(struct kh_ward *ward);
-void kh_ward_drain(struct kh_ward *ward);
+bool kh_worker_process_feed_fingerprints(struct kh_worker_process *ward, struct kh_err *err);
+void kh_worker_process_tell_fingerprints(struct kh_worker_process *ward);
+void kh_worker_process_drain(struct kh_worker_process *ward);
 /* Another process accepts from now on: it ends as its connections end. */
-void kh_ward_retire(struct kh_ward *ward);
+void kh_worker_process_retire(struct kh_worker_process *ward);
 /* Asks for the journal's last line. Return: false when no worker serves. */
-bool kh_ward_ask_head(struct kh_ward *ward);
+bool kh_worker_process_ask_head(struct kh_worker_process *ward);
 /* Asks it to write how the segment before ended; `join` says how far that is. */
-void kh_ward_join(struct kh_ward *ward, int segment, uint64_t cut);
-void kh_ward_condemn(struct kh_ward *ward);
+void kh_worker_process_join(struct kh_worker_process *ward, int segment, uint64_t cut);
+void kh_worker_process_condemn(struct kh_worker_process *ward);
 /* Return: true when the process has ended; *status is waitpid's, and the state is NONE. */
-bool kh_ward_reap(struct kh_ward *ward, bool wait, int *status);
+bool kh_worker_process_reap(struct kh_worker_process *ward, bool wait, int *status);
 
 /* notify.c */
 /* One datagram to $NOTIFY_SOCKET ("READY=1"); nothing where there is none. */
 void kh_notify(const char *state);
 void kh_notify_reloading(void);
 /* How many listening sockets systemd passed (from descriptor 3 on), to this very process. */
-unsigned kh_passed_fds(void);
+unsigned kh_notify_passed_fds(void);
 /* A duplicate of the one that listens at `path`, -1: none does. */
-int kh_passed_take(const char *path);
+int kh_notify_passed_take(const char *path);
 /* Close-on-exec for all of them. */
-void kh_passed_seal(void);
+void kh_notify_passed_seal(void);
 
 #endif

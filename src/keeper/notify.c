@@ -46,7 +46,7 @@ void kh_notify_reloading(void)
 	kh_notify(state);
 }
 
-unsigned kh_passed_fds(void)
+unsigned kh_notify_passed_fds(void)
 {
 	const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
 	uint64_t whose = 0, n = 0;
@@ -72,14 +72,14 @@ static bool listens_at(int fd, const char *path)
 	return strncmp(name.sun_path, path, len - offsetof(struct sockaddr_un, sun_path)) == 0;
 }
 
-int kh_passed_take(const char *path)
+int kh_notify_passed_take(const char *path)
 {
-	for (unsigned i = 0; i < kh_passed_fds(); i++) {
+	for (unsigned i = 0; i < kh_notify_passed_fds(); i++) {
 		int passed = FIRST_PASSED_FD + (int)i;
 		if (!listens_at(passed, path))
 			continue;
 		int fd = fcntl(passed, F_DUPFD_CLOEXEC, 0);
-		if (fd >= 0 && kh_fd_set_nonblock(fd, true))
+		if (fd >= 0 && kh_file_set_nonblock(fd, true))
 			return fd;
 		if (fd >= 0)
 			(void)close(fd);
@@ -87,8 +87,8 @@ int kh_passed_take(const char *path)
 	return -1;
 }
 
-void kh_passed_seal(void)
+void kh_notify_passed_seal(void)
 {
-	for (unsigned i = 0; i < kh_passed_fds(); i++)
-		(void)kh_fd_set_cloexec(FIRST_PASSED_FD + (int)i, true);
+	for (unsigned i = 0; i < kh_notify_passed_fds(); i++)
+		(void)kh_file_set_cloexec(FIRST_PASSED_FD + (int)i, true);
 }

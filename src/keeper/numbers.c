@@ -13,7 +13,7 @@
 
 #include "keeper_internal.h"
 
-bool kh_ward_can_be_at(const struct kh_ward *ward, uint64_t seq, uint64_t end)
+bool kh_worker_process_can_be_at(const struct kh_worker_process *ward, uint64_t seq, uint64_t end)
 {
 	uint64_t base = ward->base.seq ? ward->base.seq : ward->first_seq;
 	struct stat st;
@@ -25,7 +25,7 @@ bool kh_ward_can_be_at(const struct kh_ward *ward, uint64_t seq, uint64_t end)
 		    : seq <= KH_JOURNAL_SEQ_MOST;
 }
 
-void kh_ward_doubt(struct kh_ward *ward, uint64_t seq)
+void kh_worker_process_doubt(struct kh_worker_process *ward, uint64_t seq)
 {
 	if (ward->doubted)
 		return;

@@ -8,9 +8,9 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/credential/credential.h>
 
-void kh_vault_each_value(const struct kh_vault *vault,
-			 void (*fn)(uint16_t index, const struct kh_secret *value, void *arg),
-			 void *arg)
+void kh_known_secrets_each(const struct kh_vault *vault,
+			   void (*fn)(uint16_t index, const struct kh_secret *value, void *arg),
+			   void *arg)
 {
 	for (size_t i = 0; vault->slots && i < vault->config->n_credentials; i++) {
 		for (size_t j = 0; j < vault->slots[i].n_holdings; j++) {
@@ -33,8 +33,8 @@ void kh_vault_see(const struct kh_vault *vault)
 	for (size_t i = 0; vault->slots && i < vault->config->n_credentials; i++) {
 		const struct kh_vault_slot *slot = &vault->slots[i];
 		bool as_it_is = !vault->config->credentials[i].mint && slot->n_holdings > 0;
-		kh_stand_in_see(&vault->config->credentials[i].stand_in,
-				as_it_is ? slot->holdings[0].raw.secret : NULL);
+		kh_placeholder_see(&vault->config->credentials[i].stand_in,
+				   as_it_is ? slot->holdings[0].raw.secret : NULL);
 	}
 }
 

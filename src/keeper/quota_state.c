@@ -27,7 +27,7 @@ enum {
 	PAUSE_TIMES = 20,
 };
 
-bool kh_state_open(struct kh_keeper *k, struct kh_err *err)
+bool kh_quota_state_open(struct kh_keeper *k, struct kh_err *err)
 {
 	/* A daemon of one sandbox's life has nothing to keep. */
 	if (k->options->one_run || !k->config->audit_path)
@@ -44,7 +44,7 @@ static void put_aside(const char *path)
 		kh_log_error("%s: can't be put aside: %s", kh_esc_str(path), strerror(errno));
 }
 
-bool kh_state_read(struct kh_keeper *k, struct kh_err *err)
+bool kh_quota_state_read(struct kh_keeper *k, struct kh_err *err)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf bytes;
 	struct kh_err why = KH_ERR_INIT;
@@ -57,8 +57,8 @@ bool kh_state_read(struct kh_keeper *k, struct kh_err *err)
 		*err = why;
 		return kh_err_wrap(err, "what is used of limits");
 	}
-	if (kh_book_read(k->book, kh_buf_view(&bytes), kh_clock_mono_ms(), kh_clock_wall_ms(),
-			 &why))
+	if (kh_quota_slots_read(k->book, kh_buf_view(&bytes), kh_clock_mono_ms(),
+				kh_clock_wall_ms(), &why))
 		return true;
 	kh_log_error("what is used of limits (%s): %s: every limit of a period counts as used up, "
 		     "and fills again from now on (to begin with full ones: stop, remove the file, "
@@ -74,7 +74,7 @@ static void write_state(struct kh_keeper *k)
 	struct kh_err err = KH_ERR_INIT;
 	uint64_t began_ms = kh_clock_mono_ms();
 	kh_buf_init(&bytes, STATE_BYTES);
-	bool ok = kh_book_write(k->book, began_ms, kh_clock_wall_ms(), &bytes) ||
+	bool ok = kh_quota_slots_write(k->book, began_ms, kh_clock_wall_ms(), &bytes) ||
 		  kh_err_set(&err, KH_ERR_NO_MEMORY, "no memory");
 	ok = ok && kh_file_write(k->state_path, kh_buf_view(&bytes), 0600, &err);
 	if (!ok && !k->state_failed)
@@ -95,24 +95,24 @@ static bool is_ours(const struct kh_keeper *k)
 	       !kh_legacy_is_pending(&k->legacy);
 }
 
-uint64_t kh_state_deadline(const struct kh_keeper *k)
+uint64_t kh_quota_state_deadline(const struct kh_keeper *k)
 {
-	return is_ours(k) && kh_book_has_buckets(k->book) ? k->state_due_ms : 0;
+	return is_ours(k) && kh_quota_slots_has_buckets(k->book) ? k->state_due_ms : 0;
 }
 
-void kh_state_turn(struct kh_keeper *k)
+void kh_quota_state_turn(struct kh_keeper *k)
 {
 	uint64_t now_ms = kh_clock_mono_ms();
-	if (!is_ours(k) || now_ms < k->state_due_ms || !kh_book_has_buckets(k->book))
+	if (!is_ours(k) || now_ms < k->state_due_ms || !kh_quota_slots_has_buckets(k->book))
 		return;
 	k->state_due_ms = now_ms + PAUSE_MS;
-	if (kh_book_has_changed(k->book) || k->state_failed)
+	if (kh_quota_slots_has_changed(k->book) || k->state_failed)
 		write_state(k);
 }
 
-void kh_state_end(struct kh_keeper *k)
+void kh_quota_state_end(struct kh_keeper *k)
 {
-	if (is_ours(k) && k->has_served && (kh_book_has_changed(k->book) || k->state_failed))
+	if (is_ours(k) && k->has_served && (kh_quota_slots_has_changed(k->book) || k->state_failed))
 		write_state(k);
 	free(k->state_path);
 	k->state_path = NULL;

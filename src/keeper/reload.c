@@ -68,7 +68,7 @@ static bool open_next(struct opened *o, struct kh_keeper *k, struct kh_config *n
 	*o = (struct opened){ .sockets = { KH_NO_JOURNAL } };
 	kh_geo_files_init(&o->databases);
 	return check_fixed(k->config, next, err) &&
-	       kh_authority_next(k->config, next, &o->ca, &o->tenant_cas, err) &&
+	       kh_ca_in_force_next(k->config, next, &o->ca, &o->tenant_cas, err) &&
 	       kh_geo_files_open(&o->databases, next, err) &&
 	       kh_vault_reopen(&o->values, &k->vault, next, err) &&
 	       kh_sockets_next(&o->sockets, &k->sockets, next, err);
@@ -84,26 +84,26 @@ bool kh_reload(struct kh_keeper *k, struct kh_config *next, struct kh_buf *said,
 		return false;
 	}
 	/* With the old configuration's limits nothing can go wrong: they have their slots. */
-	if (!kh_book_assign(k->book, next, kh_clock_mono_ms(), err)) {
-		(void)kh_book_assign(k->book, before, kh_clock_mono_ms(), NULL);
+	if (!kh_quota_slots_assign(k->book, next, kh_clock_mono_ms(), err)) {
+		(void)kh_quota_slots_assign(k->book, before, kh_clock_mono_ms(), NULL);
 		drop(&o);
 		k->ward.generation++;
-		kh_ward_reload(&k->ward);
+		kh_worker_process_reload(&k->ward);
 		return false;
 	}
-	kh_authority_adopt(k, o.ca, &o.tenant_cas, next, said);
+	kh_ca_in_force_adopt(k, o.ca, &o.tenant_cas, next, said);
 	kh_geo_files_close(&k->geo);
 	k->geo = o.databases;
 	kh_sockets_adopt(&o.sockets, &k->sockets);
 	k->sockets = o.sockets;
 	kh_vault_adopt(&k->vault, &o.values);
 	/* Before the worker gets a configuration that does not have them. */
-	kh_register_prune(&k->guests, &k->ward, next);
-	kh_ward_forget_policy(&k->ward);
+	kh_registry_prune(&k->guests, &k->ward, next);
+	kh_worker_process_forget_policy(&k->ward);
 	k->config = k->ward.config = next;
 	k->ward.generation++;
 	kh_config_free(before);
 	kh_log_set_level(next->log_level);
-	kh_ward_reload(&k->ward);
+	kh_worker_process_reload(&k->ward);
 	return true;
 }

@@ -22,12 +22,12 @@ static void drain(struct kh_keeper *k)
 	k->restart_ms = 0;
 	kh_notify("STOPPING=1");
 	kh_log_info("draining");
-	kh_ward_drain(&k->ward);
+	kh_worker_process_drain(&k->ward);
 	kh_sockets_shut(&k->sockets);
-	kh_register_shut(&k->guests);
+	kh_registry_shut(&k->guests);
 	if (k->legacy.state == KH_LEGACY_OURS)
 		(void)kh_legacy_say(&k->legacy, KH_CHANNEL_HURRY, NULL);
-	if (k->ward.state == KH_WARD_NONE)
+	if (k->ward.state == KH_WORKER_PROCESS_NONE)
 		kh_keeper_after_drain(k);
 }
 
@@ -38,7 +38,7 @@ void kh_keeper_hurry(struct kh_keeper *k)
 	if (k->drain_ms > k->asked_ms + k->config->timeouts.drain)
 		k->drain_ms = k->asked_ms + k->config->timeouts.drain;
 	kh_log_info("draining");
-	kh_ward_drain(&k->ward);
+	kh_worker_process_drain(&k->ward);
 }
 
 void kh_keeper_end_now(struct kh_keeper *k)
@@ -67,7 +67,7 @@ static void note_reload(struct kh_keeper *k, struct kh_buf *said, const struct k
 	if (err->code && !found)
 		(void)kh_buf_printf(said, "%s\n", err->text);
 	kh_keeper_credential_changed(k);
-	kh_keeper_note_reload(k, err->code ? text : NULL);
+	kh_keeper_note_failed_reload(k, err->code ? text : NULL);
 }
 
 /* A bad file changes nothing, and is said loudly. */
@@ -112,7 +112,7 @@ void kh_keeper_look_at_geo(struct kh_keeper *k)
 	/* The same rules with other databases: a generation of its own, so that no connection is
 	 * used again that was judged by those before. */
 	k->ward.generation++;
-	kh_ward_reload(&k->ward);
+	kh_worker_process_reload(&k->ward);
 }
 
 void kh_keeper_choose_anew(struct kh_keeper *k)
@@ -124,7 +124,7 @@ void kh_keeper_choose_anew(struct kh_keeper *k)
 	/* The same rules: who waits for a value is decided anew. */
 	k->choose_anew = false;
 	k->ward.generation++;
-	kh_ward_reload(&k->ward);
+	kh_worker_process_reload(&k->ward);
 }
 
 static void terminate(struct kh_keeper *k)

@@ -36,7 +36,7 @@ bool kh_sockets_listen(struct kh_listening *l, const struct kh_listener_config *
 	/* systemd's own: its name is not ours to take away (no inode is 0). */
 	*l = (struct kh_listening){ .fd = -1 };
 	if (config->kind == KH_LISTEN_UNIX)
-		l->fd = kh_passed_take(config->unix_path);
+		l->fd = kh_notify_passed_take(config->unix_path);
 	if (l->fd >= 0)
 		return true;
 	struct stat made = { 0 };
@@ -68,14 +68,14 @@ bool kh_sockets_open(struct kh_sockets *sockets, const struct kh_config *config,
 	sockets->journal = kh_journal_lock(config->audit_path, NULL, &sockets->journal_lock, err);
 	if (sockets->journal < 0)
 		return false;
-	size_t doors = kh_config_doors(config);
+	size_t doors = kh_config_acceptors(config);
 	sockets->listening = calloc(doors, sizeof(*sockets->listening));
 	if (!sockets->listening)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "listeners: no memory");
 	for (; sockets->count < doors; sockets->count++) {
 		sockets->listening[sockets->count].fd = -1;
 		if (!kh_sockets_listen(&sockets->listening[sockets->count],
-				       kh_config_door(config, sockets->count), err)) {
+				       kh_config_acceptor(config, sockets->count), err)) {
 			sockets->count++; /* it may have been opened */
 			return false;
 		}
@@ -145,12 +145,12 @@ bool kh_sockets_revive(struct kh_sockets *sockets)
 	bool any = false, all = true;
 	for (size_t i = 0; i < sockets->count; i++) {
 		struct kh_listening *l = &sockets->listening[i];
-		const struct kh_listener_config *config = kh_config_door(sockets->config, i);
+		const struct kh_listener_config *config = kh_config_acceptor(sockets->config, i);
 		kh_listener_reset(l->fd);
 		/* A flag of the open file, which the worker shared; one that blocks in accept
 		   would hold the next one up. */
 		if ((l->fd >= 0 && !kh_listener_is_dead(l->fd) &&
-		     kh_fd_set_nonblock(l->fd, true)) ||
+		     kh_file_set_nonblock(l->fd, true)) ||
 		    is_lost(l, config))
 			continue;
 		if (listen_again(l, config))
@@ -166,7 +166,7 @@ static void shut(struct kh_sockets *sockets, size_t n)
 {
 	for (size_t i = 0; i < n && i < sockets->count; i++) {
 		struct kh_listening *l = &sockets->listening[i];
-		const char *path = kh_config_door(sockets->config, i)->name;
+		const char *path = kh_config_acceptor(sockets->config, i)->name;
 		const struct stat socket = { .st_dev = l->dev, .st_ino = l->ino };
 		if (l->fd < 0)
 			continue;
@@ -205,12 +205,12 @@ void kh_sockets_forget(struct kh_sockets *sockets)
  */
 
 /* A door of `admin`: in the process before it may stand among the listeners. */
-static size_t find_door(const struct kh_config *config, const char *name)
+static size_t find_acceptor(const struct kh_config *config, const char *name)
 {
-	size_t n = kh_config_doors(config);
+	size_t n = kh_config_acceptors(config);
 
 	for (size_t i = 0; i < n; i++)
-		if (strcmp(kh_config_door(config, i)->name, name) == 0)
+		if (strcmp(kh_config_acceptor(config, i)->name, name) == 0)
 			return i;
 	return KH_LISTENER_NONE;
 }
@@ -221,17 +221,17 @@ bool kh_sockets_next(struct kh_sockets *next, const struct kh_sockets *now,
 	*next = (struct kh_sockets){ .config = config, KH_NO_JOURNAL };
 	if (config->n_listeners == 0 && !config->admin.unix_path)
 		return nothing_to_listen_on(err);
-	size_t doors = kh_config_doors(config);
+	size_t doors = kh_config_acceptors(config);
 	next->listening = calloc(doors, sizeof(*next->listening));
 	kh_auto_free size_t *found = kh_config_match_listeners(config, now->config);
 	if (!next->listening || !found)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "listeners: no memory");
 	for (; next->count < doors; next->count++) {
 		struct kh_listening *l = &next->listening[next->count];
-		const struct kh_listener_config *listener = kh_config_door(config, next->count);
+		const struct kh_listener_config *listener = kh_config_acceptor(config, next->count);
 		size_t before = next->count < config->n_listeners
 					? found[next->count]
-					: find_door(now->config, listener->name);
+					: find_acceptor(now->config, listener->name);
 		bool borrowed = before < now->count;
 		if (borrowed)
 			*l = now->listening[before];
@@ -264,7 +264,7 @@ static void dress(const struct kh_listening *l, const struct kh_listener_config 
 void kh_sockets_adopt(struct kh_sockets *next, struct kh_sockets *now)
 {
 	for (size_t i = 0; i < next->count; i++) {
-		const struct kh_listener_config *listener = kh_config_door(next->config, i);
+		const struct kh_listener_config *listener = kh_config_acceptor(next->config, i);
 		if (next->listening[i].before != KH_LISTENER_NONE)
 			now->listening[next->listening[i].before].fd = -1;
 		dress(&next->listening[i], listener);

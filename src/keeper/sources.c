@@ -308,7 +308,8 @@ void kh_keeper_forget_sources(const struct kh_config *config)
 {
 	for (size_t i = 0; i < config->n_credentials; i++) {
 		const struct kh_source *source;
-		for (size_t j = 0; (source = kh_credential_source(&config->credentials[i], j)); j++)
+		for (size_t j = 0; (source = kh_source_of_credential(&config->credentials[i], j));
+		     j++)
 			if (source->kind == KH_SOURCE_ENV) {
 				kh_source_forget(source->name);
 				kh_account_forget(&config->credentials[i]);

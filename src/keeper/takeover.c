@@ -21,19 +21,19 @@ static void handed_over(struct kh_keeper *k)
 	kh_notify(state);
 	kh_log_info("handover: process %ld has taken over", (long)k->handover.pid);
 	kh_sockets_forget(&k->sockets);
-	kh_register_forget(&k->guests);
+	kh_registry_forget(&k->guests);
 	k->drain_ms = now + k->config->timeouts.handover;
 	k->restart_ms = 0;
 	if (k->reload_later)
 		(void)kill(k->handover.pid, SIGHUP);
 	if (k->end_later)
 		(void)kill(k->handover.pid, SIGTERM);
-	if (k->ward.state == KH_WARD_NONE)
+	if (k->ward.state == KH_WORKER_PROCESS_NONE)
 		kh_keeper_stop(k, 0);
 	else if (k->end_later)
 		kh_keeper_hurry(k);
 	else
-		kh_ward_retire(&k->ward);
+		kh_worker_process_retire(&k->ward);
 }
 
 static void handover_failed(struct kh_keeper *k, const struct kh_err *why)
@@ -52,12 +52,12 @@ static void handover_lost(struct kh_keeper *k, const struct kh_err *why)
 {
 	kh_log_error("handover: %s, when it had just taken over: this one ends as well", why->text);
 	kh_sockets_forget(&k->sockets);
-	kh_register_forget(&k->guests);
+	kh_registry_forget(&k->guests);
 	k->status = 1;
 	k->drain_ms = kh_clock_mono_ms() + k->config->timeouts.drain;
 	k->restart_ms = 0;
-	kh_ward_drain(&k->ward);
-	if (k->ward.state == KH_WARD_NONE)
+	kh_worker_process_drain(&k->ward);
+	if (k->ward.state == KH_WORKER_PROCESS_NONE)
 		kh_keeper_stop(k, 1);
 }
 
@@ -100,11 +100,11 @@ bool kh_keeper_open_legacy(struct kh_keeper *k, struct kh_err *err)
 	k->book = k->ward.book = legacy->book;
 	k->ward.column = legacy->column;
 	legacy->book = NULL;
-	if (!kh_book_assign(k->book, k->config, kh_clock_mono_ms(), err))
+	if (!kh_quota_slots_assign(k->book, k->config, kh_clock_mono_ms(), err))
 		return false;
 	k->sockets.journal = kh_segment_open(k->config->audit_path, legacy->segment,
 					     &k->sockets.journal_lock, err);
-	k->ward.doors_shut = true;
+	k->ward.acceptors_shut = true;
 	k->ward.base = legacy->cut;
 	/* What was signed was signed up to there. */
 	k->ward.checkpoint.seq = legacy->cut.seq;
@@ -125,17 +125,17 @@ static void move_journal(struct kh_keeper *k)
 	kh_keeper_stop(k, 1);
 }
 
-static void open_doors(struct kh_keeper *k)
+static void open_acceptors(struct kh_keeper *k)
 {
 	k->legacy.state = KH_LEGACY_OURS;
 	kh_sockets_adopt(&k->sockets, &k->legacy.sockets);
-	k->ward.doors_shut = false;
+	k->ward.acceptors_shut = false;
 	k->ward.generation++;
-	kh_ward_reload(&k->ward);
+	kh_worker_process_reload(&k->ward);
 	(void)kh_legacy_say(&k->legacy, KH_CHANNEL_OPENED, NULL);
 	/* Behind that: the process before takes nothing else of us until then. */
 	k->guests.before = &k->legacy.channel;
-	kh_register_prune(&k->guests, &k->ward, k->config);
+	kh_registry_prune(&k->guests, &k->ward, k->config);
 	kh_log_info("serving (worker %ld, secrets in %s), after a handover", (long)k->ward.pid,
 		    kh_secret_backing());
 	if (k->reload_later)
@@ -159,8 +159,8 @@ void kh_keeper_after_drain(struct kh_keeper *k)
 	}
 	k->last_worker = true;
 	k->drain_ms = kh_clock_mono_ms() + LAST_WORKER_MS;
-	k->ward.doors_shut = true;
-	if (kh_ward_spawn(&k->ward, &err) && kh_ward_feed(&k->ward, &err))
+	k->ward.acceptors_shut = true;
+	if (kh_worker_process_spawn(&k->ward, &err) && kh_worker_process_feed(&k->ward, &err))
 		return;
 	kh_log_error("%s", err.text);
 	kh_keeper_stop(k, k->status);
@@ -169,7 +169,7 @@ void kh_keeper_after_drain(struct kh_keeper *k)
 static void forget_legacy(struct kh_keeper *k)
 {
 	/* It cleared what its worker left, unless it died as well. */
-	kh_book_end_worker(k->book, 1 - k->ward.column, false, kh_clock_mono_ms());
+	kh_quota_slots_end_worker(k->book, 1 - k->ward.column, false, kh_clock_mono_ms());
 	kh_legacy_fini(&k->legacy);
 	k->guests.before = NULL;
 	k->sockets.retry_ms = kh_clock_mono_ms(); /* a last look at what its worker did to them */
@@ -188,7 +188,7 @@ void kh_keeper_on_legacy(struct kh_keeper *k)
 		move_journal(k);
 		break;
 	case KH_LEGACY_OPEN:
-		open_doors(k);
+		open_acceptors(k);
 		break;
 	case KH_LEGACY_CALLED_OFF:
 		kh_log_error("handover: called off by the process before");
@@ -197,13 +197,14 @@ void kh_keeper_on_legacy(struct kh_keeper *k)
 	}
 	if (legacy->state != KH_LEGACY_ENDING)
 		return;
-	if (k->drain_ms && k->ward.state == KH_WARD_NONE && !k->over)
+	if (k->drain_ms && k->ward.state == KH_WORKER_PROCESS_NONE && !k->over)
 		kh_keeper_after_drain(k);
-	if (k->ward.join == KH_WARD_JOINED) {
+	if (k->ward.join == KH_WORKER_PROCESS_JOINED) {
 		forget_legacy(k);
 		if (k->last_worker)
-			kh_ward_drain(&k->ward);
-	} else if (k->ward.join == KH_WARD_JOIN_NONE && k->ward.state == KH_WARD_SERVING &&
+			kh_worker_process_drain(&k->ward);
+	} else if (k->ward.join == KH_WORKER_PROCESS_JOIN_NONE &&
+		   k->ward.state == KH_WORKER_PROCESS_SERVING &&
 		   kh_clock_mono_ms() >= legacy->join_ms) {
 		if (legacy->join_tries++ == JOIN_TRIES) {
 			kh_log_error("the end of the journal's segment before is not written: "
@@ -212,6 +213,6 @@ void kh_keeper_on_legacy(struct kh_keeper *k)
 			return;
 		}
 		legacy->join_ms = kh_clock_mono_ms() + JOIN_AGAIN_MS;
-		kh_ward_join(&k->ward, legacy->segment, legacy->cut.seq);
+		kh_worker_process_join(&k->ward, legacy->segment, legacy->cut.seq);
 	}
 }

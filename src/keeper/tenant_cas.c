@@ -74,7 +74,7 @@ void kh_tenant_cas_adopt(struct kh_tenant_cas *now, const struct kh_config *befo
 		if (same < 0)
 			continue;
 		if (next->list[i]) {
-			kh_authority_say(name, now->list[same], next->list[i], said);
+			kh_ca_in_force_say(name, now->list[same], next->list[i], said);
 		} else {
 			next->list[i] = now->list[same];
 			now->list[same] = NULL;
@@ -102,8 +102,8 @@ static bool digest_all(const struct kh_config *config, const struct kh_ca *ca,
 	return ok && EVP_DigestFinal_ex(ctx, digest, NULL) == 1;
 }
 
-bool kh_authority_mark(struct kh_buf *out, const struct kh_config *config, const struct kh_ca *ca,
-		       const struct kh_tenant_cas *cas)
+bool kh_ca_in_force_mark(struct kh_buf *out, const struct kh_config *config, const struct kh_ca *ca,
+			 const struct kh_tenant_cas *cas)
 {
 	unsigned char digest[EVP_MAX_MD_SIZE];
 
@@ -116,7 +116,7 @@ bool kh_authority_mark(struct kh_buf *out, const struct kh_config *config, const
 	return ok;
 }
 
-const struct kh_ca *kh_authority_of_first(const struct kh_keeper *k)
+const struct kh_ca *kh_ca_in_force_of_first(const struct kh_keeper *k)
 {
 	const struct kh_config *config = k->config;
 

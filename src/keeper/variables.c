@@ -68,7 +68,7 @@ void kh_variables_keep(struct kh_vault *vault, const struct kh_exec *exec)
 		const char *name = exec->environment[i];
 		bool own = false;
 		for (size_t j = 0; j < vault->config->n_credentials; j++)
-			own |= kh_credential_is_from_variable(&vault->config->credentials[j], name);
+			own |= kh_source_is_variable(&vault->config->credentials[j], name);
 		/* A credential's own is read as such. */
 		if (!own && kh_exec_is_secret_variable(name))
 			keep(vault, name);

@@ -233,8 +233,8 @@ static bool check_rule(const struct kh_rule *rule, void *arg)
 			return true;
 		if (slot->n_holdings == 0)
 			continue;
-		if (kh_pair_is(&config->credentials[index]))
-			failed = kh_pair_fault(&slot->holdings[0]);
+		if (kh_client_cert_is(&config->credentials[index]))
+			failed = kh_client_cert_fault(&slot->holdings[0]);
 		else if (slot->holdings[0].source->kind == KH_SOURCE_EXEC)
 			failed = slot->holdings[0].raw.why;
 	}
@@ -287,7 +287,7 @@ static bool read_named(struct kh_vault *vault, struct kh_err *err)
 	}
 	begin_commands(vault);
 	wait_for_commands(vault);
-	kh_pairs_renew(vault);
+	kh_client_certs_renew(vault);
 	struct check check = { vault, err };
 	return kh_vault_each_rule(config, check_rule, &check);
 }
@@ -357,7 +357,7 @@ void kh_vault_begin(struct kh_vault *vault)
 {
 	vault->serves = true;
 	begin_commands(vault);
-	kh_pairs_renew(vault);
+	kh_client_certs_renew(vault);
 	kh_watch_begin(vault);
 	kh_vault_due(vault, kh_clock_mono_ms());
 }

@@ -83,6 +83,6 @@ void kh_vault_look_at_files(struct kh_vault *vault)
 				read_file_again(vault, (uint16_t)i, holding);
 		}
 	}
-	kh_pairs_renew(vault);
+	kh_client_certs_renew(vault);
 	kh_watch_begin(vault); /* folders may be others now */
 }

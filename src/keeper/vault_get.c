@@ -13,7 +13,7 @@
 
 enum { LOOK_AGAIN_MS = 1000 };
 
-static struct kh_holding *find_holding(struct kh_vault *vault, const struct kh_want *want)
+static struct kh_holding *find_holding(struct kh_vault *vault, const struct kh_credential_ref *want)
 {
 	struct kh_vault_slot *slot = &vault->slots[want->index];
 	bool by_tenant = vault->config->credentials[want->index].by_tenant;
@@ -47,7 +47,7 @@ static bool may_look(const struct kh_holding *holding, const struct kh_mint *min
 }
 
 /* A file may have come meanwhile; a command is started. GOT: the raw value is there. */
-static enum kh_vault_answer get_raw(struct kh_vault *vault, const struct kh_want *want,
+static enum kh_vault_answer get_raw(struct kh_vault *vault, const struct kh_credential_ref *want,
 				    struct kh_holding *holding, struct kh_err *err)
 {
 	const char *name = vault->config->credentials[want->index].name;
@@ -72,19 +72,19 @@ static enum kh_vault_answer get_raw(struct kh_vault *vault, const struct kh_want
 
 static uint64_t owner_of(const struct kh_made *made)
 {
-	bool idle = kh_clock_mono_ms() - made->last_use_ms > KH_SHARE_IDLE_MS;
+	bool idle = kh_clock_mono_ms() - made->last_use_ms > KH_FAIR_SHARE_IDLE_MS;
 	bool ended = made->item.secret && !kh_item_is_good(&made->item);
-	return idle || ended ? KH_SHARE_NOBODY : made->asker;
+	return idle || ended ? KH_FAIR_SHARE_NOBODY : made->asker;
 }
 
 /* Return: there is room for one more scope. */
 static bool make_room(struct kh_holding *holding, uint64_t newcomer)
 {
-	struct kh_share_place places[KH_LIMIT_SCOPES];
+	struct kh_fair_share_place places[KH_LIMIT_SCOPES];
 	size_t count = 0;
 	for (struct kh_made **at = &holding->made; *at && count < KH_LIMIT_SCOPES;
 	     at = &(*at)->next)
-		places[count++] = (struct kh_share_place){
+		places[count++] = (struct kh_fair_share_place){
 			.whose = owner_of(*at),
 			.used = (*at)->last_use,
 			.fixed = (*at)->item.job || (*at)->item.asked,
@@ -92,7 +92,7 @@ static bool make_room(struct kh_holding *holding, uint64_t newcomer)
 		};
 	if (count < KH_LIMIT_SCOPES)
 		return true;
-	struct kh_share_place *place = kh_share_pick(places, count, 0, newcomer);
+	struct kh_fair_share_place *place = kh_fair_share_pick(places, count, 0, newcomer);
 	if (!place)
 		return false;
 	struct kh_made **at = place->at, *gone = *at;
@@ -104,8 +104,8 @@ static bool make_room(struct kh_holding *holding, uint64_t newcomer)
 }
 
 /* NULL: too many are being made, or no memory. */
-static struct kh_made *find_made(struct kh_vault *vault, const struct kh_want *want, uint64_t asker,
-				 struct kh_holding *holding)
+static struct kh_made *find_made(struct kh_vault *vault, const struct kh_credential_ref *want,
+				 uint64_t asker, struct kh_holding *holding)
 {
 	struct kh_made *made = holding->made;
 	while (made && !kh_slice_eq(kh_slice_of(made->scope, made->scope_len), want->scope))
@@ -142,7 +142,7 @@ static enum kh_vault_answer later(struct kh_item *item)
 	return KH_VAULT_LATER;
 }
 
-static enum kh_vault_answer get_made(struct kh_vault *vault, const struct kh_want *want,
+static enum kh_vault_answer get_made(struct kh_vault *vault, const struct kh_credential_ref *want,
 				     uint64_t asker, struct kh_holding *holding,
 				     struct kh_value *out, struct kh_err *err)
 {
@@ -171,7 +171,7 @@ static enum kh_vault_answer get_made(struct kh_vault *vault, const struct kh_wan
 	return kh_item_is_good(&made->item) ? give(&made->item, out) : later(&made->item);
 }
 
-enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_want *want,
+enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_credential_ref *want,
 				  uint64_t asker, struct kh_value *out, struct kh_err *err)
 {
 	const struct kh_credential_config *credential = &vault->config->credentials[want->index];
@@ -185,7 +185,7 @@ enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_want *
 			   credential->name);
 		return KH_VAULT_NONE;
 	}
-	if (want->scope.len > 0 && (!derives || kh_pair_is(credential)) &&
+	if (want->scope.len > 0 && (!derives || kh_client_cert_is(credential)) &&
 	    !credential->by_repository) {
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 			   "the credential %s is not made for a part of what it opens",
@@ -236,7 +236,7 @@ static void renew_raw(struct kh_vault *vault, uint16_t index, struct kh_holding 
 		kh_log_warn("%s", err.text);
 }
 
-void kh_vault_refused(struct kh_vault *vault, const struct kh_want *want)
+void kh_vault_refused(struct kh_vault *vault, const struct kh_credential_ref *want)
 {
 	struct kh_holding *holding = find_holding(vault, want);
 	struct kh_made *made = holding ? holding->made : NULL;
@@ -265,7 +265,7 @@ void kh_vault_forget_worker(struct kh_vault *vault)
 			holding->raw.asked = holding->raw.told = false;
 			for (struct kh_made *made = holding->made; made; made = made->next) {
 				made->item.asked = made->item.told = false;
-				made->asker = KH_SHARE_NOBODY; /* the next one counts anew */
+				made->asker = KH_FAIR_SHARE_NOBODY; /* the next one counts anew */
 			}
 		}
 	}

@@ -142,9 +142,9 @@ struct kh_vault {
 	/* Set by the owner: an answer that was promised; a value that was told is no longer in
 	 * force, or (`whole`) none of the credential's is; a credential's state is another one.
 	 * NULL: nobody listens. */
-	void (*answer)(void *arg, const struct kh_want *want, const struct kh_value *value,
-		       struct kh_err *err);
-	void (*stale)(void *arg, const struct kh_want *want, bool whole);
+	void (*answer)(void *arg, const struct kh_credential_ref *want,
+		       const struct kh_value *value, struct kh_err *err);
+	void (*stale)(void *arg, const struct kh_credential_ref *want, bool whole);
 	void (*changed)(void *arg, uint16_t index);
 	/* One of several alternatives has a value now, or (a command that has failed, and never
 	 * gave one) is known to have none: `present` says so, and rules choose anew. */
@@ -183,7 +183,7 @@ enum kh_vault_answer {
 	KH_VAULT_LATER, /* `answer` is called, once */
 };
 /* `asker`: whose share a scope takes, as the worker says (share.h). */
-enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_want *want,
+enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_credential_ref *want,
 				  uint64_t asker, struct kh_value *out, struct kh_err *err);
 /* An upstream answered 401 to the token that was told last: another one is made, which is given
  * from then on; where none can be had, the one that was refused serves on, since not every 401
@@ -192,7 +192,7 @@ enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_want *
  * (`refresh`, or an end of its own). An upstream may answer so to anything: limits.h says how often
  * it counts.
  */
-void kh_vault_refused(struct kh_vault *vault, const struct kh_want *want);
+void kh_vault_refused(struct kh_vault *vault, const struct kh_credential_ref *want);
 /* The worker has ended: nobody waits any more. */
 void kh_vault_forget_worker(struct kh_vault *vault);
 /* A descriptor that is readable when a turn has something to do; -1: none. */
@@ -216,12 +216,12 @@ void kh_vault_state(const struct kh_vault *vault, uint16_t index, struct kh_vaul
 
 /* states.c: of all credentials, a JSON array, heap; *left_out: of those for which there is no room.
  * NULL without memory. */
-char *kh_states_of(const struct kh_vault *vault, size_t most_bytes, uint32_t *left_out);
+char *kh_credential_status_of(const struct kh_vault *vault, size_t most_bytes, uint32_t *left_out);
 
 /* Every value that is held, with its credential's index. */
-void kh_vault_each_value(const struct kh_vault *vault,
-			 void (*fn)(uint16_t index, const struct kh_secret *value, void *arg),
-			 void *arg);
+void kh_known_secrets_each(const struct kh_vault *vault,
+			   void (*fn)(uint16_t index, const struct kh_secret *value, void *arg),
+			   void *arg);
 /* Writes into the configuration what placeholders have to know of the values. */
 void kh_vault_see(const struct kh_vault *vault);
 /* Stand-ins for what the sandbox's rules would put in, into `ready`. */
@@ -308,17 +308,17 @@ bool kh_derive(const struct kh_credential_config *credential, struct kh_slice sc
 	       struct kh_err *err);
 
 /* pair.c: a client certificate and its key (mtls), which is the raw value. */
-bool kh_pair_is(const struct kh_credential_config *credential);
+bool kh_client_cert_is(const struct kh_credential_config *credential);
 /* Reads both anew; what is no good leaves the pair that is there. Return: there is one to be used.
  */
-bool kh_pair_make(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
-		  struct kh_made *made);
+bool kh_client_cert_make(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
+			 struct kh_made *made);
 /* The pair of one holding, and of all (`present` says then whether there is one), where there is a
  * key. */
-void kh_pair_renew(struct kh_vault *vault, uint16_t index, struct kh_holding *holding);
-void kh_pairs_renew(struct kh_vault *vault);
+void kh_client_cert_renew(struct kh_vault *vault, uint16_t index, struct kh_holding *holding);
+void kh_client_certs_renew(struct kh_vault *vault);
 /* Why there is none to be used; NULL: there is one, or no key. */
-const char *kh_pair_fault(const struct kh_holding *holding);
+const char *kh_client_cert_fault(const struct kh_holding *holding);
 
 /* mint.c: tokens */
 struct kh_token {

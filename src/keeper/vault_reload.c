@@ -69,8 +69,9 @@ static bool same_product(const struct kh_credential_config *old,
 			 const struct kh_credential_config *new, const struct kh_item *new_raw,
 			 const struct kh_item *old_raw)
 {
-	if (!kh_pair_is(old) || !kh_pair_is(new))
-		return kh_mint_eq(old->mint, new->mint) && kh_pair_is(old) == kh_pair_is(new) &&
+	if (!kh_client_cert_is(old) || !kh_client_cert_is(new))
+		return kh_mint_eq(old->mint, new->mint) &&
+		       kh_client_cert_is(old) == kh_client_cert_is(new) &&
 		       same_value(new_raw, old_raw);
 	const char *a = old->placement->mtls->certificate, *b = new->placement->mtls->certificate;
 	return new_raw->secret && (a && b ? strcmp(a, b) == 0 : a == b);

@@ -52,7 +52,8 @@ static void note_change(struct kh_vault *vault, uint16_t index, const struct kh_
 static void tell_stale(struct kh_vault *vault, uint16_t index, const struct kh_holding *holding,
 		       const struct kh_slice *scope)
 {
-	const struct kh_want want = { index, holding->tenant, scope ? *scope : KH_SLICE("") };
+	const struct kh_credential_ref want = { index, holding->tenant,
+						scope ? *scope : KH_SLICE("") };
 	if (vault->stale)
 		vault->stale(vault->arg, &want, !scope);
 }
@@ -61,7 +62,7 @@ static void tell_stale(struct kh_vault *vault, uint16_t index, const struct kh_h
 static void answer(struct kh_vault *vault, uint16_t index, const struct kh_holding *holding,
 		   struct kh_item *item, struct kh_slice scope)
 {
-	const struct kh_want want = { index, holding->tenant, scope };
+	const struct kh_credential_ref want = { index, holding->tenant, scope };
 	struct kh_err err = KH_ERR_INIT;
 	bool good = kh_item_is_good(item);
 	const struct kh_value value = { item->secret, item->expires_ms };
@@ -133,7 +134,7 @@ void kh_vault_raw_came(struct kh_vault *vault, uint16_t index, struct kh_holding
 		       bool is_another)
 {
 	/* A pair serves until there is another one. */
-	bool drops = is_another && !kh_pair_is(&vault->config->credentials[index]);
+	bool drops = is_another && !kh_client_cert_is(&vault->config->credentials[index]);
 	if (drops && (holding->raw.told || holding->made))
 		tell_stale(vault, index, holding, NULL);
 	if (is_another)
@@ -142,7 +143,7 @@ void kh_vault_raw_came(struct kh_vault *vault, uint16_t index, struct kh_holding
 		drop_made(holding);
 	kh_vault_note_presence(vault, index);
 	answer(vault, index, holding, &holding->raw, KH_SLICE(""));
-	kh_pair_renew(vault, index, holding);
+	kh_client_cert_renew(vault, index, holding);
 	begin_asked(vault, index, holding);
 	note_change(vault, index, &holding->raw);
 }
@@ -225,22 +226,22 @@ static const char *failure_of(const struct kh_job *job, char *text, size_t size)
 }
 
 /* Return: NULL with the reason. */
-static struct kh_secret *read_printed(const struct kh_vault *vault, const struct kh_job *job,
-				      uint64_t *expires_ms, struct kh_err *err)
+static struct kh_secret *read_exec_output(const struct kh_vault *vault, const struct kh_job *job,
+					  uint64_t *expires_ms, struct kh_err *err)
 {
 	const struct kh_credential_config *credential = &vault->config->credentials[job->index];
 	const struct kh_source *source = job->holding->source;
 	enum kh_value_form form = kh_vault_form(credential);
 	uint64_t now = kh_clock_wall_ms();
-	kh_cleanup(kh_printed_fini) struct kh_printed printed;
+	kh_cleanup(kh_exec_output_fini) struct kh_exec_output printed;
 	char failure[KH_ERR_TEXT_BYTES + 64], what[KH_ERR_TEXT_BYTES / 2];
 	struct kh_secret *secret = NULL;
 	struct kh_err why = KH_ERR_INIT;
 
 	(void)snprintf(what, sizeof(what), "what the command %s prints", kh_esc_str(source->name));
 	const char *failed = failure_of(job, failure, sizeof(failure));
-	bool read = kh_printed_read(&printed, failed ? KH_SLICE("") : kh_buf_view(&job->said),
-				    source->exec, form == KH_VALUE_TEXT, now, &why);
+	bool read = kh_exec_output_read(&printed, failed ? KH_SLICE("") : kh_buf_view(&job->said),
+					source->exec, form == KH_VALUE_TEXT, now, &why);
 	if (failed || !read) {
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "credential %s: the command %s %s",
 			   credential->name, kh_esc_str(source->name), failed ? failed : why.text);
@@ -256,14 +257,14 @@ static struct kh_secret *read_printed(const struct kh_vault *vault, const struct
 	return secret;
 }
 
-static void take_printed(struct kh_vault *vault, struct kh_job *job)
+static void take_exec_output(struct kh_vault *vault, struct kh_job *job)
 {
 	struct kh_holding *holding = job->holding;
 	struct kh_err err = KH_ERR_INIT;
 	uint64_t expires_ms = 0;
 	char reason[KH_ERR_TEXT_BYTES];
 	holding->raw.job = NULL;
-	struct kh_secret *secret = read_printed(vault, job, &expires_ms, &err);
+	struct kh_secret *secret = read_exec_output(vault, job, &expires_ms, &err);
 	kh_buf_fini(&job->said); /* before anybody is told that there is a value */
 	if (!secret) {
 		(void)snprintf(reason, sizeof(reason),
@@ -305,8 +306,8 @@ static bool derive(struct kh_vault *vault, uint16_t index, const struct kh_holdi
 bool kh_vault_begin_made(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
 			 struct kh_made *made, struct kh_err *err)
 {
-	if (kh_pair_is(&vault->config->credentials[index]))
-		return kh_pair_make(vault, index, holding, made);
+	if (kh_client_cert_is(&vault->config->credentials[index]))
+		return kh_client_cert_make(vault, index, holding, made);
 	if (kh_derives(&vault->config->credentials[index]))
 		return derive(vault, index, holding, made);
 	struct kh_job *job = kh_mint_begin(vault->config, index, holding, made, err);
@@ -446,7 +447,7 @@ void kh_vault_turn(struct kh_vault *vault)
 	begin_due(vault);
 	while ((job = kh_jobs_turn(&vault->jobs, vault))) {
 		if (job->exec && job->holding)
-			take_printed(vault, job);
+			take_exec_output(vault, job);
 		else if (!job->exec)
 			take_token(vault, job);
 		kh_job_free(job);
@@ -492,7 +493,7 @@ void kh_vault_state(const struct kh_vault *vault, uint16_t index, struct kh_vaul
 		const struct kh_holding *holding = &slot->holdings[j];
 		struct kh_vault_state raw = { .source = NULL };
 		out->source = kh_source_kind_name(holding->source->kind);
-		bool made_of = credential->mint || kh_pair_is(credential);
+		bool made_of = credential->mint || kh_client_cert_is(credential);
 		fold(made_of ? &raw : out, &holding->raw);
 		if (made_of && raw.why) {
 			out->why = raw.why;

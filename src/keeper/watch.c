@@ -87,7 +87,7 @@ static const char *file_of(const struct kh_source *source)
 /* The file that stands beside the value; NULL: none. */
 static const char *certificate_of(const struct kh_credential_config *credential)
 {
-	return kh_pair_is(credential) ? credential->placement->mtls->certificate : NULL;
+	return kh_client_cert_is(credential) ? credential->placement->mtls->certificate : NULL;
 }
 
 /* Runs `each` on the files of all sources, and certificates. Return: there are any. */

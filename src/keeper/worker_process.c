@@ -2,7 +2,7 @@
 
 /*
  * States: NONE → STARTING → SERVING → DRAINING → NONE, and from each of them CONDEMNED → NONE. Only
- * kh_ward_reap leads back to NONE: a process is forgotten when it is known to be gone.
+ * kh_worker_process_reap leads back to NONE: a process is forgotten when it is known to be gone.
  *
  * The worker may have been taken over. It is asked nothing; what it says is one of a dozen
  * messages, each allowed in certain states only, with a body that fits exactly and no descriptor.
@@ -34,7 +34,7 @@ enum {
 	TURN_MS = 100,
 };
 
-bool kh_ward_spawn(struct kh_ward *ward, struct kh_err *err)
+bool kh_worker_process_spawn(struct kh_worker_process *ward, struct kh_err *err)
 {
 	int ends[2];
 	if (!kh_channel_pair(ends, err))
@@ -53,7 +53,7 @@ bool kh_ward_spawn(struct kh_ward *ward, struct kh_err *err)
 		kh_channel_fini(&ward->channel);
 		return false;
 	}
-	ward->state = KH_WARD_STARTING;
+	ward->state = KH_WORKER_PROCESS_STARTING;
 	ward->started_ms = kh_clock_mono_ms();
 	ward->serving_ms = 0;
 	ward->drained = false;
@@ -61,28 +61,28 @@ bool kh_ward_spawn(struct kh_ward *ward, struct kh_err *err)
 	ward->head_asked = false;
 	ward->verb = 0;
 	ward->torn = false;
-	ward->guests_fed = false;
+	ward->dynamic_sandboxes_fed = false;
 	if (ward->facts)
 		ward->facts->starts++;
-	if (ward->join == KH_WARD_JOIN_ASKED)
-		ward->join = KH_WARD_JOIN_NONE;
+	if (ward->join == KH_WORKER_PROCESS_JOIN_ASKED)
+		ward->join = KH_WORKER_PROCESS_JOIN_NONE;
 	return true;
 }
 
-void kh_ward_condemn(struct kh_ward *ward)
+void kh_worker_process_condemn(struct kh_worker_process *ward)
 {
-	if (ward->state == KH_WARD_NONE || ward->state == KH_WARD_CONDEMNED)
+	if (ward->state == KH_WORKER_PROCESS_NONE || ward->state == KH_WORKER_PROCESS_CONDEMNED)
 		return;
 	(void)kill(ward->pid, SIGKILL);
 	/* Without CAP_KILL root can't kill another user; a worker that is in its right mind ends by
 	   this. */
 	(void)shutdown(ward->channel.fd, SHUT_RDWR);
-	ward->state = KH_WARD_CONDEMNED;
+	ward->state = KH_WORKER_PROCESS_CONDEMNED;
 }
 
-bool kh_ward_reap(struct kh_ward *ward, bool wait, int *status)
+bool kh_worker_process_reap(struct kh_worker_process *ward, bool wait, int *status)
 {
-	if (ward->state == KH_WARD_NONE)
+	if (ward->state == KH_WORKER_PROCESS_NONE)
 		return false;
 	pid_t got;
 	do
@@ -96,13 +96,13 @@ bool kh_ward_reap(struct kh_ward *ward, bool wait, int *status)
 	kh_child_log_end_line();
 	kh_signer_reset(&ward->signer);
 	kh_vault_forget_worker(ward->vault);
-	ward->state = KH_WARD_NONE;
+	ward->state = KH_WORKER_PROCESS_NONE;
 	ward->pid = -1;
 	return true;
 }
 
 /* A message of the start, which has no ref. */
-static bool tell(struct kh_ward *ward, enum kh_channel_type type, struct kh_slice body,
+static bool tell(struct kh_worker_process *ward, enum kh_channel_type type, struct kh_slice body,
 		 const int *fds, unsigned n_fds, struct kh_err *err)
 {
 	return kh_channel_send(&ward->channel, type, 0, body, fds, n_fds, err);
@@ -110,41 +110,42 @@ static bool tell(struct kh_ward *ward, enum kh_channel_type type, struct kh_slic
 
 static const struct kh_slice nothing = { "", 0 };
 
-void kh_ward_drain(struct kh_ward *ward)
+void kh_worker_process_drain(struct kh_worker_process *ward)
 {
 	struct kh_err err = KH_ERR_INIT;
-	bool retired = ward->state == KH_WARD_DRAINING && ward->retired;
-	if (ward->state != KH_WARD_STARTING && ward->state != KH_WARD_SERVING && !retired)
+	bool retired = ward->state == KH_WORKER_PROCESS_DRAINING && ward->retired;
+	if (ward->state != KH_WORKER_PROCESS_STARTING && ward->state != KH_WORKER_PROCESS_SERVING &&
+	    !retired)
 		return;
-	ward->state = KH_WARD_DRAINING;
+	ward->state = KH_WORKER_PROCESS_DRAINING;
 	ward->retired = false;
 	if (!tell(ward, KH_CHANNEL_DRAIN, nothing, NULL, 0, &err))
-		kh_ward_condemn(ward);
+		kh_worker_process_condemn(ward);
 }
 
-void kh_ward_retire(struct kh_ward *ward)
+void kh_worker_process_retire(struct kh_worker_process *ward)
 {
 	struct kh_err err = KH_ERR_INIT;
-	if (ward->state != KH_WARD_SERVING) {
-		kh_ward_drain(ward);
+	if (ward->state != KH_WORKER_PROCESS_SERVING) {
+		kh_worker_process_drain(ward);
 		return;
 	}
-	ward->state = KH_WARD_DRAINING;
+	ward->state = KH_WORKER_PROCESS_DRAINING;
 	ward->retired = true;
 	if (!tell(ward, KH_CHANNEL_RETIRE, nothing, NULL, 0, &err))
-		kh_ward_condemn(ward);
+		kh_worker_process_condemn(ward);
 }
 
-bool kh_ward_ask_head(struct kh_ward *ward)
+bool kh_worker_process_ask_head(struct kh_worker_process *ward)
 {
-	if (ward->state != KH_WARD_SERVING)
+	if (ward->state != KH_WORKER_PROCESS_SERVING)
 		return false;
 	ward->head_known = false;
 	ward->head_asked = tell(ward, KH_CHANNEL_HEAD_WANT, nothing, NULL, 0, NULL);
 	return ward->head_asked;
 }
 
-void kh_ward_join(struct kh_ward *ward, int segment, uint64_t cut)
+void kh_worker_process_join(struct kh_worker_process *ward, int segment, uint64_t cut)
 {
 	struct kh_journal_files files;
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
@@ -152,21 +153,21 @@ void kh_ward_join(struct kh_ward *ward, int segment, uint64_t cut)
 	if (kh_journal_lend(segment, &files, NULL) && kh_wire_put_u64(&body, cut) &&
 	    tell(ward, KH_CHANNEL_JOIN, kh_buf_view(&body), (int[]){ files.append, files.read }, 2,
 		 NULL))
-		ward->join = KH_WARD_JOIN_ASKED;
+		ward->join = KH_WORKER_PROCESS_JOIN_ASKED;
 	kh_journal_lent(segment, &files);
 }
 
-static void reply(struct kh_ward *ward, enum kh_channel_type type, uint32_t ref,
+static void reply(struct kh_worker_process *ward, enum kh_channel_type type, uint32_t ref,
 		  struct kh_slice body, const int *fds, unsigned n_fds)
 {
 	struct kh_err err = KH_ERR_INIT;
 	if (kh_channel_send(&ward->channel, type, ref, body, fds, n_fds, &err))
 		return;
 	kh_log_error("the worker takes no answer: %s", err.text);
-	kh_ward_condemn(ward);
+	kh_worker_process_condemn(ward);
 }
 
-void kh_ward_forget_policy(struct kh_ward *ward)
+void kh_worker_process_forget_policy(struct kh_worker_process *ward)
 {
 	kh_policy_unref(ward->policy);
 	ward->policy = NULL;
@@ -183,7 +184,7 @@ static bool allows_host(const void *arg, uint16_t tenant, const struct kh_host *
  * one that does not, nothing is signed. */
 static const struct kh_ca *find_ca(const void *arg, const char *name, uint16_t *tenant)
 {
-	const struct kh_ward *ward = arg;
+	const struct kh_worker_process *ward = arg;
 	if (!ward->tenant_cas.list)
 		return name[0] == '\0' ? ward->ca : NULL;
 	int index = kh_config_tenant(ward->config, name);
@@ -193,7 +194,7 @@ static const struct kh_ca *find_ca(const void *arg, const char *name, uint16_t *
 	return ward->tenant_cas.list[index];
 }
 
-static bool on_leaf_want(struct kh_ward *ward, const struct kh_channel_message *message)
+static bool on_leaf_want(struct kh_worker_process *ward, const struct kh_channel_message *message)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES);
@@ -211,14 +212,16 @@ static bool on_leaf_want(struct kh_ward *ward, const struct kh_channel_message *
 	return true;
 }
 
-static bool can_be_told(const struct kh_ward *ward)
+static bool can_be_told(const struct kh_worker_process *ward)
 {
-	return ward->state == KH_WARD_STARTING || ward->state == KH_WARD_SERVING ||
-	       ward->state == KH_WARD_DRAINING;
+	return ward->state == KH_WORKER_PROCESS_STARTING ||
+	       ward->state == KH_WORKER_PROCESS_SERVING ||
+	       ward->state == KH_WORKER_PROCESS_DRAINING;
 }
 
-void kh_ward_answer_want(struct kh_ward *ward, const struct kh_want *want,
-			 const struct kh_value *value, struct kh_err *err)
+void kh_worker_process_answer_want(struct kh_worker_process *ward,
+				   const struct kh_credential_ref *want,
+				   const struct kh_value *value, struct kh_err *err)
 {
 	if (!can_be_told(ward))
 		return;
@@ -227,7 +230,7 @@ void kh_ward_answer_want(struct kh_ward *ward, const struct kh_want *want,
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "no secret page is to be had");
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
-	if (kh_want_put(&body, want) &&
+	if (kh_credential_ref_put(&body, want) &&
 	    kh_wire_put_u32(&body, fd >= 0 ? (uint32_t)kh_secret_len(value->secret) : 0) &&
 	    kh_wire_put_u64(&body, fd >= 0 ? value->expires_ms : 0) &&
 	    kh_wire_put_str(&body, fd >= 0 ? NULL : err->text))
@@ -235,26 +238,28 @@ void kh_ward_answer_want(struct kh_ward *ward, const struct kh_want *want,
 		      fd >= 0 ? 1 : 0);
 }
 
-void kh_ward_tell_stale(struct kh_ward *ward, const struct kh_want *want, bool whole)
+void kh_worker_process_tell_stale(struct kh_worker_process *ward,
+				  const struct kh_credential_ref *want, bool whole)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, sizeof(*want) + KH_LIMIT_SCOPE_BYTES);
-	if (can_be_told(ward) && kh_wire_put_u8(&body, whole) && kh_want_put(&body, want))
+	if (can_be_told(ward) && kh_wire_put_u8(&body, whole) && kh_credential_ref_put(&body, want))
 		reply(ward, KH_CHANNEL_CREDENTIAL_STALE, ward->generation, kh_buf_view(&body), NULL,
 		      0);
 }
 
-static bool is_there(const struct kh_ward *ward, const struct kh_want *want)
+static bool is_there(const struct kh_worker_process *ward, const struct kh_credential_ref *want)
 {
 	return want->index < ward->config->n_credentials &&
 	       (want->tenant == KH_NO_TENANT || want->tenant < ward->config->n_tenants);
 }
 
-static bool on_credential_want(struct kh_ward *ward, const struct kh_channel_message *message)
+static bool on_credential_want(struct kh_worker_process *ward,
+			       const struct kh_channel_message *message)
 {
 	struct kh_wire_reader r = { .rest = message->body };
-	struct kh_want want;
-	if (!kh_want_take(&r, &want))
+	struct kh_credential_ref want;
+	if (!kh_credential_ref_take(&r, &want))
 		return false;
 	uint64_t asker = kh_wire_u64(&r);
 	if (!kh_wire_done(&r))
@@ -269,10 +274,10 @@ static bool on_credential_want(struct kh_ward *ward, const struct kh_channel_mes
 	struct kh_value value;
 	switch (kh_vault_get(ward->vault, &want, asker, &value, &err)) {
 	case KH_VAULT_GOT:
-		kh_ward_answer_want(ward, &want, &value, &err);
+		kh_worker_process_answer_want(ward, &want, &value, &err);
 		break;
 	case KH_VAULT_NONE:
-		kh_ward_answer_want(ward, &want, NULL, &err);
+		kh_worker_process_answer_want(ward, &want, NULL, &err);
 		break;
 	case KH_VAULT_LATER:
 		break;
@@ -280,11 +285,12 @@ static bool on_credential_want(struct kh_ward *ward, const struct kh_channel_mes
 	return true;
 }
 
-static bool on_credential_refused(struct kh_ward *ward, const struct kh_channel_message *message)
+static bool on_credential_refused(struct kh_worker_process *ward,
+				  const struct kh_channel_message *message)
 {
 	struct kh_wire_reader r = { .rest = message->body };
-	struct kh_want want;
-	if (!kh_want_take(&r, &want) || !kh_wire_done(&r))
+	struct kh_credential_ref want;
+	if (!kh_credential_ref_take(&r, &want) || !kh_wire_done(&r))
 		return false;
 	if (message->ref != ward->generation)
 		return message->ref < ward->generation;
@@ -294,7 +300,7 @@ static bool on_credential_refused(struct kh_ward *ward, const struct kh_channel_
 	return true;
 }
 
-static bool on_checkpoint(struct kh_ward *ward, const struct kh_channel_message *message)
+static bool on_checkpoint(struct kh_worker_process *ward, const struct kh_channel_message *message)
 {
 	struct kh_wire_reader r = { .rest = message->body };
 	uint64_t seq = kh_wire_u64(&r);
@@ -305,8 +311,8 @@ static bool on_checkpoint(struct kh_ward *ward, const struct kh_channel_message 
 		return false;
 	if (ward->frozen)
 		return true;
-	if (seq <= last->seq || end <= last->end || !kh_ward_can_be_at(ward, seq, end)) {
-		kh_ward_doubt(ward, seq);
+	if (seq <= last->seq || end <= last->end || !kh_worker_process_can_be_at(ward, seq, end)) {
+		kh_worker_process_doubt(ward, seq);
 		return true;
 	}
 	if (!ward->first_seq)
@@ -316,15 +322,15 @@ static bool on_checkpoint(struct kh_ward *ward, const struct kh_channel_message 
 	return true;
 }
 
-static bool on_head(struct kh_ward *ward, const struct kh_channel_message *message)
+static bool on_head(struct kh_worker_process *ward, const struct kh_channel_message *message)
 {
 	struct kh_wire_reader r = { .rest = message->body };
 	uint64_t seq = kh_wire_u64(&r);
 	struct kh_slice hash = kh_wire_bytes(&r);
 	if (!kh_wire_done(&r) || !ward->head_asked || hash.len != sizeof(ward->head.hash))
 		return false;
-	if (seq == 0 || seq < ward->checkpoint.seq || !kh_ward_can_be_at(ward, seq, 0)) {
-		kh_ward_doubt(ward, seq);
+	if (seq == 0 || seq < ward->checkpoint.seq || !kh_worker_process_can_be_at(ward, seq, 0)) {
+		kh_worker_process_doubt(ward, seq);
 		return false;
 	}
 	ward->head.seq = seq;
@@ -334,37 +340,37 @@ static bool on_head(struct kh_ward *ward, const struct kh_channel_message *messa
 	return true;
 }
 
-static bool on_joined(struct kh_ward *ward, const struct kh_channel_message *message)
+static bool on_joined(struct kh_worker_process *ward, const struct kh_channel_message *message)
 {
 	struct kh_wire_reader r = { .rest = message->body };
 	kh_auto_free char *why = kh_wire_str(&r);
-	if (!kh_wire_done(&r) || ward->join != KH_WARD_JOIN_ASKED)
+	if (!kh_wire_done(&r) || ward->join != KH_WORKER_PROCESS_JOIN_ASKED)
 		return false;
-	ward->join = why ? KH_WARD_JOIN_NONE : KH_WARD_JOINED;
+	ward->join = why ? KH_WORKER_PROCESS_JOIN_NONE : KH_WORKER_PROCESS_JOINED;
 	if (why)
 		kh_log_error("the end of the journal's segment before can't be written: %s",
 			     kh_esc_str(why));
 	return true;
 }
 
-static bool on_ready(struct kh_ward *ward, const struct kh_channel_message *message)
+static bool on_ready(struct kh_worker_process *ward, const struct kh_channel_message *message)
 {
 	if (message->body.len != 0 || ward->serving_ms != 0)
 		return false;
 	ward->serving_ms = kh_clock_mono_ms();
 	ward->since = ward->lent_at;
 	ward->followed = true;
-	if (ward->state == KH_WARD_STARTING)
-		ward->state = KH_WARD_SERVING;
+	if (ward->state == KH_WORKER_PROCESS_STARTING)
+		ward->state = KH_WORKER_PROCESS_SERVING;
 	return true;
 }
 
 /* One at a time: a worker has an answer before it asks for more. */
-static bool on_verb(struct kh_ward *ward, const struct kh_channel_message *message)
+static bool on_verb(struct kh_worker_process *ward, const struct kh_channel_message *message)
 {
 	struct kh_wire_reader r = { .rest = message->body };
 	uint8_t verb = kh_wire_u8(&r);
-	if (!kh_wire_done(&r) || ward->config->admin.n_doors == 0 || ward->verb ||
+	if (!kh_wire_done(&r) || ward->config->admin.n_acceptors == 0 || ward->verb ||
 	    (verb != KH_ADMIN_RELOAD && verb != KH_ADMIN_DRAIN))
 		return false;
 	ward->verb = (enum kh_admin_verb)verb;
@@ -373,7 +379,7 @@ static bool on_verb(struct kh_ward *ward, const struct kh_channel_message *messa
 }
 
 /* Return: false when a worker in its right mind would not say this now. */
-static bool take(struct kh_ward *ward, const struct kh_channel_message *message)
+static bool take(struct kh_worker_process *ward, const struct kh_channel_message *message)
 {
 	if (message->n_fds > 0)
 		return false;
@@ -396,16 +402,16 @@ static bool take(struct kh_ward *ward, const struct kh_channel_message *message)
 		return on_joined(ward, message);
 	case KH_CHANNEL_VERB:
 		return on_verb(ward, message);
-	case KH_CHANNEL_GUEST_ADD:
-	case KH_CHANNEL_GUEST_REMOVE:
-		return kh_register_take(ward->guests, ward, message);
+	case KH_CHANNEL_DYNAMIC_SANDBOX_ADD:
+	case KH_CHANNEL_DYNAMIC_SANDBOX_REMOVE:
+		return kh_registry_take(ward->guests, ward, message);
 	case KH_CHANNEL_JOURNAL_TORN:
 		if (ward->torn || message->body.len != 0)
 			return false;
 		ward->torn = true;
 		return true;
 	case KH_CHANNEL_DRAINED:
-		ward->drained = ward->state == KH_WARD_DRAINING && message->body.len == 0;
+		ward->drained = ward->state == KH_WORKER_PROCESS_DRAINING && message->body.len == 0;
 		return ward->drained;
 	case KH_CHANNEL_SNAPSHOT:
 	case KH_CHANNEL_LISTENERS:
@@ -424,9 +430,9 @@ static bool take(struct kh_ward *ward, const struct kh_channel_message *message)
 	case KH_CHANNEL_ADMIN:
 	case KH_CHANNEL_FACTS:
 	case KH_CHANNEL_VERB_DONE:
-	case KH_CHANNEL_GUEST:
-	case KH_CHANNEL_GUEST_GONE:
-	case KH_CHANNEL_GUEST_DONE:
+	case KH_CHANNEL_DYNAMIC_SANDBOX:
+	case KH_CHANNEL_DYNAMIC_SANDBOX_GONE:
+	case KH_CHANNEL_DYNAMIC_SANDBOX_DONE:
 	case KH_CHANNEL_HELLO:
 	case KH_CHANNEL_OFFER:
 	case KH_CHANNEL_OFFER_SOCKET:
@@ -440,9 +446,9 @@ static bool take(struct kh_ward *ward, const struct kh_channel_message *message)
 	case KH_CHANNEL_HURRY:
 	case KH_CHANNEL_END:
 	case KH_CHANNEL_GONE:
-	case KH_CHANNEL_OFFER_LEDGER:
-	case KH_CHANNEL_OFFER_BOOK:
-	case KH_CHANNEL_OFFER_GUEST:
+	case KH_CHANNEL_OFFER_QUOTA_LEDGER:
+	case KH_CHANNEL_OFFER_QUOTA_SLOTS:
+	case KH_CHANNEL_OFFER_DYNAMIC_SANDBOX:
 	case KH_CHANNEL_CREDENTIAL_STALE:
 	case KH_CHANNEL_JOURNAL_HELD:
 	case KH_CHANNEL_JOURNAL_CUT:
@@ -454,12 +460,13 @@ static bool take(struct kh_ward *ward, const struct kh_channel_message *message)
 	return false;
 }
 
-void kh_ward_receive(struct kh_ward *ward)
+void kh_worker_process_receive(struct kh_worker_process *ward)
 {
 	uint64_t began = kh_clock_mono_ms();
 	for (int i = 0; i < MESSAGES_A_TURN && kh_clock_mono_ms() - began < TURN_MS; i++) {
 		struct kh_channel_message message;
-		if (ward->state == KH_WARD_NONE || ward->state == KH_WARD_CONDEMNED)
+		if (ward->state == KH_WORKER_PROCESS_NONE ||
+		    ward->state == KH_WORKER_PROCESS_CONDEMNED)
 			return;
 		switch (kh_channel_receive(&ward->channel, false, &message)) {
 		case KH_CHANNEL_GOT:
@@ -467,19 +474,19 @@ void kh_ward_receive(struct kh_ward *ward)
 				kh_log_error("worker %ld sent a message that it may not send "
 					     "(type %d): it is killed",
 					     (long)ward->pid, (int)message.type);
-				kh_ward_condemn(ward);
+				kh_worker_process_condemn(ward);
 			}
 			kh_channel_message_close(&message);
 			break;
 		case KH_CHANNEL_AGAIN:
 			return;
 		case KH_CHANNEL_CLOSED: /* it is ending, or it is no good without */
-			kh_ward_condemn(ward);
+			kh_worker_process_condemn(ward);
 			return;
 		case KH_CHANNEL_BAD:
 			kh_log_error("worker %ld sent what is no message: it is killed",
 				     (long)ward->pid);
-			kh_ward_condemn(ward);
+			kh_worker_process_condemn(ward);
 			return;
 		}
 	}

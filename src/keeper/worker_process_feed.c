@@ -16,7 +16,7 @@
 enum { SNAPSHOT_BYTES = 512 * 1024 * 1024 };
 
 /* A message of the start, which has no ref. */
-static bool tell(struct kh_ward *ward, enum kh_channel_type type, struct kh_slice body,
+static bool tell(struct kh_worker_process *ward, enum kh_channel_type type, struct kh_slice body,
 		 const int *fds, unsigned n_fds, struct kh_err *err)
 {
 	return kh_channel_send(&ward->channel, type, 0, body, fds, n_fds, err);
@@ -24,30 +24,30 @@ static bool tell(struct kh_ward *ward, enum kh_channel_type type, struct kh_slic
 
 static const struct kh_slice nothing = { "", 0 };
 
-static bool feed_snapshot(struct kh_ward *ward, struct kh_err *err)
+static bool feed_snapshot(struct kh_worker_process *ward, struct kh_err *err)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf bytes;
 	kh_buf_init(&bytes, SNAPSHOT_BYTES);
 	kh_vault_see(ward->vault);
 	struct kh_config seen = *ward->config;
-	if (ward->doors_shut)
+	if (ward->acceptors_shut)
 		seen.n_listeners = 0;
 	if (!kh_config_encode(&seen, &bytes))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "the configuration's snapshot: no memory");
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, 2 * sizeof(uint32_t));
 	kh_auto_close int fd = kh_file_sealed("keyhole-snapshot", kh_buf_view(&bytes), err);
-	const int fds[] = { fd, kh_book_fd(ward->book) };
-	return fd >= 0 && kh_wire_put_u32(&body, kh_book_slots(ward->book)) &&
+	const int fds[] = { fd, kh_quota_slots_fd(ward->book) };
+	return fd >= 0 && kh_wire_put_u32(&body, kh_quota_slots_slots(ward->book)) &&
 	       kh_wire_put_u8(&body, (uint8_t)ward->column) &&
 	       kh_channel_send(&ward->channel, KH_CHANNEL_SNAPSHOT, ward->generation,
 			       kh_buf_view(&body), fds, 2, err);
 }
 
-static bool feed_listeners(struct kh_ward *ward, struct kh_err *err)
+static bool feed_listeners(struct kh_worker_process *ward, struct kh_err *err)
 {
 	const struct kh_sockets *sockets = ward->sockets;
-	if (ward->doors_shut)
+	if (ward->acceptors_shut)
 		return true;
 	size_t count = ward->config->n_listeners;
 	for (size_t first = 0; first < count; first += KH_LIMIT_CHANNEL_FDS) {
@@ -72,7 +72,7 @@ static void close_all(int *fds, unsigned n)
 		(void)close(fds[i]);
 }
 
-static bool feed_journal(struct kh_ward *ward, struct kh_err *err)
+static bool feed_journal(struct kh_worker_process *ward, struct kh_err *err)
 {
 	const struct kh_journal_base *base = &ward->base;
 	const struct kh_checkpoint *told = &ward->checkpoint;
@@ -99,7 +99,7 @@ static bool feed_journal(struct kh_ward *ward, struct kh_err *err)
 	return ok;
 }
 
-static bool feed_files(struct kh_ward *ward, struct kh_err *err)
+static bool feed_files(struct kh_worker_process *ward, struct kh_err *err)
 {
 	int roots[KH_ROOTS_MOST], resolver[2];
 	unsigned n;
@@ -114,7 +114,7 @@ static bool feed_files(struct kh_ward *ward, struct kh_err *err)
 	return sent;
 }
 
-static bool feed_geo(struct kh_ward *ward, struct kh_err *err)
+static bool feed_geo(struct kh_worker_process *ward, struct kh_err *err)
 {
 	int fds[KH_GEO_FILES];
 	unsigned n = 0;
@@ -125,7 +125,7 @@ static bool feed_geo(struct kh_ward *ward, struct kh_err *err)
 }
 
 /* The doors of `admin`, behind the listeners. */
-static bool feed_admin(struct kh_ward *ward, struct kh_err *err)
+static bool feed_admin(struct kh_worker_process *ward, struct kh_err *err)
 {
 	const struct kh_admin_config *admin = &ward->config->admin;
 	int fds[2];
@@ -133,14 +133,14 @@ static bool feed_admin(struct kh_ward *ward, struct kh_err *err)
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, 2 * sizeof(uint32_t));
 	bool ok = kh_wire_put_u32(&body, geteuid());
-	for (; ok && !ward->doors_shut && n < admin->n_doors; n++) {
+	for (; ok && !ward->acceptors_shut && n < admin->n_acceptors; n++) {
 		fds[n] = ward->sockets->listening[ward->config->n_listeners + n].fd;
 		ok = kh_wire_put_u8(&body, (uint8_t)admin->doors[n].kind);
 	}
 	return ok && tell(ward, KH_CHANNEL_ADMIN, kh_buf_view(&body), fds, n, err);
 }
 
-static bool feed_facts(struct kh_ward *ward, struct kh_err *err)
+static bool feed_facts(struct kh_worker_process *ward, struct kh_err *err)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	const struct kh_admin_facts none = { .pid = 0 }, *facts = ward->facts ? ward->facts : &none;
@@ -152,7 +152,7 @@ static bool feed_facts(struct kh_ward *ward, struct kh_err *err)
 	       tell(ward, KH_CHANNEL_FACTS, kh_buf_view(&body), &states, states >= 0, err);
 }
 
-static bool feed_one_issuer(struct kh_ward *ward, uint16_t tenant, const struct kh_ca *ca,
+static bool feed_one_issuer(struct kh_worker_process *ward, uint16_t tenant, const struct kh_ca *ca,
 			    struct kh_err *err)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
@@ -163,7 +163,7 @@ static bool feed_one_issuer(struct kh_ward *ward, uint16_t tenant, const struct 
 	return tell(ward, KH_CHANNEL_ISSUER, kh_buf_view(&body), NULL, 0, err);
 }
 
-static bool feed_issuer(struct kh_ward *ward, struct kh_err *err)
+static bool feed_issuer(struct kh_worker_process *ward, struct kh_err *err)
 {
 	if (!ward->tenant_cas.list)
 		return feed_one_issuer(ward, KH_NO_TENANT, ward->ca, err);
@@ -174,38 +174,42 @@ static bool feed_issuer(struct kh_ward *ward, struct kh_err *err)
 }
 
 /* Once a worker, behind the GO with which its doors open. */
-static bool feed_guests(struct kh_ward *ward, struct kh_err *err)
+static bool feed_dynamic_sandboxes(struct kh_worker_process *ward, struct kh_err *err)
 {
-	return ward->doors_shut || ward->guests_fed || kh_register_feed(ward->guests, ward, err);
+	return ward->acceptors_shut || ward->dynamic_sandboxes_fed ||
+	       kh_registry_feed(ward->guests, ward, err);
 }
 
-bool kh_ward_feed(struct kh_ward *ward, struct kh_err *err)
+bool kh_worker_process_feed(struct kh_worker_process *ward, struct kh_err *err)
 {
 	return (feed_snapshot(ward, err) && feed_listeners(ward, err) && feed_geo(ward, err) &&
-		feed_admin(ward, err) && feed_facts(ward, err) && kh_ward_feed_prints(ward, err) &&
-		feed_journal(ward, err) && feed_files(ward, err) && feed_issuer(ward, err) &&
-		tell(ward, KH_CHANNEL_GO, nothing, NULL, 0, err) && feed_guests(ward, err)) ||
+		feed_admin(ward, err) && feed_facts(ward, err) &&
+		kh_worker_process_feed_fingerprints(ward, err) && feed_journal(ward, err) &&
+		feed_files(ward, err) && feed_issuer(ward, err) &&
+		tell(ward, KH_CHANNEL_GO, nothing, NULL, 0, err) &&
+		feed_dynamic_sandboxes(ward, err)) ||
 	       kh_err_wrap(err, "starting the worker");
 }
 
-void kh_ward_reload(struct kh_ward *ward)
+void kh_worker_process_reload(struct kh_worker_process *ward)
 {
 	struct kh_err err = KH_ERR_INIT;
-	if (ward->state != KH_WARD_STARTING && ward->state != KH_WARD_SERVING)
+	if (ward->state != KH_WORKER_PROCESS_STARTING && ward->state != KH_WORKER_PROCESS_SERVING)
 		return;
 	if (feed_snapshot(ward, &err) && feed_listeners(ward, &err) && feed_geo(ward, &err) &&
-	    feed_admin(ward, &err) && feed_facts(ward, &err) && kh_ward_feed_prints(ward, &err) &&
-	    feed_issuer(ward, &err) && tell(ward, KH_CHANNEL_GO, nothing, NULL, 0, &err) &&
-	    feed_guests(ward, &err))
+	    feed_admin(ward, &err) && feed_facts(ward, &err) &&
+	    kh_worker_process_feed_fingerprints(ward, &err) && feed_issuer(ward, &err) &&
+	    tell(ward, KH_CHANNEL_GO, nothing, NULL, 0, &err) && feed_dynamic_sandboxes(ward, &err))
 		return;
 	kh_log_error("reload: the worker can't be told, a new one is started: %s", err.text);
-	kh_ward_condemn(ward);
+	kh_worker_process_condemn(ward);
 }
 
-void kh_ward_hold_journal(struct kh_ward *ward, bool hold)
+void kh_worker_process_hold_journal(struct kh_worker_process *ward, bool hold)
 {
 	struct kh_err err = KH_ERR_INIT;
-	if ((ward->state != KH_WARD_SERVING && ward->state != KH_WARD_DRAINING) ||
+	if ((ward->state != KH_WORKER_PROCESS_SERVING &&
+	     ward->state != KH_WORKER_PROCESS_DRAINING) ||
 	    ward->journal_held == hold)
 		return;
 	struct kh_slice body = hold ? KH_SLICE("\1") : KH_SLICE("\0");
@@ -214,10 +218,10 @@ void kh_ward_hold_journal(struct kh_ward *ward, bool hold)
 		return;
 	}
 	kh_log_error("the worker can't be told of the journal, so it is ended: %s", err.text);
-	kh_ward_condemn(ward);
+	kh_worker_process_condemn(ward);
 }
 
-void kh_ward_tell_journal_cut(struct kh_ward *ward, uint64_t end)
+void kh_worker_process_tell_journal_cut(struct kh_worker_process *ward, uint64_t end)
 {
 	struct kh_err err = KH_ERR_INIT;
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
@@ -227,14 +231,15 @@ void kh_ward_tell_journal_cut(struct kh_ward *ward, uint64_t end)
 	    tell(ward, KH_CHANNEL_JOURNAL_CUT, kh_buf_view(&body), NULL, 0, &err))
 		return;
 	kh_log_error("the worker can't be told of the journal, a new one is started: %s", err.text);
-	kh_ward_condemn(ward);
+	kh_worker_process_condemn(ward);
 }
 
-void kh_ward_tell_facts(struct kh_ward *ward)
+void kh_worker_process_tell_facts(struct kh_worker_process *ward)
 {
 	struct kh_err err = KH_ERR_INIT;
-	if ((ward->state != KH_WARD_STARTING && ward->state != KH_WARD_SERVING) ||
-	    ward->config->admin.n_doors == 0)
+	if ((ward->state != KH_WORKER_PROCESS_STARTING &&
+	     ward->state != KH_WORKER_PROCESS_SERVING) ||
+	    ward->config->admin.n_acceptors == 0)
 		return;
 	if (!feed_facts(ward, &err))
 		kh_log_warn("the worker can't be told about the daemon: %s", err.text);

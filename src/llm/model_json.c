@@ -82,7 +82,7 @@ static bool look_at_key(struct find *find, const char **why)
 	size_t known = key->len < sizeof(key->head) ? key->len : sizeof(key->head);
 	struct kh_slice name = kh_slice_of(key->head, known);
 	/* To some reader: without case, blanks around it, or what follows a NUL. */
-	if (!kh_name_is_member(name, model))
+	if (!kh_spelling_is_member(name, model))
 		return true;
 	if (find->found || key->escaped || key->odd || !kh_slice_eq(name, model))
 		return fail(why, "\"model\" stands in it twice, with an escape, or in another "

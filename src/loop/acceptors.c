@@ -15,33 +15,34 @@
 
 /* Connections of each listener over all threads: `max_connections` counts a sandbox, not a thread
  * of ours. */
-bool kh_door_take_place(struct kh_door *door)
+bool kh_acceptor_take_place(struct kh_acceptor *door)
 {
-	if (atomic_fetch_add(&door->gate->connections, 1) <
+	if (atomic_fetch_add(&door->listener_stats->connections, 1) <
 	    door->loop->gen->config->max_connections) {
 		kh_count(door->loop, KH_COUNT_CONNECTIONS);
 		return true;
 	}
-	atomic_fetch_sub(&door->gate->connections, 1);
+	atomic_fetch_sub(&door->listener_stats->connections, 1);
 	return false;
 }
 
-void kh_door_left(struct kh_door *door)
+void kh_acceptor_left(struct kh_acceptor *door)
 {
-	atomic_fetch_sub(&door->gate->connections, 1);
+	atomic_fetch_sub(&door->listener_stats->connections, 1);
 }
 
-bool kh_door_may_keep(struct kh_door *door, size_t before, size_t now)
+bool kh_acceptor_may_keep(struct kh_acceptor *door, size_t before, size_t now)
 {
 	const size_t most = KH_LIMIT_H2_KEPT_PER_LISTENER / 4 * 5;
-	size_t all = atomic_fetch_add(&door->gate->kept_bytes, now - before) + (now - before);
+	size_t all =
+		atomic_fetch_add(&door->listener_stats->kept_bytes, now - before) + (now - before);
 
 	return all <= most || now <= before || now <= KH_LIMIT_H2_KEPT_FREELY;
 }
 
-bool kh_door_takes_streams(const struct kh_door *door)
+bool kh_acceptor_takes_streams(const struct kh_acceptor *door)
 {
-	return atomic_load(&door->gate->kept_bytes) <= KH_LIMIT_H2_KEPT_PER_LISTENER;
+	return atomic_load(&door->listener_stats->kept_bytes) <= KH_LIMIT_H2_KEPT_PER_LISTENER;
 }
 
 /* This thread's share of a sandbox's rate. */
@@ -60,7 +61,7 @@ static bool take_token(const struct kh_loop *loop, double *tokens, uint64_t *sin
 	return true;
 }
 
-bool kh_door_may_mint(struct kh_door *door)
+bool kh_acceptor_may_mint(struct kh_acceptor *door)
 {
 	const struct kh_loop *loop = door->loop;
 
@@ -69,13 +70,13 @@ bool kh_door_may_mint(struct kh_door *door)
 	       kh_account_take(door->account, KH_RESOURCE_SIGNATURES, 1, loop->now_ms);
 }
 
-void kh_door_was_wrong(struct kh_door *door)
+void kh_acceptor_was_wrong(struct kh_acceptor *door)
 {
 	(void)take_token(door->loop, &door->tries, &door->tries_ms,
 			 KH_LIMIT_WRONG_TOKENS_PER_SECOND, KH_LIMIT_WRONG_TOKENS_BURST);
 }
 
-bool kh_door_may_try(struct kh_door *door)
+bool kh_acceptor_may_try(struct kh_acceptor *door)
 {
 	if (!take_token(door->loop, &door->tries, &door->tries_ms, KH_LIMIT_WRONG_TOKENS_PER_SECOND,
 			KH_LIMIT_WRONG_TOKENS_BURST))
@@ -84,7 +85,7 @@ bool kh_door_may_try(struct kh_door *door)
 	return true;
 }
 
-bool kh_door_may_log(struct kh_door *door)
+bool kh_acceptor_may_log(struct kh_acceptor *door)
 {
 	if (take_token(door->loop, &door->log_tokens, &door->log_tokens_ms,
 		       KH_LIMIT_LOG_LINES_PER_SECOND, KH_LIMIT_LOG_LINES_BURST))
@@ -96,7 +97,7 @@ bool kh_door_may_log(struct kh_door *door)
 	return false;
 }
 
-void kh_door_tick(struct kh_door *door)
+void kh_acceptor_tick(struct kh_acceptor *door)
 {
 	enum { SAY_EVERY_MS = 5000 };
 
@@ -110,16 +111,16 @@ void kh_door_tick(struct kh_door *door)
 	door->loop->n_unsaid--;
 }
 
-void kh_doors_tick(struct kh_loop *loop)
+void kh_acceptors_tick(struct kh_loop *loop)
 {
 	if (loop->n_unsaid == 0 && loop->n_counted == 0)
 		return;
-	for (size_t i = 0; i < loop->n_doors; i++)
-		kh_door_tick(loop->doors[i]);
-	kh_guest_doors_tick(loop);
+	for (size_t i = 0; i < loop->n_acceptors; i++)
+		kh_acceptor_tick(loop->doors[i]);
+	kh_dynamic_sandbox_acceptors_tick(loop);
 }
 
-bool kh_door_spends_ticket(struct kh_door *door)
+bool kh_acceptor_spends_ticket(struct kh_acceptor *door)
 {
 	enum { UNASKED = 32, EVERY = 8 };
 	unsigned n = door->handshakes++;
@@ -127,7 +128,7 @@ bool kh_door_spends_ticket(struct kh_door *door)
 	return n < UNASKED || n % EVERY == 0;
 }
 
-static void pause_door(struct kh_door *door)
+static void pause_acceptor(struct kh_acceptor *door)
 {
 	static const struct timeval moment = { .tv_usec = 100 * 1000 };
 
@@ -138,7 +139,7 @@ static void pause_door(struct kh_door *door)
 
 static void on_resume(evutil_socket_t fd, short what, void *arg)
 {
-	struct kh_door *door = arg;
+	struct kh_acceptor *door = arg;
 
 	(void)fd;
 	(void)what;
@@ -147,24 +148,24 @@ static void on_resume(evutil_socket_t fd, short what, void *arg)
 }
 
 /* Of all virtual machines there is one that may. */
-static bool may_enter(struct kh_door *door, const struct kh_peer *peer)
+static bool may_enter(struct kh_acceptor *door, const struct kh_peer *peer)
 {
 	if (door->config->kind != KH_LISTEN_VSOCK || peer->cid == door->config->vsock_cid)
 		return true;
-	if (kh_door_may_log(door))
+	if (kh_acceptor_may_log(door))
 		kh_log_warn("listener %s: CID %u may not connect, %u may",
 			    kh_esc_str(door->config->name), peer->cid, door->config->vsock_cid);
 	return false;
 }
 
 /* A connection that is one too many. Return: accepting goes on. */
-static bool turn_away(struct kh_door *door, int fd)
+static bool turn_away(struct kh_acceptor *door, int fd)
 {
 	const struct kh_worker *worker = door->loop->worker;
 
 	kh_count(door->loop, KH_COUNT_CONNECTIONS_REFUSED);
-	if ((unsigned)fd < worker->fd_door) {
-		if (kh_door_may_log(door))
+	if ((unsigned)fd < worker->fd_acceptor) {
+		if (kh_acceptor_may_log(door))
 			kh_log_warn(
 				"sandbox %s: more than %u connections at a time, one is refused",
 				kh_esc_str(door->config->sandbox),
@@ -172,25 +173,25 @@ static bool turn_away(struct kh_door *door, int fd)
 		close(fd);
 		return true;
 	}
-	if (kh_door_may_log(door))
+	if (kh_acceptor_may_log(door))
 		kh_log_warn("sandbox %s: %d descriptors of %u (RLIMIT_NOFILE) are taken: a "
 			    "connection is refused, and accepting rests for a moment",
 			    kh_esc_str(door->config->sandbox), fd, worker->fd_limit);
 	close(fd);
-	pause_door(door);
+	pause_acceptor(door);
 	return false;
 }
 
 /* With a place that was taken. Beyond its share the sandbox waits; nobody else does. Return:
  * accepting goes on. */
-static bool let_in(struct kh_door *door, int fd, const struct kh_peer *peer)
+static bool let_in(struct kh_acceptor *door, int fd, const struct kh_peer *peer)
 {
 	if (kh_account_take(door->account, KH_RESOURCE_DESCRIPTORS, 1, door->loop->now_ms)) {
 		door->loop->ops->accepted(door, fd, peer);
 		return true;
 	}
 	kh_count(door->loop, KH_COUNT_CONNECTIONS_REFUSED);
-	if (kh_door_may_log(door))
+	if (kh_acceptor_may_log(door))
 		kh_log_warn("sandbox %s: it has its share, %zu, of the %u descriptors "
 			    "(RLIMIT_NOFILE): a connection is refused, and accepting rests for a "
 			    "moment",
@@ -198,15 +199,15 @@ static bool let_in(struct kh_door *door, int fd, const struct kh_peer *peer)
 			    kh_account_held(door->account, KH_RESOURCE_DESCRIPTORS, 0),
 			    door->loop->worker->fd_limit);
 	close(fd);
-	kh_door_left(door);
-	pause_door(door);
+	kh_acceptor_left(door);
+	pause_acceptor(door);
 	return false;
 }
 
 static void on_accept(evutil_socket_t listener, short what, void *arg)
 {
 	enum { AT_ONCE = 16 };
-	struct kh_door *door = arg;
+	struct kh_acceptor *door = arg;
 
 	(void)what;
 	door->loop->now_ms = kh_clock_mono_ms();
@@ -217,8 +218,8 @@ static void on_accept(evutil_socket_t listener, short what, void *arg)
 		case KH_ACCEPT_GOT:
 			if (!may_enter(door, &peer))
 				close(fd);
-			else if (!((unsigned)fd < door->loop->worker->fd_door &&
-						   kh_door_take_place(door)
+			else if (!((unsigned)fd < door->loop->worker->fd_acceptor &&
+						   kh_acceptor_take_place(door)
 					   ? let_in(door, fd, &peer)
 					   : turn_away(door, fd)))
 				return;
@@ -226,11 +227,11 @@ static void on_accept(evutil_socket_t listener, short what, void *arg)
 		case KH_ACCEPT_AGAIN:
 			return;
 		case KH_ACCEPT_RETRY_LATER:
-			if (kh_door_may_log(door))
+			if (kh_acceptor_may_log(door))
 				kh_log_warn("out of descriptors (RLIMIT_NOFILE is %u) or memory: "
 					    "accepting rests for a moment",
 					    door->loop->worker->fd_limit);
-			pause_door(door);
+			pause_acceptor(door);
 			return;
 		case KH_ACCEPT_BROKEN:
 			kh_log_error("listener %s is broken", kh_esc_str(door->config->name));
@@ -240,7 +241,7 @@ static void on_accept(evutil_socket_t listener, short what, void *arg)
 	}
 }
 
-void kh_door_close(struct kh_door *door)
+void kh_acceptor_close(struct kh_acceptor *door)
 {
 	if (door->event)
 		event_free(door->event);
@@ -249,26 +250,28 @@ void kh_door_close(struct kh_door *door)
 	door->event = door->resume = NULL;
 }
 
-static void forget_secret(struct kh_door *door)
+static void forget_secret(struct kh_acceptor *door)
 {
 	kh_secret_unref(door->secret);
 	door->secret = NULL;
 }
 
 /* Return: it has its token, or needs none. */
-static bool find_secret(struct kh_door *door)
+static bool find_secret(struct kh_acceptor *door)
 {
 	struct kh_loop *loop = door->loop;
 	struct kh_secret *secret = NULL;
 
 	if (door->config->kind != KH_LISTEN_TCP || door->secret)
 		return true;
-	const struct kh_want want = { (uint16_t)door->config->token, KH_NO_TENANT, { "", 0 } };
+	const struct kh_credential_ref want = { (uint16_t)door->config->token,
+						KH_NO_TENANT,
+						{ "", 0 } };
 	if (door->config->token < 0 ||
 	    kh_worker_secret(loop->worker, loop->gen, &want, NULL, &secret, NULL) != KH_SLOT_FULL)
 		return false;
 	if (kh_secret_len(secret) < KH_TOKEN_LEAST_BYTES) {
-		if (kh_door_may_log(door))
+		if (kh_acceptor_may_log(door))
 			kh_log_error("listener %s: its token is shorter than %d bytes, which is "
 				     "guessed too easily: nobody is let in",
 				     kh_esc_str(door->config->name), (int)KH_TOKEN_LEAST_BYTES);
@@ -279,10 +282,10 @@ static bool find_secret(struct kh_door *door)
 	return true;
 }
 
-void kh_doors_look_for_tokens(struct kh_loop *loop)
+void kh_acceptors_look_for_tokens(struct kh_loop *loop)
 {
-	for (size_t i = 0; i < loop->n_doors && !loop->draining && !loop->retiring; i++) {
-		struct kh_door *door = loop->doors[i];
+	for (size_t i = 0; i < loop->n_acceptors && !loop->draining && !loop->retiring; i++) {
+		struct kh_acceptor *door = loop->doors[i];
 		if (door->event && door->config->kind == KH_LISTEN_TCP && !door->secret &&
 		    find_secret(door))
 			(void)event_add(door->event, NULL);
@@ -291,24 +294,24 @@ void kh_doors_look_for_tokens(struct kh_loop *loop)
 
 /* Takes its place in the generation in force. The listening descriptor is another one than before,
  * of the same socket. */
-static bool place_door(struct kh_door *door, size_t index)
+static bool place_acceptor(struct kh_acceptor *door, size_t index)
 {
 	struct kh_loop *loop = door->loop;
 	const struct kh_generation *g = loop->gen;
 
-	kh_door_close(door);
+	kh_acceptor_close(door);
 	forget_secret(door);
 	kh_refusals_end(door);
 	door->config = &g->config->listeners[index];
 	door->narrowing = kh_policy_narrowing(g->policy, index);
-	door->gate = g->gates[index];
+	door->listener_stats = g->gates[index];
 	kh_account_unref(door->account);
 	door->account = g->accounts ? kh_account_ref(g->accounts[index]) : NULL;
 	door->number = (int64_t)index;
-	return loop->draining || loop->retiring || kh_door_open(door, g->listeners[index]);
+	return loop->draining || loop->retiring || kh_acceptor_open(door, g->listeners[index]);
 }
 
-bool kh_door_open(struct kh_door *door, int listener)
+bool kh_acceptor_open(struct kh_acceptor *door, int listener)
 {
 	struct kh_loop *loop = door->loop;
 
@@ -320,9 +323,9 @@ bool kh_door_open(struct kh_door *door, int listener)
 	return !find_secret(door) || event_add(door->event, NULL) == 0;
 }
 
-void kh_door_init(struct kh_door *door, struct kh_loop *loop)
+void kh_acceptor_init(struct kh_acceptor *door, struct kh_loop *loop)
 {
-	*door = (struct kh_door){ .loop = loop };
+	*door = (struct kh_acceptor){ .loop = loop };
 	kh_list_init(&door->sessions);
 	door->leaf_tokens = KH_LIMIT_LEAVES_BURST;
 	door->log_tokens = KH_LIMIT_LOG_LINES_BURST;
@@ -330,99 +333,100 @@ void kh_door_init(struct kh_door *door, struct kh_loop *loop)
 	door->leaf_tokens_ms = door->log_tokens_ms = door->tries_ms = loop->now_ms;
 }
 
-static struct kh_door *new_door(struct kh_loop *loop)
+static struct kh_acceptor *new_acceptor(struct kh_loop *loop)
 {
-	struct kh_door *door = malloc(sizeof(*door));
+	struct kh_acceptor *door = malloc(sizeof(*door));
 
 	if (door)
-		kh_door_init(door, loop);
+		kh_acceptor_init(door, loop);
 	return door;
 }
 
-static void free_door(struct kh_grave *grave)
+static void free_acceptor(struct kh_deferred_free *deferred_free)
 {
-	struct kh_door *door = kh_container_of(grave, struct kh_door, grave);
+	struct kh_acceptor *door =
+		kh_container_of(deferred_free, struct kh_acceptor, deferred_free);
 
 	forget_secret(door);
 	kh_account_unref(door->account);
 	free(door);
 }
 
-void kh_door_end(struct kh_door *door, const char *why)
+void kh_acceptor_end(struct kh_acceptor *door, const char *why)
 {
-	kh_door_close(door);
+	kh_acceptor_close(door);
 	if (door->unsaid)
 		door->loop->n_unsaid--;
 	door->unsaid = 0;
-	door->loop->ops->door_ended(door, why);
+	door->loop->ops->acceptor_ended(door, why);
 	kh_refusals_end(door);
 }
 
 /* Whoever came through it has to go. */
-static void remove_door(struct kh_door *door)
+static void remove_acceptor(struct kh_acceptor *door)
 {
-	kh_door_end(door, "its listener was taken away");
-	kh_loop_bury(door->loop, &door->grave, free_door);
+	kh_acceptor_end(door, "its listener was taken away");
+	kh_loop_free_later(door->loop, &door->deferred_free, free_acceptor);
 }
 
 /* That of the same listener: doors stand in the order of their generation's listeners. */
-static struct kh_door *take_door(struct kh_door **doors, size_t n, size_t at)
+static struct kh_acceptor *take_acceptor(struct kh_acceptor **doors, size_t n, size_t at)
 {
-	struct kh_door *door = at < n ? doors[at] : NULL;
+	struct kh_acceptor *door = at < n ? doors[at] : NULL;
 
 	if (door)
 		doors[at] = NULL;
 	return door;
 }
 
-bool kh_doors_reload(struct kh_loop *loop, const struct kh_generation *gen_before)
+bool kh_acceptors_reload(struct kh_loop *loop, const struct kh_generation *gen_before)
 {
 	const struct kh_config *config = loop->gen->config;
-	struct kh_door **before = loop->doors;
-	size_t n_before = loop->n_doors;
+	struct kh_acceptor **before = loop->doors;
+	size_t n_before = loop->n_acceptors;
 	kh_auto_free size_t *found = kh_config_match_listeners(config, gen_before->config);
 
-	loop->n_doors = 0;
-	loop->doors = calloc(config->n_listeners + 1, sizeof(struct kh_door *));
+	loop->n_acceptors = 0;
+	loop->doors = calloc(config->n_listeners + 1, sizeof(struct kh_acceptor *));
 	if (!loop->doors || !found)
 		return false;
 	for (size_t i = 0; i < config->n_listeners; i++) {
-		struct kh_door *door = take_door(before, n_before, found[i]);
-		if (!door && !(door = new_door(loop)))
+		struct kh_acceptor *door = take_acceptor(before, n_before, found[i]);
+		if (!door && !(door = new_acceptor(loop)))
 			return false;
-		loop->doors[loop->n_doors++] = door;
-		if (!place_door(door, i))
+		loop->doors[loop->n_acceptors++] = door;
+		if (!place_acceptor(door, i))
 			return false;
 	}
 	for (size_t i = 0; i < n_before; i++)
 		if (before[i])
-			remove_door(before[i]);
+			remove_acceptor(before[i]);
 	free(before);
 	return true;
 }
 
-void kh_doors_shut(struct kh_loop *loop)
+void kh_acceptors_shut(struct kh_loop *loop)
 {
-	for (size_t i = 0; i < loop->n_doors; i++)
-		kh_door_close(loop->doors[i]);
-	kh_guest_doors_shut(loop);
+	for (size_t i = 0; i < loop->n_acceptors; i++)
+		kh_acceptor_close(loop->doors[i]);
+	kh_dynamic_sandbox_acceptors_shut(loop);
 }
 
-void kh_doors_say_counts(struct kh_loop *loop)
+void kh_acceptors_say_counts(struct kh_loop *loop)
 {
-	for (size_t i = 0; i < loop->n_doors; i++)
+	for (size_t i = 0; i < loop->n_acceptors; i++)
 		kh_refusals_end(loop->doors[i]);
-	kh_guest_doors_say_counts(loop);
+	kh_dynamic_sandbox_acceptors_say_counts(loop);
 }
 
-void kh_doors_free(struct kh_loop *loop)
+void kh_acceptors_free(struct kh_loop *loop)
 {
-	for (size_t i = 0; i < loop->n_doors; i++) {
-		kh_door_close(loop->doors[i]);
-		free_door(&loop->doors[i]->grave);
+	for (size_t i = 0; i < loop->n_acceptors; i++) {
+		kh_acceptor_close(loop->doors[i]);
+		free_acceptor(&loop->doors[i]->deferred_free);
 	}
-	kh_guest_doors_free(loop);
+	kh_dynamic_sandbox_acceptors_free(loop);
 	free(loop->doors);
 	loop->doors = NULL;
-	loop->n_doors = 0;
+	loop->n_acceptors = 0;
 }

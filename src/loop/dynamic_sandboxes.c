@@ -13,17 +13,18 @@
 #include <keyhole/base/log.h>
 #include <keyhole/base/lru.h>
 
-static void drop_guest(void *value)
+static void drop_dynamic_sandbox(void *value)
 {
-	kh_guest_unref(value);
+	kh_dynamic_sandbox_unref(value);
 }
 
-bool kh_guests_init(struct kh_worker *worker, kh_guests_gone *gone, struct kh_err *err)
+bool kh_dynamic_sandboxes_init(struct kh_worker *worker, kh_dynamic_sandboxes_gone *gone,
+			       struct kh_err *err)
 {
-	struct kh_guests *guests = calloc(1, sizeof(*guests));
+	struct kh_dynamic_sandboxes *guests = calloc(1, sizeof(*guests));
 
 	if (guests)
-		guests->by_name = kh_lru_new(KH_LIMIT_GUESTS, drop_guest);
+		guests->by_name = kh_lru_new(KH_LIMIT_DYNAMIC_SANDBOXES, drop_dynamic_sandbox);
 	if (!guests || !guests->by_name || pthread_mutex_init(&guests->lock, NULL) != 0) {
 		free(guests);
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "sandboxes: no memory");
@@ -34,20 +35,20 @@ bool kh_guests_init(struct kh_worker *worker, kh_guests_gone *gone, struct kh_er
 	return true;
 }
 
-struct kh_guest *kh_guest_ref(struct kh_guest *guest)
+struct kh_dynamic_sandbox *kh_dynamic_sandbox_ref(struct kh_dynamic_sandbox *guest)
 {
 	atomic_fetch_add_explicit(&guest->refs, 1, memory_order_relaxed);
 	return guest;
 }
 
-void kh_guest_unref(struct kh_guest *guest)
+void kh_dynamic_sandbox_unref(struct kh_dynamic_sandbox *guest)
 {
 	if (!guest || atomic_fetch_sub_explicit(&guest->refs, 1, memory_order_acq_rel) != 1)
 		return;
 	if (guest->fd >= 0)
 		(void)close(guest->fd);
 	kh_narrowing_unref(guest->narrowing);
-	free(guest->gate);
+	free(guest->listener_stats);
 	kh_account_unref(guest->account);
 	free(guest->tenant);
 	free(guest->config.name);
@@ -60,10 +61,11 @@ static struct kh_narrowing *read_narrowing(struct kh_slice bytes, struct kh_err 
 {
 	struct kh_rules rules;
 
-	return kh_narrow_decode(bytes, &rules, err) ? kh_narrowing_new(&rules, err) : NULL;
+	return kh_snapshot_decode_narrow(bytes, &rules, err) ? kh_narrowing_new(&rules, err) : NULL;
 }
 
-static bool fill(struct kh_guest *guest, struct kh_guest_card *card, struct kh_err *err)
+static bool fill(struct kh_dynamic_sandbox *guest, struct kh_dynamic_sandbox_card *card,
+		 struct kh_err *err)
 {
 	guest->number = card->number;
 	guest->expires_ms = card->expires_ms;
@@ -77,8 +79,8 @@ static bool fill(struct kh_guest *guest, struct kh_guest_card *card, struct kh_e
 	guest->config.sandbox = kh_steal_ptr(&card->id);
 	guest->config.name = strdup(card->path);
 	guest->config.unix_path = kh_steal_ptr(&card->path);
-	guest->gate = kh_gate_new();
-	if (!guest->config.name || !guest->gate)
+	guest->listener_stats = kh_listener_stats_new();
+	if (!guest->config.name || !guest->listener_stats)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 	if (!card->narrowed)
 		return true;
@@ -97,18 +99,19 @@ static bool fill(struct kh_guest *guest, struct kh_guest_card *card, struct kh_e
 	return true;
 }
 
-static struct kh_guest *make(const struct kh_worker *worker, struct kh_guest_card *card, int tenant,
-			     int *fd, struct kh_err *err)
+static struct kh_dynamic_sandbox *make(const struct kh_worker *worker,
+				       struct kh_dynamic_sandbox_card *card, int tenant, int *fd,
+				       struct kh_err *err)
 {
-	struct kh_guest *guest =
-		calloc(1, sizeof(*guest) + worker->n_loops * sizeof(struct kh_guest_door *));
+	struct kh_dynamic_sandbox *guest = calloc(
+		1, sizeof(*guest) + worker->n_loops * sizeof(struct kh_dynamic_sandbox_acceptor *));
 
 	if (!guest) {
 		(void)kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 		return NULL;
 	}
 	atomic_init(&guest->refs, 1);
-	atomic_init(&guest->at_doors, worker->n_loops);
+	atomic_init(&guest->at_acceptors, worker->n_loops);
 	guest->fd = kh_steal_fd(fd);
 	struct kh_account **tenants = worker->current->tenant_accounts;
 	guest->account = tenants ? kh_account_new(tenants[tenant]) : NULL;
@@ -116,26 +119,27 @@ static struct kh_guest *make(const struct kh_worker *worker, struct kh_guest_car
 		(void)kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 	else if (fill(guest, card, err))
 		return guest;
-	kh_guest_unref(guest);
+	kh_dynamic_sandbox_unref(guest);
 	return NULL;
 }
 
 /* A guest that this process can't have is one that the next one will: it can't go on without. */
 static bool add(struct kh_worker *worker, struct kh_channel_message *message)
 {
-	struct kh_guests *guests = worker->guests;
-	struct kh_guest_card card;
+	struct kh_dynamic_sandboxes *guests = worker->guests;
+	struct kh_dynamic_sandbox_card card;
 	struct kh_err err = KH_ERR_INIT;
-	struct kh_guest *guest = NULL;
-	char room[KH_GUEST_NAME_BYTES];
+	struct kh_dynamic_sandbox *guest = NULL;
+	char room[KH_DYNAMIC_SANDBOX_NAME_BYTES];
 
-	if (!kh_guest_card_take(message->body, &card) || message->n_fds != 1) {
-		kh_guest_card_fini(&card);
+	if (!kh_dynamic_sandbox_card_take(message->body, &card) || message->n_fds != 1) {
+		kh_dynamic_sandbox_card_fini(&card);
 		return false;
 	}
 	int tenant = kh_config_tenant(worker->current->config, card.tenant);
 	if (tenant >= 0 && (guest = make(worker, &card, tenant, &message->fds[0], &err))) {
-		struct kh_slice name = kh_guest_name(guest->tenant, guest->config.sandbox, room);
+		struct kh_slice name =
+			kh_dynamic_sandbox_name(guest->tenant, guest->config.sandbox, room);
 		pthread_mutex_lock(&guests->lock);
 		bool put = !kh_lru_get(guests->by_name, name) &&
 			   kh_lru_put(guests->by_name, name, guest);
@@ -147,30 +151,32 @@ static bool add(struct kh_worker *worker, struct kh_channel_message *message)
 		}
 		pthread_mutex_unlock(&guests->lock);
 		if (!put)
-			kh_guest_unref(guest);
+			kh_dynamic_sandbox_unref(guest);
 		for (unsigned i = 0; put && i < worker->n_loops; i++)
-			kh_loop_post_guest(worker->loops[i], guest, (uint16_t)tenant);
+			kh_loop_post_dynamic_sandbox(worker->loops[i], guest, (uint16_t)tenant);
 		guest = put ? guest : NULL;
 	}
 	if (!guest)
 		kh_log_error("a sandbox that was added can't be served: %s",
 			     err.code ? err.text : "it is not understood");
-	kh_guest_card_fini(&card);
+	kh_dynamic_sandbox_card_fini(&card);
 	return guest != NULL;
 }
 
-static bool remove_guest(struct kh_worker *worker, const struct kh_channel_message *message)
+static bool remove_dynamic_sandbox(struct kh_worker *worker,
+				   const struct kh_channel_message *message)
 {
-	struct kh_guests *guests = worker->guests;
+	struct kh_dynamic_sandboxes *guests = worker->guests;
 	struct kh_wire_reader r = { .rest = message->body };
 	kh_auto_free char *tenant = kh_wire_str(&r);
 	kh_auto_free char *id = kh_wire_str(&r);
-	char room[KH_GUEST_NAME_BYTES];
+	char room[KH_DYNAMIC_SANDBOX_NAME_BYTES];
 
 	if (!kh_wire_done(&r) || !tenant || !id)
 		return false;
 	pthread_mutex_lock(&guests->lock);
-	struct kh_guest *guest = kh_lru_take(guests->by_name, kh_guest_name(tenant, id, room));
+	struct kh_dynamic_sandbox *guest =
+		kh_lru_take(guests->by_name, kh_dynamic_sandbox_name(tenant, id, room));
 	if (guest) {
 		kh_list_remove(&guest->link);
 		guests->count--;
@@ -183,34 +189,35 @@ static bool remove_guest(struct kh_worker *worker, const struct kh_channel_messa
 	}
 	guest->asked = message->ref;
 	for (unsigned i = 0; i < worker->n_loops; i++)
-		kh_loop_post_guest_gone(worker->loops[i], guest);
-	kh_guest_unref(guest);
+		kh_loop_post_dynamic_sandbox_gone(worker->loops[i], guest);
+	kh_dynamic_sandbox_unref(guest);
 	return true;
 }
 
-bool kh_guests_take(struct kh_worker *worker, struct kh_channel_message *message)
+bool kh_dynamic_sandboxes_take(struct kh_worker *worker, struct kh_channel_message *message)
 {
-	if (message->type == KH_CHANNEL_GUEST)
+	if (message->type == KH_CHANNEL_DYNAMIC_SANDBOX)
 		return add(worker, message);
-	return remove_guest(worker, message);
+	return remove_dynamic_sandbox(worker, message);
 }
 
-void kh_guests_each(struct kh_worker *worker,
-		    void (*visit)(void *arg, const struct kh_guest *guest), void *arg)
+void kh_dynamic_sandboxes_each(struct kh_worker *worker,
+			       void (*visit)(void *arg, const struct kh_dynamic_sandbox *guest),
+			       void *arg)
 {
-	struct kh_guests *guests = worker->guests;
+	struct kh_dynamic_sandboxes *guests = worker->guests;
 
 	if (!guests)
 		return;
 	pthread_mutex_lock(&guests->lock);
 	for (struct kh_node *node = guests->list.next; node != &guests->list; node = node->next)
-		visit(arg, kh_container_of(node, struct kh_guest, link));
+		visit(arg, kh_container_of(node, struct kh_dynamic_sandbox, link));
 	pthread_mutex_unlock(&guests->lock);
 }
 
-size_t kh_guests_count(struct kh_worker *worker)
+size_t kh_dynamic_sandboxes_count(struct kh_worker *worker)
 {
-	struct kh_guests *guests = worker->guests;
+	struct kh_dynamic_sandboxes *guests = worker->guests;
 	size_t count = 0;
 
 	if (!guests)
@@ -221,10 +228,10 @@ size_t kh_guests_count(struct kh_worker *worker)
 	return count;
 }
 
-void kh_guests_tick(struct kh_worker *worker)
+void kh_dynamic_sandboxes_tick(struct kh_worker *worker)
 {
 	enum { WORTH_IT = 512 };
-	struct kh_guests *guests = worker->guests;
+	struct kh_dynamic_sandboxes *guests = worker->guests;
 
 	if (!guests)
 		return;

@@ -1,4 +1,5 @@
-/* fingerprints.c - the worker's list of what no sandbox may send: replaced whenever a value is another */
+/* fingerprints.c - the worker's list of what no sandbox may send: replaced whenever a value is
+ * another */
 
 #include <keyhole/loop/worker.h>
 
@@ -6,8 +7,8 @@
 #include <keyhole/base/limits.h>
 #include <keyhole/base/wire.h>
 
-bool kh_worker_take_prints(struct kh_worker *worker, struct kh_channel_message *message,
-			   struct kh_err *err)
+bool kh_worker_take_fingerprints(struct kh_worker *worker, struct kh_channel_message *message,
+				 struct kh_err *err)
 {
 	struct kh_wire_reader r = { .rest = message->body };
 	struct kh_secret *lists[KH_LIMIT_CHANNEL_FDS];
@@ -28,21 +29,22 @@ bool kh_worker_take_prints(struct kh_worker *worker, struct kh_channel_message *
 			kh_secret_unref(lists[--n]);
 		return kh_err_set(err, KH_ERR_INTERNAL, "prints of credentials: not understood");
 	}
-	struct kh_prints *prints = kh_prints_new(lists, count, err);
+	struct kh_fingerprints *prints = kh_fingerprints_new(lists, count, err);
 	if (!prints)
 		return false;
-	pthread_mutex_lock(&worker->prints_lock);
-	struct kh_prints *before = worker->prints;
+	pthread_mutex_lock(&worker->fingerprints_lock);
+	struct kh_fingerprints *before = worker->prints;
 	worker->prints = prints;
-	pthread_mutex_unlock(&worker->prints_lock);
+	pthread_mutex_unlock(&worker->fingerprints_lock);
 	kh_prints_unref(before);
 	return true;
 }
 
-struct kh_prints *kh_worker_prints(struct kh_worker *worker)
+struct kh_fingerprints *kh_worker_fingerprints(struct kh_worker *worker)
 {
-	pthread_mutex_lock(&worker->prints_lock);
-	struct kh_prints *prints = worker->prints ? kh_prints_ref(worker->prints) : NULL;
-	pthread_mutex_unlock(&worker->prints_lock);
+	pthread_mutex_lock(&worker->fingerprints_lock);
+	struct kh_fingerprints *prints =
+		worker->prints ? kh_fingerprints_ref(worker->prints) : NULL;
+	pthread_mutex_unlock(&worker->fingerprints_lock);
 	return prints;
 }

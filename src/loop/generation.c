@@ -37,9 +37,9 @@ static void close_listeners(struct kh_generation *g)
 }
 
 /* An exchange may hold on to it for hours; a thousand descriptors need not wait for that. */
-void kh_generation_leave_doors(struct kh_generation *g)
+void kh_generation_leave_acceptors(struct kh_generation *g)
 {
-	if (atomic_fetch_sub(&g->at_doors, 1) == 1)
+	if (atomic_fetch_sub(&g->at_acceptors, 1) == 1)
 		close_listeners(g);
 }
 
@@ -48,10 +48,10 @@ void kh_generation_leave_doors(struct kh_generation *g)
 static bool recogniser_init(struct kh_recogniser *r, const struct kh_config *config,
 			    struct kh_err *err)
 {
-	const struct kh_stand_in_key *keys = config->stand_in_keys;
+	const struct kh_placeholder_key *keys = config->placeholder_keys;
 
 	*r = (struct kh_recogniser){ .n_keys = 0 };
-	while (r->n_keys < KH_MARK_KEYS && kh_stand_in_key_is_set(&keys[r->n_keys]))
+	while (r->n_keys < KH_MARK_KEYS && kh_placeholder_key_is_set(&keys[r->n_keys]))
 		r->n_keys++;
 	if (config->n_credentials == 0 || r->n_keys == 0)
 		return true;
@@ -62,7 +62,7 @@ static bool recogniser_init(struct kh_recogniser *r, const struct kh_config *con
 		for (size_t k = 0; k < r->n_keys; k++)
 			kh_name_tag_make(&r->names[i * r->n_keys + k], &keys[k],
 					 config->credentials[i].name);
-	r->marks = kh_marks_new(keys, r->n_keys, kh_stand_in_may_have_digits(config), err);
+	r->marks = kh_marks_new(keys, r->n_keys, kh_placeholder_may_have_digits(config), err);
 	return r->marks != NULL;
 }
 
@@ -102,7 +102,7 @@ static void free_generation(struct kh_generation *g)
 	recogniser_fini(&g->recogniser);
 	kh_geo_unref(g->geo);
 	kh_policy_unref(g->policy);
-	kh_ledger_unmap(&g->ledger);
+	kh_quota_ledger_unmap(&g->ledger);
 	kh_config_free(g->config);
 	free(g->listeners);
 	free(g->gates);
@@ -158,19 +158,19 @@ static bool make_tallies(struct kh_generation *g, const struct kh_generation *be
 	return true;
 }
 
-struct kh_gate *kh_gate_new(void)
+struct kh_listener_stats *kh_listener_stats_new(void)
 {
 	static atomic_uint_fast64_t last;
-	struct kh_gate *gate = calloc(1, sizeof(*gate));
+	struct kh_listener_stats *listener_stats = calloc(1, sizeof(*listener_stats));
 
-	if (gate) {
-		atomic_init(&gate->refs, 1);
-		gate->number = atomic_fetch_add(&last, 1) + 1;
+	if (listener_stats) {
+		atomic_init(&listener_stats->refs, 1);
+		listener_stats->number = atomic_fetch_add(&last, 1) + 1;
 	}
-	return gate;
+	return listener_stats;
 }
 
-static bool make_gates(struct kh_generation *g, const struct kh_generation *before)
+static bool make_listener_stats_list(struct kh_generation *g, const struct kh_generation *before)
 {
 	kh_auto_free size_t *found =
 		before ? kh_config_match_listeners(g->config, before->config) : NULL;
@@ -178,16 +178,16 @@ static bool make_gates(struct kh_generation *g, const struct kh_generation *befo
 	if (before && !found)
 		return false;
 	for (size_t i = 0; i < g->config->n_listeners; i++) {
-		struct kh_gate *gate = NULL;
+		struct kh_listener_stats *listener_stats = NULL;
 		if (found && found[i] != KH_LISTENER_NONE)
-			gate = before->gates[found[i]];
-		if (gate)
-			atomic_fetch_add(&gate->refs, 1);
+			listener_stats = before->gates[found[i]];
+		if (listener_stats)
+			atomic_fetch_add(&listener_stats->refs, 1);
 		else
-			gate = kh_gate_new();
-		if (!gate)
+			listener_stats = kh_listener_stats_new();
+		if (!listener_stats)
 			return false;
-		g->gates[i] = gate;
+		g->gates[i] = listener_stats;
 	}
 	return true;
 }
@@ -254,13 +254,13 @@ static bool fill(struct kh_generation *g, const struct kh_generation *before, st
 	if (!recogniser_init(&g->recogniser, config, err))
 		return false;
 	g->listeners = calloc(config->n_listeners + 1, sizeof(*g->listeners));
-	g->gates = calloc(config->n_listeners + 1, sizeof(struct kh_gate *));
+	g->gates = calloc(config->n_listeners + 1, sizeof(struct kh_listener_stats *));
 	g->tallies = calloc(config->n_tenants + 1, sizeof(struct kh_tally *));
 	if (config->ca_per_tenant)
 		g->leaves = calloc(config->n_tenants + 1, sizeof(struct kh_leaves *));
 	g->slots = calloc(config->n_credentials + 1, sizeof(*g->slots));
 	if (!g->listeners || !g->gates || !g->slots || !g->tallies ||
-	    (config->ca_per_tenant && !g->leaves) || !make_gates(g, before) ||
+	    (config->ca_per_tenant && !g->leaves) || !make_listener_stats_list(g, before) ||
 	    !make_tallies(g, before) || !make_accounts(g, before))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "configuration: no memory");
 	return true;
@@ -296,7 +296,7 @@ struct kh_generation *kh_generation_take_snapshot(struct kh_channel_message *mes
 	pthread_mutex_init(&g->lock, NULL);
 	g->number = message->ref;
 	g->config = config;
-	if (kh_ledger_map(&g->ledger, message->fds[1], n_slots, column, err) &&
+	if (kh_quota_ledger_map(&g->ledger, message->fds[1], n_slots, column, err) &&
 	    fill(g, before, err))
 		return g;
 	free_generation(g);

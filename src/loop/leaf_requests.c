@@ -37,7 +37,7 @@ struct kh_wanted_leaf {
 	uint32_t seed; /* a sandbox chooses the names: it must not choose their buckets */
 };
 
-bool kh_asks_init(struct kh_worker *worker, struct kh_err *err)
+bool kh_leaf_requests_init(struct kh_worker *worker, struct kh_err *err)
 {
 	worker->wanted = calloc(1, sizeof(*worker->wanted));
 	if (!worker->wanted ||
@@ -55,7 +55,7 @@ static void drop(struct wanted_host *gone)
 	free(gone);
 }
 
-void kh_asks_fini(struct kh_worker *worker)
+void kh_leaf_requests_fini(struct kh_worker *worker)
 {
 	for (size_t i = 0; worker->wanted && i < BUCKETS; i++) {
 		while (worker->wanted->buckets[i]) {
@@ -179,7 +179,7 @@ static struct kh_leaves *leaves_by(const struct kh_worker *worker, const char *s
 	return tenant >= 0 ? g->leaves[tenant] : NULL;
 }
 
-bool kh_asks_leaf_came(struct kh_worker *worker, struct kh_slice body)
+bool kh_leaf_requests_leaf_came(struct kh_worker *worker, struct kh_slice body)
 {
 	struct kh_wire_reader r = { .rest = body };
 	kh_auto_free char *name = kh_wire_str(&r);
@@ -215,9 +215,9 @@ static struct kh_leaves *own_leaves(const struct kh_worker *worker, struct kh_ge
 	return g->leaves[tenant];
 }
 
-bool kh_asks_issuer_came(struct kh_worker *worker, struct kh_generation *g,
-			 const struct kh_generation *before, struct kh_slice body,
-			 struct kh_err *err)
+bool kh_leaf_requests_issuer_came(struct kh_worker *worker, struct kh_generation *g,
+				  const struct kh_generation *before, struct kh_slice body,
+				  struct kh_err *err)
 {
 	struct kh_wire_reader r = { .rest = body };
 	uint16_t tenant = kh_wire_u16(&r);
@@ -235,8 +235,8 @@ bool kh_asks_issuer_came(struct kh_worker *worker, struct kh_generation *g,
 	       kh_leaves_set_issuer(leaves, der, err);
 }
 
-bool kh_asks_issuers_known(const struct kh_worker *worker, const struct kh_generation *g,
-			   struct kh_err *err)
+bool kh_leaf_requests_issuers_known(const struct kh_worker *worker, const struct kh_generation *g,
+				    struct kh_err *err)
 {
 	bool known = g->leaves || kh_leaves_has_issuer(worker->leaves);
 	/* From the back: they come in order, and each time it is asked. */

@@ -26,8 +26,8 @@ enum mail_kind {
 	MAIL_DRAIN,
 	MAIL_RETIRE,
 	MAIL_RELOAD,
-	MAIL_GUEST,
-	MAIL_GUEST_GONE
+	MAIL_DYNAMIC_SANDBOX,
+	MAIL_DYNAMIC_SANDBOX_GONE
 };
 
 struct kh_mail {
@@ -38,14 +38,15 @@ struct kh_mail {
 	bool found;
 	uint16_t index;
 	uint32_t generation;
-	struct kh_generation *gen; /* RELOAD: a reference */
-	struct kh_guest *guest;	   /* GUEST, GUEST_GONE: a reference */
+	struct kh_generation *gen;	  /* RELOAD: a reference */
+	struct kh_dynamic_sandbox *guest; /* DYNAMIC_SANDBOX, DYNAMIC_SANDBOX_GONE: a reference */
 };
 
-void kh_loop_bury(struct kh_loop *loop, struct kh_grave *grave, void (*free_fn)(struct kh_grave *))
+void kh_loop_free_later(struct kh_loop *loop, struct kh_deferred_free *deferred_free,
+			void (*free_fn)(struct kh_deferred_free *))
 {
-	grave->free_fn = free_fn;
-	kh_list_append(&loop->graves, &grave->link);
+	deferred_free->free_fn = free_fn;
+	kh_list_append(&loop->graves, &deferred_free->link);
 }
 
 /* Those that begin meanwhile wait for the next round. */
@@ -128,9 +129,10 @@ void kh_loop_turn_end(struct kh_loop *loop)
 			break;
 	}
 	while (!kh_list_is_empty(&loop->graves)) {
-		struct kh_grave *grave = kh_container_of(loop->graves.next, struct kh_grave, link);
-		kh_list_remove(&grave->link);
-		grave->free_fn(grave);
+		struct kh_deferred_free *deferred_free =
+			kh_container_of(loop->graves.next, struct kh_deferred_free, link);
+		kh_list_remove(&deferred_free->link);
+		deferred_free->free_fn(deferred_free);
 	}
 	for (enum kh_loop_when when = KH_LOOP_DOWN; when < KH_LOOP_WHENS; when++) {
 		if (!has_calls(loop, when))
@@ -148,9 +150,9 @@ static void post(struct kh_loop *loop, const struct kh_mail *letter)
 	if (!mail) {
 		/* A lost answer ends in the handshake's or exchange's own timeout; rules that are
 		 * no longer in force must not stay, nor sandboxes that were removed. */
-		if (letter->kind == MAIL_RELOAD || letter->kind == MAIL_GUEST_GONE)
+		if (letter->kind == MAIL_RELOAD || letter->kind == MAIL_DYNAMIC_SANDBOX_GONE)
 			abort();
-		kh_guest_unref(letter->guest);
+		kh_dynamic_sandbox_unref(letter->guest);
 		return;
 	}
 	*mail = *letter;
@@ -189,15 +191,18 @@ void kh_loop_post_retire(struct kh_loop *loop)
 	post(loop, &(struct kh_mail){ .kind = MAIL_RETIRE });
 }
 
-void kh_loop_post_guest(struct kh_loop *loop, struct kh_guest *guest, uint16_t tenant)
+void kh_loop_post_dynamic_sandbox(struct kh_loop *loop, struct kh_dynamic_sandbox *guest,
+				  uint16_t tenant)
 {
-	post(loop, &(struct kh_mail){
-			   .kind = MAIL_GUEST, .guest = kh_guest_ref(guest), .index = tenant });
+	post(loop, &(struct kh_mail){ .kind = MAIL_DYNAMIC_SANDBOX,
+				      .guest = kh_dynamic_sandbox_ref(guest),
+				      .index = tenant });
 }
 
-void kh_loop_post_guest_gone(struct kh_loop *loop, struct kh_guest *guest)
+void kh_loop_post_dynamic_sandbox_gone(struct kh_loop *loop, struct kh_dynamic_sandbox *guest)
 {
-	post(loop, &(struct kh_mail){ .kind = MAIL_GUEST_GONE, .guest = kh_guest_ref(guest) });
+	post(loop, &(struct kh_mail){ .kind = MAIL_DYNAMIC_SANDBOX_GONE,
+				      .guest = kh_dynamic_sandbox_ref(guest) });
 }
 
 void kh_loop_post_reload(struct kh_loop *loop, struct kh_generation *g)
@@ -238,9 +243,10 @@ static void reload(struct kh_loop *loop, struct kh_generation *g)
 	kh_resolver_configure(loop->resolver, g->config);
 	loop->ops->up_close_idle(loop); /* their keys name credentials of the old one */
 	/* Also of a loop that takes nothing new: who is there looks at its door's configuration. */
-	if (!kh_doors_reload(loop, before) || !kh_guest_doors_reload(loop, before))
+	if (!kh_acceptors_reload(loop, before) ||
+	    !kh_dynamic_sandbox_acceptors_reload(loop, before))
 		abort();
-	kh_generation_leave_doors(before);
+	kh_generation_leave_acceptors(before);
 	TELL(&loop->live, reload);
 	TELL(&loop->exchanges, reload);
 	kh_generation_unref(before);
@@ -249,7 +255,7 @@ static void reload(struct kh_loop *loop, struct kh_generation *g)
 static void start_drain(struct kh_loop *loop)
 {
 	loop->draining = true;
-	kh_doors_shut(loop);
+	kh_acceptors_shut(loop);
 	loop->ops->up_close_idle(loop);
 	TELL(&loop->live, drain);
 	TELL(&loop->exchanges, drain);
@@ -260,7 +266,7 @@ static void start_drain(struct kh_loop *loop)
 static void start_retire(struct kh_loop *loop)
 {
 	loop->retiring = true;
-	kh_doors_shut(loop);
+	kh_acceptors_shut(loop);
 	TELL(&loop->live, retire);
 }
 
@@ -294,7 +300,7 @@ static void deliver(struct kh_loop *loop, const struct kh_mail *mail)
 		break;
 	case MAIL_CREDENTIAL:
 		deliver_credential(loop, mail);
-		kh_doors_look_for_tokens(loop);
+		kh_acceptors_look_for_tokens(loop);
 		break;
 	case MAIL_DRAIN:
 		start_drain(loop);
@@ -305,11 +311,11 @@ static void deliver(struct kh_loop *loop, const struct kh_mail *mail)
 	case MAIL_RELOAD:
 		reload(loop, mail->gen);
 		break;
-	case MAIL_GUEST:
-		kh_guest_enter(loop, mail->guest, mail->index);
+	case MAIL_DYNAMIC_SANDBOX:
+		kh_dynamic_sandbox_enter(loop, mail->guest, mail->index);
 		break;
-	case MAIL_GUEST_GONE:
-		kh_guest_leave(loop, mail->guest);
+	case MAIL_DYNAMIC_SANDBOX_GONE:
+		kh_dynamic_sandbox_leave(loop, mail->guest);
 		break;
 	}
 }
@@ -328,7 +334,7 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
 	while (mail) {
 		struct kh_mail *next = mail->next;
 		deliver(loop, mail);
-		kh_guest_unref(mail->guest);
+		kh_dynamic_sandbox_unref(mail->guest);
 		free(mail);
 		mail = next;
 	}
@@ -342,8 +348,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	loop->ops->up_tick(loop);
 	kh_refusals_look_at_space(loop);
-	kh_doors_look_for_tokens(loop);
-	kh_doors_tick(loop);
+	kh_acceptors_look_for_tokens(loop);
+	kh_acceptors_tick(loop);
 	TELL(&loop->live, tick);
 }
 
@@ -410,7 +416,7 @@ struct kh_loop *kh_loop_new(struct kh_worker *worker, unsigned index, const stru
 void kh_loop_run(struct kh_loop *loop)
 {
 	loop->now_ms = kh_clock_mono_ms();
-	if (!kh_doors_reload(loop, loop->gen)) {
+	if (!kh_acceptors_reload(loop, loop->gen)) {
 		kh_log_error("thread %u: no memory for its listeners", loop->index);
 		abort();
 	}
@@ -433,9 +439,9 @@ void kh_loop_free(struct kh_loop *loop)
 		return;
 	if (loop->ups)
 		loop->ops->up_close_idle(loop);
-	kh_doors_say_counts(loop);
+	kh_acceptors_say_counts(loop);
 	kh_loop_turn_end(loop);
-	kh_doors_free(loop);
+	kh_acceptors_free(loop);
 	if (loop->resolver)
 		kh_resolver_free(loop->resolver);
 	if (loop->wake)

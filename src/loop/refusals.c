@@ -31,22 +31,22 @@ struct kh_refusals {
 /* ---- the budget ---- */
 
 /* A place behind the others in time, `refusals_burst` of them free at most. */
-static bool take_turn(struct kh_gate *gate, const struct kh_config *config)
+static bool take_turn(struct kh_listener_stats *listener_stats, const struct kh_config *config)
 {
 	uint64_t each_us = 1000 * 1000 / config->refusals_per_second;
 	uint64_t most_us = (uint64_t)config->refusals_burst * each_us;
 	uint64_t now = kh_clock_mono_us(), next;
-	uint64_t before = atomic_load(&gate->refusals_us);
+	uint64_t before = atomic_load(&listener_stats->refusals_us);
 
 	do {
 		next = (before > now ? before : now) + each_us;
 		if (next > now + most_us)
 			return false;
-	} while (!atomic_compare_exchange_weak(&gate->refusals_us, &before, next));
+	} while (!atomic_compare_exchange_weak(&listener_stats->refusals_us, &before, next));
 	return true;
 }
 
-bool kh_refusals_take_place(struct kh_door *door)
+bool kh_refusals_take_place(struct kh_acceptor *door)
 {
 	const struct kh_loop *loop = door->loop;
 	const struct kh_config *config = loop->gen->config;
@@ -54,7 +54,7 @@ bool kh_refusals_take_place(struct kh_door *door)
 	/* One that was not read from a file (a test's) has no budget. */
 	return config->refusals_per_second == 0 ||
 	       (!atomic_load_explicit(&loop->worker->journal_is_short, memory_order_relaxed) &&
-		take_turn(door->gate, config));
+		take_turn(door->listener_stats, config));
 }
 
 void kh_refusals_look_at_space(struct kh_loop *loop)
@@ -83,7 +83,7 @@ void kh_refusals_look_at_space(struct kh_loop *loop)
 
 /* ---- the count ---- */
 
-static struct kh_refusals *refusals_of(struct kh_door *door, const struct kh_audit_open *what)
+static struct kh_refusals *refusals_of(struct kh_acceptor *door, const struct kh_audit_open *what)
 {
 	if (door->refusals)
 		return door->refusals;
@@ -110,7 +110,7 @@ static void put_reasons(const struct kh_refusals *r, struct kh_buf *out)
 }
 
 /* What could not be written stays. */
-static void say(struct kh_door *door)
+static void say(struct kh_acceptor *door)
 {
 	enum { REASONS_BYTES = 2048 };
 	struct kh_refusals *r = door->refusals;
@@ -138,7 +138,7 @@ static void say(struct kh_door *door)
 	kh_buf_fini(&reasons);
 }
 
-static bool is_due(const struct kh_door *door)
+static bool is_due(const struct kh_acceptor *door)
 {
 	const struct kh_refusals *r = door->refusals;
 
@@ -146,7 +146,7 @@ static bool is_due(const struct kh_door *door)
 }
 
 /* Return: false without memory. */
-static bool count(struct kh_door *door, const struct kh_audit_open *what, enum kh_err_code code)
+static bool count(struct kh_acceptor *door, const struct kh_audit_open *what, enum kh_err_code code)
 {
 	struct kh_refusals *r = refusals_of(door, what);
 
@@ -163,13 +163,13 @@ static bool count(struct kh_door *door, const struct kh_audit_open *what, enum k
 	return true;
 }
 
-void kh_refusals_tick(struct kh_door *door)
+void kh_refusals_tick(struct kh_acceptor *door)
 {
 	if (door->refusals && is_due(door))
 		say(door);
 }
 
-void kh_refusals_end(struct kh_door *door)
+void kh_refusals_end(struct kh_acceptor *door)
 {
 	struct kh_refusals *r = door->refusals;
 
@@ -192,7 +192,7 @@ void kh_refusals_end(struct kh_door *door)
 /* ---- one refusal ---- */
 
 /* Return: false: no memory, no room, or it is beyond the tenant's share. */
-static bool put_one(struct kh_door *door, const struct kh_audit_open *what,
+static bool put_one(struct kh_acceptor *door, const struct kh_audit_open *what,
 		    const struct kh_audit_close *how)
 {
 	struct kh_loop *loop = door->loop;
@@ -222,7 +222,7 @@ static void show_one(struct kh_loop *loop, const struct kh_audit_open *what,
 	kh_batch_fini(&batch);
 }
 
-void kh_refusal_record(struct kh_door *door, const struct kh_audit_open *what,
+void kh_refusal_record(struct kh_acceptor *door, const struct kh_audit_open *what,
 		       const struct kh_audit_close *how)
 {
 	struct kh_loop *loop = door->loop;

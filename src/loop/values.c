@@ -38,7 +38,7 @@ struct kh_credential_value {
 	uint64_t asked_ms;	  /* monotonic, of the answer that brought none */
 	uint64_t used;		  /* the list's counter */
 	uint64_t used_ms;	  /* monotonic */
-	uint64_t whose;		  /* the number of the gate that used it last */
+	uint64_t whose;		  /* the number of the listener_stats that used it last */
 	uint64_t refused_ms;	  /* monotonic: when one was dropped for a 401; 0: never */
 	char *why;		  /* MISSING */
 	uint16_t tenant;
@@ -46,12 +46,12 @@ struct kh_credential_value {
 	char scope[];
 };
 
-static uint16_t tenant_of(const struct kh_generation *g, const struct kh_want *want)
+static uint16_t tenant_of(const struct kh_generation *g, const struct kh_credential_ref *want)
 {
 	return g->config->credentials[want->index].by_tenant ? want->tenant : KH_NO_TENANT;
 }
 
-static bool is_for(const struct kh_credential_value *value, const struct kh_want *want,
+static bool is_for(const struct kh_credential_value *value, const struct kh_credential_ref *want,
 		   uint16_t tenant)
 {
 	return value->tenant == tenant &&
@@ -60,7 +60,7 @@ static bool is_for(const struct kh_credential_value *value, const struct kh_want
 
 /* Where the pointer to it stands; the end of the list when it is not there. */
 static struct kh_credential_value **find(struct kh_credential_slot *slot,
-					 const struct kh_want *want, uint16_t tenant)
+					 const struct kh_credential_ref *want, uint16_t tenant)
 {
 	struct kh_credential_value **at = &slot->values;
 	while (*at && !is_for(*at, want, tenant))
@@ -88,27 +88,27 @@ static bool is_asked_for(const struct kh_credential_value *value)
 	return value->state == KH_SLOT_ASKED || value->asked;
 }
 
-static uint64_t number_of(const struct kh_gate *asker)
+static uint64_t number_of(const struct kh_listener_stats *asker)
 {
-	return asker ? asker->number : KH_SHARE_NOBODY;
+	return asker ? asker->number : KH_FAIR_SHARE_NOBODY;
 }
 
 static uint64_t owner_of(const struct kh_credential_value *value)
 {
-	bool idle = kh_clock_mono_ms() - value->used_ms > KH_SHARE_IDLE_MS;
+	bool idle = kh_clock_mono_ms() - value->used_ms > KH_FAIR_SHARE_IDLE_MS;
 	bool ended = value->state == KH_SLOT_FULL && value->expires_ms &&
 		     kh_clock_wall_ms() >= value->expires_ms;
-	return idle || ended ? KH_SHARE_NOBODY : value->whose;
+	return idle || ended ? KH_FAIR_SHARE_NOBODY : value->whose;
 }
 
 /* Return: there is room for one more scope. */
 static bool make_room(struct kh_credential_slot *slot, uint64_t newcomer)
 {
-	struct kh_share_place places[KH_LIMIT_SCOPES];
+	struct kh_fair_share_place places[KH_LIMIT_SCOPES];
 	size_t count = 0;
 	for (struct kh_credential_value **at = &slot->values; *at; at = &(*at)->next)
 		if ((*at)->scope_len > 0 && count < KH_LIMIT_SCOPES)
-			places[count++] = (struct kh_share_place){
+			places[count++] = (struct kh_fair_share_place){
 				.whose = owner_of(*at),
 				.used = (*at)->used,
 				.fixed = (*at)->state == KH_SLOT_ASKED,
@@ -116,15 +116,16 @@ static bool make_room(struct kh_credential_slot *slot, uint64_t newcomer)
 			};
 	if (count < KH_LIMIT_SCOPES)
 		return true;
-	struct kh_share_place *gone = kh_share_pick(places, count, 0, newcomer);
+	struct kh_fair_share_place *gone = kh_fair_share_pick(places, count, 0, newcomer);
 	if (gone)
 		remove_at(slot, gone->at);
 	return gone != NULL;
 }
 
 /* Return: NULL: there is no place for it, or no memory. */
-static struct kh_credential_value *make(struct kh_credential_slot *slot, const struct kh_want *want,
-					uint16_t tenant, uint64_t whose)
+static struct kh_credential_value *make(struct kh_credential_slot *slot,
+					const struct kh_credential_ref *want, uint16_t tenant,
+					uint64_t whose)
 {
 	if (want->scope.len > 0 && slot->n_values >= KH_LIMIT_SCOPES && !make_room(slot, whose))
 		return NULL;
@@ -213,7 +214,7 @@ static void end_if_over(struct kh_credential_value *value)
 }
 
 /* A place behind the other in time, KH_LIMIT_SCOPE_QUESTIONS_BURST of them free at most. */
-static bool takes_its_turn(struct kh_gate *asker)
+static bool takes_its_turn(struct kh_listener_stats *asker)
 {
 	enum { EACH_MS = 1000 / KH_LIMIT_SCOPE_QUESTIONS_PER_SECOND };
 	uint64_t now = kh_clock_mono_ms(), next;
@@ -227,8 +228,8 @@ static bool takes_its_turn(struct kh_gate *asker)
 }
 
 /* May it ask for a scope now? Under the lock. */
-static bool may_ask(const struct kh_credential_slot *slot, const struct kh_want *want,
-		    struct kh_gate *asker)
+static bool may_ask(const struct kh_credential_slot *slot, const struct kh_credential_ref *want,
+		    struct kh_listener_stats *asker)
 {
 	size_t waiting = 0;
 	if (want->scope.len == 0 || !asker)
@@ -240,8 +241,9 @@ static bool may_ask(const struct kh_credential_slot *slot, const struct kh_want 
 
 /* Under the lock. *due: the keeper is to be asked. Return: NULL: the asker has had its share, or
  * there is no memory. */
-static struct kh_credential_value *look(struct kh_credential_slot *slot, const struct kh_want *want,
-					struct kh_gate *asker, bool *due)
+static struct kh_credential_value *look(struct kh_credential_slot *slot,
+					const struct kh_credential_ref *want,
+					struct kh_listener_stats *asker, bool *due)
 {
 	uint64_t whose = number_of(asker);
 	struct kh_credential_value *value = *find(slot, want, want->tenant);
@@ -261,8 +263,8 @@ static struct kh_credential_value *look(struct kh_credential_slot *slot, const s
 	return value;
 }
 
-static enum kh_slot_state too_many(const struct kh_generation *g, const struct kh_want *want,
-				   struct kh_err *err)
+static enum kh_slot_state too_many(const struct kh_generation *g,
+				   const struct kh_credential_ref *want, struct kh_err *err)
 {
 	kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 		   "too many values of the credential %s are asked for at a time (wait for "
@@ -271,8 +273,8 @@ static enum kh_slot_state too_many(const struct kh_generation *g, const struct k
 	return KH_SLOT_MISSING;
 }
 
-static void say_missing(const struct kh_generation *g, const struct kh_want *want, const char *why,
-			struct kh_err *err)
+static void say_missing(const struct kh_generation *g, const struct kh_credential_ref *want,
+			const char *why, struct kh_err *err)
 {
 	if (why)
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "%s", why);
@@ -283,13 +285,13 @@ static void say_missing(const struct kh_generation *g, const struct kh_want *wan
 }
 
 /* Return: the keeper knows of it. */
-static bool ask(struct kh_worker *worker, struct kh_generation *g, const struct kh_want *want,
-		const struct kh_gate *asker)
+static bool ask(struct kh_worker *worker, struct kh_generation *g,
+		const struct kh_credential_ref *want, const struct kh_listener_stats *asker)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, sizeof(*want) + sizeof(uint64_t) + KH_LIMIT_SCOPE_BYTES);
 	struct kh_err err = KH_ERR_INIT;
-	if (kh_want_put(&body, want) && kh_wire_put_u64(&body, number_of(asker)) &&
+	if (kh_credential_ref_put(&body, want) && kh_wire_put_u64(&body, number_of(asker)) &&
 	    kh_channel_send(&worker->channel, KH_CHANNEL_CREDENTIAL_WANT, g->number,
 			    kh_buf_view(&body), NULL, 0, &err))
 		return true;
@@ -305,16 +307,18 @@ static bool ask(struct kh_worker *worker, struct kh_generation *g, const struct 
 }
 
 enum kh_slot_state kh_worker_secret(struct kh_worker *worker, struct kh_generation *g,
-				    const struct kh_want *want, struct kh_gate *asker,
-				    struct kh_secret **out, struct kh_err *err)
+				    const struct kh_credential_ref *want,
+				    struct kh_listener_stats *asker, struct kh_secret **out,
+				    struct kh_err *err)
 {
 	bool due;
 	*out = NULL;
-	if (want->index >= g->config->n_credentials || !kh_scope_is_good(want->scope)) {
+	if (want->index >= g->config->n_credentials ||
+	    !kh_credential_ref_scope_is_good(want->scope)) {
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "there is no such credential");
 		return KH_SLOT_MISSING;
 	}
-	const struct kh_want asked = { want->index, tenant_of(g, want), want->scope };
+	const struct kh_credential_ref asked = { want->index, tenant_of(g, want), want->scope };
 	pthread_mutex_lock(&g->lock);
 	struct kh_credential_value *value = look(&g->slots[asked.index], &asked, asker, &due);
 	if (!value) {
@@ -343,8 +347,8 @@ static void tell_loops(struct kh_worker *worker, const struct kh_generation *g, 
 }
 
 /* Takes the secret over. What is still good stays while no other comes. */
-static void settle(struct kh_generation *g, const struct kh_want *want, struct kh_secret *secret,
-		   uint64_t expires_ms, const char *why)
+static void settle(struct kh_generation *g, const struct kh_credential_ref *want,
+		   struct kh_secret *secret, uint64_t expires_ms, const char *why)
 {
 	pthread_mutex_lock(&g->lock);
 	struct kh_credential_value *value = *find(&g->slots[want->index], want, want->tenant);
@@ -364,8 +368,8 @@ static void settle(struct kh_generation *g, const struct kh_want *want, struct k
 bool kh_values_came(struct kh_worker *worker, struct kh_channel_message *message)
 {
 	struct kh_wire_reader r = { .rest = message->body };
-	struct kh_want want;
-	if (!kh_want_take(&r, &want))
+	struct kh_credential_ref want;
+	if (!kh_credential_ref_take(&r, &want))
 		return false;
 	uint32_t len = kh_wire_u32(&r);
 	uint64_t expires_ms = kh_wire_u64(&r);
@@ -407,16 +411,16 @@ static bool drop_refused(struct kh_credential_value *value, const struct kh_secr
 }
 
 void kh_values_refused(struct kh_worker *worker, struct kh_generation *g,
-		       const struct kh_want *want, const struct kh_secret *token)
+		       const struct kh_credential_ref *want, const struct kh_secret *token)
 {
-	const struct kh_want whose = { want->index, tenant_of(g, want), want->scope };
+	const struct kh_credential_ref whose = { want->index, tenant_of(g, want), want->scope };
 	struct kh_err err = KH_ERR_INIT;
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, sizeof(whose) + KH_LIMIT_SCOPE_BYTES);
 	pthread_mutex_lock(&g->lock);
 	bool dropped = drop_refused(*find(&g->slots[whose.index], &whose, whose.tenant), token);
 	pthread_mutex_unlock(&g->lock);
-	if (dropped && (!kh_want_put(&body, &whose) ||
+	if (dropped && (!kh_credential_ref_put(&body, &whose) ||
 			!kh_channel_send(&worker->channel, KH_CHANNEL_CREDENTIAL_REFUSED, g->number,
 					 kh_buf_view(&body), NULL, 0, &err)))
 		kh_log_warn("telling of a token that was refused: %s", err.text);
@@ -426,9 +430,10 @@ bool kh_values_stale(struct kh_worker *worker, const struct kh_channel_message *
 {
 	struct kh_wire_reader r = { .rest = message->body };
 	uint8_t whole = kh_wire_u8(&r);
-	struct kh_want want;
+	struct kh_credential_ref want;
 	struct kh_generation *g = worker->current;
-	if (!kh_want_take(&r, &want) || !kh_wire_done(&r) || whole > 1 || message->n_fds != 0)
+	if (!kh_credential_ref_take(&r, &want) || !kh_wire_done(&r) || whole > 1 ||
+	    message->n_fds != 0)
 		return false;
 	if (message->ref != g->number)
 		return true;
@@ -460,14 +465,14 @@ bool kh_values_are_ready(struct kh_generation *g, size_t index)
 	return full || (!missing && g->config->credentials[index].present);
 }
 
-bool kh_values_put(struct kh_generation *g, const struct kh_want *want, struct kh_secret *secret,
-		   uint64_t expires_ms)
+bool kh_values_put(struct kh_generation *g, const struct kh_credential_ref *want,
+		   struct kh_secret *secret, uint64_t expires_ms)
 {
-	const struct kh_want whose = { want->index, tenant_of(g, want), want->scope };
+	const struct kh_credential_ref whose = { want->index, tenant_of(g, want), want->scope };
 	struct kh_credential_slot *slot = &g->slots[whose.index];
 	struct kh_credential_value *value = *find(slot, &whose, whose.tenant);
-	value = use(slot, value ? value : make(slot, &whose, whose.tenant, KH_SHARE_NOBODY),
-		    KH_SHARE_NOBODY);
+	value = use(slot, value ? value : make(slot, &whose, whose.tenant, KH_FAIR_SHARE_NOBODY),
+		    KH_FAIR_SHARE_NOBODY);
 	if (value)
 		fill(value, secret, expires_ms);
 	else

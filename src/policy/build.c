@@ -250,7 +250,7 @@ static bool count_rule(struct kh_list_builder *b, const struct kh_rule *rule,
 
 /* ---- matchers ---- */
 
-uint32_t kh_method_bit(struct kh_slice method)
+uint32_t kh_policy_method_bit(struct kh_slice method)
 {
 	/* The first seven are KH_CREDENTIAL_METHODS. */
 	static const struct kh_slice known[] = {
@@ -267,7 +267,7 @@ uint32_t kh_method_bit(struct kh_slice method)
 	return KH_METHOD_OTHER;
 }
 
-uint32_t kh_method_bit_folded(struct kh_slice method)
+uint32_t kh_policy_method_bit_folded(struct kh_slice method)
 {
 	char text[sizeof("PROPPATCH")];
 	if (method.len >= sizeof(text))
@@ -276,7 +276,7 @@ uint32_t kh_method_bit_folded(struct kh_slice method)
 		char c = method.ptr[i];
 		text[i] = (char)(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
 	}
-	return kh_method_bit(kh_slice_of(text, method.len));
+	return kh_policy_method_bit(kh_slice_of(text, method.len));
 }
 
 /* The pattern of a rule that denies, in the forms in which it is compared (forms.c). */
@@ -285,9 +285,9 @@ static bool add_forms(struct kh_list_builder *b, struct kh_slice path, struct kh
 	char *text = malloc(path.len + 1);
 	if (!text)
 		return false;
-	size_t len = kh_pattern_decode(path, text);
+	size_t len = kh_policy_pattern_decode(path, text);
 	bool ok = paths_add(b->paths, kh_slice_of(text, len), b->seed, &matcher->decoded);
-	struct kh_slice folded = kh_slice_of(text, kh_pattern_fold(path, text));
+	struct kh_slice folded = kh_slice_of(text, kh_policy_pattern_fold(path, text));
 	ok = ok && paths_add(b->paths, folded, b->seed, &matcher->path);
 	matcher->path_len = (uint16_t)folded.len;
 	matcher->prefix_len = (uint16_t)kh_slice_find(folded, '*', 0);
@@ -313,7 +313,7 @@ static bool fill_matcher(struct kh_list_builder *b, struct kh_matcher *matcher,
 	if (kh_rule_has_common_methods_only(rule))
 		matcher->methods = KH_CREDENTIAL_METHODS;
 	for (size_t i = 0; i < rule->n_methods; i++)
-		matcher->methods |= kh_method_bit(kh_slice_str(rule->methods[i]));
+		matcher->methods |= kh_policy_method_bit(kh_slice_str(rule->methods[i]));
 	struct kh_slice path = kh_slice_str(rule->path);
 	if (!rule->path)
 		return true;

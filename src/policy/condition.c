@@ -156,7 +156,7 @@ static bool query_allows(const struct kh_condition *condition, struct kh_slice q
 	while (next_parameter(&rest, "&", &name, &value, steps)) {
 		if (!same_name(kh_slice_str(condition->name), name)) {
 			/* Another spelling that some server takes for the same. */
-			if (kh_name_is_parameter(name, kh_slice_str(condition->name)))
+			if (kh_spelling_is_parameter(name, kh_slice_str(condition->name)))
 				return false;
 			continue;
 		}
@@ -186,7 +186,7 @@ static bool query_denies(const struct kh_condition *condition, struct kh_slice q
 	for (unsigned i = 0; i < n; i++) {
 		struct kh_slice rest = query, name, value;
 		while (next_parameter(&rest, readings[i], &name, &value, steps))
-			if (kh_name_is_parameter(name, kh_slice_str(condition->name)) &&
+			if (kh_spelling_is_parameter(name, kh_slice_str(condition->name)) &&
 			    is_denied(condition, value, steps))
 				return true;
 	}
@@ -254,7 +254,7 @@ static bool fields_hold(const struct kh_condition *condition, enum manner manner
 	while (fields->next && fields->next(fields->head, &at, &name, &value)) {
 		bool exactly = kh_slice_eq_nocase(name, due);
 		steps->done += 8;
-		if (!exactly && !kh_name_is_field(name, due))
+		if (!exactly && !kh_spelling_is_field(name, due))
 			continue;
 		/* Some server takes it for the same, and others do not. */
 		if (!exactly && manner == ALLOWS)
@@ -378,7 +378,7 @@ static bool list_looks_at_field(const struct kh_index *index, size_t list,
 			const struct kh_condition *one = &more->conditions[i];
 			if ((one->kind == KH_CONDITION_HEADER ||
 			     one->kind == KH_CONDITION_CONTENT_TYPE) &&
-			    kh_name_is_field(name, name_of(one)))
+			    kh_spelling_is_field(name, name_of(one)))
 				return true;
 		}
 	}

@@ -43,10 +43,10 @@ static void set_method(struct kh_inquiry *q)
 	if (q->bits_of == method.ptr)
 		return;
 	q->bits_of = method.ptr;
-	q->method_bit = q->reading.any_method ? UINT32_MAX : kh_method_bit(method);
+	q->method_bit = q->reading.any_method ? UINT32_MAX : kh_policy_method_bit(method);
 	q->denied_bits = q->method_bit;
 	if (q->method_bit == KH_METHOD_OTHER)
-		q->denied_bits |= kh_method_bit_folded(method);
+		q->denied_bits |= kh_policy_method_bit_folded(method);
 }
 
 void kh_inquiry_begin(struct kh_inquiry *q)
@@ -240,7 +240,7 @@ static const struct kh_rule *read_on(struct kh_inquiry *q, const struct kh_index
 		host = q->reading.host;
 		/* Where two readings have two outcomes nobody can say which is meant. */
 		const struct kh_matcher *other = first_match(q, index, list);
-		rule = kh_both_readings(rule, other ? other->rule : NULL, &q->reading);
+		rule = kh_reading_both(rule, other ? other->rule : NULL, &q->reading);
 	}
 	if (q->reading.nth_host > 0)
 		kh_index_find(index, q->request->host, &q->host);
@@ -303,7 +303,7 @@ static void ask_all(struct kh_inquiry *q, const struct kh_policy *policy,
 	}
 	out->site_rule = out->rule;
 	struct kh_heard heard = { .site_websocket = !(q->flags & KH_NO_WEBSOCKET),
-				  .noted_in = q->noted ? KH_LIST_SITE : KH_LIST_TENANT };
+				  .site_noted = q->noted ? KH_LIST_SITE : KH_LIST_TENANT };
 	(void)ask(q, index, kh_tenant_list(tenant), out);
 	if (is_undecided(q, out))
 		return;

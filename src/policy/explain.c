@@ -122,7 +122,7 @@ static bool ask(struct look *look, const struct kh_rules *rules, struct kh_decis
 	kh_reading_begin(request, &reading);
 	out->rule = read_list(look, rules, &reading);
 	while (out->rule && out->rule->allow && kh_reading_next(request, &reading))
-		out->rule = kh_both_readings(out->rule, read_list(look, rules, &reading), &reading);
+		out->rule = kh_reading_both(out->rule, read_list(look, rules, &reading), &reading);
 	out->reading = reading.how;
 	if (out->rule)
 		out->reading = out->rule->allow
@@ -155,7 +155,7 @@ void kh_policy_explain(const struct kh_policy *policy, uint16_t tenant,
 	}
 	out->site_rule = out->rule;
 	struct kh_heard heard = { .site_websocket = !out->rule || !out->rule->no_websocket,
-				  .noted_in = look.noted ? KH_LIST_SITE : KH_LIST_TENANT };
+				  .site_noted = look.noted ? KH_LIST_SITE : KH_LIST_TENANT };
 	look.list = KH_LIST_TENANT;
 	if (ask(&look, &config->tenants[tenant].rules, out))
 		heard.flags = KH_ALLOWS | (out->rule->passthrough ? KH_PASSTHROUGH : 0) |

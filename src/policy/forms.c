@@ -110,13 +110,13 @@ static size_t bare(struct kh_slice text, char *to)
 	return len;
 }
 
-size_t kh_pattern_fold(struct kh_slice pattern, char *to)
+size_t kh_policy_pattern_fold(struct kh_slice pattern, char *to)
 {
 	size_t len = fold(pattern, to);
 	return len > 1 && to[len - 1] == '/' ? len - 1 : len;
 }
 
-size_t kh_pattern_decode(struct kh_slice pattern, char *to)
+size_t kh_policy_pattern_decode(struct kh_slice pattern, char *to)
 {
 	size_t len = decode(pattern, '*', to);
 	return len > 1 && to[len - 1] == '/' ? len - 1 : len;
@@ -197,8 +197,8 @@ bool kh_path_matches_leniently(struct kh_slice pattern, struct kh_slice path)
 	if (texts && kh_forms_fill(&forms, path, &steps)) {
 		char *decoded = texts + pattern.len;
 		matches = kh_forms_match(
-			&forms, kh_slice_of(texts, kh_pattern_fold(pattern, texts)),
-			kh_slice_of(decoded, kh_pattern_decode(pattern, decoded)), &steps);
+			&forms, kh_slice_of(texts, kh_policy_pattern_fold(pattern, texts)),
+			kh_slice_of(decoded, kh_policy_pattern_decode(pattern, decoded)), &steps);
 	}
 	kh_forms_end(&forms);
 	free(texts);

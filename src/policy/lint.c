@@ -27,7 +27,7 @@ static bool covers_methods(const struct kh_rule *outer, const struct kh_rule *in
 	if (kh_rule_has_common_methods_only(outer)) {
 		bool common = kh_rule_has_common_methods_only(inner) || inner->n_methods > 0;
 		for (size_t i = 0; i < inner->n_methods && common; i++)
-			common = kh_method_bit(kh_slice_str(inner->methods[i])) &
+			common = kh_policy_method_bit(kh_slice_str(inner->methods[i])) &
 				 KH_CREDENTIAL_METHODS;
 		return common;
 	}

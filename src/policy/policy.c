@@ -205,7 +205,7 @@ void kh_decision_finish(const struct kh_policy *policy, uint16_t tenant,
 		}
 		out->would = heard->noted ? KH_ERR_DENIED_BY_RULE : KH_ERR_NONE;
 		out->would_rule = heard->noted;
-		out->would_list = heard->noted_in;
+		out->would_list = heard->site_noted;
 	} else {
 		const struct kh_rule *instead = kh_policy_observing(policy, tenant);
 		if (!instead)

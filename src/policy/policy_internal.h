@@ -13,7 +13,7 @@
 struct kh_matcher {
 	const struct kh_rule *rule;
 	uint32_t index;	  /* of the rule in its list */
-	uint32_t methods; /* bits of kh_method_bit; 0: any */
+	uint32_t methods; /* bits of kh_policy_method_bit; 0: any */
 	uint32_t path;	  /* in the index's texts; with KH_ON_PATH; of a denial in lower case */
 	uint32_t decoded; /* of a denial: its path decoded (forms.c), there too */
 	uint16_t path_len;
@@ -73,9 +73,9 @@ const struct kh_matcher *kh_index_walk_next(struct kh_index_walk *walk);
 
 /* The bit of a common method; for all others the one bit that says "compare the text". */
 #define KH_METHOD_OTHER (UINT32_C(1) << 31)
-uint32_t kh_method_bit(struct kh_slice method);
+uint32_t kh_policy_method_bit(struct kh_slice method);
 /* Of the method in capitals. */
-uint32_t kh_method_bit_folded(struct kh_slice method);
+uint32_t kh_policy_method_bit_folded(struct kh_slice method);
 
 /* Nothing is decided before the content was looked into. */
 static inline void kh_decision_ask_model(struct kh_decision *out)
@@ -141,8 +141,8 @@ static inline bool kh_request_has_readings(const struct kh_request_view *request
 }
 /* Two readings of one request lead to one decision; `reading` is the other's. Either rule may be
  * NULL. */
-const struct kh_rule *kh_both_readings(const struct kh_rule *one, const struct kh_rule *other,
-				       const struct kh_reading_of *reading);
+const struct kh_rule *kh_reading_both(const struct kh_rule *one, const struct kh_rule *other,
+				      const struct kh_reading_of *reading);
 /* Does a rule hold for a path that nobody knows? One that denies does. */
 bool kh_rule_holds_for_any_path(const struct kh_rule *rule);
 /* And for the reading's method, which may be such a one too? */
@@ -162,7 +162,7 @@ static inline bool kh_rule_has_common_methods_only(const struct kh_rule *rule)
 struct kh_heard {
 	uint8_t flags;		     /* of the rule that allows; 0: none does */
 	bool site_websocket;	     /* the site's rule does not refuse one */
-	enum kh_list noted_in;	     /* the list of */
+	enum kh_list site_noted;     /* the list of */
 	const struct kh_rule *noted; /* the first denial that was only observed */
 };
 void kh_decision_finish(const struct kh_policy *policy, uint16_t tenant,
@@ -226,8 +226,8 @@ bool kh_forms_match(const struct kh_path_forms *forms, struct kh_slice folded,
 		    struct kh_slice decoded, struct kh_steps *steps);
 /* A denial's pattern as it is compared, without a '/' at its end: in lower case; decoded. `to` has
  * room for pattern.len bytes. Return: bytes written. */
-size_t kh_pattern_fold(struct kh_slice pattern, char *to);
-size_t kh_pattern_decode(struct kh_slice pattern, char *to);
+size_t kh_policy_pattern_fold(struct kh_slice pattern, char *to);
+size_t kh_policy_pattern_decode(struct kh_slice pattern, char *to);
 /* All of that at once: as kh_path_matches, and also where only the spelling differs in a way that
  * some servers don't see. Allocates; without memory it matches. */
 bool kh_path_matches_leniently(struct kh_slice pattern, struct kh_slice path);

@@ -9,11 +9,11 @@
 
 enum { RATES_MOST = KH_QUOTA_OWNERS * 12 };
 
-bool kh_ledger_map(struct kh_ledger *out, int fd, uint32_t n_slots, unsigned column,
-		   struct kh_err *err)
+bool kh_quota_ledger_map(struct kh_quota_ledger *out, int fd, uint32_t n_slots, unsigned column,
+			 struct kh_err *err)
 {
 	size_t bytes = (size_t)n_slots * sizeof(uint64_t);
-	*out = (struct kh_ledger){ .column = column & 1 };
+	*out = (struct kh_quota_ledger){ .column = column & 1 };
 	void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "mapping the limits' ledger");
@@ -22,11 +22,11 @@ bool kh_ledger_map(struct kh_ledger *out, int fd, uint32_t n_slots, unsigned col
 	return true;
 }
 
-void kh_ledger_unmap(struct kh_ledger *ledger)
+void kh_quota_ledger_unmap(struct kh_quota_ledger *ledger)
 {
 	if (ledger->map)
 		(void)munmap(ledger->map, (size_t)ledger->n_slots * sizeof(uint64_t));
-	*ledger = (struct kh_ledger){ 0 };
+	*ledger = (struct kh_quota_ledger){ 0 };
 }
 
 void kh_quota_set(struct kh_quota *quota, enum kh_quota_owner owner, const struct kh_limits *limits)
@@ -36,9 +36,9 @@ void kh_quota_set(struct kh_quota *quota, enum kh_quota_owner owner, const struc
 }
 
 /* NULL: it is not counted; a slot that is not there would be a mistake of the keeper's. */
-static _Atomic uint64_t *slot_of(const struct kh_ledger *ledger, uint32_t slot)
+static _Atomic uint64_t *slot_of(const struct kh_quota_ledger *ledger, uint32_t slot)
 {
-	return ledger->slots && slot >= KH_LEDGER_FIRST_SLOT && slot < ledger->n_slots
+	return ledger->slots && slot >= KH_QUOTA_LEDGER_FIRST_SLOT && slot < ledger->n_slots
 		       ? &ledger->slots[slot]
 		       : NULL;
 }
@@ -49,9 +49,9 @@ static uint64_t load(const _Atomic uint64_t *slot)
 }
 
 /* Read first: the line of memory stays with everybody while nothing is to be said. */
-static void mark_changed(struct kh_ledger *ledger)
+static void mark_changed(struct kh_quota_ledger *ledger)
 {
-	_Atomic uint64_t *mark = &ledger->slots[KH_LEDGER_CHANGED];
+	_Atomic uint64_t *mark = &ledger->slots[KH_QUOTA_LEDGER_CHANGED];
 	if (load(mark) == 0)
 		atomic_store_explicit(mark, 1, memory_order_relaxed);
 }
@@ -100,7 +100,7 @@ static bool judge_places(const struct kh_quota *quota, enum kh_quota_owner owner
 /* ---- what was taken, so that it can be given back ---- */
 
 struct taken {
-	struct kh_ledger *ledger;
+	struct kh_quota_ledger *ledger;
 	uint64_t now_ms;
 	size_t n;
 	struct piece {
@@ -153,7 +153,7 @@ static uint64_t needs(const struct kh_rate *rate, uint64_t announced_bytes)
 /* Looked at before anything is taken, so that what is refused is in nobody's way meanwhile. Return:
  * false when this one is reached, and enforced. */
 static bool look_at_rate(const struct kh_quota *quota, enum kh_quota_owner owner,
-			 const struct kh_rate *rate, const struct kh_ledger *ledger,
+			 const struct kh_rate *rate, const struct kh_quota_ledger *ledger,
 			 uint64_t now_ms, uint64_t announced_bytes, struct kh_verdict *reached)
 {
 	const _Atomic uint64_t *slot = slot_of(ledger, rate->slot);
@@ -164,7 +164,7 @@ static bool look_at_rate(const struct kh_quota *quota, enum kh_quota_owner owner
 }
 
 static bool look_at_places(const struct kh_quota *quota, enum kh_quota_owner owner,
-			   const struct kh_ledger *ledger, struct kh_verdict *reached)
+			   const struct kh_quota_ledger *ledger, struct kh_verdict *reached)
 {
 	const struct kh_limits *limits = quota->of[owner];
 	const _Atomic uint64_t *slot =
@@ -175,8 +175,8 @@ static bool look_at_places(const struct kh_quota *quota, enum kh_quota_owner own
 			    reached);
 }
 
-static bool look(const struct kh_quota *quota, const struct kh_ledger *ledger, uint64_t now_ms,
-		 uint64_t announced_bytes, struct kh_verdict *reached)
+static bool look(const struct kh_quota *quota, const struct kh_quota_ledger *ledger,
+		 uint64_t now_ms, uint64_t announced_bytes, struct kh_verdict *reached)
 {
 	for (unsigned i = 0; i < KH_QUOTA_OWNERS; i++) {
 		const struct kh_limits *limits = quota->of[i];
@@ -209,7 +209,7 @@ static uint32_t places_of(const struct kh_limits *limits, enum kh_quota_kind kin
 	return connections ? limits->connections : limits->concurrency;
 }
 
-static bool take_place(const struct kh_quota *quota, struct kh_ledger *ledger,
+static bool take_place(const struct kh_quota *quota, struct kh_quota_ledger *ledger,
 		       enum kh_quota_kind kind, enum kh_quota_owner owner,
 		       struct kh_verdict *reached)
 {
@@ -224,7 +224,7 @@ static bool take_place(const struct kh_quota *quota, struct kh_ledger *ledger,
 }
 
 /* Of the first `n` owners. */
-static void give_places(const struct kh_quota *quota, struct kh_ledger *ledger,
+static void give_places(const struct kh_quota *quota, struct kh_quota_ledger *ledger,
 			enum kh_quota_kind kind, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -237,7 +237,7 @@ static void give_places(const struct kh_quota *quota, struct kh_ledger *ledger,
 	}
 }
 
-static bool take_places(const struct kh_quota *quota, struct kh_ledger *ledger,
+static bool take_places(const struct kh_quota *quota, struct kh_quota_ledger *ledger,
 			enum kh_quota_kind kind, struct kh_verdict *reached)
 {
 	for (unsigned i = 0; i < KH_QUOTA_OWNERS; i++) {
@@ -251,7 +251,7 @@ static bool take_places(const struct kh_quota *quota, struct kh_ledger *ledger,
 }
 
 static void move_places(const struct kh_quota *from, const struct kh_quota *to,
-			struct kh_ledger *ledger, enum kh_quota_kind kind)
+			struct kh_quota_ledger *ledger, enum kh_quota_kind kind)
 {
 	for (unsigned i = 0; i < KH_QUOTA_OWNERS; i++) {
 		uint32_t number;
@@ -264,7 +264,7 @@ static void move_places(const struct kh_quota *from, const struct kh_quota *to,
 	give_places(from, ledger, kind, KH_QUOTA_OWNERS);
 }
 
-bool kh_quota_begin(const struct kh_quota *quota, struct kh_ledger *ledger, uint64_t now_ms,
+bool kh_quota_begin(const struct kh_quota *quota, struct kh_quota_ledger *ledger, uint64_t now_ms,
 		    uint64_t announced_bytes, struct kh_verdict *reached)
 {
 	struct taken taken;
@@ -286,17 +286,18 @@ bool kh_quota_begin(const struct kh_quota *quota, struct kh_ledger *ledger, uint
 	return ok;
 }
 
-void kh_quota_end(const struct kh_quota *quota, struct kh_ledger *ledger)
+void kh_quota_end(const struct kh_quota *quota, struct kh_quota_ledger *ledger)
 {
 	give_places(quota, ledger, KH_QUOTA_CONCURRENCY, KH_QUOTA_OWNERS);
 }
 
-void kh_quota_move(const struct kh_quota *from, const struct kh_quota *to, struct kh_ledger *ledger)
+void kh_quota_move(const struct kh_quota *from, const struct kh_quota *to,
+		   struct kh_quota_ledger *ledger)
 {
 	move_places(from, to, ledger, KH_QUOTA_CONCURRENCY);
 }
 
-uint64_t kh_quota_take_bytes(const struct kh_quota *quota, struct kh_ledger *ledger,
+uint64_t kh_quota_take_bytes(const struct kh_quota *quota, struct kh_quota_ledger *ledger,
 			     enum kh_quota_kind kind, uint64_t now_ms, uint64_t bytes,
 			     struct kh_verdict *reached)
 {
@@ -332,19 +333,19 @@ uint64_t kh_quota_take_bytes(const struct kh_quota *quota, struct kh_ledger *led
 
 /* ---- connections ---- */
 
-bool kh_quota_connect(const struct kh_quota *quota, struct kh_ledger *ledger,
+bool kh_quota_connect(const struct kh_quota *quota, struct kh_quota_ledger *ledger,
 		      struct kh_verdict *reached)
 {
 	return take_places(quota, ledger, KH_QUOTA_CONNECTIONS, reached);
 }
 
-void kh_quota_disconnect(const struct kh_quota *quota, struct kh_ledger *ledger)
+void kh_quota_disconnect(const struct kh_quota *quota, struct kh_quota_ledger *ledger)
 {
 	give_places(quota, ledger, KH_QUOTA_CONNECTIONS, KH_QUOTA_OWNERS);
 }
 
 void kh_quota_reconnect(const struct kh_quota *from, const struct kh_quota *to,
-			struct kh_ledger *ledger)
+			struct kh_quota_ledger *ledger)
 {
 	move_places(from, to, ledger, KH_QUOTA_CONNECTIONS);
 }
@@ -370,7 +371,7 @@ uint64_t kh_quota_least(const struct kh_quota *quota, enum kh_quota_kind kind, b
 /* ---- for people ---- */
 
 static void look_at_plain(const struct kh_limits *limits, enum kh_quota_owner owner,
-			  const struct kh_ledger *ledger,
+			  const struct kh_quota_ledger *ledger,
 			  void (*show)(void *arg, const struct kh_verdict *limit), void *arg)
 {
 	const struct {
@@ -397,7 +398,7 @@ static void look_at_plain(const struct kh_limits *limits, enum kh_quota_owner ow
 }
 
 void kh_quota_look(const struct kh_limits *limits, enum kh_quota_owner owner,
-		   const struct kh_ledger *ledger, uint64_t now_ms,
+		   const struct kh_quota_ledger *ledger, uint64_t now_ms,
 		   void (*show)(void *arg, const struct kh_verdict *limit), void *arg)
 {
 	for (size_t i = 0; limits && i < limits->n_rates; i++) {

@@ -68,7 +68,7 @@ static bool seal(int fd)
 	       fcntl(fd, F_ADD_SEALS, seals) == 0;
 }
 
-bool kh_book_map(struct kh_book *book, uint32_t n_slots, struct kh_err *err)
+bool kh_quota_slots_map(struct kh_quota_slots *book, uint32_t n_slots, struct kh_err *err)
 {
 	uint32_t n = book->ledger.n_slots ? book->ledger.n_slots : FIRST_SLOTS;
 	while (n < n_slots)
@@ -83,39 +83,39 @@ bool kh_book_map(struct kh_book *book, uint32_t n_slots, struct kh_err *err)
 			"the limits' ledger: no room for %u counters (is the size of files "
 			"limited? ulimit -f)",
 			n);
-	struct kh_ledger larger;
-	if (!kh_ledger_map(&larger, book->fd, n, 0, err))
+	struct kh_quota_ledger larger;
+	if (!kh_quota_ledger_map(&larger, book->fd, n, 0, err))
 		return false;
-	kh_ledger_unmap(&book->ledger);
+	kh_quota_ledger_unmap(&book->ledger);
 	book->ledger = larger;
 	return true;
 }
 
-struct kh_book *kh_book_new(struct kh_err *err)
+struct kh_quota_slots *kh_quota_slots_new(struct kh_err *err)
 {
-	struct kh_book *book = calloc(1, sizeof(*book));
+	struct kh_quota_slots *book = calloc(1, sizeof(*book));
 	if (!book) {
 		(void)kh_err_set(err, KH_ERR_NO_MEMORY, "the limits' ledger: no memory");
 		return NULL;
 	}
-	book->next_slot = KH_LEDGER_FIRST_SLOT;
+	book->next_slot = KH_QUOTA_LEDGER_FIRST_SLOT;
 	const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
 	book->fd = memfd_create("keyhole-ledger", flags | MFD_NOEXEC_SEAL);
 	if (book->fd < 0 && errno == EINVAL)
 		book->fd = memfd_create("keyhole-ledger", flags);
 	if (book->fd < 0)
 		(void)kh_err_sys(err, KH_ERR_SYSTEM, errno, "the limits' ledger");
-	else if (kh_book_map(book, FIRST_SLOTS, err))
+	else if (kh_quota_slots_map(book, FIRST_SLOTS, err))
 		return book;
-	kh_book_free(book);
+	kh_quota_slots_free(book);
 	return NULL;
 }
 
-void kh_book_free(struct kh_book *book)
+void kh_quota_slots_free(struct kh_quota_slots *book)
 {
 	if (!book)
 		return;
-	kh_ledger_unmap(&book->ledger);
+	kh_quota_ledger_unmap(&book->ledger);
 	if (book->fd >= 0)
 		(void)close(book->fd);
 	free(book->entries);
@@ -125,39 +125,40 @@ void kh_book_free(struct kh_book *book)
 	free(book);
 }
 
-int kh_book_fd(const struct kh_book *book)
+int kh_quota_slots_fd(const struct kh_quota_slots *book)
 {
 	return book->fd;
 }
 
-uint32_t kh_book_slots(const struct kh_book *book)
+uint32_t kh_quota_slots_slots(const struct kh_quota_slots *book)
 {
 	return book->ledger.n_slots;
 }
 
 /* ---- entries by their key ---- */
 
-static size_t place_of(const struct kh_book *book, const uint8_t *key)
+static size_t place_of(const struct kh_quota_slots *book, const uint8_t *key)
 {
 	uint64_t hash;
 	memcpy(&hash, key, sizeof(hash));
 	return (size_t)hash & (book->n_index - 1);
 }
 
-struct kh_book_entry *kh_book_find(const struct kh_book *book, const uint8_t key[KH_BOOK_KEY_BYTES])
+struct kh_quota_slots_entry *kh_quota_slots_find(const struct kh_quota_slots *book,
+						 const uint8_t key[KH_QUOTA_SLOTS_KEY_BYTES])
 {
 	if (book->n_index == 0)
 		return NULL;
 	for (size_t at = place_of(book, key); book->index[at];
 	     at = (at + 1) & (book->n_index - 1)) {
-		struct kh_book_entry *entry = &book->entries[book->index[at] - 1];
-		if (memcmp(entry->key, key, KH_BOOK_KEY_BYTES) == 0)
+		struct kh_quota_slots_entry *entry = &book->entries[book->index[at] - 1];
+		if (memcmp(entry->key, key, KH_QUOTA_SLOTS_KEY_BYTES) == 0)
 			return entry;
 	}
 	return NULL;
 }
 
-static void put_index(struct kh_book *book, size_t number)
+static void put_index(struct kh_quota_slots *book, size_t number)
 {
 	size_t at = place_of(book, book->entries[number].key);
 	while (book->index[at])
@@ -166,7 +167,7 @@ static void put_index(struct kh_book *book, size_t number)
 }
 
 /* At least twice as many places as entries. */
-static bool index_anew(struct kh_book *book, size_t n_entries)
+static bool index_anew(struct kh_quota_slots *book, size_t n_entries)
 {
 	size_t n = 64;
 	while (n < 2 * (n_entries + 1))
@@ -188,26 +189,27 @@ static void *grow(void *list, size_t count, size_t size)
 	return (count & (count - 1)) == 0 ? reallocarray(list, count ? count * 2 : 1, size) : list;
 }
 
-struct kh_book_entry *kh_book_add(struct kh_book *book, const uint8_t key[KH_BOOK_KEY_BYTES])
+struct kh_quota_slots_entry *kh_quota_slots_add(struct kh_quota_slots *book,
+						const uint8_t key[KH_QUOTA_SLOTS_KEY_BYTES])
 {
 	if (book->n_entries >= KH_LIMIT_QUOTA_SLOTS)
 		return NULL;
-	struct kh_book_entry *entries =
+	struct kh_quota_slots_entry *entries =
 		grow(book->entries, book->n_entries, sizeof(*book->entries));
 	if (!entries)
 		return NULL;
 	book->entries = entries;
 	if (2 * (book->n_entries + 1) > book->n_index && !index_anew(book, book->n_entries * 2))
 		return NULL;
-	struct kh_book_entry *entry = &entries[book->n_entries];
-	*entry = (struct kh_book_entry){ 0 };
-	memcpy(entry->key, key, KH_BOOK_KEY_BYTES);
+	struct kh_quota_slots_entry *entry = &entries[book->n_entries];
+	*entry = (struct kh_quota_slots_entry){ 0 };
+	memcpy(entry->key, key, KH_QUOTA_SLOTS_KEY_BYTES);
 	put_index(book, book->n_entries++);
 	return entry;
 }
 
-uint64_t kh_book_used(const struct kh_book *book, const struct kh_book_entry *entry,
-		      uint64_t now_ms)
+uint64_t kh_quota_slots_used(const struct kh_quota_slots *book,
+			     const struct kh_quota_slots_entry *entry, uint64_t now_ms)
 {
 	const struct kh_rate *rate = &entry->rate;
 	if (rate->slot > 0)
@@ -218,23 +220,23 @@ uint64_t kh_book_used(const struct kh_book *book, const struct kh_book_entry *en
 
 /* ---- slots ---- */
 
-static bool leave_slot(struct kh_book *book, uint32_t slot, uint64_t now_ms)
+static bool leave_slot(struct kh_quota_slots *book, uint32_t slot, uint64_t now_ms)
 {
-	struct kh_book_left *left = grow(book->left, book->n_left, sizeof(*left));
+	struct kh_quota_slots_left *left = grow(book->left, book->n_left, sizeof(*left));
 	if (!left)
 		return false; /* it is lost, which is no harm */
 	book->left = left;
-	left[book->n_left++] = (struct kh_book_left){ slot, book->assignments, now_ms };
+	left[book->n_left++] = (struct kh_quota_slots_left){ slot, book->assignments, now_ms };
 	return true;
 }
 
-static bool has_rested(const struct kh_book *book, uint32_t since, uint64_t since_ms,
+static bool has_rested(const struct kh_quota_slots *book, uint32_t since, uint64_t since_ms,
 		       uint64_t now_ms)
 {
 	return book->assignments - since >= REST_ASSIGNMENTS && now_ms - since_ms >= REST_MS;
 }
 
-static void free_slot(struct kh_book *book, uint32_t slot)
+static void free_slot(struct kh_quota_slots *book, uint32_t slot)
 {
 	uint32_t *slots = grow(book->free_slots, book->n_free, sizeof(*slots));
 	if (!slots)
@@ -245,7 +247,7 @@ static void free_slot(struct kh_book *book, uint32_t slot)
 
 /* What has rested may be given out again; limits that went, and of which nothing is in use any
  * more, are forgotten. */
-static void sweep(struct kh_book *book, uint64_t now_ms)
+static void sweep(struct kh_quota_slots *book, uint64_t now_ms)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < book->n_left; i++) {
@@ -257,17 +259,19 @@ static void sweep(struct kh_book *book, uint64_t now_ms)
 	book->n_left = kept;
 	kept = 0;
 	for (size_t i = 0; i < book->n_entries; i++) {
-		struct kh_book_entry *entry = &book->entries[i];
+		struct kh_quota_slots_entry *entry = &book->entries[i];
 		if (!entry->live && entry->rate.slot > 0 &&
 		    has_rested(book, entry->died, entry->died_ms, now_ms)) {
-			entry->used =
-				kh_book_is_bucket(entry) ? kh_book_used(book, entry, now_ms) : 0;
+			entry->used = kh_quota_slots_is_bucket(entry)
+					      ? kh_quota_slots_used(book, entry, now_ms)
+					      : 0;
 			entry->used_ms = now_ms;
 			free_slot(book, entry->rate.slot);
 			entry->rate.slot = 0;
 		}
 		if (!entry->live && entry->rate.slot == 0 &&
-		    (!kh_book_is_bucket(entry) || kh_book_used(book, entry, now_ms) == 0))
+		    (!kh_quota_slots_is_bucket(entry) ||
+		     kh_quota_slots_used(book, entry, now_ms) == 0))
 			continue;
 		book->entries[kept++] = *entry;
 	}
@@ -277,7 +281,8 @@ static void sweep(struct kh_book *book, uint64_t now_ms)
 		size_t room = 1;
 		while (room < kept)
 			room *= 2;
-		struct kh_book_entry *entries = reallocarray(book->entries, room, sizeof(*entries));
+		struct kh_quota_slots_entry *entries =
+			reallocarray(book->entries, room, sizeof(*entries));
 		book->entries = entries ? entries : book->entries;
 	}
 	book->n_entries = kept;
@@ -289,7 +294,7 @@ static void sweep(struct kh_book *book, uint64_t now_ms)
 }
 
 /* Return: 0 when there is none left. */
-static uint32_t new_slot(struct kh_book *book, struct kh_err *err)
+static uint32_t new_slot(struct kh_quota_slots *book, struct kh_err *err)
 {
 	if (book->n_free > 0)
 		return book->free_slots[--book->n_free];
@@ -298,13 +303,13 @@ static uint32_t new_slot(struct kh_book *book, struct kh_err *err)
 				 KH_LIMIT_QUOTA_SLOTS);
 		return 0;
 	}
-	return kh_book_map(book, book->next_slot + 1, err) ? book->next_slot++ : 0;
+	return kh_quota_slots_map(book, book->next_slot + 1, err) ? book->next_slot++ : 0;
 }
 
 /* ---- the configuration's limits ---- */
 
 struct assignment {
-	struct kh_book *book;
+	struct kh_quota_slots *book;
 	uint64_t now_ms;
 	EVP_MD_CTX *md;
 	struct kh_err *err;
@@ -319,7 +324,7 @@ struct owner {
 };
 
 static bool key_of(const struct assignment *a, const struct owner *owner, enum kh_quota_kind kind,
-		   uint32_t period_ms, uint8_t key[KH_BOOK_KEY_BYTES])
+		   uint32_t period_ms, uint8_t key[KH_QUOTA_SLOTS_KEY_BYTES])
 {
 	uint8_t hash[EVP_MAX_MD_SIZE];
 	const uint32_t numbers[] = { (uint32_t)owner->kind, owner->nth, (uint32_t)kind, period_ms };
@@ -329,21 +334,21 @@ static bool key_of(const struct assignment *a, const struct owner *owner, enum k
 		  EVP_DigestUpdate(a->md, list, strlen(list) + 1) == 1 &&
 		  EVP_DigestUpdate(a->md, name, strlen(name) + 1) == 1 &&
 		  EVP_DigestFinal_ex(a->md, hash, NULL) == 1;
-	memcpy(key, hash, KH_BOOK_KEY_BYTES);
+	memcpy(key, hash, KH_QUOTA_SLOTS_KEY_BYTES);
 	return ok || kh_err_set(a->err, KH_ERR_NO_MEMORY, "limits: no memory");
 }
 
 /* The entry has a slot, that counts by the rate's own amount. */
-static bool settle(const struct assignment *a, struct kh_book_entry *entry,
+static bool settle(const struct assignment *a, struct kh_quota_slots_entry *entry,
 		   const struct kh_rate *rate, bool fresh)
 {
-	struct kh_book *book = a->book;
+	struct kh_quota_slots *book = a->book;
 	bool bucket = rate->kind <= KH_QUOTA_BYTES_DOWN;
 	if (entry->rate.slot > 0 && (!bucket || entry->rate.amount == rate->amount)) {
 		entry->rate.burst = rate->burst;
 		return true;
 	}
-	uint64_t used = fresh || !bucket ? 0 : kh_book_used(book, entry, a->now_ms);
+	uint64_t used = fresh || !bucket ? 0 : kh_quota_slots_used(book, entry, a->now_ms);
 	if (fresh && book->spent)
 		used = rate->burst;
 	uint32_t slot = new_slot(book, a->err);
@@ -361,16 +366,16 @@ static bool settle(const struct assignment *a, struct kh_book_entry *entry,
 static bool assign_one(const struct assignment *a, struct owner owner, const struct kh_rate *rate,
 		       uint32_t *slot)
 {
-	uint8_t key[KH_BOOK_KEY_BYTES];
-	struct kh_book_entry *entry;
+	uint8_t key[KH_QUOTA_SLOTS_KEY_BYTES];
+	struct kh_quota_slots_entry *entry;
 	do {
 		if (!key_of(a, &owner, rate->kind, rate->period_ms, key))
 			return false;
-		entry = kh_book_find(a->book, key);
+		entry = kh_quota_slots_find(a->book, key);
 		owner.nth++;
 	} while (entry && entry->live);
 	bool fresh = !entry;
-	if (fresh && !(entry = kh_book_add(a->book, key)))
+	if (fresh && !(entry = kh_quota_slots_add(a->book, key)))
 		return kh_err_set(a->err, KH_ERR_CONFIG, "too many limits, or no memory for them");
 	entry->live = true;
 	if (!settle(a, entry, rate, fresh))
@@ -432,15 +437,15 @@ static bool assign_all(const struct assignment *a, struct kh_config *config)
 	return true;
 }
 
-bool kh_book_assign(struct kh_book *book, struct kh_config *config, uint64_t now_ms,
-		    struct kh_err *err)
+bool kh_quota_slots_assign(struct kh_quota_slots *book, struct kh_config *config, uint64_t now_ms,
+			   struct kh_err *err)
 {
 	struct assignment a = { book, now_ms, EVP_MD_CTX_new(), err };
 	if (!a.md)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "limits: no memory");
 	book->assignments++;
 	for (size_t i = 0; i < book->n_entries; i++) {
-		struct kh_book_entry *entry = &book->entries[i];
+		struct kh_quota_slots_entry *entry = &book->entries[i];
 		if (entry->live) {
 			entry->died = book->assignments;
 			entry->died_ms = now_ms;
@@ -452,7 +457,7 @@ bool kh_book_assign(struct kh_book *book, struct kh_config *config, uint64_t now
 	if (ok)
 		sweep(book, now_ms);
 	if (ok && book->spent)
-		atomic_store(&book->ledger.slots[KH_LEDGER_CHANGED], 1);
+		atomic_store(&book->ledger.slots[KH_QUOTA_LEDGER_CHANGED], 1);
 	book->spent = book->spent && !ok;
 	return ok;
 }
@@ -469,32 +474,33 @@ static void hold_places(_Atomic uint64_t *slot, const struct kh_rate *rate, unsi
 			       rate->burst < UINT32_MAX ? (uint32_t)rate->burst : UINT32_MAX);
 }
 
-void kh_book_end_worker(struct kh_book *book, unsigned column, bool alone, uint64_t now_ms)
+void kh_quota_slots_end_worker(struct kh_quota_slots *book, unsigned column, bool alone,
+			       uint64_t now_ms)
 {
 	for (size_t i = 0; i < book->n_entries; i++) {
-		const struct kh_book_entry *entry = &book->entries[i];
+		const struct kh_quota_slots_entry *entry = &book->entries[i];
 		if (entry->rate.slot == 0)
 			continue;
 		_Atomic uint64_t *slot = &book->ledger.slots[entry->rate.slot];
-		if (kh_book_is_bucket(entry))
+		if (kh_quota_slots_is_bucket(entry))
 			kh_bucket_hold(slot, &entry->rate, now_ms);
 		else
 			hold_places(slot, &entry->rate, column, alone);
 	}
 	/* What stands there may be another number now; whoever wrote it need not have said so. */
-	if (kh_book_has_buckets(book))
-		atomic_store(&book->ledger.slots[KH_LEDGER_CHANGED], 1);
+	if (kh_quota_slots_has_buckets(book))
+		atomic_store(&book->ledger.slots[KH_QUOTA_LEDGER_CHANGED], 1);
 }
 
-bool kh_book_has_buckets(const struct kh_book *book)
+bool kh_quota_slots_has_buckets(const struct kh_quota_slots *book)
 {
 	for (size_t i = 0; i < book->n_entries; i++)
-		if (kh_book_is_bucket(&book->entries[i]))
+		if (kh_quota_slots_is_bucket(&book->entries[i]))
 			return true;
 	return false;
 }
 
-bool kh_book_has_changed(struct kh_book *book)
+bool kh_quota_slots_has_changed(struct kh_quota_slots *book)
 {
-	return atomic_exchange(&book->ledger.slots[KH_LEDGER_CHANGED], 0) != 0;
+	return atomic_exchange(&book->ledger.slots[KH_QUOTA_LEDGER_CHANGED], 0) != 0;
 }

@@ -28,7 +28,7 @@ static bool put_hash(struct kh_buf *out)
 	       kh_buf_append(out, hash, HASH_BYTES);
 }
 
-static bool put_entry(struct kh_buf *out, const struct kh_book_entry *entry)
+static bool put_entry(struct kh_buf *out, const struct kh_quota_slots_entry *entry)
 {
 	return kh_buf_append(out, entry->key, sizeof(entry->key)) &&
 	       kh_wire_put_u8(out, (uint8_t)entry->rate.kind) &&
@@ -36,12 +36,15 @@ static bool put_entry(struct kh_buf *out, const struct kh_book_entry *entry)
 	       kh_wire_put_u64(out, entry->rate.amount) && kh_wire_put_u64(out, entry->rate.burst);
 }
 
-bool kh_book_write(struct kh_book *book, uint64_t now_ms, uint64_t wall_ms, struct kh_buf *out)
+bool kh_quota_slots_write(struct kh_quota_slots *book, uint64_t now_ms, uint64_t wall_ms,
+			  struct kh_buf *out)
 {
 	bool ok = kh_wire_put_u32(out, MAGIC) && kh_wire_put_u64(out, wall_ms);
 	for (size_t i = 0; ok && i < book->n_entries; i++) {
-		const struct kh_book_entry *entry = &book->entries[i];
-		uint64_t used = kh_book_is_bucket(entry) ? kh_book_used(book, entry, now_ms) : 0;
+		const struct kh_quota_slots_entry *entry = &book->entries[i];
+		uint64_t used = kh_quota_slots_is_bucket(entry)
+					? kh_quota_slots_used(book, entry, now_ms)
+					: 0;
 		ok = used == 0 || (put_entry(out, entry) && kh_wire_put_u64(out, used));
 	}
 	return ok && put_hash(out);
@@ -60,9 +63,9 @@ static bool take_raw(struct kh_wire_reader *r, uint8_t *out, size_t n)
 	return true;
 }
 
-static void read_entry(struct kh_wire_reader *r, struct kh_book_entry *entry)
+static void read_entry(struct kh_wire_reader *r, struct kh_quota_slots_entry *entry)
 {
-	*entry = (struct kh_book_entry){ 0 };
+	*entry = (struct kh_quota_slots_entry){ 0 };
 	(void)take_raw(r, entry->key, sizeof(entry->key));
 	uint8_t kind = kh_wire_u8(r);
 	entry->rate.kind = kind <= KH_QUOTA_CONNECTIONS ? (enum kh_quota_kind)kind : KH_QUOTA_NONE;
@@ -82,7 +85,7 @@ static bool is_sound(const struct kh_rate *rate)
 	       rate->amount / (rate->period_ms / 1000) <= most;
 }
 
-static bool read_all(struct kh_book *book, struct kh_wire_reader *r, uint64_t now_ms,
+static bool read_all(struct kh_quota_slots *book, struct kh_wire_reader *r, uint64_t now_ms,
 		     uint64_t wall_ms)
 {
 	if (kh_wire_u32(r) != MAGIC)
@@ -90,15 +93,16 @@ static bool read_all(struct kh_book *book, struct kh_wire_reader *r, uint64_t no
 	uint64_t then_ms = kh_wire_u64(r);
 	uint64_t age_ms = wall_ms > then_ms ? wall_ms - then_ms : 0;
 	while (r->rest.len > 0 && !r->bad) {
-		struct kh_book_entry entry;
+		struct kh_quota_slots_entry entry;
 		read_entry(r, &entry);
 		uint64_t used = kh_wire_u64(r);
 		if (r->bad || used == 0 || !is_sound(&entry.rate))
 			return false;
 		/* As much of it has filled again as would have here. */
 		uint64_t value = kh_bucket_value(&entry.rate, 0, used);
-		struct kh_book_entry *made =
-			kh_book_find(book, entry.key) ? NULL : kh_book_add(book, entry.key);
+		struct kh_quota_slots_entry *made = kh_quota_slots_find(book, entry.key)
+							    ? NULL
+							    : kh_quota_slots_add(book, entry.key);
 		if (!made)
 			return false;
 		made->rate = entry.rate;
@@ -108,8 +112,8 @@ static bool read_all(struct kh_book *book, struct kh_wire_reader *r, uint64_t no
 	return kh_wire_done(r);
 }
 
-bool kh_book_read(struct kh_book *book, struct kh_slice bytes, uint64_t now_ms, uint64_t wall_ms,
-		  struct kh_err *err)
+bool kh_quota_slots_read(struct kh_quota_slots *book, struct kh_slice bytes, uint64_t now_ms,
+			 uint64_t wall_ms, struct kh_err *err)
 {
 	uint8_t hash[EVP_MAX_MD_SIZE];
 	bool ok = bytes.len > HASH_BYTES;
@@ -134,7 +138,7 @@ bool kh_book_read(struct kh_book *book, struct kh_slice bytes, uint64_t now_ms, 
 
 /* ---- from keeper to keeper ---- */
 
-bool kh_book_offer(const struct kh_book *book, struct kh_buf *out)
+bool kh_quota_slots_offer(const struct kh_quota_slots *book, struct kh_buf *out)
 {
 	uint32_t n = 0;
 	for (size_t i = 0; i < book->n_entries; i++)
@@ -148,20 +152,20 @@ bool kh_book_offer(const struct kh_book *book, struct kh_buf *out)
 	return ok;
 }
 
-static bool take_entries(struct kh_book *book, struct kh_wire_reader *r)
+static bool take_entries(struct kh_quota_slots *book, struct kh_wire_reader *r)
 {
 	uint32_t n = kh_wire_count(r, KH_LIMIT_QUOTA_SLOTS);
 	for (uint32_t i = 0; i < n && !r->bad; i++) {
-		struct kh_book_entry entry;
+		struct kh_quota_slots_entry entry;
 		read_entry(r, &entry);
 		entry.rate.slot = kh_wire_u32(r);
 		bool places = entry.rate.kind == KH_QUOTA_CONCURRENCY ||
 			      entry.rate.kind == KH_QUOTA_CONNECTIONS;
 		if (r->bad || (!places && !is_sound(&entry.rate)) ||
-		    entry.rate.slot < KH_LEDGER_FIRST_SLOT || entry.rate.slot >= book->next_slot ||
-		    kh_book_find(book, entry.key))
+		    entry.rate.slot < KH_QUOTA_LEDGER_FIRST_SLOT ||
+		    entry.rate.slot >= book->next_slot || kh_quota_slots_find(book, entry.key))
 			return false;
-		struct kh_book_entry *made = kh_book_add(book, entry.key);
+		struct kh_quota_slots_entry *made = kh_quota_slots_add(book, entry.key);
 		if (!made)
 			return false;
 		made->rate = entry.rate;
@@ -170,9 +174,9 @@ static bool take_entries(struct kh_book *book, struct kh_wire_reader *r)
 	return kh_wire_done(r);
 }
 
-struct kh_book *kh_book_take(int fd, struct kh_slice offer, struct kh_err *err)
+struct kh_quota_slots *kh_quota_slots_take(int fd, struct kh_slice offer, struct kh_err *err)
 {
-	struct kh_book *book = calloc(1, sizeof(*book));
+	struct kh_quota_slots *book = calloc(1, sizeof(*book));
 	struct kh_wire_reader r = { .rest = offer };
 	struct stat st;
 	if (!book) {
@@ -184,14 +188,15 @@ struct kh_book *kh_book_take(int fd, struct kh_slice offer, struct kh_err *err)
 	uint32_t magic = kh_wire_u32(&r);
 	book->next_slot = kh_wire_u32(&r);
 	if (magic != MAGIC || fstat(fd, &st) != 0 || st.st_size < 0 ||
-	    book->next_slot < KH_LEDGER_FIRST_SLOT || book->next_slot > KH_LIMIT_QUOTA_SLOTS ||
+	    book->next_slot < KH_QUOTA_LEDGER_FIRST_SLOT ||
+	    book->next_slot > KH_LIMIT_QUOTA_SLOTS ||
 	    (uint64_t)st.st_size < (uint64_t)book->next_slot * sizeof(uint64_t)) {
 		(void)kh_err_set(err, KH_ERR_INTERNAL, "the offered ledger is not understood");
-	} else if (kh_book_map(book, book->next_slot, err)) {
+	} else if (kh_quota_slots_map(book, book->next_slot, err)) {
 		if (take_entries(book, &r))
 			return book;
 		(void)kh_err_set(err, KH_ERR_INTERNAL, "the offered ledger is not understood");
 	}
-	kh_book_free(book);
+	kh_quota_slots_free(book);
 	return NULL;
 }

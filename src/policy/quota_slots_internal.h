@@ -1,37 +1,37 @@
 /* quota_slots_internal.h - which limit has which slot */
-#ifndef KEYHOLE_POLICY_BOOK_INTERNAL_H
-#define KEYHOLE_POLICY_BOOK_INTERNAL_H
+#ifndef KEYHOLE_POLICY_QUOTA_SLOTS_INTERNAL_H
+#define KEYHOLE_POLICY_QUOTA_SLOTS_INTERNAL_H
 
 #include <keyhole/policy/quota_slots.h>
 #include <keyhole/policy/quota.h>
 
-enum { KH_BOOK_KEY_BYTES = 16 };
+enum { KH_QUOTA_SLOTS_KEY_BYTES = 16 };
 
 /* A limit that is, or was, in the configuration. */
-struct kh_book_entry {
-	uint8_t key[KH_BOOK_KEY_BYTES]; /* of owner, kind and period: its identity */
-	struct kh_rate rate;		/* of places: kind and burst, how many; `slot` 0: parked */
-	bool live;			/* in the configuration that was assigned last */
-	uint32_t died;			/* not live: since which assignment, and when */
+struct kh_quota_slots_entry {
+	uint8_t key[KH_QUOTA_SLOTS_KEY_BYTES]; /* of owner, kind and period: its identity */
+	struct kh_rate rate; /* of places: kind and burst, how many; `slot` 0: parked */
+	bool live;	     /* in the configuration that was assigned last */
+	uint32_t died;	     /* not live: since which assignment, and when */
 	uint64_t died_ms;
 	uint64_t used, used_ms; /* parked: so many were in use at that time */
 };
 
 /* A slot that a limit has left, but exchanges of the configuration before may not. */
-struct kh_book_left {
+struct kh_quota_slots_left {
 	uint32_t slot;
 	uint32_t since; /* assignment */
 	uint64_t since_ms;
 };
 
-struct kh_book {
+struct kh_quota_slots {
 	int fd;
-	struct kh_ledger ledger;
-	struct kh_book_entry *entries;
+	struct kh_quota_ledger ledger;
+	struct kh_quota_slots_entry *entries;
 	size_t n_entries;
 	uint32_t *index; /* by key: number of the entry + 1 */
 	size_t n_index;	 /* a power of two */
-	struct kh_book_left *left;
+	struct kh_quota_slots_left *left;
 	size_t n_left;
 	uint32_t *free_slots;
 	size_t n_free;
@@ -40,20 +40,21 @@ struct kh_book {
 	bool spent; /* what was to be read is damaged: buckets begin empty */
 };
 
-static inline bool kh_book_is_bucket(const struct kh_book_entry *entry)
+static inline bool kh_quota_slots_is_bucket(const struct kh_quota_slots_entry *entry)
 {
 	return entry->rate.kind <= KH_QUOTA_BYTES_DOWN;
 }
 
 /* book.c */
 /* NULL without memory, or above KH_LIMIT_QUOTA_SLOTS. `key` must not be there. */
-struct kh_book_entry *kh_book_add(struct kh_book *book, const uint8_t key[KH_BOOK_KEY_BYTES]);
-struct kh_book_entry *kh_book_find(const struct kh_book *book,
-				   const uint8_t key[KH_BOOK_KEY_BYTES]);
+struct kh_quota_slots_entry *kh_quota_slots_add(struct kh_quota_slots *book,
+						const uint8_t key[KH_QUOTA_SLOTS_KEY_BYTES]);
+struct kh_quota_slots_entry *kh_quota_slots_find(const struct kh_quota_slots *book,
+						 const uint8_t key[KH_QUOTA_SLOTS_KEY_BYTES]);
 /* How many are in use now. Of buckets. */
-uint64_t kh_book_used(const struct kh_book *book, const struct kh_book_entry *entry,
-		      uint64_t now_ms);
+uint64_t kh_quota_slots_used(const struct kh_quota_slots *book,
+			     const struct kh_quota_slots_entry *entry, uint64_t now_ms);
 /* Maps at least so many slots; `fd` grows where it is smaller. */
-bool kh_book_map(struct kh_book *book, uint32_t n_slots, struct kh_err *err);
+bool kh_quota_slots_map(struct kh_quota_slots *book, uint32_t n_slots, struct kh_err *err);
 
 #endif

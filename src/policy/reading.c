@@ -216,8 +216,8 @@ static bool same_effect(const struct kh_rule *a, const struct kh_rule *b)
 		      a->n_credentials * sizeof(a->credentials[0])) == 0;
 }
 
-const struct kh_rule *kh_both_readings(const struct kh_rule *one, const struct kh_rule *other,
-				       const struct kh_reading_of *reading)
+const struct kh_rule *kh_reading_both(const struct kh_rule *one, const struct kh_rule *other,
+				      const struct kh_reading_of *reading)
 {
 	if (!one || !one->allow)
 		return one;
@@ -238,7 +238,7 @@ bool kh_rule_holds_for_method(const struct kh_rule *rule, const struct kh_readin
 	if (reading->any_method)
 		return !rule->allow || (rule->n_methods == 0 && !common);
 	if (common)
-		return (kh_method_bit(reading->method) & KH_CREDENTIAL_METHODS) != 0;
+		return (kh_policy_method_bit(reading->method) & KH_CREDENTIAL_METHODS) != 0;
 	return has_method(rule, reading->method,
 			  rule->allow || rule->exact_spelling ? same_bytes : same_letters);
 }

@@ -93,7 +93,7 @@ static void take_read(struct after *after, const char *path)
 		part[i] = '\0';
 		const char *name = NULL;
 		bool found = lstat(part, &st) == 0 && (S_ISLNK(st.st_mode) || !path[i]);
-		kh_auto_close int dir = found ? kh_open_parent(part, &name) : -1;
+		kh_auto_close int dir = found ? kh_mountpoint_open_parent(part, &name) : -1;
 		if (found) {
 			kh_aside_take(&after->aside, dir, name ? name : "", part, why, NULL);
 			return;
@@ -127,13 +127,13 @@ struct sifted {
 	struct kh_buf first; /* the first key that is not harmless */
 };
 
-static bool sift(void *arg, const struct kh_gitconfig_entry *entry)
+static bool sift(void *arg, const struct kh_git_config_entry *entry)
 {
 	struct sifted *s = arg;
-	bool harmless = kh_gitconfig_is_worktree(entry)
+	bool harmless = kh_git_config_is_worktree(entry)
 				? leads_inside(s->after, s->git_dir, kh_slice_str(entry->value))
-				: s->only_leads || kh_gitconfig_is_harmless(entry);
-	if (harmless && kh_gitconfig_is_worktree(entry)) {
+				: s->only_leads || kh_git_config_is_harmless(entry);
+	if (harmless && kh_git_config_is_worktree(entry)) {
 		kh_auto_free char *tree = kh_path_join(s->git_dir, entry->value);
 		kh_auto_free char *git_dir = kh_tree_git_dir(s->git_dir);
 		if (tree)
@@ -141,7 +141,7 @@ static bool sift(void *arg, const struct kh_gitconfig_entry *entry)
 	}
 	if (harmless) {
 		size_t was = kh_buf_len(&s->kept);
-		if (kh_gitconfig_write(&s->kept, entry))
+		if (kh_git_config_write(&s->kept, entry))
 			return true;
 		kh_buf_truncate(&s->kept, was);
 		return false;
@@ -162,7 +162,7 @@ static bool judge_config(struct after *after, const struct kh_concern *c, bool o
 	kh_buf_init(&s.kept, KH_LIMIT_SURVEY_FILE_BYTES);
 	kh_buf_init(&s.first, 512);
 	bool readable = kh_concern_read(c->folder->fd, c->entry->name, &text) &&
-			kh_gitconfig_read(kh_buf_view(&text), sift, &s);
+			kh_git_config_read(kh_buf_view(&text), sift, &s);
 	if ((!readable && !only_leads) || kh_buf_len(&s.first) > 0) {
 		struct kh_slice kept = kh_buf_view(&s.kept);
 		const char *first = kh_buf_cstr(&s.first);
@@ -185,13 +185,13 @@ static bool judge_config(struct after *after, const struct kh_concern *c, bool o
 
 /* git writes one in GIT/worktrees/NAME, which leads to GIT. keyhole's own says ".", as nothing
  * would. */
-static bool is_gits_commondir(const struct kh_concern *c)
+static bool is_good_commondir(const struct kh_concern *c)
 {
 	struct kh_buf text kh_cleanup(kh_buf_fini);
 	kh_buf_init(&text, KH_LIMIT_SURVEY_PATH_BYTES);
 	if (!kh_concern_read(c->folder->fd, c->entry->name, &text))
 		return false;
-	struct kh_slice line = kh_git_line(kh_buf_view(&text));
+	struct kh_slice line = kh_slice_chomp(kh_buf_view(&text));
 	if (kh_slice_eq(line, KH_SLICE(".")))
 		return true;
 	struct kh_slice folder = kh_slice_str(c->folder->path);
@@ -217,14 +217,14 @@ static const char *verdict(struct after *after, const struct kh_concern *c)
 	case KH_CONCERN_HOOK:
 		return "a hook that git would run";
 	case KH_CONCERN_COMMONDIR:
-		return is_gits_commondir(c) && leads_in
+		return is_good_commondir(c) && leads_in
 			       ? NULL
 			       : "it sends git to the configuration of another folder";
 	case KH_CONCERN_GITFILE:
 		return leads_in ? NULL : "it sends git to a folder that is not in the workspace";
 	case KH_CONCERN_ALTERNATES:
 		return leads_in ? NULL : "it sends git to objects outside of the workspace";
-	case KH_CONCERN_REBASE:
+	case KH_CONCERN_STATE:
 		return "a rebase under way that would run a command";
 	case KH_CONCERN_REMOTE:
 		return "an address that git would fetch from, which may name a program";
@@ -250,7 +250,7 @@ static void take_path(struct after *after, const char *path, const char *why)
 {
 	const char *name = NULL;
 	struct stat st;
-	kh_auto_close int dir = lstat(path, &st) == 0 ? kh_open_parent(path, &name) : -1;
+	kh_auto_close int dir = lstat(path, &st) == 0 ? kh_mountpoint_open_parent(path, &name) : -1;
 	if (dir >= 0)
 		kh_aside_take(&after->aside, dir, name, path, why, NULL);
 }
@@ -306,7 +306,7 @@ static void shut(struct after *after, const struct kh_walk_folder *folder)
 {
 	unsigned char digest[KH_CONCERN_DIGEST_BYTES];
 	struct stat st;
-	if (!kh_concern_is_open_to_all(folder, digest) || was_there(after, digest))
+	if (!kh_concern_each_open(folder, digest) || was_there(after, digest))
 		return;
 	bool done = fstat(folder->fd, &st) == 0 &&
 		    fchmod(folder->fd, st.st_mode & 07777 & ~(mode_t)S_IWOTH) == 0;

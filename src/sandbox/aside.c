@@ -286,7 +286,7 @@ static bool is_as_written(int item, int dir, const char *name)
 static bool put_back(int item, const char *path, struct kh_err *err)
 {
 	const char *name = NULL;
-	kh_auto_close int dir = kh_open_parent(path, &name);
+	kh_auto_close int dir = kh_mountpoint_open_parent(path, &name);
 	if (dir < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s: the folder above it",
 				  kh_esc_str(path));

@@ -32,6 +32,6 @@ void kh_aside_end(const struct kh_aside *aside);
 
 /* mountpoint.c: opens the folder above the last component of an absolute path, without following
  * any link; *name is that component, in `path`. Return: -1 with errno. */
-int kh_open_parent(const char *path, const char **name);
+int kh_mountpoint_open_parent(const char *path, const char **name);
 
 #endif

@@ -15,7 +15,7 @@
 #define MEET_INSIDE "/run/keyhole-launcher"
 
 /* A uid of the engine's own kernel, and of nobody there. */
-#define INIT_APART "65000"
+#define INIT_HARDENING "65000"
 
 /* What a standard descriptor of the caller's was like before the command. */
 struct kh_stdio_before {
@@ -29,7 +29,7 @@ struct kh_build {
 	struct kh_env env;
 	struct kh_run_record record;
 	struct kh_guard guard;
-	struct kh_stage stage;
+	struct kh_idmap stage;
 	struct kh_sandbox_bounds limits;
 	struct kh_publish publish;
 	struct kh_engine_command command;

@@ -75,7 +75,7 @@ static char *plain(struct kh_slice text)
 {
 	char *copy = kh_slice_dup(text);
 	if (copy)
-		kh_mountinfo_unescape(copy);
+		kh_forbidden_unescape(copy);
 	return copy;
 }
 

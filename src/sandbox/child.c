@@ -101,7 +101,7 @@ bool kh_child_start(struct kh_child *child, const struct kh_child_spec *spec)
 	child->ended = (int)syscall(SYS_pidfd_open, child->pid, 0);
 	for (int i = 0; i < SAYS; i++)
 		if (child->says[i] >= 0)
-			(void)kh_fd_set_nonblock(child->says[i], true);
+			(void)kh_file_set_nonblock(child->says[i], true);
 	return true;
 }
 

@@ -130,7 +130,7 @@ bool kh_concern_is_tree(const struct kh_walk_folder *folder)
 	       (kh_walk_find(folder, ".git") || kh_concern_is_git_folder(folder, false));
 }
 
-bool kh_concern_is_name(const char *name, bool top)
+bool kh_protected_is_name(const char *name, bool top)
 {
 	for (size_t i = 0; kh_concern_anywhere[i]; i++)
 		if (fnmatch(kh_concern_anywhere[i], name, FNM_CASEFOLD) == 0)
@@ -138,8 +138,8 @@ bool kh_concern_is_name(const char *name, bool top)
 	for (size_t i = 0; top && kh_sandbox_protected[i]; i++)
 		if (is(name, kh_sandbox_protected[i]))
 			return true;
-	for (size_t i = 0; top && kh_sandbox_protected_files[i]; i++)
-		if (fnmatch(kh_sandbox_protected_files[i], name, FNM_CASEFOLD) == 0)
+	for (size_t i = 0; top && kh_protected_names[i]; i++)
+		if (fnmatch(kh_protected_names[i], name, FNM_CASEFOLD) == 0)
 			return true;
 	return false;
 }
@@ -180,8 +180,8 @@ void kh_concern_protected_digest(const char *path, unsigned char out[KH_CONCERN_
 	digest(0, path, KH_SLICE("protected"), out);
 }
 
-bool kh_concern_is_open_to_all(const struct kh_walk_folder *folder,
-			       unsigned char out[KH_CONCERN_DIGEST_BYTES])
+bool kh_concern_each_open(const struct kh_walk_folder *folder,
+			  unsigned char out[KH_CONCERN_DIGEST_BYTES])
 {
 	struct stat st;
 	if ((!folder->top && !kh_concern_is_tree(folder)) || fstat(folder->fd, &st) != 0 ||
@@ -293,7 +293,7 @@ static bool is_strategy(const char *value)
 	return false;
 }
 
-static bool is_harmless_option(void *arg, const struct kh_gitconfig_entry *e)
+static bool is_harmless_option(void *arg, const struct kh_git_config_entry *e)
 {
 	static const char *const names[] = { "no-commit",
 					     "edit",
@@ -322,7 +322,7 @@ static bool is_harmless_option(void *arg, const struct kh_gitconfig_entry *e)
 }
 
 /* Does a file of a rebase or cherry-pick under way make git run a program? */
-static bool is_sequence_run(int dir, const char *name)
+static bool holds_anything(int dir, const char *name)
 {
 	struct kh_buf text kh_cleanup(kh_buf_fini);
 	kh_buf_init(&text, KH_LIMIT_SURVEY_FILE_BYTES);
@@ -333,8 +333,8 @@ static bool is_sequence_run(int dir, const char *name)
 	if (!kh_concern_read(dir, name, &text))
 		return true;
 	if (is(name, "opts"))
-		return !kh_gitconfig_read(kh_buf_view(&text), is_harmless_option, NULL);
-	kh_auto_free char *line = kh_slice_dup(kh_git_line(kh_buf_view(&text)));
+		return !kh_git_config_read(kh_buf_view(&text), is_harmless_option, NULL);
+	kh_auto_free char *line = kh_slice_dup(kh_slice_chomp(kh_buf_view(&text)));
 	return !is_strategy(line);
 }
 
@@ -351,8 +351,8 @@ static int kind_of_file(const struct looking *l, const struct kh_walk_entry *ent
 		return KH_CONCERN_NAME;
 	if ((mark & IS_OBJECTS_INFO) && (is(name, "alternates") || is(name, "http-alternates")))
 		return KH_CONCERN_ALTERNATES;
-	if ((mark & IS_SEQUENCE) && is_sequence_run(l->folder->fd, name))
-		return KH_CONCERN_REBASE;
+	if ((mark & IS_SEQUENCE) && holds_anything(l->folder->fd, name))
+		return KH_CONCERN_STATE;
 	if (mark & IS_REMOTES)
 		return KH_CONCERN_REMOTE;
 	if (kh_concern_is_dot_git(name))
@@ -399,9 +399,10 @@ static bool is_run_by_name(const struct looking *l, const struct kh_walk_entry *
 {
 	unsigned mark = l->folder->mark;
 	/* Only by its name is a folder git's and nobody else's. Its shape is quickly made. */
-	if (!(mark & (IN_DOT_GIT | IN_PACKAGES)) && kh_concern_is_name(entry->name, l->folder->top))
+	if (!(mark & (IN_DOT_GIT | IN_PACKAGES)) &&
+	    kh_protected_is_name(entry->name, l->folder->top))
 		return true;
-	if ((mark & IS_CONFIG) && kh_concern_is_name(entry->name, true))
+	if ((mark & IS_CONFIG) && kh_protected_is_name(entry->name, true))
 		return true;
 	if (is_held(mark, entry->name))
 		return true;

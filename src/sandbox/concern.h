@@ -14,7 +14,7 @@ enum kh_concern_kind {
 	KH_CONCERN_HOOK,       /* in hooks/ of a git folder, and no sample */
 	KH_CONCERN_COMMONDIR,  /* sends git to another configuration */
 	KH_CONCERN_ALTERNATES, /* sends git to other objects */
-	KH_CONCERN_REBASE,     /* a rebase under way that runs commands */
+	KH_CONCERN_STATE,      /* a rebase under way that runs commands */
 	KH_CONCERN_GITFILE,    /* .git, a file that says where the git folder is */
 	KH_CONCERN_NAME,       /* a name that editors, agents and other tools run things from */
 	KH_CONCERN_REMOTE, /* in remotes/ or branches/ of a git folder: an address to fetch from */
@@ -57,7 +57,7 @@ bool kh_concern_is_tree(const struct kh_walk_folder *folder);
 /* Shell patterns of names that count in every folder, NULL at the end (protected.c). */
 extern const char *const kh_concern_anywhere[];
 /* Does somebody run things from such a name? Below the top only some names count. */
-bool kh_concern_is_name(const char *name, bool top);
+bool kh_protected_is_name(const char *name, bool top);
 /* Is it the name of a folder of which some names count (.cargo: config.toml)? */
 bool kh_concern_is_holder(const char *name, bool top);
 /* Is `name` one that counts in a folder of that name? */
@@ -67,8 +67,8 @@ void kh_concern_protected_digest(const char *path, unsigned char out[KH_CONCERN_
 /* May every user of the host write to the folder, and with it put something else in the place of
  * what git or a tool reads there: the top of the workspace, a git folder, or one with .git in it?
  * Then `out` is the digest under which that is noted. */
-bool kh_concern_is_open_to_all(const struct kh_walk_folder *folder,
-			       unsigned char out[KH_CONCERN_DIGEST_BYTES]);
+bool kh_concern_each_open(const struct kh_walk_folder *folder,
+			  unsigned char out[KH_CONCERN_DIGEST_BYTES]);
 /* The digest of what git reads or runs by a relative path, whichever work tree that is in. NULL: it
  * is like no other. */
 void kh_concern_content_digest(const char *path, const struct kh_buf *content,

@@ -22,7 +22,7 @@ static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, s
 	static const char *const runc[] = { "runc", NULL };
 	/* Four descriptors: the control socket and the command's own three. The launcher has made a
 	 * keyring already. */
-	static const char state[] = KH_NEST_STATE, bundle[] = KH_NEST_BUNDLE;
+	static const char state[] = KH_OUTER_NAMESPACE_STATE, bundle[] = KH_OUTER_NAMESPACE_BUNDLE;
 	static const char *const rest[] = { "--root",	      state, "run",	 "--no-new-keyring",
 					    "--preserve-fds", "4",   "--bundle", bundle,
 					    "sandbox",	      NULL };

@@ -202,8 +202,8 @@ static bool bootstrap(const char *suite, const struct mirrors *mirrors, const ch
 static bool unpack(const char *archive, const struct kh_making *making,
 		   const struct kh_image_options *options, struct kh_err *err)
 {
-	struct kh_image_fence fence kh_cleanup(kh_image_fence_fini) = { 0 };
-	if (!kh_image_fence_open(&fence, archive, making, err))
+	struct kh_image_lockin fence kh_cleanup(kh_image_lockin_fini) = { 0 };
+	if (!kh_image_lockin_open(&fence, archive, making, err))
 		return false;
 	kh_auto_free char *root = kh_strf("%s/rootfs", fence.folder);
 	const char *const argv[] = { "tar",
@@ -223,7 +223,7 @@ static bool unpack(const char *archive, const struct kh_making *making,
 	bool failed;
 	if (!root)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "--image: no memory");
-	if (kh_image_fence_run(&fence, argv, making, options, said, &failed, err))
+	if (kh_image_lockin_run(&fence, argv, making, options, said, &failed, err))
 		return true;
 	return failed &&
 	       kh_err_set(err, KH_ERR_SYSTEM, "--image debian: tar: %s", kh_tool_last_words(said));

@@ -65,7 +65,7 @@ struct kh_engine_command {
 	size_t n_fds;
 	int args_fd;
 	char *const *environment; /* of the program, not owned; NULL: none */
-	/* nested: its configuration, below KH_NEST_BUNDLE; the texts are owned. */
+	/* nested: its configuration, below KH_OUTER_NAMESPACE_BUNDLE; the texts are owned. */
 	struct {
 		const char *name;
 		char *text;
@@ -79,7 +79,7 @@ struct kh_engine_command {
 	 * read-only itself. */
 	bool seals_root;
 	const char *own_file; /* nested: one that the program puts into the root; NULL */
-	bool own_terminals;   /* nested: a devpts is to lie ready at KH_NEST_TERMINALS */
+	bool own_terminals;   /* nested: a devpts is to lie ready at KH_OUTER_NAMESPACE_TERMINALS */
 	/* uplink: a command line of the program that runs `keyhole-init --bring` in the sandbox,
 	 * where its standard descriptors are a terminal. Not owned. */
 	const char *const *bring;

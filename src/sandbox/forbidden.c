@@ -39,7 +39,7 @@ static void table_fini(struct table *table)
 	free(table->list);
 }
 
-void kh_mountinfo_unescape(char *text)
+void kh_forbidden_unescape(char *text)
 {
 	char *out = text;
 	for (const char *in = text; *in;) {
@@ -84,8 +84,8 @@ static bool read_line(struct table *table, struct kh_slice line)
 	list[table->n++] = m;
 	if (!m.root || !m.point)
 		return false;
-	kh_mountinfo_unescape(m.root);
-	kh_mountinfo_unescape(m.point);
+	kh_forbidden_unescape(m.root);
+	kh_forbidden_unescape(m.point);
 	return true;
 }
 

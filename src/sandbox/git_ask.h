@@ -1,6 +1,6 @@
 /* git_ask.h - what git on the host says that it is set up to do, whatever the repository says */
-#ifndef KEYHOLE_SANDBOX_GITASK_H
-#define KEYHOLE_SANDBOX_GITASK_H
+#ifndef KEYHOLE_SANDBOX_GIT_ASK_H
+#define KEYHOLE_SANDBOX_GIT_ASK_H
 
 #include <sys/types.h>
 

@@ -1,5 +1,6 @@
 /*
- * git_config.c - git's configuration files, read as bytes: what they say, and whether it is harmless
+ * git_config.c - git's configuration files, read as bytes: what they say, and whether it is
+ * harmless
  *
  * git has a hundred variables that name a command, and filters, drivers and helpers may have any
  * name. So nothing here knows what is dangerous. A short list says what is harmless: data that git
@@ -170,10 +171,10 @@ static bool read_variable(struct reader *r, int c)
 	return c == '=' && read_value(r);
 }
 
-static bool give(struct reader *r, bool (*each)(void *, const struct kh_gitconfig_entry *),
+static bool give(struct reader *r, bool (*each)(void *, const struct kh_git_config_entry *),
 		 void *arg)
 {
-	struct kh_gitconfig_entry entry = {
+	struct kh_git_config_entry entry = {
 		.section = kh_buf_cstr(&r->section),
 		.subsection = r->has_subsection ? kh_buf_cstr(&r->subsection) : NULL,
 		.name = kh_buf_cstr(&r->name),
@@ -184,7 +185,7 @@ static bool give(struct reader *r, bool (*each)(void *, const struct kh_gitconfi
 	return whole && ++r->entries <= ENTRIES_MOST && each(arg, &entry);
 }
 
-static bool read_all(struct reader *r, bool (*each)(void *, const struct kh_gitconfig_entry *),
+static bool read_all(struct reader *r, bool (*each)(void *, const struct kh_git_config_entry *),
 		     void *arg)
 {
 	bool comment = false;
@@ -211,8 +212,8 @@ static bool read_all(struct reader *r, bool (*each)(void *, const struct kh_gitc
 	return true;
 }
 
-bool kh_gitconfig_read(struct kh_slice bytes,
-		       bool (*each)(void *arg, const struct kh_gitconfig_entry *entry), void *arg)
+bool kh_git_config_read(struct kh_slice bytes,
+			bool (*each)(void *arg, const struct kh_git_config_entry *entry), void *arg)
 {
 	struct reader r kh_cleanup(reader_fini) = { .bytes = bytes };
 	kh_buf_init(&r.section, TEXT_MOST);
@@ -224,19 +225,19 @@ bool kh_gitconfig_read(struct kh_slice bytes,
 	return kh_slice_find(bytes, '\0', 0) == bytes.len && read_all(&r, each, arg);
 }
 
-static bool count(void *arg, const struct kh_gitconfig_entry *entry)
+static bool count(void *arg, const struct kh_git_config_entry *entry)
 {
 	size_t *n = arg;
 	(void)entry;
 	return ++*n < ENTRIES_MOST;
 }
 
-bool kh_gitconfig_is_beyond(struct kh_slice bytes)
+bool kh_git_config_is_beyond(struct kh_slice bytes)
 {
 	size_t n = 0;
 	if (kh_slice_find(bytes, '\0', 0) < bytes.len)
 		return true;
-	(void)kh_gitconfig_read(bytes, count, &n);
+	(void)kh_git_config_read(bytes, count, &n);
 	return n >= ENTRIES_MOST;
 }
 
@@ -358,7 +359,7 @@ static bool is_of(enum kind kind, const char *value)
 	return false;
 }
 
-bool kh_gitconfig_is_harmless(const struct kh_gitconfig_entry *entry)
+bool kh_git_config_is_harmless(const struct kh_git_config_entry *entry)
 {
 	for (size_t i = 0; i < sizeof(harmless) / sizeof(harmless[0]); i++)
 		if (strcmp(entry->section, harmless[i].section) == 0 &&
@@ -368,7 +369,7 @@ bool kh_gitconfig_is_harmless(const struct kh_gitconfig_entry *entry)
 	return false;
 }
 
-bool kh_gitconfig_is_worktree(const struct kh_gitconfig_entry *entry)
+bool kh_git_config_is_worktree(const struct kh_git_config_entry *entry)
 {
 	return strcmp(entry->section, "core") == 0 && !entry->subsection &&
 	       strcmp(entry->name, "worktree") == 0 && entry->value && *entry->value;
@@ -390,7 +391,7 @@ static bool write_quoted(struct kh_buf *out, const char *text, bool is_value)
 	return ok && kh_buf_append_char(out, '"');
 }
 
-bool kh_gitconfig_write(struct kh_buf *out, const struct kh_gitconfig_entry *entry)
+bool kh_git_config_write(struct kh_buf *out, const struct kh_git_config_entry *entry)
 {
 	bool ok = kh_buf_printf(out, "[%s", entry->section);
 	if (ok && entry->subsection)

@@ -200,7 +200,7 @@ static bool ends_in(const char *name, const char *end)
 }
 
 /* Those that are known. A variable of another name may be one as well, so its words count too. */
-static bool is_command(const struct kh_gitconfig_entry *e)
+static bool is_command(const struct kh_git_config_entry *e)
 {
 	static const char *const names[] = {
 		"fsmonitor",   "editor",	  "pager",	 "askpass",    "external",
@@ -213,7 +213,7 @@ static bool is_command(const struct kh_gitconfig_entry *e)
 }
 
 /* Folders and files that hold data, and where repositories are. */
-static bool is_data(const struct kh_gitconfig_entry *e)
+static bool is_data(const struct kh_git_config_entry *e)
 {
 	static const char *const names[] = {
 		"safe.directory",	  "maintenance.repo", "scalar.repo",   "gui.recentrepo",
@@ -224,7 +224,7 @@ static bool is_data(const struct kh_gitconfig_entry *e)
 }
 
 /* A command may hold what only the shell knows. An alias is run by who calls it. */
-static void note_unknown(struct kh_git_finding *f, const struct kh_gitconfig_entry *e)
+static void note_unknown(struct kh_git_finding *f, const struct kh_git_config_entry *e)
 {
 	struct kh_buf *out = &f->out->unknown;
 	kh_auto_free char *key = kh_strf("%s%s%s.%s", e->section, e->subsection ? "." : "",
@@ -235,7 +235,7 @@ static void note_unknown(struct kh_git_finding *f, const struct kh_gitconfig_ent
 	(void)kh_buf_printf(out, "%s%s", kh_buf_len(out) > 0 ? ", " : "", key);
 }
 
-void kh_git_names_words(struct kh_git_finding *f, const struct kh_gitconfig_entry *e)
+void kh_git_names_words(struct kh_git_finding *f, const struct kh_git_config_entry *e)
 {
 	if (is_data(e))
 		return;

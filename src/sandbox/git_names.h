@@ -1,6 +1,6 @@
 /* git_names.h - what a variable of git's configuration names in the workspace */
-#ifndef KEYHOLE_SANDBOX_GITNAMES_H
-#define KEYHOLE_SANDBOX_GITNAMES_H
+#ifndef KEYHOLE_SANDBOX_GIT_NAMES_H
+#define KEYHOLE_SANDBOX_GIT_NAMES_H
 
 #include "git_config.h"
 #include "git_reads.h"
@@ -28,6 +28,6 @@ void kh_git_names_hooks(struct kh_git_finding *f, const char *value);
 /* Where links in a folder outside of the workspace lead in it: a hook may be one. */
 void kh_git_names_links(struct kh_git_finding *f, const char *folder);
 /* The paths in the value of any other variable. */
-void kh_git_names_words(struct kh_git_finding *f, const struct kh_gitconfig_entry *e);
+void kh_git_names_words(struct kh_git_finding *f, const struct kh_git_config_entry *e);
 
 #endif

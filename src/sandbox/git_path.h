@@ -1,6 +1,6 @@
 /* git_path.h - where a path leads that git is told of */
-#ifndef KEYHOLE_SANDBOX_GITPATH_H
-#define KEYHOLE_SANDBOX_GITPATH_H
+#ifndef KEYHOLE_SANDBOX_GIT_PATH_H
+#define KEYHOLE_SANDBOX_GIT_PATH_H
 
 #include <stdbool.h>
 

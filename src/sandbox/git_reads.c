@@ -52,29 +52,29 @@ void kh_git_reads_fini(struct kh_git_reads *reads)
 
 static void read_config(const struct kh_git_finding *above, const char *path);
 
-static bool is_include(const struct kh_gitconfig_entry *e)
+static bool is_include(const struct kh_git_config_entry *e)
 {
 	return (strcmp(e->section, "include") == 0 || strcmp(e->section, "includeif") == 0) &&
 	       strcmp(e->name, "path") == 0;
 }
 
 /* One that is for git itself: what it names are revisions and paths. With "!" it is a command. */
-static bool is_plain_alias(const struct kh_gitconfig_entry *e)
+static bool is_plain_alias(const struct kh_git_config_entry *e)
 {
 	return strcmp(e->section, "alias") == 0 && e->value[0] != '!';
 }
 
 /* Folders of which git copies or runs whatever is in them. */
-static bool is_folder_of_hooks(const struct kh_gitconfig_entry *e)
+static bool is_folder_of_hooks(const struct kh_git_config_entry *e)
 {
 	return (strcmp(e->section, "core") == 0 && strcmp(e->name, "hookspath") == 0) ||
 	       (strcmp(e->section, "init") == 0 && strcmp(e->name, "templatedir") == 0);
 }
 
-static bool look_at_entry(void *arg, const struct kh_gitconfig_entry *e)
+static bool look_at_entry(void *arg, const struct kh_git_config_entry *e)
 {
 	struct kh_git_finding *f = arg;
-	if (!e->value || !*e->value || is_plain_alias(e) || kh_gitconfig_is_harmless(e))
+	if (!e->value || !*e->value || is_plain_alias(e) || kh_git_config_is_harmless(e))
 		return true;
 	if (is_include(e)) {
 		kh_git_names_look(f, f->origin, e->value, KH_GIT_READ_FILE);
@@ -112,8 +112,8 @@ static void read_config(const struct kh_git_finding *above, const char *path)
 		kh_git_names_look(&f, folder, path, KH_GIT_READ_THERE);
 	if (!kh_file_read(path, &text, NULL))
 		kh_git_names_fail(f.out, path, "it can't be read, or is larger than a megabyte");
-	else if (!kh_gitconfig_read(kh_buf_view(&text), look_at_entry, &f) &&
-		 kh_gitconfig_is_beyond(kh_buf_view(&text)))
+	else if (!kh_git_config_read(kh_buf_view(&text), look_at_entry, &f) &&
+		 kh_git_config_is_beyond(kh_buf_view(&text)))
 		kh_git_names_fail(
 			f.out, path,
 			"git may read it otherwise than keyhole (it holds a NUL, or too much)");
@@ -121,10 +121,10 @@ static void read_config(const struct kh_git_finding *above, const char *path)
 
 /* ---- by the configuration of each repository ---- */
 
-static bool take_worktree(void *arg, const struct kh_gitconfig_entry *e)
+static bool take_worktree(void *arg, const struct kh_git_config_entry *e)
 {
 	char **value = arg;
-	if (!kh_gitconfig_is_worktree(e))
+	if (!kh_git_config_is_worktree(e))
 		return true;
 	free(*value);
 	*value = strdup(e->value);
@@ -138,7 +138,7 @@ static char *worktree_of(const char *git_dir)
 	struct kh_buf text kh_cleanup(kh_buf_fini);
 	kh_buf_init(&text, KH_LIMIT_SURVEY_FILE_BYTES);
 	if (path && kh_file_read(path, &text, NULL))
-		(void)kh_gitconfig_read(kh_buf_view(&text), take_worktree, &value);
+		(void)kh_git_config_read(kh_buf_view(&text), take_worktree, &value);
 	kh_auto_free char *joined = value ? kh_path_join(git_dir, value) : NULL;
 	return joined ? realpath(joined, NULL) : NULL;
 }
@@ -229,7 +229,7 @@ static void look_at_key(struct kh_git_finding *f, struct kh_slice entry)
 		kh_git_names_no_memory(f->out);
 	if (!first || !value)
 		return;
-	struct kh_gitconfig_entry e = { .section = key, .name = last + 1, .value = value };
+	struct kh_git_config_entry e = { .section = key, .name = last + 1, .value = value };
 	if (last != first)
 		e.subsection = first + 1;
 	*first = *last = '\0';

@@ -1,6 +1,6 @@
 /* git_reads.h - what git on the host reads or runs that lies in the workspace */
-#ifndef KEYHOLE_SANDBOX_GITREADS_H
-#define KEYHOLE_SANDBOX_GITREADS_H
+#ifndef KEYHOLE_SANDBOX_GIT_READS_H
+#define KEYHOLE_SANDBOX_GIT_READS_H
 
 #include "sandbox_internal.h"
 

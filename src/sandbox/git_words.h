@@ -1,6 +1,6 @@
 /* git_words.h - the paths that a value of git's configuration may name */
-#ifndef KEYHOLE_SANDBOX_GITWORDS_H
-#define KEYHOLE_SANDBOX_GITWORDS_H
+#ifndef KEYHOLE_SANDBOX_GIT_WORDS_H
+#define KEYHOLE_SANDBOX_GIT_WORDS_H
 
 #include <stdbool.h>
 

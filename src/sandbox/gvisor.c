@@ -18,7 +18,7 @@
 #include "oci_internal.h"
 #include "sandbox_internal.h"
 
-static const char state[] = KH_NEST_STATE, bundle[] = KH_NEST_BUNDLE;
+static const char state[] = KH_OUTER_NAMESPACE_STATE, bundle[] = KH_OUTER_NAMESPACE_BUNDLE;
 
 /* For each call of it. */
 #define OPTIONS \

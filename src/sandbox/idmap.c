@@ -99,17 +99,17 @@ static int make_userns(const struct stat *owner, uid_t uid, gid_t gid, struct kh
 	return fd;
 }
 
-static bool add_tree(struct kh_stage *stage, const struct kh_mount *m, struct kh_err *err)
+static bool add_tree(struct kh_idmap *stage, const struct kh_mount *m, struct kh_err *err)
 {
 	struct stat st;
 	if (m->fd >= 0 ? fstat(m->fd, &st) != 0 : stat(m->source, &st) != 0)
 		return kh_err_sys(err, KH_ERR_USAGE, errno, "%s", kh_esc_str(m->source));
-	struct kh_stage_tree *list = reallocarray(stage->list, stage->n + 1, sizeof(*list));
+	struct kh_idmap_tree *list = reallocarray(stage->list, stage->n + 1, sizeof(*list));
 	if (!list)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 	stage->list = list;
-	struct kh_stage_tree *tree = &list[stage->n];
-	*tree = (struct kh_stage_tree){ .fd = m->fd, .userns = -1, .is_dir = S_ISDIR(st.st_mode) };
+	struct kh_idmap_tree *tree = &list[stage->n];
+	*tree = (struct kh_idmap_tree){ .fd = m->fd, .userns = -1, .is_dir = S_ISDIR(st.st_mode) };
 	tree->source = strdup(m->source);
 	tree->staged = kh_strf(STAGE "/%zu", stage->n);
 	stage->n++;
@@ -122,10 +122,10 @@ static bool add_tree(struct kh_stage *stage, const struct kh_mount *m, struct kh
 }
 
 /* The place of `source` in the stage: of the last tree that holds it. */
-static char *staged_path(const struct kh_stage *stage, const char *source)
+static char *staged_path(const struct kh_idmap *stage, const char *source)
 {
 	for (size_t i = stage->n; i > 0; i--) {
-		const struct kh_stage_tree *tree = &stage->list[i - 1];
+		const struct kh_idmap_tree *tree = &stage->list[i - 1];
 		size_t len = strlen(tree->source);
 		if (strncmp(source, tree->source, len) == 0 &&
 		    (source[len] == '/' || source[len] == '\0'))
@@ -134,10 +134,10 @@ static char *staged_path(const struct kh_stage *stage, const char *source)
 	return NULL;
 }
 
-bool kh_stage_plan(struct kh_stage *stage, struct kh_view *view, uid_t uid, gid_t gid,
+bool kh_idmap_plan(struct kh_idmap *stage, struct kh_view *view, uid_t uid, gid_t gid,
 		   struct kh_err *err)
 {
-	*stage = (struct kh_stage){ .view = view, .uid = uid, .gid = gid };
+	*stage = (struct kh_idmap){ .view = view, .uid = uid, .gid = gid };
 	for (size_t i = 0; i < view->n; i++) {
 		struct kh_mount *m = &view->list[i];
 		if (!kh_mount_is_tree(m))
@@ -153,7 +153,7 @@ bool kh_stage_plan(struct kh_stage *stage, struct kh_view *view, uid_t uid, gid_
 	return true;
 }
 
-void kh_stage_fini(struct kh_stage *stage)
+void kh_idmap_fini(struct kh_idmap *stage)
 {
 	for (size_t i = 0; i < stage->n; i++) {
 		free(stage->list[i].source);
@@ -162,7 +162,7 @@ void kh_stage_fini(struct kh_stage *stage)
 			close(stage->list[i].userns);
 	}
 	free(stage->list);
-	*stage = (struct kh_stage){ 0 };
+	*stage = (struct kh_idmap){ 0 };
 }
 
 static bool is_same(int a, int b)
@@ -180,7 +180,7 @@ static bool replaced(const char *path, struct kh_err *err)
 			  kh_esc_str(path));
 }
 
-static int clone_tree(const struct kh_stage_tree *tree, struct kh_err *err)
+static int clone_tree(const struct kh_idmap_tree *tree, struct kh_err *err)
 {
 	/* What was held is of the mount namespace that we have left: it is looked up again. */
 	kh_auto_close int held = kh_view_hold(tree->source);
@@ -206,7 +206,7 @@ static int clone_tree(const struct kh_stage_tree *tree, struct kh_err *err)
 	return -1;
 }
 
-static bool put_tree(const struct kh_stage_tree *tree, int fd, struct kh_err *err)
+static bool put_tree(const struct kh_idmap_tree *tree, int fd, struct kh_err *err)
 {
 	kh_auto_close int file = -1;
 	if (tree->is_dir ? mkdir(tree->staged, 0755) != 0
@@ -220,7 +220,7 @@ static bool put_tree(const struct kh_stage_tree *tree, int fd, struct kh_err *er
 }
 
 /* Every tree is taken hold of before its path may be covered. */
-static bool put_trees(const struct kh_stage *stage, struct kh_err *err)
+static bool put_trees(const struct kh_idmap *stage, struct kh_err *err)
 {
 	int *fds = calloc(stage->n + 1, sizeof(*fds));
 	if (!fds)
@@ -239,7 +239,7 @@ static bool put_trees(const struct kh_stage *stage, struct kh_err *err)
 
 /* What the engine was promised under a number is now to be had from the stage; it must be the same.
  */
-static bool hold_staged(const struct kh_stage *stage, struct kh_err *err)
+static bool hold_staged(const struct kh_idmap *stage, struct kh_err *err)
 {
 	for (size_t i = 0; i < stage->view->n; i++) {
 		const struct kh_mount *m = &stage->view->list[i];
@@ -272,7 +272,7 @@ static bool become(uid_t uid, gid_t gid, struct kh_err *err)
 	return true;
 }
 
-bool kh_stage_enter(const struct kh_stage *stage, struct kh_err *err)
+bool kh_idmap_enter(const struct kh_idmap *stage, struct kh_err *err)
 {
 	if (unshare(CLONE_NEWNS) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno,

@@ -57,14 +57,14 @@ static const char *transport_of(const char *text, const char **behind)
 bool kh_image_has_transport(const char *text)
 {
 	const char *behind;
-	return transport_of(text, &behind) || kh_podman_is_reference(text);
+	return transport_of(text, &behind) || kh_image_podman_is_reference(text);
 }
 
 bool kh_image_is_reference(const char *text)
 {
 	const char *behind;
 	return transport_of(text, &behind) || kh_debian_is_reference(text) ||
-	       kh_podman_is_reference(text);
+	       kh_image_podman_is_reference(text);
 }
 
 static bool parse(const char *text, struct reference *out, struct kh_err *err)
@@ -200,7 +200,7 @@ static bool check(const char *reference, const struct kh_image_config *config, s
 
 /* An image for several machines, and not for ours. */
 static bool explain_platforms(const struct reference *reference, const char *from,
-			      const struct kh_image_fence *fence, const struct kh_making *making,
+			      const struct kh_image_lockin *fence, const struct kh_making *making,
 			      const struct kh_image_options *options, struct kh_err *err)
 {
 	char index[KH_TOOL_SAID_BYTES], platforms[96];
@@ -209,7 +209,7 @@ static bool explain_platforms(const struct reference *reference, const char *fro
 	const char *own = kh_image_own_architecture();
 	struct kh_err ignored = KH_ERR_INIT;
 	bool failed;
-	if (!kh_image_fence_run(fence, argv, making, options, index, &failed, &ignored))
+	if (!kh_image_lockin_run(fence, argv, making, options, index, &failed, &ignored))
 		index[0] = '\0';
 	kh_image_platforms_parse(kh_slice_str(index), platforms, sizeof(platforms));
 	return kh_err_set(err, KH_ERR_USAGE,
@@ -218,7 +218,7 @@ static bool explain_platforms(const struct reference *reference, const char *fro
 }
 
 /* skopeo: into the layout "layout", as its one image. */
-static bool read_image(const struct reference *reference, const struct kh_image_fence *fence,
+static bool read_image(const struct reference *reference, const struct kh_image_lockin *fence,
 		       const struct kh_making *making, const struct kh_image_options *options,
 		       struct kh_err *err)
 {
@@ -243,7 +243,7 @@ static bool read_image(const struct reference *reference, const struct kh_image_
 				     NULL };
 	if (!from || !to)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "--image: no memory");
-	if (kh_image_fence_run(fence, argv, making, options, said, &failed, err))
+	if (kh_image_lockin_run(fence, argv, making, options, said, &failed, err))
 		return true;
 	if (failed && strstr(said, "no image found in"))
 		return explain_platforms(reference, from, fence, making, options, err);
@@ -251,7 +251,7 @@ static bool read_image(const struct reference *reference, const struct kh_image_
 }
 
 /* umoci: the layers over each other, in "rootfs". */
-static bool unpack(const struct reference *reference, const struct kh_image_fence *fence,
+static bool unpack(const struct reference *reference, const struct kh_image_lockin *fence,
 		   const struct kh_making *making, const struct kh_image_options *options,
 		   struct kh_err *err)
 {
@@ -263,7 +263,7 @@ static bool unpack(const struct reference *reference, const struct kh_image_fenc
 				     "--image", layout, root,	  NULL };
 	if (!layout || !root)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "--image: no memory");
-	return kh_image_fence_run(fence, argv, making, options, said, &failed, err) ||
+	return kh_image_lockin_run(fence, argv, making, options, said, &failed, err) ||
 	       (failed && explain(reference->text, "umoci", said, err));
 }
 
@@ -271,12 +271,12 @@ static bool make_from(const struct reference *reference, const char *cache,
 		      const struct kh_image_options *options, struct kh_making *making,
 		      char name[KH_IMAGE_NAME_ROOM], struct kh_err *err)
 {
-	struct kh_image_fence fence kh_cleanup(kh_image_fence_fini) = { 0 };
+	struct kh_image_lockin fence kh_cleanup(kh_image_lockin_fini) = { 0 };
 	struct kh_image_config config kh_cleanup(kh_image_config_fini) = { 0 };
 	struct kh_buf json kh_cleanup(kh_buf_fini);
 	char digest[KH_IMAGE_DIGEST_ROOM], configuration[KH_IMAGE_DIGEST_ROOM];
 	kh_buf_init(&json, KH_LIMIT_IMAGE_JSON_BYTES);
-	if (!kh_image_fence_open(&fence, reference->path, making, err) ||
+	if (!kh_image_lockin_open(&fence, reference->path, making, err) ||
 	    !read_image(reference, &fence, making, options, err) ||
 	    !read_made(making, "layout/index.json", &json, err) ||
 	    !kh_image_index_parse(kh_buf_view(&json), digest, err) ||
@@ -289,7 +289,7 @@ static bool make_from(const struct reference *reference, const char *cache,
 	static const char prefix[] = "sha256-";
 	memcpy(name, prefix, strlen(prefix));
 	memcpy(name + strlen(prefix), digest + strlen(prefix), sizeof(digest) - strlen(prefix));
-	return kh_cache_has(cache, name) ||
+	return kh_image_cache_has(cache, name) ||
 	       (unpack(reference, &fence, making, options, err) &&
 		kh_making_finish(making, cache, name, reference->text, kh_buf_view(&json), err));
 }
@@ -313,13 +313,13 @@ static bool make_image(const struct reference *reference, const char *key, const
 	say(options, reference->text);
 	return kh_making_begin(&making, cache, err) &&
 	       make_from(reference, cache, options, &making, name, err) &&
-	       kh_cache_note(cache, key, name, err);
+	       kh_image_cache_note(cache, key, name, err);
 }
 
 /* What was there when we looked may be gone when we take it. */
 static bool take(const char *cache, const char *name, struct kh_image *out, struct kh_err *err)
 {
-	if (kh_cache_take(cache, name, out, err))
+	if (kh_image_cache_take(cache, name, out, err))
 		return true;
 	return err->code != KH_ERR_NONE
 		       ? false
@@ -334,15 +334,15 @@ static bool open_image(const struct reference *reference, const char *cache,
 	char key[KH_IMAGE_KEY_ROOM], name[KH_IMAGE_NAME_ROOM];
 	if (!key_of(reference, key, err))
 		return false;
-	if (kh_cache_find(cache, key, name) && kh_cache_take(cache, name, out, err))
+	if (kh_image_cache_find(cache, key, name) && kh_image_cache_take(cache, name, out, err))
 		return true;
 	if (err->code != KH_ERR_NONE)
 		return false;
-	kh_auto_close int lock = kh_cache_lock(cache, options, err);
+	kh_auto_close int lock = kh_image_cache_lock(cache, options, err);
 	if (lock < 0)
 		return false;
 	/* Another run may have made it while we waited. */
-	if (kh_cache_find(cache, key, name) && kh_cache_take(cache, name, out, err))
+	if (kh_image_cache_find(cache, key, name) && kh_image_cache_take(cache, name, out, err))
 		return true;
 	return err->code == KH_ERR_NONE && make_image(reference, key, cache, options, name, err) &&
 	       take(cache, name, out, err);
@@ -369,12 +369,12 @@ static bool open_debian(const char *reference, const char *cache,
 	char name[KH_IMAGE_NAME_ROOM];
 	if (!kh_debian_name(reference, name, err))
 		return false;
-	if (kh_cache_take(cache, name, out, err) || err->code != KH_ERR_NONE)
+	if (kh_image_cache_take(cache, name, out, err) || err->code != KH_ERR_NONE)
 		return err->code == KH_ERR_NONE;
-	kh_auto_close int lock = kh_cache_lock(cache, options, err);
+	kh_auto_close int lock = kh_image_cache_lock(cache, options, err);
 	if (lock < 0)
 		return false;
-	if (kh_cache_take(cache, name, out, err) || err->code != KH_ERR_NONE)
+	if (kh_image_cache_take(cache, name, out, err) || err->code != KH_ERR_NONE)
 		return err->code == KH_ERR_NONE;
 	return make_debian(reference, cache, name, options, err) && take(cache, name, out, err);
 }
@@ -384,17 +384,18 @@ static bool open_podman(const char *text, const char *cache, const struct kh_ima
 			struct kh_image *out, struct kh_err *err)
 {
 	char id[KH_PODMAN_ID_ROOM], key[KH_IMAGE_KEY_ROOM], name[KH_IMAGE_NAME_ROOM];
-	if (!kh_podman_id(text, cache, options, id, err))
+	if (!kh_image_podman_id(text, cache, options, id, err))
 		return false;
 	kh_auto_free char *what = kh_strf("podman %s %s", kh_image_own_architecture(), id);
 	if (!digest_of(what, key, err))
 		return false;
-	if (kh_cache_find(cache, key, name) && kh_cache_take(cache, name, out, err))
+	if (kh_image_cache_find(cache, key, name) && kh_image_cache_take(cache, name, out, err))
 		return true;
-	kh_auto_close int lock = err->code == KH_ERR_NONE ? kh_cache_lock(cache, options, err) : -1;
+	kh_auto_close int lock =
+		err->code == KH_ERR_NONE ? kh_image_cache_lock(cache, options, err) : -1;
 	if (lock < 0)
 		return false;
-	if (kh_cache_find(cache, key, name) && kh_cache_take(cache, name, out, err))
+	if (kh_image_cache_find(cache, key, name) && kh_image_cache_take(cache, name, out, err))
 		return true;
 	struct kh_making making kh_cleanup(kh_making_end) = { .lock = -1 };
 	if (err->code != KH_ERR_NONE || !kh_tool_need("skopeo", err) ||
@@ -404,9 +405,9 @@ static bool open_podman(const char *text, const char *cache, const struct kh_ima
 	static char no_tag[] = "";
 	const struct reference saved = { text, transports[OCI_ARCHIVE], file, no_tag };
 	say(options, text);
-	return file && kh_podman_save(text, id, file, making.path, options, err) &&
+	return file && kh_image_podman_save(text, id, file, making.path, options, err) &&
 	       make_from(&saved, cache, options, &making, name, err) &&
-	       kh_cache_note(cache, key, name, err) && take(cache, name, out, err);
+	       kh_image_cache_note(cache, key, name, err) && take(cache, name, out, err);
 }
 
 bool kh_image_open(const char *reference, const struct kh_image_options *given,
@@ -418,11 +419,11 @@ bool kh_image_open(const char *reference, const struct kh_image_options *given,
 		options.most_bytes = KH_LIMIT_IMAGE_BYTES;
 	struct reference parsed kh_cleanup(reference_fini) = { 0 };
 	bool debian = kh_debian_is_reference(reference);
-	bool podman = kh_podman_is_reference(reference);
+	bool podman = kh_image_podman_is_reference(reference);
 	if (!debian && !podman && !parse(reference, &parsed, err))
 		return false;
 	kh_auto_free char *named = given->cache ? strdup(given->cache) : kh_image_cache();
-	if (!named || !kh_cache_open(named, err))
+	if (!named || !kh_image_cache_open(named, err))
 		return false;
 	kh_auto_free char *cache = realpath(named, NULL);
 	if (!cache)

@@ -44,7 +44,7 @@ char *kh_image_cache(void)
 	return kh_strf("%s/.cache/keyhole", home);
 }
 
-bool kh_remove_tree(const char *path)
+bool kh_image_remove_tree(const char *path)
 {
 	char *copy = strdup(path);
 	char *const roots[] = { copy, NULL };
@@ -81,13 +81,13 @@ static void sweep(const char *cache)
 		struct stat st;
 		if (fd >= 0 && fstat(fd, &st) == 0 && st.st_mtime < time(NULL) - YOUNG_SECONDS &&
 		    flock(fd, LOCK_EX | LOCK_NB) == 0)
-			(void)kh_remove_tree(path);
+			(void)kh_image_remove_tree(path);
 	}
 	if (dir)
 		closedir(dir);
 }
 
-bool kh_cache_open(const char *cache, struct kh_err *err)
+bool kh_image_cache_open(const char *cache, struct kh_err *err)
 {
 	static const char *const folders[] = { "images", "refs", "tmp" };
 	struct stat st;
@@ -123,13 +123,13 @@ static char *path_of(const char *cache, const char *name)
 	return is_name(name) ? kh_strf("%s/images/%s", cache, name) : NULL;
 }
 
-bool kh_cache_has(const char *cache, const char *name)
+bool kh_image_cache_has(const char *cache, const char *name)
 {
 	kh_auto_free char *path = path_of(cache, name);
 	return path && access(path, F_OK) == 0;
 }
 
-bool kh_cache_find(const char *cache, const char *key, char name[KH_IMAGE_NAME_ROOM])
+bool kh_image_cache_find(const char *cache, const char *key, char name[KH_IMAGE_NAME_ROOM])
 {
 	kh_auto_free char *path = kh_strf("%s/refs/%s", cache, key);
 	struct kh_buf text kh_cleanup(kh_buf_fini);
@@ -142,7 +142,7 @@ bool kh_cache_find(const char *cache, const char *key, char name[KH_IMAGE_NAME_R
 	return true;
 }
 
-bool kh_cache_note(const char *cache, const char *key, const char *name, struct kh_err *err)
+bool kh_image_cache_note(const char *cache, const char *key, const char *name, struct kh_err *err)
 {
 	kh_auto_free char *path = kh_strf("%s/refs/%s", cache, key);
 	return path && kh_file_write(path, kh_slice_str(name), 0600, err);
@@ -150,7 +150,8 @@ bool kh_cache_note(const char *cache, const char *key, const char *name, struct 
 
 /* ---- one that is there ---- */
 
-bool kh_cache_take(const char *cache, const char *name, struct kh_image *out, struct kh_err *err)
+bool kh_image_cache_take(const char *cache, const char *name, struct kh_image *out,
+			 struct kh_err *err)
 {
 	kh_auto_free char *path = path_of(cache, name);
 	kh_auto_close int lock =
@@ -190,7 +191,8 @@ void kh_image_fini(struct kh_image *image)
 	*image = (struct kh_image){ .lock = -1 };
 }
 
-int kh_cache_lock(const char *cache, const struct kh_image_options *options, struct kh_err *err)
+int kh_image_cache_lock(const char *cache, const struct kh_image_options *options,
+			struct kh_err *err)
 {
 	const struct timespec pause = { .tv_nsec = 50 * 1000 * 1000 };
 	kh_auto_free char *path = kh_strf("%s/making", cache);
@@ -253,7 +255,7 @@ static bool leave_root_alone(const struct kh_making *making)
 		    strcmp(name, "rootfs") == 0)
 			continue;
 		kh_auto_free char *path = kh_strf("%s/%s", making->image, name);
-		ok = path && kh_remove_tree(path) && ok;
+		ok = path && kh_image_remove_tree(path) && ok;
 	}
 	if (dir)
 		closedir(dir);
@@ -289,7 +291,7 @@ bool kh_making_finish(struct kh_making *making, const char *cache, const char *n
 void kh_making_end(struct kh_making *making)
 {
 	if (making->path)
-		(void)kh_remove_tree(making->path);
+		(void)kh_image_remove_tree(making->path);
 	kh_cleanup_close(&making->lock);
 	free(making->path);
 	free(making->image);

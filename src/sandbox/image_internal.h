@@ -22,7 +22,7 @@ struct kh_tool {
 	 * fenced: as who we are, with our variables.
 	 */
 	bool fenced;
-	const struct kh_stage *stage; /* root and fenced */
+	const struct kh_idmap *stage; /* root and fenced */
 	const char *
 		folder; /* where it may write, as it sees it: its home, and for what is temporary */
 	const char *watched; /* the same as we see it */
@@ -42,15 +42,17 @@ const char *kh_tool_last_words(char said[KH_TOOL_SAID_BYTES]);
 enum { KH_IMAGE_NAME_ROOM = 128, KH_IMAGE_KEY_ROOM = 65 };
 
 /* Makes the folders that are absent; what a killed launcher left is removed. */
-bool kh_cache_open(const char *cache, struct kh_err *err);
+bool kh_image_cache_open(const char *cache, struct kh_err *err);
 /* Which image this key stood for. */
-bool kh_cache_find(const char *cache, const char *key, char name[KH_IMAGE_NAME_ROOM]);
-bool kh_cache_note(const char *cache, const char *key, const char *name, struct kh_err *err);
-bool kh_cache_has(const char *cache, const char *name);
+bool kh_image_cache_find(const char *cache, const char *key, char name[KH_IMAGE_NAME_ROOM]);
+bool kh_image_cache_note(const char *cache, const char *key, const char *name, struct kh_err *err);
+bool kh_image_cache_has(const char *cache, const char *name);
 /* Fills *out with an image that is there: false with err->code KH_ERR_NONE where there is none. */
-bool kh_cache_take(const char *cache, const char *name, struct kh_image *out, struct kh_err *err);
+bool kh_image_cache_take(const char *cache, const char *name, struct kh_image *out,
+			 struct kh_err *err);
 /* One at a time makes images. Return: -1. */
-int kh_cache_lock(const char *cache, const struct kh_image_options *options, struct kh_err *err);
+int kh_image_cache_lock(const char *cache, const struct kh_image_options *options,
+			struct kh_err *err);
 
 /* A folder to make one in. */
 struct kh_making {
@@ -65,36 +67,38 @@ bool kh_making_finish(struct kh_making *making, const char *cache, const char *n
 /* Removes what is left of it. */
 void kh_making_end(struct kh_making *making);
 /* A folder and all in it; follows no link. */
-bool kh_remove_tree(const char *path);
+bool kh_image_remove_tree(const char *path);
 
 /* ---- image_fence.c: what a tool is given, and where it sees it ---- */
 
-struct kh_image_fence {
+struct kh_image_lockin {
 	struct kh_view view;
-	struct kh_stage stage;
+	struct kh_idmap stage;
 	bool staged;
 	const char *source, *folder; /* as the tool sees them */
 };
 /* `source` is to be read, the image's folder to be written. */
-bool kh_image_fence_open(struct kh_image_fence *fence, const char *source,
-			 const struct kh_making *making, struct kh_err *err);
-void kh_image_fence_fini(struct kh_image_fence *fence);
+bool kh_image_lockin_open(struct kh_image_lockin *fence, const char *source,
+			  const struct kh_making *making, struct kh_err *err);
+void kh_image_lockin_fini(struct kh_image_lockin *fence);
 /* Runs a tool in it. False with *failed: what it said is in `said`. */
-bool kh_image_fence_run(const struct kh_image_fence *fence, const char *const *argv,
-			const struct kh_making *making, const struct kh_image_options *options,
-			char said[KH_TOOL_SAID_BYTES], bool *failed, struct kh_err *err);
+bool kh_image_lockin_run(const struct kh_image_lockin *fence, const char *const *argv,
+			 const struct kh_making *making, const struct kh_image_options *options,
+			 char said[KH_TOOL_SAID_BYTES], bool *failed, struct kh_err *err);
 
 /* ---- image_podman.c: "podman:REF" ---- */
 
 enum { KH_PODMAN_ID_ROOM = 64 + 1 };
 
-bool kh_podman_is_reference(const char *reference);
+bool kh_image_podman_is_reference(const char *reference);
 /* `folder`: for what the tool keeps while it works. */
-bool kh_podman_id(const char *reference, const char *folder, const struct kh_image_options *options,
-		  char id[KH_PODMAN_ID_ROOM], struct kh_err *err);
+bool kh_image_podman_id(const char *reference, const char *folder,
+			const struct kh_image_options *options, char id[KH_PODMAN_ID_ROOM],
+			struct kh_err *err);
 /* Writes that image to a file, as oci-archive. */
-bool kh_podman_save(const char *reference, const char *id, const char *file, const char *folder,
-		    const struct kh_image_options *options, struct kh_err *err);
+bool kh_image_podman_save(const char *reference, const char *id, const char *file,
+			  const char *folder, const struct kh_image_options *options,
+			  struct kh_err *err);
 
 /* ---- debian.c ---- */
 

@@ -112,6 +112,6 @@ bool kh_image_remove(const char *cache, const char *name, struct kh_err *err)
 		old ? open(away, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
 	if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) != 0 || rename(path, old) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(name));
-	return kh_remove_tree(away) ||
+	return kh_image_remove_tree(away) ||
 	       kh_err_set(err, KH_ERR_SYSTEM, "%s: can't be removed whole", kh_esc_str(away));
 }

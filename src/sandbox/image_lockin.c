@@ -8,10 +8,10 @@
 
 #include "image_internal.h"
 
-bool kh_image_fence_open(struct kh_image_fence *fence, const char *source,
-			 const struct kh_making *making, struct kh_err *err)
+bool kh_image_lockin_open(struct kh_image_lockin *fence, const char *source,
+			  const struct kh_making *making, struct kh_err *err)
 {
-	*fence = (struct kh_image_fence){ .source = source, .folder = making->image };
+	*fence = (struct kh_image_lockin){ .source = source, .folder = making->image };
 	if (geteuid() != 0)
 		return true;
 	struct kh_view *view = &fence->view;
@@ -22,25 +22,25 @@ bool kh_image_fence_open(struct kh_image_fence *fence, const char *source,
 		return false;
 	if (view->failed || view->n != 2)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "--image: no memory");
-	if (!kh_stage_plan(&fence->stage, view, KH_SANDBOX_HOST_UID, KH_SANDBOX_HOST_GID, err))
+	if (!kh_idmap_plan(&fence->stage, view, KH_SANDBOX_HOST_UID, KH_SANDBOX_HOST_GID, err))
 		return false;
 	fence->source = view->list[0].source;
 	fence->folder = view->list[1].source;
 	return true;
 }
 
-void kh_image_fence_fini(struct kh_image_fence *fence)
+void kh_image_lockin_fini(struct kh_image_lockin *fence)
 {
 	if (fence->staged) {
-		kh_stage_fini(&fence->stage);
+		kh_idmap_fini(&fence->stage);
 		kh_view_fini(&fence->view);
 	}
-	*fence = (struct kh_image_fence){ 0 };
+	*fence = (struct kh_image_lockin){ 0 };
 }
 
-bool kh_image_fence_run(const struct kh_image_fence *fence, const char *const *argv,
-			const struct kh_making *making, const struct kh_image_options *options,
-			char said[KH_TOOL_SAID_BYTES], bool *failed, struct kh_err *err)
+bool kh_image_lockin_run(const struct kh_image_lockin *fence, const char *const *argv,
+			 const struct kh_making *making, const struct kh_image_options *options,
+			 char said[KH_TOOL_SAID_BYTES], bool *failed, struct kh_err *err)
 {
 	struct kh_tool tool = {
 		.argv = argv,

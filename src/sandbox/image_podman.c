@@ -20,7 +20,7 @@
 
 static const char prefix[] = "podman:";
 
-bool kh_podman_is_reference(const char *reference)
+bool kh_image_podman_is_reference(const char *reference)
 {
 	return strncmp(reference, prefix, strlen(prefix)) == 0;
 }
@@ -40,8 +40,9 @@ static bool explain(const char *reference, char *said, struct kh_err *err)
 }
 
 /* What it says last is the id: before it there may be warnings. */
-bool kh_podman_id(const char *reference, const char *folder, const struct kh_image_options *options,
-		  char id[KH_PODMAN_ID_ROOM], struct kh_err *err)
+bool kh_image_podman_id(const char *reference, const char *folder,
+			const struct kh_image_options *options, char id[KH_PODMAN_ID_ROOM],
+			struct kh_err *err)
 {
 	const char *const argv[] = { "podman",
 				     "image",
@@ -61,14 +62,15 @@ bool kh_podman_id(const char *reference, const char *folder, const struct kh_ima
 	if (!kh_tool_run(&tool, said, &failed, err))
 		return failed && explain(reference, said, err);
 	const char *line = kh_tool_last_words(said);
-	if (strlen(line) != KH_PODMAN_ID_ROOM - 1 || !kh_is_hex(kh_slice_str(line)))
+	if (strlen(line) != KH_PODMAN_ID_ROOM - 1 || !kh_hex_is_valid(kh_slice_str(line)))
 		return kh_err_set(err, KH_ERR_SYSTEM, "--image: podman said no id: %s", line);
 	memcpy(id, line, KH_PODMAN_ID_ROOM);
 	return true;
 }
 
-bool kh_podman_save(const char *reference, const char *id, const char *file, const char *folder,
-		    const struct kh_image_options *options, struct kh_err *err)
+bool kh_image_podman_save(const char *reference, const char *id, const char *file,
+			  const char *folder, const struct kh_image_options *options,
+			  struct kh_err *err)
 {
 	const char *const argv[] = { "podman",	 "save", "--quiet", "--format", "oci-archive",
 				     "--output", file,	 "--",	    id,		NULL };

@@ -63,7 +63,7 @@ static bool fence(const struct kh_tool *tool, struct kh_err *err)
 	if (tool->stage)
 		return (unshare(CLONE_NEWNET) == 0 ||
 			kh_err_sys(err, KH_ERR_SYSTEM, errno, "a network namespace")) &&
-		       kh_stage_enter(tool->stage, err);
+		       kh_idmap_enter(tool->stage, err);
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0)
 		return kh_err_set(err, KH_ERR_SYSTEM, "%s", KH_SANDBOX_NO_USERNS);
 	kh_auto_close int groups = open("/proc/self/setgroups", O_WRONLY | O_CLOEXEC);
@@ -286,7 +286,7 @@ bool kh_tool_run(const struct kh_tool *tool, char said[KH_TOOL_SAID_BYTES], bool
 	if (w.pid < 0 || ended < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "starting %s", tool->argv[0]);
 	w.ended = ended;
-	(void)kh_fd_set_nonblock(hear, true);
+	(void)kh_file_set_nonblock(hear, true);
 	struct kh_err why;
 	if (read(told, &why, sizeof(why)) == sizeof(why)) {
 		*err = why;

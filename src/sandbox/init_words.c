@@ -138,7 +138,7 @@ bool kh_build_words(struct kh_words *out, const struct kh_build *b,
 		ok = ok && add_word(out, "--control") && add_word(out, control) &&
 		     add_word(out, "--stdio") && add_word(out, stdio);
 	if (engine->own_kernel)
-		ok = ok && add_word(out, "--apart") && add_word(out, INIT_APART);
+		ok = ok && add_word(out, "--apart") && add_word(out, INIT_HARDENING);
 	if (engine->limits_init)
 		ok = ok && add_word(out, "--hold") && add_word(out, "1");
 	if (engine->environ_file)

@@ -115,14 +115,14 @@ static bool start(struct kh_running *r, struct kh_err *err)
 		kh_cleanup_close(&r->launch->uplink[i]);
 	kh_launch_watch_control(r->launch->control);
 	r->complaints = complaints[0];
-	(void)kh_fd_set_nonblock(r->complaints, true);
+	(void)kh_file_set_nonblock(r->complaints, true);
 	if (r->pid < 0) {
 		close(report[0]);
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "starting the sandbox");
 	}
 	r->ended = (int)syscall(SYS_pidfd_open, r->pid, 0);
 	r->report = report[0];
-	(void)kh_fd_set_nonblock(r->report, true);
+	(void)kh_file_set_nonblock(r->report, true);
 	kh_launch_clock_start(r, KH_CLOCK_START, r->launch->start_ms);
 	return r->ended >= 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "watching the sandbox");
 }
@@ -162,8 +162,8 @@ static void meet(struct kh_running *r)
 {
 	struct kh_launch *launch = r->launch;
 	bool met;
-	bool ok = kh_meet_hand_over(launch->listener, launch->control_peer, launch->stdio, &met,
-				    &r->err);
+	bool ok = kh_rendezvous_hand_over(launch->listener, launch->control_peer, launch->stdio,
+					  &met, &r->err);
 	if (ok && met) {
 		launch->listener = -1;
 		close(kh_steal_fd(&launch->control_peer));
@@ -196,8 +196,8 @@ static void take_started(struct kh_running *r, pid_t sender)
 	if (master >= 0 && !kh_terminal_attach(&r->terminal, master, &r->err))
 		end_now(r);
 	r->started = launch->started = true;
-	if (launch->gate >= 0)
-		(void)!write(launch->gate, "", 1);
+	if (launch->listener_stats >= 0)
+		(void)!write(launch->listener_stats, "", 1);
 	kh_launch_clock_stop(r, KH_CLOCK_START);
 	/* Where it is a kernel that says so, that sees no mounts. */
 	launch->guard->served = launch->engine->own_kernel;

@@ -84,7 +84,7 @@ static bool sort_descriptors(struct child *child, struct kh_err *err)
 	if (child->launch->engine->nested && !number_descriptors(child, command))
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "its descriptors");
 	for (size_t i = 0; i < command->n_fds; i++)
-		if (!kh_fd_set_cloexec(command->fds[i], false))
+		if (!kh_file_set_cloexec(command->fds[i], false))
 			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "descriptor %d",
 					  command->fds[i]);
 	return true;
@@ -114,13 +114,13 @@ static bool prepare_child(struct child *child, struct kh_err *err)
 	kh_core_limit();
 	if (!child->launch->engine->limits_init && !kh_bounds_join(child->launch->limits, err))
 		return false;
-	if (child->launch->stage && !kh_stage_enter(child->launch->stage, err))
+	if (child->launch->stage && !kh_idmap_enter(child->launch->stage, err))
 		return false;
 	/* Set after the uid, since a change of uid clears it. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != child->parent)
 		return kh_err_set(err, KH_ERR_SYSTEM, "the launcher is gone");
 	bool terminal = child->launch->pty_slave >= 0;
-	const struct kh_stand stand = {
+	const struct kh_supervisor stand = {
 		.command = child->launch->command,
 		.control = terminal ? child->launch->control : -1,
 		.uplink = child->launch->uplink[0],
@@ -131,7 +131,7 @@ static bool prepare_child(struct child *child, struct kh_err *err)
 		.program = terminal ? child->program : -1,
 	};
 	if (child->launch->engine->nested &&
-	    !kh_nest_enter(child->launch->command, child->launch->view, &stand, err))
+	    !kh_outer_namespace_enter(child->launch->command, child->launch->view, &stand, err))
 		return false;
 	if (!sort_descriptors(child, err))
 		return false;

@@ -20,17 +20,17 @@ struct giving {
 	void *arg;
 };
 
-struct kh_slice kh_git_line(struct kh_slice text)
+struct kh_slice kh_slice_chomp(struct kh_slice text)
 {
 	while (text.len > 0 && (text.ptr[text.len - 1] == '\n' || text.ptr[text.len - 1] == '\r'))
 		text.len--;
 	return text;
 }
 
-static bool give_worktree(void *arg, const struct kh_gitconfig_entry *entry)
+static bool give_worktree(void *arg, const struct kh_git_config_entry *entry)
 {
 	struct giving *g = arg;
-	return !kh_gitconfig_is_worktree(entry) ||
+	return !kh_git_config_is_worktree(entry) ||
 	       g->each(g->arg, g->c->folder->path, kh_slice_str(entry->value));
 }
 
@@ -38,7 +38,7 @@ static bool give_line(const struct giving *g, struct kh_slice all, struct kh_sli
 {
 	return kh_slice_has_prefix(all, prefix) &&
 	       g->each(g->arg, g->c->folder->path,
-		       kh_git_line(kh_slice_sub(all, prefix.len, all.len)));
+		       kh_slice_chomp(kh_slice_sub(all, prefix.len, all.len)));
 }
 
 static bool give_alternates(const struct giving *g, struct kh_slice all)
@@ -77,7 +77,7 @@ bool kh_leads_each(const struct kh_concern *c,
 		return false;
 	struct kh_slice all = kh_buf_view(&text);
 	if (c->kind == KH_CONCERN_CONFIG)
-		return kh_gitconfig_read(all, give_worktree, &g);
+		return kh_git_config_read(all, give_worktree, &g);
 	if (c->kind == KH_CONCERN_ALTERNATES)
 		return give_alternates(&g, all);
 	return give_line(&g, all,

@@ -5,7 +5,7 @@
 #include "concern.h"
 
 /* Without the line ends at its end. */
-struct kh_slice kh_git_line(struct kh_slice text);
+struct kh_slice kh_slice_chomp(struct kh_slice text);
 /*
  * Gives each folder that a configuration (core.worktree), a .git file, a commondir or a list of
  * alternates names, and from which folder git reads that name. Other kinds give none. Return: false

@@ -1,5 +1,6 @@
 /*
- * mount_plan.c - a view, laid by ourselves under a folder, for engines that want a root that is ready
+ * mount_plan.c - a view, laid by ourselves under a folder, for engines that want a root that is
+ * ready
  *
  * Runs in namespaces of our own (nest.c): what is mounted here nobody else sees, and it is gone
  * with the last process. In two steps, since the folder that the root is laid in covers a part of
@@ -139,7 +140,7 @@ static int clone_of(int fd, bool recursive)
 				    (recursive ? AT_RECURSIVE : 0));
 }
 
-int kh_lay_tmpfs(mode_t mode, uint64_t bytes)
+int kh_mount_plan_tmpfs(mode_t mode, uint64_t bytes)
 {
 	char text[16], size[24];
 	snprintf(text, sizeof(text), "%04o", (unsigned)mode);
@@ -180,9 +181,9 @@ static int take_tree(const struct kh_mount *m, struct kh_err *err)
 	return -1;
 }
 
-bool kh_lay_take(struct kh_lay *lay, const struct kh_view *view, struct kh_err *err)
+bool kh_mount_plan_take(struct kh_mount_plan *lay, const struct kh_view *view, struct kh_err *err)
 {
-	*lay = (struct kh_lay){ .view = view, .root = -1, .scratch = -1 };
+	*lay = (struct kh_mount_plan){ .view = view, .root = -1, .scratch = -1 };
 	lay->trees = calloc(view->n + 1, sizeof(*lay->trees));
 	if (!lay->trees)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox's root: no memory");
@@ -195,7 +196,7 @@ bool kh_lay_take(struct kh_lay *lay, const struct kh_view *view, struct kh_err *
 	return true;
 }
 
-int kh_lay_layer(struct kh_lay *lay, uint64_t *size)
+int kh_mount_plan_layer(struct kh_mount_plan *lay, uint64_t *size)
 {
 	for (size_t i = 0; i < lay->view->n; i++) {
 		if (lay->view->list[i].kind != KH_MOUNT_LAYER)
@@ -215,7 +216,7 @@ static bool put_content(int root, const char *target, mode_t mode, int content)
 }
 
 /* A file over one that is there, out of the folder for such. */
-static bool put_over(const struct kh_lay *lay, const struct kh_mount *m, size_t i)
+static bool put_over(const struct kh_mount_plan *lay, const struct kh_mount *m, size_t i)
 {
 	char name[24];
 	snprintf(name, sizeof(name), "/%zu", i);
@@ -229,7 +230,7 @@ static bool put_over(const struct kh_lay *lay, const struct kh_mount *m, size_t 
 
 static bool put_tmpfs(int root, const struct kh_mount *m, bool read_only)
 {
-	kh_auto_close int tree = kh_lay_tmpfs(read_only ? 0555 : m->mode, m->size);
+	kh_auto_close int tree = kh_mount_plan_tmpfs(read_only ? 0555 : m->mode, m->size);
 	return tree >= 0 && (!read_only || restrict_tree(tree, MOUNT_ATTR_RDONLY, false)) &&
 	       put(root, tree, m->target, true);
 }
@@ -272,7 +273,7 @@ static bool wants_dir(const struct kh_mount *m, int tree)
 	return true;
 }
 
-static bool put_overlay(const struct kh_lay *lay, size_t i)
+static bool put_overlay(const struct kh_mount_plan *lay, size_t i)
 {
 	const struct kh_mount *m = &lay->view->list[i];
 	size_t upper = i;
@@ -282,11 +283,11 @@ static bool put_overlay(const struct kh_lay *lay, size_t i)
 	return tree >= 0 && put(lay->root, tree, m->target, true);
 }
 
-static bool put_one(const struct kh_lay *lay, size_t i)
+static bool put_one(const struct kh_mount_plan *lay, size_t i)
 {
 	const struct kh_mount *m = &lay->view->list[i];
 	int root = lay->root, tree = lay->trees[i];
-	if (lay->layered && !kh_layer_clear(root, m->target, wants_dir(m, tree)))
+	if (lay->layered && !kh_overlay_clear(root, m->target, wants_dir(m, tree)))
 		return false;
 	switch (m->kind) {
 	case KH_MOUNT_DIR:
@@ -321,7 +322,7 @@ static bool put_one(const struct kh_lay *lay, size_t i)
 	return false;
 }
 
-static bool fail(const struct kh_lay *lay, const char *target, struct kh_err *err)
+static bool fail(const struct kh_mount_plan *lay, const char *target, struct kh_err *err)
 {
 	/* What would be copied into the layer has an owner who is not in the sandbox. */
 	if (lay->layered && (errno == EOVERFLOW || errno == EACCES))
@@ -339,7 +340,7 @@ static bool fail(const struct kh_lay *lay, const char *target, struct kh_err *er
 	return kh_err_sys(err, KH_ERR_SYSTEM, errno, "laying %s", kh_esc_str(target));
 }
 
-bool kh_lay_put(const struct kh_lay *lay, struct kh_err *err)
+bool kh_mount_plan_put(const struct kh_mount_plan *lay, struct kh_err *err)
 {
 	for (size_t i = 0; i < lay->view->n; i++) {
 		const char *target = lay->view->list[i].target;
@@ -347,6 +348,6 @@ bool kh_lay_put(const struct kh_lay *lay, struct kh_err *err)
 		if (strncmp(target, "/dev/", 5) != 0 && !put_one(lay, i))
 			return fail(lay, target, err);
 	}
-	return !lay->layered || !lay->own_file || kh_layer_clear(lay->root, lay->own_file, false) ||
-	       fail(lay, lay->own_file, err);
+	return !lay->layered || !lay->own_file ||
+	       kh_overlay_clear(lay->root, lay->own_file, false) || fail(lay, lay->own_file, err);
 }

@@ -22,7 +22,7 @@
 #include "sandbox_internal.h"
 
 /* Opens the folder above the last component; *name is that component, inside of `path`. */
-int kh_open_parent(const char *path, const char **name)
+int kh_mountpoint_open_parent(const char *path, const char **name)
 {
 	int at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	const char *rest = path;
@@ -75,7 +75,7 @@ bool kh_mountpoint_make(const struct kh_run_record *record, const char *path,
 			const struct stat *owner, struct kh_err *err)
 {
 	const char *name = NULL;
-	kh_auto_close int parent = kh_open_parent(path, &name);
+	kh_auto_close int parent = kh_mountpoint_open_parent(path, &name);
 	if (parent < 0)
 		return fail(path, err);
 	if (!kh_run_record_stub(record, path, err))
@@ -90,7 +90,7 @@ bool kh_mountpoint_make_file(const struct kh_run_record *record, const char *pat
 			     const char *content, const struct stat *owner, struct kh_err *err)
 {
 	const char *name = NULL;
-	kh_auto_close int parent = kh_open_parent(path, &name);
+	kh_auto_close int parent = kh_mountpoint_open_parent(path, &name);
 	if (parent < 0)
 		return fail(path, err);
 	if (!kh_run_record_stub(record, path, err))
@@ -106,7 +106,7 @@ bool kh_mountpoint_make_file(const struct kh_run_record *record, const char *pat
 void kh_mountpoint_remove(const char *path)
 {
 	const char *name = NULL;
-	kh_auto_close int parent = kh_open_parent(path, &name);
+	kh_auto_close int parent = kh_mountpoint_open_parent(path, &name);
 	struct stat st;
 	if (parent < 0 || fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return;

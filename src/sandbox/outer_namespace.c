@@ -63,7 +63,7 @@ static void keep_watches(const char *name, const char *limit, unsigned part)
 		(void)write_proc(path, text, NULL);
 }
 
-bool kh_nest_unshare(const struct kh_engine_command *command, struct kh_err *err)
+bool kh_outer_namespace_unshare(const struct kh_engine_command *command, struct kh_err *err)
 {
 	int namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID |
 			 (command->own_network ? CLONE_NEWNET : 0);
@@ -88,9 +88,9 @@ bool kh_nest_unshare(const struct kh_engine_command *command, struct kh_err *err
 	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "making the mounts private");
 }
 
-int kh_nest_memory(const char *path)
+int kh_outer_namespace_memory(const char *path)
 {
-	int fd = kh_lay_tmpfs(0755, 0);
+	int fd = kh_mount_plan_tmpfs(0755, 0);
 	if (fd >= 0 &&
 	    syscall(SYS_move_mount, fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) != 0) {
 		kh_cleanup_close(&fd);
@@ -101,38 +101,41 @@ int kh_nest_memory(const char *path)
 
 static bool make_terminals(void)
 {
-	return mkdir(KH_NEST_TERMINALS, 0755) == 0 &&
-	       mount("devpts", KH_NEST_TERMINALS, "devpts", MS_NOSUID | MS_NOEXEC,
+	return mkdir(KH_OUTER_NAMESPACE_TERMINALS, 0755) == 0 &&
+	       mount("devpts", KH_OUTER_NAMESPACE_TERMINALS, "devpts", MS_NOSUID | MS_NOEXEC,
 		     "newinstance,ptmxmode=0666,mode=0620") == 0;
 }
 
 static bool lay(const struct kh_engine_command *command, const struct kh_view *view,
 		struct kh_err *err)
 {
-	static const char *const folders[] = { KH_NEST_BUNDLE, KH_NEST_STATE, KH_NEST "/scratch",
-					       KH_NEST_ROOT };
-	struct kh_lay lay;
-	if (!kh_lay_take(&lay, view, err))
+	static const char *const folders[] = { KH_OUTER_NAMESPACE_BUNDLE, KH_OUTER_NAMESPACE_STATE,
+					       KH_OUTER_NAMESPACE "/scratch",
+					       KH_OUTER_NAMESPACE_ROOT };
+	struct kh_mount_plan lay;
+	if (!kh_mount_plan_take(&lay, view, err))
 		return false;
-	int memory = kh_nest_memory(KH_NEST);
+	int memory = kh_outer_namespace_memory(KH_OUTER_NAMESPACE);
 	bool ok = memory >= 0;
 	lay.open_root = command->seals_root;
 	lay.own_file = command->own_file;
 	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
 		ok = ok && mkdir(folders[i], 0755) == 0 && chmod(folders[i], 0755) == 0;
 	uint64_t size = 0;
-	kh_auto_close int layer = kh_lay_layer(&lay, &size);
-	if (ok && layer >= 0 && (lay.root = kh_layer_mount(layer, size, KH_NEST_ROOT, err)) < 0)
+	kh_auto_close int layer = kh_mount_plan_layer(&lay, &size);
+	if (ok && layer >= 0 &&
+	    (lay.root = kh_layer_mount(layer, size, KH_OUTER_NAMESPACE_ROOT, err)) < 0)
 		return false;
 	if (ok && layer < 0)
-		lay.root = kh_nest_memory(KH_NEST_ROOT);
-	lay.scratch = ok ? open(KH_NEST "/scratch", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+		lay.root = kh_outer_namespace_memory(KH_OUTER_NAMESPACE_ROOT);
+	lay.scratch =
+		ok ? open(KH_OUTER_NAMESPACE "/scratch", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	if (lay.root < 0 || lay.scratch < 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "mounting over " KH_NEST);
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "mounting over " KH_OUTER_NAMESPACE);
 	if (command->own_terminals && !make_terminals())
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a devpts of its own");
 	/* The descriptors and the list end with this process's image. */
-	return kh_lay_put(&lay, err);
+	return kh_mount_plan_put(&lay, err);
 }
 
 static bool write_bundle(const struct kh_engine_command *command, struct kh_err *err)
@@ -141,7 +144,7 @@ static bool write_bundle(const struct kh_engine_command *command, struct kh_err 
 		const char *name = command->files[i].name, *text = command->files[i].text;
 		if (!text)
 			continue;
-		kh_auto_free char *path = kh_strf("%s/%s", KH_NEST_BUNDLE, name);
+		kh_auto_free char *path = kh_strf("%s/%s", KH_OUTER_NAMESPACE_BUNDLE, name);
 		kh_auto_close int fd =
 			path ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
 		if (fd < 0)
@@ -161,7 +164,7 @@ static bool cover_cgroups(bool hide, struct kh_err *err)
 	if (stat(place, &st) != 0)
 		return true;
 	if (hide) {
-		kh_auto_close int fd = kh_nest_memory(place);
+		kh_auto_close int fd = kh_outer_namespace_memory(place);
 		return fd >= 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "covering %s", place);
 	}
 	kh_auto_close int fd = open(place, O_PATH | O_CLOEXEC);
@@ -196,18 +199,18 @@ static bool begin_below(int above, struct kh_err *err)
 			  "`--security-opt systempaths=unconfined` does)");
 }
 
-bool kh_nest_enter(const struct kh_engine_command *command, const struct kh_view *view,
-		   const struct kh_stand *stand, struct kh_err *err)
+bool kh_outer_namespace_enter(const struct kh_engine_command *command, const struct kh_view *view,
+			      const struct kh_supervisor *stand, struct kh_err *err)
 {
-	if (!kh_nest_unshare(command, err) || !lay(command, view, err) ||
+	if (!kh_outer_namespace_unshare(command, err) || !lay(command, view, err) ||
 	    !write_bundle(command, err) || !cover_cgroups(command->hide_cgroups, err))
 		return false;
-	kh_stand_prepare();
+	kh_supervisor_prepare();
 	kh_auto_close int above = (int)syscall(SYS_pidfd_open, getpid(), 0);
 	pid_t pid = above < 0 ? -1 : fork();
 	if (pid < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a process of its own");
 	if (pid > 0)
-		kh_stand_by(pid, stand);
+		kh_supervisor_run(pid, stand);
 	return begin_below(above, err);
 }

@@ -1,6 +1,6 @@
 /* outer_namespace_internal.h - namespaces of the launcher's own, around an engine's program */
-#ifndef KEYHOLE_SANDBOX_NEST_INTERNAL_H
-#define KEYHOLE_SANDBOX_NEST_INTERNAL_H
+#ifndef KEYHOLE_SANDBOX_OUTER_NAMESPACE_INTERNAL_H
+#define KEYHOLE_SANDBOX_OUTER_NAMESPACE_INTERNAL_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,11 +12,13 @@ struct kh_engine_command;
 struct kh_view;
 
 /* Where things lie in them: over /run, which nothing that is started here needs. */
-#define KH_NEST "/run"
-#define KH_NEST_BUNDLE KH_NEST "/bundle" /* config.json, and the root in "rootfs" */
-#define KH_NEST_ROOT KH_NEST_BUNDLE "/rootfs"
-#define KH_NEST_STATE KH_NEST "/state"	 /* for what the program notes */
-#define KH_NEST_TERMINALS KH_NEST "/pts" /* a devpts, where the command wants one */
+#define KH_OUTER_NAMESPACE "/run"
+#define KH_OUTER_NAMESPACE_BUNDLE \
+	KH_OUTER_NAMESPACE "/bundle" /* config.json, and the root in "rootfs" */
+#define KH_OUTER_NAMESPACE_ROOT KH_OUTER_NAMESPACE_BUNDLE "/rootfs"
+#define KH_OUTER_NAMESPACE_STATE KH_OUTER_NAMESPACE "/state" /* for what the program notes */
+#define KH_OUTER_NAMESPACE_TERMINALS \
+	KH_OUTER_NAMESPACE "/pts" /* a devpts, where the command wants one */
 
 /* ---- nest.c ---- */
 
@@ -26,19 +28,19 @@ struct kh_view;
  * below, PID 1 of the new namespace, which is to exec; the one that called waits for it and ends as
  * it ends. Every process of both ends with either.
  */
-struct kh_stand;
-bool kh_nest_enter(const struct kh_engine_command *command, const struct kh_view *view,
-		   const struct kh_stand *stand, struct kh_err *err);
+struct kh_supervisor;
+bool kh_outer_namespace_enter(const struct kh_engine_command *command, const struct kh_view *view,
+			      const struct kh_supervisor *stand, struct kh_err *err);
 
 /* The first step of it: the namespaces, in the calling process. */
-bool kh_nest_unshare(const struct kh_engine_command *command, struct kh_err *err);
+bool kh_outer_namespace_unshare(const struct kh_engine_command *command, struct kh_err *err);
 /* A new file system in memory at `path`. Return: its root, -1. */
-int kh_nest_memory(const char *path);
+int kh_outer_namespace_memory(const char *path);
 
 /* ---- stand.c: the process that waits ---- */
 
 /* What it has to do besides; each descriptor is -1 where there is nothing of that. */
-struct kh_stand {
+struct kh_supervisor {
 	const struct kh_engine_command *command;
 	int control; /* the launcher's end: what its terminal says is told there */
 	int uplink;  /* its end of it (uplink.h) */
@@ -48,13 +50,13 @@ struct kh_stand {
 	int master, donated, complaints, program;
 };
 /* Blocks what it will hear of, so that nothing comes before there is somebody to pass it on. */
-void kh_stand_prepare(void);
+void kh_supervisor_prepare(void);
 /* Holds no other descriptors; ends as the program ends. */
-_Noreturn void kh_stand_by(pid_t program, const struct kh_stand *given);
+_Noreturn void kh_supervisor_run(pid_t program, const struct kh_supervisor *given);
 
 /* ---- lay.c ---- */
 
-struct kh_lay {
+struct kh_mount_plan {
 	const struct kh_view *view;
 	int *trees;	/* what of the host is mounted, by the view's index; -1 */
 	int root;	/* the folder that becomes the sandbox's root */
@@ -64,13 +66,13 @@ struct kh_lay {
 	const char *own_file; /* that the program puts there by itself; NULL */
 };
 /* Takes hold of the trees of the host. */
-bool kh_lay_take(struct kh_lay *lay, const struct kh_view *view, struct kh_err *err);
+bool kh_mount_plan_take(struct kh_mount_plan *lay, const struct kh_view *view, struct kh_err *err);
 /* Puts all in its place, but /proc and /dev, which the engine's program makes. */
-bool kh_lay_put(const struct kh_lay *lay, struct kh_err *err);
+bool kh_mount_plan_put(const struct kh_mount_plan *lay, struct kh_err *err);
 /* Its tree of that kind, which becomes the caller's; -1: there is none. *size: its mount's. */
-int kh_lay_layer(struct kh_lay *lay, uint64_t *size);
+int kh_mount_plan_layer(struct kh_mount_plan *lay, uint64_t *size);
 /* A new file system in memory, mounted nowhere yet. Return: -1 with errno. */
-int kh_lay_tmpfs(mode_t mode, uint64_t bytes);
+int kh_mount_plan_tmpfs(mode_t mode, uint64_t bytes);
 
 /* ---- review_lay.c ---- */
 
@@ -86,6 +88,6 @@ int kh_overlay_mount(int lower, int layers, bool read_only);
 int kh_layer_mount(int lower, uint64_t bytes, const char *root, struct kh_err *err);
 /* Takes away what lies at `target` in the file system of `root`, unless it is what is wanted (a
  * folder); what was mounted stays. Return: false with errno. */
-bool kh_layer_clear(int root, const char *target, bool is_dir);
+bool kh_overlay_clear(int root, const char *target, bool is_dir);
 
 #endif

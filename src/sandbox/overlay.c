@@ -24,8 +24,8 @@
 #include "outer_namespace_internal.h"
 #include "sandbox_internal.h"
 
-#define LOWER KH_NEST "/lower"
-#define LAYER KH_NEST "/layer"
+#define LOWER KH_OUTER_NAMESPACE "/lower"
+#define LAYER KH_OUTER_NAMESPACE "/layer"
 
 static bool place(int tree, const char *path)
 {
@@ -37,7 +37,7 @@ int kh_layer_mount(int lower, uint64_t bytes, const char *root, struct kh_err *e
 {
 	static const char options[] =
 		"lowerdir=" LOWER ",upperdir=" LAYER "/upper,workdir=" LAYER "/work,userxattr";
-	kh_auto_close int memory = kh_lay_tmpfs(0755, bytes);
+	kh_auto_close int memory = kh_mount_plan_tmpfs(0755, bytes);
 	if (memory < 0 || !place(lower, LOWER) || !place(memory, LAYER) ||
 	    mkdir(LAYER "/upper", 0755) != 0 || chmod(LAYER "/upper", 0755) != 0 ||
 	    mkdir(LAYER "/work", 0700) != 0)
@@ -55,7 +55,7 @@ int kh_layer_mount(int lower, uint64_t bytes, const char *root, struct kh_err *e
 	return fd;
 }
 
-bool kh_layer_clear(int root, const char *target, bool is_dir)
+bool kh_overlay_clear(int root, const char *target, bool is_dir)
 {
 	const char *slash = strrchr(target, '/');
 	const char *name = slash ? slash + 1 : target;

@@ -17,12 +17,12 @@
 static bool try_it(struct kh_err *err)
 {
 	const struct kh_engine_command none = { .args_fd = -1 };
-	if (!kh_nest_unshare(&none, err) || !kh_child_ends_with_parent())
+	if (!kh_outer_namespace_unshare(&none, err) || !kh_child_ends_with_parent())
 		return false;
 	kh_auto_close int lower =
 		(int)syscall(SYS_open_tree, AT_FDCWD, "/usr", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-	kh_auto_close int memory = kh_nest_memory(KH_NEST);
-	static const char root[] = KH_NEST "/root";
+	kh_auto_close int memory = kh_outer_namespace_memory(KH_OUTER_NAMESPACE);
+	static const char root[] = KH_OUTER_NAMESPACE "/root";
 	if (lower < 0 || memory < 0 || mkdir(root, 0755) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a layer over /usr");
 	kh_auto_close int layer = kh_layer_mount(lower, 1 << 20, root, err);

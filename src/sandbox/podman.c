@@ -38,25 +38,26 @@ static const char settings[] = "[containers]\n"
 			       "events_logger = \"none\"\n"
 			       "lock_type = \"file\"\n"
 			       "runtime = \"crun\"\n"
-			       "tmp_dir = \"" KH_NEST_STATE "/tmp\"\n";
+			       "tmp_dir = \"" KH_OUTER_NAMESPACE_STATE "/tmp\"\n";
 
 static const char storage[] = "[storage]\n"
 			      "driver = \"vfs\"\n"
-			      "graphroot = \"" KH_NEST_STATE "/storage\"\n"
-			      "runroot = \"" KH_NEST_STATE "/run\"\n";
+			      "graphroot = \"" KH_OUTER_NAMESPACE_STATE "/storage\"\n"
+			      "runroot = \"" KH_OUTER_NAMESPACE_STATE "/run\"\n";
 
 static char *const environment[] = {
 	(char *)(uintptr_t) "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-	(char *)(uintptr_t) "HOME=" KH_NEST_STATE,
-	(char *)(uintptr_t) "TMPDIR=" KH_NEST_STATE,
-	(char *)(uintptr_t) "CONTAINERS_CONF=" KH_NEST_BUNDLE "/" CONF,
-	(char *)(uintptr_t) "CONTAINERS_STORAGE_CONF=" KH_NEST_BUNDLE "/" STORAGE,
+	(char *)(uintptr_t) "HOME=" KH_OUTER_NAMESPACE_STATE,
+	(char *)(uintptr_t) "TMPDIR=" KH_OUTER_NAMESPACE_STATE,
+	(char *)(uintptr_t) "CONTAINERS_CONF=" KH_OUTER_NAMESPACE_BUNDLE "/" CONF,
+	(char *)(uintptr_t) "CONTAINERS_STORAGE_CONF=" KH_OUTER_NAMESPACE_BUNDLE "/" STORAGE,
 	NULL,
 };
 
-static const char terminals[] = "type=bind,source=" KH_NEST_TERMINALS ",destination=/dev/pts";
+static const char terminals[] =
+	"type=bind,source=" KH_OUTER_NAMESPACE_TERMINALS ",destination=/dev/pts";
 static const char hostname[] =
-	"type=bind,source=" KH_NEST_ROOT "/etc/hostname,destination=/etc/hostname,ro";
+	"type=bind,source=" KH_OUTER_NAMESPACE_ROOT "/etc/hostname,destination=/etc/hostname,ro";
 
 static const char *const fence[] = {
 	"podman",
@@ -149,7 +150,7 @@ static bool put_masks(struct kh_engine_command *out)
 static bool put_words(const struct kh_plan *plan, struct kh_engine_command *out)
 {
 	static const char *const sealed[] = { "--read-only", "--read-only-tmpfs=false", NULL };
-	static const char root[] = KH_NEST_ROOT;
+	static const char root[] = KH_OUTER_NAMESPACE_ROOT;
 	const char *const own[] = { "--hostname", plan->hostname, "--workdir", plan->directory,
 				    "--rootfs",	  root,		  NULL };
 	bool ok = kh_engine_command_args(out, fence) && put_masks(out) &&

@@ -169,7 +169,7 @@ static bool put_all(struct kh_buf *args, const struct kh_plan *plan, struct kh_e
 	for (size_t i = 0; ok && i < plan->env->n; i++)
 		ok = put(args, "--setenv", plan->env->list[i].name, plan->env->list[i].value);
 	if (plan->nested)
-		ok = ok && put(args, "--bind", KH_NEST_ROOT, "/");
+		ok = ok && put(args, "--bind", KH_OUTER_NAMESPACE_ROOT, "/");
 	for (size_t i = 0; ok && i < plan->view->n; i++)
 		if (!plan->nested || is_for_program(&plan->view->list[i]))
 			ok = put_mount(args, &plan->view->list[i], out);

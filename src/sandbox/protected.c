@@ -14,7 +14,7 @@ const char *const kh_sandbox_protected[] = {
 
 /* The same where they exist; a project without them has no use for an empty one. One that the
  * agent makes is set aside after the run (after.c). Shell patterns. */
-const char *const kh_sandbox_protected_files[] = {
+const char *const kh_protected_names[] = {
 	".husky",
 	".pre-commit-config.yaml",
 	"lefthook.[yt]*ml",

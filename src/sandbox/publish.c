@@ -61,7 +61,7 @@ struct server {
 		struct evconnlistener *listener;
 		uint16_t inside;
 	} doors[KH_LIMIT_PUBLISHED_PORTS];
-	size_t n_doors;
+	size_t n_acceptors;
 };
 
 struct link {
@@ -88,7 +88,7 @@ static void link_free(struct link *link)
 	if (link->next)
 		link->next->at = link->at;
 	if (server->connections-- == KH_LIMIT_PUBLISHED_CONNECTIONS && !server->ending)
-		for (size_t i = 0; i < server->n_doors; i++)
+		for (size_t i = 0; i < server->n_acceptors; i++)
 			evconnlistener_enable(server->doors[i].listener);
 	free(link);
 	if (server->ending && !server->links)
@@ -290,7 +290,7 @@ static bool join(struct server *server, uint16_t port, int client)
 		(void)bufferevent_enable(link->side[i], EV_READ | EV_WRITE);
 	}
 	if (server->connections == KH_LIMIT_PUBLISHED_CONNECTIONS)
-		for (size_t i = 0; i < server->n_doors; i++)
+		for (size_t i = 0; i < server->n_acceptors; i++)
 			evconnlistener_disable(server->doors[i].listener);
 	return true;
 }
@@ -352,7 +352,7 @@ static void end(evutil_socket_t fd, short what, void *owner)
 	server->ending = true;
 	server->looks = KH_LIMIT_PUBLISHED_END_MS / LOOK_MS;
 	close(server->control);
-	for (size_t i = 0; i < server->n_doors; i++)
+	for (size_t i = 0; i < server->n_acceptors; i++)
 		evconnlistener_free(server->doors[i].listener);
 	look_again(server);
 	for (struct link *link = server->links, *next; link; link = next) {
@@ -395,7 +395,7 @@ static _Noreturn void serve(const struct kh_sandbox_spec *spec, int *fds, pid_t 
 	if (!server.look || !ended || event_add(ended, NULL) != 0)
 		_exit(1);
 	for (size_t i = 0; i < n; i++) {
-		struct door *door = &server.doors[server.n_doors++];
+		struct door *door = &server.doors[server.n_acceptors++];
 		*door = (struct door){ .server = &server, .inside = spec->publish[i].inside };
 		door->listener = evconnlistener_new(server.base, came, door, LEV_OPT_CLOSE_ON_FREE,
 						    SOMAXCONN, fds[i]);

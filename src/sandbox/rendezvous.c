@@ -1,4 +1,5 @@
-/* rendezvous.c - one connection on a socket that lies in the sandbox, and four descriptors over it */
+/* rendezvous.c - one connection on a socket that lies in the sandbox, and four descriptors over it
+ */
 #include "rendezvous.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 #include <keyhole/sandbox/init.h>
 #include <keyhole/base/rights.h>
 
-int kh_meet_new(struct kh_err *err)
+int kh_rendezvous_new(struct kh_err *err)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
@@ -23,7 +24,7 @@ int kh_meet_new(struct kh_err *err)
 	return fd;
 }
 
-bool kh_meet_bind(int listener, int folder, const char *name)
+bool kh_rendezvous_bind(int listener, int folder, const char *name)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	int n = snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/%s", folder, name);
@@ -45,7 +46,8 @@ static bool give(int to, const int fds[KH_INIT_GIVEN])
 	return kh_rights_send(to, &message, sizeof(message), fds, KH_INIT_GIVEN, MSG_DONTWAIT);
 }
 
-bool kh_meet_hand_over(int listener, int control, const int stdio[3], bool *met, struct kh_err *err)
+bool kh_rendezvous_hand_over(int listener, int control, const int stdio[3], bool *met,
+			     struct kh_err *err)
 {
 	*met = false;
 	kh_auto_close int peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);

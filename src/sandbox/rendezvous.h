@@ -8,8 +8,8 @@
  *
  * So all that goes over the control socket works in such an engine as in any other.
  */
-#ifndef KEYHOLE_SANDBOX_MEET_H
-#define KEYHOLE_SANDBOX_MEET_H
+#ifndef KEYHOLE_SANDBOX_RENDEZVOUS_H
+#define KEYHOLE_SANDBOX_RENDEZVOUS_H
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -17,15 +17,15 @@
 #include <keyhole/base/err.h>
 
 /* A socket that is bound nowhere yet. Return: -1. */
-int kh_meet_new(struct kh_err *err);
+int kh_rendezvous_new(struct kh_err *err);
 /* Gives it a name in a folder, which everybody may connect to who can get there. Return: false with
  * errno. */
-bool kh_meet_bind(int listener, int folder, const char *name);
+bool kh_rendezvous_bind(int listener, int folder, const char *name);
 /*
  * Somebody is at the door, where nobody else gets: gives them the control socket's peer and the
  * three, and shuts it. Return: false where it can't be done; *met says whether it was.
  */
-bool kh_meet_hand_over(int listener, int control, const int stdio[3], bool *met,
-		       struct kh_err *err);
+bool kh_rendezvous_hand_over(int listener, int control, const int stdio[3], bool *met,
+			     struct kh_err *err);
 
 #endif

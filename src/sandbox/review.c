@@ -64,7 +64,7 @@ static bool no_memory(struct kh_err *err)
 
 static bool is_id(const char *text)
 {
-	return strlen(text) == ID_CHARS && kh_is_hex(kh_slice_str(text));
+	return strlen(text) == ID_CHARS && kh_hex_is_valid(kh_slice_str(text));
 }
 
 /* ---- what is written of one ---- */

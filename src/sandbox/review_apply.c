@@ -58,7 +58,7 @@ static bool refuse(const struct sides *s, const char *why)
 
 static int open_side(int root, const char *path)
 {
-	int fd = kh_beneath_open(root, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+	int fd = kh_review_beneath_open(root, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
 	struct stat st;
 	if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
 		close(fd);
@@ -121,7 +121,7 @@ static bool write_file(const struct putting *p)
 
 static bool write_link(const struct putting *p)
 {
-	kh_auto_free char *text = kh_beneath_link(p->from, p->path);
+	kh_auto_free char *text = kh_review_beneath_link(p->from, p->path);
 	if (!text || symlinkat(text, p->parent, p->temporary) != 0)
 		return false;
 	kh_auto_close int made = openat(p->parent, p->temporary, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -135,7 +135,7 @@ static bool put_folder(const struct putting *p)
 {
 	if (p->fresh && mkdirat(p->parent, p->name, 0700) != 0)
 		return false;
-	kh_auto_close int made = kh_open_made(p->parent, p->name, p->fresh);
+	kh_auto_close int made = kh_review_open_made(p->parent, p->name, p->fresh);
 	return made >= 0 && own(p, made) && kh_file_set_mode(made, p->mode & 0777);
 }
 
@@ -193,11 +193,12 @@ static bool make_above(const struct sides *s, const char *path)
 	for (char *slash = strchr(prefix, '/'); slash; slash = strchr(slash + 1, '/')) {
 		struct stat st;
 		*slash = '\0';
-		if (kh_beneath_stat(s->workspace, prefix, &st) != 0) {
+		if (kh_review_beneath_stat(s->workspace, prefix, &st) != 0) {
 			struct putting p = { .from = -1, .path = prefix, .fresh = true };
-			kh_auto_close int parent = kh_beneath_parent(s->workspace, prefix, &p.name);
+			kh_auto_close int parent =
+				kh_review_beneath_parent(s->workspace, prefix, &p.name);
 			p.parent = parent;
-			if (parent < 0 || kh_beneath_stat(s->upper, prefix, &st) != 0 ||
+			if (parent < 0 || kh_review_beneath_stat(s->upper, prefix, &st) != 0 ||
 			    !S_ISDIR(st.st_mode))
 				return false;
 			p.mode = st.st_mode;
@@ -232,7 +233,7 @@ static bool clear_upper(const struct sides *s, const char *path, bool gone)
 {
 	const char *name;
 	struct stat st;
-	kh_auto_close int parent = kh_beneath_parent(s->upper, path, &name);
+	kh_auto_close int parent = kh_review_beneath_parent(s->upper, path, &name);
 	if (parent < 0 || fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
 	bool whiteout = S_ISCHR(st.st_mode) && st.st_rdev == 0;
@@ -244,8 +245,9 @@ static bool note(const struct sides *s)
 	struct kh_base_writer base = { 0 };
 	struct stat now, copy;
 	kh_auto_free char *path = kh_strf("%s/" KH_REVIEW_BASE, s->review->path);
-	bool there = kh_beneath_stat(s->workspace, s->change->path, &now) == 0;
-	bool copied = !s->review->overlay && kh_beneath_stat(s->upper, s->change->path, &copy) == 0;
+	bool there = kh_review_beneath_stat(s->workspace, s->change->path, &now) == 0;
+	bool copied = !s->review->overlay &&
+		      kh_review_beneath_stat(s->upper, s->change->path, &copy) == 0;
 	return path && kh_base_create(&base, path, true, s->err) &&
 	       kh_base_note(&base, s->change->path, there ? &now : NULL, copied ? &copy : NULL) &&
 	       kh_base_finish(&base, s->err);
@@ -283,7 +285,7 @@ static bool put_theirs(const struct sides *s, int parent, const char *name)
 			     .owner = owner_of(&c->was, parent),
 			     .fresh = !c->was.st_mode };
 	begin(&p, s);
-	if (kh_beneath_stat(s->upper, c->path, &is) != 0 || !is_unchanged(&c->is, &is))
+	if (kh_review_beneath_stat(s->upper, c->path, &is) != 0 || !is_unchanged(&c->is, &is))
 		return refuse(s, "the review has changed meanwhile (look at it again)");
 	if (put(&p))
 		return true;
@@ -310,7 +312,7 @@ bool kh_review_apply(const struct kh_review *review, const struct kh_change *cha
 	bool adds = change->kind != KH_CHANGE_DELETED;
 	if (adds && !make_above(&s, change->path))
 		return fail(&s);
-	kh_auto_close int parent = kh_beneath_parent(s.workspace, change->path, &name);
+	kh_auto_close int parent = kh_review_beneath_parent(s.workspace, change->path, &name);
 	if (parent < 0)
 		return !adds && errno == ENOENT ? done(&s) : fail(&s);
 	if (fstatat(parent, name, &now, AT_SYMLINK_NOFOLLOW) != 0)
@@ -332,7 +334,7 @@ static bool put_ours(const struct sides *s)
 	const struct kh_change *c = s->change;
 	struct stat there;
 	const char *name;
-	kh_auto_close int parent = kh_beneath_parent(s->upper, c->path, &name);
+	kh_auto_close int parent = kh_review_beneath_parent(s->upper, c->path, &name);
 	if (parent < 0)
 		return refuse(s, "the folder above was deleted (name that)");
 	if (fstatat(parent, name, &there, AT_SYMLINK_NOFOLLOW) != 0)
@@ -352,7 +354,7 @@ static bool put_ours(const struct sides *s)
 static bool remove_theirs(const struct sides *s)
 {
 	const char *name;
-	kh_auto_close int parent = kh_beneath_parent(s->upper, s->change->path, &name);
+	kh_auto_close int parent = kh_review_beneath_parent(s->upper, s->change->path, &name);
 	if (parent < 0)
 		return errno == ENOENT || fail(s);
 	return kh_tree_remove(parent, name, s->err);
@@ -368,7 +370,7 @@ static bool uncover(const struct sides *s)
 		return true;
 	if (got == KH_UPPER_THERE && S_ISDIR(upper.st_mode))
 		return put_ours(s);
-	if (kh_beneath_stat(s->upper, c->path, &upper) != 0)
+	if (kh_review_beneath_stat(s->upper, c->path, &upper) != 0)
 		return refuse(s, "the folder above was deleted (name that)");
 	return clear_upper(s, c->path, false) || fail(s);
 }
@@ -394,7 +396,7 @@ bool kh_review_drop_group(const struct kh_review *review, const struct kh_change
 	struct stat st;
 	if (!sides_open(&s, review, &change, err))
 		return false;
-	if (kh_beneath_stat(s.workspace, group->path, &st) == 0 ||
+	if (kh_review_beneath_stat(s.workspace, group->path, &st) == 0 ||
 	    (errno != ENOENT && errno != ENOTDIR))
 		return refuse(&s, "a git folder of the workspace's own is discarded only with the "
 				  "review");

@@ -43,10 +43,10 @@ static bool is_protected(const char *above, const char *name)
 	for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++)
 		if (strcasecmp(whole[i], name) == 0)
 			return true;
-	return kh_concern_is_name(name, true) || (above && kh_concern_is_held(above, name));
+	return kh_protected_is_name(name, true) || (above && kh_concern_is_held(above, name));
 }
 
-bool kh_bar_has_protected_part(const char *path)
+bool has_protected_part(const char *path)
 {
 	struct kh_slice all = kh_slice_str(path);
 	kh_auto_free char *above = NULL;
@@ -63,7 +63,7 @@ bool kh_bar_has_protected_part(const char *path)
 	return false;
 }
 
-size_t kh_bar_group(const char *path, enum kh_change_bar *bar)
+size_t kh_review_bar_group(const char *path, enum kh_change_bar *bar)
 {
 	struct kh_slice all = kh_slice_str(path);
 	size_t found = 0;
@@ -83,7 +83,7 @@ size_t kh_bar_group(const char *path, enum kh_change_bar *bar)
 	return found;
 }
 
-bool kh_bar_is_named(const char *path, char *const *names)
+bool kh_review_bar_is_named(const char *path, char *const *names)
 {
 	for (; names && *names; names++) {
 		size_t len = strlen(*names);
@@ -95,7 +95,7 @@ bool kh_bar_is_named(const char *path, char *const *names)
 
 /* "../" at its beginning leads up from where it lies, which is known; after that a part of it may
  * be a link itself, so there "../" leads nobody knows where. */
-bool kh_bar_link_stays(const char *path, const char *text)
+bool kh_review_bar_link_stays(const char *path, const char *text)
 {
 	struct kh_slice all = kh_slice_str(text);
 	size_t depth = 0;
@@ -125,7 +125,7 @@ bool kh_bar_link_stays(const char *path, const char *text)
 
 /* On the way, or at the end, may be a link of the workspace's own that leads out, or into git's.
  * `text` has "../" at its beginning alone. */
-bool kh_bar_link_stays_there(int workspace, const char *path, const char *text)
+bool kh_review_bar_link_stays_there(int workspace, const char *path, const char *text)
 {
 	const char *slash = strrchr(path, '/');
 	size_t above = slash ? (size_t)(slash - path) : 0;
@@ -151,7 +151,8 @@ bool kh_bar_link_stays_there(int workspace, const char *path, const char *text)
 	if (n <= 0 || n == (ssize_t)sizeof(real) - 1)
 		return false;
 	real[n] = '\0';
-	/* A link of its own that leads there by its name is another matter (kh_bar_link_stays). */
+	/* A link of its own that leads there by its name is another matter
+	 * (kh_review_bar_link_stays). */
 	return !strstr(real, "/.git/") &&
 	       !kh_slice_has_suffix(kh_slice_str(real), KH_SLICE("/.git"));
 }
@@ -160,7 +161,7 @@ bool kh_bar_link_stays_there(int workspace, const char *path, const char *text)
 
 bool kh_change_is_named(const struct kh_change *change, char *const *names)
 {
-	return !names || !names[0] || kh_bar_is_named(change->path, names);
+	return !names || !names[0] || kh_review_bar_is_named(change->path, names);
 }
 
 /* The end of the last part of it that is protected by its name, or bulky; 0: none is. */
@@ -210,7 +211,7 @@ static bool is_reached(const struct kh_change *change, char *const *names)
 {
 	for (; names && *names; names++)
 		if (strlen(*names) >= change->reach &&
-		    kh_bar_is_named(change->path, (char *[]){ *names, NULL }))
+		    kh_review_bar_is_named(change->path, (char *[]){ *names, NULL }))
 			return true;
 	return false;
 }

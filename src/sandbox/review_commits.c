@@ -165,7 +165,8 @@ static bool add_ref(struct kh_review_refs *refs, const char *id, struct kh_slice
 	return list[refs->n].name && ++refs->n;
 }
 
-bool kh_bundle_head(struct kh_slice all, const char *id, struct kh_review_refs *refs, size_t *pack)
+bool kh_review_bundle_head(struct kh_slice all, const char *id, struct kh_review_refs *refs,
+			   size_t *pack)
 {
 	size_t at = 0;
 	for (unsigned line_no = 0; at < all.len; line_no++) {
@@ -196,7 +197,7 @@ static bool read_head(int bundle, const char *id, struct kh_review_refs *refs, s
 {
 	kh_auto_free char *head = malloc(HEAD_BYTES);
 	ssize_t n = head ? pread(bundle, head, HEAD_BYTES, 0) : -1;
-	return (n > 0 && kh_bundle_head(kh_slice_of(head, (size_t)n), id, refs, pack)) ||
+	return (n > 0 && kh_review_bundle_head(kh_slice_of(head, (size_t)n), id, refs, pack)) ||
 	       kh_err_set(err, KH_ERR_SYSTEM,
 			  "what came out of the sandbox is no bundle that keyhole takes (up to %d "
 			  "refs, of branches and tags)",

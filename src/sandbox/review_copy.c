@@ -77,7 +77,7 @@ static bool copy_file(const struct taking *t, int from, int parent, const char *
 static bool copy_link(const struct taking *t, const char *path, int parent, const char *name,
 		      const struct stat *st)
 {
-	kh_auto_free char *text = kh_beneath_link(t->workspace, path);
+	kh_auto_free char *text = kh_review_beneath_link(t->workspace, path);
 	return text && symlinkat(text, parent, name) == 0 && give(t, parent, name, st);
 }
 
@@ -85,7 +85,7 @@ static bool copy_folder(const struct taking *t, int parent, const char *name, co
 {
 	if (mkdirat(parent, name, 0700) != 0)
 		return false;
-	kh_auto_close int made = kh_open_made(parent, name, true);
+	kh_auto_close int made = kh_review_open_made(parent, name, true);
 	return made >= 0 && kh_file_set_mode(made, (st->st_mode & 0777) | 0700) &&
 	       give(t, parent, name, st);
 }
@@ -99,11 +99,11 @@ static enum kh_walk_order left_out(struct taking *t)
 static enum kh_walk_order copy_one(struct taking *t, const char *path, const struct stat *st)
 {
 	const char *name;
-	kh_auto_close int parent = kh_beneath_parent(t->tree, path, &name);
+	kh_auto_close int parent = kh_review_beneath_parent(t->tree, path, &name);
 	bool ok = parent >= 0;
 	if (ok && S_ISREG(st->st_mode)) {
-		kh_auto_close int from =
-			kh_beneath_open(t->workspace, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+		kh_auto_close int from = kh_review_beneath_open(t->workspace, path,
+								O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
 		if (from < 0)
 			return left_out(t);
 		ok = copy_file(t, from, parent, name, st);

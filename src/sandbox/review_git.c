@@ -89,7 +89,7 @@ bool kh_host_git_open(struct kh_host_git *git, const char *workspace, int folder
 {
 	struct stat st;
 	*git = (struct kh_host_git){ 0 };
-	if (kh_beneath_stat(folder, ".git", &st) != 0 || !S_ISDIR(st.st_mode))
+	if (kh_review_beneath_stat(folder, ".git", &st) != 0 || !S_ISDIR(st.st_mode))
 		return true;
 	git->uid = st.st_uid;
 	git->gid = st.st_gid;

@@ -31,6 +31,7 @@ bool kh_host_git(const struct kh_host_git *git, const char *const *args, int in,
  * refs/keyhole/ID/, and *pack where the pack begins. Return: false: it is none, has no ref, or one
  * of another kind; what `refs` holds then is freed all the same.
  */
-bool kh_bundle_head(struct kh_slice all, const char *id, struct kh_review_refs *refs, size_t *pack);
+bool kh_review_bundle_head(struct kh_slice all, const char *id, struct kh_review_refs *refs,
+			   size_t *pack);
 
 #endif

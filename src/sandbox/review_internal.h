@@ -14,19 +14,19 @@ enum { KH_REVIEW_PATH_BYTES = PATH_MAX };
 
 /* openat2 and fstatat that follow no symbolic link and leave neither the folder nor its mount.
  * `path` is below `folder`. Return: as open, stat. */
-int kh_beneath_open(int folder, const char *path, int flags);
-int kh_beneath_stat(int folder, const char *path, struct stat *st);
+int kh_review_beneath_open(int folder, const char *path, int flags);
+int kh_review_beneath_stat(int folder, const char *path, struct stat *st);
 /* The folder that holds `path`, and its last part. Return: -1 with errno. */
-int kh_beneath_parent(int folder, const char *path, const char **name);
+int kh_review_beneath_parent(int folder, const char *path, const char **name);
 /*
  * A folder under that name itself, never what a link there leads to: to be given an owner and a
  * mode by its descriptor (O_PATH; kh_file_set_mode). `fresh`: one that was just made, mode 0700;
  * whoever put another folder in its place gets nothing. Return: -1 with errno.
  */
-int kh_open_made(int parent, const char *name, bool fresh);
+int kh_review_open_made(int parent, const char *name, bool fresh);
 /* chmod of what such a descriptor stands for. Return: as chmod. */
 /* Heap; NULL with errno. */
-char *kh_beneath_link(int folder, const char *path);
+char *kh_review_beneath_link(int folder, const char *path);
 
 enum kh_walk_order { KH_WALK_ON, KH_WALK_SKIP, KH_WALK_STOP };
 struct kh_tree_walker {
@@ -121,7 +121,7 @@ bool kh_review_try_overlay(const char *workspace, const char *folder, struct kh_
 int kh_review_workspace(const struct kh_review *review, struct kh_err *err);
 int kh_review_upper(const struct kh_review *review, struct kh_err *err);
 
-/* ---- review_shape.c ---- */
+/* ---- git_shape.c ---- */
 
 /* Has the folder the shape of a git folder, in the workspace alone, or with what the agent made? */
 bool kh_git_is_shaped(int workspace, int upper, const char *folder, bool agents);
@@ -132,18 +132,18 @@ bool kh_git_is_part(const char *rest);
 
 /* Is a part of it protected in a workspace by its name, at any depth, whether it is there or not?
  */
-bool kh_bar_has_protected_part(const char *path);
+bool has_protected_part(const char *path);
 
 /* Bars what the host's git and other tools run or read in the workspace (review_reads.h), and sets
  * how far a name has to reach. */
 bool kh_bar_reads(const struct kh_review *review, struct kh_changes *changes, struct kh_err *err);
 /* The folder of a bulky or git kind that `path` lies in or is; 0: none, else its length. */
-size_t kh_bar_group(const char *path, enum kh_change_bar *bar);
+size_t kh_review_bar_group(const char *path, enum kh_change_bar *bar);
 /* Is `path` one of the names, or below one? */
-bool kh_bar_is_named(const char *path, char *const *names);
+bool kh_review_bar_is_named(const char *path, char *const *names);
 /* Does a symbolic link at `path` with this text stay in the workspace, whatever lies there? */
-bool kh_bar_link_stays(const char *path, const char *text);
+bool kh_review_bar_link_stays(const char *path, const char *text);
 /* The same of one that passed: is it so where the workspace has links of its own? */
-bool kh_bar_link_stays_there(int workspace, const char *path, const char *text);
+bool kh_review_bar_link_stays_there(int workspace, const char *path, const char *text);
 
 #endif

@@ -119,8 +119,9 @@ static bool is_same_content(struct look *l, const char *path)
 {
 	static char ours[64 * 1024], theirs[64 * 1024];
 	kh_auto_close int a =
-		kh_beneath_open(l->workspace, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-	kh_auto_close int b = kh_beneath_open(l->upper, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+		kh_review_beneath_open(l->workspace, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+	kh_auto_close int b =
+		kh_review_beneath_open(l->upper, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
 	if (a < 0 || b < 0)
 		return false;
 	for (off_t at = 0;;) {
@@ -163,13 +164,13 @@ static enum kh_change_bar bar_of(const struct look *l, const struct kh_change *c
 	mode_t is = c->is.st_mode & S_IFMT;
 	if (is && is != S_IFREG && is != S_IFDIR && is != S_IFLNK)
 		return KH_BAR_SPECIAL;
-	if (is == S_IFLNK && (!c->is_link || !kh_bar_link_stays(c->path, c->is_link) ||
-			      !kh_bar_link_stays_there(l->workspace, c->path, c->is_link)))
+	if (is == S_IFLNK && (!c->is_link || !kh_review_bar_link_stays(c->path, c->is_link) ||
+			      !kh_review_bar_link_stays_there(l->workspace, c->path, c->is_link)))
 		return KH_BAR_LINK;
-	if (kh_bar_has_protected_part(c->path))
+	if (has_protected_part(c->path))
 		return KH_BAR_PROTECTED;
 	enum kh_change_bar bar;
-	(void)kh_bar_group(c->path, &bar);
+	(void)kh_review_bar_group(c->path, &bar);
 	return bar;
 }
 
@@ -181,7 +182,7 @@ static bool is_absence(int sys)
 /* Is it one that is asked for? */
 static bool is_asked_for(const struct look *l, const char *path)
 {
-	return !l->names || !l->names[0] || kh_bar_is_named(path, l->names);
+	return !l->names || !l->names[0] || kh_review_bar_is_named(path, l->names);
 }
 
 static bool is_at_or_below(const char *path, const char *folder)
@@ -208,9 +209,10 @@ static bool add_unreadable(struct look *l, const char *path)
 static bool emit(struct look *l, struct kh_change *c)
 {
 	enum kh_change_bar bar;
-	size_t group = kh_bar_group(c->path, &bar);
-	bool grouped = bar == KH_BAR_GIT ||
-		       (bar == KH_BAR_BULKY && (!l->names || !kh_bar_is_named(c->path, l->names)));
+	size_t group = kh_review_bar_group(c->path, &bar);
+	bool grouped =
+		bar == KH_BAR_GIT ||
+		(bar == KH_BAR_BULKY && (!l->names || !kh_review_bar_is_named(c->path, l->names)));
 	c->kind = kind_of(l, c);
 	if (!c->kind || !is_asked_for(l, c->path)) {
 		change_fini(c);
@@ -234,7 +236,7 @@ static bool judge(struct look *l, const char *path, const struct stat *is)
 	struct kh_change c = { .path = strdup(path), .is = *is };
 	if (!c.path)
 		return no_memory(l);
-	if (kh_beneath_stat(l->workspace, path, &c.was) != 0) {
+	if (kh_review_beneath_stat(l->workspace, path, &c.was) != 0) {
 		if (!is_absence(errno)) {
 			change_fini(&c);
 			return add_unreadable(l, path);
@@ -262,9 +264,9 @@ static bool judge(struct look *l, const char *path, const struct stat *is)
 		return true;
 	}
 	if (S_ISLNK(c.was.st_mode))
-		c.was_link = kh_beneath_link(l->workspace, path);
+		c.was_link = kh_review_beneath_link(l->workspace, path);
 	if (S_ISLNK(is->st_mode))
-		c.is_link = kh_beneath_link(l->upper, path);
+		c.is_link = kh_review_beneath_link(l->upper, path);
 	return emit(l, &c);
 }
 
@@ -305,7 +307,7 @@ static bool delete_tree(struct look *l, const char *path)
 static bool gone(struct look *l, const char *path)
 {
 	struct stat was;
-	bool folder = kh_beneath_stat(l->workspace, path, &was) == 0 && S_ISDIR(was.st_mode);
+	bool folder = kh_review_beneath_stat(l->workspace, path, &was) == 0 && S_ISDIR(was.st_mode);
 	return judge_gone(l, path) && (!folder || delete_tree(l, path));
 }
 
@@ -319,7 +321,7 @@ static enum kh_walk_order hidden_entry(void *arg, const char *path, const struct
 {
 	struct look *l = arg;
 	struct stat is;
-	if (kh_beneath_stat(l->upper, path, &is) == 0 && !is_whiteout(&is))
+	if (kh_review_beneath_stat(l->upper, path, &is) == 0 && !is_whiteout(&is))
 		return S_ISDIR(is.st_mode) && S_ISDIR(st->st_mode) ? KH_WALK_ON : KH_WALK_SKIP;
 	return on_unless(!judge_gone(l, path));
 }
@@ -336,7 +338,7 @@ static bool hide(struct look *l, const char *path)
 	l->opaque = strdup(path);
 	if (!l->opaque)
 		return no_memory(l);
-	if (kh_beneath_stat(l->workspace, path, &was) != 0 || !S_ISDIR(was.st_mode))
+	if (kh_review_beneath_stat(l->workspace, path, &was) != 0 || !S_ISDIR(was.st_mode))
 		return true;
 	struct kh_tree_walker walker = { .entry = hidden_entry,
 					 .unreadable = unreadable_entry,
@@ -371,8 +373,8 @@ static bool look_for_gone(struct look *l)
 	bool ok = true;
 	for (size_t i = 0; ok && i < l->base.n; i++) {
 		const char *path = l->base.rows[i].path;
-		if (l->base.rows[i].entry.copy_ino && kh_beneath_stat(l->upper, path, &st) != 0 &&
-		    is_absence(errno))
+		if (l->base.rows[i].entry.copy_ino &&
+		    kh_review_beneath_stat(l->upper, path, &st) != 0 && is_absence(errno))
 			ok = judge_gone(l, path);
 	}
 	return ok;

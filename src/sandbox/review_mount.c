@@ -25,7 +25,7 @@
 #include "review_internal.h"
 #include "sandbox_internal.h"
 
-#define PLACE KH_NEST "/review"
+#define PLACE KH_OUTER_NAMESPACE "/review"
 /* Names nothing inside: the layers are mounted nowhere. */
 #define UPPER_INSIDE "/run/keyhole-review"
 
@@ -53,7 +53,7 @@ int kh_overlay_mount(int lower, int layers, bool read_only)
 
 static enum kh_upper look_in_upper(int upper, const char *path, struct stat *st)
 {
-	if (kh_beneath_stat(upper, path, st) != 0)
+	if (kh_review_beneath_stat(upper, path, st) != 0)
 		return errno == ENOENT ? KH_UPPER_NOTHING : KH_UPPER_GONE;
 	if (S_ISCHR(st->st_mode) && st->st_rdev == 0)
 		return KH_UPPER_GONE;
@@ -63,8 +63,8 @@ static enum kh_upper look_in_upper(int upper, const char *path, struct stat *st)
 bool kh_upper_is_opaque(int upper, const char *path)
 {
 	char value[4];
-	kh_auto_close int fd =
-		kh_beneath_open(upper, *path ? path : ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+	kh_auto_close int fd = kh_review_beneath_open(upper, *path ? path : ".",
+						      O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 	ssize_t n = fd < 0 ? -1 : fgetxattr(fd, "user.overlay.opaque", value, sizeof(value));
 	return n == 1 && value[0] == 'y';
 }
@@ -103,7 +103,7 @@ static void drop_what_is_gone(struct kh_paths *paths, const struct kh_sandbox_sp
 		struct stat st = { .st_mode = S_IFREG };
 		bool there = spec->review->overlay
 				     ? kh_upper_look(folder, path, &st) != KH_UPPER_GONE
-				     : kh_beneath_stat(folder, path, &st) == 0;
+				     : kh_review_beneath_stat(folder, path, &st) == 0;
 		if (there && !S_ISDIR(st.st_mode))
 			paths->list[kept++] = paths->list[i];
 		else
@@ -165,22 +165,22 @@ bool kh_review_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
 /* In namespaces that end with this process: all that a run does, but for the program. */
 struct trial {
 	const struct kh_view *view;
-	const struct kh_stage *stage;
+	const struct kh_idmap *stage;
 };
 
 static bool try_it(void *arg, struct kh_err *err)
 {
 	const struct kh_view *view = ((const struct trial *)arg)->view;
-	const struct kh_stage *stage = ((const struct trial *)arg)->stage;
+	const struct kh_idmap *stage = ((const struct trial *)arg)->stage;
 	const struct kh_engine_command none = { .args_fd = -1 };
-	struct kh_lay lay;
-	if ((stage && !kh_stage_enter(stage, err)) || !kh_nest_unshare(&none, err) ||
-	    !kh_child_ends_with_parent() || !kh_lay_take(&lay, view, err))
+	struct kh_mount_plan lay;
+	if ((stage && !kh_idmap_enter(stage, err)) || !kh_outer_namespace_unshare(&none, err) ||
+	    !kh_child_ends_with_parent() || !kh_mount_plan_take(&lay, view, err))
 		return false;
-	kh_auto_close int memory = kh_nest_memory(KH_NEST);
-	static const char root[] = KH_NEST "/root";
+	kh_auto_close int memory = kh_outer_namespace_memory(KH_OUTER_NAMESPACE);
+	static const char root[] = KH_OUTER_NAMESPACE "/root";
 	if (memory < 0 || mkdir(root, 0755) != 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "mounting over " KH_NEST);
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "mounting over " KH_OUTER_NAMESPACE);
 	lay.root = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	size_t last = view->n - 1, first = last;
 	while (first > 0 && view->list[first].kind != KH_MOUNT_UPPER)
@@ -210,11 +210,11 @@ bool kh_review_try_overlay(const char *workspace, const char *folder, struct kh_
 	const struct kh_sandbox_spec spec = { .workspace = workspace, .review = &review };
 	struct kh_survey survey = { 0 };
 	struct kh_view view kh_cleanup(kh_view_fini) = { 0 };
-	struct kh_stage stage kh_cleanup(kh_stage_fini) = { 0 };
+	struct kh_idmap stage kh_cleanup(kh_idmap_fini) = { 0 };
 	bool root = geteuid() == 0;
 	struct trial trial = { &view, root ? &stage : NULL };
 	return keeps_attributes(folder, err) && kh_review_lay(&view, &spec, &survey, err) &&
 	       (!root ||
-		kh_stage_plan(&stage, &view, KH_SANDBOX_HOST_UID, KH_SANDBOX_HOST_GID, err)) &&
+		kh_idmap_plan(&stage, &view, KH_SANDBOX_HOST_UID, KH_SANDBOX_HOST_GID, err)) &&
 	       kh_child_try(try_it, &trial, err);
 }

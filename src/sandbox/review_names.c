@@ -43,7 +43,7 @@ static bool add(struct kh_changes *out, struct kh_slice status, struct kh_slice 
 	out->list[out->n++] = (struct kh_change){
 		.path = name,
 		.kind = kind_of(status),
-		.bar = kh_bar_has_protected_part(name) ? KH_BAR_PROTECTED : KH_BAR_NONE,
+		.bar = has_protected_part(name) ? KH_BAR_PROTECTED : KH_BAR_NONE,
 	};
 	return true;
 }

@@ -159,7 +159,7 @@ static bool follow_top(struct finding *f)
 	bool ok = true;
 	const struct dirent *entry;
 	while (ok && (entry = readdir(dir)))
-		if (kh_concern_is_name(entry->d_name, true) ||
+		if (kh_protected_is_name(entry->d_name, true) ||
 		    strcasecmp(entry->d_name, ".cargo") == 0 ||
 		    strcasecmp(entry->d_name, ".hg") == 0)
 			ok = follow_in(f, f->root, entry->d_name);

@@ -1,5 +1,5 @@
 /*
- * review_shape.c - would this folder be taken for a git folder?
+ * git_shape.c - would this folder be taken for a git folder?
  *
  * git tells one by what is in it (is_git_directory of its setup.c), whatever its name is, and then
  * runs what its configuration says. Here the workspace and the agent's count together: what one
@@ -17,9 +17,9 @@ static bool has(int workspace, int upper, const char *folder, const char *name, 
 	int n = snprintf(path, sizeof(path), "%s%s%s", folder, *folder ? "/" : "", name);
 	if (n < 0 || (size_t)n >= sizeof(path))
 		return true;
-	if (kh_beneath_stat(workspace, path, &st) == 0)
+	if (kh_review_beneath_stat(workspace, path, &st) == 0)
 		return true;
-	return agents && kh_beneath_stat(upper, path, &st) == 0 &&
+	return agents && kh_review_beneath_stat(upper, path, &st) == 0 &&
 	       !(S_ISCHR(st.st_mode) && st.st_rdev == 0);
 }
 

@@ -19,7 +19,7 @@
 
 #include "review_internal.h"
 
-int kh_beneath_open(int folder, const char *path, int flags)
+int kh_review_beneath_open(int folder, const char *path, int flags)
 {
 	struct open_how how = { .flags = (unsigned long long)(unsigned)(flags | O_CLOEXEC),
 				.resolve =
@@ -27,13 +27,13 @@ int kh_beneath_open(int folder, const char *path, int flags)
 	return (int)syscall(SYS_openat2, folder, *path ? path : ".", &how, sizeof(how));
 }
 
-int kh_beneath_stat(int folder, const char *path, struct stat *st)
+int kh_review_beneath_stat(int folder, const char *path, struct stat *st)
 {
-	kh_auto_close int fd = kh_beneath_open(folder, path, O_PATH | O_NOFOLLOW);
+	kh_auto_close int fd = kh_review_beneath_open(folder, path, O_PATH | O_NOFOLLOW);
 	return fd < 0 ? -1 : fstat(fd, st);
 }
 
-int kh_beneath_parent(int folder, const char *path, const char **name)
+int kh_review_beneath_parent(int folder, const char *path, const char **name)
 {
 	const char *slash = strrchr(path, '/');
 	kh_auto_free char *parent = slash ? strndup(path, (size_t)(slash - path)) : strdup("");
@@ -42,10 +42,10 @@ int kh_beneath_parent(int folder, const char *path, const char **name)
 		errno = ENOMEM;
 		return -1;
 	}
-	return kh_beneath_open(folder, parent, O_RDONLY | O_DIRECTORY);
+	return kh_review_beneath_open(folder, parent, O_RDONLY | O_DIRECTORY);
 }
 
-int kh_open_made(int parent, const char *name, bool fresh)
+int kh_review_open_made(int parent, const char *name, bool fresh)
 {
 	kh_auto_close int fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
@@ -58,10 +58,10 @@ int kh_open_made(int parent, const char *name, bool fresh)
 	return kh_steal_fd(&fd);
 }
 
-char *kh_beneath_link(int folder, const char *path)
+char *kh_review_beneath_link(int folder, const char *path)
 {
 	char text[KH_REVIEW_PATH_BYTES];
-	kh_auto_close int fd = kh_beneath_open(folder, path, O_PATH | O_NOFOLLOW);
+	kh_auto_close int fd = kh_review_beneath_open(folder, path, O_PATH | O_NOFOLLOW);
 	ssize_t n = fd < 0 ? -1 : readlinkat(fd, "", text, sizeof(text) - 1);
 	if (n < 0)
 		return NULL;
@@ -203,7 +203,7 @@ bool kh_tree_walk(struct kh_tree_walker *walker, int folder, const char *path, s
 	if (len >= sizeof(s.path))
 		return kh_err_set(err, KH_ERR_SYSTEM, "too long a path");
 	memcpy(s.path, path, len + 1);
-	kh_auto_close int fd = kh_beneath_open(folder, path, O_RDONLY | O_DIRECTORY);
+	kh_auto_close int fd = kh_review_beneath_open(folder, path, O_RDONLY | O_DIRECTORY);
 	if (fd < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(path));
 	return walk(&s, fd) != KH_WALK_STOP;
@@ -223,7 +223,7 @@ static int open_for_removal(int above, const char *name)
 	int fd = openat(above, name, flags);
 	if (fd >= 0 || errno != EACCES)
 		return fd;
-	kh_auto_close int shut = kh_open_made(above, name, false);
+	kh_auto_close int shut = kh_review_open_made(above, name, false);
 	return shut >= 0 && kh_file_set_mode(shut, 0700) ? openat(above, name, flags) : -1;
 }
 

@@ -90,7 +90,7 @@ struct others {
 	size_t n;
 };
 
-static void others_fini(struct others *others)
+static void kh_other_runs_fini(struct others *others)
 {
 	for (size_t i = 0; i < others->n; i++) {
 		free(others->list[i].path);
@@ -163,8 +163,8 @@ static bool add_other(struct others *others, const char *folder, const char *id)
 }
 
 /* All runs but this one. */
-static bool find_others(const char *state, const char *but, struct others *others,
-			struct kh_err *err)
+static bool kh_other_runs_find(const char *state, const char *but, struct others *others,
+			       struct kh_err *err)
 {
 	kh_auto_free char *all = kh_strf("%s/workspaces", state);
 	DIR *dir = all ? opendir(all) : NULL;
@@ -273,8 +273,8 @@ static bool finish(const char *state, const struct other *run)
 /* Each run that has ended, unless a live one shares its workspace. */
 static bool sweep(const char *state, const char *but, struct kh_err *err)
 {
-	struct others others kh_cleanup(others_fini) = { 0 };
-	if (!find_others(state, but, &others, err))
+	struct others others kh_cleanup(kh_other_runs_fini) = { 0 };
+	if (!kh_other_runs_find(state, but, &others, err))
 		return false;
 	bool all = true;
 	/* First all stubs: they are not to be taken for the agent's. */
@@ -308,13 +308,13 @@ bool kh_workspace_survey(const char *state, struct kh_err *err)
 bool kh_workspace_is_unsurveyed(const char *state)
 {
 	enum { WAIT_MS = 1000 };
-	struct others others kh_cleanup(others_fini) = { 0 };
+	struct others others kh_cleanup(kh_other_runs_fini) = { 0 };
 	kh_auto_free char *folder = kh_strf("%s/workspaces", state);
 	if (!folder || access(folder, F_OK) != 0)
 		return false;
 	/* A run that ends holds it while it looks through its own. */
 	kh_auto_close int lock = take_lock(state, WAIT_MS, NULL);
-	if (lock < 0 || !find_others(state, NULL, &others, NULL))
+	if (lock < 0 || !kh_other_runs_find(state, NULL, &others, NULL))
 		return false;
 	bool found = false;
 	for (size_t i = 0; !found && i < others.n; i++) {
@@ -324,7 +324,7 @@ bool kh_workspace_is_unsurveyed(const char *state)
 	return found;
 }
 
-void kh_run_record_tidy(const char *state)
+void kh_run_records_lock(const char *state)
 {
 	struct kh_err err = KH_ERR_INIT;
 	if (state)
@@ -395,9 +395,9 @@ bool kh_run_record_lock(struct kh_run_record *record, struct kh_err *err)
 	record->lock = take_lock(record->state, KH_LIMIT_WORKSPACE_LOCK_MS, err);
 	if (record->lock < 0)
 		return false;
-	struct others others kh_cleanup(others_fini) = { 0 };
+	struct others others kh_cleanup(kh_other_runs_fini) = { 0 };
 	kh_buf_clear(&record->others);
-	if (!find_others(record->state, record->id, &others, err))
+	if (!kh_other_runs_find(record->state, record->id, &others, err))
 		return false;
 	for (size_t i = 0; i < others.n; i++) {
 		struct kh_buf text kh_cleanup(kh_buf_fini);
@@ -459,7 +459,7 @@ static void end_now(struct kh_run_record *record, bool gone)
 {
 	struct kh_err err = KH_ERR_INIT;
 	bool surveyed = true;
-	struct others others kh_cleanup(others_fini) = { 0 };
+	struct others others kh_cleanup(kh_other_runs_fini) = { 0 };
 	if (!gone) {
 		kh_log_error(
 			"a process of the sandbox may still be in %s: it was not surveyed. Use "
@@ -475,7 +475,7 @@ static void end_now(struct kh_run_record *record, bool gone)
 	 * still removes something has inherited the descriptor. */
 	(void)flock(record->alive, LOCK_UN);
 	close(kh_steal_fd(&record->alive));
-	if (find_others(record->state, record->id, &others, &err) &&
+	if (kh_other_runs_find(record->state, record->id, &others, &err) &&
 	    is_shared(&others, record->workspace))
 		kh_log_warn("another sandbox is still in %s: what this one left there is surveyed "
 			    "when that one has ended",

@@ -47,7 +47,7 @@ void kh_run_record_end(struct kh_run_record *record, bool gone);
 /* For a run that needs none of this: finishes what dead runs have left, unless another run is at
  * it.
  */
-void kh_run_record_tidy(const char *state);
+void kh_run_records_lock(const char *state);
 
 /* after.c: surveys a workspace after a run, against the digests of before, and sets aside what
  * could run on the host. Return: all of it was looked at, and all was set aside that had to be. */

@@ -36,7 +36,7 @@ static void build_init(struct kh_build *b)
 	b->uplink[0] = b->uplink[1] = b->socket_dir = -1;
 	for (int i = 0; i < 3; i++) {
 		b->stdio[i] = -1;
-		b->pumps[i].pid = b->pumps[i].gate = -1;
+		b->pumps[i].pid = b->pumps[i].listener_stats = -1;
 		b->before[i].flags = -1;
 	}
 }
@@ -52,7 +52,7 @@ static void build_fini(struct kh_build *b)
 	kh_engine_command_fini(&b->command);
 	kh_bounds_end(&b->limits);
 	kh_guard_end(&b->guard);
-	kh_stage_fini(&b->stage);
+	kh_idmap_fini(&b->stage);
 	kh_run_record_end(&b->record, !b->lingers);
 	kh_env_fini(&b->env);
 	kh_view_fini(&b->view);
@@ -161,7 +161,7 @@ static bool lay_workspace(struct kh_build *b, const struct kh_sandbox_spec *spec
 {
 	struct kh_survey survey kh_cleanup(kh_survey_fini) = { 0 };
 	if (!spec->workspace || spec->workspace_read_only || spec->review)
-		kh_run_record_tidy(spec->state);
+		kh_run_records_lock(spec->state);
 	if (!spec->workspace)
 		return true;
 	if (!kh_workspace_check(spec->workspace, err))
@@ -236,7 +236,7 @@ static bool lay_way_out(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		return false;
 	if (!engine->connects)
 		return true;
-	b->listener = kh_meet_new(err);
+	b->listener = kh_rendezvous_new(err);
 	if (b->listener >= 0)
 		kh_view_socket(&b->view, MEET_INSIDE, b->listener);
 	return b->listener >= 0;
@@ -379,7 +379,7 @@ static bool run(struct kh_build *b, const struct kh_sandbox_spec *spec,
 	/* The program of a store is the host's, and works for who started it. */
 	bool staged = root && !engine->called;
 	static const struct kh_sandbox_limits none = { 0 };
-	if (staged && !kh_stage_plan(&b->stage, &b->view, uid, gid, err))
+	if (staged && !kh_idmap_plan(&b->stage, &b->view, uid, gid, err))
 		return false;
 	if (!kh_bounds_begin(&b->limits, engine->called ? &none : &spec->limits, engine->own_kernel,
 			     err) ||
@@ -391,7 +391,7 @@ static bool run(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		.view = &b->view,
 		.stage = staged ? &b->stage : NULL,
 		.stdio = b->stdio,
-		.gate = b->pumps[STDIN_FILENO].gate,
+		.listener_stats = b->pumps[STDIN_FILENO].listener_stats,
 		.control = b->control,
 		.control_peer = kh_steal_fd(&b->control_peer),
 		.listener = b->listener,

@@ -181,7 +181,7 @@ bool kh_mask_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
 		 const struct kh_survey *survey, struct kh_err *err);
 
 /* forbidden.c: undoes what the kernel does to names in /proc/self/mountinfo ("\040"), in place. */
-void kh_mountinfo_unescape(char *text);
+void kh_forbidden_unescape(char *text);
 /* forbidden.c: would any of these paths be visible? False names which, and through what. */
 bool kh_forbidden_check(const struct kh_view *view, const char *const *paths, size_t n,
 			struct kh_err *err);
@@ -220,8 +220,8 @@ void kh_core_warn(void);
 
 /* ---- stage.c: root only: folders of any owner made usable by the sandbox's uid ---- */
 
-struct kh_stage {
-	struct kh_stage_tree {
+struct kh_idmap {
+	struct kh_idmap_tree {
 		char *source; /* on the host */
 		int fd;	      /* of it, the view's; -1 */
 		char *staged; /* where it is in the launcher's private mount namespace */
@@ -234,12 +234,12 @@ struct kh_stage {
 	gid_t gid;
 };
 /* Looks at the chosen trees and replaces their sources (and those below them) in the view. */
-bool kh_stage_plan(struct kh_stage *stage, struct kh_view *view, uid_t uid, gid_t gid,
+bool kh_idmap_plan(struct kh_idmap *stage, struct kh_view *view, uid_t uid, gid_t gid,
 		   struct kh_err *err);
 /* In the forked child: a mount namespace of its own with the trees in it, then the sandbox's uid
  * for good. */
-bool kh_stage_enter(const struct kh_stage *stage, struct kh_err *err);
-void kh_stage_fini(struct kh_stage *stage);
+bool kh_idmap_enter(const struct kh_idmap *stage, struct kh_err *err);
+void kh_idmap_fini(struct kh_idmap *stage);
 
 /* ---- terminal.c: the terminal outside and the one inside ---- */
 
@@ -266,8 +266,8 @@ void kh_terminal_finish(struct kh_terminal *terminal);
 /* ---- pump.c: bytes between a descriptor of the caller's and a pipe ---- */
 
 struct kh_pump {
-	pid_t pid; /* -1: none */
-	int gate;  /* input: a byte written here opens it; -1 */
+	pid_t pid;	    /* -1: none */
+	int listener_stats; /* input: a byte written here opens it; -1 */
 	bool input;
 };
 /* Carries what is read from `fd` (input), or what is to be written to it; *end is the command's end
@@ -311,13 +311,13 @@ struct kh_launch {
 	const struct kh_engine *engine;
 	struct kh_engine_command *command;
 	const struct kh_view *view;
-	const struct kh_stage *stage; /* NULL: as who we are */
+	const struct kh_idmap *stage; /* NULL: as who we are */
 	int control;		      /* our end */
 	int control_peer;	      /* inherited by the init */
 	bool tty;
 	/* The command's three, for keyhole-init that connects. */
 	const int *stdio;
-	int gate;	/* a byte goes there when the command runs; -1. Not owned */
+	int listener_stats; /* a byte goes there when the command runs; -1. Not owned */
 	int listener;	/* where the init connects to (connects); -1. Not owned, like the next */
 	int socket_dir; /* of the proxy's socket (uplink); -1 */
 	int uplink[2];	/* of who stands by, and the sandbox's; -1 */

@@ -196,7 +196,7 @@ static bool put_socket(struct kh_engine_command *out, const char *folder, const 
 {
 	kh_auto_free char *path = kh_strf("%s/f/%zu", folder, i);
 	kh_auto_close int at = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return path && at >= 0 && kh_meet_bind(m->fd, at, path + strlen(folder) + 1) &&
+	return path && at >= 0 && kh_rendezvous_bind(m->fd, at, path + strlen(folder) + 1) &&
 	       put_bind(out, path, m->target, true);
 }
 

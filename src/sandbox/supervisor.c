@@ -39,7 +39,7 @@ static void all_signals(sigset_t *set)
 		sigaddset(set, typed[i]);
 }
 
-void kh_stand_prepare(void)
+void kh_supervisor_prepare(void)
 {
 	sigset_t set;
 	all_signals(&set);
@@ -58,7 +58,7 @@ static void pass_on(pid_t pid, int control, int signo)
 		(void)kill(pid, signo);
 }
 
-static void hear(pid_t pid, const struct kh_stand *stand, int signals)
+static void hear(pid_t pid, const struct kh_supervisor *stand, int signals)
 {
 	struct signalfd_siginfo info;
 	while (read(signals, &info, sizeof(info)) == sizeof(info))
@@ -93,7 +93,7 @@ static bool keep_only(int *const *fds, size_t n)
 /* ---- who brings the uplink, where the program hands in a terminal ---- */
 
 /* In its process. */
-static _Noreturn void bring(const struct kh_stand *stand)
+static _Noreturn void bring(const struct kh_supervisor *stand)
 {
 	static char *const no_environment[] = { NULL };
 	union {
@@ -114,7 +114,7 @@ static _Noreturn void bring(const struct kh_stand *stand)
 
 /* What the program says to the terminal before that is of no use there. Return: the process, when
  * the mark has come; -1. */
-static pid_t bring_at_mark(struct kh_stand *stand)
+static pid_t bring_at_mark(struct kh_supervisor *stand)
 {
 	char said[256];
 	ssize_t n = read(stand->master, said, sizeof(said));
@@ -145,7 +145,7 @@ static void await_bringer(pid_t program, pid_t *bringer)
 
 /* ---- the whole ---- */
 
-static void wait_and_answer(struct kh_stand *stand, int signals, short *wants, pid_t *bringer)
+static void wait_and_answer(struct kh_supervisor *stand, int signals, short *wants, pid_t *bringer)
 {
 	enum { SIGNALS, UPLINK, MASTER, COUNT };
 	struct pollfd p[COUNT] = {
@@ -176,9 +176,9 @@ static _Noreturn void end_as(int status)
 	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : KH_INIT_FAILED);
 }
 
-void kh_stand_by(pid_t program, const struct kh_stand *given)
+void kh_supervisor_run(pid_t program, const struct kh_supervisor *given)
 {
-	struct kh_stand stand = *given;
+	struct kh_supervisor stand = *given;
 	int status = 0;
 	short wants = POLLIN;
 	pid_t ended, bringer = -1;

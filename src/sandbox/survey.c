@@ -86,7 +86,7 @@ static bool note(void *arg, const struct kh_concern *c, struct kh_err *err)
 		return push(&survey->git_files, c->path, err);
 	/* Those at the top are known by name. A link can't be mounted over; it is compared, and
 	 * where it leads is protected. */
-	bool known = c->folder->top && kh_concern_is_name(c->entry->name, true);
+	bool known = c->folder->top && kh_protected_is_name(c->entry->name, true);
 	if (c->kind == KH_CONCERN_NAME && !known)
 		return push(S_ISLNK(c->entry->mode) ? &survey->links : &survey->names, c->path,
 			    err);
@@ -148,7 +148,7 @@ static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err 
 	if (kh_concern_is_tree(folder) && !push(&survey->trees, folder->path, err))
 		return false;
 	unsigned char open_to_all[KH_CONCERN_DIGEST_BYTES];
-	if (kh_concern_is_open_to_all(folder, open_to_all) &&
+	if (kh_concern_each_open(folder, open_to_all) &&
 	    !kh_buf_append(&survey->before, open_to_all, sizeof(open_to_all)))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "--workspace: no memory");
 	for (size_t i = 0; i < folder->n; i++) {

@@ -50,7 +50,7 @@ bool kh_terminal_attach(struct kh_terminal *terminal, int master, struct kh_err 
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 	memcpy(terminal->termios, &outer, sizeof(outer));
 	/* The inner one begins as the outer one was. */
-	if (tcsetattr(master, TCSANOW, &outer) != 0 || !kh_fd_set_nonblock(master, true))
+	if (tcsetattr(master, TCSANOW, &outer) != 0 || !kh_file_set_nonblock(master, true))
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the sandbox's terminal");
 	kh_terminal_resize(terminal);
 	cfmakeraw(&outer);

@@ -68,7 +68,7 @@ static char *follow(const char *folder, const char *name, const char *prefix)
 	kh_auto_close int seen = path ? look_at(AT_FDCWD, path, &st) : -1;
 	if (seen < 0 || !S_ISREG(st.st_mode) || !read_seen(seen, &text))
 		return NULL;
-	struct kh_slice line = kh_git_line(kh_buf_view(&text));
+	struct kh_slice line = kh_slice_chomp(kh_buf_view(&text));
 	if (!kh_slice_has_prefix(line, kh_slice_str(prefix)))
 		return NULL;
 	kh_auto_free char *target = kh_slice_dup(kh_slice_sub(line, strlen(prefix), line.len));

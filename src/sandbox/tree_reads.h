@@ -1,7 +1,7 @@
-/* tree_reads.h - what git reads or runs by a path that is compared: in each work tree anew, where it
- * is relative */
-#ifndef KEYHOLE_SANDBOX_TREEREADS_H
-#define KEYHOLE_SANDBOX_TREEREADS_H
+/* tree_reads.h - what git reads or runs by a path that is compared: in each work tree anew, where
+ * it is relative */
+#ifndef KEYHOLE_SANDBOX_TREE_READS_H
+#define KEYHOLE_SANDBOX_TREE_READS_H
 
 #include "concern.h"
 

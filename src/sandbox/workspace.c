@@ -199,8 +199,8 @@ bool kh_work_protect_in_if_there(struct kh_work *w, const char *folder, const ch
 	return lstat(path, &st) != 0 || kh_work_protect(w, path);
 }
 
-/* The patterns of kh_sandbox_protected_files, in a folder in which tools look for them. */
-static bool protect_patterns(struct kh_work *w, const char *folder)
+/* The patterns of kh_protected_names, in a folder in which tools look for them. */
+static bool protect_there(struct kh_work *w, const char *folder)
 {
 	kh_auto_free char *path = kh_strf("%s%s", w->root, folder);
 	struct stat st;
@@ -215,9 +215,8 @@ static bool protect_patterns(struct kh_work *w, const char *folder)
 	bool ok = true;
 	const struct dirent *entry;
 	while (ok && (entry = readdir(dir)))
-		for (size_t i = 0; ok && kh_sandbox_protected_files[i]; i++)
-			if (fnmatch(kh_sandbox_protected_files[i], entry->d_name, FNM_CASEFOLD) ==
-			    0)
+		for (size_t i = 0; ok && kh_protected_names[i]; i++)
+			if (fnmatch(kh_protected_names[i], entry->d_name, FNM_CASEFOLD) == 0)
 				ok = kh_work_protect_in(w, path, entry->d_name);
 	closedir(dir);
 	return ok;
@@ -251,8 +250,7 @@ static bool protect_names(struct kh_work *w, const struct kh_survey *survey)
 				  "--workspace %s: more than %d folders and files below its top "
 				  "that editors and agents run things from (take a smaller folder)",
 				  kh_esc_str(w->root), KH_LIMIT_SURVEY_MASKS);
-	return ok && protect_patterns(w, "") && protect_patterns(w, "/.config") &&
-	       protect_mercurial(w);
+	return ok && protect_there(w, "") && protect_there(w, "/.config") && protect_mercurial(w);
 }
 
 /* Under the lock: what another run puts into the workspace is not taken for the project's. */

@@ -33,7 +33,7 @@ static bool is_linked(const char *git_dir)
 	kh_buf_init(&text, 4096);
 	if (!file || !kh_file_read(file, &text, NULL))
 		return false;
-	kh_auto_free char *target = kh_slice_dup(kh_git_line(kh_buf_view(&text)));
+	kh_auto_free char *target = kh_slice_dup(kh_slice_chomp(kh_buf_view(&text)));
 	kh_auto_free char *joined = target && *target ? kh_path_join(git_dir, target) : NULL;
 	kh_auto_free char *common = joined ? realpath(joined, NULL) : NULL;
 	kh_auto_free char *own = realpath(git_dir, NULL);

@@ -39,9 +39,9 @@ struct kh_ca {
 	size_t der_len;
 	char *pem;
 	size_t pem_len;
-	EVP_PKEY *next_key;		     /* of the one that signs next; NULL: there is none */
-	struct kh_ca_trust trust;	     /* from files; count 0: this one alone */
-	struct kh_stand_in_key old_stand_in; /* of the one that signed before; zeros: none */
+	EVP_PKEY *next_key;	  /* of the one that signs next; NULL: there is none */
+	struct kh_ca_trust trust; /* from files; count 0: this one alone */
+	struct kh_placeholder_key old_placeholder; /* of the one that signed before; zeros: none */
 };
 
 void kh_ca_free(struct kh_ca *ca)
@@ -87,7 +87,7 @@ static struct kh_ca *assemble(EVP_PKEY *key, X509 *cert, struct kh_err *err)
 	}
 	ca->key = key;
 	ca->cert = cert;
-	ca->der = kh_x509_to_der(cert, &ca->der_len);
+	ca->der = kh_certificate_to_der(cert, &ca->der_len);
 	ca->pem = to_pem(cert, &ca->pem_len);
 	if (!ca->der || !ca->pem) {
 		kh_err_openssl(err, KH_ERR_INTERNAL, "CA: its certificate can't be written");
@@ -109,23 +109,24 @@ static bool name_after_key(X509_NAME *name, X509 *cert)
 		return false;
 	memcpy(text, prefix, sizeof(prefix) - 1);
 	kh_hex_encode(digest, 8, text + sizeof(prefix) - 1);
-	return kh_x509_set_name(name, text, "keyhole");
+	return kh_certificate_set_name(name, text, "keyhole");
 }
 
 static X509 *make_certificate(EVP_PKEY *key)
 {
 	kh_cleanup(X509_free_slot) X509 *cert = X509_new();
-	if (!cert || X509_set_version(cert, X509_VERSION_3) != 1 || !kh_x509_set_serial(cert) ||
-	    !kh_x509_set_validity(cert, -(long)CA_BACK_S, CA_AHEAD_S) ||
+	if (!cert || X509_set_version(cert, X509_VERSION_3) != 1 ||
+	    !kh_certificate_set_serial(cert) ||
+	    !kh_certificate_set_validity(cert, -(long)CA_BACK_S, CA_AHEAD_S) ||
 	    X509_set_pubkey(cert, key) != 1)
 		return NULL;
 	X509_NAME *name = X509_get_subject_name(cert);
 	if (!name_after_key(name, cert) || X509_set_issuer_name(cert, name) != 1)
 		return NULL;
-	if (!kh_x509_add(cert, cert, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") ||
-	    !kh_x509_add(cert, cert, NID_key_usage, "critical,keyCertSign,cRLSign") ||
-	    !kh_x509_add(cert, cert, NID_subject_key_identifier, "hash") ||
-	    !kh_x509_add(cert, cert, NID_authority_key_identifier, "keyid:always"))
+	if (!kh_certificate_add(cert, cert, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") ||
+	    !kh_certificate_add(cert, cert, NID_key_usage, "critical,keyCertSign,cRLSign") ||
+	    !kh_certificate_add(cert, cert, NID_subject_key_identifier, "hash") ||
+	    !kh_certificate_add(cert, cert, NID_authority_key_identifier, "keyid:always"))
 		return NULL;
 	if (X509_sign(cert, key, EVP_sha256()) <= 0)
 		return NULL;
@@ -165,7 +166,7 @@ static bool check_usable(const struct kh_ca *ca, const char *certificate_path, c
 			"pair, or move both away to have a new CA made)",
 			kh_esc_str(key_path), file);
 	}
-	if (!kh_x509_digest_for(ca->key) ||
+	if (!kh_certificate_digest_for(ca->key) ||
 	    (EVP_PKEY_is_a(ca->key, "RSA") && EVP_PKEY_get_bits(ca->key) < RSA_LEAST_BITS))
 		return kh_err_set(err, KH_ERR_CONFIG,
 				  "CA: %s has a key that is neither EC nor RSA of at least %d bits",
@@ -210,7 +211,7 @@ static struct kh_ca *read_files(const char *certificate_path, const char *key_pa
 	if (!ca || !check_usable(ca, certificate_path, key_path, err) ||
 	    !kh_ca_next_load(certificate_path, key_path, &ca->next_key, err) ||
 	    !kh_ca_trust_read(&ca->trust, certificate_path, err) ||
-	    !kh_ca_old_stand_in_read(certificate_path, key_path, &ca->old_stand_in, err))
+	    !kh_ca_old_placeholder_read(certificate_path, key_path, &ca->old_placeholder, err))
 		return NULL;
 	return kh_steal_ptr(&ca);
 }
@@ -313,17 +314,17 @@ void kh_ca_name(const struct kh_ca *ca, char out[KH_CA_NAME_BYTES])
 					KH_CA_NAME_BYTES);
 }
 
-size_t kh_ca_stand_in_keys(const struct kh_ca *ca, struct kh_stand_in_key out[KH_MARK_KEYS],
-			   struct kh_err *err)
+size_t kh_ca_placeholder_keys(const struct kh_ca *ca, struct kh_placeholder_key out[KH_MARK_KEYS],
+			      struct kh_err *err)
 {
 	size_t n = 0;
 
 	memset(out, 0, KH_MARK_KEYS * sizeof(*out));
-	if ((ca->next_key && !kh_ca_derive_stand_in(ca->next_key, &out[n++], err)) ||
-	    !kh_ca_derive_stand_in(ca->key, &out[n++], err))
+	if ((ca->next_key && !kh_ca_derive_placeholder(ca->next_key, &out[n++], err)) ||
+	    !kh_ca_derive_placeholder(ca->key, &out[n++], err))
 		return 0;
-	if (n < KH_MARK_KEYS && kh_stand_in_key_is_set(&ca->old_stand_in))
-		out[n++] = ca->old_stand_in;
+	if (n < KH_MARK_KEYS && kh_placeholder_key_is_set(&ca->old_placeholder))
+		out[n++] = ca->old_placeholder;
 	return n;
 }
 
@@ -364,26 +365,26 @@ static bool fill_leaf(X509 *leaf, const struct kh_ca *ca, EVP_PKEY *leaf_key,
 		      const struct kh_host *host, uint32_t life_s)
 {
 	bool named = host->len <= CN_MOST;
-	if (X509_set_version(leaf, X509_VERSION_3) != 1 || !kh_x509_set_serial(leaf) ||
+	if (X509_set_version(leaf, X509_VERSION_3) != 1 || !kh_certificate_set_serial(leaf) ||
 	    !set_leaf_validity(leaf, ca->cert, life_s) || X509_set_pubkey(leaf, leaf_key) != 1 ||
 	    X509_set_issuer_name(leaf, X509_get_subject_name(ca->cert)) != 1)
 		return false;
-	if (named && !kh_x509_set_name(X509_get_subject_name(leaf), host->text, NULL))
+	if (named && !kh_certificate_set_name(X509_get_subject_name(leaf), host->text, NULL))
 		return false;
 	/* RFC 5280 §4.2.1.6: where the subject is empty, the alternative name is critical. */
-	return kh_x509_add(leaf, ca->cert, NID_basic_constraints, "critical,CA:FALSE") &&
-	       kh_x509_add(leaf, ca->cert, NID_key_usage, "critical,digitalSignature") &&
-	       kh_x509_add(leaf, ca->cert, NID_ext_key_usage, "serverAuth") &&
-	       kh_x509_add(leaf, ca->cert, NID_subject_key_identifier, "hash") &&
-	       kh_x509_add(leaf, ca->cert, NID_authority_key_identifier, "keyid:always") &&
-	       kh_x509_add_host(leaf, host, !named);
+	return kh_certificate_add(leaf, ca->cert, NID_basic_constraints, "critical,CA:FALSE") &&
+	       kh_certificate_add(leaf, ca->cert, NID_key_usage, "critical,digitalSignature") &&
+	       kh_certificate_add(leaf, ca->cert, NID_ext_key_usage, "serverAuth") &&
+	       kh_certificate_add(leaf, ca->cert, NID_subject_key_identifier, "hash") &&
+	       kh_certificate_add(leaf, ca->cert, NID_authority_key_identifier, "keyid:always") &&
+	       kh_certificate_add_host(leaf, host, !named);
 }
 
 /* What signing makes of the private number on its way is no more readable than the number. */
 static bool sign_hidden(X509 *leaf, EVP_PKEY *key)
 {
 	kh_hidden_begin();
-	bool ok = X509_sign(leaf, key, kh_x509_digest_for(key)) > 0;
+	bool ok = X509_sign(leaf, key, kh_certificate_digest_for(key)) > 0;
 	kh_hidden_end();
 	return ok;
 }
@@ -405,7 +406,7 @@ bool kh_ca_sign(const struct kh_ca *ca, struct kh_slice spki_der, const struct k
 		return kh_err_openssl(err, KH_ERR_LEAF_UNAVAILABLE, "leaf for %s: can't be signed",
 				      host->text);
 	size_t len = 0;
-	kh_auto_free uint8_t *der = kh_x509_to_der(leaf, &len);
+	kh_auto_free uint8_t *der = kh_certificate_to_der(leaf, &len);
 	if (!der || !kh_buf_append(out, der, len))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "leaf for %s: no memory", host->text);
 	return true;

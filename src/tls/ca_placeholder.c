@@ -22,12 +22,12 @@
 
 enum {
 	RSA_MOST_BYTES = 2048, /* of a private number */
-	HEX_BYTES = 2 * sizeof(((struct kh_stand_in_key *)0)->bytes),
+	HEX_BYTES = 2 * sizeof(((struct kh_placeholder_key *)0)->bytes),
 	FILE_BYTES = 4096,
 };
 
 /* HMAC-SHA256 under the private number itself, which is the same however the key is written. */
-bool kh_ca_derive_stand_in(EVP_PKEY *key, struct kh_stand_in_key *out, struct kh_err *err)
+bool kh_ca_derive_placeholder(EVP_PKEY *key, struct kh_placeholder_key *out, struct kh_err *err)
 {
 	static const unsigned char label[] = "keyhole stand-in key 1";
 	const char *which =
@@ -54,15 +54,15 @@ static char *path_of(const char *key_path)
 	return kh_strf("%s.placeholders", key_path);
 }
 
-bool kh_ca_old_stand_in_write(const char *key_path, EVP_PKEY *old, struct kh_err *err)
+bool kh_ca_old_placeholder_write(const char *key_path, EVP_PKEY *old, struct kh_err *err)
 {
 	kh_auto_free char *path = path_of(key_path);
-	struct kh_stand_in_key key;
+	struct kh_placeholder_key key;
 	char text[HEX_BYTES + 2];
 
 	if (!path)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "CA: no memory");
-	if (!kh_ca_derive_stand_in(old, &key, err))
+	if (!kh_ca_derive_placeholder(old, &key, err))
 		return false;
 	kh_hex_encode(key.bytes, sizeof(key.bytes), text);
 	text[HEX_BYTES] = '\n';
@@ -73,14 +73,14 @@ bool kh_ca_old_stand_in_write(const char *key_path, EVP_PKEY *old, struct kh_err
 	return ok;
 }
 
-static bool read_hex(struct kh_slice text, struct kh_stand_in_key *out)
+static bool read_hex(struct kh_slice text, struct kh_placeholder_key *out)
 {
 	return text.len == HEX_BYTES + 1 && text.ptr[HEX_BYTES] == '\n' &&
 	       kh_hex_decode(kh_slice_sub(text, 0, HEX_BYTES), out->bytes, sizeof(out->bytes));
 }
 
-bool kh_ca_old_stand_in_read(const char *certificate_path, const char *key_path,
-			     struct kh_stand_in_key *out, struct kh_err *err)
+bool kh_ca_old_placeholder_read(const char *certificate_path, const char *key_path,
+				struct kh_placeholder_key *out, struct kh_err *err)
 {
 	kh_auto_free char *old = kh_strf("%s.old", certificate_path);
 	kh_auto_free char *path = path_of(key_path);
@@ -104,7 +104,7 @@ bool kh_ca_old_stand_in_read(const char *certificate_path, const char *key_path,
 	return ok;
 }
 
-bool kh_ca_old_stand_in_remove(const char *key_path, struct kh_err *err)
+bool kh_ca_old_placeholder_remove(const char *key_path, struct kh_err *err)
 {
 	kh_auto_free char *path = path_of(key_path);
 

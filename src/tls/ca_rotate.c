@@ -66,7 +66,7 @@ static bool append(struct kh_ca_trust *out, X509 *cert)
 	kh_cleanup(BIO_free_all_slot) BIO *bio = BIO_new(BIO_s_mem());
 	char *bytes = NULL;
 	size_t len = 0;
-	kh_auto_free uint8_t *der = kh_x509_to_der(cert, &len);
+	kh_auto_free uint8_t *der = kh_certificate_to_der(cert, &len);
 	if (!der || !bio || PEM_write_bio_X509(bio, cert) != 1)
 		return false;
 	long n = BIO_get_mem_data(bio, &bytes);
@@ -244,7 +244,7 @@ static bool keep(const char *certificate_path, const char *key_path, const char 
 	if (!kh_ca_files_load(certificate_path, key_path, &key, &cert, err))
 		return false;
 	X509_free(cert);
-	bool ok = kh_ca_old_stand_in_write(key_path, key, err);
+	bool ok = kh_ca_old_placeholder_write(key_path, key, err);
 	EVP_PKEY_free(key);
 	kh_buf_init(&text, CERTIFICATE_BYTES);
 	ok = ok && kh_file_read(certificate_path, &text, err) &&
@@ -267,7 +267,7 @@ bool kh_ca_switch(const struct kh_ca_change *change, bool keep_old, struct kh_er
 				  "rotate`)");
 	if (exists(next_key)) {
 		if (keep_old ? !keep(certificate_path, key_path, old, err)
-			     : !kh_ca_old_stand_in_remove(key_path, err))
+			     : !kh_ca_old_placeholder_remove(key_path, err))
 			return false;
 		if (!keep_old)
 			(void)unlink(old);
@@ -292,7 +292,7 @@ bool kh_ca_retire(const struct kh_ca_change *change, struct kh_err *err)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "CA: no memory");
 	if (unlink(old) != 0 && errno != ENOENT)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "CA: %s", kh_esc_str(old));
-	return kh_ca_old_stand_in_remove(change->key_path, err);
+	return kh_ca_old_placeholder_remove(change->key_path, err);
 }
 
 bool kh_ca_next_load(const char *certificate_path, const char *key_path, EVP_PKEY **key,

@@ -8,12 +8,12 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 
-const EVP_MD *kh_x509_digest_for(const EVP_PKEY *key)
+const EVP_MD *kh_certificate_digest_for(const EVP_PKEY *key)
 {
 	return EVP_PKEY_is_a(key, "EC") || EVP_PKEY_is_a(key, "RSA") ? EVP_sha256() : NULL;
 }
 
-bool kh_x509_set_serial(X509 *cert)
+bool kh_certificate_set_serial(X509 *cert)
 {
 	BIGNUM *number = BN_new();
 	bool ok = number && BN_rand(number, KH_SERIAL_BITS, BN_RAND_TOP_ANY, BN_RAND_BOTTOM_ANY) &&
@@ -23,13 +23,13 @@ bool kh_x509_set_serial(X509 *cert)
 	return ok;
 }
 
-bool kh_x509_set_validity(X509 *cert, long from_s, long until_s)
+bool kh_certificate_set_validity(X509 *cert, long from_s, long until_s)
 {
 	return X509_gmtime_adj(X509_getm_notBefore(cert), from_s) &&
 	       X509_gmtime_adj(X509_getm_notAfter(cert), until_s);
 }
 
-bool kh_x509_add(X509 *cert, X509 *issuer, int nid, const char *value)
+bool kh_certificate_add(X509 *cert, X509 *issuer, int nid, const char *value)
 {
 	X509V3_CTX ctx;
 	X509V3_set_ctx_nodb(&ctx);
@@ -56,7 +56,7 @@ static GENERAL_NAME *general_name(const struct kh_host *host)
 	return name;
 }
 
-bool kh_x509_add_host(X509 *cert, const struct kh_host *host, bool critical)
+bool kh_certificate_add_host(X509 *cert, const struct kh_host *host, bool critical)
 {
 	GENERAL_NAMES *names = GENERAL_NAMES_new();
 	GENERAL_NAME *name = general_name(host);
@@ -71,7 +71,7 @@ bool kh_x509_add_host(X509 *cert, const struct kh_host *host, bool critical)
 	return ok;
 }
 
-bool kh_x509_set_name(X509_NAME *name, const char *common_name, const char *organisation)
+bool kh_certificate_set_name(X509_NAME *name, const char *common_name, const char *organisation)
 {
 	if (organisation &&
 	    X509_NAME_add_entry_by_NID(name, NID_organizationName, MBSTRING_UTF8,
@@ -81,7 +81,7 @@ bool kh_x509_set_name(X509_NAME *name, const char *common_name, const char *orga
 					  (const unsigned char *)common_name, -1, -1, 0) == 1;
 }
 
-uint8_t *kh_x509_to_der(X509 *cert, size_t *len)
+uint8_t *kh_certificate_to_der(X509 *cert, size_t *len)
 {
 	unsigned char *der = NULL;
 	int n = i2d_X509(cert, &der);
@@ -96,7 +96,7 @@ uint8_t *kh_x509_to_der(X509 *cert, size_t *len)
 	return copy;
 }
 
-X509 *kh_x509_from_der(struct kh_slice der)
+X509 *kh_certificate_from_der(struct kh_slice der)
 {
 	const unsigned char *at = (const unsigned char *)der.ptr;
 	if (der.len == 0 || der.len > (size_t)1 << 20)
@@ -107,11 +107,11 @@ X509 *kh_x509_from_der(struct kh_slice der)
 		return NULL;
 	}
 	if (cert)
-		kh_x509_settle(cert);
+		kh_certificate_settle(cert);
 	return cert;
 }
 
-void kh_x509_settle(X509 *cert)
+void kh_certificate_settle(X509 *cert)
 {
 	(void)X509_check_purpose(cert, -1, 0);
 	ERR_clear_error();

@@ -174,7 +174,7 @@ bool kh_leaves_has_issuer(struct kh_leaves *leaves)
 
 bool kh_leaves_set_issuer(struct kh_leaves *leaves, struct kh_slice ca_der, struct kh_err *err)
 {
-	X509 *issuer = kh_x509_from_der(ca_der);
+	X509 *issuer = kh_certificate_from_der(ca_der);
 	if (!issuer)
 		return kh_err_openssl(err, KH_ERR_INTERNAL, "leaves: the issuer is no certificate");
 	pthread_mutex_lock(&leaves->trunk->lock);
@@ -226,7 +226,7 @@ static struct leaf *new_leaf(X509 *cert)
 bool kh_leaves_put(struct kh_leaves *leaves, const struct kh_host *host, struct kh_slice der,
 		   struct kh_err *err)
 {
-	kh_cleanup(X509_free_slot) X509 *cert = kh_x509_from_der(der);
+	kh_cleanup(X509_free_slot) X509 *cert = kh_certificate_from_der(der);
 	if (!cert)
 		return kh_err_openssl(err, KH_ERR_LEAF_UNAVAILABLE,
 				      "leaf for %s: not a certificate", host->text);

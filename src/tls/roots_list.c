@@ -101,7 +101,7 @@ static bool read_subject(struct root *root)
 static bool put_in_store(const struct root *root, X509_STORE *store)
 {
 	kh_cleanup(X509_free_slot) X509 *cert =
-		kh_x509_from_der(kh_slice_of(root->der, (size_t)root->len));
+		kh_certificate_from_der(kh_slice_of(root->der, (size_t)root->len));
 	bool ok = cert && X509_STORE_add_cert(store, cert) == 1;
 	ERR_clear_error();
 	return ok;

@@ -18,20 +18,20 @@ KH_DEFINE_CLEANUP(BIO, BIO_free_all)
 enum { KH_SERIAL_BITS = 128 };
 
 /* The digest that goes with this kind of key; NULL for a kind that is not used here. */
-const EVP_MD *kh_x509_digest_for(const EVP_PKEY *key);
-bool kh_x509_set_serial(X509 *cert);
+const EVP_MD *kh_certificate_digest_for(const EVP_PKEY *key);
+bool kh_certificate_set_serial(X509 *cert);
 /* From now + `from_s` to now + `until_s`. */
-bool kh_x509_set_validity(X509 *cert, long from_s, long until_s);
+bool kh_certificate_set_validity(X509 *cert, long from_s, long until_s);
 /* By OpenSSL's configuration syntax: `value` must be a constant of ours, never a peer's text. */
-bool kh_x509_add(X509 *cert, X509 *issuer, int nid, const char *value);
-bool kh_x509_add_host(X509 *cert, const struct kh_host *host, bool critical);
-bool kh_x509_set_name(X509_NAME *name, const char *common_name, const char *organisation);
+bool kh_certificate_add(X509 *cert, X509 *issuer, int nid, const char *value);
+bool kh_certificate_add_host(X509 *cert, const struct kh_host *host, bool critical);
+bool kh_certificate_set_name(X509_NAME *name, const char *common_name, const char *organisation);
 /* DER into memory of malloc's; the caller frees. Return: NULL, with OpenSSL's queue filled. */
-uint8_t *kh_x509_to_der(X509 *cert, size_t *len);
+uint8_t *kh_certificate_to_der(X509 *cert, size_t *len);
 /* One certificate and nothing behind it; settled. */
-X509 *kh_x509_from_der(struct kh_slice der);
+X509 *kh_certificate_from_der(struct kh_slice der);
 /* Has OpenSSL work out now what it would at first use, while one thread alone knows it. */
-void kh_x509_settle(X509 *cert);
+void kh_certificate_settle(X509 *cert);
 
 /* ca.c: a fresh pair. */
 bool kh_ca_make(EVP_PKEY **key, X509 **certificate, struct kh_err *err);
@@ -41,11 +41,11 @@ bool kh_ca_next_load(const char *certificate_path, const char *key_path, EVP_PKE
 
 /* ca_stand_in.c: what placeholders are drawn from; of the CA before, as long as that is trusted.
  * `out` zeros: nothing was kept. */
-bool kh_ca_derive_stand_in(EVP_PKEY *key, struct kh_stand_in_key *out, struct kh_err *err);
-bool kh_ca_old_stand_in_write(const char *key_path, EVP_PKEY *old, struct kh_err *err);
-bool kh_ca_old_stand_in_read(const char *certificate_path, const char *key_path,
-			     struct kh_stand_in_key *out, struct kh_err *err);
-bool kh_ca_old_stand_in_remove(const char *key_path, struct kh_err *err);
+bool kh_ca_derive_placeholder(EVP_PKEY *key, struct kh_placeholder_key *out, struct kh_err *err);
+bool kh_ca_old_placeholder_write(const char *key_path, EVP_PKEY *old, struct kh_err *err);
+bool kh_ca_old_placeholder_read(const char *certificate_path, const char *key_path,
+				struct kh_placeholder_key *out, struct kh_err *err);
+bool kh_ca_old_placeholder_remove(const char *key_path, struct kh_err *err);
 
 /* ca_files.c: where the CA is kept. */
 

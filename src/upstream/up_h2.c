@@ -190,9 +190,9 @@ static void update(struct kh_up_stream *up, bool wanted)
 	}
 }
 
-static void free_stream(struct kh_grave *grave)
+static void free_stream(struct kh_deferred_free *deferred_free)
 {
-	kh_block_give(kh_container_of(grave, struct kh_up_h2, grave));
+	kh_block_give(kh_container_of(deferred_free, struct kh_up_h2, deferred_free));
 }
 
 static void release(struct kh_up_stream *up, bool clean)
@@ -213,7 +213,7 @@ static void release(struct kh_up_stream *up, bool clean)
 		kh_h2_release(s->h2);
 		s->h2 = NULL;
 	}
-	kh_loop_bury(conn->loop, &s->grave, free_stream);
+	kh_loop_free_later(conn->loop, &s->deferred_free, free_stream);
 	if (conn->mux)
 		kh_up_mux_stream_over(conn->mux);
 }

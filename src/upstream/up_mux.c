@@ -251,7 +251,7 @@ static bool is_idle(const struct kh_up *up)
 static bool may_stay(const struct kh_up *up)
 {
 	const struct kh_loop *loop = up->loop;
-	struct kh_share_place places[KH_LIMIT_POOL_IDLE];
+	struct kh_fair_share_place places[KH_LIMIT_POOL_IDLE];
 	size_t n = 0;
 
 	size_t most = kh_up_most_idle(loop);
@@ -261,14 +261,15 @@ static bool may_stay(const struct kh_up *up)
 	     node = node->next) {
 		struct kh_up *other = kh_container_of(node, struct kh_up, link);
 		if (other != up && is_idle(other))
-			places[n++] = (struct kh_share_place){ .tenant = other->key.tenant,
-							       .whose = other->whose,
-							       .used = other->idle_since_ms,
-							       .at = other };
+			places[n++] = (struct kh_fair_share_place){ .tenant = other->key.tenant,
+								    .whose = other->whose,
+								    .used = other->idle_since_ms,
+								    .at = other };
 	}
 	if (n < most)
 		return true;
-	struct kh_share_place *place = kh_share_pick(places, n, up->key.tenant, up->whose);
+	struct kh_fair_share_place *place =
+		kh_fair_share_pick(places, n, up->key.tenant, up->whose);
 	if (place)
 		kh_up_close(place->at);
 	return place != NULL;
@@ -430,7 +431,7 @@ void kh_up_mux_close_idle(struct kh_loop *loop)
 	}
 }
 
-void kh_up_mux_close_of_door(struct kh_loop *loop, int64_t door)
+void kh_up_mux_close_of_acceptor(struct kh_loop *loop, int64_t door)
 {
 	struct kh_node *next;
 

@@ -84,18 +84,19 @@ static bool has_enough_of(const struct kh_loop *loop, const struct kh_up_key *ke
 /* The pool is full. Return: false: whoever used `up` keeps as many as anybody. */
 static bool make_room(struct kh_loop *loop, const struct kh_up *up)
 {
-	struct kh_share_place places[KH_LIMIT_POOL_IDLE];
+	struct kh_fair_share_place places[KH_LIMIT_POOL_IDLE];
 	size_t n = 0;
 
 	for (struct kh_node *node = loop->ups->idle.next;
 	     node != &loop->ups->idle && n < KH_LIMIT_POOL_IDLE; node = node->next) {
 		struct kh_up *idle = kh_container_of(node, struct kh_up, link);
-		places[n++] = (struct kh_share_place){ .tenant = idle->key.tenant,
-						       .whose = idle->whose,
-						       .used = idle->idle_since_ms,
-						       .at = idle };
+		places[n++] = (struct kh_fair_share_place){ .tenant = idle->key.tenant,
+							    .whose = idle->whose,
+							    .used = idle->idle_since_ms,
+							    .at = idle };
 	}
-	struct kh_share_place *place = kh_share_pick(places, n, up->key.tenant, up->whose);
+	struct kh_fair_share_place *place =
+		kh_fair_share_pick(places, n, up->key.tenant, up->whose);
 	if (place)
 		kh_up_close(place->at);
 	return place != NULL;
@@ -153,7 +154,7 @@ void kh_up_close_idle(struct kh_loop *loop)
 	kh_up_mux_close_idle(loop);
 }
 
-void kh_up_close_of_door(struct kh_loop *loop, int64_t door)
+void kh_up_close_of_acceptor(struct kh_loop *loop, int64_t door)
 {
 	struct kh_node *next;
 
@@ -163,7 +164,7 @@ void kh_up_close_of_door(struct kh_loop *loop, int64_t door)
 		if (up->key.door == door)
 			kh_up_close(up);
 	}
-	kh_up_mux_close_of_door(loop, door);
+	kh_up_mux_close_of_acceptor(loop, door);
 }
 
 struct kh_up *kh_up_take_idle(struct kh_loop *loop, const struct kh_up_key *key)

@@ -36,13 +36,13 @@ static void ask(struct kh_up_user *user, struct kh_up_wish *wish)
 	user->whose = wish->whose;
 	/* Whatever ends an HTTP/2 connection ends all that runs on it, and a request can make a
 	 * server do that. So no sandbox shares one with another. */
-	key->door = wish->may_be_h2 ? wish->door : key->session_door;
+	key->door = wish->may_be_h2 ? wish->door : key->session_acceptor;
 	key->only_h1 = !wish->may_be_h2 || (user->message->upgrade && !goes_by_h2(user, key));
 }
 
-static void free_up(struct kh_grave *grave)
+static void free_up(struct kh_deferred_free *deferred_free)
 {
-	struct kh_up *up = kh_container_of(grave, struct kh_up, grave);
+	struct kh_up *up = kh_container_of(deferred_free, struct kh_up, deferred_free);
 
 	kh_leg_fini(&up->leg);
 	kh_buf_fini(&up->in);
@@ -69,7 +69,7 @@ void kh_up_close(struct kh_up *up)
 	kh_charge_release(&up->making);
 	if (up->leg.stream)
 		kh_stream_watch(up->leg.stream, 0);
-	kh_loop_bury(up->loop, &up->grave, free_up);
+	kh_loop_free_later(up->loop, &up->deferred_free, free_up);
 }
 
 void kh_up_failed(struct kh_up *up, const struct kh_err *err)
@@ -210,7 +210,7 @@ void kh_up_connected(struct kh_up *up)
 	const uint16_t *of = up->key.credentials;
 	snprintf(key, sizeof(key), "%u/%u/%u:%u,%u,%u,%u/%lld/%s:%u", up->key.generation,
 		 up->key.tenant, up->key.n_credentials, of[0], of[1], of[2], of[3],
-		 (long long)up->key.session_door, up->key.host.text, up->key.port);
+		 (long long)up->key.session_acceptor, up->key.host.text, up->key.port);
 	if (!kh_up_set_state(up, KH_UP_HANDSHAKE, &none)) {
 		kh_up_failed(up, &none);
 		return;

@@ -58,7 +58,7 @@ enum kh_up_fin { KH_UP_FIN_NONE = 0, KH_UP_FIN_WANTED, KH_UP_FIN_SENT };
  * user that it is lent to knows them, and the charge of whoever is first in line while it is made.
  */
 struct kh_up {
-	struct kh_grave grave;
+	struct kh_deferred_free deferred_free;
 	struct kh_node link; /* in the list of those that are made, idle or shared */
 	struct kh_loop *loop;
 	enum kh_up_state state;
@@ -128,7 +128,7 @@ static inline bool kh_up_is_in_making(const struct kh_up *up)
 
 /* A user's stream on an HTTP/2 connection, or one that waits for a connection to be made. */
 struct kh_up_h2 {
-	struct kh_grave grave;
+	struct kh_deferred_free deferred_free;
 	struct kh_up_stream stream;
 	struct kh_node link;	    /* in its connection's streams, or waiting */
 	struct kh_node resume_link; /* in its mux's resumes */
@@ -196,7 +196,7 @@ void kh_up_mux_free(struct kh_up_mux *mux);
 void kh_up_mux_tick(struct kh_loop *loop, uint64_t now_ms);
 /* No new streams on any; those without streams end. */
 void kh_up_mux_close_idle(struct kh_loop *loop);
-void kh_up_mux_close_of_door(struct kh_loop *loop, int64_t door);
+void kh_up_mux_close_of_acceptor(struct kh_loop *loop, int64_t door);
 
 /* up_h2.c: streams of such a connection */
 struct kh_up_h2 *kh_up_h2_new(struct kh_up_user *user, struct kh_up *up, struct kh_node *list);

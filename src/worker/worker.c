@@ -69,12 +69,12 @@ static bool send_leaf_key(struct kh_worker *w, struct kh_err *err)
 /* Who stands on an event thread. */
 static const struct kh_loop_ops loop_ops = {
 	.accepted = kh_session_new,
-	.door_ended = kh_session_end_of_door,
+	.acceptor_ended = kh_session_end_of_acceptor,
 	.ups_new = kh_ups_new,
 	.ups_free = kh_ups_free,
 	.up_tick = kh_up_tick,
 	.up_close_idle = kh_up_close_idle,
-	.up_close_of_door = kh_up_close_of_door,
+	.up_close_of_acceptor = kh_up_close_of_acceptor,
 };
 
 static bool make_loops(struct kh_beginning *b, struct kh_err *err)
@@ -96,7 +96,7 @@ static bool make_loops(struct kh_beginning *b, struct kh_err *err)
 		if (!w->loops[w->n_loops])
 			return false;
 	}
-	atomic_store(&w->current->at_doors, w->n_loops);
+	atomic_store(&w->current->at_acceptors, w->n_loops);
 	kh_buf_fini(&b->resolv_conf);
 	kh_buf_fini(&b->hosts);
 	return true;
@@ -115,7 +115,7 @@ static void raise_descriptor_limit(struct kh_worker *w)
 			limit.rlim_cur = before;
 	}
 	w->fd_limit = limit.rlim_cur < NOBODY_HAS_MORE ? (unsigned)limit.rlim_cur : NOBODY_HAS_MORE;
-	w->fd_door = (unsigned)kh_account_descriptors(w->fd_limit);
+	w->fd_acceptor = (unsigned)kh_account_descriptors(w->fd_limit);
 }
 
 /* What there is to be shared out, as the configuration in force says. */
@@ -127,7 +127,7 @@ static void bound(struct kh_worker *w, const struct kh_generation *g)
 	if (w->memory_most > 0 && memory > w->memory_most)
 		memory = w->memory_most;
 	kh_account_bound(g->whole, KH_RESOURCE_MEMORY, memory);
-	kh_account_bound(g->whole, KH_RESOURCE_DESCRIPTORS, w->fd_door - w->fd_begun);
+	kh_account_bound(g->whole, KH_RESOURCE_DESCRIPTORS, w->fd_acceptor - w->fd_begun);
 	/* The default is meant for any host: a sandbox has its share of what there is. */
 	if (g->config->says_connections &&
 	    !kh_account_has_room_for(g->config->max_connections, w->fd_limit, w->fd_begun, &err))
@@ -142,7 +142,7 @@ static void look_at_machine(struct kh_worker *w)
 
 	w->memory_most = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size / 2 : 0;
 	/* The lowest that is free: below it they are taken for good. */
-	w->fd_begun = next > 0 && (unsigned)next < w->fd_door / 2 ? (unsigned)next : 0;
+	w->fd_begun = next > 0 && (unsigned)next < w->fd_acceptor / 2 ? (unsigned)next : 0;
 	if (next >= 0)
 		(void)close(next);
 }
@@ -216,7 +216,7 @@ static bool start_threads(struct kh_beginning *b, struct kh_err *err)
 /* The keeper has something to do about one that can't be continued. */
 static bool open_journal(struct kh_beginning *b, struct kh_err *err)
 {
-	if (kh_begin_journal(b, err)) {
+	if (kh_worker_start_journal(b, err)) {
 		kh_journal_wake(b->worker->journal, b->written);
 		return true;
 	}
@@ -229,7 +229,8 @@ static bool lock_in_and_serve(struct kh_beginning *b, struct kh_err *err)
 	struct kh_worker *w = b->worker;
 	raise_descriptor_limit(w);
 	kh_secret_prepare();
-	if (!make_loops(b, err) || !kh_guests_init(w, kh_admin_guest_is_gone, err))
+	if (!make_loops(b, err) ||
+	    !kh_dynamic_sandboxes_init(w, kh_admin_dynamic_sandbox_is_gone, err))
 		return false;
 	look_at_machine(w);
 	bound(w, w->current);
@@ -280,15 +281,15 @@ static bool take_reload(struct kh_worker *w, struct kh_channel_message *message,
 	if (message->type == KH_CHANNEL_GEO)
 		return kh_generation_take_geo(w->next, message, err);
 	if (message->type == KH_CHANNEL_ADMIN)
-		return kh_admin_take_doors(w, message, err) && kh_admin_start(w, err);
+		return kh_admin_take_acceptors(w, message, err) && kh_admin_start(w, err);
 	if (message->type == KH_CHANNEL_ISSUER)
-		return kh_asks_issuer_came(w, w->next, w->current, message->body, err);
-	if (!kh_asks_issuers_known(w, w->next, err))
+		return kh_leaf_requests_issuer_came(w, w->next, w->current, message->body, err);
+	if (!kh_leaf_requests_issuers_known(w, w->next, err))
 		return false;
 	if (!kh_generation_is_whole(w->next) || !w->next->has_geo)
 		return kh_err_set(err, KH_ERR_INTERNAL, "listeners or databases are missing");
 	bound(w, w->next);
-	atomic_store(&w->next->at_doors, w->n_loops);
+	atomic_store(&w->next->at_acceptors, w->n_loops);
 	for (unsigned i = 0; i < w->n_loops; i++)
 		kh_loop_post_reload(w->loops[i], w->next);
 	kh_log_set_level(w->next->config->log_level);
@@ -315,7 +316,7 @@ static bool take_message(struct kh_worker *w)
 		if (!ok)
 			kh_log_error("reload: %s", err.text);
 	} else if (message.type == KH_CHANNEL_LEAF)
-		ok = kh_asks_leaf_came(w, message.body);
+		ok = kh_leaf_requests_leaf_came(w, message.body);
 	else if (message.type == KH_CHANNEL_CREDENTIAL)
 		ok = kh_values_came(w, &message);
 	else if (message.type == KH_CHANNEL_CREDENTIAL_STALE)
@@ -325,15 +326,16 @@ static bool take_message(struct kh_worker *w)
 	else if (message.type == KH_CHANNEL_JOURNAL_CUT)
 		ok = kh_journal_talk_cut(w, message.body);
 	else if (message.type == KH_CHANNEL_PRINTS)
-		ok = kh_worker_take_prints(w, &message, &err);
+		ok = kh_worker_take_fingerprints(w, &message, &err);
 	else if (message.type == KH_CHANNEL_FACTS)
 		ok = kh_admin_take_facts(w, &message);
 	else if (message.type == KH_CHANNEL_VERB_DONE)
 		ok = kh_admin_take_done(w, &message);
-	else if (message.type == KH_CHANNEL_GUEST || message.type == KH_CHANNEL_GUEST_GONE)
-		ok = kh_guests_take(w, &message);
-	else if (message.type == KH_CHANNEL_GUEST_DONE)
-		ok = kh_admin_take_guest_done(w, &message);
+	else if (message.type == KH_CHANNEL_DYNAMIC_SANDBOX ||
+		 message.type == KH_CHANNEL_DYNAMIC_SANDBOX_GONE)
+		ok = kh_dynamic_sandboxes_take(w, &message);
+	else if (message.type == KH_CHANNEL_DYNAMIC_SANDBOX_DONE)
+		ok = kh_admin_take_dynamic_sandbox_done(w, &message);
 	else if (message.type == KH_CHANNEL_HEAD_WANT)
 		ok = kh_journal_talk_head(w, &err);
 	else if (message.type == KH_CHANNEL_JOIN)
@@ -380,7 +382,7 @@ static void finish(struct kh_beginning *b)
 		kh_loop_free(w->loops[i]);
 	}
 	kh_journal_close(w->journal);
-	kh_asks_fini(w);
+	kh_leaf_requests_fini(w);
 	(void)kh_channel_send(&w->channel, KH_CHANNEL_DRAINED, 0, (struct kh_slice){ "", 0 }, NULL,
 			      0, NULL);
 }
@@ -407,7 +409,7 @@ int kh_worker_main(void)
 {
 	static struct kh_worker worker = { .channel = { .fd = -1 },
 					   .journal_fd = -1,
-					   .prints_lock = PTHREAD_MUTEX_INITIALIZER };
+					   .fingerprints_lock = PTHREAD_MUTEX_INITIALIZER };
 	static struct kh_beginning b;
 	struct kh_err err = KH_ERR_INIT;
 	int status = KH_WORKER_EXIT_START;
@@ -421,13 +423,13 @@ int kh_worker_main(void)
 	}
 	ignore_signals();
 	(void)OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
-	kh_begin_init(&b, &worker);
+	kh_worker_start_init(&b, &worker);
 	if (!kh_channel_init(&worker.channel, KH_WORKER_CHANNEL_FD, &err) ||
 	    !send_leaf_key(&worker, &err)) {
 		kh_log_error("%s", err.text);
 		_exit(status);
 	}
-	if (!kh_begin_take(&b, &status))
+	if (!kh_worker_start_take(&b, &status))
 		_exit(status);
 	if (!lock_in_and_serve(&b, &err)) {
 		kh_log_error("%s", err.text);

@@ -16,7 +16,7 @@
 
 enum { RESOLVER_FILE_BYTES = 8 * 1024 * 1024 };
 
-void kh_begin_init(struct kh_beginning *b, struct kh_worker *worker)
+void kh_worker_start_init(struct kh_beginning *b, struct kh_worker *worker)
 {
 	*b = (struct kh_beginning){
 		.worker = worker, .done = -1, .written = -1, .journal_files = { -1, -1 }
@@ -38,7 +38,7 @@ static bool take_snapshot(struct kh_beginning *b, struct kh_channel_message *mes
 	if (!w->current)
 		return false;
 	kh_log_set_level(w->current->config->log_level);
-	return kh_asks_init(w, err);
+	return kh_leaf_requests_init(w, err);
 }
 
 static bool take_journal(struct kh_beginning *b, struct kh_channel_message *message,
@@ -66,7 +66,7 @@ static bool take_journal(struct kh_beginning *b, struct kh_channel_message *mess
 	return true;
 }
 
-bool kh_begin_journal(struct kh_beginning *b, struct kh_err *err)
+bool kh_worker_start_journal(struct kh_beginning *b, struct kh_err *err)
 {
 	struct kh_worker *w = b->worker;
 	struct kh_journal_report report = { .seq = 0 };
@@ -133,11 +133,11 @@ static bool take(struct kh_beginning *b, enum kh_channel_type next,
 	case KH_CHANNEL_GEO:
 		return kh_generation_take_geo(b->worker->current, message, err);
 	case KH_CHANNEL_ADMIN:
-		return kh_admin_take_doors(b->worker, message, err);
+		return kh_admin_take_acceptors(b->worker, message, err);
 	case KH_CHANNEL_FACTS:
 		return kh_admin_take_facts(b->worker, message) || not_understood(err);
 	case KH_CHANNEL_PRINTS:
-		return kh_worker_take_prints(b->worker, message, err);
+		return kh_worker_take_fingerprints(b->worker, message, err);
 	case KH_CHANNEL_JOURNAL:
 		return take_journal(b, message, err);
 	case KH_CHANNEL_ROOTS:
@@ -146,9 +146,10 @@ static bool take(struct kh_beginning *b, enum kh_channel_type next,
 	case KH_CHANNEL_RESOLVER:
 		return take_resolver(b, message, err);
 	case KH_CHANNEL_ISSUER:
-		return kh_asks_issuer_came(b->worker, b->worker->current, NULL, message->body, err);
+		return kh_leaf_requests_issuer_came(b->worker, b->worker->current, NULL,
+						    message->body, err);
 	case KH_CHANNEL_GO:
-		return kh_asks_issuers_known(b->worker, b->worker->current, err);
+		return kh_leaf_requests_issuers_known(b->worker, b->worker->current, err);
 	case KH_CHANNEL_READY:
 	case KH_CHANNEL_LEAF_KEY:
 	case KH_CHANNEL_LEAF_WANT:
@@ -165,11 +166,11 @@ static bool take(struct kh_beginning *b, enum kh_channel_type next,
 	case KH_CHANNEL_JOINED:
 	case KH_CHANNEL_VERB:
 	case KH_CHANNEL_VERB_DONE:
-	case KH_CHANNEL_GUEST_ADD:
-	case KH_CHANNEL_GUEST_REMOVE:
-	case KH_CHANNEL_GUEST:
-	case KH_CHANNEL_GUEST_GONE:
-	case KH_CHANNEL_GUEST_DONE:
+	case KH_CHANNEL_DYNAMIC_SANDBOX_ADD:
+	case KH_CHANNEL_DYNAMIC_SANDBOX_REMOVE:
+	case KH_CHANNEL_DYNAMIC_SANDBOX:
+	case KH_CHANNEL_DYNAMIC_SANDBOX_GONE:
+	case KH_CHANNEL_DYNAMIC_SANDBOX_DONE:
 	case KH_CHANNEL_HELLO:
 	case KH_CHANNEL_OFFER:
 	case KH_CHANNEL_OFFER_SOCKET:
@@ -183,9 +184,9 @@ static bool take(struct kh_beginning *b, enum kh_channel_type next,
 	case KH_CHANNEL_HURRY:
 	case KH_CHANNEL_END:
 	case KH_CHANNEL_GONE:
-	case KH_CHANNEL_OFFER_LEDGER:
-	case KH_CHANNEL_OFFER_BOOK:
-	case KH_CHANNEL_OFFER_GUEST:
+	case KH_CHANNEL_OFFER_QUOTA_LEDGER:
+	case KH_CHANNEL_OFFER_QUOTA_SLOTS:
+	case KH_CHANNEL_OFFER_DYNAMIC_SANDBOX:
 	case KH_CHANNEL_CREDENTIAL_STALE:
 	case KH_CHANNEL_CREDENTIAL_REFUSED:
 	case KH_CHANNEL_JOURNAL_HELD:
@@ -208,11 +209,11 @@ static enum kh_channel_type after(const struct kh_beginning *b, enum kh_channel_
 	if (type == KH_CHANNEL_LISTENERS && !kh_generation_is_whole(b->worker->current))
 		return type;
 	if (type == KH_CHANNEL_ISSUER &&
-	    !kh_asks_issuers_known(b->worker, b->worker->current, NULL))
+	    !kh_leaf_requests_issuers_known(b->worker, b->worker->current, NULL))
 		return type;
 	/* Without a tenant there is none. */
 	if (type == KH_CHANNEL_RESOLVER &&
-	    kh_asks_issuers_known(b->worker, b->worker->current, NULL))
+	    kh_leaf_requests_issuers_known(b->worker, b->worker->current, NULL))
 		type = KH_CHANNEL_ISSUER;
 	/* At a handover the doors stay shut until a reload opens them. */
 	if (type == KH_CHANNEL_SNAPSHOT && kh_generation_is_whole(b->worker->current))
@@ -223,7 +224,7 @@ static enum kh_channel_type after(const struct kh_beginning *b, enum kh_channel_
 	return order[i + 1];
 }
 
-bool kh_begin_take(struct kh_beginning *b, int *status)
+bool kh_worker_start_take(struct kh_beginning *b, int *status)
 {
 	enum kh_channel_type next = KH_CHANNEL_SNAPSHOT;
 	for (;;) {

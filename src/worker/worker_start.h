@@ -1,6 +1,6 @@
 /* worker_start.h - a worker between its first message and its last thread's start */
-#ifndef KEYHOLE_WORKER_BEGIN_H
-#define KEYHOLE_WORKER_BEGIN_H
+#ifndef KEYHOLE_WORKER_WORKER_START_H
+#define KEYHOLE_WORKER_WORKER_START_H
 
 #include <keyhole/loop/worker.h>
 
@@ -23,13 +23,13 @@ struct kh_beginning {
 	int done;		/* eventfd: how many event threads have returned */
 };
 
-void kh_begin_init(struct kh_beginning *b, struct kh_worker *worker);
+void kh_worker_start_init(struct kh_beginning *b, struct kh_worker *worker);
 /* The start's messages, up to and with GO. Return: false, and the exit status in *status. */
-bool kh_begin_take(struct kh_beginning *b, int *status);
+bool kh_worker_start_take(struct kh_beginning *b, int *status);
 
 /* Behind the lock-in: what stands in the journal may have been written by a worker that was taken
  * over. */
-bool kh_begin_journal(struct kh_beginning *b, struct kh_err *err);
+bool kh_worker_start_journal(struct kh_beginning *b, struct kh_err *err);
 
 /* journal_talk.c. Return: false: the keeper is not understood, or can't be told. */
 bool kh_journal_talk_head(struct kh_worker *w, struct kh_err *err);

@@ -25,8 +25,8 @@ static void require(bool what)
 
 static struct kh_worker worker;
 static struct kh_admin admin = { .worker = &worker, .statm = -1, .fd_count = -1 };
-static struct kh_gate gates[2];
-static struct kh_gate *gate_list[] = { &gates[0], &gates[1] };
+static struct kh_listener_stats gates[2];
+static struct kh_listener_stats *gate_list[] = { &gates[0], &gates[1] };
 static struct kh_credential_slot slots[1];
 static struct kh_tally *tallies[2];
 static struct kh_loop *loops[1];

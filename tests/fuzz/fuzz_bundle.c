@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct kh_review_refs refs = { 0 };
 	size_t pack = 0;
-	if (kh_bundle_head(kh_slice_of(data, size), "0123abcd", &refs, &pack)) {
+	if (kh_review_bundle_head(kh_slice_of(data, size), "0123abcd", &refs, &pack)) {
 		require(refs.n > 0 && pack <= size && data[pack - 1] == '\n');
 		for (size_t i = 0; i < refs.n; i++)
 			check(&refs.list[i]);

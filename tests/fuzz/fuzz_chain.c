@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		X509 *cert = d2i_X509(NULL, &at, end - at);
 		if (!cert)
 			break;
-		kh_x509_settle(cert);
+		kh_certificate_settle(cert);
 		sk_X509_push(chain, cert);
 	}
 	ERR_clear_error();

@@ -46,8 +46,8 @@ static bool run(bool trailer, struct kh_slice in, size_t cut, struct kh_buf *out
 {
 	static const char seed[] =
 		"4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9";
-	struct kh_resign resign = {
-		.payload = trailer ? KH_RESIGN_CHUNKS_TRAILER : KH_RESIGN_CHUNKS,
+	struct kh_re_sign resign = {
+		.payload = trailer ? KH_RE_SIGN_CHUNKS_TRAILER : KH_RE_SIGN_CHUNKS,
 		.time = "20130524T000000Z",
 		.scope = { "20130524", "us-east-1", "s3" },
 	};

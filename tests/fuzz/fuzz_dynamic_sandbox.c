@@ -20,32 +20,32 @@ static void require(bool what)
 
 static void try_wish(struct kh_slice body)
 {
-	struct kh_guest_wish wish;
+	struct kh_dynamic_sandbox_wish wish;
 	struct kh_buf again;
 
 	kh_buf_init(&again, 2 * KH_LIMIT_CHANNEL_BYTES);
-	if (kh_guest_wish_take(body, &wish)) {
+	if (kh_dynamic_sandbox_wish_take(body, &wish)) {
 		require(!strchr(wish.tenant, '/') && !strchr(wish.id, '/') && wish.id[0] != '.');
 		require(strlen(wish.id) <= 64 && wish.mode <= 0777);
 		require(wish.narrow_len <= KH_LIMIT_NARROWING_BYTES);
-		require(kh_guest_wish_put(&again, &wish));
+		require(kh_dynamic_sandbox_wish_put(&again, &wish));
 		require(kh_slice_eq(kh_buf_view(&again), body));
 	}
-	kh_guest_wish_fini(&wish);
+	kh_dynamic_sandbox_wish_fini(&wish);
 	kh_buf_fini(&again);
 }
 
 static void try_card(struct kh_slice body)
 {
-	struct kh_guest_card card;
+	struct kh_dynamic_sandbox_card card;
 	struct kh_buf again;
 
 	kh_buf_init(&again, 2 * KH_LIMIT_CHANNEL_BYTES);
-	if (kh_guest_card_take(body, &card)) {
-		require(kh_guest_card_put(&again, &card));
+	if (kh_dynamic_sandbox_card_take(body, &card)) {
+		require(kh_dynamic_sandbox_card_put(&again, &card));
 		require(kh_slice_eq(kh_buf_view(&again), body));
 	}
-	kh_guest_card_fini(&card);
+	kh_dynamic_sandbox_card_fini(&card);
 	kh_buf_fini(&again);
 }
 

@@ -57,7 +57,7 @@ static void check_hex(struct kh_slice text)
 	if (kh_hex_decode(text, bytes + 1, len)) {
 		kh_hex_encode(bytes + 1, len, again);
 		require(kh_slice_eq_nocase(kh_slice_str(again), text));
-		require(kh_is_hex(text) == kh_slice_eq(kh_slice_str(again), text));
+		require(kh_hex_is_valid(text) == kh_slice_eq(kh_slice_str(again), text));
 	}
 	free(bytes);
 	free(again);

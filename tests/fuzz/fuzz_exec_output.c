@@ -24,10 +24,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				      .expires = data[0] & 2 ? expires : NULL,
 				      .first_line = data[0] & 4,
 				      .format = (enum kh_exec_format)(data[0] >> 4 & 3) % 3 };
-	struct kh_printed printed;
+	struct kh_exec_output printed;
 	struct kh_err err = KH_ERR_INIT;
-	bool read = kh_printed_read(&printed, kh_slice_of((const char *)data + 1, size - 1), &exec,
-				    data[0] & 8, now, &err);
+	bool read = kh_exec_output_read(&printed, kh_slice_of((const char *)data + 1, size - 1),
+					&exec, data[0] & 8, now, &err);
 	if (kh_buf_len(&printed.value) > KH_LIMIT_SECRET_BYTES ||
 	    (read && printed.expires_ms && printed.expires_ms <= now) || (!read && !err.code))
 		abort();
@@ -37,6 +37,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 		json_decref(root);
 	}
-	kh_printed_fini(&printed);
+	kh_exec_output_fini(&printed);
 	return 0;
 }

@@ -67,21 +67,22 @@ static bool expected(struct kh_slice text, struct kh_slice value)
 	       stands_in_base64(text, value, 1) || stands_in_base64(text, value, 2);
 }
 
-static struct kh_prints *prints_of(const struct kh_slice values[2], bool apart)
+static struct kh_fingerprints *fingerprints_of(const struct kh_slice values[2], bool apart)
 {
-	struct kh_print_maker maker;
+	struct kh_fingerprint_maker maker;
 	struct kh_secret *lists[2];
 	size_t n = 0;
 
-	CHECK(kh_print_maker_init(&maker, NULL));
+	CHECK(kh_fingerprint_maker_init(&maker, NULL));
 	for (uint16_t i = 0; i < 2; i++) {
-		CHECK(kh_print_maker_add(&maker, values[i], true, i) ==
-		      (kh_guess_is_hard(values[i]) ? KH_PRINT_ADDED : KH_PRINT_GUESSABLE));
+		CHECK(kh_fingerprint_maker_add(&maker, values[i], true, i) ==
+		      (kh_guess_is_hard(values[i]) ? KH_FINGERPRINT_ADDED
+						   : KH_FINGERPRINT_GUESSABLE));
 		if (apart || i == 1)
-			CHECK((lists[n++] = kh_print_maker_take(&maker, NULL)) != NULL);
+			CHECK((lists[n++] = kh_fingerprint_maker_take(&maker, NULL)) != NULL);
 	}
-	kh_print_maker_fini(&maker);
-	struct kh_prints *prints = kh_prints_new(lists, n, NULL);
+	kh_fingerprint_maker_fini(&maker);
+	struct kh_fingerprints *prints = kh_fingerprints_new(lists, n, NULL);
 	CHECK(prints);
 	return prints;
 }
@@ -97,7 +98,7 @@ static void check_garbage(struct kh_slice bytes, struct kh_slice text)
 	memcpy(copy, bytes.ptr, bytes.len);
 	struct kh_secret *list = kh_secret_new(copy, bytes.len, NULL);
 	CHECK(list);
-	struct kh_prints *prints = kh_prints_new(&list, 1, NULL);
+	struct kh_fingerprints *prints = kh_fingerprints_new(&list, 1, NULL);
 	CHECK(!list);
 	if (prints)
 		kh_prints_find(prints, text, &search);
@@ -137,7 +138,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			to_url(text, len);
 	}
 	struct kh_slice given = kh_slice_of(text, len);
-	struct kh_prints *prints = prints_of(values, data[0] & 1);
+	struct kh_fingerprints *prints = fingerprints_of(values, data[0] & 1);
 	struct kh_print_search search = { 0 };
 	bool wanted = expected(given, values[0]) || expected(given, values[1]);
 

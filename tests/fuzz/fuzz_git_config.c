@@ -17,18 +17,18 @@ static void require(bool what)
 		abort();
 }
 
-static bool keep(void *arg, const struct kh_gitconfig_entry *entry)
+static bool keep(void *arg, const struct kh_git_config_entry *entry)
 {
 	require(entry->section && entry->name && *entry->name);
 	for (const char *c = entry->name; *c; c++)
 		require(*c == '-' || kh_is_digit(*c) || (*c >= 'a' && *c <= 'z'));
-	return !kh_gitconfig_is_harmless(entry) || kh_gitconfig_write(arg, entry);
+	return !kh_git_config_is_harmless(entry) || kh_git_config_write(arg, entry);
 }
 
-static bool keep_all(void *arg, const struct kh_gitconfig_entry *entry)
+static bool keep_all(void *arg, const struct kh_git_config_entry *entry)
 {
-	require(kh_gitconfig_is_harmless(entry));
-	return kh_gitconfig_write(arg, entry);
+	require(kh_git_config_is_harmless(entry));
+	return kh_git_config_write(arg, entry);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -36,8 +36,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct kh_buf once, again;
 	kh_buf_init(&once, 16 * 1024 * 1024);
 	kh_buf_init(&again, 16 * 1024 * 1024);
-	(void)kh_gitconfig_read(kh_slice_of(data, size), keep, &once);
-	require(kh_gitconfig_read(kh_buf_view(&once), keep_all, &again));
+	(void)kh_git_config_read(kh_slice_of(data, size), keep, &once);
+	require(kh_git_config_read(kh_buf_view(&once), keep_all, &again));
 	require(kh_slice_eq(kh_buf_view(&once), kh_buf_view(&again)));
 	kh_buf_fini(&once);
 	kh_buf_fini(&again);

@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 			abort(); \
 	} while (0)
 
-static const struct kh_stand_in_key key = { { 1, 2, 3 } };
+static const struct kh_placeholder_key key = { { 1, 2, 3 } };
 static struct kh_marks *marks;
 static char *made;
 
@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct kh_slice plain = kh_slice_of(text, size);
 	size_t before = scan(plain, piece, false);
 	CHECK(before != SIZE_MAX);
-	(void)kh_text_unescape(plain, out);
+	(void)kh_mark_unescape(plain, out);
 
 	memcpy(text, data, at);
 	memcpy(text + at, made, len);
@@ -79,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t after = scan(with, piece, false);
 	CHECK(after != SIZE_MAX && after >= 1);
 	CHECK(scan(with, piece, true) == SIZE_MAX);
-	CHECK(kh_text_unescape(with, out) <= with.len);
+	CHECK(kh_mark_unescape(with, out) <= with.len);
 	free(text);
 	free(out);
 	return 0;

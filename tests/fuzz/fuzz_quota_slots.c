@@ -38,50 +38,51 @@ static struct kh_config *config_of(void)
 	return config;
 }
 
-static void use(struct kh_book *book)
+static void use(struct kh_quota_slots *book)
 {
 	struct kh_config *config = config_of();
 	struct kh_buf out;
-	if (kh_book_assign(book, config, NOW, NULL)) {
+	if (kh_quota_slots_assign(book, config, NOW, NULL)) {
 		const struct kh_limits *limits = config->tenants[0].limits;
 		for (size_t i = 0; i < limits->n_rates; i++)
-			require(limits->rates[i].slot >= KH_LEDGER_FIRST_SLOT &&
-				limits->rates[i].slot < kh_book_slots(book));
+			require(limits->rates[i].slot >= KH_QUOTA_LEDGER_FIRST_SLOT &&
+				limits->rates[i].slot < kh_quota_slots_slots(book));
 		kh_buf_init(&out, BYTES);
-		if (kh_book_write(book, NOW, NOW, &out)) {
-			struct kh_book *again = kh_book_new(NULL);
-			require(again && kh_book_read(again, kh_buf_view(&out), NOW, NOW, NULL));
-			kh_book_free(again);
+		if (kh_quota_slots_write(book, NOW, NOW, &out)) {
+			struct kh_quota_slots *again = kh_quota_slots_new(NULL);
+			require(again &&
+				kh_quota_slots_read(again, kh_buf_view(&out), NOW, NOW, NULL));
+			kh_quota_slots_free(again);
 		}
 		kh_buf_fini(&out);
 	}
-	kh_book_end_worker(book, 0, true, NOW);
+	kh_quota_slots_end_worker(book, 0, true, NOW);
 	kh_config_free(config);
 }
 
 static void as_file(const uint8_t *data, size_t size)
 {
-	struct kh_book *book = kh_book_new(NULL);
+	struct kh_quota_slots *book = kh_quota_slots_new(NULL);
 	uint8_t *bytes = malloc(size + EVP_MAX_MD_SIZE);
 	require(book && bytes);
 	memcpy(bytes, data, size);
 	require(EVP_Digest(data, size, bytes + size, NULL, EVP_sha256(), NULL) == 1);
-	(void)kh_book_read(book, kh_slice_of(bytes, size + HASH_BYTES), NOW, NOW, NULL);
+	(void)kh_quota_slots_read(book, kh_slice_of(bytes, size + HASH_BYTES), NOW, NOW, NULL);
 	use(book);
-	kh_book_free(book);
+	kh_quota_slots_free(book);
 	free(bytes);
 }
 
 static void as_offer(const uint8_t *data, size_t size)
 {
-	struct kh_book *old = kh_book_new(NULL);
+	struct kh_quota_slots *old = kh_quota_slots_new(NULL);
 	require(old != NULL);
-	int fd = fcntl(kh_book_fd(old), F_DUPFD_CLOEXEC, 3);
-	struct kh_book *book = kh_book_take(fd, kh_slice_of(data, size), NULL);
+	int fd = fcntl(kh_quota_slots_fd(old), F_DUPFD_CLOEXEC, 3);
+	struct kh_quota_slots *book = kh_quota_slots_take(fd, kh_slice_of(data, size), NULL);
 	if (book)
 		use(book);
-	kh_book_free(book);
-	kh_book_free(old);
+	kh_quota_slots_free(book);
+	kh_quota_slots_free(old);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -130,7 +130,7 @@ struct glue {
 	struct kh_worker worker;
 	struct kh_generation *gen;
 	struct kh_loop *loop;
-	struct kh_door door;
+	struct kh_acceptor door;
 	struct glue_end down;
 	struct kh_session *session;
 	struct glue_far fars[GLUE_UPS];
@@ -340,7 +340,7 @@ void __wrap_kh_up_acquire(struct kh_up_user *user, bool fresh)
 
 	(void)fresh;
 	user->ops->wish(user, &wish);
-	wish.key.door = wish.key.session_door = -1;
+	wish.key.door = wish.key.session_acceptor = -1;
 	wish.key.only_h1 = wish.key.scheme != KH_SCHEME_HTTPS;
 	if (user->upgrades) { /* nothing else is spoken here */
 		user->by_h2 = true;
@@ -404,7 +404,7 @@ static void glue_make_generation(void)
 	g->gates[0] = calloc(1, sizeof(**g->gates));
 	CHECK(g->gates[0]);
 	memcpy(key, glue_key, sizeof(key));
-	const struct kh_want want = { GLUE_CREDENTIAL, KH_NO_TENANT, { "", 0 } };
+	const struct kh_credential_ref want = { GLUE_CREDENTIAL, KH_NO_TENANT, { "", 0 } };
 	struct kh_secret *secret = kh_secret_new(key, sizeof(key) - 1, &err);
 	CHECK(secret && kh_values_put(g, &want, secret, 0));
 	glue.gen = g;
@@ -412,12 +412,12 @@ static void glue_make_generation(void)
 
 static const struct kh_loop_ops glue_loop_ops = {
 	.accepted = kh_session_new,
-	.door_ended = kh_session_end_of_door,
+	.acceptor_ended = kh_session_end_of_acceptor,
 	.ups_new = kh_ups_new,
 	.ups_free = kh_ups_free,
 	.up_tick = kh_up_tick,
 	.up_close_idle = kh_up_close_idle,
-	.up_close_of_door = kh_up_close_of_door,
+	.up_close_of_acceptor = kh_up_close_of_acceptor,
 };
 
 static void glue_make_world(void)
@@ -435,12 +435,12 @@ static void glue_make_world(void)
 	w->leaves = kh_leaves_new(&err);
 	w->roots = kh_roots_new();
 	w->n_loops = 1;
-	CHECK(w->leaves && w->roots && kh_asks_init(w, &err)); /* which nobody answers */
+	CHECK(w->leaves && w->roots && kh_leaf_requests_init(w, &err)); /* which nobody answers */
 	glue.loop = kh_loop_new(w, 0, &glue_loop_ops, KH_SLICE(""), KH_SLICE(""), &err);
 	CHECK(glue.loop);
-	glue.door = (struct kh_door){ .loop = glue.loop,
-				      .gate = glue.gen->gates[0],
-				      .config = &glue.gen->config->listeners[0] };
+	glue.door = (struct kh_acceptor){ .loop = glue.loop,
+					  .listener_stats = glue.gen->gates[0],
+					  .config = &glue.gen->config->listeners[0] };
 	kh_list_init(&glue.door.sessions);
 }
 
@@ -462,7 +462,7 @@ static void glue_begin(bool hostile_far)
 	glue.hostile_far = hostile_far;
 	glue.n_fars = 0;
 	glue_end_init(&glue.down);
-	CHECK(kh_door_take_place(&glue.door));
+	CHECK(kh_acceptor_take_place(&glue.door));
 	glue.session = kh_session_new_over(&glue.door, &glue_ops, &glue.down, &peer);
 	CHECK(glue.session);
 	glue.down.stream = glue.session->leg.stream;
@@ -477,7 +477,7 @@ static void glue_enter_tunnel(const char *authority)
 
 	CHECK(kh_authority_parse(&session->side.authority, kh_slice_str(authority), 443, &err));
 	session->side.tunnel = session->side.tls = true;
-	session->came_by = KH_OPENING_HTTP;
+	session->came_by = KH_PROTOCOL_SNIFF_HTTP;
 	CHECK(kh_session_set_tunnel(session, KH_TUNNEL_ACCEPTED));
 	CHECK(kh_mux_begin(session));
 }
@@ -576,7 +576,7 @@ static void glue_finish(void)
 	for (enum kh_loop_when when = KH_LOOP_DOWN; when < KH_LOOP_WHENS; when++)
 		CHECK(kh_list_is_empty(&loop->calls[when]));
 	CHECK(kh_list_is_empty(&loop->graves));
-	CHECK(atomic_load(&glue.door.gate->connections) == 0);
+	CHECK(atomic_load(&glue.door.listener_stats->connections) == 0);
 	CHECK(loop->batch.count == 0 && !glue.down.stream);
 	for (size_t i = 0; i < glue.n_fars; i++) {
 		CHECK(!glue.fars[i].end.stream);

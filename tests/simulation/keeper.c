@@ -83,11 +83,11 @@ static int snapshots[CONFIGURATIONS], ledger = -1;
 static struct kh_secret *secrets[2];
 static unsigned in_force;
 static uint32_t number;
-static uint64_t n_guests;
+static uint64_t n_dynamic_sandboxes;
 static struct kh_account *left[GONE]; /* accounts of sandboxes that were removed; references */
 static size_t n_left;
-static char guest_ids[SANDBOXES][16];
-static bool guest_globex[SANDBOXES];
+static char dynamic_sandbox_ids[SANDBOXES][16];
+static bool dynamic_sandbox_globex[SANDBOXES];
 
 /* ---- questions ---- */
 
@@ -127,16 +127,18 @@ static void answer_value(const struct question *one)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	struct kh_wire_reader r = { .rest = kh_buf_view(&one->body) };
-	struct kh_want want;
+	struct kh_credential_ref want;
 	bool there = !sim_one_in(8);
 	/* Some are good for a moment only. */
 	uint64_t until =
 		sim_one_in(3) ? UINT64_C(1800000000000) + sim_now_ms() + sim_below(5000) : 0;
 
-	SIM_CHECK(kh_want_take(&r, &want) && want.index < 2, "an unknown value is asked for");
+	SIM_CHECK(kh_credential_ref_take(&r, &want) && want.index < 2,
+		  "an unknown value is asked for");
 	size_t len = strlen(sim_values[want.index]);
 	kh_buf_init(&body, BODY_BYTES);
-	SIM_CHECK(kh_want_put(&body, &want) && kh_wire_put_u32(&body, there ? (uint32_t)len : 0) &&
+	SIM_CHECK(kh_credential_ref_put(&body, &want) &&
+			  kh_wire_put_u32(&body, there ? (uint32_t)len : 0) &&
 			  kh_wire_put_u64(&body, until) &&
 			  kh_wire_put_str(&body, there ? NULL : "there is none"),
 		  "no memory");
@@ -166,7 +168,8 @@ static void answer_leaf(const struct question *one)
 			kh_wire_put_bytes(&body, sim_one_in(8) ? KH_SLICE("") : KH_SLICE("leaf")) &&
 			kh_wire_put_str(&body, signer),
 		"no memory");
-	SIM_CHECK(kh_asks_leaf_came(&sim.worker, kh_buf_view(&body)), "a leaf is not understood");
+	SIM_CHECK(kh_leaf_requests_leaf_came(&sim.worker, kh_buf_view(&body)),
+		  "a leaf is not understood");
 }
 
 void sim_keeper_answer(void)
@@ -185,10 +188,10 @@ void sim_keeper_answer(void)
 void sim_keeper_stale(void)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
-	const struct kh_want want = { (uint16_t)sim_below(2), KH_NO_TENANT, { "", 0 } };
+	const struct kh_credential_ref want = { (uint16_t)sim_below(2), KH_NO_TENANT, { "", 0 } };
 
 	kh_buf_init(&body, BODY_BYTES);
-	SIM_CHECK(kh_wire_put_u8(&body, 1) && kh_want_put(&body, &want), "no memory");
+	SIM_CHECK(kh_wire_put_u8(&body, 1) && kh_credential_ref_put(&body, &want), "no memory");
 	const struct kh_channel_message message = { .type = KH_CHANNEL_CREDENTIAL_STALE,
 						    .ref = sim.worker.current->number,
 						    .body = kh_buf_view(&body) };
@@ -246,7 +249,7 @@ struct kh_generation *sim_keeper_generation(unsigned which, const struct kh_gene
 	for (; g->n_listeners < g->config->n_listeners; g->n_listeners++)
 		g->listeners[g->n_listeners] = -1;
 	g->has_geo = true;
-	atomic_store(&g->at_doors, 1);
+	atomic_store(&g->at_acceptors, 1);
 	in_force = which;
 	return g;
 }
@@ -264,13 +267,13 @@ void sim_keeper_reload(void)
 
 /* ---- sandboxes that come and go ---- */
 
-static void say_guest(enum kh_channel_type type, struct kh_buf *body, int fd)
+static void say_dynamic_sandbox(enum kh_channel_type type, struct kh_buf *body, int fd)
 {
 	struct kh_channel_message message = { .type = type, .body = kh_buf_view(body) };
 
 	if (fd >= 0)
 		message.fds[message.n_fds++] = fd;
-	SIM_CHECK(kh_guests_take(&sim.worker, &message), "a sandbox is not understood");
+	SIM_CHECK(kh_dynamic_sandboxes_take(&sim.worker, &message), "a sandbox is not understood");
 	kh_channel_message_close(&message);
 }
 
@@ -280,28 +283,31 @@ void sim_keeper_add_sandbox(void)
 	size_t at = sim_below(SANDBOXES);
 
 	kh_buf_init(&body, BODY_BYTES);
-	if (guest_ids[at][0])
+	if (dynamic_sandbox_ids[at][0])
 		return;
-	guest_globex[at] = sim_one_in(2);
-	(void)snprintf(guest_ids[at], sizeof(guest_ids[at]), "g%u", (unsigned)++n_guests);
+	dynamic_sandbox_globex[at] = sim_one_in(2);
+	(void)snprintf(dynamic_sandbox_ids[at], sizeof(dynamic_sandbox_ids[at]), "g%u",
+		       (unsigned)++n_dynamic_sandboxes);
 	char tenant[16], path[] = "/nowhere/guest";
-	(void)snprintf(tenant, sizeof(tenant), "%s", guest_globex[at] ? "globex" : "acme");
-	const struct kh_guest_card card = {
-		.number = n_guests, .tenant = tenant, .id = guest_ids[at], .path = path
-	};
-	SIM_CHECK(kh_guest_card_put(&body, &card), "no memory");
+	(void)snprintf(tenant, sizeof(tenant), "%s",
+		       dynamic_sandbox_globex[at] ? "globex" : "acme");
+	const struct kh_dynamic_sandbox_card card = { .number = n_dynamic_sandboxes,
+						      .tenant = tenant,
+						      .id = dynamic_sandbox_ids[at],
+						      .path = path };
+	SIM_CHECK(kh_dynamic_sandbox_card_put(&body, &card), "no memory");
 	sim_trace("the sandbox %s of %s comes", card.id, card.tenant);
-	say_guest(KH_CHANNEL_GUEST, &body, dup(ledger));
+	say_dynamic_sandbox(KH_CHANNEL_DYNAMIC_SANDBOX, &body, dup(ledger));
 }
 
-struct guest_search {
+struct dynamic_sandbox_search {
 	const char *id;
 	struct kh_account *account;
 };
 
-static void find_account(void *arg, const struct kh_guest *guest)
+static void find_account(void *arg, const struct kh_dynamic_sandbox *guest)
 {
-	struct guest_search *search = arg;
+	struct dynamic_sandbox_search *search = arg;
 
 	if (strcmp(guest->config.sandbox, search->id) == 0)
 		search->account = guest->account;
@@ -322,18 +328,18 @@ static void remove_one(size_t at)
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 
 	kh_buf_init(&body, BODY_BYTES);
-	if (!guest_ids[at][0])
+	if (!dynamic_sandbox_ids[at][0])
 		return;
-	sim_trace("the sandbox %s goes", guest_ids[at]);
-	struct guest_search search = { .id = guest_ids[at] };
-	kh_guests_each(&sim.worker, find_account, &search);
+	sim_trace("the sandbox %s goes", dynamic_sandbox_ids[at]);
+	struct dynamic_sandbox_search search = { .id = dynamic_sandbox_ids[at] };
+	kh_dynamic_sandboxes_each(&sim.worker, find_account, &search);
 	if (n_left < GONE)
 		left[n_left++] = kh_account_ref(search.account);
-	SIM_CHECK(kh_wire_put_str(&body, guest_globex[at] ? "globex" : "acme") &&
-			  kh_wire_put_str(&body, guest_ids[at]),
+	SIM_CHECK(kh_wire_put_str(&body, dynamic_sandbox_globex[at] ? "globex" : "acme") &&
+			  kh_wire_put_str(&body, dynamic_sandbox_ids[at]),
 		  "no memory");
-	say_guest(KH_CHANNEL_GUEST_GONE, &body, -1);
-	guest_ids[at][0] = '\0';
+	say_dynamic_sandbox(KH_CHANNEL_DYNAMIC_SANDBOX_GONE, &body, -1);
+	dynamic_sandbox_ids[at][0] = '\0';
 }
 
 void sim_keeper_remove_sandbox(void)
@@ -348,7 +354,7 @@ void sim_keeper_reset(void)
 	while (n_questions > 0)
 		kh_buf_fini(&questions[--n_questions].body);
 	number = 0;
-	n_guests = 0;
+	n_dynamic_sandboxes = 0;
 }
 
 void sim_keeper_forget(void)
@@ -359,31 +365,32 @@ void sim_keeper_forget(void)
 
 /* ---- who may come in ---- */
 
-struct door_search {
-	struct kh_door *doors[SANDBOXES + 8];
+struct acceptor_search {
+	struct kh_acceptor *doors[SANDBOXES + 8];
 	size_t n;
 };
 
-static void add_guest_door(void *arg, const struct kh_guest *guest)
+static void add_dynamic_sandbox_acceptor(void *arg, const struct kh_dynamic_sandbox *guest)
 {
-	struct door_search *search = arg;
+	struct acceptor_search *search = arg;
 
 	/* A guest's door begins with a door. */
 	if (guest->doors[0])
-		search->doors[search->n++] = (struct kh_door *)(void *)guest->doors[0];
+		search->doors[search->n++] = (struct kh_acceptor *)(void *)guest->doors[0];
 }
 
-struct kh_door *sim_keeper_door(bool *globex)
+struct kh_acceptor *sim_keeper_acceptor(bool *globex)
 {
-	struct door_search search = { .n = 0 };
+	struct acceptor_search search = { .n = 0 };
 	struct kh_loop *loop = sim.loop;
 
-	for (size_t i = 0; i < loop->n_doors; i++)
+	for (size_t i = 0; i < loop->n_acceptors; i++)
 		search.doors[search.n++] = loop->doors[i];
 	size_t listeners = search.n;
-	kh_guests_each(&sim.worker, add_guest_door, &search);
+	kh_dynamic_sandboxes_each(&sim.worker, add_dynamic_sandbox_acceptor, &search);
 	size_t first = sim.mood.guests && search.n > listeners && !sim_one_in(4) ? listeners : 0;
-	struct kh_door *door = search.n ? search.doors[first + sim_below(search.n - first)] : NULL;
+	struct kh_acceptor *door =
+		search.n ? search.doors[first + sim_below(search.n - first)] : NULL;
 	if (!door || !door->event)
 		return NULL;
 	*globex = strcmp(loop->gen->config->tenants[door->config->tenant].name, "globex") == 0;

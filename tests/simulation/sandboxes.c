@@ -468,19 +468,19 @@ static void begin(struct sim_client *client, bool globex)
 static bool come(void)
 {
 	bool globex = false;
-	struct kh_door *door = sim_keeper_door(&globex);
+	struct kh_acceptor *door = sim_keeper_acceptor(&globex);
 	size_t n = 0;
 
 	for (size_t i = 0; i < SIM_PIPES; i++)
 		n += sim_pipes[i].used && !sim_pipes[i].up && !sim_pipes[i].closed;
-	if (!door || n >= CLIENTS || !kh_door_take_place(door))
+	if (!door || n >= CLIENTS || !kh_acceptor_take_place(door))
 		return false;
 	struct sim_pipe *pipe =
 		kh_account_take(door->account, KH_RESOURCE_DESCRIPTORS, 1, sim.loop->now_ms)
 			? sim_pipe_new(false)
 			: NULL;
 	if (!pipe) {
-		kh_door_left(door);
+		kh_acceptor_left(door);
 		return false;
 	}
 	struct sim_client *client = calloc(1, sizeof(*client));

@@ -180,7 +180,7 @@ void sim_keeper_forget(void); /* the very last */
 /* A sandbox that is gone holds nothing; at the end of a turn. */
 void sim_keeper_check_gone(void);
 /* A door that takes connections, by chance; NULL: there is none. *globex: whose it is. */
-struct kh_door *sim_keeper_door(bool *globex);
+struct kh_acceptor *sim_keeper_acceptor(bool *globex);
 
 /* ---- the journal (journal.c) ---- */
 

@@ -24,19 +24,20 @@ struct sim_world sim;
 
 static const struct kh_loop_ops loop_ops = {
 	.accepted = kh_session_new,
-	.door_ended = kh_session_end_of_door,
+	.acceptor_ended = kh_session_end_of_acceptor,
 	.ups_new = kh_ups_new,
 	.ups_free = kh_ups_free,
 	.up_tick = kh_up_tick,
 	.up_close_idle = kh_up_close_idle,
-	.up_close_of_door = kh_up_close_of_door,
+	.up_close_of_acceptor = kh_up_close_of_acceptor,
 };
 
-static void guest_is_gone(struct kh_worker *worker, uint32_t ref, const struct kh_gate *gate)
+static void dynamic_sandbox_is_gone(struct kh_worker *worker, uint32_t ref,
+				    const struct kh_listener_stats *listener_stats)
 {
 	(void)worker;
 	(void)ref;
-	(void)gate;
+	(void)listener_stats;
 }
 
 void sim_world_prepare(void)
@@ -50,10 +51,12 @@ void sim_world_prepare(void)
 	w->journal_fd = -1;
 	w->n_loops = 1;
 	w->loops = &sim.loop;
-	pthread_mutex_init(&w->prints_lock, NULL);
+	pthread_mutex_init(&w->fingerprints_lock, NULL);
 	w->leaves = kh_leaves_new(NULL);
 	w->roots = kh_roots_new();
-	SIM_CHECK(w->leaves && w->roots && kh_guests_init(w, guest_is_gone, NULL), "no memory");
+	SIM_CHECK(w->leaves && w->roots &&
+			  kh_dynamic_sandboxes_init(w, dynamic_sandbox_is_gone, NULL),
+		  "no memory");
 }
 
 void sim_world_begin(void)
@@ -77,11 +80,11 @@ void sim_world_begin(void)
 	kh_account_bound(w->current->whole, KH_RESOURCE_MEMORY,
 			 sim_one_in(4) ? 1 << 20 : (size_t)1 << 30);
 	kh_account_bound(w->current->whole, KH_RESOURCE_DESCRIPTORS, sim_one_in(4) ? 12 : 1000);
-	SIM_CHECK(kh_asks_init(w, &err), "%s", err.text);
+	SIM_CHECK(kh_leaf_requests_init(w, &err), "%s", err.text);
 	sim.loop = kh_loop_new(w, 0, &loop_ops, KH_SLICE(""), KH_SLICE(""), &err);
 	SIM_CHECK(sim.loop, "%s", err.text);
 	sim.loop->now_ms = sim_now_ms();
-	SIM_CHECK(kh_doors_reload(sim.loop, sim.loop->gen), "no memory");
+	SIM_CHECK(kh_acceptors_reload(sim.loop, sim.loop->gen), "no memory");
 	for (unsigned i = 0; sim.mood.guests && i < 3; i++)
 		sim_keeper_add_sandbox();
 }
@@ -337,7 +340,7 @@ void sim_world_end(void)
 	for (size_t i = 0; i < SIM_PIPES; i++)
 		SIM_CHECK(!sim_pipes[i].used || sim_pipes[i].closed, "a connection is left open");
 	SIM_CHECK(sim_time_armed() == 0, "an event is left");
-	kh_asks_fini(w);
+	kh_leaf_requests_fini(w);
 	kh_generation_unref(w->current);
 	w->current = NULL;
 	sim_keeper_forget();

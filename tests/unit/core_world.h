@@ -55,7 +55,7 @@ static struct {
 	struct kh_channel keeper;
 	struct kh_generation *gen;
 	struct kh_loop *loop;
-	struct kh_door door;
+	struct kh_acceptor door;
 	struct far fars[WORLD_FARS];
 	size_t n_fars;
 	enum far_way way;
@@ -305,7 +305,7 @@ static inline struct kh_generation *world_generation(uint32_t number)
 	g->gates = calloc(1, sizeof(*g->gates));
 	g->slots = calloc(g->config->n_credentials, sizeof(*g->slots));
 	assert_true(g->policy && g->gates && g->slots);
-	g->gates[0] = kh_gate_new();
+	g->gates[0] = kh_listener_stats_new();
 	assert_non_null(g->gates[0]);
 	return g;
 }
@@ -314,7 +314,7 @@ static inline struct kh_generation *world_generation(uint32_t number)
 static inline void world_value(struct kh_generation *g)
 {
 	char key[] = "the-real-key-of-this-test";
-	const struct kh_want want = { WORLD_CREDENTIAL, KH_NO_TENANT, { "", 0 } };
+	const struct kh_credential_ref want = { WORLD_CREDENTIAL, KH_NO_TENANT, { "", 0 } };
 	struct kh_secret *secret = kh_secret_new(key, sizeof(key) - 1, NULL);
 
 	assert_true(secret && kh_values_put(g, &want, secret, 0));
@@ -338,7 +338,7 @@ static inline void world_begin(const struct kh_loop_ops *ops)
 	w->leaves = kh_leaves_new(&err);
 	w->roots = kh_roots_new();
 	w->n_loops = 1;
-	assert_true(w->leaves && w->roots && kh_asks_init(w, &err));
+	assert_true(w->leaves && w->roots && kh_leaf_requests_init(w, &err));
 	w->journal_fd = memfd_create("journal", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	assert_true(w->journal_fd >= 0);
 	w->journal = kh_journal_open(w->journal_fd, KH_DURABILITY_WRITTEN, &report, &err);
@@ -346,9 +346,9 @@ static inline void world_begin(const struct kh_loop_ops *ops)
 	world.loop = kh_loop_new(w, 0, ops, KH_SLICE(""), KH_SLICE(""), &err);
 	assert_non_null(world.loop);
 	world.loop->now_ms = kh_clock_mono_ms();
-	world.door = (struct kh_door){ .loop = world.loop,
-				       .gate = world.gen->gates[0],
-				       .config = &world.gen->config->listeners[0] };
+	world.door = (struct kh_acceptor){ .loop = world.loop,
+					   .listener_stats = world.gen->gates[0],
+					   .config = &world.gen->config->listeners[0] };
 	kh_list_init(&world.door.sessions);
 	world.faults = kh_machine_faults();
 }
@@ -370,7 +370,7 @@ static inline void world_end(uint64_t faults)
 	kh_loop_free(world.loop);
 	kh_journal_close(world.worker.journal);
 	close(world.worker.journal_fd);
-	kh_asks_fini(&world.worker);
+	kh_leaf_requests_fini(&world.worker);
 	kh_leaves_free(world.worker.leaves);
 	kh_roots_free(world.worker.roots);
 	kh_generation_unref(world.gen);

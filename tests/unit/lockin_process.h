@@ -5,8 +5,8 @@
  * SUCCEEDED or by the filter's signal. Where the tests run as root every attempt is made twice: by
  * a worker that root started, and by one that an ordinary user did.
  */
-#ifndef KEYHOLE_TESTS_LOCKIN_CAGE_H
-#define KEYHOLE_TESTS_LOCKIN_CAGE_H
+#ifndef KEYHOLE_TESTS_LOCKIN_PROCESS_H
+#define KEYHOLE_TESTS_LOCKIN_PROCESS_H
 
 #include "unit.h"
 

@@ -118,7 +118,7 @@ static const struct kh_loop_ops near_loop_ops = {
 	.ups_free = kh_ups_free,
 	.up_tick = kh_up_tick,
 	.up_close_idle = kh_up_close_idle,
-	.up_close_of_door = kh_up_close_of_door,
+	.up_close_of_acceptor = kh_up_close_of_acceptor,
 };
 
 /* A connection, in a TLS tunnel to that host. */

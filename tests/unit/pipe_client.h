@@ -78,12 +78,12 @@ static const struct kh_pipe_ops client_ops = {
 
 static const struct kh_loop_ops client_loop_ops = {
 	.accepted = kh_session_new,
-	.door_ended = kh_session_end_of_door,
+	.acceptor_ended = kh_session_end_of_acceptor,
 	.ups_new = kh_ups_new,
 	.ups_free = kh_ups_free,
 	.up_tick = kh_up_tick,
 	.up_close_idle = kh_up_close_idle,
-	.up_close_of_door = kh_up_close_of_door,
+	.up_close_of_acceptor = kh_up_close_of_acceptor,
 };
 
 static inline void client_turn(void)
@@ -107,7 +107,7 @@ static inline void client_connect(void)
 	kh_buf_init(&client.in, WORLD_BYTES);
 	kh_buf_init(&client.out, WORLD_BYTES);
 	client.room = WORLD_BYTES;
-	assert_true(kh_door_take_place(&world.door));
+	assert_true(kh_acceptor_take_place(&world.door));
 	client.session = kh_session_new_over(&world.door, &client_ops, &client, &peer);
 	assert_non_null(client.session);
 	client.stream = client.session->leg.stream;
@@ -172,7 +172,7 @@ static inline void client_free(void)
 	client_turn();
 	assert_false(client_is_there());
 	assert_null(client.stream);
-	assert_int_equal(atomic_load(&world.door.gate->connections), 0);
+	assert_int_equal(atomic_load(&world.door.listener_stats->connections), 0);
 	kh_buf_fini(&client.in);
 	kh_buf_fini(&client.out);
 }

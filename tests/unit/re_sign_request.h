@@ -5,8 +5,8 @@
  * That any other request is signed as AWS checks it is for tests/integration, whose verifier is of
  * its own.
  */
-#ifndef KEYHOLE_TESTS_RESIGN_REQUEST_H
-#define KEYHOLE_TESTS_RESIGN_REQUEST_H
+#ifndef KEYHOLE_TESTS_RE_SIGN_REQUEST_H
+#define KEYHOLE_TESTS_RE_SIGN_REQUEST_H
 
 #include "unit.h"
 

@@ -122,24 +122,24 @@ static void test_starts_at_once_make_one_ca(void **state)
 
 static void test_placeholders_are_drawn_from_the_key(void **state)
 {
-	struct kh_stand_in_key keys[KH_MARK_KEYS], one;
+	struct kh_placeholder_key keys[KH_MARK_KEYS], one;
 	struct kh_ca *ca = must_open();
 	(void)state;
-	assert_int_equal(kh_ca_stand_in_keys(ca, keys, NULL), 1);
+	assert_int_equal(kh_ca_placeholder_keys(ca, keys, NULL), 1);
 	one = keys[0];
-	assert_true(kh_stand_in_key_is_set(&one));
+	assert_true(kh_placeholder_key_is_set(&one));
 	kh_ca_free(ca);
 	ca = must_open();
-	assert_int_equal(kh_ca_stand_in_keys(ca, keys, NULL), 1);
+	assert_int_equal(kh_ca_placeholder_keys(ca, keys, NULL), 1);
 	assert_memory_equal(&one, &keys[0], sizeof(one));
 	kh_ca_free(ca);
 	ca = kh_ca_new(NULL);
-	assert_int_equal(kh_ca_stand_in_keys(ca, keys, NULL), 1);
+	assert_int_equal(kh_ca_placeholder_keys(ca, keys, NULL), 1);
 	assert_memory_not_equal(&one, &keys[0], sizeof(one));
 	kh_ca_free(ca);
 }
 
-static bool is_among(const struct kh_stand_in_key *key, const struct kh_stand_in_key *keys,
+static bool is_among(const struct kh_placeholder_key *key, const struct kh_placeholder_key *keys,
 		     size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -177,27 +177,27 @@ static bool retire(struct kh_err *err)
 
 static void test_placeholders_stay_known_until_the_old_ca_is_retired(void **state)
 {
-	struct kh_stand_in_key before[KH_MARK_KEYS], keys[KH_MARK_KEYS];
+	struct kh_placeholder_key before[KH_MARK_KEYS], keys[KH_MARK_KEYS];
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_ca *ca = must_open();
 	(void)state;
-	assert_int_equal(kh_ca_stand_in_keys(ca, before, NULL), 1);
+	assert_int_equal(kh_ca_placeholder_keys(ca, before, NULL), 1);
 	kh_ca_free(ca);
 	assert_true(announce(&err));
 	ca = must_open();
-	assert_int_equal(kh_ca_stand_in_keys(ca, keys, NULL), 2);
-	const struct kh_stand_in_key next = keys[0];
+	assert_int_equal(kh_ca_placeholder_keys(ca, keys, NULL), 2);
+	const struct kh_placeholder_key next = keys[0];
 	assert_true(is_among(&before[0], keys + 1, 1));
 	kh_ca_free(ca);
 	assert_true(switch_over(true, &err));
 	ca = must_open();
-	assert_int_equal(kh_ca_stand_in_keys(ca, keys, NULL), 2);
+	assert_int_equal(kh_ca_placeholder_keys(ca, keys, NULL), 2);
 	assert_true(is_among(&next, keys, 1)); /* what is drawn now stays what it is */
 	assert_true(is_among(&before[0], keys + 1, 1));
 	kh_ca_free(ca);
 	assert_true(retire(&err));
 	ca = must_open();
-	assert_int_equal(kh_ca_stand_in_keys(ca, keys, NULL), 1);
+	assert_int_equal(kh_ca_placeholder_keys(ca, keys, NULL), 1);
 	assert_true(is_among(&next, keys, 1));
 	kh_ca_free(ca);
 	assert_int_equal(count_files(), 2);

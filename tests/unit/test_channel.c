@@ -121,7 +121,7 @@ static void descriptors_come_along_and_close_on_exec(void **state)
 		fds[i] = kh_file_sealed("t", kh_slice_of(&text, 1), NULL);
 		assert_true(fds[i] >= 0);
 		/* Received ones close on exec whatever the sender's did. */
-		assert_true(kh_fd_set_cloexec(fds[i], false));
+		assert_true(kh_file_set_cloexec(fds[i], false));
 	}
 	assert_true(kh_channel_send(&there, KH_CHANNEL_LISTENERS, 7, KH_SLICE("x"), fds,
 				    KH_LIMIT_CHANNEL_FDS, NULL));

@@ -1,4 +1,5 @@
-/* test_client_cert.c - a client certificate and its key: two files that are replaced one after the other
+/* test_client_cert.c - a client certificate and its key: two files that are replaced one after the
+ * other
  */
 #include "config_text.h"
 
@@ -105,7 +106,7 @@ static int teardown(void **state)
 
 /* ---- the vault ---- */
 
-static void count_stale(void *arg, const struct kh_want *want, bool whole)
+static void count_stale(void *arg, const struct kh_credential_ref *want, bool whole)
 {
 	(void)arg;
 	assert_true(whole && want->index == 0);
@@ -144,11 +145,11 @@ static void end(struct kh_vault *vault)
 /* The vault's own reference; NULL: there is none. */
 static struct kh_secret *get(struct kh_vault *vault)
 {
-	const struct kh_want want = { 0, KH_NO_TENANT, { "", 0 } };
+	const struct kh_credential_ref want = { 0, KH_NO_TENANT, { "", 0 } };
 	struct kh_value value;
 	struct kh_err err = KH_ERR_INIT;
 	kh_vault_turn(vault);
-	if (kh_vault_get(vault, &want, KH_SHARE_NOBODY, &value, &err) == KH_VAULT_GOT)
+	if (kh_vault_get(vault, &want, KH_FAIR_SHARE_NOBODY, &value, &err) == KH_VAULT_GOT)
 		return value.secret;
 	assert_non_null(strstr(err.text, "client certificate can't be used"));
 	assert_null(strstr(err.text, folder)); /* a sandbox reads it */

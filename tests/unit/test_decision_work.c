@@ -34,15 +34,15 @@ enum { NONE = 0, BUT_A_PATH = 6, ALL = 7 };
 
 static struct kh_decision ask(const struct fixture *f, const char *url, size_t n_multipliers)
 {
-	struct kh_question *q = calloc(1, sizeof(*q));
+	struct kh_dry_run *q = calloc(1, sizeof(*q));
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_decision decision, explained;
 	assert_non_null(q);
-	kh_question_init(q);
+	kh_dry_run_init(q);
 	for (size_t i = 0; i < n_multipliers; i++)
-		assert_true(kh_question_field(q, kh_slice_str(multipliers[i][0]),
-					      kh_slice_str(multipliers[i][1])));
-	if (!kh_question_ask(q, KH_SLICE("POST"), kh_slice_str(url), &err))
+		assert_true(kh_dry_run_field(q, kh_slice_str(multipliers[i][0]),
+					     kh_slice_str(multipliers[i][1])));
+	if (!kh_dry_run_ask(q, KH_SLICE("POST"), kh_slice_str(url), &err))
 		fail_msg("%s", err.text);
 	kh_policy_decide(f->policy, 0, NULL, &q->view, &decision);
 	kh_policy_explain(f->policy, 0, NULL, &q->view, NULL, NULL, &explained);
@@ -51,7 +51,7 @@ static struct kh_decision ask(const struct fixture *f, const char *url, size_t n
 	assert_int_equal(decision.reason, explained.reason);
 	/* The step that was one too many is a path or a parameter. */
 	assert_true(decision.steps <= KH_LIMIT_DECISION_STEPS + 8 * KH_LIMIT_LINE_BYTES);
-	kh_question_fini(q);
+	kh_dry_run_fini(q);
 	free(q);
 	return decision;
 }

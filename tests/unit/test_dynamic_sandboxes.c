@@ -1,4 +1,5 @@
-/* test_dynamic_sandboxes.c - what a worker that was taken over can have of the keeper's register of guests */
+/* test_dynamic_sandboxes.c - what a worker that was taken over can have of the keeper's register of
+ * guests */
 #include "worker_process_pair.h"
 
 #include <poll.h>
@@ -13,7 +14,7 @@
 #include <keeper/guests.h>
 
 static char base[64];
-static struct kh_register reg;
+static struct kh_registry reg;
 
 static struct kh_config *configure(const char *allow)
 {
@@ -34,67 +35,68 @@ static struct kh_config *configure(const char *allow)
 static void open_pair(struct pair *pair, struct kh_config *of)
 {
 	begin(pair);
-	assert_true(kh_register_open(&reg, NULL));
+	assert_true(kh_registry_open(&reg, NULL));
 	pair->ward.config = of;
 	pair->ward.guests = &reg;
 	serve(pair);
-	assert_true(kh_register_feed(&reg, &pair->ward, NULL));
+	assert_true(kh_registry_feed(&reg, &pair->ward, NULL));
 }
 
 static void close_pair(struct pair *pair, struct kh_config *of)
 {
 	(void)end(pair);
-	kh_register_close(&reg);
+	kh_registry_close(&reg);
 	(void)rmdir(base);
 	kh_config_free(of);
 }
 
-static enum kh_guest_result answer_of(struct pair *pair)
+static enum kh_dynamic_sandbox_result answer_of(struct pair *pair)
 {
 	struct kh_channel_message message;
-	enum kh_guest_result result = KH_GUEST_RESULTS;
-	kh_ward_receive(&pair->ward);
+	enum kh_dynamic_sandbox_result result = KH_DYNAMIC_SANDBOX_RESULTS;
+	kh_worker_process_receive(&pair->ward);
 	while (kh_channel_receive(&pair->worker, false, &message) == KH_CHANNEL_GOT) {
-		if (message.type == KH_CHANNEL_GUEST_DONE)
-			result = (enum kh_guest_result)message.body.ptr[0];
-		else if (message.type == KH_CHANNEL_GUEST_GONE)
-			result = KH_GUEST_OK;
+		if (message.type == KH_CHANNEL_DYNAMIC_SANDBOX_DONE)
+			result = (enum kh_dynamic_sandbox_result)message.body.ptr[0];
+		else if (message.type == KH_CHANNEL_DYNAMIC_SANDBOX_GONE)
+			result = KH_DYNAMIC_SANDBOX_OK;
 		kh_channel_message_close(&message);
 	}
 	return result;
 }
 
-static enum kh_guest_result add(struct pair *pair, const struct kh_guest_wish *wish)
+static enum kh_dynamic_sandbox_result add(struct pair *pair,
+					  const struct kh_dynamic_sandbox_wish *wish)
 {
 	struct kh_buf body;
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES);
-	assert_true(kh_guest_wish_put(&body, wish));
-	say(pair, KH_CHANNEL_GUEST_ADD, kh_buf_view(&body));
+	assert_true(kh_dynamic_sandbox_wish_put(&body, wish));
+	say(pair, KH_CHANNEL_DYNAMIC_SANDBOX_ADD, kh_buf_view(&body));
 	kh_buf_fini(&body);
 	return answer_of(pair);
 }
 
-static enum kh_guest_result take_away(struct pair *pair, const char *tenant, const char *id,
-				      uid_t asker)
+static enum kh_dynamic_sandbox_result take_away(struct pair *pair, const char *tenant,
+						const char *id, uid_t asker)
 {
 	struct kh_buf body;
 	kh_buf_init(&body, 1024);
 	assert_true(kh_wire_put_str(&body, tenant) && kh_wire_put_str(&body, id) &&
 		    kh_wire_put_u64(&body, 0) && kh_wire_put_u32(&body, asker) &&
 		    kh_wire_put_u32(&body, 1));
-	say(pair, KH_CHANNEL_GUEST_REMOVE, kh_buf_view(&body));
+	say(pair, KH_CHANNEL_DYNAMIC_SANDBOX_REMOVE, kh_buf_view(&body));
 	kh_buf_fini(&body);
 	return answer_of(pair);
 }
 
-static struct kh_guest_wish wish_for(char *tenant, char *id, uid_t asker)
+static struct kh_dynamic_sandbox_wish wish_for(char *tenant, char *id, uid_t asker)
 {
-	return (struct kh_guest_wish){ .tenant = tenant,
-				       .id = id,
-				       .owner = KH_GUEST_NO_UID,
-				       .mode = 0600,
-				       .asker = asker,
-				       .asker_pid = 1 };
+	return (struct kh_dynamic_sandbox_wish){ .tenant = tenant,
+						 .id = id,
+						 .owner = KH_DYNAMIC_SANDBOX_NO_UID,
+						 .mode = 0600,
+						 .asker = asker,
+						 .asker_pid = 1 };
 }
 
 static void the_keeper_holds_what_is_asked_for_to_what_the_asker_may_have(void **state)
@@ -105,31 +107,31 @@ static void the_keeper_holds_what_is_asked_for_to_what_the_asker_may_have(void *
 	struct kh_config *of = configure(", allow: [ { user: 4711, tenants: [ acme ] } ]");
 	open_pair(&pair, of);
 	/* Somebody whom the configuration does not name, and who is named for another tenant. */
-	struct kh_guest_wish wish = wish_for(acme, id, 4712);
-	assert_int_equal(add(&pair, &wish), KH_GUEST_REFUSED);
+	struct kh_dynamic_sandbox_wish wish = wish_for(acme, id, 4712);
+	assert_int_equal(add(&pair, &wish), KH_DYNAMIC_SANDBOX_REFUSED);
 	wish = wish_for(dev, id, 4711);
-	assert_int_equal(add(&pair, &wish), KH_GUEST_REFUSED);
+	assert_int_equal(add(&pair, &wish), KH_DYNAMIC_SANDBOX_REFUSED);
 	wish = wish_for(none, id, 0);
-	assert_int_equal(add(&pair, &wish), KH_GUEST_UNKNOWN);
+	assert_int_equal(add(&pair, &wish), KH_DYNAMIC_SANDBOX_UNKNOWN);
 	/* A socket for another user than himself. */
 	wish = wish_for(acme, id, 4711);
 	wish.owner = 0;
-	assert_int_equal(add(&pair, &wish), KH_GUEST_REFUSED);
+	assert_int_equal(add(&pair, &wish), KH_DYNAMIC_SANDBOX_REFUSED);
 	wish.owner = 4713;
-	assert_int_equal(add(&pair, &wish), KH_GUEST_REFUSED);
+	assert_int_equal(add(&pair, &wish), KH_DYNAMIC_SANDBOX_REFUSED);
 	assert_int_equal(reg.count, 0);
 	struct stat st;
 	assert_true(lstat(base, &st) != 0); /* and nothing was made */
 	/* One that the configuration has. */
 	wish = wish_for(acme, configured, 0);
 	wish.id = of->listeners[0].sandbox;
-	assert_int_equal(add(&pair, &wish), KH_GUEST_EXISTS);
+	assert_int_equal(add(&pair, &wish), KH_DYNAMIC_SANDBOX_EXISTS);
 	wish = wish_for(acme, id, 0);
-	assert_int_equal(add(&pair, &wish), KH_GUEST_OK);
+	assert_int_equal(add(&pair, &wish), KH_DYNAMIC_SANDBOX_OK);
 	/* Nobody else's is taken away in somebody's name who may not. */
-	assert_int_equal(take_away(&pair, "acme", "one", 4712), KH_GUEST_REFUSED);
+	assert_int_equal(take_away(&pair, "acme", "one", 4712), KH_DYNAMIC_SANDBOX_REFUSED);
 	assert_int_equal(reg.count, 1);
-	assert_int_equal(take_away(&pair, "acme", "one", 4711), KH_GUEST_OK);
+	assert_int_equal(take_away(&pair, "acme", "one", 4711), KH_DYNAMIC_SANDBOX_OK);
 	assert_int_equal(reg.count, 0);
 	close_pair(&pair, of);
 }
@@ -145,8 +147,8 @@ static void a_folder_that_others_lead_elsewhere_is_not_followed(void **state)
 	open_pair(&pair, of);
 	assert_true(mkdir(base, 0711) == 0 && mkdir(elsewhere, 0711) == 0 &&
 		    symlink(elsewhere, tenant) == 0);
-	struct kh_guest_wish wish = wish_for(acme, id, 0);
-	assert_int_equal(add(&pair, &wish), KH_GUEST_FAILED);
+	struct kh_dynamic_sandbox_wish wish = wish_for(acme, id, 0);
+	assert_int_equal(add(&pair, &wish), KH_DYNAMIC_SANDBOX_FAILED);
 	assert_int_equal(rmdir(elsewhere), 0); /* it is empty */
 	assert_true(unlink(tenant) == 0);
 	close_pair(&pair, of);
@@ -165,30 +167,30 @@ static void narrowings_fill_no_more_than_a_tenants_share(void **state)
 		skip();
 	struct kh_config *of = configure("");
 	open_pair(&pair, of);
-	struct kh_guest_wish wish = wish_for(acme, id, 0);
+	struct kh_dynamic_sandbox_wish wish = wish_for(acme, id, 0);
 	wish.narrowed = true;
 	wish.narrow = narrow;
 	wish.narrow_len = sizeof(narrow);
 	size_t n = 0;
 	for (; n < most + 10; n++) {
 		(void)snprintf(id, sizeof(id), "s%zu", n);
-		if (add(&pair, &wish) != KH_GUEST_OK)
+		if (add(&pair, &wish) != KH_DYNAMIC_SANDBOX_OK)
 			break;
 	}
 	assert_int_equal(n, most);
 	assert_int_equal(reg.narrow_bytes, most * sizeof(narrow));
 	wish.tenant = dev; /* another one has its own */
-	assert_int_equal(add(&pair, &wish), KH_GUEST_OK);
-	assert_int_equal(take_away(&pair, "acme", "s0", 0), KH_GUEST_OK);
+	assert_int_equal(add(&pair, &wish), KH_DYNAMIC_SANDBOX_OK);
+	assert_int_equal(take_away(&pair, "acme", "s0", 0), KH_DYNAMIC_SANDBOX_OK);
 	wish.tenant = acme;
-	assert_int_equal(add(&pair, &wish), KH_GUEST_OK);
+	assert_int_equal(add(&pair, &wish), KH_DYNAMIC_SANDBOX_OK);
 	close_pair(&pair, of);
 }
 
-static const struct kh_entry *only(void)
+static const struct kh_registry_entry *only(void)
 {
 	assert_int_equal(reg.count, 1);
-	return kh_container_of(reg.list.next, struct kh_entry, link);
+	return kh_container_of(reg.list.next, struct kh_registry_entry, link);
 }
 
 static void what_a_worker_added_that_ended_unexpectedly_goes_on_and_is_marked(void **state)
@@ -198,12 +200,12 @@ static void what_a_worker_added_that_ended_unexpectedly_goes_on_and_is_marked(vo
 	struct pair pair;
 	struct kh_config *of = configure("");
 	open_pair(&pair, of);
-	struct kh_guest_wish wish = wish_for(acme, id, 0);
-	assert_int_equal(add(&pair, &wish), KH_GUEST_OK);
+	struct kh_dynamic_sandbox_wish wish = wish_for(acme, id, 0);
+	assert_int_equal(add(&pair, &wish), KH_DYNAMIC_SANDBOX_OK);
 	assert_false(only()->suspect);
 	pid_t worker = pair.ward.pid;
 	(void)end(&pair);
-	assert_int_equal(kh_register_distrust(&reg, worker), 1);
+	assert_int_equal(kh_registry_distrust(&reg, worker), 1);
 	assert_true(only()->suspect && only()->fd >= 0);
 
 	/* The next one hears of it, and can't take back what it did not add. */
@@ -211,17 +213,18 @@ static void what_a_worker_added_that_ended_unexpectedly_goes_on_and_is_marked(vo
 	pair.ward.config = of;
 	pair.ward.guests = &reg;
 	serve(&pair);
-	assert_true(kh_register_feed(&reg, &pair.ward, NULL));
+	assert_true(kh_registry_feed(&reg, &pair.ward, NULL));
 	struct kh_channel_message message;
-	struct kh_guest_card card;
+	struct kh_dynamic_sandbox_card card;
 	assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_GOT);
-	assert_int_equal(message.type, KH_CHANNEL_GUEST);
-	assert_true(kh_guest_card_take(message.body, &card) && card.suspect);
-	kh_guest_card_fini(&card);
+	assert_int_equal(message.type, KH_CHANNEL_DYNAMIC_SANDBOX);
+	assert_true(kh_dynamic_sandbox_card_take(message.body, &card) && card.suspect);
+	kh_dynamic_sandbox_card_fini(&card);
 	kh_channel_message_close(&message);
-	assert_int_equal(take_away(&pair, "acme", "one", KH_GUEST_NO_UID), KH_GUEST_REFUSED);
+	assert_int_equal(take_away(&pair, "acme", "one", KH_DYNAMIC_SANDBOX_NO_UID),
+			 KH_DYNAMIC_SANDBOX_REFUSED);
 	/* Its own end marks nothing of the one before anew. */
-	assert_int_equal(kh_register_distrust(&reg, pair.ward.pid), 0);
+	assert_int_equal(kh_registry_distrust(&reg, pair.ward.pid), 0);
 	assert_true(only()->suspect);
 	close_pair(&pair, of);
 }
@@ -246,10 +249,10 @@ static void end_holder(pid_t pid)
 static pid_t add_held(struct pair *pair, char *id)
 {
 	char acme[] = "acme";
-	struct kh_guest_wish wish = wish_for(acme, id, 0);
+	struct kh_dynamic_sandbox_wish wish = wish_for(acme, id, 0);
 	pid_t pid = holder();
 	wish.pid = (uint32_t)pid;
-	assert_int_equal(add(pair, &wish), KH_GUEST_OK);
+	assert_int_equal(add(pair, &wish), KH_DYNAMIC_SANDBOX_OK);
 	return pid;
 }
 
@@ -262,7 +265,7 @@ static bool is_told(void)
 /* As the other keeper of a handover, or a child before its exec. */
 static int share_of_last(void)
 {
-	return dup(kh_container_of(reg.list.prev, struct kh_entry, link)->pidfd);
+	return dup(kh_container_of(reg.list.prev, struct kh_registry_entry, link)->pidfd);
 }
 
 static void a_hold_ends_with_its_sandbox_also_where_its_pidfd_is_shared(void **state)
@@ -275,10 +278,10 @@ static void a_hold_ends_with_its_sandbox_also_where_its_pidfd_is_shared(void **s
 	pid_t first = add_held(&pair, one);
 	int shared = share_of_last();
 	pid_t second = add_held(&pair, two);
-	assert_int_equal(take_away(&pair, "acme", "one", 0), KH_GUEST_OK);
+	assert_int_equal(take_away(&pair, "acme", "one", 0), KH_DYNAMIC_SANDBOX_OK);
 	end_holder(first);
 	assert_false(is_told());
-	kh_register_turn(&reg, &pair.ward);
+	kh_registry_turn(&reg, &pair.ward);
 	assert_int_equal(reg.count, 1);
 	(void)close(shared);
 	shared = share_of_last();
@@ -286,10 +289,10 @@ static void a_hold_ends_with_its_sandbox_also_where_its_pidfd_is_shared(void **s
 	assert_true(is_told());
 	/* Once: what has gone is not looked up again. */
 	for (int i = 0; i < 3; i++)
-		kh_register_turn(&reg, &pair.ward);
+		kh_registry_turn(&reg, &pair.ward);
 	assert_true(reg.count == 0 && reg.held == 0);
 	assert_false(is_told());
-	assert_int_equal(answer_of(&pair), KH_GUEST_OK);
+	assert_int_equal(answer_of(&pair), KH_DYNAMIC_SANDBOX_OK);
 	(void)close(shared);
 	close_pair(&pair, of);
 }
@@ -303,7 +306,7 @@ static void a_hold_that_was_handed_over_wakes_the_old_keeper_no_more(void **stat
 	open_pair(&pair, of);
 	pid_t pid = add_held(&pair, one);
 	int theirs = share_of_last();
-	kh_register_forget(&reg);
+	kh_registry_forget(&reg);
 	end_holder(pid);
 	assert_false(is_told());
 	(void)close(theirs);
@@ -325,11 +328,11 @@ static void an_event_of_nobodys_ends_no_sandbox_and_does_not_come_again(void **s
 	int nobodys = eventfd(1, EFD_CLOEXEC);
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = 4711 };
 	assert_int_equal(epoll_ctl(reg.watch, EPOLL_CTL_ADD, nobodys, &event), 0);
-	kh_register_turn(&reg, &pair.ward);
+	kh_registry_turn(&reg, &pair.ward);
 	assert_int_equal(reg.count, 1);
 	assert_false(is_told());
 	end_holder(pid);
-	kh_register_turn(&reg, &pair.ward);
+	kh_registry_turn(&reg, &pair.ward);
 	assert_int_equal(reg.count, 0);
 	(void)close(nobodys);
 	close_pair(&pair, of);

@@ -28,7 +28,7 @@ static void hex_comes_back_and_nothing_else_is_taken(void **state)
 			(void)snprintf(want + 2 * i, 3, "%02x", bytes[i]);
 		kh_hex_encode(bytes, len, text);
 		assert_string_equal(text, want);
-		assert_true(kh_is_hex(kh_slice_str(text)));
+		assert_true(kh_hex_is_valid(kh_slice_str(text)));
 		assert_true(kh_hex_decode(kh_slice_str(text), back, len));
 		assert_memory_equal(back, bytes, len);
 		assert_false(kh_hex_decode(kh_slice_str(text), back, len + 1));
@@ -39,8 +39,8 @@ static void hex_comes_back_and_nothing_else_is_taken(void **state)
 	assert_false(kh_hex_decode(KH_SLICE("0g"), back, 1));
 	assert_false(kh_hex_decode(KH_SLICE("0x"), back, 1));
 	assert_false(kh_hex_decode(KH_SLICE(" 0"), back, 1));
-	assert_false(kh_is_hex(KH_SLICE("aB")));
-	assert_false(kh_is_hex(kh_slice_of("a\0", 2)));
+	assert_false(kh_hex_is_valid(KH_SLICE("aB")));
+	assert_false(kh_hex_is_valid(kh_slice_of("a\0", 2)));
 }
 
 static size_t put(struct kh_slice text, size_t cut, enum kh_base64_form form, char out[2 * MOST])

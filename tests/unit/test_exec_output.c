@@ -9,7 +9,7 @@
 
 enum { NOW = 1800000000 };
 
-struct printed_case {
+struct exec_output_case {
 	const char *said;
 	struct kh_exec exec;
 	bool document;
@@ -17,12 +17,12 @@ struct printed_case {
 	const char *words; /* of the refusal */
 };
 
-static void check(const struct printed_case *c)
+static void check(const struct exec_output_case *c)
 {
-	struct kh_printed printed;
+	struct kh_exec_output printed;
 	struct kh_err err = KH_ERR_INIT;
-	bool ok = kh_printed_read(&printed, kh_slice_str(c->said), &c->exec, c->document,
-				  (uint64_t)NOW * 1000, &err);
+	bool ok = kh_exec_output_read(&printed, kh_slice_str(c->said), &c->exec, c->document,
+				      (uint64_t)NOW * 1000, &err);
 	if (ok != (c->value != NULL))
 		fail_msg("%s: %s", c->said, err.text);
 	if (ok && !kh_slice_eq(kh_buf_view(&printed.value), kh_slice_str(c->value)))
@@ -31,7 +31,7 @@ static void check(const struct printed_case *c)
 		fail_msg("%s: %s", c->said, err.text);
 	if (strstr(err.text, "sk-printed"))
 		fail_msg("shown: %s", err.text);
-	kh_printed_fini(&printed);
+	kh_exec_output_fini(&printed);
 }
 
 static char member[] = "a.key";
@@ -55,9 +55,9 @@ static void what_begins_like_json_and_is_none_is_no_value(void **state)
 	};
 	for (size_t i = 0; i < sizeof(broken) / sizeof(*broken); i++) {
 		for (int document = 0; document < 2; document++) {
-			const struct printed_case c = { .said = broken[i],
-							.document = document,
-							.words = "write format: text" };
+			const struct exec_output_case c = { .said = broken[i],
+							    .document = document,
+							    .words = "write format: text" };
 			check(&c);
 		}
 	}
@@ -66,7 +66,7 @@ static void what_begins_like_json_and_is_none_is_no_value(void **state)
 static void text_is_taken_as_it_is_where_that_is_said(void **state)
 {
 	(void)state;
-	const struct printed_case table[] = {
+	const struct exec_output_case table[] = {
 		{ "{" VALUE "\n", { .format = KH_EXEC_TEXT }, false, "{" VALUE, NULL },
 		{ "{\"token\":\"x\"}",
 		  { .format = KH_EXEC_TEXT },
@@ -93,7 +93,7 @@ static void text_is_taken_as_it_is_where_that_is_said(void **state)
 static void json_is_asked_for(void **state)
 {
 	(void)state;
-	const struct printed_case table[] = {
+	const struct exec_output_case table[] = {
 		{ "\"" VALUE "\"\n", { .format = KH_EXEC_JSON }, false, VALUE, NULL },
 		{ "\"" VALUE "\"", { .format = KH_EXEC_JSON }, true, VALUE, NULL },
 		{ "{\"token\":\"" VALUE "\"}", { .format = KH_EXEC_JSON }, false, VALUE, NULL },

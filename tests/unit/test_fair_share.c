@@ -9,7 +9,7 @@
 
 enum { EVIL = 1, GOOD = 2, THIRD = 3, MOST = 16 };
 
-static struct kh_share_place places[MOST];
+static struct kh_fair_share_place places[MOST];
 static size_t count;
 
 static int set_up(void **state)
@@ -21,7 +21,7 @@ static int set_up(void **state)
 
 static void take_of(uint32_t tenant, uint64_t whose, uint64_t used, bool fixed)
 {
-	places[count++] = (struct kh_share_place){ tenant, whose, used, fixed, NULL };
+	places[count++] = (struct kh_fair_share_place){ tenant, whose, used, fixed, NULL };
 }
 
 static void take(uint64_t whose, uint64_t used, bool fixed)
@@ -32,7 +32,7 @@ static void take(uint64_t whose, uint64_t used, bool fixed)
 /* `whose` and `used` of the one that goes. */
 static void gives_up(uint64_t newcomer, uint64_t whose, uint64_t used)
 {
-	const struct kh_share_place *gone = kh_share_pick(places, count, 0, newcomer);
+	const struct kh_fair_share_place *gone = kh_fair_share_pick(places, count, 0, newcomer);
 	assert_non_null(gone);
 	assert_int_equal(gone->whose, whose);
 	assert_int_equal(gone->used, used);
@@ -68,7 +68,7 @@ static void from_who_has_no_more_nothing_is_taken(void **state)
 	take(EVIL, 6, true);
 	take(GOOD, 1, false);
 	take(GOOD, 2, false);
-	assert_null(kh_share_pick(places, count, 0, EVIL));
+	assert_null(kh_fair_share_pick(places, count, 0, EVIL));
 	take(GOOD, 3, false);
 	gives_up(EVIL, GOOD, 1);
 }
@@ -81,9 +81,9 @@ static void what_is_waited_for_stays(void **state)
 	take(EVIL, 3, true);
 	gives_up(GOOD, EVIL, 2);
 	places[0].fixed = places[1].fixed = places[2].fixed = true;
-	assert_null(kh_share_pick(places, count, 0, GOOD));
+	assert_null(kh_fair_share_pick(places, count, 0, GOOD));
 	count = 0;
-	assert_null(kh_share_pick(places, count, 0, GOOD));
+	assert_null(kh_fair_share_pick(places, count, 0, GOOD));
 }
 
 static void what_is_nobodys_goes_first(void **state)
@@ -92,10 +92,10 @@ static void what_is_nobodys_goes_first(void **state)
 	take(EVIL, 1, false);
 	take(EVIL, 2, false);
 	take(EVIL, 3, false);
-	take(KH_SHARE_NOBODY, 8, false);
-	gives_up(EVIL, KH_SHARE_NOBODY, 8);
-	gives_up(GOOD, KH_SHARE_NOBODY, 8);
-	gives_up(KH_SHARE_NOBODY, KH_SHARE_NOBODY, 8);
+	take(KH_FAIR_SHARE_NOBODY, 8, false);
+	gives_up(EVIL, KH_FAIR_SHARE_NOBODY, 8);
+	gives_up(GOOD, KH_FAIR_SHARE_NOBODY, 8);
+	gives_up(KH_FAIR_SHARE_NOBODY, KH_FAIR_SHARE_NOBODY, 8);
 }
 
 /* Places taken and given up one by one, by one that takes all it can get and some that take few. */
@@ -108,11 +108,11 @@ static void a_flood_leaves_the_others_theirs(void **state)
 			take(newcomer, used, false);
 			continue;
 		}
-		struct kh_share_place *gone = kh_share_pick(places, count, 0, newcomer);
+		struct kh_fair_share_place *gone = kh_fair_share_pick(places, count, 0, newcomer);
 		assert_non_null(gone);
 		if (newcomer == EVIL)
 			assert_int_equal(gone->whose, EVIL);
-		*gone = (struct kh_share_place){ 0, newcomer, used, false, NULL };
+		*gone = (struct kh_fair_share_place){ 0, newcomer, used, false, NULL };
 	}
 	size_t of_evil = 0;
 	for (size_t i = 0; i < count; i++)
@@ -140,11 +140,12 @@ static void who_has_many_sandboxes_gets_no_more_than_another_tenant(void **state
 			take_of(tenant, newcomer, used, false);
 			continue;
 		}
-		struct kh_share_place *gone = kh_share_pick(places, count, tenant, newcomer);
+		struct kh_fair_share_place *gone =
+			kh_fair_share_pick(places, count, tenant, newcomer);
 		assert_non_null(gone);
 		if (many && n_of_tenant(TENANT_OF_ONE) <= MOST / 2)
 			assert_int_equal(gone->tenant, TENANT_OF_MANY);
-		*gone = (struct kh_share_place){ tenant, newcomer, used, false, NULL };
+		*gone = (struct kh_fair_share_place){ tenant, newcomer, used, false, NULL };
 	}
 	assert_int_equal(n_of_tenant(TENANT_OF_ONE), MOST / 2);
 }
@@ -157,16 +158,16 @@ static void in_the_tenant_it_is_the_sandbox_with_the_most(void **state)
 	take_of(1, EVIL, 3, false);
 	take_of(2, THIRD, 0, false);
 	take_of(2, THIRD, 0, false);
-	const struct kh_share_place *gone = kh_share_pick(places, count, 3, 30);
+	const struct kh_fair_share_place *gone = kh_fair_share_pick(places, count, 3, 30);
 	assert_non_null(gone);
 	assert_int_equal(gone->whose, EVIL);
 	assert_int_equal(gone->used, 2);
 	/* The tenant's own newcomer, too, takes from its neighbour that has the most. */
-	gone = kh_share_pick(places, count, 1, 30);
+	gone = kh_fair_share_pick(places, count, 1, 30);
 	assert_non_null(gone);
 	assert_int_equal(gone->whose, EVIL);
 	/* Tenant 2 has two: with one more it has as many as tenant 1, and takes its own. */
-	gone = kh_share_pick(places, count, 2, 30);
+	gone = kh_fair_share_pick(places, count, 2, 30);
 	assert_non_null(gone);
 	assert_int_equal(gone->whose, THIRD);
 }

@@ -429,15 +429,15 @@ static void flags_are_set_and_cleared(void **state)
 	int fds[2];
 	assert_int_equal(pipe(fds), 0);
 	for (int on = 1; on >= 0; on--) {
-		assert_true(kh_fd_set_cloexec(fds[0], on));
+		assert_true(kh_file_set_cloexec(fds[0], on));
 		assert_int_equal(fcntl(fds[0], F_GETFD) & FD_CLOEXEC, on ? FD_CLOEXEC : 0);
-		assert_true(kh_fd_set_nonblock(fds[0], on));
+		assert_true(kh_file_set_nonblock(fds[0], on));
 		assert_int_equal(fcntl(fds[0], F_GETFL) & O_NONBLOCK, on ? O_NONBLOCK : 0);
 	}
 	(void)close(fds[0]);
 	(void)close(fds[1]);
-	assert_false(kh_fd_set_cloexec(fds[0], true));
-	assert_false(kh_fd_set_nonblock(-1, true));
+	assert_false(kh_file_set_cloexec(fds[0], true));
+	assert_false(kh_file_set_nonblock(-1, true));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

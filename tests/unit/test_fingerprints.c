@@ -18,29 +18,30 @@ static bool is_easy(int v)
 	return v >= FIRST_EASY && v <= LAST_EASY;
 }
 
-static enum kh_print_result add(struct kh_print_maker *maker, const char *text, uint16_t index)
+static enum kh_fingerprint_result add(struct kh_fingerprint_maker *maker, const char *text,
+				      uint16_t index)
 {
-	return kh_print_maker_add(maker, kh_slice_str(text), false, index);
+	return kh_fingerprint_maker_add(maker, kh_slice_str(text), false, index);
 }
 
-static struct kh_prints *prints_of(void)
+static struct kh_fingerprints *fingerprints_of(void)
 {
-	struct kh_print_maker maker;
-	assert_true(kh_print_maker_init(&maker, NULL));
+	struct kh_fingerprint_maker maker;
+	assert_true(kh_fingerprint_maker_init(&maker, NULL));
 	for (int i = 0; i < VALUES; i++)
 		assert_int_equal(add(&maker, values[i], (uint16_t)i),
-				 is_easy(i) ? KH_PRINT_GUESSABLE : KH_PRINT_ADDED);
-	struct kh_secret *list = kh_print_maker_take(&maker, NULL);
+				 is_easy(i) ? KH_FINGERPRINT_GUESSABLE : KH_FINGERPRINT_ADDED);
+	struct kh_secret *list = kh_fingerprint_maker_take(&maker, NULL);
 	assert_non_null(list);
-	struct kh_prints *prints = kh_prints_new(&list, 1, NULL);
+	struct kh_fingerprints *prints = kh_fingerprints_new(&list, 1, NULL);
 	assert_non_null(prints);
 	assert_null(list);
-	kh_print_maker_fini(&maker);
+	kh_fingerprint_maker_fini(&maker);
 	return prints;
 }
 
 /* Return: the index, or -1. */
-static int find(const struct kh_prints *prints, struct kh_slice text)
+static int find(const struct kh_fingerprints *prints, struct kh_slice text)
 {
 	struct kh_print_search search = { 0 };
 
@@ -50,7 +51,7 @@ static int find(const struct kh_prints *prints, struct kh_slice text)
 
 static void a_value_is_found_wherever_it_stands(void **state)
 {
-	struct kh_prints *prints = prints_of();
+	struct kh_fingerprints *prints = fingerprints_of();
 	char text[200];
 	unsigned char encoded[400];
 	(void)state;
@@ -92,7 +93,7 @@ static struct kh_slice encoded_by(struct kh_slice text, unsigned bits, const cha
 
 static void hex_base32_and_utf16_are_known_as_well(void **state)
 {
-	struct kh_prints *prints = prints_of();
+	struct kh_fingerprints *prints = fingerprints_of();
 	char text[100], wide[200], out[600];
 	unsigned char twice[600];
 	(void)state;
@@ -128,7 +129,7 @@ static void set_case(char *text, size_t len, unsigned how)
 
 static void hex_and_base32_are_known_in_any_case(void **state)
 {
-	struct kh_prints *prints = prints_of();
+	struct kh_fingerprints *prints = fingerprints_of();
 	char text[100], out[600];
 	(void)state;
 	for (unsigned how = 0; how < 4; how++)
@@ -166,14 +167,14 @@ static void a_value_is_known_in_small_letters_and_without_its_dots(void **state)
 					   "tok_9fq2xz7lk0awm9rtq3vb" };
 	/* In small letters it is easy to guess, as it is it is not. */
 	static const char mixed[] = "aAbBaAbBcCdDaAbB";
-	struct kh_print_maker maker;
+	struct kh_fingerprint_maker maker;
 	(void)state;
-	assert_true(kh_print_maker_init(&maker, NULL));
-	assert_int_equal(add(&maker, value, 5), KH_PRINT_ADDED);
+	assert_true(kh_fingerprint_maker_init(&maker, NULL));
+	assert_int_equal(add(&maker, value, 5), KH_FINGERPRINT_ADDED);
 	(void)add(&maker, mixed, 6);
-	struct kh_secret *list = kh_print_maker_take(&maker, NULL);
-	struct kh_prints *prints = kh_prints_new(&list, 1, NULL);
-	kh_print_maker_fini(&maker);
+	struct kh_secret *list = kh_fingerprint_maker_take(&maker, NULL);
+	struct kh_fingerprints *prints = kh_fingerprints_new(&list, 1, NULL);
+	kh_fingerprint_maker_fini(&maker);
 	assert_int_equal(find(prints, kh_slice_str(value)), 5);
 	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
 		assert_int_equal(find(prints, kh_slice_str(good[i])), 5);
@@ -185,7 +186,7 @@ static void a_value_is_known_in_small_letters_and_without_its_dots(void **state)
 
 static void what_is_nearly_one_is_none(void **state)
 {
-	struct kh_prints *prints = prints_of();
+	struct kh_fingerprints *prints = fingerprints_of();
 	char text[64];
 	(void)state;
 	/* Its end with another beginning, and all but its first or last byte. */
@@ -201,7 +202,7 @@ static void what_is_nearly_one_is_none(void **state)
 
 static void a_request_has_so_many_candidates_and_no_more(void **state)
 {
-	struct kh_prints *prints = prints_of();
+	struct kh_fingerprints *prints = fingerprints_of();
 	struct kh_print_search search = { 0 };
 	/* What is looked for first, without the rest. */
 	struct kh_slice nearly = kh_slice_sub(kh_slice_str(values[3]), 1, strlen(values[3]));
@@ -222,7 +223,7 @@ static void a_request_has_so_many_candidates_and_no_more(void **state)
 static void nothing_is_found_among_none(void **state)
 {
 	(void)state;
-	struct kh_prints *prints = kh_prints_new(NULL, 0, NULL);
+	struct kh_fingerprints *prints = kh_fingerprints_new(NULL, 0, NULL);
 	assert_non_null(prints);
 	assert_int_equal(find(prints, kh_slice_str(values[0])), -1);
 	kh_prints_spend(prints);
@@ -230,33 +231,33 @@ static void nothing_is_found_among_none(void **state)
 	/* What is no list is refused. */
 	char bytes[] = "not a list of prints";
 	struct kh_secret *odd = kh_secret_new(bytes, sizeof(bytes), NULL);
-	assert_null(kh_prints_new(&odd, 1, NULL));
+	assert_null(kh_fingerprints_new(&odd, 1, NULL));
 	assert_null(odd);
 }
 
 static void a_list_that_is_full_says_so_and_another_goes_on(void **state)
 {
-	struct kh_print_maker maker;
+	struct kh_fingerprint_maker maker;
 	uint16_t n = 0;
 	char text[40];
 	(void)state;
-	assert_true(kh_print_maker_init(&maker, NULL));
+	assert_true(kh_fingerprint_maker_init(&maker, NULL));
 	for (bool room = true; room && n < 2000; n++) {
 		(void)snprintf(text, sizeof(text), "9fQ2xZ7Lk0aWm8Rt-%04u", n);
-		enum kh_print_result result = add(&maker, text, n);
-		room = result == KH_PRINT_ADDED;
-		assert_true(room || result == KH_PRINT_FULL);
+		enum kh_fingerprint_result result = add(&maker, text, n);
+		room = result == KH_FINGERPRINT_ADDED;
+		assert_true(room || result == KH_FINGERPRINT_FULL);
 	}
 	assert_in_range(n, 60, 1000);
-	struct kh_secret *lists[2] = { kh_print_maker_take(&maker, NULL), NULL };
-	assert_int_equal(add(&maker, text, n), KH_PRINT_ADDED);
-	lists[1] = kh_print_maker_take(&maker, NULL);
-	struct kh_prints *prints = kh_prints_new(lists, 2, NULL);
+	struct kh_secret *lists[2] = { kh_fingerprint_maker_take(&maker, NULL), NULL };
+	assert_int_equal(add(&maker, text, n), KH_FINGERPRINT_ADDED);
+	lists[1] = kh_fingerprint_maker_take(&maker, NULL);
+	struct kh_fingerprints *prints = kh_fingerprints_new(lists, 2, NULL);
 	assert_int_equal(find(prints, kh_slice_str(text)), n);
 	assert_int_equal(find(prints, KH_SLICE("9fQ2xZ7Lk0aWm8Rt-0007")), 7);
 	kh_prints_spend(prints);
 	kh_prints_unref(prints);
-	kh_print_maker_fini(&maker);
+	kh_fingerprint_maker_fini(&maker);
 }
 
 int main(void)

@@ -10,7 +10,7 @@
 
 #include "sandbox/git_config.h"
 
-static bool list(void *arg, const struct kh_gitconfig_entry *e)
+static bool list(void *arg, const struct kh_git_config_entry *e)
 {
 	return kh_buf_printf(arg, "%s|%s|%s|%s\n", e->section, e->subsection ? e->subsection : "-",
 			     e->name, e->value ? e->value : "-");
@@ -37,7 +37,7 @@ static void test_a_file_is_read_as_git_reads_it(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct kh_buf out;
 		kh_buf_init(&out, 4096);
-		assert_true(kh_gitconfig_read(kh_slice_str(cases[i].file), list, &out));
+		assert_true(kh_git_config_read(kh_slice_str(cases[i].file), list, &out));
 		assert_string_equal(kh_buf_cstr(&out), cases[i].read);
 		kh_buf_fini(&out);
 	}
@@ -53,25 +53,25 @@ static void test_what_git_refuses_is_refused(void **state)
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		struct kh_buf out;
 		kh_buf_init(&out, 4096);
-		assert_false(kh_gitconfig_read(kh_slice_str(files[i]), list, &out));
+		assert_false(kh_git_config_read(kh_slice_str(files[i]), list, &out));
 		kh_buf_fini(&out);
 	}
 	struct kh_buf out;
 	kh_buf_init(&out, 4096);
-	assert_false(kh_gitconfig_read(KH_SLICE("[a]k=v\0w\n"), list, &out));
+	assert_false(kh_git_config_read(KH_SLICE("[a]k=v\0w\n"), list, &out));
 	kh_buf_fini(&out);
 }
 
-static bool judge(void *arg, const struct kh_gitconfig_entry *e)
+static bool judge(void *arg, const struct kh_git_config_entry *e)
 {
-	*(bool *)arg = kh_gitconfig_is_harmless(e);
+	*(bool *)arg = kh_git_config_is_harmless(e);
 	return true;
 }
 
 static bool is_harmless(const char *file)
 {
 	bool harmless = false;
-	assert_true(kh_gitconfig_read(kh_slice_str(file), judge, &harmless));
+	assert_true(kh_git_config_read(kh_slice_str(file), judge, &harmless));
 	return harmless;
 }
 
@@ -131,7 +131,7 @@ static void test_the_list_is_one_of_what_is_harmless(void **state)
 			fail_msg("%s is not harmless", bad[i]);
 }
 
-static bool count(void *arg, const struct kh_gitconfig_entry *e)
+static bool count(void *arg, const struct kh_git_config_entry *e)
 {
 	(void)e;
 	++*(size_t *)arg;
@@ -147,13 +147,13 @@ static void test_more_variables_than_are_read_are_known_to_be_too_many(void **st
 	kh_buf_init(&file, 1024 * 1024);
 	for (size_t i = 0; i < 19999; i++)
 		assert_true(kh_buf_append_str(&file, one));
-	assert_false(kh_gitconfig_is_beyond(kh_buf_view(&file)));
+	assert_false(kh_git_config_is_beyond(kh_buf_view(&file)));
 	for (size_t i = 0; i < 2; i++)
 		assert_true(kh_buf_append_str(&file, one));
-	assert_true(kh_gitconfig_is_beyond(kh_buf_view(&file)));
-	assert_false(kh_gitconfig_read(kh_buf_view(&file), count, &n));
+	assert_true(kh_git_config_is_beyond(kh_buf_view(&file)));
+	assert_false(kh_git_config_read(kh_buf_view(&file), count, &n));
 	assert_int_equal(n, 20000);
-	assert_true(kh_gitconfig_is_beyond(kh_slice_of("[a]\0", 4)));
+	assert_true(kh_git_config_is_beyond(kh_slice_of("[a]\0", 4)));
 	kh_buf_fini(&file);
 }
 

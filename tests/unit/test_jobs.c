@@ -113,10 +113,10 @@ static void commands_and_fetchers_do_not_wait_for_each_other(void **state)
 	(void)state;
 	static const struct kh_exec exec;
 	for (int i = 0; i < 2 * KH_LIMIT_FETCHERS; i++)
-		(void)add(NULL, (uint16_t)i, KH_SHARE_NOBODY);
+		(void)add(NULL, (uint16_t)i, KH_FAIR_SHARE_NOBODY);
 	assert_int_equal(running(), KH_LIMIT_FETCHERS);
 	for (int i = 0; i < 2 * KH_LIMIT_COMMANDS; i++)
-		(void)add(&exec, 0, KH_SHARE_NOBODY);
+		(void)add(&exec, 0, KH_FAIR_SHARE_NOBODY);
 	assert_int_equal(running(), KH_LIMIT_FETCHERS + KH_LIMIT_COMMANDS);
 }
 
@@ -125,7 +125,7 @@ static void a_pipe_that_was_closed_wakes_nobody_where_a_child_has_it_too(void **
 	(void)state;
 	static const struct kh_exec exec;
 	assert_int_equal(pipe2(prints, O_CLOEXEC | O_NONBLOCK), 0);
-	struct kh_job *job = add(&exec, 0, KH_SHARE_NOBODY), *ended = NULL;
+	struct kh_job *job = add(&exec, 0, KH_FAIR_SHARE_NOBODY), *ended = NULL;
 	int shared = dup(prints[0]); /* as a child has it before its exec */
 	assert_int_equal(running(), 1);
 	/* The job's own child has the other end as well: what it prints is too much. */

@@ -82,7 +82,7 @@ static void images_are_not_made_by_anothers_lock(void **state)
 	kh_auto_close int held = planted("making");
 
 	(void)state;
-	assert_int_equal(kh_cache_lock(".", &options, &err), -1);
+	assert_int_equal(kh_image_cache_lock(".", &options, &err), -1);
 	assert_non_null(strstr(err.text, "is not a private file of this user"));
 }
 

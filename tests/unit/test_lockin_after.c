@@ -308,7 +308,7 @@ static void what_is_lent_is_all_that_can_be_opened(void **state)
 	}
 }
 
-static int abort_in_cage(void)
+static int abort_locked_in(void)
 {
 	abort();
 }
@@ -317,7 +317,7 @@ static int abort_in_cage(void)
 static void abort_still_aborts(void **state)
 {
 	(void)state;
-	int status = run_locked(abort_in_cage, true);
+	int status = run_locked(abort_locked_in, true);
 	assert_true(WIFSIGNALED(status));
 	assert_int_equal(WTERMSIG(status), SIGABRT);
 }

@@ -341,11 +341,11 @@ static void one_stands_in_a_file_of_its_own_and_outlives_it(void **state)
 		assert_int_equal(rules.list[i].where.file, KH_NO_FILE);
 	}
 	kh_buf_init(&bytes, 65536);
-	assert_true(kh_narrow_encode(&rules, &bytes));
+	assert_true(kh_snapshot_encode_narrow(&rules, &bytes));
 	for (size_t cut = 0; cut < kh_buf_len(&bytes); cut++)
-		assert_false(
-			kh_narrow_decode(kh_slice_sub(kh_buf_view(&bytes), 0, cut), &back, NULL));
-	assert_true(kh_narrow_decode(kh_buf_view(&bytes), &back, &err));
+		assert_false(kh_snapshot_decode_narrow(kh_slice_sub(kh_buf_view(&bytes), 0, cut),
+						       &back, NULL));
+	assert_true(kh_snapshot_decode_narrow(kh_buf_view(&bytes), &back, &err));
 	assert_int_equal(back.count, rules.count);
 	kh_buf_fini(&bytes);
 	kh_rules_fini(&rules);
@@ -427,8 +427,8 @@ static void rules_that_bring_something_are_not_compiled(void **state)
 		struct kh_buf bytes;
 		struct kh_rules back;
 		kh_buf_init(&bytes, 65536);
-		assert_true(kh_narrow_encode(&rules, &bytes));
-		assert_false(kh_narrow_decode(kh_buf_view(&bytes), &back, NULL));
+		assert_true(kh_snapshot_encode_narrow(&rules, &bytes));
+		assert_false(kh_snapshot_decode_narrow(kh_buf_view(&bytes), &back, NULL));
 		kh_buf_fini(&bytes);
 		assert_null(kh_narrowing_new(&rules, &err));
 		assert_int_equal(err.code, KH_ERR_CONFIG);

@@ -1,4 +1,5 @@
-/* test_placeholder.c - placeholders: shapes, drawing, and knowing them again wherever they turn up */
+/* test_placeholder.c - placeholders: shapes, drawing, and knowing them again wherever they turn up
+ */
 #include "unit.h"
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 
 #include <keyhole/credential/placeholder.h>
 
-static const struct kh_stand_in_key key = { { 1, 2, 3 } }, other_key = { { 9 } };
+static const struct kh_placeholder_key key = { { 1, 2, 3 } }, other_key = { { 9 } };
 static const struct kh_placeholder_owner owner = { "acme", "sb-1", "github" };
 
 static char *make(enum kh_shape shape, size_t length)
@@ -232,7 +233,7 @@ static bool note(const struct kh_mark *mark, void *arg)
 
 static struct kh_marks *marks_of(bool digits)
 {
-	const struct kh_stand_in_key keys[] = { other_key, key };
+	const struct kh_placeholder_key keys[] = { other_key, key };
 	struct kh_marks *marks = kh_marks_new(keys, 2, digits, NULL);
 	assert_non_null(marks);
 	return marks;
@@ -303,12 +304,12 @@ static void escapes_are_undone(void **state)
 {
 	char out[64];
 	(void)state;
-	size_t n = kh_text_unescape(KH_SLICE("a%41\\u0042\\/%2"), out);
+	size_t n = kh_mark_unescape(KH_SLICE("a%41\\u0042\\/%2"), out);
 	assert_int_equal(n, 6);
 	assert_memory_equal(out, "aAB/%2", 6);
-	assert_int_equal(kh_text_unescape(KH_SLICE("plain"), out), 0);
-	assert_int_equal(kh_text_unescape(KH_SLICE("100% \\d \\u12"), out), 0);
-	assert_int_equal(kh_text_unescape(KH_SLICE(""), out), 0);
+	assert_int_equal(kh_mark_unescape(KH_SLICE("plain"), out), 0);
+	assert_int_equal(kh_mark_unescape(KH_SLICE("100% \\d \\u12"), out), 0);
+	assert_int_equal(kh_mark_unescape(KH_SLICE(""), out), 0);
 }
 
 static struct got scan(const struct kh_marks *marks, const char *text, size_t len, size_t piece,

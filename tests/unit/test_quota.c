@@ -13,16 +13,16 @@ enum { THREADS = 8, SLOTS = 64, SECOND = 1000, MINUTE = 60 * SECOND, DAY = 24 * 
 
 static _Atomic uint64_t memory[SLOTS];
 
-static struct kh_ledger ledger_of(unsigned column)
+static struct kh_quota_ledger quota_ledger_of(unsigned column)
 {
-	return (struct kh_ledger){ .slots = memory, .n_slots = SLOTS, .column = column };
+	return (struct kh_quota_ledger){ .slots = memory, .n_slots = SLOTS, .column = column };
 }
 
-static struct kh_ledger fresh(void)
+static struct kh_quota_ledger fresh(void)
 {
 	for (int i = 0; i < SLOTS; i++)
 		memory[i] = 0;
-	return ledger_of(0);
+	return quota_ledger_of(0);
 }
 
 static struct kh_rate rate_of(enum kh_quota_kind kind, uint64_t amount, uint32_t period_ms,
@@ -41,14 +41,14 @@ static struct kh_quota quota_of(const struct kh_limits *site, const struct kh_li
 	return quota;
 }
 
-static bool begin(const struct kh_quota *quota, struct kh_ledger *ledger, uint64_t now_ms)
+static bool begin(const struct kh_quota *quota, struct kh_quota_ledger *ledger, uint64_t now_ms)
 {
 	struct kh_verdict reached = { .kind = KH_QUOTA_NONE };
 	return kh_quota_begin(quota, ledger, now_ms, 0, &reached);
 }
 
-static unsigned begin_many(const struct kh_quota *quota, struct kh_ledger *ledger, uint64_t now_ms,
-			   unsigned tries)
+static unsigned begin_many(const struct kh_quota *quota, struct kh_quota_ledger *ledger,
+			   uint64_t now_ms, unsigned tries)
 {
 	unsigned got = 0;
 	for (unsigned i = 0; i < tries; i++)
@@ -63,7 +63,7 @@ static void a_bucket_lets_its_burst_through_and_fills_at_its_speed(void **state)
 	static const uint64_t amounts[] = { 1, 7, 60, 600, 99991 };
 	(void)state;
 	for (size_t i = 0; i < sizeof(amounts) / sizeof(amounts[0]); i++) {
-		struct kh_ledger ledger = fresh();
+		struct kh_quota_ledger ledger = fresh();
 		struct kh_rate rate = rate_of(KH_QUOTA_REQUESTS, amounts[i], MINUTE, amounts[i], 8);
 		struct kh_limits limits = { .rates = &rate, .n_rates = 1 };
 		struct kh_quota quota = quota_of(NULL, &limits);
@@ -81,7 +81,7 @@ static void a_bucket_lets_its_burst_through_and_fills_at_its_speed(void **state)
 
 static void over_a_long_time_exactly_the_amount_goes_through(void **state)
 {
-	struct kh_ledger ledger = fresh();
+	struct kh_quota_ledger ledger = fresh();
 	/* 7 a minute does not divide evenly into anything. */
 	struct kh_rate rate = rate_of(KH_QUOTA_REQUESTS, 7, MINUTE, 1, 8);
 	struct kh_limits limits = { .rates = &rate, .n_rates = 1 };
@@ -104,7 +104,7 @@ static void a_wait_is_exactly_as_long_as_it_says(void **state)
 {
 	struct kh_rate rate = rate_of(KH_QUOTA_REQUESTS, 7, MINUTE, 3, 8);
 	uint64_t upto, now = kh_clock_mono_ms();
-	struct kh_ledger ledger = fresh();
+	struct kh_quota_ledger ledger = fresh();
 	(void)state;
 	assert_int_equal(kh_bucket_wait_ms(memory[8], &rate, now, 3), 0);
 	assert_int_equal(kh_bucket_wait_ms(memory[8], &rate, now, 4), UINT64_MAX);
@@ -121,7 +121,7 @@ static void a_wait_is_exactly_as_long_as_it_says(void **state)
 
 static void bytes_go_up_to_the_last_one(void **state)
 {
-	struct kh_ledger ledger = fresh();
+	struct kh_quota_ledger ledger = fresh();
 	struct kh_rate rates[] = { rate_of(KH_QUOTA_BYTES_DOWN, 1000, DAY, 1000, 8),
 				   rate_of(KH_QUOTA_BYTES_DOWN, 700, DAY, 700, 9) };
 	struct kh_limits tenant = { .rates = &rates[0], .n_rates = 1 };
@@ -147,7 +147,7 @@ static void bytes_go_up_to_the_last_one(void **state)
 
 static void what_fails_on_one_limit_uses_up_no_other(void **state)
 {
-	struct kh_ledger ledger = fresh();
+	struct kh_quota_ledger ledger = fresh();
 	struct kh_rate many = rate_of(KH_QUOTA_REQUESTS, 1000, DAY, 1000, 8);
 	struct kh_rate few = rate_of(KH_QUOTA_REQUESTS, 3, DAY, 3, 9);
 	struct kh_limits site = {
@@ -202,7 +202,7 @@ static void what_filled_itself_again_is_not_given_back_twice(void **state)
 
 static void an_announced_body_needs_its_bytes(void **state)
 {
-	struct kh_ledger ledger = fresh();
+	struct kh_quota_ledger ledger = fresh();
 	struct kh_rate up = rate_of(KH_QUOTA_BYTES_UP, 1000, MINUTE, 1000, 8);
 	struct kh_limits tenant = { .rates = &up, .n_rates = 1 };
 	struct kh_quota quota = quota_of(NULL, &tenant);
@@ -224,7 +224,7 @@ static void an_announced_body_needs_its_bytes(void **state)
 
 static void what_is_only_observed_goes_through_and_is_told(void **state)
 {
-	struct kh_ledger ledger = fresh();
+	struct kh_quota_ledger ledger = fresh();
 	struct kh_rate one = rate_of(KH_QUOTA_REQUESTS, 1, DAY, 1, 8);
 	struct kh_rate two = rate_of(KH_QUOTA_REQUESTS, 2, DAY, 2, 9);
 	struct kh_limits tenant = {
@@ -256,7 +256,7 @@ static void a_worker_that_ended_leaves_its_places(void **state)
 	struct kh_limits tenant = { .connections = 3, .connections_slot = 8 };
 	struct kh_quota quota = quota_of(NULL, &tenant);
 	struct kh_verdict reached = { .kind = KH_QUOTA_NONE };
-	struct kh_ledger old = fresh(), next = ledger_of(1);
+	struct kh_quota_ledger old = fresh(), next = quota_ledger_of(1);
 	(void)state;
 	assert_true(kh_quota_connect(&quota, &old, &reached));
 	assert_true(kh_quota_connect(&quota, &old, &reached));
@@ -276,8 +276,8 @@ static void a_worker_that_ended_leaves_its_places(void **state)
 
 static void a_slot_that_is_not_there_is_not_counted(void **state)
 {
-	struct kh_ledger none = { .slots = NULL };
-	struct kh_ledger ledger = fresh();
+	struct kh_quota_ledger none = { .slots = NULL };
+	struct kh_quota_ledger ledger = fresh();
 	struct kh_rate one = rate_of(KH_QUOTA_REQUESTS, 1, DAY, 1, SLOTS);
 	struct kh_limits tenant = {
 		.rates = &one, .n_rates = 1, .concurrency = 1, .concurrency_slot = 3
@@ -294,7 +294,7 @@ static void a_slot_that_is_not_there_is_not_counted(void **state)
 
 struct shared {
 	struct kh_quota quota[2];
-	struct kh_ledger ledger;
+	struct kh_quota_ledger ledger;
 	uint64_t now_ms;
 	pthread_barrier_t barrier;
 	_Atomic unsigned got, running, most_running;

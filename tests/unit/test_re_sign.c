@@ -28,15 +28,15 @@ static void field(struct request *r, const char *name, const char *value)
 		(struct kh_field){ kh_slice_str(name), kh_slice_str(value) };
 }
 
-static bool read_it(const struct request *r, struct kh_resign *out, struct kh_err *err)
+static bool read_it(const struct request *r, struct kh_re_sign *out, struct kh_err *err)
 {
 	*err = (struct kh_err)KH_ERR_INIT;
-	return kh_resign_read(out, &r->config, &r->message, r->raw, r->host, r->now_ms, err);
+	return kh_re_sign_read(out, &r->config, &r->message, r->raw, r->host, r->now_ms, err);
 }
 
 /* As the proxy does: what is forwarded, and Host. */
-static void make(const struct request *r, const struct kh_resign *resign, struct kh_secret *keys,
-		 struct kh_resigned *out)
+static void make(const struct request *r, const struct kh_re_sign *resign, struct kh_secret *keys,
+		 struct kh_re_signed *out)
 {
 	struct kh_field fields[KH_LIMIT_FIELDS];
 	struct kh_err err = KH_ERR_INIT;
@@ -45,11 +45,11 @@ static void make(const struct request *r, const struct kh_resign *resign, struct
 	fields[n++] = (struct kh_field){ KH_SLICE("Host"), r->host };
 	for (size_t i = 0; i < r->message.n_fields; i++)
 		if (!kh_carrier_is_field(r->message.fields[i].name) &&
-		    !kh_resign_replaces(r->message.fields[i].name))
+		    !kh_re_sign_replaces(r->message.fields[i].name))
 			fields[n++] = r->message.fields[i];
-	const struct kh_resign_head head = { r->message.method, r->raw, fields, n };
-	kh_resigned_init(out);
-	if (!kh_resign_make(out, resign, &head, keys, &err))
+	const struct kh_re_sign_head head = { r->message.method, r->raw, fields, n };
+	kh_re_signed_init(out);
+	if (!kh_re_sign_make(out, resign, &head, keys, &err))
 		fail_msg("%s", err.text);
 }
 
@@ -58,8 +58,8 @@ static void make(const struct request *r, const struct kh_resign *resign, struct
 
 static void expect_seed(const struct request *r, const char *seed)
 {
-	struct kh_resign resign;
-	struct kh_resigned out;
+	struct kh_re_sign resign;
+	struct kh_re_signed out;
 	struct kh_err err;
 	struct kh_secret *keys = example_keys();
 
@@ -67,7 +67,7 @@ static void expect_seed(const struct request *r, const char *seed)
 		fail_msg("%s", err.text);
 	make(r, &resign, keys, &out);
 	assert_string_equal(out.seed, seed);
-	kh_resigned_fini(&out);
+	kh_re_signed_fini(&out);
 	kh_secret_unref(keys);
 }
 
@@ -105,14 +105,14 @@ static void test_a_presigned_url_comes_out_as_the_reference_has_it(void **state)
 		"us-east-1%2Fs3%2Faws4_request&X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400&"
 		"X-Amz-SignedHeaders=host&X-Amz-Security-Token=theirs&X-Amz-Signature=00",
 		"examplebucket.s3.amazonaws.com");
-	struct kh_resign resign;
-	struct kh_resigned out;
+	struct kh_re_sign resign;
+	struct kh_re_signed out;
 	struct kh_err err;
 	struct kh_secret *keys = example_keys();
 
 	(void)state;
 	assert_true(read_it(&r, &resign, &err));
-	assert_int_equal(resign.form, KH_RESIGN_QUERY);
+	assert_int_equal(resign.form, KH_RE_SIGN_QUERY);
 	make(&r, &resign, keys, &out);
 	assert_slice_equal(kh_buf_view(&out.target),
 			   "/test.txt?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential="
@@ -122,7 +122,7 @@ static void test_a_presigned_url_comes_out_as_the_reference_has_it(void **state)
 			   "86400&X-Amz-SignedHeaders=host&X-Amz-Signature="
 			   "aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404");
 	assert_int_equal(kh_buf_len(&out.fields), 0);
-	kh_resigned_fini(&out);
+	kh_re_signed_fini(&out);
 	kh_secret_unref(keys);
 }
 
@@ -132,8 +132,8 @@ static void test_nothing_of_the_clients_signature_stays(void **state)
 				   "/k?x-amz-acl=private&X-Amz-Credential=MINE&key=1&x-id=Put;X%"
 				   "2dAmz-Signature=ab&token=t&q",
 				   "b.s3.us-east-1.amazonaws.com");
-	struct kh_resign resign;
-	struct kh_resigned out;
+	struct kh_re_sign resign;
+	struct kh_re_signed out;
 	struct kh_err err;
 	struct kh_secret *keys =
 		pack("{" KEYS ",\"SessionToken\":\"their+token/=\"}", "20130524/us-east-1/s3");
@@ -153,7 +153,7 @@ static void test_nothing_of_the_clients_signature_stays(void **state)
 	assert_non_null(strstr(fields, empty_hash));
 	assert_non_null(strstr(fields, "SignedHeaders=host;x-amz-content-sha256;x-amz-date;"
 				       "x-amz-meta-colour;x-amz-security-token, Signature="));
-	kh_resigned_fini(&out);
+	kh_re_signed_fini(&out);
 	kh_secret_unref(keys);
 }
 
@@ -175,18 +175,18 @@ static void test_a_signature_goes_in_every_spelling_of_its_name(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(spellings) / sizeof(*spellings); i++)
-		if (!kh_resign_drops_parameter(kh_slice_str(spellings[i])))
+		if (!kh_re_sign_drops_parameter(kh_slice_str(spellings[i])))
 			fail_msg("%s stays", spellings[i]);
-	assert_true(kh_resign_drops_parameter(KH_SLICE("X_Amz_Security_Token")));
-	assert_false(kh_resign_drops_parameter(KH_SLICE("x-amz-acl")));
-	assert_true(kh_resign_replaces(KH_SLICE("X_Amz_Security_Token")));
-	assert_true(kh_resign_replaces(KH_SLICE("x-amz_date")));
-	assert_false(kh_resign_replaces(KH_SLICE("x-amz-date-of-birth")));
+	assert_true(kh_re_sign_drops_parameter(KH_SLICE("X_Amz_Security_Token")));
+	assert_false(kh_re_sign_drops_parameter(KH_SLICE("x-amz-acl")));
+	assert_true(kh_re_sign_replaces(KH_SLICE("X_Amz_Security_Token")));
+	assert_true(kh_re_sign_replaces(KH_SLICE("x-amz_date")));
+	assert_false(kh_re_sign_replaces(KH_SLICE("x-amz-date-of-birth")));
 }
 
 static void expect_refused(const struct request *r, enum kh_err_code code, const char *what)
 {
-	struct kh_resign resign;
+	struct kh_re_sign resign;
 	struct kh_err err;
 
 	assert_false(read_it(r, &resign, &err));
@@ -198,7 +198,7 @@ static void expect_refused(const struct request *r, enum kh_err_code code, const
 static void test_a_client_chooses_only_what_its_host_serves(void **state)
 {
 	struct request r = request("GET", "/", "b.s3.us-east-1.amazonaws.com");
-	struct kh_resign resign;
+	struct kh_re_sign resign;
 	struct kh_err err;
 
 	(void)state;
@@ -242,16 +242,16 @@ static void test_what_stands_for_the_content_is_one_of_the_known(void **state)
 {
 	static const struct {
 		const char *value;
-		enum kh_resign_payload payload;
+		enum kh_re_sign_payload payload;
 	} rows[] = {
 		{ "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-		  KH_RESIGN_CLAIMED },
-		{ "UNSIGNED-PAYLOAD", KH_RESIGN_UNSIGNED },
-		{ "STREAMING-AWS4-HMAC-SHA256-PAYLOAD", KH_RESIGN_CHUNKS },
-		{ "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER", KH_RESIGN_CHUNKS_TRAILER },
-		{ "STREAMING-UNSIGNED-PAYLOAD-TRAILER", KH_RESIGN_UNSIGNED_TRAILER },
+		  KH_RE_SIGN_CLAIMED },
+		{ "UNSIGNED-PAYLOAD", KH_RE_SIGN_UNSIGNED },
+		{ "STREAMING-AWS4-HMAC-SHA256-PAYLOAD", KH_RE_SIGN_CHUNKS },
+		{ "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER", KH_RE_SIGN_CHUNKS_TRAILER },
+		{ "STREAMING-UNSIGNED-PAYLOAD-TRAILER", KH_RE_SIGN_UNSIGNED_TRAILER },
 	};
-	struct kh_resign resign;
+	struct kh_re_sign resign;
 	struct kh_err err;
 	struct request r = request("PUT", "/k", "b.s3.us-east-1.amazonaws.com");
 
@@ -259,21 +259,21 @@ static void test_what_stands_for_the_content_is_one_of_the_known(void **state)
 	r.message.framing = KH_FRAMING_LENGTH;
 	r.message.content_length = 5;
 	assert_true(read_it(&r, &resign, &err));
-	assert_int_equal(resign.payload, KH_RESIGN_HASHED);
-	assert_true(kh_resign_wants_content(&resign));
+	assert_int_equal(resign.payload, KH_RE_SIGN_HASHED);
+	assert_true(kh_re_sign_wants_content(&resign));
 	r.message.content_length = 0;
 	assert_true(read_it(&r, &resign, &err));
-	assert_int_equal(resign.payload, KH_RESIGN_EMPTY);
-	assert_false(kh_resign_wants_content(&resign));
+	assert_int_equal(resign.payload, KH_RE_SIGN_EMPTY);
+	assert_false(kh_re_sign_wants_content(&resign));
 	r.message.framing = KH_FRAMING_CHUNKED;
 	assert_true(read_it(&r, &resign, &err));
-	assert_int_equal(resign.payload, KH_RESIGN_HASHED);
+	assert_int_equal(resign.payload, KH_RE_SIGN_HASHED);
 	field(&r, "X-Amz-Content-Sha256", "");
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		r.message.fields[0].value = kh_slice_str(rows[i].value);
 		assert_true(read_it(&r, &resign, &err));
 		assert_int_equal(resign.payload, rows[i].payload);
-		assert_false(kh_resign_wants_content(&resign));
+		assert_false(kh_re_sign_wants_content(&resign));
 	}
 	r.message.fields[0].value = KH_SLICE("STREAMING-AWS4-HMAC-SHA256-EVENTS");
 	expect_refused(&r, KH_ERR_REQUEST_MALFORMED, "STREAMING-AWS4-HMAC-SHA256-EVENTS");
@@ -291,7 +291,7 @@ static void test_a_presigned_url_lasts_no_longer_than_it_should(void **state)
 #define URL(date, expires) \
 	"/k?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=A%2F20130524%2Fus-east-1%2Fs3%2F" \
 	"aws4_request&X-Amz-SignedHeaders=host&X-Amz-Date=" date "&X-Amz-Expires=" expires
-	struct kh_resign resign;
+	struct kh_re_sign resign;
 	struct kh_err err;
 	struct request r =
 		request("GET", URL("20130523T235900Z", "30"), "b.s3.us-east-1.amazonaws.com");

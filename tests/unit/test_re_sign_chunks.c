@@ -8,9 +8,9 @@ static const char trailer_seed[] =
 
 #define ZEROS "0000000000000000000000000000000000000000000000000000000000000000"
 
-static struct kh_chunk_signer *signer(enum kh_resign_payload payload, const char *seed)
+static struct kh_chunk_signer *signer(enum kh_re_sign_payload payload, const char *seed)
 {
-	struct kh_resign resign = { .payload = payload, .time = "20130524T000000Z" };
+	struct kh_re_sign resign = { .payload = payload, .time = "20130524T000000Z" };
 	struct kh_secret *keys = example_keys();
 
 	assert_true(kh_sigv4_scope_parse(&resign.scope, KH_SLICE("20130524/us-east-1/s3")));
@@ -39,7 +39,7 @@ static void put_example(struct kh_buf *out, const char *one, const char *two, co
 }
 
 /* Fed in pieces of `step` bytes. */
-static void check_chunks(enum kh_resign_payload payload, const char *seed, struct kh_buf *in,
+static void check_chunks(enum kh_re_sign_payload payload, const char *seed, struct kh_buf *in,
 			 struct kh_buf *want, size_t step)
 {
 	struct kh_chunk_signer *s = signer(payload, seed);
@@ -72,7 +72,7 @@ static void test_chunks_come_out_as_the_reference_has_them(void **state)
 		    "0055627c9e194cb4542bae2aa5492e3c1575bbb81b612b7d234b86a503ef5497",
 		    "b6c6ea8a5354eaf15b3cb7646744f4275b71ea724fed81ceb9323e279d449df9", "");
 	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++)
-		check_chunks(KH_RESIGN_CHUNKS, plain_seed, &in, &want, steps[i]);
+		check_chunks(KH_RE_SIGN_CHUNKS, plain_seed, &in, &want, steps[i]);
 	kh_buf_fini(&in);
 	kh_buf_fini(&want);
 }
@@ -89,13 +89,13 @@ static void test_a_trailer_comes_out_as_the_reference_has_it(void **state)
 		    "2ca2aba2005185cf7159c6277faf83795951dd77a3a99e6e65d5c9f85863f992",
 		    "x-amz-checksum-crc32c:sOO8/Q==\r\nx-amz-trailer-signature:"
 		    "d81f82fc3505edab99d459891051a732e8730629a2e4a59689829ca17fe2e435\r\n");
-	check_chunks(KH_RESIGN_CHUNKS_TRAILER, trailer_seed, &in, &want, 1 << 20);
-	check_chunks(KH_RESIGN_CHUNKS_TRAILER, trailer_seed, &in, &want, 3);
+	check_chunks(KH_RE_SIGN_CHUNKS_TRAILER, trailer_seed, &in, &want, 1 << 20);
+	check_chunks(KH_RE_SIGN_CHUNKS_TRAILER, trailer_seed, &in, &want, 3);
 	kh_buf_fini(&in);
 	kh_buf_fini(&want);
 }
 
-static void expect_bad_chunks(enum kh_resign_payload payload, const char *text, const char *what,
+static void expect_bad_chunks(enum kh_re_sign_payload payload, const char *text, const char *what,
 			      enum kh_err_code code)
 {
 	struct kh_chunk_signer *s = signer(payload, plain_seed);
@@ -136,24 +136,24 @@ static void test_chunks_that_are_none_are_refused(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-		expect_bad_chunks(KH_RESIGN_CHUNKS, rows[i].text, rows[i].what,
+		expect_bad_chunks(KH_RE_SIGN_CHUNKS, rows[i].text, rows[i].what,
 				  KH_ERR_REQUEST_MALFORMED);
-	expect_bad_chunks(KH_RESIGN_CHUNKS_TRAILER, HEAD("0") "a:b\r\n\r\n",
+	expect_bad_chunks(KH_RE_SIGN_CHUNKS_TRAILER, HEAD("0") "a:b\r\n\r\n",
 			  "no x-amz-trailer-signature", KH_ERR_REQUEST_MALFORMED);
-	expect_bad_chunks(KH_RESIGN_CHUNKS_TRAILER, HEAD("0") "a\r\n", "is none",
+	expect_bad_chunks(KH_RE_SIGN_CHUNKS_TRAILER, HEAD("0") "a\r\n", "is none",
 			  KH_ERR_REQUEST_MALFORMED);
-	expect_bad_chunks(KH_RESIGN_CHUNKS_TRAILER,
+	expect_bad_chunks(KH_RE_SIGN_CHUNKS_TRAILER,
 			  HEAD("0") "a:b\nc:d\r\nx-amz-trailer-signature:" ZEROS "\r\n\r\n",
 			  "is none", KH_ERR_REQUEST_MALFORMED);
-	expect_bad_chunks(KH_RESIGN_CHUNKS_TRAILER,
+	expect_bad_chunks(KH_RE_SIGN_CHUNKS_TRAILER,
 			  HEAD("0") "x-amz-trailer-signature:" ZEROS "\r\na:b\r\n\r\n",
 			  "does not say so", KH_ERR_REQUEST_MALFORMED);
-	expect_bad_chunks(KH_RESIGN_CHUNKS, HEAD("100001"), "make smaller ones",
+	expect_bad_chunks(KH_RE_SIGN_CHUNKS, HEAD("100001"), "make smaller ones",
 			  KH_ERR_CONTENT_TOO_LARGE);
 	assert_non_null(long_line);
 	memset(long_line, '1', 1023);
 	long_line[1023] = '\0';
-	expect_bad_chunks(KH_RESIGN_CHUNKS, long_line, "too long", KH_ERR_REQUEST_MALFORMED);
+	expect_bad_chunks(KH_RE_SIGN_CHUNKS, long_line, "too long", KH_ERR_REQUEST_MALFORMED);
 	free(long_line);
 }
 

@@ -13,25 +13,25 @@
 static struct kh_decision ask(const struct fixture *f, const char *method, const char *url,
 			      const char *field)
 {
-	struct kh_question *q = calloc(1, sizeof(*q));
+	struct kh_dry_run *q = calloc(1, sizeof(*q));
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_decision decision, explained;
 	assert_non_null(q);
-	kh_question_init(q);
+	kh_dry_run_init(q);
 	if (field) {
 		struct kh_slice line = kh_slice_str(field);
 		size_t colon = kh_slice_find(line, ':', 0);
-		assert_true(kh_question_field(q, kh_slice_sub(line, 0, colon),
-					      kh_slice_sub(line, colon + 1, line.len)));
+		assert_true(kh_dry_run_field(q, kh_slice_sub(line, 0, colon),
+					     kh_slice_sub(line, colon + 1, line.len)));
 	}
-	if (!kh_question_ask(q, kh_slice_str(method), kh_slice_str(url), &err))
+	if (!kh_dry_run_ask(q, kh_slice_str(method), kh_slice_str(url), &err))
 		fail_msg("%s: %s", url, err.text);
 	kh_policy_decide(f->policy, 0, NULL, &q->view, &decision);
 	kh_policy_explain(f->policy, 0, NULL, &q->view, NULL, NULL, &explained);
 	if (decision.allow != explained.allow || decision.rule != explained.rule ||
 	    decision.reading != explained.reading || decision.reason != explained.reason)
 		fail_msg("%s %s %s: decide and explain differ", method, url, field ? field : "");
-	kh_question_fini(q);
+	kh_dry_run_fini(q);
 	free(q);
 	return decision;
 }

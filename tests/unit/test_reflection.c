@@ -17,7 +17,7 @@ static bool hides(const char *text, char *out, size_t room)
 	struct kh_buf buf;
 	bool found = false;
 	kh_buf_init(&buf, room - 1);
-	assert_true(kh_hide_value(value, kh_slice_str(text), &buf, &found));
+	assert_true(kh_reflection_hide_value(value, kh_slice_str(text), &buf, &found));
 	struct kh_slice left = kh_buf_view(&buf);
 	if (left.len > 0)
 		memcpy(out, left.ptr, left.len);

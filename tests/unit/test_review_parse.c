@@ -17,7 +17,7 @@
 static bool read_head(const char *text, struct kh_review_refs *refs, size_t *pack)
 {
 	*refs = (struct kh_review_refs){ 0 };
-	return kh_bundle_head(kh_slice_str(text), ID, refs, pack);
+	return kh_review_bundle_head(kh_slice_str(text), ID, refs, pack);
 }
 
 static void test_refs_of_a_bundle_come_below_their_review(void **state)

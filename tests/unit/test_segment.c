@@ -34,7 +34,7 @@ static struct kh_verify_report verified_with(int fd, const struct kh_verify_repo
 	struct kh_verify_report report;
 
 	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
-	assert_true(kh_segment_verify(fd, next, &report, NULL));
+	assert_true(kh_verify_segment(fd, next, &report, NULL));
 	return report;
 }
 

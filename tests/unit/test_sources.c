@@ -252,9 +252,9 @@ static struct kh_config *configure(const char *credentials, const char *rules)
 /* NULL: there is none. The reference is the vault's. */
 static struct kh_secret *value_of(struct kh_vault *vault, size_t index, struct kh_err *err)
 {
-	const struct kh_want want = { (uint16_t)index, KH_NO_TENANT, { "", 0 } };
+	const struct kh_credential_ref want = { (uint16_t)index, KH_NO_TENANT, { "", 0 } };
 	struct kh_value value;
-	return kh_vault_get(vault, &want, KH_SHARE_NOBODY, &value, err) == KH_VAULT_GOT
+	return kh_vault_get(vault, &want, KH_FAIR_SHARE_NOBODY, &value, err) == KH_VAULT_GOT
 		       ? value.secret
 		       : NULL;
 }
@@ -394,15 +394,15 @@ static void states_that_find_no_room_are_counted(void **state)
 					     "{ allow: \"https://api.test/a\", credential: one }");
 	kh_log_set_level(KH_LOG_ERROR);
 	assert_true(kh_vault_open(&vault, config, false, NULL));
-	kh_auto_free char *all = kh_states_of(&vault, 64 * 1024, &left_out);
+	kh_auto_free char *all = kh_credential_status_of(&vault, 64 * 1024, &left_out);
 	assert_int_equal(left_out, 0);
 	assert_non_null(strstr(all, "\"name\":\"one\""));
 	assert_non_null(strstr(all, "\"name\":\"two\""));
-	kh_auto_free char *some = kh_states_of(&vault, strlen(all) - 1, &left_out);
+	kh_auto_free char *some = kh_credential_status_of(&vault, strlen(all) - 1, &left_out);
 	assert_int_equal(left_out, 1);
 	assert_memory_equal(some, all, strlen(some) - 1);
 	assert_int_equal(some[strlen(some) - 1], ']');
-	kh_auto_free char *none = kh_states_of(&vault, 10, &left_out);
+	kh_auto_free char *none = kh_credential_status_of(&vault, 10, &left_out);
 	assert_int_equal(left_out, 2);
 	assert_string_equal(none, "[]");
 	kh_vault_close(&vault);

@@ -217,7 +217,7 @@ static bool in_form_with_another(const char *how)
 
 static bool asks_both(const char *rules, const char *how, bool elsewhere, bool allowed_is)
 {
-	static struct kh_question question;
+	static struct kh_dry_run question;
 	struct kh_decision decision;
 	char yaml[1024], url[BYTES + 64], value[2 * BYTES];
 	struct kh_field field = path_field(how, "no&access_token=ok", value);
@@ -226,12 +226,12 @@ static bool asks_both(const char *rules, const char *how, bool elsewhere, bool a
 	struct fixture f = policy_of(yaml);
 	(void)snprintf(url, sizeof(url), "https://h.example/?access_token=ok&%s=no",
 		       elsewhere ? "x" : how);
-	kh_question_init(&question);
-	assert_true(!elsewhere || kh_question_field(&question, field.name, field.value));
+	kh_dry_run_init(&question);
+	assert_true(!elsewhere || kh_dry_run_field(&question, field.name, field.value));
 	decision.allow = false; /* a malformed escape is refused before any rule */
-	if (kh_question_ask(&question, KH_SLICE("GET"), kh_slice_str(url), NULL))
+	if (kh_dry_run_ask(&question, KH_SLICE("GET"), kh_slice_str(url), NULL))
 		kh_policy_decide(f.policy, 0, NULL, &question.view, &decision);
-	kh_question_fini(&question);
+	kh_dry_run_fini(&question);
 	fini(&f);
 	return decision.allow == allowed_is;
 }

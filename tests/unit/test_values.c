@@ -3,9 +3,9 @@
 #include "values_world.h"
 
 /* The value of all is asked for, and comes with an hour to live. */
-static struct kh_want begin_hour(const char *value)
+static struct kh_credential_ref begin_hour(const char *value)
 {
-	const struct kh_want want = wanted(ONE, KH_NO_TENANT, "");
+	const struct kh_credential_ref want = wanted(ONE, KH_NO_TENANT, "");
 	expect_to_ask(want);
 	answer(want, value, wall_ms + 3600 * 1000);
 	return want;
@@ -14,7 +14,7 @@ static struct kh_want begin_hour(const char *value)
 static void one_question_serves_all_who_wait(void **state)
 {
 	(void)state;
-	const struct kh_want of_all = wanted(ONE, KH_NO_TENANT, "");
+	const struct kh_credential_ref of_all = wanted(ONE, KH_NO_TENANT, "");
 	for (uint16_t i = 0; i < 5; i++)
 		expect(wanted(ONE, i % 2, ""), KH_SLOT_ASKED, 0);
 	expect_question(&of_all);
@@ -32,8 +32,8 @@ static void tenants_have_values_of_their_own(void **state)
 	(void)state;
 	expect(wanted(BY_TENANT, 0, ""), KH_SLOT_ASKED, 0);
 	expect(wanted(BY_TENANT, 1, ""), KH_SLOT_ASKED, 0);
-	expect_question(&(struct kh_want){ BY_TENANT, 0, { "", 0 } });
-	expect_question(&(struct kh_want){ BY_TENANT, 1, { "", 0 } });
+	expect_question(&(struct kh_credential_ref){ BY_TENANT, 0, { "", 0 } });
+	expect_question(&(struct kh_credential_ref){ BY_TENANT, 1, { "", 0 } });
 	answer(wanted(BY_TENANT, 1, ""), "globex", 0);
 	expect(wanted(BY_TENANT, 0, ""), KH_SLOT_ASKED, 0);
 	expect(wanted(BY_TENANT, 1, ""), KH_SLOT_FULL, 'g');
@@ -45,8 +45,8 @@ static void tenants_have_values_of_their_own(void **state)
 static void scopes_have_values_of_their_own(void **state)
 {
 	(void)state;
-	const struct kh_want a = wanted(ONE, KH_NO_TENANT, "o/a"),
-			     b = wanted(ONE, KH_NO_TENANT, "o/b");
+	const struct kh_credential_ref a = wanted(ONE, KH_NO_TENANT, "o/a"),
+				       b = wanted(ONE, KH_NO_TENANT, "o/b");
 	expect(a, KH_SLOT_ASKED, 0);
 	expect(b, KH_SLOT_ASKED, 0);
 	expect_question(&a);
@@ -59,7 +59,7 @@ static void scopes_have_values_of_their_own(void **state)
 static void a_value_ends_with_its_time_and_is_asked_for_ahead_of_it(void **state)
 {
 	(void)state;
-	const struct kh_want want = begin_hour("first");
+	const struct kh_credential_ref want = begin_hour("first");
 	wall_ms += 3500 * 1000;
 	expect(want, KH_SLOT_FULL, 'f');
 	expect_question(NULL);
@@ -77,7 +77,7 @@ static void a_value_ends_with_its_time_and_is_asked_for_ahead_of_it(void **state
 static void a_value_that_is_not_replaced_serves_until_its_end(void **state)
 {
 	(void)state;
-	const struct kh_want want = begin_hour("first");
+	const struct kh_credential_ref want = begin_hour("first");
 	wall_ms += 3590 * 1000;
 	expect(want, KH_SLOT_FULL, 'f');
 	expect_question(&want);
@@ -98,7 +98,7 @@ static void a_value_that_is_not_replaced_serves_until_its_end(void **state)
 static void a_missing_one_is_asked_for_again_after_a_second(void **state)
 {
 	(void)state;
-	const struct kh_want want = wanted(ONE, KH_NO_TENANT, "");
+	const struct kh_credential_ref want = wanted(ONE, KH_NO_TENANT, "");
 	expect_to_ask(want);
 	answer(want, NULL, 0);
 	expect(want, KH_SLOT_MISSING, 0);
@@ -112,7 +112,7 @@ static void a_missing_one_is_asked_for_again_after_a_second(void **state)
 static void what_is_stale_is_asked_for_anew(void **state)
 {
 	(void)state;
-	const struct kh_want want = wanted(ONE, KH_NO_TENANT, "");
+	const struct kh_credential_ref want = wanted(ONE, KH_NO_TENANT, "");
 	expect_to_ask(want);
 	say_stale(ONE); /* the answer is still to come */
 	expect(want, KH_SLOT_ASKED, 0);
@@ -128,10 +128,10 @@ static void what_is_stale_is_asked_for_anew(void **state)
 }
 
 /* What the keeper is told, or (false) that it is told nothing. */
-static void refuse(struct kh_want want, const struct kh_secret *token, bool told)
+static void refuse(struct kh_credential_ref want, const struct kh_secret *token, bool told)
 {
 	struct kh_channel_message message;
-	struct kh_want got;
+	struct kh_credential_ref got;
 	kh_values_refused(&worker, &gen, &want, token);
 	enum kh_channel_status status = kh_channel_receive(&keeper, false, &message);
 	assert_int_equal(status, told ? KH_CHANNEL_GOT : KH_CHANNEL_AGAIN);
@@ -139,11 +139,11 @@ static void refuse(struct kh_want want, const struct kh_secret *token, bool told
 		return;
 	assert_int_equal(message.type, KH_CHANNEL_CREDENTIAL_REFUSED);
 	struct kh_wire_reader r = { .rest = message.body };
-	assert_true(kh_want_take(&r, &got) && kh_wire_done(&r));
+	assert_true(kh_credential_ref_take(&r, &got) && kh_wire_done(&r));
 	assert_true(got.index == want.index && kh_slice_eq(got.scope, want.scope));
 }
 
-static struct kh_secret *token_of(struct kh_want want)
+static struct kh_secret *token_of(struct kh_credential_ref want)
 {
 	struct kh_secret *secret;
 	assert_int_equal(kh_worker_secret(&worker, &gen, &want, asker, &secret, NULL),
@@ -154,7 +154,7 @@ static struct kh_secret *token_of(struct kh_want want)
 static void a_token_that_was_refused_goes_once_and_not_often(void **state)
 {
 	(void)state;
-	const struct kh_want want = wanted(ONE, KH_NO_TENANT, "");
+	const struct kh_credential_ref want = wanted(ONE, KH_NO_TENANT, "");
 	expect_to_ask(want);
 	refuse(want, NULL, false);
 	answer(want, "first", 0);
@@ -176,7 +176,7 @@ static void a_token_that_was_refused_goes_once_and_not_often(void **state)
 static void a_token_that_is_refused_while_the_next_is_asked_for_waits_for_that(void **state)
 {
 	(void)state;
-	const struct kh_want want = begin_hour("first");
+	const struct kh_credential_ref want = begin_hour("first");
 	wall_ms += 3590 * 1000;
 	struct kh_secret *first = token_of(want);
 	expect_question(&want);

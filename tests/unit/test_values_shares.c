@@ -7,7 +7,7 @@ static void fill_scope(const char *owner, unsigned i, bool answered)
 {
 	char scope[32];
 	(void)snprintf(scope, sizeof(scope), "%s/%u", owner, i);
-	const struct kh_want want = wanted(ONE, KH_NO_TENANT, scope);
+	const struct kh_credential_ref want = wanted(ONE, KH_NO_TENANT, scope);
 	expect_to_ask(want);
 	if (answered)
 		answer(want, strchr(scope, '/') + 1, 0);
@@ -30,14 +30,14 @@ static void a_sandbox_has_few_questions_under_way(void **state)
 	/* What it waits for already it may wait for with more requests. */
 	expect(wanted(ONE, KH_NO_TENANT, "evil/0"), KH_SLOT_ASKED, 0);
 	/* What has no scope is nobody's share; and another sandbox has its own. */
-	const struct kh_want all = wanted(ONE, KH_NO_TENANT, "");
+	const struct kh_credential_ref all = wanted(ONE, KH_NO_TENANT, "");
 	expect_to_ask(all);
 	asker = &other;
 	fill_scope("good", 1, true);
 	expect(wanted(ONE, KH_NO_TENANT, "good/1"), KH_SLOT_FULL, '1');
 	/* An answer makes room for a question. */
 	answer(wanted(ONE, KH_NO_TENANT, "evil/0"), "zero", 0);
-	asker = &gate;
+	asker = &listener_stats;
 	fill_scope("evil", 99, false);
 }
 
@@ -47,7 +47,7 @@ static void a_sandbox_asks_few_questions_a_second(void **state)
 	char scope[32];
 	for (unsigned i = 0; i < KH_LIMIT_SCOPE_QUESTIONS_BURST; i++) {
 		(void)snprintf(scope, sizeof(scope), "evil/%u", i);
-		const struct kh_want want = wanted(ONE, KH_NO_TENANT, scope);
+		const struct kh_credential_ref want = wanted(ONE, KH_NO_TENANT, scope);
 		expect_to_ask(want);
 		answer(want, "value", wall_ms + 100 * 1000);
 	}
@@ -60,9 +60,9 @@ static void a_sandbox_asks_few_questions_a_second(void **state)
 	expect_question(NULL);
 	asker = &other;
 	fill_scope("good", 1, true);
-	asker = &gate;
+	asker = &listener_stats;
 	mono_ms += 1000;
-	const struct kh_want want = wanted(ONE, KH_NO_TENANT, "evil/0");
+	const struct kh_credential_ref want = wanted(ONE, KH_NO_TENANT, "evil/0");
 	expect(want, KH_SLOT_FULL, 'v');
 	expect_question(&want);
 }
@@ -73,7 +73,7 @@ static void a_sandbox_that_floods_throws_out_its_own(void **state)
 	asker = &other;
 	for (unsigned i = 0; i < 3; i++)
 		fill_scope("good", i, true);
-	asker = &gate;
+	asker = &listener_stats;
 	for (unsigned i = 0; i < 2 * KH_LIMIT_SCOPES; i++) {
 		fill_scope("evil", i, true);
 		if (i % 100 == 99) { /* not idle, and no more than that */
@@ -84,7 +84,7 @@ static void a_sandbox_that_floods_throws_out_its_own(void **state)
 				expect(wanted(ONE, KH_NO_TENANT, scope), KH_SLOT_FULL,
 				       (char)('0' + j));
 			}
-			asker = &gate;
+			asker = &listener_stats;
 		}
 	}
 	assert_int_equal(gen.slots[ONE].n_values, KH_LIMIT_SCOPES);

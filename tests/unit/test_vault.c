@@ -59,8 +59,8 @@ static bool copy(struct kh_slice value, void *arg)
 	return true;
 }
 
-static void note_answer(void *arg, const struct kh_want *want, const struct kh_value *value,
-			struct kh_err *err)
+static void note_answer(void *arg, const struct kh_credential_ref *want,
+			const struct kh_value *value, struct kh_err *err)
 {
 	(void)arg;
 	(void)want;
@@ -72,7 +72,7 @@ static void note_answer(void *arg, const struct kh_want *want, const struct kh_v
 		assert_true(kh_secret_expose(value->secret, copy, answered));
 }
 
-static int make_gate(const char *name)
+static int make_listener_stats(const char *name)
 {
 	kh_auto_free char *path = kh_strf("%s/%s", folder, name);
 	if (!path || mkfifo(path, 0600) != 0)
@@ -88,7 +88,7 @@ static int set_up(void **state)
 	if (!mkdtemp(folder))
 		return -1;
 	for (size_t i = 0; i < COUNT; i++)
-		if ((gates[i] = make_gate(names[i])) < 0)
+		if ((gates[i] = make_listener_stats(names[i])) < 0)
 			return -1;
 	kh_log_set_level(KH_LOG_ERROR);
 	kh_auto_free char *yaml = kh_strf(
@@ -152,17 +152,17 @@ static void give(size_t index, const char *line)
 	end_run(index);
 }
 
-static enum kh_vault_answer ask(struct kh_want want, char out[128])
+static enum kh_vault_answer ask(struct kh_credential_ref want, char out[128])
 {
 	struct kh_value value;
 	struct kh_err err = KH_ERR_INIT;
-	enum kh_vault_answer got = kh_vault_get(&vault, &want, KH_SHARE_NOBODY, &value, &err);
+	enum kh_vault_answer got = kh_vault_get(&vault, &want, KH_FAIR_SHARE_NOBODY, &value, &err);
 	if (got == KH_VAULT_GOT)
 		assert_true(kh_secret_expose(value.secret, copy, out));
 	return got;
 }
 
-static const struct kh_want one = { ONE, KH_NO_TENANT, { "", 0 } };
+static const struct kh_credential_ref one = { ONE, KH_NO_TENANT, { "", 0 } };
 
 static void begin_refused(char value[128])
 {
@@ -240,11 +240,11 @@ static void a_credential_per_repository_is_made_for_one_and_no_less(void **state
 	(void)state;
 	config->credentials[ONE].by_repository = true;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		const struct kh_want want = { ONE, KH_NO_TENANT, kh_slice_str(bad[i]) };
+		const struct kh_credential_ref want = { ONE, KH_NO_TENANT, kh_slice_str(bad[i]) };
 		if (ask(want, value) != KH_VAULT_NONE)
 			fail_msg("a token for '%s'", bad[i]);
 	}
-	const struct kh_want good = { ONE, KH_NO_TENANT, KH_SLICE("acme/site.js") };
+	const struct kh_credential_ref good = { ONE, KH_NO_TENANT, KH_SLICE("acme/site.js") };
 	assert_int_equal(ask(good, value), KH_VAULT_LATER);
 }
 
@@ -254,8 +254,8 @@ static void where_the_command_fails_a_scope_is_made_of_the_value_that_is_there(v
 	(void)state;
 	scope_today("us-east-1", first);
 	scope_today("eu-west-1", second);
-	const struct kh_want a = { AWS, KH_NO_TENANT, kh_slice_str(first) };
-	const struct kh_want b = { AWS, KH_NO_TENANT, kh_slice_str(second) };
+	const struct kh_credential_ref a = { AWS, KH_NO_TENANT, kh_slice_str(first) };
+	const struct kh_credential_ref b = { AWS, KH_NO_TENANT, kh_slice_str(second) };
 	give(AWS, "{\"Version\":1,\"AccessKeyId\":\"AKIDEXAMPLE12345\","
 		  "\"SecretAccessKey\":\"an-example-of-a-secret-key\"}\n");
 	assert_int_equal(ask(a, key), KH_VAULT_GOT);
@@ -270,7 +270,7 @@ static void where_the_command_fails_a_scope_is_made_of_the_value_that_is_there(v
 
 static void a_pipe_whose_writer_says_nothing_holds_nobody_up_for_long(void **state)
 {
-	static const struct kh_want want = { PIPE, KH_NO_TENANT, { "", 0 } };
+	static const struct kh_credential_ref want = { PIPE, KH_NO_TENANT, { "", 0 } };
 	char value[128];
 	(void)state;
 	assert_int_equal(waited_ms, KH_LIMIT_PIPE_READ_MS); /* at the start nobody else waits */

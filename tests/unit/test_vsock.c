@@ -27,17 +27,17 @@ static struct {
 	uint32_t cid;
 	int far; /* the guest's end, when it was given */
 } guests[MOST];
-static size_t n_guests, n_given;
+static size_t n_dynamic_sandboxes, n_given;
 
 static struct kh_peer entered[MOST];
 static size_t n_entered;
 
-static void add_guest(sa_family_t family, uint32_t cid)
+static void add_dynamic_sandbox(sa_family_t family, uint32_t cid)
 {
-	assert_true(n_guests < MOST);
-	guests[n_guests].family = family;
-	guests[n_guests].cid = cid;
-	guests[n_guests++].far = -1;
+	assert_true(n_dynamic_sandboxes < MOST);
+	guests[n_dynamic_sandboxes].family = family;
+	guests[n_dynamic_sandboxes].cid = cid;
+	guests[n_dynamic_sandboxes++].far = -1;
 }
 
 int __wrap_accept4(int listener, struct sockaddr *from, socklen_t *len, int flags);
@@ -46,7 +46,7 @@ int __wrap_accept4(int listener, struct sockaddr *from, socklen_t *len, int flag
 	int pair[2];
 
 	(void)listener;
-	if (n_given == n_guests) {
+	if (n_given == n_dynamic_sandboxes) {
 		errno = EAGAIN;
 		return -1;
 	}
@@ -68,11 +68,11 @@ int __wrap_accept4(int listener, struct sockaddr *from, socklen_t *len, int flag
 	return pair[0];
 }
 
-static void enter(struct kh_door *door, int fd, const struct kh_peer *peer)
+static void enter(struct kh_acceptor *door, int fd, const struct kh_peer *peer)
 {
 	entered[n_entered++] = *peer;
 	assert_int_equal(close(fd), 0);
-	kh_door_left(door);
+	kh_acceptor_left(door);
 }
 
 static void ignore(struct kh_loop *of)
@@ -119,10 +119,10 @@ static void make_generation(const char *yaml)
 	kh_diagnostics_fini(&diags);
 	gen->policy = kh_policy_compile(gen->config, NULL);
 	gen->listeners = calloc(2, sizeof(*gen->listeners));
-	gen->gates = calloc(2, sizeof(struct kh_gate *));
+	gen->gates = calloc(2, sizeof(struct kh_listener_stats *));
 	gen->slots = calloc(1, sizeof(*gen->slots));
 	assert_true(gen->policy && gen->listeners && gen->gates && gen->slots);
-	gen->gates[0] = calloc(1, sizeof(struct kh_gate));
+	gen->gates[0] = calloc(1, sizeof(struct kh_listener_stats));
 	assert_non_null(gen->gates[0]);
 	atomic_init(&gen->gates[0]->refs, 1);
 	gen->listeners[0] = eventfd(1, EFD_CLOEXEC); /* always ready */
@@ -140,14 +140,14 @@ static int setup(void **state)
 			"tenants: { t: { rules: [ { allow: \"https://a.example\" } ] } }\n");
 	worker.current = gen;
 	worker.n_loops = 1;
-	worker.fd_limit = worker.fd_door = 1024;
+	worker.fd_limit = worker.fd_acceptor = 1024;
 	worker.leaves = kh_leaves_new(&err);
 	worker.roots = kh_roots_new();
 	loop = kh_loop_new(&worker, 0, &ops, KH_SLICE(""), KH_SLICE(""), &err);
 	if (!loop)
 		fail_msg("%s", err.text);
-	n_guests = n_given = n_entered = 0;
-	assert_true(kh_doors_reload(loop, loop->gen));
+	n_dynamic_sandboxes = n_given = n_entered = 0;
+	assert_true(kh_acceptors_reload(loop, loop->gen));
 	return 0;
 }
 
@@ -165,9 +165,9 @@ static int teardown(void **state)
 
 static void accept_all(void)
 {
-	for (size_t i = 0; i <= n_guests; i++)
+	for (size_t i = 0; i <= n_dynamic_sandboxes; i++)
 		assert_true(event_base_loop(loop->base, EVLOOP_ONCE | EVLOOP_NONBLOCK) >= 0);
-	assert_int_equal(n_given, n_guests);
+	assert_int_equal(n_given, n_dynamic_sandboxes);
 }
 
 static bool is_hung_up_on(size_t guest)
@@ -188,14 +188,14 @@ static void test_the_cid_is_noted(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cids) / sizeof(*cids); i++) {
-		add_guest(AF_VSOCK, cids[i]);
+		add_dynamic_sandbox(AF_VSOCK, cids[i]);
 		assert_int_equal(kh_listener_accept(0, &fd, &peer), KH_ACCEPT_GOT);
 		assert_int_equal(peer.cid, cids[i]);
 		snprintf(shown, sizeof(shown), "vsock:%u", cids[i]);
 		assert_string_equal(peer.address, shown);
 		assert_int_equal(close(fd), 0);
 	}
-	add_guest(AF_UNIX, 0);
+	add_dynamic_sandbox(AF_UNIX, 0);
 	assert_int_equal(kh_listener_accept(0, &fd, &peer), KH_ACCEPT_GOT);
 	assert_int_equal(peer.cid, 0);
 	assert_string_equal(peer.address, "");
@@ -205,8 +205,8 @@ static void test_the_cid_is_noted(void **state)
 static void test_the_one_cid_comes_in(void **state)
 {
 	(void)state;
-	add_guest(AF_VSOCK, OURS);
-	add_guest(AF_VSOCK, OURS);
+	add_dynamic_sandbox(AF_VSOCK, OURS);
+	add_dynamic_sandbox(AF_VSOCK, OURS);
 	accept_all();
 	assert_int_equal(n_entered, 2);
 	assert_int_equal(entered[0].cid, OURS);
@@ -224,12 +224,12 @@ static void test_every_other_is_hung_up_on(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
-		add_guest(AF_VSOCK, others[i]);
-	add_guest(AF_UNIX, 0);
-	add_guest(AF_UNSPEC, 0);
+		add_dynamic_sandbox(AF_VSOCK, others[i]);
+	add_dynamic_sandbox(AF_UNIX, 0);
+	add_dynamic_sandbox(AF_UNSPEC, 0);
 	accept_all();
 	assert_int_equal(n_entered, 0);
-	for (size_t i = 0; i < n_guests; i++)
+	for (size_t i = 0; i < n_dynamic_sandboxes; i++)
 		assert_true(is_hung_up_on(i));
 	assert_int_equal(atomic_load(&gen->gates[0]->connections), 0);
 }
@@ -238,8 +238,8 @@ static void test_others_in_between_take_nothing_from_it(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 4; i++) {
-		add_guest(AF_VSOCK, 8);
-		add_guest(AF_VSOCK, OURS);
+		add_dynamic_sandbox(AF_VSOCK, 8);
+		add_dynamic_sandbox(AF_VSOCK, OURS);
 	}
 	accept_all();
 	assert_int_equal(n_entered, 4);

@@ -1,4 +1,5 @@
-/* test_worker_process.c - what a worker may say to the keeper, and what becomes of one that says more */
+/* test_worker_process.c - what a worker may say to the keeper, and what becomes of one that says
+ * more */
 #include "worker_process_pair.h"
 
 #include <sys/mman.h>
@@ -107,8 +108,8 @@ static void expect_doubt(struct pair *pair, uint64_t seq, uint64_t last)
 {
 	pair->ward.doubted = false;
 	say_checkpoint(pair, seq, 32);
-	kh_ward_receive(&pair->ward);
-	assert_int_equal(pair->ward.state, KH_WARD_SERVING);
+	kh_worker_process_receive(&pair->ward);
+	assert_int_equal(pair->ward.state, KH_WORKER_PROCESS_SERVING);
 	assert_int_equal(pair->ward.checkpoint.seq, last);
 	assert_true(pair->ward.doubted);
 }
@@ -122,18 +123,18 @@ static void a_number_is_taken_where_the_file_has_room_for_it(void **state)
 	begin(&pair);
 	serve(&pair);
 	pair.ward.base.seq = BASE;
-	assert_false(kh_ward_can_be_at(&pair.ward, BASE - 1, 0));
-	assert_true(kh_ward_can_be_at(&pair.ward, BASE + 100, 0));
-	assert_true(kh_ward_can_be_at(&pair.ward, BASE + 100, BYTES));
-	assert_false(kh_ward_can_be_at(&pair.ward, BASE + 100, BYTES / 2));
-	assert_false(kh_ward_can_be_at(&pair.ward, BASE + 100, BYTES + 1));
-	assert_false(kh_ward_can_be_at(&pair.ward, BASE + 200, 0));
+	assert_false(kh_worker_process_can_be_at(&pair.ward, BASE - 1, 0));
+	assert_true(kh_worker_process_can_be_at(&pair.ward, BASE + 100, 0));
+	assert_true(kh_worker_process_can_be_at(&pair.ward, BASE + 100, BYTES));
+	assert_false(kh_worker_process_can_be_at(&pair.ward, BASE + 100, BYTES / 2));
+	assert_false(kh_worker_process_can_be_at(&pair.ward, BASE + 100, BYTES + 1));
+	assert_false(kh_worker_process_can_be_at(&pair.ward, BASE + 200, 0));
 	/* Of an earlier daemon's file the beginning is not known, but for what could be one. */
 	pair.ward.base.seq = 0;
-	assert_true(kh_ward_can_be_at(&pair.ward, BASE + 200, 1));
-	assert_true(kh_ward_can_be_at(&pair.ward, KH_JOURNAL_SEQ_MOST, 1));
-	assert_false(kh_ward_can_be_at(&pair.ward, KH_JOURNAL_SEQ_MOST + 1, 1));
-	assert_false(kh_ward_can_be_at(&pair.ward, UINT64_MAX, 1));
+	assert_true(kh_worker_process_can_be_at(&pair.ward, BASE + 200, 1));
+	assert_true(kh_worker_process_can_be_at(&pair.ward, KH_JOURNAL_SEQ_MOST, 1));
+	assert_false(kh_worker_process_can_be_at(&pair.ward, KH_JOURNAL_SEQ_MOST + 1, 1));
+	assert_false(kh_worker_process_can_be_at(&pair.ward, UINT64_MAX, 1));
 	end(&pair);
 }
 
@@ -146,8 +147,8 @@ static void checkpoints_only_grow(void **state)
 	serve(&pair);
 	say_checkpoint(&pair, 5, 32);
 	say_checkpoint(&pair, 6, 32);
-	kh_ward_receive(&pair.ward);
-	assert_int_equal(pair.ward.state, KH_WARD_SERVING);
+	kh_worker_process_receive(&pair.ward);
+	assert_int_equal(pair.ward.state, KH_WORKER_PROCESS_SERVING);
 	assert_int_equal(pair.ward.checkpoint.seq, 6);
 	expect_doubt(&pair, 6, 6);
 	expect_doubt(&pair, 5, 6);
@@ -179,16 +180,16 @@ static void the_head_is_told_when_asked_for_and_once(void **state)
 	struct kh_channel_message message;
 	lay_journal(1 << 20);
 	begin(&pair);
-	assert_false(kh_ward_ask_head(&pair.ward)); /* it does not serve yet */
+	assert_false(kh_worker_process_ask_head(&pair.ward)); /* it does not serve yet */
 	serve(&pair);
 	say_checkpoint(&pair, 5, 32);
-	assert_true(kh_ward_ask_head(&pair.ward));
-	kh_ward_receive(&pair.ward);
+	assert_true(kh_worker_process_ask_head(&pair.ward));
+	kh_worker_process_receive(&pair.ward);
 	assert_false(pair.ward.head_known);
 	assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_GOT);
 	assert_int_equal(message.type, KH_CHANNEL_HEAD_WANT);
 	say_head(&pair, 9, 32);
-	kh_ward_receive(&pair.ward);
+	kh_worker_process_receive(&pair.ward);
 	assert_true(pair.ward.head_known);
 	assert_int_equal(pair.ward.head.seq, 9);
 	assert_int_equal(pair.ward.head.hash[1], 2);
@@ -205,8 +206,8 @@ static void the_head_is_told_when_asked_for_and_once(void **state)
 		begin(&pair);
 		serve(&pair);
 		say_checkpoint(&pair, 5, 32);
-		kh_ward_receive(&pair.ward);
-		assert_true(kh_ward_ask_head(&pair.ward));
+		kh_worker_process_receive(&pair.ward);
+		assert_true(kh_worker_process_ask_head(&pair.ward));
 		say_head(&pair, lies[i].seq, lies[i].len);
 		expect_condemned(&pair);
 	}
@@ -221,11 +222,11 @@ static void nothing_is_kept_for_signing_after_the_cut(void **state)
 	begin(&pair);
 	serve(&pair);
 	say_checkpoint(&pair, 5, 32);
-	kh_ward_receive(&pair.ward);
+	kh_worker_process_receive(&pair.ward);
 	pair.ward.frozen = true;
 	say_checkpoint(&pair, 6, 32);
-	kh_ward_receive(&pair.ward);
-	assert_int_equal(pair.ward.state, KH_WARD_SERVING);
+	kh_worker_process_receive(&pair.ward);
+	assert_int_equal(pair.ward.state, KH_WORKER_PROCESS_SERVING);
 	assert_int_equal(pair.ward.checkpoint.seq, 5);
 	end(&pair);
 }
@@ -237,17 +238,17 @@ static void a_worker_that_retires_can_be_told_to_drain(void **state)
 	struct kh_channel_message message;
 	begin(&pair);
 	serve(&pair);
-	kh_ward_retire(&pair.ward);
-	assert_int_equal(pair.ward.state, KH_WARD_DRAINING);
-	kh_ward_drain(&pair.ward);
-	kh_ward_drain(&pair.ward); /* said once */
+	kh_worker_process_retire(&pair.ward);
+	assert_int_equal(pair.ward.state, KH_WORKER_PROCESS_DRAINING);
+	kh_worker_process_drain(&pair.ward);
+	kh_worker_process_drain(&pair.ward); /* said once */
 	assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_GOT);
 	assert_int_equal(message.type, KH_CHANNEL_RETIRE);
 	assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_GOT);
 	assert_int_equal(message.type, KH_CHANNEL_DRAIN);
 	assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_AGAIN);
 	say(&pair, KH_CHANNEL_DRAINED, nothing);
-	kh_ward_receive(&pair.ward);
+	kh_worker_process_receive(&pair.ward);
 	assert_true(pair.ward.drained);
 	end(&pair);
 }
@@ -263,10 +264,10 @@ static void drained_is_said_when_draining_and_not_before(void **state)
 
 	begin(&pair);
 	serve(&pair);
-	kh_ward_drain(&pair.ward);
-	assert_int_equal(pair.ward.state, KH_WARD_DRAINING);
+	kh_worker_process_drain(&pair.ward);
+	assert_int_equal(pair.ward.state, KH_WORKER_PROCESS_DRAINING);
 	say(&pair, KH_CHANNEL_DRAINED, nothing);
-	kh_ward_receive(&pair.ward);
+	kh_worker_process_receive(&pair.ward);
 	assert_true(pair.ward.drained);
 	end(&pair);
 }
@@ -283,10 +284,10 @@ static void ready_is_said_once(void **state)
 
 	begin(&pair);
 	say_key(&pair);
-	kh_ward_drain(&pair.ward);
+	kh_worker_process_drain(&pair.ward);
 	say(&pair, KH_CHANNEL_READY, nothing);
-	kh_ward_receive(&pair.ward);
-	assert_int_equal(pair.ward.state, KH_WARD_DRAINING);
+	kh_worker_process_receive(&pair.ward);
+	assert_int_equal(pair.ward.state, KH_WORKER_PROCESS_DRAINING);
 	end(&pair);
 }
 

@@ -1,4 +1,5 @@
-/* test_worker_process_leaves.c - leaves for a worker: for hosts, for its own key, and not too many */
+/* test_worker_process_leaves.c - leaves for a worker: for hosts, for its own key, and not too many
+ */
 #include "config_text.h"
 /* It has a `config` of its own. */
 #include "worker_process_pair.h"
@@ -202,7 +203,7 @@ static void a_leaf_lives_a_day_for_a_host_of_a_rule_and_ten_minutes_for_others(v
 	serve(&pair);
 	for (size_t i = 0; i < sizeof(wants) / sizeof(wants[0]); i++) {
 		say_want(&pair, wants[i].generation, wants[i].host, wants[i].tenant, wants[i].port);
-		kh_ward_receive(&pair.ward);
+		kh_worker_process_receive(&pair.ward);
 		long life = life_of(&pair), most = wants[i].allowed ? 24 * 3600 : 10 * 60;
 		if (life > most || life < most - 60)
 			fail_msg("%zu: %s lives %ld s", i, wants[i].host, life);
@@ -231,7 +232,7 @@ static void leaves_for_hosts_of_no_rule_leave_the_others_theirs(void **state)
 		free(kh_wire_str(&r));
 		assert_int_equal(kh_wire_bytes(&r).len, 0);
 		want(&pair, "api.example.com");
-		kh_ward_receive(&pair.ward);
+		kh_worker_process_receive(&pair.ward);
 		assert_true(life_of(&pair) > 3600);
 	}
 	end(&pair);
@@ -333,15 +334,15 @@ static void a_worker_that_reads_slowly_does_not_keep_the_keeper(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, read_slowly, &reader), 0);
 	uint64_t began = kh_clock_mono_ms(), longest = 0;
 	for (uint64_t before = began; kh_clock_mono_ms() - began < 1500;) {
-		kh_ward_receive(&pair.ward);
+		kh_worker_process_receive(&pair.ward);
 		uint64_t now = kh_clock_mono_ms();
 		longest = now - before > longest ? now - before : longest;
 		before = now;
 	}
 	assert_true(longest < 1000);
-	assert_int_equal(pair.ward.state, KH_WARD_SERVING);
+	assert_int_equal(pair.ward.state, KH_WORKER_PROCESS_SERVING);
 	while (kill(pair.ward.pid, 0) == 0 && kh_clock_mono_ms() - began < 20000) {
-		kh_ward_receive(&pair.ward);
+		kh_worker_process_receive(&pair.ward);
 		if (pthread_tryjoin_np(thread, NULL) == 0)
 			break;
 		(void)usleep(1000);

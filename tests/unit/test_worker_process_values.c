@@ -1,12 +1,13 @@
-/* test_worker_process_values.c - values of credentials for a worker: what is there, for who may have it */
+/* test_worker_process_values.c - values of credentials for a worker: what is there, for who may
+ * have it */
 #include "worker_process_pair.h"
 
 /* A credential of the configuration with that number. */
-static void want_value(struct pair *pair, uint32_t generation, const struct kh_want *want)
+static void want_value(struct pair *pair, uint32_t generation, const struct kh_credential_ref *want)
 {
 	struct kh_buf body;
 	kh_buf_init(&body, 1024);
-	assert_true(kh_want_put(&body, want) && kh_wire_put_u64(&body, 1));
+	assert_true(kh_credential_ref_put(&body, want) && kh_wire_put_u64(&body, 1));
 	assert_true(kh_channel_send(&pair->worker, KH_CHANNEL_CREDENTIAL_WANT, generation,
 				    kh_buf_view(&body), NULL, 0, NULL));
 	kh_buf_fini(&body);
@@ -14,7 +15,7 @@ static void want_value(struct pair *pair, uint32_t generation, const struct kh_w
 
 static void want_credential(struct pair *pair, uint32_t generation, uint16_t index)
 {
-	want_value(pair, generation, &(struct kh_want){ index, KH_NO_TENANT, { "", 0 } });
+	want_value(pair, generation, &(struct kh_credential_ref){ index, KH_NO_TENANT, { "", 0 } });
 }
 
 static void a_value_crosses_as_a_page_of_its_own(void **state)
@@ -28,8 +29,8 @@ static void a_value_crosses_as_a_page_of_its_own(void **state)
 	hear(&pair, KH_CHANNEL_CREDENTIAL, &message);
 	assert_int_equal(message.n_fds, 1);
 	struct kh_wire_reader r = { .rest = message.body };
-	struct kh_want want;
-	assert_true(kh_want_take(&r, &want));
+	struct kh_credential_ref want;
+	assert_true(kh_credential_ref_take(&r, &want));
 	assert_int_equal(want.index, 0);
 	assert_int_equal(want.tenant, KH_NO_TENANT);
 	assert_int_equal(want.scope.len, 0);
@@ -57,8 +58,8 @@ static void a_missing_value_is_said_to_be_missing(void **state)
 	hear(&pair, KH_CHANNEL_CREDENTIAL, &message);
 	assert_int_equal(message.n_fds, 0);
 	struct kh_wire_reader r = { .rest = message.body };
-	struct kh_want want;
-	assert_true(kh_want_take(&r, &want));
+	struct kh_credential_ref want;
+	assert_true(kh_credential_ref_take(&r, &want));
 	assert_int_equal(want.index, 1);
 	assert_int_equal(kh_wire_u32(&r), 0);
 	assert_int_equal(kh_wire_u64(&r), 0);
@@ -88,8 +89,8 @@ static void an_index_is_taken_for_its_own_configuration_only(void **state)
 	serve(&pair);
 	want_credential(&pair, GENERATION - 1, 0);
 	want_credential(&pair, GENERATION - 1, 999);
-	kh_ward_receive(&pair.ward);
-	assert_int_equal(pair.ward.state, KH_WARD_SERVING);
+	kh_worker_process_receive(&pair.ward);
+	assert_int_equal(pair.ward.state, KH_WORKER_PROCESS_SERVING);
 	assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_AGAIN);
 	/* One that the keeper has not made yet was never told to a worker. */
 	want_credential(&pair, GENERATION + 1, 0);
@@ -102,7 +103,7 @@ static void a_tenant_that_is_not_there_cannot_be_asked_for(void **state)
 	struct pair pair;
 	begin(&pair);
 	serve(&pair);
-	want_value(&pair, GENERATION, &(struct kh_want){ 0, 999, { "", 0 } });
+	want_value(&pair, GENERATION, &(struct kh_credential_ref){ 0, 999, { "", 0 } });
 	expect_condemned(&pair);
 }
 
@@ -119,7 +120,8 @@ static void a_scope_that_is_none_cannot_be_asked_for(void **state)
 		struct pair pair;
 		begin(&pair);
 		serve(&pair);
-		want_value(&pair, GENERATION, &(struct kh_want){ 0, KH_NO_TENANT, scopes[i] });
+		want_value(&pair, GENERATION,
+			   &(struct kh_credential_ref){ 0, KH_NO_TENANT, scopes[i] });
 		expect_condemned(&pair);
 	}
 }
@@ -132,12 +134,13 @@ static void a_value_for_a_part_is_refused_where_there_are_no_parts(void **state)
 	struct kh_channel_message message;
 	begin(&pair);
 	serve(&pair);
-	want_value(&pair, GENERATION, &(struct kh_want){ 0, KH_NO_TENANT, KH_SLICE("owner/repo") });
+	want_value(&pair, GENERATION,
+		   &(struct kh_credential_ref){ 0, KH_NO_TENANT, KH_SLICE("owner/repo") });
 	hear(&pair, KH_CHANNEL_CREDENTIAL, &message);
 	assert_int_equal(message.n_fds, 0);
 	struct kh_wire_reader r = { .rest = message.body };
-	struct kh_want want;
-	assert_true(kh_want_take(&r, &want));
+	struct kh_credential_ref want;
+	assert_true(kh_credential_ref_take(&r, &want));
 	assert_true(kh_slice_eq(want.scope, KH_SLICE("owner/repo")));
 	assert_int_equal(kh_wire_u32(&r), 0);
 	(void)kh_wire_u64(&r);

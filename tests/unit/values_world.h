@@ -33,8 +33,8 @@ enum { GENERATION = 3, ONE = 0, BY_TENANT = 1 };
 static struct kh_channel keeper;
 static struct kh_worker worker;
 static struct kh_generation gen;
-static struct kh_gate gate, other;
-static struct kh_gate *asker; /* whose requests these are */
+static struct kh_listener_stats listener_stats, other;
+static struct kh_listener_stats *asker; /* whose requests these are */
 
 static const char yaml[] =
 	"version: 1\n"
@@ -53,11 +53,11 @@ static inline int set_up(void **state)
 	kh_secret_prepare();
 	memset(&worker, 0, sizeof(worker));
 	memset(&gen, 0, sizeof(gen));
-	memset(&gate, 0, sizeof(gate));
+	memset(&listener_stats, 0, sizeof(listener_stats));
 	memset(&other, 0, sizeof(other));
-	gate.number = 1;
+	listener_stats.number = 1;
 	other.number = 2;
-	asker = &gate;
+	asker = &listener_stats;
 	if (!kh_channel_pair(fds, NULL) || !kh_channel_init(&worker.channel, fds[0], NULL) ||
 	    !kh_channel_init(&keeper, fds[1], NULL))
 		return -1;
@@ -84,9 +84,9 @@ static inline int tear_down(void **state)
 	return 0;
 }
 
-static inline struct kh_want wanted(uint16_t index, uint16_t tenant, const char *scope)
+static inline struct kh_credential_ref wanted(uint16_t index, uint16_t tenant, const char *scope)
 {
-	return (struct kh_want){ index, tenant, kh_slice_str(scope) };
+	return (struct kh_credential_ref){ index, tenant, kh_slice_str(scope) };
 }
 
 static char why[KH_ERR_TEXT_BYTES];
@@ -98,7 +98,7 @@ static inline bool first_letter(struct kh_slice value, void *arg)
 	return true;
 }
 
-static inline enum kh_slot_state get(struct kh_want want, char *letter)
+static inline enum kh_slot_state get(struct kh_credential_ref want, char *letter)
 {
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_secret *secret;
@@ -112,7 +112,7 @@ static inline enum kh_slot_state get(struct kh_want want, char *letter)
 	return state;
 }
 
-static inline void expect(struct kh_want want, enum kh_slot_state state, char letter)
+static inline void expect(struct kh_credential_ref want, enum kh_slot_state state, char letter)
 {
 	char got;
 	assert_int_equal(get(want, &got), state);
@@ -120,10 +120,10 @@ static inline void expect(struct kh_want want, enum kh_slot_state state, char le
 }
 
 /* The keeper was asked for exactly this, or (NULL) for nothing. */
-static inline void expect_question(const struct kh_want *want)
+static inline void expect_question(const struct kh_credential_ref *want)
 {
 	struct kh_channel_message message;
-	struct kh_want got;
+	struct kh_credential_ref got;
 	enum kh_channel_status status = kh_channel_receive(&keeper, false, &message);
 	if (!want) {
 		assert_int_equal(status, KH_CHANNEL_AGAIN);
@@ -133,7 +133,7 @@ static inline void expect_question(const struct kh_want *want)
 	assert_int_equal(message.type, KH_CHANNEL_CREDENTIAL_WANT);
 	assert_int_equal(message.ref, GENERATION);
 	struct kh_wire_reader r = { .rest = message.body };
-	assert_true(kh_want_take(&r, &got));
+	assert_true(kh_credential_ref_take(&r, &got));
 	assert_int_equal(kh_wire_u64(&r), asker->number);
 	assert_true(kh_wire_done(&r));
 	assert_int_equal(got.index, want->index);
@@ -142,14 +142,14 @@ static inline void expect_question(const struct kh_want *want)
 }
 
 /* A request for it makes the worker ask the keeper. */
-static inline void expect_to_ask(struct kh_want want)
+static inline void expect_to_ask(struct kh_credential_ref want)
 {
 	expect(want, KH_SLOT_ASKED, 0);
 	expect_question(&want);
 }
 
 /* `value` NULL: there is none, for the reason "none". */
-static inline void answer(struct kh_want want, const char *value, uint64_t expires_ms)
+static inline void answer(struct kh_credential_ref want, const char *value, uint64_t expires_ms)
 {
 	struct kh_buf body;
 	struct kh_channel_message message;
@@ -164,7 +164,7 @@ static inline void answer(struct kh_want want, const char *value, uint64_t expir
 		fd = kh_secret_fd(secret);
 		assert_true(fd >= 0);
 	}
-	assert_true(kh_want_put(&body, &want) &&
+	assert_true(kh_credential_ref_put(&body, &want) &&
 		    kh_wire_put_u32(&body, value ? (uint32_t)strlen(value) : 0) &&
 		    kh_wire_put_u64(&body, expires_ms) &&
 		    kh_wire_put_str(&body, value ? NULL : "none"));
@@ -177,11 +177,11 @@ static inline void answer(struct kh_want want, const char *value, uint64_t expir
 	kh_buf_fini(&body);
 }
 
-static inline void say_stale_of(struct kh_want want, bool whole)
+static inline void say_stale_of(struct kh_credential_ref want, bool whole)
 {
 	struct kh_buf body;
 	kh_buf_init(&body, 128);
-	assert_true(kh_wire_put_u8(&body, whole) && kh_want_put(&body, &want));
+	assert_true(kh_wire_put_u8(&body, whole) && kh_credential_ref_put(&body, &want));
 	const struct kh_channel_message message = { .type = KH_CHANNEL_CREDENTIAL_STALE,
 						    .ref = GENERATION,
 						    .body = kh_buf_view(&body) };

@@ -4,8 +4,8 @@
  * A child stands in for the worker: it sleeps, and the test speaks for it over the other end of the
  * channel. "Condemned" is checked by the child's death.
  */
-#ifndef KEYHOLE_TESTS_WARD_PAIR_H
-#define KEYHOLE_TESTS_WARD_PAIR_H
+#ifndef KEYHOLE_TESTS_WORKER_PROCESS_PAIR_H
+#define KEYHOLE_TESTS_WORKER_PROCESS_PAIR_H
 
 #include "unit.h"
 
@@ -38,7 +38,7 @@ static struct kh_sockets sockets;
 static const struct kh_geo_files no_files = { .file = { { .fd = -1 }, { .fd = -1 } } };
 
 struct pair {
-	struct kh_ward ward;
+	struct kh_worker_process ward;
 	struct kh_channel worker; /* the worker's end */
 };
 
@@ -47,13 +47,13 @@ static inline void begin(struct pair *pair)
 	int ends[2];
 	memset(pair, 0, sizeof(*pair));
 	assert_true(kh_channel_pair(ends, NULL));
-	pair->ward = (struct kh_ward){ .config = config,
-				       .ca = ca,
-				       .vault = &vault,
-				       .sockets = &sockets,
-				       .geo = &no_files,
-				       .generation = GENERATION,
-				       .state = KH_WARD_STARTING };
+	pair->ward = (struct kh_worker_process){ .config = config,
+						 .ca = ca,
+						 .vault = &vault,
+						 .sockets = &sockets,
+						 .geo = &no_files,
+						 .generation = GENERATION,
+						 .state = KH_WORKER_PROCESS_STARTING };
 	assert_true(kh_channel_init(&pair->ward.channel, ends[0], NULL));
 	assert_true(kh_channel_init(&pair->worker, ends[1], NULL));
 	kh_signer_init(&pair->ward.signer);
@@ -68,11 +68,11 @@ static inline void begin(struct pair *pair)
 static inline int end(struct pair *pair)
 {
 	int status;
-	kh_ward_condemn(&pair->ward);
-	assert_true(kh_ward_reap(&pair->ward, true, &status));
-	assert_int_equal(pair->ward.state, KH_WARD_NONE);
+	kh_worker_process_condemn(&pair->ward);
+	assert_true(kh_worker_process_reap(&pair->ward, true, &status));
+	assert_int_equal(pair->ward.state, KH_WORKER_PROCESS_NONE);
 	kh_channel_fini(&pair->worker);
-	kh_ward_forget_policy(&pair->ward);
+	kh_worker_process_forget_policy(&pair->ward);
 	kh_signer_fini(&pair->ward.signer);
 	return status;
 }
@@ -97,15 +97,15 @@ static inline void serve(struct pair *pair)
 {
 	say_key(pair);
 	say(pair, KH_CHANNEL_READY, nothing);
-	kh_ward_receive(&pair->ward);
-	assert_int_equal(pair->ward.state, KH_WARD_SERVING);
+	kh_worker_process_receive(&pair->ward);
+	assert_int_equal(pair->ward.state, KH_WORKER_PROCESS_SERVING);
 }
 
 /* The process is killed, not merely frowned at. */
 static inline void expect_condemned(struct pair *pair)
 {
-	kh_ward_receive(&pair->ward);
-	assert_int_equal(pair->ward.state, KH_WARD_CONDEMNED);
+	kh_worker_process_receive(&pair->ward);
+	assert_int_equal(pair->ward.state, KH_WORKER_PROCESS_CONDEMNED);
 	int status = end(pair); /* sends nothing more: the signal was sent already */
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
@@ -113,7 +113,7 @@ static inline void expect_condemned(struct pair *pair)
 static inline void hear(struct pair *pair, enum kh_channel_type type,
 			struct kh_channel_message *message)
 {
-	kh_ward_receive(&pair->ward);
+	kh_worker_process_receive(&pair->ward);
 	assert_int_equal(kh_channel_receive(&pair->worker, false, message), KH_CHANNEL_GOT);
 	assert_int_equal(message->type, type);
 	assert_int_equal(message->ref,

@@ -6,18 +6,20 @@
 
 /* ADMIN: the doors that are open from now on. Without any at first no thread is started; without
  * any later those that were are shut. */
-bool kh_admin_take_doors(struct kh_worker *worker, struct kh_channel_message *message,
-			 struct kh_err *err);
+bool kh_admin_take_acceptors(struct kh_worker *worker, struct kh_channel_message *message,
+			     struct kh_err *err);
 /* Its thread: once the worker is locked in. Does nothing where there are no doors. */
 bool kh_admin_start(struct kh_worker *worker, struct kh_err *err);
 /* FACTS and VERB_DONE. Return: false when it is not what a keeper sends. */
 bool kh_admin_take_facts(struct kh_worker *worker, const struct kh_channel_message *message);
 bool kh_admin_take_done(struct kh_worker *worker, const struct kh_channel_message *message);
-/* GUEST_DONE. Return: likewise. */
-bool kh_admin_take_guest_done(struct kh_worker *worker, const struct kh_channel_message *message);
-/* What GUEST_GONE's ref asked for is done, in all threads. Safe from any of them. `gate`: what it
- * has done; NULL: it was not there. */
-void kh_admin_guest_is_gone(struct kh_worker *worker, uint32_t ref, const struct kh_gate *gate);
+/* DYNAMIC_SANDBOX_DONE. Return: likewise. */
+bool kh_admin_take_dynamic_sandbox_done(struct kh_worker *worker,
+					const struct kh_channel_message *message);
+/* What DYNAMIC_SANDBOX_GONE's ref asked for is done, in all threads. Safe from any of them.
+ * `listener_stats`: what it has done; NULL: it was not there. */
+void kh_admin_dynamic_sandbox_is_gone(struct kh_worker *worker, uint32_t ref,
+				      const struct kh_listener_stats *listener_stats);
 /* The generation in force is another one. */
 void kh_admin_reload(struct kh_worker *worker);
 /* Another process serves from here on: the doors are its own. */

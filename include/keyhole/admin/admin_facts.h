@@ -1,6 +1,7 @@
-/* admin_facts.h - what keeper and worker tell each other for whoever looks at the daemon (`admin`) */
-#ifndef KEYHOLE_ADMIN_H
-#define KEYHOLE_ADMIN_H
+/* admin_facts.h - what keeper and worker tell each other for whoever looks at the daemon (`admin`)
+ */
+#ifndef KEYHOLE_ADMIN_ADMIN_FACTS_H
+#define KEYHOLE_ADMIN_ADMIN_FACTS_H
 
 #include <keyhole/base/wire.h>
 

@@ -1,6 +1,6 @@
 /* audit.h - the journal: what happened, chained, before it happened */
-#ifndef KEYHOLE_AUDIT_H
-#define KEYHOLE_AUDIT_H
+#ifndef KEYHOLE_AUDIT_AUDIT_H
+#define KEYHOLE_AUDIT_AUDIT_H
 
 #include <keyhole/config/config.h>
 #include <keyhole/base/limits.h>
@@ -271,7 +271,7 @@ bool kh_journal_verify(int fd, struct kh_verify_report *report, struct kh_err *e
  * The same for a segment that another one continues, whose report `next` is: the line that it
  * continues must be there, and where it says what the last line is, that one must be the last.
  */
-bool kh_segment_verify(int fd, const struct kh_verify_report *next, struct kh_verify_report *report,
+bool kh_verify_segment(int fd, const struct kh_verify_report *next, struct kh_verify_report *report,
 		       struct kh_err *err);
 
 #endif

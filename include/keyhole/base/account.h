@@ -1,7 +1,7 @@
 /* account.h - how much of the worker's resources each sandbox and tenant holds, and who is refused
  */
-#ifndef KEYHOLE_ACCOUNT_H
-#define KEYHOLE_ACCOUNT_H
+#ifndef KEYHOLE_BASE_ACCOUNT_H
+#define KEYHOLE_BASE_ACCOUNT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

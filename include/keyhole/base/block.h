@@ -1,6 +1,6 @@
 /* block.h - memory that is given back and fetched again all the time */
-#ifndef KEYHOLE_BLOCK_H
-#define KEYHOLE_BLOCK_H
+#ifndef KEYHOLE_BASE_BLOCK_H
+#define KEYHOLE_BASE_BLOCK_H
 
 #include <stddef.h>
 

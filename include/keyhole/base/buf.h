@@ -1,6 +1,6 @@
 /* buf.h - a byte queue that grows up to a cap and not one byte further */
-#ifndef KEYHOLE_BUF_H
-#define KEYHOLE_BUF_H
+#ifndef KEYHOLE_BASE_BUF_H
+#define KEYHOLE_BASE_BUF_H
 
 #include <stdarg.h>
 #include <stdbool.h>

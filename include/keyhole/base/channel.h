@@ -1,6 +1,6 @@
 /* channel.h - the closed set of messages between keeper and worker, and from keeper to keeper */
-#ifndef KEYHOLE_CHANNEL_H
-#define KEYHOLE_CHANNEL_H
+#ifndef KEYHOLE_BASE_CHANNEL_H
+#define KEYHOLE_BASE_CHANNEL_H
 
 #include <pthread.h>
 #include <stdint.h>
@@ -41,12 +41,13 @@
 	       the name anew, and whether a rule allows it there */ \
 	X(LEAF, 11) /* K→W ref, str host, bytes: certificate DER (empty: refused), str \
 		       tenant as it was asked for */ \
-	X(CREDENTIAL_WANT, 12) /* W→K ref: the generation; a kh_want (want.h), u64 whose share it \
-				  is (share.h). Once a value: the answer is for all who wait */ \
+	X(CREDENTIAL_WANT, \
+	  12) /* W→K ref: the generation; a kh_credential_ref (want.h), u64 whose share it \
+		 is (share.h). Once a value: the answer is for all who wait */ \
 	X(CREDENTIAL, \
-	  13) /* K→W ref, the kh_want; u32 length of the secret (0: none), u64 until when it is \
-		 good (wall clock in ms; 0: for ever), str why there is none (for a sandbox to \
-		 read); fd of the secret. May come long after the question */ \
+	  13) /* K→W ref, the kh_credential_ref; u32 length of the secret (0: none), u64 until \
+		 when it is good (wall clock in ms; 0: for ever), str why there is none (for a \
+		 sandbox to read); fd of the secret. May come long after the question */ \
 	X(DRAIN, 14)   /* K→W stop accepting, finish what runs, then say DRAINED and exit 0 */ \
 	X(DRAINED, 15) /* W→K */ \
 	X(CHECKPOINT, 16) /* W→K u64 seq, bytes head, u64 offset behind that line: it must \
@@ -68,17 +69,18 @@
 	X(VERB, 25)  /* W→K ref, u8 verb (admin.h): somebody who may asked for it */ \
 	X(VERB_DONE, 26) /* K→W ref, u8 it was done, str what there is to say */ \
 	/* Sandboxes that come and go meanwhile (guest.h): */ \
-	X(GUEST_ADD, 27) /* W→K ref, kh_guest_wish_put: make it */ \
-	X(GUEST_REMOVE, \
-	  28)	     /* W→K ref (0: nobody waits), str tenant, str id, u64 number (0: \
-			whichever), u32 uid and u32 pid of who asks (uid -1: this worker, of \
-			one that it had added): end it. What comes of it says GUEST_GONE */ \
-	X(GUEST, 29) /* K→W kh_guest_card_put, fd: there is one. Also behind each GO that opens \
-			doors to a new worker */ \
-	X(GUEST_GONE, 30) /* K→W ref (0: nobody asked), str tenant, str id: it is no more */ \
-	X(GUEST_DONE, 31) /* K→W ref, u8 result (guest.h), str text; str tenant, str id, str path, \
-			     u64 expires, u64 number: of an ADD, behind its GUEST; of a \
-			     REMOVE only what failed */ \
+	X(DYNAMIC_SANDBOX_ADD, 27) /* W→K ref, kh_dynamic_sandbox_wish_put: make it */ \
+	X(DYNAMIC_SANDBOX_REMOVE, \
+	  28)		       /* W→K ref (0: nobody waits), str tenant, str id, u64 number (0: \
+				  whichever), u32 uid and u32 pid of who asks (uid -1: this worker, of \
+				  one that it had added): end it. What comes of it says DYNAMIC_SANDBOX_GONE */ \
+	X(DYNAMIC_SANDBOX, 29) /* K→W kh_dynamic_sandbox_card_put, fd: there is one. Also behind \
+			each GO that opens doors to a new worker */ \
+	X(DYNAMIC_SANDBOX_GONE, \
+	  30) /* K→W ref (0: nobody asked), str tenant, str id: it is no more */ \
+	X(DYNAMIC_SANDBOX_DONE, 31) /* K→W ref, u8 result (guest.h), str text; str tenant, str id, \
+			     str path, u64 expires, u64 number: of an ADD, behind its \
+			     DYNAMIC_SANDBOX; of a REMOVE only what failed */ \
 	X(PRINTS, 62) /* K→W u8 lists, u32 length of each; fds: prints of all values (prints.h). \
 			 Behind FACTS, also at a reload, and whenever a value is another one */ \
 	/* Between two keepers, old and new (ref of HELLO and OFFER: the protocol's version): */ \
@@ -98,16 +100,17 @@
 	X(HURRY, 42)	    /* N→O SIGTERM came: timeouts.drain holds for you too */ \
 	X(END, 43)	    /* N→O a second one: at once */ \
 	X(GONE, 44) /* O→N my worker has ended; nobody writes to the old segment any more */ \
-	X(OFFER_LEDGER, 45) /* O→N behind the secrets: u8 column for the new worker; fd: the \
+	X(OFFER_QUOTA_LEDGER, 45) /* O→N behind the secrets: u8 column for the new worker; fd: the \
 			       ledger, which both go on counting in */ \
-	X(OFFER_BOOK, 46)   /* O→N fd: sealed memfd of kh_book_offer */ \
-	X(OFFER_GUEST, 50)  /* O→N behind the book, one each (keeper/guest_offer.c); fds: its \
-			       socket, and the process that holds it where one does. Once \
-			       doors are open, GUEST_GONE says N→O that one is no more */ \
+	X(OFFER_QUOTA_SLOTS, 46) /* O→N fd: sealed memfd of kh_quota_slots_offer */ \
+	X(OFFER_DYNAMIC_SANDBOX, \
+	  50) /* O→N behind the book, one each (keeper/guest_offer.c); fds: its \
+       socket, and the process that holds it where one does. Once \
+       doors are open, DYNAMIC_SANDBOX_GONE says N→O that one is no more */ \
 	/* Credentials: */ \
-	X(CREDENTIAL_REFUSED, 64) /* W→K ref: the generation; a kh_want: an upstream answered 401 \
-				     to the token, or the command's value, that it gave. It is \
-				     renewed, but not often */ \
+	X(CREDENTIAL_REFUSED, 64) /* W→K ref: the generation; a kh_credential_ref: an upstream \
+				     answered 401 to the token, or the command's value, that it \
+				     gave. It is renewed, but not often */ \
 	X(JOURNAL_HELD, 65)	  /* K→W u8: nothing is forwarded (1), since the journal is no \
 				     longer where its name leads; it is back there (0) */ \
 	X(JOURNAL_TORN, 66)	/* W→K bytes at the journal's end are no record, since it could \
@@ -116,7 +119,7 @@
 	X(FETCH, 61)		/* to the fetcher: an order (fetch.h); fds: its files */ \
 	X(FETCHED, 63)		/* and what came of it */ \
 	X(CREDENTIAL_STALE, 60) /* K→W ref: the generation; u8 all of the credential's (1), or \
-				   this one (0); a kh_want: what was told is replaced by \
+				   this one (0); a kh_credential_ref: what was told is replaced by \
 				   another. Who needs it asks for it anew */
 
 enum kh_channel_type {

@@ -1,7 +1,7 @@
 /* charge.h - what is held of a sandbox's account, as a thing that can be handed on and given back
  */
-#ifndef KEYHOLE_CHARGE_H
-#define KEYHOLE_CHARGE_H
+#ifndef KEYHOLE_BASE_CHARGE_H
+#define KEYHOLE_BASE_CHARGE_H
 
 #include <keyhole/base/account.h>
 #include <keyhole/base/err.h>

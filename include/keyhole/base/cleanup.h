@@ -1,6 +1,6 @@
 /* cleanup.h - what a function made is released when it leaves, unless it gives it away */
-#ifndef KEYHOLE_CLEANUP_H
-#define KEYHOLE_CLEANUP_H
+#ifndef KEYHOLE_BASE_CLEANUP_H
+#define KEYHOLE_BASE_CLEANUP_H
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* clock.h - time, in milliseconds */
-#ifndef KEYHOLE_CLOCK_H
-#define KEYHOLE_CLOCK_H
+#ifndef KEYHOLE_BASE_CLOCK_H
+#define KEYHOLE_BASE_CLOCK_H
 
 #include <stdint.h>
 

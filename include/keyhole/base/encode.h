@@ -1,7 +1,7 @@
 /* encode.h - hex, base64, base32 (RFC 4648) and percent-encoding (RFC 3986): nobody else has digits
  */
-#ifndef KEYHOLE_ENCODE_H
-#define KEYHOLE_ENCODE_H
+#ifndef KEYHOLE_BASE_ENCODE_H
+#define KEYHOLE_BASE_ENCODE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ void kh_hex_encode(const void *bytes, size_t len, char *out);
  * holds is then not to be used. */
 bool kh_hex_decode(struct kh_slice text, void *out, size_t len);
 /* Whether these are small hex digits and nothing else. */
-bool kh_is_hex(struct kh_slice text);
+bool kh_hex_is_valid(struct kh_slice text);
 
 /* ---- base64 ---- */
 

@@ -1,6 +1,6 @@
 /* err.h - what went wrong, why, and how the three places that report it name it */
-#ifndef KEYHOLE_ERR_H
-#define KEYHOLE_ERR_H
+#ifndef KEYHOLE_BASE_ERR_H
+#define KEYHOLE_BASE_ERR_H
 
 #include <stdbool.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
-/* escape.h - the one gate that bytes of a sandbox or an upstream pass before they are shown */
-#ifndef KEYHOLE_ESCAPE_H
-#define KEYHOLE_ESCAPE_H
+/* escape.h - the one listener_stats that bytes of a sandbox or an upstream pass before they are
+ * shown */
+#ifndef KEYHOLE_BASE_ESCAPE_H
+#define KEYHOLE_BASE_ESCAPE_H
 
 #include <keyhole/base/buf.h>
 
@@ -13,8 +14,8 @@
 enum { KH_ESC_MAX_BYTES = 256 };
 const char *kh_esc(struct kh_slice s);
 const char *kh_esc_str(const char *str);
-/* The last gate of a finished line of our own, in place: what kh_utf8_is_unseen and bytes that are
- * not UTF-8 become '?'. */
+/* The last listener_stats of a finished line of our own, in place: what kh_utf8_is_unseen and bytes
+ * that are not UTF-8 become '?'. */
 void kh_esc_clean(char *text);
 
 /*

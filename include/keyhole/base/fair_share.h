@@ -1,6 +1,6 @@
 /* fair_share.h - who gives up a place, where sandboxes fill a table that has an end */
-#ifndef KEYHOLE_SHARE_H
-#define KEYHOLE_SHARE_H
+#ifndef KEYHOLE_BASE_FAIR_SHARE_H
+#define KEYHOLE_BASE_FAIR_SHARE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,14 +18,15 @@
  * are known, all places have the same tenant.
  *
  * A place belongs to whoever used it last, so that a value which two sandboxes need is not lost
- * when one of them floods. One that nobody has used for KH_SHARE_IDLE_MS, or whose value has ended,
- * is nobody's and goes first: else the sandboxes of an hour ago would leave those of now nothing.
+ * when one of them floods. One that nobody has used for KH_FAIR_SHARE_IDLE_MS, or whose value has
+ * ended, is nobody's and goes first: else the sandboxes of an hour ago would leave those of now
+ * nothing.
  */
-enum { KH_SHARE_NOBODY = 0, KH_SHARE_IDLE_MS = 10 * 60 * 1000 };
+enum { KH_FAIR_SHARE_NOBODY = 0, KH_FAIR_SHARE_IDLE_MS = 10 * 60 * 1000 };
 
-struct kh_share_place {
+struct kh_fair_share_place {
 	uint32_t tenant;
-	uint64_t whose; /* a sandbox's number; KH_SHARE_NOBODY */
+	uint64_t whose; /* a sandbox's number; KH_FAIR_SHARE_NOBODY */
 	uint64_t used;	/* greater: later */
 	bool fixed;	/* somebody waits for it: it counts and stays */
 	void *at;	/* the caller's */
@@ -34,7 +35,7 @@ struct kh_share_place {
 /* All places are taken, and the sandbox `newcomer` of `tenant` wants one: the one that is given up.
  * Sorts them. Return: NULL: none; the newcomer has its share, or all that might go is waited for.
  */
-struct kh_share_place *kh_share_pick(struct kh_share_place *places, size_t count, uint32_t tenant,
-				     uint64_t newcomer);
+struct kh_fair_share_place *kh_fair_share_pick(struct kh_fair_share_place *places, size_t count,
+					       uint32_t tenant, uint64_t newcomer);
 
 #endif

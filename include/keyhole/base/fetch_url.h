@@ -1,6 +1,6 @@
 /* fetch_url.h - where a token endpoint is */
-#ifndef KEYHOLE_FETCH_URL_H
-#define KEYHOLE_FETCH_URL_H
+#ifndef KEYHOLE_BASE_FETCH_URL_H
+#define KEYHOLE_BASE_FETCH_URL_H
 
 #include <stdint.h>
 

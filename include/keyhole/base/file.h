@@ -1,6 +1,6 @@
 /* file.h - small files, memfds and descriptors */
-#ifndef KEYHOLE_FILE_H
-#define KEYHOLE_FILE_H
+#ifndef KEYHOLE_BASE_FILE_H
+#define KEYHOLE_BASE_FILE_H
 
 #include <sys/stat.h>
 
@@ -55,8 +55,8 @@ int kh_file_mkdirat(int at, const char *name, mode_t mode);
 bool kh_file_others_may_rename(const char *folder, uid_t user);
 /* Of what this descriptor has open, which may be O_PATH; no link. Return: false with errno. */
 bool kh_file_set_mode(int fd, mode_t mode);
-bool kh_fd_set_cloexec(int fd, bool on);
-bool kh_fd_set_nonblock(int fd, bool on);
+bool kh_file_set_cloexec(int fd, bool on);
+bool kh_file_set_nonblock(int fd, bool on);
 /* Where what this user's programs keep lies: $XDG_STATE_HOME or ~/.local/state. Heap. Return: NULL
  * also where nothing says which folder is the user's: none that somebody else could make is taken
  * instead. */

@@ -1,6 +1,6 @@
 /* guess.h - how hard a text is to guess: a cautious estimate, without a dictionary */
-#ifndef KEYHOLE_GUESS_H
-#define KEYHOLE_GUESS_H
+#ifndef KEYHOLE_BASE_GUESS_H
+#define KEYHOLE_BASE_GUESS_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* hidden.h - memory that no debugger reads, for what is made of a credential on its way out */
-#ifndef KEYHOLE_HIDDEN_H
-#define KEYHOLE_HIDDEN_H
+#ifndef KEYHOLE_BASE_HIDDEN_H
+#define KEYHOLE_BASE_HIDDEN_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* host.h - the one canonical form of a host */
-#ifndef KEYHOLE_HOST_H
-#define KEYHOLE_HOST_H
+#ifndef KEYHOLE_BASE_HOST_H
+#define KEYHOLE_BASE_HOST_H
 
 #include <netinet/in.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* json_scan.h - JSON as it comes, byte by byte, held against RFC 8259 and nothing looser */
-#ifndef KEYHOLE_JSON_SCAN_H
-#define KEYHOLE_JSON_SCAN_H
+#ifndef KEYHOLE_BASE_JSON_SCAN_H
+#define KEYHOLE_BASE_JSON_SCAN_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* limits.h - every cap in one place, each with the attack or the mistake that it bounds */
-#ifndef KEYHOLE_LIMITS_H
-#define KEYHOLE_LIMITS_H
+#ifndef KEYHOLE_BASE_LIMITS_H
+#define KEYHOLE_BASE_LIMITS_H
 
 #include <stdint.h>
 
@@ -356,8 +356,8 @@ enum {
 	   a loop. Each costs a descriptor in both processes, and a few kilobytes. (Of the
 	   descriptors that a process may have, they get five eighths: the rest is for connections.)
 	 */
-	KH_LIMIT_GUESTS = 32 * 1024,
-	KH_LIMIT_GUESTS_PER_TENANT = 24 * 1024,
+	KH_LIMIT_DYNAMIC_SANDBOXES = 32 * 1024,
+	KH_LIMIT_DYNAMIC_SANDBOXES_PER_TENANT = 24 * 1024,
 	/* The narrowing of one of them, as the keeper keeps it: about 500 rules. It goes in one
 	   message. */
 	KH_LIMIT_NARROWING_BYTES = 48 * 1024,
@@ -365,7 +365,7 @@ enum {
 	   fill the keeper's memory. */
 	KH_LIMIT_NARROWINGS_PER_TENANT_BYTES = 32 * 1024 * 1024,
 	KH_LIMIT_NARROWINGS_BYTES = 128 * 1024 * 1024,
-	KH_LIMIT_GUEST_TTL_LEAST_MS = 1000,
+	KH_LIMIT_DYNAMIC_SANDBOX_TTL_LEAST_MS = 1000,
 
 	/* keyhole-init: connections relayed at a time (a flood from inside), what is carried at a
 	   time, and how many such pieces are kept that the other side did not take (many that do
@@ -476,7 +476,7 @@ enum {
 
 /* The same, of what takes more than an int. */
 #define KH_LIMIT_RATE_BYTES (UINT64_C(8) << 30) /* a second */
-#define KH_LIMIT_GUEST_TTL_MOST_MS (UINT64_C(365) * 24 * 3600 * 1000)
+#define KH_LIMIT_DYNAMIC_SANDBOX_TTL_MOST_MS (UINT64_C(365) * 24 * 3600 * 1000)
 /* What unpacking one image may write: a layer of zeros is a thousandth of what it unpacks to. */
 #define KH_LIMIT_IMAGE_BYTES (UINT64_C(64) << 30)
 #define KH_LIMIT_QUOTA_AMOUNT (UINT64_C(1) << 44) /* in a period, and at once */

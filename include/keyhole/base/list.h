@@ -1,6 +1,6 @@
 /* list.h - an intrusive ring of nodes; the head is a node that nothing contains */
-#ifndef KEYHOLE_LIST_H
-#define KEYHOLE_LIST_H
+#ifndef KEYHOLE_BASE_LIST_H
+#define KEYHOLE_BASE_LIST_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* lock_file.h - files that exist to be locked */
-#ifndef KEYHOLE_LOCK_FILE_H
-#define KEYHOLE_LOCK_FILE_H
+#ifndef KEYHOLE_BASE_LOCK_FILE_H
+#define KEYHOLE_BASE_LOCK_FILE_H
 
 #include <keyhole/base/err.h>
 

@@ -1,6 +1,6 @@
 /* log.h - what the operator reads; the audit (audit.h) is another thing */
-#ifndef KEYHOLE_LOG_H
-#define KEYHOLE_LOG_H
+#ifndef KEYHOLE_BASE_LOG_H
+#define KEYHOLE_BASE_LOG_H
 
 #include <keyhole/base/slice.h>
 

@@ -1,6 +1,6 @@
 /* lru.h - a map of bounded size that forgets what was not asked for longest */
-#ifndef KEYHOLE_LRU_H
-#define KEYHOLE_LRU_H
+#ifndef KEYHOLE_BASE_LRU_H
+#define KEYHOLE_BASE_LRU_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,8 +6,8 @@
  * table does not have is a fault of keyhole's own. The setter refuses it with KH_ERR_INTERNAL, and
  * its caller ends what the machine belongs to as it would for any other error.
  */
-#ifndef KEYHOLE_MACHINE_H
-#define KEYHOLE_MACHINE_H
+#ifndef KEYHOLE_BASE_MACHINE_H
+#define KEYHOLE_BASE_MACHINE_H
 
 #include <stdbool.h>
 #include <stdint.h>

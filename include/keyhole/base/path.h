@@ -1,6 +1,6 @@
 /* path.h - the one normal form in which request paths and rule paths meet */
-#ifndef KEYHOLE_PATH_H
-#define KEYHOLE_PATH_H
+#ifndef KEYHOLE_BASE_PATH_H
+#define KEYHOLE_BASE_PATH_H
 
 #include <keyhole/base/buf.h>
 #include <keyhole/base/err.h>

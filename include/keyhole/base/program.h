@@ -1,6 +1,6 @@
 /* program.h - which of the host's programs a name means */
-#ifndef KEYHOLE_PROGRAM_H
-#define KEYHOLE_PROGRAM_H
+#ifndef KEYHOLE_BASE_PROGRAM_H
+#define KEYHOLE_BASE_PROGRAM_H
 
 #include <stdbool.h>
 

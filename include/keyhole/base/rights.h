@@ -5,8 +5,8 @@
  * gets the descriptors that it expects, in their order, or none: what else came along is closed, so
  * that a hostile peer can't fill the table of descriptors.
  */
-#ifndef KEYHOLE_RIGHTS_H
-#define KEYHOLE_RIGHTS_H
+#ifndef KEYHOLE_BASE_RIGHTS_H
+#define KEYHOLE_BASE_RIGHTS_H
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* secret.h - pages that hold a credential, shut but for the moment in which it is used */
-#ifndef KEYHOLE_SECRET_H
-#define KEYHOLE_SECRET_H
+#ifndef KEYHOLE_BASE_SECRET_H
+#define KEYHOLE_BASE_SECRET_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* sigv4_host.h - what an AWS host says of itself: the service and the region that it serves */
-#ifndef KEYHOLE_SIGV4_HOST_H
-#define KEYHOLE_SIGV4_HOST_H
+#ifndef KEYHOLE_BASE_SIGV4_HOST_H
+#define KEYHOLE_BASE_SIGV4_HOST_H
 
 #include <keyhole/base/slice.h>
 

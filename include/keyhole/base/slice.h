@@ -1,6 +1,6 @@
 /* slice.h - a view of bytes that somebody else owns */
-#ifndef KEYHOLE_SLICE_H
-#define KEYHOLE_SLICE_H
+#ifndef KEYHOLE_BASE_SLICE_H
+#define KEYHOLE_BASE_SLICE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,8 +6,8 @@
  * is what the keeper sets back before the next one starts (kh_listener_reset): both are made from
  * this list. Each is an int.
  */
-#ifndef KEYHOLE_SOCKET_OPTIONS_H
-#define KEYHOLE_SOCKET_OPTIONS_H
+#ifndef KEYHOLE_BASE_SOCKET_OPTIONS_H
+#define KEYHOLE_BASE_SOCKET_OPTIONS_H
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

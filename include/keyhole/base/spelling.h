@@ -1,6 +1,6 @@
 /* spelling.h - the other texts that a server may read in a text */
-#ifndef KEYHOLE_SPELLING_H
-#define KEYHOLE_SPELLING_H
+#ifndef KEYHOLE_BASE_SPELLING_H
+#define KEYHOLE_BASE_SPELLING_H
 
 #include <keyhole/base/slice.h>
 
@@ -31,31 +31,31 @@ bool kh_spelling_is_plain(struct kh_slice text);
 
 /* One character of a name as names are compared: in lower case; '_', '.', '[' and a blank are '-',
  * as CGI and PHP have it. */
-char kh_name_fold(char c);
+char kh_spelling_fold(char c);
 
 /*
  * Is this field's name `name` to some server? Case does not count, and neither does which character
  * stands where `name` has one that is neither letter nor digit (CGI, lighttpd, WSGI: all are '_').
  */
-bool kh_name_is_field(struct kh_slice field, struct kh_slice name);
+bool kh_spelling_is_field(struct kh_slice field, struct kh_slice name);
 
 /* A blank around a name, which some server trims. */
-bool kh_name_is_blank(char c);
+bool kh_spelling_is_blank(char c);
 
 /* The same for one that comes from a query or a form, still escaped. Blanks around it do not count,
  * nor what follows a NUL. A '[' is read in both ways: what follows it does not count ("v[]",
  * "v[0]"), and it is a '_' ("access[token", which PHP reads so because no ']' closes it). */
-bool kh_name_is_parameter(struct kh_slice parameter, struct kh_slice name);
+bool kh_spelling_is_parameter(struct kh_slice parameter, struct kh_slice name);
 /* And for one that is decoded already, as a member of JSON. */
-bool kh_name_is_member(struct kh_slice member, struct kh_slice name);
+bool kh_spelling_is_member(struct kh_slice member, struct kh_slice name);
 
 /* A parameter's name decoded, for those who compare it with many: without what stands around it or
  * behind a NUL. What does not fit into `room` is left out. Return: bytes written. */
-size_t kh_name_of_parameter(struct kh_slice parameter, char *out, size_t room);
-/* What kh_name_is_parameter says, of a name that is decoded so. */
-bool kh_name_is_decoded(struct kh_slice decoded, struct kh_slice name);
+size_t kh_spelling_of_parameter(struct kh_slice parameter, char *out, size_t room);
+/* What kh_spelling_is_parameter says, of a name that is decoded so. */
+bool kh_spelling_is_decoded(struct kh_slice decoded, struct kh_slice name);
 /* A whole text in that form, for those who look for a word anywhere in it: nothing around it or
  * after a NUL is left out. Escapes are undone; a '+' is itself. */
-size_t kh_name_of_text(struct kh_slice text, char *out, size_t room);
+size_t kh_spelling_of_text(struct kh_slice text, char *out, size_t room);
 
 #endif

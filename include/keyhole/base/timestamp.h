@@ -1,6 +1,6 @@
 /* timestamp.h - points in time that somebody else wrote, read strictly */
-#ifndef KEYHOLE_TIMESTAMP_H
-#define KEYHOLE_TIMESTAMP_H
+#ifndef KEYHOLE_BASE_TIMESTAMP_H
+#define KEYHOLE_BASE_TIMESTAMP_H
 
 #include <stdbool.h>
 #include <stdint.h>

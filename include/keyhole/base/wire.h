@@ -1,6 +1,6 @@
 /* wire.h - the encoding of what keeper, worker and launcher tell each other */
-#ifndef KEYHOLE_WIRE_H
-#define KEYHOLE_WIRE_H
+#ifndef KEYHOLE_BASE_WIRE_H
+#define KEYHOLE_BASE_WIRE_H
 
 #include <stdint.h>
 

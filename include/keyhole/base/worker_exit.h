@@ -1,7 +1,7 @@
 /* worker_exit.h - what the keeper and the processes that it executes agree on: worker and fetcher
  */
-#ifndef KEYHOLE_WORKER_EXIT_H
-#define KEYHOLE_WORKER_EXIT_H
+#ifndef KEYHOLE_BASE_WORKER_EXIT_H
+#define KEYHOLE_BASE_WORKER_EXIT_H
 
 /* The descriptor of the channel to the keeper. */
 enum { KH_WORKER_CHANNEL_FD = 3 };

@@ -1,6 +1,6 @@
 /* config.h - keyhole.yaml as structs: read, checked, and carried to the worker */
-#ifndef KEYHOLE_CONFIG_H
-#define KEYHOLE_CONFIG_H
+#ifndef KEYHOLE_CONFIG_CONFIG_H
+#define KEYHOLE_CONFIG_CONFIG_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -251,7 +251,7 @@ struct kh_credential_config {
 	char *env_name;
 	char *placeholder_prefix;
 	char *placeholder_alphabet;
-	struct kh_stand_in stand_in;
+	struct kh_placeholder stand_in;
 	char *preset;
 	/* Its value is another one for each tenant. */
 	bool by_tenant;
@@ -328,7 +328,7 @@ struct kh_admin_config {
 	/* The two as what is listened on, the Unix socket first; without tenant and sandbox. Not in
 	 * the snapshot. */
 	struct kh_listener_config doors[2];
-	size_t n_doors;
+	size_t n_acceptors;
 	struct kh_admin_grant *grants;
 	size_t n_grants;
 	struct kh_where where;
@@ -447,7 +447,7 @@ struct kh_config {
 	enum kh_log_level log_level;
 
 	/* Set by the keeper: what placeholders are drawn from, the one in use first. */
-	struct kh_stand_in_key stand_in_keys[KH_MARK_KEYS];
+	struct kh_placeholder_key placeholder_keys[KH_MARK_KEYS];
 
 	struct kh_names *names; /* while it is read (names.c); NULL afterwards */
 };
@@ -532,11 +532,10 @@ void kh_config_inspect(const struct kh_config *config, struct kh_diagnostics *di
 void kh_diagnostics_put(const struct kh_diagnostics *d, struct kh_buf *out);
 void kh_diagnostics_print(const struct kh_diagnostics *d, const struct kh_config *config, int fd);
 /* Its sources one after the other: of its values, then of its client's secret; NULL behind them. */
-const struct kh_source *kh_credential_source(const struct kh_credential_config *credential,
-					     size_t i);
+const struct kh_source *kh_source_of_credential(const struct kh_credential_config *credential,
+						size_t i);
 /* Is this variable one of them? */
-bool kh_credential_is_from_variable(const struct kh_credential_config *credential,
-				    const char *name);
+bool kh_source_is_variable(const struct kh_credential_config *credential, const char *name);
 /* Index of the password of upstream.proxy among the credentials, -1 when there is none. */
 int kh_config_proxy_password(const struct kh_config *config);
 /* The pin of this name: the tenant's own, else the site's; with KH_NO_TENANT the site's alone.
@@ -551,8 +550,8 @@ bool kh_config_goes_by_proxy(const struct kh_config *config, uint16_t tenant,
 const struct kh_cidr *kh_config_allowed_addresses(const struct kh_config *config, size_t tenant,
 						  size_t *n);
 /* All that is listened on: the listeners, then the doors of `admin`. */
-size_t kh_config_doors(const struct kh_config *config);
-const struct kh_listener_config *kh_config_door(const struct kh_config *config, size_t index);
+size_t kh_config_acceptors(const struct kh_config *config);
+const struct kh_listener_config *kh_config_acceptor(const struct kh_config *config, size_t index);
 /* Index of a tenant by name, -1 when there is none. */
 int kh_config_tenant(const struct kh_config *config, const char *name);
 /* For each listener of `of`: its index among those of `among`, by name, or KH_LISTENER_NONE. Heap;
@@ -575,7 +574,7 @@ bool kh_config_tables(struct kh_slice text, bool manual, struct kh_buf *out, str
 bool kh_config_encode(const struct kh_config *config, struct kh_buf *out);
 struct kh_config *kh_config_decode(struct kh_slice bytes, struct kh_err *err);
 /* Likewise a narrowing alone. Return: false leaves `out` empty. */
-bool kh_narrow_encode(const struct kh_rules *rules, struct kh_buf *out);
-bool kh_narrow_decode(struct kh_slice bytes, struct kh_rules *out, struct kh_err *err);
+bool kh_snapshot_encode_narrow(const struct kh_rules *rules, struct kh_buf *out);
+bool kh_snapshot_decode_narrow(struct kh_slice bytes, struct kh_rules *out, struct kh_err *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* placement.h - where the value of a credential goes in a request */
-#ifndef KEYHOLE_PLACEMENT_H
-#define KEYHOLE_PLACEMENT_H
+#ifndef KEYHOLE_CONFIG_PLACEMENT_H
+#define KEYHOLE_CONFIG_PLACEMENT_H
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* shape.h - what a placeholder looks like, as the configuration says it, and the key it is derived
  * from */
-#ifndef KEYHOLE_SHAPE_H
-#define KEYHOLE_SHAPE_H
+#ifndef KEYHOLE_CONFIG_SHAPE_H
+#define KEYHOLE_CONFIG_SHAPE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ enum kh_shape {
 };
 
 /* Of a credential's configuration. */
-struct kh_stand_in {
+struct kh_placeholder {
 	enum kh_shape shape;
 	/* A request that doesn't carry the sandbox's placeholder, there where the value goes, is
 	   refused. */
@@ -53,10 +53,10 @@ enum { KH_MARK_KEYS = 2 };
 
 /* What placeholders of a daemon are drawn from; not a credential, and not for the sandbox. Zeros:
  * none. */
-struct kh_stand_in_key {
+struct kh_placeholder_key {
 	uint8_t bytes[32];
 };
-static inline bool kh_stand_in_key_is_set(const struct kh_stand_in_key *key)
+static inline bool kh_placeholder_key_is_set(const struct kh_placeholder_key *key)
 {
 	uint8_t any = 0;
 

@@ -1,7 +1,7 @@
 /* signing.h - placements that are no copy of the value: aws_sigv4, hmac, mtls, as the configuration
  * has them */
-#ifndef KEYHOLE_SIGNING_H
-#define KEYHOLE_SIGNING_H
+#ifndef KEYHOLE_CONFIG_SIGNING_H
+#define KEYHOLE_CONFIG_SIGNING_H
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* source.h - where the value of a credential comes from, and what is made of it (the keeper's) */
-#ifndef KEYHOLE_SOURCE_H
-#define KEYHOLE_SOURCE_H
+#ifndef KEYHOLE_CONFIG_SOURCE_H
+#define KEYHOLE_CONFIG_SOURCE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* body.h - a credential's place in a request's content: found and filled while the content passes
  */
-#ifndef KEYHOLE_BODY_H
-#define KEYHOLE_BODY_H
+#ifndef KEYHOLE_CREDENTIAL_BODY_H
+#define KEYHOLE_CREDENTIAL_BODY_H
 
 #include <keyhole/base/buf.h>
 #include <keyhole/base/limits.h>
@@ -55,7 +55,7 @@ struct kh_form_name {
 };
 void kh_form_name_begin(struct kh_form_name *name);
 void kh_form_name_byte(struct kh_form_name *name, char c); /* a byte as it stands in the form */
-/* Is it that name to some reader (kh_name_is_member)? */
+/* Is it that name to some reader (kh_spelling_is_member)? */
 bool kh_form_name_is(const struct kh_form_name *name, struct kh_slice wanted);
 struct kh_slice kh_form_name_text(const struct kh_form_name *name);
 

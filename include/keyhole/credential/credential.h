@@ -1,6 +1,6 @@
 /* credential.h - what carries authentication: taken out, and put in */
-#ifndef KEYHOLE_CREDENTIAL_H
-#define KEYHOLE_CREDENTIAL_H
+#ifndef KEYHOLE_CREDENTIAL_CREDENTIAL_H
+#define KEYHOLE_CREDENTIAL_CREDENTIAL_H
 
 #include <keyhole/config/config.h>
 #include <keyhole/http/message.h>
@@ -109,14 +109,15 @@ bool kh_injection_put_target(const struct kh_injection *injection, struct kh_sli
 bool kh_injection_hide(const struct kh_injection *injection, struct kh_slice text,
 		       struct kh_buf *out, bool *found);
 /* The same for one value in hand: what was made for the target (signing.h). */
-bool kh_hide_value(struct kh_slice value, struct kh_slice text, struct kh_buf *out, bool *found);
+bool kh_reflection_hide_value(struct kh_slice value, struct kh_slice text, struct kh_buf *out,
+			      bool *found);
 /* The one that goes into the content; NULL: none does. */
 const struct kh_injected *kh_injection_body(const struct kh_injection *injection);
 /* "a,b": their names, for the journal. Return: `out`, NULL when there are none. */
 const char *kh_injection_names(const struct kh_injection *injection, char *out, size_t size);
 
 /* What the keeper has seen of the value: how it begins, if that is public, and its length. */
-void kh_stand_in_see(struct kh_stand_in *stand_in, const struct kh_secret *value);
+void kh_placeholder_see(struct kh_placeholder *stand_in, const struct kh_secret *value);
 void kh_placeholder_spec_of(struct kh_placeholder_spec *out,
 			    const struct kh_credential_config *credential);
 /* Of that sandbox, for that credential, from the key in use. Heap. */
@@ -133,6 +134,6 @@ bool kh_placeholders_each(const struct kh_config *config, uint16_t tenant, const
 			  bool (*fn)(const char *variable, const char *value, void *arg), void *arg,
 			  struct kh_err *err);
 /* Is there a placeholder without letters? */
-bool kh_stand_in_may_have_digits(const struct kh_config *config);
+bool kh_placeholder_may_have_digits(const struct kh_config *config);
 
 #endif

@@ -1,6 +1,7 @@
-/* fingerprints.h - knowing a real credential again in what a sandbox sends, without having it at hand */
-#ifndef KEYHOLE_PRINTS_H
-#define KEYHOLE_PRINTS_H
+/* fingerprints.h - knowing a real credential again in what a sandbox sends, without having it at
+ * hand */
+#ifndef KEYHOLE_CREDENTIAL_FINGERPRINTS_H
+#define KEYHOLE_CREDENTIAL_FINGERPRINTS_H
 
 #include <stdint.h>
 
@@ -26,23 +27,24 @@
 
 /* ---- the keeper's side: a list is packed into secrets ---- */
 
-struct kh_print_maker {
+struct kh_fingerprint_maker {
 	uint8_t key[32];
 	struct kh_buf bytes; /* wiping */
 };
-bool kh_print_maker_init(struct kh_print_maker *maker, struct kh_err *err);
-void kh_print_maker_fini(struct kh_print_maker *maker);
+bool kh_fingerprint_maker_init(struct kh_fingerprint_maker *maker, struct kh_err *err);
+void kh_fingerprint_maker_fini(struct kh_fingerprint_maker *maker);
 
-enum kh_print_result {
-	KH_PRINT_ADDED = 1,
-	KH_PRINT_GUESSABLE, /* it has none */
-	KH_PRINT_FULL,	    /* this list is full (begin another), or no memory */
+enum kh_fingerprint_result {
+	KH_FINGERPRINT_ADDED = 1,
+	KH_FINGERPRINT_GUESSABLE, /* it has none */
+	KH_FINGERPRINT_FULL,	  /* this list is full (begin another), or no memory */
 };
 /* `index`: of the credential. `few`: as it is and in base64 alone (a line of a private key). */
-enum kh_print_result kh_print_maker_add(struct kh_print_maker *maker, struct kh_slice value,
-					bool few, uint16_t index);
+enum kh_fingerprint_result kh_fingerprint_maker_add(struct kh_fingerprint_maker *maker,
+						    struct kh_slice value, bool few,
+						    uint16_t index);
 /* The list, and the maker is as new. NULL without memory. */
-struct kh_secret *kh_print_maker_take(struct kh_print_maker *maker, struct kh_err *err);
+struct kh_secret *kh_fingerprint_maker_take(struct kh_fingerprint_maker *maker, struct kh_err *err);
 
 /* ---- the worker's side ---- */
 
@@ -54,16 +56,17 @@ struct kh_print_search {
 };
 
 /* Counted; immutable. */
-struct kh_prints;
+struct kh_fingerprints;
 /* Takes the references over, also when it fails. None: nothing is found. */
-struct kh_prints *kh_prints_new(struct kh_secret **lists, size_t n_lists, struct kh_err *err);
-struct kh_prints *kh_prints_ref(struct kh_prints *prints);
-void kh_prints_unref(struct kh_prints *prints); /* NULL is fine */
+struct kh_fingerprints *kh_fingerprints_new(struct kh_secret **lists, size_t n_lists,
+					    struct kh_err *err);
+struct kh_fingerprints *kh_fingerprints_ref(struct kh_fingerprints *prints);
+void kh_prints_unref(struct kh_fingerprints *prints); /* NULL is fine */
 /* Looks for one in the text. All of the text is gone through whatever is found, so that the time
  * does not tell. */
-void kh_prints_find(const struct kh_prints *prints, struct kh_slice text,
+void kh_prints_find(const struct kh_fingerprints *prints, struct kh_slice text,
 		    struct kh_print_search *search);
 /* The work of one candidate, for nothing: what is refused takes as long as what was recognised. */
-void kh_prints_spend(const struct kh_prints *prints);
+void kh_prints_spend(const struct kh_fingerprints *prints);
 
 #endif

@@ -1,6 +1,6 @@
 /* hmac.h - a request with an HMAC over what a template says (placement `hmac`) */
-#ifndef KEYHOLE_HMAC_H
-#define KEYHOLE_HMAC_H
+#ifndef KEYHOLE_CREDENTIAL_HMAC_H
+#define KEYHOLE_CREDENTIAL_HMAC_H
 
 #include <keyhole/base/buf.h>
 #include <keyhole/base/err.h>

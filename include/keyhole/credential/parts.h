@@ -1,6 +1,6 @@
 /* parts.h - of a credential's value, what is worth as much as the whole */
-#ifndef KEYHOLE_PARTS_H
-#define KEYHOLE_PARTS_H
+#ifndef KEYHOLE_CREDENTIAL_PARTS_H
+#define KEYHOLE_CREDENTIAL_PARTS_H
 
 #include <keyhole/config/config.h>
 

@@ -1,6 +1,6 @@
 /* placeholder.h - placeholders: their shapes, how they are made, and how they are known again */
-#ifndef KEYHOLE_STAND_IN_H
-#define KEYHOLE_STAND_IN_H
+#ifndef KEYHOLE_CREDENTIAL_PLACEHOLDER_H
+#define KEYHOLE_CREDENTIAL_PLACEHOLDER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,7 +51,8 @@ struct kh_placeholder_owner {
 
 /* Heap. As long as `length` where that leaves room for the core (19 letters, or 26 digits), longer
  * where it does not. Return: NULL with `err` for an alphabet that won't do. */
-char *kh_placeholder_make(const struct kh_stand_in_key *key, const struct kh_placeholder_spec *spec,
+char *kh_placeholder_make(const struct kh_placeholder_key *key,
+			  const struct kh_placeholder_spec *spec,
 			  const struct kh_placeholder_owner *owner, struct kh_err *err);
 
 /* ---- knowing one again ---- */
@@ -72,16 +73,16 @@ struct kh_owner_tag {
 struct kh_name_tag {
 	char text[KH_MARK_CLASSES][KH_MARK_NAME_BYTES];
 };
-void kh_owner_tag_make(struct kh_owner_tag *out, const struct kh_stand_in_key *key,
+void kh_owner_tag_make(struct kh_owner_tag *out, const struct kh_placeholder_key *key,
 		       const char *tenant, const char *sandbox);
-void kh_name_tag_make(struct kh_name_tag *out, const struct kh_stand_in_key *key,
+void kh_name_tag_make(struct kh_name_tag *out, const struct kh_placeholder_key *key,
 		      const char *credential);
 
 /* All that the search needs; immutable, may be shared. */
 struct kh_marks;
 /* One key or two. Digits are sought only where a placeholder may have them: short numbers are
  * everywhere. */
-struct kh_marks *kh_marks_new(const struct kh_stand_in_key *keys, size_t n_keys, bool digits,
+struct kh_marks *kh_marks_new(const struct kh_placeholder_key *keys, size_t n_keys, bool digits,
 			      struct kh_err *err);
 void kh_marks_free(struct kh_marks *marks);
 
@@ -107,7 +108,7 @@ bool kh_marks_find(const struct kh_marks *marks, struct kh_slice text, size_t *f
  * Text with its percent escapes and its JSON escapes (\uXXXX, \/) undone, both at once, into `out`
  * (as long as `text` at most). Return: bytes written; 0: there is nothing to undo.
  */
-size_t kh_text_unescape(struct kh_slice text, char *out);
+size_t kh_mark_unescape(struct kh_slice text, char *out);
 
 /* ---- in content, which comes in pieces ---- */
 

@@ -1,36 +1,36 @@
 /*
  * re_sign.h - a request that its client signed with a stand-in goes out signed anew (aws_sigv4)
  *
- * First what the client says about its own signature is read (kh_resign_read): form, region,
+ * First what the client says about its own signature is read (kh_re_sign_read): form, region,
  * service, what stands for the content. None of it is verified, and none of it is trusted beyond
  * choosing what this host takes. Then, with the keys in hand, everything that carries
- * authentication is written (kh_resign_make). Pure.
+ * authentication is written (kh_re_sign_make). Pure.
  */
-#ifndef KEYHOLE_RESIGN_H
-#define KEYHOLE_RESIGN_H
+#ifndef KEYHOLE_CREDENTIAL_RE_SIGN_H
+#define KEYHOLE_CREDENTIAL_RE_SIGN_H
 
 #include <keyhole/base/secret.h>
 #include <keyhole/config/signing.h>
 #include <keyhole/credential/sigv4.h>
 #include <keyhole/base/sigv4_host.h>
 
-enum kh_resign_form { KH_RESIGN_HEADER = 0, KH_RESIGN_QUERY };
+enum kh_re_sign_form { KH_RE_SIGN_HEADER = 0, KH_RE_SIGN_QUERY };
 
 /* What stands for the content in the signature. */
-enum kh_resign_payload {
-	KH_RESIGN_EMPTY = 0,	    /* there is no content */
-	KH_RESIGN_CLAIMED,	    /* the hash that the client says: it streams */
-	KH_RESIGN_HASHED,	    /* ours, of content that has to be held */
-	KH_RESIGN_UNSIGNED,	    /* UNSIGNED-PAYLOAD */
-	KH_RESIGN_CHUNKS,	    /* STREAMING-AWS4-HMAC-SHA256-PAYLOAD: each chunk is signed */
-	KH_RESIGN_CHUNKS_TRAILER,   /* … and the fields behind the last one */
-	KH_RESIGN_UNSIGNED_TRAILER, /* STREAMING-UNSIGNED-PAYLOAD-TRAILER: none of it is */
+enum kh_re_sign_payload {
+	KH_RE_SIGN_EMPTY = 0,	     /* there is no content */
+	KH_RE_SIGN_CLAIMED,	     /* the hash that the client says: it streams */
+	KH_RE_SIGN_HASHED,	     /* ours, of content that has to be held */
+	KH_RE_SIGN_UNSIGNED,	     /* UNSIGNED-PAYLOAD */
+	KH_RE_SIGN_CHUNKS,	     /* STREAMING-AWS4-HMAC-SHA256-PAYLOAD: each chunk is signed */
+	KH_RE_SIGN_CHUNKS_TRAILER,   /* … and the fields behind the last one */
+	KH_RE_SIGN_UNSIGNED_TRAILER, /* STREAMING-UNSIGNED-PAYLOAD-TRAILER: none of it is */
 };
 
 /* Views into the message and the target. */
-struct kh_resign {
-	enum kh_resign_form form;
-	enum kh_resign_payload payload;
+struct kh_re_sign {
+	enum kh_re_sign_form form;
+	enum kh_re_sign_payload payload;
 	struct kh_sigv4_scope scope;
 	char time[KH_SIGV4_TIME_BYTES];
 	unsigned expires_s;	       /* QUERY */
@@ -47,38 +47,38 @@ struct kh_resign {
  * the wall clock. Return: false: it can't be signed, and says why (CREDENTIAL_BINDING,
  * REQUEST_MALFORMED).
  */
-bool kh_resign_read(struct kh_resign *out, const struct kh_sigv4_config *config,
-		    const struct kh_message *message, struct kh_slice raw, struct kh_slice host,
-		    uint64_t now_ms, struct kh_err *err);
+bool kh_re_sign_read(struct kh_re_sign *out, const struct kh_sigv4_config *config,
+		     const struct kh_message *message, struct kh_slice raw, struct kh_slice host,
+		     uint64_t now_ms, struct kh_err *err);
 /* Must all of the content be there before the head can be written? */
-bool kh_resign_wants_content(const struct kh_resign *resign);
+bool kh_re_sign_wants_content(const struct kh_re_sign *resign);
 /* "20261122/us-east-1/s3", as the keeper is asked. */
-bool kh_resign_put_scope(struct kh_buf *out, const struct kh_resign *resign);
+bool kh_re_sign_put_scope(struct kh_buf *out, const struct kh_re_sign *resign);
 /* A field of the client's that does not go along, beside those that carry authentication. */
-bool kh_resign_replaces(struct kh_slice name);
+bool kh_re_sign_replaces(struct kh_slice name);
 /* A parameter of the client's query likewise. Of AWS's own only those that are a signature's go:
  * the others are fields that were put into the query, and say what is asked for. */
-bool kh_resign_drops_parameter(struct kh_slice name);
+bool kh_re_sign_drops_parameter(struct kh_slice name);
 
 /* What goes out beside the fields that are forwarded. */
-struct kh_resigned {
+struct kh_re_signed {
 	struct kh_buf target;	       /* wiping: path and query */
 	struct kh_buf fields;	       /* wiping: "Name: value\r\n" lines */
 	char seed[KH_SIGV4_HEX_BYTES]; /* the signature, with which that of a chunk begins */
 };
-void kh_resigned_init(struct kh_resigned *out);
-void kh_resigned_fini(struct kh_resigned *out);
+void kh_re_signed_init(struct kh_re_signed *out);
+void kh_re_signed_fini(struct kh_re_signed *out);
 
 /* The fields that will be sent, with Host and Content-Length as they will be written. */
-struct kh_resign_head {
+struct kh_re_sign_head {
 	struct kh_slice method, raw;
 	const struct kh_field *fields;
 	size_t n_fields;
 };
 /* `keys` is a value packed by kh_sigv4_pack. */
-bool kh_resign_make(struct kh_resigned *out, const struct kh_resign *resign,
-		    const struct kh_resign_head *head, const struct kh_secret *keys,
-		    struct kh_err *err);
+bool kh_re_sign_make(struct kh_re_signed *out, const struct kh_re_sign *resign,
+		     const struct kh_re_sign_head *head, const struct kh_secret *keys,
+		     struct kh_err *err);
 
 /*
  * The keys of an account, as the keeper has them, become what the worker gets: the name of the key,
@@ -105,7 +105,7 @@ bool kh_sigv4_unpack(struct kh_sigv4_keys *out, struct kh_slice packed);
  * until it is whole: its signature stands before it.
  */
 struct kh_chunk_signer;
-struct kh_chunk_signer *kh_chunk_signer_new(const struct kh_resign *resign, const char *seed,
+struct kh_chunk_signer *kh_chunk_signer_new(const struct kh_re_sign *resign, const char *seed,
 					    struct kh_secret *keys);
 void kh_chunk_signer_free(struct kh_chunk_signer *signer);
 /* Appends to `out` what can leave. Return: false: it is no such content, or a chunk is too large.

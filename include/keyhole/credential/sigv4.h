@@ -5,8 +5,8 @@
  * "Signature Calculations for the Authorization Header" of the S3 API Reference, which has other
  * rules for paths.
  */
-#ifndef KEYHOLE_SIGV4_H
-#define KEYHOLE_SIGV4_H
+#ifndef KEYHOLE_CREDENTIAL_SIGV4_H
+#define KEYHOLE_CREDENTIAL_SIGV4_H
 
 #include <keyhole/base/buf.h>
 #include <keyhole/base/err.h>

@@ -6,8 +6,8 @@
 
 /* With a place at the door, and a descriptor, that were taken. It serves whatever comes, until it
  * ends. */
-void kh_session_new(struct kh_door *door, int fd, const struct kh_peer *peer);
+void kh_session_new(struct kh_acceptor *door, int fd, const struct kh_peer *peer);
 /* All that came through that door end. */
-void kh_session_end_of_door(struct kh_door *door, const char *why);
+void kh_session_end_of_acceptor(struct kh_acceptor *door, const char *why);
 
 #endif

@@ -18,7 +18,7 @@ struct kh_session;
  * Its session owns it, and keeps it up to date. */
 struct kh_down_side {
 	struct kh_loop *loop;
-	struct kh_door *door;
+	struct kh_acceptor *door;
 	struct kh_account *account; /* of its sandbox when it came; a reference */
 	struct kh_peer peer;
 	bool tunnel;		       /* inside a tunnel to `authority` */

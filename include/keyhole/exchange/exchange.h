@@ -103,7 +103,7 @@ struct kh_exchange {
 	char *model;		     /* with KH_MODEL_NAMED */
 	struct kh_buf content;	     /* held (hold.c), and not sent yet */
 	uint64_t content_bytes;	     /* that were held, all in all */
-	size_t share;		     /* of it, as the sandbox's gate was told */
+	size_t share;		     /* of it, as the sandbox's listener_stats was told */
 	char stripped[128];	     /* names of carriers that were taken out */
 	struct kh_charge descriptor; /* for the upstream, of its session's account */
 	/* Facts, each of which may be true in any state: */
@@ -206,7 +206,7 @@ bool kh_websocket_switch_fields(const struct kh_exchange *x, bool h2,
 				struct kh_field fields[KH_WEBSOCKET_SWITCH_FIELDS], size_t *n);
 
 /* own.c: is it keyhole.internal? */
-bool kh_own_is(const struct kh_host *host);
+bool kh_internal_page_is(const struct kh_host *host);
 /* request.c: what a denial by the rules is told as, and whose rules they are. Return: false. */
 bool kh_request_say_denied(const struct kh_decision *decision, struct kh_err *err);
 /* denial.c: a refusal that an agent can use, as a whole answer. `x` may be NULL (nothing could be

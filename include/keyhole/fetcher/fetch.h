@@ -1,6 +1,6 @@
 /* fetch.h - asking a token endpoint, in a process of its own that holds no key */
-#ifndef KEYHOLE_FETCH_H
-#define KEYHOLE_FETCH_H
+#ifndef KEYHOLE_FETCHER_FETCH_H
+#define KEYHOLE_FETCHER_FETCH_H
 
 #include <keyhole/config/config.h>
 #include <keyhole/base/fetch_url.h>

@@ -1,6 +1,6 @@
 /* h1.h - HTTP/1.1 (RFC 9112), read strictly and written from what was read */
-#ifndef KEYHOLE_H1_H
-#define KEYHOLE_H1_H
+#ifndef KEYHOLE_HTTP_H1_H
+#define KEYHOLE_HTTP_H1_H
 
 #include <keyhole/base/buf.h>
 #include <keyhole/base/err.h>

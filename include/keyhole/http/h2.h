@@ -1,6 +1,6 @@
 /* h2.h - HTTP/2 (RFC 9113) over nghttp2, in the same messages as HTTP/1 */
-#ifndef KEYHOLE_H2_H
-#define KEYHOLE_H2_H
+#ifndef KEYHOLE_HTTP_H2_H
+#define KEYHOLE_HTTP_H2_H
 
 #include <keyhole/base/buf.h>
 #include <keyhole/base/err.h>

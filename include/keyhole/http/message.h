@@ -1,6 +1,6 @@
 /* message.h - an HTTP message head, whichever codec read it */
-#ifndef KEYHOLE_MESSAGE_H
-#define KEYHOLE_MESSAGE_H
+#ifndef KEYHOLE_HTTP_MESSAGE_H
+#define KEYHOLE_HTTP_MESSAGE_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* target.h - what a request names: authority, path, query, in one canonical reading */
-#ifndef KEYHOLE_TARGET_H
-#define KEYHOLE_TARGET_H
+#ifndef KEYHOLE_HTTP_TARGET_H
+#define KEYHOLE_HTTP_TARGET_H
 
 #include <keyhole/base/buf.h>
 #include <keyhole/config/config.h>

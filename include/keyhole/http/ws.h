@@ -1,7 +1,7 @@
 /* ws.h - WebSocket (RFC 6455): frames read strictly and written from what was read; the handshake
  */
-#ifndef KEYHOLE_WS_H
-#define KEYHOLE_WS_H
+#ifndef KEYHOLE_HTTP_WS_H
+#define KEYHOLE_HTTP_WS_H
 
 #include <keyhole/base/buf.h>
 #include <keyhole/base/err.h>

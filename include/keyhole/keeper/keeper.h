@@ -1,6 +1,6 @@
 /* keeper.h - the parent: CA key, secret sources, listening sockets, the worker's life */
-#ifndef KEYHOLE_KEEPER_H
-#define KEYHOLE_KEEPER_H
+#ifndef KEYHOLE_KEEPER_KEEPER_H
+#define KEYHOLE_KEEPER_KEEPER_H
 
 #include <sys/stat.h>
 

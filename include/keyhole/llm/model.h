@@ -1,6 +1,6 @@
 /* model.h - which model a request is for */
-#ifndef KEYHOLE_MODEL_H
-#define KEYHOLE_MODEL_H
+#ifndef KEYHOLE_LLM_MODEL_H
+#define KEYHOLE_LLM_MODEL_H
 
 #include <keyhole/base/limits.h>
 #include <keyhole/http/message.h>

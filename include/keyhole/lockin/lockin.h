@@ -1,6 +1,6 @@
 /* lockin.h - how a process that reads hostile bytes locks itself in */
-#ifndef KEYHOLE_LOCKIN_H
-#define KEYHOLE_LOCKIN_H
+#ifndef KEYHOLE_LOCKIN_LOCKIN_H
+#define KEYHOLE_LOCKIN_LOCKIN_H
 
 #include <stdbool.h>
 

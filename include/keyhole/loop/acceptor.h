@@ -1,14 +1,15 @@
-/* acceptor.h - a listener as one event thread sees it: who comes in, at which rates, and what it costs
+/* acceptor.h - a listener as one event thread sees it: who comes in, at which rates, and what it
+ * costs
  */
-#ifndef KEYHOLE_LOOP_DOOR_H
-#define KEYHOLE_LOOP_DOOR_H
+#ifndef KEYHOLE_LOOP_ACCEPTOR_H
+#define KEYHOLE_LOOP_ACCEPTOR_H
 
 #include <keyhole/loop/loop.h>
 
-struct kh_door {
-	struct kh_grave grave;
+struct kh_acceptor {
+	struct kh_deferred_free deferred_free;
 	struct kh_loop *loop;
-	struct kh_gate *gate;
+	struct kh_listener_stats *listener_stats;
 	struct kh_account *account; /* a reference; NULL: without bounds */
 	const struct kh_listener_config *config;
 	const struct kh_narrowing *narrowing; /* of the policy in force; NULL: none */
@@ -32,52 +33,52 @@ struct kh_door {
 
 /* doors.c */
 /* From those of the generation before, which at first is the same. Return: false without memory. */
-bool kh_doors_reload(struct kh_loop *loop, const struct kh_generation *before);
-void kh_doors_shut(struct kh_loop *loop);
+bool kh_acceptors_reload(struct kh_loop *loop, const struct kh_generation *before);
+void kh_acceptors_shut(struct kh_loop *loop);
 /* The parts of which the doors are made, also those of guests (guests.h). */
-void kh_door_init(struct kh_door *door, struct kh_loop *loop);
+void kh_acceptor_init(struct kh_acceptor *door, struct kh_loop *loop);
 /* Accepts from that descriptor, which stays the caller's. Return: false without memory. */
-bool kh_door_open(struct kh_door *door, int listener);
-void kh_door_close(struct kh_door *door);
+bool kh_acceptor_open(struct kh_acceptor *door, int listener);
+void kh_acceptor_close(struct kh_acceptor *door);
 /* Accepts no more, and whoever came through it goes. The caller buries it. */
-void kh_door_end(struct kh_door *door, const char *why);
-void kh_door_tick(struct kh_door *door);
-void kh_doors_free(struct kh_loop *loop);
-void kh_doors_say_counts(struct kh_loop *loop); /* the last thing before that */
-void kh_door_left(struct kh_door *door);	/* one of its connections ended */
-/* One more connection of this sandbox within `max_connections`? kh_door_left gives it back. */
-bool kh_door_take_place(struct kh_door *door);
+void kh_acceptor_end(struct kh_acceptor *door, const char *why);
+void kh_acceptor_tick(struct kh_acceptor *door);
+void kh_acceptors_free(struct kh_loop *loop);
+void kh_acceptors_say_counts(struct kh_loop *loop); /* the last thing before that */
+void kh_acceptor_left(struct kh_acceptor *door);    /* one of its connections ended */
+/* One more connection of this sandbox within `max_connections`? kh_acceptor_left gives it back. */
+bool kh_acceptor_take_place(struct kh_acceptor *door);
 /* An HTTP/2 connection keeps `now` bytes, and kept `before` when it was asked last. Return: false:
  * that is too much, with all that the sandbox's others keep. */
-bool kh_door_may_keep(struct kh_door *door, size_t before, size_t now);
+bool kh_acceptor_may_keep(struct kh_acceptor *door, size_t before, size_t now);
 /* One more of its streams? */
-bool kh_door_takes_streams(const struct kh_door *door);
+bool kh_acceptor_takes_streams(const struct kh_acceptor *door);
 /* A token may have come, for those that wait for one. */
-void kh_doors_look_for_tokens(struct kh_loop *loop);
+void kh_acceptors_look_for_tokens(struct kh_loop *loop);
 /* May one more token be looked at? Not after too many wrong ones. */
-bool kh_door_may_try(struct kh_door *door);
-void kh_door_was_wrong(struct kh_door *door);
+bool kh_acceptor_may_try(struct kh_acceptor *door);
+void kh_acceptor_was_wrong(struct kh_acceptor *door);
 /* One more leaf for this sandbox within its rate? */
-bool kh_door_may_mint(struct kh_door *door);
+bool kh_acceptor_may_mint(struct kh_acceptor *door);
 /* One more line in the operator's log for what this sandbox does, within its rate? What is left out
  * is counted, and the count is said. */
-bool kh_door_may_log(struct kh_door *door);
-void kh_doors_tick(struct kh_loop *loop);
+bool kh_acceptor_may_log(struct kh_acceptor *door);
+void kh_acceptors_tick(struct kh_loop *loop);
 /* A session ticket for the handshake that begins? Making one takes a twentieth of a handshake, and
  * a sandbox whose clients never come back with it gets few. */
-bool kh_door_spends_ticket(struct kh_door *door);
+bool kh_acceptor_spends_ticket(struct kh_acceptor *door);
 
 /* refusals.c: what is refused has a record of its own within a budget, and is counted beyond it.
  * The answer may leave when the batch is in the journal. Nothing of what was refused went anywhere.
  */
-void kh_refusal_record(struct kh_door *door, const struct kh_audit_open *what,
+void kh_refusal_record(struct kh_acceptor *door, const struct kh_audit_open *what,
 		       const struct kh_audit_close *how);
 /* Is there room in the budget for a record of what goes nowhere, but is not refused? It is taken.
  */
-bool kh_refusals_take_place(struct kh_door *door);
+bool kh_refusals_take_place(struct kh_acceptor *door);
 /* Writes the count: every few seconds; and now, since the door ends or becomes another's. */
-void kh_refusals_tick(struct kh_door *door);
-void kh_refusals_end(struct kh_door *door);
+void kh_refusals_tick(struct kh_acceptor *door);
+void kh_refusals_end(struct kh_acceptor *door);
 /* Every second: how much room the journal has. */
 void kh_refusals_look_at_space(struct kh_loop *loop);
 

@@ -1,6 +1,6 @@
 /* dynamic_sandboxes.h - sandboxes that come and go while the worker runs */
-#ifndef KEYHOLE_LOOP_GUESTS_H
-#define KEYHOLE_LOOP_GUESTS_H
+#ifndef KEYHOLE_LOOP_DYNAMIC_SANDBOXES_H
+#define KEYHOLE_LOOP_DYNAMIC_SANDBOXES_H
 
 #include <keyhole/config/dynamic_sandbox.h>
 #include <keyhole/base/list.h>
@@ -17,7 +17,7 @@
  * tenant; the keeper takes away the guests of tenants that are no more, before it sends the next
  * configuration.
  */
-struct kh_guest {
+struct kh_dynamic_sandbox {
 	atomic_uint refs;
 	uint64_t number;
 	char *tenant;
@@ -25,53 +25,57 @@ struct kh_guest {
 	 * used. */
 	struct kh_listener_config config;
 	struct kh_narrowing *narrowing; /* NULL: none */
-	struct kh_gate *gate;
-	struct kh_account *account;    /* a reference */
-	uint64_t expires_ms;	       /* by the wall's clock; 0: never */
-	bool suspect;		       /* the worker that had it added ended unexpectedly */
-	int fd;			       /* listening */
-	struct kh_node link;	       /* in the worker's list, under its lock */
-	atomic_uint at_doors;	       /* threads that have not shut theirs */
-	uint32_t asked;		       /* GUEST_GONE's ref: who waits for that; 0: nobody */
-	struct kh_guest_door *doors[]; /* of each thread, which alone touches it */
+	struct kh_listener_stats *listener_stats;
+	struct kh_account *account; /* a reference */
+	uint64_t expires_ms;	    /* by the wall's clock; 0: never */
+	bool suspect;		    /* the worker that had it added ended unexpectedly */
+	int fd;			    /* listening */
+	struct kh_node link;	    /* in the worker's list, under its lock */
+	atomic_uint at_acceptors;   /* threads that have not shut theirs */
+	uint32_t asked;		    /* DYNAMIC_SANDBOX_GONE's ref: who waits for that; 0: nobody */
+	struct kh_dynamic_sandbox_acceptor *doors[]; /* of each thread, which alone touches it */
 };
 
-/* What GUEST_GONE's ref asked for is done, in all threads; called from any of them. `gate`: what it
- * has done; NULL: it was not there. */
-typedef void kh_guests_gone(struct kh_worker *worker, uint32_t ref, const struct kh_gate *gate);
+/* What DYNAMIC_SANDBOX_GONE's ref asked for is done, in all threads; called from any of them.
+ * `listener_stats`: what it has done; NULL: it was not there. */
+typedef void kh_dynamic_sandboxes_gone(struct kh_worker *worker, uint32_t ref,
+				       const struct kh_listener_stats *listener_stats);
 
-struct kh_guests {
+struct kh_dynamic_sandboxes {
 	pthread_mutex_t lock;
 	struct kh_lru *by_name; /* holds the references */
-	struct kh_node list;	/* struct kh_guest.link, in the order in which they came */
-	kh_guests_gone *gone;
+	struct kh_node list; /* struct kh_dynamic_sandbox.link, in the order in which they came */
+	kh_dynamic_sandboxes_gone *gone;
 	size_t count, peak; /* peak: since memory was given back */
 };
 
-bool kh_guests_init(struct kh_worker *worker, kh_guests_gone *gone, struct kh_err *err);
-struct kh_guest *kh_guest_ref(struct kh_guest *guest);
-void kh_guest_unref(struct kh_guest *guest);
-/* GUEST, GUEST_GONE. Return: false when it is not what a keeper sends. */
-bool kh_guests_take(struct kh_worker *worker, struct kh_channel_message *message);
+bool kh_dynamic_sandboxes_init(struct kh_worker *worker, kh_dynamic_sandboxes_gone *gone,
+			       struct kh_err *err);
+struct kh_dynamic_sandbox *kh_dynamic_sandbox_ref(struct kh_dynamic_sandbox *guest);
+void kh_dynamic_sandbox_unref(struct kh_dynamic_sandbox *guest);
+/* DYNAMIC_SANDBOX, DYNAMIC_SANDBOX_GONE. Return: false when it is not what a keeper sends. */
+bool kh_dynamic_sandboxes_take(struct kh_worker *worker, struct kh_channel_message *message);
 /* Runs `visit` on each, under the lock: it does little, and asks nothing of guests. */
-void kh_guests_each(struct kh_worker *worker,
-		    void (*visit)(void *arg, const struct kh_guest *guest), void *arg);
-size_t kh_guests_count(struct kh_worker *worker);
+void kh_dynamic_sandboxes_each(struct kh_worker *worker,
+			       void (*visit)(void *arg, const struct kh_dynamic_sandbox *guest),
+			       void *arg);
+size_t kh_dynamic_sandboxes_count(struct kh_worker *worker);
 /* Every now and then: memory that many had who have gone is given back. */
-void kh_guests_tick(struct kh_worker *worker);
+void kh_dynamic_sandboxes_tick(struct kh_worker *worker);
 
 /* guest_doors.c: one thread's side */
 struct kh_loop;
 /* Its door opens; `tenant`: its index in the configuration in force. */
-void kh_guest_enter(struct kh_loop *loop, struct kh_guest *guest, uint16_t tenant);
+void kh_dynamic_sandbox_enter(struct kh_loop *loop, struct kh_dynamic_sandbox *guest,
+			      uint16_t tenant);
 /* Its door shuts, for ever. */
-void kh_guest_leave(struct kh_loop *loop, struct kh_guest *guest);
+void kh_dynamic_sandbox_leave(struct kh_loop *loop, struct kh_dynamic_sandbox *guest);
 /* The configuration in force is another one than `before`. Return: false without memory. */
-bool kh_guest_doors_reload(struct kh_loop *loop, const struct kh_generation *before);
+bool kh_dynamic_sandbox_acceptors_reload(struct kh_loop *loop, const struct kh_generation *before);
 /* No more is accepted. */
-void kh_guest_doors_shut(struct kh_loop *loop);
-void kh_guest_doors_free(struct kh_loop *loop);
-void kh_guest_doors_say_counts(struct kh_loop *loop);
-void kh_guest_doors_tick(struct kh_loop *loop);
+void kh_dynamic_sandbox_acceptors_shut(struct kh_loop *loop);
+void kh_dynamic_sandbox_acceptors_free(struct kh_loop *loop);
+void kh_dynamic_sandbox_acceptors_say_counts(struct kh_loop *loop);
+void kh_dynamic_sandbox_acceptors_tick(struct kh_loop *loop);
 
 #endif

@@ -13,7 +13,7 @@
 #include <keyhole/loop/events.h>
 #include <keyhole/loop/worker.h>
 
-struct kh_door;
+struct kh_acceptor;
 struct kh_loop;
 struct kh_ups;
 
@@ -57,9 +57,9 @@ struct kh_loop_member_ops {
 struct kh_loop_ops {
 	/* A connection, with a place at the door and a descriptor of its account that were taken.
 	 */
-	void (*accepted)(struct kh_door *door, int fd, const struct kh_peer *peer);
+	void (*accepted)(struct kh_acceptor *door, int fd, const struct kh_peer *peer);
 	/* The door ends: whoever came through it (`sessions`) goes. */
-	void (*door_ended)(struct kh_door *door, const char *why);
+	void (*acceptor_ended)(struct kh_acceptor *door, const char *why);
 	/* Of connections to upstreams (loop->ups). At first and last: NULL without memory. */
 	struct kh_ups *(*ups_new)(void);
 	void (*ups_free)(struct kh_ups *ups);
@@ -67,7 +67,7 @@ struct kh_loop_ops {
 	 * those that are kept for what came through that door alone. */
 	void (*up_tick)(struct kh_loop *loop);
 	void (*up_close_idle)(struct kh_loop *loop);
-	void (*up_close_of_door)(struct kh_loop *loop, int64_t door);
+	void (*up_close_of_acceptor)(struct kh_loop *loop, int64_t door);
 };
 
 /*
@@ -88,13 +88,13 @@ struct kh_loop {
 	const struct kh_loop_ops *ops;
 	struct kh_node live; /* struct kh_loop_member: connections from sandboxes */
 	size_t n_live;
-	struct kh_node exchanges;	     /* struct kh_loop_member */
-	struct kh_node graves;		     /* struct kh_grave: freed at the end of the turn */
+	struct kh_node exchanges; /* struct kh_loop_member */
+	struct kh_node graves;	  /* struct kh_deferred_free: freed at the end of the turn */
 	struct kh_node calls[KH_LOOP_WHENS]; /* struct kh_loop_call */
-	struct kh_ups *ups;	/* connections to upstreams; nobody else looks into it */
-	struct kh_door **doors; /* one a listener */
-	size_t n_doors;
-	struct kh_node guests; /* struct kh_guest_door.link (guest_doors.c) */
+	struct kh_ups *ups;	    /* connections to upstreams; nobody else looks into it */
+	struct kh_acceptor **doors; /* one a listener */
+	size_t n_acceptors;
+	struct kh_node guests; /* struct kh_dynamic_sandbox_acceptor.link (guest_doors.c) */
 	size_t n_unsaid;       /* doors of which lines were left out */
 	size_t n_counted;      /* doors with refusals that are counted and in no record yet */
 	struct event *wake;
@@ -136,12 +136,13 @@ static inline void kh_uncount(struct kh_loop *loop, enum kh_count_index what)
 }
 
 /* Freed at the end of the turn by `free_fn`. */
-struct kh_grave {
+struct kh_deferred_free {
 	struct kh_node link;
-	void (*free_fn)(struct kh_grave *grave);
+	void (*free_fn)(struct kh_deferred_free *deferred_free);
 };
 
-void kh_loop_bury(struct kh_loop *loop, struct kh_grave *grave, void (*free_fn)(struct kh_grave *));
+void kh_loop_free_later(struct kh_loop *loop, struct kh_deferred_free *deferred_free,
+			void (*free_fn)(struct kh_deferred_free *));
 /* Unless it is called already: when that comes, once. */
 static inline void kh_loop_call(struct kh_loop *loop, enum kh_loop_when when,
 				struct kh_loop_call *call)

@@ -88,7 +88,7 @@ struct kh_tally_row {
 	kh_counter up_bytes, down_bytes;
 };
 
-/* Of one tenant: as it goes from generation to generation, like a listener's gate. */
+/* Of one tenant: as it goes from generation to generation, like a listener's listener_stats. */
 struct kh_tally {
 	atomic_uint refs;
 	unsigned n_rows;

@@ -20,8 +20,8 @@
 #include <keyhole/loop/metrics.h>
 
 struct kh_admin;
-struct kh_guest;
-struct kh_guests;
+struct kh_dynamic_sandbox;
+struct kh_dynamic_sandboxes;
 struct kh_loop;
 struct kh_loop_ops;
 
@@ -33,7 +33,7 @@ struct kh_credential_slot {
 };
 
 /* What a listener's connections are counted by, over all threads and generations. */
-struct kh_gate {
+struct kh_listener_stats {
 	atomic_uint refs;
 	uint64_t number; /* of this process, from 1: who asks for a value's scope (share.h) */
 	atomic_uint connections;
@@ -49,7 +49,7 @@ struct kh_gate {
 	atomic_uint_fast64_t recognitions_ms;
 };
 /* With one reference. NULL without memory. Guests have theirs to themselves, and free it. */
-struct kh_gate *kh_gate_new(void);
+struct kh_listener_stats *kh_listener_stats_new(void);
 
 /* How placeholders are known under one configuration (generation.c); nothing of it changes. */
 struct kh_recogniser {
@@ -66,12 +66,12 @@ struct kh_generation {
 			    never taken for one of another configuration */
 	struct kh_config *config;
 	struct kh_policy *policy;
-	struct kh_ledger ledger; /* its own mapping of what all generations count in */
-	int *listeners;		 /* in the order of config->listeners; owned */
+	struct kh_quota_ledger ledger; /* its own mapping of what all generations count in */
+	int *listeners;		       /* in the order of config->listeners; owned */
 	size_t n_listeners;
-	size_t n_down;	      /* of them: nobody can connect, the keeper tries again to open them */
-	atomic_uint at_doors; /* threads that accept from them, or will */
-	struct kh_gate **gates; /* likewise */
+	size_t n_down; /* of them: nobody can connect, the keeper tries again to open them */
+	atomic_uint at_acceptors;	  /* threads that accept from them, or will */
+	struct kh_listener_stats **gates; /* likewise */
 	/* Of the tenants, whose CAs are their own; references. NULL: one CA signs for all. */
 	struct kh_leaves **leaves;
 	struct kh_tally **tallies; /* in the order of config->tenants; NULL: nothing is counted */
@@ -101,23 +101,24 @@ struct kh_worker {
 	struct kh_loop **loops;
 	unsigned n_loops;
 	atomic_bool draining;
-	unsigned fd_limit; /* RLIMIT_NOFILE */
-	unsigned fd_door;  /* above it no sandbox's connection is taken: upstreams need some too */
-	unsigned fd_begun; /* those that it began with */
-	uint64_t memory_most;	  /* half of the machine's; 0: not known */
-	pthread_mutex_t lock;	  /* wanted leaves */
-	struct kh_admin *admin;	  /* NULL: nobody looks */
-	struct kh_guests *guests; /* guests.h */
-	pthread_mutex_t prints_lock;
-	struct kh_prints *prints;      /* what no sandbox may send */
-	struct kh_wanted_leaf *wanted; /* hosts asked for and not yet answered (asks.c) */
+	unsigned fd_limit;    /* RLIMIT_NOFILE */
+	unsigned fd_acceptor; /* above it no sandbox's connection is taken: upstreams need some too
+			       */
+	unsigned fd_begun;    /* those that it began with */
+	uint64_t memory_most; /* half of the machine's; 0: not known */
+	pthread_mutex_t lock; /* wanted leaves */
+	struct kh_admin *admin;		     /* NULL: nobody looks */
+	struct kh_dynamic_sandboxes *guests; /* guests.h */
+	pthread_mutex_t fingerprints_lock;
+	struct kh_fingerprints *prints; /* what no sandbox may send */
+	struct kh_wanted_leaf *wanted;	/* hosts asked for and not yet answered (asks.c) */
 };
 
 /* generation.c */
 struct kh_generation *kh_generation_ref(struct kh_generation *g);
 void kh_generation_unref(struct kh_generation *g);
 /* One of the threads accepts from its listeners no more; behind the last they are closed. */
-void kh_generation_leave_doors(struct kh_generation *g);
+void kh_generation_leave_acceptors(struct kh_generation *g);
 /* From SNAPSHOT; `before` is the one in force, or NULL. */
 struct kh_generation *kh_generation_take_snapshot(struct kh_channel_message *message,
 						  const struct kh_generation *before,
@@ -132,9 +133,9 @@ enum { KH_WORKER_THREADS_MOST = 64 };
 unsigned kh_generation_threads(const struct kh_config *config);
 
 /* prints.c: PRINTS' message; and the list in force, a reference, for any thread. */
-bool kh_worker_take_prints(struct kh_worker *worker, struct kh_channel_message *message,
-			   struct kh_err *err);
-struct kh_prints *kh_worker_prints(struct kh_worker *worker);
+bool kh_worker_take_fingerprints(struct kh_worker *worker, struct kh_channel_message *message,
+				 struct kh_err *err);
+struct kh_fingerprints *kh_worker_fingerprints(struct kh_worker *worker);
 
 /* worker.c, for the event threads; safe from any of them. */
 /* Asks the keeper unless it was asked already; the answer comes to every loop by
@@ -168,8 +169,9 @@ void kh_loop_post_credential(struct kh_loop *loop, uint32_t generation, uint16_t
 /* Takes a reference of its own. */
 void kh_loop_post_reload(struct kh_loop *loop, struct kh_generation *g);
 /* A guest came, or goes; each takes a reference of its own. */
-void kh_loop_post_guest(struct kh_loop *loop, struct kh_guest *guest, uint16_t tenant);
-void kh_loop_post_guest_gone(struct kh_loop *loop, struct kh_guest *guest);
+void kh_loop_post_dynamic_sandbox(struct kh_loop *loop, struct kh_dynamic_sandbox *guest,
+				  uint16_t tenant);
+void kh_loop_post_dynamic_sandbox_gone(struct kh_loop *loop, struct kh_dynamic_sandbox *guest);
 void kh_loop_post_drain(struct kh_loop *loop);
 void kh_loop_post_retire(struct kh_loop *loop);
 

@@ -1,6 +1,6 @@
 /* dialer.h - a TCP connection to the first address that answers (RFC 8305) */
-#ifndef KEYHOLE_DIALER_H
-#define KEYHOLE_DIALER_H
+#ifndef KEYHOLE_NET_DIALER_H
+#define KEYHOLE_NET_DIALER_H
 
 #include <keyhole/base/charge.h>
 #include <keyhole/net/geo.h>

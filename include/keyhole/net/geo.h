@@ -1,6 +1,6 @@
 /* geo.h - where an address lies: its country and its network, by databases (MMDB) */
-#ifndef KEYHOLE_GEO_H
-#define KEYHOLE_GEO_H
+#ifndef KEYHOLE_NET_GEO_H
+#define KEYHOLE_NET_GEO_H
 
 #include <keyhole/policy/policy.h>
 

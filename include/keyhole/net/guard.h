@@ -1,6 +1,6 @@
 /* guard.h - which addresses a sandbox may be connected to */
-#ifndef KEYHOLE_GUARD_H
-#define KEYHOLE_GUARD_H
+#ifndef KEYHOLE_NET_GUARD_H
+#define KEYHOLE_NET_GUARD_H
 
 #include <keyhole/config/config.h>
 #include <keyhole/net/resolver.h>

@@ -1,6 +1,6 @@
 /* listener.h - what sandboxes connect to */
-#ifndef KEYHOLE_LISTENER_H
-#define KEYHOLE_LISTENER_H
+#ifndef KEYHOLE_NET_LISTENER_H
+#define KEYHOLE_NET_LISTENER_H
 
 #include <sys/stat.h>
 

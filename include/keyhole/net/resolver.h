@@ -1,6 +1,6 @@
 /* resolver.h - names to addresses, by c-ares, on one thread's event loop */
-#ifndef KEYHOLE_RESOLVER_H
-#define KEYHOLE_RESOLVER_H
+#ifndef KEYHOLE_NET_RESOLVER_H
+#define KEYHOLE_NET_RESOLVER_H
 
 #include <keyhole/base/charge.h>
 #include <keyhole/config/config.h>

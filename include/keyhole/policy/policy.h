@@ -1,6 +1,6 @@
 /* policy.h - may this request leave, and with which credential */
-#ifndef KEYHOLE_POLICY_H
-#define KEYHOLE_POLICY_H
+#ifndef KEYHOLE_POLICY_POLICY_H
+#define KEYHOLE_POLICY_POLICY_H
 
 #include <keyhole/config/config.h>
 

@@ -1,6 +1,6 @@
 /* quota.h - limits being used up: how much is left, take it, give it back */
-#ifndef KEYHOLE_QUOTA_H
-#define KEYHOLE_QUOTA_H
+#ifndef KEYHOLE_POLICY_QUOTA_H
+#define KEYHOLE_POLICY_QUOTA_H
 
 #include <stdatomic.h>
 
@@ -24,7 +24,7 @@
  * - Places (concurrency, connections): how many are taken, by the workers of either column. The
  *   keeper clears the column of a worker that has ended.
  */
-struct kh_ledger {
+struct kh_quota_ledger {
 	_Atomic uint64_t *slots; /* NULL: nothing is counted */
 	void *map;
 	uint32_t n_slots;
@@ -33,12 +33,12 @@ struct kh_ledger {
 
 /* In front of the slots that are given out. The first is set where something was taken from a
  * bucket since the keeper looked; a cache line of its own. */
-enum { KH_LEDGER_CHANGED = 0, KH_LEDGER_FIRST_SLOT = 8 };
+enum { KH_QUOTA_LEDGER_CHANGED = 0, KH_QUOTA_LEDGER_FIRST_SLOT = 8 };
 
 /* Maps what `fd` (which stays the caller's) has of slots. */
-bool kh_ledger_map(struct kh_ledger *out, int fd, uint32_t n_slots, unsigned column,
-		   struct kh_err *err);
-void kh_ledger_unmap(struct kh_ledger *ledger);
+bool kh_quota_ledger_map(struct kh_quota_ledger *out, int fd, uint32_t n_slots, unsigned column,
+			 struct kh_err *err);
+void kh_quota_ledger_unmap(struct kh_quota_ledger *ledger);
 
 /* ---- one bucket ---- */
 
@@ -118,30 +118,30 @@ void kh_verdict_text(const struct kh_verdict *verdict, const char *name, struct 
  * a little of bytes down. Return: false: *reached says what; nothing was taken. With `observes`,
  * what only the tenant limits is passed over: true, and *reached says what would have refused it.
  */
-bool kh_quota_begin(const struct kh_quota *quota, struct kh_ledger *ledger, uint64_t now_ms,
+bool kh_quota_begin(const struct kh_quota *quota, struct kh_quota_ledger *ledger, uint64_t now_ms,
 		    uint64_t announced_bytes, struct kh_verdict *reached);
 /* Gives the places back. */
-void kh_quota_end(const struct kh_quota *quota, struct kh_ledger *ledger);
+void kh_quota_end(const struct kh_quota *quota, struct kh_quota_ledger *ledger);
 /* Other limits are in force for what runs: places only, whether there are any or not. */
 void kh_quota_move(const struct kh_quota *from, const struct kh_quota *to,
-		   struct kh_ledger *ledger);
+		   struct kh_quota_ledger *ledger);
 /*
  * Content that is about to go: KH_QUOTA_BYTES_UP or DOWN. Return: how many bytes of it may; fewer
  * than asked for: *reached says why, and that is its end. With `observes` as above.
  */
-uint64_t kh_quota_take_bytes(const struct kh_quota *quota, struct kh_ledger *ledger,
+uint64_t kh_quota_take_bytes(const struct kh_quota *quota, struct kh_quota_ledger *ledger,
 			     enum kh_quota_kind kind, uint64_t now_ms, uint64_t bytes,
 			     struct kh_verdict *reached);
 /* A connection: a place of each `connections`, all or nothing. */
-bool kh_quota_connect(const struct kh_quota *quota, struct kh_ledger *ledger,
+bool kh_quota_connect(const struct kh_quota *quota, struct kh_quota_ledger *ledger,
 		      struct kh_verdict *reached);
-void kh_quota_disconnect(const struct kh_quota *quota, struct kh_ledger *ledger);
+void kh_quota_disconnect(const struct kh_quota *quota, struct kh_quota_ledger *ledger);
 void kh_quota_reconnect(const struct kh_quota *from, const struct kh_quota *to,
-			struct kh_ledger *ledger);
+			struct kh_quota_ledger *ledger);
 /* For people: each limit of `limits` with what of it is used now, and until when (`wait_ms` is not
  * set). */
 void kh_quota_look(const struct kh_limits *limits, enum kh_quota_owner owner,
-		   const struct kh_ledger *ledger, uint64_t now_ms,
+		   const struct kh_quota_ledger *ledger, uint64_t now_ms,
 		   void (*show)(void *arg, const struct kh_verdict *limit), void *arg);
 /* The smallest max_body, tunnel_lifetime (0: none), and whose it is. `enforced`: of what is only
  * observed nothing. */

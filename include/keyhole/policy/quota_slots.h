@@ -1,7 +1,8 @@
-/* quota_slots.h - the keeper's side of what limits count: which slot is whose, over workers and restarts
+/* quota_slots.h - the keeper's side of what limits count: which slot is whose, over workers and
+ * restarts
  */
-#ifndef KEYHOLE_LEDGER_H
-#define KEYHOLE_LEDGER_H
+#ifndef KEYHOLE_POLICY_QUOTA_SLOTS_H
+#define KEYHOLE_POLICY_QUOTA_SLOTS_H
 
 #include <keyhole/base/buf.h>
 #include <keyhole/config/config.h>
@@ -15,42 +16,44 @@
  * The worker may write whatever it likes into the ledger; here each number is one that any limit
  * could have, and nothing else is read from it.
  */
-struct kh_book;
+struct kh_quota_slots;
 
-struct kh_book *kh_book_new(struct kh_err *err);
-void kh_book_free(struct kh_book *book);
+struct kh_quota_slots *kh_quota_slots_new(struct kh_err *err);
+void kh_quota_slots_free(struct kh_quota_slots *book);
 
 /* Gives each limit of the configuration its slot. The worker is told before the next call. */
-bool kh_book_assign(struct kh_book *book, struct kh_config *config, uint64_t now_ms,
-		    struct kh_err *err);
+bool kh_quota_slots_assign(struct kh_quota_slots *book, struct kh_config *config, uint64_t now_ms,
+			   struct kh_err *err);
 /* The memory, the book's own; and how many slots are in it. */
-int kh_book_fd(const struct kh_book *book);
-uint32_t kh_book_slots(const struct kh_book *book);
+int kh_quota_slots_fd(const struct kh_quota_slots *book);
+uint32_t kh_quota_slots_slots(const struct kh_quota_slots *book);
 /*
  * A worker has ended, and may have written anything: its places are free, and of no bucket more is
  * in use than the limit allows. `alone`: there is no worker of the other column, so all places are
  * free; else that one has as many as the limit allows at most.
  */
-void kh_book_end_worker(struct kh_book *book, unsigned column, bool alone, uint64_t now_ms);
+void kh_quota_slots_end_worker(struct kh_quota_slots *book, unsigned column, bool alone,
+			       uint64_t now_ms);
 
 /* Is there anything that a restart should find again? */
-bool kh_book_has_buckets(const struct kh_book *book);
+bool kh_quota_slots_has_buckets(const struct kh_quota_slots *book);
 /* Was anything taken from a bucket since this was asked last? */
-bool kh_book_has_changed(struct kh_book *book);
+bool kh_quota_slots_has_changed(struct kh_quota_slots *book);
 
 /*
  * What is in use, for a file: versioned, with a SHA-256 behind it. Times are wall_ms, since no
  * other clock goes on over a restart; one that was set back fills nothing again.
  */
-bool kh_book_write(struct kh_book *book, uint64_t now_ms, uint64_t wall_ms, struct kh_buf *out);
-/* Before the first kh_book_assign. Return: false: it is damaged, or of another version; then every
- * bucket begins empty: all of it counts as used. */
-bool kh_book_read(struct kh_book *book, struct kh_slice bytes, uint64_t now_ms, uint64_t wall_ms,
-		  struct kh_err *err);
+bool kh_quota_slots_write(struct kh_quota_slots *book, uint64_t now_ms, uint64_t wall_ms,
+			  struct kh_buf *out);
+/* Before the first kh_quota_slots_assign. Return: false: it is damaged, or of another version; then
+ * every bucket begins empty: all of it counts as used. */
+bool kh_quota_slots_read(struct kh_quota_slots *book, struct kh_slice bytes, uint64_t now_ms,
+			 uint64_t wall_ms, struct kh_err *err);
 
 /* At a handover: what the other process needs beside the memory itself, and back. */
-bool kh_book_offer(const struct kh_book *book, struct kh_buf *out);
+bool kh_quota_slots_offer(const struct kh_quota_slots *book, struct kh_buf *out);
 /* `fd` is taken over. */
-struct kh_book *kh_book_take(int fd, struct kh_slice offer, struct kh_err *err);
+struct kh_quota_slots *kh_quota_slots_take(int fd, struct kh_slice offer, struct kh_err *err);
 
 #endif

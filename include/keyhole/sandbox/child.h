@@ -1,6 +1,6 @@
 /* child.h - a program, or a function, in a process of its own */
-#ifndef KEYHOLE_CHILD_H
-#define KEYHOLE_CHILD_H
+#ifndef KEYHOLE_SANDBOX_CHILD_H
+#define KEYHOLE_SANDBOX_CHILD_H
 
 #include <stdbool.h>
 #include <stdint.h>

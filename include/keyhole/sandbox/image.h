@@ -13,8 +13,8 @@
  * a network, and bounded: an image is as hostile as an upstream. What they made is kept under the
  * digest of its manifest and is never written to again: a sandbox sees it below a layer of its own.
  */
-#ifndef KEYHOLE_IMAGE_H
-#define KEYHOLE_IMAGE_H
+#ifndef KEYHOLE_SANDBOX_IMAGE_H
+#define KEYHOLE_SANDBOX_IMAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* init.h - what the launcher and keyhole-init tell each other; plain C, for both sides */
-#ifndef KEYHOLE_INIT_H
-#define KEYHOLE_INIT_H
+#ifndef KEYHOLE_SANDBOX_INIT_H
+#define KEYHOLE_SANDBOX_INIT_H
 
 #include <stdint.h>
 

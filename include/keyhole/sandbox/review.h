@@ -6,8 +6,8 @@
  * the review. DIR is as it was until somebody takes changes over. Nothing here runs a program on
  * the host in a folder that the agent could write to.
  */
-#ifndef KEYHOLE_REVIEW_H
-#define KEYHOLE_REVIEW_H
+#ifndef KEYHOLE_SANDBOX_REVIEW_H
+#define KEYHOLE_SANDBOX_REVIEW_H
 
 #include <stdbool.h>
 #include <stddef.h>

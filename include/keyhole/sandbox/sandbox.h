@@ -1,6 +1,6 @@
 /* sandbox.h - the launcher: what a sandbox is made of, and the engines that make it */
-#ifndef KEYHOLE_SANDBOX_H
-#define KEYHOLE_SANDBOX_H
+#ifndef KEYHOLE_SANDBOX_SANDBOX_H
+#define KEYHOLE_SANDBOX_SANDBOX_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -134,6 +134,6 @@ bool kh_sandbox_try_layer(struct kh_err *err);
 extern const char *const kh_sandbox_protected[];
 /* The same, where they exist; made by the agent, they are set aside after the run. Patterns of
  * fnmatch(3). Terminated by NULL. */
-extern const char *const kh_sandbox_protected_files[];
+extern const char *const kh_protected_names[];
 
 #endif

@@ -1,7 +1,7 @@
 /* workspace.h - what keyhole keeps about workspaces outside of them: runs, and what was set aside
  */
-#ifndef KEYHOLE_WORKSPACE_H
-#define KEYHOLE_WORKSPACE_H
+#ifndef KEYHOLE_SANDBOX_WORKSPACE_H
+#define KEYHOLE_SANDBOX_WORKSPACE_H
 
 #include <stdbool.h>
 #include <stddef.h>

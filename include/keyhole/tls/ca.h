@@ -1,6 +1,6 @@
 /* ca.h - the certificate authority: lives in the keeper, and only there */
-#ifndef KEYHOLE_AUTHORITY_H
-#define KEYHOLE_AUTHORITY_H
+#ifndef KEYHOLE_TLS_CA_H
+#define KEYHOLE_TLS_CA_H
 
 #include <keyhole/base/buf.h>
 #include <keyhole/base/err.h>
@@ -45,8 +45,8 @@ bool kh_ca_sign(const struct kh_ca *ca, struct kh_slice spki_der, const struct k
 /* What placeholders are drawn from: a digest of the CA's key, so that a sandbox's placeholders are
  * known as long as its CA is, also by the next daemon. Of the next CA, where there is one, then of
  * this one, then of the old one until it is retired. Return: how many; 0 with `err`. */
-size_t kh_ca_stand_in_keys(const struct kh_ca *ca, struct kh_stand_in_key out[KH_MARK_KEYS],
-			   struct kh_err *err);
+size_t kh_ca_placeholder_keys(const struct kh_ca *ca, struct kh_placeholder_key out[KH_MARK_KEYS],
+			      struct kh_err *err);
 
 /* All certificates that a sandbox is to trust, PEM; one, where nothing is being changed. */
 struct kh_slice kh_ca_trusted_pem(const struct kh_ca *ca);

@@ -1,6 +1,6 @@
 /* hello.h - what a ClientHello says before anybody answers it */
-#ifndef KEYHOLE_HELLO_H
-#define KEYHOLE_HELLO_H
+#ifndef KEYHOLE_TLS_HELLO_H
+#define KEYHOLE_TLS_HELLO_H
 
 #include <keyhole/base/host.h>
 

@@ -1,6 +1,6 @@
 /* identity.h - a certificate of our own with its key, for an upstream that asks for one (mtls) */
-#ifndef KEYHOLE_IDENTITY_H
-#define KEYHOLE_IDENTITY_H
+#ifndef KEYHOLE_TLS_IDENTITY_H
+#define KEYHOLE_TLS_IDENTITY_H
 
 #include <keyhole/base/buf.h>
 #include <keyhole/base/err.h>

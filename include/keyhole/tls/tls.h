@@ -1,6 +1,6 @@
 /* tls.h - leaves, contexts and byte streams of both sides, in the worker */
-#ifndef KEYHOLE_TLS_H
-#define KEYHOLE_TLS_H
+#ifndef KEYHOLE_TLS_TLS_H
+#define KEYHOLE_TLS_TLS_H
 
 #include <sys/types.h>
 

@@ -39,7 +39,7 @@ struct kh_up_key {
 	/* -1, or the one listener that it is for: where HTTP/2 may be spoken, and where the
 	 * client's own authentication rides along. */
 	int64_t door;
-	int64_t session_door; /* likewise, for TLS sessions: with client_auth alone */
+	int64_t session_acceptor; /* likewise, for TLS sessions: with client_auth alone */
 	/* The lists that its address was held against (kh_up.geo_gen has them): what was dialled
 	 * under none, or others, is not lent to who has to keep to these. */
 	struct kh_geo_levels geo;
@@ -204,6 +204,6 @@ void kh_ups_free(struct kh_ups *ups);
 void kh_up_tick(struct kh_loop *loop);
 void kh_up_close_idle(struct kh_loop *loop);
 /* Those that are kept for what came through that door alone. */
-void kh_up_close_of_door(struct kh_loop *loop, int64_t door);
+void kh_up_close_of_acceptor(struct kh_loop *loop, int64_t door);
 
 #endif

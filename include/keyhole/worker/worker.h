@@ -1,6 +1,6 @@
 /* worker.h - the process that faces hostile bytes */
-#ifndef KEYHOLE_WORKER_H
-#define KEYHOLE_WORKER_H
+#ifndef KEYHOLE_WORKER_WORKER_H
+#define KEYHOLE_WORKER_WORKER_H
 
 #include <keyhole/base/worker_exit.h>
 
